@@ -1,0 +1,140 @@
+package object
+
+// Limits that encoders keep and decoders enforce.
+const (
+	MaxChunkSize   = 16 << 20  // bytes of a chunk
+	MaxNodeSize    = 1 << 20   // bytes of an encoded node
+	MaxListItems   = 1024      // items of a manifest or tree node
+	MaxListSize    = 256 << 10 // bytes of a manifest or tree node's items, if it has more than one
+	MinListItems   = 16        // items before a node may end at a boundary
+	MaxInline      = 32        // bytes of content kept in a tree entry
+	MaxNameSize    = 255       // bytes of an entry's name
+	MaxEntrySize   = 64 << 10  // bytes of an encoded entry
+	MaxTargetSize  = 4095      // bytes of a symlink's target
+	MaxDepth       = 2048      // directories below each other
+	MaxSkipped     = 1000      // skipped paths listed in a commit itself
+	MaxMessageSize = 256 << 10 // bytes of a commit's or tag's message
+	MaxLevel       = 16        // levels of a chunked list
+)
+
+// EntryType is the type of a directory entry.
+type EntryType uint8
+
+// The types of entries. Their values are part of the format.
+const (
+	TypeFile        EntryType = 1
+	TypeDir         EntryType = 2
+	TypeSymlink     EntryType = 3
+	TypeFIFO        EntryType = 4
+	TypeCharDevice  EntryType = 5
+	TypeBlockDevice EntryType = 6
+	TypeSocket      EntryType = 7
+)
+
+// Time is a point in time as recorded in objects: seconds since 1970 UTC and
+// nanoseconds within the second (below 1e9).
+type Time struct {
+	Sec  int64
+	Nsec uint32
+}
+
+// Entry is one name in a directory. Content is the chunk or manifest of a
+// file, the root tree node of a directory, or zero; a file of 1 to 32 bytes
+// has its bytes in Inline instead, and an empty file has neither.
+type Entry struct {
+	Name    string    // bytes, not necessarily UTF-8; see [CheckName]
+	Type    EntryType //
+	Mode    uint16    // permission bits, including setuid, setgid and sticky (07777)
+	Size    uint64    // file: bytes; directory: sum of the bytes of all files below it
+	Files   uint64    // directory: number of entries below it, at any depth, that are not directories
+	MTime   Time      // zero for directories in a repository with portable metadata
+	Inline  []byte    //
+	Content Key       //
+	Target  string    // symlink: what it points to
+
+	Meta *Metadata // nil unless the repository keeps full metadata
+}
+
+// Metadata is what an entry has beyond the portable fields.
+type Metadata struct {
+	UID, GID     uint32
+	Owner, Group string
+	Xattrs       map[string][]byte
+	Device       uint64            // device number of a device
+	HardLink     uint64            // group of names of one file within a commit; 0: none
+	Attrs        map[string]string // the user's own
+}
+
+// Tree is one node of a directory: a chunked list of entries sorted by the
+// bytes of their names. A leaf (level 0) has Entries, an inner node Children.
+type Tree struct {
+	Level    uint8
+	Entries  []Entry
+	Children []TreeChild
+}
+
+// TreeChild is a child of an inner tree node, one level below it.
+type TreeChild struct {
+	Last string // the last name in the child
+	ID   ID
+}
+
+// Manifest is one node of a large file's chunk list. A leaf has Chunks, an
+// inner node Children.
+type Manifest struct {
+	Level    uint8
+	Chunks   []ChunkRef
+	Children []ManifestChild
+}
+
+// ChunkRef is one chunk of a file.
+type ChunkRef struct {
+	ID   ID
+	Size uint32 // bytes, never 0
+}
+
+// ManifestChild is a child of an inner manifest node, one level below it.
+type ManifestChild struct {
+	ID  ID
+	End uint64 // bytes of the file from the start of this node to the end of the child
+}
+
+// Signature says who did something, and when.
+type Signature struct {
+	Name, Email string
+	Time        Time
+	Zone        int16 // minutes east of UTC
+}
+
+// Commit is a version of the worktree.
+type Commit struct {
+	Tree      ID
+	Parents   []ID
+	Author    Signature
+	Committer Signature
+	Message   string
+	Host      string
+	Files     uint64 // entries in the tree, at any depth, that are not directories
+	Bytes     uint64 // sum of the sizes of its files
+
+	// What was not stored, and why: the commit does not hold all that was to
+	// be in it. SkippedCount is the number in all, Skipped the first 1,000;
+	// the rest are in chunk SkippedRest (zero: none).
+	SkippedCount uint64
+	Skipped      []Skipped
+	SkippedRest  ID
+}
+
+// Skipped is a path that could not be stored.
+type Skipped struct {
+	Path   string
+	Reason string
+}
+
+// Tag is an annotated name for a commit.
+type Tag struct {
+	Target  ID // a commit
+	Name    string
+	Tagger  Signature
+	Message string
+}

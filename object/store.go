@@ -1,0 +1,75 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Reader reads objects. Implementations are safe for concurrent use.
+type Reader interface {
+	// Get returns an object's bytes, verified against its ID. The slice is the
+	// caller's own. An object that is not there is a [*NotFoundError], one that
+	// is there but cannot be read back whole is a [*CorruptError].
+	Get(ctx context.Context, key Key) ([]byte, error)
+
+	// Missing returns those of keys that are not there, in their order.
+	Missing(ctx context.Context, keys []Key) ([]Key, error)
+}
+
+// Writer stores objects. Implementations are safe for concurrent use.
+type Writer interface {
+	// Put stores data and returns its ID. It is idempotent: what is already
+	// there is not stored again. Put does not keep data, and does not change
+	// it. A node is stored by its encoding.
+	Put(ctx context.Context, kind Kind, data []byte) (ID, error)
+}
+
+// ReadWriter is a [Reader] that sees at once what its [Writer] has put.
+type ReadWriter interface {
+	Reader
+	Writer
+}
+
+// ErrNotFound is matched by every [*NotFoundError].
+var ErrNotFound = errors.New("object not found")
+
+// NotFoundError says that a store does not have an object.
+type NotFoundError struct{ Key Key }
+
+func (e *NotFoundError) Error() string { return fmt.Sprintf("%s %s not found", e.Key.Kind, e.Key.ID) }
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// ErrCorrupt is matched by every error that says that stored data is damaged.
+var ErrCorrupt = errors.New("damaged data")
+
+// CorruptError says that a store has an object but cannot give its bytes back.
+type CorruptError struct {
+	Key   Key
+	Where string // file and offset, or pack and offset
+	Err   error  // what is wrong
+}
+
+func (e *CorruptError) Error() string {
+	if e.Where == "" {
+		return fmt.Sprintf("%s %s is damaged: %v", e.Key.Kind, e.Key.ID, e.Err)
+	}
+	return fmt.Sprintf("%s %s is damaged (%s): %v", e.Key.Kind, e.Key.ID, e.Where, e.Err)
+}
+
+// Is makes errors.Is(err, ErrCorrupt) true.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// Unwrap returns what is wrong.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Discard is a [Writer] that stores nothing and returns each object's ID.
+var Discard Writer = discard{}
+
+type discard struct{}
+
+func (discard) Put(ctx context.Context, kind Kind, data []byte) (ID, error) {
+	return Sum(data), ctx.Err()
+}

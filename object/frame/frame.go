@@ -1,0 +1,93 @@
+// Package frame turns an object's bytes into the value a store keeps, and
+// back: one byte naming a codec, then the payload, compressed with zstd where
+// that pays. It is the only package that knows a compression library.
+//
+// The format is described in docs/format/frame.md.
+package frame
+
+import (
+	"fmt"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Limits of compressed values.
+const (
+	// MaxSize is the most bytes that are compressed, and that a compressed
+	// value may decode to. Longer data is kept raw.
+	MaxSize = object.MaxChunkSize
+
+	// MaxWindow is the largest zstd window a decoder accepts.
+	MaxWindow = 8 << 20
+
+	// MaxOverhead is the most by which a value is longer than its data.
+	MaxOverhead = 1
+)
+
+// The codecs. Their values are part of the format.
+const (
+	codecRaw  = 0
+	codecZstd = 1
+)
+
+// The reasons an [Error] gives. They do not change.
+const (
+	ReasonEmpty   = "empty"         // no codec byte
+	ReasonCodec   = "unknown-codec" // a codec byte that this version does not know
+	ReasonHeader  = "bad-header"    // no zstd frame, or one of a form that is not allowed
+	ReasonWindow  = "window"        // the frame asks for a window above MaxWindow
+	ReasonLength  = "wrong-length"  // the value is, or says it is, of another length than expected
+	ReasonPayload = "bad-payload"   // the compressed bytes do not decode
+)
+
+// Error says why a value cannot be decoded. It matches [object.ErrCorrupt].
+type Error struct {
+	Reason string // one of the Reason constants
+	Err    error  // details, or nil
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return "decode stored value: " + e.Reason
+	}
+	return fmt.Sprintf("decode stored value: %s: %v", e.Reason, e.Err)
+}
+
+// Is makes errors.Is(err, object.ErrCorrupt) true.
+func (e *Error) Is(target error) bool { return target == object.ErrCorrupt }
+
+// Unwrap returns the details.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Raw returns the payload of a value that is stored uncompressed, without
+// copying it; ok is false for every other value.
+func Raw(value []byte) (payload []byte, ok bool) {
+	if len(value) == 0 || value[0] != codecRaw {
+		return nil, false
+	}
+	return value[1:], true
+}
+
+// Decode appends to dst the data that value holds, which must be exactly
+// rawLen bytes, and returns the extended slice. It allocates only what rawLen
+// asks for, never what the value claims, and nothing if dst has room for
+// rawLen+DecodeSlack bytes. Value and the spare capacity of dst must not
+// overlap. An error is an [*Error]; dst is then returned as it was.
+// Decode is safe for concurrent use.
+func Decode(dst, value []byte, rawLen int) ([]byte, error) {
+	if len(value) == 0 {
+		return dst, &Error{Reason: ReasonEmpty}
+	}
+	payload := value[1:]
+	switch value[0] {
+	case codecRaw:
+		if len(payload) != rawLen {
+			return dst, &Error{ReasonLength, fmt.Errorf("%d bytes, want %d", len(payload), rawLen)}
+		}
+		return append(dst, payload...), nil
+	case codecZstd:
+		return decodeZstd(dst, payload, rawLen)
+	default:
+		return dst, &Error{ReasonCodec, fmt.Errorf("codec %d", value[0])}
+	}
+}

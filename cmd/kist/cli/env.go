@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"os"
+	"os/signal"
+	"os/user"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Env is everything a command takes from the process it runs in. Commands read
+// the environment, the clock and the terminal through it and in no other way,
+// so that a test can run them with others.
+type Env struct {
+	Stdin  io.Reader
+	Stdout io.Writer // results
+	Stderr io.Writer // whatever is said to a person
+
+	Getenv   func(name string) string
+	Dir      string           // the directory relative paths start from, absolute
+	Now      func() time.Time // the clock
+	Hostname string           // recorded in commits, and in the author's address if none is set
+	Username string           // the author's name if none is set
+	Random   io.Reader        // cryptographically secure
+	Terminal Terminal
+
+	global globals
+	screen *screen
+}
+
+// Terminal says which of the standard streams are terminals.
+type Terminal struct {
+	Stdin, Stdout, Stderr bool
+
+	Width func() int // columns of the terminal that Stderr is
+}
+
+// OSEnv returns the environment of this process.
+func OSEnv() *Env {
+	return &Env{
+		Stdin:    os.Stdin,
+		Stdout:   os.Stdout,
+		Stderr:   os.Stderr,
+		Getenv:   os.Getenv,
+		Dir:      workingDir(),
+		Now:      time.Now,
+		Hostname: hostname(),
+		Username: username(),
+		Random:   rand.Reader,
+		Terminal: Terminal{
+			Stdin:  term.IsTerminal(int(os.Stdin.Fd())),
+			Stdout: term.IsTerminal(int(os.Stdout.Fd())),
+			Stderr: term.IsTerminal(int(os.Stderr.Fd())),
+			Width:  terminalWidth,
+		},
+	}
+}
+
+// WithSignals returns a context that the first SIGINT or SIGTERM cancels; the
+// second ends the process at once. The function returned gives signals their
+// usual meaning again.
+func WithSignals(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for range signals {
+			if ctx.Err() != nil {
+				os.Exit(exitInterrupted)
+			}
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+	}
+}
+
+// workingDir returns the working directory, or "." where it has been removed:
+// the command then fails with the path it was to work on.
+func workingDir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return dir
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return name
+}
+
+func username() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	if name := os.Getenv("USER"); name != "" {
+		return name
+	}
+	return "unknown"
+}
+
+func terminalWidth() int {
+	if width, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && width > 0 {
+		return width
+	}
+	return 80
+}

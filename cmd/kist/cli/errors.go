@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// causes says what becomes of the errors of the packages below: exit status,
+// kind (in --json; the status's own if empty) and hint. The first that matches
+// counts, so what is more specific stands further up.
+var causes = []struct {
+	is   func(error) bool
+	exit int
+	kind string
+	hint string
+}{
+	// The person at the keyboard.
+	{matches(context.Canceled), exitInterrupted, "", "what was stored so far is kept; run the same command again to go on"},
+
+	// Package kist.
+
+	// Packages refs and tree.
+
+	// Package object and its stores.
+	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
+	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
+
+	// The operating system.
+	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},
+	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; nothing that was stored before is affected"},
+	{matches(syscall.EROFS), exitFailed, "read-only", ""},
+	{matches(fs.ErrPermission), exitFailed, "permission", ""},
+	{matches(fs.ErrNotExist), exitFailed, "not-found", ""},
+	{matches(fs.ErrExist), exitFailed, "exists", ""},
+}
+
+func matches(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// isA matches errors of type T, for those whose type tells what happened.
+func isA[T error](err error) bool {
+	var target T
+	return errors.As(err, &target)
+}
+
+// failure is an error of which a command itself says what becomes of it.
+type failure struct {
+	err   error
+	exit  int // 0: what the cause says
+	kind  string
+	hints []string
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit status %d", f.exit)
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// usagef returns an error about the command line.
+func usagef(format string, args ...any) error {
+	return &failure{err: fmt.Errorf(format, args...), exit: exitUsage}
+}
+
+// failf returns an error with an exit status and a kind of its own; kind may
+// be empty.
+func failf(exit int, kind, format string, args ...any) error {
+	return &failure{err: fmt.Errorf(format, args...), exit: exit, kind: kind}
+}
+
+// hintf returns err with advice on what to do about it.
+func hintf(err error, format string, args ...any) error {
+	return &failure{err: err, hints: []string{fmt.Sprintf(format, args...)}}
+}
+
+// quiet returns an error that ends the command with status and prints nothing:
+// all there is to say has been said.
+func quiet(status int) error { return &failure{exit: status} }
+
+// outcome is what is told about an error.
+type outcome struct {
+	Message string `json:"message"`
+	Kind    string `json:"kind"`
+	Exit    int    `json:"exit"`
+	Hint    string `json:"hint,omitempty"`
+	quiet   bool
+}
+
+// outcomeOf decides what is told about err.
+func outcomeOf(err error) outcome {
+	var o outcome
+	var hints []string
+	for next := err; next != nil; {
+		var f *failure
+		if !errors.As(next, &f) {
+			break
+		}
+		if o.Exit == 0 {
+			o.Exit, o.Kind = f.exit, f.kind
+		}
+		hints = append(hints, f.hints...)
+		o.quiet = o.quiet || f.err == nil
+		next = f.err
+	}
+	for _, cause := range causes {
+		if o.Exit != 0 {
+			break
+		}
+		if cause.is(err) {
+			o.Exit, o.Kind = cause.exit, cause.kind
+			if cause.hint != "" {
+				hints = append(hints, cause.hint)
+			}
+		}
+	}
+	if o.Exit == 0 {
+		o.Exit = exitFailed
+	}
+	if o.Kind == "" {
+		o.Kind = exitKind(o.Exit)
+	}
+	o.Message = err.Error()
+	if o.Exit == exitInterrupted {
+		o.Message = "interrupted"
+	}
+	o.Hint = strings.Join(hints, "\n")
+	return o
+}
+
+// report prints what err comes to and returns the exit status.
+func (e *Env) report(err error) int {
+	o := outcomeOf(err)
+	if o.quiet {
+		return o.Exit
+	}
+	say := func(label string, color style, text string) {
+		text = strings.ReplaceAll(printable(text), "\n", "\n  ")
+		fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(color, label), text)
+	}
+	say("error:", red, o.Message)
+	if o.Hint != "" {
+		for hint := range strings.SplitSeq(o.Hint, "\n") {
+			say("hint:", yellow, hint)
+		}
+	}
+	if e.global.json {
+		// The text has been printed: an error in writing this one is not told.
+		_ = e.json(map[string]outcome{"error": o})
+	}
+	return o.Exit
+}
+
+// usageError turns what cobra says of a command line into an error of ours.
+func usageError(cmd *cobra.Command, err error) error {
+	if isA[*failure](err) {
+		return err
+	}
+	if quoted, ok := strings.CutPrefix(err.Error(), "unknown command "); ok {
+		if prefix, qerr := strconv.QuotedPrefix(quoted); qerr == nil {
+			name, _ := strconv.Unquote(prefix)
+			return unknownCommand(cmd, name)
+		}
+	}
+	return hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath())
+}
+
+// unknownCommand says that cmd has no command of that name, and which it may be.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	err := usagef("unknown command %s for %s", quoteArg(name), cmd.CommandPath())
+	if cmd.SuggestionsMinimumDistance <= 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return hintf(err, "did you mean '%s'?", strings.Join(near, "' or '"))
+	}
+	return hintf(err, "'%s --help' lists the commands", cmd.CommandPath())
+}

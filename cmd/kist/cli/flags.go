@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// globals are the options that every command has.
+type globals struct {
+	repo       string
+	json       bool
+	color      string
+	quiet      bool
+	verbose    bool
+	noProgress bool
+}
+
+func (g *globals) register(root *cobra.Command, env *Env) {
+	flags := root.PersistentFlags()
+	flags.SortFlags = false
+	flags.VarP(&dirFlag{env}, "directory", "C", "run as if started in `DIR`; more than one add up")
+	flags.StringVar(&g.repo, "repo", "", "use the repository in `DIR` instead of the one around the current folder")
+	flags.BoolVar(&g.json, "json", false, "print results as JSON, one object a line")
+	flags.Var(newChoice(&g.color, "auto", "always", "never"), "color", "when to colour what is printed")
+	flags.BoolVarP(&g.quiet, "quiet", "q", false, "say nothing but results, warnings and errors")
+	flags.BoolVarP(&g.verbose, "verbose", "v", false, "say more")
+	flags.BoolVar(&g.noProgress, "no-progress", false, "show no progress")
+	must(root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(root.MarkPersistentFlagDirname("directory"))
+	must(root.MarkPersistentFlagDirname("repo"))
+}
+
+// must ends the program for an error that only a mistake in this package can
+// cause, such as a completion for an option that there is not.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// dirFlag is -C: as soon as it is read, relative paths start from there.
+type dirFlag struct{ env *Env }
+
+func (f *dirFlag) String() string { return "" }
+func (f *dirFlag) Type() string   { return "DIR" }
+
+func (f *dirFlag) Set(dir string) error {
+	dir = f.env.path(dir)
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s: not a folder", quotePath(dir))
+	}
+	f.env.Dir = dir
+	return nil
+}
+
+// path returns name as an absolute path of this machine; a relative one starts
+// from the directory that -C names. It does not touch the disk.
+func (e *Env) path(name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(e.Dir, name)
+}
+
+// repoDir returns the folder that --repo names, as an absolute path, or "" if
+// the repository is the one around the current folder.
+func (e *Env) repoDir() string {
+	if e.global.repo == "" {
+		return ""
+	}
+	return e.path(e.global.repo)
+}
+
+// choice is an option with a few possible values.
+type choice struct {
+	value   *string
+	choices []string
+}
+
+// newChoice returns a choice kept in value, which begins as the first of
+// choices.
+func newChoice(value *string, choices ...string) *choice {
+	*value = choices[0]
+	return &choice{value, choices}
+}
+
+func (c *choice) String() string { return *c.value }
+func (c *choice) Type() string   { return strings.Join(c.choices, "|") }
+
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.choices, s) {
+		return fmt.Errorf("must be one of %s", strings.Join(c.choices, ", "))
+	}
+	*c.value = s
+	return nil
+}
+
+// arguments checks that a command is given between least and most arguments;
+// most < 0 means any number. names says what they are, for the message.
+func arguments(least, most int, names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			if len(args) < len(names) {
+				return fmt.Errorf("%s is missing", names[len(args)])
+			}
+			return fmt.Errorf("%s needs at least %d arguments", cmd.CommandPath(), least)
+		case most >= 0 && len(args) > most:
+			return fmt.Errorf("one argument too many: %s", quoteArg(args[most]))
+		}
+		return nil
+	}
+}
+
+// noArguments checks that a command is given none.
+var noArguments = arguments(0, 0)

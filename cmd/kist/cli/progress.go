@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	progressDelay    = 500 * time.Millisecond // what is done sooner shows no progress
+	progressInterval = 100 * time.Millisecond
+)
+
+// progress tells a person, on one line that is written over and over, how far
+// a long command is. All methods are safe for concurrent use, and do nothing
+// on a nil progress.
+type progress struct {
+	screen *screen
+	title  string
+	begin  time.Time
+
+	items, bytes           atomic.Uint64
+	totalItems, totalBytes atomic.Uint64 // 0: not known
+	path                   atomic.Pointer[string]
+
+	stop, stopped chan struct{}
+	once          sync.Once
+}
+
+// progress begins to show progress on what title says, as in "adding", if a
+// person is watching who wants to see it; otherwise it returns nil. Stop ends it.
+func (e *Env) progress(title string) *progress {
+	g := e.global
+	if e.screen == nil || !e.Terminal.Stderr || g.quiet || g.noProgress || g.json || e.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	p := newProgress(e.screen, title, e.Now())
+	ticker := time.NewTicker(progressInterval)
+	go func() {
+		defer ticker.Stop()
+		p.run(ticker.C)
+	}()
+	return p
+}
+
+func newProgress(s *screen, title string, begin time.Time) *progress {
+	return &progress{screen: s, title: title, begin: begin, stop: make(chan struct{}), stopped: make(chan struct{})}
+}
+
+// Total sets how many items and bytes there are in all; 0 means nobody knows.
+func (p *progress) Total(items, bytes uint64) {
+	if p != nil {
+		p.totalItems.Store(items)
+		p.totalBytes.Store(bytes)
+	}
+}
+
+// Add counts items and bytes as done.
+func (p *progress) Add(items, bytes uint64) {
+	if p != nil {
+		p.items.Add(items)
+		p.bytes.Add(bytes)
+	}
+}
+
+// Set sets how many items and bytes are done.
+func (p *progress) Set(items, bytes uint64) {
+	if p != nil {
+		p.items.Store(items)
+		p.bytes.Store(bytes)
+	}
+}
+
+// At names what is being worked on.
+func (p *progress) At(path string) {
+	if p != nil {
+		p.path.Store(&path)
+	}
+}
+
+// Stop removes the line. It may be called more than once.
+func (p *progress) Stop() {
+	if p == nil {
+		return
+	}
+	p.once.Do(func() { close(p.stop) })
+	<-p.stopped
+	p.screen.clear()
+}
+
+func (p *progress) run(ticks <-chan time.Time) {
+	defer close(p.stopped)
+	for {
+		select {
+		case <-p.stop:
+			return
+		case now := <-ticks:
+			if elapsed := now.Sub(p.begin); elapsed >= progressDelay {
+				p.screen.show(p.line(elapsed))
+			}
+		}
+	}
+}
+
+// line returns what is shown after elapsed time.
+func (p *progress) line(elapsed time.Duration) string {
+	items, bytes := p.items.Load(), p.bytes.Load()
+	totalItems, totalBytes := p.totalItems.Load(), p.totalBytes.Load()
+	done, total := bytes, totalBytes
+	if total == 0 {
+		done, total = items, totalItems
+	}
+	var b strings.Builder
+	b.WriteString(p.title)
+	if total > 0 {
+		fmt.Fprintf(&b, " %3d %%", 100*min(done, total)/total)
+	}
+	fmt.Fprintf(&b, "  %s", formatCount(items))
+	if totalItems > 0 {
+		fmt.Fprintf(&b, " of %s", formatCount(totalItems))
+	}
+	if bytes > 0 {
+		fmt.Fprintf(&b, "  %s  %s/s", formatSize(bytes), formatSize(uint64(float64(bytes)/elapsed.Seconds())))
+	}
+	if total > 0 && done > 0 && done < total && elapsed > 2*time.Second {
+		left := time.Duration(float64(elapsed) * float64(total-done) / float64(done))
+		fmt.Fprintf(&b, "  %s left", left.Round(time.Second))
+	}
+	if path := p.path.Load(); path != nil {
+		fmt.Fprintf(&b, "  %s", quotePath(*path))
+	}
+	return b.String()
+}
+
+// screen is a terminal whose last line may show progress. What is written to
+// it, or past it to the same terminal through guard, first removes that line.
+type screen struct {
+	mu     sync.Mutex
+	w      io.Writer
+	term   Terminal
+	shown  bool // progress is on the last line
+	inLine bool // the last line holds text that is not progress
+}
+
+func newScreen(w io.Writer, term Terminal) *screen { return &screen{w: w, term: term} }
+
+// Write writes to the stream that the screen was made for.
+func (s *screen) Write(p []byte) (int, error) { return s.write(s.w, p) }
+
+func (s *screen) write(w io.Writer, p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove()
+	n, err := w.Write(p)
+	if n > 0 {
+		s.inLine = p[n-1] != '\n'
+	}
+	return n, err
+}
+
+// guard returns a writer to w, a stream that may be the same terminal.
+func (s *screen) guard(w io.Writer) io.Writer {
+	if !s.term.Stdout {
+		return w
+	}
+	return guarded{s, w}
+}
+
+type guarded struct {
+	screen *screen
+	w      io.Writer
+}
+
+func (g guarded) Write(p []byte) (int, error) { return g.screen.write(g.w, p) }
+
+// show puts text on the last line, cut to the terminal's width.
+func (s *screen) show(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inLine {
+		return
+	}
+	width := 80
+	if s.term.Width != nil {
+		width = s.term.Width()
+	}
+	if most := max(width-1, 0); utf8.RuneCountInString(text) > most {
+		text = string([]rune(text)[:most])
+	}
+	fmt.Fprintf(s.w, "\r%s\x1b[K", text)
+	s.shown = true
+}
+
+// clear removes the progress from the last line.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove()
+}
+
+func (s *screen) remove() {
+	if s.shown {
+		fmt.Fprint(s.w, "\r\x1b[K")
+		s.shown = false
+	}
+}

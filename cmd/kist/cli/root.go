@@ -1,0 +1,154 @@
+// Package cli is the command line: one file a command, each with a newX that
+// describes it to cobra and a runX that does it.
+//
+// Commands take everything from an [Env], print results with its printf and
+// json, talk to a person with its info and warn, and return errors; how an
+// error becomes a message and an exit status is decided in errors.go alone.
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// Run runs kist with args, the name of the program not among them, and returns
+// its exit status. Whatever goes wrong has been reported when it returns.
+func Run(ctx context.Context, env *Env, args []string) int {
+	own := *env
+	own.screen = newScreen(env.Stderr, env.Terminal)
+	own.Stderr = own.screen
+	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
+	own.Stdout = out
+
+	root := New(&own)
+	root.SetArgs(args)
+	started := false
+	eachCommand(root, func(cmd *cobra.Command) { noteStart(cmd, &started) })
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !started {
+		err = usageError(cmd, err)
+	}
+	own.screen.clear()
+	if ferr := out.Flush(); err == nil {
+		err = ferr
+	}
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	own.global.json = own.global.json || asksForJSON(args)
+	status := own.report(err)
+	if out.Flush() != nil && status == exitOK {
+		return exitFailed
+	}
+	return status
+}
+
+// New returns the kist command with all its subcommands, which run in env.
+func New(env *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kist [OPTIONS] COMMAND",
+		Short: "keep versions of folders",
+		Long: `kist keeps versions of folders of any files: with git's commands, for content of
+any size. What is stored is cut into chunks, deduplicated, compressed, and
+checked against its hash whenever it is read.`,
+		Example: `  kist init                  make the current folder a repository
+  kist add .                 stage all that is in it
+  kist commit -m 'first'     record it
+  kist help commit           read about a command`,
+		Version:           versionString(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		RunE:              missingCommand,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
+	env.global.register(root, env)
+	for _, s := range exitStatuses {
+		mayExit(root, s.status)
+	}
+
+	add := func(group, title string, cmds ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: group, Title: title})
+		for _, cmd := range cmds {
+			cmd.GroupID = group
+			root.AddCommand(cmd)
+		}
+	}
+	add("about", "KIST ITSELF",
+		newCompletion(env),
+		newDocs(env),
+		newHelp(env),
+		newVersion(env),
+	)
+	eachCommand(root, finish)
+	return root
+}
+
+// eachCommand calls fn with cmd and every command below it.
+func eachCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
+	fn(cmd)
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, fn)
+	}
+}
+
+// finish gives a command what all have in common.
+func finish(cmd *cobra.Command) {
+	cmd.DisableFlagsInUseLine = true
+	cmd.Flags().SortFlags = false
+	cmd.InitDefaultHelpFlag()
+	if help := cmd.Flags().Lookup("help"); help != nil {
+		help.Usage = "show this help"
+	}
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.Args = cobra.ArbitraryArgs
+		cmd.RunE = missingCommand
+	}
+}
+
+// missingCommand is what a command does that only has subcommands.
+func missingCommand(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	if cmd.HasParent() {
+		return hintf(usagef("%s: which of its commands?", cmd.CommandPath()), "see '%s --help'", cmd.CommandPath())
+	}
+	writeHelp(cmd.ErrOrStderr(), cmd)
+	return quiet(exitUsage)
+}
+
+// noteStart makes cmd set started when it begins to run. What fails before is
+// a matter of the command line.
+func noteStart(cmd *cobra.Command, started *bool) {
+	run := cmd.RunE
+	if run == nil {
+		return
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		*started = true
+		return run(cmd, args)
+	}
+}
+
+// asksForJSON finds --json in a command line that could not be parsed.
+func asksForJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,17 @@
+// Command kist keeps versions of folders: git's model over deduplicated,
+// compressed and verified storage.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+)
+
+func main() {
+	ctx, stop := cli.WithSignals(context.Background())
+	status := cli.Run(ctx, cli.OSEnv(), os.Args[1:])
+	stop()
+	os.Exit(status)
+}

@@ -4,8 +4,9 @@ package object
 const (
 	MaxChunkSize   = 16 << 20  // bytes of a chunk
 	MaxNodeSize    = 1 << 20   // bytes of an encoded node
+	MaxLinks       = 1024      // links of a node
 	MaxListItems   = 1024      // items of a manifest or tree node
-	MaxListSize    = 256 << 10 // bytes of a manifest or tree node's items, if it has more than one
+	MaxListSize    = 256 << 10 // bytes of an encoded manifest or tree node
 	MinListItems   = 16        // items before a node may end at a boundary
 	MaxInline      = 32        // bytes of content kept in a tree entry
 	MaxNameSize    = 255       // bytes of an entry's name
@@ -14,6 +15,7 @@ const (
 	MaxDepth       = 2048      // directories below each other
 	MaxSkipped     = 1000      // skipped paths listed in a commit itself
 	MaxMessageSize = 256 << 10 // bytes of a commit's or tag's message
+	MaxTextSize    = 1024      // bytes of a name, address, host, reason or key of an attribute
 	MaxLevel       = 16        // levels of a chunked list
 )
 

@@ -1,0 +1,201 @@
+package object
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Node bodies as they are in CBOR. Positions of links count from 1; 0 is no
+// link. Fields that are zero are left out of maps.
+
+type entryBody struct {
+	Name   cbor.ByteString `cbor:"1,keyasint"`
+	Type   uint8           `cbor:"2,keyasint"`
+	Mode   uint16          `cbor:"3,keyasint,omitempty"`
+	Size   uint64          `cbor:"4,keyasint,omitempty"`
+	Files  uint64          `cbor:"5,keyasint,omitempty"`
+	Sec    int64           `cbor:"6,keyasint,omitempty"`
+	Nsec   uint32          `cbor:"7,keyasint,omitempty"`
+	Inline []byte          `cbor:"8,keyasint,omitempty"`
+	Link   uint16          `cbor:"9,keyasint,omitempty"`
+	Target cbor.ByteString `cbor:"10,keyasint,omitempty"`
+	Meta   *metaBody       `cbor:"11,keyasint,omitempty"`
+}
+
+type metaBody struct {
+	UID      uint32                     `cbor:"1,keyasint,omitempty"`
+	GID      uint32                     `cbor:"2,keyasint,omitempty"`
+	Owner    cbor.ByteString            `cbor:"3,keyasint,omitempty"`
+	Group    cbor.ByteString            `cbor:"4,keyasint,omitempty"`
+	Xattrs   map[cbor.ByteString][]byte `cbor:"5,keyasint,omitempty"`
+	Device   uint64                     `cbor:"6,keyasint,omitempty"`
+	HardLink uint64                     `cbor:"7,keyasint,omitempty"`
+	Attrs    map[string]string          `cbor:"8,keyasint,omitempty"`
+}
+
+type treeChildBody struct {
+	_    struct{} `cbor:",toarray"`
+	Last cbor.ByteString
+	Link uint16
+}
+
+type chunkBody struct {
+	_    struct{} `cbor:",toarray"`
+	Link uint16
+	Size uint32
+}
+
+type manifestChildBody struct {
+	_    struct{} `cbor:",toarray"`
+	Link uint16
+	End  uint64
+}
+
+type signatureBody struct {
+	_     struct{} `cbor:",toarray"`
+	Name  string
+	Email string
+	Sec   int64
+	Nsec  uint32
+	Zone  int16
+}
+
+type skippedBody struct {
+	_      struct{} `cbor:",toarray"`
+	Path   cbor.ByteString
+	Reason string
+}
+
+type commitBody struct {
+	Tree         uint16        `cbor:"1,keyasint"`
+	Parents      []uint16      `cbor:"2,keyasint,omitempty"`
+	Author       signatureBody `cbor:"3,keyasint"`
+	Committer    signatureBody `cbor:"4,keyasint"`
+	Message      string        `cbor:"5,keyasint,omitempty"`
+	Host         string        `cbor:"6,keyasint,omitempty"`
+	Files        uint64        `cbor:"7,keyasint,omitempty"`
+	Bytes        uint64        `cbor:"8,keyasint,omitempty"`
+	SkippedCount uint64        `cbor:"9,keyasint,omitempty"`
+	Skipped      []skippedBody `cbor:"10,keyasint,omitempty"`
+	SkippedRest  uint16        `cbor:"11,keyasint,omitempty"`
+}
+
+type tagBody struct {
+	Target  uint16        `cbor:"1,keyasint"`
+	Name    string        `cbor:"2,keyasint"`
+	Tagger  signatureBody `cbor:"3,keyasint"`
+	Message string        `cbor:"4,keyasint,omitempty"`
+}
+
+var (
+	encMode = func() cbor.UserBufferEncMode {
+		o := cbor.CoreDetEncOptions()
+		o.NilContainers = cbor.NilContainerAsEmpty
+		o.TagsMd = cbor.TagsForbidden
+		mode, err := o.UserBufferEncMode()
+		if err != nil {
+			panic(err)
+		}
+		return mode
+	}()
+	decMode = func() cbor.DecMode {
+		mode, err := cbor.DecOptions{
+			DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+			IndefLength:       cbor.IndefLengthForbidden,
+			TagsMd:            cbor.TagsForbidden,
+			MaxNestedLevels:   8,
+			MaxArrayElements:  MaxListItems,
+			MaxMapPairs:       MaxListItems,
+			ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		}.DecMode()
+		if err != nil {
+			panic(err)
+		}
+		return mode
+	}()
+)
+
+// unmarshal decodes a body, or a part of one.
+func unmarshal(data []byte, body any) error {
+	if err := decMode.Unmarshal(data, body); err != nil {
+		return &fault{ReasonBody, err}
+	}
+	return nil
+}
+
+// marshal appends the CBOR encoding of body to buf.
+func marshal(buf *bytes.Buffer, body any) error {
+	if err := encMode.MarshalToBuffer(body, buf); err != nil {
+		return &fault{ReasonBody, err}
+	}
+	return nil
+}
+
+// appendArrayHead appends the head of a CBOR array of n items.
+func appendArrayHead(dst []byte, n int) []byte {
+	const array = 4 << 5
+	switch {
+	case n < 24:
+		return append(dst, array|byte(n))
+	case n < 1<<8:
+		return append(dst, array|24, byte(n))
+	default: // no list is longer than 1<<16 - 1
+		return append(dst, array|25, byte(n>>8), byte(n))
+	}
+}
+
+func arrayHeadSize(n int) int {
+	switch {
+	case n < 24:
+		return 1
+	case n < 1<<8:
+		return 2
+	default:
+		return 3
+	}
+}
+
+func (b *signatureBody) signature() Signature {
+	return Signature{b.Name, b.Email, Time{b.Sec, b.Nsec}, b.Zone}
+}
+
+func newSignatureBody(s Signature) signatureBody {
+	return signatureBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
+}
+
+func (b *metaBody) metadata() *Metadata {
+	if b == nil {
+		return nil
+	}
+	m := &Metadata{
+		UID: b.UID, GID: b.GID, Owner: string(b.Owner), Group: string(b.Group),
+		Device: b.Device, HardLink: b.HardLink, Attrs: b.Attrs,
+	}
+	if b.Xattrs != nil {
+		m.Xattrs = make(map[string][]byte, len(b.Xattrs))
+		for name, value := range b.Xattrs {
+			m.Xattrs[string(name)] = value
+		}
+	}
+	return m
+}
+
+func newMetaBody(m *Metadata) *metaBody {
+	if m == nil {
+		return nil
+	}
+	b := &metaBody{
+		UID: m.UID, GID: m.GID, Owner: cbor.ByteString(m.Owner), Group: cbor.ByteString(m.Group),
+		Device: m.Device, HardLink: m.HardLink, Attrs: m.Attrs,
+	}
+	if len(m.Xattrs) > 0 {
+		b.Xattrs = make(map[cbor.ByteString][]byte, len(m.Xattrs))
+		for _, name := range slices.Collect(maps.Keys(m.Xattrs)) {
+			b.Xattrs[cbor.ByteString(name)] = m.Xattrs[name]
+		}
+	}
+	return b
+}

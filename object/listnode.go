@@ -1,0 +1,178 @@
+package object
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// listItem is one item of a list node of any kind and level.
+type listItem struct {
+	name  string // tree: the entry's name, or the last one in the child
+	link  Key    // what the item links to; zero: nothing
+	size  uint64 // manifest: bytes of the file in the chunk or child
+	entry *Entry // leaf of a tree: the entry
+}
+
+// listNode encodes a node of a chunked list, item by item. It is where every
+// rule about the items of a node is checked: decoders pass through it too.
+type listNode struct {
+	kind  Kind
+	level uint8
+
+	links linkSet
+	items bytes.Buffer // encoded
+	count int
+	last  string // tree: the last item's name
+	sum   uint64 // manifest: sum of the items' sizes
+
+	entry    entryBody // scratch, so that encoding an item does not allocate
+	child    treeChildBody
+	chunk    chunkBody
+	manifest manifestChildBody
+}
+
+var listNodes = sync.Pool{New: func() any { return &listNode{links: linkSet{pos: make(map[Key]uint16)}} }}
+
+// getListNode returns an empty node. The caller frees it.
+func getListNode(kind Kind, level uint8) *listNode {
+	n := listNodes.Get().(*listNode)
+	n.kind, n.level = kind, level
+	return n
+}
+
+func (n *listNode) free() {
+	n.reset()
+	n.last = ""
+	listNodes.Put(n)
+}
+
+// reset makes the node empty, to take the items that come next in the list.
+// What it has seen of their order stays.
+func (n *listNode) reset() {
+	n.links.reset()
+	n.items.Reset()
+	n.count, n.sum = 0, 0
+	n.entry, n.child = entryBody{}, treeChildBody{}
+}
+
+// add encodes an item as the node's last one. It reports false, and leaves the
+// node as it was, if the item does not fit.
+func (n *listNode) add(it listItem) (bool, error) {
+	if n.count == MaxListItems {
+		return false, nil
+	}
+	if err := n.check(it); err != nil {
+		return false, err
+	}
+	links, start := n.links.len(), n.items.Len()
+	pos := uint16(0)
+	if !it.link.IsZero() {
+		pos = n.links.add(it.link)
+	}
+	if err := n.encode(it, pos); err != nil {
+		return false, err
+	}
+	if size := n.items.Len() - start; size > MaxEntrySize {
+		return false, faultf(ReasonEntrySize, "%q: %d bytes", it.name, size)
+	}
+	n.count++
+	if n.size() > MaxListSize {
+		n.count--
+		n.items.Truncate(start)
+		if n.links.len() > links {
+			n.links.drop()
+		}
+		return false, nil
+	}
+	n.last = it.name
+	n.sum += it.size
+	return true, nil
+}
+
+func (n *listNode) check(it listItem) error {
+	switch {
+	case n.kind == KindManifest && n.level == 0:
+		if it.size == 0 || it.size > MaxChunkSize {
+			return faultf(ReasonChunk, "chunk of %d bytes", it.size)
+		}
+	case n.kind == KindManifest:
+		if it.size == 0 || it.size > MaxFileSize || n.sum+it.size > MaxFileSize {
+			return faultf(ReasonOrder, "child from %d with %d bytes", n.sum, it.size)
+		}
+	case n.level == 0:
+		if err := checkEntry(it.entry); err != nil {
+			return err
+		}
+	default:
+		if err := CheckName(it.name); err != nil {
+			return &fault{ReasonName, err}
+		}
+	}
+	if n.kind == KindTree && n.last != "" && it.name <= n.last {
+		return faultf(ReasonOrder, "%q after %q", it.name, n.last)
+	}
+	if it.link.ID.IsZero() && (n.kind == KindManifest || n.level > 0) {
+		return faultf(ReasonLinkID, "item without a link")
+	}
+	return nil
+}
+
+func (n *listNode) encode(it listItem, pos uint16) error {
+	switch {
+	case n.kind == KindManifest && n.level == 0:
+		n.chunk.Link, n.chunk.Size = pos, uint32(it.size)
+		return marshal(&n.items, &n.chunk)
+	case n.kind == KindManifest:
+		n.manifest.Link, n.manifest.End = pos, n.sum+it.size
+		return marshal(&n.items, &n.manifest)
+	case n.level > 0:
+		n.child.Last, n.child.Link = cbor.ByteString(it.name), pos
+		return marshal(&n.items, &n.child)
+	}
+	e := it.entry
+	n.entry = entryBody{
+		Name: cbor.ByteString(e.Name), Type: uint8(e.Type), Mode: e.Mode,
+		Size: e.Size, Files: e.Files, Sec: e.MTime.Sec, Nsec: e.MTime.Nsec,
+		Inline: e.Inline, Link: pos, Target: cbor.ByteString(e.Target), Meta: newMetaBody(e.Meta),
+	}
+	return marshal(&n.items, &n.entry)
+}
+
+// size returns how many bytes the node's encoding has.
+func (n *listNode) size() int {
+	links := n.links.len()
+	return prefixSize + uvarintSize(uint64(links)) + links*linkSize + 2 + arrayHeadSize(n.count) + n.items.Len()
+}
+
+// append appends the node's encoding: the body is an array of the level and
+// the array of items.
+func (n *listNode) append(dst []byte) []byte {
+	dst = appendHeader(dst, n.kind, &n.links)
+	dst = appendArrayHead(dst, 2)
+	dst = append(dst, n.level) // below 24: its own encoding
+	dst = appendArrayHead(dst, n.count)
+	return append(dst, n.items.Bytes()...)
+}
+
+// mustAdd is add for nodes that are given whole: not fitting is an error.
+func (n *listNode) mustAdd(it listItem) error {
+	fits, err := n.add(it)
+	if err == nil && !fits {
+		return faultf(ReasonItems, "more than %d items or %d bytes", MaxListItems, MaxListSize)
+	}
+	return err
+}
+
+// listLevel returns the level of a list node's body, and its encoded items.
+func listLevel(h *header) (level uint8, items []byte, err error) {
+	if len(h.body) < 3 || h.body[0] != appendArrayHead(nil, 2)[0] {
+		return 0, nil, faultf(ReasonBody, "not an array of level and items")
+	}
+	level = h.body[1]
+	if level >= MaxLevel {
+		return 0, nil, faultf(ReasonLevel, "0x%02x", level)
+	}
+	return level, h.body[2:], nil
+}

@@ -1,0 +1,36 @@
+package object
+
+import (
+	"cmp"
+	"time"
+)
+
+// TimeOf returns t as it is recorded in objects; time.Time{} gives the zero Time.
+func TimeOf(t time.Time) Time {
+	if t.IsZero() {
+		return Time{}
+	}
+	return Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())}
+}
+
+// Time returns t in UTC; the zero Time gives time.Time{}.
+func (t Time) Time() time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.Unix(t.Sec, int64(t.Nsec)).UTC()
+}
+
+// IsZero reports whether t is the zero Time, which stands for no time.
+func (t Time) IsZero() bool { return t == Time{} }
+
+// Compare returns a negative number if t is before u, a positive one if it is
+// after u, and 0 if they are equal.
+func (t Time) Compare(u Time) int {
+	return cmp.Or(cmp.Compare(t.Sec, u.Sec), cmp.Compare(t.Nsec, u.Nsec))
+}
+
+// When returns the time of s in its own zone.
+func (s Signature) When() time.Time {
+	return s.Time.Time().In(time.FixedZone("", int(s.Zone)*60))
+}

@@ -2,43 +2,42 @@ package object
 
 import (
 	"bytes"
-	"maps"
-	"slices"
 
 	"github.com/fxamacker/cbor/v2"
 )
 
 // Node bodies as they are in CBOR. Positions of links count from 1; 0 is no
-// link. Fields that are zero are left out of maps.
+// link. Fields that are zero are left out of maps. In trees and manifests every
+// string is a byte string, as names need not be UTF-8.
 
 type entryBody struct {
-	Name   cbor.ByteString `cbor:"1,keyasint"`
-	Type   uint8           `cbor:"2,keyasint"`
-	Mode   uint16          `cbor:"3,keyasint,omitempty"`
-	Size   uint64          `cbor:"4,keyasint,omitempty"`
-	Files  uint64          `cbor:"5,keyasint,omitempty"`
-	Sec    int64           `cbor:"6,keyasint,omitempty"`
-	Nsec   uint32          `cbor:"7,keyasint,omitempty"`
-	Inline []byte          `cbor:"8,keyasint,omitempty"`
-	Link   uint16          `cbor:"9,keyasint,omitempty"`
-	Target cbor.ByteString `cbor:"10,keyasint,omitempty"`
-	Meta   *metaBody       `cbor:"11,keyasint,omitempty"`
+	Name   string    `cbor:"1,keyasint"`
+	Type   uint8     `cbor:"2,keyasint"`
+	Mode   uint16    `cbor:"3,keyasint,omitempty"`
+	Size   uint64    `cbor:"4,keyasint,omitempty"`
+	Files  uint64    `cbor:"5,keyasint,omitempty"`
+	Sec    int64     `cbor:"6,keyasint,omitempty"`
+	Nsec   uint32    `cbor:"7,keyasint,omitempty"`
+	Inline []byte    `cbor:"8,keyasint,omitempty"`
+	Link   uint16    `cbor:"9,keyasint,omitempty"`
+	Target string    `cbor:"10,keyasint,omitempty"`
+	Meta   *metaBody `cbor:"11,keyasint,omitempty"`
 }
 
 type metaBody struct {
-	UID      uint32                     `cbor:"1,keyasint,omitempty"`
-	GID      uint32                     `cbor:"2,keyasint,omitempty"`
-	Owner    cbor.ByteString            `cbor:"3,keyasint,omitempty"`
-	Group    cbor.ByteString            `cbor:"4,keyasint,omitempty"`
-	Xattrs   map[cbor.ByteString][]byte `cbor:"5,keyasint,omitempty"`
-	Device   uint64                     `cbor:"6,keyasint,omitempty"`
-	HardLink uint64                     `cbor:"7,keyasint,omitempty"`
-	Attrs    map[string]string          `cbor:"8,keyasint,omitempty"`
+	UID      uint32            `cbor:"1,keyasint,omitempty"`
+	GID      uint32            `cbor:"2,keyasint,omitempty"`
+	Owner    string            `cbor:"3,keyasint,omitempty"`
+	Group    string            `cbor:"4,keyasint,omitempty"`
+	Xattrs   map[string][]byte `cbor:"5,keyasint,omitempty"`
+	Device   uint64            `cbor:"6,keyasint,omitempty"`
+	HardLink uint64            `cbor:"7,keyasint,omitempty"`
+	Attrs    map[string]string `cbor:"8,keyasint,omitempty"`
 }
 
 type treeChildBody struct {
 	_    struct{} `cbor:",toarray"`
-	Last cbor.ByteString
+	Last string
 	Link uint16
 }
 
@@ -90,45 +89,53 @@ type tagBody struct {
 	Message string        `cbor:"4,keyasint,omitempty"`
 }
 
+// codec is how bodies of some kinds are encoded and decoded.
+type codec struct {
+	enc cbor.UserBufferEncMode
+	dec cbor.DecMode
+}
+
 var (
-	encMode = func() cbor.UserBufferEncMode {
-		o := cbor.CoreDetEncOptions()
-		o.NilContainers = cbor.NilContainerAsEmpty
-		o.TagsMd = cbor.TagsForbidden
-		mode, err := o.UserBufferEncMode()
-		if err != nil {
-			panic(err)
-		}
-		return mode
-	}()
-	decMode = func() cbor.DecMode {
-		mode, err := cbor.DecOptions{
-			DupMapKey:         cbor.DupMapKeyEnforcedAPF,
-			IndefLength:       cbor.IndefLengthForbidden,
-			TagsMd:            cbor.TagsForbidden,
-			MaxNestedLevels:   8,
-			MaxArrayElements:  MaxListItems,
-			MaxMapPairs:       MaxListItems,
-			ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
-		}.DecMode()
-		if err != nil {
-			panic(err)
-		}
-		return mode
-	}()
+	textCodec = newCodec(cbor.StringToTextString, cbor.ByteStringToStringForbidden)
+	listCodec = newCodec(cbor.StringToByteString, cbor.ByteStringToStringAllowed)
 )
 
+func newCodec(enc cbor.StringMode, dec cbor.ByteStringToStringMode) codec {
+	o := cbor.CoreDetEncOptions()
+	o.NilContainers = cbor.NilContainerAsEmpty
+	o.TagsMd = cbor.TagsForbidden
+	o.String = enc
+	encMode, err := o.UserBufferEncMode()
+	if err != nil {
+		panic(err) // cannot be: the options are constant
+	}
+	decMode, err := cbor.DecOptions{
+		DupMapKey:          cbor.DupMapKeyEnforcedAPF,
+		IndefLength:        cbor.IndefLengthForbidden,
+		TagsMd:             cbor.TagsForbidden,
+		ByteStringToString: dec,
+		MaxNestedLevels:    8,
+		MaxArrayElements:   MaxListItems,
+		MaxMapPairs:        MaxListItems,
+		ExtraReturnErrors:  cbor.ExtraDecErrorUnknownField,
+	}.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return codec{encMode, decMode}
+}
+
 // unmarshal decodes a body, or a part of one.
-func unmarshal(data []byte, body any) error {
-	if err := decMode.Unmarshal(data, body); err != nil {
+func (c codec) unmarshal(data []byte, body any) error {
+	if err := c.dec.Unmarshal(data, body); err != nil {
 		return &fault{ReasonBody, err}
 	}
 	return nil
 }
 
 // marshal appends the CBOR encoding of body to buf.
-func marshal(buf *bytes.Buffer, body any) error {
-	if err := encMode.MarshalToBuffer(body, buf); err != nil {
+func (c codec) marshal(buf *bytes.Buffer, body any) error {
+	if err := c.enc.MarshalToBuffer(body, buf); err != nil {
 		return &fault{ReasonBody, err}
 	}
 	return nil
@@ -170,32 +177,14 @@ func (b *metaBody) metadata() *Metadata {
 	if b == nil {
 		return nil
 	}
-	m := &Metadata{
-		UID: b.UID, GID: b.GID, Owner: string(b.Owner), Group: string(b.Group),
-		Device: b.Device, HardLink: b.HardLink, Attrs: b.Attrs,
-	}
-	if b.Xattrs != nil {
-		m.Xattrs = make(map[string][]byte, len(b.Xattrs))
-		for name, value := range b.Xattrs {
-			m.Xattrs[string(name)] = value
-		}
-	}
-	return m
+	m := Metadata(*b)
+	return &m
 }
 
 func newMetaBody(m *Metadata) *metaBody {
 	if m == nil {
 		return nil
 	}
-	b := &metaBody{
-		UID: m.UID, GID: m.GID, Owner: cbor.ByteString(m.Owner), Group: cbor.ByteString(m.Group),
-		Device: m.Device, HardLink: m.HardLink, Attrs: m.Attrs,
-	}
-	if len(m.Xattrs) > 0 {
-		b.Xattrs = make(map[cbor.ByteString][]byte, len(m.Xattrs))
-		for _, name := range slices.Collect(maps.Keys(m.Xattrs)) {
-			b.Xattrs[cbor.ByteString(name)] = m.Xattrs[name]
-		}
-	}
-	return b
+	b := metaBody(*m)
+	return &b
 }

@@ -115,7 +115,7 @@ func decodeCommit(data []byte) (*Commit, error) {
 		return nil, err
 	}
 	var body commitBody
-	if err := unmarshal(h.body, &body); err != nil {
+	if err := textCodec.unmarshal(h.body, &body); err != nil {
 		return nil, err
 	}
 	c := &Commit{
@@ -157,7 +157,7 @@ func (h *header) useKind(pos uint16, kind Kind) (ID, error) {
 func appendNode(kind Kind, set *linkSet, body any) ([]byte, error) {
 	var buf bytes.Buffer
 	buf.Write(appendHeader(nil, kind, set))
-	if err := marshal(&buf, body); err != nil {
+	if err := textCodec.marshal(&buf, body); err != nil {
 		return nil, err
 	}
 	if buf.Len() > MaxNodeSize {

@@ -3,8 +3,6 @@ package object
 import (
 	"bytes"
 	"sync"
-
-	"github.com/fxamacker/cbor/v2"
 )
 
 // listItem is one item of a list node of any kind and level.
@@ -123,21 +121,21 @@ func (n *listNode) encode(it listItem, pos uint16) error {
 	switch {
 	case n.kind == KindManifest && n.level == 0:
 		n.chunk.Link, n.chunk.Size = pos, uint32(it.size)
-		return marshal(&n.items, &n.chunk)
+		return listCodec.marshal(&n.items, &n.chunk)
 	case n.kind == KindManifest:
 		n.manifest.Link, n.manifest.End = pos, n.sum+it.size
-		return marshal(&n.items, &n.manifest)
+		return listCodec.marshal(&n.items, &n.manifest)
 	case n.level > 0:
-		n.child.Last, n.child.Link = cbor.ByteString(it.name), pos
-		return marshal(&n.items, &n.child)
+		n.child.Last, n.child.Link = it.name, pos
+		return listCodec.marshal(&n.items, &n.child)
 	}
 	e := it.entry
 	n.entry = entryBody{
-		Name: cbor.ByteString(e.Name), Type: uint8(e.Type), Mode: e.Mode,
+		Name: e.Name, Type: uint8(e.Type), Mode: e.Mode,
 		Size: e.Size, Files: e.Files, Sec: e.MTime.Sec, Nsec: e.MTime.Nsec,
-		Inline: e.Inline, Link: pos, Target: cbor.ByteString(e.Target), Meta: newMetaBody(e.Meta),
+		Inline: e.Inline, Link: pos, Target: e.Target, Meta: newMetaBody(e.Meta),
 	}
-	return marshal(&n.items, &n.entry)
+	return listCodec.marshal(&n.items, &n.entry)
 }
 
 // size returns how many bytes the node's encoding has.

@@ -81,7 +81,7 @@ func decodeManifest(data []byte) (*Manifest, error) {
 
 func decodeChunkRefs(h *header, items []byte) ([]ChunkRef, error) {
 	var bodies []chunkBody
-	if err := unmarshal(items, &bodies); err != nil {
+	if err := listCodec.unmarshal(items, &bodies); err != nil {
 		return nil, err
 	}
 	refs := make([]ChunkRef, len(bodies))
@@ -100,7 +100,7 @@ func decodeChunkRefs(h *header, items []byte) ([]ChunkRef, error) {
 
 func decodeManifestChildren(h *header, items []byte) ([]ManifestChild, error) {
 	var bodies []manifestChildBody
-	if err := unmarshal(items, &bodies); err != nil {
+	if err := listCodec.unmarshal(items, &bodies); err != nil {
 		return nil, err
 	}
 	children := make([]ManifestChild, len(bodies))

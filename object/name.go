@@ -55,7 +55,7 @@ func isRepositoryName(name string) bool {
 
 // shortNameHash is what NTFS begins a short name of ".kist" with once KIST~1
 // to KIST~4 are taken: two letters and a hash of the long name.
-const shortNameHash = "ki0000"
+const shortNameHash = "ki4178"
 
 // fold returns name without the code points that file systems ignore, in lower
 // case as far as it matters for comparing it with ".kist".

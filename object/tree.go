@@ -79,7 +79,7 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 		*pooled = (*pooled)[:0]
 		entryBodies.Put(pooled)
 	}()
-	if err := unmarshal(items, pooled); err != nil {
+	if err := listCodec.unmarshal(items, pooled); err != nil {
 		return nil, err
 	}
 	entries := make([]Entry, len(*pooled))
@@ -90,9 +90,9 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 			return nil, err
 		}
 		*e = Entry{
-			Name: string(b.Name), Type: EntryType(b.Type), Mode: b.Mode,
+			Name: b.Name, Type: EntryType(b.Type), Mode: b.Mode,
 			Size: b.Size, Files: b.Files, MTime: Time{b.Sec, b.Nsec},
-			Inline: b.Inline, Content: link, Target: string(b.Target), Meta: b.Meta.metadata(),
+			Inline: b.Inline, Content: link, Target: b.Target, Meta: b.Meta.metadata(),
 		}
 	}
 	return entries, nil
@@ -100,7 +100,7 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 
 func decodeTreeChildren(h *header, items []byte) ([]TreeChild, error) {
 	var bodies []treeChildBody
-	if err := unmarshal(items, &bodies); err != nil {
+	if err := listCodec.unmarshal(items, &bodies); err != nil {
 		return nil, err
 	}
 	children := make([]TreeChild, len(bodies))
@@ -112,7 +112,7 @@ func decodeTreeChildren(h *header, items []byte) ([]TreeChild, error) {
 		if link.Kind != KindTree {
 			return nil, faultf(ReasonLinkKind, "child %q is a %s", b.Last, link.Kind)
 		}
-		children[i] = TreeChild{Last: string(b.Last), ID: link.ID}
+		children[i] = TreeChild{Last: b.Last, ID: link.ID}
 	}
 	return children, nil
 }

@@ -1,0 +1,302 @@
+package keys
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// filterAfter is the number of look-ups after which a reader loads its filter.
+// Before, a look-up that finds nothing reads one block.
+const filterAfter = 64
+
+// Reader searches an index. It is safe for concurrent use. It keeps a quarter
+// of a byte for every record in memory, and 1.5 bytes more once it has loaded
+// its filter.
+type Reader struct {
+	r     io.ReaderAt
+	n     int            // records
+	start [kinds + 1]int // number of the first record of each kind
+	table []uint64       // prefix of the first ID of each block
+	fcrc  uint32         // checksum of the filter
+	foff  int64          // where the filter begins
+	hits  atomic.Int32   // look-ups so far, up to filterAfter
+	f     atomic.Pointer[filter]
+}
+
+// Open reads an index of size bytes from r, which must stay readable and
+// unchanged while the Reader is used. It checks everything but the blocks and
+// the filter, which are checked when they are read. What is damaged, or has a
+// size that does not follow from its record counts, is a [*CorruptError].
+// Memory is bounded by size.
+func Open(r io.ReaderAt, size int64) (*Reader, error) {
+	if size < headerSize+trailerSize {
+		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes are too few for an index", size)}
+	}
+	var header [headerSize]byte
+	if err := readFull(r, header[:], 0); err != nil {
+		return nil, &CorruptError{Part: "header", Err: err}
+	}
+	switch {
+	case string(header[:magicLen]) != magic:
+		return nil, &CorruptError{Part: "header", Err: errors.New("this is no index")}
+	case header[magicLen] != Version:
+		return nil, &CorruptError{Part: "header", Err: fmt.Errorf("unknown version %d", header[magicLen])}
+	case [headerSize - magicLen - 1]byte(header[magicLen+1:]) != [headerSize - magicLen - 1]byte{}:
+		return nil, &CorruptError{Part: "header", Err: errors.New("reserved bytes are not zero")}
+	}
+	x := &Reader{r: r}
+	tcrc, err := x.readTrailer(size)
+	if err != nil {
+		return nil, &CorruptError{Part: "trailer", Err: err}
+	}
+	blocks, table, filter, _, want := sections(int64(x.n))
+	if want != size {
+		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes, want %d for %d records", size, want, x.n)}
+	}
+	x.foff = filter
+	buf := make([]byte, blocks*8)
+	if err := readFull(r, buf, table); err != nil {
+		return nil, &CorruptError{Part: "table", Err: err}
+	}
+	if crc32.Checksum(buf, castagnoli) != tcrc {
+		return nil, &CorruptError{Part: "table", Err: errChecksum}
+	}
+	x.table = make([]uint64, blocks)
+	for i := range x.table {
+		x.table[i] = binary.BigEndian.Uint64(buf[i*8:])
+	}
+	return x, nil
+}
+
+var (
+	errChecksum = errors.New("checksum does not match")
+	errOrder    = errors.New("records are not in order")
+	errFiltered = errors.New("a record is not in the filter")
+)
+
+// readTrailer sets what the trailer tells, and returns the table's checksum.
+func (x *Reader) readTrailer(size int64) (tcrc uint32, err error) {
+	var t [trailerSize]byte
+	if err := readFull(x.r, t[:], size-trailerSize); err != nil {
+		return 0, err
+	}
+	const sums = kinds * 8
+	if string(t[sums+12:]) != magic {
+		return 0, errors.New("the index does not end as it should")
+	}
+	if crc32.Checksum(t[:sums+8], castagnoli) != binary.BigEndian.Uint32(t[sums+8:]) {
+		return 0, errChecksum
+	}
+	for k := range kinds {
+		count := binary.BigEndian.Uint64(t[k*8:])
+		if count > MaxRecords || uint64(x.n)+count > MaxRecords {
+			return 0, errors.New("too many records")
+		}
+		x.n += int(count)
+		x.start[k+1] = x.n
+	}
+	x.fcrc = binary.BigEndian.Uint32(t[sums+4:])
+	return binary.BigEndian.Uint32(t[sums:]), nil
+}
+
+// readFull reads all of p at off. What ends early is io.ErrUnexpectedEOF.
+func readFull(r io.ReaderAt, p []byte, off int64) error {
+	n, err := r.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return nil
+	case err == io.EOF || err == nil:
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Len returns the number of records.
+func (x *Reader) Len() int { return x.n }
+
+// blockLen returns the number of records of block b.
+func (x *Reader) blockLen(b int) int { return min(blockRecords, x.n-b*blockRecords) }
+
+// readBlock reads block b into buf, which has blockSize bytes, and returns its
+// records' bytes.
+func (x *Reader) readBlock(b int, buf []byte) ([]byte, error) {
+	n := x.blockLen(b) * recordSize
+	buf = buf[:n+4]
+	if err := readFull(x.r, buf, headerSize+int64(b)*blockSize); err != nil {
+		return nil, &CorruptError{Part: "block", Block: b, Err: err}
+	}
+	return x.checkBlock(b, buf)
+}
+
+func (x *Reader) checkBlock(b int, buf []byte) ([]byte, error) {
+	n := len(buf) - 4
+	if crc32.Checksum(buf[:n], castagnoli) != binary.BigEndian.Uint32(buf[n:]) {
+		return nil, &CorruptError{Part: "block", Block: b, Err: errChecksum}
+	}
+	if binary.BigEndian.Uint64(buf) != x.table[b] {
+		return nil, &CorruptError{Part: "block", Block: b, Err: errors.New("first record does not match the table")}
+	}
+	return buf[:n], nil
+}
+
+var blockPool = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
+// kindOf returns the kind of record i.
+func (x *Reader) kindOf(i int) object.Kind {
+	k := 1
+	for i >= x.start[k] {
+		k++
+	}
+	return object.Kind(k)
+}
+
+// record decodes record i from its bytes.
+func (x *Reader) record(i int, b []byte) Record {
+	r := Record{
+		File:   binary.BigEndian.Uint32(b[32:]),
+		Offset: binary.BigEndian.Uint32(b[36:]),
+		Stored: binary.BigEndian.Uint32(b[40:]),
+		Raw:    binary.BigEndian.Uint32(b[44:]),
+		Index:  i,
+	}
+	r.Key.Kind = x.kindOf(i)
+	copy(r.Key.ID[:], b)
+	return r
+}
+
+// At returns record i, counted from 0.
+func (x *Reader) At(i int) (Record, error) {
+	buf := blockPool.Get().(*[blockSize]byte)
+	defer blockPool.Put(buf)
+	recs, err := x.readBlock(i/blockRecords, buf[:])
+	if err != nil {
+		return Record{}, err
+	}
+	return x.record(i, recs[i%blockRecords*recordSize:]), nil
+}
+
+// Find returns the record of key, and whether there is one. It fails only
+// with a [*CorruptError].
+func (x *Reader) Find(key object.Key) (Record, bool, error) {
+	if !key.Kind.Valid() || x.start[key.Kind] == x.start[key.Kind-1] {
+		return Record{}, false, nil
+	}
+	if f := x.loaded(); f != nil && !f.mayHave(&key.ID) {
+		return Record{}, false, nil
+	}
+	buf := blockPool.Get().(*[blockSize]byte)
+	defer blockPool.Put(buf)
+	// The record is in the last block that begins before it, unless it begins
+	// a block itself.
+	before, end := x.candidates(key.Kind, &key.ID)
+	for b := before + 1; b <= end; b++ {
+		if r, ok, err := x.findIn(b, key, buf); ok || err != nil {
+			return r, ok, err
+		}
+	}
+	return x.findIn(before, key, buf)
+}
+
+// candidates returns the number of the last block that has records of kind k,
+// which must have some, and begins before id, or of the first; and that of the
+// last block whose first record cannot be told from id by the table.
+func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {
+	first, last := x.start[k-1]/blockRecords, (x.start[k]-1)/blockRecords
+	want := prefix(*id)
+	lo, hi := first+1, last+1
+	for lo < hi {
+		if mid := int(uint(lo+hi) >> 1); x.table[mid] < want {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	for end = lo - 1; end < last && x.table[end+1] == want; {
+		end++
+	}
+	return lo - 1, end
+}
+
+// findIn looks for key in block b.
+func (x *Reader) findIn(b int, key object.Key, buf *[blockSize]byte) (Record, bool, error) {
+	recs, err := x.readBlock(b, buf[:])
+	if err != nil {
+		return Record{}, false, err
+	}
+	i := x.lowerBound(b, recs, key.Kind, &key.ID)
+	at := (i - b*blockRecords) * recordSize
+	if i >= x.start[key.Kind] || at >= len(recs) || object.ID(recs[at:at+len(key.ID)]) != key.ID {
+		return Record{}, false, nil
+	}
+	return x.record(i, recs[at:]), true, nil
+}
+
+// lowerBound returns the number of the first record of kind k in block b,
+// whose records are recs, that is not before id, or one past the last.
+func (x *Reader) lowerBound(b int, recs []byte, k object.Kind, id *object.ID) int {
+	base := b * blockRecords
+	lo, hi := max(0, x.start[k-1]-base), min(x.start[k]-base, len(recs)/recordSize)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if bytes.Compare(recs[mid*recordSize:mid*recordSize+len(id)], id[:]) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return base + lo
+}
+
+// search returns the number of the first record of kind k that is not before
+// id, or one past the last of that kind.
+func (x *Reader) search(k object.Kind, id *object.ID) (int, error) {
+	if x.start[k-1] == x.start[k] {
+		return x.start[k], nil
+	}
+	var buf [blockSize]byte
+	for b, end := x.candidates(k, id); ; b++ {
+		recs, err := x.readBlock(b, buf[:])
+		if err != nil {
+			return 0, err
+		}
+		if i := x.lowerBound(b, recs, k, id); b == end || i < (b+1)*blockRecords {
+			return i, nil
+		}
+	}
+}
+
+// loaded returns the filter, if it was loaded or is due. A damaged filter is
+// not used; [Reader.Verify] reports it.
+func (x *Reader) loaded() filter {
+	if f := x.f.Load(); f != nil {
+		return *f
+	}
+	if x.hits.Load() >= filterAfter || x.hits.Add(1) != filterAfter {
+		return nil
+	}
+	f, err := x.readFilter()
+	if err != nil {
+		return nil
+	}
+	x.f.Store(&f)
+	return f
+}
+
+func (x *Reader) readFilter() (filter, error) {
+	f := make(filter, filterBlocks(int64(x.n))*filterSize)
+	if err := readFull(x.r, f, x.foff); err != nil {
+		return nil, &CorruptError{Part: "filter", Err: err}
+	}
+	if crc32.Checksum(f, castagnoli) != x.fcrc {
+		return nil, &CorruptError{Part: "filter", Err: errChecksum}
+	}
+	return f, nil
+}

@@ -34,7 +34,6 @@ func runHelp(env *Env, root *cobra.Command, args []string) error {
 		}
 		topic = next
 	}
-	topic.InitDefaultHelpFlag()
 	writeHelp(env.Stdout, topic)
 	return nil
 }
@@ -48,12 +47,16 @@ func commandNames(root *cobra.Command, path []string) []cobra.Completion {
 	}
 	var names []cobra.Completion
 	for _, sub := range root.Commands() {
-		if sub.IsAvailableCommand() {
+		if listed(sub) {
 			names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
 		}
 	}
 	return names
 }
+
+// listed reports whether a command is shown to people. (To cobra, the command
+// that helps is not available.)
+func listed(cmd *cobra.Command) bool { return cmd.IsAvailableCommand() || cmd.Name() == "help" }
 
 func subcommand(cmd *cobra.Command, name string) *cobra.Command {
 	for _, sub := range cmd.Commands() {

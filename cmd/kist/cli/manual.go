@@ -62,7 +62,7 @@ func groupsOf(cmd *cobra.Command) []manualGroup {
 	collect := func(id, title string) {
 		var items []manualItem
 		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() && sub.GroupID == id {
+			if listed(sub) && sub.GroupID == id {
 				items = append(items, manualItem{sub.Name(), sub.Short})
 			}
 		}

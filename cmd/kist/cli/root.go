@@ -83,10 +83,12 @@ checked against its hash whenever it is read.`,
 			root.AddCommand(cmd)
 		}
 	}
+	help := newHelp(env)
+	root.SetHelpCommand(help)
 	add("about", "KIST ITSELF",
 		newCompletion(env),
 		newDocs(env),
-		newHelp(env),
+		help,
 		newVersion(env),
 	)
 	eachCommand(root, finish)
@@ -106,8 +108,11 @@ func finish(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
 	cmd.Flags().SortFlags = false
 	cmd.InitDefaultHelpFlag()
-	if help := cmd.Flags().Lookup("help"); help != nil {
-		help.Usage = "show this help"
+	cmd.InitDefaultVersionFlag()
+	for name, usage := range map[string]string{"help": "show this help", "version": "show which kist this is"} {
+		if flag := cmd.Flags().Lookup(name); flag != nil {
+			flag.Usage = usage
+		}
 	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
 		cmd.Args = cobra.ArbitraryArgs

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestColors(t *testing.T) {
+	for _, test := range []struct {
+		flag, noColor, term string
+		terminal, want      bool
+	}{
+		{"auto", "", "xterm", true, true},
+		{"auto", "", "xterm", false, false},
+		{"auto", "1", "xterm", true, false},
+		{"auto", "", "dumb", true, false},
+		{"always", "1", "dumb", false, true},
+		{"never", "", "xterm", true, false},
+	} {
+		env, _, _ := testEnv(t)
+		env.global.color = test.flag
+		env.Terminal.Stdout = test.terminal
+		env.Getenv = func(name string) string {
+			return map[string]string{"NO_COLOR": test.noColor, "TERM": test.term}[name]
+		}
+		if got := strings.Contains(env.paint(red, "x"), "\x1b"); got != test.want {
+			t.Errorf("%+v: coloured: %t", test, got)
+		}
+	}
+}
+
+func TestAuthor(t *testing.T) {
+	env, _, _ := testEnv(t)
+	if name, email := env.author("", ""); name != "anna" || email != "anna@chest.example" {
+		t.Errorf("with nothing set: %s <%s>", name, email)
+	}
+	if name, email := env.author("A", "a@b"); name != "A" || email != "a@b" {
+		t.Errorf("from the configuration: %s <%s>", name, email)
+	}
+	env.Getenv = func(name string) string { return name }
+	if name, email := env.author("A", "a@b"); name != "KIST_AUTHOR_NAME" || email != "KIST_AUTHOR_EMAIL" {
+		t.Errorf("from the environment: %s <%s>", name, email)
+	}
+}
+
+func TestCommitTime(t *testing.T) {
+	env, _, _ := testEnv(t)
+	if got, err := env.commitTime(); err != nil || !got.Equal(env.Now()) {
+		t.Errorf("without KIST_DATE: %v, %v", got, err)
+	}
+	env.Getenv = func(string) string { return "2020-02-29T23:59:59.5+01:00" }
+	if got, err := env.commitTime(); err != nil || !got.Equal(time.Date(2020, 2, 29, 22, 59, 59, 5e8, time.UTC)) {
+		t.Errorf("with KIST_DATE: %v, %v", got, err)
+	}
+	env.Getenv = func(string) string { return "yesterday" }
+	if _, err := env.commitTime(); err == nil || outcomeOf(err).Exit != exitUsage {
+		t.Errorf("with a KIST_DATE that is none: %v", err)
+	}
+}
+
+func TestRawPath(t *testing.T) {
+	env, stdout, _ := testEnv(t)
+	type entry struct {
+		Path    string `json:"path"`
+		PathRaw []byte `json:"path_raw,omitempty"`
+	}
+	for _, path := range []string{"<a>", "b\xff"} {
+		if err := env.json(entry{path, rawPath(path)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `{"path":"<a>"}` + "\n" + `{"path":"b\ufffd","path_raw":"Yv8="}` + "\n"
+	if got := stdout.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}

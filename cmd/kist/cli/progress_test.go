@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestProgressLine(t *testing.T) {
+	s := newScreen(&bytes.Buffer{}, Terminal{})
+	p := newProgress(s, "adding", time.Time{})
+	p.Add(1200, 3<<20)
+	if got, want := p.line(time.Second), "adding  1,200  3.0 MiB  3.0 MiB/s"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p.Total(2400, 12<<20)
+	p.At("a\nb")
+	if got, want := p.line(3*time.Second), `adding  25 %  1,200 of 2,400  3.0 MiB  1.0 MiB/s  9s left  "a\nb"`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p.Set(5000, 24<<20) // a folder that grew since it was counted
+	if got := p.line(time.Second); !strings.Contains(got, "100 %") {
+		t.Errorf("more than all: %q", got)
+	}
+}
+
+func TestProgressShowsLateAndGoes(t *testing.T) {
+	var out bytes.Buffer
+	s := newScreen(&out, Terminal{Stderr: true, Width: func() int { return 20 }})
+	begin := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	p := newProgress(s, "counting something for long", begin)
+	ticks := make(chan time.Time)
+	go p.run(ticks)
+	ticks <- begin.Add(progressDelay / 2)
+	ticks <- begin.Add(progressDelay / 2) // the first has been dealt with
+	if out.Len() > 0 {
+		t.Errorf("shown at once: %q", out.String())
+	}
+	ticks <- begin.Add(progressDelay)
+	fmt.Fprintln(s, "note")
+	p.Stop()
+	p.Stop()
+	got := out.String()
+	if !strings.Contains(got, "note\n") || strings.Contains(got, "something for long") {
+		t.Errorf("want a note and the title cut to 19 columns: %q", got)
+	}
+	if shown, _, _ := strings.Cut(got, "note"); shown != "" && !strings.HasSuffix(shown, "\r\x1b[K") {
+		t.Errorf("the note stands behind the progress: %q", got)
+	}
+	if !strings.HasSuffix(got, "note\n") && !strings.HasSuffix(got, "\r\x1b[K") {
+		t.Errorf("the line is left behind: %q", got)
+	}
+}
+
+func TestProgressOnlyForAPersonWatching(t *testing.T) {
+	for name, change := range map[string]func(*Env){
+		"no terminal":   func(e *Env) { e.Terminal.Stderr = false },
+		"--quiet":       func(e *Env) { e.global.quiet = true },
+		"--no-progress": func(e *Env) { e.global.noProgress = true },
+		"--json":        func(e *Env) { e.global.json = true },
+		"TERM=dumb":     func(e *Env) { e.Getenv = func(string) string { return "dumb" } },
+	} {
+		env, _, stderr := testEnv(t)
+		env.screen = newScreen(stderr, env.Terminal)
+		env.Terminal.Stderr = true
+		p := env.progress("adding")
+		if p == nil {
+			t.Fatal("no progress on a terminal")
+		}
+		p.Stop()
+		change(env)
+		if p := env.progress("adding"); p != nil {
+			p.Stop()
+			t.Errorf("%s: there is progress", name)
+		}
+	}
+	var none *progress
+	none.Total(1, 1)
+	none.Add(1, 1)
+	none.Set(1, 1)
+	none.At("x")
+	none.Stop()
+}
+
+func TestScreenConcurrently(t *testing.T) {
+	var out bytes.Buffer
+	s := newScreen(&out, Terminal{Stdout: true, Stderr: true})
+	guard := s.guard(&out)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 100 {
+				s.show("progress")
+				fmt.Fprintf(guard, "result %d\n", i)
+				fmt.Fprintf(s, "note %d\n", i)
+			}
+		})
+	}
+	wg.Wait()
+	s.clear()
+	for line := range strings.SplitSeq(out.String(), "\n") {
+		if i := strings.LastIndex(line, "\r\x1b[K"); i >= 0 {
+			line = line[i+len("\r\x1b[K"):]
+		}
+		if line != "" && !strings.HasPrefix(line, "result ") && !strings.HasPrefix(line, "note ") {
+			t.Fatalf("a line is not whole: %q", line)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestQuotePath(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":             "plain",
+		"with space":        "with space",
+		"größe/日本":          "größe/日本",
+		"":                  "",
+		"a\nb":              `"a\nb"`,
+		"tab\there":         `"tab\there"`,
+		`quo"te`:            `"quo\"te"`,
+		`back\slash`:        `"back\\slash"`,
+		"\x1b[31mred":       `"\033[31mred"`,
+		"\x7f":              `"\177"`,
+		"\u009b2J":          `"\302\2332J"`,
+		"bad\xff\xfeend":    `"bad\377\376end"`,
+		"real\ufffdrune":    "real\ufffdrune",
+		"txt.\u202eexe":     `"txt.\342\200\256exe"`,
+		"a\u2028b":          `"a\342\200\250b"`,
+		"\a\b\v\f\r":        `"\a\b\v\f\r"`,
+		"both \"ü\" \xc3\n": `"both \"ü\" \303\n"`,
+	} {
+		if got := quotePath(in); got != want {
+			t.Errorf("quotePath(%q) = %s, want %s", in, got, want)
+		}
+	}
+	if got := quoteArg("plain"); got != `"plain"` {
+		t.Errorf("quoteArg(plain) = %s", got)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"two\nlines\tand a tab": "two\nlines\tand a tab",
+		"\x1b]0;title\a":        "␛]0;title␇",
+		"cr\rlf\x7f":            "cr␍lf␡",
+		"\u009bm":               "\ufffdm",
+		"\u202egnirts":          "\ufffdgnirts",
+		"\xff":                  "\ufffd",
+		"日本 ✓":                  "日本 ✓",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("printable(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// FuzzQuote checks that a quoted path can be read back to the byte, and that
+// nothing printed can move a terminal's cursor.
+func FuzzQuote(f *testing.F) {
+	for _, seed := range []string{"plain", "a\nb", "\xff\"\\\x1b", "\u202e\u009b"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		q := quotePath(s)
+		back := q
+		if strings.HasPrefix(q, `"`) {
+			var err error
+			if back, err = strconv.Unquote(q); err != nil {
+				t.Fatalf("%q is quoted as %s: %v", s, q, err)
+			}
+		}
+		if back != s {
+			t.Fatalf("%q is quoted as %s, which is %q", s, q, back)
+		}
+		p := printable(s)
+		if !utf8.ValidString(q) || !utf8.ValidString(p) {
+			t.Fatalf("%q: not UTF-8 when printed: %q, %q", s, q, p)
+		}
+		for _, r := range q + strings.NewReplacer("\n", "", "\t", "").Replace(p) {
+			if deceptive(r) {
+				t.Fatalf("%q: %U is printed", s, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// testEnv returns an environment that depends on nothing, and what is written
+// to its streams.
+func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	vars := map[string]string{}
+	return &Env{
+		Stdin:    strings.NewReader(""),
+		Stdout:   stdout,
+		Stderr:   stderr,
+		Getenv:   func(name string) string { return vars[name] },
+		Dir:      t.TempDir(),
+		Now:      func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
+		Hostname: "chest.example",
+		Username: "anna",
+	}, stdout, stderr
+}
+
+func TestRunWrongCommandLine(t *testing.T) {
+	for args, want := range map[string]string{
+		"frob":                "error: unknown command \"frob\" for kist\nhint: 'kist --help' lists the commands\n",
+		"frob --no-such -x":   "error: unknown command \"frob\" for kist\n",
+		"versoin":             "hint: did you mean 'version'?\n",
+		"--no-such":           "error: unknown flag: --no-such\nhint: see 'kist --help'\n",
+		"version --no-such":   "hint: see 'kist version --help'\n",
+		"version -x":          "error: unknown shorthand flag: 'x' in -x\n",
+		"version x":           "error: one argument too many: \"x\"\n",
+		"completion":          "error: the name of a shell (bash, zsh or fish) is missing\n",
+		"completion csh":      "error: no completion for \"csh\": bash, zsh and fish are known\n",
+		"version --color red": "must be one of auto, always, never\n",
+		"-C no-such version":  "no-such",
+		"help frob":           "error: unknown command \"frob\" for kist\n",
+		"":                    "usage: kist [OPTIONS] COMMAND\n",
+	} {
+		t.Run(args, func(t *testing.T) {
+			env, stdout, stderr := testEnv(t)
+			status := Run(t.Context(), env, strings.Fields(args))
+			if status != exitUsage {
+				t.Errorf("exit status %d, want %d", status, exitUsage)
+			}
+			if !strings.Contains(stderr.String(), want) {
+				t.Errorf("stderr is\n%s\nwhich lacks\n%s", stderr, want)
+			}
+			if stdout.Len() > 0 {
+				t.Errorf("stdout is not empty: %s", stdout)
+			}
+		})
+	}
+}
+
+func TestRunJSONError(t *testing.T) {
+	for _, args := range []string{"version --json x", "--no-such --json", "frob --json"} {
+		env, stdout, stderr := testEnv(t)
+		status := Run(t.Context(), env, strings.Fields(args))
+		var got struct{ Error outcome }
+		if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
+			t.Fatalf("kist %s: %v in %q", args, err, stdout)
+		}
+		if status != exitUsage || got.Error.Exit != status || got.Error.Kind != "usage" {
+			t.Errorf("kist %s: exit status %d, reported %+v", args, status, got.Error)
+		}
+		if !strings.Contains(stderr.String(), "error: "+got.Error.Message) {
+			t.Errorf("kist %s: stderr %q lacks the message %q", args, stderr, got.Error.Message)
+		}
+	}
+	env, stdout, _ := testEnv(t)
+	Run(t.Context(), env, []string{"frob", "--", "--json"})
+	if stdout.Len() > 0 {
+		t.Errorf("--json after -- is no option, but stdout is %s", stdout)
+	}
+}
+
+func TestRunWriteError(t *testing.T) {
+	env, _, stderr := testEnv(t)
+	env.Stdout = failingWriter{}
+	if status := Run(t.Context(), env, []string{"version"}); status != exitFailed {
+		t.Errorf("exit status %d though the results could not be written", status)
+	}
+	if !strings.Contains(stderr.String(), "error: write the results: no space left on device\n") {
+		t.Errorf("stderr: %s", stderr)
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestOutcome(t *testing.T) {
+	corrupt := &object.CorruptError{Key: object.Key{Kind: object.KindChunk}, Err: errors.New("checksum")}
+	for _, test := range []struct {
+		err  error
+		exit int
+		kind string
+		hint string
+	}{
+		{errors.New("any"), exitFailed, "failed", ""},
+		{usagef("bad"), exitUsage, "usage", ""},
+		{context.Canceled, exitInterrupted, "interrupted", "kept"},
+		{fmt.Errorf("read: %w", corrupt), exitDamaged, "damaged", "kist verify"},
+		{fmt.Errorf("read: %w", &object.NotFoundError{}), exitDamaged, "missing", "kist verify"},
+		{fmt.Errorf("write: %w", syscall.ENOSPC), exitFailed, "disk-full", "free some space"},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, exitFailed, "permission", ""},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, exitFailed, "not-found", ""},
+		{hintf(corrupt, "first this"), exitDamaged, "damaged", "first this\n'kist verify'"},
+		{hintf(hintf(usagef("bad"), "inner"), "outer"), exitUsage, "usage", "outer\ninner"},
+		{fmt.Errorf("wrapped: %w", usagef("bad")), exitUsage, "usage", ""},
+		{failf(exitMoved, "diverged", "no"), exitMoved, "diverged", ""},
+		{quiet(exitPartial), exitPartial, "partial", ""},
+	} {
+		got := outcomeOf(test.err)
+		if got.Exit != test.exit || got.Kind != test.kind || !strings.Contains(got.Hint, test.hint) || (test.hint == "") != (got.Hint == "") {
+			t.Errorf("%v: got %+v, want exit %d, kind %s, hint %q", test.err, got, test.exit, test.kind, test.hint)
+		}
+	}
+}
+
+func TestReportIsSafe(t *testing.T) {
+	env, _, stderr := testEnv(t)
+	env.report(errors.New("open \x1b[2Jx\nhint: run this"))
+	if got, want := stderr.String(), "error: open ␛[2Jx\n  hint: run this\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestRunInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	env, _, stderr := testEnv(t)
+	if status := Run(ctx, env, []string{"docs", "."}); status != exitInterrupted {
+		t.Errorf("exit status %d, want %d", status, exitInterrupted)
+	}
+	if !strings.HasPrefix(stderr.String(), "error: interrupted\n") {
+		t.Errorf("stderr: %s", stderr)
+	}
+}
+
+func TestDirectoryOption(t *testing.T) {
+	env, _, _ := testEnv(t)
+	base := env.Dir
+	mustMkdir(t, base, "a/b")
+	if status := Run(t.Context(), env, []string{"-C", "a", "-C", "b", "docs", "out"}); status != exitOK {
+		t.Fatalf("exit status %d", status)
+	}
+	if len(docFiles(base+"/a/b/out")) == 0 {
+		t.Error("nothing was written below a/b")
+	}
+	if env.Dir != base {
+		t.Errorf("Run changed the environment it was given: %s", env.Dir)
+	}
+}
+
+func TestEveryCommandIsDescribed(t *testing.T) {
+	env, _, _ := testEnv(t)
+	eachCommand(New(env), func(cmd *cobra.Command) {
+		name := cmd.CommandPath()
+		switch {
+		case cmd.Short == "" || cmd.Long == "" || cmd.Example == "":
+			t.Errorf("%s lacks a short text, a long one or an example", name)
+		case strings.ToLower(cmd.Short[:1]) != cmd.Short[:1] || strings.HasSuffix(cmd.Short, "."):
+			t.Errorf("%s: the short text is lower case and has no full stop: %q", name, cmd.Short)
+		}
+		for line := range strings.SplitSeq(strings.Trim(cmd.Example, "\n"), "\n") {
+			if line != "" && !strings.HasPrefix(line, "  ") {
+				t.Errorf("%s: a line of the example is not indented by two spaces: %q", name, line)
+			}
+		}
+		for line := range strings.SplitSeq(cmd.Long, "\n") {
+			if len(line) > 80 || strings.Contains(line, "\t") {
+				t.Errorf("%s: a line is wider than a terminal, or has a tab: %q", name, line)
+			}
+		}
+		if cmd.RunE == nil || cmd.Run != nil {
+			t.Errorf("%s does not run with RunE", name)
+		}
+	})
+}

@@ -1,0 +1,281 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	mathrand "math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+)
+
+// TestMain lets the scripts run kist: the test binary is it, when called so.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"kist": kistMain})
+}
+
+// kistMain is main, with a machine and a user that are the same everywhere.
+func kistMain() {
+	ctx, stop := cli.WithSignals(context.Background())
+	env := cli.OSEnv()
+	env.Hostname = "chest.example"
+	env.Username = "anna"
+	env.Random = rand.Reader
+	status := cli.Run(ctx, env, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+// TestScripts runs testdata/script/*.txtar, which show and check what kist
+// does from the outside. docs/testing.md lists the commands there are.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.FromSlash("../../../testdata/script"),
+		RequireExplicitExec: false,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
+			env.Setenv("TZ", "UTC")
+			env.Setenv("KIST_DATE", "2026-01-31T12:00:00Z")
+			env.Setenv("KIST_AUTHOR_NAME", "Anna Chest")
+			env.Setenv("KIST_AUTHOR_EMAIL", "anna@chest.example")
+			return os.Mkdir(env.Getenv("HOME"), 0o700)
+		},
+		Condition: func(name string) (bool, error) {
+			if name == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":    cmdExits,
+			"fifo":     cmdFIFO,
+			"json":     cmdJSON,
+			"mkfile":   cmdMkfile,
+			"rawname":  cmdRawname,
+			"sametree": cmdSametree,
+			"touch":    cmdTouch,
+		},
+	})
+}
+
+// check fails the script if err is not nil.
+func check(ts *testscript.TestScript, err error) {
+	if err != nil {
+		ts.Fatalf("%v", err)
+	}
+}
+
+// cmdExits runs a program and wants it to end with a certain status:
+//
+//	exits 2 kist frob
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARG...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	check(ts, err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// cmdMkfile makes a file of SIZE bytes (KiB and MiB may be written k and m)
+// that do not compress. The same SEED, by default the path, gives the same bytes:
+//
+//	mkfile 3m media/a.raw [SEED]
+func cmdMkfile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: mkfile SIZE PATH [SEED]")
+	}
+	digits := strings.TrimRight(args[0], "km")
+	size, err := strconv.Atoi(digits)
+	check(ts, err)
+	size <<= map[string]int{"": 0, "k": 10, "m": 20}[args[0][len(digits):]]
+	var seed [32]byte
+	copy(seed[:], args[len(args)-1])
+	data := make([]byte, size)
+	_, err = mathrand.NewChaCha8(seed).Read(data)
+	check(ts, err)
+	file := ts.MkAbs(args[1])
+	check(ts, os.MkdirAll(filepath.Dir(file), 0o755))
+	check(ts, os.WriteFile(file, data, 0o644))
+}
+
+// cmdRawname makes a file, with its own name as content, whose name is given
+// as a Go string literal without the quotes:
+//
+//	rawname 'bad\xffname\n'
+func cmdRawname(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: rawname NAME")
+	}
+	name, err := strconv.Unquote(`"` + args[0] + `"`)
+	check(ts, err)
+	check(ts, os.WriteFile(ts.MkAbs(name), []byte(name), 0o644))
+}
+
+// cmdFIFO makes a named pipe: fifo PATH.
+func cmdFIFO(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: fifo PATH")
+	}
+	check(ts, syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
+}
+
+// cmdTouch sets a file's time of modification: touch 2020-01-01T00:00:00Z PATH.
+func cmdTouch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: touch TIME PATH")
+	}
+	to, err := time.Parse(time.RFC3339Nano, args[0])
+	check(ts, err)
+	check(ts, os.Chtimes(ts.MkAbs(args[1]), to, to))
+}
+
+// cmdJSON checks a value in the JSON that the last command printed: a line of
+// it (the first unless -n says which), the names and positions that lead to
+// the value, and the value as JSON or, for a string, as it is:
+//
+//	json error.kind usage
+//	json -n 2 parents.0 null
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	line := 1
+	if len(args) > 2 && args[0] == "-n" {
+		n, err := strconv.Atoi(args[1])
+		check(ts, err)
+		line, args = n, args[2:]
+	}
+	if len(args) != 2 {
+		ts.Fatalf("usage: json [-n LINE] PATH VALUE")
+	}
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	if line > len(lines) {
+		ts.Fatalf("there are only %d lines", len(lines))
+	}
+	dec := json.NewDecoder(strings.NewReader(lines[line-1]))
+	dec.UseNumber()
+	var value any
+	check(ts, dec.Decode(&value))
+	for name := range strings.SplitSeq(args[0], ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(v) {
+				ts.Fatalf("no position %q in %s: %s", name, args[0], lines[line-1])
+			}
+			value = v[i]
+		default:
+			ts.Fatalf("no %q in %s: %s", name, args[0], lines[line-1])
+		}
+	}
+	got, ok := value.(string)
+	if !ok {
+		text, err := json.Marshal(value)
+		check(ts, err)
+		got = string(text)
+	}
+	if (got == args[1]) == neg {
+		ts.Fatalf("%s is %s: %s", args[0], got, lines[line-1])
+	}
+}
+
+// cmdSametree checks that two folders hold the same names, types, permissions,
+// contents and link targets. A repository in either is left out:
+//
+//	sametree A B
+func cmdSametree(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: sametree A B")
+	}
+	a, err := listTree(ts.MkAbs(args[0]))
+	check(ts, err)
+	b, err := listTree(ts.MkAbs(args[1]))
+	check(ts, err)
+	var differences []string
+	for path, entry := range a {
+		if b[path] != entry {
+			differences = append(differences, fmt.Sprintf("%q: %s, and %s", path, brief(entry), brief(b[path])))
+		}
+	}
+	for path, entry := range b {
+		if _, ok := a[path]; !ok {
+			differences = append(differences, fmt.Sprintf("%q: nothing, and %s", path, brief(entry)))
+		}
+	}
+	switch {
+	case neg && len(differences) == 0:
+		ts.Fatalf("%s and %s are the same", args[0], args[1])
+	case !neg && len(differences) > 0:
+		ts.Fatalf("%s and %s differ:\n%s", args[0], args[1], strings.Join(differences, "\n"))
+	}
+}
+
+// listTree describes everything below dir by type, permissions and content.
+func listTree(dir string) (map[string]string, error) {
+	entries := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == "." {
+			return err
+		}
+		if name == ".kist" {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		var content []byte
+		switch {
+		case info.Mode().IsRegular():
+			content, err = os.ReadFile(path)
+		case info.Mode()&fs.ModeSymlink != 0:
+			var target string
+			target, err = os.Readlink(path)
+			content = []byte(target)
+		}
+		entries[name] = info.Mode().String() + " " + string(content)
+		return err
+	})
+	return entries, err
+}
+
+// brief shortens an entry that listTree describes.
+func brief(entry string) string {
+	mode, content, _ := strings.Cut(entry, " ")
+	if mode == "" {
+		return "nothing"
+	}
+	if i := bytes.IndexByte([]byte(content), '\n'); i >= 0 {
+		content = content[:i]
+	}
+	return fmt.Sprintf("%s %.40q", mode, content)
+}

@@ -1,0 +1,125 @@
+package refs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// logged reports whether moves of a ref are logged: those of branches, here
+// and on remotes. Tags are not meant to move.
+func logged(name string) bool {
+	return name == "HEAD" || strings.HasPrefix(name, Heads) || strings.HasPrefix(name, Remotes)
+}
+
+// An appended is a line added to a log.
+type appended struct {
+	path string
+	size int64    // of the log before; -1: there was none
+	dirs []string // with new entries, to be synced
+}
+
+// undo takes the line away again, as well as it can.
+func (a appended) undo() {
+	switch {
+	case a.path == "":
+	case a.size < 0:
+		os.Remove(a.path)
+	default:
+		os.Truncate(a.path, a.size)
+	}
+}
+
+// appendLog adds a line to the log of a name, and has it on disk when it
+// returns. A last line that is not whole is cut off first. The lock must be
+// held.
+func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
+	a.path, a.size = s.path("logs/"+name), -1
+	defer func() {
+		if err != nil {
+			a.undo()
+			a, err = appended{}, fmt.Errorf("write log of %s: %w", name, err)
+		}
+	}()
+	if a.dirs, err = s.makeLogDirs(name); err != nil {
+		return a, err
+	}
+	f, err := os.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	if os.IsNotExist(err) {
+		f, err = os.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		a.dirs = append(a.dirs, filepath.Dir(a.path))
+	} else if err == nil {
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil {
+			a.size = info.Size()
+		}
+	}
+	if err != nil {
+		a.path = "" // not ours to undo
+		return a, err
+	}
+	defer f.Close()
+	end, err := wholeEnd(f, max(a.size, 0))
+	if err != nil {
+		return a, err
+	}
+	line := encodeEntry(e)
+	if end.broken {
+		line = append([]byte("\n"), line...)
+	}
+	if end.at < a.size {
+		if err := f.Truncate(end.at); err != nil {
+			return a, err
+		}
+		a.size = end.at
+	}
+	if _, err := f.WriteAt(line, end.at); err != nil {
+		return a, err
+	}
+	return a, f.Sync()
+}
+
+// A logEnd says where a log's next line goes.
+type logEnd struct {
+	at     int64
+	broken bool // what is before it is damage without an end of line
+}
+
+func wholeEnd(f *os.File, size int64) (logEnd, error) {
+	tail := make([]byte, min(size, 2*maxLineSize))
+	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return logEnd{}, err
+	}
+	whole := int64(wholeLog(tail))
+	if whole == 0 && size > int64(len(tail)) { // longer than any line could be
+		return logEnd{at: size, broken: tail[len(tail)-1] != '\n'}, nil
+	}
+	return logEnd{at: size - int64(len(tail)) + whole}, nil
+}
+
+// makeLogDirs makes the folders for the log of a name. Logs in its way are of
+// refs that are gone, or the name could not exist: they are removed.
+func (s *Store) makeLogDirs(name string) (changed []string, err error) {
+	file := s.path("logs/" + name)
+	if info, err := os.Lstat(file); err == nil && info.IsDir() {
+		if err := os.RemoveAll(file); err != nil {
+			return nil, err
+		}
+	}
+	for dir := filepath.Dir(file); dir != s.path("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		info, err := os.Lstat(dir)
+		if err == nil && info.IsDir() {
+			break
+		}
+		if err == nil { // unlink, for by now another line of the same update may have made it a folder
+			err = syscall.Unlink(dir)
+		}
+		if err != nil && !isAbsent(err) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.EPERM) {
+			return nil, &os.PathError{Op: "unlink", Path: dir, Err: err}
+		}
+	}
+	return makeDirs(filepath.Dir(file))
+}

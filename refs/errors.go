@@ -1,0 +1,134 @@
+package refs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+var (
+	// ErrNotFound is matched by errors that say that nothing has a name:
+	// [*NotFoundError] and [*UnknownRevisionError].
+	ErrNotFound = errors.New("ref not found")
+
+	// ErrMoved is matched by every [*MovedError].
+	ErrMoved = errors.New("ref moved meanwhile")
+
+	// ErrConflict is matched by every [*ConflictError].
+	ErrConflict = errors.New("ref name is taken")
+
+	// ErrBusy is matched by every [*BusyError].
+	ErrBusy = errors.New("refs are locked")
+
+	// ErrTime is matched by the errors of [ParseTime].
+	ErrTime = errors.New("not a time")
+)
+
+// NotFoundError says that there is no ref of a name.
+type NotFoundError struct{ Name string }
+
+func (e *NotFoundError) Error() string { return fmt.Sprintf("no ref %q", e.Name) }
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// CorruptError says that a file of this package is damaged.
+type CorruptError struct {
+	File string // path below the .kist folder, with slashes
+	Err  error  // what is wrong
+}
+
+func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.File, e.Err) }
+
+// Is makes errors.Is(err, object.ErrCorrupt) true.
+func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
+
+// Unwrap returns what is wrong.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// NameError says why a name cannot be a ref's.
+type NameError struct{ Name, Reason string }
+
+func (e *NameError) Error() string { return fmt.Sprintf("bad ref name %q: %s", e.Name, e.Reason) }
+
+// MovedError says that a ref is not where an update wanted it to be. A zero
+// ID stands for a ref that does not exist.
+type MovedError struct {
+	Name       string
+	Want, Have object.ID
+}
+
+func (e *MovedError) Error() string {
+	switch {
+	case e.Want.IsZero():
+		return fmt.Sprintf("%s already exists, at %s", e.Name, e.Have.Short())
+	case e.Have.IsZero():
+		return fmt.Sprintf("%s no longer exists, was to be at %s", e.Name, e.Want.Short())
+	}
+	return fmt.Sprintf("%s is at %s, was to be at %s", e.Name, e.Have.Short(), e.Want.Short())
+}
+
+// Is makes errors.Is(err, ErrMoved) true.
+func (e *MovedError) Is(target error) bool { return target == ErrMoved }
+
+// ConflictError says that two refs cannot exist side by side, because the
+// name of one would be a folder in the name of the other.
+type ConflictError struct {
+	Name string // the ref to be made
+	With string // the one in its way
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("cannot make %s: %s is in its way", e.Name, e.With)
+}
+
+// Is makes errors.Is(err, ErrConflict) true.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// BusyError says that another process held the lock on the refs for too long.
+type BusyError struct {
+	File string // the lock file
+	PID  int    // the process that holds it; 0: not known
+}
+
+func (e *BusyError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("%s is held by another process", e.File)
+	}
+	return fmt.Sprintf("%s is held by process %d", e.File, e.PID)
+}
+
+// Is makes errors.Is(err, ErrBusy) true.
+func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+
+// UnknownRevisionError says that a revision names no commit.
+type UnknownRevisionError struct {
+	Rev    string
+	Reason string // what is wrong with it; empty: nothing has this name
+}
+
+func (e *UnknownRevisionError) Error() string {
+	if e.Reason == "" {
+		return fmt.Sprintf("unknown revision %q", e.Rev)
+	}
+	return fmt.Sprintf("unknown revision %q: %s", e.Rev, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *UnknownRevisionError) Is(target error) bool { return target == ErrNotFound }
+
+// AmbiguousError says that a hexadecimal prefix fits more than one object.
+type AmbiguousError struct {
+	Rev        string
+	Candidates []object.Key // some of them: commits, then tags
+}
+
+func (e *AmbiguousError) Error() string {
+	names := make([]string, len(e.Candidates))
+	for i, c := range e.Candidates {
+		names[i] = c.Kind.String() + " " + c.ID.String()[:max(8, min(len(e.Rev)+4, 64))]
+	}
+	return fmt.Sprintf("revision %q is ambiguous: %s", e.Rev, strings.Join(names, ", "))
+}

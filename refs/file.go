@@ -1,0 +1,155 @@
+package refs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// staging is the folder in which files are written before they are renamed
+// into their places. Only the holder of the lock has one.
+const staging = "refs.tmp"
+
+// clean removes what a process that was killed left in the staging folder.
+func (s *Store) clean() error { return os.RemoveAll(s.path(staging)) }
+
+// A file is one to be replaced.
+type file struct {
+	name string // below the .kist folder, with slashes
+	data []byte
+}
+
+// stage writes the files next to their places, on disk for certain, and
+// returns what puts them there. Until then nothing has happened. The lock
+// must be held.
+func (s *Store) stage(files []file) (place func() error, err error) {
+	if len(files) == 0 {
+		return func() error { return nil }, nil
+	}
+	if err := os.Mkdir(s.path(staging), 0o755); err != nil {
+		return nil, err
+	}
+	staged := func(i int) string { return filepath.Join(s.path(staging), strconv.Itoa(i)) }
+	err = each(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
+	if err != nil {
+		return nil, errors.Join(err, s.clean())
+	}
+	return func() error {
+		var dirs []string
+		for i, f := range files {
+			made, err := makeDirs(filepath.Dir(s.path(f.name)))
+			if err != nil {
+				return err
+			}
+			if err := rename(staged(i), s.path(f.name)); err != nil {
+				return err
+			}
+			dirs = append(append(dirs, made...), filepath.Dir(s.path(f.name)))
+		}
+		return syncDirs(dirs)
+	}, nil
+}
+
+// write replaces files, each whole or not at all. The lock must be held.
+func (s *Store) write(files ...file) error {
+	place, err := s.stage(files)
+	if err == nil {
+		err = place()
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", files[0].name, err)
+	}
+	return s.clean()
+}
+
+// writeSynced writes a new file and has it on disk when it returns.
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// rename puts a file at path. Empty folders there give way to it.
+func rename(from, path string) error {
+	err := os.Rename(from, path)
+	if info, statErr := os.Lstat(path); err != nil && statErr == nil && info.IsDir() {
+		removeEmpty(path)
+		err = os.Rename(from, path)
+	}
+	return err
+}
+
+// removeEmpty removes a folder in which there are only folders.
+func removeEmpty(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeEmpty(filepath.Join(dir, e.Name()))
+		}
+	}
+	os.Remove(dir)
+}
+
+// makeDirs makes a folder and those above it, and returns the folders in
+// which there is something new.
+func makeDirs(dir string) (changed []string, err error) {
+	if _, err := os.Stat(dir); err == nil {
+		return nil, nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if changed, err = makeDirs(above); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	return append(changed, above), nil
+}
+
+// remove removes the file of a name, if it is there, and the folders above it
+// that are empty then, but for refs and logs themselves. It returns the folder
+// that changed.
+func (s *Store) remove(name string) (changed string, err error) {
+	if err := os.Remove(s.path(name)); err != nil && !isAbsent(err) {
+		return "", err
+	}
+	dir := filepath.Dir(filepath.FromSlash(name))
+	for filepath.Dir(dir) != "." && os.Remove(filepath.Join(s.dir, dir)) == nil {
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Join(s.dir, dir), nil
+}
+
+// syncDirs has the entries of folders on disk when it returns.
+func syncDirs(dirs []string) error {
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	return each(len(dirs), func(i int) error {
+		d, err := os.Open(dirs[i])
+		if err != nil {
+			if os.IsNotExist(err) { // removed since, being empty
+				return nil
+			}
+			return err
+		}
+		err = d.Sync()
+		if closed := d.Close(); err == nil {
+			err = closed
+		}
+		return err
+	})
+}

@@ -1,0 +1,152 @@
+package refs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Head is what is checked out.
+type Head struct {
+	Branch string    // its short name, as in "main"; empty: none, HEAD is detached
+	ID     object.ID // the commit; zero: the branch has none yet
+}
+
+// Unborn reports whether HEAD is on a branch that has no commit yet.
+func (h Head) Unborn() bool { return h.ID.IsZero() }
+
+// String returns the branch, or the ID if there is none.
+func (h Head) String() string {
+	if h.Branch != "" {
+		return h.Branch
+	}
+	return h.ID.String()
+}
+
+// Head returns what is checked out. A repository always has a HEAD: that it
+// has none is damage.
+func (s *Store) Head() (Head, error) {
+	v, found, err := s.value("HEAD")
+	switch {
+	case err != nil:
+		return Head{}, err
+	case !found:
+		return Head{}, &CorruptError{File: "HEAD", Err: errors.New("missing")}
+	case v.target == "":
+		return Head{ID: v.id}, nil
+	}
+	id, err := s.Get(v.target)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Head{}, err
+	}
+	return Head{Branch: strings.TrimPrefix(v.target, Heads), ID: id}, nil
+}
+
+// SetHead puts HEAD on a branch, which need not exist, or detaches it at a
+// commit if h has no branch. With both, the branch has to be at the ID, or
+// the error is a [*MovedError]. It replaces a HEAD that is damaged or missing
+// too. reason goes to HEAD's log: after a checkout it has to be
+// [CheckoutReason], or "@{-1}" does not see it.
+func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) error {
+	v := value{id: h.ID}
+	if h.Branch != "" {
+		v = value{target: Heads + h.Branch}
+		if err := CheckName(v.target); err != nil {
+			return err
+		}
+	} else if h.ID.IsZero() {
+		return &NameError{Reason: "HEAD needs a branch or a commit"}
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	id := h.ID
+	if v.target != "" {
+		if id, err = s.current(v.target, value{}); err != nil {
+			return err
+		}
+		if !h.ID.IsZero() && h.ID != id {
+			return &MovedError{Name: v.target, Want: h.ID, Have: id}
+		}
+	}
+	old, err := s.Head()
+	if err != nil && !errors.Is(err, object.ErrCorrupt) {
+		return err
+	}
+	if err := s.setHead(v, old.ID, id, who, reason); err != nil {
+		return fmt.Errorf("set HEAD: %w", err)
+	}
+	return nil
+}
+
+// setHead writes HEAD and logs it. The lock must be held.
+func (s *Store) setHead(v value, old, new object.ID, who Who, reason string) error {
+	e, err := s.newEntry(old, new, who, reason)
+	if err != nil {
+		return err
+	}
+	var lines []logLine
+	if !old.IsZero() || !new.IsZero() {
+		lines = append(lines, logLine{"HEAD", e})
+	}
+	return s.replace(lines, []file{{"HEAD", v.encode()}})
+}
+
+const checkoutPrefix = "checkout: moving from "
+
+// CheckoutReason returns the reason to log when a checkout moves HEAD.
+func CheckoutReason(from, to Head) string {
+	return checkoutPrefix + from.String() + " to " + to.String()
+}
+
+// Previous returns the name of the branch, or the ID in hexadecimal digits,
+// that was checked out before the n-th last checkout: what "@{-n}" means. n
+// is 1 or more.
+func (s *Store) Previous(n int) (string, error) {
+	entries, err := s.Log("HEAD")
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		move, ok := strings.CutPrefix(e.Reason, checkoutPrefix)
+		from, _, found := strings.Cut(move, " to ")
+		if !ok || !found {
+			continue
+		}
+		if n--; n == 0 {
+			return from, nil
+		}
+	}
+	return "", &NotFoundError{Name: "@{-n}"}
+}
+
+// SetRemoteHead makes a remote's HEAD, as in "refs/remotes/origin/HEAD", stand
+// for one of the remote's branches, as in "refs/remotes/origin/main". With an
+// empty target it is removed, if it is there.
+func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if target != "" {
+		if err := CheckName(target); err != nil {
+			return err
+		}
+	}
+	if !isRemoteHead(name) || target != "" && !mayName(name, target) {
+		return &NameError{Name: name, Reason: fmt.Sprintf("cannot stand for %q", target)}
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if target == "" {
+		return s.delete([]string{name})
+	}
+	return s.write(file{name, value{target: target}.encode()})
+}

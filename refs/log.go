@@ -1,0 +1,171 @@
+package refs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Who moves a ref.
+type Who struct{ Name, Email string }
+
+// LogEntry is one move of a ref.
+type LogEntry struct {
+	Old, New object.ID // zero: the ref did not exist
+	Who      Who
+	Time     time.Time // in the zone of whoever moved it
+	Reason   string    // one line, as in "commit: fix the roof"
+}
+
+// Limits of a log's line, in bytes. What is longer is cut off.
+const (
+	maxWhoSize    = 256 // of a name, and of an address
+	maxReasonSize = 1024
+	maxLineSize   = 2048
+)
+
+// Log returns the moves of a ref, or of "HEAD", newest first. A ref without a
+// log has none. Damaged lines do not hide the others: all that can be read
+// are returned, along with the errors, joined, which match
+// [object.ErrCorrupt]. A last line that is not whole is none: whoever wrote
+// it was stopped before the ref moved.
+func (s *Store) Log(name string) ([]LogEntry, error) {
+	if name != "HEAD" {
+		if err := CheckName(name); err != nil {
+			return nil, err
+		}
+	}
+	return s.readLog("logs/" + name)
+}
+
+func (s *Store) readLog(file string) ([]LogEntry, error) {
+	data, found, err := s.read(file, 1<<40)
+	if err != nil || !found {
+		return nil, err
+	}
+	entries, errs := decodeLog(data)
+	for i, err := range errs {
+		errs[i] = &CorruptError{File: file, Err: err}
+	}
+	return entries, errors.Join(errs...)
+}
+
+// decodeLog returns the entries in a log's bytes, newest first, and what is
+// wrong with lines that are damaged.
+func decodeLog(data []byte) (entries []LogEntry, errs []error) {
+	data = data[:wholeLog(data)]
+	for number := 1; len(data) > 0; number++ {
+		line, rest, _ := bytes.Cut(data, []byte("\n"))
+		entry, err := decodeEntry(line)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("line %d: %w", number, err))
+		} else {
+			entries = append(entries, entry)
+		}
+		data = rest
+	}
+	slices.Reverse(entries)
+	return entries, errs
+}
+
+// wholeLog returns how many of the bytes at a log's end are whole lines. What
+// a stopped append leaves is a line without its end, or, after a power cut,
+// one whose first part never reached the disk and reads as zero bytes.
+func wholeLog(data []byte) int {
+	end := bytes.LastIndexByte(data, '\n') + 1
+	if end == 0 {
+		return 0
+	}
+	last := bytes.LastIndexByte(data[:end-1], '\n') + 1
+	if data[last] == 0 {
+		return last
+	}
+	return end
+}
+
+// encodeEntry returns an entry's line: the checksum of the rest of the line,
+// then ID, ID, time, name and address, and after a tab the reason.
+func encodeEntry(e LogEntry) []byte {
+	who := "<" + e.Who.Email + ">"
+	if e.Who.Name != "" {
+		who = e.Who.Name + " " + who
+	}
+	text := fmt.Sprintf("%s %s %s %s\t%s", e.Old, e.New, e.Time.Format(time.RFC3339Nano), who, e.Reason)
+	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(text), castagnoli), text)
+}
+
+func decodeEntry(line []byte) (LogEntry, error) {
+	sum, text, _ := strings.Cut(string(line), " ")
+	want, err := strconv.ParseUint(sum, 16, 32)
+	if err != nil || len(sum) != 8 || uint32(want) != crc32.Checksum([]byte(text), castagnoli) {
+		return LogEntry{}, errors.New("checksum does not fit")
+	}
+	head, reason, _ := strings.Cut(text, "\t")
+	fields := strings.SplitN(head, " ", 4)
+	if len(fields) < 4 {
+		return LogEntry{}, errors.New("fields are missing")
+	}
+	e := LogEntry{Reason: reason}
+	if e.Old, err = object.ParseID(fields[0]); err != nil {
+		return LogEntry{}, err
+	}
+	if e.New, err = object.ParseID(fields[1]); err != nil {
+		return LogEntry{}, err
+	}
+	if e.Time, err = time.Parse(time.RFC3339Nano, fields[2]); err != nil {
+		return LogEntry{}, errors.New("the time does not fit")
+	}
+	_, offset := e.Time.Zone()
+	e.Time = e.Time.In(time.FixedZone("", offset)) // never the local zone, whatever that is
+	name, email, _ := strings.Cut(fields[3], "<")
+	e.Who = Who{Name: strings.TrimSuffix(name, " "), Email: strings.TrimSuffix(email, ">")}
+	if string(encodeEntry(e)) != string(line)+"\n" {
+		return LogEntry{}, errors.New("not written as it should be")
+	}
+	return e, nil
+}
+
+// newEntry returns an entry whose texts fit into a log's line.
+func (s *Store) newEntry(old, new object.ID, who Who, reason string) (LogEntry, error) {
+	now := s.now().Round(0)
+	if _, offset := now.Zone(); offset%60 != 0 { // a zone of before 1970, which the format has no room for
+		now = now.UTC()
+	}
+	if y := now.Year(); y < 0 || y > 9999 {
+		return LogEntry{}, fmt.Errorf("the clock says that this is the year %d", y)
+	}
+	who = Who{Name: oneLine(who.Name, maxWhoSize, "<>"), Email: oneLine(who.Email, maxWhoSize, "<>")}
+	return LogEntry{Old: old, New: new, Who: who, Time: now, Reason: oneLine(reason, maxReasonSize, "")}, nil
+}
+
+// oneLine returns a text without the runes of drop, with every run of spaces
+// and control characters made one space, in UTF-8, at most size bytes long.
+func oneLine(text string, size int, drop string) string {
+	text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	text = strings.Map(func(r rune) rune {
+		if strings.ContainsRune(drop, r) {
+			return -1
+		}
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > size {
+		for !utf8.RuneStart(text[size]) {
+			size--
+		}
+		text = text[:size]
+	}
+	return strings.TrimSpace(text)
+}

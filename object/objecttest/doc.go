@@ -1,0 +1,4 @@
+// Package objecttest has what tests of object stores need: [Run], a
+// conformance suite for implementations of [object.ReadWriter]; [Memory], a
+// store in memory; and [Faulty], a wrapper whose calls fail when told to.
+package objecttest

@@ -141,50 +141,10 @@ func (c codec) marshal(buf *bytes.Buffer, body any) error {
 	return nil
 }
 
-// appendArrayHead appends the head of a CBOR array of n items.
-func appendArrayHead(dst []byte, n int) []byte {
-	const array = 4 << 5
-	switch {
-	case n < 24:
-		return append(dst, array|byte(n))
-	case n < 1<<8:
-		return append(dst, array|24, byte(n))
-	default: // no list is longer than 1<<16 - 1
-		return append(dst, array|25, byte(n>>8), byte(n))
-	}
-}
-
-func arrayHeadSize(n int) int {
-	switch {
-	case n < 24:
-		return 1
-	case n < 1<<8:
-		return 2
-	default:
-		return 3
-	}
-}
-
 func (b *signatureBody) signature() Signature {
 	return Signature{b.Name, b.Email, Time{b.Sec, b.Nsec}, b.Zone}
 }
 
 func newSignatureBody(s Signature) signatureBody {
 	return signatureBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
-}
-
-func (b *metaBody) metadata() *Metadata {
-	if b == nil {
-		return nil
-	}
-	m := Metadata(*b)
-	return &m
-}
-
-func newMetaBody(m *Metadata) *metaBody {
-	if m == nil {
-		return nil
-	}
-	b := metaBody(*m)
-	return &b
 }

@@ -1,14 +1,22 @@
 package object
 
-import "sync"
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+)
 
-// linkSet collects a node's links, unique and in first-use order.
+// linkSet collects a node's links, at most MaxLinks, unique and in first-use
+// order. It is a hash table with linear probing, never more than half full.
 type linkSet struct {
-	pos map[Key]uint16
-	raw []byte // as they are encoded
+	raw   []byte               // the links as they are encoded
+	slots [2 * MaxLinks]uint16 // positions of links, counted from 1; 0: free
 }
 
-var linkSets = sync.Pool{New: func() any { return &linkSet{pos: make(map[Key]uint16)} }}
+// linkSeed makes it impossible to prepare IDs that fall into the same slots.
+var linkSeed = rand.Uint64() | 1
+
+var linkSets = sync.Pool{New: func() any { return new(linkSet) }}
 
 // getLinkSet returns an empty set. The caller frees it.
 func getLinkSet() *linkSet { return linkSets.Get().(*linkSet) }
@@ -19,8 +27,10 @@ func (s *linkSet) free() {
 }
 
 func (s *linkSet) reset() {
-	clear(s.pos)
-	s.raw = s.raw[:0]
+	if len(s.raw) > 0 {
+		s.raw = s.raw[:0]
+		clear(s.slots[:])
+	}
 }
 
 func (s *linkSet) len() int { return len(s.raw) / linkSize }
@@ -28,19 +38,32 @@ func (s *linkSet) len() int { return len(s.raw) / linkSize }
 // add returns the position of key, counted from 1, after adding it if it was
 // not there.
 func (s *linkSet) add(key Key) uint16 {
-	if p, ok := s.pos[key]; ok {
-		return p
+	slot := s.find(key)
+	if s.slots[slot] == 0 {
+		s.raw = append(s.raw, byte(key.Kind))
+		s.raw = append(s.raw, key.ID[:]...)
+		s.slots[slot] = uint16(s.len())
 	}
-	s.raw = append(s.raw, byte(key.Kind))
-	s.raw = append(s.raw, key.ID[:]...)
-	p := uint16(s.len())
-	s.pos[key] = p
-	return p
+	return s.slots[slot]
 }
 
 // drop removes the link that was added last.
 func (s *linkSet) drop() {
-	last := s.raw[len(s.raw)-linkSize:]
-	delete(s.pos, Key{Kind(last[0]), ID(last[1:])})
+	s.slots[s.find(s.key(s.len()))] = 0
 	s.raw = s.raw[:len(s.raw)-linkSize]
+}
+
+func (s *linkSet) key(pos int) Key {
+	raw := s.raw[(pos-1)*linkSize : pos*linkSize]
+	return Key{Kind(raw[0]), ID(raw[1:])}
+}
+
+// find returns the slot of key, or the free one where it belongs.
+func (s *linkSet) find(key Key) uint64 {
+	const shift, mask = 64 - 11, uint64(len(s.slots)) - 1
+	slot := binary.LittleEndian.Uint64(key.ID[:]) * linkSeed >> shift
+	for s.slots[slot] != 0 && s.key(int(s.slots[slot])) != key {
+		slot = (slot + 1) & mask
+	}
+	return slot
 }

@@ -1,9 +1,6 @@
 package object
 
-import (
-	"bytes"
-	"sync"
-)
+import "sync"
 
 // listItem is one item of a list node of any kind and level.
 type listItem struct {
@@ -20,18 +17,13 @@ type listNode struct {
 	level uint8
 
 	links linkSet
-	items bytes.Buffer // encoded
+	items []byte // encoded
 	count int
 	last  string // tree: the last item's name
 	sum   uint64 // manifest: sum of the items' sizes
-
-	entry    entryBody // scratch, so that encoding an item does not allocate
-	child    treeChildBody
-	chunk    chunkBody
-	manifest manifestChildBody
 }
 
-var listNodes = sync.Pool{New: func() any { return &listNode{links: linkSet{pos: make(map[Key]uint16)}} }}
+var listNodes = sync.Pool{New: func() any { return new(listNode) }}
 
 // getListNode returns an empty node. The caller frees it.
 func getListNode(kind Kind, level uint8) *listNode {
@@ -50,9 +42,8 @@ func (n *listNode) free() {
 // What it has seen of their order stays.
 func (n *listNode) reset() {
 	n.links.reset()
-	n.items.Reset()
+	n.items = n.items[:0]
 	n.count, n.sum = 0, 0
-	n.entry, n.child = entryBody{}, treeChildBody{}
 }
 
 // add encodes an item as the node's last one. It reports false, and leaves the
@@ -64,7 +55,7 @@ func (n *listNode) add(it listItem) (bool, error) {
 	if err := n.check(it); err != nil {
 		return false, err
 	}
-	links, start := n.links.len(), n.items.Len()
+	links, start := n.links.len(), len(n.items)
 	pos := uint16(0)
 	if !it.link.IsZero() {
 		pos = n.links.add(it.link)
@@ -72,13 +63,13 @@ func (n *listNode) add(it listItem) (bool, error) {
 	if err := n.encode(it, pos); err != nil {
 		return false, err
 	}
-	if size := n.items.Len() - start; size > MaxEntrySize {
+	if size := len(n.items) - start; size > MaxEntrySize {
 		return false, faultf(ReasonEntrySize, "%q: %d bytes", it.name, size)
 	}
 	n.count++
 	if n.size() > MaxListSize {
 		n.count--
-		n.items.Truncate(start)
+		n.items = n.items[:start]
 		if n.links.len() > links {
 			n.links.drop()
 		}
@@ -117,41 +108,34 @@ func (n *listNode) check(it listItem) error {
 	return nil
 }
 
-func (n *listNode) encode(it listItem, pos uint16) error {
+func (n *listNode) encode(it listItem, pos uint16) (err error) {
 	switch {
 	case n.kind == KindManifest && n.level == 0:
-		n.chunk.Link, n.chunk.Size = pos, uint32(it.size)
-		return listCodec.marshal(&n.items, &n.chunk)
+		n.items = appendPair(n.items, pos, it.size)
 	case n.kind == KindManifest:
-		n.manifest.Link, n.manifest.End = pos, n.sum+it.size
-		return listCodec.marshal(&n.items, &n.manifest)
+		n.items = appendPair(n.items, pos, n.sum+it.size)
 	case n.level > 0:
-		n.child.Last, n.child.Link = it.name, pos
-		return listCodec.marshal(&n.items, &n.child)
+		n.items = appendTreeChild(n.items, it.name, pos)
+	default:
+		n.items, err = appendEntry(n.items, it.entry, pos)
 	}
-	e := it.entry
-	n.entry = entryBody{
-		Name: e.Name, Type: uint8(e.Type), Mode: e.Mode,
-		Size: e.Size, Files: e.Files, Sec: e.MTime.Sec, Nsec: e.MTime.Nsec,
-		Inline: e.Inline, Link: pos, Target: e.Target, Meta: newMetaBody(e.Meta),
-	}
-	return listCodec.marshal(&n.items, &n.entry)
+	return err
 }
 
 // size returns how many bytes the node's encoding has.
 func (n *listNode) size() int {
 	links := n.links.len()
-	return prefixSize + uvarintSize(uint64(links)) + links*linkSize + 2 + arrayHeadSize(n.count) + n.items.Len()
+	return prefixSize + uvarintSize(uint64(links)) + links*linkSize + 2 + headSize(n.count) + len(n.items)
 }
 
 // append appends the node's encoding: the body is an array of the level and
 // the array of items.
 func (n *listNode) append(dst []byte) []byte {
 	dst = appendHeader(dst, n.kind, &n.links)
-	dst = appendArrayHead(dst, 2)
+	dst = append(dst, cborArray|2)
 	dst = append(dst, n.level) // below 24: its own encoding
-	dst = appendArrayHead(dst, n.count)
-	return append(dst, n.items.Bytes()...)
+	dst = appendHead(dst, cborArray, uint64(n.count))
+	return append(dst, n.items...)
 }
 
 // mustAdd is add for nodes that are given whole: not fitting is an error.
@@ -165,7 +149,7 @@ func (n *listNode) mustAdd(it listItem) error {
 
 // listLevel returns the level of a list node's body, and its encoded items.
 func listLevel(h *header) (level uint8, items []byte, err error) {
-	if len(h.body) < 3 || h.body[0] != appendArrayHead(nil, 2)[0] {
+	if len(h.body) < 3 || h.body[0] != cborArray|2 {
 		return 0, nil, faultf(ReasonBody, "not an array of level and items")
 	}
 	level = h.body[1]

@@ -49,13 +49,23 @@ func isRepositoryName(name string) bool {
 	if folded == ".kist" {
 		return true
 	}
-	base, number, ok := strings.Cut(folded, "~") // NTFS short names
-	return ok && (base == "kist" || base == shortNameHash) && number != "" && strings.Trim(number, "0123456789") == ""
+	return isShortName(folded)
 }
 
-// shortNameHash is what NTFS begins a short name of ".kist" with once KIST~1
-// to KIST~4 are taken: two letters and a hash of the long name.
+// shortNameHash is what an NTFS short name of ".kist" begins with once KIST~1
+// to KIST~4 are taken: two letters, and a hash of the long name.
 const shortNameHash = "ki4178"
+
+// isShortName reports whether a folded name can be an NTFS short name of
+// ".kist": "kist~" or a beginning of shortNameHash and "~", and a number; the
+// latter has eight bytes.
+func isShortName(folded string) bool {
+	base, number, ok := strings.Cut(folded, "~")
+	if !ok || number == "" || number[0] == '0' || strings.Trim(number, "0123456789") != "" {
+		return false
+	}
+	return base == "kist" || len(folded) == 8 && strings.HasPrefix(shortNameHash, base)
+}
 
 // fold returns name without the code points that file systems ignore, in lower
 // case as far as it matters for comparing it with ".kist".

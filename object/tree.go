@@ -92,7 +92,7 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 		*e = Entry{
 			Name: b.Name, Type: EntryType(b.Type), Mode: b.Mode,
 			Size: b.Size, Files: b.Files, MTime: Time{b.Sec, b.Nsec},
-			Inline: b.Inline, Content: link, Target: b.Target, Meta: b.Meta.metadata(),
+			Inline: b.Inline, Content: link, Target: b.Target, Meta: (*Metadata)(b.Meta),
 		}
 	}
 	return entries, nil
@@ -137,9 +137,9 @@ func recode(h *header, kind Kind, level uint8, encode func(*listNode) error) err
 		return err
 	}
 	// What else there is in front of the items was checked before.
-	head := appendArrayHead(make([]byte, 0, 3), n.count)
+	head := appendHead(make([]byte, 0, 9), cborArray, uint64(n.count))
 	items, ok := bytes.CutPrefix(h.body[2:], head)
-	if !ok || !bytes.Equal(items, n.items.Bytes()) || !bytes.Equal(h.links, n.links.raw) {
+	if !ok || !bytes.Equal(items, n.items) || !bytes.Equal(h.links, n.links.raw) {
 		return &fault{reason: ReasonCanonical}
 	}
 	return nil

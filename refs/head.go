@@ -45,6 +45,14 @@ func (s *Store) Head() (Head, error) {
 	return Head{Branch: strings.TrimPrefix(v.target, Heads), ID: id}, nil
 }
 
+// Init puts the HEAD of a new repository on a branch that is yet to come.
+func (s *Store) Init(branch string) error {
+	if err := CheckName(Heads + branch); err != nil {
+		return err
+	}
+	return s.writeOne(context.Background(), file{"HEAD", value{target: Heads + branch}.encode()})
+}
+
 // SetHead puts HEAD on a branch, which need not exist, or detaches it at a
 // commit if h has no branch. With both, the branch has to be at the ID, or
 // the error is a [*MovedError]. It replaces a HEAD that is damaged or missing
@@ -96,6 +104,9 @@ func (s *Store) setHead(v value, old, new object.ID, who Who, reason string) err
 	}
 	return s.replace(lines, []file{{"HEAD", v.encode()}})
 }
+
+// BranchOf returns the short name of a branch, given its full one.
+func BranchOf(name string) (branch string, ok bool) { return strings.CutPrefix(name, Heads) }
 
 const checkoutPrefix = "checkout: moving from "
 

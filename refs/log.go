@@ -26,17 +26,17 @@ type LogEntry struct {
 	Reason   string    // one line, as in "commit: fix the roof"
 }
 
-// Limits of a log's line, in bytes. What is longer is cut off.
+// Limits of logs, in bytes. Names and reasons that are longer are cut off.
 const (
 	maxWhoSize    = 256 // of a name, and of an address
 	maxReasonSize = 1024
 	maxLineSize   = 2048
+	maxLogSize    = 1 << 30 // of a log as a whole
 )
 
 // Log returns the moves of a ref, or of "HEAD", newest first. A ref without a
 // log has none. Damaged lines do not hide the others: all that can be read
-// are returned, along with the errors, joined, which match
-// [object.ErrCorrupt]. A last line that is not whole is none: whoever wrote
+// are returned, along with the error, a [*CorruptError]. A last line that is not whole is none: whoever wrote
 // it was stopped before the ref moved.
 func (s *Store) Log(name string) ([]LogEntry, error) {
 	if name != "HEAD" {
@@ -48,33 +48,37 @@ func (s *Store) Log(name string) ([]LogEntry, error) {
 }
 
 func (s *Store) readLog(file string) ([]LogEntry, error) {
-	data, found, err := s.read(file, 1<<40)
+	data, found, err := s.read(file, maxLogSize)
 	if err != nil || !found {
 		return nil, err
 	}
-	entries, errs := decodeLog(data)
-	for i, err := range errs {
-		errs[i] = &CorruptError{File: file, Err: err}
+	return s.decodeLog(file, data)
+}
+
+func (s *Store) decodeLog(file string, data []byte) ([]LogEntry, error) {
+	entries, err := decodeLog(data)
+	if err != nil {
+		err = &CorruptError{File: file, Err: err}
 	}
-	return entries, errors.Join(errs...)
+	return entries, err
 }
 
 // decodeLog returns the entries in a log's bytes, newest first, and what is
-// wrong with lines that are damaged.
-func decodeLog(data []byte) (entries []LogEntry, errs []error) {
+// wrong with the first damaged line.
+func decodeLog(data []byte) (entries []LogEntry, err error) {
 	data = data[:wholeLog(data)]
 	for number := 1; len(data) > 0; number++ {
 		line, rest, _ := bytes.Cut(data, []byte("\n"))
-		entry, err := decodeEntry(line)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", number, err))
-		} else {
+		entry, lineErr := decodeEntry(line)
+		if lineErr == nil {
 			entries = append(entries, entry)
+		} else if err == nil {
+			err = fmt.Errorf("line %d: %w", number, lineErr)
 		}
 		data = rest
 	}
 	slices.Reverse(entries)
-	return entries, errs
+	return entries, err
 }
 
 // wholeLog returns how many of the bytes at a log's end are whole lines. What

@@ -1,0 +1,103 @@
+package refs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Logs returns the names, sorted, of what has a log: "HEAD", and full names
+// of refs, also of refs that are gone.
+func (s *Store) Logs() ([]string, error) {
+	files, err := s.names("logs", "")
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(files))
+	for _, f := range files {
+		if name := f[len("logs/"):]; name == "HEAD" || CheckName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// ExpireLog drops the entries of a log that keep refuses, and returns how
+// many. A log that is damaged is left as it is, with the error of [Store.Log].
+func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) bool) (dropped int, err error) {
+	return s.rewriteLog(ctx, name, func(entries []LogEntry, err error) ([]LogEntry, error) {
+		if err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(entries, func(e LogEntry) bool { return !keep(e) }), nil
+	})
+}
+
+// RepairLog drops the lines of a log that are damaged, and returns how many.
+func (s *Store) RepairLog(ctx context.Context, name string) (dropped int, err error) {
+	return s.rewriteLog(ctx, name, func(entries []LogEntry, _ error) ([]LogEntry, error) { return entries, nil })
+}
+
+func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEntry, error) ([]LogEntry, error)) (dropped int, err error) {
+	if name != "HEAD" {
+		if err := CheckName(name); err != nil {
+			return 0, err
+		}
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	log := "logs/" + name
+	data, found, err := s.read(log, maxLogSize)
+	if err != nil || !found {
+		return 0, err
+	}
+	data = data[:wholeLog(data)]
+	entries, err := change(s.decodeLog(log, data))
+	if err != nil {
+		return 0, err
+	}
+	dropped = bytes.Count(data, []byte("\n")) - len(entries)
+	if dropped == 0 {
+		return 0, nil
+	}
+	var lines []byte
+	for _, e := range slices.Backward(entries) {
+		lines = append(lines, encodeEntry(e)...)
+	}
+	return dropped, s.write(file{log, lines})
+}
+
+// Repair sets a ref whose file is damaged, to a commit that is known to be
+// what it was, by its log for example. A ref that is whole it leaves alone,
+// with a [*MovedError].
+func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, reason string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if id.IsZero() {
+		return &NameError{Name: name, Reason: "needs an ID"}
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	have, damage := s.current(name, value{})
+	switch {
+	case damage == nil:
+		return &MovedError{Name: name, Want: id, Have: have}
+	case !errors.Is(damage, object.ErrCorrupt):
+		return damage
+	}
+	if err := s.apply([]move{{Change: Change{Name: name, New: id, Reason: reason}}}, who); err != nil {
+		return fmt.Errorf("repair %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package refs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Root is a commit, or a tag object, that a file of this package names.
+type Root struct {
+	ID   object.ID
+	File string // below the .kist folder, as in "refs/heads/main" or "logs/HEAD"
+}
+
+// Roots returns every ID that must be kept because of HEAD, the refs, names
+// such as MERGE_HEAD, or a log, each with the file that says so. It looks at
+// every file in the folders, not only at those that could be refs, and at one
+// moment: no writer is let in between. All that could be read is returned
+// along with errors; who removes objects must not go on if there is any.
+func (s *Store) Roots(ctx context.Context) ([]Root, error) {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	files, err := s.names("refs", "")
+	if err != nil {
+		return nil, err
+	}
+	top, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list refs: %w", err)
+	}
+	for _, e := range top {
+		if e.Name() == "HEAD" || isSpecial(e.Name()) {
+			files = append(files, e.Name())
+		}
+	}
+	logs, err := s.names("logs", "")
+	if err != nil {
+		return nil, err
+	}
+	files = append(files, logs...)
+
+	found := make([][]object.ID, len(files))
+	errs := make([]error, len(files))
+	each(len(files), func(i int) error {
+		found[i], errs[i] = s.rootsOf(files[i])
+		return nil
+	})
+	var roots []Root
+	for i, ids := range found {
+		for _, id := range ids {
+			roots = append(roots, Root{ID: id, File: files[i]})
+		}
+	}
+	return roots, errors.Join(errs...)
+}
+
+// rootsOf returns the IDs in a file, each once.
+func (s *Store) rootsOf(file string) (ids []object.ID, err error) {
+	if !strings.HasPrefix(file, "logs/") {
+		v, _, err := s.value(file)
+		if err != nil || v.id.IsZero() {
+			return nil, err
+		}
+		return []object.ID{v.id}, nil
+	}
+	entries, err := s.readLog(file)
+	seen := map[object.ID]bool{{}: true}
+	for _, e := range entries {
+		for _, id := range []object.ID{e.New, e.Old} {
+			if !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids, err
+}

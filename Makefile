@@ -1,0 +1,58 @@
+# kist: 'make' lists what there is to make.
+
+GO          ?= go
+BIN         := bin
+VERSION     ?= $(shell git describe --tags --match 'v*' 2>/dev/null)
+LDFLAGS     := -s -w -X github.com/kist-vcs/kist/cmd/kist/cli.release=$(VERSION)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+
+TESTFLAGS   ?=
+PKGS        ?= ./...
+RACEPKGS    ?= ./...
+FUZZTIME    ?= 10s
+BENCH       ?= .
+
+.DEFAULT_GOAL := help
+.PHONY: help build install try test race vet lint fuzz bench docs cover clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/kist
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kist ./cmd/kist
+
+install: ## build kist into $GOBIN
+	CGO_ENABLED=0 $(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/kist
+
+try: build ## show the main job on a real folder, in under a minute
+	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) ./testdata/try.sh
+
+test: ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
+	$(GO) test $(TESTFLAGS) $(PKGS)
+
+race: ## run the tests under the race detector (RACEPKGS=./refs)
+	$(GO) test -race $(TESTFLAGS) $(RACEPKGS)
+
+vet: ## run go vet
+	$(GO) vet $(PKGS)
+
+lint: vet ## check formatting, go vet and staticcheck
+	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	$(GO) run $(STATICCHECK) $(PKGS)
+
+fuzz: ## run every fuzz target for FUZZTIME (10s) (FUZZ=FuzzTree, PKGS=./object/...)
+	GO=$(GO) FUZZTIME=$(FUZZTIME) FUZZ=$(FUZZ) ./testdata/fuzz.sh $(PKGS)
+
+bench: ## run the Go benchmarks (BENCH=Put, PKGS=./object/volume)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
+
+docs: ## write docs/man and docs/reference anew, from the commands
+	$(GO) run ./cmd/kist docs docs
+
+cover: ## tell how much of each package the tests run
+	$(GO) test -cover -coverpkg=./... -coverprofile=$(BIN)/cover.out $(PKGS) >/dev/null
+	$(GO) tool cover -func=$(BIN)/cover.out | tail -1
+
+clean: ## remove what was built, and cached fuzz inputs
+	rm -rf $(BIN)
+	$(GO) clean -fuzzcache

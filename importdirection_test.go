@@ -1,0 +1,266 @@
+package kist_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kist-vcs/kist"
+
+// layers has every package of the module, "." being the root. A package
+// imports from layers further down only, and from its own only what shares its
+// first path element (tree/index may import tree, but not refs).
+var layers = [][]string{
+	{"cmd/kist"},
+	{"cmd/kist/cli"},
+	{"."},
+	{"tree/worktree", "gc", "remote/transfer"},
+	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
+		"remote/rootlog", "remote/pack", "remote/retry", "remote/dir", "remote/s3", "remote/gridfs"},
+	{"object/keys", "object/frame", "object/objecttest", "remote/remotetest"},
+	{"object", "chunker", "remote"},
+}
+
+// doors has, for modules that only some packages may know, those packages.
+// Everybody else goes through them. No package stands for tests.
+var doors = map[string][]string{
+	"github.com/dgraph-io/":                      {"object/volume"},
+	"github.com/restic/chunker":                  {"chunker"},
+	"github.com/go-git/go-billy":                 {"tree/worktree"},
+	"github.com/klauspost/compress":              {"object/frame"},
+	"github.com/fxamacker/cbor":                  {"object"},
+	"github.com/spf13/":                          {"cmd/kist"},
+	"github.com/BurntSushi/toml":                 {"."},
+	"github.com/minio/":                          {"remote/s3"},
+	"go.mongodb.org/":                            {"remote/gridfs"},
+	"golang.org/x/term":                          {"cmd/kist"},
+	module + "/remote/s3":                        {"cmd/kist/cli"},
+	module + "/remote/gridfs":                    {"cmd/kist/cli"},
+	module + "/remote/dir":                       {"cmd/kist/cli"},
+	"github.com/google/go-cmp":                   {},
+	"github.com/rogpeppe/go-internal/testscript": {},
+	module + "/object/objecttest":                {},
+	module + "/remote/remotetest":                {},
+}
+
+// onlyDependency has the packages at the bottom: beyond the standard library
+// they import this and nothing else.
+var onlyDependency = map[string]string{
+	"object":  "github.com/fxamacker/cbor/v2",
+	"chunker": "github.com/restic/chunker",
+}
+
+// environment has what only cmd/kist calls: a library is told the time, the
+// user and the settings.
+var environment = []string{
+	"os.Getenv", "os.LookupEnv", "os.Environ", "os.ExpandEnv", "os.UserHomeDir", "os.UserConfigDir", "os.UserCacheDir",
+	"os.Getwd", "os.Hostname", "os.Exit", "user.Current", "time.Now", "time.Since",
+}
+
+func TestImportDirection(t *testing.T) {
+	layerOf := map[string]int{}
+	for i, packages := range layers {
+		for _, pkg := range packages {
+			layerOf[pkg] = i
+		}
+	}
+	for _, file := range goFiles(t) {
+		pkg := path.Dir(file.path)
+		layer, known := layerOf[pkg]
+		if !known {
+			t.Errorf("%s: package %s is in no layer", file.path, pkg)
+			continue
+		}
+		for _, imported := range file.imports {
+			inModule, isOurs := ours(imported)
+			isStd := !strings.Contains(strings.Split(imported, "/")[0], ".")
+			switch to, ok := layerOf[inModule]; {
+			case isOurs && !ok:
+				t.Errorf("%s imports %s, which is in no layer", file.path, imported)
+			case isOurs && file.test && (inModule == pkg || strings.HasSuffix(inModule, "test")): // a test from outside, and its suite
+			case isOurs && to == layer && first(inModule) != first(pkg):
+				t.Errorf("%s imports %s, which stands beside it", file.path, inModule)
+			case isOurs && to < layer:
+				t.Errorf("%s imports %s, which stands above it", file.path, inModule)
+			}
+			if only := onlyDependency[pkg]; !file.test && only != "" && !isStd && imported != only {
+				t.Errorf("%s imports %s: package %s has %s and the standard library", file.path, imported, pkg, only)
+			}
+			for prefix, allowed := range doors {
+				if strings.HasPrefix(imported, prefix) && !file.mayImport(pkg, imported, allowed) {
+					t.Errorf("%s imports %s, which only %q may", file.path, imported, allowed)
+				}
+			}
+		}
+	}
+}
+
+// mayImport reports whether the file, in package pkg, may import what the
+// packages in allowed may; an empty list stands for tests and their helpers.
+func (f goFile) mayImport(pkg, imported string, allowed []string) bool {
+	if len(allowed) == 0 {
+		return f.test || strings.HasSuffix(pkg, "test")
+	}
+	if _, isOurs := ours(imported); isOurs && f.test {
+		return true
+	}
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		return pkg == a || strings.HasPrefix(a, "cmd/") && strings.HasPrefix(pkg, a+"/")
+	})
+}
+
+func TestLibrariesAreToldTheirEnvironment(t *testing.T) {
+	for _, file := range goFiles(t) {
+		if file.test || strings.HasPrefix(file.path, "cmd/") {
+			continue
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if name := selector(call.Fun); slices.Contains(environment, name) {
+				t.Errorf("%s calls %s", set.Position(call.Pos()), name)
+			}
+			return true
+		})
+	}
+}
+
+// TestNoTraceOfMachines fails when a file tells on which machine it was
+// written or from where its dependencies came.
+func TestNoTraceOfMachines(t *testing.T) {
+	dot, slash := ".", "/" // what is looked for must not stand in this file
+	traces := []string{
+		"proxy" + dot + "golang" + dot + "org", "sum" + dot + "golang" + dot + "org", "goproxy" + dot,
+		"registry" + dot + "npmjs", "pypi" + dot + "org", "arti" + "factory",
+		slash + "root" + slash, slash + "home" + slash, slash + "Users" + slash, slash + "builds" + slash, slash + "workspace" + slash,
+	}
+	for proxy := range strings.FieldsFuncSeq(os.Getenv("GOPROXY"), func(r rune) bool { return r == ',' || r == '|' }) {
+		if u, err := url.Parse(proxy); err == nil && u.Host != "" {
+			traces = append(traces, u.Host)
+		}
+	}
+	for _, dir := range []func() (string, error){os.Getwd, os.UserHomeDir} {
+		if dir, err := dir(); err == nil && strings.Count(dir, slash) > 1 {
+			traces = append(traces, dir)
+		}
+	}
+	for _, name := range repositoryFiles(t) {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if bytes.IndexByte(data, 0) >= 0 {
+			continue // not text
+		}
+		for _, trace := range traces {
+			if i := bytes.Index(data, []byte(trace)); i >= 0 {
+				t.Errorf("%s:%d: %q", name, 1+bytes.Count(data[:i], []byte("\n")), trace)
+			}
+		}
+	}
+}
+
+// goFile is a Go file of the module.
+type goFile struct {
+	path    string // with slashes, from the module's root
+	imports []string
+	test    bool
+}
+
+func goFiles(t *testing.T) []goFile {
+	t.Helper()
+	var files []goFile
+	for _, name := range repositoryFiles(t) {
+		if filepath.Ext(name) != ".go" || strings.Contains(filepath.ToSlash(name), "testdata/") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		file := goFile{path: filepath.ToSlash(name), test: strings.HasSuffix(name, "_test.go")}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			file.imports = append(file.imports, imported)
+		}
+		files = append(files, file)
+	}
+	if len(files) < 10 {
+		t.Fatalf("only %d Go files found: is this the root of the module?", len(files))
+	}
+	return files
+}
+
+// repositoryFiles returns the files that belong to the repository: those in
+// its folders but for what is built or belongs to a tool.
+func repositoryFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		hidden := strings.HasPrefix(d.Name(), ".") && name != "." && d.Name() != ".ci"
+		switch {
+		case d.IsDir() && (hidden || name == "bin"):
+			return filepath.SkipDir
+		case d.Type().IsRegular():
+			files = append(files, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// ours returns an import path of this module relative to its root.
+func ours(imported string) (pkg string, ok bool) {
+	if imported == module {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, module+"/")
+}
+
+func first(pkg string) string {
+	name, _, _ := strings.Cut(pkg, "/")
+	return name
+}
+
+// selector returns an expression such as time.Now as text.
+func selector(e ast.Expr) string {
+	s, ok := e.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	x, ok := s.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	return x.Name + "." + s.Sel.Name
+}

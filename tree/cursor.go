@@ -1,0 +1,150 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// cursor goes through a directory's list in order. It stands on an item: an
+// entry (height 0), or a whole node that has not been read (height 1 and up),
+// which can be stepped over by [cursor.next] or read by [cursor.expand].
+// It checks that the nodes it reads fit together.
+type cursor struct {
+	r     object.Reader
+	stack []place // from the root node down; every place is within its node
+}
+
+type place struct {
+	node  *object.Tree
+	at    int
+	after string // every name in the node comes after this one
+}
+
+// newCursor returns a cursor on the first item of the directory with the given
+// root node. The zero ID stands for a directory that does not exist, which is
+// empty.
+func newCursor(ctx context.Context, r object.Reader, root object.ID) (*cursor, error) {
+	c := &cursor{r: r}
+	if root.IsZero() {
+		return c, nil
+	}
+	node, err := object.ReadTree(ctx, r, root)
+	if err != nil {
+		return nil, err
+	}
+	if node.Level > 0 && len(node.Children) < 2 {
+		return nil, misfit(root, object.ReasonRoot, "an only child below level %d", node.Level)
+	}
+	if items(node) > 0 {
+		c.stack = append(c.stack, place{node: node})
+	}
+	return c, nil
+}
+
+// done reports whether the cursor has passed the last item.
+func (c *cursor) done() bool { return len(c.stack) == 0 }
+
+// height returns how many levels of nodes lie between the item and its
+// entries: 0 for an entry, -1 at the end.
+func (c *cursor) height() int {
+	if c.done() {
+		return -1
+	}
+	return int(c.top().node.Level)
+}
+
+// entry returns the entry the cursor stands on; its height is 0. It belongs to
+// the node: callers copy what they keep.
+func (c *cursor) entry() *object.Entry { return &c.top().node.Entries[c.top().at] }
+
+// child returns the unread node the cursor stands on; its height is not 0.
+func (c *cursor) child() object.TreeChild { return c.top().node.Children[c.top().at] }
+
+// rightmost reports whether the item is the last of its level in the whole
+// list.
+func (c *cursor) rightmost() bool {
+	for _, p := range c.stack {
+		if p.at < items(p.node)-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// next steps over the item.
+func (c *cursor) next() {
+	for len(c.stack) > 0 {
+		p := c.top()
+		if p.at++; p.at < items(p.node) {
+			return
+		}
+		c.stack = c.stack[:len(c.stack)-1]
+	}
+}
+
+// expand reads the node the cursor stands on and moves to its first item.
+func (c *cursor) expand(ctx context.Context) error {
+	p, want := c.top(), c.child()
+	after := p.after
+	if p.at > 0 {
+		after = p.node.Children[p.at-1].Last
+	}
+	node, err := object.ReadTree(ctx, c.r, want.ID)
+	if err != nil {
+		return err
+	}
+	if err := fits(p.node, want, after, node); err != nil {
+		return err
+	}
+	c.stack = append(c.stack, place{node: node, after: after})
+	return nil
+}
+
+// toEntry expands nodes until the cursor stands on an entry or is done.
+func (c *cursor) toEntry(ctx context.Context) error {
+	for c.height() > 0 {
+		if err := c.expand(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cursor) top() *place { return &c.stack[len(c.stack)-1] }
+
+// items returns the number of entries or children of a node.
+func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
+
+// fits checks that node is the child that its parent says it is, and that its
+// names come after those in front of it.
+func fits(parent *object.Tree, child object.TreeChild, after string, node *object.Tree) error {
+	first, last := bounds(node)
+	switch {
+	case node.Level != parent.Level-1:
+		return misfit(child.ID, object.ReasonChild, "level %d below level %d", node.Level, parent.Level)
+	case last != child.Last:
+		return misfit(child.ID, object.ReasonChild, "last name %q, parent says %q", last, child.Last)
+	case first <= after:
+		return misfit(child.ID, object.ReasonChild, "first name %q after %q", first, after)
+	}
+	return nil
+}
+
+// bounds returns the last names of a node's first and last items, or empty
+// ones.
+func bounds(t *object.Tree) (first, last string) {
+	switch {
+	case len(t.Entries) > 0:
+		return t.Entries[0].Name, t.Entries[len(t.Entries)-1].Name
+	case len(t.Children) > 0:
+		return t.Children[0].Last, t.Children[len(t.Children)-1].Last
+	}
+	return "", ""
+}
+
+func misfit(id object.ID, reason object.Reason, format string, args ...any) error {
+	key := object.Key{Kind: object.KindTree, ID: id}
+	return fmt.Errorf("read %s: %w", key, &object.FormatError{Kind: object.KindTree, Reason: reason, Err: fmt.Errorf(format, args...)})
+}

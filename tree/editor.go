@@ -1,0 +1,221 @@
+package tree
+
+import (
+	"context"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Editor makes a new version of a directory from changes of paths, which come
+// in path order ([ComparePaths]); one path may be edited several times in a
+// row. It keeps the totals of directories right, and reads and writes only
+// nodes on the way to what changes. Directories that become empty stay.
+//
+// An Editor holds a few nodes per level of the directories it is in. It is not
+// safe for concurrent use, and not used after an error or [Editor.Finish].
+type Editor struct {
+	rw    object.ReadWriter
+	base  Info
+	stack []*openDir // from the root in; set by the first edit
+	last  string     // path edited last
+	begun bool
+}
+
+// NewEditor returns an editor of the directory base; a zero ID stands for an
+// empty one. The totals of the result go by those of base ([Stat]).
+func NewEditor(rw object.ReadWriter, base Info) *Editor {
+	return &Editor{rw: rw, base: base}
+}
+
+// Set puts an entry at path, in place of what is there; the entry's name is
+// taken from path. A directory comes with all that is below it. Directories
+// on the way that do not exist are made, with mode 0755; something else there
+// gives a [*PathError] with [ErrNotDir].
+func (e *Editor) Set(ctx context.Context, path string, entry object.Entry) error {
+	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+		return &entry, nil
+	})
+}
+
+// SetDir puts a directory at path with the mode, mtime and metadata of attrs.
+// What is below a directory that is there stays; anything else is replaced by
+// an empty directory.
+func (e *Editor) SetDir(ctx context.Context, path string, attrs object.Entry) error {
+	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+		return e.withAttrs(ctx, old, attrs)
+	})
+}
+
+// Offer makes a directory at path exist if, once all edits are done, there is
+// anything in it. If it has to be made it gets the mode, mtime and metadata of
+// attrs, and a directory that is there is removed if it ends up empty. It
+// leaves anything else at path as it is.
+func (e *Editor) Offer(ctx context.Context, path string, attrs object.Entry) error {
+	return e.edit(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+		if old != nil && old.Type != object.TypeDir {
+			return old, nil
+		}
+		d.offered = true
+		if old != nil {
+			return old, nil
+		}
+		return e.withAttrs(ctx, nil, attrs)
+	})
+}
+
+// Remove removes what is at path, with all that is below it. A path that is
+// not there is fine.
+func (e *Editor) Remove(ctx context.Context, path string) error {
+	return e.edit(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+		return nil, nil
+	})
+}
+
+// Apply makes a change as [Diff] reports it: it removes what was removed, sets
+// what was added or changed, and gives a directory that was changed its new
+// attributes. Applying the changes from a to b to a gives b, if they were
+// reported with Exact.
+func (e *Editor) Apply(ctx context.Context, c Change) error {
+	switch {
+	case c.New == nil:
+		return e.Remove(ctx, c.Path)
+	case c.New.Type == object.TypeDir && c.Old != nil && c.Old.Type == object.TypeDir:
+		return e.SetDir(ctx, c.Path, *c.New)
+	}
+	return e.Set(ctx, c.Path, *c.New)
+}
+
+// Finish writes the directory and returns it with its totals.
+func (e *Editor) Finish(ctx context.Context) (Info, error) {
+	if err := e.begin(ctx); err != nil {
+		return Info{}, err
+	}
+	for len(e.stack) > 1 {
+		if err := e.leave(ctx); err != nil {
+			return Info{}, err
+		}
+	}
+	root := e.stack[0]
+	id, err := root.finish(ctx)
+	if err != nil {
+		return Info{}, &PathError{"", err}
+	}
+	return Info{ID: id, Files: e.base.Files + root.files, Bytes: e.base.Bytes + root.bytes}, nil
+}
+
+// edit moves to path and replaces its entry by what change returns. If create
+// is false and the directory of path is not there, there is nothing to do.
+func (e *Editor) edit(ctx context.Context, path string, create bool, change func(*openDir, *object.Entry) (*object.Entry, error)) error {
+	switch {
+	case path == "":
+		return &PathError{path, ErrIsRoot}
+	case depth(path) > object.MaxDepth:
+		return &PathError{path, ErrTooDeep}
+	case e.begun && ComparePaths(path, e.last) < 0:
+		return &PathError{path, ErrOutOfOrder}
+	}
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	e.last = strings.Clone(path)
+	dir, name := Split(path)
+	for !Below(dir, e.stack[len(e.stack)-1].path) {
+		if err := e.leave(ctx); err != nil {
+			return err
+		}
+	}
+	for len(e.stack[len(e.stack)-1].path) < len(dir) {
+		if ok, err := e.enter(ctx, dir, create); err != nil || !ok {
+			return err
+		}
+	}
+	d := e.stack[len(e.stack)-1]
+	old, err := d.moveTo(ctx, name)
+	if err != nil {
+		return &PathError{d.path, err}
+	}
+	d.offered = false
+	new, err := change(d, old)
+	if err != nil {
+		return &PathError{path, err}
+	}
+	if new != nil {
+		new.Name = name
+	}
+	d.current = new
+	return nil
+}
+
+// begin opens the root directory.
+func (e *Editor) begin(ctx context.Context) error {
+	if e.begun {
+		return nil
+	}
+	root, err := openDirectory(ctx, e.rw, "", e.base.ID)
+	if err != nil {
+		return &PathError{"", err}
+	}
+	e.stack, e.begun = append(e.stack, root), true
+	return nil
+}
+
+// enter opens the next directory on the way to dir. Without one it makes it,
+// or reports false.
+func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, error) {
+	d := e.stack[len(e.stack)-1]
+	name, _ := cutName(strings.TrimPrefix(dir[len(d.path):], "/"))
+	path := Join(d.path, name)
+	old, err := d.moveTo(ctx, name)
+	if err != nil {
+		return false, &PathError{d.path, err}
+	}
+	switch {
+	case old == nil && !create, old != nil && old.Type != object.TypeDir && !create:
+		return false, nil
+	case old == nil:
+		if old, err = e.withAttrs(ctx, nil, object.Entry{Mode: defaultDirMode}); err != nil {
+			return false, &PathError{path, err}
+		}
+		old.Name = name
+		d.current = old
+	case old.Type != object.TypeDir:
+		return false, &PathError{path, ErrNotDir}
+	}
+	sub, err := openDirectory(ctx, e.rw, path, old.Content.ID)
+	if err != nil {
+		return false, &PathError{path, err}
+	}
+	e.stack = append(e.stack, sub)
+	return true, nil
+}
+
+// leave closes the innermost directory and gives its parent its new node.
+func (e *Editor) leave(ctx context.Context) error {
+	d := e.stack[len(e.stack)-1]
+	e.stack = e.stack[:len(e.stack)-1]
+	id, err := d.finish(ctx)
+	if err != nil {
+		return &PathError{d.path, err}
+	}
+	parent := e.stack[len(e.stack)-1]
+	entry := *parent.current
+	entry.Content = treeKey(id)
+	entry.Files += d.files
+	entry.Size += d.bytes
+	parent.current = &entry
+	return nil
+}
+
+// withAttrs returns the directory old, or an empty one, with other attributes.
+func (e *Editor) withAttrs(ctx context.Context, old *object.Entry, attrs object.Entry) (*object.Entry, error) {
+	dir := object.Entry{Type: object.TypeDir, Mode: attrs.Mode, MTime: attrs.MTime, Meta: attrs.Meta}
+	if old != nil && old.Type == object.TypeDir {
+		dir.Name, dir.Content, dir.Files, dir.Size = old.Name, old.Content, old.Files, old.Size
+		return &dir, nil
+	}
+	_, data := object.EmptyTree()
+	id, err := e.rw.Put(ctx, object.KindTree, data)
+	dir.Content = treeKey(id)
+	return &dir, err
+}

@@ -1,0 +1,126 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Errors about paths. ErrNotExist is [fs.ErrNotExist].
+var (
+	ErrNotExist    = fs.ErrNotExist
+	ErrNotDir      = errors.New("not a directory")
+	ErrAbsolute    = errors.New("path begins with a slash")
+	ErrOutside     = errors.New(`path has a ".." component`)
+	ErrTooDeep     = fmt.Errorf("path of more than %d names", object.MaxDepth)
+	ErrOutOfOrder  = errors.New("path comes before one already edited")
+	ErrIsRoot      = errors.New("is the root directory")
+	ErrEntryAbsent = errors.New("entry has no type")
+)
+
+// PathError says what is wrong with a path, or what failed at it.
+type PathError struct {
+	Path string
+	Err  error
+}
+
+func (e *PathError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *PathError) Unwrap() error { return e.Err }
+
+// CleanPath returns p as a repository path: without empty and "."
+// components, so "./a//b/" is "a/b" and "." is "", the root. It refuses
+// absolute paths, "..", components that no entry may have
+// ([object.CheckName]) and more than [object.MaxDepth] components, with a
+// [*PathError].
+func CleanPath(p string) (string, error) {
+	if strings.HasPrefix(p, "/") {
+		return "", &PathError{p, ErrAbsolute}
+	}
+	clean, depth := true, 0
+	for name := range strings.SplitSeq(p, "/") {
+		switch name {
+		case "", ".":
+			clean = false
+			continue
+		case "..":
+			return "", &PathError{p, ErrOutside}
+		}
+		if err := object.CheckName(name); err != nil {
+			return "", &PathError{p, err}
+		}
+		depth++
+	}
+	if depth > object.MaxDepth {
+		return "", &PathError{p, ErrTooDeep}
+	}
+	if clean {
+		return p, nil
+	}
+	names := make([]string, 0, depth)
+	for name := range strings.SplitSeq(p, "/") {
+		if name != "" && name != "." {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "/"), nil
+}
+
+// ComparePaths orders paths as a walk meets them: a directory before what is
+// below it, and that before the next name, whatever bytes the names have. It
+// returns a negative number, zero or a positive number.
+func ComparePaths(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			switch {
+			case a[i] == '/':
+				return -1
+			case b[i] == '/':
+				return 1
+			}
+			return int(a[i]) - int(b[i])
+		}
+	}
+	return len(a) - len(b)
+}
+
+// Below reports whether path is dir or lies below it. Everything lies below
+// the root, "".
+func Below(path, dir string) bool {
+	return dir == "" || strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')
+}
+
+// Join returns the path of name in directory dir.
+func Join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// Split cuts a path into its directory and the last name.
+func Split(path string) (dir, name string) {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
+}
+
+// cutName cuts the first name off path.
+func cutName(path string) (name, rest string) {
+	name, rest, _ = strings.Cut(path, "/")
+	return name, rest
+}
+
+// depth returns the number of names in path.
+func depth(path string) int {
+	if path == "" {
+		return 0
+	}
+	return strings.Count(path, "/") + 1
+}

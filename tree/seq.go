@@ -1,0 +1,171 @@
+package tree
+
+import (
+	"slices"
+
+	"github.com/aymanbagabas/go-udiff/lcs"
+)
+
+// A replacement says that a[aLo:aHi] became b[bLo:bHi]. Lists of them are
+// sorted, and do not overlap or touch.
+type replacement struct{ aLo, aHi, bLo, bHi int }
+
+// diffSeq compares two sequences of symbols below n. It aligns symbols that
+// each sequence has once (patience diff), so that a change does not disturb
+// what lies far from it, and compares what lies between these anchors with
+// the bounded search of package lcs. Time is O(N log N) for N symbols, at
+// most maxAnchorDepth times.
+func diffSeq(a, b []int32, n int) []replacement {
+	d := seqDiff{a: a, b: b, counts: make([]symbolCount, n)}
+	d.run(0, len(a), 0, len(b), 0)
+	return d.out
+}
+
+// maxAnchorDepth bounds how often a stretch between anchors is searched for
+// anchors again.
+const maxAnchorDepth = 32
+
+// exactBelow is the number of symbols up to which package lcs finds the
+// shortest edit whatever it is.
+const exactBelow = 100
+
+type seqDiff struct {
+	a, b   []int32
+	counts []symbolCount // by symbol; all zero between uses
+	out    []replacement
+}
+
+type symbolCount struct{ inA, inB, atB int32 }
+
+func (d *seqDiff) emit(aLo, aHi, bLo, bHi int) {
+	if aLo == aHi && bLo == bHi {
+		return
+	}
+	if k := len(d.out) - 1; k >= 0 && d.out[k].aHi == aLo && d.out[k].bHi == bLo {
+		d.out[k].aHi, d.out[k].bHi = aHi, bHi
+		return
+	}
+	d.out = append(d.out, replacement{aLo, aHi, bLo, bHi})
+}
+
+func (d *seqDiff) run(aLo, aHi, bLo, bHi, depth int) {
+	for aLo < aHi && bLo < bHi && d.a[aLo] == d.b[bLo] {
+		aLo, bLo = aLo+1, bLo+1
+	}
+	aEnd, bEnd := aHi, bHi
+	for aLo < aEnd && bLo < bEnd && d.a[aEnd-1] == d.b[bEnd-1] {
+		aEnd, bEnd = aEnd-1, bEnd-1
+	}
+	if aLo == aEnd || bLo == bEnd {
+		d.emit(aLo, aEnd, bLo, bEnd)
+		return
+	}
+	if aEnd-aLo+bEnd-bLo > exactBelow && depth < maxAnchorDepth {
+		if anchors := d.anchors(aLo, aEnd, bLo, bEnd); len(anchors) > 0 {
+			for _, at := range anchors {
+				d.run(aLo, at.a, bLo, at.b, depth+1)
+				aLo, bLo = at.a+1, at.b+1
+			}
+			d.run(aLo, aEnd, bLo, bEnd, depth+1)
+			return
+		}
+	}
+	d.search(aLo, aEnd, bLo, bEnd)
+}
+
+// count counts the symbols of both stretches; forget undoes it.
+func (d *seqDiff) count(aLo, aHi, bLo, bHi int) {
+	for _, s := range d.a[aLo:aHi] {
+		d.counts[s].inA++
+	}
+	for i, s := range d.b[bLo:bHi] {
+		d.counts[s].inB++
+		d.counts[s].atB = int32(bLo + i)
+	}
+}
+
+func (d *seqDiff) forget(aLo, aHi, bLo, bHi int) {
+	for _, s := range d.a[aLo:aHi] {
+		d.counts[s] = symbolCount{}
+	}
+	for _, s := range d.b[bLo:bHi] {
+		d.counts[s] = symbolCount{}
+	}
+}
+
+type anchor struct{ a, b int }
+
+// anchors returns the longest run of symbols that both stretches have exactly
+// once and in the same order.
+func (d *seqDiff) anchors(aLo, aHi, bLo, bHi int) []anchor {
+	d.count(aLo, aHi, bLo, bHi)
+	defer d.forget(aLo, aHi, bLo, bHi)
+
+	// Patience sorting: piles[k] is the candidate with the lowest place in b
+	// that ends a run of k+1; each candidate knows the one before it in a run.
+	var (
+		candidates    []anchor
+		before, piles []int32
+	)
+	for i, s := range d.a[aLo:aHi] {
+		c := d.counts[s]
+		if c.inA != 1 || c.inB != 1 {
+			continue
+		}
+		k, _ := slices.BinarySearchFunc(piles, int(c.atB), func(p int32, b int) int { return candidates[p].b - b })
+		at, prev := int32(len(candidates)), int32(-1)
+		if k > 0 {
+			prev = piles[k-1]
+		}
+		candidates, before = append(candidates, anchor{aLo + i, int(c.atB)}), append(before, prev)
+		if k == len(piles) {
+			piles = append(piles, at)
+		} else {
+			piles[k] = at
+		}
+	}
+	if len(piles) == 0 {
+		return nil
+	}
+	run := make([]anchor, len(piles))
+	for k, at := len(piles)-1, piles[len(piles)-1]; k >= 0; k, at = k-1, before[at] {
+		run[k] = candidates[at]
+	}
+	return run
+}
+
+// search compares two stretches with package lcs. Symbols that only one of
+// them has cannot match, and are left out, so that they do not use up the
+// bound of its search.
+func (d *seqDiff) search(aLo, aHi, bLo, bHi int) {
+	d.count(aLo, aHi, bLo, bHi)
+	var as, bs []rune
+	var aAt, bAt []int
+	for i, s := range d.a[aLo:aHi] {
+		if d.counts[s].inB > 0 {
+			as, aAt = append(as, s), append(aAt, aLo+i)
+		}
+	}
+	for i, s := range d.b[bLo:bHi] {
+		if d.counts[s].inA > 0 {
+			bs, bAt = append(bs, s), append(bAt, bLo+i)
+		}
+	}
+	d.forget(aLo, aHi, bLo, bHi)
+
+	// The matches are what lies between the replacements; each may fall apart
+	// where symbols were left out.
+	match := func(i, j, n int) {
+		for k := range n {
+			d.emit(aLo, aAt[i+k], bLo, bAt[j+k])
+			aLo, bLo = aAt[i+k]+1, bAt[j+k]+1
+		}
+	}
+	i, j := 0, 0
+	for _, r := range lcs.DiffRunes(as, bs) {
+		match(i, j, r.Start-i)
+		i, j = r.End, r.ReplEnd
+	}
+	match(i, j, len(as)-i)
+	d.emit(aLo, aHi, bLo, bHi)
+}

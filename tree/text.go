@@ -1,0 +1,104 @@
+package tree
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// MaxText is the number of bytes up to which content counts as text.
+const MaxText = 8 << 20
+
+// IsText reports whether data is taken for text: compared and merged by
+// lines. Text has at most [MaxText] bytes and no NUL byte.
+func IsText(data []byte) bool {
+	return len(data) <= MaxText && bytes.IndexByte(data, 0) < 0
+}
+
+// symbols numbers lines: equal lines have equal numbers.
+type symbols map[string]int32
+
+// number returns the numbers of lines.
+func (s symbols) number(lines []string) []int32 {
+	ids := make([]int32, len(lines))
+	for i, line := range lines {
+		id, ok := s[line]
+		if !ok {
+			id = int32(len(s))
+			s[line] = id
+		}
+		ids[i] = id
+	}
+	return ids
+}
+
+// splitLines cuts text after each newline. Only the last line may lack one.
+func splitLines(text []byte) []string {
+	lines := make([]string, 0, bytes.Count(text, []byte{'\n'})+1)
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Unified returns the difference of two texts in the unified format, with
+// context unchanged lines around each change, or nil if they are equal. The
+// header has the names as they are given: "/dev/null" says that there is no
+// such file.
+func Unified(oldName, newName string, old, new []byte, context int) []byte {
+	numbers := symbols{}
+	a, b := splitLines(old), splitLines(new)
+	edits := diffSeq(numbers.number(a), numbers.number(b), len(numbers))
+	if len(edits) == 0 {
+		return nil
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
+	for len(edits) > 0 {
+		n := 1
+		for n < len(edits) && edits[n].aLo-edits[n-1].aHi <= 2*context {
+			n++
+		}
+		writeHunk(&out, a, b, edits[:n], context)
+		edits = edits[n:]
+	}
+	return out.Bytes()
+}
+
+// writeHunk writes edits, which are not far from each other, as one hunk.
+func writeHunk(out *bytes.Buffer, a, b []string, edits []replacement, context int) {
+	first, last := edits[0], edits[len(edits)-1]
+	before, after := min(context, first.aLo), min(context, len(a)-last.aHi)
+	fmt.Fprintf(out, "@@ -%s +%s @@\n",
+		hunkRange(first.aLo-before, last.aHi+after), hunkRange(first.bLo-before, last.bHi+after))
+	at := first.aLo - before
+	for _, e := range edits {
+		writeLines(out, ' ', a[at:e.aLo])
+		writeLines(out, '-', a[e.aLo:e.aHi])
+		writeLines(out, '+', b[e.bLo:e.bHi])
+		at = e.aHi
+	}
+	writeLines(out, ' ', a[at:at+after])
+}
+
+// hunkRange formats the lines from lo up to hi, counted from 0, as the format
+// wants them: counted from 1, and an empty range by the line before it.
+func hunkRange(lo, hi int) string {
+	switch hi - lo {
+	case 0:
+		return fmt.Sprintf("%d,0", lo)
+	case 1:
+		return fmt.Sprint(lo + 1)
+	}
+	return fmt.Sprintf("%d,%d", lo+1, hi-lo)
+}
+
+func writeLines(out *bytes.Buffer, mark byte, lines []string) {
+	for _, line := range lines {
+		out.WriteByte(mark)
+		out.WriteString(line)
+		if !strings.HasSuffix(line, "\n") {
+			out.WriteString("\n\\ No newline at end of file\n")
+		}
+	}
+}

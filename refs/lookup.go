@@ -1,0 +1,175 @@
+package refs
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Expand returns the full name of the ref that a revision is the short name
+// of: "refs/heads/main" for "main", also for "@{-1}" if main was checked out
+// before; and "HEAD" for "@", and special names as they are. Of several it
+// returns the one that [Store.Resolve] takes. A revision that is no ref's
+// name, such as "main~1" or an ID, is an error that matches [ErrNotFound].
+func (s *Store) Expand(ctx context.Context, rev string) (name string, err error) {
+	r, err := parseRevision(rev)
+	if err != nil {
+		return "", err
+	}
+	if len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && isHex(r.name) {
+		return "", r.unknown("it is not a name")
+	}
+	if name, err = s.lookup(r); err != nil {
+		return "", err
+	}
+	if r.at == atCheckout && !strings.HasPrefix(name, Heads) {
+		return "", r.unknown("it is not a name")
+	}
+	return name, ctx.Err()
+}
+
+// Candidates returns the full names of all that a short name can stand for,
+// in the order in which [Store.Resolve] prefers them. More than one: the name
+// is ambiguous.
+func (s *Store) Candidates(name string) ([]string, error) {
+	var found []string
+	if name == "HEAD" || name == "@" {
+		found = append(found, "HEAD")
+	}
+	if isSpecial(name) {
+		if _, err := s.Special(name); err == nil {
+			found = append(found, name)
+		} else if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	for _, full := range []string{name, "refs/" + name, Tags + name, Heads + name, Remotes + name, Remotes + name + "/HEAD"} {
+		if CheckName(full) != nil {
+			continue
+		}
+		if _, err := s.get(full); err == nil {
+			found = append(found, full)
+		} else if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// lookup returns the full name that a revision's name, its absence, or its
+// "@{-n}" stands for.
+func (s *Store) lookup(r revision) (string, error) {
+	switch {
+	case r.at == atCheckout:
+		return s.checkedOut(r)
+	case r.name == "":
+		head, _, err := s.value("HEAD")
+		if err != nil || head.target == "" {
+			return "HEAD", err
+		}
+		return head.target, nil
+	}
+	found, err := s.Candidates(r.name)
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", &UnknownRevisionError{Rev: r.text}
+	}
+	return found[0], nil
+}
+
+// checkedOut returns the full name of the branch that was checked out before,
+// or the ID.
+func (s *Store) checkedOut(r revision) (string, error) {
+	previous, err := s.Previous(r.number)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return "", r.unknown("there were not so many checkouts")
+	case err != nil:
+		return "", err
+	case len(previous) == 64 && isHex(previous):
+		return previous, nil
+	}
+	if _, err := s.Get(Heads + previous); errors.Is(err, ErrNotFound) {
+		return "", r.unknown("branch %q is gone", previous)
+	} else if err != nil {
+		return "", err
+	}
+	return Heads + previous, nil
+}
+
+// present returns the ID that a full name has now.
+func (s *Store) present(r revision, full string) (object.ID, error) {
+	switch {
+	case full == "HEAD":
+		head, err := s.Head()
+		if err == nil && head.Unborn() {
+			err = r.unknown("branch %q has no commit yet", head.Branch)
+		}
+		return head.ID, err
+	case isSpecial(full):
+		return s.Special(full)
+	}
+	if id, err := object.ParseID(full); err == nil {
+		return id, nil
+	}
+	id, err := s.Get(full)
+	if errors.Is(err, ErrNotFound) {
+		err = r.unknown("%s has no commit", full)
+	}
+	return id, err
+}
+
+// entryAt returns where a ref was some moves ago.
+func (s *Store) entryAt(r revision, full string) (object.ID, error) {
+	if r.number == 0 {
+		return s.present(r, full)
+	}
+	entries, err := s.Log(full)
+	if err != nil {
+		return object.ID{}, err
+	}
+	var id object.ID
+	switch {
+	case r.number < len(entries):
+		id = entries[r.number].New
+	case r.number == len(entries):
+		id = entries[r.number-1].Old
+	default:
+		return id, r.unknown("the log of %s has only %d entries", full, len(entries))
+	}
+	if id.IsZero() {
+		return id, r.unknown("%s did not exist then", full)
+	}
+	return id, nil
+}
+
+// timeAt returns where a ref was at a time. Before the first entry of its log
+// it was nowhere, or nobody knows: that is an error rather than a guess.
+func (s *Store) timeAt(r revision, full string) (object.ID, error) {
+	at, err := ParseTime(r.when, s.now())
+	if err != nil {
+		return object.ID{}, r.unknown("%v", err)
+	}
+	entries, err := s.Log(full)
+	if err != nil {
+		return object.ID{}, err
+	}
+	for _, e := range entries {
+		if e.Time.After(at) {
+			continue
+		}
+		if e.New.IsZero() {
+			return object.ID{}, r.unknown("%s did not exist then", full)
+		}
+		return e.New, nil
+	}
+	if len(entries) == 0 {
+		return object.ID{}, r.unknown("%s has no log", full)
+	}
+	begin := entries[len(entries)-1].Time
+	return object.ID{}, r.unknown("the log of %s begins at %s", full, begin.Format("2006-01-02 15:04:05"))
+}

@@ -1,0 +1,139 @@
+package refs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Objects is what [Store.Resolve] needs of a store of objects.
+type Objects interface {
+	object.Reader
+
+	// Prefix returns up to limit IDs of objects of a kind that begin with
+	// lower-case hexadecimal digits.
+	Prefix(ctx context.Context, kind object.Kind, hexPrefix string, limit int) ([]object.ID, error)
+}
+
+const (
+	minPrefix     = 4  // hexadecimal digits that may stand for an ID
+	maxCandidates = 16 // shown when they fit more than one
+)
+
+// Resolve returns the commit that a revision names:
+//
+//	HEAD, @             what is checked out; also MERGE_HEAD and its like
+//	main, v1            a tag, or else a branch; or any full name of a ref
+//	origin/main, origin a branch of a remote, and the remote's HEAD
+//	3fa9c1d2            an ID, or 4 digits of it or more, if only one commit
+//	                    or annotated tag begins so
+//	REV~3, REV^, REV^2  the third ancestor by first parents, the first parent,
+//	                    the second
+//	main@{2}            where main was two moves ago; without a name, the branch
+//	                    that HEAD is on
+//	main@{yesterday}    where it was then; see [ParseTime]
+//	@{-1}               what was checked out before
+//
+// An annotated tag stands for its commit. A name that several refs have means
+// the first of: a special name, a full name, one below refs, a tag, a branch,
+// a branch of a remote, a remote. A ref goes before a prefix of an ID, but not
+// before a whole ID. Errors are [*UnknownRevisionError], [*AmbiguousError], or
+// those of reading files and objects.
+func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, error) {
+	r, err := parseRevision(rev)
+	if err != nil {
+		return object.ID{}, err
+	}
+	id, err := s.start(ctx, o, r)
+	if err != nil {
+		return object.ID{}, err
+	}
+	if id, err = Peel(ctx, o, id); err != nil {
+		var missing *object.NotFoundError
+		if errors.As(err, &missing) && strings.EqualFold(r.name, missing.Key.ID.String()) {
+			return object.ID{}, r.unknown("there is no commit of this ID")
+		}
+		return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+	}
+	for _, st := range r.steps {
+		for range st.generations {
+			c, err := object.ReadCommit(ctx, o, id)
+			if err != nil {
+				return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+			}
+			if len(c.Parents) < st.parent {
+				return object.ID{}, r.unknown("commit %s has %d parents", id.Short(), len(c.Parents))
+			}
+			id = c.Parents[st.parent-1]
+		}
+	}
+	return id, nil
+}
+
+// Peel returns the commit that an ID from a ref stands for: itself, or what
+// its tag object is for. It reads what it returns.
+func Peel(ctx context.Context, r object.Reader, id object.ID) (object.ID, error) {
+	_, err := object.ReadCommit(ctx, r, id)
+	if !errors.Is(err, object.ErrNotFound) {
+		return id, err
+	}
+	tag, tagErr := object.ReadTag(ctx, r, id)
+	if errors.Is(tagErr, object.ErrNotFound) {
+		return object.ID{}, err
+	}
+	if tagErr != nil {
+		return object.ID{}, tagErr
+	}
+	_, err = object.ReadCommit(ctx, r, tag.Target)
+	return tag.Target, err
+}
+
+// start returns the ID of what a revision begins with.
+func (s *Store) start(ctx context.Context, o Objects, r revision) (object.ID, error) {
+	if id, err := object.ParseID(strings.ToLower(r.name)); err == nil && r.at == atNow {
+		return id, nil
+	}
+	full, err := s.lookup(r)
+	if errors.Is(err, ErrNotFound) {
+		if r.at != atNow {
+			return object.ID{}, err
+		}
+		return s.byPrefix(ctx, o, r)
+	}
+	switch {
+	case err != nil:
+		return object.ID{}, err
+	case r.at == atEntry:
+		return s.entryAt(r, full)
+	case r.at == atTime:
+		return s.timeAt(r, full)
+	}
+	return s.present(r, full)
+}
+
+// byPrefix returns the commit or tag whose ID begins with a revision's name.
+func (s *Store) byPrefix(ctx context.Context, o Objects, r revision) (object.ID, error) {
+	if len(r.name) < minPrefix || len(r.name) > 64 || !isHex(r.name) {
+		return object.ID{}, &UnknownRevisionError{Rev: r.text}
+	}
+	var found []object.Key
+	for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {
+		ids, err := o.Prefix(ctx, kind, strings.ToLower(r.name), maxCandidates)
+		if err != nil {
+			return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)
+		}
+		for _, id := range ids {
+			found = append(found, object.Key{Kind: kind, ID: id})
+		}
+	}
+	switch len(found) {
+	case 0:
+		return object.ID{}, &UnknownRevisionError{Rev: r.text}
+	case 1:
+		return found[0].ID, nil
+	}
+	return object.ID{}, &AmbiguousError{Rev: r.name, Candidates: found}
+}

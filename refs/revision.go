@@ -1,0 +1,187 @@
+package refs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A revision is a parsed one: a name, perhaps where that was at another time,
+// and steps from there to ancestors.
+type revision struct {
+	text   string
+	name   string // as written; empty: the branch HEAD is on
+	at     atKind
+	number int    // for atEntry, atCheckout
+	when   string // for atTime
+	steps  []step
+}
+
+// An atKind is the kind of an "@{…}".
+type atKind uint8
+
+const (
+	atNow      atKind = iota // there is none
+	atEntry                  // "@{2}": as many moves ago
+	atTime                   // "@{yesterday}"
+	atCheckout               // "@{-1}": what was checked out as many checkouts ago
+)
+
+// A step goes to the n-th parent ("^n", one generation) or up the first
+// parents ("~n", n generations).
+type step struct {
+	parent      int // 1 is the first
+	generations int
+}
+
+const (
+	maxRevisionSize = 4096    // bytes
+	maxNumber       = 1 << 30 // in "~n", "@{n}" and the like
+	minUnixTime     = 1e8     // numbers in "@{…}" from here on are seconds since 1970
+)
+
+func (r revision) unknown(format string, args ...any) error {
+	return &UnknownRevisionError{Rev: r.text, Reason: fmt.Sprintf(format, args...)}
+}
+
+// parseRevision reads the syntax of a revision: NAME[@{…}] and then any of
+// ^, ^N, ^{commit}, ^{}, ~ and ~N.
+func parseRevision(text string) (revision, error) {
+	r := revision{text: text}
+	if len(text) > maxRevisionSize {
+		return r, &UnknownRevisionError{Rev: text[:32] + "…", Reason: "longer than 4,096 bytes"}
+	}
+	end := strings.IndexAny(text, "~^")
+	if at := strings.Index(text, "@{"); at >= 0 && (end < 0 || at < end) {
+		end = at
+	}
+	if end < 0 {
+		end = len(text)
+	}
+	r.name = text[:end]
+	rest, err := r.parseAt(text[end:])
+	if err != nil {
+		return r, err
+	}
+	switch {
+	case r.name == "@":
+		r.name = "HEAD"
+	case r.name == "" && r.at == atNow:
+		return r, r.unknown("begins without a name")
+	case r.name != "" && r.at == atCheckout:
+		return r, r.unknown("a name before @{-n}")
+	}
+	for rest != "" {
+		if rest, err = r.parseStep(rest); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// parseAt reads the "@{…}" at the start of rest, if there is one.
+func (r *revision) parseAt(rest string) (string, error) {
+	inside, ok := strings.CutPrefix(rest, "@{")
+	if !ok {
+		return rest, nil
+	}
+	inside, rest, ok = strings.Cut(inside, "}")
+	if !ok {
+		return "", r.unknown("no } after @{")
+	}
+	digits, minus := strings.CutPrefix(inside, "-")
+	number, err := strconv.ParseUint(digits, 10, 64)
+	switch {
+	case inside == "":
+		return "", r.unknown("nothing in @{}")
+	case err != nil || !minus && number >= minUnixTime:
+		r.at, r.when = atTime, inside
+	case number > maxNumber || minus && number == 0:
+		return "", r.unknown("@{%s} is out of range", inside)
+	case minus:
+		r.at, r.number = atCheckout, int(number)
+	default:
+		r.at, r.number = atEntry, int(number)
+	}
+	return rest, nil
+}
+
+// parseStep reads one step at the start of rest.
+func (r *revision) parseStep(rest string) (string, error) {
+	op := rest[0]
+	rest = rest[1:]
+	if op != '~' && op != '^' {
+		return "", r.unknown("%q is not understood", string(op)+rest)
+	}
+	if inside, ok := strings.CutPrefix(rest, "{"); ok && op == '^' {
+		kind, rest, ok := strings.Cut(inside, "}")
+		if !ok || kind != "" && kind != "commit" {
+			return "", r.unknown("^{%s is not understood", inside)
+		}
+		return rest, nil // a revision is a commit anyway
+	}
+	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+	rest = rest[len(digits):]
+	number := uint64(1)
+	if digits != "" {
+		var err error
+		if number, err = strconv.ParseUint(digits, 10, 64); err != nil || number > maxNumber {
+			return "", r.unknown("%c%s is out of range", op, digits)
+		}
+	}
+	switch {
+	case number == 0:
+	case op == '^':
+		r.steps = append(r.steps, step{parent: int(number), generations: 1})
+	default:
+		r.steps = append(r.steps, step{parent: 1, generations: int(number)})
+	}
+	return rest, nil
+}
+
+// SplitPath splits "REV:PATH" at the first colon that is not within braces,
+// as in "main@{2026-01-31 15:04}:notes/a:b". Without one, all of it is the
+// revision and hasPath is false. Either part may be empty.
+func SplitPath(revpath string) (rev, path string, hasPath bool) {
+	if i := indexOutside(revpath, ":"); i >= 0 {
+		return revpath[:i], revpath[i+1:], true
+	}
+	return revpath, "", false
+}
+
+// SplitRange splits "A..B", the commits that B has and A has not, and
+// "A...B", those that only one of both has (symmetric). An end that is left
+// out is "HEAD". Other revisions are no range.
+func SplitRange(text string) (from, to string, symmetric, ok bool) {
+	i := indexOutside(text, "..")
+	if i < 0 {
+		return "", "", false, false
+	}
+	from, to = text[:i], text[i+2:]
+	to, symmetric = strings.CutPrefix(to, ".")
+	if from == "" {
+		from = "HEAD"
+	}
+	if to == "" {
+		to = "HEAD"
+	}
+	return from, to, symmetric, true
+}
+
+// indexOutside returns where sep is first in a revision, outside of the
+// braces of "@{…}" and "^{…}", or -1.
+func indexOutside(text, sep string) int {
+	for i := 0; i < len(text); i++ {
+		if strings.HasPrefix(text[i:], sep) {
+			return i
+		}
+		if strings.HasPrefix(text[i:], "@{") || strings.HasPrefix(text[i:], "^{") {
+			end := strings.IndexByte(text[i:], '}')
+			if end < 0 {
+				return -1
+			}
+			i += end
+		}
+	}
+	return -1
+}

@@ -1,57 +1,13 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/kist-vcs/kist/object"
 )
-
-// causes says what becomes of the errors of the packages below: exit status,
-// kind (in --json; the status's own if empty) and hint. The first that matches
-// counts, so what is more specific stands further up.
-var causes = []struct {
-	is   func(error) bool
-	exit int
-	kind string
-	hint string
-}{
-	// The person at the keyboard.
-	{matches(context.Canceled), exitInterrupted, "", "what was stored so far is kept; run the same command again to go on"},
-
-	// Package kist.
-
-	// Packages refs and tree.
-
-	// Package object and its stores.
-	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
-	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
-
-	// The operating system.
-	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},
-	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; nothing that was stored before is affected"},
-	{matches(syscall.EROFS), exitFailed, "read-only", ""},
-	{matches(fs.ErrPermission), exitFailed, "permission", ""},
-	{matches(fs.ErrNotExist), exitFailed, "not-found", ""},
-	{matches(fs.ErrExist), exitFailed, "exists", ""},
-}
-
-func matches(target error) func(error) bool {
-	return func(err error) bool { return errors.Is(err, target) }
-}
-
-// isA matches errors of type T, for those whose type tells what happened.
-func isA[T error](err error) bool {
-	var target T
-	return errors.As(err, &target)
-}
 
 // failure is an error of which a command itself says what becomes of it.
 type failure struct {
@@ -132,7 +88,7 @@ func outcomeOf(err error) outcome {
 	if o.Kind == "" {
 		o.Kind = exitKind(o.Exit)
 	}
-	o.Message = err.Error()
+	o.Message = err.Error() + details(err)
 	if o.Exit == exitInterrupted {
 		o.Message = "interrupted"
 	}

@@ -3,7 +3,7 @@
 //
 // Commands take everything from an [Env], print results with its printf and
 // json, talk to a person with its info and warn, and return errors; how an
-// error becomes a message and an exit status is decided in errors.go alone.
+// error becomes a message and an exit status is decided in causes.go alone.
 package cli
 
 import (

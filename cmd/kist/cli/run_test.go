@@ -14,7 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/index"
 )
 
 // testEnv returns an environment that depends on nothing, and what is written
@@ -113,6 +117,21 @@ func TestOutcome(t *testing.T) {
 	}{
 		{errors.New("any"), exitFailed, "failed", ""},
 		{usagef("bad"), exitUsage, "usage", ""},
+		{fmt.Errorf("here: %w", kist.ErrNoRepository), exitNoRepository, "no-repository", "kist init"},
+		{kist.ErrUnsupportedFormat, exitFormat, "format", "newer kist"},
+		{&kist.LocalChangesError{}, exitFailed, "local-changes", "--force"},
+		{kist.ErrNotFastForward, exitMoved, "not-fast-forward", ""},
+		{&refs.MovedError{Name: "refs/heads/main"}, exitMoved, "moved", "again"},
+		{&refs.UnknownRevisionError{Rev: "x"}, exitFailed, "unknown-revision", ""},
+		{&refs.AmbiguousError{Rev: "3fa9"}, exitFailed, "ambiguous-revision", "more digits"},
+		{&refs.CorruptError{File: "HEAD", Err: errors.New("empty")}, exitDamaged, "damaged", "kist verify"},
+		{&refs.BusyError{}, exitBusy, "busy", ""},
+		{&index.BusyError{}, exitBusy, "busy", ""},
+		{volume.ErrBusy, exitBusy, "busy", ""},
+		{&index.VersionError{}, exitFormat, "format", "newer kist"},
+		{&index.CorruptError{Err: errors.New("checksum")}, exitDamaged, "index", "kist reset"},
+		{&object.FormatError{Kind: object.KindTree, Reason: object.ReasonNewerVersion}, exitFormat, "format", "newer kist"},
+		{&object.FormatError{Kind: object.KindTree, Reason: object.ReasonBody}, exitDamaged, "damaged", "kist verify"},
 		{context.Canceled, exitInterrupted, "interrupted", "kept"},
 		{fmt.Errorf("read: %w", corrupt), exitDamaged, "damaged", "kist verify"},
 		{fmt.Errorf("read: %w", &object.NotFoundError{}), exitDamaged, "missing", "kist verify"},
@@ -128,6 +147,19 @@ func TestOutcome(t *testing.T) {
 		got := outcomeOf(test.err)
 		if got.Exit != test.exit || got.Kind != test.kind || !strings.Contains(got.Hint, test.hint) || (test.hint == "") != (got.Hint == "") {
 			t.Errorf("%v: got %+v, want exit %d, kind %s, hint %q", test.err, got, test.exit, test.kind, test.hint)
+		}
+	}
+}
+
+func TestReportListsPaths(t *testing.T) {
+	local := &kist.LocalChangesError{}
+	for i := range detailLines + 5 {
+		local.Obstacles = append(local.Obstacles, kist.Obstacle{Path: fmt.Sprintf("file\n%d", i), Reason: "changed"})
+	}
+	got := outcomeOf(local).Message
+	for _, want := range []string{"\n\"file\\n0\": changed\n", "\"file\\n19\": changed\nand 5 more"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the message lacks %q:\n%s", want, got)
 		}
 	}
 }

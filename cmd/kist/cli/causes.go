@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// causes says what becomes of the errors of the packages below: exit status,
+// kind (in --json; the status's own if empty) and hint. The first that matches
+// counts, so what is more specific stands further up.
+var causes = []struct {
+	is   func(error) bool
+	exit int
+	kind string
+	hint string
+}{
+	// The person at the keyboard.
+	{matches(context.Canceled), exitInterrupted, "", "what was stored so far is kept; run the same command again to go on"},
+
+	// Formats, before damage: what is newer looks damaged to older code.
+	{matches(kist.ErrUnsupportedFormat), exitFormat, "", "a newer kist is needed for this repository"},
+	{matches(object.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this repository"},
+
+	// Package kist.
+	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' makes the current folder one"},
+	{matches(kist.ErrExists), exitFailed, "exists", ""},
+	{matches(kist.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
+	{matches(kist.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
+	{matches(kist.ErrConflicts), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
+	{matches(kist.ErrInProgress), exitFailed, "in-progress", "finish it with 'kist commit', or undo it with --abort"},
+	{matches(kist.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
+	{matches(kist.ErrNoCommonHistory), exitFailed, "unrelated", ""},
+	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
+	{matches(kist.ErrNoMatch), exitFailed, "not-found", ""},
+	{matches(kist.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
+	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
+
+	// Names and paths.
+	{isA[*refs.AmbiguousError], exitFailed, "ambiguous-revision", "give more digits"},
+	{isA[*refs.UnknownRevisionError], exitFailed, "unknown-revision", ""},
+	{matches(refs.ErrNotFound), exitFailed, "unknown-ref", ""},
+	{isA[*refs.NameError], exitFailed, "bad-name", ""},
+	{isA[*object.NameError], exitFailed, "bad-name", ""},
+	{matches(refs.ErrTime), exitUsage, "", "write it as in 2026-01-31, 2026-01-31T12:00:00Z, yesterday, or 2.weeks.ago"},
+	{matches(refs.ErrMoved), exitMoved, "", "another kist has changed it: look at what it did, and run the command again"},
+	{matches(refs.ErrConflict), exitFailed, "exists", ""},
+	{matches(index.ErrConflict), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
+
+	// Waiting for another process.
+	{matches(refs.ErrBusy), exitBusy, "", ""},
+	{matches(index.ErrBusy), exitBusy, "", ""},
+	{matches(volume.ErrBusy), exitBusy, "", ""},
+
+	// What is stored.
+	{isA[*index.CorruptError], exitDamaged, "index", "no commit is affected: remove .kist/index, and 'kist reset' makes it anew from HEAD"},
+	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
+	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
+
+	// The operating system.
+	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},
+	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; nothing that was stored before is affected"},
+	{matches(syscall.EROFS), exitFailed, "read-only", ""},
+	{matches(fs.ErrPermission), exitFailed, "permission", ""},
+	{matches(fs.ErrNotExist), exitFailed, "not-found", ""},
+	{matches(fs.ErrExist), exitFailed, "exists", ""},
+}
+
+func matches(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// isA matches errors of type T, for those whose type tells what happened.
+func isA[T error](err error) bool {
+	var target T
+	return errors.As(err, &target)
+}
+
+// detailLines is how many paths an error lists.
+const detailLines = 20
+
+// details lists, on lines of their own, the paths that an error is about if
+// its message does not.
+func details(err error) string {
+	var lines []string
+	var local *kist.LocalChangesError
+	var conflict *index.ConflictError
+	switch {
+	case errors.As(err, &local) && len(local.Obstacles) > 1:
+		for _, o := range local.Obstacles {
+			lines = append(lines, quotePath(o.Path)+": "+o.Reason)
+		}
+	case errors.As(err, &conflict):
+		for _, path := range conflict.Paths {
+			lines = append(lines, quotePath(path))
+		}
+	}
+	if more := len(lines) - detailLines; more > 0 {
+		lines = append(lines[:detailLines], fmt.Sprintf("and %d more", more))
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return "\n" + strings.Join(lines, "\n")
+}

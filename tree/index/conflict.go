@@ -3,7 +3,6 @@ package index
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -40,44 +39,33 @@ func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error
 		return err
 	}
 	_, name := split(path)
-	c := Conflict{Path: path}
-	for _, side := range []struct {
-		to   **object.Entry
-		from *object.Entry
-	}{{&c.Base, base}, {&c.Ours, ours}, {&c.Theirs, theirs}} {
-		if side.from == nil {
+	c := Conflict{Path: path, Base: base, Ours: ours, Theirs: theirs}
+	for _, side := range c.sides() {
+		if *side == nil {
 			continue
 		}
-		named := *side.from
+		named := **side
 		named.Name = name
-		*side.to = &named
 		if err := checkSide(&named); err != nil {
 			return &PathError{path, err}
 		}
+		*side = &named
 	}
-	i, ok := x.findConflict(path)
-	if ok {
-		x.conflicts[i] = c
-	} else {
-		x.conflicts = slices.Insert(x.conflicts, i, c)
-	}
+	x.conflicts = x.conflictNotes().put(c)
 	x.changed = true
 	return nil
 }
 
 // ClearConflict removes the conflict at path and reports whether there was one.
 func (x *Index) ClearConflict(path string) bool {
-	i, ok := x.findConflict(path)
-	if ok {
-		x.conflicts = slices.Delete(x.conflicts, i, i+1)
-		x.changed = true
-	}
+	list, ok := x.conflictNotes().clearOne(path)
+	x.conflicts, x.changed = list, x.changed || ok
 	return ok
 }
 
 // Conflict returns the conflict at path.
 func (x *Index) Conflict(path string) (Conflict, bool) {
-	if i, ok := x.findConflict(path); ok {
+	if i, ok := x.conflictNotes().find(path); ok {
 		return x.conflicts[i], true
 	}
 	return Conflict{}, false
@@ -87,29 +75,11 @@ func (x *Index) Conflict(path string) (Conflict, bool) {
 // index's and valid until it is next edited.
 func (x *Index) Conflicts() []Conflict { return x.conflicts }
 
-func (x *Index) findConflict(path string) (int, bool) {
-	return slices.BinarySearchFunc(x.conflicts, path, func(c Conflict, path string) int { return comparePaths(c.Path, path) })
-}
-
-// clearConflicts removes the conflicts at path and below it.
-func (x *Index) clearConflicts(path string) bool {
-	from, _ := x.findConflict(path)
-	to := from
-	for to < len(x.conflicts) && below(x.conflicts[to].Path, path) {
-		to++
-	}
-	if from == to {
-		return false
-	}
-	x.conflicts = slices.Delete(x.conflicts, from, to)
-	x.changed = true
-	return true
-}
-
 // checkSide checks one side of a conflict.
 func checkSide(o *object.Entry) error {
 	if o.Type == object.TypeDir {
-		if o.Content.Kind != object.KindTree || o.Content.ID.IsZero() || o.Mode&^0o7777 != 0 {
+		if o.Content.Kind != object.KindTree || o.Content.ID.IsZero() || o.Mode&^0o7777 != 0 ||
+			o.Meta != nil || len(o.Inline) > 0 || o.Target != "" || o.MTime.Nsec >= 1e9 {
 			return errors.New("not a directory's entry")
 		}
 		return nil

@@ -11,8 +11,8 @@ import (
 
 // Set puts an entry at path, whatever its Name says, in place of what is
 // there: an entry, or a directory with all below it. Missing directories above
-// are made, in place of entries of their names. It clears the path's conflict
-// and those below it. If only the stat data differ from the entry that is
+// are made, in place of entries of their names. It clears the conflicts and
+// skipped paths at the path and below it. If only the stat data differ from the entry that is
 // there, cached trees stay. A path or entry that no tree could hold is a
 // [*PathError], and changes nothing.
 func (x *Index) Set(path string, e Entry) error {
@@ -22,7 +22,7 @@ func (x *Index) Set(path string, e Entry) error {
 	if err := checkEntry(&e); err != nil {
 		return &PathError{path, err}
 	}
-	x.clearConflicts(path)
+	x.clearNotes(path)
 	dir, name := split(path)
 	x.setEntry(x.makeDirs(dir), name, e)
 	return nil
@@ -79,7 +79,7 @@ func (x *Index) SetStat(path string, st Stat) bool {
 // SetDir makes sure that there is a directory at path ("" is the root) and
 // sets its permission bits. An entry at path goes, and missing directories
 // above are made, as [Index.Set] does. What a directory holds stays. It clears
-// the path's own conflict.
+// the path's own conflict, and that it was skipped.
 func (x *Index) SetDir(path string, mode uint16) error {
 	if mode&^0o7777 != 0 {
 		return &PathError{path, fmt.Errorf("mode %#o is not of permission bits", mode)}
@@ -88,7 +88,7 @@ func (x *Index) SetDir(path string, mode uint16) error {
 		if err := checkPath(path); err != nil {
 			return err
 		}
-		x.ClearConflict(path)
+		x.clearOwnNotes(path)
 	}
 	x.setMode(x.makeDirs(path), mode)
 	return nil
@@ -106,11 +106,11 @@ func (x *Index) setMode(d *Dir, mode uint16) {
 }
 
 // Remove removes what is at path, an entry or a directory with all below it,
-// and clears the conflicts there and below. It reports whether there was
+// and clears the conflicts and skipped paths there and below. It reports whether there was
 // anything. The directory above stays, even if it is empty now. Removing ""
 // empties the root.
 func (x *Index) Remove(path string) bool {
-	removed := x.clearConflicts(path)
+	removed := x.clearNotes(path)
 	if path == "" {
 		return x.empty(x.root) || removed
 	}
@@ -158,8 +158,15 @@ func (x *Index) empty(d *Dir) bool {
 
 // dropSub removes d's i-th sub-directory and all below it.
 func (x *Index) dropSub(d *Dir, i int) {
+	x.cutSub(d, i)
+	x.touch(d)
+	d.forget()
+}
+
+// cutSub is dropSub but for what an edit means for the directories above.
+func (x *Index) cutSub(d *Dir, i int) {
 	sub := d.subs[i]
-	for _, s := range sub.Walk() {
+	for s := range sub.recorded(true) {
 		x.dirs--
 		x.entries -= s.entries.n
 	}
@@ -171,8 +178,6 @@ func (x *Index) dropSub(d *Dir, i int) {
 		x.tracked++
 	}
 	d.subs = slices.Delete(d.subs, i, i+1)
-	x.touch(d)
-	d.forget()
 }
 
 // makeDirs returns the directory at a path that has been checked, and makes
@@ -240,6 +245,8 @@ func (d *Dir) forget() {
 func checkEntry(e *Entry) error {
 	content := e.Size > 0 || e.Data != "" || !e.Content.IsZero()
 	switch {
+	case e.lossy:
+		return errors.New("metadata beyond the portable fields, or content that does not go with the type")
 	case e.Mode&^0o7777 != 0:
 		return fmt.Errorf("mode %#o is not of permission bits", e.Mode)
 	case e.MTime.Nsec >= 1e9:
@@ -263,20 +270,23 @@ func checkEntry(e *Entry) error {
 	return nil
 }
 
+// checkContent checks where a file has its content.
 func checkContent(e *Entry) error {
 	switch {
-	case len(e.Data) > object.MaxInline:
-		return fmt.Errorf("inline content of more than %d bytes", object.MaxInline)
-	case e.Data != "" && !e.Content.IsZero():
-		return errors.New("file with content in two places")
-	case e.Content.IsZero():
-		if uint64(len(e.Data)) != e.Size {
-			return errors.New("size is not that of the content")
+	case e.Size > object.MaxFileSize:
+		return errors.New("file too large")
+	case e.Size <= object.MaxInline:
+		if uint64(len(e.Data)) != e.Size || !e.Content.IsZero() {
+			return errors.New("small file without its bytes")
 		}
-	case e.Content.Kind != object.KindChunk && e.Content.Kind != object.KindManifest || e.Content.ID.IsZero():
+	case e.Data != "" || e.Content.ID.IsZero():
+		return errors.New("file without content")
+	case e.Content.Kind == object.KindChunk:
+		if e.Size > object.MaxChunkSize {
+			return errors.New("file larger than its one chunk can be")
+		}
+	case e.Content.Kind != object.KindManifest:
 		return fmt.Errorf("file with a %s as content", e.Content.Kind)
-	case e.Size == 0:
-		return errors.New("empty file with content")
 	}
 	return nil
 }

@@ -58,18 +58,20 @@ type Entry struct {
 	Content object.Key       // file: its chunk or manifest; zero if it is empty or in Data
 	Type    object.EntryType // never object.TypeDir
 	Mode    uint16           // permission bits (07777)
+
+	lossy bool // made of an object.Entry with more than an Entry can hold; refused by Set
 }
 
-// NewEntry returns e, which is not a directory and has no metadata beyond the
-// portable fields, with the stat data st.
+// NewEntry returns e with the stat data st. [Index.Set] refuses what it returns
+// for a directory, and for an entry with metadata beyond the portable fields or
+// content that does not go with its type, which an index cannot hold.
 func NewEntry(e object.Entry, st Stat) Entry {
 	n := Entry{Name: e.Name, Size: e.Size, MTime: e.MTime, Stat: st, Content: e.Content, Type: e.Type, Mode: e.Mode}
-	switch {
-	case e.Type == object.TypeSymlink:
-		n.Data = e.Target
-	case len(e.Inline) > 0:
-		n.Data = string(e.Inline)
+	other := string(e.Inline)
+	if n.Data = e.Target; e.Type != object.TypeSymlink {
+		n.Data, other = other, n.Data
 	}
+	n.lossy = e.Meta != nil || e.Files != 0 || other != ""
 	return n
 }
 

@@ -13,6 +13,7 @@ type Index struct {
 	entries   int
 	dirs      int // with the root
 	conflicts []Conflict
+	skipped   []skipped
 	arena     arena
 
 	file    fileState // the files it was loaded from or written to
@@ -34,6 +35,9 @@ func (x *Index) Len() int { return x.entries }
 
 // NumDirs returns the number of directories, the root among them.
 func (x *Index) NumDirs() int { return x.dirs }
+
+// HasDirs reports whether there is a directory other than the root.
+func (x *Index) HasDirs() bool { return x.dirs > 1 }
 
 // Dir returns the directory at path ("" is the root), nil if there is none.
 func (x *Index) Dir(path string) *Dir {
@@ -66,19 +70,3 @@ func (x *Index) All() iter.Seq2[string, *Entry] { return x.root.All() }
 // Changed reports whether the index has been edited since it was loaded or
 // written; stat data and cached trees count.
 func (x *Index) Changed() bool { return x.changed }
-
-// arena keeps short strings together, which saves an allocation for each and
-// does not keep alive the longer strings that they were cut from.
-type arena struct{ b *strings.Builder }
-
-const arenaSize = 64 << 10
-
-func (a *arena) keep(s string) string {
-	if a.b == nil || a.b.Cap()-a.b.Len() < len(s) {
-		a.b = new(strings.Builder)
-		a.b.Grow(max(arenaSize, len(s)))
-	}
-	off := a.b.Len()
-	a.b.WriteString(s)
-	return a.b.String()[off:]
-}

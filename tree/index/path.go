@@ -41,7 +41,7 @@ func checkPath(path string) error {
 	for rest, more := path, true; more; depth++ {
 		var name string
 		name, rest, more = strings.Cut(rest, "/")
-		if err := checkName(name); err != nil {
+		if err := object.CheckName(name); err != nil {
 			return &PathError{path, err}
 		}
 	}
@@ -74,16 +74,4 @@ func comparePaths(a, b string) int {
 // below reports whether path is dir or lies below it.
 func below(path, dir string) bool {
 	return dir == "" || path == dir || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
-}
-
-func checkName(name string) error {
-	switch {
-	case name == "" || name == "." || name == "..":
-		return fmt.Errorf("%q is not a name", name)
-	case len(name) > object.MaxNameSize:
-		return fmt.Errorf("name of more than %d bytes", object.MaxNameSize)
-	case strings.IndexByte(name, 0) >= 0:
-		return fmt.Errorf("name with a zero byte")
-	}
-	return nil
 }

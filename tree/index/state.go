@@ -1,13 +1,27 @@
 package index
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// The files of an index, in a repository's .kist folder.
+const (
+	headName    = "index"
+	headTemp    = "index.new"
+	basePrefix  = "index.base-"
+	baseTemp    = "index.base.new"
+	lockName    = "index.lock"
+	minHeadSize = 256 << 10
+)
 
 // fileState is what an index remembers of the files it was loaded from or
 // written to.
 type fileState struct {
 	head    [sha256.Size]byte // of the head's bytes; zero: there was no head
 	base    baseRef
-	entries int // in the base
+	entries int  // in the base
+	stale   bool // an update that failed has left the index in an undefined state
 }
 
 // baseRef names a base file and says how to know it.
@@ -20,6 +34,11 @@ type baseRef struct {
 // baseID is the first half of the SHA-256 of a base file's bytes.
 type baseID [16]byte
 
-// maxTracked is how many changes are kept apart from the base's entries,
-// beyond which the base will be written again.
+func (b baseRef) name() string { return basePrefix + hex.EncodeToString(b.id[:]) }
+
+// maxHead is how many bytes of changes are written beside the base.
+// Beyond it a new base is written, which then costs at most 32 times as much.
+func (f fileState) maxHead() uint64 { return max(minHeadSize, f.base.size/32) }
+
+// maxTracked is how many changes are remembered to be written beside the base.
 func (f fileState) maxTracked() int { return max(8192, f.entries/16) }

@@ -1,0 +1,314 @@
+package index
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// decoder reads directory records into an index. The directories, entries and
+// lists that they make are cut from a few large slices.
+type decoder struct {
+	*blockReader
+	x       *Index
+	based   bool // the records say what differs from what x holds
+	base    bool // they are the base's
+	dirs    []Dir
+	subs    []*Dir
+	entries []Entry
+	blocks  [][]Entry
+	strings uint64 // bytes still to come
+	stack   []level
+	touched []*Dir // all that had a record
+
+	announced uint64 // sub-directories that records may still announce
+}
+
+// level is a directory on the way to the one being read.
+type level struct {
+	d    *Dir
+	left uint64 // records of its sub-directories still to come
+	last string // name of the one before
+}
+
+// readBase reads a base file of the given size into a new Index.
+func readBase(r io.Reader, size uint64) (*Index, uint32, error) {
+	b, err := newBlockReader(r, kindBase)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := b.begin(); err != nil {
+		return nil, 0, err
+	}
+	c := b.counts()
+	x := New()
+	d := decoder{blockReader: b, x: x, base: true}
+	if err := d.read(c, size); err != nil {
+		return nil, 0, err
+	}
+	sum, err := b.finish()
+	return x, sum, err
+}
+
+func (b *blockReader) counts() counts {
+	return counts{b.uvarint(), b.uvarint(), b.uvarint()}
+}
+
+// read reads the records that c counts from a file of the given size.
+func (r *decoder) read(c counts, size uint64) error {
+	switch {
+	case r.bad:
+		return errTruncated
+	case c.dirs > size/minDirSize || c.entries > size/minEntrySize || c.strings > size || c.dirs == 0 && !r.based:
+		return errCounts
+	}
+	r.dirs = make([]Dir, 0, c.dirs)
+	r.subs = make([]*Dir, 0, c.dirs)
+	r.entries = make([]Entry, 0, c.entries)
+	r.blocks = make([][]Entry, 0, c.dirs+c.entries/blockSize)
+	r.strings = c.strings
+	r.announced = max(c.dirs, 1) - 1
+	r.x.arena.grow(int(c.strings))
+	for range c.dirs {
+		if err := r.begin(); err != nil {
+			return err
+		}
+		if err := r.dir(); err != nil {
+			return err
+		}
+	}
+	for _, l := range r.stack {
+		if l.left > 0 {
+			return errCounts
+		}
+	}
+	if r.strings != 0 || uint64(len(r.entries)) != c.entries {
+		return errCounts
+	}
+	return r.checkTrees()
+}
+
+// checkTrees checks that what is below a known tree is known too.
+func (r *decoder) checkTrees() error {
+	for _, d := range r.touched {
+		if d.tree.ID.IsZero() {
+			continue
+		}
+		for _, sub := range d.subs {
+			if sub.tree.ID.IsZero() {
+				return fmt.Errorf("directory %q has a tree, %q in it has none: %w", d.Path(), sub.name, errCanonical)
+			}
+		}
+	}
+	return nil
+}
+
+// dir reads one directory: its own record, and those of its entries.
+func (r *decoder) dir() error {
+	flags := r.u8()
+	name := r.x.arena.keepBytes(r.name())
+	mode := r.u16()
+	var tree TreeInfo
+	if flags&flagTree != 0 {
+		r.id(tree.ID[:])
+		tree.Files, tree.Bytes = r.uvarint(), r.uvarint()
+		r.bad = r.bad || tree.ID.IsZero()
+	}
+	subs := r.uvarint()
+	var lost uint64
+	if flags&flagFresh == 0 {
+		lost = r.uvarint()
+	}
+	entries := r.uvarint()
+	if r.bad || flags&^(flagFresh|flagTree) != 0 || mode&^0o7777 != 0 {
+		return errCanonical
+	}
+	if err := r.used(len(name)); err != nil {
+		return err
+	}
+	if subs > r.announced {
+		return errCounts
+	}
+	r.announced -= subs
+
+	d, err := r.place(name, flags&flagFresh != 0)
+	if err != nil {
+		return err
+	}
+	d.mode, d.tree, d.dirty = mode, tree, !r.base
+	r.touched = append(r.touched, d)
+	if len(r.stack) > object.MaxDepth || len(r.stack) == object.MaxDepth && entries > 0 {
+		return fmt.Errorf("more than %d directories deep", object.MaxDepth)
+	}
+	r.stack = append(r.stack, level{d: d, left: subs})
+	if flags&flagFresh != 0 {
+		at := len(r.subs)
+		r.subs = r.subs[:at+int(subs)]
+		d.subs = r.subs[at:at:len(r.subs)]
+		return r.fresh(d, entries)
+	}
+	if err := r.lose(d, lost); err != nil {
+		return err
+	}
+	return r.edit(d, entries)
+}
+
+// used counts the bytes of strings that were read.
+func (r *decoder) used(n int) error {
+	if uint64(n) > r.strings {
+		return errCounts
+	}
+	r.strings -= uint64(n)
+	return nil
+}
+
+// place finds the directory that a record is about, or makes a new one.
+func (r *decoder) place(name string, fresh bool) (*Dir, error) {
+	if len(r.touched) == 0 {
+		if name != "" || fresh == r.based {
+			return nil, errCanonical
+		}
+		r.x.root.inBase = r.base || r.based
+		return r.x.root, nil
+	}
+	for len(r.stack) > 0 && r.stack[len(r.stack)-1].left == 0 {
+		r.stack = r.stack[:len(r.stack)-1]
+	}
+	if len(r.stack) == 0 {
+		return nil, errCounts
+	}
+	up := &r.stack[len(r.stack)-1]
+	if name <= up.last {
+		return nil, errCanonical
+	}
+	up.left--
+	up.last = name
+
+	i, ok := up.d.findSub(name)
+	switch {
+	case !fresh && (!ok || !up.d.subs[i].inBase):
+		return nil, fmt.Errorf("change of directory %q, which the base does not have", join(up.d.Path(), name))
+	case !fresh:
+		return up.d.subs[i], nil
+	case ok || up.d.entries.get(name) != nil:
+		return nil, fmt.Errorf("%q is there twice", join(up.d.Path(), name))
+	}
+	if err := object.CheckName(name); err != nil {
+		return nil, err
+	}
+	r.dirs = append(r.dirs, Dir{name: name, parent: up.d, inBase: r.base})
+	d := &r.dirs[len(r.dirs)-1]
+	up.d.subs = slices.Insert(up.d.subs, i, d)
+	r.x.dirs++
+	return d, nil
+}
+
+// fresh reads the n entries of a new directory.
+func (r *decoder) fresh(d *Dir, n uint64) error {
+	if n > uint64(cap(r.entries)-len(r.entries)) {
+		return errCounts
+	}
+	at := len(r.entries)
+	r.entries = r.entries[:at+int(n)]
+	entries := r.entries[at:]
+	last := ""
+	for i := range entries {
+		e := &entries[i]
+		if err := r.one(d, e, last); err != nil {
+			return err
+		}
+		if e.Type == 0 {
+			return errCanonical
+		}
+		last = e.Name
+	}
+	at = len(r.blocks)
+	for block := range slices.Chunk(entries, blockSize) {
+		r.blocks = append(r.blocks, block)
+	}
+	d.entries = list{blocks: r.blocks[at:len(r.blocks):len(r.blocks)], n: len(entries)}
+	r.x.entries += len(entries)
+	return nil
+}
+
+// one reads one entry's record, which comes after the name last.
+func (r *decoder) one(d *Dir, e *Entry, last string) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	if !r.entry(e, &r.x.arena) {
+		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), errCanonical)
+	}
+	if err := r.used(e.stringSize()); err != nil {
+		return err
+	}
+	if e.Name <= last {
+		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), errCanonical)
+	}
+	if err := object.CheckName(e.Name); err != nil {
+		return err
+	}
+	if e.Type == 0 {
+		return nil
+	}
+	if err := checkEntry(e); err != nil {
+		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), err)
+	}
+	return nil
+}
+
+// lose reads the n names of sub-directories that the base has and the index
+// has not, or has made anew.
+func (r *decoder) lose(d *Dir, n uint64) error {
+	last := ""
+	for range n {
+		if err := r.begin(); err != nil {
+			return err
+		}
+		name := r.x.arena.keepBytes(r.name())
+		if r.bad || name <= last {
+			return errCanonical
+		}
+		if err := r.used(len(name)); err != nil {
+			return err
+		}
+		i, ok := d.findSub(name)
+		if !ok {
+			return fmt.Errorf("removal of directory %q, which the base does not have", join(d.Path(), name))
+		}
+		r.x.cutSub(d, i)
+		last = name
+	}
+	return nil
+}
+
+// edit reads the records of n entries that differ from the base.
+func (r *decoder) edit(d *Dir, n uint64) error {
+	last := ""
+	for range n {
+		var e Entry
+		if err := r.one(d, &e, last); err != nil {
+			return err
+		}
+		last = e.Name
+		exists := d.entries.get(e.Name) != nil
+		r.x.track(d, e.Name, exists)
+		switch {
+		case e.Type == 0 && !exists:
+			return fmt.Errorf("removal of entry %q, which the base does not have", join(d.Path(), e.Name))
+		case e.Type == 0:
+			d.entries.remove(e.Name)
+			r.x.entries--
+		case d.Subdir(e.Name) != nil:
+			return fmt.Errorf("%q is there twice", join(d.Path(), e.Name))
+		default:
+			d.entries.put(e)
+			if !exists {
+				r.x.entries++
+			}
+		}
+	}
+	return nil
+}

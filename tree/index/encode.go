@@ -1,0 +1,182 @@
+package index
+
+import (
+	"encoding/binary"
+	"io"
+	"maps"
+	"math"
+	"slices"
+)
+
+// The flags an encoded directory begins with.
+const (
+	flagFresh = 1 << 0 // all of it is here; else what differs from the base
+	flagTree  = 1 << 1 // its tree is known
+)
+
+// counts says what the directory records of a file hold, so that a reader can
+// make room once.
+type counts struct {
+	dirs    uint64 // records
+	entries uint64 // in fresh directories
+	strings uint64 // bytes of all names and data
+}
+
+// writeBase writes all directories as a base file.
+func (x *Index) writeBase(w io.Writer) (size uint64, sum uint32, err error) {
+	b := newBlockWriter(w, kindBase)
+	b.counts(x.root.count(true))
+	b.end()
+	b.dirs(x.root, true)
+	return b.close()
+}
+
+// writeHead writes what differs from the base, conflicts and skipped paths as
+// a head. If the first takes more than limit bytes, it gives up with
+// errHeadFull.
+func (x *Index) writeHead(w io.Writer, limit uint64) error {
+	base := x.file.base
+	b := newBlockWriter(w, kindHead)
+	b.buf = append(b.buf, base.id[:]...)
+	b.buf = binary.AppendUvarint(b.buf, base.size)
+	b.buf = binary.LittleEndian.AppendUint32(b.buf, base.sum)
+	b.buf = binary.AppendUvarint(b.buf, uint64(x.dirs))
+	b.buf = binary.AppendUvarint(b.buf, uint64(x.entries))
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(x.conflicts)))
+	b.buf = binary.AppendUvarint(b.buf, uint64(len(x.skipped)))
+	b.counts(x.root.count(false))
+	b.end()
+	b.limit = limit
+	b.dirs(x.root, false)
+	b.limit = math.MaxUint64
+	for i := range x.conflicts {
+		b.buf = appendConflict(b.buf, &x.conflicts[i])
+		b.end()
+	}
+	for i := range x.skipped {
+		b.buf = appendText(appendText(b.buf, x.skipped[i].Path), x.skipped[i].Reason)
+		b.end()
+	}
+	_, _, err := b.close()
+	return err
+}
+
+func (b *blockWriter) counts(c counts) {
+	b.buf = binary.AppendUvarint(b.buf, c.dirs)
+	b.buf = binary.AppendUvarint(b.buf, c.entries)
+	b.buf = binary.AppendUvarint(b.buf, c.strings)
+}
+
+// count says what [blockWriter.dirs] would write.
+func (d *Dir) count(all bool) (c counts) {
+	for d := range d.recorded(all) {
+		c.dirs++
+		c.strings += uint64(len(d.name))
+		if all || !d.inBase {
+			c.entries += uint64(d.entries.n)
+			for e := range d.entries.all() {
+				c.strings += uint64(e.stringSize())
+			}
+			continue
+		}
+		for name := range d.lost {
+			c.strings += uint64(len(name))
+		}
+		for _, name := range d.edited() {
+			c.strings += uint64(len(name))
+			if e := d.entries.get(name); e != nil {
+				c.strings += uint64(len(e.Data))
+			}
+		}
+	}
+	return c
+}
+
+// dirs writes the records of a directory and those below it: all, or those
+// that differ from the base.
+func (b *blockWriter) dirs(root *Dir, all bool) {
+	for d, subs := range root.recorded(all) {
+		if all || !d.inBase {
+			b.dir(d, flagFresh, subs)
+			b.buf = binary.AppendUvarint(b.buf, uint64(d.entries.n))
+			b.end()
+			for e := range d.entries.all() {
+				if b.err != nil {
+					return
+				}
+				b.buf = appendEntry(b.buf, e)
+				b.end()
+			}
+			continue
+		}
+		edited := d.edited()
+		b.dir(d, 0, subs)
+		b.buf = binary.AppendUvarint(b.buf, uint64(len(d.lost)))
+		b.buf = binary.AppendUvarint(b.buf, uint64(len(edited)))
+		b.end()
+		for _, name := range slices.Sorted(maps.Keys(d.lost)) {
+			b.buf = appendName(b.buf, name)
+			b.end()
+		}
+		for _, name := range edited {
+			if e := d.entries.get(name); e != nil {
+				b.buf = appendEntry(b.buf, e)
+			} else {
+				b.buf = appendRemoved(b.buf, name)
+			}
+			b.end()
+		}
+	}
+}
+
+// dir begins a directory's record.
+func (b *blockWriter) dir(d *Dir, flags byte, subs int) {
+	known := !d.tree.ID.IsZero()
+	if known {
+		flags |= flagTree
+	}
+	b.buf = appendName(append(b.buf, flags), d.name)
+	b.buf = binary.LittleEndian.AppendUint16(b.buf, d.mode)
+	if known {
+		b.buf = append(b.buf, d.tree.ID[:]...)
+		b.buf = binary.AppendUvarint(b.buf, d.tree.Files)
+		b.buf = binary.AppendUvarint(b.buf, d.tree.Bytes)
+	}
+	b.buf = binary.AppendUvarint(b.buf, uint64(subs))
+}
+
+// recorded goes through the directories that have a record, each before those
+// below it, with the number of sub-directories that have one.
+func (d *Dir) recorded(all bool) func(yield func(*Dir, int) bool) {
+	return func(yield func(*Dir, int) bool) {
+		if !all && !d.dirty {
+			return
+		}
+		stack := []*Dir{d}
+		for len(stack) > 0 {
+			d := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			size := len(stack)
+			for _, sub := range slices.Backward(d.subs) {
+				if all || sub.dirty {
+					stack = append(stack, sub)
+				}
+			}
+			if !yield(d, len(stack)-size) {
+				return
+			}
+		}
+	}
+}
+
+// edited returns the names of the entries that differ from the base, sorted.
+func (d *Dir) edited() []string {
+	names := make([]string, 0, len(d.edits))
+	for name, inBase := range d.edits {
+		if inBase || d.entries.get(name) != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,142 @@
+package index
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Load reads the index in a repository's folder (.kist). Without one the index
+// is empty. A damaged file gives a [*CorruptError], one in a newer format a
+// [*VersionError]. Load does not wait for [Update], nor Update for Load.
+func Load(kistDir string) (*Index, error) {
+	var before []byte
+	for {
+		head, err := readHeadFile(kistDir)
+		if err != nil || head == nil {
+			return New(), err
+		}
+		x, err := loadHead(kistDir, head)
+		if errors.Is(err, fs.ErrNotExist) {
+			// The base is gone: there is a newer head, unless it is lost.
+			if !bytes.Equal(head, before) {
+				before = head
+				continue
+			}
+			return nil, &CorruptError{filepath.Join(kistDir, headName), fmt.Errorf("base file is missing: %w", err)}
+		}
+		return x, err
+	}
+}
+
+// readHeadFile returns the head's bytes, nil if there is no head.
+func readHeadFile(kistDir string) ([]byte, error) {
+	head, err := os.ReadFile(filepath.Join(kistDir, headName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	return head, nil
+}
+
+func loadHead(kistDir string, head []byte) (*Index, error) {
+	baseFile := ""
+	x, err := readHead(head, func(ref baseRef) (*Index, error) {
+		baseFile = filepath.Join(kistDir, ref.name())
+		x, err := loadBase(baseFile, ref)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err = fileError(baseFile, err)
+		}
+		return x, err
+	})
+	var own *CorruptError
+	var newer *VersionError
+	if err != nil && !errors.As(err, &own) && !errors.As(err, &newer) && !errors.Is(err, fs.ErrNotExist) {
+		err = fileError(filepath.Join(kistDir, headName), err)
+	}
+	return x, err
+}
+
+// fileError turns what a decoder says into an error that names the file.
+func fileError(file string, err error) error {
+	var newer *newerError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &newer):
+		return &VersionError{File: file, Version: newer.version}
+	case errors.As(err, &path):
+		return fmt.Errorf("read index: %w", err)
+	}
+	return &CorruptError{File: file, Err: err}
+}
+
+func loadBase(file string, ref baseRef) (*Index, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if uint64(info.Size()) != ref.size {
+		return nil, fmt.Errorf("%d bytes long, the head says %d", info.Size(), ref.size)
+	}
+	x, sum, err := readBase(f, ref.size)
+	if err == nil && sum != ref.sum {
+		err = errors.New("not the file that the head means")
+	}
+	return x, err
+}
+
+// readHead decodes a head, and gets the base that it names from base.
+func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
+	b, err := newBlockReader(bytes.NewReader(head), kindHead)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.begin(); err != nil {
+		return nil, err
+	}
+	var ref baseRef
+	b.id(ref.id[:])
+	ref.size, ref.sum = b.uvarint(), b.u32()
+	dirs, entries := b.uvarint(), b.uvarint()
+	conflicts, skipped := b.uvarint(), b.uvarint()
+	c := b.counts()
+	if b.bad || ref.id == (baseID{}) && ref != (baseRef{}) {
+		return nil, errCanonical
+	}
+
+	x := New()
+	based := ref.id != (baseID{})
+	if based {
+		if x, err = base(ref); err != nil {
+			return nil, err
+		}
+		x.file.entries = x.entries
+	}
+	x.file.head, x.file.base = sha256.Sum256(head), ref
+	d := decoder{blockReader: b, x: x, based: based}
+	if err := d.read(c, uint64(len(head))); err != nil {
+		return nil, err
+	}
+	if uint64(x.dirs) != dirs || uint64(x.entries) != entries {
+		return nil, errCounts
+	}
+	if x.conflicts, err = b.conflicts(conflicts); err != nil {
+		return nil, err
+	}
+	if x.skipped, err = b.skippedPaths(skipped); err != nil {
+		return nil, err
+	}
+	_, err = b.finish()
+	return x, err
+}

@@ -1,0 +1,201 @@
+package index
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// WriteTree writes the directories that have changed as trees, remembers these
+// in the index, and returns the root's. Trees that are remembered but missing
+// in w are written again. Time and memory follow what has changed. While there
+// are conflicts it gives a [*ConflictError]; errors of w are passed on.
+func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, error) {
+	if len(x.conflicts) > 0 {
+		paths := make([]string, len(x.conflicts))
+		for i := range x.conflicts {
+			paths[i] = x.conflicts[i].Path
+		}
+		return TreeInfo{}, &ConflictError{paths}
+	}
+	t := treeWriter{w: w, written: make(map[*Dir]TreeInfo)}
+	info, err := t.root(ctx, x.root)
+	if err != nil {
+		return TreeInfo{}, err
+	}
+	for d, info := range t.written {
+		if d.tree != info {
+			d.tree = info
+			x.touch(d)
+		}
+	}
+	return info, nil
+}
+
+// PreviewTree writes the same trees as WriteTree would, to be looked at, and
+// does not remember them. Conflicts do not matter to it: it takes the entries
+// that are there.
+func (x *Index) PreviewTree(ctx context.Context, w object.ReadWriter) (TreeInfo, error) {
+	t := treeWriter{w: w, written: make(map[*Dir]TreeInfo)}
+	return t.root(ctx, x.root)
+}
+
+// treeWriter writes directories, each after those below it.
+type treeWriter struct {
+	w       object.ReadWriter
+	written map[*Dir]TreeInfo
+}
+
+// root writes what is missing of d and all below it.
+func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
+	todo, err := t.unknown(ctx, []*Dir{d})
+	if err != nil || len(todo) == 0 {
+		return d.tree, err
+	}
+	type level struct {
+		d    *Dir
+		subs []*Dir // to be written before d
+	}
+	var stack []level
+	down := func(d *Dir) error {
+		subs, err := t.unknown(ctx, d.subs)
+		stack = append(stack, level{d, subs})
+		return err
+	}
+	if err := down(d); err != nil {
+		return TreeInfo{}, err
+	}
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		if len(top.subs) > 0 {
+			sub := top.subs[0]
+			top.subs = top.subs[1:]
+			if err := down(sub); err != nil {
+				return TreeInfo{}, err
+			}
+			continue
+		}
+		info, err := t.write(ctx, top.d)
+		if err != nil {
+			return TreeInfo{}, fmt.Errorf("write tree of %q: %w", top.d.Path(), err)
+		}
+		t.written[top.d] = info
+		stack = stack[:len(stack)-1]
+	}
+	return t.written[d], nil
+}
+
+// unknown returns those of dirs whose trees are not known, or not there.
+func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
+	var keys []object.Key
+	for _, d := range dirs {
+		if !d.tree.ID.IsZero() {
+			keys = append(keys, d.tree.key())
+		}
+	}
+	lost := make(map[object.Key]bool)
+	if len(keys) > 0 {
+		missing, err := t.w.Missing(ctx, keys)
+		if err != nil {
+			return nil, fmt.Errorf("look for trees: %w", err)
+		}
+		for _, key := range missing {
+			lost[key] = true
+		}
+	}
+	var unknown []*Dir
+	for _, d := range dirs {
+		if d.tree.ID.IsZero() || lost[d.tree.key()] {
+			unknown = append(unknown, d)
+		}
+	}
+	return unknown, nil
+}
+
+func (t TreeInfo) key() object.Key { return object.Key{Kind: object.KindTree, ID: t.ID} }
+
+// write writes one directory; those below it are known.
+func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
+	var info TreeInfo
+	w := object.NewTreeWriter(t.w)
+	for e, sub := range d.Children() {
+		var o object.Entry
+		if sub == nil {
+			o = e.Object()
+			info.Files++
+			info.Bytes += o.Size
+		} else {
+			tree, ok := t.written[sub]
+			if !ok {
+				tree = sub.tree
+			}
+			o = sub.object(tree)
+			info.Files += tree.Files
+			info.Bytes += tree.Bytes
+		}
+		if err := w.Add(ctx, o); err != nil {
+			return TreeInfo{}, err
+		}
+	}
+	id, err := w.Finish(ctx)
+	info.ID = id
+	return info, err
+}
+
+// object returns the entry of d in the tree above, d's tree being t.
+func (d *Dir) object(t TreeInfo) object.Entry {
+	return object.Entry{Name: d.name, Type: object.TypeDir, Mode: d.mode, Size: t.Bytes, Files: t.Files, Content: t.key()}
+}
+
+// CopyTrees remembers the trees that from remembers for directories which both
+// have with the same content. It is how trees that were written from an index
+// get into one that was loaded later.
+func (x *Index) CopyTrees(from *Index) {
+	if x == from {
+		return
+	}
+	type pair struct{ to, from *Dir }
+	pairs := []pair{{x.root, from.root}}
+	for i := 0; i < len(pairs); i++ {
+		p := pairs[i]
+		for _, sub := range p.to.subs {
+			if !sub.tree.ID.IsZero() {
+				continue
+			}
+			if other := p.from.Subdir(sub.name); other != nil {
+				pairs = append(pairs, pair{sub, other})
+			}
+		}
+	}
+	for i := len(pairs) - 1; i >= 0; i-- {
+		if p := pairs[i]; p.to.tree.ID.IsZero() && !p.from.tree.ID.IsZero() && sameContent(p.to, p.from) {
+			p.to.tree = p.from.tree
+			x.touch(p.to)
+		}
+	}
+}
+
+// sameContent reports whether two directories make the same tree.
+func sameContent(a, b *Dir) bool {
+	if a.entries.n != b.entries.n || len(a.subs) != len(b.subs) {
+		return false
+	}
+	for i, sub := range a.subs {
+		o := b.subs[i]
+		if sub.name != o.name || sub.mode != o.mode || sub.tree.ID.IsZero() || sub.tree.ID != o.tree.ID {
+			return false
+		}
+	}
+	i, j := 0, 0 // place in b's entries
+	for e := range a.entries.all() {
+		o := b.entries.blocks[i][j]
+		if o.Stat = e.Stat; o != *e {
+			return false
+		}
+		if j++; j == len(b.entries.blocks[i]) {
+			i, j = i+1, 0
+		}
+	}
+	return true
+}

@@ -1,0 +1,87 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// walkTopo visits commits after all their children. Of a merge's parents the
+// last one's line of history comes first, as far down as it goes without one
+// of the others.
+func (w *walker) walkTopo(starts []object.ID, yield func(Commit) bool) (err error) {
+	if w.seen, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
+		return err
+	}
+	parents, children, err := w.graph(starts)
+	if err != nil {
+		return err
+	}
+	stack, err := w.tips(starts, children)
+	if err != nil {
+		return err
+	}
+	for len(stack) > 0 {
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		c, err := object.ReadCommit(w.ctx, w.r, id)
+		if err != nil {
+			return err
+		}
+		if !yield(Commit{id, c}) {
+			return nil
+		}
+		for _, p := range parents[id] {
+			if children[p]--; children[p] == 0 {
+				stack = append(stack, p)
+			}
+		}
+	}
+	return nil
+}
+
+// graph reads which parents every commit to be visited has, and how many
+// children.
+func (w *walker) graph(starts []object.ID) (parents map[object.ID][]object.ID, children map[object.ID]int, err error) {
+	parents, children = make(map[object.ID][]object.ID), make(map[object.ID]int)
+	for stack := slices.Clone(starts); len(stack) > 0; {
+		id := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if _, known := parents[id]; known || w.seen[id] {
+			continue
+		}
+		all, err := parentsOf(w.ctx, w.r, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if w.opt.FirstParent && len(all) > 1 {
+			all = all[:1]
+		}
+		all = slices.DeleteFunc(all, func(p object.ID) bool { return w.seen[p] })
+		parents[id] = all
+		for _, p := range all {
+			children[p]++
+		}
+		stack = append(stack, all...)
+	}
+	return parents, children, nil
+}
+
+// tips returns those of starts that are no other's ancestors, the newest last.
+func (w *walker) tips(starts []object.ID, children map[object.ID]int) ([]object.ID, error) {
+	tips := slices.DeleteFunc(slices.Clone(starts), func(id object.ID) bool { return children[id] > 0 })
+	if err := w.push(tips); err != nil { // leaves out what is excluded or twice
+		return nil, err
+	}
+	slices.SortFunc(w.queue.entries, func(a, b entry) int {
+		if order := a.Committer.Time.Compare(b.Committer.Time); order != 0 {
+			return order
+		}
+		return b.number - a.number
+	})
+	ids := make([]object.ID, len(w.queue.entries))
+	for i, e := range w.queue.entries {
+		ids[i] = e.ID
+	}
+	return ids, nil
+}

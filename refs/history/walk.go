@@ -1,0 +1,128 @@
+package history
+
+import (
+	"container/heap"
+	"context"
+	"iter"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Commit is a commit and its ID.
+type Commit struct {
+	ID object.ID
+	*object.Commit
+}
+
+// Options say what [Walk] visits, and in which order. The zero value is all,
+// newest first.
+type Options struct {
+	Exclude     []object.ID // leave out these commits and all their ancestors
+	FirstParent bool        // follow only the first parent of a merge
+	Topo        bool        // no commit before all its children, and lines of history not mixed
+}
+
+// Walk visits the commits starts and their ancestors, each once, and stops
+// with the first error.
+//
+// The newest by committer's time of those known is next, where a commit is
+// known when a child was visited: so without wrong clocks no commit comes
+// before a child. It is read when a child was visited, and so the first
+// commits come at once, however long the history. Exclude reads, before the
+// first, all that is excluded, and Topo all there is: no less would do, for no
+// clock is to be trusted.
+func Walk(ctx context.Context, r object.Reader, starts []object.ID, opt Options) iter.Seq2[Commit, error] {
+	return func(yield func(Commit, error) bool) {
+		w := walker{ctx: ctx, r: r, opt: opt, queue: &byTime{}}
+		walk := w.walk
+		if opt.Topo {
+			walk = w.walkTopo
+		}
+		if err := walk(starts, func(c Commit) bool { return yield(c, nil) }); err != nil {
+			yield(Commit{}, err)
+		}
+	}
+}
+
+type walker struct {
+	ctx   context.Context
+	r     object.Reader
+	opt   Options
+	seen  map[object.ID]bool // excluded, or queued once
+	queue *byTime
+}
+
+func (w *walker) walk(starts []object.ID, yield func(Commit) bool) (err error) {
+	if w.seen, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
+		return err
+	}
+	if err := w.push(starts); err != nil {
+		return err
+	}
+	for w.queue.Len() > 0 {
+		c := heap.Pop(w.queue).(entry).Commit
+		if !yield(c) {
+			return nil
+		}
+		if err := w.push(w.parents(c)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) push(ids []object.ID) error {
+	for _, id := range ids {
+		if w.seen[id] {
+			continue
+		}
+		w.seen[id] = true
+		c, err := object.ReadCommit(w.ctx, w.r, id)
+		if err != nil {
+			return err
+		}
+		w.queue.add(Commit{id, c})
+	}
+	return nil
+}
+
+func (w *walker) parents(c Commit) []object.ID {
+	if w.opt.FirstParent && len(c.Parents) > 1 {
+		return c.Parents[:1]
+	}
+	return c.Parents
+}
+
+// byTime is a heap of commits, the newest first, and of those of one time the
+// one that was added first.
+type byTime struct {
+	entries []entry
+	added   int
+}
+
+type entry struct {
+	Commit
+	number int
+}
+
+func (q *byTime) add(c Commit) {
+	q.added++
+	heap.Push(q, entry{c, q.added})
+}
+
+func (q *byTime) Len() int { return len(q.entries) }
+func (q *byTime) Less(i, j int) bool {
+	a, b := q.entries[i], q.entries[j]
+	if order := a.Committer.Time.Compare(b.Committer.Time); order != 0 {
+		return order > 0
+	}
+	return a.number < b.number
+}
+func (q *byTime) Swap(i, j int) { q.entries[i], q.entries[j] = q.entries[j], q.entries[i] }
+func (q *byTime) Push(x any)    { q.entries = append(q.entries, x.(entry)) }
+func (q *byTime) Pop() any {
+	last := len(q.entries) - 1
+	x := q.entries[last]
+	q.entries = q.entries[:last]
+	return x
+}

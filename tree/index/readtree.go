@@ -13,19 +13,24 @@ import (
 // The zero ID stands for nothing.
 func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, error) {
 	x := New()
-	if err := x.ReadTree(ctx, r, "", root); err != nil {
+	if err := x.ReadTree(ctx, r, root); err != nil {
 		return nil, err
 	}
 	return x, nil
 }
 
-// ReadTree makes the directory at path ("" is the root) hold what a tree
-// holds, the zero ID standing for nothing, and clears the conflicts and
-// skipped paths there and below. Entries that have the same content in both
-// keep their stat data; directories whose tree is known to be the one to read
-// are not read. Missing directories above are made, as [Index.Set] does. After
-// an error the directory is partly changed.
-func (x *Index) ReadTree(ctx context.Context, r object.Reader, path string, root object.ID) error {
+// ReadTree makes the index hold what a tree holds, the zero ID standing for
+// nothing, and clears all conflicts and skipped paths. Entries that have the
+// same content in both keep their stat data; directories whose tree is known
+// to be the one to read are not read. After an error the index is partly
+// changed.
+func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) error {
+	return x.ReadTreeAt(ctx, r, "", root)
+}
+
+// ReadTreeAt is ReadTree for the directory at path and all below it. Missing
+// directories above are made, as [Index.Set] does.
+func (x *Index) ReadTreeAt(ctx context.Context, r object.Reader, path string, root object.ID) error {
 	depth := 0
 	if path != "" {
 		if err := checkPath(path); err != nil {

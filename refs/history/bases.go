@@ -172,12 +172,8 @@ func IsAncestor(ctx context.Context, r object.Reader, a, b object.ID) (bool, err
 	}
 	for p.open > 0 && target.marks&fromB == 0 {
 		c := p.next()
-		m := c.marks
-		if m&fromA != 0 {
-			m = fromA
-		}
 		for _, parent := range c.Parents {
-			if _, err := p.put(parent, m); err != nil {
+			if _, err := p.put(parent, c.marks); err != nil {
 				return false, err
 			}
 		}

@@ -404,6 +404,27 @@ func TestLongHistory(t *testing.T) {
 	}
 }
 
+// What is near is found without reading what is far.
+func TestReadsFollowTheDifference(t *testing.T) {
+	r := newRepo(t)
+	ids := chain(r, 3_000)
+	ctx := context.Background()
+	last, near := ids[len(ids)-1], ids[len(ids)-20]
+	side := r.commit("side", 2_990, near)
+	reads := &counter{Reader: r}
+	if bases, err := MergeBases(ctx, reads, side, last); err != nil || len(bases) != 1 || bases[0] != near || reads.n > 100 {
+		t.Errorf("merge bases: %d, %v after %d reads", len(bases), err, reads.n)
+	}
+	reads.n = 0
+	if is, err := IsAncestor(ctx, reads, near, last); !is || err != nil || reads.n > 100 {
+		t.Errorf("is ancestor: %v, %v after %d reads", is, err, reads.n)
+	}
+	reads.n = 0
+	if is, err := IsAncestor(ctx, reads, side, last); is || err != nil || reads.n > 100 {
+		t.Errorf("is no ancestor: %v, %v after %d reads", is, err, reads.n)
+	}
+}
+
 // chain makes a history of n commits in a row, with a merge now and then.
 func chain(r *repo, n int) []object.ID {
 	ids := []object.ID{r.commit("0", 0)}

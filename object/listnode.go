@@ -152,9 +152,21 @@ func listLevel(h *header) (level uint8, items []byte, err error) {
 	if len(h.body) < 3 || h.body[0] != cborArray|2 {
 		return 0, nil, faultf(ReasonBody, "not an array of level and items")
 	}
-	level = h.body[1]
-	if level >= MaxLevel {
-		return 0, nil, faultf(ReasonLevel, "0x%02x", level)
+	if level = h.body[1]; level >= MaxLevel {
+		return 0, nil, faultf(ReasonLevel, "level 0x%02x", level)
 	}
-	return level, h.body[2:], nil
+	items = h.body[2:]
+	count := int(items[0]) - cborArray
+	switch {
+	case items[0]&(7<<5) != cborArray:
+		return 0, nil, faultf(ReasonBody, "items are no array")
+	case count == 24 && len(items) > 1:
+		count = int(items[1])
+	case count == 25 && len(items) > 2:
+		count = int(items[1])<<8 | int(items[2])
+	}
+	if count > MaxListItems || count > len(items) || items[0] > cborArray|25 {
+		return 0, nil, faultf(ReasonItems, "more than %d, or than there are", MaxListItems)
+	}
+	return level, items, nil
 }

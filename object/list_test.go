@@ -1,0 +1,259 @@
+package object_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+// counter counts what a change writes that was not there before.
+type counter struct {
+	object.ReadWriter
+	seen         map[object.ID]bool
+	nodes, bytes int
+}
+
+func newCounter() *counter {
+	return &counter{ReadWriter: objecttest.NewMemory(), seen: map[object.ID]bool{}}
+}
+
+func (c *counter) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
+	id, err := c.ReadWriter.Put(ctx, kind, data)
+	if err == nil && !c.seen[id] {
+		c.seen[id] = true
+		c.nodes++
+		c.bytes += len(data)
+	}
+	return id, err
+}
+
+func equalEntries(a, b object.Entry) bool { return reflect.DeepEqual(a, b) }
+
+func TestTreeSizes(t *testing.T) {
+	for _, n := range []int{0, 1, 15, 16, 17, 127, 128, 1023, 1024, 1025, 5000, 30_000} {
+		store := newCounter()
+		want := files(n)
+		root := writeTree(t, store, want)
+		if got := readEntries(t, store, root); !slices.EqualFunc(want, got, equalEntries) {
+			t.Fatalf("%d entries read back differ: %d", n, len(got))
+		}
+		if n == 0 {
+			if id, _ := object.EmptyTree(); root != id {
+				t.Errorf("directory without entries is %s, not EmptyTree", root)
+			}
+		}
+		if again := writeTree(t, object.Discard, want); again != root {
+			t.Errorf("%d entries written again: another root", n)
+		}
+		checkList(t, store, root, true)
+	}
+}
+
+// checkList checks the rules about the nodes of a directory's list: bounds,
+// boundaries, and that nodes other than the last of a level are full.
+func checkList(t *testing.T, r object.Reader, id object.ID, root bool) {
+	t.Helper()
+	data, err := r.Get(t.Context(), object.Key{Kind: object.KindTree, ID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := object.Check(object.KindTree, data); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := object.DecodeTree(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if root && len(tree.Children) == 1 {
+		t.Fatal("root with one child")
+	}
+	for _, c := range tree.Children {
+		checkList(t, r, c.ID, false)
+	}
+}
+
+func TestTreeSmallChange(t *testing.T) {
+	const n = 100_000
+	ctx := t.Context()
+	store := newCounter()
+	entries := files(n)
+	writeTree(t, store, entries)
+	total := store.nodes
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 8 {
+		i := rnd.IntN(n)
+		changed := slices.Clone(entries)
+		changed[i].Content.ID = object.Sum(fmt.Append(nil, "changed", i))
+		for what, list := range map[string][]object.Entry{
+			"change": changed,
+			"insert": slices.Insert(slices.Clone(entries), i+1, file(entries[i].Name+"-new", "new")),
+			"delete": slices.Delete(slices.Clone(entries), i, i+1),
+		} {
+			store.nodes, store.bytes = 0, 0
+			root := writeTree(t, store, list)
+			if store.nodes > 8 || store.bytes > 64<<10 {
+				t.Errorf("%s at %d of %d entries in %d nodes: wrote %d nodes, %d bytes", what, i, n, total, store.nodes, store.bytes)
+			}
+			e, err := object.Lookup(ctx, store, root, list[i].Name)
+			if err != nil || e.Content != list[i].Content {
+				t.Errorf("%s: lookup gives %v, %v", what, e, err)
+			}
+		}
+	}
+}
+
+func TestManifestSmallChange(t *testing.T) {
+	const n = 100_000
+	refs := make([]object.ChunkRef, n)
+	for i := range refs {
+		refs[i] = object.ChunkRef{ID: object.Sum(fmt.Append(nil, i)), Size: uint32(i + 1)}
+	}
+	store := newCounter()
+	write := func(refs []object.ChunkRef) {
+		w := object.NewManifestWriter(store)
+		for _, ref := range refs {
+			if err := w.Add(t.Context(), ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := w.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(refs)
+	for _, i := range []int{0, 1234, n / 2, n - 1} {
+		store.nodes, store.bytes = 0, 0
+		write(slices.Insert(slices.Clone(refs), i, object.ChunkRef{ID: object.Sum([]byte("new")), Size: 7}))
+		if store.nodes > 10 || store.bytes > 64<<10 {
+			t.Errorf("insertion at %d: wrote %d nodes, %d bytes", i, store.nodes, store.bytes)
+		}
+	}
+}
+
+// Names ground to never be a boundary, or always, stay within the bounds.
+func TestGroundNames(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		var entries []object.Entry
+		for i := 0; len(entries) < 5000; i++ {
+			name := fmt.Sprintf("%08d", i)
+			if (object.Sum([]byte("\x00" + name))[0]%128 == 0) == always {
+				entries = append(entries, file(name, name))
+			}
+		}
+		store := newCounter()
+		root := writeTree(t, store, entries)
+		checkList(t, store, root, true)
+		leaf := 16
+		if !always {
+			leaf = 1024
+		}
+		if leaves := (5000 + leaf - 1) / leaf; store.nodes < leaves || store.nodes > leaves+leaves/8+2 {
+			t.Errorf("boundaries %v: %d nodes, want about %d", always, store.nodes, leaves)
+		}
+	}
+}
+
+// Entries so large that a node holds only a few still make a valid list.
+func TestLargeEntries(t *testing.T) {
+	entries := files(300)
+	for i := range entries {
+		entries[i].Meta = &object.Metadata{Xattrs: map[string][]byte{"user.x": make([]byte, 60_000+i)}}
+	}
+	store := newCounter()
+	root := writeTree(t, store, entries)
+	if got := readEntries(t, store, root); !slices.EqualFunc(entries, got, equalEntries) {
+		t.Fatalf("%d entries read back differ: %d", len(entries), len(got))
+	}
+	checkList(t, store, root, true)
+}
+
+func TestEntriesFromAndLookup(t *testing.T) {
+	ctx := t.Context()
+	store := objecttest.NewMemory()
+	entries := files(10_000)
+	root := writeTree(t, store, entries)
+	for _, i := range []int{0, 1, 17, 999, 5000, 9999} {
+		for from, want := range map[string]int{entries[i].Name: i, entries[i].Name + "\x00": i + 1, strings.TrimSuffix(entries[i].Name, "t"): i} {
+			got := len(entries)
+			for e, err := range object.EntriesFrom(ctx, store, root, from) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = slices.IndexFunc(entries, func(x object.Entry) bool { return x.Name == e.Name })
+				break
+			}
+			if got != want {
+				t.Errorf("EntriesFrom %q begins at %d, want %d", from, got, want)
+			}
+		}
+		if e, err := object.Lookup(ctx, store, root, entries[i].Name); err != nil || e.Name != entries[i].Name {
+			t.Errorf("Lookup: %v, %v", e, err)
+		}
+		if _, err := object.Lookup(ctx, store, root, entries[i].Name+"x"); !errors.Is(err, object.ErrNoEntry) {
+			t.Errorf("Lookup of what is not there: %v", err)
+		}
+	}
+	n := 0
+	for _, err := range object.EntriesFrom(ctx, store, root, entries[8000].Name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 2000 {
+		t.Errorf("EntriesFrom gives %d entries, want 2000", n)
+	}
+	if _, err := object.Lookup(ctx, store, root, "zzz"); !errors.Is(err, object.ErrNoEntry) {
+		t.Errorf("Lookup behind the end: %v", err)
+	}
+}
+
+func TestWriterRefuses(t *testing.T) {
+	tests := []struct {
+		name    string
+		entries []object.Entry
+		want    object.Reason
+	}{
+		{"same name", []object.Entry{file("a", ""), file("a", "")}, object.ReasonOrder},
+		{"descending", []object.Entry{file("b", ""), file("a", "")}, object.ReasonOrder},
+		{"descending in another node", append(files(1024), file("a", "")), object.ReasonOrder},
+		{"name", []object.Entry{file(".KIST", "")}, object.ReasonName},
+		{"type", []object.Entry{{Name: "a"}}, object.ReasonEntry},
+	}
+	for _, test := range tests {
+		w := object.NewTreeWriter(object.Discard)
+		var err error
+		for _, e := range test.entries {
+			if err = w.Add(t.Context(), e); err != nil {
+				break
+			}
+		}
+		var invalid *object.InvalidError
+		if !errors.As(err, &invalid) || invalid.Reason != test.want || !errors.Is(err, object.ErrInvalid) {
+			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+		}
+	}
+}
+
+func TestWriterPassesErrorsOn(t *testing.T) {
+	store := objecttest.NewFaulty(objecttest.NewMemory())
+	store.Fail(objecttest.Fault{Op: objecttest.Put, N: 3})
+	w := object.NewTreeWriter(store)
+	var err error
+	for _, e := range files(5000) {
+		if err = w.Add(t.Context(), e); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, objecttest.ErrFault) {
+		t.Errorf("error %v, want that of the store", err)
+	}
+}

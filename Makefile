@@ -50,9 +50,9 @@ docs: ## write docs/man and docs/reference anew, from the commands
 	$(GO) run ./cmd/kist docs docs
 
 cover: ## tell how much of each package the tests run
+	@mkdir -p $(BIN)
 	$(GO) test -cover -coverpkg=./... -coverprofile=$(BIN)/cover.out $(PKGS) >/dev/null
 	$(GO) tool cover -func=$(BIN)/cover.out | tail -1
 
-clean: ## remove what was built, and cached fuzz inputs
+clean: ## remove what was built
 	rm -rf $(BIN)
-	$(GO) clean -fuzzcache

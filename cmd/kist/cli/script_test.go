@@ -3,7 +3,6 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ import (
 
 // TestMain lets the scripts run kist: the test binary is it, when called so.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kist": kistMain})
+	testscript.Main(m, map[string]func(){"kist": kistMain, "kist-that-hangs": hangMain})
 }
 
 // kistMain is main, with a machine and a user that are the same everywhere.
@@ -34,7 +33,6 @@ func kistMain() {
 	env := cli.OSEnv()
 	env.Hostname = "chest.example"
 	env.Username = "anna"
-	env.Random = rand.Reader
 	status := cli.Run(ctx, env, os.Args[1:])
 	stop()
 	os.Exit(status)
@@ -50,6 +48,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("TZ", "UTC")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // not a second for every command
 			env.Setenv("KIST_DATE", "2026-01-31T12:00:00Z")
 			env.Setenv("KIST_AUTHOR_NAME", "Anna Chest")
 			env.Setenv("KIST_AUTHOR_EMAIL", "anna@chest.example")

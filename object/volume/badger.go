@@ -1,0 +1,155 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+const (
+	// badgerMagic marks Badger's MANIFEST as part of a kist volume.
+	badgerMagic = 0x4b53
+
+	memTableSize = 16 << 20
+	numMemTables = 2
+
+	// logFileSize is the size at which Badger begins the next value log.
+	logFileSize = 1<<30 - 1
+
+	// closeGrace is how long Badger may go on trying to close after it
+	// reported an error; closeLimit how long it may take if it reports none.
+	closeGrace = 2 * time.Second
+	closeLimit = 15 * time.Minute
+)
+
+// badgerOptions are the options of a volume that is being written.
+func badgerOptions(dir string, log badger.Logger) badger.Options {
+	o := badger.DefaultOptions(dir)
+	o.Logger = log
+	o.SyncWrites = false
+	o.DetectConflicts = false
+	o.NumVersionsToKeep = 1
+	o.Compression = options.None
+	o.BlockCacheSize = 0
+	o.IndexCacheSize = 0
+	o.MetricsEnabled = false
+	// All values go to the value log: Badger loses keys when it replays a
+	// memtable that holds values itself.
+	o.ValueThreshold = minValue
+	o.VLogPercentile = 0
+	o.ValueLogFileSize = logFileSize
+	o.ValueLogMaxEntries = math.MaxUint32
+	o.MemTableSize = memTableSize
+	o.NumMemtables = numMemTables
+	// No compaction, and no waiting for one.
+	o.NumCompactors = 0
+	o.NumLevelZeroTables = 1 << 20
+	o.NumLevelZeroTablesStall = 1<<20 + 1
+	o.CompactL0OnClose = false
+	o.MaxLevels = 7
+	o.ExternalMagicVersion = badgerMagic
+	return o
+}
+
+// database is a Badger database that is being written. Errors that Badger
+// only logs fail it, and nothing waits for Badger after that.
+type database struct {
+	db  *badger.DB
+	log *latch
+}
+
+func openDatabase(dir string) (*database, error) {
+	log := &latch{failed: make(chan struct{})}
+	db, err := badger.Open(badgerOptions(dir, log))
+	if err == nil {
+		err = log.get()
+	}
+	if err != nil {
+		if db != nil {
+			go db.Close()
+		}
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return &database{db, log}, nil
+}
+
+// commit writes entries in one transaction. If it succeeds, their slices are
+// the caller's again; otherwise Badger may still use them.
+func (d *database) commit(entries []*badger.Entry) error {
+	txn := d.db.NewTransaction(true)
+	defer txn.Discard()
+	for _, e := range entries {
+		if err := txn.SetEntry(e); err != nil {
+			return fmt.Errorf("write to database: %w", err)
+		}
+	}
+	done := make(chan error, 1)
+	txn.CommitWith(func(err error) { done <- err })
+	var err error
+	select {
+	case err = <-done:
+	case <-d.log.failed:
+	}
+	if err = errors.Join(err, d.log.get()); err != nil {
+		return fmt.Errorf("write to database: %w", err)
+	}
+	return nil
+}
+
+// close closes the database. When Badger has failed, it may go on trying for
+// ever: then it is left to itself, and so are its files.
+func (d *database) close() error {
+	done := make(chan error, 1)
+	go func() { done <- d.db.Close() }()
+	limit := time.NewTimer(closeLimit)
+	defer limit.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-limit.C:
+		err = errors.New("no end after " + closeLimit.String())
+	case <-d.log.failed:
+		select {
+		case <-done:
+		case <-time.After(closeGrace):
+		}
+	}
+	if err = errors.Join(err, d.log.get()); err != nil {
+		return fmt.Errorf("close database: %w", err)
+	}
+	return nil
+}
+
+// latch is Badger's logger. The first error it is told stays.
+type latch struct {
+	mu     sync.Mutex
+	err    error
+	failed chan struct{} // closed by the first error
+}
+
+func (l *latch) get() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Errorf implements [badger.Logger].
+func (l *latch) Errorf(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = errors.New(strings.TrimSpace(fmt.Sprintf(format, args...)))
+		close(l.failed)
+	}
+}
+
+// Warningf, Infof and Debugf implement [badger.Logger].
+func (l *latch) Warningf(string, ...any) {}
+func (l *latch) Infof(string, ...any)    {}
+func (l *latch) Debugf(string, ...any)   {}

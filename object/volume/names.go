@@ -1,0 +1,114 @@
+package volume
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Names below .kist.
+const (
+	volumesDir      = "volumes"
+	gcLockFile      = "gc.lock"
+	maintenanceFile = "maintenance.lock"
+)
+
+// Names below volumes/. Each is followed by a ULID, and a sealed volume is a
+// ULID alone. The lock of a volume that is written or salvaged is tmp-<ulid>.lock
+// whatever its folder is called at the time.
+const (
+	tmpPrefix     = "tmp-"
+	salvagePrefix = "salvage-"
+	trashPrefix   = "trash-"
+	lockSuffix    = ".lock"
+)
+
+// Names in a volume. Value logs are <6 digits>.vlog, tables <6 digits>.sst.
+const (
+	keysFile     = "KEYS"
+	sealName     = "SEAL"
+	manifestFile = "MANIFEST"
+	trashFile    = "TRASH"
+	logSuffix    = ".vlog"
+	tableSuffix  = ".sst"
+	memSuffix    = ".mem"
+)
+
+// newName returns a new volume's name.
+func newName(now time.Time, random io.Reader) (string, error) {
+	id, err := ulid.New(ulid.Timestamp(now), random)
+	if err != nil {
+		return "", fmt.Errorf("name a volume: %w", err)
+	}
+	return id.String(), nil
+}
+
+// isName reports whether name is a volume's: a ULID as we write it.
+func isName(name string) bool {
+	id, err := ulid.ParseStrict(name)
+	return err == nil && id.String() == name
+}
+
+// nameTime returns when a volume was begun, by its name.
+func nameTime(name string) time.Time {
+	id, err := ulid.ParseStrict(name)
+	if err != nil {
+		return time.Time{}
+	}
+	return ulid.Time(id.Time()).UTC()
+}
+
+func logName(number uint32) string { return fmt.Sprintf("%06d"+logSuffix, number) }
+
+// logNumber returns the number of a value log, and whether name is that of one.
+func logNumber(name string) (uint32, bool) {
+	digits, ok := strings.CutSuffix(name, logSuffix)
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(n), ok && err == nil && logName(uint32(n)) == name
+}
+
+func isTable(name string) bool {
+	digits, ok := strings.CutSuffix(name, tableSuffix)
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return ok && err == nil && fmt.Sprintf("%06d"+tableSuffix, n) == name
+}
+
+// syncDir makes the entries of a folder durable.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// makeVolumesDir makes volumes/, durably, unless it is there.
+func makeVolumesDir(kistDir string) error {
+	err := os.Mkdir(filepath.Join(kistDir, volumesDir), 0o777)
+	if os.IsExist(err) {
+		return nil
+	}
+	if err == nil {
+		err = syncDir(kistDir)
+	}
+	return err
+}
+
+// renameChecked renames a folder to a name that must not exist, on systems
+// that cannot do both at once. Folders with content are never replaced.
+func renameChecked(from, to string) error {
+	if _, err := os.Lstat(to); !os.IsNotExist(err) {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: os.ErrExist}
+	}
+	return os.Rename(from, to)
+}

@@ -1,0 +1,146 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Publish makes what was put durable, then calls write, which makes it
+// reachable: it renames a ref or the index into place. Every such rename has
+// to happen in here. While write runs, nothing is removed from the store, and
+// all that this session has put, or was told is there already, is there. If
+// some of that was removed meanwhile, Publish returns a [*StaleError] and does
+// not call write. It may be called any number of times.
+func (s *Session) Publish(ctx context.Context, write func(context.Context) error) error {
+	s.mu.Lock()
+	err := s.usable()
+	s.mu.Unlock()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if s.dry != nil {
+		return errors.New("publish: a dry run stores nothing")
+	}
+	if err := s.seal(nil); err != nil {
+		return err
+	}
+	lock, err := waitLock(ctx, filepath.Join(s.store.dir, gcLockFile), false)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	defer lock.release()
+	if err := s.recheck(ctx); err != nil {
+		return err
+	}
+	return write(ctx)
+}
+
+// recheck makes sure that all that was put, or found, is there. The gc lock is
+// held.
+func (s *Session) recheck(ctx context.Context) error {
+	l, err := s.store.refresh()
+	if err != nil {
+		return fmt.Errorf("publish: list volumes: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range s.own {
+		if l.byName[name] == nil {
+			return s.ownGone(name)
+		}
+	}
+	for v, found := range s.hits {
+		if l.byName[v.name] == v {
+			continue
+		}
+		// The volume can still be read: its index is open.
+		o, err := v.opened()
+		if err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+		for i := range found.all() {
+			rec, err := o.index.At(i)
+			if err != nil {
+				return fmt.Errorf("publish: %w", err)
+			}
+			s.stale[rec.Key] = struct{}{}
+		}
+		delete(s.hits, v)
+	}
+	var gone []object.Key
+	for key := range s.stale {
+		v, index, err := s.store.locate(key)
+		if err != nil {
+			return err
+		}
+		if v == nil {
+			gone = append(gone, key)
+			continue
+		}
+		if s.hits[v] == nil {
+			s.hits[v] = &bitmap{}
+		}
+		s.hits[v].set(index)
+		delete(s.stale, key)
+	}
+	if len(gone) > 0 {
+		return &StaleError{Keys: gone}
+	}
+	return ctx.Err()
+}
+
+// ownGone says that a volume of this session was removed, which no one may do
+// while its lock is held. s.mu is held.
+func (s *Session) ownGone(name string) error {
+	s.err = &DamageError{Volume: name, Err: errors.New("was removed while its session was at work")}
+	return s.err
+}
+
+// Close ends the session. What was put and not published is kept, in volumes,
+// so that putting it again is quick; nothing refers to it yet. After a failed
+// write, the volume that was being written is removed.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.Unlock()
+	err := s.seal(nil)
+	s.phase.Lock()
+	defer s.phase.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.cur != nil {
+		s.cur.abandon()
+		s.cur = nil
+	}
+	s.lock.remove()
+	s.lock = nil
+	return err
+}
+
+// locate returns a volume that has key, and the number of its record there. A
+// copy known to be damaged does not count, nor does one in a volume that
+// cannot be searched.
+func (s *Store) locate(key object.Key) (*sealed, int, error) {
+	l, err := s.current()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, v := range l.volumes {
+		rec, ok, err := v.find(key)
+		if err == nil && ok && !v.isBad(key) {
+			return v, rec.Index, nil
+		}
+	}
+	return nil, 0, nil
+}

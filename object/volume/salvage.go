@@ -1,0 +1,5 @@
+package volume
+
+import "context"
+
+func (s *Store) salvage(ctx context.Context) {}

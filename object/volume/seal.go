@@ -1,0 +1,246 @@
+package volume
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/object/keys"
+)
+
+// seal makes the volume one of the store's, durably, under its ULID. After an
+// error it can only be abandoned. No call of add may be under way.
+func (w *writer) seal() error {
+	err := w.flush()
+	if err == nil {
+		err = w.finish()
+	}
+	if err != nil {
+		return w.fail(fmt.Errorf("seal: %w", err))
+	}
+	w.space.close()
+	if !w.keep {
+		w.lock.remove()
+	}
+	return nil
+}
+
+func (w *writer) finish() error {
+	db := w.db
+	if err := checkFree(w.dir); err != nil {
+		return err
+	}
+	// From here on, Badger is closed, or has failed and is left alone.
+	w.db = nil
+	if err := db.close(); err != nil {
+		return err
+	}
+	if err := w.space.removeUnused(); err != nil {
+		return err
+	}
+	files, err := w.leftFiles()
+	if err != nil {
+		return err
+	}
+	s := &seal{
+		Session: w.session,
+		Created: w.store.o.Now().UTC().Truncate(time.Second),
+		Objects: uint64(w.table.n),
+		Raw:     uint64(w.raw),
+		Stored:  uint64(w.stored),
+	}
+	if s.Manifest, err = os.ReadFile(filepath.Join(w.dir, manifestFile)); err != nil {
+		return err
+	}
+	if s.Files, err = w.scanLogs(); err != nil {
+		return err
+	}
+	if err := w.writeKeys(); err != nil {
+		return err
+	}
+	for _, name := range append(files, keysFile) {
+		f, err := sumFile(filepath.Join(w.dir, name))
+		if err != nil {
+			return err
+		}
+		s.Files = append(s.Files, f)
+	}
+	slices.SortFunc(s.Files, func(a, b sealFile) int { return strings.Compare(a.Name, b.Name) })
+	if err := writeFile(filepath.Join(w.dir, sealName), func(f io.Writer) error {
+		_, err := f.Write(s.encode())
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := w.makeDurable(s); err != nil {
+		return err
+	}
+	if err := renameNew(w.dir, w.store.inVolumes(w.name)); err != nil {
+		return err
+	}
+	return syncDir(w.store.path)
+}
+
+// leftFiles removes what Badger leaves behind and a sealed volume does not
+// have, and returns the names of the others, value logs excepted. A name that
+// is not expected is an error, above all a memtable: it would hold what is in
+// no table.
+func (w *writer) leftFiles() (names []string, err error) {
+	for _, name := range []string{"DISCARD", "KEYREGISTRY", "LOCK"} {
+		if err := os.Remove(filepath.Join(w.dir, name)); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return nil, err
+	}
+	logs := 0
+	for _, e := range entries {
+		name := e.Name()
+		if _, ok := logNumber(name); ok {
+			logs++
+		} else if name == manifestFile || isTable(name) {
+			names = append(names, name)
+		} else {
+			return nil, fmt.Errorf("database left %s behind", name)
+		}
+	}
+	if logs != len(w.space.logs) || !slices.Contains(names, manifestFile) {
+		return nil, fmt.Errorf("database left %d value logs, want %d, and files %s", logs, len(w.space.logs), names)
+	}
+	return names, nil
+}
+
+// scanLogs reads the headers of all entries, checks that there is one for each
+// object that was put and nothing else, and notes where they are.
+func (w *writer) scanLogs() (files []sealFile, err error) {
+	// Reads of what was put go on meanwhile.
+	w.mu.Lock()
+	for i := range w.table.n {
+		w.table.at(i).placed = false
+	}
+	w.mu.Unlock()
+	n := 0
+	for i, f := range w.space.logs {
+		name := logName(uint32(i) + 1)
+		st, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		walk := newLogWalker(f, st.Size(), logHeaderSize)
+		walk.hash = sha256.New()
+		if err = walk.start(); err == nil {
+			for {
+				var e logEntry
+				if e, err = walk.next(); err != nil {
+					break
+				}
+				if err = w.place(uint16(i)+1, e); err != nil {
+					break
+				}
+				n++
+			}
+		}
+		if err != io.EOF {
+			return nil, fmt.Errorf("%s at %d: %w", name, walk.pos, err)
+		}
+		files = append(files, sealFile{Name: name, Size: st.Size(), Sum: [sha256.Size]byte(walk.hash.Sum(nil))})
+	}
+	if n != w.table.n {
+		return nil, fmt.Errorf("value logs hold %d objects, want %d", n, w.table.n)
+	}
+	return files, nil
+}
+
+// place notes where an object is.
+func (w *writer) place(log uint16, e logEntry) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.table.find(e.key)
+	switch {
+	case r == nil:
+		return fmt.Errorf("%s was never put", e.key)
+	case r.placed:
+		return fmt.Errorf("%s is there twice", e.key)
+	case int(r.stored) != e.stored():
+		return fmt.Errorf("%s has %d stored bytes, want %d", e.key, e.stored(), r.stored)
+	}
+	r.placed, r.file, r.offset = true, log, uint32(e.value)
+	return nil
+}
+
+func (w *writer) writeKeys() error {
+	return writeFile(filepath.Join(w.dir, keysFile), func(f io.Writer) error {
+		x := keys.NewWriter(f)
+		for _, i := range w.table.sorted() {
+			r := w.table.at(int(i))
+			if err := x.Add(keys.Record{Key: w.table.key(r), File: uint32(r.file), Offset: r.offset, Stored: r.stored, Raw: r.raw}); err != nil {
+				return err
+			}
+		}
+		return x.Finish()
+	})
+}
+
+// makeDurable makes all files read-only and has them, and the folder, on disk
+// when it returns. Value logs are synced through descriptors that are older
+// than anything written to them, so that no error of a write is missed.
+func (w *writer) makeDurable(s *seal) error {
+	for _, f := range append(s.Files, sealFile{Name: sealName}) {
+		if err := os.Chmod(filepath.Join(w.dir, f.Name), 0o444); err != nil {
+			return err
+		}
+		if n, ok := logNumber(f.Name); ok {
+			if err := w.space.logs[n-1].Sync(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := syncFile(filepath.Join(w.dir, f.Name)); err != nil {
+			return err
+		}
+	}
+	return syncDir(w.dir)
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// writeFile writes a new file and syncs it.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// sumFile returns the name, size and checksum of the file at path.
+func sumFile(path string) (sealFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sealFile{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return sealFile{}, err
+	}
+	return sealFile{Name: filepath.Base(path), Size: n, Sum: [sha256.Size]byte(h.Sum(nil))}, nil
+}

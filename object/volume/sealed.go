@@ -1,0 +1,261 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/object/keys"
+)
+
+// sealed is a sealed volume. It is opened when it is first used. Once open, it
+// stays readable when its folder is renamed, and mostly when it is removed.
+// Files no longer used are closed with the memory that refers to them.
+type sealed struct {
+	name string // its ULID
+	path string
+
+	opening sync.Mutex
+	open    atomic.Pointer[openVolume] // nil: not opened yet
+	info    atomic.Pointer[Info]
+
+	badMu sync.Mutex
+	bad   map[object.Key]struct{} // known to be damaged here
+	nbad  atomic.Int32
+}
+
+// openVolume is what there is once a volume is open.
+type openVolume struct {
+	dir   *os.Root
+	index *keys.Reader
+	file  *os.File // KEYS
+
+	mu     sync.RWMutex
+	logs   map[uint32]*os.File
+	closed bool
+}
+
+// opened opens the volume, if need be. An error matches fs.ErrNotExist if the
+// folder is gone, and is a *DamageError if KEYS is unusable.
+func (v *sealed) opened() (*openVolume, error) {
+	if o := v.open.Load(); o != nil {
+		return o, nil
+	}
+	v.opening.Lock()
+	defer v.opening.Unlock()
+	if o := v.open.Load(); o != nil {
+		return o, nil
+	}
+	dir, err := os.OpenRoot(v.path)
+	if err != nil {
+		return nil, err
+	}
+	o, err := openIndex(dir)
+	if err != nil {
+		dir.Close()
+		if errors.Is(err, object.ErrCorrupt) || isGone(err) {
+			err = &DamageError{Volume: v.name, File: keysFile, Err: err}
+		}
+		return nil, err
+	}
+	v.open.Store(o)
+	return o, nil
+}
+
+func openIndex(dir *os.Root) (*openVolume, error) {
+	f, err := openFile(dir, keysFile)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil {
+		var index *keys.Reader
+		if index, err = keys.Open(f, st.Size()); err == nil {
+			return &openVolume{dir: dir, index: index, file: f, logs: map[uint32]*os.File{}}, nil
+		}
+	}
+	f.Close()
+	return nil, err
+}
+
+// openFile opens a file of a volume for reading: a regular one, so that no
+// open hangs.
+func openFile(dir *os.Root, name string) (*os.File, error) {
+	st, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("open %s: not a regular file: %w", name, fs.ErrNotExist)
+	}
+	return dir.Open(name)
+}
+
+func (v *sealed) close() {
+	v.opening.Lock()
+	defer v.opening.Unlock()
+	o := v.open.Load()
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.file.Close()
+	o.dir.Close()
+	for _, f := range o.logs {
+		f.Close()
+	}
+}
+
+// find returns where key is in the volume, and whether it is there.
+func (v *sealed) find(key object.Key) (keys.Record, bool, error) {
+	o, err := v.opened()
+	if err != nil {
+		return keys.Record{}, false, err
+	}
+	rec, ok, err := o.index.Find(key)
+	if err != nil && !isGone(err) {
+		err = &DamageError{Volume: v.name, File: keysFile, Err: err}
+	}
+	return rec, ok, err
+}
+
+// log returns a value log, opened.
+func (o *openVolume) log(number uint32) (*os.File, error) {
+	o.mu.RLock()
+	f := o.logs[number]
+	o.mu.RUnlock()
+	if f != nil {
+		return f, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil, os.ErrClosed
+	}
+	if f := o.logs[number]; f != nil {
+		return f, nil
+	}
+	f, err := openFile(o.dir, logName(number))
+	if err == nil {
+		o.logs[number] = f
+	}
+	return f, err
+}
+
+// storedValue reads the stored value of rec into buf, if that is large enough.
+func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
+	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
+		return nil, errors.New("the index gives an impossible place")
+	}
+	f, err := o.log(rec.File)
+	if err != nil {
+		return nil, err
+	}
+	if uint32(cap(buf)) < rec.Stored {
+		buf = make([]byte, rec.Stored)
+	}
+	buf = buf[:rec.Stored]
+	if n, err := f.ReadAt(buf, int64(rec.Offset)); n < len(buf) {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	return buf, nil
+}
+
+// decode returns the object of key that value holds, verified. The result may
+// be part of value.
+func decode(key object.Key, value []byte, raw int) ([]byte, error) {
+	data, ok := frame.Raw(value)
+	if !ok {
+		var err error
+		if data, err = frame.Decode(make([]byte, 0, raw+frame.DecodeSlack), value, raw); err != nil {
+			return nil, err
+		}
+	} else if len(data) != raw {
+		return nil, fmt.Errorf("%d bytes, want %d", len(data), raw)
+	}
+	if object.Sum(data) != key.ID {
+		return nil, errHash
+	}
+	return data, nil
+}
+
+var errHash = errors.New("the bytes do not have this hash")
+
+// read returns the object at rec, verified against its ID. What cannot be
+// read back is an *object.CorruptError, and remembered; an error that says
+// nothing about the disk (too many open files) is returned as it is.
+func (v *sealed) read(rec keys.Record) ([]byte, error) {
+	o, err := v.opened()
+	if err != nil {
+		return nil, err
+	}
+	var value, data []byte
+	if rec.Stored == rec.Raw+frame.MaxOverhead {
+		if value, err = o.storedValue(rec, nil); err == nil {
+			data, err = decode(rec.Key, value, int(rec.Raw))
+		}
+	} else {
+		buf := takeBuffer(int(min(rec.Stored, maxStored)))
+		if value, err = o.storedValue(rec, buf.b); err == nil {
+			data, err = decode(rec.Key, value, int(rec.Raw))
+		}
+		buf.free()
+	}
+	var open *fs.PathError
+	switch {
+	case err == nil:
+		return data, nil
+	case errors.Is(err, os.ErrClosed), isGone(err) && !v.exists():
+		return nil, err
+	case errors.As(err, &open) && open.Op != "read" && !isGone(err):
+		return nil, fmt.Errorf("read %s: %w", rec.Key, err)
+	}
+	v.setBad(rec.Key)
+	return nil, v.damaged(rec, err)
+}
+
+// exists reports whether the volume still has its name.
+func (v *sealed) exists() bool {
+	_, err := os.Lstat(v.path)
+	return err == nil
+}
+
+// damaged returns the error for the object at rec.
+func (v *sealed) damaged(rec keys.Record, err error) error {
+	where := fmt.Sprintf("%s at %d", filepath.Join(volumesDir, v.name, logName(rec.File)), rec.Offset)
+	return &object.CorruptError{Key: rec.Key, Where: where, Err: err}
+}
+
+// setBad remembers that key is damaged here, so that it is stored again when
+// it is put.
+func (v *sealed) setBad(key object.Key) {
+	v.badMu.Lock()
+	defer v.badMu.Unlock()
+	if v.bad == nil {
+		v.bad = map[object.Key]struct{}{}
+	}
+	v.bad[key] = struct{}{}
+	v.nbad.Store(int32(len(v.bad)))
+}
+
+func (v *sealed) isBad(key object.Key) bool {
+	if v.nbad.Load() == 0 {
+		return false
+	}
+	v.badMu.Lock()
+	defer v.badMu.Unlock()
+	_, ok := v.bad[key]
+	return ok
+}

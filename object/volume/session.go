@@ -1,0 +1,321 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
+)
+
+// SessionOptions say how a session works.
+type SessionOptions struct {
+	// DryRun makes a session that stores nothing and only counts. It does not
+	// read back what was put.
+	DryRun bool
+}
+
+// Stats count what a session did.
+type Stats struct {
+	Objects     int64 // put, stored before or not
+	Bytes       int64 // in them
+	NewObjects  int64 // that were not there before
+	NewBytes    int64 // in them
+	StoredBytes int64 // that they take in volumes; 0 in a dry run
+}
+
+// Session writes objects, into volumes of its own, and makes them reachable.
+// It is an [object.ReadWriter], and safe for concurrent use: several workers
+// may Put at once, and each hashes and compresses what it puts. What was put
+// is seen by this session at once, by everyone after Publish or Close.
+//
+// After the first error of a write, a session does not write any more.
+type Session struct {
+	store *Store
+	dry   map[object.Key]struct{} // what was put, in a dry run; else nil
+
+	salvage sync.Once
+	phase   sync.RWMutex // read-held while something is added to the volume, held while it is sealed
+	begin   sync.Mutex   // held while a volume is begun
+
+	mu     sync.Mutex // guards the following
+	cur    *writer
+	id     string                       // the first volume's name; "": none was begun
+	lock   *fileLock                    // the first volume's, until Close
+	own    []string                     // sealed volumes of this session
+	claims map[object.Key]chan struct{} // being put; closed when done
+	hits   map[*sealed]*bitmap          // what was found in volumes when it was put
+	stale  map[object.Key]struct{}      // found gone by Publish
+	stats  Stats
+	err    error
+	closed bool
+}
+
+var errSessionClosed = errors.New("object session is closed")
+
+// Begin starts a session. Close it.
+func (s *Store) Begin(o SessionOptions) *Session {
+	ss := &Session{
+		store:  s,
+		claims: map[object.Key]chan struct{}{},
+		hits:   map[*sealed]*bitmap{},
+		stale:  map[object.Key]struct{}{},
+	}
+	if o.DryRun {
+		ss.dry = map[object.Key]struct{}{}
+	}
+	return ss
+}
+
+// Stats returns what was done so far.
+func (s *Session) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
+}
+
+// Put implements [object.Writer]. An object that a volume has already is not
+// stored again, unless it is known to be damaged there.
+func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
+	if err := ctx.Err(); err != nil {
+		return object.ID{}, err
+	}
+	if err := checkSize(kind, len(data)); err != nil {
+		return object.ID{}, err
+	}
+	id := object.Sum(data)
+	if err := s.put(ctx, object.Key{Kind: kind, ID: id}, data); err != nil {
+		return object.ID{}, err
+	}
+	return id, nil
+}
+
+// checkSize refuses what is no object.
+func checkSize(kind object.Kind, n int) error {
+	limit := object.MaxNodeSize
+	if kind == object.KindChunk {
+		limit = object.MaxChunkSize
+	}
+	switch {
+	case !kind.Valid():
+		return fmt.Errorf("put: invalid %s", kind)
+	case n == 0:
+		return fmt.Errorf("put: empty %s", kind)
+	case n > limit:
+		return fmt.Errorf("put: %s of %d bytes, at most %d are allowed", kind, n, limit)
+	}
+	return nil
+}
+
+func (s *Session) put(ctx context.Context, key object.Key, data []byte) error {
+	if s.dry == nil {
+		s.salvage.Do(func() { s.store.salvage(ctx) })
+	}
+	mine, err := s.claim(ctx, key, len(data))
+	if err != nil || !mine {
+		return err
+	}
+	defer s.unclaim(key)
+	v, index, err := s.store.locate(key)
+	if err != nil {
+		return err
+	}
+	if v != nil {
+		s.hit(v, index)
+		return nil
+	}
+	stored := int64(0)
+	if s.dry != nil {
+		s.mu.Lock()
+		s.dry[key] = struct{}{}
+		s.mu.Unlock()
+	} else {
+		value := takeBuffer(len(data) + frame.AppendSlack(len(data)) + minValue)
+		value.b = s.store.frame.Append(value.b, data)
+		stored = int64(len(value.b))
+		if err := s.add(key, value, len(data)); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.NewObjects++
+	s.stats.NewBytes += int64(len(data))
+	s.stats.StoredBytes += stored
+	return nil
+}
+
+// claim makes the caller the one who puts key, which ends with unclaim; mine
+// is false if this session has put it already. It counts an object of n bytes.
+func (s *Session) claim(ctx context.Context, key object.Key, n int) (mine bool, err error) {
+	for {
+		s.mu.Lock()
+		if err := s.usable(); err != nil {
+			s.mu.Unlock()
+			return false, err
+		}
+		other := s.claims[key]
+		if other == nil {
+			mine = !s.hasOwn(key)
+			if mine {
+				s.claims[key] = make(chan struct{})
+			}
+			s.stats.Objects++
+			s.stats.Bytes += int64(n)
+			s.mu.Unlock()
+			return mine, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+func (s *Session) unclaim(key object.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.claims[key])
+	delete(s.claims, key)
+}
+
+// usable returns why the session cannot be used; s.mu is held.
+func (s *Session) usable() error {
+	if s.closed {
+		return errSessionClosed
+	}
+	return s.err
+}
+
+// hasOwn reports whether key is in the volume being written; s.mu is held.
+func (s *Session) hasOwn(key object.Key) bool {
+	if s.dry != nil {
+		_, ok := s.dry[key]
+		return ok
+	}
+	return s.cur != nil && s.cur.has(key)
+}
+
+// hit notes that object number index of v is relied on.
+func (s *Session) hit(v *sealed, index int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hits[v] == nil {
+		s.hits[v] = &bitmap{}
+	}
+	s.hits[v].set(index)
+}
+
+// add stores a value in the volume being written, which is begun if need be,
+// and sealed if it is full.
+func (s *Session) add(key object.Key, value *buffer, raw int) error {
+	s.phase.RLock()
+	w, err := s.writer()
+	if err == nil {
+		err = w.add(key, value, raw)
+	}
+	s.phase.RUnlock()
+	if err != nil {
+		return s.fail(err)
+	}
+	if w.full() {
+		return s.seal(w)
+	}
+	return nil
+}
+
+// writer returns the volume being written, after it began one if need be.
+func (s *Session) writer() (*writer, error) {
+	s.begin.Lock()
+	defer s.begin.Unlock()
+	s.mu.Lock()
+	w, id := s.cur, s.id
+	s.mu.Unlock()
+	if w != nil {
+		return w, nil
+	}
+	w, err := s.store.newWriter(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id == "" {
+		// While this lock is held, the session's volumes are left alone.
+		s.id, s.lock, w.keep = w.name, w.lock, true
+	}
+	s.cur = w
+	return w, nil
+}
+
+// seal seals the volume being written, if there is one and it is w, or w is
+// nil.
+func (s *Session) seal(w *writer) error {
+	s.phase.Lock()
+	defer s.phase.Unlock()
+	s.mu.Lock()
+	cur, err := s.cur, s.err
+	s.mu.Unlock()
+	if err != nil || cur == nil || w != nil && w != cur {
+		return err
+	}
+	if err := cur.seal(); err != nil {
+		return s.fail(err)
+	}
+	_, err = s.store.refresh()
+	s.mu.Lock()
+	s.own = append(s.own, cur.name)
+	s.cur = nil
+	s.mu.Unlock()
+	if err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// fail makes err the session's error, unless it has one, and returns it.
+func (s *Session) fail(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+	return s.err
+}
+
+// Get implements [object.Reader].
+func (s *Session) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	w := s.cur
+	s.mu.Unlock()
+	if w != nil {
+		if data, ok, err := w.get(key); ok && !isGone(err) {
+			return data, err
+		}
+	}
+	return s.store.Get(ctx, key)
+}
+
+// Missing implements [object.Reader].
+func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	left := slices.DeleteFunc(slices.Clone(wanted), s.hasOwn)
+	s.mu.Unlock()
+	if len(left) == 0 {
+		return nil, nil
+	}
+	return s.store.Missing(ctx, left)
+}
+
+var _ object.ReadWriter = (*Session)(nil)

@@ -1,0 +1,232 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Badger writes through memory mappings of sparse files, where a full disk is
+// a SIGBUS that ends the process. So before each transaction the blocks it
+// will need are reserved; where there are none left, that is an error like any
+// other. What Badger writes can be told to the byte.
+
+const (
+	logStep  = 64 << 20 // value log bytes reserved at a time
+	memStep  = 2 << 20  // memtable bytes reserved at a time
+	dropStep = 32 << 20 // value log bytes after which memory is given back
+
+	// memEntry is the most a memtable's log grows by an entry, or by the end
+	// of a transaction; tableEntry the most a table does.
+	memEntry   = 80
+	tableEntry = 128
+
+	// minRotate is a number of entries that fit into a memtable for sure.
+	minRotate = memTableSize / 256
+
+	// spareSpace is left free beyond what can be told: for Badger's small
+	// files, for KEYS and SEAL.
+	spareSpace = 1 << 20
+)
+
+// space keeps account of the files a volume grows by.
+type space struct {
+	dir string
+
+	number uint32 // of the value log being written
+	logs   []*os.File
+	off    int64 // where the next entry goes
+	have   int64 // up to where blocks are reserved
+	synced int64 // up to where write-back was begun
+
+	mem     *os.File // the memtable's log
+	memNext *os.File // the next memtable's log, made ahead; or nil
+	memNum  int
+	memOff  int64 // upper bound of what was written to it
+	memHave int64
+	fresh   int // entries since the memtable was begun
+	tables  int // entries not yet known to be in tables
+
+	blind bool // the file system cannot reserve: free space is looked at instead
+
+}
+
+// newSpace begins the account of a database just opened in dir.
+func newSpace(dir string) (*space, error) {
+	s := &space{dir: dir}
+	if err := s.nextLog(); err != nil {
+		return nil, err
+	}
+	var err error
+	s.memNum = 1
+	if s.mem, err = os.OpenFile(s.memName(1), os.O_RDWR, 0); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *space) memName(n int) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%05d%s", n, memSuffix))
+}
+
+func (s *space) log() *os.File { return s.logs[len(s.logs)-1] }
+
+// nextLog goes on to the value log that Badger has just begun.
+func (s *space) nextLog() error {
+	f, err := os.OpenFile(filepath.Join(s.dir, logName(s.number+1)), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	s.number++
+	s.logs = append(s.logs, f)
+	s.off, s.have, s.synced = logHeaderSize, 0, 0
+	return nil
+}
+
+// checkFree checks that a new database can be opened in dir.
+func checkFree(dir string) error {
+	free, err := freeSpace(dir)
+	if err == nil && free < 2*spareSpace {
+		err = errNoSpace
+	}
+	return err
+}
+
+var errNoSpace error = syscall.ENOSPC
+
+// reserve makes sure that a transaction of n entries that take size bytes in
+// the value log finds room.
+func (s *space) reserve(n int, size int64) error {
+	free, err := freeSpace(s.dir)
+	if err != nil {
+		return err
+	}
+	// Tables are made when a memtable is full, and when the volume is closed.
+	free -= spareSpace + int64(s.tables+n)*tableEntry
+	if free < 0 {
+		return errNoSpace
+	}
+	if s.have, err = s.grow(s.log(), s.have, s.off+size, logStep, free); err != nil {
+		return err
+	}
+	memSize := int64(n+1) * memEntry
+	if s.memHave, err = s.grow(s.mem, s.memHave, s.memOff+memSize, memStep, free); err != nil {
+		return err
+	}
+	if s.fresh+n > minRotate && s.memNext == nil {
+		f, err := os.OpenFile(s.memName(s.memNum+1), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if err != nil {
+			return err
+		}
+		s.memNext = f
+		if _, err := s.grow(f, 0, memStep, memStep, free); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grow reserves blocks of f up to need, or some more if much is free, and
+// returns up to where they are reserved now.
+func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
+	if need <= have {
+		return have, nil
+	}
+	n := max(need-have, min(step, free/4))
+	if s.blind {
+		if n > free {
+			return have, errNoSpace
+		}
+		return have + n, nil
+	}
+	err := allocate(f, have, n)
+	if errors.Is(err, syscall.ENOSPC) && have+n > need {
+		n = need - have
+		err = allocate(f, have, n)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		s.blind = true
+		return s.grow(f, have, need, step, free)
+	}
+	if err != nil {
+		return have, fmt.Errorf("reserve space: %w", err)
+	}
+	return have + n, nil
+}
+
+// wrote takes note of a transaction of n entries and size bytes that was
+// written. Every 32 MiB it has what was written go to disk, and out of this
+// process's memory.
+func (s *space) wrote(n int, size int64) error {
+	s.off += size
+	memSize := int64(n+1) * memEntry
+	s.memOff += memSize
+	s.fresh += n
+	s.tables += n
+	if s.memNext != nil {
+		// Badger sizes the file when it begins to use it.
+		if st, err := s.memNext.Stat(); err != nil {
+			return err
+		} else if st.Size() > 0 {
+			s.mem.Close()
+			s.mem, s.memNext = s.memNext, nil
+			s.memNum++
+			s.memOff, s.memHave = logHeaderSize+memSize, memStep
+			s.fresh = n
+			// With two memtables, the one before the last is in a table.
+			s.tables = min(s.tables, numMemTables*memTableSize/memEntry)
+		}
+	}
+	if s.off-s.synced >= dropStep || s.off > logFileSize {
+		if err := s.writeBack(); err != nil {
+			return err
+		}
+	}
+	if s.off > logFileSize {
+		return s.nextLog()
+	}
+	return nil
+}
+
+// writeBack begins to write what is new in the value log to disk, and drops
+// its pages from the mapping. That comes first: it tells the kernel which
+// pages were written to.
+func (s *space) writeBack() error {
+	// Badger may have moved the mapping since the last time.
+	from := s.synced
+	if err := findMapping(s.log().Name()).drop(from, s.off-from); err != nil {
+		return err
+	}
+	s.synced = s.off
+	return beginWriteback(s.log(), from, s.off-from)
+}
+
+// removeUnused removes what was made ahead and not used.
+func (s *space) removeUnused() error {
+	if s.memNext == nil {
+		return nil
+	}
+	name := s.memNext.Name()
+	s.memNext.Close()
+	s.memNext = nil
+	return os.Remove(name)
+}
+
+// forget frees the disk space of what was written, which is not wanted any
+// more, so that Badger has room to close.
+func (s *space) forget() {
+	for _, f := range s.logs {
+		deallocate(f, 0, 2*logFileSize)
+	}
+}
+
+// close closes the account's files.
+func (s *space) close() {
+	for _, f := range append([]*os.File{s.mem, s.memNext}, s.logs...) {
+		if f != nil {
+			f.Close()
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package volume
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// allocate reserves disk blocks for a range of f without changing its size.
+// It returns errors.ErrUnsupported where that cannot be done.
+func allocate(f *os.File, off, n int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+			return errors.ErrUnsupported
+		}
+		return err
+	}
+}
+
+// deallocate frees the disk blocks of a range of f, whose content is no
+// longer wanted.
+func deallocate(f *os.File, off, n int64) error {
+	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, off, n)
+}
+
+// freeSpace returns how many bytes can still be written to dir's file system.
+func freeSpace(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail) * st.Frsize, nil
+}
+
+// beginWriteback tells the kernel to begin writing a range of f to disk.
+func beginWriteback(f *os.File, off, n int64) error {
+	err := unix.SyncFileRange(int(f.Fd()), off, n, unix.SYNC_FILE_RANGE_WRITE)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil
+	}
+	return err
+}
+
+// mapping is where a file is mapped into this process's memory.
+type mapping struct{ addr, size uintptr }
+
+// findMapping looks for the shared mapping of the file at path. There may be
+// none; then the mapping's size is 0.
+func findMapping(path string) mapping {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return mapping{}
+	}
+	for line := range bytes.Lines(maps) {
+		// from-to perms offset dev inode path
+		fields := bytes.Fields(line)
+		if len(fields) < 6 || !bytes.Equal(bytes.TrimSpace(line[bytes.Index(line, fields[5]):]), []byte(path)) {
+			continue
+		}
+		from, to, ok := bytes.Cut(fields[0], []byte("-"))
+		a, err1 := strconv.ParseUint(string(from), 16, 64)
+		b, err2 := strconv.ParseUint(string(to), 16, 64)
+		if ok && err1 == nil && err2 == nil && a < b && string(fields[2]) == "00000000" {
+			return mapping{uintptr(a), uintptr(b - a)}
+		}
+	}
+	return mapping{}
+}
+
+// drop takes a range of the mapping out of this process's resident memory.
+// What was written to it stays, in the kernel's page cache.
+func (m mapping) drop(off, n int64) error {
+	page := int64(os.Getpagesize())
+	end := (off + n) / page * page
+	off = off / page * page
+	if end <= off || uintptr(end) > m.size {
+		return nil
+	}
+	_, _, errno := unix.Syscall(unix.SYS_MADVISE, m.addr+uintptr(off), uintptr(end-off), unix.MADV_DONTNEED)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// renameNew renames a folder to a name that must not exist.
+func renameNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return renameChecked(from, to)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}

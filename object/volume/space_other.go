@@ -1,0 +1,20 @@
+//go:build !linux
+
+package volume
+
+import (
+	"errors"
+	"math"
+	"os"
+)
+
+func allocate(*os.File, int64, int64) error       { return errors.ErrUnsupported }
+func deallocate(*os.File, int64, int64) error     { return errors.ErrUnsupported }
+func freeSpace(string) (int64, error)             { return math.MaxInt64, nil }
+func beginWriteback(*os.File, int64, int64) error { return nil }
+func renameNew(from, to string) error             { return renameChecked(from, to) }
+
+type mapping struct{}
+
+func findMapping(string) mapping        { return mapping{} }
+func (mapping) drop(int64, int64) error { return nil }

@@ -1,0 +1,271 @@
+package volume
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/object/keys"
+)
+
+// Store reads the objects of a repository. It is an [object.Reader], and safe
+// for concurrent use. A Session writes.
+type Store struct {
+	dir   string // .kist
+	path  string // .kist/volumes
+	o     Options
+	frame *frame.Encoder
+
+	list       atomic.Pointer[listing]
+	refreshing sync.Mutex
+	closed     bool // guarded by refreshing
+}
+
+var errClosed = errors.New("object store is closed")
+
+// Open returns the store in kistDir, the path of a .kist folder. It opens no
+// volume yet and writes nothing; a store without volumes is an empty one.
+func Open(kistDir string, o Options) (*Store, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(kistDir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open object store: %w", err)
+	}
+	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level)}
+	if _, err := s.refresh(); err != nil {
+		return nil, fmt.Errorf("open object store: %w", err)
+	}
+	return s, nil
+}
+
+// Close closes the store's files. Calls under way may fail.
+func (s *Store) Close() error {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	s.closed = true
+	if l := s.list.Swap(nil); l != nil {
+		for _, v := range l.volumes {
+			v.close()
+		}
+	}
+	return nil
+}
+
+// search calls try for each volume, newest first, until it says that it is
+// done. If it is never done, and volumes came or went meanwhile, all is tried
+// again, after a call of reset: what no volume has is absent only if two equal
+// listings say so. An error that says that files are gone counts only if the
+// volume is still listed.
+func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (done bool, err error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l, err := s.current()
+	for {
+		if err != nil {
+			return fmt.Errorf("list volumes: %w", err)
+		}
+		reset()
+		var failed []error
+		for _, v := range l.volumes {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			done, err := try(v)
+			if done {
+				return nil
+			}
+			if err != nil && isGone(err) {
+				err = &DamageError{Volume: v.name, Err: err}
+			}
+			failed = append(failed, err)
+		}
+		var next *listing
+		if next, err = s.refresh(); next == l && err == nil {
+			return errors.Join(failed...)
+		}
+		l = next
+	}
+}
+
+// Get implements [object.Reader]. Every object is hashed as it is read. If it
+// is damaged in one volume, the others that have it are tried.
+func (s *Store) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	var data []byte
+	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
+		rec, ok, err := v.find(key)
+		if !ok || err != nil {
+			return false, err
+		}
+		data, err = v.read(rec)
+		return err == nil, err
+	})
+	switch {
+	case err != nil:
+		return nil, corrupt(key, err)
+	case data == nil:
+		return nil, &object.NotFoundError{Key: key}
+	}
+	return data, nil
+}
+
+// corrupt makes an error of search one about key: damage of a volume that may
+// have it is damage of the object.
+func corrupt(key object.Key, err error) error {
+	var damage *object.CorruptError
+	var volume *DamageError
+	switch {
+	case errors.As(err, &damage):
+		return damage
+	case errors.As(err, &volume):
+		return &object.CorruptError{Key: key, Where: filepath.Join(volumesDir, volume.Volume, volume.File), Err: volume.Err}
+	}
+	return err
+}
+
+// Missing implements [object.Reader]. It does not read the objects. A key that
+// no readable volume has, while another cannot be read, is an
+// [*object.CorruptError].
+func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
+	var missing []object.Key
+	err := s.search(ctx, func() { missing = slices.Clone(wanted) }, func(v *sealed) (bool, error) {
+		var failed error
+		missing = slices.DeleteFunc(missing, func(key object.Key) bool {
+			_, ok, err := v.find(key)
+			if err != nil {
+				failed = err
+			}
+			return ok
+		})
+		return len(missing) == 0, failed
+	})
+	switch {
+	case err != nil && len(missing) > 0:
+		return nil, corrupt(missing[0], err)
+	case err != nil:
+		return nil, err
+	case len(missing) == 0:
+		return nil, nil
+	}
+	return missing, nil
+}
+
+// Has reports whether the store has an object, without reading it.
+func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
+	missing, err := s.Missing(ctx, []object.Key{key})
+	return err == nil && len(missing) == 0, err
+}
+
+// StoredSize returns how many bytes an object has, and how many it takes in
+// its volume. An object that is not there is an [*object.NotFoundError].
+func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
+	var rec keys.Record
+	found := false
+	err = s.search(ctx, func() {}, func(v *sealed) (bool, error) {
+		var err error
+		rec, found, err = v.find(key)
+		return found, err
+	})
+	switch {
+	case err != nil:
+		return 0, 0, corrupt(key, err)
+	case !found:
+		return 0, 0, &object.NotFoundError{Key: key}
+	}
+	return int64(rec.Raw), int64(rec.Stored), nil
+}
+
+// Prefix returns the IDs of one kind that begin with the hexadecimal digits of
+// hexPrefix, in order: at most limit of them, or all if limit is 0.
+func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, limit int) ([]object.ID, error) {
+	n := len(hexPrefix)
+	prefix, err := hex.DecodeString(hexPrefix + "0"[:n%2])
+	if err != nil || n > 2*len(object.ID{}) {
+		return nil, fmt.Errorf("prefix %q: not hexadecimal digits of an ID", hexPrefix)
+	}
+	var ids []object.ID
+	err = s.search(ctx, func() { ids = nil }, func(v *sealed) (bool, error) {
+		o, err := v.opened()
+		if err != nil {
+			return false, err
+		}
+		found := 0
+		for rec, err := range o.index.Prefix(kind, prefix, 4*n) {
+			if err != nil {
+				return false, &DamageError{Volume: v.name, File: keysFile, Err: err}
+			}
+			ids = append(ids, rec.Key.ID)
+			if found++; found == limit {
+				break
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for prefix %s: %w", hexPrefix, err)
+	}
+	slices.SortFunc(ids, object.ID.Compare)
+	ids = slices.Compact(ids)
+	if limit > 0 && len(ids) > limit {
+		ids = ids[:limit]
+	}
+	return ids, nil
+}
+
+// Keys yields every key of every volume: once for each volume that has it. It
+// ends with the first error.
+func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
+	return func(yield func(object.Key, error) bool) {
+		seen := map[*sealed]bool{}
+		stop := false
+		err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
+			if seen[v] {
+				return false, nil
+			}
+			o, err := v.opened()
+			if err != nil {
+				return false, err
+			}
+			for rec, err := range o.index.All() {
+				if err == nil {
+					err = ctx.Err()
+				} else if !isGone(err) {
+					err = &DamageError{Volume: v.name, File: keysFile, Err: err}
+				}
+				if err != nil {
+					return false, err
+				}
+				if !yield(rec.Key, nil) {
+					stop = true
+					return true, nil
+				}
+			}
+			seen[v] = true
+			return false, nil
+		})
+		if err != nil && !stop {
+			yield(object.Key{}, fmt.Errorf("list objects: %w", err))
+		}
+	}
+}
+
+// inVolumes joins a name to the volumes' folder.
+func (s *Store) inVolumes(name string) string { return filepath.Join(s.path, name) }
+
+// warn reports what is wrong but does not stop the work.
+func (s *Store) warn(format string, args ...any) { s.o.Warn(fmt.Sprintf(format, args...)) }
+
+var _ object.Reader = (*Store)(nil)

@@ -1,0 +1,90 @@
+package volume
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// table remembers the objects of a volume that is being written: about 70
+// bytes for each. It is not safe for concurrent use.
+type table struct {
+	seed    maphash.Seed
+	records []*[tableChunk]written
+	n       int
+	index   []uint32 // open addressing; number of a record + 1, or 0
+}
+
+const tableChunk = 1024
+
+// written is an object that was put into the volume.
+type written struct {
+	id     object.ID
+	kind   object.Kind
+	placed bool   // file and offset are known
+	file   uint16 // number of the value log
+	batch  uint32 // number of the batch it was written in
+	offset uint32 // of the value in its log
+	stored uint32 // bytes of the stored value
+	raw    uint32 // bytes of the object
+}
+
+func newTable() *table { return &table{seed: maphash.MakeSeed(), index: make([]uint32, 256)} }
+
+func (t *table) key(w *written) object.Key { return object.Key{Kind: w.kind, ID: w.id} }
+
+// at returns record i.
+func (t *table) at(i int) *written { return &t.records[i/tableChunk][i%tableChunk] }
+
+// slot returns where key is in the index, or should be.
+func (t *table) slot(key *object.Key) int {
+	mask := len(t.index) - 1
+	for i := int(maphash.Bytes(t.seed, key.ID[:])) & mask; ; i = (i + 1) & mask {
+		n := t.index[i]
+		if n == 0 {
+			return i
+		}
+		if r := t.at(int(n) - 1); r.id == key.ID && r.kind == key.Kind {
+			return i
+		}
+	}
+}
+
+// find returns the record of key, or nil. It stays valid, and changes.
+func (t *table) find(key object.Key) *written {
+	if n := t.index[t.slot(&key)]; n != 0 {
+		return t.at(int(n) - 1)
+	}
+	return nil
+}
+
+// add adds a record whose key is not there yet.
+func (t *table) add(w written) {
+	if t.n%tableChunk == 0 {
+		t.records = append(t.records, new([tableChunk]written))
+	}
+	if 4*(t.n+1) > 3*len(t.index) {
+		t.index = make([]uint32, 2*len(t.index))
+		for i := range t.n {
+			key := t.key(t.at(i))
+			t.index[t.slot(&key)] = uint32(i) + 1
+		}
+	}
+	*t.at(t.n) = w
+	key := t.key(&w)
+	t.n++
+	t.index[t.slot(&key)] = uint32(t.n)
+}
+
+// sorted returns the numbers of all records in the order of their keys.
+func (t *table) sorted() []uint32 {
+	order := make([]uint32, t.n)
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int {
+		return t.key(t.at(int(a))).Compare(t.key(t.at(int(b))))
+	})
+	return order
+}

@@ -1,0 +1,302 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Objects are written in transactions of at most this many bytes or entries;
+// a larger object has one of its own.
+const (
+	batchBytes   = 1 << 20
+	batchEntries = 128
+)
+
+// writer is a volume being written, in the folder tmp-<ulid>. It is safe for
+// concurrent use, but for seal and abandon.
+type writer struct {
+	store   *Store
+	name    string // its ULID
+	session string
+	dir     string // tmp-<ulid>
+	lock    *fileLock
+	keep    bool // the lock is kept when the volume is sealed
+
+	mu      sync.Mutex // guards the following
+	table   *table
+	stored  int64
+	raw     int64
+	batches []*batch // by number; nil once all places are known
+	filling *batch
+	err     error // the first; nothing is written after it
+
+	committing sync.Mutex // guards the following
+	db         *database
+	space      *space
+}
+
+// batch is the objects of one transaction.
+type batch struct {
+	number  uint32
+	keys    []object.Key
+	entries []*badger.Entry // Badger's while they are committed
+	values  []*buffer
+	size    int64 // of the entries in the value log
+
+	// Where it was written, once done; guarded by the writer's mu.
+	done  bool
+	file  *os.File
+	log   uint32
+	start int64
+}
+
+// newWriter begins a volume for a session, which is the new volume itself if
+// session is "". The lock is held from before its folder is made.
+func (s *Store) newWriter(session string) (w *writer, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("begin a volume: %w", err)
+		}
+	}()
+	if err := makeVolumesDir(s.dir); err != nil {
+		return nil, err
+	}
+	if err := checkFree(s.path); err != nil {
+		return nil, err
+	}
+	name, err := newName(s.o.Now(), s.o.Rand)
+	if err != nil {
+		return nil, err
+	}
+	w = &writer{store: s, name: name, session: session, dir: s.inVolumes(tmpPrefix + name), table: newTable()}
+	if session == "" {
+		w.session = name
+	}
+	if w.lock, err = tryLock(s.lockPath(name), true); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(w.dir, 0o777); err != nil {
+		w.lock.remove()
+		return nil, err
+	}
+	if w.db, err = openDatabase(w.dir); err == nil {
+		w.space, err = newSpace(w.dir)
+	}
+	if err != nil {
+		w.abandon()
+		return nil, err
+	}
+	return w, nil
+}
+
+// lockPath returns the path of the lock of a volume that is written or
+// salvaged.
+func (s *Store) lockPath(name string) string { return s.inVolumes(tmpPrefix + name + lockSuffix) }
+
+// add puts a stored value into the volume, and takes value over. The key must
+// not be there yet. The value may be written only by a later call, or by seal.
+func (w *writer) add(key object.Key, value *buffer, raw int) error {
+	stored := len(value.b)
+	pad := padding(stored)
+	value.b = append(value.b, make([]byte, pad)...)
+	size := entrySize(stored + pad)
+	entry := &badger.Entry{Key: encodeKey(key), Value: value.b, UserMeta: byte(pad)}
+
+	w.mu.Lock()
+	if w.err != nil {
+		w.mu.Unlock()
+		return w.err
+	}
+	var full []*batch
+	if b := w.filling; b != nil && b.size+size > batchBytes {
+		full, w.filling = append(full, b), nil
+	}
+	if w.filling == nil {
+		w.filling = &batch{number: uint32(len(w.batches))}
+		w.batches = append(w.batches, w.filling)
+	}
+	b := w.filling
+	b.keys, b.entries, b.values = append(b.keys, key), append(b.entries, entry), append(b.values, value)
+	b.size += size
+	w.table.add(written{id: key.ID, kind: key.Kind, batch: b.number, stored: uint32(stored), raw: uint32(raw)})
+	w.stored += int64(stored)
+	w.raw += int64(raw)
+	if b.size >= batchBytes || len(b.entries) == batchEntries {
+		full, w.filling = append(full, b), nil
+	}
+	w.mu.Unlock()
+
+	for _, b := range full {
+		if err := w.commit(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush commits what is not committed yet. No call of add may be under way.
+func (w *writer) flush() error {
+	w.mu.Lock()
+	b, err := w.filling, w.err
+	w.filling = nil
+	w.mu.Unlock()
+	if b != nil && err == nil {
+		err = w.commit(b)
+	}
+	return err
+}
+
+// commit writes a batch, and gives its buffers back. Batches are written one
+// after the other.
+func (w *writer) commit(b *batch) error {
+	w.committing.Lock()
+	defer w.committing.Unlock()
+	if err := w.failed(); err != nil {
+		return err
+	}
+	n := len(b.entries)
+	err := w.space.reserve(n, b.size)
+	log, number, start := w.space.log(), w.space.number, w.space.off
+	if err == nil {
+		err = w.db.commit(b.entries)
+	}
+	if err == nil {
+		err = w.space.wrote(n, b.size)
+	}
+	if err != nil {
+		return w.fail(err)
+	}
+	w.mu.Lock()
+	b.done, b.file, b.log, b.start = true, log, number, start
+	values := b.values
+	b.keys, b.entries, b.values = nil, nil, nil
+	w.mu.Unlock()
+	for _, v := range values {
+		v.free()
+	}
+	return nil
+}
+
+// fail makes err the writer's error, unless it has one, and returns it.
+func (w *writer) fail(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = fmt.Errorf("write volume: %w", err)
+	}
+	return w.err
+}
+
+func (w *writer) failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// full reports whether the volume is to be sealed.
+func (w *writer) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stored >= w.store.o.MaxBytes || w.table.n >= w.store.o.MaxObjects
+}
+
+// has reports whether key was put into the volume.
+func (w *writer) has(key object.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.table.find(key) != nil
+}
+
+// get returns an object that was put into the volume; ok is false if it was
+// not.
+func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
+	w.mu.Lock()
+	r := w.table.find(key)
+	if r == nil {
+		w.mu.Unlock()
+		return nil, false, nil
+	}
+	raw, b := int(r.raw), w.batches[r.batch]
+	if !b.done {
+		var value []byte
+		if i := slices.Index(b.keys, key); i >= 0 {
+			value = append(value, b.values[i].b[:r.stored]...)
+		}
+		w.mu.Unlock()
+		data, err = decode(key, value, raw)
+	} else {
+		w.mu.Unlock()
+		data, err = w.read(key, b, raw)
+	}
+	if err != nil {
+		err = &object.CorruptError{Key: key, Where: filepath.Base(w.dir), Err: err}
+	}
+	return data, true, err
+}
+
+// read reads an object of a batch that was committed. The first time, it looks
+// for where the batch's objects are: Badger does not keep their order.
+func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
+	w.mu.Lock()
+	placed := w.table.find(key).placed
+	w.mu.Unlock()
+	if !placed {
+		if err := w.locate(b); err != nil {
+			return nil, err
+		}
+	}
+	w.mu.Lock()
+	r := *w.table.find(key)
+	w.mu.Unlock()
+	if !r.placed {
+		return nil, errors.New("not where it was written")
+	}
+	value := make([]byte, r.stored)
+	if n, err := b.file.ReadAt(value, int64(r.offset)); n < len(value) {
+		return nil, err
+	}
+	return decode(key, value, raw)
+}
+
+// locate notes where each object of a batch is.
+func (w *writer) locate(b *batch) error {
+	walk := newLogWalker(b.file, b.start+b.size, b.start)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for walk.pos < walk.size {
+		e, err := walk.next()
+		if err != nil {
+			return err
+		}
+		if r := w.table.find(e.key); r != nil && r.batch == b.number {
+			r.placed, r.file, r.offset = true, uint16(b.log), uint32(e.value)
+		}
+	}
+	return nil
+}
+
+// abandon removes the volume. If Badger does not let go of it, its files go
+// nevertheless.
+func (w *writer) abandon() {
+	if w.space != nil {
+		w.space.forget()
+	}
+	if w.db != nil {
+		w.db.close()
+	}
+	if w.space != nil {
+		w.space.close()
+	}
+	os.RemoveAll(w.dir)
+	if !w.keep {
+		w.lock.remove()
+	}
+}

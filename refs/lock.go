@@ -23,7 +23,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock refs: %w", err)
 	}
-	if err := waitLock(ctx, f); err != nil {
+	if err := waitLock(ctx, f, lockWait); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-func waitLock(ctx context.Context, f *os.File) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, ErrBusy)
+func waitLock(ctx context.Context, f *os.File, wait time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, ErrBusy)
 	defer cancel()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

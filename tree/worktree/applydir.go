@@ -1,0 +1,118 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// workingMode is what a folder's permission bits need for files to be made in
+// it. It gets its own when all else is done.
+const workingMode = 0o700
+
+func (a *applier) isFolder(op *Op) bool { return op.makes(object.TypeDir) }
+
+// makeFolders makes folders, those above first.
+func (a *applier) makeFolders(ctx context.Context) {
+	w := &applyWorker{applier: a}
+	for _, group := range a.ops.groups(a.isFolder) {
+		if !w.group(ctx, group, makeIt, (*applyWorker).makeFolder) {
+			return
+		}
+	}
+}
+
+func (w *applyWorker) makeFolder(d folder, name string, _ int) error {
+	err := d.mkdir(name, workingMode)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	sub, openErr := d.sub(name)
+	if openErr != nil {
+		return openErr
+	}
+	defer sub.Close()
+	st, err := sub.self()
+	if err == nil && w.w.isRepo(&st) {
+		return errRepository
+	}
+	if err == nil && st.mode&workingMode != workingMode {
+		err = sub.chmodSelf(uint32(st.perm()) | workingMode)
+	}
+	return err
+}
+
+// finishFolders gives folders their permission bits and times, the deepest
+// first.
+func (a *applier) finishFolders(ctx context.Context) {
+	groups := a.ops.groups(a.isFolder)
+	w := &applyWorker{applier: a}
+	for g := len(groups) - 1; g >= 0; g-- {
+		if !w.group(ctx, groups[g], fail, (*applyWorker).finishFolder) {
+			return
+		}
+	}
+}
+
+func (w *applyWorker) finishFolder(d folder, name string, i int) error {
+	e := w.ops[i].New
+	sub, err := d.sub(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	st, err := sub.self()
+	if err != nil {
+		return err
+	}
+	if st.perm() != e.Mode {
+		if err := sub.chmodSelf(uint32(e.Mode)); err != nil {
+			return err
+		}
+	}
+	if w.o.RestoreTimes && !e.MTime.IsZero() {
+		if err := d.chtimes(name, e.MTime.Time()); err != nil {
+			return err
+		}
+	}
+	w.finish(i, index.Stat{})
+	return nil
+}
+
+// makeFolder opens a folder, which is made with those above it if absent.
+func (w *Worktree) makeFolder(path string) (folder, error) {
+	at, err := w.fs.openFolder("")
+	if err != nil {
+		return nil, pathError("open", path, err)
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if path == "" {
+			break
+		}
+		var sub folder
+		sub, err = at.sub(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = at.mkdir(name, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
+				sub, err = at.sub(name)
+			}
+		}
+		at.Close()
+		if err != nil {
+			return nil, pathError("mkdir", path, err)
+		}
+		at = sub
+		st, err := at.self()
+		if err == nil && w.isRepo(&st) {
+			err = errRepository
+		}
+		if err != nil {
+			at.Close()
+			return nil, pathError("mkdir", path, err)
+		}
+	}
+	return at, nil
+}

@@ -1,0 +1,278 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// makeFiles writes files.
+func (a *applier) makeFiles(ctx context.Context) {
+	groups := a.ops.groups(func(op *Op) bool {
+		return op.New != nil && op.New.Type != object.TypeDir && op.New.Type != object.TypeSymlink
+	})
+	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+		if e := a.ops[i].New; e.Type != object.TypeFile {
+			return ErrSpecial
+		}
+		return w.place(ctx, d, name, i, w.writeFile)
+	})
+}
+
+// makeLinks makes symlinks.
+func (a *applier) makeLinks(ctx context.Context) {
+	groups := a.ops.groups(func(op *Op) bool { return op.makes(object.TypeSymlink) })
+	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+		return w.place(ctx, d, name, i, w.writeLink)
+	})
+}
+
+// place makes a file or symlink under a temporary name with write, and moves
+// it to its own.
+func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, write func(context.Context, staged, int) (file, error)) error {
+	e := w.ops[i].New
+	for {
+		temp := w.temp
+		if w.beside {
+			temp = nil
+		}
+		at := temp.stage(d)
+		f, err := write(ctx, at, i)
+		if err == nil {
+			err = at.move(d, name)
+			if errnoOf(err) == syscall.EISDIR || notEmpty(err) {
+				// A folder is in its place. If nothing is in it, nothing is lost.
+				if d.rmdir(name) == nil {
+					err = at.move(d, name)
+				}
+			}
+			if err != nil {
+				at.drop()
+			}
+		}
+		var st index.Stat
+		if err == nil {
+			st, err = w.statPlaced(f, d, name)
+		}
+		if f != nil {
+			if closeErr := f.Close(); err == nil {
+				err = closeErr
+			}
+		}
+		if isErrno(err, syscall.EXDEV) && !w.beside {
+			w.beside = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		w.finish(i, st)
+		if e.Type == object.TypeSymlink {
+			w.meter.add(w.o.Progress, 1, 0)
+		}
+		return nil
+	}
+}
+
+// statPlaced describes a file after it was moved, which changes its ctime.
+func (w *applyWorker) statPlaced(f file, d folder, name string) (index.Stat, error) {
+	readAt := w.w.readClock()
+	if f != nil {
+		if st, err := f.stat(); err != nil || st.mode != 0 {
+			return st.indexStat(readAt), err
+		}
+	}
+	st, err := d.lstat(name)
+	return st.indexStat(readAt), err
+}
+
+// writeFile makes a complete file with permission bits and time. The error
+// leaves nothing behind.
+func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, error) {
+	e := w.ops[i].New
+	var data []byte
+	var err error
+	whole := e.Content.Kind != object.KindManifest
+	if whole {
+		if data, err = w.content(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	f, err := at.dir.create(at.name, uint32(e.Mode&0o777))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case whole && len(data) > 0:
+		_, err = f.Write(data)
+	case !whole:
+		err = w.writeChunks(ctx, f, e)
+	}
+	if err == nil {
+		err = w.setMetadata(f, e)
+	}
+	if err != nil {
+		f.Close()
+		at.drop()
+		return nil, err
+	}
+	if whole {
+		w.meter.add(w.o.Progress, 1, int64(len(data)))
+	} else {
+		w.meter.add(w.o.Progress, 1, 0)
+	}
+	return f, nil
+}
+
+// content returns all bytes of a file of at most one chunk.
+func (w *applyWorker) content(ctx context.Context, e *object.Entry) ([]byte, error) {
+	data := e.Inline
+	if !e.Content.IsZero() {
+		var err error
+		if data, err = w.r.Get(ctx, e.Content); err != nil {
+			return nil, err
+		}
+	}
+	if uint64(len(data)) != e.Size {
+		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, where the entry says %d", len(data), e.Size)}
+	}
+	return data, nil
+}
+
+// setMetadata gives a file its permission bits, where creating it did not, and
+// its time.
+func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
+	st, err := f.stat()
+	if err != nil {
+		return err
+	}
+	if st.perm() != e.Mode {
+		if err := f.chmod(uint32(e.Mode)); err != nil {
+			return err
+		}
+	}
+	if w.o.RestoreTimes {
+		return f.chtimes(e.MTime.Time())
+	}
+	return nil
+}
+
+// writeChunks writes a file of many chunks, several at once.
+func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) error {
+	if err := f.truncate(int64(e.Size)); err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	var once sync.Once
+	var failed error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	write := func(c object.ChunkAt) {
+		if err := w.writeChunk(ctx, f, c); err != nil {
+			once.Do(func() { failed = err; cancel() })
+		}
+	}
+	var listErr error
+	for c, err := range object.Chunks(ctx, w.r, e.Content, e.Size, 0) {
+		if err != nil {
+			listErr = err
+			break
+		}
+		select {
+		case w.tokens <- struct{}{}:
+			group.Go(func() {
+				defer func() { <-w.tokens }()
+				write(c)
+			})
+		default:
+			write(c)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	group.Wait()
+	if failed != nil {
+		return failed
+	}
+	if listErr != nil {
+		return listErr
+	}
+	return ctx.Err()
+}
+
+func (w *applyWorker) writeChunk(ctx context.Context, f file, c object.ChunkAt) error {
+	key := object.Key{Kind: object.KindChunk, ID: c.ID}
+	data, err := w.r.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if len(data) != int(c.Size) {
+		return &object.CorruptError{Key: key, Err: fmt.Errorf("%d bytes, where the manifest says %d", len(data), c.Size)}
+	}
+	if err := writeSparse(f, data, int64(c.Offset)); err != nil {
+		return err
+	}
+	w.meter.add(w.o.Progress, 0, int64(len(data)))
+	return nil
+}
+
+// holeSize is the least run of zeros that is not written. The file is zeros
+// already.
+const holeSize = 32 << 10
+
+var zeros [holeSize]byte
+
+// writeSparse writes data at off, but for long runs of zeros.
+func writeSparse(f file, data []byte, off int64) error {
+	for len(data) > 0 {
+		// The next part to write, in whole blocks of holeSize.
+		skip := 0
+		for skip < len(data) {
+			n := blockAt(off+int64(skip), len(data)-skip)
+			if !bytes.Equal(data[skip:skip+n], zeros[:n]) {
+				break
+			}
+			skip += n
+		}
+		data, off = data[skip:], off+int64(skip)
+		end := 0
+		for end < len(data) {
+			n := blockAt(off+int64(end), len(data)-end)
+			if n == holeSize && bytes.Equal(data[end:end+n], zeros[:n]) {
+				break
+			}
+			end += n
+		}
+		if end > 0 {
+			if _, err := f.WriteAt(data[:end], off); err != nil {
+				return err
+			}
+		}
+		data, off = data[end:], off+int64(end)
+	}
+	return nil
+}
+
+// blockAt returns how many of n bytes at off are in the same block.
+func blockAt(off int64, n int) int { return min(n, holeSize-int(off%holeSize)) }
+
+// writeLink makes a symlink.
+func (w *applyWorker) writeLink(ctx context.Context, at staged, i int) (file, error) {
+	e := w.ops[i].New
+	if err := at.dir.symlink(e.Target, at.name); err != nil {
+		return nil, err
+	}
+	if w.o.RestoreTimes {
+		if err := at.dir.chtimes(at.name, e.MTime.Time()); err != nil {
+			at.drop()
+			return nil, err
+		}
+	}
+	return nil, nil
+}

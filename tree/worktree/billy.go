@@ -1,0 +1,265 @@
+package worktree
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-git/go-billy/v5"
+)
+
+// pathFS opens folders of any billy file system by joining paths. It looks at
+// every component before it goes through it, which a racing process can
+// outwit: for real folders there is [OS]. Billy promises nothing about
+// concurrent use, so calls are made one at a time.
+type pathFS struct {
+	mu sync.Mutex
+	fs billy.Filesystem
+}
+
+func (p *pathFS) openFolder(at string) (folder, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	dir := ""
+	for rest := at; rest != ""; {
+		var name string
+		name, rest = cutPath(rest)
+		dir = path.Join(dir, name)
+		if err := p.checkDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	return &pathFolder{p, at}, nil
+}
+
+// checkDir reports an error unless a path is a directory.
+func (p *pathFS) checkDir(at string) error {
+	st, err := p.lstat(at)
+	if err == nil && !st.isDir() {
+		err = &fs.PathError{Op: "open", Path: at, Err: syscall.ENOTDIR}
+	}
+	return err
+}
+
+func (p *pathFS) lstat(at string) (fileStat, error) {
+	if at == "" {
+		if info, err := p.fs.Stat("."); err == nil {
+			return statOf(info), nil
+		}
+		return fileStat{mode: modeDir | 0o755}, nil
+	}
+	info, err := p.fs.Lstat(at)
+	if err != nil {
+		return fileStat{}, err
+	}
+	return statOf(info), nil
+}
+
+// statOf describes what a file system without stat(2) knows of a file.
+func statOf(info os.FileInfo) fileStat {
+	mtime := info.ModTime().UnixNano()
+	return fileStat{size: info.Size(), mode: modeBits(info.Mode()), mtime: mtime, ctime: mtime}
+}
+
+// pathFolder is a folder named by its path.
+type pathFolder struct {
+	*pathFS
+	dir string
+}
+
+// lock takes the file system for one call on a name and returns its path.
+func (d *pathFolder) lock(name string) (at string, unlock func()) {
+	d.mu.Lock()
+	return path.Join(d.dir, name), d.mu.Unlock
+}
+
+func (d *pathFolder) Close() error { return nil }
+
+func (d *pathFolder) list(l *listing) error {
+	_, unlock := d.lock("")
+	defer unlock()
+	l.reset()
+	infos, err := d.fs.ReadDir(d.dir)
+	for _, info := range infos {
+		l.add(info.Name(), modeBits(info.Mode())&modeType)
+	}
+	return err
+}
+
+func (d *pathFolder) lstat(name string) (fileStat, error) {
+	at, unlock := d.lock(name)
+	defer unlock()
+	return d.pathFS.lstat(at)
+}
+
+func (d *pathFolder) listed(l *listing, i int) (fileStat, error) { return d.lstat(l.name(i)) }
+func (d *pathFolder) self() (fileStat, error)                    { return d.lstat("") }
+
+func (d *pathFolder) open(name string) (file, error) {
+	at, unlock := d.lock(name)
+	defer unlock()
+	st, err := d.pathFS.lstat(at)
+	if err != nil {
+		return nil, err
+	}
+	if !st.isRegular() {
+		return nil, &fs.PathError{Op: "open", Path: at, Err: errNotRegular}
+	}
+	f, err := d.fs.Open(at)
+	if err != nil {
+		return nil, err
+	}
+	return &pathFile{d.pathFS, f, at}, nil
+}
+
+func (d *pathFolder) readlink(name string) (string, error) {
+	at, unlock := d.lock(name)
+	defer unlock()
+	return d.fs.Readlink(at)
+}
+
+func (d *pathFolder) sub(name string) (folder, error) {
+	at, unlock := d.lock(name)
+	defer unlock()
+	if err := d.checkDir(at); err != nil {
+		return nil, err
+	}
+	return &pathFolder{d.pathFS, at}, nil
+}
+
+func (d *pathFolder) create(name string, perm uint32) (file, error) {
+	at, unlock := d.lock(name)
+	defer unlock()
+	f, err := d.fs.OpenFile(at, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode(perm))
+	if err != nil {
+		return nil, err
+	}
+	return &pathFile{d.pathFS, f, at}, nil
+}
+
+func (d *pathFolder) rename(name string, to folder, newName string) error {
+	at, unlock := d.lock(name)
+	defer unlock()
+	target := path.Join(to.(*pathFolder).dir, newName)
+	if st, err := d.pathFS.lstat(target); err == nil && st.isDir() {
+		return &fs.PathError{Op: "rename", Path: target, Err: syscall.EISDIR}
+	}
+	return d.fs.Rename(at, target)
+}
+
+func (d *pathFolder) mkdir(name string, perm uint32) error {
+	at, unlock := d.lock(name)
+	defer unlock()
+	if _, err := d.pathFS.lstat(at); err == nil {
+		return &fs.PathError{Op: "mkdir", Path: at, Err: syscall.EEXIST}
+	}
+	return d.fs.MkdirAll(at, fileMode(perm))
+}
+
+func (d *pathFolder) symlink(target, name string) error {
+	at, unlock := d.lock(name)
+	defer unlock()
+	return d.fs.Symlink(target, at)
+}
+
+func (d *pathFolder) unlink(name string) error {
+	at, unlock := d.lock(name)
+	defer unlock()
+	st, err := d.pathFS.lstat(at)
+	if err == nil && st.isDir() {
+		err = &fs.PathError{Op: "remove", Path: at, Err: syscall.EISDIR}
+	}
+	if err == nil {
+		err = d.fs.Remove(at)
+	}
+	return err
+}
+
+func (d *pathFolder) rmdir(name string) error {
+	at, unlock := d.lock(name)
+	defer unlock()
+	if err := d.checkDir(at); err != nil {
+		return err
+	}
+	if infos, err := d.fs.ReadDir(at); err == nil && len(infos) > 0 {
+		return &fs.PathError{Op: "remove", Path: at, Err: syscall.ENOTEMPTY}
+	}
+	return d.fs.Remove(at)
+}
+
+func (d *pathFolder) chmodSelf(perm uint32) error {
+	at, unlock := d.lock("")
+	defer unlock()
+	return d.chmod(at, fs.ModeDir|fileMode(perm))
+}
+
+func (d *pathFolder) chtimes(name string, mtime time.Time) error {
+	at, unlock := d.lock(name)
+	defer unlock()
+	return d.pathFS.chtimes(at, mtime)
+}
+
+func (p *pathFS) chmod(at string, mode fs.FileMode) error {
+	if c, ok := p.fs.(billy.Chmod); ok {
+		return c.Chmod(at, mode)
+	}
+	return nil // a file system without modes
+}
+
+func (p *pathFS) chtimes(at string, mtime time.Time) error {
+	if c, ok := p.fs.(billy.Change); ok {
+		return c.Chtimes(at, mtime, mtime)
+	}
+	return nil // a file system without settable times
+}
+
+// pathFile is a file of a pathFS.
+type pathFile struct {
+	*pathFS
+	billy.File
+	at string
+}
+
+func (f *pathFile) rewind() error {
+	_, err := f.Seek(0, io.SeekStart)
+	return err
+}
+
+func (f *pathFile) stat() (fileStat, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	st, err := f.pathFS.lstat(f.at)
+	if errors.Is(err, fs.ErrNotExist) {
+		st, err = fileStat{}, nil // it was renamed or removed since
+	}
+	return st, err
+}
+
+func (f *pathFile) truncate(size int64) error { return f.Truncate(size) }
+
+// WriteAt writes where no two calls overlap; billy files have no such call.
+func (f *pathFile) WriteAt(p []byte, off int64) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := f.Seek(off, io.SeekStart); err != nil {
+		return 0, err
+	}
+	return f.File.Write(p)
+}
+
+func (f *pathFile) chmod(perm uint32) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pathFS.chmod(f.at, fileMode(perm))
+}
+
+func (f *pathFile) chtimes(mtime time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pathFS.chtimes(f.at, mtime)
+}

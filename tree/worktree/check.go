@@ -1,0 +1,239 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// Reason says why something in the worktree is in the way of an operation.
+type Reason uint8
+
+// The reasons.
+const (
+	LocalChange    Reason = iota + 1 // a tracked path is not what the index has, nor what it would become
+	UntrackedInWay                   // something the index does not have would be overwritten
+	CannotRead                       // that cannot be told, because it cannot be read
+)
+
+// String returns the reason in lower-case words.
+func (r Reason) String() string {
+	switch r {
+	case LocalChange:
+		return "local change"
+	case UntrackedInWay:
+		return "untracked"
+	case CannotRead:
+		return "unreadable"
+	}
+	return fmt.Sprintf("reason(%d)", uint8(r))
+}
+
+// Obstacle is something that operations would destroy, though it is nowhere
+// else.
+type Obstacle struct {
+	Path   string // what would be lost; not always the path of an operation
+	Reason Reason
+	Err    error // why it cannot be read, nil otherwise
+}
+
+// Check returns what operations would destroy, sorted by path: files and
+// symlinks with local changes, and what is untracked, ignored or not. What
+// already is as an operation would make it is no obstacle, so an interrupted
+// Apply can be begun again. The index, which may be nil, says what the old
+// entry is where an operation does not.
+func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obstacle, error) {
+	list, err := newOpList(ops)
+	if err != nil {
+		return nil, err
+	}
+	c := &checker{w: w, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
+	for i := range c.ops {
+		op := &c.ops[i]
+		if op.Old == nil && idx != nil {
+			op.Old = idx.Entry(op.Path)
+		}
+		if op.New == nil || op.makes(object.TypeDir) {
+			c.removed[op.Path] = true
+		}
+	}
+	groups := c.ops.groups(func(*Op) bool { return true })
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(w.opt.Jobs, len(groups)) {
+		workers.Go(func() {
+			s := w.newStorer(object.Discard, nil)
+			defer s.close()
+			for at := int(next.Add(1)) - 1; at < len(groups) && ctx.Err() == nil; at = int(next.Add(1)) - 1 {
+				c.group(ctx, s, groups[at])
+			}
+		})
+	}
+	workers.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	obstacles := make([]Obstacle, 0, len(c.found))
+	for _, o := range c.found {
+		obstacles = append(obstacles, o)
+	}
+	slices.SortFunc(obstacles, func(a, b Obstacle) int { return tree.ComparePaths(a.Path, b.Path) })
+	return obstacles, nil
+}
+
+type checker struct {
+	w       *Worktree
+	ops     opList
+	removed map[string]bool // paths where no file or symlink will be, other than one that is made
+
+	mu    sync.Mutex
+	found map[string]Obstacle
+}
+
+func (c *checker) add(path string, reason Reason, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.found[path]; !ok {
+		c.found[path] = Obstacle{path, reason, err}
+	}
+}
+
+// group checks the operations of one folder.
+func (c *checker) group(ctx context.Context, s *storer, group []int) {
+	dir, _ := tree.Split(c.ops[group[0]].Path)
+	d, err := c.w.openFolder(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case notFolder(err):
+		c.checkAbove(dir, group)
+		return
+	case err != nil:
+		c.add(dir, CannotRead, err)
+		return
+	}
+	defer d.Close()
+	for _, i := range group {
+		if ctx.Err() != nil {
+			return
+		}
+		c.check(ctx, s, d, &c.ops[i])
+	}
+}
+
+// checkAbove looks for what is in the place of a folder on a path, unless
+// nothing is to be made there.
+func (c *checker) checkAbove(dir string, group []int) {
+	if !slices.ContainsFunc(group, func(i int) bool { return c.ops[i].New != nil }) {
+		return
+	}
+	for path := dir; path != ""; path, _ = tree.Split(path) {
+		above, name := tree.Split(path)
+		d, err := c.w.openFolder(above)
+		if notFolder(err) {
+			continue
+		}
+		if err == nil {
+			_, err = d.lstat(name)
+			d.Close()
+		}
+		if err == nil && !c.removed[path] {
+			c.add(path, UntrackedInWay, nil)
+		}
+		return
+	}
+}
+
+// check looks for what one operation would destroy.
+func (c *checker) check(ctx context.Context, s *storer, d folder, op *Op) {
+	if op.Old == nil && op.New == nil {
+		return // a folder, which is removed only if it is empty
+	}
+	_, name := tree.Split(op.Path)
+	st, err := d.lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		c.add(op.Path, CannotRead, err)
+	case st.isDir():
+		if op.New != nil && op.New.Type != object.TypeDir {
+			c.checkBelow(op.Path)
+		}
+	case op.Old != nil && op.Old.Stat.Same(st.indexStat(0)) && !op.Old.Stat.Racy():
+	default:
+		c.checkContent(ctx, s, op, &st)
+	}
+}
+
+// checkContent reads a file or symlink to see whether it is known.
+func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileStat) {
+	reason := LocalChange
+	if op.Old == nil {
+		reason = UntrackedInWay
+	}
+	may := func(kind object.EntryType, size uint64) bool {
+		return kind == st.entryType() && (kind != object.TypeFile || size == uint64(st.size))
+	}
+	if !(op.Old != nil && may(op.Old.Type, op.Old.Size)) && !(op.New != nil && may(op.New.Type, op.New.Size)) {
+		c.add(op.Path, reason, nil)
+		return
+	}
+	stored, err := s.store(ctx, op.Path, nil)
+	if errors.Is(err, ErrGone) {
+		return
+	}
+	if err != nil {
+		c.add(op.Path, CannotRead, err)
+		return
+	}
+	now := index.NewEntry(stored.Entry, index.Stat{})
+	if !stored.Unstable {
+		if op.Old != nil && op.Old.SameContent(&now) {
+			return
+		}
+		if op.New != nil {
+			want := index.NewEntry(*op.New, index.Stat{})
+			want.Mode = now.Mode // bits alone are no content to be lost
+			if want.SameContent(&now) {
+				return
+			}
+		}
+	}
+	c.add(op.Path, reason, nil)
+}
+
+// checkBelow looks for what is in a folder, whose place a file or symlink is to
+// take, and is not removed.
+func (c *checker) checkBelow(path string) {
+	d, err := c.w.openFolder(path)
+	if err != nil {
+		c.add(path, CannotRead, err)
+		return
+	}
+	defer d.Close()
+	var l listing
+	if err := d.list(&l); err != nil {
+		c.add(path, CannotRead, err)
+		return
+	}
+	for i := range l.entries {
+		at := tree.Join(path, l.name(i))
+		st, err := d.listed(&l, i)
+		switch {
+		case err != nil:
+			c.add(at, CannotRead, err)
+		case !c.removed[at]:
+			c.add(at, UntrackedInWay, nil)
+		case st.isDir():
+			c.checkBelow(at)
+		}
+	}
+}

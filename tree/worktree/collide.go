@@ -1,0 +1,92 @@
+package worktree
+
+import (
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/tree"
+)
+
+// foldsCase reports whether the file system takes names for the same that
+// differ in case only, judging by the repository's own folder.
+func (w *Worktree) foldsCase() bool {
+	repo, ok := w.repo()
+	if !ok || repo.ino == 0 {
+		return false
+	}
+	other := strings.ToUpper(w.opt.RepoName)
+	root, err := w.fs.openFolder("")
+	if err != nil || other == w.opt.RepoName {
+		return false
+	}
+	defer root.Close()
+	st, err := root.lstat(other)
+	return err == nil && st.ino == repo.ino && st.dev == repo.dev
+}
+
+// refuseCollisions fails all paths to be made that the file system takes for
+// one and the same, and what is made below them.
+func (a *applier) refuseCollisions() {
+	if !a.w.foldsCase() {
+		return
+	}
+	spellings := map[string][2]string{} // by folded path: how it is spelled, and how else
+	for i := range a.ops {
+		if a.ops[i].New == nil {
+			continue
+		}
+		for path, folded := range prefixes(a.ops[i].Path) {
+			have := spellings[folded]
+			if have[0] == path {
+				break // and so are those above
+			}
+			switch {
+			case have[0] == "":
+				have[0] = path
+			case have[1] == "":
+				have[1] = path
+			}
+			spellings[folded] = have
+		}
+	}
+	for i := range a.ops {
+		if a.ops[i].New == nil {
+			continue
+		}
+		for path, folded := range prefixes(a.ops[i].Path) {
+			if have := spellings[folded]; have[1] != "" {
+				other := have[0]
+				if other == path {
+					other = have[1]
+				}
+				a.state[i] = opFailed
+				a.fails.add(a.ops[i].Path, &CollisionError{Other: other})
+				break
+			}
+		}
+	}
+}
+
+// prefixes goes through a path and all folders above it, the longest first, as
+// they are and folded.
+func prefixes(path string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for folded := foldCase(path); path != ""; {
+			if !yield(path, folded) {
+				return
+			}
+			path, _ = tree.Split(path)
+			folded, _ = tree.Split(folded)
+		}
+	}
+}
+
+// foldCase maps paths that differ in case only to the same one.
+func foldCase(path string) string {
+	if !utf8.ValidString(path) {
+		return path
+	}
+	return strings.Map(func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }, path)
+}

@@ -1,0 +1,219 @@
+package worktree
+
+import (
+	"io"
+	"io/fs"
+	"time"
+	"unsafe"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// folder is an open directory. Names are single path components: a folder
+// gives no way to leave it, and follows no symlink.
+type folder interface {
+	folderReader
+	folderWriter
+	io.Closer
+}
+
+// folderReader looks at the names in a directory.
+type folderReader interface {
+	// list fills l with all names but "." and "..", in no order.
+	list(l *listing) error
+	// lstat describes a name; listed describes name i of a listing of this folder.
+	lstat(name string) (fileStat, error)
+	listed(l *listing, i int) (fileStat, error)
+	// open opens a regular file for reading. It never waits for a FIFO.
+	open(name string) (file, error)
+	readlink(name string) (string, error)
+	// sub opens a directory in this one. The error is ENOTDIR or ELOOP if the
+	// name is something else.
+	sub(name string) (folder, error)
+	// self describes the folder.
+	self() (fileStat, error)
+}
+
+// folderWriter changes a directory.
+type folderWriter interface {
+	// create makes a file that must not exist, for writing.
+	create(name string, perm uint32) (file, error)
+	// rename moves a name of this folder to a name of another, replacing a
+	// file or symlink there.
+	rename(name string, to folder, newName string) error
+	mkdir(name string, perm uint32) error
+	symlink(target, name string) error
+	unlink(name string) error // not a directory
+	rmdir(name string) error  // an empty directory
+	chmodSelf(perm uint32) error
+	chtimes(name string, mtime time.Time) error // "" is the folder itself
+}
+
+// file is an open regular file.
+type file interface {
+	io.Reader
+	io.Writer
+	io.WriterAt
+	io.Closer
+	stat() (fileStat, error)
+	rewind() error
+	truncate(size int64) error
+	chmod(perm uint32) error
+	chtimes(mtime time.Time) error
+}
+
+// opener is a file system that can open folders itself. Others are driven by
+// paths.
+type opener interface {
+	// openFolder opens a directory by its path below the root, following no
+	// symlink in any component.
+	openFolder(path string) (folder, error)
+}
+
+// fileStat is what lstat says, in the units of [index.Stat].
+type fileStat struct {
+	dev, ino     uint64
+	size         int64
+	mode         uint32 // type and permission bits, as in stat(2)
+	mtime, ctime int64  // nanoseconds since 1970
+}
+
+// The type bits of a mode, as in stat(2) on every Unix.
+const (
+	modeType    = 0o170000
+	modeFIFO    = 0o010000
+	modeChar    = 0o020000
+	modeDir     = 0o040000
+	modeBlock   = 0o060000
+	modeRegular = 0o100000
+	modeLink    = 0o120000
+	modeSocket  = 0o140000
+)
+
+func (s *fileStat) isDir() bool     { return s.mode&modeType == modeDir }
+func (s *fileStat) isRegular() bool { return s.mode&modeType == modeRegular }
+
+// perm returns the permission bits that an entry records.
+func (s *fileStat) perm() uint16 { return uint16(s.mode & 0o7777) }
+
+// entryType returns the type of entry for the mode, or 0 for what has none.
+func (s *fileStat) entryType() object.EntryType {
+	switch s.mode & modeType {
+	case modeRegular:
+		return object.TypeFile
+	case modeDir:
+		return object.TypeDir
+	case modeLink:
+		return object.TypeSymlink
+	case modeFIFO:
+		return object.TypeFIFO
+	case modeChar:
+		return object.TypeCharDevice
+	case modeBlock:
+		return object.TypeBlockDevice
+	case modeSocket:
+		return object.TypeSocket
+	}
+	return 0
+}
+
+func (s *fileStat) indexStat(readAt int64) index.Stat {
+	return index.Stat{Size: s.size, MTime: s.mtime, CTime: s.ctime, Inode: s.ino, Mode: s.mode, ReadAt: readAt}
+}
+
+func (s *fileStat) time() object.Time { return timeOf(s.mtime) }
+
+// timeOf turns nanoseconds since 1970 into the time of an entry.
+func timeOf(ns int64) object.Time {
+	sec, nsec := ns/1e9, ns%1e9
+	if nsec < 0 {
+		sec, nsec = sec-1, nsec+1e9
+	}
+	return object.Time{Sec: sec, Nsec: uint32(nsec)}
+}
+
+// same reports whether nothing shows that a file changed between two looks at
+// it. A file system without inodes has no times that could be relied on.
+func (s *fileStat) same(o *fileStat) bool {
+	if s.ino == 0 && o.ino == 0 {
+		return s.size == o.size && s.mode == o.mode
+	}
+	return *s == *o
+}
+
+// modeBits translates a mode of package fs into that of stat(2).
+func modeBits(m fs.FileMode) uint32 {
+	bits := uint32(m.Perm())
+	switch {
+	case m&fs.ModeDir != 0:
+		bits |= modeDir
+	case m&fs.ModeSymlink != 0:
+		bits |= modeLink
+	case m&fs.ModeNamedPipe != 0:
+		bits |= modeFIFO
+	case m&fs.ModeSocket != 0:
+		bits |= modeSocket
+	case m&fs.ModeCharDevice != 0:
+		bits |= modeChar
+	case m&fs.ModeDevice != 0:
+		bits |= modeBlock
+	default:
+		bits |= modeRegular
+	}
+	for flag, bit := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if m&flag != 0 {
+			bits |= bit
+		}
+	}
+	return bits
+}
+
+// fileMode is the reverse of modeBits, for permission bits.
+func fileMode(perm uint32) fs.FileMode {
+	m := fs.FileMode(perm & 0o777)
+	if perm&0o4000 != 0 {
+		m |= fs.ModeSetuid
+	}
+	if perm&0o2000 != 0 {
+		m |= fs.ModeSetgid
+	}
+	if perm&0o1000 != 0 {
+		m |= fs.ModeSticky
+	}
+	return m
+}
+
+// listing holds the names of a directory. It is recycled.
+type listing struct {
+	names   []byte // each name followed by a zero byte
+	entries []listed
+	scratch []byte // for reading directories
+}
+
+// listed is one name of a listing.
+type listed struct {
+	off  uint32
+	size uint16
+	kind uint32 // the type bits of its mode, or 0 if they are not known
+}
+
+func (l *listing) reset() { l.names, l.entries = l.names[:0], l.entries[:0] }
+
+// name returns the i-th name. It is not a copy: it is valid until the next
+// reset.
+func (l *listing) name(i int) string {
+	e := l.entries[i]
+	return unsafe.String(&l.names[e.off], int(e.size))
+}
+
+func (l *listing) add(name string, kind uint32) {
+	l.entries = append(l.entries, listed{off: uint32(len(l.names)), size: uint16(len(name)), kind: kind})
+	l.names = append(append(l.names, name...), 0)
+}
+
+// addBytes is add for names that are bytes.
+func (l *listing) addBytes(name []byte, kind uint32) {
+	l.entries = append(l.entries, listed{off: uint32(len(l.names)), size: uint16(len(name)), kind: kind})
+	l.names = append(append(l.names, name...), 0)
+}

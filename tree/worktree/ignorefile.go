@@ -1,0 +1,67 @@
+package worktree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/kist-vcs/kist/tree/ignore"
+)
+
+// CacheTag is the name of the file that marks a folder as a cache, by the
+// Cache Directory Tagging Specification (https://bford.info/cachedir/).
+const CacheTag = "CACHEDIR.TAG"
+
+// cacheSignature is what a cache tag begins with.
+const cacheSignature = "Signature: 8a477f597d28d172789f06886806bc55"
+
+// maxIgnoreFile is the largest ignore file, in bytes.
+const maxIgnoreFile = 1 << 20
+
+// isCacheTag reports whether a folder's cache tag is one.
+func isCacheTag(d folder) bool {
+	data, err := readHead(d, CacheTag, len(cacheSignature))
+	return err == nil && string(data) == cacheSignature
+}
+
+// readPatterns reads a folder's ignore file; nil if it has none. One that is a
+// symlink counts as none.
+func readPatterns(d folder, path string) (*ignore.Patterns, error) {
+	data, err := readHead(d, IgnoreFile, maxIgnoreFile+1)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNotRegular):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case len(data) > maxIgnoreFile:
+		return nil, fmt.Errorf("larger than %d bytes", maxIgnoreFile)
+	}
+	return ignore.Parse(data, path)
+}
+
+// readHead reads the first max bytes of a regular file.
+func readHead(d folder, name string, max int) ([]byte, error) {
+	st, err := d.lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !st.isRegular() {
+		return nil, errNotRegular
+	}
+	f, err := d.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err = f.stat(); err != nil {
+		return nil, err
+	}
+	if !st.isRegular() {
+		return nil, errNotRegular
+	}
+	var data bytes.Buffer
+	_, err = io.Copy(&data, io.LimitReader(f, int64(max)))
+	return data.Bytes(), err
+}

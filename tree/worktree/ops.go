@@ -1,0 +1,162 @@
+package worktree
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// Op is what is to become of a path. With New it becomes that: a file, a
+// symlink or a folder; what a folder holds is up to other operations. Without
+// New, it is removed: the file or symlink Old, or, if there is no Old either, a
+// folder, which stays if something is still in it.
+type Op struct {
+	Path string
+	Old  *index.Entry  // what the index has now, unless that is a folder or nothing
+	New  *object.Entry // its Name is not looked at; nil: nothing
+}
+
+// makes reports whether the operation makes something of type t.
+func (o *Op) makes(t object.EntryType) bool { return o.New != nil && o.New.Type == t }
+
+// opList is a checked list of operations in the order of their paths.
+type opList []Op
+
+// newOpList checks operations and sorts them. No two may make the same path.
+func newOpList(ops []Op) (opList, error) {
+	list := slices.Clone(ops)
+	slices.SortStableFunc(list, func(a, b Op) int {
+		return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(b2i(a.New != nil), b2i(b.New != nil)))
+	})
+	for i := range list {
+		op := &list[i]
+		clean, err := cleanPath(op.Path)
+		if err != nil {
+			return nil, err
+		}
+		if clean != op.Path || clean == "" {
+			return nil, fmt.Errorf("worktree: %q is not the path of an entry", op.Path)
+		}
+		if op.New != nil && op.New.Mode > 0o7777 {
+			return nil, fmt.Errorf("worktree: %q: mode %o has more than permission bits", op.Path, op.New.Mode)
+		}
+		if i > 0 && op.New != nil && list[i-1].New != nil && list[i-1].Path == op.Path {
+			return nil, fmt.Errorf("worktree: %q is to be made twice", op.Path)
+		}
+	}
+	return list, nil
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// maxGroup is how many operations a group has at most.
+const maxGroup = 128
+
+// groups cuts the operations that want is true for, given by their places in
+// the list, into groups that are in the same folder.
+func (l opList) groups(want func(op *Op) bool) [][]int {
+	var all [][]int
+	var group []int
+	last := ""
+	for i := range l {
+		if !want(&l[i]) {
+			continue
+		}
+		dir, _ := tree.Split(l[i].Path)
+		if len(group) > 0 && (dir != last || len(group) == maxGroup) {
+			all = append(all, group)
+			group = nil
+		}
+		group, last = append(group, i), dir
+	}
+	if len(group) > 0 {
+		all = append(all, group)
+	}
+	return all
+}
+
+// Failed is a path that could not be written.
+type Failed struct {
+	Path string
+	Err  error
+}
+
+// ApplyError says which paths could not be written. All others were, unless
+// Stopped is true.
+type ApplyError struct {
+	Failed  []Failed // sorted by path, never empty
+	Stopped bool     // after the error of the last path to fail, the rest was not tried: the disk is full, say
+}
+
+func (e *ApplyError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "write %q: %v", e.Failed[0].Path, e.Failed[0].Err)
+	if n := len(e.Failed) - 1; n > 0 {
+		fmt.Fprintf(&b, ", and %d more", n)
+	}
+	return b.String()
+}
+
+// Unwrap returns the paths' errors.
+func (e *ApplyError) Unwrap() []error {
+	errs := make([]error, len(e.Failed))
+	for i, f := range e.Failed {
+		errs[i] = f.Err
+	}
+	return errs
+}
+
+// CollisionError says that a name cannot be written beside another one, which
+// this file system takes for the same.
+type CollisionError struct{ Other string }
+
+func (e *CollisionError) Error() string {
+	return fmt.Sprintf("the file system does not tell the name from %q", e.Other)
+}
+
+// failures collects the errors of paths, from many goroutines.
+type failures struct {
+	mu      sync.Mutex
+	failed  []Failed
+	stopped bool
+}
+
+// add notes that a path failed and reports whether to go on.
+func (f *failures) add(path string, err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var inner *fs.PathError
+	if errors.As(err, &inner) && inner.Path == path {
+		err = inner.Err
+	}
+	f.failed = append(f.failed, Failed{path, err})
+	f.stopped = f.stopped || isFatal(err)
+	return !f.stopped
+}
+
+func (f *failures) stop() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopped
+}
+
+func (f *failures) err() error {
+	if len(f.failed) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(f.failed, func(a, b Failed) int { return tree.ComparePaths(a.Path, b.Path) })
+	return &ApplyError{Failed: f.failed, Stopped: f.stopped}
+}

@@ -1,0 +1,58 @@
+package worktree
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// openFolderBelow opens a directory by its path below dir, following no
+// symlink in any component.
+func openFolderBelow(dir int, path string) (*osFolder, error) {
+	d, err := openFolderAt(dir, ".")
+	for path != "" && err == nil {
+		var name string
+		name, path = cutPath(path)
+		above := d
+		d, err = openFolderAt(above.fd, name)
+		above.Close()
+	}
+	return d, err
+}
+
+// openFolderAt opens a directory by its name.
+func openFolderAt(dir int, name string) (*osFolder, error) {
+	fd, err := openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &osFolder{fd: fd}, nil
+}
+
+func chmodPathFD(fd int, perm uint32) error { return unix.Fchmod(fd, perm) }
+
+func (d *osFolder) list(l *listing) error {
+	l.reset()
+	fd, err := openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), ".")
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	for _, name := range names {
+		l.add(name, 0)
+	}
+	return err
+}
+
+func (f osFile) chtimes(mtime time.Time) error {
+	tv := unix.NsecToTimeval(mtime.UnixNano())
+	return unix.Futimes(int(f), []unix.Timeval{tv, tv})
+}
+
+func statFrom(st *unix.Stat_t) fileStat {
+	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: uint32(st.Mode),
+		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}

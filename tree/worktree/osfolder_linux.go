@@ -1,0 +1,168 @@
+package worktree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxStep is how long a path may be that is opened at once; the kernel takes
+// no more than 4,095 bytes. Longer ones are opened in steps.
+const maxStep = 4000
+
+// noOpenat2 is set once openat2(2) turned out to be missing or forbidden.
+var noOpenat2 atomic.Bool
+
+// openFolderBelow opens a directory by its path below dir, following no
+// symlink in any component.
+func openFolderBelow(dir int, path string) (*osFolder, error) {
+	at := dir
+	for {
+		step, rest := path, ""
+		if len(path) > maxStep {
+			cut := strings.LastIndexByte(path[:maxStep], '/')
+			if cut < 0 {
+				return nil, unix.ENAMETOOLONG
+			}
+			step, rest = path[:cut], path[cut+1:]
+		}
+		d, err := openStep(at, step)
+		if at != dir {
+			unix.Close(at)
+		}
+		if err != nil || rest == "" {
+			return d, err
+		}
+		at, path = d.fd, rest
+	}
+}
+
+// openStep opens a path of at most maxStep bytes.
+func openStep(dir int, path string) (*osFolder, error) {
+	if path == "" {
+		path = "."
+	}
+	if !strings.Contains(path, "/") {
+		return openFolderAt(dir, path)
+	}
+	if !noOpenat2.Load() {
+		d, err := openat2(dir, path)
+		if err != unix.ENOSYS && err != unix.EPERM {
+			return d, err
+		}
+		noOpenat2.Store(true)
+	}
+	return openComponents(dir, path)
+}
+
+// openat2 lets the kernel refuse every symlink on the way.
+func openat2(dir int, path string) (*osFolder, error) {
+	how := unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	}
+	for {
+		fd, err := unix.Openat2(dir, path, &how)
+		switch {
+		case err == nil:
+			return &osFolder{fd: fd, path: how.Flags&unix.O_PATH != 0}, nil
+		case err == unix.EACCES && how.Flags&unix.O_PATH == 0:
+			// Perhaps it may be passed, but not listed.
+			how.Flags |= unix.O_PATH
+		case err != unix.EINTR && err != unix.EAGAIN:
+			return nil, err
+		}
+	}
+}
+
+// openComponents is openat2 for kernels without it.
+func openComponents(dir int, path string) (*osFolder, error) {
+	at := dir
+	for {
+		name, rest := cutPath(path)
+		d, err := openFolderAt(at, name)
+		if at != dir {
+			unix.Close(at)
+		}
+		if err != nil || rest == "" {
+			return d, err
+		}
+		at, path = d.fd, rest
+	}
+}
+
+// openFolderAt opens a directory by its name.
+func openFolderAt(dir int, name string) (*osFolder, error) {
+	fd, err := openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == unix.EACCES {
+		if fd, err := openat(dir, name, unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
+			return &osFolder{fd: fd, path: true}, nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &osFolder{fd: fd}, nil
+}
+
+// chmodPathFD changes the mode of a directory opened with O_PATH.
+func chmodPathFD(fd int, perm uint32) error {
+	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), perm)
+}
+
+func statFrom(st *unix.Stat_t) fileStat {
+	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: st.Mode,
+		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+}
+
+// list reads the directory with getdents64(2): a record is inode (8 bytes),
+// offset (8), its own length (2), type (1) and the name up to a zero byte.
+func (d *osFolder) list(l *listing) error {
+	l.reset()
+	if d.path {
+		return unix.EACCES
+	}
+	if _, err := unix.Seek(d.fd, 0, 0); err != nil {
+		return err
+	}
+	if l.scratch == nil {
+		l.scratch = make([]byte, 64<<10)
+	}
+	for {
+		n, err := unix.Getdents(d.fd, l.scratch)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return err
+		}
+		for buf := l.scratch[:n]; len(buf) > 0; {
+			size := binary.NativeEndian.Uint16(buf[16:])
+			kind := uint32(buf[18]) << 12 // DT_REG and so on are the type bits of a mode
+			name := buf[19:size]
+			name = name[:bytes.IndexByte(name, 0)]
+			if string(name) != "." && string(name) != ".." {
+				l.addBytes(name, kind)
+			}
+			buf = buf[size:]
+		}
+	}
+}
+
+func (f osFile) chtimes(mtime time.Time) error {
+	ts, err := timespecs(mtime)
+	if err != nil {
+		return err
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(f), 0, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

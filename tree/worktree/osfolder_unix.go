@@ -1,0 +1,202 @@
+//go:build linux || darwin
+
+package worktree
+
+import (
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// osFolder is a folder by its file descriptor. Its errors are bare errno
+// values; who calls it adds the path.
+type osFolder struct {
+	fd   int
+	path bool // opened without the right to list it (Linux O_PATH)
+}
+
+func (d *osFolder) Close() error { return unix.Close(d.fd) }
+
+// retry calls again what a signal interrupted.
+func retry(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func openat(dir int, name string, flags int, perm uint32) (fd int, err error) {
+	err = retry(func() error {
+		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NOCTTY, perm)
+		return err
+	})
+	return fd, err
+}
+
+func (d *osFolder) lstat(name string) (fileStat, error) {
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	if err != nil {
+		return fileStat{}, err
+	}
+	return statFrom(&st), nil
+}
+
+func (d *osFolder) self() (fileStat, error) { return osFile(d.fd).stat() }
+
+// open does not wait for the other end of a FIFO that took a file's place.
+func (d *osFolder) open(name string) (file, error) {
+	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return osFile(fd), nil
+}
+
+func (d *osFolder) readlink(name string) (string, error) {
+	for buf := make([]byte, 256); ; buf = make([]byte, 4*len(buf)) {
+		var n int
+		err := retry(func() (err error) { n, err = unix.Readlinkat(d.fd, name, buf); return err })
+		if err != nil {
+			return "", err
+		}
+		if n < len(buf) {
+			return string(buf[:n]), nil
+		}
+	}
+}
+
+func (d *osFolder) sub(name string) (folder, error) {
+	f, err := openFolderAt(d.fd, name)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (d *osFolder) create(name string, perm uint32) (file, error) {
+	fd, err := openat(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, perm)
+	if err != nil {
+		return nil, err
+	}
+	return osFile(fd), nil
+}
+
+func (d *osFolder) rename(name string, to folder, newName string) error {
+	return retry(func() error { return unix.Renameat(d.fd, name, to.(*osFolder).fd, newName) })
+}
+
+func (d *osFolder) mkdir(name string, perm uint32) error {
+	return retry(func() error { return unix.Mkdirat(d.fd, name, perm) })
+}
+
+func (d *osFolder) symlink(target, name string) error {
+	return retry(func() error { return unix.Symlinkat(target, d.fd, name) })
+}
+
+func (d *osFolder) unlink(name string) error {
+	return retry(func() error { return unix.Unlinkat(d.fd, name, 0) })
+}
+
+func (d *osFolder) rmdir(name string) error {
+	return retry(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) })
+}
+
+func (d *osFolder) chmodSelf(perm uint32) error {
+	if !d.path {
+		return osFile(d.fd).chmod(perm)
+	}
+	return chmodPathFD(d.fd, perm)
+}
+
+func (d *osFolder) chtimes(name string, mtime time.Time) error {
+	flags := unix.AT_SYMLINK_NOFOLLOW
+	if name == "" {
+		name, flags = ".", 0
+	}
+	ts, err := timespecs(mtime)
+	if err != nil {
+		return err
+	}
+	return retry(func() error { return unix.UtimesNanoAt(d.fd, name, ts[:], flags) })
+}
+
+// timespecs sets both times of a file to one, as utimensat(2) wants them.
+func timespecs(mtime time.Time) (ts [2]unix.Timespec, err error) {
+	ts[0], err = unix.TimeToTimespec(mtime)
+	ts[1] = ts[0]
+	return ts, err
+}
+
+// osFile is an open file by its descriptor.
+type osFile int
+
+func (f osFile) Close() error { return unix.Close(int(f)) }
+
+func (f osFile) Read(p []byte) (int, error) {
+	n, err := 0, error(nil)
+	err = retry(func() error { n, err = unix.Read(int(f), p); return err })
+	if err != nil {
+		return 0, err
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (f osFile) Write(p []byte) (done int, err error) {
+	for done < len(p) {
+		n := 0
+		err = retry(func() error { n, err = unix.Write(int(f), p[done:]); return err })
+		if err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func (f osFile) WriteAt(p []byte, off int64) (done int, err error) {
+	for done < len(p) {
+		n := 0
+		err = retry(func() error { n, err = unix.Pwrite(int(f), p[done:], off+int64(done)); return err })
+		if err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func (f osFile) stat() (fileStat, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(int(f), &st) }); err != nil {
+		return fileStat{}, err
+	}
+	return statFrom(&st), nil
+}
+
+func (f osFile) rewind() error {
+	_, err := unix.Seek(int(f), 0, io.SeekStart)
+	return err
+}
+
+func (f osFile) truncate(size int64) error {
+	return retry(func() error { return unix.Ftruncate(int(f), size) })
+}
+
+func (f osFile) chmod(perm uint32) error {
+	return retry(func() error { return unix.Fchmod(int(f), perm) })
+}
+
+// tryLock takes an flock(2), which ends with the process.
+func (d *osFolder) tryLock() bool {
+	if retry(func() error { return unix.Flock(d.fd, unix.LOCK_EX|unix.LOCK_NB) }) != nil {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Fstat(d.fd, &st) == nil && st.Nlink > 0
+}

@@ -1,0 +1,307 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// linkMode is the mode that entries of symlinks have; that of the link itself
+// means nothing.
+const linkMode = 0o777
+
+// rereads is how often a file is read again that changed while it was read.
+const rereads = 2
+
+// Stored is what was read of a file, symlink or folder.
+type Stored struct {
+	Entry object.Entry // of a folder only name, type and permission bits
+	Stat  index.Stat   //
+
+	// Unstable says that the file changed each time it was read. Entry is what
+	// was read last, which the file may never have been as a whole, and Stat is
+	// zero.
+	Unstable bool
+}
+
+// Store reads the file, symlink or folder at path and puts a file's content
+// into dst; with [object.Discard] it only finds out what it would be called.
+// FIFOs, sockets and devices are never opened: the error is [ErrSpecial]. If
+// the path is not there it is [ErrGone].
+func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (Stored, error) {
+	path, err := cleanPath(path)
+	if err != nil {
+		return Stored{}, err
+	}
+	s := w.newStorer(dst, nil)
+	defer s.close()
+	stored, err := s.store(ctx, path, nil)
+	var failed *storeError
+	if errors.As(err, &failed) {
+		return Stored{}, failed.err
+	}
+	return stored, err
+}
+
+// storer stores files one after the other, in one goroutine.
+type storer struct {
+	w      *Worktree
+	dst    object.Writer
+	tokens chan struct{} // one for each chunk stored by a goroutine of its own
+	bytes  func(n int64) // told of what has been stored, by many goroutines; may be nil
+	small  []byte        // a small file, and one byte more
+
+	dir    string // the path of folder, if that is open
+	folder folder
+}
+
+func (w *Worktree) newStorer(dst object.Writer, bytes func(n int64)) *storer {
+	return &storer{w: w, dst: dst, bytes: bytes, tokens: make(chan struct{}, w.opt.Jobs)}
+}
+
+func (s *storer) close() {
+	if s.folder != nil {
+		s.folder.Close()
+		s.folder = nil
+	}
+}
+
+// storeError is an error of the store, which has nothing to do with the path.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
+
+// store stores what is at path. If seen is not nil, it is what a scan saw
+// there.
+func (s *storer) store(ctx context.Context, path string, seen *Found) (Stored, error) {
+	if err := ctx.Err(); err != nil {
+		return Stored{}, &storeError{err}
+	}
+	stored, err := s.storePath(ctx, path, seen)
+	var failed *storeError
+	switch {
+	case err == nil, errors.As(err, &failed):
+	case errors.Is(err, fs.ErrNotExist), notFolder(err), errors.Is(err, errNotRegular):
+		err = pathError("read", path, ErrGone)
+	default:
+		err = pathError("read", path, err)
+	}
+	return stored, err
+}
+
+func (s *storer) storePath(ctx context.Context, path string, seen *Found) (Stored, error) {
+	dir, name := tree.Split(path)
+	if s.folder == nil || s.dir != dir {
+		s.close()
+		d, err := s.w.openFolder(dir)
+		if err != nil {
+			return Stored{}, err
+		}
+		s.dir, s.folder = dir, d
+	}
+	if seen != nil && seen.Type == object.TypeFile {
+		return s.storeFile(ctx, name)
+	}
+	readAt := s.w.readClock()
+	st, err := s.lstat(name)
+	if err != nil {
+		return Stored{}, err
+	}
+	e := object.Entry{Name: name, Type: st.entryType(), Mode: st.perm()}
+	switch e.Type {
+	case object.TypeFile:
+		return s.storeFile(ctx, name)
+	case object.TypeDir:
+	case object.TypeSymlink:
+		e.Mode, e.MTime = linkMode, st.time()
+		e.Target, err = s.folder.readlink(name)
+	default:
+		err = ErrSpecial
+	}
+	if err != nil {
+		return Stored{}, err
+	}
+	return Stored{Entry: e, Stat: st.indexStat(readAt)}, nil
+}
+
+func (s *storer) lstat(name string) (fileStat, error) {
+	if name == "" {
+		return s.folder.self()
+	}
+	return s.folder.lstat(name)
+}
+
+// storeFile stores a file. It is read again if it changes meanwhile.
+func (s *storer) storeFile(ctx context.Context, name string) (stored Stored, err error) {
+	for range 1 + rereads {
+		stored, err = s.readFile(ctx, name)
+		if err != nil || !stored.Unstable {
+			return stored, err
+		}
+	}
+	stored.Stat = index.Stat{} // so that the next scan has it read again
+	return stored, nil
+}
+
+// readFile stores a file, and says whether it was the same before and after.
+func (s *storer) readFile(ctx context.Context, name string) (Stored, error) {
+	readAt := s.w.readClock()
+	f, err := s.folder.open(name)
+	if err != nil {
+		return Stored{}, err
+	}
+	defer f.Close()
+	before, err := f.stat()
+	if err == nil && !before.isRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return Stored{}, err
+	}
+	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.time()}
+	if before.size <= int64(s.w.opt.Chunker.Params().Min) {
+		err = s.storeSmall(ctx, f, before.size, &e)
+	} else {
+		err = s.storeLarge(ctx, f, before.size, &e)
+	}
+	if err != nil {
+		return Stored{}, err
+	}
+	after, err := f.stat()
+	if err != nil {
+		return Stored{}, err
+	}
+	unstable := !after.same(&before) || e.Size != uint64(before.size)
+	return Stored{Entry: e, Stat: before.indexStat(readAt), Unstable: unstable}, nil
+}
+
+// storeSmall stores a file that is one chunk at most.
+func (s *storer) storeSmall(ctx context.Context, f file, size int64, e *object.Entry) error {
+	if s.small == nil {
+		s.small = make([]byte, s.w.opt.Chunker.Params().Min+1)
+	}
+	n := 0
+	for n < len(s.small) {
+		m, err := f.Read(s.small[n:])
+		n += m
+		if err == io.EOF || err == nil && int64(n) == size {
+			break // if the file has grown, its size will tell
+		}
+		if err != nil {
+			return err
+		}
+	}
+	n = min(n, len(s.small)-1)
+	e.Size = uint64(n)
+	switch data := s.small[:n]; {
+	case n == 0:
+	case n <= object.MaxInline:
+		e.Inline = append([]byte(nil), data...)
+	default:
+		id, err := s.dst.Put(ctx, object.KindChunk, data)
+		if err != nil {
+			return &storeError{err}
+		}
+		e.Content = object.Key{Kind: object.KindChunk, ID: id}
+	}
+	if s.bytes != nil {
+		s.bytes(int64(n))
+	}
+	return nil
+}
+
+// chunkJob is a chunk that is being stored.
+type chunkJob struct {
+	size uint32
+	id   object.ID
+	err  error
+	done chan struct{} // closed when it is stored; nil if it was at once
+}
+
+// storeLarge stores a file in chunks, several at once.
+func (s *storer) storeLarge(ctx context.Context, f file, size int64, e *object.Entry) error {
+	var group sync.WaitGroup
+	defer group.Wait()
+	manifest := object.NewManifestWriter(s.dst)
+	var jobs []*chunkJob // in order; those before are in the manifest
+	drain := func(all bool) error {
+		for len(jobs) > 0 {
+			job := jobs[0]
+			if job.done != nil {
+				if !all {
+					select {
+					case <-job.done:
+					default:
+						return nil
+					}
+				}
+				<-job.done
+			}
+			jobs = jobs[1:]
+			err := job.err
+			if err == nil {
+				err = manifest.Add(ctx, object.ChunkRef{ID: job.id, Size: job.size})
+			}
+			if err != nil {
+				return &storeError{err}
+			}
+		}
+		return nil
+	}
+	// What is appended meanwhile is not read, or it might never end.
+	r := io.LimitReader(f, size)
+	err := s.w.opt.Chunker.SplitBuffers(r, func(b *chunker.Buffer) error {
+		job := &chunkJob{size: uint32(len(b.Bytes()))}
+		jobs = append(jobs, job)
+		put := func() {
+			job.id, job.err = s.dst.Put(ctx, object.KindChunk, b.Bytes())
+			b.Release()
+			if s.bytes != nil {
+				s.bytes(int64(job.size))
+			}
+		}
+		select {
+		case s.tokens <- struct{}{}:
+			job.done = make(chan struct{})
+			group.Go(func() {
+				put()
+				close(job.done)
+				<-s.tokens
+			})
+		default:
+			put()
+		}
+		return drain(false)
+	})
+	if err != nil {
+		return err
+	}
+	if err := drain(true); err != nil {
+		return err
+	}
+	e.Content, e.Size, err = manifest.Finish(ctx)
+	if err != nil {
+		return &storeError{err}
+	}
+	return s.shrink(ctx, f, e)
+}
+
+// shrink keeps the content of a file that is so short now in its entry.
+func (s *storer) shrink(ctx context.Context, f file, e *object.Entry) error {
+	if e.Size > object.MaxInline {
+		return nil
+	}
+	if err := f.rewind(); err != nil {
+		return err
+	}
+	e.Content = object.Key{}
+	return s.storeSmall(ctx, f, 0, e)
+}

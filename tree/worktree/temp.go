@@ -1,0 +1,154 @@
+package worktree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+)
+
+// tempPrefix begins the names of folders for temporary files.
+const tempPrefix = "write-"
+
+// tempFolder is a folder of one goroutine in which files lie until they are
+// complete. What a killed process left in its own is removed by the next.
+type tempFolder struct {
+	folder
+	parent folder
+	name   string // of the folder in its parent
+	next   uint32 // counts the files
+}
+
+// locker is a folder that can be locked against other processes until it is
+// closed.
+type locker interface {
+	// tryLock reports whether the folder is now locked by us, and still there.
+	tryLock() bool
+}
+
+// newTemp makes a folder for temporary files.
+func (w *Worktree) newTemp() (*tempFolder, error) {
+	if w.opt.TempDir == "" {
+		return nil, errNoTemp
+	}
+	parent, err := w.makeTempDir()
+	if err != nil {
+		return nil, err
+	}
+	for range 100 {
+		t := &tempFolder{parent: parent, name: fmt.Sprintf("%s%016x", tempPrefix, rand.Uint64())}
+		if err = parent.mkdir(t.name, 0o700); errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil {
+			break
+		}
+		t.folder, err = parent.sub(t.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // taken for one left behind before it was locked
+		} else if err != nil {
+			break
+		}
+		if l, ok := t.folder.(locker); !ok || l.tryLock() {
+			return t, nil
+		}
+		t.folder.Close()
+	}
+	parent.Close()
+	return nil, pathError("mkdir", w.opt.TempDir, err)
+}
+
+var errNoTemp = errors.New("no folder for temporary files")
+
+// makeTempDir opens the folder that holds those for temporary files. It is
+// below the repository's own, which openFolder would refuse.
+func (w *Worktree) makeTempDir() (folder, error) {
+	d, err := w.fs.openFolder(w.opt.TempDir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	at, err := w.fs.openFolder("")
+	if err != nil {
+		return nil, err
+	}
+	for name := range strings.SplitSeq(w.opt.TempDir, "/") {
+		if err = at.mkdir(name, 0o777); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+		if err == nil {
+			d, err = at.sub(name)
+		}
+		at.Close()
+		if err != nil {
+			return nil, pathError("mkdir", w.opt.TempDir, err)
+		}
+		at = d
+	}
+	return at, nil
+}
+
+// close removes the folder, which must be empty by now.
+func (t *tempFolder) close() {
+	t.parent.rmdir(t.name)
+	t.folder.Close()
+	t.parent.Close()
+}
+
+// staged is a file or symlink that is being made under a temporary name.
+type staged struct {
+	dir  folder
+	name string
+}
+
+// stage returns where to make what will be moved to folder to: in t, or beside
+// its place if t is nil.
+func (t *tempFolder) stage(to folder) staged {
+	if t == nil {
+		return staged{to, fmt.Sprintf(".kist-tmp-%016x", rand.Uint64())}
+	}
+	t.next++
+	return staged{t.folder, fmt.Sprintf("%08x", t.next)}
+}
+
+// move moves it to its place, in which there may be a file or symlink.
+func (s staged) move(to folder, name string) error { return s.dir.rename(s.name, to, name) }
+
+// drop removes it.
+func (s staged) drop() { s.dir.unlink(s.name) }
+
+// sweepTemp removes what killed processes left behind.
+func (w *Worktree) sweepTemp() {
+	parent, err := w.fs.openFolder(w.opt.TempDir)
+	if err != nil {
+		return
+	}
+	defer parent.Close()
+	var list listing
+	if parent.list(&list) != nil {
+		return
+	}
+	for i := range list.entries {
+		if name := list.name(i); strings.HasPrefix(name, tempPrefix) {
+			sweepTempFolder(parent, name)
+		}
+	}
+}
+
+func sweepTempFolder(parent folder, name string) {
+	d, err := parent.sub(name)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	if l, ok := d.(locker); !ok || !l.tryLock() {
+		return
+	}
+	var list listing
+	if d.list(&list) != nil {
+		return
+	}
+	for i := range list.entries {
+		d.unlink(list.name(i))
+	}
+	parent.rmdir(name)
+}

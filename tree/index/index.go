@@ -24,7 +24,7 @@ type Index struct {
 
 // New returns an empty Index: a root directory without entries.
 func New() *Index {
-	return &Index{root: &Dir{mode: DefaultDirMode}, dirs: 1}
+	return &Index{root: &Dir{mode: DefaultDirMode, dirty: true}, dirs: 1}
 }
 
 // Root returns the root directory, which is always there.

@@ -1,0 +1,331 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+var ctx = context.Background()
+
+func sample(t testing.TB) *Index {
+	x := New()
+	for i := range 1000 {
+		set(t, x, fmt.Sprintf("wide/%d", i), file(i))
+	}
+	for i := range 100 {
+		set(t, x, fmt.Sprintf("many/%d/%d/f", i/10, i), file(10*i+9))
+	}
+	set(t, x, strings.Repeat("deep/", 500)+"f", file(4))
+	set(t, x, "link", Entry{Type: object.TypeSymlink, Mode: 0o777, Data: "wide"})
+	must(t, x.SetDir("empty/folder", 0o700))
+	return x
+}
+
+func TestWriteAndReadTree(t *testing.T) {
+	x, store := sample(t), objecttest.NewMemory()
+	info, err := x.WriteTree(ctx, store)
+	must(t, err)
+	var bytes uint64
+	for _, e := range x.All() {
+		bytes += e.Size
+	}
+	if info.Files != uint64(x.Len()) || info.Bytes != bytes {
+		t.Errorf("got %d files of %d bytes, want %d of %d", info.Files, info.Bytes, x.Len(), bytes)
+	}
+	y, err := FromTree(ctx, store, info.ID)
+	must(t, err)
+	for _, e := range y.All() {
+		if e.Stat != (Stat{}) {
+			t.Fatalf("%q has stat data", e.Name)
+		}
+	}
+	for path, e := range x.All() {
+		y.SetStat(path, e.Stat)
+	}
+	same(t, y, x)
+	same(t, roundTrip(t, y), x)
+}
+
+// counting counts what is put and read.
+type counting struct {
+	object.ReadWriter
+	puts, gets int
+}
+
+func (c *counting) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
+	c.puts++
+	return c.ReadWriter.Put(ctx, kind, data)
+}
+
+func (c *counting) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	c.gets++
+	return c.ReadWriter.Get(ctx, key)
+}
+
+func TestWriteTreeFollowsChanges(t *testing.T) {
+	x, store := sample(t), &counting{ReadWriter: objecttest.NewMemory()}
+	first, err := x.WriteTree(ctx, store)
+	must(t, err)
+	for _, test := range []struct {
+		name string
+		edit func()
+		puts int
+	}{
+		{"nothing", func() {}, 0},
+		{"stat data", func() { x.SetStat("wide/1", Stat{Inode: 99}) }, 0},
+		{"one file", func() { set(t, x, "many/1/11/f", file(5000)) }, 4},
+		{"and back", func() { set(t, x, "many/1/11/f", file(119)) }, 4},
+	} {
+		test.edit()
+		x = roundTrip(t, x)
+		store.puts = 0
+		_, err := x.WriteTree(ctx, store)
+		must(t, err)
+		if store.puts != test.puts {
+			t.Errorf("%s: %d nodes put, want %d", test.name, store.puts, test.puts)
+		}
+	}
+	if again, _ := x.Root().Tree(); again != first {
+		t.Errorf("back at the first state: got %v, want %v", again, first)
+	}
+}
+
+// forgetful is a store that has lost some objects.
+type forgetful struct {
+	object.ReadWriter
+	lost map[object.Key]bool
+}
+
+func (f forgetful) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	missing, err := f.ReadWriter.Missing(ctx, keys)
+	for _, key := range keys {
+		if f.lost[key] {
+			missing = append(missing, key)
+		}
+	}
+	return missing, err
+}
+
+func TestLostTreesAreWrittenAgain(t *testing.T) {
+	x, memory := sample(t), objecttest.NewMemory()
+	want, err := x.WriteTree(ctx, memory)
+	must(t, err)
+	lost := map[object.Key]bool{want.key(): true}
+	for _, path := range []string{"many", "many/3", "many/3/31"} {
+		info, _ := x.Dir(path).Tree()
+		lost[info.key()] = true
+	}
+	store := &counting{ReadWriter: forgetful{memory, lost}}
+	got, err := x.WriteTree(ctx, store)
+	must(t, err)
+	if got != want || store.puts != len(lost) {
+		t.Errorf("got %v after %d puts, want %v after %d", got, store.puts, want, len(lost))
+	}
+}
+
+func TestWriteTreeFails(t *testing.T) {
+	x := sample(t)
+	before := image(t, x)
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := x.WriteTree(cancelled, objecttest.NewMemory()); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if string(image(t, x)) != string(before) {
+		t.Error("trees that were not all written are remembered")
+	}
+}
+
+func TestPreviewTree(t *testing.T) {
+	x := sample(t)
+	before := image(t, x)
+	preview, err := x.PreviewTree(ctx, objecttest.NewMemory())
+	must(t, err)
+	if string(image(t, x)) != string(before) {
+		t.Error("a preview has changed the index")
+	}
+	if info, err := x.WriteTree(ctx, objecttest.NewMemory()); err != nil || info != preview {
+		t.Errorf("preview %v, written %v, %v", preview, info, err)
+	}
+}
+
+// TestReadTreeKeeps checks that what is equal keeps its stat data and is not
+// read again.
+func TestReadTreeKeeps(t *testing.T) {
+	x, memory := sample(t), objecttest.NewMemory()
+	info, err := x.WriteTree(ctx, memory)
+	must(t, err)
+	want := image(t, x)
+	y := roundTrip(t, x)
+	set(t, y, "many/1/11/f", file(5000))
+	set(t, y, "many/new/f", file(1))
+	y.Remove("many/5")
+	set(t, y, "empty", file(3))
+	y.Remove("link")
+	must(t, y.SetDir("many/2", 0o700))
+	must(t, y.SetConflict("many/1/11/f", nil, nil, nil))
+	must(t, y.SetSkipped("x", "y"))
+	store := &counting{ReadWriter: memory}
+	must(t, y.ReadTree(ctx, store, info.ID))
+	if store.gets > 20 {
+		t.Errorf("%d nodes were read", store.gets)
+	}
+	for path, e := range x.All() {
+		got := y.Entry(path)
+		if restored := path == "many/1/11/f" || path == "link" || below(path, "many/5"); !restored && got.Stat != e.Stat {
+			t.Fatalf("%q has lost its stat data", path)
+		}
+		y.SetStat(path, e.Stat)
+	}
+	if string(image(t, y)) != string(want) {
+		t.Errorf("not the tree that was read")
+	}
+	same(t, roundTrip(t, y), x)
+
+	must(t, y.ReadTree(ctx, store, object.ID{}))
+	if y.Len() != 0 || y.NumDirs() != 1 {
+		t.Error("no tree, but something is there")
+	}
+}
+
+func TestReadTreeAt(t *testing.T) {
+	x, store := sample(t), objecttest.NewMemory()
+	_, err := x.WriteTree(ctx, store)
+	must(t, err)
+	many, _ := x.Dir("many").Tree()
+	y := New()
+	set(t, y, "a", file(1))
+	set(t, y, "b/many/3/x", file(1))
+	set(t, y, "b/y", file(1))
+	must(t, y.SetConflict("b/many/3/x", nil, nil, nil))
+	must(t, y.SetConflict("b/y", nil, nil, nil))
+	must(t, y.ReadTreeAt(ctx, store, "b/many", many.ID))
+	if got, ok := y.Dir("b/many").Tree(); !ok || got != many {
+		t.Errorf("got %v, want %v", got, many)
+	}
+	if y.Len() != 102 || y.Entry("a") == nil || y.Entry("b/y") == nil || len(y.Conflicts()) != 1 {
+		t.Error("something else has changed")
+	}
+	check(t, y)
+	for _, path := range []string{"..", "a//b"} {
+		if err := y.ReadTreeAt(ctx, store, path, many.ID); err == nil {
+			t.Errorf("read into %q", path)
+		}
+	}
+}
+
+func TestReadTreeRefuses(t *testing.T) {
+	store := objecttest.NewMemory()
+	id, data := object.EmptyTree()
+	_, err := store.Put(ctx, object.KindTree, data)
+	must(t, err)
+	put := func(e object.Entry) object.ID {
+		w := object.NewTreeWriter(store)
+		must(t, w.Add(ctx, e))
+		id, err := w.Finish(ctx)
+		must(t, err)
+		return id
+	}
+	dir := object.Entry{Name: "d", Type: object.TypeDir, Content: object.Key{Kind: object.KindTree, ID: id}}
+	for range object.MaxDepth {
+		dir.Content.ID = put(dir)
+	}
+	if _, err := FromTree(ctx, store, dir.Content.ID); err != nil {
+		t.Errorf("as deep as can be: %v", err)
+	}
+	if _, err := FromTree(ctx, store, put(dir)); err == nil {
+		t.Error("a tree that is too deep")
+	}
+	full := object.Entry{Name: "f", Type: object.TypeFile, Meta: &object.Metadata{UID: 1}}
+	if _, err := FromTree(ctx, store, put(full)); err == nil {
+		t.Error("metadata that would be lost")
+	}
+	if _, err := FromTree(ctx, store, object.Sum([]byte("nothing"))); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("a tree that is not there: %v", err)
+	}
+}
+
+func TestCopyTrees(t *testing.T) {
+	x, store := sample(t), objecttest.NewMemory()
+	later := roundTrip(t, x)
+	want, err := x.WriteTree(ctx, store)
+	must(t, err)
+	unchanged := roundTrip(t, later)
+	unchanged.CopyTrees(x)
+	same(t, unchanged, x)
+	if got, _ := unchanged.Root().Tree(); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+
+	set(t, later, "many/1/11/f", file(5000))
+	must(t, later.SetDir("many/2/22", 0o700))
+	later.Remove("many/3/33/f")
+	later.Remove("many/4/44")
+	set(t, later, "many/5/x", file(1))
+	must(t, later.SetDir("many/6/x", 0o755))
+	touched := file(1)
+	touched.Stat.Inode++
+	set(t, later, "wide/1", touched)
+	later.CopyTrees(x)
+	check(t, later)
+	for path, d := range later.Dirs() {
+		_, known := d.Tree()
+		wrong := strings.Fields("many many/1 many/1/11 many/2 many/3 many/3/33 many/4 many/5 many/6 many/6/x")
+		want := path != ""
+		for _, w := range wrong {
+			want = want && path != w
+		}
+		if known != want {
+			t.Errorf("%q: tree known is %v", path, known)
+		}
+	}
+	fresh := roundTrip(t, later)
+	for _, d := range fresh.Dirs() {
+		d.tree = TreeInfo{}
+	}
+	a, err := later.WriteTree(ctx, objecttest.NewMemory())
+	must(t, err)
+	b, err := fresh.WriteTree(ctx, objecttest.NewMemory())
+	must(t, err)
+	if a != b {
+		t.Errorf("with copied trees %v, without %v", a, b)
+	}
+}
+
+func TestRoots(t *testing.T) {
+	x, store := sample(t), objecttest.NewMemory()
+	_, err := x.WriteTree(ctx, store)
+	must(t, err)
+	side := object.Key{Kind: object.KindManifest, ID: object.Sum([]byte("side"))}
+	must(t, x.SetConflict("c", nil, nil, &object.Entry{Type: object.TypeFile, Size: 99, Content: side}))
+	want := map[object.Key]bool{side: false}
+	for _, e := range x.All() {
+		if !e.Content.IsZero() {
+			want[e.Content] = false
+		}
+	}
+	for _, d := range x.Dirs() {
+		info, _ := d.Tree()
+		want[info.key()] = false
+	}
+	for key := range x.Roots() {
+		if _, ok := want[key]; !ok {
+			t.Fatalf("unexpected %v", key)
+		}
+		want[key] = true
+	}
+	for key, met := range want {
+		if !met {
+			t.Errorf("missed %v", key)
+		}
+	}
+	for range x.Roots() {
+		break
+	}
+}

@@ -1,0 +1,142 @@
+package chunker
+
+import (
+	"io"
+	"sync"
+)
+
+// Buffer is a chunk whose bytes stay valid until it is released.
+type Buffer struct {
+	data  []byte
+	block *block
+	pool  *pool
+}
+
+// Bytes returns the chunk. It must not be used after Release.
+func (b *Buffer) Bytes() []byte { return b.data }
+
+// Release gives the memory back. It may be called from any goroutine, once.
+func (b *Buffer) Release() {
+	if b.data == nil {
+		panic("chunker: Buffer released twice")
+	}
+	b.data = nil
+	b.pool.release(b.block)
+}
+
+// SplitBuffers is [Chunker.Split] for chunks that are worked on while the
+// stream is cut further: each Buffer belongs to emit, also if emit returns an
+// error, and must be released by whoever is done with it.
+//
+// All calls together use at most 32 MiB (six times Max, if that is more) and
+// wait while all of it is in unreleased Buffers. So emit must not wait for
+// what comes only after a later chunk, and who releases Buffers must not wait
+// for a SplitBuffers to go on; Split never waits.
+func (c *Chunker) SplitBuffers(r io.Reader, emit func(*Buffer) error) error {
+	b := c.pool.get()
+	defer func() { c.pool.release(b) }()
+	s := splitter{c: c, r: r, buf: b.data}
+	for {
+		chunk, err := s.next()
+		if err != nil {
+			return endOfInput(err)
+		}
+		if chunk == nil {
+			next := c.pool.another(b)
+			s.moveTo(next.data)
+			if next != b {
+				c.pool.release(b)
+				b = next
+			}
+			continue
+		}
+		c.pool.share(b)
+		if err := emit(&Buffer{chunk, b, c.pool}); err != nil {
+			return err
+		}
+	}
+}
+
+// block is memory that chunks are parts of.
+type block struct {
+	data  []byte
+	users int // Buffers, and the splitter that reads into it
+}
+
+// pool is a bounded set of blocks. Those used last are used again first.
+type pool struct {
+	size int // bytes of a block
+
+	mu    sync.Mutex
+	freed sync.Cond // a block got free, or has one user left
+	free  []*block
+	more  int // blocks that may still be made
+}
+
+func newPool(size, blocks int) *pool {
+	p := &pool{size: size, more: blocks}
+	p.freed.L = &p.mu
+	return p
+}
+
+// get waits for a block and returns it with one user.
+func (p *pool) get() *block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if b := p.take(); b != nil {
+			return b
+		}
+		p.freed.Wait()
+	}
+}
+
+// another returns a block to go on in after b, which may be b itself: as soon
+// as nobody else uses that, so that splitters never wait for each other.
+func (p *pool) another(b *block) *block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if b.users == 1 {
+			return b
+		}
+		if next := p.take(); next != nil {
+			return next
+		}
+		p.freed.Wait()
+	}
+}
+
+// take returns a free block or makes one; nil if there is none to be had.
+func (p *pool) take() *block {
+	var b *block
+	if n := len(p.free); n > 0 {
+		b, p.free = p.free[n-1], p.free[:n-1]
+	} else if p.more > 0 {
+		p.more--
+		b = &block{data: make([]byte, p.size)}
+	} else {
+		return nil
+	}
+	b.users = 1
+	return b
+}
+
+func (p *pool) share(b *block) {
+	p.mu.Lock()
+	b.users++
+	p.mu.Unlock()
+}
+
+func (p *pool) release(b *block) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.users--
+	switch b.users {
+	case 0:
+		p.free = append(p.free, b)
+		p.freed.Broadcast()
+	case 1:
+		p.freed.Broadcast() // its splitter may be waiting for just that
+	}
+}

@@ -1,0 +1,148 @@
+package chunker
+
+import (
+	"io"
+	"sync"
+)
+
+const (
+	// readSize is how much is read before it is searched: enough to make
+	// calls rare, little enough to stay in the processor's cache.
+	readSize = 256 << 10
+
+	// pooledMemory is what [Chunker.SplitBuffers] may use in all, unless
+	// minBlocks blocks are more.
+	pooledMemory = 32 << 20
+	minBlocks    = 3
+)
+
+// Chunker cuts streams. It is safe for concurrent use and keeps its memory for
+// the next stream.
+type Chunker struct {
+	params    Params
+	rabin     *rabin
+	blockSize int
+	plain     sync.Pool // of *block, for Split
+	pool      *pool     // for SplitBuffers
+}
+
+// New returns a Chunker, or the error of [Params.Validate].
+func New(p Params) (*Chunker, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Chunker{params: p, rabin: newRabin(p)}
+	// The end of one block, at most a chunk, is copied to the next.
+	c.blockSize = max(2*p.Max, 4*readSize)
+	c.plain.New = func() any { return &block{data: make([]byte, c.blockSize), users: 1} }
+	c.pool = newPool(c.blockSize, max(minBlocks, pooledMemory/c.blockSize))
+	return c, nil
+}
+
+// Params returns the parameters c was made with.
+func (c *Chunker) Params() Params { return c.params }
+
+// Split reads r to its end and calls emit for each chunk, in order. A chunk is
+// valid until emit returns; emit may change it but not append to it. Chunks
+// are never empty, so empty input emits nothing. An error of emit ends Split,
+// as does an error of r other than [io.EOF], and is returned as it is; chunks
+// are emitted up to the last cut that was read.
+//
+// Concurrent calls do not wait for each other; each uses up to a few MiB, and
+// for short input only what the input needs.
+func (c *Chunker) Split(r io.Reader, emit func(chunk []byte) error) error {
+	b := c.plain.Get().(*block)
+	defer c.plain.Put(b)
+	s := splitter{c: c, r: r, buf: b.data}
+	for {
+		chunk, err := s.next()
+		if err != nil {
+			return endOfInput(err)
+		}
+		if chunk == nil {
+			s.moveTo(s.buf)
+			continue
+		}
+		if err := emit(chunk); err != nil {
+			return err
+		}
+	}
+}
+
+func endOfInput(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// splitter cuts one stream. What was read and not yet cut off is
+// buf[start:end].
+type splitter struct {
+	c      *Chunker
+	r      io.Reader
+	buf    []byte
+	start  int   // of the chunk
+	from   int   // no cut before, but start+Min at least
+	end    int   // of what was read
+	readTo error // what ended the reading: io.EOF or another error
+}
+
+// next returns the next chunk, a part of buf. It returns nil, nil if buf has
+// no room to read on: then moveTo has to be called. At the end of the input
+// the error is io.EOF.
+func (s *splitter) next() ([]byte, error) {
+	p := &s.c.params
+	for {
+		if s.end-s.start >= p.Min {
+			limit := min(s.end, s.start+p.Max)
+			cut := s.c.rabin.find(s.buf, max(s.from, s.start+p.Min), limit)
+			if cut < 0 && limit == s.start+p.Max {
+				cut = limit
+			}
+			if cut >= 0 {
+				return s.cut(cut), nil
+			}
+			s.from = limit + 1
+		}
+		switch {
+		case s.readTo == io.EOF && s.start < s.end:
+			return s.cut(s.end), nil
+		case s.readTo != nil:
+			return nil, s.readTo
+		case s.end == len(s.buf):
+			return nil, nil
+		}
+		s.read()
+	}
+}
+
+func (s *splitter) cut(at int) []byte {
+	chunk := s.buf[s.start:at:at]
+	s.start, s.from = at, 0
+	return chunk
+}
+
+// read reads once, up to readSize bytes or the end of buf, and until then
+// takes what short reads give.
+func (s *splitter) read() {
+	goal := min(s.end+readSize, len(s.buf))
+	for empty := 0; s.end < goal && s.readTo == nil; {
+		var n int
+		n, s.readTo = s.r.Read(s.buf[s.end:goal])
+		s.end += n
+		if n > 0 {
+			empty = 0
+		} else if empty++; empty == 100 && s.readTo == nil {
+			s.readTo = io.ErrNoProgress
+		}
+	}
+}
+
+// moveTo goes on in another buffer, or at the start of the same one.
+func (s *splitter) moveTo(buf []byte) {
+	s.end = copy(buf, s.buf[s.start:s.end])
+	s.from = max(0, s.from-s.start)
+	s.start = 0
+	s.buf = buf
+}

@@ -1,0 +1,100 @@
+package chunker
+
+import restic "github.com/restic/chunker"
+
+const (
+	window = 64         // bytes a fingerprint covers
+	shift  = degree - 8 // brings the top byte of a fingerprint to the bottom
+	lanes  = 4          // fingerprints computed at a time
+	stride = 1 << 10    // cuts that a lane looks at before the lanes move on
+	step   = lanes * stride
+)
+
+// rabin finds cuts. The fingerprint of a window is the polynomial whose
+// coefficients are the window's bits, modulo an irreducible one.
+type rabin struct {
+	// Appending byte b to fingerprint f, whose window begins with byte a,
+	// gives (f<<8 | b) ^ mod[f>>shift] ^ out[a].
+	mod [256]uint64 // takes away what f<<8 has beyond the degree
+	out [256]uint64 // takes away a, which is window places up after the shift
+
+	mask uint64 // bits that are zero at a cut
+}
+
+func newRabin(p Params) *rabin {
+	r := &rabin{mask: uint64(p.Avg - 1)}
+	pol := restic.Pol(p.Polynomial)
+	for b := range restic.Pol(256) {
+		r.mod[b] = uint64((b << degree).Mod(pol) | b<<degree)
+	}
+	for b := range r.out {
+		out := uint64(b)
+		for range window {
+			out = out<<8 ^ r.mod[out>>shift]
+		}
+		r.out[b] = out
+	}
+	return r
+}
+
+// find returns the least cut in [from, to], a cut at n being one between
+// buf[:n] and buf[n:], or -1. It looks at buf[from-window:to].
+//
+// A fingerprint depends on the one before it, and a processor spends most of
+// its time waiting for it. Fingerprints of places far apart do not depend on
+// each other, so four are computed side by side: three times as fast as one.
+func (r *rabin) find(buf []byte, from, to int) int {
+	for ; to-from >= step; from += step {
+		if i := r.any((*[window + step]byte)(buf[from-window:])); i >= 0 {
+			return r.first(buf, from+i, from+step) // which of the lanes?
+		}
+	}
+	return r.first(buf, from, to)
+}
+
+// any looks at the step of places that begins after the first window of p. It
+// returns the least i for which a lane has a cut at its i-th place, or -1.
+func (r *rabin) any(p *[window + step]byte) int {
+	var f0, f1, f2, f3 uint64
+	for i := range window {
+		f0 = (f0<<8 | uint64(p[i])) ^ r.mod[uint8(f0>>shift)]
+		f1 = (f1<<8 | uint64(p[i+stride])) ^ r.mod[uint8(f1>>shift)]
+		f2 = (f2<<8 | uint64(p[i+2*stride])) ^ r.mod[uint8(f2>>shift)]
+		f3 = (f3<<8 | uint64(p[i+3*stride])) ^ r.mod[uint8(f3>>shift)]
+	}
+	mask := r.mask
+	for i := range stride {
+		if f0&mask == 0 || f1&mask == 0 || f2&mask == 0 || f3&mask == 0 {
+			return i
+		}
+		f0 = (f0<<8 | uint64(p[i+window])) ^ r.out[p[i]] ^ r.mod[uint8(f0>>shift)]
+		f1 = (f1<<8 | uint64(p[i+stride+window])) ^ r.out[p[i+stride]] ^ r.mod[uint8(f1>>shift)]
+		f2 = (f2<<8 | uint64(p[i+2*stride+window])) ^ r.out[p[i+2*stride]] ^ r.mod[uint8(f2>>shift)]
+		f3 = (f3<<8 | uint64(p[i+3*stride+window])) ^ r.out[p[i+3*stride]] ^ r.mod[uint8(f3>>shift)]
+	}
+	return -1
+}
+
+// first is find with one lane.
+func (r *rabin) first(buf []byte, from, to int) int {
+	if from > to {
+		return -1
+	}
+	var f uint64
+	for _, b := range buf[from-window : from] {
+		f = (f<<8 | uint64(b)) ^ r.mod[uint8(f>>shift)]
+	}
+	in := buf[from:to]
+	out := buf[from-window : to-window]
+	out = out[:len(in)]
+	for i, b := range in {
+		if f&r.mask == 0 {
+			return from + i
+		}
+		f = (f<<8 | uint64(b)) ^ r.out[out[i]] ^ r.mod[uint8(f>>shift)]
+	}
+	if f&r.mask == 0 {
+		return to
+	}
+	return -1
+}

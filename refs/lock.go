@@ -41,7 +41,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 func waitLock(ctx context.Context, f *os.File, wait time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, ErrBusy)
 	defer cancel()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 10*time.Millisecond) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return context.Cause(ctx)

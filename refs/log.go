@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -104,13 +102,12 @@ func encodeEntry(e LogEntry) []byte {
 		who = e.Who.Name + " " + who
 	}
 	text := fmt.Sprintf("%s %s %s %s\t%s", e.Old, e.New, e.Time.Format(time.RFC3339Nano), who, e.Reason)
-	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(text), castagnoli), text)
+	return fmt.Appendf(nil, "%s %s\n", sum([]byte(text)), text)
 }
 
 func decodeEntry(line []byte) (LogEntry, error) {
-	sum, text, _ := strings.Cut(string(line), " ")
-	want, err := strconv.ParseUint(sum, 16, 32)
-	if err != nil || len(sum) != 8 || uint32(want) != crc32.Checksum([]byte(text), castagnoli) {
+	want, text, _ := strings.Cut(string(line), " ")
+	if want != sum([]byte(text)) {
 		return LogEntry{}, errors.New("checksum does not fit")
 	}
 	head, reason, _ := strings.Cut(text, "\t")
@@ -119,6 +116,7 @@ func decodeEntry(line []byte) (LogEntry, error) {
 		return LogEntry{}, errors.New("fields are missing")
 	}
 	e := LogEntry{Reason: reason}
+	var err error
 	if e.Old, err = object.ParseID(fields[0]); err != nil {
 		return LogEntry{}, err
 	}

@@ -24,6 +24,9 @@ const maxValueSize = 2048 // bytes of a ref's file
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// sum returns the CRC-32C of a text, in hexadecimal digits.
+func sum(text []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)) }
+
 func (v value) line() string {
 	if v.target != "" {
 		return "ref: " + v.target
@@ -34,7 +37,7 @@ func (v value) line() string {
 // encode returns a file of two lines: the value, and its checksum.
 func (v value) encode() []byte {
 	line := v.line()
-	return fmt.Appendf(nil, "%s\ncrc32c %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
+	return fmt.Appendf(nil, "%s\ncrc32c %s\n", line, sum([]byte(line)))
 }
 
 // decodeValue reads what encode wrote. The second line may be absent, so that

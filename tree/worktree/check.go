@@ -225,7 +225,7 @@ func (c *checker) checkBelow(path string) {
 		return
 	}
 	for i := range l.entries {
-		at := tree.Join(path, l.name(i))
+		at := path + "/" + l.name(i)
 		st, err := d.listed(&l, i)
 		switch {
 		case err != nil:

@@ -30,7 +30,8 @@ func (o *Op) makes(t object.EntryType) bool { return o.New != nil && o.New.Type 
 // opList is a checked list of operations in the order of their paths.
 type opList []Op
 
-// newOpList checks operations and sorts them. No two may make the same path.
+// newOpList checks operations and sorts them. No two may make the same path,
+// unless they make the same of it.
 func newOpList(ops []Op) (opList, error) {
 	list := slices.Clone(ops)
 	slices.SortStableFunc(list, func(a, b Op) int {
@@ -48,11 +49,18 @@ func newOpList(ops []Op) (opList, error) {
 		if op.New != nil && op.New.Mode > 0o7777 {
 			return nil, fmt.Errorf("worktree: %q: mode %o has more than permission bits", op.Path, op.New.Mode)
 		}
-		if i > 0 && op.New != nil && list[i-1].New != nil && list[i-1].Path == op.Path {
+		if i > 0 && op.contradicts(&list[i-1]) {
 			return nil, fmt.Errorf("worktree: %q is to be made twice", op.Path)
 		}
 	}
-	return list, nil
+	return slices.CompactFunc(list, func(a, b Op) bool {
+		return a.Path == b.Path && (a.New == nil) == (b.New == nil) && (a.Old == nil) == (b.Old == nil)
+	}), nil
+}
+
+// contradicts reports whether two operations make different things of a path.
+func (o *Op) contradicts(other *Op) bool {
+	return o.Path == other.Path && o.New != nil && other.New != nil && !tree.ContentEqual(o.New, other.New)
 }
 
 func b2i(b bool) int {

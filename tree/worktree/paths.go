@@ -1,7 +1,6 @@
 package worktree
 
 import (
-	"errors"
 	"io"
 	"io/fs"
 
@@ -86,20 +85,24 @@ func (w *Worktree) Remove(path string) error {
 	})
 }
 
-// Rename moves what is at one path to another, at which nothing may be. The
-// folder it is moved to must exist.
+// Rename moves what is at one path to another, and replaces a file or symlink
+// there. The folder it is moved to must exist.
 func (w *Worktree) Rename(from, to string) error {
 	return w.at("rename", from, func(d folder, name string) error {
-		return w.at("rename", to, func(dst folder, newName string) error {
-			switch _, err := dst.lstat(newName); {
-			case err == nil:
-				return fs.ErrExist
-			case !errors.Is(err, fs.ErrNotExist):
-				return err
-			}
-			return d.rename(name, dst, newName)
-		})
+		return w.at("rename", to, func(dst folder, newName string) error { return d.rename(name, dst, newName) })
 	})
+}
+
+// Exists reports whether something is at path, if only a symlink to nothing.
+func (w *Worktree) Exists(path string) bool {
+	_, err := w.Lstat(path)
+	return err == nil
+}
+
+// IsDir reports whether a folder is at path.
+func (w *Worktree) IsDir(path string) bool {
+	info, err := w.Lstat(path)
+	return err == nil && info.Type == object.TypeDir
 }
 
 // at runs do with the folder that a path is in and the last name, which is ""

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -138,7 +138,7 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		if known {
 			d.seen++
 		}
-		path := tree.Join(d.path, name)
+		path := d.join(name)
 		d.report(name, Found{State: Unreadable, Old: entry, Err: pathError("stat", path, err)})
 	}
 }
@@ -220,7 +220,7 @@ func (d *dirScan) compareDir(name string, f Found, sub *index.Dir, kid *selectio
 	default:
 		f.State = Untracked
 	}
-	path := tree.Join(d.path, name)
+	path := d.join(name)
 	item := scanItem{name: path[len(path)-len(name):]}
 	if f.State != 0 && (kid == nil || f.State != Ignored) {
 		f.Path = path
@@ -237,9 +237,18 @@ func (d *dirScan) compareDir(name string, f Found, sub *index.Dir, kid *selectio
 	}
 }
 
+// join returns the path of a name in the folder. It never shares the name's
+// bytes, which may be those of the listing.
+func (d *dirScan) join(name string) string {
+	if d.path == "" {
+		return strings.Clone(name)
+	}
+	return d.path + "/" + name
+}
+
 // report adds what was found at a name to the result.
 func (d *dirScan) report(name string, f Found) *scanItem {
-	f.Path = tree.Join(d.path, name)
+	f.Path = d.join(name)
 	d.out.items = append(d.out.items, scanItem{name: f.Path[len(f.Path)-len(name):], found: d.keep(f)})
 	return &d.out.items[len(d.out.items)-1]
 }

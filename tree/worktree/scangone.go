@@ -60,15 +60,16 @@ func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir) {
 func (d *dirScan) missing(name string, entry *index.Entry, sub *index.Dir, kid *selection) {
 	switch {
 	case kid != nil:
-		item := scanItem{name: name, below: new(scanned)}
-		d.missingBelow(item.below, tree.Join(d.path, name), sub, kid)
+		path := d.join(name)
+		item := scanItem{name: path[len(path)-len(name):], below: new(scanned)}
+		d.missingBelow(item.below, path, sub, kid)
 		d.out.items = append(d.out.items, item)
 	case entry != nil:
 		d.report(name, Found{State: Deleted, Old: entry})
 	case sub != nil:
 		d.deleted(name, sub)
 	default:
-		path := tree.Join(d.path, name)
+		path := d.join(name)
 		d.report(name, Found{State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})
 	}
 }
@@ -122,7 +123,7 @@ func (d *dirScan) ignores(name string, isDir bool) bool {
 	case d.isCache && name != CacheTag:
 		return true
 	}
-	ignored, _ := d.matcher.Match(tree.Join(d.path, name), isDir)
+	ignored, _ := d.matcher.Match(d.join(name), isDir)
 	return ignored
 }
 
@@ -132,7 +133,7 @@ func (d *dirScan) readIgnoreFile() {
 	if d.ignored || d.o.IncludeIgnored || !d.has(IgnoreFile) {
 		return
 	}
-	path := tree.Join(d.path, IgnoreFile)
+	path := d.join(IgnoreFile)
 	patterns, err := readPatterns(d.folder, d.path)
 	switch {
 	case err != nil:

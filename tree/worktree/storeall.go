@@ -102,6 +102,7 @@ func dirLen(path string) int { return strings.LastIndexByte(path, '/') + 1 }
 type Refreshed struct {
 	Path string
 	Stat index.Stat
+	Old  *index.Entry // what the index has, and the content still is
 }
 
 // Confirm reads the files and symlinks that a scan found to be Modified, to see
@@ -135,7 +136,7 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 			f.State, f.Err = Unreadable, err
 		case f.Old.SameContent(&now) && !s.Unstable:
 			same[places[i]] = true
-			refreshed = append(refreshed, Refreshed{f.Path, s.Stat})
+			refreshed = append(refreshed, Refreshed{f.Path, s.Stat, f.Old})
 		default:
 			f.Stat, f.Mode = s.Stat, s.Entry.Mode
 			now.Mode = f.Old.Mode

@@ -50,12 +50,9 @@ func (w *walker) graph(starts []object.ID) (parents map[object.ID][]object.ID, c
 		if _, known := parents[id]; known || w.seen[id] {
 			continue
 		}
-		all, err := parentsOf(w.ctx, w.r, id)
+		all, err := w.parentsOf(id)
 		if err != nil {
 			return nil, nil, err
-		}
-		if w.opt.FirstParent && len(all) > 1 {
-			all = all[:1]
 		}
 		all = slices.DeleteFunc(all, func(p object.ID) bool { return w.seen[p] })
 		parents[id] = all
@@ -65,6 +62,24 @@ func (w *walker) graph(starts []object.ID) (parents map[object.ID][]object.ID, c
 		stack = append(stack, all...)
 	}
 	return parents, children, nil
+}
+
+// parentsOf returns the commits with which the walk goes on after one that is
+// not read otherwise.
+func (w *walker) parentsOf(id object.ID) ([]object.ID, error) {
+	if w.opt.Parents != nil {
+		c, err := object.ReadCommit(w.ctx, w.r, id)
+		if err != nil {
+			return nil, err
+		}
+		parents, err := w.parents(Commit{id, c})
+		return slices.Clone(parents), err
+	}
+	all, err := parentsOf(w.ctx, w.r, id)
+	if w.opt.FirstParent && len(all) > 1 {
+		all = all[:1]
+	}
+	return all, err
 }
 
 // tips returns those of starts that are no other's ancestors, the newest last.

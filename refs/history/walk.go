@@ -20,6 +20,11 @@ type Options struct {
 	Exclude     []object.ID // leave out these commits and all their ancestors
 	FirstParent bool        // follow only the first parent of a merge
 	Topo        bool        // no commit before all its children, and lines of history not mixed
+
+	// Parents, if it is not nil, says with which of its parents the walk goes
+	// on after a commit. It is called once for each commit, before that is
+	// visited; with Topo, before any is.
+	Parents func(Commit) ([]object.ID, error)
 }
 
 // Walk visits the commits starts and their ancestors, each once, and stops
@@ -61,10 +66,14 @@ func (w *walker) walk(starts []object.ID, yield func(Commit) bool) (err error) {
 	}
 	for w.queue.Len() > 0 {
 		c := heap.Pop(w.queue).(entry).Commit
+		parents, err := w.parents(c)
+		if err != nil {
+			return err
+		}
 		if !yield(c) {
 			return nil
 		}
-		if err := w.push(w.parents(c)); err != nil {
+		if err := w.push(parents); err != nil {
 			return err
 		}
 	}
@@ -86,11 +95,17 @@ func (w *walker) push(ids []object.ID) error {
 	return nil
 }
 
-func (w *walker) parents(c Commit) []object.ID {
+// parents returns the commits with which the walk goes on after c.
+func (w *walker) parents(c Commit) ([]object.ID, error) {
 	if w.opt.FirstParent && len(c.Parents) > 1 {
-		return c.Parents[:1]
+		first := *c.Commit
+		first.Parents = c.Parents[:1]
+		c.Commit = &first
 	}
-	return c.Parents
+	if w.opt.Parents != nil {
+		return w.opt.Parents(c)
+	}
+	return c.Parents, nil
 }
 
 // byTime is a heap of commits, the newest first, and of those of one time the

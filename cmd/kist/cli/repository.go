@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// open opens the repository that the command line names: that of --repo, or
+// the nearest one from the working directory upwards. The caller closes it.
+func (e *Env) open() (*kist.Repository, error) {
+	root := e.repoDir()
+	if root == "" {
+		var err error
+		if root, err = kist.Discover(e.Dir); err != nil {
+			return nil, err
+		}
+	} else if filepath.Base(root) == kist.Dir {
+		root = filepath.Dir(root)
+	}
+	opt, err := e.options()
+	if err != nil {
+		return nil, err
+	}
+	return kist.Open(root, opt)
+}
+
+// options returns what a repository is told of this environment.
+func (e *Env) options() (kist.Options, error) {
+	at, err := e.commitTime()
+	if err != nil {
+		return kist.Options{}, err
+	}
+	date := e.Now
+	if e.Getenv("KIST_DATE") != "" {
+		date = func() time.Time { return at }
+	}
+	return kist.Options{
+		Now:      e.Now,
+		Date:     date,
+		Random:   e.Random,
+		Host:     e.Hostname,
+		Identity: e.author,
+		Warn:     func(text string) { e.warn("%s", text) },
+	}, nil
+}
+
+// repoPaths turns paths given on the command line into paths of the
+// repository, "" being its root. Those outside the worktree, or inside its
+// .kist folder, are errors.
+func (e *Env) repoPaths(r *kist.Repository, args []string) ([]string, error) {
+	paths := make([]string, 0, len(args))
+	for _, arg := range args {
+		path, err := e.repoPath(r, arg)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// repoPath turns a path given on the command line into one of the repository.
+func (e *Env) repoPath(r *kist.Repository, arg string) (string, error) {
+	if arg == "" {
+		return "", usagef("an empty path names nothing; use . for all of the current folder")
+	}
+	rel, ok := below(r.Root(), e.path(arg))
+	if !ok {
+		// The working directory may have been reached through a symlink.
+		if real, err := filepath.EvalSymlinks(e.Dir); err == nil && !filepath.IsAbs(arg) {
+			rel, ok = below(r.Root(), filepath.Join(real, arg))
+		}
+		if root, err := filepath.EvalSymlinks(r.Root()); err == nil && !ok {
+			rel, ok = below(root, e.path(arg))
+		}
+	}
+	if !ok {
+		return "", failf(exitFailed, "path", "path %s is outside the worktree %s", quoteArg(arg), quoteArg(r.Root()))
+	}
+	path, err := tree.CleanPath(rel)
+	if err != nil {
+		return "", failf(exitFailed, "path", "path %s: %w", quoteArg(arg), err)
+	}
+	return path, nil
+}
+
+// below returns path relative to root, with slashes, "" for root itself.
+func below(root, path string) (string, bool) {
+	rel, err := filepath.Rel(root, path)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(os.PathSeparator)) {
+		return "", false
+	}
+	if rel == "." {
+		rel = ""
+	}
+	return filepath.ToSlash(rel), true
+}
+
+// shown returns a path of the repository as it is printed: relative to the
+// working directory, quoted if it holds odd characters.
+func (e *Env) shown(r *kist.Repository, path string) string {
+	full := filepath.Join(r.Root(), filepath.FromSlash(path))
+	if rel, err := filepath.Rel(e.Dir, full); err == nil {
+		return quotePath(rel)
+	}
+	return quotePath(path)
+}

@@ -1,0 +1,200 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// ErrNothingToCommit says that a commit would be the same as its parent.
+var ErrNothingToCommit = errors.New("nothing to commit")
+
+// ErrConflicts says that a merge's conflicts have to be resolved first.
+var ErrConflicts = errors.New("there are unresolved conflicts")
+
+// CommitOptions say what [Repository.Commit] records.
+type CommitOptions struct {
+	Message    string            // empty: that of the merge under way, or of the commit being amended
+	All        bool              // first stage what has changed of what is tracked
+	Amend      bool              // replace HEAD's commit
+	AllowEmpty bool              // even if nothing has changed
+	Author     *object.Signature // nil: who commits; its zero Time: now
+	Progress   Progress          // may be nil
+}
+
+// CommitResult tells what was committed.
+type CommitResult struct {
+	ID      object.ID
+	Commit  *object.Commit
+	Branch  string // "" if HEAD is detached
+	Changes []tree.Change
+	Stats   volume.Stats // what was stored, by staging too if All was asked for
+}
+
+// Commit records what is staged as a commit, and moves HEAD's branch to it.
+func (r *Repository) Commit(ctx context.Context, o CommitOptions) (*CommitResult, error) {
+	var staged volume.Stats
+	if o.All {
+		added, err := r.Add(ctx, AddOptions{Update: true, Progress: o.Progress})
+		if err != nil {
+			return nil, err
+		}
+		staged = added.Stats
+	}
+	var result *CommitResult
+	err := retryStale(func() (err error) {
+		result, err = r.commit(ctx, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.Stats = addStats(staged, result.Stats)
+	return result, nil
+}
+
+func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult, error) {
+	head, err := r.refs.Head()
+	if err != nil {
+		return nil, err
+	}
+	state, err := r.State()
+	if err != nil {
+		return nil, err
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return nil, err
+	}
+	if len(idx.Conflicts()) > 0 {
+		return nil, ErrConflicts
+	}
+
+	c := &object.Commit{Message: o.Message, Host: r.opt.Host, Committer: r.signature()}
+	c.Author = c.Committer
+	var oldTree object.ID
+	if !head.ID.IsZero() {
+		parent, err := object.ReadCommit(ctx, r.objects, head.ID)
+		if err != nil {
+			return nil, err
+		}
+		c.Parents, oldTree = []object.ID{head.ID}, parent.Tree
+		if o.Amend {
+			if state.Operation != "" {
+				return nil, fmt.Errorf("amend: %w", state.inProgress())
+			}
+			c.Parents, c.Author = parent.Parents, parent.Author
+			if c.Message == "" {
+				c.Message = parent.Message
+			}
+			if oldTree, err = r.firstParentTree(ctx, parent); err != nil {
+				return nil, err
+			}
+		}
+	} else if o.Amend {
+		return nil, fmt.Errorf("amend: %w", ErrUnborn)
+	}
+	if state.Operation == Merging {
+		c.Parents = append(c.Parents, state.Other)
+	}
+	if c.Message == "" {
+		c.Message = state.Message
+	}
+	if strings.TrimSpace(c.Message) == "" {
+		return nil, errors.New("empty commit message")
+	}
+	if o.Author != nil {
+		c.Author = *o.Author
+		if c.Author.Time.IsZero() {
+			c.Author.Time, c.Author.Zone = c.Committer.Time, c.Committer.Zone
+		}
+	}
+
+	session := r.objects.Begin(volume.SessionOptions{})
+	defer session.Close()
+	info, err := idx.WriteTree(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
+	if skipped := idx.Skipped(); len(skipped) > 0 {
+		if err := c.SetSkipped(ctx, session, skipped); err != nil {
+			return nil, err
+		}
+	}
+	unchanged := info.ID == oldTree || head.ID.IsZero() && idx.Len() == 0 && idx.NumDirs() == 1
+	if unchanged && !o.AllowEmpty && !o.Amend && state.Operation == "" {
+		return nil, ErrNothingToCommit
+	}
+	id, err := r.publishCommit(ctx, session, idx, head, c, reasonFor(o, state, c))
+	if err != nil {
+		return nil, err
+	}
+	result := &CommitResult{ID: id, Commit: c, Branch: head.Branch, Stats: session.Stats()}
+	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.objects}, View{Tree: c.Tree, Objects: r.objects}, nil, true)
+	return result, err
+}
+
+// publishCommit stores a commit of what idx holds and moves HEAD to it.
+func (r *Repository) publishCommit(ctx context.Context, session *volume.Session, idx *index.Index, head refs.Head, c *object.Commit, reason string) (object.ID, error) {
+	data, err := c.Encode()
+	if err != nil {
+		return object.ID{}, err
+	}
+	id, err := session.Put(ctx, object.KindCommit, data)
+	if err != nil {
+		return id, err
+	}
+	return id, session.Publish(ctx, func(ctx context.Context) error {
+		if err := r.moveHead(ctx, head, id, reason); err != nil {
+			return err
+		}
+		if err := r.clearState(ctx); err != nil {
+			return err
+		}
+		// Keep the trees that were written in the index, so that the next
+		// commit need not write them again. If somebody has changed the index
+		// meanwhile, or is about to, it has to.
+		_, err := index.UpdateIfFree(ctx, r.dir, idx, func(*index.Index) error { return nil })
+		return err
+	})
+}
+
+// reasonFor returns what the reflog says of a commit.
+func reasonFor(o CommitOptions, state State, c *object.Commit) string {
+	what := "commit"
+	switch {
+	case o.Amend:
+		what = "commit (amend)"
+	case state.Operation != "":
+		what = fmt.Sprintf("commit (%s)", state.Operation)
+	case len(c.Parents) == 0:
+		what = "commit (initial)"
+	}
+	return what + ": " + subject(c.Message)
+}
+
+// firstParentTree returns the tree of a commit's first parent, zero if it has none.
+func (r *Repository) firstParentTree(ctx context.Context, c *object.Commit) (object.ID, error) {
+	if len(c.Parents) == 0 {
+		return object.ID{}, nil
+	}
+	return r.commitTree(ctx, c.Parents[0])
+}
+
+// addStats returns what two sessions did.
+func addStats(a, b volume.Stats) volume.Stats {
+	a.Objects += b.Objects
+	a.Bytes += b.Bytes
+	a.NewObjects += b.NewObjects
+	a.NewBytes += b.NewBytes
+	a.StoredBytes += b.StoredBytes
+	return a
+}

@@ -1,0 +1,164 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// View is a tree that can be compared with others: one that was committed, or
+// what the index or the worktree holds now. Objects reads its nodes; the
+// content of a view of the worktree is in the worktree alone.
+type View struct {
+	Tree     object.ID // zero: nothing
+	Objects  object.Reader
+	Worktree bool
+}
+
+// CommitView returns the tree of the commit that a revision names.
+func (r *Repository) CommitView(ctx context.Context, rev string) (View, error) {
+	_, c, err := r.ReadCommit(ctx, rev)
+	if err != nil {
+		return View{}, err
+	}
+	return View{Tree: c.Tree, Objects: r.objects}, nil
+}
+
+// HeadView returns the tree of HEAD's commit, or of none if there is none yet.
+func (r *Repository) HeadView(ctx context.Context) (View, error) {
+	id, err := r.headTree(ctx)
+	return View{Tree: id, Objects: r.objects}, err
+}
+
+// headTree returns the ID of HEAD's tree, zero on an unborn branch.
+func (r *Repository) headTree(ctx context.Context) (object.ID, error) {
+	head, err := r.refs.Head()
+	if err != nil || head.ID.IsZero() {
+		return object.ID{}, err
+	}
+	return r.commitTree(ctx, head.ID)
+}
+
+func (r *Repository) commitTree(ctx context.Context, commit object.ID) (object.ID, error) {
+	if commit.IsZero() {
+		return object.ID{}, nil
+	}
+	c, err := object.ReadCommit(ctx, r.objects, commit)
+	if err != nil {
+		return object.ID{}, err
+	}
+	return c.Tree, nil
+}
+
+// IndexView returns what is staged. Paths with conflicts are as in HEAD.
+func (r *Repository) IndexView(ctx context.Context) (View, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return View{}, err
+	}
+	return r.viewIndex(ctx, idx)
+}
+
+func (r *Repository) viewIndex(ctx context.Context, idx *index.Index) (View, error) {
+	o := newOverlay(r.objects)
+	info, err := idx.WriteTree(ctx, o)
+	return View{Tree: info.ID, Objects: o}, err
+}
+
+// WorktreeView returns what the tracked paths hold in the worktree now. It
+// reads, but does not store, the files that may differ from what is staged.
+func (r *Repository) WorktreeView(ctx context.Context, paths []string) (View, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return View{}, err
+	}
+	found, err := r.worktree.Scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
+	if err != nil {
+		return View{}, err
+	}
+	o := newOverlay(r.objects)
+	edits, err := r.store(ctx, o, found, nil)
+	if err != nil {
+		return View{}, err
+	}
+	if err := edits.apply(idx); err != nil {
+		return View{}, err
+	}
+	info, err := idx.WriteTree(ctx, o)
+	return View{Tree: info.ID, Objects: o, Worktree: true}, err
+}
+
+// Diff returns the changes of files that lead from view a to view b, in the
+// order of their paths, and those of folders that are empty or have got other
+// permission bits. Renames are found if they are asked for.
+func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.Change, error) {
+	changes, err := diff(ctx, a, b, tree.DiffOptions{Paths: paths, Recursive: true})
+	if err != nil {
+		return nil, err
+	}
+	// A folder that came or went with what is in it is told by that.
+	empty, _ := object.EmptyTree()
+	changes = slices.DeleteFunc(changes, func(c tree.Change) bool {
+		e := c.Old
+		if e == nil {
+			e = c.New
+		}
+		return (c.Old == nil || c.New == nil) && e.Type == object.TypeDir && e.Content.ID != empty
+	})
+	if !renames {
+		return changes, nil
+	}
+	return tree.DetectRenames(ctx, layered{b.Objects, a.Objects}, changes, tree.RenameOptions{})
+}
+
+func diff(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, error) {
+	var changes []tree.Change
+	for c, err := range tree.Diff(ctx, layered{b.Objects, a.Objects}, a.Tree, b.Tree, o) {
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
+
+// layered reads from the first of two stores that has an object.
+type layered [2]object.Reader
+
+func (l layered) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	data, err := l[0].Get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) && l[1] != l[0] {
+		return l[1].Get(ctx, key)
+	}
+	return data, err
+}
+
+func (l layered) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	missing, err := l[0].Missing(ctx, keys)
+	if err != nil || len(missing) == 0 {
+		return missing, err
+	}
+	return l[1].Missing(ctx, missing)
+}
+
+// ErrUnborn says that the current branch has no commit yet.
+var ErrUnborn = errors.New("the current branch has no commit yet")
+
+// headCommit returns HEAD and its commit; the error is [ErrUnborn] if it has none.
+func (r *Repository) headCommit(ctx context.Context) (refs.Head, *object.Commit, error) {
+	head, err := r.refs.Head()
+	if err != nil {
+		return head, nil, err
+	}
+	if head.ID.IsZero() {
+		return head, nil, ErrUnborn
+	}
+	c, err := object.ReadCommit(ctx, r.objects, head.ID)
+	return head, c, err
+}

@@ -1,0 +1,208 @@
+package kist
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/kist-vcs/kist/chunker"
+)
+
+// FormatVersion is the version of the repository format that this package
+// reads and writes.
+const FormatVersion = 1
+
+// ErrUnsupportedFormat is matched by the error for a repository that needs a
+// newer or different program.
+var ErrUnsupportedFormat = errors.New("repository format not supported")
+
+// Config is a repository's configuration, the file .kist/config. Its format
+// is described in docs/format/config.md.
+type Config struct {
+	Version  int      `toml:"version"`
+	Required []string `toml:"required"` // extensions without which the repository cannot be used
+	Optional []string `toml:"optional"` // extensions that may be ignored
+	Metadata string   `toml:"metadata"` // "portable"
+
+	Chunker struct {
+		Polynomial string `toml:"polynomial"` // hexadecimal, with 0x
+		Min        int    `toml:"min"`        // bytes
+		Average    int    `toml:"average"`    // bytes, a power of two
+		Max        int    `toml:"max"`        // bytes
+	} `toml:"chunker"`
+
+	User struct {
+		Name  string `toml:"name,omitempty"`
+		Email string `toml:"email,omitempty"`
+	} `toml:"user"`
+
+	values map[string]any // the whole file, with what this version does not know
+}
+
+// newConfig returns the configuration of a new repository.
+func newConfig(p chunker.Params) *Config {
+	c := &Config{Version: FormatVersion, Required: []string{}, Optional: []string{}, Metadata: "portable"}
+	c.Chunker.Polynomial = fmt.Sprintf("%#x", uint64(p.Polynomial))
+	c.Chunker.Min, c.Chunker.Average, c.Chunker.Max = p.Min, p.Avg, p.Max
+	return c
+}
+
+// parseConfig reads and checks a configuration.
+func parseConfig(data []byte) (*Config, error) {
+	c := &Config{}
+	if _, err := toml.NewDecoder(bytes.NewReader(data)).Decode(c); err != nil {
+		return nil, err
+	}
+	if _, err := toml.NewDecoder(bytes.NewReader(data)).Decode(&c.values); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Version < 1:
+		return nil, errors.New("no format version")
+	case c.Version > FormatVersion:
+		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrUnsupportedFormat, c.Version, FormatVersion)
+	case len(c.Required) > 0:
+		return nil, fmt.Errorf("%w: needs the extension %q", ErrUnsupportedFormat, c.Required[0])
+	case c.Metadata != "portable":
+		return nil, fmt.Errorf("%w: metadata %q", ErrUnsupportedFormat, c.Metadata)
+	}
+	if _, err := c.params(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// params returns the chunker's parameters.
+func (c *Config) params() (chunker.Params, error) {
+	var pol uint64
+	if _, err := fmt.Sscanf(c.Chunker.Polynomial, "0x%x", &pol); err != nil {
+		return chunker.Params{}, fmt.Errorf("chunker.polynomial %q is not a hexadecimal number", c.Chunker.Polynomial)
+	}
+	p := chunker.Params{Polynomial: pol, Min: c.Chunker.Min, Avg: c.Chunker.Average, Max: c.Chunker.Max}
+	if err := p.Validate(); err != nil {
+		return chunker.Params{}, fmt.Errorf("chunker: %w", err)
+	}
+	return p, nil
+}
+
+// loadConfig reads the configuration file of the repository in kistDir.
+func loadConfig(kistDir string) (*Config, error) {
+	f, err := os.Open(filepath.Join(kistDir, "config"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const limit = 1 << 20
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	if len(data) > limit {
+		return nil, &ConfigError{Err: errors.New("larger than 1 MiB")}
+	}
+	c, err := parseConfig(data)
+	if err != nil {
+		return nil, &ConfigError{Err: err}
+	}
+	return c, nil
+}
+
+// ConfigError says that the configuration file cannot be used.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// fixedKeys are set when a repository is made: the objects stored depend on them.
+var fixedKeys = []string{"version", "required", "optional", "metadata", "chunker"}
+
+// Get returns the value of a dotted key such as "user.name", as text, and
+// whether it is set.
+func (c *Config) Get(key string) (string, bool) {
+	var at any = c.values
+	for part := range strings.SplitSeq(key, ".") {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return "", false
+		}
+		if at, ok = m[part]; !ok {
+			return "", false
+		}
+	}
+	if _, isTable := at.(map[string]any); isTable {
+		return "", false
+	}
+	return fmt.Sprint(at), true
+}
+
+// Keys returns every dotted key that is set, sorted.
+func (c *Config) Keys() []string {
+	var keys []string
+	var visit func(prefix string, m map[string]any)
+	visit = func(prefix string, m map[string]any) {
+		for k, v := range m {
+			if sub, ok := v.(map[string]any); ok {
+				visit(prefix+k+".", sub)
+				continue
+			}
+			keys = append(keys, prefix+k)
+		}
+	}
+	visit("", c.values)
+	slices.Sort(keys)
+	return keys
+}
+
+// set changes a dotted key; a nil value removes it. What was read from a file
+// of a later version is kept as it is.
+func (c *Config) set(key string, value any) error {
+	parts := strings.Split(key, ".")
+	if len(parts) < 2 || slices.Contains(parts, "") {
+		return fmt.Errorf("config key %q: want the form section.name", key)
+	}
+	if slices.Contains(fixedKeys, parts[0]) {
+		return fmt.Errorf("config key %q is fixed when the repository is made", key)
+	}
+	m := c.values
+	for _, part := range parts[:len(parts)-1] {
+		sub, ok := m[part].(map[string]any)
+		if !ok {
+			if _, taken := m[part]; taken {
+				return fmt.Errorf("config key %q: %q has a value of its own", key, part)
+			}
+			sub = map[string]any{}
+			m[part] = sub
+		}
+		m = sub
+	}
+	last := parts[len(parts)-1]
+	if _, isTable := m[last].(map[string]any); isTable {
+		return fmt.Errorf("config key %q is a section", key)
+	}
+	if value == nil {
+		delete(m, last)
+	} else {
+		m[last] = value
+	}
+	return nil
+}
+
+// encode returns the configuration as a file.
+func (c *Config) encode() ([]byte, error) {
+	var buf bytes.Buffer
+	var v any = c
+	if c.values != nil {
+		v = c.values
+	}
+	err := toml.NewEncoder(&buf).Encode(v)
+	return buf.Bytes(), err
+}

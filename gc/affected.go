@@ -1,0 +1,132 @@
+package gc
+
+import (
+	"context"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// maxAffected is how many commits, and how many paths, a [Problem] names.
+const maxAffected = 100
+
+// affected finds out which commits and paths need objects that are damaged or
+// missing.
+type affected struct {
+	objects object.Reader
+	bad     map[object.Key]*Problem
+	needs   map[object.Key]bool // nodes of which it is known whether they need a bad object
+}
+
+// commit adds a commit and its paths to the problems that affect it.
+func (a *affected) commit(ctx context.Context, id object.ID) error {
+	key := object.Key{Kind: object.KindCommit, ID: id}
+	if p := a.bad[key]; p != nil {
+		p.affects(id, "")
+		return nil
+	}
+	c, err := object.ReadCommit(ctx, a.objects, id)
+	if err != nil {
+		return err
+	}
+	if !c.SkippedRest.IsZero() {
+		if p := a.bad[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}]; p != nil {
+			p.affects(id, "")
+		}
+	}
+	return a.node(ctx, id, object.Key{Kind: object.KindTree, ID: c.Tree}, "")
+}
+
+// node goes through a node of a directory at path.
+func (a *affected) node(ctx context.Context, commit object.ID, key object.Key, path string) error {
+	if need, err := a.need(ctx, key); err != nil || !need {
+		return err
+	}
+	if p := a.bad[key]; p != nil {
+		p.affects(commit, path)
+		return nil
+	}
+	t, err := object.ReadTree(ctx, a.objects, key.ID)
+	if err != nil {
+		return err
+	}
+	for _, child := range t.Children {
+		if err := a.node(ctx, commit, object.Key{Kind: object.KindTree, ID: child.ID}, path); err != nil {
+			return err
+		}
+	}
+	for _, e := range t.Entries {
+		below := e.Name
+		if path != "" {
+			below = path + "/" + e.Name
+		}
+		switch e.Content.Kind {
+		case object.KindTree:
+			err = a.node(ctx, commit, e.Content, below)
+		case 0:
+		default:
+			err = a.content(ctx, commit, e.Content, below)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// content goes through the content of the file at path.
+func (a *affected) content(ctx context.Context, commit object.ID, key object.Key, path string) error {
+	if need, err := a.need(ctx, key); err != nil || !need {
+		return err
+	}
+	if p := a.bad[key]; p != nil {
+		p.affects(commit, path)
+		return nil
+	}
+	links, err := a.links(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if err := a.content(ctx, commit, link, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// need reports whether an object is bad, or needs one that is. Directories are
+// at most [object.MaxDepth] deep, and lists [object.MaxLevel]: what is deeper
+// is bad itself.
+func (a *affected) need(ctx context.Context, key object.Key) (bool, error) {
+	if a.bad[key] != nil {
+		return true, nil
+	}
+	if !key.Kind.IsNode() {
+		return false, nil
+	}
+	if need, known := a.needs[key]; known {
+		return need, nil
+	}
+	links, err := a.links(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	need := false
+	for _, link := range links {
+		below, err := a.need(ctx, link)
+		if err != nil {
+			return false, err
+		}
+		need = need || below
+	}
+	a.needs[key] = need
+	return need, nil
+}
+
+func (a *affected) links(ctx context.Context, key object.Key) ([]object.Key, error) {
+	data, err := a.objects.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return object.Links(key.Kind, data)
+}

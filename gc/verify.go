@@ -1,0 +1,230 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// Root is an object that has to be there with all that it refers to, and what
+// says so: a ref, a line of a reflog, the index.
+type Root struct {
+	Name string
+	Key  object.Key
+}
+
+// Problem is something wrong in a repository.
+type Problem struct {
+	Key     object.Key  // the object; zero if it is no single one
+	Where   string      // the file, or the root, in which it was found
+	Err     error       // what is wrong
+	Commits []object.ID // commits that it affects, the first 100
+	Paths   []string    // paths in them, the first 100
+}
+
+// Error tells what is wrong, and where.
+func (p *Problem) Error() string {
+	text := p.Err.Error()
+	if !p.Key.IsZero() {
+		text = fmt.Sprintf("%s %s: %s", p.Key.Kind, p.Key.ID, text)
+	}
+	if p.Where != "" {
+		text = p.Where + ": " + text
+	}
+	return text
+}
+
+func (p *Problem) affects(commit object.ID, path string) {
+	if len(p.Commits) < maxAffected && !slices.Contains(p.Commits, commit) {
+		p.Commits = append(p.Commits, commit)
+	}
+	if path != "" && len(p.Paths) < maxAffected && !slices.Contains(p.Paths, path) {
+		p.Paths = append(p.Paths, path)
+	}
+}
+
+// Report is what [Verify] found.
+type Report struct {
+	Objects  int   // objects that were looked at: in all volumes, those several times there too
+	Bytes    int64 // in those that were read
+	Commits  int   // commits that the roots reach
+	Problems []*Problem
+}
+
+// VerifyOptions say how much [Verify] does.
+type VerifyOptions struct {
+	Volumes volume.CheckOptions // what of the stored data is read
+}
+
+// Verify checks a store, and that all is in it that roots refer to: files of
+// volumes are whole, nodes are well formed and fit together, and what they
+// link to is there. Problems are in the report, and told with the commits and
+// paths that they affect; the error says why nothing could be verified.
+func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOptions) (*Report, error) {
+	v := &verifier{store: store, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}}
+	checked, err := store.Check(ctx, o.Volumes, func(p volume.Problem) {
+		v.found(p.Key, path.Join("volumes", p.Volume, p.File), p.Err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
+
+	v.trees = &tree.Verifier{Reader: store, Sizes: store, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
+	for _, root := range roots {
+		if err := v.history(ctx, root); err != nil {
+			return nil, err
+		}
+	}
+	v.report.Commits = len(v.commits)
+	return v.report, v.affected(ctx)
+}
+
+type verifier struct {
+	store   *volume.Store
+	report  *Report
+	trees   *tree.Verifier
+	bad     map[object.Key]*Problem // by object
+	seen    map[object.Key]bool     // commits, tags, and roots of other kinds
+	commits []object.ID             // in the order in which they were met
+}
+
+// found records a problem, an object's only once.
+func (v *verifier) found(key object.Key, where string, err error) {
+	if p := v.bad[key]; p != nil {
+		if p.Where == "" {
+			p.Where = where
+		}
+		return
+	}
+	p := &Problem{Key: key, Where: where, Err: err}
+	v.report.Problems = append(v.report.Problems, p)
+	if !key.IsZero() {
+		v.bad[key] = p
+	}
+}
+
+// history checks all that a root reaches.
+func (v *verifier) history(ctx context.Context, root Root) error {
+	queue := []object.Key{root.Key}
+	for len(queue) > 0 {
+		key := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if v.seen[key] {
+			continue
+		}
+		v.seen[key] = true
+		more, err := v.object(ctx, key)
+		if aborts(ctx, err) {
+			return err
+		}
+		if err != nil {
+			v.found(key, root.Name, err)
+		}
+		queue = append(queue, more...)
+	}
+	return nil
+}
+
+// object checks an object and returns the commits and tags that it links to.
+func (v *verifier) object(ctx context.Context, key object.Key) (more []object.Key, err error) {
+	switch key.Kind {
+	case object.KindCommit:
+		return v.commit(ctx, key.ID)
+	case object.KindTag:
+		t, err := object.ReadTag(ctx, v.store, key.ID)
+		if err != nil {
+			return nil, err
+		}
+		return []object.Key{{Kind: object.KindCommit, ID: t.Target}}, nil
+	case object.KindTree:
+		_, err := v.trees.Verify(ctx, key.ID)
+		return nil, err
+	}
+	return nil, v.content(ctx, key)
+}
+
+func (v *verifier) commit(ctx context.Context, id object.ID) ([]object.Key, error) {
+	c, err := object.ReadCommit(ctx, v.store, id)
+	if err != nil {
+		return nil, err
+	}
+	v.commits = append(v.commits, id)
+	info, err := v.trees.Verify(ctx, c.Tree)
+	if err != nil {
+		return nil, err
+	}
+	if (info.Files != c.Files || info.Bytes != c.Bytes) && v.bad[object.Key{Kind: object.KindTree, ID: c.Tree}] == nil {
+		err = fmt.Errorf("%w: it says %d files of %d bytes, its tree has %d of %d", object.ErrCorrupt, c.Files, c.Bytes, info.Files, info.Bytes)
+	}
+	for _, e := range object.AllSkipped(ctx, v.store, c) {
+		if e != nil && err == nil {
+			err = e
+		}
+	}
+	var more []object.Key
+	for _, p := range c.Parents {
+		more = append(more, object.Key{Kind: object.KindCommit, ID: p})
+	}
+	return more, err
+}
+
+// content checks a chunk or manifest that is no tree's, such as one that is
+// staged.
+func (v *verifier) content(ctx context.Context, key object.Key) error {
+	if key.Kind == object.KindChunk {
+		missing, err := v.store.Missing(ctx, []object.Key{key})
+		if err == nil && len(missing) > 0 {
+			err = &object.NotFoundError{Key: key}
+		}
+		return err
+	}
+	data, err := v.store.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := object.Check(key.Kind, data); err != nil {
+		return err
+	}
+	links, err := object.Links(key.Kind, data)
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if v.seen[link] {
+			continue
+		}
+		v.seen[link] = true
+		if err := v.content(ctx, link); aborts(ctx, err) {
+			return err
+		} else if err != nil {
+			v.found(link, "", err)
+		}
+	}
+	return nil
+}
+
+// aborts reports whether an error says nothing about the objects.
+func aborts(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrNewerFormat))
+}
+
+// affected tells which commits and paths the problems affect.
+func (v *verifier) affected(ctx context.Context) error {
+	if len(v.bad) == 0 {
+		return nil
+	}
+	a := &affected{objects: v.store, bad: v.bad, needs: map[object.Key]bool{}}
+	for _, id := range v.commits {
+		if err := a.commit(ctx, id); err != nil && aborts(ctx, err) {
+			return err
+		}
+	}
+	return nil
+}

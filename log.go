@@ -1,0 +1,237 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// LogOptions say which commits [Repository.Log] gives.
+type LogOptions struct {
+	Revs        []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B". None: HEAD
+	Paths       []string // only commits that changed these
+	Follow      bool     // the one path is followed through renames
+	FirstParent bool     // of a merge follow only the first parent
+	Topo        bool     // no commit before all its children
+
+	Since, Until time.Time                 // by the committer's time; zero: no limit
+	Match        func(*object.Commit) bool // nil: all
+}
+
+// Logged is a commit in a log.
+type Logged struct {
+	ID object.ID
+	*object.Commit
+	Path string      // with Follow: where the path was in this commit
+	Next []object.ID // with Topo: the parents, or where they are passed over, the commits after them
+}
+
+// Log gives commits, newest first.
+//
+// With paths, a merge that has them from one of its parents is passed over,
+// and only that parent is followed: what is left explains how the paths came
+// to be as they are.
+func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, error] {
+	return func(yield func(Logged, error) bool) {
+		starts, exclude, err := r.rangeOf(ctx, o.Revs)
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		if o.Follow && len(o.Paths) != 1 {
+			yield(Logged{}, errors.New("one path can be followed, no more and no less"))
+			return
+		}
+		l := &logger{r: r, o: o, paths: map[object.ID]string{}}
+		walk := history.Walk(ctx, r.objects, starts, history.Options{
+			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx),
+		})
+		for c, err := range walk {
+			if err != nil {
+				yield(Logged{}, err)
+				return
+			}
+			if !l.shown(c) {
+				continue
+			}
+			if !yield(Logged{c.ID, c.Commit, l.paths[c.ID], l.after(c)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// rangeOf resolves the revisions that a log begins and ends with.
+func (r *Repository) rangeOf(ctx context.Context, revs []string) (starts, exclude []object.ID, err error) {
+	if len(revs) == 0 {
+		head, err := r.refs.Head()
+		if err == nil && head.ID.IsZero() {
+			err = ErrUnborn
+		}
+		return []object.ID{head.ID}, nil, err
+	}
+	for _, rev := range revs {
+		from, to, isRange := strings.Cut(rev, "..")
+		switch {
+		case strings.HasPrefix(rev, "^"):
+			from, to = rev[1:], ""
+		case isRange && to == "":
+			to = "HEAD"
+		case isRange && from == "":
+			from = "HEAD"
+		case !isRange:
+			from, to = "", rev
+		}
+		for _, side := range []struct {
+			rev string
+			to  *[]object.ID
+		}{{from, &exclude}, {to, &starts}} {
+			if side.rev == "" {
+				continue
+			}
+			id, err := r.Resolve(ctx, side.rev)
+			if err != nil {
+				return nil, nil, err
+			}
+			*side.to = append(*side.to, id)
+		}
+	}
+	if len(starts) == 0 {
+		id, err := r.Resolve(ctx, "HEAD")
+		if err != nil {
+			return nil, nil, err
+		}
+		starts = []object.ID{id}
+	}
+	return starts, exclude, nil
+}
+
+// logger decides which commits a log shows, and where it goes on.
+type logger struct {
+	r     *Repository
+	o     LogOptions
+	paths map[object.ID]string    // where the path that is followed is in a commit
+	same  map[object.ID]bool      // commits that changed none of the paths
+	next  map[object.ID]object.ID // the commit after one of these; none after the first
+}
+
+// after returns the commits that come after c in the log, as far as they are
+// known: with Topo, all are.
+func (l *logger) after(c history.Commit) []object.ID {
+	if !l.o.Topo {
+		return nil
+	}
+	parents := c.Parents
+	if l.o.FirstParent && len(parents) > 1 {
+		parents = parents[:1]
+	}
+	var next []object.ID
+	for _, id := range parents {
+		for l.same[id] && !id.IsZero() {
+			id = l.next[id]
+		}
+		if !id.IsZero() && !slices.Contains(next, id) {
+			next = append(next, id)
+		}
+	}
+	return next
+}
+
+func (l *logger) shown(c history.Commit) bool {
+	at := c.Committer.Time.Time()
+	switch {
+	case l.same[c.ID]:
+		return false
+	case !l.o.Since.IsZero() && at.Before(l.o.Since), !l.o.Until.IsZero() && at.After(l.o.Until):
+		return false
+	}
+	return l.o.Match == nil || l.o.Match(c.Commit)
+}
+
+// parents returns the function that tells where the log goes on after a
+// commit, nil if that is at all its parents.
+func (l *logger) parents(ctx context.Context) func(history.Commit) ([]object.ID, error) {
+	if len(l.o.Paths) == 0 || l.o.Paths[0] == "" {
+		return nil
+	}
+	l.same, l.next = map[object.ID]bool{}, map[object.ID]object.ID{}
+	return func(c history.Commit) ([]object.ID, error) {
+		paths := l.o.Paths
+		if l.o.Follow {
+			if _, ok := l.paths[c.ID]; !ok {
+				l.paths[c.ID] = l.o.Paths[0]
+			}
+			paths = []string{l.paths[c.ID]}
+		}
+		if len(c.Parents) == 0 {
+			changed, err := l.differ(ctx, object.ID{}, c.Tree, paths)
+			l.same[c.ID] = !changed
+			return nil, err
+		}
+		for _, parent := range c.Parents {
+			p, err := object.ReadCommit(ctx, l.r.objects, parent)
+			if err != nil {
+				return nil, err
+			}
+			changed, err := l.differ(ctx, p.Tree, c.Tree, paths)
+			if err != nil {
+				return nil, err
+			}
+			if !changed {
+				l.same[c.ID], l.next[c.ID] = true, parent
+				l.pass(parent, paths[0])
+				return []object.ID{parent}, nil
+			}
+			if l.o.Follow {
+				if err := l.follow(ctx, parent, p.Tree, c.Tree, paths[0]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return c.Parents, nil
+	}
+}
+
+func (l *logger) pass(parent object.ID, path string) {
+	if _, ok := l.paths[parent]; !ok && l.o.Follow {
+		l.paths[parent] = path
+	}
+}
+
+// differ reports whether any of paths differs between two trees.
+func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
+	for _, err := range tree.Diff(ctx, l.r.objects, a, b, tree.DiffOptions{Paths: paths}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// follow finds where the path was in a parent: where it is, or where it was
+// moved from.
+func (l *logger) follow(ctx context.Context, parent, before, after object.ID, path string) error {
+	_, err := tree.Find(ctx, l.r.objects, before, path)
+	if !errors.Is(err, tree.ErrNotExist) {
+		l.pass(parent, path)
+		return err
+	}
+	changes, err := Diff(ctx, View{Tree: before, Objects: l.r.objects}, View{Tree: after, Objects: l.r.objects}, nil, true)
+	if err != nil {
+		return fmt.Errorf("follow %q: %w", path, err)
+	}
+	for _, c := range changes {
+		if c.From != "" && c.Path == path {
+			path = c.From
+			break
+		}
+	}
+	l.pass(parent, path)
+	return nil
+}

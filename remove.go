@@ -1,0 +1,189 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// RemoveOptions say what [Repository.Remove] removes.
+type RemoveOptions struct {
+	Paths     []string
+	Cached    bool // only from the index: the files stay, untracked
+	Recursive bool // folders with all that is tracked in them
+	Force     bool // even what has changes that exist nowhere else
+	DryRun    bool
+}
+
+// ErrIsDirectory is matched by the error for a folder where a file is wanted.
+var ErrIsDirectory = errors.New("is a directory")
+
+// Remove removes tracked files from the worktree and the index, and returns
+// their paths. A file with changes that were not committed is a
+// [*LocalChangesError], unless forced or kept in the worktree.
+func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string // files
+	var ops []worktree.Op
+	for _, p := range o.Paths {
+		if e := idx.Entry(p); e != nil {
+			removed = append(removed, p)
+			ops = append(ops, worktree.Op{Path: p, Old: e})
+			continue
+		}
+		dir := idx.Dir(p)
+		_, conflict := idx.Conflict(p)
+		switch {
+		case conflict:
+			removed = append(removed, p)
+			continue
+		case dir == nil:
+			return nil, fmt.Errorf("path %q: %w", p, ErrNoMatch)
+		case !o.Recursive:
+			return nil, fmt.Errorf("path %q: %w", p, ErrIsDirectory)
+		}
+		for below, e := range dir.All() {
+			removed = append(removed, below)
+			ops = append(ops, worktree.Op{Path: below, Old: e})
+		}
+		for below := range dir.Walk() {
+			if below != "" {
+				ops = append(ops, worktree.Op{Path: below})
+			}
+		}
+	}
+	if !o.Force {
+		if err := r.checkRemoval(ctx, idx, o); err != nil {
+			return nil, err
+		}
+	}
+	if o.DryRun {
+		return removed, nil
+	}
+	if o.Cached {
+		return removed, r.editIndex(ctx, func(idx *index.Index) error {
+			for _, p := range o.Paths {
+				idx.Remove(p)
+			}
+			return nil
+		})
+	}
+	return removed, r.applyOps(ctx, idx, ops, applyOptions{force: true, edit: func(idx *index.Index) error {
+		for _, p := range o.Paths {
+			idx.Remove(p)
+		}
+		return nil
+	}})
+}
+
+// checkRemoval makes sure that what is to be removed is in HEAD's commit, or
+// if it stays in the worktree, that what is staged is in one of the two.
+func (r *Repository) checkRemoval(ctx context.Context, idx *index.Index, o RemoveOptions) error {
+	found, err := r.worktree.Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, NoUntracked: true})
+	if err != nil {
+		return err
+	}
+	if found, _, err = r.worktree.Confirm(ctx, found); err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	e := &LocalChangesError{}
+	for _, f := range found {
+		if f.State == worktree.Deleted || f.Dir {
+			continue
+		}
+		changed[f.Path] = true
+		if !o.Cached {
+			e.Obstacles = append(e.Obstacles, Obstacle{f.Path, "changed since it was staged"})
+		}
+	}
+	head, err := r.HeadView(ctx)
+	if err != nil {
+		return err
+	}
+	staged, err := r.viewIndex(ctx, idx)
+	if err != nil {
+		return err
+	}
+	changes, err := Diff(ctx, head, staged, o.Paths, false)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		switch {
+		case c.New == nil || c.New.Type == object.TypeDir:
+		case o.Cached && !changed[c.Path]:
+		default:
+			e.Obstacles = append(e.Obstacles, Obstacle{c.Path, "staged, but not committed"})
+		}
+	}
+	if len(e.Obstacles) > 0 {
+		return e
+	}
+	return nil
+}
+
+// Moved is a path that was moved.
+type Moved struct{ From, To string }
+
+// Move renames tracked files and folders, in the worktree and the index. If
+// destination is a folder, or there are several sources, they are moved into
+// it. What is at the new path is a [*LocalChangesError] unless forced.
+func (r *Repository) Move(ctx context.Context, sources []string, destination string, force, dryRun bool) ([]Moved, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return nil, err
+	}
+	into := destination == "" || idx.Dir(destination) != nil || r.worktree.IsDir(destination)
+	if len(sources) > 1 && !into {
+		return nil, fmt.Errorf("path %q is not a directory", destination)
+	}
+	var moves []Moved
+	for _, from := range sources {
+		m := Moved{from, destination}
+		if into {
+			m.To = path.Join(destination, path.Base(from))
+		}
+		switch {
+		case from == "":
+			return nil, errors.New("the root of the worktree cannot be moved")
+		case indexed(idx, from) == nil:
+			return nil, fmt.Errorf("path %q: %w", from, ErrNoMatch)
+		case m.To == from || strings.HasPrefix(m.To, from+"/"):
+			return nil, fmt.Errorf("path %q cannot be moved into itself, to %q", from, m.To)
+		case !force && (indexed(idx, m.To) != nil || r.worktree.Exists(m.To)):
+			return nil, &LocalChangesError{[]Obstacle{{m.To, "is in the way"}}}
+		}
+		moves = append(moves, m)
+	}
+	if dryRun {
+		return moves, nil
+	}
+	for i, m := range moves {
+		if err := r.worktree.Rename(m.From, m.To); err != nil {
+			return moves[:i], errors.Join(err, r.stageMoves(ctx, moves[:i]))
+		}
+	}
+	return moves, r.stageMoves(ctx, moves)
+}
+
+// stageMoves renames in the index what was renamed in the worktree.
+func (r *Repository) stageMoves(ctx context.Context, moves []Moved) error {
+	return r.editIndex(ctx, func(idx *index.Index) error {
+		for _, m := range moves {
+			if err := idx.Move(m.From, m.To); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

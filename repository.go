@@ -1,0 +1,281 @@
+package kist
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// Dir is the name of the folder, below a worktree's root, that holds its
+// repository.
+const Dir = ".kist"
+
+// DefaultBranch is the branch that a new repository begins with.
+const DefaultBranch = "main"
+
+// lockWait is how long a command waits for another that holds a lock it needs.
+const lockWait = 30 * time.Second
+
+// ErrNoRepository says that there is no repository where one was looked for.
+var ErrNoRepository = errors.New("not a kist repository")
+
+// ErrExists says that there is a repository where one was to be made.
+var ErrExists = errors.New("a kist repository is already there")
+
+// Options is what a repository needs to know of its surroundings. The zero
+// value is usable.
+type Options struct {
+	Now    func() time.Time // the clock; default [time.Now]
+	Date   func() time.Time // what commits and logs record, in the zone to record; default: Now
+	Random io.Reader        // default [rand.Reader]
+	Host   string           // recorded in commits
+	Warn   func(string)     // told of what is worth a warning; default: nobody
+	Jobs   int              // files read or written at once; default: one for each processor
+
+	// Identity returns who commits, given the name and address that the
+	// configuration has, which may be empty. Default: just these.
+	Identity func(name, email string) (string, string)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Date == nil {
+		o.Date = o.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Identity == nil {
+		o.Identity = func(name, email string) (string, string) { return name, email }
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	return o
+}
+
+// Repository is an open repository and its worktree. It is safe for use by one
+// goroutine at a time; any number of processes may have it open at once.
+type Repository struct {
+	root string // the worktree's
+	dir  string // the .kist folder
+	opt  Options
+
+	config   *Config
+	refs     *refs.Store
+	objects  *volume.Store
+	chunker  *chunker.Chunker
+	worktree *worktree.Worktree
+}
+
+// InitOptions are the choices made once, when a repository is made.
+type InitOptions struct {
+	// ChunkSize is the average size of a chunk in bytes, a power of two from
+	// 64 KiB to 4 MiB; 0 is the default of package chunker.
+	ChunkSize int
+	Branch    string // the first branch; default [DefaultBranch]
+}
+
+// Init makes a repository for the folder dir, which is made if it is absent,
+// and opens it. The error is [ErrExists] if dir has one.
+func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repository, error) {
+	opt = opt.withDefaults()
+	polynomial, err := chunker.RandomPolynomial(opt.Random)
+	if err != nil {
+		return nil, err
+	}
+	params := chunker.DefaultParams(polynomial)
+	if init.ChunkSize != 0 {
+		params = chunker.ParamsFor(polynomial, init.ChunkSize)
+	}
+	if err := params.Validate(); err != nil {
+		return nil, err
+	}
+	if init.Branch == "" {
+		init.Branch = DefaultBranch
+	}
+	if err := refs.CheckName("refs/heads/" + init.Branch); err != nil {
+		return nil, err
+	}
+	config, err := newConfig(params).encode()
+	if err != nil {
+		return nil, err
+	}
+
+	kistDir := filepath.Join(dir, Dir)
+	if _, err := os.Lstat(filepath.Join(kistDir, "config")); err == nil {
+		return nil, fmt.Errorf("%q: %w", dir, ErrExists)
+	}
+	for _, d := range []string{"volumes", "refs/heads", "refs/tags", "logs", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(kistDir, d), 0o777); err != nil {
+			return nil, err
+		}
+	}
+	// The configuration comes last: a folder without it is not a repository.
+	if err := refs.Open(kistDir, opt.Date).SetHead(ctx, refs.Head{Branch: init.Branch}, refs.Who{}, ""); err != nil {
+		return nil, err
+	}
+	if err := disk.WriteFile(filepath.Join(kistDir, "config"), config); err != nil {
+		return nil, err
+	}
+	return Open(dir, opt)
+}
+
+// Discover returns the nearest folder, dir itself or one above it, that has a
+// repository.
+func Discover(dir string) (string, error) {
+	start, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	for at := start; ; at = filepath.Dir(at) {
+		if info, err := os.Stat(filepath.Join(at, Dir)); err == nil && info.IsDir() {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("%q and the folders above it: %w", start, ErrNoRepository)
+		}
+	}
+}
+
+// Open opens the repository of the worktree with the given root.
+func Open(root string, opt Options) (*Repository, error) {
+	opt = opt.withDefaults()
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repository{root: root, dir: filepath.Join(root, Dir), opt: opt}
+	r.config, err = loadConfig(r.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%q: %w", root, ErrNoRepository)
+	}
+	if err != nil {
+		return nil, err
+	}
+	params, err := r.config.params()
+	if err != nil {
+		return nil, err
+	}
+	if r.chunker, err = chunker.New(params); err != nil {
+		return nil, err
+	}
+	r.refs = refs.Open(r.dir, opt.Date)
+	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn})
+	if err != nil {
+		return nil, err
+	}
+	if r.worktree, err = r.openWorktree(root); err != nil {
+		r.objects.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// openWorktree returns the folder dir as files that are stored as this
+// repository's configuration says.
+func (r *Repository) openWorktree(dir string) (*worktree.Worktree, error) {
+	fs, err := worktree.OS(dir)
+	if err != nil {
+		return nil, err
+	}
+	o := worktree.Options{Chunker: r.chunker, Now: r.opt.Now, Jobs: r.opt.Jobs}
+	if dir == r.root {
+		o.TempDir = Dir + "/tmp"
+	}
+	return worktree.New(fs, o), nil
+}
+
+// Close releases what the repository holds open.
+func (r *Repository) Close() error { return r.objects.Close() }
+
+// Root returns the absolute path of the worktree.
+func (r *Repository) Root() string { return r.root }
+
+// Config returns the configuration, which must not be changed.
+func (r *Repository) Config() *Config { return r.config }
+
+// SetConfig changes a key of the configuration, such as "user.name"; a nil
+// value removes it.
+func (r *Repository) SetConfig(ctx context.Context, key string, value any) error {
+	unlock, err := disk.Lock(ctx, filepath.Join(r.dir, "config.lock"), disk.Exclusive, lockWait)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := loadConfig(r.dir)
+	if err != nil {
+		return err
+	}
+	if err := c.set(key, value); err != nil {
+		return err
+	}
+	data, err := c.encode()
+	if err != nil {
+		return err
+	}
+	if c, err = parseConfig(data); err != nil {
+		return fmt.Errorf("config key %q: %w", key, err)
+	}
+	if err := disk.WriteFile(filepath.Join(r.dir, "config"), data); err != nil {
+		return err
+	}
+	r.config = c
+	return nil
+}
+
+// Refs returns the names of commits: HEAD, branches and tags.
+func (r *Repository) Refs() *refs.Store { return r.refs }
+
+// Objects returns the local store.
+func (r *Repository) Objects() *volume.Store { return r.objects }
+
+// Index reads the staging area.
+func (r *Repository) Index() (*index.Index, error) { return index.Load(r.dir) }
+
+// Worktree returns the files that are versioned.
+func (r *Repository) Worktree() *worktree.Worktree { return r.worktree }
+
+// Resolve returns the ID of the commit that a revision names. The forms are
+// described in docs/revisions.md.
+func (r *Repository) Resolve(ctx context.Context, rev string) (object.ID, error) {
+	return r.refs.Resolve(ctx, r.objects, rev)
+}
+
+// Commit reads the commit that a revision names.
+func (r *Repository) ReadCommit(ctx context.Context, rev string) (object.ID, *object.Commit, error) {
+	id, err := r.Resolve(ctx, rev)
+	if err != nil {
+		return id, nil, err
+	}
+	c, err := object.ReadCommit(ctx, r.objects, id)
+	return id, c, err
+}
+
+// signature returns who commits now.
+func (r *Repository) signature() object.Signature {
+	name, email := r.opt.Identity(r.config.User.Name, r.config.User.Email)
+	now := r.opt.Date()
+	_, offset := now.Zone()
+	return object.Signature{Name: name, Email: email, Time: object.TimeOf(now), Zone: int16(offset / 60)}
+}
+
+func (r *Repository) who() refs.Who {
+	s := r.signature()
+	return refs.Who{Name: s.Name, Email: s.Email}
+}

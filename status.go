@@ -1,0 +1,137 @@
+package kist
+
+import (
+	"context"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// StatusOptions say what [Repository.Status] looks at.
+type StatusOptions struct {
+	Paths        []string // nil: everything
+	AllUntracked bool     // list what is in untracked folders, not only the folders
+	NoUntracked  bool     // do not look for untracked files
+	Ignored      bool     // list what is ignored
+}
+
+// Status is how worktree, index and HEAD differ.
+type Status struct {
+	Head      refs.Head
+	State     State
+	Staged    []tree.Change    // from HEAD to the index, with renames
+	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type
+	Untracked []worktree.Found
+	Ignored   []worktree.Found
+	Skipped   []worktree.Found // cannot be read, or stored
+	Conflicts []index.Conflict
+}
+
+// Clean reports whether there is nothing to stage, commit or resolve.
+// Untracked files do not count.
+func (s *Status) Clean() bool {
+	return len(s.Staged)+len(s.Changed)+len(s.Conflicts) == 0
+}
+
+// Status compares HEAD, the index and the worktree. Files of which the index
+// does not know for certain that they are unchanged are read; if they are, it
+// is noted in the index, unless another process is busy with that.
+func (r *Repository) Status(ctx context.Context, o StatusOptions) (*Status, error) {
+	s := &Status{}
+	var err error
+	if s.Head, err = r.refs.Head(); err != nil {
+		return nil, err
+	}
+	if s.State, err = r.State(); err != nil {
+		return nil, err
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return nil, err
+	}
+	s.Conflicts = idx.Conflicts()
+
+	found, err := r.worktree.Scan(ctx, idx, worktree.ScanOptions{
+		Paths: o.Paths, CollapseUntracked: !o.AllUntracked, NoUntracked: o.NoUntracked, ListIgnored: o.Ignored,
+	})
+	if err != nil {
+		return nil, err
+	}
+	found, unchanged, err := r.worktree.Confirm(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		switch f.State {
+		case worktree.Untracked:
+			s.Untracked = append(s.Untracked, f)
+		case worktree.Ignored:
+			s.Ignored = append(s.Ignored, f)
+		case worktree.Unreadable, worktree.Special, worktree.Nested:
+			s.Skipped = append(s.Skipped, f)
+		case worktree.Absent:
+		default:
+			if _, ok := idx.Conflict(f.Path); !ok {
+				s.Changed = append(s.Changed, f)
+			}
+		}
+	}
+
+	from, err := r.commitTree(ctx, s.Head.ID)
+	if err != nil {
+		return nil, err
+	}
+	staged, err := r.viewIndex(ctx, idx)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := Diff(ctx, View{Tree: from, Objects: r.objects}, staged, o.Paths, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
+		if _, ok := idx.Conflict(c.Path); !ok {
+			s.Staged = append(s.Staged, c)
+		}
+	}
+	r.refreshIndex(ctx, idx, unchanged)
+	return s, nil
+}
+
+// refreshIndex notes files that were read and found unchanged, and the trees
+// that were worked out, so that the next command need not do it again. That
+// is a favour: if it cannot be done, nothing is said.
+func (r *Repository) refreshIndex(ctx context.Context, idx *index.Index, unchanged []worktree.Refreshed) {
+	if len(unchanged) == 0 {
+		return
+	}
+	session := r.objects.Begin(volume.SessionOptions{})
+	defer session.Close()
+	_ = session.Publish(ctx, func(ctx context.Context) error {
+		_, err := index.UpdateIfFree(ctx, r.dir, idx, func(idx *index.Index) error {
+			for _, u := range unchanged {
+				if e := idx.Entry(u.Path); e != nil && e.SameContent(u.Old) {
+					idx.SetStat(u.Path, u.Stat)
+				}
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// subject returns the first line of a message.
+func subject(message string) string {
+	for i, c := range message {
+		if c == '\n' {
+			return message[:i]
+		}
+	}
+	return message
+}
+
+var _ object.ReadWriter = (*overlay)(nil)

@@ -1,0 +1,68 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+)
+
+// Verify checks that the repository is whole: every volume, every ref, the
+// index, and all that they refer to. What is wrong is in the report.
+func (r *Repository) Verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report, error) {
+	roots, problems := r.roots(ctx)
+	report, err := gc.Verify(ctx, r.objects, roots, o)
+	if err != nil {
+		return nil, err
+	}
+	report.Problems = append(problems, report.Problems...)
+	return report, nil
+}
+
+// roots returns what refs, their logs and the index refer to, and what of them
+// cannot be read.
+func (r *Repository) roots(ctx context.Context) ([]gc.Root, []*gc.Problem) {
+	var roots []gc.Root
+	var problems []*gc.Problem
+	names, err := r.refs.Roots(ctx)
+	for _, err := range unjoin(err) {
+		problems = append(problems, &gc.Problem{Err: err})
+	}
+	for _, name := range names {
+		root := gc.Root{Name: name.File, Key: object.Key{Kind: object.KindCommit, ID: name.ID}}
+		tag := object.Key{Kind: object.KindTag, ID: name.ID}
+		if missing, err := r.objects.Missing(ctx, []object.Key{root.Key, tag}); err == nil && len(missing) == 1 && missing[0] == root.Key {
+			root.Key = tag
+		}
+		roots = append(roots, root)
+	}
+	if _, err := r.refs.Head(); err != nil {
+		problems = append(problems, &gc.Problem{Err: err})
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return roots, append(problems, &gc.Problem{Err: err})
+	}
+	for key := range idx.Roots() {
+		// A tree that the index remembers is only a help, and asked for before
+		// it is used.
+		if key.Kind != object.KindTree {
+			roots = append(roots, gc.Root{Name: "index", Key: key})
+		}
+	}
+	return roots, problems
+}
+
+// unjoin takes apart what errors.Join put together.
+func unjoin(err error) []error {
+	if err == nil {
+		return nil
+	}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return []error{fmt.Errorf("refs: %w", err)}
+}

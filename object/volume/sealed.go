@@ -25,6 +25,7 @@ type sealed struct {
 	opening sync.Mutex
 	open    atomic.Pointer[openVolume] // nil: not opened yet
 	info    atomic.Pointer[Info]
+	keep    atomic.Bool // it could not be merged
 
 	badMu sync.Mutex
 	bad   map[object.Key]struct{} // known to be damaged here

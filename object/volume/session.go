@@ -87,7 +87,12 @@ func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (objec
 		return object.ID{}, err
 	}
 	id := object.Sum(data)
-	if err := s.put(ctx, object.Key{Kind: kind, ID: id}, data); err != nil {
+	err := s.put(ctx, object.Key{Kind: kind, ID: id}, len(data), func() *buffer {
+		b := takeBuffer(len(data) + frame.AppendSlack(len(data)) + minValue)
+		b.b = s.store.frame.Append(b.b, data)
+		return b
+	})
+	if err != nil {
 		return object.ID{}, err
 	}
 	return id, nil
@@ -110,11 +115,13 @@ func checkSize(kind object.Kind, n int) error {
 	return nil
 }
 
-func (s *Session) put(ctx context.Context, key object.Key, data []byte) error {
+// put stores an object of raw bytes, unless it is there. Value makes its stored
+// value.
+func (s *Session) put(ctx context.Context, key object.Key, raw int, value func() *buffer) error {
 	if s.dry == nil {
 		s.salvage.Do(func() { s.store.salvage(ctx) })
 	}
-	mine, err := s.claim(ctx, key, len(data))
+	mine, err := s.claim(ctx, key, raw)
 	if err != nil || !mine {
 		return err
 	}
@@ -133,17 +140,16 @@ func (s *Session) put(ctx context.Context, key object.Key, data []byte) error {
 		s.dry[key] = struct{}{}
 		s.mu.Unlock()
 	} else {
-		value := takeBuffer(len(data) + frame.AppendSlack(len(data)) + minValue)
-		value.b = s.store.frame.Append(value.b, data)
-		stored = int64(len(value.b))
-		if err := s.add(key, value, len(data)); err != nil {
+		b := value()
+		stored = int64(len(b.b))
+		if err := s.add(key, b, raw); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.NewObjects++
-	s.stats.NewBytes += int64(len(data))
+	s.stats.NewBytes += int64(raw)
 	s.stats.StoredBytes += stored
 	return nil
 }

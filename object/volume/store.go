@@ -48,6 +48,9 @@ func Open(kistDir string, o Options) (*Store, error) {
 	if _, err := s.refresh(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
+	if fs := networkFS(dir); fs != "" {
+		s.warn("the repository is on a network file system (%s): do not use it from two machines at once", fs)
+	}
 	return s, nil
 }
 

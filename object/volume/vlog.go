@@ -73,7 +73,16 @@ func (e logEntry) stored() int { return e.padded - e.pad }
 func (e logEntry) crc() int64  { return e.value + int64(e.padded) }
 func (e logEntry) end() int64  { return e.crc() + crcSize }
 
-var errEntry = errors.New("not an entry as kist writes them")
+var (
+	errEntry = errors.New("not an entry as kist writes them")
+	errSum   = errors.New("checksum does not match")
+)
+
+// isTorn reports whether err says that an entry is not there whole, and not
+// that it could not be read.
+func isTorn(err error) bool {
+	return errors.Is(err, errEntry) || errors.Is(err, errSum) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
 
 // parseEntry reads the header and key of the entry at start from b, which may
 // be longer.
@@ -204,7 +213,7 @@ func readEntry(r io.ReaderAt, e logEntry, buf []byte) (value, newBuf []byte, err
 		return nil, buf, err
 	}
 	if crc32.Checksum(buf[:n-crcSize], castagnoli) != binary.BigEndian.Uint32(buf[n-crcSize:]) {
-		return nil, buf, errors.New("checksum does not match")
+		return nil, buf, errSum
 	}
 	at := int(e.value - e.start)
 	for _, b := range buf[at+e.stored() : n-crcSize] {

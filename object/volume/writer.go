@@ -72,16 +72,13 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	if err := checkFree(s.path); err != nil {
 		return nil, err
 	}
-	name, err := newName(s.o.Now(), s.o.Rand)
+	name, lock, err := s.lockNew()
 	if err != nil {
 		return nil, err
 	}
-	w = &writer{store: s, name: name, session: session, dir: s.inVolumes(tmpPrefix + name), table: newTable()}
+	w = &writer{store: s, name: name, session: session, dir: s.inVolumes(tmpPrefix + name), lock: lock, table: newTable()}
 	if session == "" {
 		w.session = name
-	}
-	if w.lock, err = tryLock(s.lockPath(name), true); err != nil {
-		return nil, err
 	}
 	if err := os.Mkdir(w.dir, 0o777); err != nil {
 		w.lock.remove()
@@ -95,6 +92,19 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// lockNew makes up a new volume's name and takes its lock.
+func (s *Store) lockNew() (name string, lock *fileLock, err error) {
+	for {
+		if name, err = newName(s.o.Now(), s.o.Rand); err != nil {
+			return "", nil, err
+		}
+		// Who looks for dead writers may be quicker to take the lock.
+		if lock, err = tryLock(s.lockPath(name), true); !errors.Is(err, ErrBusy) {
+			return name, lock, err
+		}
+	}
 }
 
 // lockPath returns the path of the lock of a volume that is written or

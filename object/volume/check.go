@@ -1,0 +1,373 @@
+package volume
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
+)
+
+// CheckOptions say how much Check looks at.
+type CheckOptions struct {
+	// ReadData has every stored value read, decompressed and hashed, in every
+	// volume that has it. Otherwise everything but the values is checked.
+	ReadData bool
+
+	// Subset, if not nil, tells which values ReadData reads: object i of n,
+	// counted over all volumes. It is called from several goroutines.
+	Subset func(i, n int) bool
+
+	// Progress, if not nil, is called now and then with what was done so far.
+	// Calls do not overlap.
+	Progress func(Checked)
+}
+
+// Checked counts what a check looked at.
+type Checked struct {
+	Volumes int
+	Objects int   // in their indexes; objects in two volumes count twice
+	Bytes   int64 // of the files that were read whole, and of the values
+}
+
+// Problem is damage that Check found.
+type Problem struct {
+	Volume string
+	File   string     // "" is the folder
+	Key    object.Key // the object that is damaged; zero if it is not about one
+	Err    error
+}
+
+func (p Problem) Error() string {
+	err := &DamageError{Volume: p.Volume, File: p.File, Err: p.Err}
+	if p.Key.IsZero() {
+		return err.Error()
+	}
+	return fmt.Sprintf("%s %s: %v", p.Key.Kind, p.Key.ID, err)
+}
+
+// Check looks for damage in all volumes, and calls report for each it finds;
+// calls do not overlap. Every byte of a volume's files is looked at, with
+// ReadData, or every byte that is not part of a value, without. Nothing is
+// changed, but this store takes what was found for absent from then on, so
+// that it is stored again when it is put. The error is not about damage.
+func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem)) (Checked, error) {
+	l, err := s.refresh()
+	if err != nil {
+		return Checked{}, fmt.Errorf("check: list volumes: %w", err)
+	}
+	c := &checker{o: o, report: report}
+	checks := make([]*volumeCheck, len(l.volumes))
+	for i, v := range l.volumes {
+		checks[i] = &volumeCheck{checker: c, v: v, base: c.total}
+		if o, err := v.opened(); err == nil {
+			c.total += o.index.Len()
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, vc := range checks {
+		g.Go(func() error { return vc.run(ctx) })
+	}
+	err = g.Wait()
+	return c.done, err
+}
+
+// checker is one run of Check.
+type checker struct {
+	o     CheckOptions
+	total int // objects
+
+	mu     sync.Mutex
+	report func(Problem)
+	done   Checked
+}
+
+func (c *checker) progress(volumes, objects int, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.Volumes += volumes
+	c.done.Objects += objects
+	c.done.Bytes += bytes
+	if c.o.Progress != nil {
+		c.o.Progress(c.done)
+	}
+}
+
+// volumeCheck is the check of one volume.
+type volumeCheck struct {
+	*checker
+	v    *sealed
+	base int // objects in the volumes before
+	dir  *os.Root
+	buf  []byte
+}
+
+func (c *volumeCheck) problem(file string, key object.Key, err error) {
+	if !key.IsZero() {
+		c.v.setBad(key)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report(Problem{Volume: c.v.name, File: file, Key: key, Err: err})
+}
+
+func (c *volumeCheck) run(ctx context.Context) error {
+	var err error
+	if c.dir, err = os.OpenRoot(c.v.path); err != nil {
+		if !isGone(err) || c.v.exists() {
+			c.problem("", object.Key{}, err)
+		}
+		return ctx.Err()
+	}
+	defer c.dir.Close()
+	s, _, err := readSeal(c.dir)
+	if err != nil {
+		// What can be checked without it still is.
+		c.problem(sealName, object.Key{}, err)
+		s = &seal{}
+	} else {
+		c.files(s)
+	}
+	records, err := c.index()
+	blind := err != nil
+	if err != nil {
+		c.problem(keysFile, object.Key{}, err)
+	} else if n := len(records); s.Session != "" && uint64(n) != s.Objects {
+		c.problem(keysFile, object.Key{}, fmt.Errorf("%d objects, want %d", n, s.Objects))
+	}
+	slices.SortFunc(records, func(a, b keys.Record) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+	})
+	for len(records) > 0 || len(s.Files) > 0 {
+		// All logs that the seal or the index know of, in order.
+		number := uint32(1<<32 - 1)
+		if len(records) > 0 {
+			number = records[0].File
+		}
+		var want *sealFile
+		if len(s.Files) > 0 {
+			f := s.Files[0]
+			n, ok := logNumber(f.Name)
+			if !ok || n <= number {
+				s.Files = s.Files[1:]
+			}
+			if !ok {
+				continue
+			}
+			if n <= number {
+				number, want = n, &f
+			}
+		}
+		end := 0
+		for end < len(records) && records[end].File == number {
+			end++
+		}
+		if blind {
+			err = c.structure(ctx, want)
+		} else {
+			err = c.log(ctx, number, want, s.Session != "", records[:end])
+		}
+		if err != nil {
+			return err
+		}
+		records = records[end:]
+	}
+	c.progress(1, 0, 0)
+	return ctx.Err()
+}
+
+// files checks that the folder has the files that the seal lists and no
+// others, and the checksums of all but the value logs.
+func (c *volumeCheck) files(s *seal) {
+	listed := map[string]sealFile{sealName: {}, trashFile: {}}
+	for _, f := range s.Files {
+		listed[f.Name] = f
+	}
+	entries, err := os.ReadDir(c.v.path)
+	if err != nil {
+		c.problem("", object.Key{}, err)
+	}
+	for _, e := range entries {
+		if _, ok := listed[e.Name()]; !ok {
+			c.problem(e.Name(), object.Key{}, errors.New("not a file of this volume"))
+		}
+	}
+	for _, f := range s.Files {
+		if _, ok := logNumber(f.Name); ok {
+			continue
+		}
+		size, sum, err := c.sum(f.Name)
+		c.progress(0, 0, size)
+		switch {
+		case err != nil:
+		case size != f.Size:
+			err = fmt.Errorf("%d bytes, want %d", size, f.Size)
+		case sum != f.Sum:
+			err = errSum
+		case f.Name == manifestFile && sha256.Sum256(s.Manifest) != sum:
+			err = errors.New("not what the seal has a copy of")
+		}
+		if err != nil {
+			c.problem(f.Name, object.Key{}, err)
+		}
+	}
+}
+
+func (c *volumeCheck) sum(name string) (size int64, sum [sha256.Size]byte, err error) {
+	f, err := openFile(c.dir, name)
+	if err != nil {
+		return 0, sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	size, err = io.Copy(h, f)
+	return size, [sha256.Size]byte(h.Sum(nil)), err
+}
+
+// index reads all of KEYS, as far as it can be read.
+func (c *volumeCheck) index() ([]keys.Record, error) {
+	o, err := openIndex(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer o.file.Close()
+	if err := o.index.Verify(); err != nil {
+		return nil, err
+	}
+	records := make([]keys.Record, 0, o.index.Len())
+	for rec, err := range o.index.All() {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, rec)
+	}
+	return records, nil
+}
+
+// log checks a value log: its size and structure, that its entries are those
+// of records, which are sorted by offset, and the values. Want is nil if the
+// seal does not list it; sealed tells whether there is a seal.
+func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, sealed bool, records []keys.Record) error {
+	name := logName(number)
+	f, err := openFile(c.dir, name)
+	var st os.FileInfo
+	if err == nil {
+		defer f.Close()
+		st, err = f.Stat()
+	}
+	if err == nil && want != nil && st.Size() != want.Size {
+		c.problem(name, object.Key{}, fmt.Errorf("%d bytes, want %d", st.Size(), want.Size))
+	}
+	if sealed && want == nil {
+		c.problem(name, object.Key{}, errors.New("not in the seal"))
+	}
+	if err != nil {
+		c.problem(name, object.Key{}, err)
+		for _, rec := range records {
+			c.problem(name, rec.Key, err)
+		}
+		return ctx.Err()
+	}
+	walk := newLogWalker(f, st.Size(), logHeaderSize)
+	walk.hash = sha256.New()
+	bad := walk.start()
+	for i, rec := range records {
+		if i%256 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			c.progress(0, min(256, len(records)-i), 0)
+		}
+		e, err := walk.next()
+		if err == nil && (e.key != rec.Key || e.value != int64(rec.Offset) || e.stored() != int(rec.Stored)) {
+			err = errEntry
+		}
+		if err != nil {
+			// The index tells where to go on.
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			c.problem(name, rec.Key, fmt.Errorf("entry at %d: %w", walk.pos, err))
+			e = recordEntry(rec)
+			walk.pos = min(max(e.end(), logHeaderSize), walk.size)
+		}
+		if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) {
+			if verr := c.value(f, e, rec); verr != nil && err == nil {
+				c.problem(name, rec.Key, fmt.Errorf("value at %d: %w", rec.Offset, verr))
+			}
+		}
+	}
+	switch {
+	case bad != nil:
+		c.problem(name, object.Key{}, bad)
+	case walk.pos != walk.size:
+		c.problem(name, object.Key{}, fmt.Errorf("%d bytes after the last object", walk.size-walk.pos))
+	case want != nil && [sha256.Size]byte(walk.hash.Sum(nil)) != want.Sum:
+		c.problem(name, object.Key{}, errSum)
+	}
+	return nil
+}
+
+// structure checks a value log when it is not known what objects it has.
+func (c *volumeCheck) structure(ctx context.Context, want *sealFile) error {
+	f, err := openFile(c.dir, want.Name)
+	if err != nil {
+		c.problem(want.Name, object.Key{}, err)
+		return ctx.Err()
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		c.problem(want.Name, object.Key{}, err)
+		return ctx.Err()
+	}
+	walk := newLogWalker(f, st.Size(), logHeaderSize)
+	walk.hash = sha256.New()
+	for err = walk.start(); err == nil && ctx.Err() == nil; {
+		_, err = walk.next()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != io.EOF:
+		c.problem(want.Name, object.Key{}, fmt.Errorf("entry at %d: %w", walk.pos, err))
+	case st.Size() != want.Size:
+		c.problem(want.Name, object.Key{}, fmt.Errorf("%d bytes, want %d", st.Size(), want.Size))
+	case [sha256.Size]byte(walk.hash.Sum(nil)) != want.Sum:
+		c.problem(want.Name, object.Key{}, errSum)
+	}
+	return nil
+}
+
+// recordEntry returns the entry that has to be where rec says.
+func recordEntry(rec keys.Record) logEntry {
+	e := logEntry{key: rec.Key, value: int64(rec.Offset), pad: padding(int(rec.Stored))}
+	e.padded = int(rec.Stored) + e.pad
+	e.start = e.end() - entrySize(e.padded)
+	return e
+}
+
+// value reads and verifies the value of an entry.
+func (c *volumeCheck) value(f *os.File, e logEntry, rec keys.Record) error {
+	if e.start < logHeaderSize || e.padded > maxStored || rec.Raw > object.MaxChunkSize {
+		return errors.New("the index gives an impossible place")
+	}
+	var value []byte
+	var err error
+	if value, c.buf, err = readEntry(f, e, c.buf); err == nil {
+		_, err = decode(rec.Key, value, int(rec.Raw))
+	}
+	c.progress(0, 0, e.end()-e.start)
+	return err
+}

@@ -1,0 +1,250 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	smallVolume = 64 << 20 // bytes below which a volume is small
+	manySmall   = 32       // small volumes that are left alone
+	fanIn       = 8        // volumes merged into one at a time
+	trashAge    = time.Hour
+)
+
+// MaintainOptions say how Maintain works.
+type MaintainOptions struct {
+	// SingleHost says that no other machine uses the repository. Without it,
+	// Maintain refuses to work on a network file system, where locks may not
+	// reach other machines.
+	SingleHost bool
+}
+
+// MaintainStats count what Maintain did.
+type MaintainStats struct {
+	Salvaged int   // interrupted writes taken over
+	Merged   int   // volumes merged into others, and removed
+	Written  int   // volumes they were merged into
+	Deleted  int   // volumes removed earlier whose files were deleted
+	Freed    int64 // bytes of those files
+}
+
+// Maintain merges small volumes if there are many, takes over what dead
+// writers left, and deletes the files of volumes that were removed more than
+// an hour ago. Readers and writers go on meanwhile. It returns [ErrBusy] if
+// another process maintains the store or collects its garbage.
+func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats, error) {
+	var st MaintainStats
+	if fs := networkFS(s.dir); fs != "" && !o.SingleHost {
+		return st, fmt.Errorf("maintain object store: it is on a network file system (%s): %w", fs, errors.ErrUnsupported)
+	}
+	lock, err := tryLock(filepath.Join(s.dir, maintenanceFile), true)
+	if err != nil {
+		return st, fmt.Errorf("maintain object store: %w", err)
+	}
+	defer lock.release()
+	st.Salvaged = s.salvage(ctx)
+	err = s.emptyTrash(ctx, &st)
+	for err == nil {
+		var group []*sealed
+		if group, err = s.nextGroup(ctx); err != nil || len(group) < 2 {
+			break
+		}
+		var merged int
+		if merged, err = s.merge(ctx, group); merged == 0 {
+			break
+		}
+		st.Merged += merged
+		st.Written++
+	}
+	if err != nil {
+		return st, fmt.Errorf("maintain object store: %w", err)
+	}
+	return st, nil
+}
+
+// NeedsMaintenance reports whether Maintain has something to do. It reads next
+// to nothing.
+func (s *Store) NeedsMaintenance() bool {
+	l, err := s.refresh()
+	if err != nil {
+		return false
+	}
+	if len(l.volumes) > manySmall {
+		small := 0
+		for _, v := range l.volumes {
+			if info, err := v.describe(); err == nil && info.Bytes < smallVolume {
+				small++
+			}
+		}
+		if small > manySmall {
+			return true
+		}
+	}
+	old, _ := s.oldTrash()
+	return len(old) > 0
+}
+
+// nextGroup returns the volumes to be merged next: the smallest ones, if too
+// many are small. Those of sessions still at work are left alone.
+func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
+	l, err := s.refresh()
+	if err != nil {
+		return nil, err
+	}
+	var small []*sealed
+	for _, v := range l.volumes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		info, err := v.describe()
+		if err != nil {
+			s.warn("not merged: %v", err)
+			continue
+		}
+		if info.Bytes < smallVolume && !v.keep.Load() && !isHeld(s.lockPath(info.Session)) {
+			small = append(small, v)
+		}
+	}
+	if len(small) <= manySmall {
+		return nil, nil
+	}
+	slices.SortStableFunc(small, func(a, b *sealed) int {
+		return int(a.info.Load().Bytes - b.info.Load().Bytes)
+	})
+	objects := 0
+	for i, v := range small[:fanIn] {
+		if objects += v.info.Load().Objects; objects > s.o.MaxObjects && i >= 2 {
+			return small[:i], nil
+		}
+	}
+	return small[:fanIn], nil
+}
+
+// trashed is a removed volume whose files are still there.
+type trashed struct {
+	path string
+	size int64
+}
+
+// oldTrash returns the volumes that were removed long enough ago.
+func (s *Store) oldTrash() ([]trashed, error) {
+	entries, err := os.ReadDir(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var old []trashed
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), trashPrefix)
+		if !ok || !isName(name) {
+			continue
+		}
+		path := s.inVolumes(e.Name())
+		since, err := readMark(path)
+		if err == nil && s.o.Now().Sub(since) > trashAge {
+			old = append(old, trashed{path, folderSize(path)})
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			// Removing it was interrupted, when its hour was over.
+			old = append(old, trashed{path, folderSize(path)})
+		}
+	}
+	return old, nil
+}
+
+func folderSize(path string) (size int64) {
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+// emptyTrash deletes the files of volumes that were removed long enough ago.
+func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
+	old, err := s.oldTrash()
+	if err != nil {
+		return err
+	}
+	for _, t := range old {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		// The mark goes first, so that an interrupted deletion is seen.
+		if err := os.Remove(filepath.Join(t.path, trashFile)); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		if err := os.RemoveAll(t.path); err != nil {
+			return err
+		}
+		st.Deleted++
+		st.Freed += t.size
+	}
+	return nil
+}
+
+// remove takes volumes out of the store: each is marked, then renamed. All
+// that is in them must have been read, hashed and found elsewhere. The
+// maintenance lock is held; the gc lock is taken, so that no one publishes
+// meanwhile.
+func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
+	lock, err := waitLock(ctx, filepath.Join(s.dir, gcLockFile), true)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	for _, v := range volumes {
+		if err := s.mark(v.path); err != nil {
+			return err
+		}
+		if err := renameNew(v.path, s.inVolumes(trashPrefix+v.name)); err != nil {
+			return err
+		}
+	}
+	if err := syncDir(s.path); err != nil {
+		return err
+	}
+	_, err = s.refresh()
+	return err
+}
+
+// mark notes in a volume that it is being removed, and when.
+func (s *Store) mark(path string) error {
+	mark := filepath.Join(path, trashFile)
+	if err := os.Remove(mark); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	err := writeFile(mark, func(f io.Writer) error {
+		_, err := fmt.Fprintf(f, "removed %s\n", s.o.Now().UTC().Format(time.RFC3339))
+		return err
+	})
+	if err == nil {
+		err = syncDir(path)
+	}
+	return err
+}
+
+// readMark returns when a volume was marked as removed.
+func readMark(path string) (time.Time, error) {
+	data, err := os.ReadFile(filepath.Join(path, trashFile))
+	if err != nil {
+		return time.Time{}, err
+	}
+	text, ok := strings.CutPrefix(strings.TrimSuffix(string(data), "\n"), "removed ")
+	if !ok {
+		return time.Time{}, errors.New("not a mark")
+	}
+	return time.Parse(time.RFC3339, text)
+}

@@ -1,0 +1,138 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
+)
+
+// merge copies all objects of volumes into a new one, reads that back, and
+// removes them. A volume with an object that cannot be read, here or
+// elsewhere, stays. It returns how many were removed. The maintenance lock is
+// held.
+func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
+	w, err := s.newWriter("")
+	if err != nil {
+		return 0, err
+	}
+	sealed := false
+	defer func() {
+		if !sealed {
+			w.abandon()
+		}
+	}()
+	copied := volumes[:0:0]
+	for _, v := range volumes {
+		if err := s.copyVolume(ctx, w, v); err == nil {
+			copied = append(copied, v)
+		} else if _, ok := err.(*copyError); ok {
+			s.warn("not merged: %v", err)
+			v.keep.Store(true)
+		} else {
+			return 0, err
+		}
+	}
+	if len(copied) < 2 {
+		return 0, nil
+	}
+	if err := w.seal(); err != nil {
+		return 0, err
+	}
+	sealed = true
+	l, err := s.refresh()
+	if err != nil {
+		return 0, err
+	}
+	if err := verifyCopy(ctx, l.byName[w.name], copied); err != nil {
+		return 0, fmt.Errorf("read back what was merged: %w", err)
+	}
+	return len(copied), s.remove(ctx, copied)
+}
+
+// copyError says that a volume cannot be copied because of what it is, not
+// because of where to.
+type copyError struct{ err error }
+
+func (e *copyError) Error() string { return e.err.Error() }
+
+// copyVolume adds all objects of v to w that it does not have yet.
+func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
+	o, err := v.opened()
+	if err != nil {
+		return &copyError{err}
+	}
+	for rec, err := range o.index.All() {
+		if err != nil {
+			return &copyError{&DamageError{Volume: v.name, File: keysFile, Err: err}}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.has(rec.Key) {
+			continue
+		}
+		b, err := s.verified(ctx, v, o, rec)
+		if err != nil {
+			return &copyError{err}
+		}
+		if err := w.add(rec.Key, b, int(rec.Raw)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verified returns the stored value of an object, after it was hashed; if it
+// is damaged in v, that of another volume.
+func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys.Record) (*buffer, error) {
+	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
+	value, err := o.storedValue(rec, b.b)
+	if err == nil {
+		_, err = decode(rec.Key, value, int(rec.Raw))
+	}
+	if err == nil {
+		b.b = value
+		return b, nil
+	}
+	b.free()
+	v.setBad(rec.Key)
+	data, gerr := s.Get(ctx, rec.Key)
+	if gerr != nil {
+		return nil, v.damaged(rec, err)
+	}
+	b = takeBuffer(len(data) + minValue + 1<<10 + len(data)>>10)
+	b.b = s.frame.Append(b.b, data)
+	return b, nil
+}
+
+// verifyCopy reads and hashes every object of copy, and checks that it has all
+// that the volumes have.
+func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
+	var damage error
+	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, report: func(p Problem) { damage = p }}, v: copy}
+	if err := c.run(ctx); err != nil {
+		return err
+	}
+	if damage != nil {
+		return damage
+	}
+	for _, v := range volumes {
+		o, err := v.opened()
+		if err != nil {
+			return err
+		}
+		for rec, err := range o.index.All() {
+			if err != nil {
+				return err
+			}
+			if _, ok, err := copy.find(rec.Key); err != nil {
+				return err
+			} else if !ok {
+				return &object.NotFoundError{Key: rec.Key}
+			}
+		}
+	}
+	return nil
+}

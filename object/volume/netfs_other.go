@@ -1,0 +1,5 @@
+//go:build !linux
+
+package volume
+
+func networkFS(string) string { return "" }

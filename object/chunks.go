@@ -22,6 +22,9 @@ type ChunkAt struct {
 func Chunks(ctx context.Context, r Reader, content Key, size, off uint64) iter.Seq2[ChunkAt, error] {
 	return func(yield func(ChunkAt, error) bool) {
 		if content.IsZero() {
+			if size > MaxInline {
+				yield(ChunkAt{}, &FormatError{KindTree, ReasonSize, fmt.Errorf("%d bytes without content", size)})
+			}
 			return
 		}
 		f := chunkFinder{r: r, content: content, size: size}

@@ -84,7 +84,7 @@ func decodeCommit(data []byte) (*Commit, error) {
 		return nil, err
 	}
 	var body commitBody
-	if err := textCodec.unmarshal(h.body, &body); err != nil {
+	if err := h.decode(&body); err != nil {
 		return nil, err
 	}
 	c := &Commit{

@@ -82,6 +82,9 @@ func (c *ContentReader) readSome(p []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	if c.entry.Content.IsZero() {
+		if len(c.entry.Inline) != int(c.entry.Size) {
+			return 0, &FormatError{KindTree, ReasonSize, fmt.Errorf("%d bytes inline, want %d", len(c.entry.Inline), c.entry.Size)}
+		}
 		return copy(p, c.entry.Inline[off:]), nil
 	}
 	chunk, data, err := c.find(uint64(off))

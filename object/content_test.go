@@ -207,6 +207,11 @@ func TestBadLists(t *testing.T) {
 		}
 		t.Run(test.name, func(t *testing.T) { wantReason(t, got, test.want) })
 	}
+	for _, err := range object.Chunks(t.Context(), store, object.Key{}, 33, 0) {
+		wantReason(t, err, object.ReasonSize)
+	}
+	_, err := io.ReadAll(object.NewContentReader(t.Context(), store, object.Entry{Size: 5, Inline: []byte("abc")}))
+	wantReason(t, err, object.ReasonSize)
 	chunk, err := store.Put(t.Context(), object.KindChunk, make([]byte, 50))
 	if err != nil {
 		t.Fatal(err)

@@ -53,30 +53,46 @@ func TestTreeSizes(t *testing.T) {
 		if again := writeTree(t, object.Discard, want); again != root {
 			t.Errorf("%d entries written again: another root", n)
 		}
-		checkList(t, store, root, true)
+		checkList(t, store, root)
 	}
 }
 
-// checkList checks the rules about the nodes of a directory's list: bounds,
-// boundaries, and that nodes other than the last of a level are full.
-func checkList(t *testing.T, r object.Reader, id object.ID, root bool) {
+// checkList checks that the nodes of a directory's list are those that the
+// rules give: each is full or ends at a boundary, except for the last of its
+// level, and none goes on after a boundary.
+func checkList(t *testing.T, r object.Reader, root object.ID) {
 	t.Helper()
-	data, err := r.Get(t.Context(), object.Key{Kind: object.KindTree, ID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := object.Check(object.KindTree, data); err != nil {
-		t.Fatal(err)
-	}
-	tree, err := object.DecodeTree(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if root && len(tree.Children) == 1 {
-		t.Fatal("root with one child")
-	}
-	for _, c := range tree.Children {
-		checkList(t, r, c.ID, false)
+	for row := []object.ID{root}; len(row) > 0; {
+		var below []object.ID
+		for i, id := range row {
+			data, err := r.Get(t.Context(), object.Key{Kind: object.KindTree, ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := object.Check(object.KindTree, data); err != nil {
+				t.Fatal(err)
+			}
+			tree, err := object.DecodeTree(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count, last := len(tree.Entries), ""
+			if count > 0 {
+				last = tree.Entries[count-1].Name
+			}
+			for _, c := range tree.Children {
+				below, count, last = append(below, c.ID), len(tree.Children), c.Last
+			}
+			boundary := object.Sum([]byte(string(rune(tree.Level)) + last))[0]%128 == 0
+			full := count == object.MaxListItems || len(data) > object.MaxListSize-object.MaxEntrySize-100
+			if i < len(row)-1 && !full && (count < object.MinListItems || !boundary) {
+				t.Fatalf("node %d of %d at level %d ends after %d items in %d bytes", i, len(row), tree.Level, count, len(data))
+			}
+			if id == root && len(tree.Children) == 1 {
+				t.Fatal("root with one child")
+			}
+		}
+		row = below
 	}
 }
 
@@ -150,7 +166,7 @@ func TestGroundNames(t *testing.T) {
 		}
 		store := newCounter()
 		root := writeTree(t, store, entries)
-		checkList(t, store, root, true)
+		checkList(t, store, root)
 		leaf := 16
 		if !always {
 			leaf = 1024
@@ -172,7 +188,7 @@ func TestLargeEntries(t *testing.T) {
 	if got := readEntries(t, store, root); !slices.EqualFunc(entries, got, equalEntries) {
 		t.Fatalf("%d entries read back differ: %d", len(entries), len(got))
 	}
-	checkList(t, store, root, true)
+	checkList(t, store, root)
 }
 
 func TestEntriesFromAndLookup(t *testing.T) {

@@ -17,6 +17,14 @@ func (h *header) useKind(pos uint16, kind Kind) (ID, error) {
 	return key.ID, err
 }
 
+// decode decodes a body that is a map.
+func (h *header) decode(body any) error {
+	if len(h.body) == 0 || h.body[0]&(7<<5) != cborMap {
+		return faultf(ReasonBody, "not a map")
+	}
+	return textCodec.unmarshal(h.body, body)
+}
+
 // appendNode encodes a node that is not a list.
 func appendNode(kind Kind, set *linkSet, body any) ([]byte, error) {
 	var buf bytes.Buffer

@@ -51,7 +51,7 @@ func decodeTag(data []byte) (*Tag, error) {
 		return nil, err
 	}
 	var body tagBody
-	if err := textCodec.unmarshal(h.body, &body); err != nil {
+	if err := h.decode(&body); err != nil {
 		return nil, err
 	}
 	t := &Tag{Name: body.Name, Tagger: body.Tagger.signature(), Message: body.Message}

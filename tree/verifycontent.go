@@ -1,0 +1,117 @@
+package tree
+
+import (
+	"context"
+	"math"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// manifestFacts is what is remembered of a manifest node.
+type manifestFacts struct {
+	bytes uint64
+	level int8 // -1: could not be read
+	only  bool // a node with one item
+}
+
+// content checks the content of a file that is not kept in its entry.
+func (v *Verifier) content(ctx context.Context, e *object.Entry, path string) error {
+	if e.Content.Kind == object.KindChunk {
+		return v.chunk(ctx, e.Content.ID, e.Size, path)
+	}
+	facts, err := v.manifest(ctx, e.Content.ID, path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case facts.level < 0:
+	case facts.only:
+		v.format(e.Content, path, object.ReasonRoot, "one item")
+	case facts.bytes != e.Size:
+		v.format(e.Content, path, object.ReasonSize, "%d bytes, want %d", facts.bytes, e.Size)
+	}
+	return nil
+}
+
+// manifest checks a node and what is below it.
+func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (manifestFacts, error) {
+	if facts, seen := v.manifests[id]; seen {
+		return facts, nil
+	}
+	key := object.Key{Kind: object.KindManifest, ID: id}
+	node, err := object.ReadManifest(ctx, v.Reader, id)
+	if err != nil {
+		facts := manifestFacts{level: -1}
+		v.manifests[id] = facts
+		return facts, v.failed(ctx, key, path, err)
+	}
+	facts := manifestFacts{bytes: node.Size(), level: int8(node.Level), only: len(node.Chunks)+len(node.Children) == 1}
+	for _, c := range node.Chunks {
+		if err := v.chunk(ctx, c.ID, uint64(c.Size), path); err != nil {
+			return facts, err
+		}
+	}
+	start := uint64(0)
+	for _, c := range node.Children {
+		sub, err := v.manifest(ctx, c.ID, path)
+		if err != nil {
+			return facts, err
+		}
+		key := object.Key{Kind: object.KindManifest, ID: c.ID}
+		switch {
+		case sub.level < 0:
+		case sub.level != facts.level-1:
+			v.format(key, path, object.ReasonChild, "level %d below level %d", sub.level, facts.level)
+		case sub.bytes != c.End-start:
+			v.format(key, path, object.ReasonSize, "%d bytes, want %d", sub.bytes, c.End-start)
+		}
+		start = c.End
+	}
+	v.manifests[id] = facts
+	return facts, nil
+}
+
+// chunk notes a chunk whose existence is to be checked.
+func (v *Verifier) chunk(ctx context.Context, id object.ID, size uint64, path string) error {
+	v.chunks = append(v.chunks, chunkUse{object.Key{Kind: object.KindChunk, ID: id}, size, path})
+	if len(v.chunks) < chunkBatch {
+		return nil
+	}
+	return v.checkChunks(ctx)
+}
+
+// checkChunks checks the chunks that were noted.
+func (v *Verifier) checkChunks(ctx context.Context) error {
+	uses := v.chunks
+	v.chunks = v.chunks[:0]
+	keys := make([]object.Key, len(uses))
+	for i, c := range uses {
+		keys[i] = c.key
+	}
+	list, err := v.Reader.Missing(ctx, keys)
+	if err != nil {
+		return err
+	}
+	missing := make(map[object.Key]bool, len(list))
+	for _, key := range list {
+		missing[key] = true
+	}
+	for _, c := range uses {
+		if missing[c.key] {
+			v.Report(Problem{c.key, c.path, &object.NotFoundError{Key: c.key}})
+			continue
+		}
+		if v.Sizes == nil {
+			continue
+		}
+		size, _, err := v.Sizes.StoredSize(ctx, c.key)
+		if err != nil {
+			if err := v.failed(ctx, c.key, c.path, err); err != nil {
+				return err
+			}
+		} else if size < 0 || size > math.MaxUint32 || uint64(size) != c.size {
+			v.format(c.key, c.path, object.ReasonSize, "%d bytes, want %d", size, c.size)
+		}
+	}
+	return nil
+}

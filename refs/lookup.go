@@ -128,7 +128,7 @@ func (s *Store) entryAt(r revision, full string) (object.ID, error) {
 	if r.number == 0 {
 		return s.present(r, full)
 	}
-	entries, err := s.Log(full)
+	entries, err := s.readLog("logs/" + full)
 	if err != nil {
 		return object.ID{}, err
 	}
@@ -154,7 +154,7 @@ func (s *Store) timeAt(r revision, full string) (object.ID, error) {
 	if err != nil {
 		return object.ID{}, r.unknown("%v", err)
 	}
-	entries, err := s.Log(full)
+	entries, err := s.readLog("logs/" + full)
 	if err != nil {
 		return object.ID{}, err
 	}

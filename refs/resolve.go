@@ -51,7 +51,8 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 	if err != nil {
 		return object.ID{}, err
 	}
-	if id, err = Peel(ctx, o, id); err != nil {
+	id, c, err := peel(ctx, o, id)
+	if err != nil {
 		var missing *object.NotFoundError
 		if errors.As(err, &missing) && strings.EqualFold(r.name, missing.Key.ID.String()) {
 			return object.ID{}, r.unknown("there is no commit of this ID")
@@ -60,35 +61,41 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 	}
 	for _, st := range r.steps {
 		for range st.generations {
-			c, err := object.ReadCommit(ctx, o, id)
-			if err != nil {
-				return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
-			}
 			if len(c.Parents) < st.parent {
 				return object.ID{}, r.unknown("commit %s has %d parents", id.Short(), len(c.Parents))
 			}
 			id = c.Parents[st.parent-1]
+			if c, err = object.ReadCommit(ctx, o, id); err != nil {
+				return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+			}
 		}
 	}
 	return id, nil
 }
 
 // Peel returns the commit that an ID from a ref stands for: itself, or what
-// its tag object is for. It reads what it returns.
+// its tag object is for. The commit was read.
 func Peel(ctx context.Context, r object.Reader, id object.ID) (object.ID, error) {
-	_, err := object.ReadCommit(ctx, r, id)
-	if !errors.Is(err, object.ErrNotFound) {
-		return id, err
+	id, _, err := peel(ctx, r, id)
+	return id, err
+}
+
+func peel(ctx context.Context, r object.Reader, id object.ID) (object.ID, *object.Commit, error) {
+	c, err := object.ReadCommit(ctx, r, id)
+	if errors.Is(err, object.ErrNotFound) {
+		tag, tagErr := object.ReadTag(ctx, r, id)
+		switch {
+		case tagErr == nil:
+			id = tag.Target
+			c, err = object.ReadCommit(ctx, r, id)
+		case !errors.Is(tagErr, object.ErrNotFound):
+			err = tagErr
+		}
 	}
-	tag, tagErr := object.ReadTag(ctx, r, id)
-	if errors.Is(tagErr, object.ErrNotFound) {
-		return object.ID{}, err
+	if err != nil {
+		return object.ID{}, nil, err
 	}
-	if tagErr != nil {
-		return object.ID{}, tagErr
-	}
-	_, err = object.ReadCommit(ctx, r, tag.Target)
-	return tag.Target, err
+	return id, c, nil
 }
 
 // start returns the ID of what a revision begins with.

@@ -1,0 +1,132 @@
+package refs
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestCheckName(t *testing.T) {
+	long := strings.Repeat("x", MaxComponentSize)
+	for name, ok := range map[string]bool{
+		"refs/heads/main":                   true,
+		"refs/heads/a/b/c":                  true,
+		"refs/heads/@":                      true,
+		"refs/heads/a@b":                    true,
+		"refs/heads/a{b}":                   true,
+		"refs/heads/-x":                     true,
+		"refs/heads/a.b":                    true,
+		"refs/heads/Zoë":                    true,
+		"refs/heads/a.lockx":                true,
+		"refs/tags/v1.0":                    true,
+		"refs/remotes/origin/HEAD":          true,
+		"refs/heads/" + long:                true,
+		"refs/heads/x" + long:               false,
+		"refs" + strings.Repeat("/xx", 341): false,
+		"":                                  false,
+		"HEAD":                              false,
+		"refs":                              false,
+		"refs/heads":                        false,
+		"refs/heads/":                       false,
+		"refs//main":                        false,
+		"/refs/heads/main":                  false,
+		"heads/main":                        false,
+		"refs/heads/.":                      false,
+		"refs/heads/..":                     false,
+		"refs/../heads/main":                false,
+		"refs/heads/a/../b":                 false,
+		"refs/heads/a..b":                   false,
+		"refs/heads/.a":                     false,
+		"refs/heads/a/.b":                   false,
+		"refs/heads/a.":                     false,
+		"refs/heads/a.lock":                 false,
+		"refs/heads/a.lock/b":               false,
+		"refs/heads/a b":                    false,
+		"refs/heads/a~b":                    false,
+		"refs/heads/a^b":                    false,
+		"refs/heads/a:b":                    false,
+		"refs/heads/a?b":                    false,
+		"refs/heads/a*b":                    false,
+		"refs/heads/a[b":                    false,
+		`refs/heads/a\b`:                    false,
+		"refs/heads/a@{b":                   false,
+		"refs/heads/a\nb":                   false,
+		"refs/heads/a\x00b":                 false,
+		"refs/heads/a\x7fb":                 false,
+		"refs/heads/a\u0085b":               false,
+		"refs/heads/a\xffb":                 false,
+	} {
+		err := CheckName(name)
+		var bad *NameError
+		if ok != (err == nil) || err != nil && (!errors.As(err, &bad) || bad.Name != name || bad.Reason == "") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestCheckShort(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"main": true, "a/b": true, "v1": true, "HEAD2": true, "a/HEAD": true, strings.Repeat("a", 63): true,
+		"": false, "HEAD": false, "@": false, "-d": false, "a b": false, "a/": false, strings.Repeat("a", 64): false,
+	} {
+		if err := CheckShort(name); ok != (err == nil) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// No name that passes leads out of the refs folder, or to what is no ref.
+func FuzzCheckName(f *testing.F) {
+	for _, name := range []string{"refs/heads/main", "refs/heads/../../config", "refs/heads/a.lock", "refs/tags/v1.0-é", "refs/heads/a@{1}", "refs/x/.y"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		err := CheckName(name)
+		if err == nil {
+			clean := filepath.Clean(filepath.Join("/repo/.kist", name))
+			if clean != "/repo/.kist/"+name || !strings.HasPrefix(clean, "/repo/.kist/refs/") || !filepath.IsLocal(name) {
+				t.Errorf("%q leads to %q", name, clean)
+			}
+			if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || len(name) > MaxNameSize {
+				t.Errorf("%q is no text", name)
+			}
+			if rev, path, has := SplitPath(name + ":x"); rev != name || path != "x" || !has {
+				t.Errorf("%q cannot be told from a path", name)
+			}
+			if r, err := parseRevision(name + "@{1}~2"); err != nil || r.name != name || r.number != 1 || len(r.steps) != 1 {
+				t.Errorf("%q cannot be told from a revision's other parts: %+v, %v", name, r, err)
+			}
+		}
+	})
+}
+
+// git accepts what kist does, and kist what git does, but for what CheckName
+// says it refuses in addition.
+func TestCheckNameAsGit(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("git is not installed")
+	}
+	parts := []string{"/", "/", ".", "..", ".lock", "@", "@{", "{", "a", "b", "main", "-", " ", "~", "^", ":", "?", "*", "[", "]", "\\", "\x01", "\x7f", "é", "\u200d", "$", "#"}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 250 {
+		name := "refs/heads/"
+		for range 1 + rnd.IntN(6) {
+			i := rnd.IntN(len(parts))
+			name += parts[i%(1+rnd.IntN(len(parts)))]
+		}
+		theirs := exec.Command(git, "check-ref-format", name).Run() == nil
+		if err := CheckName(name); (err == nil) != theirs {
+			t.Errorf("%q: %v, but git says %v", name, err, theirs)
+		}
+	}
+}

@@ -265,7 +265,7 @@ func closure(parents [][]int) [][]bool {
 
 func TestRandomHistories(t *testing.T) {
 	ctx := context.Background()
-	for seed := range uint64(400) {
+	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		r := newRepo(t)
 		n := 2 + rnd.IntN(40)
@@ -313,7 +313,7 @@ func TestRandomHistories(t *testing.T) {
 
 // Every walk visits what it has to, once; and Topo never a commit before a child.
 func TestRandomWalks(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(120) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		r := newRepo(t)
 		n := 2 + rnd.IntN(40)

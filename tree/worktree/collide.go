@@ -9,9 +9,9 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// foldsCase reports whether the file system takes names for the same that
+// findFold reports whether the file system takes names for the same that
 // differ in case only, judging by the repository's own folder.
-func (w *Worktree) foldsCase() bool {
+func (w *Worktree) findFold() bool {
 	repo, ok := w.repo()
 	if !ok || repo.ino == 0 {
 		return false

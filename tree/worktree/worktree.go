@@ -54,6 +54,8 @@ type Worktree struct {
 	opt  Options
 	repo func() (fileStat, bool) // the repository's own folder, if there is one
 
+	foldsCase func() bool // names that differ in case only are the same
+
 	clockOnce sync.Once
 	clockAt   time.Duration // how far the file system's clock is ahead of Now
 }
@@ -87,6 +89,7 @@ func New(fsys billy.Filesystem, o Options) *Worktree {
 		w.fs = &pathFS{fs: fsys}
 	}
 	w.repo = sync.OnceValues(w.findRepo)
+	w.foldsCase = sync.OnceValue(w.findFold)
 	return w
 }
 

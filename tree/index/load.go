@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,10 +87,15 @@ func loadBase(file string, ref baseRef) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uint64(info.Size()) != ref.size {
-		return nil, fmt.Errorf("%d bytes long, the head says %d", info.Size(), ref.size)
+	return checkBase(f, info.Size(), ref)
+}
+
+// checkBase decodes a base and checks that it is the one that a head means.
+func checkBase(r io.Reader, size int64, ref baseRef) (*Index, error) {
+	if uint64(size) != ref.size {
+		return nil, fmt.Errorf("%d bytes long, the head says %d", size, ref.size)
 	}
-	x, sum, err := readBase(f, ref.size)
+	x, sum, err := readBase(r, ref.size)
 	if err == nil && sum != ref.sum {
 		err = errors.New("not the file that the head means")
 	}

@@ -143,7 +143,7 @@ type merger struct {
 
 	both      []threeWay          // paths that both sides changed
 	replaced  map[string]threeWay // directories in whose place ours has something else
-	overDirs  []int               // edits that put something in the place of a directory
+	overDirs  map[string]int      // edits that put something in the place of a directory, by path
 	movedAway map[string]bool     // paths in ours whose file was moved along with theirs
 	asides    map[string]bool     // where versions were put aside
 	edits     []mergeEdit         // what is to be done to ours

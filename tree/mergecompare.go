@@ -54,7 +54,7 @@ func (m *merger) compare() error {
 	defer stop()
 	nextTheirs, stop := iter.Pull2(m.deltas(m.theirs))
 	defer stop()
-	m.replaced = make(map[string]threeWay)
+	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]int)
 
 	o, errO, moreO := nextOurs()
 	t, errT, moreT := nextTheirs()
@@ -120,8 +120,7 @@ func (m *merger) take(d delta) error {
 	case isDir(d.new):
 		m.edit(opSetDir, d.path, d.new)
 	case isDir(d.old):
-		m.overDirs = append(m.overDirs, len(m.edits))
-		m.edit(opSet, d.path, d.new)
+		m.setOverDir(d.path, d.new)
 	case sameContent(d.old, d.new): // the mtime of ours stays
 		e, err := Find(m.ctx, m.rw, m.ours, d.path)
 		if err != nil {
@@ -136,3 +135,9 @@ func (m *merger) take(d delta) error {
 }
 
 func isDir(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
+
+// setOverDir puts something that theirs has in the place of a directory.
+func (m *merger) setOverDir(path string, e *object.Entry) {
+	m.overDirs[path] = len(m.edits)
+	m.edit(opSet, path, e)
+}

@@ -3,26 +3,28 @@ package tree
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
 )
 
 // followRenames looks for files that one side removed, and the other removed
-// or changed, at other paths of that side.
+// or changed, at other paths of that side. A file that became a directory was
+// removed, too.
 func (m *merger) followRenames() error {
 	byOurs, byTheirs := map[string]bool{}, map[string]bool{}
 	at := make(map[string]int, len(m.both))
 	for i, w := range m.both {
 		at[w.path] = i
-		if w.base == nil || w.base.Type != object.TypeFile || isDir(w.ours) || isDir(w.theirs) {
-			continue
-		}
-		if w.ours == nil {
-			byOurs[w.path] = true
-		}
-		if w.theirs == nil {
-			byTheirs[w.path] = true
+		if w.base != nil && w.base.Type == object.TypeFile {
+			if isGone(w.ours) {
+				byOurs[w.path] = true
+			}
+			if isGone(w.theirs) {
+				byTheirs[w.path] = true
+			}
 		}
 	}
 	ours, err := m.moves(m.ours, byOurs)
@@ -41,15 +43,17 @@ func (m *merger) followRenames() error {
 		o, t := ours[w.path], theirs[w.path]
 		switch {
 		case o == nil && t == nil:
-		case w.ours == nil && w.theirs == nil:
+		case byOurs[w.path] && byTheirs[w.path]:
 			m.bothRemoved(*w, o, t, at)
-			*w = threeWay{path: w.path, base: w.base}
 		default:
 			m.followRename(w, cmp.Or(o, t), at)
 		}
 	}
 	return nil
 }
+
+// isGone reports whether there is no file any more.
+func isGone(e *object.Entry) bool { return e == nil || e.Type == object.TypeDir }
 
 // moves returns where files went that a side removed, by their old paths.
 func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*moved, error) {
@@ -61,9 +65,9 @@ func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*mov
 		switch {
 		case err != nil:
 			return nil, err
-		case d.new == nil && movable(d.old):
+		case isGone(d.new) && movable(d.old):
 			matcher.olds = append(matcher.olds, moved{path: d.path, entry: d.old})
-		case d.old == nil && movable(d.new):
+		case isGone(d.old) && movable(d.new):
 			matcher.news = append(matcher.news, moved{path: d.path, entry: d.new})
 		}
 	}
@@ -88,11 +92,15 @@ func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
 		return
 	}
 	from := w.path
-	if w.ours == nil {
+	if isGone(w.ours) {
 		*w = threeWay{path: to.path, base: w.base, ours: to.entry, theirs: w.theirs, from: from, theirsAt: from}
 		return
 	}
-	m.edit(opRemove, from, nil)
+	if w.theirs == nil {
+		m.edit(opRemove, from, nil)
+	} else {
+		m.edit(opSetDir, from, w.theirs)
+	}
 	if m.movedAway == nil {
 		m.movedAway = make(map[string]bool)
 	}
@@ -146,8 +154,9 @@ func (m *merger) separate() error {
 			m.conflict(Conflict{Path: dir, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: &theirs, OursPath: aside})
 		}
 	}
-	for _, i := range m.overDirs {
-		path, theirs := m.edits[i].path, m.edits[i].entry
+	for _, path := range slices.SortedFunc(maps.Keys(m.overDirs), ComparePaths) {
+		i := m.overDirs[path]
+		theirs := m.edits[i].entry
 		stays, err := m.staysBelow(path)
 		if err != nil {
 			return err

@@ -12,8 +12,7 @@ func (m *merger) resolve(w threeWay) error {
 	case isDir(o) && isDir(t):
 		m.directories(w)
 	case isDir(b) && isDir(o):
-		m.overDirs = append(m.overDirs, len(m.edits))
-		m.edit(opSet, w.path, t)
+		m.setOverDir(w.path, t)
 	case isDir(b) && isDir(t): // in m.replaced
 	case isDir(o) || isDir(t):
 		return m.fileAndDirectory(w)
@@ -114,9 +113,22 @@ func (m *merger) files(w threeWay) error {
 		m.conflict(c)
 	}
 	if w.oursAt != "" || !identical(&merged, o) {
-		m.edit(opSet, w.path, &merged)
+		m.put(w.path, &merged)
 	}
 	return nil
+}
+
+// put makes a merged file the version of path.
+func (m *merger) put(path string, e *object.Entry) {
+	if r, ok := m.replaced[path]; ok {
+		r.ours = e
+		m.replaced[path] = r
+	}
+	if i, ok := m.overDirs[path]; ok {
+		m.edits[i].entry = *e
+		return
+	}
+	m.edit(opSet, path, e)
 }
 
 // texts merges two files as text. It reports false if they, or what they came

@@ -83,10 +83,16 @@ type Repository struct {
 	worktree *worktree.Worktree
 }
 
+// The limits of [InitOptions.ChunkSize], in bytes.
+const (
+	MinChunkSize = 64 << 10
+	MaxChunkSize = 4 << 20
+)
+
 // InitOptions are the choices made once, when a repository is made.
 type InitOptions struct {
 	// ChunkSize is the average size of a chunk in bytes, a power of two from
-	// 64 KiB to 4 MiB; 0 is the default of package chunker.
+	// [MinChunkSize] to [MaxChunkSize]; 0 is the default of package chunker.
 	ChunkSize int
 	Branch    string // the first branch; default [DefaultBranch]
 }
@@ -101,6 +107,9 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	}
 	params := chunker.DefaultParams(polynomial)
 	if init.ChunkSize != 0 {
+		if init.ChunkSize < MinChunkSize || init.ChunkSize > MaxChunkSize {
+			return nil, fmt.Errorf("chunk size %d is not from %d to %d", init.ChunkSize, MinChunkSize, MaxChunkSize)
+		}
 		params = chunker.ParamsFor(polynomial, init.ChunkSize)
 	}
 	if err := params.Validate(); err != nil {
@@ -109,7 +118,7 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	if init.Branch == "" {
 		init.Branch = DefaultBranch
 	}
-	if err := refs.CheckName("refs/heads/" + init.Branch); err != nil {
+	if err := refs.CheckShort(init.Branch); err != nil {
 		return nil, err
 	}
 	config, err := newConfig(params).encode()

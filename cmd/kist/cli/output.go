@@ -40,6 +40,13 @@ func (r *results) Flush() error {
 // printf prints a result.
 func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
 
+// tell prints what a command has done, as a result that --quiet does without.
+func (e *Env) tell(format string, args ...any) {
+	if !e.global.quiet {
+		e.printf(format, args...)
+	}
+}
+
 // json prints v as a result: one JSON object on a line of its own. Times are
 // RFC 3339, IDs full, sizes in bytes.
 //

@@ -85,6 +85,9 @@ checked against its hash whenever it is read.`,
 	}
 	help := newHelp(env)
 	root.SetHelpCommand(help)
+	add("start", "BEGIN",
+		newInit(env),
+	)
 	add("about", "KIST ITSELF",
 		newCompletion(env),
 		newDocs(env),

@@ -7,13 +7,12 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
 )
 
 // release is this build's version, set by the linker for releases.
 var release = ""
-
-// formatVersion is the version of the repository format this kist writes.
-const formatVersion = 1
 
 func newVersion(env *Env) *cobra.Command {
 	return &cobra.Command{
@@ -42,9 +41,9 @@ type versionJSON struct {
 func runVersion(_ context.Context, env *Env) error {
 	if env.global.json {
 		version, commit := buildVersion()
-		return env.json(versionJSON{version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, formatVersion})
+		return env.json(versionJSON{version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, kist.FormatVersion})
 	}
-	env.printf("kist %s\nrepository format %d\n", versionString(), formatVersion)
+	env.printf("kist %s\nrepository format %d\n", versionString(), kist.FormatVersion)
 	return nil
 }
 

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+)
+
+type initOptions struct {
+	branch    string
+	chunkSize string
+	metadata  string
+}
+
+func newInit(env *Env) *cobra.Command {
+	var o initOptions
+	cmd := &cobra.Command{
+		Use:   "init [OPTIONS] [DIR]",
+		Short: "make a folder a repository",
+		Long: `Makes DIR, by default the current folder, a repository: all that kist keeps lies
+in the folder .kist in it. DIR is made if it is absent; files in it stay as they
+are, and are not versioned before 'kist add'.
+
+The chunk size is how many bytes content is cut into on average, 256 KiB unless
+told otherwise. It is fixed when the repository is made. Smaller chunks find
+more that is equal, and cost more memory and time.
+
+With --json: path, branch and chunk_size.`,
+		Example: `  kist init                       the current folder
+  kist init photos                a folder of its own, made if it is absent
+  kist init --chunk-size 1MiB     for few, large files`,
+		Args: arguments(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runInit(cmd.Context(), env, o, args) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	mayExit(cmd, exitFormat)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
+	flags.StringVar(&o.chunkSize, "chunk-size", "256KiB", "cut content into chunks of about `SIZE`, a power of two from 64KiB to 4MiB")
+	flags.StringVar(&o.metadata, "metadata", "portable", "how much of files' metadata to record: portable or, not supported yet, full; `MODE` cannot be changed later")
+	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{"portable"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("initial-branch", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("chunk-size", cobra.NoFileCompletions))
+	return cmd
+}
+
+// initJSON is what init prints with --json.
+type initJSON struct {
+	Path      string `json:"path"`
+	PathRaw   []byte `json:"path_raw,omitempty"`
+	Branch    string `json:"branch"`
+	ChunkSize uint64 `json:"chunk_size"`
+}
+
+func runInit(ctx context.Context, env *Env, o initOptions, args []string) error {
+	dir := env.repoDir()
+	switch {
+	case len(args) > 0 && dir != "":
+		return usagef("--repo and a folder cannot be given both")
+	case len(args) > 0:
+		dir = env.path(args[0])
+	case dir == "":
+		dir = env.path(".")
+	}
+	if filepath.Base(dir) == kist.Dir {
+		dir = filepath.Dir(dir)
+	}
+	switch o.metadata {
+	case "portable":
+	case "full":
+		return failf(exitFormat, "", "--metadata full is not supported yet: only portable is")
+	default:
+		return usagef("--metadata must be portable")
+	}
+	size, err := parseSize(o.chunkSize)
+	if err != nil {
+		return usagef("--chunk-size: %w", err)
+	}
+	if size < kist.MinChunkSize || size > kist.MaxChunkSize || size&(size-1) != 0 {
+		return usagef("--chunk-size %s is not a power of two from 64KiB to 4MiB", o.chunkSize)
+	}
+	opt, err := env.options()
+	if err != nil {
+		return err
+	}
+	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if env.global.json {
+		return env.json(initJSON{r.Root(), rawPath(r.Root()), o.branch, size})
+	}
+	env.tell("made an empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
+	return nil
+}

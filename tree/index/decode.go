@@ -68,6 +68,7 @@ func (r *decoder) read(c counts, size uint64) error {
 	r.subs = make([]*Dir, 0, c.dirs)
 	r.entries = make([]Entry, 0, c.entries)
 	r.blocks = make([][]Entry, 0, c.dirs+c.entries/blockSize)
+	r.touched = make([]*Dir, 0, c.dirs)
 	r.strings = c.strings
 	r.announced = max(c.dirs, 1) - 1
 	r.x.arena.grow(int(c.strings))

@@ -11,7 +11,7 @@ import (
 // contents of conflicts' sides. An object may come more than once.
 func (x *Index) Roots() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
-		for _, d := range x.root.Walk() {
+		for d := range x.root.recorded(true) {
 			if !d.tree.ID.IsZero() && !yield(object.Key{Kind: object.KindTree, ID: d.tree.ID}) {
 				return
 			}

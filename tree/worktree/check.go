@@ -49,7 +49,7 @@ type Obstacle struct {
 // symlinks with local changes, and what is untracked, ignored or not. What
 // already is as an operation would make it is no obstacle, so an interrupted
 // Apply can be begun again. The index, which may be nil, says what the old
-// entry is where an operation does not.
+// entry is where an operation that makes something does not.
 func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obstacle, error) {
 	list, err := newOpList(ops)
 	if err != nil {
@@ -58,7 +58,7 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 	c := &checker{w: w, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
 	for i := range c.ops {
 		op := &c.ops[i]
-		if op.Old == nil && idx != nil {
+		if op.Old == nil && op.New != nil && idx != nil {
 			op.Old = idx.Entry(op.Path)
 		}
 		if op.New == nil || op.makes(object.TypeDir) {

@@ -10,20 +10,31 @@ import (
 )
 
 // findFold reports whether the file system takes names for the same that
-// differ in case only, judging by the repository's own folder.
+// differ in case only, judging by the repository's own folder, or else by a
+// file made for the purpose.
 func (w *Worktree) findFold() bool {
-	repo, ok := w.repo()
-	if !ok || repo.ino == 0 {
-		return false
-	}
-	other := strings.ToUpper(w.opt.RepoName)
 	root, err := w.fs.openFolder("")
-	if err != nil || other == w.opt.RepoName {
+	if err != nil {
 		return false
 	}
 	defer root.Close()
-	st, err := root.lstat(other)
-	return err == nil && st.ino == repo.ino && st.dev == repo.dev
+	name := w.opt.RepoName
+	st, have := w.repo()
+	if !have {
+		at := (*tempFolder)(nil).stage(root)
+		f, err := root.create(at.name, 0o600)
+		if err != nil {
+			return false
+		}
+		defer at.drop()
+		defer f.Close()
+		if st, err = f.stat(); err != nil {
+			return false
+		}
+		name = at.name
+	}
+	other, err := root.lstat(strings.ToUpper(name))
+	return err == nil && name != strings.ToUpper(name) && other.ino == st.ino && other.dev == st.dev
 }
 
 // refuseCollisions fails all paths to be made that the file system takes for

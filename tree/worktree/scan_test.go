@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-func same(t *testing.T, what string, got, want any) {
+func same(t testing.TB, what string, got, want any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)

@@ -1,0 +1,273 @@
+package worktree
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// newTrap returns a worktree full of symlinks to where nobody may write, and a
+// function that fails the test if somebody did.
+func newTrap(t testing.TB) (f *fixture, check func(what string)) {
+	t.Helper()
+	f = newReal(t)
+	above := t.TempDir()
+	outside := filepath.Join(above, "outside")
+	root := filepath.Join(above, "root")
+	f.check(os.Rename(f.root, root))
+	f.root = root
+	fsys, err := OS(root)
+	f.check(err)
+	f.init(fsys)
+	f.check(os.MkdirAll(filepath.Join(outside, "dir/sub"), 0o755))
+	for _, name := range []string{"config", "secret", "dir/x", "dir/sub/y"} {
+		f.check(os.WriteFile(filepath.Join(outside, name), []byte("secret "+name), 0o644))
+	}
+	f.write(".kist/refs/heads/main", "0123")
+	for link, target := range map[string]string{
+		"s": ".kist", "s2": "./.kist/", "out": "../outside", "abs": outside, "self": ".", "up": "..", "d/l": "../.kist", "c1": "c2", "c2": ".kist",
+		"dangling": "../outside/new", "f": ".kist/config", "fo": "../outside/secret", "loop": "loop", "d/in": "../d", "proc": "/proc/self/cwd",
+		"d/deep": "../.kist/refs", "refs": ".kist/refs/heads",
+	} {
+		f.symlink(target, link)
+	}
+	outsideBefore, kistBefore := snapshot(t, outside), repository(t, root)
+	return f, func(what string) {
+		t.Helper()
+		same(t, what+": outside", snapshot(t, outside), outsideBefore)
+		same(t, what+": .kist", repository(t, root), kistBefore)
+		entries, err := os.ReadDir(above)
+		f.check(err)
+		if len(entries) != 2 {
+			t.Errorf("%s: something is beside the root: %v", what, entries)
+		}
+	}
+}
+
+// repository describes the repository's own folder but for temporary files.
+func repository(t testing.TB, root string) map[string]string {
+	all := snapshot(t, filepath.Join(root, ".kist"))
+	for path := range all {
+		if strings.HasPrefix(path, "tmp/") {
+			delete(all, path)
+		}
+	}
+	return all
+}
+
+var evilPaths = []string{
+	// Out of the root by name.
+	"..", "../x", "../outside/secret", "../../x", "a/../../outside/secret", "d/../../outside/secret", "/", "//", "./..", "a/..", "...//../..",
+	// Into the repository's folder by name, and by what file systems take for it.
+	".kist", ".kist/config", ".kist/refs/heads/main", "./.kist/config", ".KIST", ".KIST/config", ".Kist/x", ".kiSt/tmp/x", "kist~1/config", "KIST~2",
+	".kist::$INDEX_ALLOCATION/config", ".kist:stream", ".kist./config", ".kist /config", ".kist. . /x", ".k\u200cist/config", ".\u200dkist",
+	".kist\u200b/x", "\ufeff.kist/x", ".\u212aist/config", ".kist\u2060", "sub/.kist/config", "d/.KIST",
+	// Through symlinks.
+	"s/config", "s/new", "s/tmp/x", "s2/config", "s/refs/heads/main", "out/secret", "out/new", "out/dir/x", "out/dir/sub/y", "out/new/new", "abs/secret",
+	"abs/new", "up/outside/secret", "up/root/.kist/config", "self/.kist/config", "self/s/config", "self/out/secret", "d/l/config", "d/l/new", "c1/config",
+	"c2/new", "dangling/x", "loop/x", "proc/x", "d/in/l/config", "d/deep/heads/main", "refs/main", "refs/new", "s/s/config", "self/self/self/s/config",
+	// The symlinks themselves: these may go, but not what they point to.
+	"s", "out", "f", "fo", "dangling", "d/l", "refs", "abs", "loop", "up",
+	// Names that are none.
+	"", ".", "a//b", "a/./b", "a/", "s/", "s/.", "out/..", "a\x00b", "s\x00/config",
+}
+
+func evilOps(f *fixture, path string) [][]Op {
+	x, old := f.file("evil"), &index.Entry{Type: object.TypeFile}
+	ok := Op{Path: "fine", New: x}
+	return [][]Op{
+		{ok, {Path: path, New: x}},
+		{ok, {Path: path, New: f.file(random(1, 50_000))}},
+		{ok, {Path: path, New: link("../outside")}},
+		{ok, {Path: path, New: dir(0o700)}},
+		{ok, {Path: path, New: dir(0o000)}, {Path: path + "/x", New: x}},
+		{ok, {Path: path, Old: old}},
+		{ok, {Path: path}},
+		{ok, {Path: path, Old: old, New: dir(0o777)}, {Path: path + "/config", New: x}},
+		{ok, {Path: path, New: link(".kist")}, {Path: path + "/config", New: x}},
+	}
+}
+
+// Whatever the operations, nothing outside the root changes, and nothing in
+// the repository's folder.
+func TestNoEscape(t *testing.T) {
+	f, check := newTrap(t)
+	lists, fine := 0, 0
+	for _, path := range evilPaths {
+		for _, ops := range evilOps(f, path) {
+			lists++
+			_, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{RestoreTimes: true})
+			_ = err // most are refused, some may be done
+			_, err = f.w.Check(ctx, f.idx, ops)
+			_ = err
+		}
+		if f.w.Exists("fine") {
+			fine++
+		}
+		if f.w.Exists(path) && strings.Contains(path, "kist") {
+			t.Errorf("%q can be seen", path)
+		}
+		f.w.MkdirAll(path)
+		f.w.MkdirAll(path + "/x")
+		f.w.Remove(path)
+		f.w.Rename("fine", path)
+		f.w.Rename(path, "moved")
+		f.w.Remove("moved")
+		check(path)
+		if t.Failed() {
+			return
+		}
+		rebuild(f)
+	}
+	if lists < 200 {
+		t.Errorf("only %d lists", lists)
+	}
+	if fine < 30 {
+		t.Errorf("what is fine was written only %d times", fine)
+	}
+}
+
+// rebuild puts the symlinks that were replaced back into place.
+func rebuild(f *fixture) {
+	for link, target := range map[string]string{"s": ".kist", "out": "../outside", "c2": ".kist", "d/l": "../.kist", "self": ".", "up": "..", "refs": ".kist/refs/heads"} {
+		at := filepath.Join(f.root, link)
+		if got, err := os.Readlink(at); err != nil || got != target {
+			os.RemoveAll(at)
+			f.check(os.MkdirAll(filepath.Dir(at), 0o755))
+			f.check(os.Symlink(target, at))
+		}
+	}
+}
+
+// Lists that lay a symlink first and go through it later, in one go or two.
+func TestNoEscapeInSteps(t *testing.T) {
+	f, check := newTrap(t)
+	x := f.file("evil")
+	for i, target := range []string{".kist", "./.kist", "../outside", filepath.Join(f.root, ".kist"), "s", "self/.kist", "..", "/proc/self/root"} {
+		name := fmt.Sprintf("l%d", i)
+		below := []Op{{Path: name + "/config", New: x}, {Path: name + "/secret", New: x}, {Path: name + "/dir/x", New: x}, {Path: name + "/new/new", New: x},
+			{Path: name + "/refs", New: dir(0o700)}, {Path: name + "/l", New: link("x")}}
+		f.w.Apply(ctx, f.store, []Op{{Path: name, New: link(target)}}, ApplyOptions{})
+		f.w.Apply(ctx, f.store, below, ApplyOptions{})
+		check(name)
+		f.w.Apply(ctx, f.store, append(below, Op{Path: name, Old: &index.Entry{Type: object.TypeSymlink}, New: link(target)}), ApplyOptions{})
+		check(name + " again")
+		f.w.Apply(ctx, f.store, []Op{{Path: name + "/config", Old: &index.Entry{}}, {Path: name + "/dir"}, {Path: name + "/dir/x", Old: &index.Entry{}}}, ApplyOptions{})
+		check(name + " removed")
+	}
+	// Nothing is read through a symlink either.
+	for _, path := range []string{"s/config", "out/secret", "self/f", "d/in/x"} {
+		if in, err := f.w.Open(path); err == nil {
+			in.Close()
+			t.Errorf("opened %s", path)
+		}
+		found, err := f.w.Scan(ctx, nil, ScanOptions{Paths: []string{path}})
+		if err != nil || len(found) == 0 || found[len(found)-1].State != Absent {
+			t.Errorf("scanned %s: %v %v", path, lines(found), err)
+		}
+	}
+}
+
+// A folder that another process exchanges for a symlink, again and again,
+// leads nowhere.
+func TestNoEscapeByRace(t *testing.T) {
+	for _, target := range []string{".kist", "../outside"} {
+		f, check := newTrap(t)
+		f.mkdir("race/dir")
+		f.symlink(target, "race.link")
+		root, err := unix.Open(f.root, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		f.check(err)
+		defer unix.Close(root)
+
+		stop := make(chan struct{})
+		var swaps int
+		var racer sync.WaitGroup
+		racer.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := unix.Renameat2(root, "race", root, "race.link", unix.RENAME_EXCHANGE); err != nil {
+					t.Error(err)
+					return
+				}
+				swaps++
+			}
+		})
+		x, old := f.file("evil"), &index.Entry{Type: object.TypeFile}
+		ops := []Op{
+			{Path: "race/config", New: x}, {Path: "race/secret", New: x}, {Path: "race/new/file", New: x}, {Path: "race/dir", New: dir(0o711)},
+			{Path: "race/dir/x", New: f.file(random(1, 20_000))}, {Path: "race/link", New: link("x")}, {Path: "race/refs", New: dir(0o700)},
+		}
+		done, failed := 0, 0
+		for end := time.Now().Add(600 * time.Millisecond); time.Now().Before(end); {
+			applied, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{RestoreTimes: true})
+			done += len(applied)
+			if err != nil {
+				failed++
+			}
+			f.w.Apply(ctx, f.store, []Op{{Path: "race/config", Old: old}, {Path: "race/dir/x", Old: old}, {Path: "race/dir"}, {Path: "race/refs"}, {Path: "race/link", Old: old}}, ApplyOptions{})
+			f.w.MkdirAll("race/made/below")
+			f.w.Rename("race/made/below", "race/moved")
+			f.w.Remove("race/moved")
+			for _, path := range []string{"race/config", "race/secret"} {
+				if s, err := f.w.Store(ctx, object.Discard, path); err == nil && string(s.Entry.Inline) != "evil" {
+					t.Errorf("read %s: %q", path, s.Entry.Inline)
+				}
+			}
+		}
+		close(stop)
+		racer.Wait()
+		check(target)
+		if swaps < 100 || done == 0 || failed == 0 {
+			t.Errorf("no race: %d exchanges, %d applied, %d failed", swaps, done, failed)
+		}
+	}
+}
+
+// The file system does not follow symlinks whoever uses it.
+func TestOSRefusesSymlinks(t *testing.T) {
+	f, check := newTrap(t)
+	for _, path := range []string{"s/config", "out/secret", "out", "f", "up/outside/secret", "self/.kist/config", "../outside/secret", "a/../../outside/secret", "fo"} {
+		if file, err := f.fs.Open(path); err == nil {
+			file.Close()
+			t.Errorf("opened %s", path)
+		}
+		if file, err := f.fs.Create(path); err == nil {
+			file.Close()
+			t.Errorf("created %s", path)
+		}
+		if path != "out" && path != "f" && path != "fo" {
+			if err := f.fs.Remove(path); err == nil {
+				t.Errorf("removed %s", path)
+			}
+			if err := f.fs.Symlink("x", path); err == nil {
+				t.Errorf("linked %s", path)
+			}
+			if _, err := f.fs.Lstat(path); err == nil {
+				t.Errorf("looked at %s", path)
+			}
+		}
+		if _, err := f.fs.Chroot(path); err == nil {
+			t.Errorf("changed root to %s", path)
+		}
+		if err := f.fs.MkdirAll(path, 0o755); err == nil {
+			t.Errorf("made %s", path)
+		}
+		if _, err := f.fs.ReadDir(path); err == nil {
+			t.Errorf("read %s", path)
+		}
+	}
+	check("after")
+}

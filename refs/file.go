@@ -23,33 +23,33 @@ type file struct {
 }
 
 // stage writes the files next to their places, on disk for certain, and
-// returns what puts them there. Until then nothing has happened. The lock
-// must be held.
-func (s *Store) stage(files []file) (place func() error, err error) {
+// returns what puts them there, in order, and says how many it put. Until then
+// nothing has happened. The lock must be held.
+func (s *Store) stage(files []file) (place func() (placed int, err error), err error) {
 	if len(files) == 0 {
-		return func() error { return nil }, nil
+		return func() (int, error) { return 0, nil }, nil
 	}
 	if err := os.Mkdir(s.path(staging), 0o755); err != nil {
 		return nil, err
 	}
 	staged := func(i int) string { return filepath.Join(s.path(staging), strconv.Itoa(i)) }
 	err = each(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
+	var dirs []string
+	for i := 0; err == nil && i < len(files); i++ {
+		var made []string
+		made, err = makeDirs(filepath.Dir(s.path(files[i].name)))
+		dirs = append(append(dirs, made...), filepath.Dir(s.path(files[i].name)))
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.clean())
 	}
-	return func() error {
-		var dirs []string
+	return func() (int, error) {
 		for i, f := range files {
-			made, err := makeDirs(filepath.Dir(s.path(f.name)))
-			if err != nil {
-				return err
-			}
 			if err := rename(staged(i), s.path(f.name)); err != nil {
-				return err
+				return i, errors.Join(err, s.clean())
 			}
-			dirs = append(append(dirs, made...), filepath.Dir(s.path(f.name)))
 		}
-		return syncDirs(dirs)
+		return len(files), errors.Join(syncDirs(dirs), s.clean())
 	}, nil
 }
 
@@ -57,12 +57,12 @@ func (s *Store) stage(files []file) (place func() error, err error) {
 func (s *Store) write(files ...file) error {
 	place, err := s.stage(files)
 	if err == nil {
-		err = place()
+		_, err = place()
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", files[0].name, err)
 	}
-	return s.clean()
+	return nil
 }
 
 // writeSynced writes a new file and has it on disk when it returns.

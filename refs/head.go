@@ -100,7 +100,7 @@ func (s *Store) setHead(v value, old, new object.ID, who Who, reason string) err
 	}
 	var lines []logLine
 	if !old.IsZero() || !new.IsZero() {
-		lines = append(lines, logLine{"HEAD", e})
+		lines = append(lines, logLine{"HEAD", e, "HEAD"})
 	}
 	return s.replace(lines, []file{{"HEAD", v.encode()}})
 }

@@ -156,11 +156,11 @@ func (s *Store) apply(moves []move, who Who) error {
 		} else {
 			files = append(files, file{m.Name, value{id: m.New}.encode()})
 			if logged(m.Name) {
-				lines = append(lines, logLine{m.Name, e})
+				lines = append(lines, logLine{m.Name, e, m.Name})
 			}
 		}
 		if m.head {
-			lines = append(lines, logLine{"HEAD", e})
+			lines = append(lines, logLine{"HEAD", e, m.Name})
 		}
 	}
 	if err := s.replace(lines, files); err != nil {
@@ -190,10 +190,11 @@ func (s *Store) delete(names []string) error {
 	return nil
 }
 
-// A logLine is an entry for the log of a name.
+// A logLine is an entry for the log of a name, because of a file's move.
 type logLine struct {
 	name  string
 	entry LogEntry
+	file  string // the ref, or HEAD
 }
 
 // replace adds lines to logs and replaces files: first the lines and the
@@ -201,7 +202,7 @@ type logLine struct {
 // something fails before, the lines are taken away again.
 func (s *Store) replace(lines []logLine, files []file) error {
 	added := make([]appended, len(lines))
-	var place func() error
+	var place func() (int, error)
 	err := each(len(lines)+1, func(i int) (err error) {
 		if i == len(lines) {
 			place, err = s.stage(files)
@@ -217,14 +218,23 @@ func (s *Store) replace(lines []logLine, files []file) error {
 	if err == nil {
 		err = syncDirs(dirs)
 	}
-	if err != nil {
-		for _, a := range added {
+	placed := 0
+	if err == nil {
+		placed, err = place()
+	} else {
+		err = errors.Join(err, s.clean())
+	}
+	if err == nil {
+		return nil
+	}
+	moved := make(map[string]bool)
+	for _, f := range files[:placed] {
+		moved[f.name] = true
+	}
+	for i, a := range added {
+		if !moved[lines[i].file] {
 			a.undo()
 		}
-		return errors.Join(err, s.clean())
 	}
-	if err := place(); err != nil {
-		return err
-	}
-	return s.clean()
+	return err
 }

@@ -273,6 +273,28 @@ func TestUpdateFails(t *testing.T) {
 	}
 }
 
+// If only some refs can be put into their places, the logs tell of those.
+func TestUpdateFailsInTheMiddle(t *testing.T) {
+	s := newStore(t)
+	s.set(t, Heads+"main", id(1))
+	s.set(t, "refs/heads/a", id(1))
+	s.spoil(t, "refs/heads/dir/.in-the-way", "") // check would see it
+	err := s.apply([]move{
+		{Change{Name: "refs/heads/a", Old: id(1), New: id(2)}, false}, {Change{Name: "refs/heads/dir", New: id(2)}, false},
+		{Change{Name: "refs/heads/z", New: id(2)}, false}, {Change{Name: "refs/heads/main", Old: id(1)}, true}}, ann)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	refs := s.all(t)
+	for name, want := range map[string]string{
+		"refs/heads/a": "1>2 ; ->1 test", "refs/heads/z": "", "refs/heads/dir": "", "HEAD": "->1 test", "refs/heads/main": "->1 test",
+	} {
+		if got := s.log(t, name); got != want || refs != "heads/a=2 heads/main=1" {
+			t.Errorf("refs are %s, log of %s: %q", refs, name, got)
+		}
+	}
+}
+
 // Of many that move a ref from the same place, one does.
 func TestUpdateRace(t *testing.T) {
 	s := newStore(t)

@@ -57,7 +57,7 @@ func newTrap(t testing.TB) (f *fixture, check func(what string)) {
 func repository(t testing.TB, root string) map[string]string {
 	all := snapshot(t, filepath.Join(root, ".kist"))
 	for path := range all {
-		if strings.HasPrefix(path, "tmp/") {
+		if path == "tmp" || strings.HasPrefix(path, "tmp/") {
 			delete(all, path)
 		}
 	}

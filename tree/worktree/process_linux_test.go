@@ -1,0 +1,411 @@
+package worktree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// A test that needs another user, a file system of its own or to be killed
+// runs in a process of its own: this binary again, told by the environment.
+const childVariable = "KIST_WORKTREE_TEST_CHILD"
+
+func isChild() bool { return os.Getenv(childVariable) != "" }
+
+// child returns the command that runs the calling test again in a child.
+func child(t *testing.T) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	return cmd
+}
+
+// runChild runs the calling test again in a child, as another user than root
+// or in a mount name space of its own, and passes its result on.
+func runChild(t *testing.T, attr *syscall.SysProcAttr) {
+	t.Helper()
+	cmd := child(t)
+	cmd.SysProcAttr = attr
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		t.Fatalf("%v\n%s", err, out)
+	case strings.Contains(string(out), "--- SKIP"):
+		skip(t, string(out))
+	}
+}
+
+// asNobody makes the calling test run without root's rights. It returns false
+// where the test was run by a child, and is done.
+func asNobody(t *testing.T) bool {
+	if os.Getuid() != 0 {
+		return true
+	}
+	if !isChild() {
+		runChild(t, nil)
+		return false
+	}
+	for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(65534), syscall.Setuid(65534)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return true
+}
+
+// newNobody is newReal for a test that runs asNobody.
+func newNobody(t *testing.T) *fixture {
+	root, err := os.MkdirTemp("/tmp", "kist-worktree-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, root: root}
+	t.Cleanup(func() {
+		filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
+			if d != nil && d.IsDir() {
+				os.Chmod(at, 0o700)
+			}
+			return nil
+		})
+		os.RemoveAll(root)
+	})
+	f.write(".kist/config", "this is the configuration")
+	fsys, err := OS(root)
+	f.check(err)
+	return f.init(fsys)
+}
+
+// What cannot be read is reported and never taken for deleted.
+func TestUnreadable(t *testing.T) {
+	if !asNobody(t) {
+		return
+	}
+	f := newNobody(t)
+	for _, path := range []string{"file", "dir/a", "dir/sub/b", "blind/c", "ok"} {
+		f.write(path, "content of "+path)
+	}
+	f.stage()
+	for path, mode := range map[string]os.FileMode{"file": 0, "dir": 0, "blind": 0o400} {
+		f.check(os.Chmod(filepath.Join(f.root, path), mode))
+	}
+	f.mkdir("new")
+	f.check(os.Chmod(filepath.Join(f.root, "new"), 0))
+	got := f.scan(ScanOptions{})
+	same(t, "scan", got, []string{
+		"mode changed blind/", "unreadable blind/c", "unreadable dir/", "modified file", "unreadable new/",
+	})
+	changed, _ := f.confirm()
+	same(t, "confirmed", lines(changed), []string{
+		"mode changed blind/", "unreadable blind/c", "unreadable dir/", "unreadable file", "unreadable new/",
+	})
+	for _, c := range changed {
+		if c.State == Unreadable && !errors.Is(c.Err, fs.ErrPermission) {
+			t.Errorf("%s: %v", c.Path, c.Err)
+		}
+	}
+	if _, err := f.w.Store(ctx, object.Discard, "file"); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGone) {
+		t.Errorf("store: %v", err)
+	}
+	f.check(f.w.StoreAll(ctx, object.Discard, []Found{{Path: "dir/a", Type: object.TypeFile}}, func(_ int, _ Stored, err error) error {
+		if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGone) {
+			t.Errorf("store all: %v", err)
+		}
+		return nil
+	}, nil))
+	obstacles, err := f.w.Check(ctx, f.idx, []Op{{Path: "file", New: f.file("x")}, {Path: "dir/a", New: f.file("x")}})
+	f.check(err)
+	for _, o := range obstacles {
+		if o.Reason != CannotRead {
+			t.Errorf("%s: %v", o.Path, o.Reason)
+		}
+	}
+	if len(obstacles) != 2 {
+		t.Errorf("obstacles: %v", obstacles)
+	}
+}
+
+// A folder that may be passed but not listed is worked in.
+func TestBlindFolder(t *testing.T) {
+	if !asNobody(t) {
+		return
+	}
+	f := newNobody(t)
+	f.write("blind/a", "1")
+	f.mkdir("blind/dir")
+	f.check(os.Chmod(filepath.Join(f.root, "blind"), 0o300))
+	f.apply(Op{Path: "blind/b", New: f.file("2")}, Op{Path: "blind/dir/c", New: f.file("3")}, Op{Path: "blind", New: dir(0o500)})
+	same(t, "scan", f.scan(ScanOptions{}), []string{"untracked blind/", "untracked blind/a", "untracked blind/b", "untracked blind/dir/", "untracked blind/dir/c"})
+}
+
+// In a folder that may not be written nothing changes; the rest is done.
+func TestReadOnlyFolder(t *testing.T) {
+	if !asNobody(t) {
+		return
+	}
+	f := newNobody(t)
+	f.write("locked/a", "old")
+	f.write("locked/b", "old")
+	f.mkdir("locked/sub")
+	f.check(os.Chmod(filepath.Join(f.root, "locked"), 0o555))
+	before := snapshot(t, filepath.Join(f.root, "locked"))
+	x := f.file("new")
+	applied, err := f.w.Apply(ctx, f.store, []Op{
+		{Path: "locked/a", New: x}, {Path: "locked/b", Old: &index.Entry{}}, {Path: "locked/c", New: link("x")}, {Path: "locked/d", New: dir(0o755)},
+		{Path: "locked/sub"}, {Path: "locked/sub/x", New: x}, {Path: "open/x", New: x},
+	}, ApplyOptions{})
+	var failed *ApplyError
+	if !errors.As(err, &failed) || failed.Stopped || !errors.Is(err, fs.ErrPermission) {
+		t.Fatalf("error: %v", err)
+	}
+	var paths []string
+	for _, x := range failed.Failed {
+		paths = append(paths, x.Path)
+	}
+	same(t, "failed", paths, []string{"locked/a", "locked/b", "locked/c", "locked/d", "locked/sub"})
+	if len(applied) != 2 {
+		t.Errorf("applied %v", applied)
+	}
+	f.remove("locked/sub/x")
+	same(t, "folder", snapshot(t, filepath.Join(f.root, "locked")), before)
+
+	// That what is in a folder is to be written comes before its own mode.
+	f.apply(Op{Path: "locked", New: dir(0o500)}, Op{Path: "locked/a", New: x})
+	info, err := f.w.Lstat("locked")
+	f.check(err)
+	if info.Mode != 0o500 {
+		t.Errorf("mode %o", info.Mode)
+	}
+	same(t, "temporary files", f.temps(), []string(nil))
+}
+
+// mounted makes the calling test run in a process with a small tmpfs of its own
+// at a path below its worktree. It returns nil where the test was run by a
+// child, and is done.
+func mounted(t *testing.T, at, size string) *fixture {
+	if os.Getuid() != 0 {
+		skip(t, "only root can mount a file system")
+	}
+	if !isChild() {
+		runChild(t, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS})
+		return nil
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		skip(t, fmt.Sprintf("cannot keep mounts to itself: %v", err))
+	}
+	root := t.TempDir()
+	target := filepath.Join(root, at)
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", target, "tmpfs", 0, "size="+size); err != nil {
+		skip(t, fmt.Sprintf("cannot mount a file system: %v", err))
+	}
+	t.Cleanup(func() { syscall.Unmount(target, syscall.MNT_DETACH) })
+	f := &fixture{t: t, root: root}
+	f.write(".kist/config", "this is the configuration")
+	fsys, err := OS(root)
+	f.check(err)
+	return f.init(fsys)
+}
+
+func TestFullDisk(t *testing.T) {
+	f := mounted(t, ".", "1m")
+	if f == nil {
+		return
+	}
+	for _, size := range []int{3000, 300_000} {
+		var ops []Op
+		for i := range 1_500_000 / size {
+			ops = append(ops, Op{Path: fmt.Sprintf("d%d/f%d", i%5, i), New: f.file(random(i, size))})
+		}
+		applied, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{})
+		var failed *ApplyError
+		if !errors.As(err, &failed) || !failed.Stopped || !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("error: %v", err)
+		}
+		if len(applied) == 0 || len(applied) >= len(ops) || len(failed.Failed) > f.w.opt.Jobs {
+			t.Errorf("%d applied of %d, %d failed", len(applied), len(ops), len(failed.Failed))
+		}
+		written := map[string]bool{}
+		for _, a := range applied {
+			written[a.Path] = true
+			s, err := f.w.Store(ctx, object.Discard, a.Path)
+			f.check(err)
+			if s.Entry.Content != a.Entry.Content {
+				t.Errorf("%s is not whole", a.Path)
+			}
+		}
+		for _, line := range f.scan(ScanOptions{}) {
+			if path, ok := strings.CutPrefix(line, "untracked "); !ok || !strings.HasSuffix(path, "/") && !written[path] {
+				t.Errorf("there is %q", line)
+			}
+		}
+		same(t, "temporary files", f.temps(), []string(nil))
+		for i := range 5 {
+			f.remove(fmt.Sprintf("d%d", i))
+		}
+		f.apply(ops[0])
+		f.remove("d0")
+	}
+}
+
+// A folder on another file system than the temporary files.
+func TestOtherFileSystem(t *testing.T) {
+	f := mounted(t, "sub", "1m")
+	if f == nil {
+		return
+	}
+	f.write("sub/old", "old")
+	f.apply(Op{Path: "sub/new", New: f.file("new")}, Op{Path: "sub/d/large", New: f.file(random(1, 100_000))}, Op{Path: "sub/l", New: link("x")}, Op{Path: "sub/old", New: link("y")}, Op{Path: "top", New: f.file("top")})
+	same(t, "scan", f.scan(ScanOptions{}), []string{
+		"untracked sub/", "untracked sub/d/", "untracked sub/d/large", "untracked sub/l", "untracked sub/new", "untracked sub/old", "untracked top",
+	})
+	same(t, "temporary files", f.temps(), []string(nil))
+}
+
+// The repository's folder is not touched under the name of a mount either.
+func TestMountedRepository(t *testing.T) {
+	f := mounted(t, "other", "1m")
+	if f == nil {
+		return
+	}
+	f.mkdir("bound")
+	f.check(syscall.Mount(filepath.Join(f.root, ".kist"), filepath.Join(f.root, "bound"), "", syscall.MS_BIND, ""))
+	defer syscall.Unmount(filepath.Join(f.root, "bound"), syscall.MNT_DETACH)
+	before := repository(t, f.root)
+	x := f.file("evil")
+	for _, op := range []Op{{Path: "bound/config", New: x}, {Path: "bound/new", New: dir(0o755)}, {Path: "bound", New: dir(0o700)}, {Path: "bound/config", Old: &index.Entry{}}, {Path: "bound/l", New: link("x")}} {
+		if _, err := f.w.Apply(ctx, f.store, []Op{op}, ApplyOptions{}); !errors.Is(err, errRepository) {
+			t.Errorf("%s: %v", op.Path, err)
+		}
+	}
+	same(t, "repository", repository(t, f.root), before)
+	same(t, "scan", f.scan(ScanOptions{}), []string{"nested repository bound/", "untracked other/"})
+}
+
+// killOps returns what the killed process makes of its worktree, in one of two
+// versions.
+func killOps(f *fixture, version int) []Op {
+	var ops []Op
+	for i := range 60 {
+		e := f.file(fmt.Sprintf("version %d of %d ", version, i) + random(version*1000+i, i*i*20))
+		ops = append(ops, Op{Path: fmt.Sprintf("d%d/f%d", i%4, i), New: e})
+	}
+	for i := range 5 {
+		ops = append(ops, Op{Path: fmt.Sprintf("d%d/link", i), New: link(fmt.Sprintf("version %d", version))})
+	}
+	return ops
+}
+
+// Killed at any moment, it leaves each file and symlink old or new.
+func TestKilled(t *testing.T) {
+	if isChild() {
+		f := &fixture{t: t, root: os.Getenv("KIST_WORKTREE_TEST_ROOT")}
+		fsys, err := OS(f.root)
+		f.check(err)
+		f.init(fsys)
+		versions := [][]Op{killOps(f, 0), killOps(f, 1)}
+		fmt.Println("ready")
+		for i := 1; ; i++ {
+			f.apply(versions[i%2]...)
+		}
+	}
+	f := newReal(t)
+	versions := [][]Op{killOps(f, 0), killOps(f, 1)}
+	wants := []map[string]object.Entry{{}, {}}
+	for v, ops := range versions {
+		for _, op := range ops {
+			wants[v][op.Path] = *op.New
+		}
+	}
+	f.apply(versions[0]...)
+	mixed := 0
+	for round := range 15 {
+		cmd := child(t)
+		cmd.Env = append(cmd.Env, "KIST_WORKTREE_TEST_ROOT="+f.root)
+		out, err := cmd.StdoutPipe()
+		f.check(err)
+		f.check(cmd.Start())
+		buf := make([]byte, 1)
+		for range 2 { // "=== RUN" and "ready"
+			for buf[0] = 0; buf[0] != '\n'; {
+				if _, err := out.Read(buf); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Duration(rand.Int64N(int64(40 * time.Millisecond))))
+		f.check(cmd.Process.Kill())
+		cmd.Wait()
+
+		found, err := f.w.Scan(ctx, nil, ScanOptions{})
+		f.check(err)
+		count := [2]int{}
+		for _, x := range found {
+			if x.Dir {
+				continue
+			}
+			s, err := f.w.Store(ctx, object.Discard, x.Path)
+			f.check(err)
+			is := -1
+			for v := range wants {
+				if want, ok := wants[v][x.Path]; ok && want.Content == s.Entry.Content && want.Target == s.Entry.Target && string(want.Inline) == string(s.Entry.Inline) {
+					is = v
+				}
+			}
+			if is < 0 {
+				t.Fatalf("round %d: %s is neither old nor new", round, x.Path)
+			}
+			count[is]++
+		}
+		if count[0]+count[1] != len(versions[0]) {
+			t.Fatalf("round %d: %d files", round, count[0]+count[1])
+		}
+		if count[0] > 0 && count[1] > 0 {
+			mixed++
+		}
+		// It can be begun again, and cleans up after the one that was killed.
+		obstacles, err := f.w.Check(ctx, indexOf(f, versions[0]), versions[1])
+		f.check(err)
+		if len(obstacles) > 0 {
+			t.Fatalf("round %d: in the way: %v", round, obstacles)
+		}
+		f.apply(versions[round%2]...)
+		same(t, "temporary files", f.temps(), []string(nil))
+	}
+	if mixed == 0 {
+		t.Error("never killed in the midst")
+	}
+}
+
+// indexOf returns an index that has what operations make, as nothing is known
+// of the files.
+func indexOf(f *fixture, ops []Op) *index.Index {
+	idx := index.New()
+	for _, op := range ops {
+		f.check(idx.Set(op.Path, index.NewEntry(*op.New, index.Stat{})))
+	}
+	return idx
+}
+
+// The kernel may lack openat2.
+func TestWithoutOpenat2(t *testing.T) {
+	noOpenat2.Store(true)
+	defer noOpenat2.Store(false)
+	t.Run("escape", TestNoEscape)
+	t.Run("steps", TestNoEscapeInSteps)
+	t.Run("deep", TestDeep)
+	if !noOpenat2.Load() {
+		t.Error("openat2 was used")
+	}
+}

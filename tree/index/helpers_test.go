@@ -151,7 +151,7 @@ func check(t testing.TB, x *Index) {
 	}
 }
 
-// reload returns what is read back of an index, through a head and a base.
+// roundTrip returns what is read back of an index that was saved.
 func roundTrip(t testing.TB, x *Index) *Index {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,0 +1,105 @@
+package index
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+// TestReadTreeKeeps checks that what is equal keeps its stat data and is not
+// read again.
+func TestReadTreeKeeps(t *testing.T) {
+	x, memory := sample(t), objecttest.NewMemory()
+	info, err := x.WriteTree(ctx, memory)
+	must(t, err)
+	want := image(t, x)
+	y := roundTrip(t, x)
+	set(t, y, "many/1/11/f", file(5000))
+	set(t, y, "many/new/f", file(1))
+	y.Remove("many/5")
+	set(t, y, "empty", file(3))
+	y.Remove("link")
+	must(t, y.SetDir("many/2", 0o700))
+	must(t, y.SetConflict("many/1/11/f", nil, nil, nil))
+	must(t, y.SetSkipped("x", "y"))
+	store := &counting{ReadWriter: memory}
+	must(t, y.ReadTree(ctx, store, info.ID))
+	if store.gets > 20 {
+		t.Errorf("%d nodes were read", store.gets)
+	}
+	for path, e := range x.All() {
+		got := y.Entry(path)
+		if restored := path == "many/1/11/f" || path == "link" || below(path, "many/5"); !restored && got.Stat != e.Stat {
+			t.Fatalf("%q has lost its stat data", path)
+		}
+		y.SetStat(path, e.Stat)
+	}
+	if string(image(t, y)) != string(want) {
+		t.Errorf("not the tree that was read")
+	}
+	same(t, roundTrip(t, y), x)
+
+	must(t, y.ReadTree(ctx, store, object.ID{}))
+	if y.Len() != 0 || y.NumDirs() != 1 {
+		t.Error("no tree, but something is there")
+	}
+}
+
+func TestReadTreeAt(t *testing.T) {
+	x, store := sample(t), objecttest.NewMemory()
+	_, err := x.WriteTree(ctx, store)
+	must(t, err)
+	many, _ := x.Dir("many").Tree()
+	y := New()
+	set(t, y, "a", file(1))
+	set(t, y, "b/many/3/x", file(1))
+	set(t, y, "b/y", file(1))
+	must(t, y.SetConflict("b/many/3/x", nil, nil, nil))
+	must(t, y.SetConflict("b/y", nil, nil, nil))
+	must(t, y.ReadTreeAt(ctx, store, "b/many", many.ID))
+	if got, ok := y.Dir("b/many").Tree(); !ok || got != many {
+		t.Errorf("got %v, want %v", got, many)
+	}
+	if y.Len() != 102 || y.Entry("a") == nil || y.Entry("b/y") == nil || len(y.Conflicts()) != 1 {
+		t.Error("something else has changed")
+	}
+	check(t, y)
+	for _, path := range []string{"..", "a//b"} {
+		if err := y.ReadTreeAt(ctx, store, path, many.ID); err == nil {
+			t.Errorf("read into %q", path)
+		}
+	}
+}
+
+func TestReadTreeRefuses(t *testing.T) {
+	store := objecttest.NewMemory()
+	id, data := object.EmptyTree()
+	_, err := store.Put(ctx, object.KindTree, data)
+	must(t, err)
+	put := func(e object.Entry) object.ID {
+		w := object.NewTreeWriter(store)
+		must(t, w.Add(ctx, e))
+		id, err := w.Finish(ctx)
+		must(t, err)
+		return id
+	}
+	dir := object.Entry{Name: "d", Type: object.TypeDir, Content: object.Key{Kind: object.KindTree, ID: id}}
+	for range object.MaxDepth {
+		dir.Content.ID = put(dir)
+	}
+	if _, err := FromTree(ctx, store, dir.Content.ID); err != nil {
+		t.Errorf("as deep as can be: %v", err)
+	}
+	if _, err := FromTree(ctx, store, put(dir)); err == nil {
+		t.Error("a tree that is too deep")
+	}
+	full := object.Entry{Name: "f", Type: object.TypeFile, Meta: &object.Metadata{UID: 1}}
+	if _, err := FromTree(ctx, store, put(full)); err == nil {
+		t.Error("metadata that would be lost")
+	}
+	if _, err := FromTree(ctx, store, object.Sum([]byte("nothing"))); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("a tree that is not there: %v", err)
+	}
+}

@@ -25,7 +25,7 @@ type CommitOptions struct {
 	All        bool              // first stage what has changed of what is tracked
 	Amend      bool              // replace HEAD's commit
 	AllowEmpty bool              // even if nothing has changed
-	Author     *object.Signature // nil: who commits; its zero Time: now
+	Author     *object.Signature // nil, and what is zero in it: who commits, or of an amended commit its author
 	Progress   Progress          // may be nil
 }
 
@@ -33,20 +33,20 @@ type CommitOptions struct {
 type CommitResult struct {
 	ID      object.ID
 	Commit  *object.Commit
-	Branch  string // "" if HEAD is detached
-	Changes []tree.Change
-	Stats   volume.Stats // what was stored, by staging too if All was asked for
+	Branch  string        // "" if HEAD is detached
+	Changes []tree.Change // from the first parent's tree
+	Read    Amount        // of the worktree's files, if All was asked for
+	Stats   volume.Stats  // what was stored, by staging too if All was asked for
 }
 
 // Commit records what is staged as a commit, and moves HEAD's branch to it.
 func (r *Repository) Commit(ctx context.Context, o CommitOptions) (*CommitResult, error) {
-	var staged volume.Stats
+	staged := &AddResult{}
 	if o.All {
-		added, err := r.Add(ctx, AddOptions{Update: true, Progress: o.Progress})
-		if err != nil {
+		var err error
+		if staged, err = r.Add(ctx, AddOptions{Update: true, Progress: o.Progress}); err != nil {
 			return nil, err
 		}
-		staged = added.Stats
 	}
 	var result *CommitResult
 	err := retryStale(func() (err error) {
@@ -56,7 +56,7 @@ func (r *Repository) Commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if err != nil {
 		return nil, err
 	}
-	result.Stats = addStats(staged, result.Stats)
+	result.Read, result.Stats = staged.Read, addStats(staged.Stats, result.Stats)
 	return result, nil
 }
 
@@ -110,10 +110,12 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if strings.TrimSpace(c.Message) == "" {
 		return nil, errors.New("empty commit message")
 	}
-	if o.Author != nil {
-		c.Author = *o.Author
-		if c.Author.Time.IsZero() {
-			c.Author.Time, c.Author.Zone = c.Committer.Time, c.Committer.Zone
+	if a := o.Author; a != nil {
+		if a.Name != "" || a.Email != "" {
+			c.Author.Name, c.Author.Email = a.Name, a.Email
+		}
+		if !a.Time.IsZero() {
+			c.Author.Time, c.Author.Zone = a.Time, a.Zone
 		}
 	}
 

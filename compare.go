@@ -56,7 +56,8 @@ func (r *Repository) commitTree(ctx context.Context, commit object.ID) (object.I
 	return c.Tree, nil
 }
 
-// IndexView returns what is staged. Paths with conflicts are as in HEAD.
+// IndexView returns what is staged. Of paths with conflicts it has what is
+// staged beside them, if anything.
 func (r *Repository) IndexView(ctx context.Context) (View, error) {
 	idx, err := r.Index()
 	if err != nil {
@@ -67,8 +68,8 @@ func (r *Repository) IndexView(ctx context.Context) (View, error) {
 
 func (r *Repository) viewIndex(ctx context.Context, idx *index.Index) (View, error) {
 	o := newOverlay(r.objects)
-	info, err := idx.WriteTree(ctx, o)
-	return View{Tree: info.ID, Objects: o}, err
+	id, err := overlayTree(ctx, idx, o)
+	return View{Tree: id, Objects: o}, err
 }
 
 // WorktreeView returns what the tracked paths hold in the worktree now. It
@@ -83,15 +84,25 @@ func (r *Repository) WorktreeView(ctx context.Context, paths []string) (View, er
 		return View{}, err
 	}
 	o := newOverlay(r.objects)
-	edits, err := r.store(ctx, o, found, nil)
+	edits, err := r.store(ctx, o, idx, found, nil)
 	if err != nil {
 		return View{}, err
 	}
 	if err := edits.apply(idx); err != nil {
 		return View{}, err
 	}
-	info, err := idx.WriteTree(ctx, o)
-	return View{Tree: info.ID, Objects: o, Worktree: true}, err
+	id, err := overlayTree(ctx, idx, o)
+	return View{Tree: id, Objects: o, Worktree: true}, err
+}
+
+// overlayTree writes what is staged to o, conflicts or not.
+func overlayTree(ctx context.Context, idx *index.Index, o *overlay) (object.ID, error) {
+	write := idx.WriteTree
+	if len(idx.Conflicts()) > 0 {
+		write = idx.PreviewTree
+	}
+	info, err := write(ctx, o)
+	return info.ID, err
 }
 
 // Diff returns the changes of files that lead from view a to view b, in the

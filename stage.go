@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -28,16 +30,24 @@ type Progress func(done, total Amount)
 // Amount counts files and their bytes.
 type Amount struct{ Files, Bytes int64 }
 
-// AddResult tells what [Repository.Add] did, or would have done.
+// AddResult tells what [Repository.Add] did, or would have done. Lists are in
+// the order of a walk; what is in a folder that came or went is listed, and the
+// folder only if it is empty.
 type AddResult struct {
-	Added, Modified, Deleted []string         // paths of files and symlinks; of folders, if they are empty or gone
-	Skipped                  []object.Skipped // could not be read, or changed while it was
-	Stats                    volume.Stats
+	Added, Modified, Deleted []string
+
+	Skipped []object.Skipped // could not be read, or changed while it was; commits will say so
+	Special []object.Skipped // never stored: FIFOs, sockets, devices, other repositories
+	Ignored []string         // asked for by name, but ignored
+
+	Read  Amount // of the worktree's files
+	Stats volume.Stats
 }
 
 // Add stores what has changed in the worktree since it was last staged, and
 // stages it. A path that cannot be read is skipped, and what is staged for it
-// stays.
+// stays. Conflicts at the paths count as resolved. A path that is neither in
+// the worktree nor in the index gives [ErrNoMatch], and nothing is staged.
 func (r *Repository) Add(ctx context.Context, o AddOptions) (*AddResult, error) {
 	var result *AddResult
 	err := retryStale(func() (err error) {
@@ -71,48 +81,107 @@ func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) 
 	if err != nil {
 		return nil, err
 	}
+	for _, f := range found {
+		if _, conflict := idx.Conflict(f.Path); f.State == worktree.Absent && !conflict {
+			return nil, fmt.Errorf("path %q: %w", f.Path, ErrNoMatch)
+		}
+	}
 	session := r.objects.Begin(volume.SessionOptions{DryRun: o.DryRun})
 	defer session.Close()
-	edits, err := r.store(ctx, session, found, o.Progress)
+	stored, err := r.store(ctx, session, idx, found, o.Progress)
 	if err != nil {
 		return nil, err
 	}
-	result := edits.result()
+	result := stored.result()
 	result.Stats = session.Stats()
-	if o.DryRun || len(edits) == 0 {
+	list := append(r.settled(idx, stored, o), stored...)
+	if o.DryRun || !list.changes() {
 		return result, nil
 	}
 	err = session.Publish(ctx, func(ctx context.Context) error {
-		return index.Update(ctx, r.dir, func(idx *index.Index) error { return edits.apply(idx) })
+		return index.Update(ctx, r.dir, func(idx *index.Index) error { return list.apply(idx) })
 	})
 	result.Stats = session.Stats()
 	return result, errors.Join(err, session.Close())
 }
 
+// settled returns what the index notes of paths that were looked at, and need
+// not note any more: conflicts, which count as resolved now, and that a path
+// could not be read.
+func (r *Repository) settled(idx *index.Index, stored edits, o AddOptions) edits {
+	notes := len(idx.Conflicts()) + len(idx.Skipped())
+	if notes == 0 {
+		return nil
+	}
+	touched := make(map[string]bool, len(stored))
+	for _, e := range stored {
+		touched[e.path] = true
+	}
+	var list edits
+	for _, c := range idx.Conflicts() {
+		// Something untracked that was not looked at, being ignored, is no
+		// decision for its removal.
+		if asked(c.Path, o.Paths) && !touched[c.Path] && (indexed(idx, c.Path) != nil || !r.worktree.Exists(c.Path)) {
+			list = append(list, edit{path: c.Path, resolved: true})
+		}
+	}
+	for _, s := range idx.Skipped() {
+		if asked(s.Path, o.Paths) && !touched[s.Path] && (!o.Update || indexed(idx, s.Path) != nil || !r.worktree.Exists(s.Path)) {
+			list = append(list, edit{path: s.Path, readable: true})
+		}
+	}
+	return list
+}
+
+// asked reports whether a path is one of paths, or below one; nil stands for all.
+func asked(path string, paths []string) bool {
+	return paths == nil || slices.ContainsFunc(paths, func(p string) bool { return tree.Below(path, p) })
+}
+
+// tellsOf reports whether what was found in a folder makes it clear that the
+// folder came or went. What comes after the folder begins found.
+func tellsOf(dir string, found []worktree.Found) bool {
+	for _, f := range found {
+		switch {
+		case !tree.Below(f.Path, dir):
+			return false
+		case f.State == worktree.Untracked || f.State == worktree.Deleted:
+			return true
+		}
+	}
+	return false
+}
+
 // store reads what was found in the worktree into dst, and returns what that
 // means for the index.
-func (r *Repository) store(ctx context.Context, dst object.Writer, found []worktree.Found, progress Progress) (edits, error) {
+func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.Index, found []worktree.Found, progress Progress) (edits, error) {
 	var list edits
 	var files []worktree.Found
 	var total Amount
-	for _, f := range found {
+	for i, f := range found {
+		e := edit{path: f.Path, state: f.State, old: f.Old, dir: f.Dir, mode: f.Mode}
+		e.told = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && tellsOf(f.Path, found[i+1:])
 		switch f.State {
+		case worktree.Absent:
+			continue
 		case worktree.Ignored:
+			e.why = f.State.String()
 		case worktree.Deleted:
-			list = append(list, edit{path: f.Path, old: f.Old, dir: f.Dir, remove: true})
+			e.remove = true
 		case worktree.Unreadable:
-			list = append(list, edit{path: f.Path, skipped: reason(f.Err)})
+			e.why = reason(f.Err)
 		case worktree.Special, worktree.Nested:
-			list = append(list, edit{path: f.Path, skipped: f.State.String()})
+			// What was there before is there no more.
+			e.why, e.remove = f.State.String(), indexed(idx, f.Path) != nil
 		default:
-			if f.Dir {
-				list = append(list, edit{path: f.Path, dir: true, mode: f.Mode})
+			if !f.Dir {
+				files = append(files, f)
+				total.Files++
+				total.Bytes += f.Stat.Size
 				continue
 			}
-			files = append(files, f)
-			total.Files++
-			total.Bytes += f.Stat.Size
 		}
+		list = append(list, e)
 	}
 	report := func(files, bytes int64) {}
 	if progress != nil {
@@ -120,12 +189,12 @@ func (r *Repository) store(ctx context.Context, dst object.Writer, found []workt
 	}
 	stored := make(edits, len(files))
 	err := r.worktree.StoreAll(ctx, dst, files, func(i int, s worktree.Stored, err error) error {
-		e := edit{path: files[i].Path, old: files[i].Old}
+		e := edit{path: files[i].Path, state: files[i].State, old: files[i].Old}
 		switch {
 		case errors.Is(err, worktree.ErrGone):
-			e.remove = true
+			e.state, e.remove = worktree.Deleted, true
 		case err != nil:
-			e.skipped = reason(err)
+			e.state, e.why = worktree.Unreadable, reason(err)
 		default:
 			entry := index.NewEntry(s.Entry, s.Stat)
 			if e.old != nil && e.old.SameContent(&entry) {
@@ -133,7 +202,7 @@ func (r *Repository) store(ctx context.Context, dst object.Writer, found []workt
 			}
 			e.entry = &entry
 			if s.Unstable {
-				e.skipped = "changed while it was read"
+				e.why = "changed while it was read"
 			}
 		}
 		stored[i] = e

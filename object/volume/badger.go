@@ -16,11 +16,11 @@ const (
 	// badgerMagic marks Badger's MANIFEST as part of a kist volume.
 	badgerMagic = 0x4b53
 
-	memTableSize = 16 << 20
-	numMemTables = 2
+	// defaultLogFileSize is the size at which Badger begins the next value log.
+	defaultLogFileSize = 1<<30 - 1
 
-	// logFileSize is the size at which Badger begins the next value log.
-	logFileSize = 1<<30 - 1
+	defaultMemTableSize = 16 << 20
+	numMemTables        = 2
 
 	// closeGrace is how long Badger may go on trying to close after it
 	// reported an error; closeLimit how long it may take if it reports none.
@@ -29,32 +29,32 @@ const (
 )
 
 // badgerOptions are the options of a volume that is being written.
-func badgerOptions(dir string, log badger.Logger) badger.Options {
-	o := badger.DefaultOptions(dir)
-	o.Logger = log
-	o.SyncWrites = false
-	o.DetectConflicts = false
-	o.NumVersionsToKeep = 1
-	o.Compression = options.None
-	o.BlockCacheSize = 0
-	o.IndexCacheSize = 0
-	o.MetricsEnabled = false
+func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {
+	b := badger.DefaultOptions(dir)
+	b.Logger = log
+	b.SyncWrites = false
+	b.DetectConflicts = false
+	b.NumVersionsToKeep = 1
+	b.Compression = options.None
+	b.BlockCacheSize = 0
+	b.IndexCacheSize = 0
+	b.MetricsEnabled = false
 	// All values go to the value log: Badger loses keys when it replays a
 	// memtable that holds values itself.
-	o.ValueThreshold = minValue
-	o.VLogPercentile = 0
-	o.ValueLogFileSize = logFileSize
-	o.ValueLogMaxEntries = math.MaxUint32
-	o.MemTableSize = memTableSize
-	o.NumMemtables = numMemTables
+	b.ValueThreshold = minValue
+	b.VLogPercentile = 0
+	b.ValueLogFileSize = o.logFileSize
+	b.ValueLogMaxEntries = math.MaxUint32
+	b.MemTableSize = o.memTableSize
+	b.NumMemtables = numMemTables
 	// No compaction, and no waiting for one.
-	o.NumCompactors = 0
-	o.NumLevelZeroTables = 1 << 20
-	o.NumLevelZeroTablesStall = 1<<20 + 1
-	o.CompactL0OnClose = false
-	o.MaxLevels = 7
-	o.ExternalMagicVersion = badgerMagic
-	return o
+	b.NumCompactors = 0
+	b.NumLevelZeroTables = 1 << 20
+	b.NumLevelZeroTablesStall = 1<<20 + 1
+	b.CompactL0OnClose = false
+	b.MaxLevels = 7
+	b.ExternalMagicVersion = badgerMagic
+	return b
 }
 
 // database is a Badger database that is being written. Errors that Badger
@@ -64,9 +64,9 @@ type database struct {
 	log *latch
 }
 
-func openDatabase(dir string) (*database, error) {
+func openDatabase(dir string, o *Options) (*database, error) {
 	log := &latch{failed: make(chan struct{})}
-	db, err := badger.Open(badgerOptions(dir, log))
+	db, err := badger.Open(badgerOptions(dir, o, log))
 	if err == nil {
 		err = log.get()
 	}

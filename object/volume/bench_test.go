@@ -15,8 +15,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-func publishNothing(context.Context) error { return nil }
-
 // peakMemory returns the most memory this process had resident, in MiB.
 func peakMemory() float64 {
 	status, _ := os.ReadFile("/proc/self/status")

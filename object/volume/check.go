@@ -59,8 +59,9 @@ func (p Problem) Error() string {
 // Check looks for damage in all volumes, and calls report for each it finds;
 // calls do not overlap. Every byte of a volume's files is looked at, with
 // ReadData, or every byte that is not part of a value, without. Nothing is
-// changed, but this store takes what was found for absent from then on, so
-// that it is stored again when it is put. The error is not about damage.
+// changed in the volumes; but what was found is remembered, and taken for
+// absent from then on, so that it is stored again when it is put. The error is
+// not about damage.
 func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem)) (Checked, error) {
 	l, err := s.refresh()
 	if err != nil {
@@ -80,6 +81,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem))
 		g.Go(func() error { return vc.run(ctx) })
 	}
 	err = g.Wait()
+	s.saveDamaged(l)
 	return c.done, err
 }
 

@@ -38,7 +38,7 @@ func (s *Store) refresh() (*listing, error) {
 	}
 	old := s.list.Load()
 	next := &listing{byName: map[string]*sealed{}}
-	same := old != nil
+	var added []*sealed
 	for _, e := range slices.Backward(entries) {
 		name := e.Name()
 		if !isName(name) {
@@ -50,14 +50,15 @@ func (s *Store) refresh() (*listing, error) {
 		}
 		if v == nil {
 			v = &sealed{name: name, path: filepath.Join(s.path, name)}
-			same = false
+			added = append(added, v)
 		}
 		next.volumes = append(next.volumes, v)
 		next.byName[name] = v
 	}
-	if same && len(next.volumes) == len(old.volumes) {
+	if old != nil && len(added) == 0 && len(next.volumes) == len(old.volumes) {
 		return old, nil
 	}
+	s.loadDamaged(added)
 	s.list.Store(next)
 	return next, nil
 }

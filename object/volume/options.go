@@ -27,6 +27,10 @@ type Options struct {
 	// objects. 0: DefaultMaxBytes and DefaultMaxObjects.
 	MaxBytes   int64
 	MaxObjects int
+
+	// Smaller in tests, to see Badger go on to the next file.
+	logFileSize  int64 // 0: defaultLogFileSize
+	memTableSize int64 // 0: defaultMemTableSize
 }
 
 func (o *Options) setDefaults() error {
@@ -44,6 +48,12 @@ func (o *Options) setDefaults() error {
 	}
 	if o.MaxObjects <= 0 {
 		o.MaxObjects = DefaultMaxObjects
+	}
+	if o.logFileSize == 0 {
+		o.logFileSize = defaultLogFileSize
+	}
+	if o.memTableSize == 0 {
+		o.memTableSize = defaultMemTableSize
 	}
 	return nil
 }

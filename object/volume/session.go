@@ -240,12 +240,12 @@ func (s *Session) writer() (*writer, error) {
 	s.begin.Lock()
 	defer s.begin.Unlock()
 	s.mu.Lock()
-	w, id := s.cur, s.id
+	w, id, err := s.cur, s.id, s.usable()
 	s.mu.Unlock()
-	if w != nil {
-		return w, nil
+	if w != nil || err != nil {
+		return w, err
 	}
-	w, err := s.store.newWriter(id)
+	w, err = s.store.newWriter(id)
 	if err != nil {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ const (
 	memEntry   = 80
 	tableEntry = 128
 
-	// minRotate is a number of entries that fit into a memtable for sure.
-	minRotate = memTableSize / 256
+	// memRotate is more than an entry takes of a memtable.
+	memRotate = 256
 
 	// spareSpace is left free beyond what can be told: for Badger's small
 	// files, for KEYS and SEAL.
@@ -34,6 +34,7 @@ const (
 // space keeps account of the files a volume grows by.
 type space struct {
 	dir string
+	o   *Options
 
 	number uint32 // of the value log being written
 	logs   []*os.File
@@ -54,8 +55,8 @@ type space struct {
 }
 
 // newSpace begins the account of a database just opened in dir.
-func newSpace(dir string) (*space, error) {
-	s := &space{dir: dir}
+func newSpace(dir string, o *Options) (*space, error) {
+	s := &space{dir: dir, o: o}
 	if err := s.nextLog(); err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (s *space) reserve(n int, size int64) error {
 	if s.memHave, err = s.grow(s.mem, s.memHave, s.memOff+memSize, memStep, free); err != nil {
 		return err
 	}
-	if s.fresh+n > minRotate && s.memNext == nil {
+	if int64(s.fresh+n) > s.o.memTableSize/memRotate && s.memNext == nil {
 		f, err := os.OpenFile(s.memName(s.memNum+1), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
@@ -176,15 +177,15 @@ func (s *space) wrote(n int, size int64) error {
 			s.memOff, s.memHave = logHeaderSize+memSize, memStep
 			s.fresh = n
 			// With two memtables, the one before the last is in a table.
-			s.tables = min(s.tables, numMemTables*memTableSize/memEntry)
+			s.tables = min(s.tables, numMemTables*int(s.o.memTableSize)/memEntry)
 		}
 	}
-	if s.off-s.synced >= dropStep || s.off > logFileSize {
+	if s.off-s.synced >= dropStep || s.off > s.o.logFileSize {
 		if err := s.writeBack(); err != nil {
 			return err
 		}
 	}
-	if s.off > logFileSize {
+	if s.off > s.o.logFileSize {
 		return s.nextLog()
 	}
 	return nil
@@ -218,7 +219,7 @@ func (s *space) removeUnused() error {
 // more, so that Badger has room to close.
 func (s *space) forget() {
 	for _, f := range s.logs {
-		deallocate(f, 0, 2*logFileSize)
+		deallocate(f, 0, 2*s.o.logFileSize)
 	}
 }
 

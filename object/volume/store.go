@@ -54,12 +54,14 @@ func Open(kistDir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the store's files. Calls under way may fail.
+// Close closes the store's files. Calls under way may fail. What was found to
+// be damaged is remembered.
 func (s *Store) Close() error {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
 	s.closed = true
 	if l := s.list.Swap(nil); l != nil {
+		s.saveDamaged(l)
 		for _, v := range l.volumes {
 			v.close()
 		}

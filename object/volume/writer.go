@@ -84,8 +84,8 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 		w.lock.remove()
 		return nil, err
 	}
-	if w.db, err = openDatabase(w.dir); err == nil {
-		w.space, err = newSpace(w.dir)
+	if w.db, err = openDatabase(w.dir, &s.o); err == nil {
+		w.space, err = newSpace(w.dir, &s.o)
 	}
 	if err != nil {
 		w.abandon()

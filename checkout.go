@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 )
 
@@ -85,7 +84,11 @@ func (r *Repository) checkoutTarget(ctx context.Context, old refs.Head, o Checko
 	if err != nil {
 		return refs.Head{}, nil, err
 	}
-	id, err := r.Resolve(ctx, rev)
+	name := rev
+	if branch != "" {
+		name = refs.Heads + branch
+	}
+	id, err := r.Resolve(ctx, name)
 	switch {
 	case errors.Is(err, refs.ErrNotFound) && rev == "HEAD":
 		return old, nil, nil
@@ -99,8 +102,16 @@ func (r *Repository) checkoutTarget(ctx context.Context, old refs.Head, o Checko
 	return refs.Head{ID: id}, nil, nil
 }
 
-// branchName returns the branch that a revision names, "" if it names none.
+// branchName returns the branch that a revision names, "" if it names none. A
+// branch comes before a tag of the same name, other than where commits are
+// named.
 func (r *Repository) branchName(ctx context.Context, rev string) (string, error) {
+	if refs.CheckName(refs.Heads+rev) == nil {
+		_, err := r.refs.Get(refs.Heads + rev)
+		if err == nil || !errors.Is(err, refs.ErrNotFound) {
+			return rev, err
+		}
+	}
 	name, err := r.refs.Expand(ctx, rev)
 	if errors.Is(err, refs.ErrNotFound) {
 		return "", nil
@@ -108,10 +119,7 @@ func (r *Repository) branchName(ctx context.Context, rev string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	branch, ok := refs.BranchOf(name)
-	if !ok {
-		return "", nil
-	}
+	branch, _ := refs.BranchOf(name)
 	return branch, nil
 }
 
@@ -121,12 +129,4 @@ func headName(h refs.Head) string {
 		return h.Branch
 	}
 	return h.ID.String()
-}
-
-// commitOf reads the commit at HEAD, nil on an unborn branch.
-func (r *Repository) commitOf(ctx context.Context, id object.ID) (*object.Commit, error) {
-	if id.IsZero() {
-		return nil, nil
-	}
-	return object.ReadCommit(ctx, r.objects, id)
 }

@@ -162,9 +162,12 @@ func (r *Repository) publishCommit(ctx context.Context, session *volume.Session,
 			return err
 		}
 		// Keep the trees that were written in the index, so that the next
-		// commit need not write them again. If somebody has changed the index
-		// meanwhile, or is about to, it has to.
-		_, err := index.UpdateIfFree(ctx, r.dir, idx, func(*index.Index) error { return nil })
+		// commit need not write them again. If somebody else is changing the
+		// index just now, it has to.
+		_, err := index.UpdateIfFree(ctx, r.dir, idx, func(now *index.Index) error {
+			now.CopyTrees(idx)
+			return nil
+		})
 		return err
 	})
 }

@@ -103,10 +103,18 @@ func below(root, path string) (string, bool) {
 
 // shown returns a path of the repository as it is printed: relative to the
 // working directory, quoted if it holds odd characters.
-func (e *Env) shown(r *kist.Repository, path string) string {
+func (e *Env) shown(r *kist.Repository, path string) string { return quotePath(e.relative(r, path)) }
+
+// shownFolder is shown for a folder, with a slash at its end.
+func (e *Env) shownFolder(r *kist.Repository, path string) string {
+	return quotePath(e.relative(r, path) + "/")
+}
+
+// relative returns a path of the repository relative to the working directory.
+func (e *Env) relative(r *kist.Repository, path string) string {
 	full := filepath.Join(r.Root(), filepath.FromSlash(path))
 	if rel, err := filepath.Rel(e.Dir, full); err == nil {
-		return quotePath(rel)
+		return rel
 	}
-	return quotePath(path)
+	return path
 }

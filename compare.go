@@ -68,8 +68,8 @@ func (r *Repository) IndexView(ctx context.Context) (View, error) {
 
 func (r *Repository) viewIndex(ctx context.Context, idx *index.Index) (View, error) {
 	o := newOverlay(r.objects)
-	id, err := overlayTree(ctx, idx, o)
-	return View{Tree: id, Objects: o}, err
+	info, err := idx.PreviewTree(ctx, o)
+	return View{Tree: info.ID, Objects: o}, err
 }
 
 // WorktreeView returns what the tracked paths hold in the worktree now. It
@@ -91,18 +91,8 @@ func (r *Repository) WorktreeView(ctx context.Context, paths []string) (View, er
 	if err := edits.apply(idx); err != nil {
 		return View{}, err
 	}
-	id, err := overlayTree(ctx, idx, o)
-	return View{Tree: id, Objects: o, Worktree: true}, err
-}
-
-// overlayTree writes what is staged to o, conflicts or not.
-func overlayTree(ctx context.Context, idx *index.Index, o *overlay) (object.ID, error) {
-	write := idx.WriteTree
-	if len(idx.Conflicts()) > 0 {
-		write = idx.PreviewTree
-	}
-	info, err := write(ctx, o)
-	return info.ID, err
+	info, err := idx.PreviewTree(ctx, o)
+	return View{Tree: info.ID, Objects: o, Worktree: true}, err
 }
 
 // Diff returns the changes of files that lead from view a to view b, in the

@@ -83,7 +83,7 @@ func TestTornLog(t *testing.T) {
 	two := s.mustRead(t, "logs/"+name)
 	last := two[len(one):]
 	for cut := 0; cut < len(last); cut += 7 {
-		for _, torn := range []string{last[:cut], strings.Repeat("\x00", cut), strings.Repeat("\x00", cut+1) + last[cut+1:]} {
+		for _, torn := range []string{last[:cut], strings.Repeat("z", 3*cut), "\x00" + strings.Repeat("z", 3*cut) + "\n", strings.Repeat("\x00", cut), strings.Repeat("\x00", cut+1) + last[cut+1:]} {
 			for _, before := range []string{"", one} {
 				s.spoil(t, "logs/"+name, before+torn)
 				s.spoil(t, name, id(1).String()+"\n")

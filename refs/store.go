@@ -111,9 +111,10 @@ func (s *Store) names(root, prefix string) ([]string, error) {
 		for _, e := range entries {
 			name := dir + "/" + e.Name()
 			switch {
-			case e.IsDir() && (strings.HasPrefix(name, prefix) || strings.HasPrefix(prefix, name)):
+			case !strings.HasPrefix(name, prefix):
+			case e.IsDir():
 				dirs = append(dirs, name)
-			case !e.IsDir() && strings.HasPrefix(name, prefix):
+			default:
 				names = append(names, name)
 			}
 		}

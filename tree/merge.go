@@ -73,7 +73,7 @@ type Conflict struct {
 	From string
 
 	// OursPath and TheirsPath are where the merged tree has the version of
-	// ours and of theirs, if it has it, unchanged, at another path than Path.
+	// ours and of theirs, if it is not at Path but put aside, or moved.
 	OursPath, TheirsPath string
 
 	// Markers says that the merged tree has a text with conflict markers at
@@ -143,7 +143,7 @@ type merger struct {
 
 	both      []threeWay          // paths that both sides changed
 	replaced  map[string]threeWay // directories in whose place ours has something else
-	overDirs  map[string]int      // edits that put something in the place of a directory, by path
+	overDirs  map[string]overDir  // edits that put something in the place of a directory, by path
 	movedAway map[string]bool     // paths in ours whose file was moved along with theirs
 	asides    map[string]bool     // where versions were put aside
 	edits     []mergeEdit         // what is to be done to ours
@@ -180,6 +180,12 @@ func (m *merger) stat(root object.ID) (Info, error) {
 		return NewEditor(m.rw, Info{}).Finish(m.ctx)
 	}
 	return Stat(m.ctx, m.rw, root)
+}
+
+// overDir is something that theirs has in the place of a directory.
+type overDir struct {
+	edit   int           // that puts it there
+	theirs *object.Entry // as theirs has it
 }
 
 // mergeEdit is one call of an [Editor].

@@ -12,7 +12,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// but returns a copy of f with changes: entries to set, nil for what is to go.
+// but returns a copy of f with changes: entries to set, in the place of what is
+// there, nil for what is to go.
 func (f files) but(changes map[string]*object.Entry) files {
 	f = maps.Clone(f)
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
@@ -22,7 +23,20 @@ func (f files) but(changes map[string]*object.Entry) files {
 	}
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
 		if e := changes[path]; e != nil {
-			f[path] = *e
+			f.set(path, *e)
+		}
+	}
+	return f
+}
+
+// stored returns f with long inline content stored, as it has to be.
+func (f files) stored(t testing.TB, w object.Writer) files {
+	f = maps.Clone(f)
+	for path, e := range f {
+		if len(e.Inline) > object.MaxInline {
+			chunk := text(t, w, string(e.Inline))
+			e.Content, e.Inline = chunk.Content, nil
+			f[path] = e
 		}
 	}
 	return f
@@ -54,7 +68,7 @@ func TestMerge(t *testing.T) {
 	file := func(content string) *object.Entry { return to(inline(content)) }
 	dir := func(mode uint16) *object.Entry { return to(directory(mode)) }
 	conflictText := func(ours, theirs string) *object.Entry {
-		return file(fmt.Sprintf(marked, ours, theirs)) // stored below
+		return file(fmt.Sprintf(marked, ours, theirs))
 	}
 	base := files{
 		"a": inline("1\n"), "b": inline("2\n"), "bin": inline("\x00b"), "l": symlink("a"),
@@ -137,11 +151,24 @@ func TestMerge(t *testing.T) {
 		{name: "file to directory there", theirs: edits{"a": nil, "a/a": file("a")}, ours: edits{"b": nil}, want: edits{"a": nil, "a/a": file("a"), "b": nil}},
 		{name: "file to directory, and removed", ours: edits{"a": nil, "b": nil, "b/b": file("b")}, theirs: edits{"a": nil, "a/a": file("a"), "b": nil},
 			want: edits{"a": nil, "a/a": file("a"), "b": nil, "b/b": file("b")}},
-		{name: "directory to file", ours: edits{"d": nil, "d ": file("")}, theirs: edits{"e": nil}, want: edits{"d": nil, "d ": file(""), "e": nil}},
-		{name: "directory to file here, added to there", ours: edits{"d": nil}, theirs: edits{"d/n": file("n")}, want: edits{"d": nil, "d/n": file("n")}},
-	}
-	toFile := func(path, content string) func(files) {
-		return func(f files) { f.remove(path); f[path] = inline(content) }
+		{name: "directory to file", ours: edits{"d": file("file")}, theirs: edits{"e": file("file")}, want: edits{"d": file("file"), "e": file("file")}},
+		{name: "directory to file here, changed there", ours: edits{"d": file("file")}, theirs: edits{"d/x": file("X\n"), "d/n": file("n")},
+			want:      edits{"d~HEAD": file("file"), "d/x": file("X\n"), "d/n": file("n"), "d/y": nil},
+			conflicts: []string{`file/directory: d: dir(755) | "file"(644) | dir(755) ours at d~HEAD`, `modify/delete: d/x: "x\n"(644) | - | "X\n"(644)`}},
+		{name: "directory to file there, changed here", theirs: edits{"d": file("file")}, ours: edits{"d/x": file("X\n"), "d/n": file("n")},
+			want:      edits{"d~topic": file("file"), "d/x": file("X\n"), "d/n": file("n"), "d/y": nil},
+			conflicts: []string{`file/directory: d: dir(755) | dir(755) | "file"(644) theirs at d~topic`, `modify/delete: d/x: "x\n"(644) | "X\n"(644) | -`}},
+		{name: "directory to file here, mode there", ours: edits{"d": file("file")}, theirs: edits{"d": dir(0o700)}, want: edits{"d": file("file")}},
+		{name: "directory to file there, mode here", theirs: edits{"d": file("file")}, ours: edits{"d": dir(0o700)}, want: edits{"d": file("file")}},
+		{name: "directory to file here, something removed there", ours: edits{"d": file("file")}, theirs: edits{"d/x": nil}, want: edits{"d": file("file")}},
+		{name: "directory to file there, something removed here", theirs: edits{"d": file("file")}, ours: edits{"d/x": nil}, want: edits{"d": file("file")}},
+		{name: "directory to file here, removed there", ours: edits{"d": file("file")}, theirs: edits{"d": nil}, want: edits{"d": file("file")}},
+		{name: "directory to file there, removed here", theirs: edits{"d": file("file")}, ours: edits{"d": nil}, want: edits{"d": file("file")}},
+		{name: "directory to files", ours: edits{"d": file("o\n")}, theirs: edits{"d": file("t\n")}, want: edits{"d": conflictText("o\n", "t\n")},
+			conflicts: []string{`add/add: d: - | "o\n"(644) | "t\n"(644) marked`}},
+		{name: "empty directory added where there is a file now", ours: edits{"d": file("file")}, theirs: edits{"d/n": dir(0o755)},
+			want:      edits{"d~HEAD": file("file"), "d/n": dir(0o755), "d/x": nil, "d/y": nil},
+			conflicts: []string{`file/directory: d: dir(755) | "file"(644) | dir(755) ours at d~HEAD`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,24 +180,6 @@ func TestMerge(t *testing.T) {
 		})
 	}
 
-	d2f := maps.Clone(base)
-	toFile("d", "file")(d2f)
-	t.Run("directory to file here, changed there", func(t *testing.T) {
-		want := base.but(edits{"d~HEAD": file("file"), "d/x": file("X\n"), "d/n": file("n"), "d/y": nil})
-		checkMerge(t, base, d2f, base.but(edits{"d/x": file("X\n"), "d/n": file("n")}), want,
-			[]string{`file/directory: d: dir(755) | "file"(644) | dir(755) ours at d~HEAD`, `modify/delete: d/x: "x\n"(644) | - | "X\n"(644)`})
-	})
-	t.Run("directory to file there, changed here", func(t *testing.T) {
-		want := base.but(edits{"d~topic": file("file"), "d/x": file("X\n"), "d/n": file("n"), "d/y": nil})
-		checkMerge(t, base, base.but(edits{"d/x": file("X\n"), "d/n": file("n")}), d2f, want,
-			[]string{`file/directory: d: dir(755) | dir(755) | "file"(644) theirs at d~topic`, `modify/delete: d/x: "x\n"(644) | "X\n"(644) | -`})
-	})
-	t.Run("directory to file there, untouched or removed here", func(t *testing.T) {
-		checkMerge(t, base, base.but(edits{"a": nil, "d/x": nil, "d": dir(0o700)}), d2f, files(d2f).but(edits{"a": nil}), nil)
-		checkMerge(t, base, base.but(edits{"d": nil}), d2f, d2f, nil)
-		checkMerge(t, base, d2f, base.but(edits{"d": nil}), d2f, nil)
-		checkMerge(t, base, d2f, base.but(edits{"d/x": nil}), d2f, nil)
-	})
 	t.Run("no base", func(t *testing.T) {
 		checkMerge(t, none, files{"o": inline("o"), "s": inline("s")}, files{"t/t": inline("t"), "s": inline("s")},
 			files{"o": inline("o"), "s": inline("s"), "t/t": inline("t")}, nil)
@@ -181,13 +190,7 @@ func TestMerge(t *testing.T) {
 func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string) {
 	t.Helper()
 	m := memory()
-	for path, e := range want { // long inline content is stored
-		if len(e.Inline) > object.MaxInline {
-			stored := text(t, m, string(e.Inline))
-			e.Content, e.Inline = stored.Content, nil
-			want[path] = e
-		}
-	}
+	base, ours, theirs, want = base.stored(t, m), ours.stored(t, m), theirs.stored(t, m), want.stored(t, m)
 	b, o, th := base.build(t, m), ours.build(t, m), theirs.build(t, m)
 	opts := MergeOptions{Labels: Labels{"HEAD", "topic"}}
 	got, err := Merge(ctx, m, b.ID, o.ID, th.ID, opts)

@@ -11,6 +11,8 @@ type threeWay struct {
 	path               string
 	base, ours, theirs *object.Entry
 
+	merged *object.Entry // what ours is to become, if it has been merged
+
 	// After a rename:
 	from     string // where base was
 	oursAt   string // where ours has it, if not at path
@@ -54,7 +56,7 @@ func (m *merger) compare() error {
 	defer stop()
 	nextTheirs, stop := iter.Pull2(m.deltas(m.theirs))
 	defer stop()
-	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]int)
+	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]overDir)
 
 	o, errO, moreO := nextOurs()
 	t, errT, moreT := nextTheirs()
@@ -138,6 +140,6 @@ func isDir(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
 
 // setOverDir puts something that theirs has in the place of a directory.
 func (m *merger) setOverDir(path string, e *object.Entry) {
-	m.overDirs[path] = len(m.edits)
+	m.overDirs[path] = overDir{len(m.edits), e}
 	m.edit(opSet, path, e)
 }

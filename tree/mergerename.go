@@ -2,10 +2,6 @@ package tree
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -88,8 +84,12 @@ func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*mov
 // path that both changed: the new one. If the other side has something there,
 // too, all stays as it is.
 func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
-	if _, clash := at[to.path]; clash {
-		return
+	if i, ok := at[to.path]; ok {
+		there := &m.both[i]
+		if there.path != to.path || !isGone(there.ours) && !isGone(there.theirs) || isDir(there.ours) || isDir(there.theirs) {
+			return
+		}
+		*there = threeWay{path: to.path} // one put it in the place of a directory that both removed
 	}
 	from := w.path
 	if isGone(w.ours) {
@@ -126,116 +126,4 @@ func (m *merger) bothRemoved(w threeWay, ours, theirs *moved, at map[string]int)
 			m.both[i].base, m.both[i].from = w.base, w.path
 		}
 	}
-}
-
-// separate resolves what is a directory and something else at once: paths that
-// were directories in base, where one side has something else, and the other
-// has something in the directory that stays.
-func (m *merger) separate() error {
-	for i := 0; i < len(m.edits) && len(m.replaced) > 0; i++ {
-		if op := m.edits[i].op; op != opSet && op != opSetDir {
-			continue
-		}
-		for dir, _ := Split(m.edits[i].path); dir != ""; dir, _ = Split(dir) {
-			w, ok := m.replaced[dir]
-			if !ok {
-				continue
-			}
-			delete(m.replaced, dir)
-			theirs, err := Find(m.ctx, m.rw, m.theirs, dir)
-			if err != nil {
-				return err
-			}
-			aside, err := m.putAside(dir, m.opts.Labels.Ours, w.ours)
-			if err != nil {
-				return err
-			}
-			m.edit(opSetDir, dir, &theirs)
-			m.conflict(Conflict{Path: dir, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: &theirs, OursPath: aside})
-		}
-	}
-	for _, path := range slices.SortedFunc(maps.Keys(m.overDirs), ComparePaths) {
-		i := m.overDirs[path]
-		theirs := m.edits[i].entry
-		stays, err := m.staysBelow(path)
-		if err != nil {
-			return err
-		}
-		if !stays {
-			continue
-		}
-		dir, err := Find(m.ctx, m.rw, m.ours, path)
-		if err != nil {
-			return err
-		}
-		m.edits[i].op = opNothing
-		aside, err := m.putAside(path, m.opts.Labels.Theirs, &theirs)
-		if err != nil {
-			return err
-		}
-		base, err := Find(m.ctx, m.rw, m.base, path)
-		if err != nil {
-			return err
-		}
-		m.conflict(Conflict{Path: path, Kind: ConflictFileDirectory, Base: &base, Ours: &dir, Theirs: &theirs, TheirsPath: aside})
-	}
-	return nil
-}
-
-// staysBelow reports whether ours added or changed something below a directory
-// that theirs removed.
-func (m *merger) staysBelow(dir string) (bool, error) {
-	for d, err := range m.deltas(m.ours, dir) {
-		if err != nil {
-			return false, err
-		}
-		if d.path != dir && d.new != nil && (!isDir(d.new) || !isDir(d.old)) && !m.movedAway[d.path] {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// putAside puts a version of path next to it, and returns where.
-func (m *merger) putAside(path, label string, e *object.Entry) (string, error) {
-	dir, name := Split(path)
-	label = "~" + strings.NewReplacer("/", "_", "\x00", "_").Replace(label)
-	label = label[:min(len(label), object.MaxNameSize/2)]
-	for n := 0; ; n++ {
-		suffix := label
-		if n > 0 {
-			suffix += fmt.Sprint("_", n)
-		}
-		aside := Join(dir, name[:min(len(name), object.MaxNameSize-len(suffix))]+suffix)
-		free, err := m.isFree(aside)
-		if err != nil {
-			return "", err
-		}
-		if free {
-			if m.asides == nil {
-				m.asides = make(map[string]bool)
-			}
-			m.asides[aside] = true
-			m.edit(opSet, aside, e)
-			return aside, nil
-		}
-	}
-}
-
-// isFree reports whether nothing is at path, or was put there. What a merge
-// puts anywhere else is there in one of the sides.
-func (m *merger) isFree(path string) (bool, error) {
-	if _, name := Split(path); object.CheckName(name) != nil {
-		return false, nil
-	}
-	if m.asides[path] {
-		return false, nil
-	}
-	d := differ{ctx: m.ctx, r: m.rw}
-	for _, side := range []object.ID{m.ours, m.theirs} {
-		if e, err := d.find(side, path); e != nil || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }

@@ -121,11 +121,11 @@ func (m *merger) files(w threeWay) error {
 // put makes a merged file the version of path.
 func (m *merger) put(path string, e *object.Entry) {
 	if r, ok := m.replaced[path]; ok {
-		r.ours = e
+		r.merged = e
 		m.replaced[path] = r
 	}
-	if i, ok := m.overDirs[path]; ok {
-		m.edits[i].entry = *e
+	if over, ok := m.overDirs[path]; ok {
+		m.edits[over.edit].entry = *e
 		return
 	}
 	m.edit(opSet, path, e)

@@ -1,0 +1,123 @@
+package tree
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// separate resolves what is a directory and something else at once: paths that
+// were directories in base, where one side has something else, and the other
+// has something in the directory that stays.
+func (m *merger) separate() error {
+	for i := 0; i < len(m.edits) && len(m.replaced) > 0; i++ {
+		if op := m.edits[i].op; op != opSet && op != opSetDir {
+			continue
+		}
+		for dir, _ := Split(m.edits[i].path); dir != ""; dir, _ = Split(dir) {
+			w, ok := m.replaced[dir]
+			if !ok {
+				continue
+			}
+			delete(m.replaced, dir)
+			theirs, err := Find(m.ctx, m.rw, m.theirs, dir)
+			if err != nil {
+				return err
+			}
+			aside, err := m.putAside(dir, m.opts.Labels.Ours, cmp.Or(w.merged, w.ours))
+			if err != nil {
+				return err
+			}
+			m.edit(opSetDir, dir, &theirs)
+			m.conflict(Conflict{Path: dir, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: &theirs, OursPath: aside})
+		}
+	}
+	for _, path := range slices.SortedFunc(maps.Keys(m.overDirs), ComparePaths) {
+		over := m.overDirs[path]
+		stays, err := m.staysBelow(path)
+		if err != nil {
+			return err
+		}
+		if !stays {
+			continue
+		}
+		dir, err := Find(m.ctx, m.rw, m.ours, path)
+		if err != nil {
+			return err
+		}
+		there := &m.edits[over.edit]
+		there.op = opNothing
+		aside, err := m.putAside(path, m.opts.Labels.Theirs, &there.entry)
+		if err != nil {
+			return err
+		}
+		base, err := Find(m.ctx, m.rw, m.base, path)
+		if err != nil {
+			return err
+		}
+		m.conflict(Conflict{Path: path, Kind: ConflictFileDirectory, Base: &base, Ours: &dir, Theirs: over.theirs, TheirsPath: aside})
+	}
+	return nil
+}
+
+// staysBelow reports whether ours added or changed something below a directory
+// that theirs removed.
+func (m *merger) staysBelow(dir string) (bool, error) {
+	for d, err := range m.deltas(m.ours, dir) {
+		if err != nil {
+			return false, err
+		}
+		if d.path != dir && d.new != nil && (!isDir(d.new) || !isDir(d.old)) && !m.movedAway[d.path] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// putAside puts a version of path next to it, and returns where.
+func (m *merger) putAside(path, label string, e *object.Entry) (string, error) {
+	dir, name := Split(path)
+	label = "~" + strings.NewReplacer("/", "_", "\x00", "_").Replace(label)
+	label = label[:min(len(label), object.MaxNameSize/2)]
+	for n := 0; ; n++ {
+		suffix := label
+		if n > 0 {
+			suffix += fmt.Sprint("_", n)
+		}
+		aside := Join(dir, name[:min(len(name), object.MaxNameSize-len(suffix))]+suffix)
+		free, err := m.isFree(aside)
+		if err != nil {
+			return "", err
+		}
+		if free {
+			if m.asides == nil {
+				m.asides = make(map[string]bool)
+			}
+			m.asides[aside] = true
+			m.edit(opSet, aside, e)
+			return aside, nil
+		}
+	}
+}
+
+// isFree reports whether nothing is at path, or was put there. What a merge
+// puts anywhere else is there in one of the sides.
+func (m *merger) isFree(path string) (bool, error) {
+	if _, name := Split(path); object.CheckName(name) != nil {
+		return false, nil
+	}
+	if m.asides[path] {
+		return false, nil
+	}
+	d := differ{ctx: m.ctx, r: m.rw}
+	for _, side := range []object.ID{m.ours, m.theirs} {
+		if e, err := d.find(side, path); e != nil || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

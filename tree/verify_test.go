@@ -1,0 +1,291 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+// verify returns the problems of a directory as "path: reason" or "path: missing".
+func verify(t testing.TB, v *Verifier, root object.ID) (Info, []string) {
+	t.Helper()
+	var problems []string
+	v.Report = func(p Problem) {
+		what := "?"
+		var format *object.FormatError
+		switch {
+		case errors.Is(p.Err, object.ErrNotFound):
+			what = "missing " + p.Key.Kind.String()
+		case errors.Is(p.Err, ErrTooDeep):
+			what = "too deep"
+		case errors.As(p.Err, &format):
+			what = string(format.Reason)
+		case errors.Is(p.Err, object.ErrCorrupt):
+			what = "damaged " + p.Key.Kind.String()
+		}
+		problems = append(problems, p.Path+": "+what)
+	}
+	info, err := v.Verify(ctx, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info, problems
+}
+
+func TestVerifyGood(t *testing.T) {
+	for seed := range uint64(30) {
+		m := memory()
+		g := newGenerator(seed, m)
+		f := g.change(t, nil, 300)
+		v := &Verifier{Reader: m, Sizes: sizes{m}}
+		for range 5 {
+			want := f.build(t, m)
+			info, problems := verify(t, v, want.ID)
+			if len(problems) > 0 || info != want {
+				t.Fatalf("seed %d: %q, %+v, want %+v", seed, problems, info, want)
+			}
+			f = g.change(t, f, 3)
+		}
+	}
+	m := memory()
+	info, problems := verify(t, &Verifier{Reader: m}, big(5000).build(t, m).ID)
+	if len(problems) > 0 || info.Files != 5000 {
+		t.Errorf("%q, %+v", problems, info)
+	}
+}
+
+// sizes is a Sizer of objects in memory.
+type sizes struct{ object.Reader }
+
+func (s sizes) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
+	data, err := s.Get(ctx, key)
+	return int64(len(data)), int64(len(data)), err
+}
+
+func TestVerifyFindsWhatIsMissing(t *testing.T) {
+	m := memory()
+	f := big(2000)
+	long := strings.Repeat("long content ", 10)
+	f["d/e/f"], f["d/g"] = text(t, m, long), text(t, m, long+"!")
+	f["x"] = chunked(t, m, count(300)) // its chunks are not there
+	root := f.build(t, m).ID
+	_, problems := verify(t, &Verifier{Reader: m, Sizes: sizes{m}}, root)
+	if len(problems) != 300 || problems[0] != "x: missing chunk" || problems[299] != "x: missing chunk" {
+		t.Errorf("%d problems, %.3q", len(problems), problems)
+	}
+	delete(f, "x")
+	root = f.build(t, m).ID
+	whole := maps.Collect(func(yield func(object.Key, bool) bool) {
+		for _, key := range reach(t, m, root) {
+			yield(key, true)
+		}
+	})
+	for key := range whole {
+		data, err := m.Get(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Delete(key)
+		if _, problems := verify(t, &Verifier{Reader: m}, root); len(problems) != 1 || !strings.HasSuffix(problems[0], "missing "+key.Kind.String()) {
+			t.Errorf("without %s: %q", key, problems)
+		}
+		if _, err := m.Put(ctx, key.Kind, data); err != nil {
+			t.Fatal(err)
+		}
+		if key.Kind == object.KindChunk {
+			continue
+		}
+		m.Damage(key)
+		if _, problems := verify(t, &Verifier{Reader: m}, root); len(problems) != 1 || !strings.HasSuffix(problems[0], "damaged "+key.Kind.String()) {
+			t.Errorf("with %s damaged: %q", key, problems)
+		}
+		m.Damage(key)
+	}
+	if len(whole) < 15 {
+		t.Errorf("only %d objects", len(whole))
+	}
+}
+
+// reach returns the keys of all that a directory is made of.
+func reach(t testing.TB, r object.Reader, root object.ID) []object.Key {
+	t.Helper()
+	keys := []object.Key{treeKey(root)}
+	for i := 0; i < len(keys); i++ {
+		if keys[i].Kind == object.KindChunk {
+			continue
+		}
+		data, err := r.Get(ctx, keys[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		links, err := object.Links(keys[i].Kind, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range links {
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+func TestVerifyFindsBadLists(t *testing.T) {
+	m := memory()
+	want := map[string]string{"only child": ": bad-root"}
+	for name, id := range badLists(t, m) {
+		_, problems := verify(t, &Verifier{Reader: m}, id)
+		if w := cmpOr(want[name], ": bad-child"); !slices.Contains(problems, w) {
+			t.Errorf("%s: %q, want %q", name, problems, w)
+		}
+	}
+}
+
+func cmpOr(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func TestVerifyFindsBadEntries(t *testing.T) {
+	m := memory()
+	sub := files{"a": inline("four"), "b": inline("four")}.build(t, m)
+	content := strings.Repeat("content ", 10)
+	chunk := text(t, m, content)
+	manifest := chunked(t, m, []int{1, 2, 3})
+	for _, c := range []int{1, 2, 3} {
+		data := make([]byte, chunkSize(c))
+		id, err := m.Put(ctx, object.KindChunk, append(data[:0], fmt.Appendf(nil, "%0*d", chunkSize(c), c)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = id
+	}
+	dir := func(files, bytes uint64) object.Entry {
+		return object.Entry{Type: object.TypeDir, Mode: 0o755, Files: files, Size: bytes, Content: treeKey(sub.ID)}
+	}
+	longer := func(e object.Entry) object.Entry { e.Size++; return e }
+	leaf := manifest.Content
+	data, err := (&object.Manifest{Level: 1, Children: []object.ManifestChild{{ID: leaf.ID, End: manifest.Size}, {ID: leaf.ID, End: 2*manifest.Size - 1}}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	badEnd, _ := m.Put(ctx, object.KindManifest, data)
+	data, _ = (&object.Manifest{Level: 2, Children: []object.ManifestChild{{ID: leaf.ID, End: manifest.Size}, {ID: leaf.ID, End: 2 * manifest.Size}}}).Encode()
+	badLevel, _ := m.Put(ctx, object.KindManifest, data)
+	data, _ = (&object.Manifest{Chunks: []object.ChunkRef{{ID: chunk.Content.ID, Size: uint32(chunk.Size)}}}).Encode()
+	only, _ := m.Put(ctx, object.KindManifest, data)
+	ofManifest := func(id object.ID, size uint64) object.Entry {
+		return object.Entry{Type: object.TypeFile, Size: size, Content: object.Key{Kind: object.KindManifest, ID: id}}
+	}
+	for _, tt := range []struct {
+		name  string
+		entry object.Entry
+		want  []string
+	}{
+		{"good directory", dir(2, 8), nil},
+		{"count of files", dir(3, 8), []string{"e: bad-totals"}},
+		{"bytes", dir(2, 9), []string{"e: bad-totals"}},
+		{"chunk", chunk, nil},
+		{"size of a chunk", longer(chunk), []string{"e: bad-size"}},
+		{"size of a manifest", longer(manifest), []string{"e: bad-size", "e: missing chunk", "e: missing chunk", "e: missing chunk"}},
+		{"end in a manifest", ofManifest(badEnd, 2*manifest.Size-1), []string{"e: bad-size", "e: missing chunk", "e: missing chunk", "e: missing chunk"}},
+		{"level in a manifest", ofManifest(badLevel, 2*manifest.Size), []string{"e: bad-child", "e: bad-child", "e: missing chunk", "e: missing chunk", "e: missing chunk"}},
+		{"one item in a manifest", ofManifest(only, chunk.Size), []string{"e: bad-root"}},
+	} {
+		e := tt.entry
+		e.Name = "e"
+		root := putTree(t, m, &object.Tree{Entries: []object.Entry{e}})
+		if _, problems := verify(t, &Verifier{Reader: m, Sizes: sizes{m}}, root); !slices.Equal(problems, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, problems, tt.want)
+		}
+	}
+}
+
+func TestVerifyIsLinear(t *testing.T) {
+	// 2^60 paths by linking twice to each directory. Their number overflows,
+	// too, further up.
+	m := memory()
+	info := files{"f": inline("f")}.build(t, m)
+	for level := range 70 {
+		e := object.Entry{Type: object.TypeDir, Mode: 0o755, Files: info.Files, Size: info.Bytes, Content: treeKey(info.ID)}
+		node := &object.Tree{}
+		for _, name := range []string{"a", "b"} {
+			e.Name = name
+			node.Entries = append(node.Entries, e)
+		}
+		info.ID = putTree(t, m, node)
+		info.Files, info.Bytes = 2*info.Files, 2*info.Bytes
+		counted := objecttest.NewFaulty(m)
+		_, problems := verify(t, &Verifier{Reader: counted}, info.ID)
+		if n := counted.Calls(objecttest.Get); n > level+3 {
+			t.Fatalf("%d levels: %d nodes read", level, n)
+		}
+		if level < 63 && len(problems) > 0 || level == 63 && !strings.HasSuffix(problems[0], string(ReasonTotals)) {
+			t.Fatalf("%d levels: %q", level, problems)
+		}
+	}
+}
+
+func TestVerifyDepth(t *testing.T) {
+	m := memory()
+	for dirs, want := range map[int]int{object.MaxDepth - 1: 0, object.MaxDepth: 1, 10_000: 1} {
+		v := &Verifier{Reader: m}
+		root := chain(t, m, dirs).ID
+		_, problems := verify(t, v, root)
+		if len(problems) != want || want > 0 && !strings.HasSuffix(problems[0], ": too deep") {
+			t.Errorf("%d directories: %d problems", dirs, len(problems))
+		}
+		// A directory that was seen where it was not too deep is, one further down.
+		if dirs == object.MaxDepth-1 {
+			below := putTree(t, m, &object.Tree{Entries: []object.Entry{
+				{Name: "d", Type: object.TypeDir, Files: 1, Size: 1, Content: treeKey(root)},
+			}})
+			if _, problems := verify(t, v, below); len(problems) != 1 || problems[0] != "d: too deep" {
+				t.Errorf("one further down: %q", problems)
+			}
+		}
+	}
+}
+
+func TestVerifyReportsOnce(t *testing.T) {
+	m := memory()
+	f := files{"a/x": inline("x"), "b/x": inline("x")} // one directory, twice
+	v := &Verifier{Reader: m}
+	root := f.build(t, m).ID
+	sub, err := Find(ctx, m, root, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Delete(sub.Content)
+	if _, problems := verify(t, v, root); !slices.Equal(problems, []string{"a: missing tree"}) {
+		t.Errorf("%q", problems)
+	}
+	if _, problems := verify(t, v, root); len(problems) != 0 || v.Nodes() != 2 {
+		t.Errorf("again: %q, %d nodes", problems, v.Nodes())
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := (&Verifier{Reader: m, Report: func(Problem) { t.Error("problem") }}).Verify(cancelled, root); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	m := memory()
+	root := spread(200_000).build(b, m).ID
+	for b.Loop() {
+		if _, problems := verify(b, &Verifier{Reader: m}, root); len(problems) > 0 {
+			b.Fatal(problems)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -26,13 +27,16 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// publishing publishes after every Put, so that the suite reads sealed
+// publishing publishes now and then, so that the suite reads sealed
 // volumes.
-type publishing struct{ *Session }
+type publishing struct {
+	*Session
+	n *atomic.Int32
+}
 
 func (p publishing) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	id, err := p.Session.Put(ctx, kind, data)
-	if err == nil && len(data)%5 == 0 {
+	if err == nil && p.n.Add(1)%20 == 1 {
 		err = p.Publish(ctx, publishNothing)
 	}
 	return id, err
@@ -46,7 +50,7 @@ func TestConformanceSealed(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return publishing{s}
+		return publishing{s, new(atomic.Int32)}
 	})
 }
 

@@ -1,0 +1,154 @@
+package volume
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// TestBadgerOpensCopy checks that any Badger tool can open a copy of a sealed
+// volume, and finds all keys with their values.
+func TestBadgerOpensCopy(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	storeSeries(t, s, 1, 0, 400)
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(oneVolume(t, s))); err != nil {
+		t.Fatal(err)
+	}
+	db, err := badger.Open(badger.DefaultOptions(copied).WithReadOnly(true).WithLogger(nil).WithExternalMagic(badgerMagic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	n := 0
+	err = db.View(func(txn *badger.Txn) error {
+		it := txn.NewIterator(badger.DefaultIteratorOptions)
+		defer it.Close()
+		for it.Rewind(); it.Valid(); it.Next() {
+			value, err := it.Item().ValueCopy(nil)
+			if err != nil {
+				return err
+			}
+			var key object.Key
+			key.Kind = object.Kind(it.Item().Key()[0])
+			copy(key.ID[:], it.Item().Key()[1:])
+			raw, _, err := s.StoredSize(t.Context(), key)
+			if err != nil {
+				return err
+			}
+			got, err := decode(key, value[:len(value)-int(it.Item().UserMeta())], int(raw))
+			if err != nil {
+				return err
+			}
+			if want, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: other bytes through Badger, %v", key, err)
+			}
+			n++
+		}
+		return nil
+	})
+	if err != nil || n != 400 {
+		t.Fatalf("%d keys, %v", n, err)
+	}
+}
+
+// TestLatch checks that what Badger only logs is an error.
+func TestLatch(t *testing.T) {
+	dir := t.TempDir()
+	o := testOptions(t)
+	if err := o.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := openDatabase(dir, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func() []*badger.Entry {
+		return []*badger.Entry{badger.NewEntry([]byte("key"), make([]byte, 100))}
+	}
+	if err := db.commit(entry()); err != nil {
+		t.Fatal(err)
+	}
+	db.log.Warningf("no error")
+	if err := db.commit(entry()); err != nil {
+		t.Fatal(err)
+	}
+	db.log.Errorf("disk %s\n", "on fire")
+	db.log.Errorf("and more")
+	for _, err := range []error{db.commit(entry()), db.close()} {
+		if err == nil || !bytes.Contains([]byte(err.Error()), []byte("disk on fire")) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// TestEntrySize checks that the place of every entry can be told before it is
+// written.
+func TestEntrySize(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	ss := s.Begin(SessionOptions{})
+	defer ss.Close()
+	putSeries(t, ss, 1, 0, 300)
+	w := ss.cur
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	walk := newLogWalker(w.space.log(), w.space.off, logHeaderSize)
+	for n := 0; ; n++ {
+		e, err := walk.next()
+		if err != nil {
+			if n != 300 || walk.pos != w.space.off {
+				t.Errorf("%d entries, up to %d of %d: %v", n, walk.pos, w.space.off, err)
+			}
+			break
+		}
+		if entrySize(e.padded) != e.end()-e.start {
+			t.Errorf("entry of %d bytes has %d", entrySize(e.padded), e.end()-e.start)
+		}
+	}
+}
+
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	a, err := tryLock(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tryLock(path, true); !errors.Is(err, ErrBusy) {
+		t.Errorf("second lock: %v", err)
+	}
+	if !isHeld(path) || isHeld(path+"x") {
+		t.Error("isHeld")
+	}
+	a.remove()
+	if isHeld(path) {
+		t.Error("held after it was removed")
+	}
+	// A lock whose file is removed and made anew while it is waited for.
+	a, _ = tryLock(path, true)
+	got := make(chan *fileLock)
+	go func() {
+		l, err := waitLock(t.Context(), path, true)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- l
+	}()
+	time.Sleep(20 * time.Millisecond)
+	a.remove()
+	l := <-got
+	if !sameFile(l.f, path) {
+		t.Error("locked a file that was removed")
+	}
+	if _, err := tryLock(path, false); !errors.Is(err, ErrBusy) {
+		t.Errorf("lock of the new file: %v", err)
+	}
+	l.release()
+}

@@ -1,0 +1,299 @@
+package volume
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+const damageObjects = 60
+
+// TestDamage flips bits of, cuts, prolongs and removes every file of a sealed
+// volume, at sampled places, in child processes: no crash, no hang, no wrong
+// bytes, nothing called absent, nothing changed, and Check names every damage.
+// KIST_TEST_DAMAGE is the number of places in each file (default 60).
+func TestDamage(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	storeSeries(t, s, 1, 0, damageObjects)
+	wantSound(t, s)
+	dir := oneVolume(t, s)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places, err := strconv.Atoi(os.Getenv("KIST_TEST_DAMAGE"))
+	if err != nil {
+		places = 60
+	}
+	if len(entries) != 5 {
+		t.Fatalf("volume has %v", entries)
+	}
+	for _, e := range entries {
+		t.Run(e.Name(), func(t *testing.T) {
+			t.Parallel()
+			// A copy of the whole repository for each child.
+			repo := t.TempDir()
+			to := filepath.Join(repo, volumesDir, filepath.Base(dir))
+			if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			out, err := child(t, "damage", repo, filepath.Join(to, e.Name()), strconv.Itoa(places)).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func init() {
+	children["damage"] = func(args []string) int {
+		places, _ := strconv.Atoi(args[2])
+		if err := damageFile(args[0], args[1], places); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return 0
+	}
+}
+
+func damageFile(repo, path string, places int) error {
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := errors.Join(os.Chmod(path, 0o666), os.Chmod(dir, 0o777)); err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(uint64(len(whole)), 7))
+	try := func(name string, data []byte) error {
+		os.Remove(path)
+		if data != nil {
+			if err := os.WriteFile(path, data, 0o444); err != nil {
+				return err
+			}
+		}
+		done := make(chan error, 1)
+		go func() { done <- tryDamaged(repo, dir, rng.IntN(25) == 0) }()
+		select {
+		case err = <-done:
+		case <-time.After(30 * time.Second):
+			err = errors.New("hangs")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	for range places {
+		data := bytes.Clone(whole)
+		bit := rng.IntN(8 * len(data))
+		data[bit/8] ^= 1 << (bit % 8)
+		if err := try(fmt.Sprintf("bit %d flipped", bit), data); err != nil {
+			return err
+		}
+	}
+	for range places / 3 {
+		n := rng.IntN(len(whole))
+		if err := try(fmt.Sprintf("cut to %d bytes", n), whole[:n]); err != nil {
+			return err
+		}
+		data := bytes.Clone(whole)
+		clear(data[n:min(n+512, len(data))])
+		if bytes.Equal(data, whole) {
+			continue
+		}
+		if err := try(fmt.Sprintf("512 bytes at %d zero", n), data); err != nil {
+			return err
+		}
+	}
+	if err := try("empty", []byte{}); err != nil {
+		return err
+	}
+	if err := try("longer", append(bytes.Clone(whole), 0)); err != nil {
+		return err
+	}
+	return try("removed", nil)
+}
+
+// tryDamaged uses a repository whose one volume is damaged.
+func tryDamaged(repo, dir string, heal bool) error {
+	ctx := context.Background()
+	before, err := fingerprint(dir)
+	if err != nil {
+		return err
+	}
+	o := Options{Now: time.Now}
+	s, err := Open(repo, o)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(s.inVolumes(damagedFile))
+	defer s.Close()
+	readable := 0
+	for i := range damageObjects {
+		key, want := sample(1, i)
+		got, err := s.Get(ctx, key)
+		var damage *object.CorruptError
+		switch {
+		case err == nil && bytes.Equal(got, want):
+			readable++
+		case err == nil:
+			return fmt.Errorf("%s read back wrong", key)
+		case !errors.As(err, &damage) || damage.Key != key || errors.Is(err, object.ErrNotFound):
+			return fmt.Errorf("%s: error %v, want damage of it", key, err)
+		}
+		if missing, err := s.Missing(ctx, []object.Key{key}); err == nil && len(missing) > 0 || err != nil && !errors.Is(err, object.ErrCorrupt) {
+			return fmt.Errorf("%s: missing %v, %v", key, missing, err)
+		}
+		s.StoredSize(ctx, key)
+		s.Prefix(ctx, key.Kind, key.ID.String()[:5], 2)
+	}
+	for range s.Keys(ctx) {
+	}
+	s.Volumes(ctx)
+	s.Check(ctx, CheckOptions{}, func(Problem) {})
+	var named []Problem
+	if _, err := s.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { named = append(named, p) }); err != nil {
+		return err
+	}
+	if len(named) == 0 {
+		return errors.New("check does not find it")
+	}
+	if i := slices.IndexFunc(named, func(p Problem) bool { return p.Volume != filepath.Base(dir) || p.Error() == "" }); i >= 0 {
+		return fmt.Errorf("check names another: %v", named[i])
+	}
+	if heal {
+		if err := healDamaged(ctx, repo, o); err != nil {
+			return fmt.Errorf("heal: %w", err)
+		}
+	}
+	after, err := fingerprint(dir)
+	if err == nil && after != before {
+		err = errors.New("the volume was changed")
+	}
+	return err
+}
+
+// healDamaged puts all objects again, in another store than the one that found
+// the damage. Then all must be readable.
+func healDamaged(ctx context.Context, repo string, o Options) error {
+	s, err := Open(repo, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ss := s.Begin(SessionOptions{})
+	for i := range damageObjects {
+		key, data := sample(1, i)
+		if _, err := ss.Put(ctx, key.Kind, data); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(ss.Publish(ctx, publishNothing), ss.Close()); err != nil {
+		return err
+	}
+	for i := range damageObjects {
+		key, want := sample(1, i)
+		if got, err := s.Get(ctx, key); err != nil || !bytes.Equal(got, want) {
+			return fmt.Errorf("%s: %d bytes, %w", key, len(got), err)
+		}
+	}
+	for _, name := range ss.own {
+		os.RemoveAll(s.inVolumes(name))
+	}
+	return nil
+}
+
+// fingerprint is a hash of all there is in a folder.
+func fingerprint(dir string) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(h, path, info.Mode(), info.Size(), info.ModTime())
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			h.Write(data)
+		}
+		return nil
+	})
+	return [sha256.Size]byte(h.Sum(nil)), err
+}
+
+// TestOtherCopy checks that an object that is damaged in one volume is read
+// from another.
+func TestOtherCopy(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	storeSeries(t, s, 1, 0, 20)
+	other := openStore(t, t.TempDir(), testOptions(t))
+	storeSeries(t, other, 1, 0, 20)
+	first := oneVolume(t, s)
+	if err := os.Rename(oneVolume(t, other), s.inVolumes(filepath.Base(oneVolume(t, other)))); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.refresh()
+	if err != nil || len(l.volumes) != 2 {
+		t.Fatal(l, err)
+	}
+	newest := l.volumes[0].path
+	if newest == first {
+		t.Fatal("the second volume is not the newest")
+	}
+	path := filepath.Join(newest, logName(1))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(path)
+	for i := range data {
+		data[i] ^= 0x55
+	}
+	write(t, path, string(data))
+	wantSeries(t, s, 1, 0, 20)
+	if s.Close(); len(readDamaged(s.inVolumes(damagedFile))) != 20 {
+		t.Error("damage was not remembered")
+	}
+	write(t, filepath.Join(newest, keysFile+"x"), "")
+	problems := 0
+	s = openStore(t, s.dir, testOptions(t))
+	if _, err := s.Check(context.Background(), CheckOptions{}, func(p Problem) { problems++ }); err != nil || problems == 0 {
+		t.Errorf("check: %d problems, %v", problems, err)
+	}
+}
+
+// TestReadDamaged checks that a spoilt list of damage does no harm.
+func TestReadDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), damagedFile)
+	key, _ := sample(1, 1)
+	const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	write(t, path, strings.Repeat("x", 100_000)+"\n")
+	if list := readDamaged(path); len(list) != 0 {
+		t.Errorf("read %v", list)
+	}
+	write(t, path, "\n\x00\n"+name+" 9 "+key.ID.String()+"\n"+name+" 2\n../x 1 "+key.ID.String()+"\n"+damagedLine(name, key))
+	if list := readDamaged(path); len(list) != 1 || list[0] != (damaged{name, key}) {
+		t.Errorf("read %v", list)
+	}
+}

@@ -111,19 +111,10 @@ func (c *fileChange) entry() *object.Entry {
 
 // letter returns git's letter for what happened.
 func (c *fileChange) letter() string {
-	switch {
-	case c.unmerged:
+	if c.unmerged {
 		return "U"
-	case c.From != "":
-		return "R"
-	case c.Old == nil:
-		return "A"
-	case c.New == nil:
-		return "D"
-	case c.Old.Type != c.New.Type:
-		return "T"
 	}
-	return "M"
+	return string(changeLetter(c.Change))
 }
 
 // texts are the contents of both sides of a change, to be compared by lines.

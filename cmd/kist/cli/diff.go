@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+type diffOptions struct {
+	form     changeForm
+	staged   bool
+	exitCode bool
+}
+
+func newDiff(env *Env) *cobra.Command {
+	var o diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff [OPTIONS] [REV [REV] | A..B] [-- PATH...]",
+		Short: "show how files differ",
+		Long: `Compares two of: the worktree, what is staged, and commits.
+
+  kist diff               the worktree with what is staged
+  kist diff --staged      what is staged with HEAD, or with REV
+  kist diff REV           the worktree with REV
+  kist diff A B           commit B with commit A; also written A..B
+  kist diff A...B         B with the commit where it parted from A
+
+Paths limit it to these files and folders. Untracked files are never shown.
+
+Text is compared by lines, in the format of git and patch. Of other files, and
+of text of more than 8 MiB, the ranges of bytes that differ are shown, rounded to
+the chunks in which the file is stored: 'bytes 0..0 -> 0..1048576' says that
+1 MiB came in at the start. A path with a merge conflict has a line '* Unmerged
+path', and then how it differs from our side.
+
+With --quiet nothing is shown, and --exit-code is implied.
+
+With --json, one object a path: path, status (git's letter), renamed_from,
+similarity, old and new {type, mode, size, id}, and lines_added and
+lines_deleted, or binary and ranges {old_offset, old_size, new_offset,
+new_size}.`,
+		Example: `  kist diff                        what 'kist add' would stage
+  kist diff --staged --stat        what 'kist commit' would record, in brief
+  kist diff v1 v2 -- src           what changed below src
+  kist diff --quiet || echo 'something changed'`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runDiff(cmd, env, &o, args) },
+		ValidArgsFunction: env.complete(revisions, trackedPaths),
+	}
+	inRepository(cmd)
+	o.form.register(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.staged, "staged", false, "compare what is staged with REV, by default HEAD")
+	flags.BoolVar(&o.staged, "cached", false, "the same as --staged")
+	flags.BoolVar(&o.exitCode, "exit-code", false, "exit with 1 if there are differences")
+	return cmd
+}
+
+func runDiff(cmd *cobra.Command, env *Env, o *diffOptions, args []string) error {
+	ctx := cmd.Context()
+	if err := o.form.settle(cmd, func(f *changeForm) { f.patch = true }); err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	revs, paths, err := env.revsAndPaths(cmd, r, args)
+	if err != nil {
+		return err
+	}
+	c := &comparison{env: env, repo: r, form: &o.form}
+	var conflicts []index.Conflict
+	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths); err != nil {
+		return err
+	}
+	changes, err := c.changes(ctx, paths)
+	if err != nil {
+		return err
+	}
+	changes = unmerged(changes, conflicts, paths, c.new.Worktree)
+	if !env.global.quiet {
+		if err := c.show(ctx, changes); err != nil {
+			return err
+		}
+	}
+	if len(changes) > 0 && (o.exitCode || env.global.quiet) {
+		return quiet(exitFailed)
+	}
+	return nil
+}
+
+// diffViews returns what the arguments say is to be compared, and the
+// conflicts that the index has, if it is one side or behind one.
+func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new kist.View, conflicts []index.Conflict, err error) {
+	if len(revs) == 1 {
+		if from, to, symmetric, ok := refs.SplitRange(revs[0]); ok {
+			revs = []string{from, to}
+			if symmetric {
+				if revs[0], err = mergeBase(ctx, r, from, to); err != nil {
+					return old, new, nil, err
+				}
+			}
+		}
+	}
+	switch {
+	case len(revs) > 2 || staged && len(revs) == 2:
+		return old, new, nil, usagef("too many revisions to compare")
+	case len(revs) == 2:
+		if old, err = r.CommitView(ctx, revs[0]); err == nil {
+			new, err = r.CommitView(ctx, revs[1])
+		}
+		return old, new, nil, err
+	case len(revs) == 1:
+		old, err = r.CommitView(ctx, revs[0])
+	case staged:
+		old, err = r.HeadView(ctx)
+	default:
+		old, err = r.IndexView(ctx)
+	}
+	if err != nil {
+		return old, new, nil, err
+	}
+	if staged {
+		new, err = r.IndexView(ctx)
+	} else {
+		new, err = r.WorktreeView(ctx, paths)
+	}
+	if err != nil {
+		return old, new, nil, err
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return old, new, nil, err
+	}
+	return old, new, idx.Conflicts(), nil
+}
+
+// mergeBase returns the commit where two others parted.
+func mergeBase(ctx context.Context, r *kist.Repository, a, b string) (string, error) {
+	from, err := r.Resolve(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	to, err := r.Resolve(ctx, b)
+	if err != nil {
+		return "", err
+	}
+	bases, err := history.MergeBases(ctx, r.Objects(), from, to)
+	if err != nil {
+		return "", err
+	}
+	if len(bases) == 0 {
+		return "", kist.ErrNoCommonHistory
+	}
+	return bases[0].String(), nil
+}
+
+// unmerged marks the changes of paths with conflicts, and adds those that are
+// not there. In a comparison with the worktree, what is shown of them is how
+// that differs from our side.
+func unmerged(changes []fileChange, conflicts []index.Conflict, paths []string, worktree bool) []fileChange {
+	for _, conflict := range conflicts {
+		if len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return tree.Below(conflict.Path, p) }) {
+			continue
+		}
+		change := fileChange{Change: tree.Change{Path: conflict.Path}, unmerged: true}
+		at, found := slices.BinarySearchFunc(changes, conflict.Path, func(c fileChange, path string) int {
+			return tree.ComparePaths(c.Path, path)
+		})
+		if worktree && conflict.Ours != nil {
+			change.Old, change.New = conflict.Ours, conflict.Ours
+			if found {
+				change.New = changes[at].New
+			}
+		}
+		if found {
+			changes[at] = change
+		} else {
+			changes = slices.Insert(changes, at, change)
+		}
+	}
+	return changes
+}

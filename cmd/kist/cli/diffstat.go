@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/tree"
+)
+
+// counts are how many lines of a file changed, or, of what is not text, how
+// many bytes it had and has.
+type counts struct {
+	name           string // quoted
+	added, removed int    // lines
+	binary         bool   //
+	before, after  uint64 // bytes, if binary
+	unmerged       bool
+}
+
+// countLines counts the lines that lead from old to new.
+func countLines(old, new []byte) (added, removed int) {
+	header := 2
+	for line := range bytes.Lines(tree.Unified("", "", old, new, 0)) {
+		switch {
+		case header > 0:
+			header--
+		case line[0] == '+':
+			added++
+		case line[0] == '-':
+			removed++
+		}
+	}
+	return added, removed
+}
+
+func (c *comparison) counts(ctx context.Context, change fileChange) (counts, error) {
+	n := counts{name: renamed(change), unmerged: change.unmerged}
+	if change.unmerged {
+		return n, nil
+	}
+	t, isText, err := c.texts(ctx, change)
+	if err != nil {
+		return n, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
+	}
+	if isText {
+		n.added, n.removed = countLines(t.old, t.new)
+		return n, nil
+	}
+	n.binary = true
+	if change.Old != nil {
+		n.before = change.Old.Size
+	}
+	if change.New != nil {
+		n.after = change.New.Size
+	}
+	return n, nil
+}
+
+// renamed returns the path of a change, of a renamed file as git shows it:
+// "film/{old => new}/a.mov".
+func renamed(change fileChange) string {
+	from, to := change.From, change.path()
+	if from == "" {
+		return quotePath(to)
+	}
+	if needsQuotes(from) || needsQuotes(to) {
+		return quotePath(from) + " => " + quotePath(to)
+	}
+	prefix := 0
+	for i := 0; i < len(from) && i < len(to) && from[i] == to[i]; i++ {
+		if from[i] == '/' {
+			prefix = i + 1
+		}
+	}
+	least := max(prefix-1, 0) // the slash that ends the prefix may begin the suffix
+	suffix := 0
+	for i := 1; len(from)-i >= least && len(to)-i >= least && from[len(from)-i] == to[len(to)-i]; i++ {
+		if from[len(from)-i] == '/' {
+			suffix = i
+		}
+	}
+	middle := func(s string) string { return s[prefix:max(prefix, len(s)-suffix)] }
+	if prefix+suffix == 0 {
+		return from + " => " + to
+	}
+	return from[:prefix] + "{" + middle(from) + " => " + middle(to) + "}" + from[len(from)-suffix:]
+}
+
+// showStat prints changes as --numstat, --stat and --shortstat do.
+func (c *comparison) showStat(ctx context.Context, changes []fileChange) error {
+	list := make([]counts, len(changes))
+	for i, change := range changes {
+		var err error
+		if list[i], err = c.counts(ctx, change); err != nil {
+			return err
+		}
+	}
+	if c.form.numStat {
+		for i, n := range list {
+			c.printNumStat(changes[i], n)
+		}
+	}
+	if c.form.stat {
+		c.printStat(list)
+	}
+	if (c.form.stat || c.form.shortStat) && len(list) > 0 {
+		c.env.printf("%s\n", statTotal(list))
+	}
+	return nil
+}
+
+func (c *comparison) printNumStat(change fileChange, n counts) {
+	added, removed := strconv.Itoa(n.added), strconv.Itoa(n.removed)
+	if n.binary {
+		added, removed = "-", "-"
+	}
+	switch {
+	case !c.form.nul:
+		c.env.printf("%s\t%s\t%s\n", added, removed, n.name)
+	case change.From == "":
+		c.env.printf("%s\t%s\t%s\x00", added, removed, change.path())
+	default:
+		c.env.printf("%s\t%s\t\x00%s\x00%s\x00", added, removed, change.From, change.Path)
+	}
+}
+
+// statTotal returns the line that sums up.
+func statTotal(list []counts) string {
+	added, removed, files := 0, 0, 0
+	for _, n := range list {
+		added += n.added
+		removed += n.removed
+		if !n.unmerged {
+			files++
+		}
+	}
+	number := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return strconv.Itoa(n) + " " + many
+	}
+	text := " " + number(files, "file changed", "files changed")
+	if added > 0 || removed == 0 {
+		text += ", " + number(added, "insertion(+)", "insertions(+)")
+	}
+	if removed > 0 || added == 0 {
+		text += ", " + number(removed, "deletion(-)", "deletions(-)")
+	}
+	return text
+}
+
+// printStat prints a line for each file, with a bar as long as its changes.
+func (c *comparison) printStat(list []counts) {
+	w := c.statWidths(list)
+	for _, n := range list {
+		name := cutName(n.name, w.name)
+		pad := strings.Repeat(" ", max(w.name-utf8.RuneCountInString(name), 0))
+		switch {
+		case n.unmerged:
+			c.env.printf(" %s%s | %*s\n", name, pad, w.number, "Unmerged")
+		case n.binary:
+			c.env.printf(" %s%s | %*s %s -> %s bytes\n", name, pad, w.number, "Bin",
+				c.env.paint(red, strconv.FormatUint(n.before, 10)), c.env.paint(green, strconv.FormatUint(n.after, 10)))
+		default:
+			plus, minus := w.bars(n.added, n.removed)
+			line := fmt.Sprintf(" %s%s | %*d %s%s", name, pad, w.number, n.added+n.removed,
+				c.env.paint(green, strings.Repeat("+", plus)), c.env.paint(red, strings.Repeat("-", minus)))
+			c.env.printf("%s\n", strings.TrimRight(line, " "))
+		}
+	}
+}
+
+// statWidths are how many columns the parts of a line of --stat have.
+type statWidths struct{ name, number, graph, most int }
+
+// statWidths shares out the width that there is, as git does.
+func (c *comparison) statWidths(list []counts) statWidths {
+	width := 80
+	if c.env.Terminal.Stdout && c.env.Terminal.Width != nil {
+		width = c.env.Terminal.Width()
+	}
+	width -= c.form.indent
+	var w statWidths
+	bin := 0
+	for _, n := range list {
+		w.name = max(w.name, utf8.RuneCountInString(n.name))
+		w.most = max(w.most, n.added+n.removed)
+		if n.binary {
+			bin = max(bin, 14+len(strconv.FormatUint(n.before, 10))+len(strconv.FormatUint(n.after, 10)))
+			w.number = 3
+		}
+		if n.unmerged {
+			bin = max(bin, 8)
+		}
+	}
+	w.number = max(w.number, len(strconv.Itoa(w.most)))
+	width = max(width, 16+6+w.number)
+	w.graph = max(w.most, bin-4)
+	if w.name+w.number+6+w.graph > width {
+		w.graph = min(w.graph, max(width*3/8-w.number-6, 6))
+		if w.name > width-w.number-6-w.graph {
+			w.name = width - w.number - 6 - w.graph
+		} else {
+			w.graph = width - w.number - 6 - w.name
+		}
+	}
+	return w
+}
+
+// bars returns how many signs stand for a number of added and removed lines.
+func (w statWidths) bars(added, removed int) (plus, minus int) {
+	if w.graph >= w.most {
+		return added, removed
+	}
+	scale := func(n int) int {
+		if n == 0 {
+			return 0
+		}
+		return 1 + n*(w.graph-1)/w.most
+	}
+	total := scale(added + removed)
+	if total < 2 && added > 0 && removed > 0 {
+		total = 2
+	}
+	if added < removed {
+		plus = scale(added)
+		return plus, total - plus
+	}
+	minus = scale(removed)
+	return total - minus, minus
+}
+
+// cutName shortens a name to width columns, at the front.
+func cutName(name string, width int) string {
+	runes := []rune(name)
+	if len(runes) <= width {
+		return name
+	}
+	rest := string(runes[len(runes)-max(width-3, 0):])
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		rest = rest[i:]
+	}
+	return "..." + rest
+}

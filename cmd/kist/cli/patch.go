@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// noFile is the name that the unified format gives to a file that is not there.
+const noFile = "/dev/null"
+
+// showPatch prints a change as git does: a header, and the lines that differ,
+// or of what is not text the ranges of bytes.
+func (c *comparison) showPatch(ctx context.Context, change fileChange) error {
+	if change.unmerged {
+		c.env.printf("%s\n", c.env.paint(bold, "* Unmerged path "+quotePath(change.Path)))
+		if sameData(change.Old, change.New) && change.Old.Mode == change.New.Mode || change.Old == nil && change.New == nil {
+			return nil
+		}
+	}
+	if change.Old != nil && change.New != nil && change.Old.Type != change.New.Type {
+		before, after := change, change
+		before.New, after.Old, after.From = nil, nil, ""
+		if err := c.showFilePatch(ctx, before); err != nil {
+			return err
+		}
+		return c.showFilePatch(ctx, after)
+	}
+	return c.showFilePatch(ctx, change)
+}
+
+func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error {
+	t, isText, err := c.texts(ctx, change)
+	if err != nil {
+		return fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
+	}
+	for _, line := range c.header(change) {
+		c.env.printf("%s\n", c.env.paint(bold, line))
+	}
+	oldName, newName := patchNames(change)
+	if isText {
+		c.printPatch(tree.Unified(lineName(oldName), lineName(newName), t.old, t.new, c.form.context))
+		return nil
+	}
+	c.env.printf("Binary files %s and %s differ\n", quotePath(oldName), quotePath(newName))
+	return c.printRanges(ctx, change)
+}
+
+// patchNames returns the names of the two sides of a change.
+func patchNames(change fileChange) (old, new string) {
+	old, new = "a/"+change.path(), "b/"+change.path()
+	if change.From != "" {
+		old = "a/" + change.From
+	}
+	if change.Old == nil {
+		old = noFile
+	}
+	if change.New == nil {
+		new = noFile
+	}
+	return old, new
+}
+
+// lineName returns a name for a line that begins with --- or +++. As in git,
+// a tab tells readers where a name with spaces ends.
+func lineName(name string) string {
+	shown := quotePath(name)
+	if shown == name && strings.Contains(name, " ") {
+		shown += "\t"
+	}
+	return shown
+}
+
+// header returns the lines that go before the changed lines of a file.
+func (c *comparison) header(change fileChange) []string {
+	a, b := "a/"+change.path(), "b/"+change.path()
+	if change.From != "" {
+		a = "a/" + change.From
+	}
+	lines := []string{"diff --git " + quotePath(a) + " " + quotePath(b)}
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	old, new := change.Old, change.New
+	switch {
+	case old == nil:
+		add("new file mode %06o", unixMode(new))
+	case new == nil:
+		add("deleted file mode %06o", unixMode(old))
+	case old.Mode != new.Mode:
+		add("old mode %06o", unixMode(old))
+		add("new mode %06o", unixMode(new))
+	}
+	if change.From != "" {
+		add("similarity index %d%%", change.Similarity)
+		add("rename from %s", quotePath(change.From))
+		add("rename to %s", quotePath(change.Path))
+	}
+	if change.entry().Type != object.TypeDir && !sameData(old, new) {
+		line := fmt.Sprintf("index %s..%s", contentID(old).Short(), contentID(new).Short())
+		if old != nil && new != nil && old.Mode == new.Mode {
+			line += fmt.Sprintf(" %06o", unixMode(new))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// unixMode returns an entry's type and permission bits as Unix has them in one
+// number. As in git, those of a symlink mean nothing.
+func unixMode(e *object.Entry) uint32 {
+	types := map[object.EntryType]uint32{
+		object.TypeFile: 0o100000, object.TypeDir: 0o040000, object.TypeSymlink: 0o120000, object.TypeFIFO: 0o010000,
+		object.TypeCharDevice: 0o020000, object.TypeBlockDevice: 0o060000, object.TypeSocket: 0o140000,
+	}
+	if e.Type == object.TypeSymlink {
+		return types[e.Type]
+	}
+	return types[e.Type] | uint32(e.Mode)
+}
+
+// contentID returns the ID of an entry's content: of a file in one chunk, or
+// one that is kept in its entry, the hash of its bytes; of a larger one that
+// of its list of chunks. Of a symlink it is the hash of its target.
+func contentID(e *object.Entry) object.ID {
+	switch {
+	case e == nil:
+		return object.ID{}
+	case !e.Content.IsZero():
+		return e.Content.ID
+	case e.Type == object.TypeSymlink:
+		return object.Sum([]byte(e.Target))
+	}
+	return object.Sum(e.Inline)
+}
+
+// printPatch prints text in the unified format.
+func (c *comparison) printPatch(text []byte) {
+	if !c.env.colored(c.env.Terminal.Stdout) {
+		_, _ = c.env.Stdout.Write(text)
+		return
+	}
+	names := 2
+	for line := range bytes.Lines(text) {
+		shown, newline := bytes.CutSuffix(line, []byte("\n"))
+		s := string(shown)
+		switch {
+		case names > 0:
+			names--
+			s = c.env.paint(bold, s)
+		case line[0] == '@':
+			s = c.env.paint(cyan, s)
+		case line[0] == '-':
+			s = c.env.paint(red, s)
+		case line[0] == '+':
+			s = c.env.paint(green, s)
+		}
+		if newline {
+			s += "\n"
+		}
+		c.env.printf("%s", s)
+	}
+}
+
+// printRanges prints which bytes of a file that is not text differ.
+func (c *comparison) printRanges(ctx context.Context, change fileChange) error {
+	ranges, err := c.ranges(ctx, change)
+	if err != nil {
+		return err
+	}
+	for _, r := range ranges {
+		what := formatSize(r.NewLen) + " changed"
+		color := cyan
+		switch {
+		case r.OldLen == 0:
+			what, color = formatSize(r.NewLen)+" added", green
+		case r.NewLen == 0:
+			what, color = formatSize(r.OldLen)+" removed", red
+		case r.OldLen != r.NewLen:
+			what = formatSize(r.OldLen) + " became " + formatSize(r.NewLen)
+		}
+		c.env.printf("%s\n", c.env.paint(color, fmt.Sprintf("bytes %d..%d -> %d..%d  %s",
+			r.OldOff, r.OldOff+r.OldLen, r.NewOff, r.NewOff+r.NewLen, what)))
+	}
+	return nil
+}
+
+// ranges returns which bytes of a file differ, to whole chunks.
+func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Range, error) {
+	side := func(e *object.Entry) object.Entry {
+		if e == nil {
+			return object.Entry{}
+		}
+		return *e
+	}
+	ranges, err := kist.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
+	if err != nil {
+		return nil, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
+	}
+	return ranges, nil
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// revsAndPaths tells revisions (among them "A..B" and "^REV") and paths of
+// the repository apart in the arguments of a command. What stands after "--"
+// is a path. Without "--", the first argument that is no revision and all that
+// follow are paths, and have to exist; what could be both is an error.
+func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string) (revs, paths []string, err error) {
+	ctx := cmd.Context()
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		for _, rev := range args[:dash] {
+			if err := resolvable(ctx, r, rev); err != nil {
+				return nil, nil, err
+			}
+		}
+		paths, err = e.repoPaths(r, args[dash:])
+		return args[:dash], paths, err
+	}
+	for i, arg := range args {
+		err := resolvable(ctx, r, arg)
+		if errors.Is(err, refs.ErrNotFound) {
+			if paths, err = e.existingPaths(r, args[i:], err); err != nil {
+				return nil, nil, err
+			}
+			return args[:i], paths, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if path, perr := e.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
+			return nil, nil, hintf(usagef("%s is a revision and a path", quoteArg(arg)),
+				"write 'kist %s -- %s' for the path, and '%s --' for the revision", cmd.Name(), arg, arg)
+		}
+	}
+	return args, nil, nil
+}
+
+// existingPaths returns args as paths of the repository. One that does not
+// exist is an error; of the first it is noRev, since it may have been meant
+// for a revision.
+func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) ([]string, error) {
+	paths, err := e.repoPaths(r, args)
+	for i, path := range paths {
+		if r.Worktree().Exists(path) {
+			continue
+		}
+		hint := "write '--' before a path that is not there now"
+		if i == 0 {
+			return nil, hintf(noRev, "%s", hint)
+		}
+		return nil, hintf(failf(exitFailed, "not-found", "path %s does not exist", quoteArg(args[i])), "%s", hint)
+	}
+	return paths, err
+}
+
+// resolvable returns an error if a revision, or an end of a range, names no
+// commit.
+func resolvable(ctx context.Context, r *kist.Repository, rev string) error {
+	ends := []string{strings.TrimPrefix(rev, "^")}
+	if from, to, _, ok := refs.SplitRange(rev); ok {
+		ends = []string{from, to}
+	}
+	for _, end := range ends {
+		if _, err := r.Resolve(ctx, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -88,6 +88,12 @@ checked against its hash whenever it is read.`,
 	add("start", "BEGIN",
 		newInit(env),
 	)
+	add("files", "WORK ON FILES",
+		newAdd(env),
+	)
+	add("look", "LOOK AT HISTORY",
+		newDiff(env),
+	)
 	add("about", "KIST ITSELF",
 		newCompletion(env),
 		newDocs(env),

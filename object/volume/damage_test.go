@@ -98,9 +98,13 @@ func damageFile(repo, path string, places int) error {
 		}
 		return nil
 	}
-	for range places {
+	others := notValues(path, whole)
+	for i := range places {
 		data := bytes.Clone(whole)
 		bit := rng.IntN(8 * len(data))
+		if i%2 == 1 {
+			bit = others[rng.IntN(len(others))]*8 + bit%8
+		}
 		data[bit/8] ^= 1 << (bit % 8)
 		if err := try(fmt.Sprintf("bit %d flipped", bit), data); err != nil {
 			return err
@@ -127,6 +131,26 @@ func damageFile(repo, path string, places int) error {
 		return err
 	}
 	return try("removed", nil)
+}
+
+// notValues returns the offsets of a file's bytes that are not part of values:
+// all, unless it is a value log.
+func notValues(path string, data []byte) (offsets []int) {
+	value := make([]bool, len(data))
+	if _, ok := logNumber(filepath.Base(path)); ok {
+		walk := newLogWalker(bytes.NewReader(data), int64(len(data)), logHeaderSize)
+		for e, err := walk.next(); err == nil; e, err = walk.next() {
+			for i := e.value; i < e.crc(); i++ {
+				value[i] = true
+			}
+		}
+	}
+	for i := range data {
+		if !value[i] {
+			offsets = append(offsets, i)
+		}
+	}
+	return offsets
 }
 
 // tryDamaged uses a repository whose one volume is damaged.

@@ -19,9 +19,6 @@ var (
 	// ErrConflict is matched by every [*ConflictError].
 	ErrConflict = errors.New("ref name is taken")
 
-	// ErrBusy is matched by every [*BusyError].
-	ErrBusy = errors.New("refs are locked")
-
 	// ErrTime is matched by the errors of [ParseTime].
 	ErrTime = errors.New("not a time")
 )
@@ -86,22 +83,6 @@ func (e *ConflictError) Error() string {
 
 // Is makes errors.Is(err, ErrConflict) true.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
-
-// BusyError says that another process held the lock on the refs for too long.
-type BusyError struct {
-	File string // the lock file
-	PID  int    // the process that holds it; 0: not known
-}
-
-func (e *BusyError) Error() string {
-	if e.PID == 0 {
-		return fmt.Sprintf("%s is held by another process", e.File)
-	}
-	return fmt.Sprintf("%s is held by process %d", e.File, e.PID)
-}
-
-// Is makes errors.Is(err, ErrBusy) true.
-func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
 // UnknownRevisionError says that a revision names no commit.
 type UnknownRevisionError struct {

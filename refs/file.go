@@ -3,10 +3,13 @@ package refs
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // staging is the folder in which files are written before they are renamed
@@ -139,16 +142,9 @@ func syncDirs(dirs []string) error {
 	slices.Sort(dirs)
 	dirs = slices.Compact(dirs)
 	return each(len(dirs), func(i int) error {
-		d, err := os.Open(dirs[i])
-		if err != nil {
-			if os.IsNotExist(err) { // removed since, being empty
-				return nil
-			}
-			return err
-		}
-		err = d.Sync()
-		if closed := d.Close(); err == nil {
-			err = closed
+		err := disk.SyncDir(dirs[i])
+		if errors.Is(err, fs.ErrNotExist) { // removed since, being empty
+			return nil
 		}
 		return err
 	})

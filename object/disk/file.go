@@ -4,7 +4,10 @@
 package disk
 
 import (
+	"bufio"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -13,27 +16,47 @@ import (
 // a crash at any, the file has its old content or data. The folder must exist.
 // Only one process at a time may write a path: hold a [Lock].
 func WriteFile(path string, data []byte) error {
-	temp := path + ".tmp"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	dir, name := filepath.Split(path)
+	return Write(dir, name+".tmp", func(w io.Writer) (string, error) {
+		_, err := w.Write(data)
+		return name, err
+	})
+}
+
+// Write is [WriteFile] for what is written bit by bit, or has a name that is
+// known only then: write returns it. Until the end it is the file temp in the
+// same folder, which is removed first if a process left it there.
+func Write(dir, temp string, write func(io.Writer) (name string, err error)) error {
+	path := filepath.Join(dir, temp)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	w := bufio.NewWriterSize(f, 256<<10)
+	name, err := write(w)
+	if err == nil {
+		err = w.Flush()
+	}
 	if err == nil {
 		err = f.Sync()
 	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(temp, path)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(path, filepath.Join(dir, name))
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(temp))
+		return errors.Join(err, os.Remove(path))
 	}
-	return SyncDir(filepath.Dir(path))
+	return SyncDir(dir)
 }
 
 // SyncDir has the names in a folder on disk when it returns.
 func SyncDir(dir string) error {
+	if dir == "" {
+		dir = "."
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

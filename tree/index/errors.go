@@ -1,7 +1,6 @@
 package index
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/kist-vcs/kist/object"
@@ -38,22 +37,3 @@ func (e *VersionError) Error() string {
 
 // Is makes errors.Is(err, object.ErrNewerFormat) true.
 func (e *VersionError) Is(target error) bool { return target == object.ErrNewerFormat }
-
-// ErrBusy is matched by every [*BusyError].
-var ErrBusy = errors.New("index is locked")
-
-// BusyError says that another process kept the index locked for too long.
-type BusyError struct {
-	Lock string // path of the lock file
-	PID  int    // the process that has, or last had, the lock; 0 if not known
-}
-
-func (e *BusyError) Error() string {
-	if e.PID == 0 {
-		return fmt.Sprintf("%v: %q", ErrBusy, e.Lock)
-	}
-	return fmt.Sprintf("%v by process %d: %q", ErrBusy, e.PID, e.Lock)
-}
-
-// Is makes errors.Is(err, ErrBusy) true.
-func (e *BusyError) Is(target error) bool { return target == ErrBusy }

@@ -1,15 +1,14 @@
 package index
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // save writes the index, which is locked: the head, and before it a new base
@@ -30,7 +29,7 @@ func (x *Index) save(kistDir string) error {
 	if err != nil {
 		return err
 	}
-	err = writeFile(kistDir, headTemp, func(w io.Writer) (string, error) {
+	err = disk.Write(kistDir, headTemp, func(w io.Writer) (string, error) {
 		_, err := w.Write(head.Bytes())
 		return headName, err
 	})
@@ -46,7 +45,7 @@ func (x *Index) save(kistDir string) error {
 // saveBase writes all of the index as a new base file.
 func (x *Index) saveBase(kistDir string) error {
 	var base baseRef
-	err := writeFile(kistDir, baseTemp, func(w io.Writer) (name string, err error) {
+	err := disk.Write(kistDir, baseTemp, func(w io.Writer) (name string, err error) {
 		hash := sha256.New()
 		base.size, base.sum, err = x.writeBase(io.MultiWriter(w, hash))
 		copy(base.id[:], hash.Sum(nil))
@@ -73,41 +72,4 @@ func (x *Index) removeOld(kistDir string) {
 			os.Remove(filepath.Join(kistDir, name))
 		}
 	}
-}
-
-// writeFile writes a file under a temporary name, and then renames it to what
-// write returns. When writeFile returns, the file is durable under its name;
-// after a crash it is there whole or not at all.
-func writeFile(dir, temp string, write func(io.Writer) (name string, err error)) error {
-	path := filepath.Join(dir, temp)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(f, 256<<10)
-	name, err := write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(path, filepath.Join(dir, name))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -5,15 +5,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
-)
 
-// DefaultWait is how long [Update] waits for others to finish theirs.
-const DefaultWait = 30 * time.Second
+	"github.com/kist-vcs/kist/object/disk"
+)
 
 // Options are those of [UpdateWith].
 type Options struct {
-	// Wait is how long to wait for the lock; 0 stands for [DefaultWait], less
+	// Wait is how long to wait for the lock; 0 stands for [disk.DefaultWait], less
 	// for not at all.
 	Wait time.Duration
 
@@ -33,7 +33,7 @@ type Options struct {
 //
 // Others that update the index wait meanwhile, so apply should only do what
 // has been prepared. If they keep it locked too long, the error is a
-// [*BusyError]. Objects that apply names must be in the store, and stay there,
+// [*disk.BusyError]. Objects that apply names must be in the store, and stay there,
 // which the store's session sees to.
 //
 // The index that apply got may be read on after Update has returned nil.
@@ -45,13 +45,13 @@ func Update(ctx context.Context, kistDir string, apply func(*Index) error) error
 func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Index) error) error {
 	wait := o.Wait
 	if wait == 0 {
-		wait = DefaultWait
+		wait = disk.DefaultWait
 	}
-	l, err := acquire(ctx, kistDir, wait)
+	unlock, err := disk.Lock(ctx, filepath.Join(kistDir, lockName), disk.Exclusive, wait)
 	if err != nil {
-		return err
+		return fmt.Errorf("lock index: %w", err)
 	}
-	defer l.release()
+	defer unlock()
 	x, err := reload(kistDir, o.From)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Inde
 // of files that were found unchanged. From may be nil.
 func UpdateIfFree(ctx context.Context, kistDir string, from *Index, apply func(*Index) error) (bool, error) {
 	err := UpdateWith(ctx, kistDir, Options{Wait: -1, From: from}, apply)
-	if errors.Is(err, ErrBusy) {
+	if errors.Is(err, disk.ErrBusy) {
 		return false, nil
 	}
 	return err == nil, err

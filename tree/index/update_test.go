@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 func TestUpdateAndLoad(t *testing.T) {
@@ -80,13 +81,13 @@ func TestNothingIsWritten(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
-	l, err := acquire(ctx, dir, 0)
+	unlock, err := disk.Lock(ctx, filepath.Join(dir, lockName), disk.Exclusive, 0)
 	must(t, err)
 	unwanted := func(*Index) error { t.Error("called while somebody else has the lock"); return nil }
-	var busy *BusyError
+	var busy *disk.BusyError
 	for _, wait := range []time.Duration{-1, 5 * time.Millisecond} {
 		err = UpdateWith(ctx, dir, Options{Wait: wait}, unwanted)
-		if !errors.As(err, &busy) || !errors.Is(err, ErrBusy) || busy.PID != os.Getpid() || busy.Lock != filepath.Join(dir, "index.lock") {
+		if !errors.As(err, &busy) || !errors.Is(err, disk.ErrBusy) || busy.PID != os.Getpid() || busy.File != filepath.Join(dir, "index.lock") {
 			t.Errorf("wait %v: %v", wait, err)
 		}
 	}
@@ -101,7 +102,7 @@ func TestBusy(t *testing.T) {
 	if _, err := Load(dir); err != nil {
 		t.Errorf("load while it is locked: %v", err)
 	}
-	l.release()
+	unlock()
 	if ok, err := UpdateIfFree(ctx, dir, nil, func(x *Index) error { return x.Set("a", file(1)) }); !ok || err != nil {
 		t.Errorf("got %v, %v", ok, err)
 	}

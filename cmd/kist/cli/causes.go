@@ -10,6 +10,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/index"
@@ -57,8 +58,7 @@ var causes = []struct {
 	{matches(index.ErrConflict), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
 
 	// Waiting for another process.
-	{matches(refs.ErrBusy), exitBusy, "", ""},
-	{matches(index.ErrBusy), exitBusy, "", ""},
+	{matches(disk.ErrBusy), exitBusy, "", ""},
 	{matches(volume.ErrBusy), exitBusy, "", ""},
 
 	// What is stored.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/index"
@@ -125,8 +126,7 @@ func TestOutcome(t *testing.T) {
 		{&refs.UnknownRevisionError{Rev: "x"}, exitFailed, "unknown-revision", ""},
 		{&refs.AmbiguousError{Rev: "3fa9"}, exitFailed, "ambiguous-revision", "more digits"},
 		{&refs.CorruptError{File: "HEAD", Err: errors.New("empty")}, exitDamaged, "damaged", "kist verify"},
-		{&refs.BusyError{}, exitBusy, "busy", ""},
-		{&index.BusyError{}, exitBusy, "busy", ""},
+		{&disk.BusyError{}, exitBusy, "busy", ""},
 		{volume.ErrBusy, exitBusy, "busy", ""},
 		{&index.VersionError{}, exitFormat, "format", "newer kist"},
 		{&index.CorruptError{Err: errors.New("checksum")}, exitDamaged, "index", "kist reset"},

@@ -1,0 +1,96 @@
+package disk_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object/disk"
+)
+
+func TestLock(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := disk.Lock(ctx, path, disk.Exclusive, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []disk.Mode{disk.Exclusive, disk.Shared} {
+		for _, wait := range []time.Duration{0, 5 * time.Millisecond} {
+			_, err := disk.Lock(ctx, path, mode, wait)
+			var busy *disk.BusyError
+			if !errors.Is(err, disk.ErrBusy) || !errors.As(err, &busy) || busy.PID != os.Getpid() || busy.File != path {
+				t.Errorf("mode %v, wait %v: %v", mode, wait, err)
+			}
+		}
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := disk.Lock(cancelled, path, disk.Exclusive, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	got := make(chan error)
+	go func() {
+		again, err := disk.Lock(ctx, path, disk.Exclusive, time.Minute)
+		if err == nil {
+			again()
+		}
+		got <- err
+	}()
+	unlock()
+	if err := <-got; err != nil {
+		t.Errorf("after it was free: %v", err)
+	}
+}
+
+func TestSharedLock(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "lock")
+	one, err := disk.Lock(ctx, path, disk.Shared, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := disk.Lock(ctx, path, disk.Shared, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one()
+	if _, err := disk.Lock(ctx, path, disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("beside a shared lock: %v", err)
+	}
+	two()
+	three, err := disk.Lock(ctx, path, disk.Exclusive, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three()
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	for _, text := range []string{"one", "", "a longer one"} {
+		if err := disk.WriteFile(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("got %q, %v; want %q", got, err, text)
+		}
+	}
+	if err := disk.WriteFile(filepath.Join(dir, "nowhere", "file"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("in a folder that is not there: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.WriteFile(filepath.Join(dir, "folder"), nil); err == nil {
+		t.Error("replaced a folder")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}

@@ -53,7 +53,11 @@ func (r *Repository) Status(ctx context.Context, o StatusOptions) (*Status, erro
 	if err != nil {
 		return nil, err
 	}
-	s.Conflicts = idx.Conflicts()
+	for _, c := range idx.Conflicts() {
+		if asked(c.Path, o.Paths) {
+			s.Conflicts = append(s.Conflicts, c)
+		}
+	}
 
 	found, err := r.worktree.Scan(ctx, idx, worktree.ScanOptions{
 		Paths: o.Paths, CollapseUntracked: !o.AllUntracked, NoUntracked: o.NoUntracked, ListIgnored: o.Ignored,

@@ -29,6 +29,10 @@ type Env struct {
 	Random   io.Reader        // cryptographically secure
 	Terminal Terminal
 
+	// Start runs kist with args in the background, to go on after this process
+	// has ended. If it is nil, nothing is done in the background.
+	Start func(args ...string) error
+
 	global globals
 	screen *screen
 }
@@ -58,6 +62,7 @@ func OSEnv() *Env {
 			Stderr: term.IsTerminal(int(os.Stderr.Fd())),
 			Width:  terminalWidth,
 		},
+		Start: startDetached,
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/kist-vcs/kist"
 )
 
 const (
@@ -72,6 +74,18 @@ func (p *progress) Set(items, bytes uint64) {
 	if p != nil {
 		p.items.Store(items)
 		p.bytes.Store(bytes)
+	}
+}
+
+// amounts returns a function for package kist to tell how far it is; nil if
+// nobody is told.
+func (p *progress) amounts() kist.Progress {
+	if p == nil {
+		return nil
+	}
+	return func(done, total kist.Amount) {
+		p.Total(uint64(total.Files), uint64(total.Bytes))
+		p.Set(uint64(done.Files), uint64(done.Bytes))
 	}
 }
 

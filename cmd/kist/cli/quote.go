@@ -18,6 +18,15 @@ func quotePath(path string) string {
 	return quoted(path)
 }
 
+// quoteSpaced is quotePath, but paths with spaces in them are in quotes, too,
+// so that they end where they seem to. Git does so in short statuses.
+func quoteSpaced(path string) string {
+	if strings.Contains(path, " ") {
+		return quoted(path)
+	}
+	return quotePath(path)
+}
+
 // quoteArg returns text in double quotes, escaped as [quotePath] does, for the
 // subject of a message.
 func quoteArg(text string) string { return quoted(text) }

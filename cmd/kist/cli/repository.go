@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,10 @@ func (e *Env) repoPath(r *kist.Repository, arg string) (string, error) {
 	}
 	path, err := tree.CleanPath(rel)
 	if err != nil {
+		var bad *tree.PathError
+		if errors.As(err, &bad) {
+			err = bad.Err // the path is told already
+		}
 		return "", failf(exitFailed, "path", "path %s: %w", quoteArg(arg), err)
 	}
 	return path, nil
@@ -108,6 +113,16 @@ func (e *Env) shown(r *kist.Repository, path string) string { return quotePath(e
 // shownFolder is shown for a folder, with a slash at its end.
 func (e *Env) shownFolder(r *kist.Repository, path string) string {
 	return quotePath(e.relative(r, path) + "/")
+}
+
+// relativeFolder is relative for a path that ends with a slash if it is that
+// of a folder; so does the result.
+func (e *Env) relativeFolder(r *kist.Repository, path string) string {
+	rel := e.relative(r, path)
+	if strings.HasSuffix(path, "/") {
+		rel += "/"
+	}
+	return rel
 }
 
 // relative returns a path of the repository relative to the working directory.

@@ -90,6 +90,8 @@ checked against its hash whenever it is read.`,
 	)
 	add("files", "WORK ON FILES",
 		newAdd(env),
+		newCommit(env),
+		newStatus(env),
 	)
 	add("look", "LOOK AT HISTORY",
 		newDiff(env),

@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("TZ", "UTC")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // not a second for every command
-			env.Setenv("KIST_GC_AUTO", "0") // nothing runs on in the background
+			env.Setenv("KIST_GC_AUTO", "0")           // nothing runs on in the background
 			env.Setenv("KIST_DATE", "2026-01-31T12:00:00Z")
 			env.Setenv("KIST_AUTHOR_NAME", "Anna Chest")
 			env.Setenv("KIST_AUTHOR_EMAIL", "anna@chest.example")

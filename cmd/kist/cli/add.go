@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+)
+
+type addOptions struct {
+	all           bool
+	update        bool
+	dryRun        bool
+	force         bool
+	excludeCaches bool
+}
+
+func newAdd(env *Env) *cobra.Command {
+	var o addOptions
+	cmd := &cobra.Command{
+		Use:   "add [OPTIONS] PATH...",
+		Short: "stage files for the next commit",
+		Long: `Stores what has changed in the files at PATH, or in folders below it, and stages
+it: new, changed and deleted files, symlinks and empty folders. What is stored
+already, in any file of any version, is not stored again. An interrupted add can
+be run again, and goes on where it was.
+
+Files that the patterns in .kistignore files exclude are left out. A file that
+cannot be read, or changes while it is read, is skipped, reported, and mentioned
+by commits until it has been added; it is never taken for deleted. FIFOs,
+sockets, devices and the .kist folders of other repositories are not stored.
+
+With --dry-run nothing is stored or staged: 'add' and 'remove' lines tell what
+would be, and the last line how much would be read and how much of that is new.
+
+With --json: added, modified and deleted (how many), skipped (path and reason),
+bytes_read, bytes_new, bytes_stored; and with --dry-run or --verbose changes
+(path and status, one of the letters A, M and D).`,
+		Example: `  kist add .               what has changed in the current folder
+  kist add -A              what has changed anywhere
+  kist add -n photos       how much of photos is new?`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runAdd(cmd.Context(), env, o, args) },
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
+	flags.BoolVarP(&o.update, "update", "u", false, "only files that are tracked already")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be done")
+	flags.BoolVarP(&o.force, "force", "f", false, "ignored files, too")
+	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
+	cmd.MarkFlagsMutuallyExclusive("all", "update")
+	return cmd
+}
+
+// addJSON is what add prints with --json.
+type addJSON struct {
+	DryRun   bool          `json:"dry_run,omitempty"`
+	Added    int           `json:"added"`
+	Modified int           `json:"modified"`
+	Deleted  int           `json:"deleted"`
+	Skipped  []skippedJSON `json:"skipped"`
+	Changes  []pathStatus  `json:"changes,omitempty"`
+	work
+}
+
+// pathStatus is a path and the letter for what happened to it.
+type pathStatus struct {
+	Path    string `json:"path"`
+	PathRaw []byte `json:"path_raw,omitempty"`
+	Status  string `json:"status"`
+}
+
+func runAdd(ctx context.Context, env *Env, o addOptions, args []string) error {
+	if len(args) == 0 && !o.all && !o.update {
+		return hintf(usagef("nothing specified, nothing added"), "did you mean 'kist add .'?")
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	paths, err := env.repoPaths(r, args)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		paths = nil
+	}
+	p := env.progress("adding")
+	defer p.Stop()
+	result, err := r.Add(ctx, kist.AddOptions{
+		Paths: paths, Update: o.update, Force: o.force, ExcludeCaches: o.excludeCaches, DryRun: o.dryRun, Progress: p.amounts(),
+	})
+	if err != nil {
+		return err
+	}
+	p.Stop()
+	if err := env.printAdded(r, o, result); err != nil {
+		return err
+	}
+	if !o.dryRun {
+		env.maintain(r)
+	}
+	return env.addOutcome(r, result, paths)
+}
+
+func (e *Env) printAdded(r *kist.Repository, o addOptions, result *kist.AddResult) error {
+	did := newWork(result.Read, result.Stats)
+	list := o.dryRun || e.global.verbose
+	if e.global.json {
+		out := addJSON{
+			DryRun: o.dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
+			Skipped: newSkippedJSON(result.Skipped), work: did,
+		}
+		if list {
+			out.Changes = slices.Concat(pathStatuses(result.Added, "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
+		}
+		return e.json(out)
+	}
+	if list {
+		for _, path := range slices.Concat(result.Added, result.Modified) {
+			e.printf("add %s\n", e.shown(r, path))
+		}
+		for _, path := range result.Deleted {
+			e.printf("remove %s\n", e.shown(r, path))
+		}
+	}
+	n := changeCounts{Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted)}
+	switch parts := strings.Join(n.parts(), ", "); {
+	case parts == "":
+		e.tell("nothing has changed\n")
+	case o.dryRun:
+		e.tell("would be staged: %s; %s read, %s new\n", parts, formatSize(did.Read), formatSize(did.New))
+	default:
+		e.tell("staged: %s; %s\n", parts, did)
+	}
+	return nil
+}
+
+func pathStatuses(paths []string, status string) []pathStatus {
+	list := make([]pathStatus, len(paths))
+	for i, path := range paths {
+		list[i] = pathStatus{path, rawPath(path), status}
+	}
+	return list
+}
+
+// addOutcome says what was not added, and returns the error that comes of it.
+func (e *Env) addOutcome(r *kist.Repository, result *kist.AddResult, asked []string) error {
+	var missed []object.Skipped
+	for _, s := range result.Special {
+		if slices.Contains(asked, s.Path) {
+			missed = append(missed, s)
+			continue
+		}
+		e.warn("not stored: %s", e.shownSkipped(r, s))
+	}
+	if err := e.partial(r, append(missed, result.Skipped...)); err != nil {
+		return err
+	}
+	if len(result.Ignored) == 0 {
+		return nil
+	}
+	text := "ignored, and not added:"
+	for _, path := range result.Ignored {
+		text += "\n" + e.shown(r, path)
+	}
+	return hintf(failf(exitFailed, "ignored", "%s", text), "-f adds ignored files, too")
+}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/kist-vcs/kist"
+)
+
+// maintain has 'kist gc --auto' do what the store needs in the background, if
+// it needs anything and the configuration does not say gc.auto = false. It is
+// for the end of commands that write; that it did not work is only told with
+// --verbose, since the next command tries again.
+func (e *Env) maintain(r *kist.Repository) {
+	if auto, _ := r.Config().Get("gc.auto"); auto == "false" || e.Getenv("KIST_GC_AUTO") == "0" {
+		return
+	}
+	if e.Start == nil || !r.Objects().NeedsMaintenance() {
+		return
+	}
+	e.verbose("maintaining the repository in the background")
+	if err := e.Start("--repo", r.Root(), "--quiet", "gc", "--auto"); err != nil {
+		e.verbose("maintenance did not begin: %v", err)
+	}
+}
+
+// startDetached runs this program with other arguments, and does not wait for
+// it. It goes on after this process, and the terminal, have ended.
+func startDetached(args ...string) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}

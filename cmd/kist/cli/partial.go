@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+)
+
+// partial returns the error of a command that did its work, but for some
+// paths: exit status 3, and which they are. It is nil if there are none.
+func (e *Env) partial(r *kist.Repository, skipped []object.Skipped) error {
+	return e.partialOf(r, skipped, uint64(len(skipped)))
+}
+
+// partialOf is partial if only the first of all paths are at hand.
+func (e *Env) partialOf(r *kist.Repository, skipped []object.Skipped, all uint64) error {
+	if all == 0 {
+		return nil
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s skipped", plural(all, "path was", "paths were"))
+	for i, s := range skipped {
+		if i == detailLines {
+			break
+		}
+		fmt.Fprintf(&text, "\n%s", e.shownSkipped(r, s))
+	}
+	if more := all - uint64(min(len(skipped), detailLines)); more > 0 {
+		fmt.Fprintf(&text, "\nand %s more", formatCount(more))
+	}
+	return failf(exitPartial, "", "%s", text.String())
+}
+
+func (e *Env) shownSkipped(r *kist.Repository, s object.Skipped) string {
+	return e.shown(r, s.Path) + ": " + printable(s.Reason)
+}
+
+// bareError returns why something failed, without the path, which is told
+// beside it.
+func bareError(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}

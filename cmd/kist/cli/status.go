@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+)
+
+type statusOptions struct {
+	short     bool
+	porcelain bool
+	nul       bool
+	branch    bool
+	untracked string
+	ignored   bool
+}
+
+func newStatus(env *Env) *cobra.Command {
+	var o statusOptions
+	cmd := &cobra.Command{
+		Use:   "status [OPTIONS] [PATH...]",
+		Short: "tell what is staged, changed and untracked",
+		Long: `Compares HEAD, what is staged, and the worktree. A change of a file's time alone
+is no change.
+
+With --short, a line for each path: two letters, a space, the path. The first
+letter says how what is staged differs from HEAD, the second how the worktree
+differs from what is staged:
+
+  M modified   T of another type   A added   D deleted   R renamed (OLD -> NEW)
+  ?? untracked   !! ignored   X cannot be read
+  DD AU UD UA DU AA UU conflicts of a merge: what we and they did
+
+--porcelain is the same for programs: the paths are relative to the root of the
+worktree, and nothing is coloured. With -z, paths end with NUL and are not
+quoted, and of a rename the new path comes first.
+
+With --json, for each path: path, index and worktree (the two letters),
+renamed_from, reason (of X); with --branch before them: branch, id, operation
+(merge or revert, if one is under way).`,
+		Example: `  kist status
+  kist status -s src
+  kist status --porcelain -uall     for programs, and every untracked file`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runStatus(cmd.Context(), env, o, args) },
+	}
+	inRepository(cmd)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.short, "short", "s", false, "one line for each path")
+	flags.BoolVar(&o.porcelain, "porcelain", false, "like --short, for programs")
+	flags.BoolVarP(&o.nul, "null", "z", false, "like --porcelain; paths end with NUL, and are not quoted")
+	flags.BoolVarP(&o.branch, "branch", "b", false, "tell the branch, too (with --short, --porcelain, --json)")
+	flags.VarP(newChoice(&o.untracked, "normal", "all", "no"), "untracked-files", "u", "of untracked folders tell the name, `normal|all|no`: all that is in them, or do not look for what is untracked")
+	flags.BoolVar(&o.ignored, "ignored", false, "tell what is ignored, too")
+	must(cmd.RegisterFlagCompletionFunc("untracked-files", cobra.FixedCompletions([]string{"normal", "all", "no"}, cobra.ShellCompDirectiveNoFileComp)))
+	return cmd
+}
+
+func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) error {
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	paths, err := env.repoPaths(r, args)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		paths = nil
+	}
+	s, err := r.Status(ctx, kist.StatusOptions{
+		Paths: paths, AllUntracked: o.untracked == "all", NoUntracked: o.untracked == "no", Ignored: o.ignored,
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case env.global.json:
+		return env.statusJSON(o, s)
+	case o.nul || o.porcelain || o.short:
+		env.statusShort(r, o, s)
+	default:
+		env.statusLong(r, o, s)
+	}
+	return nil
+}
+
+// statusShort prints a status as --short and --porcelain do.
+func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *kist.Status) {
+	machine := o.porcelain || o.nul
+	end := "\n"
+	if o.nul {
+		end = "\x00"
+	}
+	shown := func(path string) string {
+		switch {
+		case o.nul:
+			return path
+		case machine:
+			return quoteSpaced(path)
+		}
+		return quoteSpaced(e.relativeFolder(r, path))
+	}
+	painted := func(color style, letter byte) string {
+		if machine || letter == ' ' {
+			return string(letter)
+		}
+		return e.paint(color, string(letter))
+	}
+	if o.branch {
+		e.printf("## %s%s", branchLine(s), end)
+	}
+	for _, l := range statusLines(s) {
+		letters := painted(green, l.index) + painted(red, l.worktree)
+		if l.alike() {
+			letters = painted(red, l.index) + painted(red, l.worktree)
+		}
+		switch {
+		case l.from == "":
+			e.printf("%s %s%s", letters, shown(l.path), end)
+		case o.nul:
+			e.printf("%s %s%s%s%s", letters, shown(l.path), end, shown(l.from), end)
+		default:
+			e.printf("%s %s -> %s%s", letters, shown(l.from), shown(l.path), end)
+		}
+	}
+}
+
+// branchLine names HEAD for the first line of a short status.
+func branchLine(s *kist.Status) string {
+	switch {
+	case s.Head.Branch == "":
+		return "HEAD (no branch)"
+	case s.Head.ID.IsZero():
+		return "No commits yet on " + s.Head.Branch
+	}
+	return s.Head.Branch
+}
+
+// statusLineJSON is a path as status prints it with --json.
+type statusLineJSON struct {
+	Path     string `json:"path"`
+	PathRaw  []byte `json:"path_raw,omitempty"`
+	Index    string `json:"index"`
+	Worktree string `json:"worktree"`
+	From     string `json:"renamed_from,omitempty"`
+	FromRaw  []byte `json:"renamed_from_raw,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// statusHeadJSON is the line that --branch adds.
+type statusHeadJSON struct {
+	Branch    *string    `json:"branch"` // null: HEAD is detached
+	ID        *object.ID `json:"id"`     // null: there is no commit yet
+	Operation string     `json:"operation,omitempty"`
+	Other     *object.ID `json:"other,omitempty"` // the commit being merged or reverted
+}
+
+func (e *Env) statusJSON(o statusOptions, s *kist.Status) error {
+	if o.branch {
+		head := statusHeadJSON{Operation: string(s.State.Operation)}
+		if s.Head.Branch != "" {
+			head.Branch = &s.Head.Branch
+		}
+		if !s.Head.ID.IsZero() {
+			head.ID = &s.Head.ID
+		}
+		if s.State.Operation != "" {
+			head.Other = &s.State.Other
+		}
+		if err := e.json(head); err != nil {
+			return err
+		}
+	}
+	for _, l := range statusLines(s) {
+		line := statusLineJSON{
+			Path: l.path, PathRaw: rawPath(l.path), Index: string(l.index), Worktree: string(l.worktree),
+			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,
+		}
+		if err := e.json(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

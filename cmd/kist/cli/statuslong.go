@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// statusLong prints a status for a person to read.
+func (e *Env) statusLong(r *kist.Repository, o statusOptions, s *kist.Status) {
+	p := longStatus{env: e, repo: r, status: s, paint: e.paint}
+	e.printf("%s", p.text(o))
+}
+
+// longStatus writes a status for a person.
+type longStatus struct {
+	env    *Env
+	repo   *kist.Repository
+	status *kist.Status
+	paint  func(style, string) string
+	out    strings.Builder
+}
+
+func (p *longStatus) text(o statusOptions) string {
+	s := p.status
+	p.head(s.Head)
+	p.operation()
+	p.staged()
+	p.conflicts()
+	p.changed()
+	p.paths("Untracked files", "'kist add PATH...' tracks them", s.Untracked)
+	p.paths("Ignored files", "'kist add -f PATH...' tracks them nevertheless", s.Ignored)
+	p.skipped()
+	p.conclusion(o)
+	return p.out.String()
+}
+
+func (p *longStatus) printf(format string, args ...any) { fmt.Fprintf(&p.out, format, args...) }
+
+func (p *longStatus) head(head refs.Head) {
+	if head.Branch == "" {
+		p.printf("HEAD detached at %s\n", head.ID.Short())
+	} else {
+		p.printf("On branch %s\n", head.Branch)
+	}
+	if head.ID.IsZero() {
+		p.printf("\nNo commits yet\n")
+	}
+}
+
+func (p *longStatus) operation() {
+	s := p.status
+	if s.State.Operation == "" {
+		return
+	}
+	p.printf("\nA %s of %s is under way.\n", s.State.Operation, s.State.Other.Short())
+	if len(s.Conflicts) > 0 {
+		p.printf("  (resolve the conflicts, then 'kist commit')\n")
+	} else {
+		p.printf("  (all conflicts are resolved: 'kist commit' concludes it)\n")
+	}
+	p.printf("  ('kist %s --abort' goes back to how it was before)\n", s.State.Operation)
+}
+
+func (p *longStatus) staged() {
+	if len(p.status.Staged) == 0 {
+		return
+	}
+	unstage := "'kist restore --staged PATH...' unstages"
+	if p.status.Head.ID.IsZero() {
+		unstage = "'kist rm --cached PATH...' unstages"
+	}
+	p.printf("\nChanges to be committed:\n  (%s)\n", unstage)
+	for _, c := range p.status.Staged {
+		p.line(green, changeLabel(c), 12, p.change(c))
+	}
+}
+
+func (p *longStatus) change(c tree.Change) string {
+	switch {
+	case c.From != "":
+		return p.env.shown(p.repo, c.From) + " -> " + p.env.shown(p.repo, c.Path)
+	case ofFolder(c):
+		return p.env.shownFolder(p.repo, c.Path)
+	}
+	return p.env.shown(p.repo, c.Path)
+}
+
+// changeLabel says what happened to a path.
+func changeLabel(c tree.Change) string {
+	folder := ofFolder(c)
+	switch changeLetter(c) {
+	case 'A':
+		if folder {
+			return "new folder:"
+		}
+		return "new file:"
+	case 'D':
+		return "deleted:"
+	case 'R':
+		return "renamed:"
+	case 'T':
+		return "typechange:"
+	}
+	return "modified:"
+}
+
+func (p *longStatus) conflicts() {
+	if len(p.status.Conflicts) == 0 {
+		return
+	}
+	p.printf("\nConflicts:\n  ('kist add PATH...' or 'kist rm PATH...' marks them as resolved)\n")
+	for _, c := range p.status.Conflicts {
+		p.line(red, conflictNames[conflictLetters(c)]+":", 16, p.env.shown(p.repo, c.Path))
+	}
+}
+
+func (p *longStatus) changed() {
+	changed := toldChanges(p.status.Changed)
+	for _, f := range p.status.Skipped {
+		if f.State != worktree.Unreadable && f.Old != nil {
+			changed = append(changed, worktree.Found{Path: f.Path, State: worktree.Deleted})
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	p.printf("\nChanges not staged for commit:\n")
+	p.printf("  ('kist add PATH...' stages them, 'kist restore PATH...' discards them)\n")
+	for _, f := range changed {
+		label := map[byte]string{'D': "deleted:", 'T': "typechange:", 'M': "modified:"}[foundLetter(f)]
+		p.line(red, label, 12, p.found(f))
+	}
+}
+
+func (p *longStatus) found(f worktree.Found) string {
+	if f.Dir {
+		return p.env.shownFolder(p.repo, f.Path)
+	}
+	return p.env.shown(p.repo, f.Path)
+}
+
+func (p *longStatus) paths(title, hint string, found []worktree.Found) {
+	if len(found) == 0 {
+		return
+	}
+	p.printf("\n%s:\n  (%s)\n", title, hint)
+	for _, f := range toldChanges(found) {
+		p.line(red, "", 0, p.found(f))
+	}
+}
+
+func (p *longStatus) skipped() {
+	if len(p.status.Skipped) == 0 {
+		return
+	}
+	p.printf("\nNot stored:\n")
+	for _, f := range p.status.Skipped {
+		p.line(red, "", 0, p.env.shownSkipped(p.repo, object.Skipped{Path: f.Path, Reason: skipReason(f)}))
+	}
+}
+
+func (p *longStatus) line(color style, label string, width int, text string) {
+	p.printf("\t%s\n", p.paint(color, fmt.Sprintf("%-*s%s", width, label, text)))
+}
+
+// conclusion says what can be done next, if nothing is staged.
+func (p *longStatus) conclusion(o statusOptions) {
+	s := p.status
+	unstaged := len(s.Changed) + len(s.Conflicts)
+	for _, f := range s.Skipped {
+		if f.Old != nil {
+			unstaged++
+		}
+	}
+	if len(s.Staged) > 0 || s.State.Operation != "" {
+		return
+	}
+	p.printf("\n")
+	switch {
+	case unstaged > 0:
+		p.printf("nothing is staged ('kist add' stages changes, 'kist commit -a' does and commits)\n")
+	case len(s.Untracked) > 0:
+		p.printf("nothing is staged, but there are untracked files ('kist add' tracks them)\n")
+	case o.untracked == "no":
+		p.printf("nothing to commit; untracked files were not looked for\n")
+	case s.Head.ID.IsZero():
+		p.printf("nothing to commit ('kist add' tracks files)\n")
+	default:
+		p.printf("nothing to commit, worktree clean\n")
+	}
+}

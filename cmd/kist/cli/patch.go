@@ -35,6 +35,10 @@ func (c *comparison) showPatch(ctx context.Context, change fileChange) error {
 }
 
 func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error {
+	if ofFolder(change.Change) {
+		c.env.printf("%s\n", c.env.paint(bold, folderLine(change)))
+		return nil
+	}
 	t, isText, err := c.texts(ctx, change)
 	if err != nil {
 		return fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
@@ -51,9 +55,22 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 	return c.printRanges(ctx, change)
 }
 
+// folderLine tells what happened to a folder, in a line that git and patch
+// take no notice of: their format has none for it.
+func folderLine(change fileChange) string {
+	name, old, new := quotePath(change.path()), change.Old, change.New
+	switch {
+	case old == nil:
+		return fmt.Sprintf("New folder %s, mode %s", name, modeText(new.Mode))
+	case new == nil:
+		return fmt.Sprintf("Deleted folder %s, mode %s", name, modeText(old.Mode))
+	}
+	return fmt.Sprintf("Folder %s, old mode %s, new mode %s", name, modeText(old.Mode), modeText(new.Mode))
+}
+
 // patchNames returns the names of the two sides of a change.
 func patchNames(change fileChange) (old, new string) {
-	old, new = "a/"+change.path(), "b/"+change.path()
+	old, new = "a/"+change.Path, "b/"+change.Path
 	if change.From != "" {
 		old = "a/" + change.From
 	}
@@ -78,7 +95,7 @@ func lineName(name string) string {
 
 // header returns the lines that go before the changed lines of a file.
 func (c *comparison) header(change fileChange) []string {
-	a, b := "a/"+change.path(), "b/"+change.path()
+	a, b := "a/"+change.Path, "b/"+change.Path
 	if change.From != "" {
 		a = "a/" + change.From
 	}
@@ -99,7 +116,7 @@ func (c *comparison) header(change fileChange) []string {
 		add("rename from %s", quotePath(change.From))
 		add("rename to %s", quotePath(change.Path))
 	}
-	if change.entry().Type != object.TypeDir && !sameData(old, new) {
+	if !sameData(old, new) {
 		line := fmt.Sprintf("index %s..%s", contentID(old).Short(), contentID(new).Short())
 		if old != nil && new != nil && old.Mode == new.Mode {
 			line += fmt.Sprintf(" %06o", unixMode(new))

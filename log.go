@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree"
 )
 
 // LogOptions say which commits [Repository.Log] gives.
 type LogOptions struct {
-	Revs        []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B". None: HEAD
+	Revs        []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B", "A...B" is both without what both reach. None: HEAD
 	Paths       []string // only commits that changed these
 	Follow      bool     // the one path is followed through renames
 	FirstParent bool     // of a merge follow only the first parent
@@ -31,7 +32,7 @@ type Logged struct {
 	ID object.ID
 	*object.Commit
 	Path string      // with Follow: where the path was in this commit
-	Next []object.ID // with Topo: the parents, or where they are passed over, the commits after them
+	Next []object.ID // with Topo: the parents, or where they are left out, the commits after them
 }
 
 // Log gives commits, newest first.
@@ -54,17 +55,65 @@ func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, er
 		walk := history.Walk(ctx, r.objects, starts, history.Options{
 			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx),
 		})
+		if o.Topo && (len(exclude) > 0 || l.sifts()) {
+			l.yieldSifted(ctx, walk, yield)
+			return
+		}
 		for c, err := range walk {
 			if err != nil {
 				yield(Logged{}, err)
 				return
 			}
-			if !l.shown(c) {
-				continue
-			}
-			if !yield(Logged{c.ID, c.Commit, l.paths[c.ID], l.after(c)}, nil) {
+			if l.shown(c) && !yield(Logged{c.ID, c.Commit, l.paths[c.ID], l.after(c)}, nil) {
 				return
 			}
+		}
+	}
+}
+
+// yieldSifted yields the commits of a walk in topological order that are
+// shown, each with those that come next. Which these are is known only when
+// the whole walk is.
+func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit, error], yield func(Logged, error) bool) {
+	type visit struct {
+		id    object.ID
+		after []object.ID
+		shown bool
+	}
+	var visits []visit
+	for c, err := range walk {
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		visits = append(visits, visit{c.ID, l.after(c), l.shown(c)})
+	}
+	shown := map[object.ID][]object.ID{} // of every commit visited: itself, or the shown ones that come next
+	for i, v := range slices.Backward(visits) {
+		var next []object.ID
+		for _, id := range v.after {
+			for _, id := range shown[id] {
+				if !slices.Contains(next, id) {
+					next = append(next, id)
+				}
+			}
+		}
+		visits[i].after = next
+		if shown[v.id] = next; v.shown {
+			shown[v.id] = []object.ID{v.id}
+		}
+	}
+	for _, v := range visits {
+		if !v.shown {
+			continue
+		}
+		c, err := object.ReadCommit(ctx, l.r.objects, v.id)
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		if !yield(Logged{v.id, c, l.paths[v.id], v.after}, nil) {
+			return
 		}
 	}
 }
@@ -78,30 +127,36 @@ func (r *Repository) rangeOf(ctx context.Context, revs []string) (starts, exclud
 		}
 		return []object.ID{head.ID}, nil, err
 	}
+	resolve := func(list *[]object.ID, rev string) {
+		if err != nil {
+			return
+		}
+		var id object.ID
+		if id, err = r.Resolve(ctx, rev); err == nil {
+			*list = append(*list, id)
+		}
+	}
 	for _, rev := range revs {
-		from, to, isRange := strings.Cut(rev, "..")
+		from, to, symmetric, isRange := refs.SplitRange(rev)
 		switch {
 		case strings.HasPrefix(rev, "^"):
-			from, to = rev[1:], ""
-		case isRange && to == "":
-			to = "HEAD"
-		case isRange && from == "":
-			from = "HEAD"
+			resolve(&exclude, rev[1:])
 		case !isRange:
-			from, to = "", rev
+			resolve(&starts, rev)
+		case !symmetric:
+			resolve(&exclude, from)
+			resolve(&starts, to)
+		default:
+			resolve(&starts, from)
+			resolve(&starts, to)
+			if err == nil {
+				var bases []object.ID
+				bases, err = history.MergeBases(ctx, r.objects, starts[len(starts)-2], starts[len(starts)-1])
+				exclude = append(exclude, bases...)
+			}
 		}
-		for _, side := range []struct {
-			rev string
-			to  *[]object.ID
-		}{{from, &exclude}, {to, &starts}} {
-			if side.rev == "" {
-				continue
-			}
-			id, err := r.Resolve(ctx, side.rev)
-			if err != nil {
-				return nil, nil, err
-			}
-			*side.to = append(*side.to, id)
+		if err != nil {
+			return nil, nil, err
 		}
 	}
 	if len(starts) == 0 {
@@ -143,6 +198,11 @@ func (l *logger) after(c history.Commit) []object.ID {
 		}
 	}
 	return next
+}
+
+// sifts reports whether commits may be left out for what they say.
+func (l *logger) sifts() bool {
+	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero()
 }
 
 func (l *logger) shown(c history.Commit) bool {

@@ -1,0 +1,258 @@
+package ignore
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// gitCase is a folder with ignore files, and paths in it.
+type gitCase struct {
+	name  string
+	files map[string]string // ignore files: folder ("" or "a/b") to content
+	paths []string          // a folder ends in a slash
+}
+
+// gitRule is what git says of a rule: the folder of its file, line and pattern.
+type gitRule struct{ dir, line, pattern string }
+
+// TestGitTable puts the table of match_test.go to git.
+func TestGitTable(t *testing.T) {
+	var cases []gitCase
+	for _, test := range table {
+		cases = append(cases, gitCase{test.name, map[string]string{"": test.patterns}, withFolders(strings.Fields(test.paths))})
+	}
+	compareWithGit(t, cases)
+}
+
+// TestGitSets asks git which bytes are in which named set.
+func TestGitSets(t *testing.T) {
+	var paths []string
+	for b := 1; b < 256; b++ {
+		if b != '/' {
+			paths = append(paths, "x"+string([]byte{byte(b)}))
+		}
+	}
+	var cases []gitCase
+	for name := range classes {
+		cases = append(cases, gitCase{name, map[string]string{"": "x[[:" + name + ":]]"}, paths})
+	}
+	cases = append(cases, gitCase{"all", map[string]string{"": `x[^[:alpha:]\x80-\xff` + "\x90-\xa0]"}, paths})
+	compareWithGit(t, cases)
+}
+
+// TestGitRandom puts random patterns to git, in two ignore files each.
+func TestGitRandom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 11))
+	var paths []string
+	names := []string{"a", "b", "ab", "ba", "abc", "aab", "*", ".a", "a b", "]", "-"}
+	for range 50 {
+		path := ""
+		for range 1 + rnd.IntN(4) {
+			path += names[min(rnd.IntN(len(names)), rnd.IntN(len(names)))] + "/"
+		}
+		paths = append(paths, path)
+	}
+	paths = withFolders(paths)
+	for i, path := range paths { // some of those with nothing in them are files
+		inside := func(other string) bool { return other != path && strings.HasPrefix(other, path) }
+		if i%3 > 0 && !slices.ContainsFunc(paths, inside) {
+			paths[i] = strings.TrimSuffix(path, "/")
+		}
+	}
+	var cases []gitCase
+	for i := range 120 {
+		files := map[string]string{"": randomPatterns(rnd)}
+		if i%2 == 0 {
+			files["a"] = randomPatterns(rnd)
+		}
+		if i%4 == 0 {
+			files["a/b"] = randomPatterns(rnd)
+		}
+		cases = append(cases, gitCase{fmt.Sprint("random ", i), files, withFolders(append([]string{"a/b/"}, paths...))})
+	}
+	compareWithGit(t, cases)
+}
+
+func randomPatterns(rnd *rand.Rand) string {
+	tokens := []string{"a", "b", "ab", "c", "a", "b", "/", "/", "/", "*", "*", "*", "?", "**", "**/", "/**", "/**/", "***", ".",
+		"[ab]", "[!a]", "[^b]", "[a-c]", "[]a]", "[a-", "[[:alpha:]]", "[[:alpha:]", "[[:x:]]", "[", "]", "-", `[\]-b]`,
+		`\a`, `\*`, `\/`, `\`, " ", `\ `, "!", "#"}
+	var b strings.Builder
+	for range 1 + rnd.IntN(5) {
+		if rnd.IntN(5) == 0 {
+			b.WriteString("!")
+		}
+		for range 1 + rnd.IntN(6) {
+			b.WriteString(tokens[rnd.IntN(len(tokens))])
+		}
+		if rnd.IntN(4) == 0 {
+			b.WriteString("/")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// compareWithGit asks git and a Matcher for all paths of all cases, and wants
+// the same answers by the same rules.
+func compareWithGit(t *testing.T, cases []gitCase) {
+	git := newGit(t)
+	old := git.isOld(t)
+	var ask []string
+	for i, c := range cases {
+		for _, path := range c.paths {
+			git.create(t, fmt.Sprintf("%d/%s", i, path))
+			ask = append(ask, fmt.Sprintf("%d/%s", i, strings.TrimSuffix(path, "/")))
+		}
+		for dir, content := range c.files {
+			git.write(t, filepath.Join(fmt.Sprint(i), dir, ".gitignore"), content)
+		}
+	}
+	answers := git.checkIgnore(t, ask)
+	compared, matched := 0, 0
+	for i, c := range cases {
+		if old && c.usesOldStars() {
+			continue
+		}
+		root := fmt.Sprint(i)
+		matcher := func(dir string) *Matcher { // of the folder root/dir
+			m := new(Matcher)
+			at := root
+			for _, part := range append([]string{""}, strings.Split(strings.TrimPrefix(dir+"/", root), "/")...) {
+				at = strings.TrimSuffix(at+"/"+part, "/")
+				if content, ok := c.files[strings.TrimPrefix(strings.TrimPrefix(at, root), "/")]; ok {
+					m = pushOnce(m, mustParse(t, content, at))
+				}
+			}
+			return m
+		}
+		for _, path := range c.paths {
+			_, by := matchBelow(matcher, root+"/"+path)
+			got := gitRule{by.Dir, fmt.Sprint(by.Line), by.Pattern}
+			if by.Line == 0 {
+				got = gitRule{}
+			}
+			want := answers[root+"/"+strings.TrimSuffix(path, "/")]
+			if got != want {
+				t.Errorf("%s: %q: rule %q, git says %q; patterns %q", c.name, path, got, want, c.files)
+			}
+			compared++
+			if want != (gitRule{}) {
+				matched++
+			}
+		}
+	}
+	t.Logf("%d paths compared, of which %d match a rule", compared, matched)
+}
+
+// pushOnce is Push, unless the same file is on top already.
+func pushOnce(m *Matcher, p *Patterns) *Matcher {
+	if m.patterns != nil && m.patterns.dir == p.dir {
+		return m
+	}
+	return m.Push(p)
+}
+
+// usesOldStars tells whether a pattern has ** in the middle of a name and in
+// front of a slash or the end: git before 2.52 takes it for one beside slashes
+// if there are no other wildcards in front of it, against its manual.
+func (c gitCase) usesOldStars() bool {
+	for _, content := range c.files {
+		for line := range strings.SplitSeq(content, "\n") {
+			line = strings.TrimPrefix(strings.TrimSuffix(line, "/"), "!")
+			wild := strings.IndexAny(line, wildcards)
+			if wild < 1 || line[wild-1] == '/' || !strings.HasPrefix(line[wild:], "**") {
+				continue
+			}
+			after := strings.TrimLeft(line[wild:], "*")
+			if strings.TrimLeft(after, " ") == "" || strings.HasPrefix(after, "/") || strings.HasPrefix(after, `\/`) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// git is a repository to ask.
+type git struct{ dir string }
+
+func newGit(t *testing.T) git {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+			t.Fatal("git is not on PATH")
+		}
+		t.Skip("git is not on PATH")
+	}
+	g := git{t.TempDir()}
+	g.run(t, "", "init", "-q", ".")
+	g.run(t, "", "config", "core.ignoreCase", "false")
+	return g
+}
+
+func (g git) run(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = g.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "XDG_CONFIG_HOME=" + g.dir, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil && cmd.ProcessState.ExitCode() != 1 { // 1: nothing is ignored
+		t.Fatalf("git %s: %v\n%s", args[0], err, stderr.String())
+	}
+	return string(out)
+}
+
+func (g git) write(t *testing.T, path, content string) {
+	t.Helper()
+	path = filepath.Join(g.dir, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (g git) create(t *testing.T, path string) {
+	t.Helper()
+	if !strings.HasSuffix(path, "/") {
+		g.write(t, path, "")
+	} else if err := os.MkdirAll(filepath.Join(g.dir, path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkIgnore returns the rule that decides on each path; it is zero for none.
+func (g git) checkIgnore(t *testing.T, paths []string) map[string]gitRule {
+	t.Helper()
+	out := g.run(t, strings.Join(paths, "\x00")+"\x00", "check-ignore", "--no-index", "--verbose", "--non-matching", "-z", "--stdin")
+	fields := strings.Split(out, "\x00")
+	rules := map[string]gitRule{}
+	for ; len(fields) >= 4; fields = fields[4:] {
+		r := gitRule{strings.TrimSuffix(strings.TrimSuffix(fields[0], ".gitignore"), "/"), fields[1], fields[2]}
+		rules[fields[3]] = r
+	}
+	for _, path := range paths {
+		if _, ok := rules[path]; !ok {
+			t.Fatalf("git gave no answer for %q", path)
+		}
+	}
+	return rules
+}
+
+// isOld tells whether this git takes ** in the middle of a name for more.
+func (g git) isOld(t *testing.T) bool {
+	g.write(t, "old/.gitignore", "a**/b\n")
+	g.create(t, "old/a/c/b")
+	return g.checkIgnore(t, []string{"old/a/c/b"})["old/a/c/b"] != gitRule{}
+}

@@ -46,7 +46,7 @@ func newRule(text string) (rule, bool) {
 		r.kind, r.literal = exactPath, pattern
 	case wild < 0:
 		r.kind, r.literal = exactName, pattern
-	case !inPath && pattern[0] == '*' && strings.IndexAny(pattern[1:], wildcards) < 0:
+	case !inPath && pattern[0] == '*' && !strings.ContainsAny(pattern[1:], wildcards):
 		r.kind, r.tail = suffixName, pattern[1:]
 	case inPath:
 		r.kind, r.literal = globPath, pattern[:wild]

@@ -33,6 +33,10 @@ type DiffOptions struct {
 	// just the directory.
 	Recursive bool
 
+	// Paired reports a path that is a directory in one of them only as one
+	// change, with Old and New, and not as two.
+	Paired bool
+
 	// Exact also reports entries that differ only in what [ContentEqual]
 	// ignores: mtime, full metadata in one of them only.
 	Exact bool
@@ -42,7 +46,8 @@ type DiffOptions struct {
 // order. A zero ID stands for a directory that does not exist. Of a directory
 // in both, only a change of its own mode or metadata is reported, before what
 // changed below it. A path that is a directory in one of them only gives two
-// changes: what was there was removed, what is there was added.
+// changes, unless they are Paired: what was there was removed, what is there
+// was added.
 //
 // Nodes that both directories have are skipped by ID, so time and memory go
 // with what changed. An error is yielded once, with a zero Change, and ends
@@ -247,15 +252,14 @@ func (d *differ) entries(path string, old, new *object.Entry) error {
 		}
 		return nil
 	}
-	if old != nil {
+	if old != nil && new != nil && !d.opts.Paired {
 		if err := d.report(path, old, nil); err != nil {
 			return err
 		}
+		old = nil
 	}
-	if new != nil {
-		if err := d.report(path, nil, new); err != nil {
-			return err
-		}
+	if err := d.report(path, old, new); err != nil {
+		return err
 	}
 	if d.opts.Recursive {
 		return d.push(path, oldDir, newDir)

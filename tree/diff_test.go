@@ -78,6 +78,10 @@ func TestDiff(t *testing.T) {
 			[]string{`a: "1"(644) => -`, `a: - => dir(755)`, `a/b: - => "b"(644)`}},
 		{"directory to file", changed(func(f files) { f.remove("d"); f["d"] = inline("d") }), DiffOptions{Recursive: true},
 			[]string{`d: dir(755) => -`, `d: - => "d"(644)`, `d/x: "x"(644) => -`, `d/y: "y"(644) => -`}},
+		{"file to directory, paired", changed(func(f files) { f.remove("a"); f["a/b"] = inline("b") }), DiffOptions{Recursive: true, Paired: true},
+			[]string{`a: "1"(644) => dir(755)`, `a/b: - => "b"(644)`}},
+		{"directory to file, paired", changed(func(f files) { f.remove("d"); f["d"] = inline("d") }), DiffOptions{Paired: true},
+			[]string{`d: dir(755) => "d"(644)`}},
 		{"file to symlink", changed(func(f files) { f["a"] = symlink("l") }), DiffOptions{}, []string{`a: "1"(644) => ->l`}},
 		{"paths", changed(func(f files) {
 			f["a"] = inline("2")
@@ -110,7 +114,7 @@ func TestDiff(t *testing.T) {
 // A random directory and a random change of it: the difference, applied,
 // gives exactly what writing the changed directory from scratch gives.
 func TestDiffAppliedGivesTheOther(t *testing.T) {
-	for seed := range uint64(150) {
+	for seed := range uint64(60) {
 		m := memory()
 		g := newGenerator(seed, m)
 		from := g.change(t, nil, g.IntN(2*g.names))
@@ -119,10 +123,11 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 			to = g.change(t, nil, g.IntN(30))
 		}
 		a, b := from.build(t, m), to.build(t, m)
-		for _, recursive := range []bool{false, true} {
+		for i := range 4 {
+			opts := DiffOptions{Exact: true, Recursive: i&1 > 0, Paired: i&2 > 0}
 			edit := NewEditor(m, a)
 			last := ""
-			for c, err := range Diff(ctx, m, a.ID, b.ID, DiffOptions{Exact: true, Recursive: recursive}) {
+			for c, err := range Diff(ctx, m, a.ID, b.ID, opts) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -139,7 +144,7 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got != b {
-				t.Fatalf("seed %d, recursive %t: got %+v, want %+v\n%s", seed, recursive, got, b,
+				t.Fatalf("seed %d, %+v: got %+v, want %+v\n%s", seed, opts, got, b,
 					cmp.Diff(list(t, m, b.ID), list(t, m, got.ID)))
 			}
 		}

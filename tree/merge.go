@@ -87,7 +87,8 @@ type MergeResult struct {
 	// person needs to resolve them (see [ConflictKind]).
 	Tree Info
 
-	// Changes lead from ours to Tree, as a recursive [Diff] reports them.
+	// Changes lead from ours to Tree, as a recursive [Diff] reports them, one
+	// for each path (Paired).
 	Changes []Change
 
 	// Conflicts are in path order.
@@ -125,7 +126,7 @@ func Merge(ctx context.Context, rw object.ReadWriter, base, ours, theirs object.
 	}
 	result := &MergeResult{Tree: tree, Conflicts: m.conflicts}
 	slices.SortStableFunc(result.Conflicts, func(a, b Conflict) int { return ComparePaths(a.Path, b.Path) })
-	for c, err := range Diff(ctx, rw, ours, tree.ID, DiffOptions{Recursive: true}) {
+	for c, err := range Diff(ctx, rw, ours, tree.ID, DiffOptions{Recursive: true, Paired: true}) {
 		if err != nil {
 			return nil, err
 		}

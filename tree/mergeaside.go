@@ -67,11 +67,11 @@ func (m *merger) separate() error {
 // staysBelow reports whether ours added or changed something below a directory
 // that theirs removed.
 func (m *merger) staysBelow(dir string) (bool, error) {
-	for d, err := range m.deltas(m.ours, dir) {
+	for c, err := range m.changes(m.ours, dir) {
 		if err != nil {
 			return false, err
 		}
-		if d.path != dir && d.new != nil && (!isDir(d.new) || !isDir(d.old)) && !m.movedAway[d.path] {
+		if c.Path != dir && c.New != nil && (!isDir(c.New) || !isDir(c.Old)) && !m.movedAway[c.Path] {
 			return true, nil
 		}
 	}

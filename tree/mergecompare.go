@@ -19,42 +19,17 @@ type threeWay struct {
 	theirsAt string // where theirs has it, if not at path
 }
 
-// delta is what one side changed at a path.
-type delta struct {
-	path     string
-	old, new *object.Entry
-}
-
-// deltas iterates over what a side changed, one delta a path.
-func (m *merger) deltas(side object.ID, paths ...string) iter.Seq2[delta, error] {
-	return func(yield func(delta, error) bool) {
-		var d delta
-		for c, err := range Diff(m.ctx, m.rw, m.base, side, DiffOptions{Recursive: true, Paths: paths}) {
-			if err != nil {
-				yield(delta{}, err)
-				return
-			}
-			if d.path == c.Path {
-				d.new = c.New // a removal, and then an addition
-				continue
-			}
-			if d.path != "" && !yield(d, nil) {
-				return
-			}
-			d = delta{c.Path, c.Old, c.New}
-		}
-		if d.path != "" {
-			yield(d, nil)
-		}
-	}
+// changes iterates over what a side changed, one change a path.
+func (m *merger) changes(side object.ID, paths ...string) iter.Seq2[Change, error] {
+	return Diff(m.ctx, m.rw, m.base, side, DiffOptions{Recursive: true, Paired: true, Paths: paths})
 }
 
 // compare finds what the sides changed. What only theirs changed becomes an
 // edit, what both changed goes to m.both.
 func (m *merger) compare() error {
-	nextOurs, stop := iter.Pull2(m.deltas(m.ours))
+	nextOurs, stop := iter.Pull2(m.changes(m.ours))
 	defer stop()
-	nextTheirs, stop := iter.Pull2(m.deltas(m.theirs))
+	nextTheirs, stop := iter.Pull2(m.changes(m.theirs))
 	defer stop()
 	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]overDir)
 
@@ -74,7 +49,7 @@ func (m *merger) compare() error {
 		case !moreO:
 			order = 1
 		default:
-			order = ComparePaths(o.path, t.path)
+			order = ComparePaths(o.Path, t.Path)
 		}
 		switch {
 		case order < 0:
@@ -84,7 +59,7 @@ func (m *merger) compare() error {
 				return err
 			}
 		default:
-			w := threeWay{path: o.path, base: o.old, ours: o.new, theirs: t.new}
+			w := threeWay{path: o.Path, base: o.Old, ours: o.New, theirs: t.New}
 			m.both = append(m.both, w)
 			m.noteReplaced(w)
 		}
@@ -99,11 +74,11 @@ func (m *merger) compare() error {
 }
 
 // keep notes what only ours changed, as far as it matters to theirs.
-func (m *merger) keep(d delta) {
-	if isDir(d.old) && d.new == nil {
-		m.edit(opRestore, d.path, d.old)
+func (m *merger) keep(c Change) {
+	if isDir(c.Old) && c.New == nil {
+		m.edit(opRestore, c.Path, c.Old)
 	}
-	m.noteReplaced(threeWay{path: d.path, base: d.old, ours: d.new})
+	m.noteReplaced(threeWay{path: c.Path, base: c.Old, ours: c.New})
 }
 
 func (m *merger) noteReplaced(w threeWay) {
@@ -113,25 +88,25 @@ func (m *merger) noteReplaced(w threeWay) {
 }
 
 // take does to ours what only theirs changed.
-func (m *merger) take(d delta) error {
+func (m *merger) take(c Change) error {
 	switch {
-	case d.new == nil && isDir(d.old):
-		m.edit(opOffer, d.path, d.old)
-	case d.new == nil:
-		m.edit(opRemove, d.path, nil)
-	case isDir(d.new):
-		m.edit(opSetDir, d.path, d.new)
-	case isDir(d.old):
-		m.setOverDir(d.path, d.new)
-	case sameContent(d.old, d.new): // the mtime of ours stays
-		e, err := Find(m.ctx, m.rw, m.ours, d.path)
+	case c.New == nil && isDir(c.Old):
+		m.edit(opOffer, c.Path, c.Old)
+	case c.New == nil:
+		m.edit(opRemove, c.Path, nil)
+	case isDir(c.New):
+		m.edit(opSetDir, c.Path, c.New)
+	case isDir(c.Old):
+		m.setOverDir(c.Path, c.New)
+	case sameContent(c.Old, c.New): // the mtime of ours stays
+		e, err := Find(m.ctx, m.rw, m.ours, c.Path)
 		if err != nil {
 			return err
 		}
-		e.Mode, e.Meta = d.new.Mode, d.new.Meta
-		m.edit(opSet, d.path, &e)
+		e.Mode, e.Meta = c.New.Mode, c.New.Meta
+		m.edit(opSet, c.Path, &e)
 	default:
-		m.edit(opSet, d.path, d.new)
+		m.edit(opSet, c.Path, c.New)
 	}
 	return nil
 }

@@ -57,14 +57,14 @@ func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*mov
 		return nil, nil
 	}
 	matcher := renameMatcher{ctx: m.ctx, r: m.rw, threshold: uint64(cmp.Or(m.opts.Renames.Threshold, defaultThreshold))}
-	for d, err := range m.deltas(side) {
+	for c, err := range m.changes(side) {
 		switch {
 		case err != nil:
 			return nil, err
-		case isGone(d.new) && movable(d.old):
-			matcher.olds = append(matcher.olds, moved{path: d.path, entry: d.old})
-		case isGone(d.old) && movable(d.new):
-			matcher.news = append(matcher.news, moved{path: d.path, entry: d.new})
+		case isGone(c.New) && movable(c.Old):
+			matcher.olds = append(matcher.olds, moved{path: c.Path, entry: c.Old})
+		case isGone(c.Old) && movable(c.New):
+			matcher.news = append(matcher.news, moved{path: c.Path, entry: c.New})
 		}
 	}
 	err := matcher.run(func(old *moved) bool { return removed[old.path] })

@@ -141,7 +141,7 @@ func randomTexts(seed uint64) (r *rand.Rand, base, a, b string) {
 }
 
 func TestUnifiedAppliedGivesTheOther(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range uint64(200) {
 		r, old, new, _ := randomTexts(seed)
 		patch := string(Unified("a", "b", []byte(old), []byte(new), r.IntN(4)))
 		if patch == "" {
@@ -228,7 +228,7 @@ func TestMergeTextProperties(t *testing.T) {
 		merged, conflicts := MergeText([]byte(b), []byte(o), []byte(t), Labels{"o", "t"})
 		return string(merged), conflicts
 	}
-	for seed := range uint64(500) {
+	for seed := range uint64(200) {
 		_, base, a, b := randomTexts(seed)
 		if got, conflicts := merge(base, base, a); got != a || conflicts {
 			t.Fatalf("seed %d: only theirs changed: %t\n%q\nwant\n%q", seed, conflicts, got, a)

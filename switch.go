@@ -60,7 +60,7 @@ func (r *Repository) switchTree(ctx context.Context, from, to object.ID, force b
 func (r *Repository) switchOps(ctx context.Context, idx *index.Index, from, to object.ID) ([]worktree.Op, error) {
 	var ops []worktree.Op
 	var inTheWay []Obstacle
-	for c, err := range tree.Diff(ctx, r.objects, from, to, tree.DiffOptions{Recursive: true}) {
+	for c, err := range tree.Diff(ctx, r.objects, from, to, tree.DiffOptions{Recursive: true, Paired: true}) {
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type Status struct {
 	Untracked []worktree.Found
 	Ignored   []worktree.Found
 	Skipped   []worktree.Found // cannot be read, or stored
+	Partial   []object.Skipped // could not be read when they were to be staged: a commit would say so
 	Conflicts []index.Conflict
 }
 
@@ -52,6 +53,11 @@ func (r *Repository) Status(ctx context.Context, o StatusOptions) (*Status, erro
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range idx.Skipped() {
+		if asked(p.Path, o.Paths) {
+			s.Partial = append(s.Partial, p)
+		}
 	}
 	for _, c := range idx.Conflicts() {
 		if asked(c.Path, o.Paths) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 )
 
 type addOptions struct {
@@ -123,7 +124,7 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *kist.AddResul
 		return e.json(out)
 	}
 	if list {
-		for _, path := range slices.Concat(result.Added, result.Modified) {
+		for _, path := range slices.SortedFunc(slices.Values(slices.Concat(result.Added, result.Modified)), tree.ComparePaths) {
 			e.printf("add %s\n", e.shown(r, path))
 		}
 		for _, path := range result.Deleted {

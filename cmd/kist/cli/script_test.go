@@ -24,7 +24,7 @@ import (
 
 // TestMain lets the scripts run kist: the test binary is it, when called so.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kist": kistMain, "kist-that-hangs": hangMain})
+	testscript.Main(m, map[string]func(){"kist": kistMain, "kist-as-nobody": nobodyMain, "kist-that-hangs": hangMain})
 }
 
 // kistMain is main, with a machine and a user that are the same everywhere.
@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    cmdExits,
 			"fifo":     cmdFIFO,
+			"give":     cmdGive,
 			"json":     cmdJSON,
 			"mkfile":   cmdMkfile,
 			"rawname":  cmdRawname,

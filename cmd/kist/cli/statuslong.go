@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
@@ -156,12 +157,24 @@ func (p *longStatus) paths(title, hint string, found []worktree.Found) {
 }
 
 func (p *longStatus) skipped() {
-	if len(p.status.Skipped) == 0 {
+	told := map[string]bool{}
+	var left []object.Skipped
+	for _, f := range p.status.Skipped {
+		told[f.Path] = true
+		left = append(left, object.Skipped{Path: f.Path, Reason: skipReason(f)})
+	}
+	for _, s := range p.status.Partial {
+		if !told[s.Path] {
+			left = append(left, s)
+		}
+	}
+	if len(left) == 0 {
 		return
 	}
+	slices.SortFunc(left, func(a, b object.Skipped) int { return tree.ComparePaths(a.Path, b.Path) })
 	p.printf("\nNot stored:\n")
-	for _, f := range p.status.Skipped {
-		p.line(red, "", 0, p.env.shownSkipped(p.repo, object.Skipped{Path: f.Path, Reason: skipReason(f)}))
+	for _, s := range left {
+		p.line(red, "", 0, p.env.shownSkipped(p.repo, s))
 	}
 }
 

@@ -30,8 +30,8 @@ type Sizer interface {
 }
 
 // Verifier checks the structure of directories and of all that is below them:
-// every node can be read and decoded; the nodes of a list fit together
-// (levels, order, last names, lengths); totals are right; nothing is nested
+// every node can be read and decoded; the nodes of a list end where they
+// should and fit together (levels, order, last names, lengths); totals are right; nothing is nested
 // too deep; and all chunks are there, and as long as their lists say, if Sizes
 // can tell. It does not read chunks.
 //
@@ -101,7 +101,7 @@ func (v *Verifier) root(ctx context.Context, id object.ID, path string, depth in
 func (v *Verifier) tree(ctx context.Context, id object.ID, path string, depth int) (treeFacts, error) {
 	facts, seen := v.trees[id]
 	if !seen {
-		node, err := object.ReadTree(ctx, v.Reader, id)
+		node, err := readChecked(ctx, v, treeKey(id), path, object.DecodeTree)
 		if err != nil {
 			facts = treeFacts{level: -1, partial: true}
 			v.trees[id] = facts
@@ -120,6 +120,20 @@ func (v *Verifier) tree(ctx context.Context, id object.ID, path string, depth in
 		v.Report(Problem{treeKey(id), path, ErrTooDeep})
 	}
 	return facts, nil
+}
+
+// readChecked reads and decodes a node. That it goes on after a boundary is a
+// problem, but no reason not to go on.
+func readChecked[T any](ctx context.Context, v *Verifier, key object.Key, path string, decode func([]byte) (*T, error)) (*T, error) {
+	data, err := v.Reader.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	var format *object.FormatError
+	if err := object.Check(key.Kind, data); errors.As(err, &format) && format.Reason == object.ReasonSplit {
+		v.Report(Problem{key, path, err})
+	}
+	return decode(data)
 }
 
 // inner checks a node with children.

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,17 +144,24 @@ func TestVerifyFindsBadLists(t *testing.T) {
 	want := map[string]string{"only child": ": bad-root"}
 	for name, id := range badLists(t, m) {
 		_, problems := verify(t, &Verifier{Reader: m}, id)
-		if w := cmpOr(want[name], ": bad-child"); !slices.Contains(problems, w) {
+		if w := cmp.Or(want[name], ": bad-child"); !slices.Contains(problems, w) {
 			t.Errorf("%s: %q, want %q", name, problems, w)
 		}
 	}
 }
 
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
+func TestVerifyFindsBadSplits(t *testing.T) {
+	m := memory()
+	node := &object.Tree{} // a thousand entries in one node, which would be several
+	for i := range object.MaxListItems {
+		e := inline("")
+		e.Name = fmt.Sprintf("%04d", i)
+		node.Entries = append(node.Entries, e)
 	}
-	return b
+	info, problems := verify(t, &Verifier{Reader: m}, putTree(t, m, node))
+	if !slices.Equal(problems, []string{": bad-split"}) || info.Files != object.MaxListItems {
+		t.Errorf("%q, %+v", problems, info)
+	}
 }
 
 func TestVerifyFindsBadEntries(t *testing.T) {

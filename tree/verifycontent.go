@@ -39,7 +39,7 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 		return facts, nil
 	}
 	key := object.Key{Kind: object.KindManifest, ID: id}
-	node, err := object.ReadManifest(ctx, v.Reader, id)
+	node, err := readChecked(ctx, v, key, path, object.DecodeManifest)
 	if err != nil {
 		facts := manifestFacts{level: -1}
 		v.manifests[id] = facts

@@ -188,6 +188,9 @@ func (l *logger) after(c history.Commit) []object.ID {
 	if l.o.FirstParent && len(parents) > 1 {
 		parents = parents[:1]
 	}
+	if l.same[c.ID] {
+		parents = []object.ID{l.next[c.ID]}
+	}
 	var next []object.ID
 	for _, id := range parents {
 		for l.same[id] && !id.IsZero() {

@@ -44,6 +44,9 @@ func (f *changeForm) settle(cmd *cobra.Command, fallback func(*changeForm)) erro
 	if !f.wanted() && !f.none {
 		fallback(f)
 	}
+	if f.nameOnly || f.nameStatus { // as in git
+		f.patch = false
+	}
 	if f.none {
 		f.patch, f.stat, f.shortStat, f.numStat = false, false, false, false
 	}

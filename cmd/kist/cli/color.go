@@ -5,13 +5,19 @@ package cli
 type style string
 
 const (
-	bold   style = "1"
-	dim    style = "2"
-	red    style = "31"
-	green  style = "32"
-	yellow style = "33"
-	blue   style = "34"
-	cyan   style = "36"
+	bold    style = "1"
+	dim     style = "2"
+	red     style = "31"
+	green   style = "32"
+	yellow  style = "33"
+	blue    style = "34"
+	magenta style = "35"
+	cyan    style = "36"
+
+	boldRed    style = "1;31"
+	boldGreen  style = "1;32"
+	boldYellow style = "1;33"
+	boldCyan   style = "1;36"
 )
 
 // paint returns text in the given style, for Stdout, if colours are wanted.

@@ -95,6 +95,7 @@ checked against its hash whenever it is read.`,
 	)
 	add("look", "LOOK AT HISTORY",
 		newDiff(env),
+		newLog(env),
 	)
 	add("about", "KIST ITSELF",
 		newCompletion(env),

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// graph draws the lines of history at the left of a log whose commits come in
+// topological order, as 'git log --graph' does. Every commit that is yet to
+// come, and of which a child was shown, has a lane: two columns, of which the
+// first has the line.
+type graph struct {
+	lanes []lane
+	next  style // of the next new lane
+	paint func(s style, text string) string
+}
+
+// lane is the way down to a commit.
+type lane struct {
+	id    object.ID
+	color style
+}
+
+// graphColors are the colours of lanes, one after the other.
+var graphColors = []style{red, green, yellow, blue, magenta, cyan}
+
+func newGraph(paint func(s style, text string) string) *graph {
+	return &graph{next: graphColors[0], paint: paint}
+}
+
+// row is one line of the graph: what stands in each column, and its colour.
+type row struct {
+	signs  []byte
+	colors []style
+}
+
+func (r *row) put(column int, sign byte, color style) {
+	for len(r.signs) <= column {
+		r.signs, r.colors = append(r.signs, ' '), append(r.colors, "")
+	}
+	r.signs[column], r.colors[column] = sign, color
+}
+
+// straight returns a row in which all lanes go straight down, but for one that
+// is left out (-1: none).
+func (g *graph) straight(without int) *row {
+	r := &row{}
+	for i, l := range g.lanes {
+		if i != without {
+			r.put(2*i, '|', l.color)
+		}
+	}
+	return r
+}
+
+// moving returns a row in which the lanes to the right of one that has ended
+// go one to the left, and moved one below that.
+func (g *graph) moving(ended int) *row {
+	r := &row{}
+	for i, l := range g.lanes {
+		if i < ended {
+			r.put(2*i, '|', l.color)
+		} else if i > ended {
+			r.put(2*i-1, '/', l.color)
+		}
+	}
+	return r
+}
+
+func (g *graph) moved(ended int) *row {
+	after := graph{lanes: slices.Delete(slices.Clone(g.lanes), ended, ended+1)}
+	return after.straight(-1)
+}
+
+// commit returns what stands to the left of a commit's lines of text: its own
+// row, and those that lead to the commits that come next. Further lines of
+// text, if there are more, have the last row, which is not one of them.
+func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest string) {
+	at := slices.IndexFunc(g.lanes, func(l lane) bool { return l.id == id })
+	if at < 0 {
+		at = len(g.lanes)
+		g.lanes = append(g.lanes, lane{id, g.color()})
+	}
+	own := g.straight(at)
+	own.put(2*at, '*', "")
+	drawn := []*row{own}
+
+	var fresh []object.ID // get lanes of their own
+	var joined []int      // lanes that are there already
+	for _, id := range next {
+		if i := slices.IndexFunc(g.lanes, func(l lane) bool { return l.id == id }); i >= 0 {
+			joined = append(joined, i)
+		} else {
+			fresh = append(fresh, id)
+		}
+	}
+	drawn = append(drawn, g.join(at, joined, len(fresh) == 0)...)
+	if len(fresh) == 0 {
+		g.lanes = slices.Delete(g.lanes, at, at+1)
+	} else {
+		g.lanes[at].id = fresh[0]
+		for _, id := range fresh[1:] {
+			at++
+			drawn = append(drawn, g.branch(at, id))
+		}
+	}
+
+	last := g.straight(-1)
+	width := len(last.signs)
+	for _, r := range drawn {
+		width = max(width, len(r.signs))
+	}
+	for _, r := range drawn {
+		rows = append(rows, g.text(r, width))
+	}
+	return rows, g.text(last, width)
+}
+
+// join returns the rows in which lines go from the lane of a commit to other
+// lanes, near or far, and in which, if the commit's own lane ends, those to the
+// right of it close the gap.
+func (g *graph) join(at int, lanes []int, ends bool) []*row {
+	far := slices.ContainsFunc(lanes, func(to int) bool { return to < at-1 || to > at+1 })
+	rightwards := slices.ContainsFunc(lanes, func(to int) bool { return to > at })
+	gap := ends && at < len(g.lanes)-1
+	without := -1
+	if ends {
+		without = at
+	}
+
+	var rows []*row
+	switch {
+	case gap && !rightwards:
+		rows = append(rows, g.moving(at))
+	case len(lanes) > 0:
+		rows = append(rows, g.straight(without))
+	}
+	switch {
+	case far && gap && !rightwards:
+		rows = append(rows, g.moved(at))
+	case far:
+		rows = append(rows, g.straight(without))
+	}
+	for _, to := range lanes {
+		g.line(rows, at, to)
+	}
+	if gap && rightwards {
+		rows = append(rows, g.moving(at))
+	}
+	return rows
+}
+
+// line draws a line from one lane to another: the first row leads away, along
+// to the neighbour of the other lane, and the second to the lane itself.
+func (g *graph) line(rows []*row, from, to int) {
+	color := g.lanes[to].color
+	if to < from {
+		rows[0].put(2*from-1, '/', color)
+		for column := 2*to + 3; column < 2*from-1; column += 2 {
+			rows[0].put(column, '_', color)
+		}
+		if to < from-1 {
+			rows[1].put(2*to+1, '/', color)
+		}
+		return
+	}
+	rows[0].put(2*from+1, '\\', color)
+	for column := 2*from + 3; column < 2*to-1; column += 2 {
+		rows[0].put(column, '_', color)
+	}
+	if to > from+1 {
+		rows[1].put(2*to-1, '\\', color)
+	}
+}
+
+// branch begins a lane at a place, and returns the row in which it leaves the
+// lane to the left of it, and those to the right make room.
+func (g *graph) branch(at int, id object.ID) *row {
+	r := &row{}
+	for i, l := range g.lanes[:at] {
+		r.put(2*i, '|', l.color)
+	}
+	g.lanes = slices.Insert(g.lanes, at, lane{id, g.color()})
+	for i := at; i < len(g.lanes); i++ {
+		r.put(2*i-1, '\\', g.lanes[i].color)
+	}
+	return r
+}
+
+// color returns the colour of a new lane.
+func (g *graph) color() style {
+	color := g.next
+	g.next = graphColors[(slices.Index(graphColors, color)+1)%len(graphColors)]
+	return color
+}
+
+// text returns a row, and a space, as wide as is wanted.
+func (g *graph) text(r *row, width int) string {
+	var b strings.Builder
+	for i, sign := range r.signs {
+		b.WriteString(g.paint(r.colors[i], string(sign)))
+	}
+	b.WriteString(strings.Repeat(" ", width+1-len(r.signs)))
+	return b.String()
+}

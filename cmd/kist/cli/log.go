@@ -1,0 +1,289 @@
+package cli
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type logOptions struct {
+	form       changeForm
+	oneline    bool
+	abbrev     bool
+	graph      bool
+	topo       bool
+	decorate   string
+	noDecorate bool
+
+	number, skip     int
+	since, until     string
+	author, grep     []string
+	ignoreCase       bool
+	merges, noMerges bool
+	firstParent      bool
+	follow           bool
+	reverse          bool
+	all              bool
+	branches, tags   bool
+	remotes          bool
+}
+
+func newLog(env *Env) *cobra.Command {
+	var o logOptions
+	cmd := &cobra.Command{
+		Use:   "log [OPTIONS] [REV | A..B]... [-- PATH...]",
+		Short: "show the history of commits",
+		Long: `Shows commits, newest first: those that the REVs reach, by default HEAD. A..B is
+what B reaches and A does not, A...B what only one of both does, and ^REV leaves
+out what REV reaches. A commit is named by a branch or tag, the first digits of
+its ID, HEAD, HEAD~2, HEAD^2, main@{1}, main@{yesterday}, or @{-1}.
+
+With PATHs only commits that changed them are shown, and of merges only the side
+that the files came from. --follow goes on where a file had another name.
+
+--stat, -p and their like show what each commit changed compared to its parent.
+Of a merge that is nothing, or with --first-parent, what it brought in.
+
+A commit of which some paths could not be stored has a line 'Partial:'.
+
+Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
+RE is a regular expression (https://golang.org/s/re2syntax).
+
+With --json, one commit a line: id, tree, parents, author and committer {name,
+email, time}, time, message, host, files, bytes; skipped {path, reason} and
+skipped_count if it is partial; with --follow path; and with --stat or its like
+changes, as 'kist diff --json' has them.`,
+		Example: `  kist log --oneline --graph --all    the whole history, as a picture
+  kist log -3 --stat                  the last three commits, and what they changed
+  kist log v1..v2 -- src              what happened to src between v1 and v2
+  kist log --follow -p notes.txt      the life of a file
+  kist log --since yesterday          what happened today and yesterday`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runLog(cmd, env, &o, args) },
+		ValidArgsFunction: env.complete(revisions, trackedPaths),
+	}
+	inRepository(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.oneline, "oneline", false, "one line a commit: ID and subject")
+	flags.IntVarP(&o.number, "max-count", "n", -1, "show at most `N` commits; -3 is short for -n 3")
+	for digit := range 10 {
+		name := "digit-" + strconv.Itoa(digit)
+		flag := flags.VarPF(&digitFlag{&o.number, digit}, name, strconv.Itoa(digit), "")
+		flag.Hidden, flag.NoOptDefVal = true, "true"
+	}
+	flags.IntVar(&o.skip, "skip", 0, "leave out the first `N` commits")
+	flags.BoolVar(&o.graph, "graph", false, "draw the lines of history")
+	flags.BoolVar(&o.topo, "topo-order", false, "no commit before all its children, and lines of history not mixed")
+	flags.BoolVar(&o.reverse, "reverse", false, "the oldest first")
+	flags.Var(newChoice(&o.decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
+	flags.Lookup("decorate").NoOptDefVal = "short"
+	flags.BoolVar(&o.noDecorate, "no-decorate", false, "show no names of branches and tags")
+	flags.BoolVar(&o.abbrev, "abbrev-commit", false, "show short IDs")
+	flags.StringVar(&o.since, "since", "", "only commits after `TIME`")
+	flags.StringVar(&o.since, "after", "", "the same as --since `TIME`")
+	flags.StringVar(&o.until, "until", "", "only commits before `TIME`")
+	flags.StringVar(&o.until, "before", "", "the same as --until `TIME`")
+	flags.StringArrayVar(&o.author, "author", nil, "only commits whose author, as in 'Anna <anna@chest.example>', matches `RE`")
+	flags.StringArrayVar(&o.grep, "grep", nil, "only commits with a line in their message that matches `RE`")
+	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "for --author and --grep, upper and lower case are the same")
+	flags.BoolVar(&o.merges, "merges", false, "only merges")
+	flags.BoolVar(&o.noMerges, "no-merges", false, "no merges")
+	flags.BoolVar(&o.firstParent, "first-parent", false, "of merges follow only the first parent")
+	flags.BoolVar(&o.follow, "follow", false, "follow the one PATH through renames")
+	flags.BoolVar(&o.all, "all", false, "begin at HEAD and all branches and tags")
+	flags.BoolVar(&o.branches, "branches", false, "begin at all branches")
+	flags.BoolVar(&o.tags, "tags", false, "begin at all tags")
+	flags.BoolVar(&o.remotes, "remotes", false, "begin at all branches of remotes")
+	o.form.register(cmd)
+	must(cmd.RegisterFlagCompletionFunc("decorate", cobra.FixedCompletions([]string{"short", "full", "auto", "no"}, cobra.ShellCompDirectiveNoFileComp)))
+	for _, name := range []string{"max-count", "skip", "since", "after", "until", "before", "author", "grep", "unified"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	return cmd
+}
+
+// digitFlag is one of the options -0 to -9, which add up to a number: -12 is
+// -1 -2.
+type digitFlag struct {
+	number *int
+	digit  int
+}
+
+func (f *digitFlag) String() string   { return "" }
+func (f *digitFlag) Type() string     { return "" }
+func (f *digitFlag) IsBoolFlag() bool { return true }
+
+func (f *digitFlag) Set(string) error {
+	n := max(*f.number, 0)
+	if n > 1e8 {
+		return errors.New("too large")
+	}
+	*f.number = 10*n + f.digit
+	return nil
+}
+
+func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
+	ctx := cmd.Context()
+	if err := o.form.settle(cmd, func(*changeForm) {}); err != nil {
+		return err
+	}
+	if o.reverse && o.graph {
+		return usagef("--reverse and --graph cannot be combined")
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	opt, err := o.log(cmd, env, r, args)
+	if err != nil {
+		return err
+	}
+	p := &commitPrinter{
+		env: env, repo: r, form: &o.form, paths: opt.Paths,
+		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
+	}
+	if o.decorated(env) {
+		p.decorations = env.decorate(ctx, r, o.decorate == "full")
+	}
+	if o.graph && !env.global.json {
+		p.graph = newGraph(env.paint)
+	}
+	var backwards []kist.Logged
+	left, skip := o.number, o.skip
+	for c, err := range r.Log(ctx, opt) {
+		if err != nil {
+			return err
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		if left == 0 {
+			break
+		}
+		left--
+		if o.reverse {
+			backwards = append(backwards, c)
+		} else if err := p.print(ctx, c); err != nil {
+			return err
+		}
+		if left == 0 {
+			break // without reading what comes next
+		}
+	}
+	for _, c := range slices.Backward(backwards) {
+		if err := p.print(ctx, c); err != nil {
+			return err
+		}
+	}
+	p.endGraph()
+	return nil
+}
+
+// decorated reports whether names of commits are shown: as in git, unless told
+// otherwise only to a person.
+func (o *logOptions) decorated(env *Env) bool {
+	switch {
+	case o.noDecorate || env.global.json:
+		return false
+	case o.decorate == "auto":
+		return env.Terminal.Stdout
+	}
+	return o.decorate != "no"
+}
+
+// log returns what is to be shown, as the repository wants to be told.
+func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt kist.LogOptions, err error) {
+	opt = kist.LogOptions{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
+	if opt.Revs, opt.Paths, err = env.revsAndPaths(cmd, r, args); err != nil {
+		return opt, err
+	}
+	if o.follow && len(opt.Paths) != 1 {
+		return opt, usagef("--follow needs exactly one path")
+	}
+	for _, from := range []struct {
+		wanted bool
+		below  string
+	}{{o.all, ""}, {o.branches, refs.Heads}, {o.tags, refs.Tags}, {o.remotes, refs.Remotes}} {
+		if !from.wanted {
+			continue
+		}
+		list, err := r.Refs().List(from.below)
+		if err != nil {
+			return opt, err
+		}
+		for _, ref := range list {
+			opt.Revs = append(opt.Revs, ref.Name)
+		}
+	}
+	if o.all {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return opt, err
+		}
+		if !head.ID.IsZero() {
+			opt.Revs = append(opt.Revs, "HEAD")
+		}
+	}
+	now := env.Now()
+	if o.since != "" {
+		if opt.Since, err = refs.ParseTime(o.since, now); err != nil {
+			return opt, err
+		}
+	}
+	if o.until != "" {
+		if opt.Until, err = refs.ParseTime(o.until, now); err != nil {
+			return opt, err
+		}
+	}
+	opt.Match, err = o.match()
+	return opt, err
+}
+
+// match returns the function that says whether a commit is shown, nil if all
+// are.
+func (o *logOptions) match() (func(*object.Commit) bool, error) {
+	authors, err := o.regexps("--author", o.author)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := o.regexps("--grep", o.grep)
+	if err != nil {
+		return nil, err
+	}
+	if len(authors)+len(messages) == 0 && !o.merges && !o.noMerges {
+		return nil, nil
+	}
+	any := func(list []*regexp.Regexp, text string) bool {
+		return len(list) == 0 || slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(text) })
+	}
+	return func(c *object.Commit) bool {
+		merge := len(c.Parents) > 1
+		return !(o.merges && !merge) && !(o.noMerges && merge) &&
+			any(authors, c.Author.Name+" <"+c.Author.Email+">") && any(messages, c.Message)
+	}, nil
+}
+
+// regexps compiles the values of an option. "^" and "$" match at every line.
+func (o *logOptions) regexps(name string, values []string) ([]*regexp.Regexp, error) {
+	list := make([]*regexp.Regexp, len(values))
+	for i, value := range values {
+		options := "(?m)"
+		if o.ignoreCase {
+			options = "(?mi)"
+		}
+		re, err := regexp.Compile(options + value)
+		if err != nil {
+			return nil, usagef("%s %s: %w", name, quoteArg(value), err)
+		}
+		list[i] = re
+	}
+	return list, nil
+}

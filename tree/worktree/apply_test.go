@@ -172,7 +172,7 @@ func TestApplyReplaces(t *testing.T) {
 				f.mkdir("t")
 				make(path)
 				op := Op{Path: path, New: e}
-				if from == "file" || from == "link" {
+				if (from == "file" || from == "link") && e == nil {
 					op.Old = &index.Entry{Type: object.TypeFile}
 				}
 				ops := []Op{op}

@@ -31,9 +31,15 @@ func (w *applyWorker) makeFolder(d folder, name string, _ int) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	sub, openErr := d.sub(name)
-	if openErr != nil {
-		return openErr
+	sub, err := d.sub(name)
+	if notFolder(err) { // a file or symlink is in its place
+		if err = d.unlink(name); err == nil {
+			err = d.mkdir(name, workingMode)
+		}
+		return err
+	}
+	if err != nil {
+		return err
 	}
 	defer sub.Close()
 	st, err := sub.self()

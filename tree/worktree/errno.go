@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"syscall"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // errnoOf returns the error number in err, 0 if there is none.
@@ -32,8 +34,12 @@ func notEmpty(err error) bool {
 	return errno == syscall.ENOTEMPTY || errno == syscall.EEXIST
 }
 
-// isFatal reports whether err will be the same for all that comes after.
+// isFatal reports whether err will be the same for all that comes after. An
+// object that cannot be read is a matter of those who want it.
 func isFatal(err error) bool {
+	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
+		return false
+	}
 	switch errnoOf(err) {
 	case syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
 		return true

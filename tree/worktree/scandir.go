@@ -52,9 +52,6 @@ func (d *dirScan) scan(t *scanTask) {
 
 // open opens the task's folder and lists it, or what is selected in it.
 func (d *dirScan) open() (err error) {
-	if d.depth > object.MaxDepth {
-		return fmt.Errorf("more than %d folders deep", object.MaxDepth)
-	}
 	if d.folder, err = d.w.openFolder(d.path); err != nil {
 		return err
 	}
@@ -65,7 +62,11 @@ func (d *dirScan) open() (err error) {
 		}
 		return nil
 	}
-	if err = d.folder.list(&d.list); err != nil {
+	err = d.folder.list(&d.list)
+	if err == nil && d.depth >= object.MaxDepth && len(d.list.entries) > 0 {
+		err = fmt.Errorf("what is in it is more than %d folders deep", object.MaxDepth)
+	}
+	if err != nil {
 		d.folder.Close()
 		err = pathError("read", d.path, err)
 	}
@@ -103,7 +104,11 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		return
 	}
 	if err := object.CheckName(name); err != nil {
-		d.report(name, Found{State: Nested, Dir: kind == modeDir, Err: err})
+		f := Found{State: Nested, Dir: kind == modeDir, Err: err}
+		if len(name) > object.MaxNameSize {
+			f.State = Unreadable
+		}
+		d.report(name, f)
 		return
 	}
 	var st fileStat

@@ -43,9 +43,8 @@ func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (S
 	s := w.newStorer(dst, nil)
 	defer s.close()
 	stored, err := s.store(ctx, path, nil)
-	var failed *storeError
-	if errors.As(err, &failed) {
-		return Stored{}, failed.err
+	if isStoreError(err) {
+		err = errors.Unwrap(err)
 	}
 	return stored, err
 }
@@ -79,6 +78,12 @@ type storeError struct{ err error }
 func (e *storeError) Error() string { return e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
+// isStoreError reports whether err, as it was returned by a storer, is one.
+func isStoreError(err error) bool {
+	_, ok := err.(*storeError)
+	return ok
+}
+
 // store stores what is at path. If seen is not nil, it is what a scan saw
 // there.
 func (s *storer) store(ctx context.Context, path string, seen *Found) (Stored, error) {
@@ -86,9 +91,8 @@ func (s *storer) store(ctx context.Context, path string, seen *Found) (Stored, e
 		return Stored{}, &storeError{err}
 	}
 	stored, err := s.storePath(ctx, path, seen)
-	var failed *storeError
 	switch {
-	case err == nil, errors.As(err, &failed):
+	case err == nil || isStoreError(err):
 	case errors.Is(err, fs.ErrNotExist), notFolder(err), errors.Is(err, errNotRegular):
 		err = pathError("read", path, ErrGone)
 	default:

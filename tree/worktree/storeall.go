@@ -42,9 +42,8 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 			for from, to := q.next(); from < to; from, to = q.next() {
 				for i := from; i < to; i++ {
 					stored, err := s.store(ctx, found[i].Path, &found[i])
-					var failed *storeError
-					if errors.As(err, &failed) {
-						cancel(failed.err)
+					if isStoreError(err) {
+						cancel(errors.Unwrap(err))
 						return
 					}
 					serial.Lock()

@@ -28,8 +28,8 @@ import (
 type Options struct {
 	Chunker *chunker.Chunker // how file content is cut; needed for storing
 
-	// Now is the clock, by which it is noted when a file was read. It must go
-	// on as time does, but need not be right.
+	// Now is the clock, by which it is noted when a file was read; needed for
+	// storing and applying. It must go on as time does, but need not be right.
 	Now func() time.Time
 
 	// Jobs is how many files are read or written at once. Default: one for

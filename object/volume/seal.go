@@ -33,7 +33,7 @@ func (w *writer) seal() error {
 
 func (w *writer) finish() error {
 	db := w.db
-	if err := checkFree(w.dir); err != nil {
+	if err := checkFree(w.dir, w.space.closing()); err != nil {
 		return err
 	}
 	// From here on, Badger is closed, or has failed and is left alone.

@@ -26,9 +26,14 @@ const (
 	// memRotate is more than an entry takes of a memtable.
 	memRotate = 256
 
+	// opening is more than a new database takes at once.
+	opening = 2 << 20
+
 	// spareSpace is left free beyond what can be told: for Badger's small
 	// files, for KEYS and SEAL.
 	spareSpace = 1 << 20
+
+	scratchFile = "scratch"
 )
 
 // space keeps account of the files a volume grows by.
@@ -86,13 +91,27 @@ func (s *space) nextLog() error {
 	return nil
 }
 
-// checkFree checks that a new database can be opened in dir.
-func checkFree(dir string) error {
+// checkFree checks that n bytes can be written in dir, by reserving them for a
+// moment: what a file system tells of its free space is not always so, and
+// there may be a quota.
+func checkFree(dir string, n int64) error {
 	free, err := freeSpace(dir)
-	if err == nil && free < 2*spareSpace {
-		err = errNoSpace
+	if err != nil {
+		return err
 	}
-	return err
+	if free < n {
+		return errNoSpace
+	}
+	f, err := os.OpenFile(filepath.Join(dir, scratchFile), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	defer os.Remove(f.Name())
+	if err := allocate(f, 0, n); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
 }
 
 var errNoSpace error = syscall.ENOSPC
@@ -105,7 +124,7 @@ func (s *space) reserve(n int, size int64) error {
 		return err
 	}
 	// Tables are made when a memtable is full, and when the volume is closed.
-	free -= spareSpace + int64(s.tables+n)*tableEntry
+	free -= s.closing() + int64(n)*tableEntry
 	if free < 0 {
 		return errNoSpace
 	}
@@ -128,6 +147,9 @@ func (s *space) reserve(n int, size int64) error {
 	}
 	return nil
 }
+
+// closing returns how many bytes closing the database may take.
+func (s *space) closing() int64 { return spareSpace + int64(s.tables)*tableEntry }
 
 // grow reserves blocks of f up to need, or some more if much is free, and
 // returns up to where they are reserved now.

@@ -69,9 +69,6 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	if err := makeVolumesDir(s.dir); err != nil {
 		return nil, err
 	}
-	if err := checkFree(s.path); err != nil {
-		return nil, err
-	}
 	name, lock, err := s.lockNew()
 	if err != nil {
 		return nil, err
@@ -84,7 +81,10 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 		w.lock.remove()
 		return nil, err
 	}
-	if w.db, err = openDatabase(w.dir, &s.o); err == nil {
+	if err = checkFree(w.dir, opening); err == nil {
+		w.db, err = openDatabase(w.dir, &s.o)
+	}
+	if err == nil {
 		w.space, err = newSpace(w.dir, &s.o)
 	}
 	if err != nil {

@@ -1,0 +1,245 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+func init() {
+	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared} {
+		children[name] = func(args []string) int {
+			seed, _ := strconv.Atoi(args[1])
+			if err := fill(args[0], uint64(seed)); err != nil {
+				fmt.Println(err)
+				return 1
+			}
+			return 0
+		}
+	}
+}
+
+// onTmpfs returns a command that runs a child with a file system of its own,
+// of size MiB, mounted at dir.
+func onTmpfs(t *testing.T, size int, dir, name string, args ...string) *exec.Cmd {
+	c := child(t, name, append([]string{dir}, args...)...)
+	cmd := exec.Command("unshare", "-m", "sh", "-c",
+		fmt.Sprintf(`mount -t tmpfs -o size=%dm none "$0" && exec "$@"`, size), dir)
+	cmd.Args = append(cmd.Args, c.Args...)
+	cmd.Env = c.Env
+	return cmd
+}
+
+// fills returns how often a disk is filled, from KIST_TEST_FILLS (default 2).
+func fills(t *testing.T) int {
+	if os.Getuid() != 0 {
+		skip(t, "mounting takes root")
+	}
+	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
+		skip(t, "cannot unshare: "+err.Error())
+	}
+	n, err := strconv.Atoi(os.Getenv("KIST_TEST_FILLS"))
+	if err != nil {
+		n = 2
+	}
+	return n
+}
+
+// TestFullDisk fills disks of several sizes: the error is a clean ENOSPC, no
+// SIGBUS ends the process, what was published stays readable, and when there
+// is room again, writing goes on.
+func TestFullDisk(t *testing.T) {
+	n := fills(t)
+	for _, size := range []int{16, 32, 64} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
+			t.Parallel()
+			for i := range n {
+				out, err := onTmpfs(t, size, t.TempDir(), "full", strconv.Itoa(size*1000+i)).CombinedOutput()
+				if err != nil {
+					t.Fatalf("fill %d: %v\n%s", i, err, out)
+				}
+			}
+		})
+	}
+}
+
+// TestFullDiskShared has three writers fill one disk at once, so that it is
+// full at moments none of them expects.
+func TestFullDiskShared(t *testing.T) {
+	for i := range fills(t) {
+		out, err := onTmpfs(t, 48, t.TempDir(), "full-shared", strconv.Itoa(i)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("fill %d: %v\n%s", i, err, out)
+		}
+	}
+}
+
+// fillShared fills the disk that dir is on with several writers.
+func fillShared(dir string, seed uint64) error {
+	o := Options{Now: time.Now, memTableSize: 1 << 20}
+	var g errgroup.Group
+	published := make([][]object.Key, 3)
+	for i := range published {
+		g.Go(func() error {
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			s, err := Open(dir, o)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			for range 4 {
+				var keys []object.Key
+				most := []int{200, 3000, 300_000}[rng.IntN(3)]
+				if err := fill(s, rng, most, 1+rng.IntN(4<<20), &keys, &published[i]); !errors.Is(err, syscall.ENOSPC) {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return readAll(dir, o, slices.Concat(published...))
+}
+
+// fillDisk fills the disk that dir is on.
+func fillDisk(dir string, seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	o := Options{Now: time.Now, Warn: func(w string) { fmt.Println("warning:", w) }}
+	if seed%2 == 1 {
+		o.memTableSize = 1 << 20
+	}
+	s, err := Open(dir, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var published []object.Key
+	last := int64(0)
+	for round := range 3 {
+		var keys []object.Key
+		most := []int{200, 5000, 300_000, 2 << 20}[rng.IntN(4)]
+		err = fill(s, rng, most, 1+rng.IntN(8<<20), &keys, &published)
+		if !errors.Is(err, syscall.ENOSPC) {
+			return fmt.Errorf("round %d, values of up to %d bytes: %w", round, most, err)
+		}
+		free, err := freeSpace(dir)
+		if err != nil {
+			return err
+		}
+		last = free
+		if err := readAll(dir, o, published); err != nil {
+			return fmt.Errorf("after round %d: %w", round, err)
+		}
+		// A little room for the next round.
+		l, err := s.refresh()
+		if err != nil {
+			return err
+		}
+		if n := len(l.volumes); n > 0 {
+			name := l.volumes[n-1].name
+			o, err := l.volumes[n-1].opened()
+			if err != nil {
+				return err
+			}
+			gone := map[object.Key]bool{}
+			for rec := range o.index.All() {
+				gone[rec.Key] = true
+			}
+			if err := os.RemoveAll(s.inVolumes(name)); err != nil {
+				return err
+			}
+			kept := published[:0]
+			for _, key := range published {
+				if !gone[key] {
+					kept = append(kept, key)
+				}
+			}
+			published = kept
+		}
+	}
+	// With any room left, big or small: it works, or says that there is none.
+	for range 20 {
+		free, err := freeSpace(dir)
+		if err != nil {
+			return err
+		}
+		ballast := filepath.Join(dir, "ballast")
+		if err := os.WriteFile(ballast, make([]byte, max(0, free-rng.Int64N(8<<20))), 0o666); err != nil {
+			return err
+		}
+		ss := s.Begin(SessionOptions{})
+		id, err := ss.Put(context.Background(), object.KindChunk, noise(rng.Uint64(), make([]byte, 1+rng.IntN(3<<20))))
+		if err == nil {
+			err = ss.Publish(context.Background(), publishNothing)
+		}
+		ss.Close()
+		if err == nil {
+			published = append(published, object.Key{Kind: object.KindChunk, ID: id})
+		} else if !errors.Is(err, syscall.ENOSPC) {
+			return err
+		}
+		if err := os.Remove(ballast); err != nil {
+			return err
+		}
+	}
+	if last > 20<<20 {
+		return fmt.Errorf("%d bytes were still free", last)
+	}
+	return readAll(dir, o, published)
+}
+
+// fill puts random objects, of at most most bytes, until it fails, and
+// publishes them every so many bytes.
+func fill(s *Store, rng *rand.Rand, most, every int, keys, published *[]object.Key) error {
+	ctx := context.Background()
+	ss := s.Begin(SessionOptions{})
+	defer ss.Close()
+	for left := every; ; {
+		data := noise(rng.Uint64(), make([]byte, 8+rng.IntN(most)))
+		id, err := ss.Put(ctx, object.KindChunk, data)
+		if err != nil {
+			return err
+		}
+		*keys = append(*keys, object.Key{Kind: object.KindChunk, ID: id})
+		if left -= len(data) + 60; left < 0 {
+			if err := ss.Publish(ctx, publishNothing); err != nil {
+				return err
+			}
+			*published = append(*published, *keys...)
+			*keys = nil
+			left = every
+		}
+	}
+}
+
+// readAll opens the store anew, and reads what must be there.
+func readAll(dir string, o Options, published []object.Key) error {
+	s, err := Open(dir, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for _, key := range published {
+		if _, err := s.Get(context.Background(), key); err != nil {
+			return err
+		}
+	}
+	var damage error
+	_, err = s.Check(context.Background(), CheckOptions{ReadData: true}, func(p Problem) { damage = p })
+	return errors.Join(damage, err)
+}

@@ -1,0 +1,152 @@
+package volume
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+func sampleSeal() *seal {
+	return &seal{
+		Session: "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+		Created: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
+		Objects: 3, Raw: 1 << 40, Stored: 12,
+		Files: []sealFile{
+			{Name: "000001.sst", Size: 370, Sum: sha256.Sum256([]byte("a"))},
+			{Name: "000001.vlog", Size: 1 << 30, Sum: sha256.Sum256([]byte("b"))},
+			{Name: keysFile, Size: 100, Sum: sha256.Sum256([]byte("c"))},
+			{Name: manifestFile, Size: 32},
+		},
+		Manifest: []byte("Bdgr\x00\x01"),
+	}
+}
+
+func TestSeal(t *testing.T) {
+	want := sampleSeal()
+	got, err := decodeSeal(want.encode())
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("decoded %+v, %v", got, err)
+	}
+	for i := range want.encode() {
+		data := want.encode()
+		data[i] ^= 0x20
+		if _, err := decodeSeal(data); err == nil {
+			t.Errorf("byte %d changed, and no error", i)
+		}
+	}
+}
+
+// resign puts the right checksum at the end of a changed seal.
+func resign(data []byte) []byte {
+	const sumLine = 5 + 2*sha256.Size + 1
+	if len(data) < sumLine {
+		return data
+	}
+	body := data[:len(data)-sumLine]
+	return fmt.Appendf(bytes.Clone(body), "seal %x\n", sha256.Sum256(body))
+}
+
+// FuzzDecodeSeal checks that no bytes make the decoder fail in another way
+// than with an error, and that what it accepts is canonical.
+func FuzzDecodeSeal(f *testing.F) {
+	f.Add(sampleSeal().encode())
+	f.Add((&seal{Session: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Created: time.Unix(0, 0).UTC()}).encode())
+	f.Add([]byte("kist volume 2\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, data := range [][]byte{data, resign(data)} {
+			s, err := decodeSeal(data)
+			if err == nil && !bytes.Equal(s.encode(), data) {
+				t.Errorf("accepted what is not canonical:\n%s", data)
+			}
+		}
+	})
+}
+
+// FuzzValueLog walks hostile value logs: it ends, and never goes beyond the
+// file.
+func FuzzValueLog(f *testing.F) {
+	entry := []byte{0, 0, 41, 40, 0, 1}
+	entry = append(entry, make([]byte, 40+40+4)...)
+	f.Add(append(make([]byte, logHeaderSize), entry...))
+	f.Add(append(make([]byte, logHeaderSize), bytes.Repeat(entry, 3)...))
+	f.Add(append(make([]byte, logHeaderSize), 0, 31, 41, 32, 0, 5))
+	f.Add(append(make([]byte, logHeaderSize), 0, 0, 41, 0xff, 0xff, 0xff, 0x7f, 0))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		walk := newLogWalker(bytes.NewReader(data), int64(len(data)), logHeaderSize)
+		walk.hash = sha256.New()
+		if walk.start() != nil {
+			return
+		}
+		for {
+			e, err := walk.next()
+			if err != nil {
+				if err == io.EOF && walk.pos != int64(len(data)) {
+					t.Error("ends before the end")
+				}
+				return
+			}
+			if e.end() > int64(len(data)) || e.end() != walk.pos || e.stored() < 1 || e.end()-e.start != entrySize(e.padded) {
+				t.Errorf("entry %+v of %d bytes", e, len(data))
+			}
+			readEntry(bytes.NewReader(data), e, nil)
+		}
+	})
+}
+
+// FuzzVolume opens volumes whose index and value log are hostile, and reads
+// them.
+func FuzzVolume(f *testing.F) {
+	s, err := Open(f.TempDir(), Options{Now: time.Now})
+	if err != nil {
+		f.Fatal(err)
+	}
+	ss := s.Begin(SessionOptions{})
+	putSeries(f, ss, 1, 0, 5)
+	if err := ss.Close(); err != nil {
+		f.Fatal(err)
+	}
+	var seeds [3][]byte
+	for i, name := range []string{keysFile, sealName, logName(1)} {
+		if seeds[i], err = os.ReadFile(filepath.Join(oneVolume(f, s), name)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(seeds[0], seeds[1], seeds[2])
+	dir := f.TempDir()
+	volume := filepath.Join(dir, volumesDir, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	if err := os.MkdirAll(volume, 0o777); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, index, seal, log []byte) {
+		for name, data := range map[string][]byte{keysFile: index, sealName: resign(seal), logName(1): log} {
+			if err := os.WriteFile(filepath.Join(volume, name), data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := Open(dir, Options{Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(s.inVolumes(damagedFile))
+		defer s.Close()
+		for key, err := range s.Keys(t.Context()) {
+			if err == nil {
+				if data, err := s.Get(t.Context(), key); err == nil && object.Sum(data) != key.ID {
+					t.Errorf("%s read back wrong", key)
+				}
+			}
+		}
+		if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(Problem) {}); err != nil {
+			t.Error(err)
+		}
+		s.NeedsMaintenance()
+	})
+}

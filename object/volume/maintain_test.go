@@ -1,0 +1,384 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// clock is a clock that is set by hand, but does not stand still.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func TestMaintain(t *testing.T) {
+	ctx := context.Background()
+	var c clock
+	o := testOptions(t)
+	o.Now = c.now
+	s := openStore(t, t.TempDir(), o)
+	for n := range 34 {
+		if s.NeedsMaintenance() != (n > manySmall) {
+			t.Errorf("NeedsMaintenance with %d volumes", n)
+		}
+		storeSeries(t, s, n, 0, 4)
+	}
+	// One of the volumes is of a session still at work.
+	alive := s.Begin(SessionOptions{})
+	putSeries(t, alive, 100, 0, 4)
+	if err := alive.Publish(ctx, publishNothing); err != nil {
+		t.Fatal(err)
+	}
+	st, err := s.Maintain(ctx, MaintainOptions{})
+	if err != nil || st.Merged != 8 || st.Written != 1 || st.Deleted != 0 {
+		t.Fatalf("Maintain: %+v, %v", st, err)
+	}
+	if l, _ := s.current(); len(l.volumes) != 34-8+1+1 || l.byName[alive.own[0]] == nil {
+		t.Errorf("%d volumes", len(l.volumes))
+	}
+	for n := range 34 {
+		wantSeries(t, s, n, 0, 4)
+	}
+	wantSeries(t, s, 100, 0, 4)
+	wantSound(t, s)
+	if s.NeedsMaintenance() {
+		t.Error("needs maintenance again")
+	}
+	if err := alive.Publish(ctx, publishNothing); err != nil {
+		t.Error(err)
+	}
+	if err := alive.Close(); err != nil {
+		t.Error(err)
+	}
+	trash := func() int {
+		paths, _ := filepath.Glob(s.inVolumes(trashPrefix + "*"))
+		return len(paths)
+	}
+	if st, err := s.Maintain(ctx, MaintainOptions{}); err != nil || st != (MaintainStats{}) || trash() != 8 {
+		t.Errorf("Maintain again: %+v, %v, %d in the trash", st, err, trash())
+	}
+	c.ahead.Store(int64(2 * time.Hour))
+	if !s.NeedsMaintenance() {
+		t.Error("old trash needs no maintenance")
+	}
+	if st, err := s.Maintain(ctx, MaintainOptions{}); err != nil || st.Deleted != 8 || st.Freed == 0 || trash() != 0 {
+		t.Errorf("Maintain after hours: %+v, %v, %d in the trash", st, err, trash())
+	}
+	lock, err := tryLock(filepath.Join(s.dir, maintenanceFile), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Maintain(ctx, MaintainOptions{}); !errors.Is(err, ErrBusy) {
+		t.Errorf("Maintain beside another: %v", err)
+	}
+	lock.release()
+}
+
+// TestMergeDamaged checks that a volume with an object that cannot be read is
+// not merged, unless another volume has that object, and that nothing is lost.
+func TestMergeDamaged(t *testing.T) {
+	ctx := context.Background()
+	o := testOptions(t)
+	var warnings []string
+	o.Warn = func(w string) { warnings = append(warnings, w) }
+	s := openStore(t, t.TempDir(), o)
+	for n := range 33 {
+		storeSeries(t, s, n, 0, 4)
+	}
+	l, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil := func(name string) {
+		path := filepath.Join(s.inVolumes(name), logName(1))
+		os.Chmod(path, 0o666)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range data {
+			data[i] ^= 0xaa
+		}
+		write(t, path, string(data))
+	}
+	for _, v := range l.volumes {
+		spoil(v.name)
+	}
+	st, err := s.Maintain(ctx, MaintainOptions{})
+	if err != nil || st.Merged != 0 || len(warnings) != 8 {
+		t.Errorf("Maintain of damaged volumes: %+v, %v, %q", st, err, warnings)
+	}
+	if l2, _ := s.refresh(); l2 != l {
+		t.Error("damaged volumes were removed")
+	}
+	wantNames(t, s)
+
+	// Everything is stored once more; now all is to be had.
+	for n := range 33 {
+		ss := s.Begin(SessionOptions{})
+		for i := range 4 {
+			key, data := sample(n, i)
+			if _, err := s.Get(ctx, key); err == nil {
+				t.Fatal("is not damaged")
+			}
+			if _, err := ss.Put(ctx, key.Kind, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := ss.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		if st, err = s.Maintain(ctx, MaintainOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 33 {
+		wantSeries(t, s, n, 0, 4)
+	}
+	if l, _ := s.current(); len(l.volumes) > manySmall+8 {
+		t.Errorf("%d volumes left", len(l.volumes))
+	}
+}
+
+// TestMaintainBeside merges while sessions write and readers read.
+func TestMaintainBeside(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	first := openStore(t, dir, testOptions(t))
+	for n := range manySmall {
+		storeSeries(t, first, n, 0, 3)
+	}
+	var published atomic.Int64
+	published.Store(manySmall)
+	stop := make(chan struct{})
+	var background, writers sync.WaitGroup
+	for range 2 {
+		writers.Go(func() {
+			s, err := Open(dir, testOptions(t))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			for range 12 {
+				ss := s.Begin(SessionOptions{})
+				n := int(published.Add(1)) - 1
+				putSeries(t, ss, n, 0, 3)
+				for old := range n {
+					if old%7 == n%7 {
+						putSeries(t, ss, old, 0, 3) // what others may be merging
+					}
+				}
+				for {
+					err := ss.Publish(ctx, func(context.Context) error {
+						wantSeries(t, ss, n, 0, 3)
+						return nil
+					})
+					var stale *StaleError
+					if errors.As(err, &stale) {
+						t.Errorf("%v: nothing was lost", err)
+					} else if err != nil {
+						t.Error(err)
+					}
+					break
+				}
+				if err := ss.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 2 {
+		background.Go(func() {
+			s, err := Open(dir, testOptions(t))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				wantSeries(t, s, i%manySmall, 0, 3)
+				key, _ := sample(9999, i)
+				if ok, err := s.Has(ctx, key); ok || err != nil {
+					t.Errorf("Has of what is absent: %t, %v", ok, err)
+				}
+				if i%50 == 0 {
+					for _, err := range s.Keys(ctx) {
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}
+		})
+	}
+	merged := 0
+	background.Go(func() {
+		s, err := Open(dir, testOptions(t))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer s.Close()
+		for {
+			st, err := s.Maintain(ctx, MaintainOptions{})
+			if err != nil {
+				t.Error(err)
+			}
+			merged += st.Merged
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	writers.Wait()
+	close(stop)
+	background.Wait()
+	if merged == 0 {
+		t.Error("nothing was merged")
+	}
+	for n := range int(published.Load()) {
+		wantSeries(t, first, n, 0, 3)
+	}
+	wantSound(t, first)
+}
+
+// TestSalvageTorn checks that of a volume cut anywhere, everything before the
+// cut is recovered, and that one that cannot be read stays.
+func TestSalvageTorn(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	ss := s.Begin(SessionOptions{})
+	putSeries(t, ss, 1, 0, 50)
+	if err := ss.cur.flush(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(ss.cur.space.log().Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := ss.cur.space.off
+	var ends []int64
+	walk := newLogWalker(ss.cur.space.log(), end, logHeaderSize)
+	for e, err := walk.next(); err == nil; e, err = walk.next() {
+		ends = append(ends, e.end())
+	}
+	if len(ends) != 50 {
+		t.Fatalf("%d entries", len(ends))
+	}
+	data = data[:end+1000]
+	ss.Close()
+	cases := []struct {
+		cut, flip int64
+		want      int
+	}{
+		{cut: 0, flip: -1, want: 0},
+		{cut: 10, flip: -1, want: 0},
+		{cut: logHeaderSize, flip: -1, want: 0},
+		{cut: ends[0] - 1, flip: -1, want: 0},
+		{cut: ends[0], flip: -1, want: 1},
+		{cut: ends[20] + 5, flip: -1, want: 21},
+		{cut: ends[49], flip: -1, want: 50},
+		{cut: end + 1000, flip: -1, want: 50},
+		{cut: end + 1000, flip: ends[30] + 70, want: 31},
+		{cut: end + 1000, flip: ends[30] + 3, want: 31},
+		{cut: end + 1000, flip: ends[30] - 1, want: 30},
+	}
+	for i, c := range cases {
+		s := openStore(t, t.TempDir(), testOptions(t))
+		const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+		// As it is after a kill while it was written, or while it was salvaged.
+		dir := s.inVolumes([]string{tmpPrefix, salvagePrefix}[i%2] + name)
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		torn := []byte(string(data[:c.cut]))
+		if c.flip >= 0 {
+			torn[c.flip] ^= 1
+		}
+		write(t, filepath.Join(dir, logName(1)), string(torn))
+		write(t, filepath.Join(dir, "00001.mem"), "not looked at")
+		if i%3 == 0 {
+			write(t, s.lockPath(name), "")
+		}
+		if n := s.salvage(context.Background()); n != 1 {
+			t.Errorf("case %d: %d salvaged", i, n)
+		}
+		n := 0
+		for _, err := range s.Keys(context.Background()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != c.want {
+			t.Errorf("case %d: %d objects recovered, want %d", i, n, c.want)
+		}
+		wantSound(t, s)
+		wantNames(t, s)
+	}
+}
+
+// TestSalvageKeeps checks that what cannot be stored anew is kept, and
+// recovered later.
+func TestSalvageKeeps(t *testing.T) {
+	o := testOptions(t)
+	var warnings []string
+	o.Warn = func(w string) { warnings = append(warnings, w) }
+	s := openStore(t, t.TempDir(), o)
+	const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+	dir := s.inVolumes(tmpPrefix + name)
+	if err := os.MkdirAll(filepath.Join(dir, logName(1)), 0o777); err != nil { // a folder, not a file
+		t.Fatal(err)
+	}
+	if n := s.salvage(context.Background()); n != 0 || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
+		t.Errorf("%d salvaged, warnings %q", n, warnings)
+	}
+	if err := os.Remove(filepath.Join(s.inVolumes(salvagePrefix+name), logName(1))); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.salvage(context.Background()); n != 1 {
+		t.Errorf("%d salvaged", n)
+	}
+	wantNames(t, s)
+}
+
+// TestSalvageLeavesLiving checks that the volume of a session at work is not
+// touched.
+func TestSalvageLeavesLiving(t *testing.T) {
+	dir := t.TempDir()
+	s, other := openStore(t, dir, testOptions(t)), openStore(t, dir, testOptions(t))
+	ss := s.Begin(SessionOptions{})
+	putSeries(t, ss, 1, 0, 10)
+	if n := other.salvage(context.Background()); n != 0 {
+		t.Errorf("%d salvaged", n)
+	}
+	storeSeries(t, other, 2, 0, 10)
+	putSeries(t, ss, 1, 0, 20)
+	if err := ss.Publish(context.Background(), publishNothing); err != nil {
+		t.Fatal(err)
+	}
+	storeSeries(t, other, 3, 0, 10)
+	if !isHeld(s.lockPath(ss.own[0])) {
+		t.Error("the session's lock is not held")
+	}
+	if err := ss.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantNames(t, s)
+	wantSeries(t, other, 1, 0, 20)
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -162,15 +163,34 @@ func (c *Config) Keys() []string {
 	return keys
 }
 
+// ParseSetting returns the value that text stands for, for
+// [Repository.SetConfig]: true, false, a number, or the text itself, which it
+// always is for names of people.
+func ParseSetting(key, text string) any {
+	if strings.HasPrefix(key, "user.") {
+		return text
+	}
+	switch text {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+		return n
+	}
+	return text
+}
+
 // set changes a dotted key; a nil value removes it. What was read from a file
 // of a later version is kept as it is.
 func (c *Config) set(key string, value any) error {
 	parts := strings.Split(key, ".")
-	if len(parts) < 2 || slices.Contains(parts, "") {
-		return fmt.Errorf("config key %q: want the form section.name", key)
-	}
 	if slices.Contains(fixedKeys, parts[0]) {
 		return fmt.Errorf("config key %q is fixed when the repository is made", key)
+	}
+	if len(parts) < 2 || slices.Contains(parts, "") {
+		return fmt.Errorf("config key %q: want the form section.name", key)
 	}
 	m := c.values
 	for _, part := range parts[:len(parts)-1] {

@@ -199,7 +199,7 @@ func (e *Env) nothingToCommit(ctx context.Context, r *kist.Repository, err error
 	switch {
 	case serr != nil:
 		return err
-	case len(s.Changed) > 0:
+	case len(changedPaths(s)) > 0:
 		return hintf(fmt.Errorf("%w: no change is staged", err), "'kist add PATH...' stages changes, 'kist commit -a' does and commits")
 	case len(s.Untracked) > 0:
 		return hintf(fmt.Errorf("%w, but there are untracked files", err), "'kist add PATH...' tracks them")

@@ -106,14 +106,15 @@ func (e *Env) editMessage(ctx context.Context, r *kist.Repository, o commitOptio
 	if err != nil {
 		return "", err
 	}
-	staged := len(s.Staged) > 0 || o.all && len(s.Changed) > 0
+	staged := len(s.Staged) > 0 || o.all && len(changedPaths(s)) > 0
 	switch {
 	case len(s.Conflicts) > 0:
 		return "", kist.ErrConflicts
 	case !staged && !o.amend && !o.allowEmpty && s.State.Operation == "":
 		return "", e.nothingToCommit(ctx, r, kist.ErrNothingToCommit)
 	}
-	long := longStatus{env: e, repo: r, status: s, paint: func(_ style, text string) string { return text }}
+	plain := func(_ style, text string) string { return text }
+	long := longStatus{env: e, repo: r, status: s, paint: plain, draft: true, all: o.all}
 	text := draft + "\n\n# What does this commit do, and why? Lines that begin with # are left out. Without\n" +
 		"# a message there will be no commit.\n#\n"
 	for line := range strings.Lines(long.text(statusOptions{})) {

@@ -97,6 +97,9 @@ checked against its hash whenever it is read.`,
 		newDiff(env),
 		newLog(env),
 	)
+	add("care", "LOOK AFTER THE REPOSITORY",
+		newConfig(env),
+	)
 	add("about", "KIST ITSELF",
 		newCompletion(env),
 		newDocs(env),

@@ -39,16 +39,13 @@ func statusLines(s *kist.Status) []statusLine {
 		l := line(folded(c.Path, ofFolder(c)))
 		l.index, l.from = changeLetter(c), c.From
 	}
-	for _, f := range toldChanges(s.Changed) {
+	for _, f := range changedPaths(s) {
 		line(folded(f.Path, f.Dir)).worktree = foundLetter(f)
 	}
 	for _, f := range s.Skipped {
-		switch {
-		case f.State == worktree.Unreadable:
+		if f.State == worktree.Unreadable {
 			l := line(folded(f.Path, f.Dir))
 			l.worktree, l.reason = 'X', skipReason(f)
-		case f.Old != nil: // a FIFO in the place of a file
-			line(f.Path).worktree = 'D'
 		}
 	}
 	for _, c := range s.Conflicts {
@@ -76,6 +73,18 @@ func folded(path string, folder bool) string {
 		return path
 	}
 	return cmp.Or(path, ".") + "/"
+}
+
+// changedPaths returns the tracked paths that have changed in the worktree.
+// Where a FIFO or the like has taken the place of a file, the file is gone.
+func changedPaths(s *kist.Status) []worktree.Found {
+	changed := toldChanges(s.Changed)
+	for _, f := range s.Skipped {
+		if f.State != worktree.Unreadable && f.Old != nil {
+			changed = append(changed, worktree.Found{Path: f.Path, State: worktree.Deleted, Old: f.Old})
+		}
+	}
+	return changed
 }
 
 // toldChanges returns what was found without the folders that came or went

@@ -24,6 +24,8 @@ type longStatus struct {
 	repo   *kist.Repository
 	status *kist.Status
 	paint  func(style, string) string
+	draft  bool // for a commit's message: without advice
+	all    bool // the commit is of what has changed, too
 	out    strings.Builder
 }
 
@@ -37,7 +39,9 @@ func (p *longStatus) text(o statusOptions) string {
 	p.paths("Untracked files", "'kist add PATH...' tracks them", s.Untracked)
 	p.paths("Ignored files", "'kist add -f PATH...' tracks them nevertheless", s.Ignored)
 	p.skipped()
-	p.conclusion(o)
+	if !p.draft {
+		p.conclusion(o)
+	}
 	return p.out.String()
 }
 
@@ -69,16 +73,27 @@ func (p *longStatus) operation() {
 }
 
 func (p *longStatus) staged() {
-	if len(p.status.Staged) == 0 {
+	if len(p.status.Staged) == 0 && !p.all {
 		return
 	}
 	unstage := "'kist restore --staged PATH...' unstages"
 	if p.status.Head.ID.IsZero() {
 		unstage = "'kist rm --cached PATH...' unstages"
 	}
-	p.printf("\nChanges to be committed:\n  (%s)\n", unstage)
+	p.title("Changes to be committed", unstage)
 	for _, c := range p.status.Staged {
 		p.line(green, changeLabel(c), 12, p.change(c))
+	}
+	if p.all {
+		p.unstaged()
+	}
+}
+
+// title begins a section, with advice on its paths.
+func (p *longStatus) title(title, hint string) {
+	p.printf("\n%s:\n", title)
+	if !p.draft {
+		p.printf("  (%s)\n", hint)
 	}
 }
 
@@ -115,25 +130,22 @@ func (p *longStatus) conflicts() {
 	if len(p.status.Conflicts) == 0 {
 		return
 	}
-	p.printf("\nConflicts:\n  ('kist add PATH...' or 'kist rm PATH...' marks them as resolved)\n")
+	p.title("Conflicts", "'kist add PATH...' or 'kist rm PATH...' marks them as resolved")
 	for _, c := range p.status.Conflicts {
 		p.line(red, conflictNames[conflictLetters(c)]+":", 16, p.env.shown(p.repo, c.Path))
 	}
 }
 
 func (p *longStatus) changed() {
-	changed := toldChanges(p.status.Changed)
-	for _, f := range p.status.Skipped {
-		if f.State != worktree.Unreadable && f.Old != nil {
-			changed = append(changed, worktree.Found{Path: f.Path, State: worktree.Deleted})
-		}
-	}
-	if len(changed) == 0 {
+	if len(changedPaths(p.status)) == 0 || p.all {
 		return
 	}
-	p.printf("\nChanges not staged for commit:\n")
-	p.printf("  ('kist add PATH...' stages them, 'kist restore PATH...' discards them)\n")
-	for _, f := range changed {
+	p.title("Changes not staged for commit", "'kist add PATH...' stages them, 'kist restore PATH...' discards them")
+	p.unstaged()
+}
+
+func (p *longStatus) unstaged() {
+	for _, f := range changedPaths(p.status) {
 		label := map[byte]string{'D': "deleted:", 'T': "typechange:", 'M': "modified:"}[foundLetter(f)]
 		p.line(red, label, 12, p.found(f))
 	}
@@ -150,7 +162,7 @@ func (p *longStatus) paths(title, hint string, found []worktree.Found) {
 	if len(found) == 0 {
 		return
 	}
-	p.printf("\n%s:\n  (%s)\n", title, hint)
+	p.title(title, hint)
 	for _, f := range toldChanges(found) {
 		p.line(red, "", 0, p.found(f))
 	}
@@ -185,18 +197,12 @@ func (p *longStatus) line(color style, label string, width int, text string) {
 // conclusion says what can be done next, if nothing is staged.
 func (p *longStatus) conclusion(o statusOptions) {
 	s := p.status
-	unstaged := len(s.Changed) + len(s.Conflicts)
-	for _, f := range s.Skipped {
-		if f.Old != nil {
-			unstaged++
-		}
-	}
 	if len(s.Staged) > 0 || s.State.Operation != "" {
 		return
 	}
 	p.printf("\n")
 	switch {
-	case unstaged > 0:
+	case len(changedPaths(s))+len(s.Conflicts) > 0:
 		p.printf("nothing is staged ('kist add' stages changes, 'kist commit -a' does and commits)\n")
 	case len(s.Untracked) > 0:
 		p.printf("nothing is staged, but there are untracked files ('kist add' tracks them)\n")

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+)
+
+type configOptions struct {
+	list  bool
+	get   bool
+	unset bool
+}
+
+func newConfig(env *Env) *cobra.Command {
+	var o configOptions
+	cmd := &cobra.Command{
+		Use:   "config [KEY [VALUE]] | list | get KEY | set KEY VALUE | --unset KEY",
+		Short: "show and change the configuration",
+		Long: `Prints the value of KEY, or sets it to VALUE. Without a KEY, or with list, prints
+all that is set as KEY=VALUE. The exit status is 1 if KEY is not set.
+
+The configuration is the file .kist/config. What was fixed when the repository
+was made (version, metadata, chunker…) can be read, but not changed.
+
+  user.name    who commits
+  user.email   their address
+  gc.auto      false: nothing is tidied up in the background
+
+With --json: key and value, and with list one such line for each key.`,
+		Example: `  kist config user.name 'Anna Chest'
+  kist config user.name
+  kist config --unset gc.auto`,
+		Args: arguments(0, 3),
+		RunE: func(cmd *cobra.Command, args []string) error { return runConfig(cmd.Context(), env, o, args) },
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return configCompletions(env, args), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.list, "list", "l", false, "print all that is set")
+	flags.BoolVar(&o.get, "get", false, "print the value of KEY")
+	flags.BoolVar(&o.unset, "unset", false, "remove KEY")
+	cmd.MarkFlagsMutuallyExclusive("list", "get", "unset")
+	return cmd
+}
+
+// settle turns the many ways to say it into what is to be done: list, get,
+// set or unset. What is left of args is a key, and a value to set.
+func (o configOptions) settle(args []string) (action string, rest []string, err error) {
+	switch {
+	case o.list:
+		action = "list"
+	case o.get:
+		action = "get"
+	case o.unset:
+		action = "unset"
+	case len(args) == 0:
+		action = "list"
+	case slices.Contains([]string{"list", "get", "set", "unset"}, args[0]):
+		action, args = args[0], args[1:]
+	case len(args) == 1:
+		action = "get"
+	default:
+		action = "set"
+	}
+	want := map[string]int{"list": 0, "get": 1, "set": 2, "unset": 1}[action]
+	switch {
+	case len(args) > want:
+		return "", nil, usagef("one argument too many: %s", quoteArg(args[want]))
+	case len(args) < want && len(args) == 1:
+		return "", nil, usagef("the value of %s is missing", quoteArg(args[0]))
+	case len(args) < want:
+		return "", nil, usagef("the key is missing")
+	}
+	return action, args, nil
+}
+
+// settingJSON is a setting as config prints it with --json.
+type settingJSON struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+func runConfig(ctx context.Context, env *Env, o configOptions, args []string) error {
+	action, args, err := o.settle(args)
+	if err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	switch action {
+	case "list":
+		for _, key := range r.Config().Keys() {
+			value, _ := r.Config().Get(key)
+			if err := env.printSetting(key, value, fmt.Sprintf("%s=%s\n", printable(key), printable(value))); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "set":
+		return r.SetConfig(ctx, args[0], kist.ParseSetting(args[0], args[1]))
+	}
+	value, ok := r.Config().Get(args[0])
+	if !ok {
+		return failf(exitFailed, "not-set", "%s is not set", quoteArg(args[0]))
+	}
+	if action == "unset" {
+		return r.SetConfig(ctx, args[0], nil)
+	}
+	return env.printSetting(args[0], value, printable(value)+"\n")
+}
+
+func (e *Env) printSetting(key, value, text string) error {
+	if e.global.json {
+		return e.json(settingJSON{key, value})
+	}
+	e.printf("%s", text)
+	return nil
+}
+
+// configCompletions returns what can follow args.
+func configCompletions(env *Env, args []string) []cobra.Completion {
+	var words []cobra.Completion
+	switch {
+	case len(args) == 0:
+		words = []cobra.Completion{"list", "get", "set", "unset"}
+	case len(args) > 1 || !slices.Contains([]string{"get", "set", "unset"}, args[0]):
+		return nil
+	}
+	words = append(words, "user.name", "user.email", "gc.auto")
+	if r, err := env.open(); err == nil {
+		defer r.Close()
+		words = append(words, r.Config().Keys()...)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}

@@ -1,0 +1,71 @@
+package worktree
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// A folder that another process exchanges for a symlink, again and again,
+// leads nowhere.
+func TestNoEscapeByRace(t *testing.T) {
+	for _, target := range []string{".kist", "../outside"} {
+		f, check := newTrap(t)
+		f.mkdir("race/dir")
+		f.symlink(target, "race.link")
+		root, err := unix.Open(f.root, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		f.check(err)
+		defer unix.Close(root)
+
+		stop := make(chan struct{})
+		var swaps int
+		var racer sync.WaitGroup
+		racer.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := unix.Renameat2(root, "race", root, "race.link", unix.RENAME_EXCHANGE); err != nil {
+					t.Error(err)
+					return
+				}
+				swaps++
+			}
+		})
+		x, old := f.file("evil"), &index.Entry{Type: object.TypeFile}
+		ops := []Op{
+			{Path: "race/config", New: x}, {Path: "race/secret", New: x}, {Path: "race/new/file", New: x}, {Path: "race/dir", New: dir(0o711)},
+			{Path: "race/dir/x", New: f.file(random(1, 20_000))}, {Path: "race/link", New: link("x")}, {Path: "race/refs", New: dir(0o700)},
+		}
+		done, failed := 0, 0
+		for end := time.Now().Add(600 * time.Millisecond); time.Now().Before(end); {
+			applied, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{RestoreTimes: true})
+			done += len(applied)
+			if err != nil {
+				failed++
+			}
+			f.w.Apply(ctx, f.store, []Op{{Path: "race/config", Old: old}, {Path: "race/dir/x", Old: old}, {Path: "race/dir"}, {Path: "race/refs"}, {Path: "race/link", Old: old}}, ApplyOptions{})
+			f.w.MkdirAll("race/made/below")
+			f.w.Rename("race/made/below", "race/moved")
+			f.w.Remove("race/moved")
+			for _, path := range []string{"race/config", "race/secret"} {
+				if s, err := f.w.Store(ctx, object.Discard, path); err == nil && string(s.Entry.Inline) != "evil" {
+					t.Errorf("read %s: %q", path, s.Entry.Inline)
+				}
+			}
+		}
+		close(stop)
+		racer.Wait()
+		check(target)
+		if swaps < 100 || done == 0 || failed == 0 {
+			t.Errorf("no race: %d exchanges, %d applied, %d failed", swaps, done, failed)
+		}
+	}
+}

@@ -79,3 +79,22 @@ func BenchmarkEdit(b *testing.B) {
 		}
 	}
 }
+
+// One change on each side of 200,000 files.
+func BenchmarkMerge(b *testing.B) {
+	m := memory()
+	f := spread(200_000)
+	build := func(changed string) object.ID {
+		was := f[changed]
+		f[changed] = inline("changed")
+		defer func() { f[changed] = was }()
+		return f.build(b, m).ID
+	}
+	base := f.build(b, m).ID
+	ours, theirs := build("folder 01/folder 0123/file 0012345"), build("folder 12/folder 1234/file 0123456")
+	for b.Loop() {
+		if _, err := Merge(ctx, m, base, ours, theirs, MergeOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

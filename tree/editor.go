@@ -164,7 +164,7 @@ func (e *Editor) begin(ctx context.Context) error {
 // or reports false.
 func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, error) {
 	d := e.stack[len(e.stack)-1]
-	name, _ := cutName(strings.TrimPrefix(dir[len(d.path):], "/"))
+	name, _, _ := strings.Cut(strings.TrimPrefix(dir[len(d.path):], "/"), "/")
 	path := Join(d.path, name)
 	old, err := d.moveTo(ctx, name)
 	if err != nil {

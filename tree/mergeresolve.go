@@ -1,6 +1,10 @@
 package tree
 
-import "github.com/kist-vcs/kist/object"
+import (
+	"cmp"
+
+	"github.com/kist-vcs/kist/object"
+)
 
 // resolve decides what becomes of a path that both sides changed.
 func (m *merger) resolve(w threeWay) error {
@@ -147,21 +151,14 @@ func (m *merger) texts(w threeWay, b *object.Entry, merged *object.Entry, c *Con
 	}
 	labels := m.opts.Labels
 	if w.oursAt != w.theirsAt {
-		labels.Ours += ":" + orElse(w.oursAt, w.path)
-		labels.Theirs += ":" + orElse(w.theirsAt, w.path)
+		labels.Ours += ":" + cmp.Or(w.oursAt, w.path)
+		labels.Theirs += ":" + cmp.Or(w.theirsAt, w.path)
 	}
 	text, conflicts := m.opts.Text(data[0], data[1], data[2], labels)
 	if conflicts {
 		c.Kind, c.Markers = conflictKind(b, w.ours, w.theirs), true
 	}
 	return true, storeContent(m.ctx, m.rw, m.opts.Split, text, merged)
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // conflictKind returns the kind of a conflict about content.

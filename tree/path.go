@@ -11,14 +11,13 @@ import (
 
 // Errors about paths. ErrNotExist is [fs.ErrNotExist].
 var (
-	ErrNotExist    = fs.ErrNotExist
-	ErrNotDir      = errors.New("not a directory")
-	ErrAbsolute    = errors.New("path begins with a slash")
-	ErrOutside     = errors.New(`path has a ".." component`)
-	ErrTooDeep     = fmt.Errorf("path of more than %d names", object.MaxDepth)
-	ErrOutOfOrder  = errors.New("path comes before one already edited")
-	ErrIsRoot      = errors.New("is the root directory")
-	ErrEntryAbsent = errors.New("entry has no type")
+	ErrNotExist   = fs.ErrNotExist
+	ErrNotDir     = errors.New("not a directory")
+	ErrAbsolute   = errors.New("path begins with a slash")
+	ErrOutside    = errors.New(`path has a ".." component`)
+	ErrTooDeep    = fmt.Errorf("path of more than %d names", object.MaxDepth)
+	ErrOutOfOrder = errors.New("path comes before one already edited")
+	ErrIsRoot     = errors.New("is the root directory")
 )
 
 // PathError says what is wrong with a path, or what failed at it.
@@ -109,12 +108,6 @@ func Split(path string) (dir, name string) {
 		return path[:i], path[i+1:]
 	}
 	return "", path
-}
-
-// cutName cuts the first name off path.
-func cutName(path string) (name, rest string) {
-	name, rest, _ = strings.Cut(path, "/")
-	return name, rest
 }
 
 // depth returns the number of names in path.

@@ -292,12 +292,7 @@ func resolveOurs(base, ours, theirs string) string {
 // git's own merge of texts gives the same, where lines are not so alike that
 // there is more than one good way to align them.
 func TestMergeTextAgreesWithGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needGit(t)
 	dir := t.TempDir()
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 6))

@@ -1,0 +1,176 @@
+package tree
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// texts is a directory of text files, by path.
+type texts map[string]string
+
+func (x texts) set(path, content string) {
+	for p := range x {
+		if Below(p, path) || Below(path, p) {
+			delete(x, p)
+		}
+	}
+	x[path] = content
+}
+
+var gitPaths = []string{"a", "b", "c", "d", "e", "d/a", "d/b", "d/c", "e/a", "e/b/a", "e/b/b", "f/x", "f/y"}
+
+// randomDirectory returns a directory, and two that were made of it by
+// editing, adding, removing and moving files.
+func randomDirectory(seed uint64) (base, ours, theirs texts) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	content := func() string { return strings.Join(randomLines(r, 12, 1<<40), "") }
+	base = texts{}
+	for _, path := range gitPaths {
+		if r.IntN(2) == 0 {
+			base.set(path, content())
+		}
+	}
+	side := func() texts {
+		x := maps.Clone(base)
+		for range 1 + r.IntN(7) {
+			path := gitPaths[r.IntN(len(gitPaths))]
+			if have := slices.Sorted(maps.Keys(x)); len(have) > 0 && r.IntN(3) > 0 {
+				path = have[r.IntN(len(have))]
+			}
+			old, ok := x[path]
+			switch what := r.IntN(5); {
+			case what == 0:
+				delete(x, path)
+			case what == 1:
+				x.set(path, content())
+			case ok && what == 2:
+				delete(x, path)
+				x.set(gitPaths[r.IntN(len(gitPaths))], old)
+			case ok:
+				lines := strings.SplitAfter(old, "\n")
+				lines[r.IntN(len(lines)-1)] = randomLines(r, 1, 1<<40)[0]
+				x[path] = strings.Join(lines, "")
+			}
+		}
+		return x
+	}
+	return base, side(), side()
+}
+
+// needGit skips a test where there is no git to compare with.
+func needGit(t *testing.T) {
+	t.Helper()
+	version, err := exec.Command("git", "version").Output()
+	var major, minor int
+	if _, scanErr := fmt.Sscanf(string(version), "git version %d.%d", &major, &minor); err == nil && scanErr == nil && (major > 2 || major == 2 && minor >= 38) {
+		return
+	}
+	if os.Getenv("KIST_TEST_NOSKIP") != "" {
+		t.Fatalf("git 2.38 or later is needed: %s %v", version, err)
+	}
+	t.Skipf("git 2.38 or later is needed: %s %v", version, err)
+}
+
+// git runs git and returns what it prints; it may exit with status 1.
+func git(t *testing.T, dir, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "merge.directoryRenames=false"}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil && cmd.ProcessState.ExitCode() != 1 {
+		t.Fatalf("git %s: %v\n%s", args, err, stderr.Bytes())
+	}
+	return string(out)
+}
+
+// git merges random directories with conflicts where kist does, and to the
+// same where there are none.
+func TestMergeAgreesWithGit(t *testing.T) {
+	const from, to = 0, 60
+	dir := t.TempDir()
+	needGit(t)
+	git(t, dir, "", "init", "-q", "--bare")
+	var stream strings.Builder
+	commit := func(name, parent string, x texts) {
+		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter a <a@example.org> 0 +0000\ndata 0\n", name)
+		if parent != "" {
+			fmt.Fprintf(&stream, "from refs/heads/%s\n", parent)
+		}
+		fmt.Fprintf(&stream, "deleteall\n")
+		for path, content := range x {
+			fmt.Fprintf(&stream, "M 100644 inline %s\ndata %d\n%s\n", path, len(content), content)
+		}
+	}
+	for seed := from; seed < to; seed++ {
+		base, ours, theirs := randomDirectory(uint64(seed))
+		commit(fmt.Sprint("base", seed), "", base)
+		commit(fmt.Sprint("ours", seed), fmt.Sprint("base", seed), ours)
+		commit(fmt.Sprint("theirs", seed), fmt.Sprint("base", seed), theirs)
+	}
+	git(t, dir, stream.String(), "fast-import", "--quiet")
+
+	for seed := from; seed < to; seed++ {
+		m := memory()
+		build := func(x texts) object.ID {
+			f := files{}
+			for path, content := range x {
+				f[path] = text(t, m, content)
+			}
+			return f.build(t, m).ID
+		}
+		base, ours, theirs := randomDirectory(uint64(seed))
+		got, err := Merge(ctx, m, build(base), build(ours), build(theirs), MergeOptions{})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		out := git(t, dir, "", "merge-tree", "--write-tree", fmt.Sprint("ours", seed), fmt.Sprint("theirs", seed))
+		tree, conflicts, _ := strings.Cut(out, "\n")
+		conflicts, _, _ = strings.Cut(conflicts, "\n\n") // messages
+		if clean := !strings.HasPrefix(conflicts, "1"); clean != (len(got.Conflicts) == 0) {
+			var lines []string
+			for _, c := range got.Conflicts {
+				lines = append(lines, conflictLine(c))
+			}
+			t.Errorf("seed %d: %q, git has\n%s", seed, lines, out)
+			continue
+		} else if !clean {
+			continue
+		}
+		blobs := []string{}
+		err = Walk(ctx, m, got.Tree.ID, func(path string, e object.Entry) error {
+			if isDir(&e) {
+				return nil
+			}
+			data, err := readContent(ctx, m, &e)
+			blobs = append(blobs, fmt.Sprintf("%x %s", sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(data), data)), path))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Fields(git(t, dir, "", "ls-tree", "-r", "--format=%(objectname)/%(path)", tree))
+		for i := range want {
+			want[i] = strings.Replace(want[i], "/", " ", 1)
+		}
+		slices.Sort(blobs)
+		slices.Sort(want)
+		if d := cmp.Diff(want, blobs); d != "" {
+			t.Errorf("seed %d: %s", seed, d)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, er
 		}
 		l := &logger{r: r, o: o, paths: map[object.ID]string{}}
 		walk := history.Walk(ctx, r.objects, starts, history.Options{
-			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx),
+			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx, exclude),
 		})
 		if o.Topo && (len(exclude) > 0 || l.sifts()) {
 			l.yieldSifted(ctx, walk, yield)
@@ -220,13 +220,16 @@ func (l *logger) shown(c history.Commit) bool {
 }
 
 // parents returns the function that tells where the log goes on after a
-// commit, nil if that is at all its parents.
-func (l *logger) parents(ctx context.Context) func(history.Commit) ([]object.ID, error) {
-	if len(l.o.Paths) == 0 || l.o.Paths[0] == "" {
+// commit, nil if that is at all its parents. As in git, a commit that is the
+// same as a parent is passed over for that parent, unless the parent is left
+// out of the log without having been named: then a merge has sides that may
+// have more to tell.
+func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
+	if len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "") {
 		return nil
 	}
 	l.same, l.next = map[object.ID]bool{}, map[object.ID]object.ID{}
-	return func(c history.Commit) ([]object.ID, error) {
+	return func(c history.Commit, excluded func(object.ID) bool) ([]object.ID, error) {
 		paths := l.o.Paths
 		if l.o.Follow {
 			if _, ok := l.paths[c.ID]; !ok {
@@ -239,6 +242,7 @@ func (l *logger) parents(ctx context.Context) func(history.Commit) ([]object.ID,
 			l.same[c.ID] = !changed
 			return nil, err
 		}
+		anyChanged := false
 		for _, parent := range c.Parents {
 			p, err := object.ReadCommit(ctx, l.r.objects, parent)
 			if err != nil {
@@ -248,7 +252,8 @@ func (l *logger) parents(ctx context.Context) func(history.Commit) ([]object.ID,
 			if err != nil {
 				return nil, err
 			}
-			if !changed {
+			anyChanged = anyChanged || changed
+			if !changed && (!excluded(parent) || slices.Contains(exclude, parent)) {
 				l.same[c.ID], l.next[c.ID] = true, parent
 				l.pass(parent, paths[0])
 				return []object.ID{parent}, nil
@@ -259,6 +264,7 @@ func (l *logger) parents(ctx context.Context) func(history.Commit) ([]object.ID,
 				}
 			}
 		}
+		l.same[c.ID] = !anyChanged
 		return c.Parents, nil
 	}
 }

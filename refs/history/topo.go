@@ -10,7 +10,7 @@ import (
 // last one's line of history comes first, as far down as it goes without one
 // of the others.
 func (w *walker) walkTopo(starts []object.ID, yield func(Commit) bool) (err error) {
-	if w.seen, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
+	if w.excluded, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
 		return err
 	}
 	parents, children, err := w.graph(starts)
@@ -47,14 +47,14 @@ func (w *walker) graph(starts []object.ID) (parents map[object.ID][]object.ID, c
 	for stack := slices.Clone(starts); len(stack) > 0; {
 		id := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if _, known := parents[id]; known || w.seen[id] {
+		if _, known := parents[id]; known || w.excluded[id] {
 			continue
 		}
 		all, err := w.parentsOf(id)
 		if err != nil {
 			return nil, nil, err
 		}
-		all = slices.DeleteFunc(all, func(p object.ID) bool { return w.seen[p] })
+		all = slices.DeleteFunc(all, func(p object.ID) bool { return w.excluded[p] })
 		parents[id] = all
 		for _, p := range all {
 			children[p]++

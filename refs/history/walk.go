@@ -22,9 +22,10 @@ type Options struct {
 	Topo        bool        // no commit before all its children, and lines of history not mixed
 
 	// Parents, if it is not nil, says with which of its parents the walk goes
-	// on after a commit. It is called once for each commit, before that is
-	// visited; with Topo, before any is.
-	Parents func(Commit) ([]object.ID, error)
+	// on after a commit; excluded tells of each commit whether it is left out
+	// anyway. It is called once for each commit, before that is visited; with
+	// Topo, before any is.
+	Parents func(c Commit, excluded func(object.ID) bool) ([]object.ID, error)
 }
 
 // Walk visits the commits starts and their ancestors, each once, and stops
@@ -38,7 +39,7 @@ type Options struct {
 // clock is to be trusted.
 func Walk(ctx context.Context, r object.Reader, starts []object.ID, opt Options) iter.Seq2[Commit, error] {
 	return func(yield func(Commit, error) bool) {
-		w := walker{ctx: ctx, r: r, opt: opt, queue: &byTime{}}
+		w := walker{ctx: ctx, r: r, opt: opt, queue: &byTime{}, queued: make(map[object.ID]bool)}
 		walk := w.walk
 		if opt.Topo {
 			walk = w.walkTopo
@@ -53,12 +54,14 @@ type walker struct {
 	ctx   context.Context
 	r     object.Reader
 	opt   Options
-	seen  map[object.ID]bool // excluded, or queued once
 	queue *byTime
+
+	excluded map[object.ID]bool
+	queued   map[object.ID]bool // at some time
 }
 
 func (w *walker) walk(starts []object.ID, yield func(Commit) bool) (err error) {
-	if w.seen, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
+	if w.excluded, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
 		return err
 	}
 	if err := w.push(starts); err != nil {
@@ -82,10 +85,10 @@ func (w *walker) walk(starts []object.ID, yield func(Commit) bool) (err error) {
 
 func (w *walker) push(ids []object.ID) error {
 	for _, id := range ids {
-		if w.seen[id] {
+		if w.excluded[id] || w.queued[id] {
 			continue
 		}
-		w.seen[id] = true
+		w.queued[id] = true
 		c, err := object.ReadCommit(w.ctx, w.r, id)
 		if err != nil {
 			return err
@@ -103,7 +106,7 @@ func (w *walker) parents(c Commit) ([]object.ID, error) {
 		c.Commit = &first
 	}
 	if w.opt.Parents != nil {
-		return w.opt.Parents(c)
+		return w.opt.Parents(c, func(id object.ID) bool { return w.excluded[id] })
 	}
 	return c.Parents, nil
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // FS returns the files of a commit, to be read. Symlinks are not followed:
-// opening one is an error, and [fs.FileInfo.Mode] tells it from a file.
+// opening one is an error, [fs.FileInfo.Mode] tells it from a file, and
+// [fs.ReadLink] where it points to.
 func (r *Repository) FS(ctx context.Context, commit object.ID) (fs.FS, error) {
 	c, err := object.ReadCommit(ctx, r.objects, commit)
 	if err != nil {
@@ -21,7 +22,8 @@ func (r *Repository) FS(ctx context.Context, commit object.ID) (fs.FS, error) {
 	return &treeFS{ctx: ctx, objects: r.objects, root: c.Tree, time: c.Committer.Time.Time()}, nil
 }
 
-// treeFS implements [fs.FS], [fs.ReadDirFS] and [fs.StatFS] over a tree.
+// treeFS implements [fs.FS], [fs.ReadDirFS], [fs.StatFS] and [fs.ReadLinkFS]
+// over a tree.
 type treeFS struct {
 	ctx     context.Context
 	objects object.Reader
@@ -50,6 +52,20 @@ func (t *treeFS) Stat(name string) (fs.FileInfo, error) {
 		return nil, err
 	}
 	return info, nil
+}
+
+// Lstat is Stat, which does not follow symlinks either.
+func (t *treeFS) Lstat(name string) (fs.FileInfo, error) { return t.Stat(name) }
+
+func (t *treeFS) ReadLink(name string) (string, error) {
+	info, err := t.find("readlink", name)
+	if err != nil {
+		return "", err
+	}
+	if info.entry.Type != object.TypeSymlink {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: errors.New("not a symlink")}
+	}
+	return info.entry.Target, nil
 }
 
 func (t *treeFS) ReadDir(name string) ([]fs.DirEntry, error) {

@@ -96,15 +96,21 @@ func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest stri
 			fresh = append(fresh, id)
 		}
 	}
-	drawn = append(drawn, g.join(at, joined, len(fresh) == 0)...)
-	if len(fresh) == 0 {
-		g.lanes = slices.Delete(g.lanes, at, at+1)
-	} else {
+	right := slices.IndexFunc(joined, func(i int) bool { return i > at })
+	switch {
+	case len(fresh) > 0:
+		drawn = append(drawn, g.join(at, joined, false)...)
 		g.lanes[at].id = fresh[0]
-		for _, id := range fresh[1:] {
-			at++
-			drawn = append(drawn, g.branch(at, id))
+		for i, id := range fresh[1:] {
+			drawn = append(drawn, g.branch(at+1+i, id))
 		}
+	case right >= 0: // that lane ends here, and this one goes on
+		other := joined[right]
+		drawn = append(drawn, g.join(at, slices.Delete(joined, right, right+1), false)...)
+		g.lanes[at].id = g.lanes[other].id
+		drawn = append(drawn, g.join(other, []int{at}, true)...)
+	default:
+		drawn = append(drawn, g.join(at, joined, true)...)
 	}
 
 	last := g.straight(-1)
@@ -118,36 +124,34 @@ func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest stri
 	return rows, g.text(last, width)
 }
 
-// join returns the rows in which lines go from the lane of a commit to other
-// lanes, near or far, and in which, if the commit's own lane ends, those to the
-// right of it close the gap.
+// join returns the rows in which lines go from one lane to others, near or
+// far. If the lane ends, all others are to its left: those to the right of it
+// close the gap.
 func (g *graph) join(at int, lanes []int, ends bool) []*row {
 	far := slices.ContainsFunc(lanes, func(to int) bool { return to < at-1 || to > at+1 })
-	rightwards := slices.ContainsFunc(lanes, func(to int) bool { return to > at })
 	gap := ends && at < len(g.lanes)-1
 	without := -1
 	if ends {
 		without = at
 	}
-
 	var rows []*row
 	switch {
-	case gap && !rightwards:
+	case gap:
 		rows = append(rows, g.moving(at))
 	case len(lanes) > 0:
 		rows = append(rows, g.straight(without))
 	}
-	switch {
-	case far && gap && !rightwards:
-		rows = append(rows, g.moved(at))
-	case far:
+	if far {
 		rows = append(rows, g.straight(without))
+	}
+	if far && gap {
+		rows[1] = g.moved(at)
 	}
 	for _, to := range lanes {
 		g.line(rows, at, to)
 	}
-	if gap && rightwards {
-		rows = append(rows, g.moving(at))
+	if ends {
+		g.lanes = slices.Delete(g.lanes, at, at+1)
 	}
 	return rows
 }

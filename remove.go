@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -25,26 +27,28 @@ type RemoveOptions struct {
 var ErrIsDirectory = errors.New("is a directory")
 
 // Remove removes tracked files from the worktree and the index, and returns
-// their paths. A file with changes that were not committed is a
-// [*LocalChangesError], unless forced or kept in the worktree.
+// their paths, and those of folders that were empty. A file with changes that
+// were not committed is a [*LocalChangesError], unless forced or kept in the
+// worktree.
 func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, error) {
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
-	var removed []string // files
+	o.Paths = outermost(o.Paths)
+	var removed []string
 	var ops []worktree.Op
 	for _, p := range o.Paths {
-		if e := idx.Entry(p); e != nil {
+		dir := idx.Dir(p)
+		conflict, inConflict := idx.Conflict(p)
+		switch e := idx.Entry(p); {
+		case e != nil:
 			removed = append(removed, p)
 			ops = append(ops, worktree.Op{Path: p, Old: e})
 			continue
-		}
-		dir := idx.Dir(p)
-		_, conflict := idx.Conflict(p)
-		switch {
-		case conflict:
+		case inConflict && dir == nil:
 			removed = append(removed, p)
+			ops = append(ops, worktree.Op{Path: p, Old: conflictEntry(conflict)})
 			continue
 		case dir == nil:
 			return nil, fmt.Errorf("path %q: %w", p, ErrNoMatch)
@@ -55,12 +59,17 @@ func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, err
 			removed = append(removed, below)
 			ops = append(ops, worktree.Op{Path: below, Old: e})
 		}
-		for below := range dir.Walk() {
-			if below != "" {
-				ops = append(ops, worktree.Op{Path: below})
+		for below, d := range dir.Walk() {
+			if below == "" {
+				continue
+			}
+			ops = append(ops, worktree.Op{Path: below})
+			if d.Len()+len(d.Subdirs()) == 0 {
+				removed = append(removed, below)
 			}
 		}
 	}
+	slices.SortFunc(removed, tree.ComparePaths)
 	if !o.Force {
 		if err := r.checkRemoval(ctx, idx, o); err != nil {
 			return nil, err
@@ -85,6 +94,25 @@ func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, err
 	}})
 }
 
+// outermost returns paths in order, without those that are, or lie below,
+// another one.
+func outermost(paths []string) []string {
+	paths = slices.SortedFunc(slices.Values(paths), tree.ComparePaths)
+	return slices.CompactFunc(paths, func(a, b string) bool { return tree.Below(b, a) })
+}
+
+// conflictEntry returns an entry for the file that a merge has left at the path
+// of a conflict.
+func conflictEntry(c index.Conflict) *index.Entry {
+	for _, side := range []*object.Entry{c.Theirs, c.Ours, c.Base} {
+		if side != nil {
+			e := index.NewEntry(*side, index.Stat{})
+			return &e
+		}
+	}
+	return nil
+}
+
 // checkRemoval makes sure that what is to be removed is in HEAD's commit, or
 // if it stays in the worktree, that what is staged is in one of the two.
 func (r *Repository) checkRemoval(ctx context.Context, idx *index.Index, o RemoveOptions) error {
@@ -98,11 +126,11 @@ func (r *Repository) checkRemoval(ctx context.Context, idx *index.Index, o Remov
 	changed := map[string]bool{}
 	e := &LocalChangesError{}
 	for _, f := range found {
-		if f.State == worktree.Deleted || f.Dir {
+		if f.State == worktree.Deleted || f.State == worktree.Absent || f.Dir {
 			continue
 		}
 		changed[f.Path] = true
-		if !o.Cached {
+		if _, conflict := idx.Conflict(f.Path); !o.Cached && !conflict {
 			e.Obstacles = append(e.Obstacles, Obstacle{f.Path, "changed since it was staged"})
 		}
 	}
@@ -119,9 +147,10 @@ func (r *Repository) checkRemoval(ctx context.Context, idx *index.Index, o Remov
 		return err
 	}
 	for _, c := range changes {
+		_, conflict := idx.Conflict(c.Path)
 		switch {
-		case c.New == nil || c.New.Type == object.TypeDir:
-		case o.Cached && !changed[c.Path]:
+		case c.New == nil || c.New.Type == object.TypeDir || conflict:
+		case o.Cached != changed[c.Path]: // nothing is lost, or it was told above
 		default:
 			e.Obstacles = append(e.Obstacles, Obstacle{c.Path, "staged, but not committed"})
 		}
@@ -148,6 +177,7 @@ func (r *Repository) Move(ctx context.Context, sources []string, destination str
 		return nil, fmt.Errorf("path %q is not a directory", destination)
 	}
 	var moves []Moved
+	taken := map[string]bool{}
 	for _, from := range sources {
 		m := Moved{from, destination}
 		if into {
@@ -160,9 +190,18 @@ func (r *Repository) Move(ctx context.Context, sources []string, destination str
 			return nil, fmt.Errorf("path %q: %w", from, ErrNoMatch)
 		case m.To == from || strings.HasPrefix(m.To, from+"/"):
 			return nil, fmt.Errorf("path %q cannot be moved into itself, to %q", from, m.To)
+		case !r.worktree.Exists(from):
+			return nil, fmt.Errorf("path %q is not in the worktree", from)
+		case path.Dir(m.To) != "." && !r.worktree.IsDir(path.Dir(m.To)):
+			return nil, fmt.Errorf("there is no folder %q", path.Dir(m.To))
+		case taken[m.To]:
+			return nil, fmt.Errorf("two paths cannot both be moved to %q", m.To)
+		case slices.ContainsFunc(moves, func(o Moved) bool { return tree.Below(from, o.From) || tree.Below(o.From, from) }):
+			return nil, fmt.Errorf("path %q cannot be moved twice", from)
 		case !force && (indexed(idx, m.To) != nil || r.worktree.Exists(m.To)):
 			return nil, &LocalChangesError{[]Obstacle{{m.To, "is in the way"}}}
 		}
+		taken[m.To] = true
 		moves = append(moves, m)
 	}
 	if dryRun {

@@ -91,6 +91,8 @@ checked against its hash whenever it is read.`,
 	add("files", "WORK ON FILES",
 		newAdd(env),
 		newCommit(env),
+		newMv(env),
+		newRm(env),
 		newStatus(env),
 	)
 	add("look", "LOOK AT HISTORY",

@@ -40,7 +40,8 @@ func statusLines(s *kist.Status) []statusLine {
 		l.index, l.from = changeLetter(c), c.From
 	}
 	for _, f := range changedPaths(s) {
-		line(folded(f.Path, f.Dir)).worktree = foundLetter(f)
+		// A folder in the place of a file goes by the name of the file.
+		line(folded(f.Path, f.Dir && f.State != worktree.TypeChanged)).worktree = foundLetter(f)
 	}
 	for _, f := range s.Skipped {
 		if f.State == worktree.Unreadable {

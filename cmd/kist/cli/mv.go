@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+)
+
+type mvOptions struct {
+	force  bool
+	dryRun bool
+}
+
+func newMv(env *Env) *cobra.Command {
+	var o mvOptions
+	cmd := &cobra.Command{
+		Use:   "mv [OPTIONS] SOURCE... DESTINATION",
+		Short: "move or rename tracked files and folders",
+		Long: `Moves SOURCE, a file or folder, to DESTINATION, in the worktree and in what is
+staged. If DESTINATION is a folder, or there are several sources, they are moved
+into it. What has changed in a file moves with it, and is not staged by that.
+
+With --json: path and renamed_from, a line for each.`,
+		Example: `  kist mv draft.txt final.txt
+  kist mv a.jpg b.jpg photos`,
+		Args:              arguments(2, -1, "the path to move", "the path to move to"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runMv(cmd.Context(), env, o, args) },
+		ValidArgsFunction: env.complete(trackedPaths),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.force, "force", "f", false, "even if something is there already: it is replaced")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be moved")
+	return cmd
+}
+
+// movedJSON is what mv prints with --json.
+type movedJSON struct {
+	Path    string `json:"path"`
+	PathRaw []byte `json:"path_raw,omitempty"`
+	From    string `json:"renamed_from"`
+	FromRaw []byte `json:"renamed_from_raw,omitempty"`
+}
+
+func runMv(ctx context.Context, env *Env, o mvOptions, args []string) error {
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	paths, err := env.repoPaths(r, args)
+	if err != nil {
+		return err
+	}
+	to := args[len(args)-1]
+	if info, err := os.Stat(env.path(to)); strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
+		return failf(exitFailed, "not-found", "there is no folder %s", quoteArg(to))
+	}
+	moved, err := r.Move(ctx, paths[:len(paths)-1], paths[len(paths)-1], o.force, o.dryRun)
+	for _, m := range moved {
+		switch {
+		case env.global.json:
+			if err := env.json(movedJSON{m.To, rawPath(m.To), m.From, rawPath(m.From)}); err != nil {
+				return err
+			}
+		case o.dryRun || env.global.verbose:
+			env.printf("%s -> %s\n", env.shown(r, m.From), env.shown(r, m.To))
+		}
+	}
+	return mvError(err)
+}
+
+// mvError says what is in the way.
+func mvError(err error) error {
+	var local *kist.LocalChangesError
+	if !errors.As(err, &local) {
+		return err
+	}
+	return hintf(failf(exitFailed, "exists", "%s is in the way", quoteArg(local.Obstacles[0].Path)), "-f replaces it")
+}

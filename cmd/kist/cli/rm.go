@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+)
+
+type rmOptions struct {
+	cached    bool
+	recursive bool
+	force     bool
+	dryRun    bool
+}
+
+func newRm(env *Env) *cobra.Command {
+	var o rmOptions
+	cmd := &cobra.Command{
+		Use:   "rm [OPTIONS] PATH...",
+		Short: "remove tracked files",
+		Long: `Removes files from the worktree, and from what is staged for the next commit.
+Commits that have them keep them. Files with changes that were not committed are
+not removed unless that is forced.
+
+With --cached only what is staged is removed: the files stay, untracked.
+
+With --json: path, a line for each.`,
+		Example: `  kist rm old.txt
+  kist rm -r drafts
+  kist rm --cached notes.txt     keep the file, but do not track it any more`,
+		Args:              arguments(1, -1, "the path to remove"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRm(cmd.Context(), env, o, args) },
+		ValidArgsFunction: env.complete(trackedPaths),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.cached, "cached", false, "leave the files in the worktree")
+	flags.BoolVarP(&o.recursive, "recursive", "r", false, "remove folders with all that is tracked in them, too")
+	flags.BoolVarP(&o.force, "force", "f", false, "even if there are changes that were not committed")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be removed")
+	return cmd
+}
+
+// removedJSON is what rm prints with --json.
+type removedJSON struct {
+	Path    string `json:"path"`
+	PathRaw []byte `json:"path_raw,omitempty"`
+}
+
+func runRm(ctx context.Context, env *Env, o rmOptions, args []string) error {
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	paths, err := env.repoPaths(r, args)
+	if err != nil {
+		return err
+	}
+	removed, err := r.Remove(ctx, kist.RemoveOptions{
+		Paths: paths, Cached: o.cached, Recursive: o.recursive, Force: o.force, DryRun: o.dryRun,
+	})
+	if err != nil {
+		return rmError(err)
+	}
+	for _, path := range removed {
+		if !env.global.json {
+			env.tell("rm %s\n", env.shown(r, path))
+		} else if err := env.json(removedJSON{path, rawPath(path)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rmError adds to the advice on local changes.
+func rmError(err error) error {
+	if isA[*kist.LocalChangesError](err) {
+		return hintf(err, "--cached keeps the file, -f removes it nevertheless")
+	}
+	return err
+}

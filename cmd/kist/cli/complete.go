@@ -132,7 +132,7 @@ func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 		return nil
 	}
 	var names []string
-	for e, err := range object.Entries(ctx, r.Objects(), at.entry.Content.ID) {
+	for e, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
 		if err != nil {
 			return nil
 		}

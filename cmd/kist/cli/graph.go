@@ -204,7 +204,11 @@ func (g *graph) color() style {
 func (g *graph) text(r *row, width int) string {
 	var b strings.Builder
 	for i, sign := range r.signs {
-		b.WriteString(g.paint(r.colors[i], string(sign)))
+		if sign := string(sign); r.colors[i] == "" {
+			b.WriteString(sign)
+		} else {
+			b.WriteString(g.paint(r.colors[i], sign))
+		}
 	}
 	b.WriteString(strings.Repeat(" ", width+1-len(r.signs)))
 	return b.String()

@@ -71,12 +71,7 @@ changes, as 'kist diff --json' has them.`,
 	inRepository(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.oneline, "oneline", false, "one line a commit: ID and subject")
-	flags.IntVarP(&o.number, "max-count", "n", -1, "show at most `N` commits; -3 is short for -n 3")
-	for digit := range 10 {
-		name := "digit-" + strconv.Itoa(digit)
-		flag := flags.VarPF(&digitFlag{&o.number, digit}, name, strconv.Itoa(digit), "")
-		flag.Hidden, flag.NoOptDefVal = true, "true"
-	}
+	registerCount(cmd, &o.number, "commits")
 	flags.IntVar(&o.skip, "skip", 0, "leave out the first `N` commits")
 	flags.BoolVar(&o.graph, "graph", false, "draw the lines of history")
 	flags.BoolVar(&o.topo, "topo-order", false, "no commit before all its children, and lines of history not mixed")
@@ -102,10 +97,22 @@ changes, as 'kist diff --json' has them.`,
 	flags.BoolVar(&o.remotes, "remotes", false, "begin at all branches of remotes")
 	o.form.register(cmd)
 	must(cmd.RegisterFlagCompletionFunc("decorate", cobra.FixedCompletions([]string{"short", "full", "auto", "no"}, cobra.ShellCompDirectiveNoFileComp)))
-	for _, name := range []string{"max-count", "skip", "since", "after", "until", "before", "author", "grep", "unified"} {
+	for _, name := range []string{"skip", "since", "after", "until", "before", "author", "grep", "unified"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	return cmd
+}
+
+// registerCount registers git's ways to say how many are shown: -n 3 and -3.
+func registerCount(cmd *cobra.Command, number *int, what string) {
+	flags := cmd.Flags()
+	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
+	for digit := range 10 {
+		name := strconv.Itoa(digit)
+		flag := flags.VarPF(&digitFlag{number, digit}, "digit-"+name, name, "")
+		flag.Hidden, flag.NoOptDefVal = true, "true"
+	}
+	must(cmd.RegisterFlagCompletionFunc("max-count", cobra.NoFileCompletions))
 }
 
 // digitFlag is one of the options -0 to -9, which add up to a number: -12 is

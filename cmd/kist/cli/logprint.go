@@ -12,7 +12,7 @@ import (
 )
 
 // gitTime is how git prints a time.
-const gitTime = "Mon Jan _2 15:04:05 2006 -0700"
+const gitTime = "Mon Jan 2 15:04:05 2006 -0700"
 
 // commitPrinter prints commits, and what they changed, as log and show do.
 type commitPrinter struct {

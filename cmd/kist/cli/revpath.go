@@ -13,26 +13,28 @@ import (
 
 // located is what REV:PATH names.
 type located struct {
-	rev    string    // as it was given, "HEAD" if it was left out
-	commit object.ID // of the revision
-	path   string    // in the repository, "" for its root
-	entry  object.Entry
+	rev     string // as it was given, "" for what is staged
+	path    string // in the repository, "" for its root
+	entry   object.Entry
+	objects object.Reader // has the entry's nodes
 }
 
-// locate finds what REV:PATH names. As in git, the path starts from the root
-// of the worktree, unless it begins with "./" or "../": then it starts from
-// the working directory. Without a revision it is HEAD's.
+// locate finds what REV:PATH names. As in git, ":PATH" is what is staged, and
+// the path starts from the root of the worktree, unless it begins with "./" or
+// "../": then it starts from the working directory. REV alone is its root.
 func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
-	rev, path, _ := refs.SplitPath(revPath)
+	rev, path, hasPath := refs.SplitPath(revPath)
 	at := located{rev: rev}
-	if rev == "" {
-		at.rev = "HEAD"
+	var view kist.View
+	var err error
+	if rev == "" && hasPath {
+		view, err = r.IndexView(ctx)
+	} else {
+		view, err = r.CommitView(ctx, rev)
 	}
-	id, commit, err := r.ReadCommit(ctx, at.rev)
 	if err != nil {
-		return at, err
+		return at, e.meantPath(r, revPath, err)
 	}
-	at.commit = id
 	if first, _, _ := strings.Cut(path, "/"); first == "." || first == ".." {
 		at.path, err = e.repoPath(r, path)
 	} else if at.path, err = tree.CleanPath(path); err != nil {
@@ -41,12 +43,25 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 	if err != nil {
 		return at, err
 	}
-	at.entry, err = tree.Find(ctx, r.Objects(), commit.Tree, at.path)
+	at.objects = view.Objects
+	at.entry, err = tree.Find(ctx, view.Objects, view.Tree, at.path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
-		err = failf(exitFailed, "not-found", "path %s is not in %s", quoteArg(at.path), quotePath(at.rev))
+		in := quoteArg(rev)
+		if rev == "" {
+			in = "the index"
+		}
+		err = failf(exitFailed, "not-found", "path %s is not in %s", quoteArg(at.path), in)
 	}
 	return at, err
 }
 
-// text returns what REV:PATH names as it is shown to people.
-func (l located) text() string { return quotePath(l.rev + ":" + l.path) }
+// meantPath adds advice to an error about a revision that is none, but a path.
+func (e *Env) meantPath(r *kist.Repository, arg string, err error) error {
+	if !errors.Is(err, refs.ErrNotFound) || strings.Contains(arg, ":") {
+		return err
+	}
+	if path, perr := e.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
+		return hintf(err, "write 'HEAD:%s' for a path in a commit", printable(path))
+	}
+	return err
+}

@@ -96,11 +96,17 @@ checked against its hash whenever it is read.`,
 		newStatus(env),
 	)
 	add("look", "LOOK AT HISTORY",
+		newCat(env),
 		newDiff(env),
+		newDu(env),
 		newLog(env),
+		newLs(env),
+		newReflog(env),
+		newShow(env),
 	)
 	add("care", "LOOK AFTER THE REPOSITORY",
 		newConfig(env),
+		newVerify(env),
 	)
 	add("about", "KIST ITSELF",
 		newCompletion(env),

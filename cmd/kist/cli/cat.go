@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+type catOptions struct{ byteRange string }
+
+func newCat(env *Env) *cobra.Command {
+	var o catOptions
+	cmd := &cobra.Command{
+		Use:   "cat [OPTIONS] REV:PATH...",
+		Short: "print the content of files in commits",
+		Long: `Prints the content of each file as it is in a commit, byte for byte, one after
+the other; of a symlink, where it points to. ':PATH' is what is staged. A PATH
+starts from the root of the worktree, or from the current folder if it begins
+with './' or '../'.
+
+Content is checked as it is read, and printed at once: a file of any size takes
+no more memory than a small one. With --range only the chunks that hold the range
+are read. With --json the content is the same; only errors are JSON.`,
+		Example: `  kist cat HEAD:notes.txt
+  kist cat v1:film/scene1.mov > old.mov
+  kist cat --range 1GiB:4096 HEAD:disk.img | xxd`,
+		Args:              arguments(1, -1, "the file (REV:PATH)"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runCat(cmd, env, o, args) },
+		ValidArgsFunction: env.complete(treePaths),
+	}
+	inRepository(cmd)
+	cmd.Flags().StringVar(&o.byteRange, "range", "", "only the `OFF:LEN` bytes from offset OFF on; OFF: goes to the end")
+	must(cmd.RegisterFlagCompletionFunc("range", cobra.NoFileCompletions))
+	return cmd
+}
+
+func runCat(cmd *cobra.Command, env *Env, o catOptions, args []string) error {
+	offset, length, err := parseRange(o.byteRange)
+	if err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, arg := range args {
+		if !strings.Contains(arg, ":") {
+			err := hintf(usagef("%s is not REV:PATH", quoteArg(arg)), "for a file in HEAD write 'HEAD:%s'", printable(arg))
+			return err
+		}
+		at, err := env.locate(cmd.Context(), r, arg)
+		if err != nil {
+			return err
+		}
+		if err := env.copyContent(cmd.Context(), at, offset, length); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseRange reads OFF:LEN. The length is -1 for all there is.
+func parseRange(text string) (offset, length int64, err error) {
+	if text == "" {
+		return 0, -1, nil
+	}
+	first, second, ok := strings.Cut(text, ":")
+	if !ok {
+		return 0, 0, usagef("--range %s is not OFF:LEN", quoteArg(text))
+	}
+	off, err := parseSize(first)
+	if err != nil {
+		return 0, 0, usagef("--range: %w", err)
+	}
+	if second == "" {
+		return int64(off), -1, nil
+	}
+	n, err := parseSize(second)
+	if err != nil || n > math.MaxInt64 {
+		return 0, 0, usagef("--range: %w", err)
+	}
+	return int64(off), int64(n), nil
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+)
+
+type lsOptions struct {
+	long      bool
+	recursive bool
+	trees     bool
+	nul       bool
+}
+
+func newLs(env *Env) *cobra.Command {
+	var o lsOptions
+	cmd := &cobra.Command{
+		Use:   "ls [OPTIONS] [REV[:PATH]]",
+		Short: "list the files in a commit",
+		Long: `Lists the names in a folder of a commit, by default in the root of HEAD, in the
+order of their bytes. A slash follows the name of a folder. ':PATH' lists what is
+staged.
+
+-l adds type and permissions, the size in bytes, and when the file was last
+modified; a folder has the size of all files in it. -r lists what is in folders
+instead of the folders, if there is anything, with paths that start from the
+folder that was asked for.
+
+With --json, one entry a line: path (from the root of the worktree), type, mode,
+size, mtime, id; files, how many, of a folder, and target of a symlink.`,
+		Example: `  kist ls                   what HEAD has
+  kist ls -l v1:src         the folder src of v1, in detail
+  kist ls -r -z | xargs -0 -n1 echo`,
+		Args:              arguments(0, 1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runLs(cmd, env, o, args) },
+		ValidArgsFunction: env.complete(treePaths),
+	}
+	inRepository(cmd)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.long, "long", "l", false, "show type and permissions, size and time")
+	flags.BoolVarP(&o.recursive, "recursive", "r", false, "list what is in folders, not the folders")
+	recursive := flags.VarPF(&boolAlias{&o.recursive}, "recurse", "R", "the same as -r")
+	recursive.NoOptDefVal, recursive.Hidden = "true", true
+	flags.BoolVarP(&o.trees, "trees", "t", false, "with -r, list folders too")
+	flags.BoolVarP(&o.nul, "null", "z", false, "end names with NUL, and do not quote them")
+	return cmd
+}
+
+// boolAlias is a second name of an option that is set or not.
+type boolAlias struct{ value *bool }
+
+func (a *boolAlias) String() string   { return "false" }
+func (a *boolAlias) Type() string     { return "bool" }
+func (a *boolAlias) IsBoolFlag() bool { return true }
+
+func (a *boolAlias) Set(s string) error {
+	*a.value = s == "true"
+	return nil
+}
+
+// entryJSON is a file or folder in a commit as ls prints it with --json.
+type entryJSON struct {
+	Path      string     `json:"path"`
+	PathRaw   []byte     `json:"path_raw,omitempty"`
+	Type      string     `json:"type"`
+	Mode      string     `json:"mode"`
+	Size      uint64     `json:"size"`
+	MTime     *time.Time `json:"mtime,omitempty"`
+	ID        object.ID  `json:"id"`
+	Files     *uint64    `json:"files,omitempty"`  // in a folder
+	Target    string     `json:"target,omitempty"` // of a symlink
+	TargetRaw []byte     `json:"target_raw,omitempty"`
+}
+
+func newEntryJSON(path string, e object.Entry) entryJSON {
+	v := entryJSON{
+		Path: path, PathRaw: rawPath(path), Type: typeName(e.Type), Mode: modeText(e.Mode), Size: e.Size,
+		ID: contentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target),
+	}
+	if !e.MTime.IsZero() {
+		mtime := e.MTime.Time()
+		v.MTime = &mtime
+	}
+	if e.Type == object.TypeDir {
+		v.Files = &e.Files
+	}
+	return v
+}
+
+func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
+	ctx := cmd.Context()
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	what := "HEAD"
+	if len(args) > 0 {
+		what = args[0]
+	}
+	at, err := env.locate(ctx, r, what)
+	if err != nil {
+		return err
+	}
+	print := func(path string, e object.Entry) error {
+		if env.global.json {
+			return env.json(newEntryJSON(tree.Join(at.path, path), e))
+		}
+		o.print(env, path, e)
+		return nil
+	}
+	if at.entry.Type != object.TypeDir {
+		dir, name := tree.Split(at.path)
+		at.path = dir
+		return print(name, at.entry)
+	}
+	if !o.recursive {
+		for e, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
+			if err != nil {
+				return err
+			}
+			if err := print(e.Name, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	empty, _ := object.EmptyTree()
+	return tree.Walk(ctx, at.objects, at.entry.Content.ID, func(path string, e object.Entry) error {
+		if e.Type == object.TypeDir && !o.trees && e.Content.ID != empty {
+			return nil
+		}
+		return print(path, e)
+	})
+}
+
+// print prints a line for an entry.
+func (o *lsOptions) print(env *Env, path string, e object.Entry) {
+	if o.long {
+		env.printf("%s %13d %s ", modeString(e), e.Size, env.mtime(e.MTime))
+	}
+	shown, end := slashed(path, e), "\n"
+	if o.nul {
+		end = "\x00"
+	} else {
+		shown = quotePath(shown)
+	}
+	switch e.Type {
+	case object.TypeDir:
+		shown = env.paint(blue, shown)
+	case object.TypeSymlink:
+		shown = env.paint(cyan, shown)
+		if o.long && !o.nul {
+			shown += " -> " + quotePath(e.Target)
+		}
+	case object.TypeFile:
+		if e.Mode&0o111 != 0 {
+			shown = env.paint(green, shown)
+		}
+	}
+	env.printf("%s%s", shown, end)
+}
+
+// slashed returns a path, with a slash at its end if it is a folder's.
+func slashed(path string, e object.Entry) string {
+	if e.Type == object.TypeDir && path != "" {
+		return path + "/"
+	}
+	return path
+}
+
+// modeString returns type and permissions as ls -l shows them.
+func modeString(e object.Entry) string {
+	letters := []byte("?" + fs.FileMode(e.Mode & 0o777).String()[1:])
+	letters[0] = map[object.EntryType]byte{
+		object.TypeFile: '-', object.TypeDir: 'd', object.TypeSymlink: 'l', object.TypeFIFO: 'p',
+		object.TypeCharDevice: 'c', object.TypeBlockDevice: 'b', object.TypeSocket: 's',
+	}[e.Type]
+	for i, bit := range []struct {
+		mode        uint16
+		with, alone byte
+	}{{0o4000, 's', 'S'}, {0o2000, 's', 'S'}, {0o1000, 't', 'T'}} {
+		at := 3 * (i + 1)
+		switch {
+		case e.Mode&bit.mode == 0:
+		case letters[at] == 'x':
+			letters[at] = bit.with
+		default:
+			letters[at] = bit.alone
+		}
+	}
+	return string(letters)
+}
+
+// mtime returns a time of modification for a person, in the zone of the clock.
+func (e *Env) mtime(t object.Time) string {
+	const layout = "2006-01-02 15:04"
+	if t.IsZero() {
+		return "                "[:len(layout)]
+	}
+	return t.Time().In(e.Now().Location()).Format(layout)
+}

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type showOptions struct {
+	form    changeForm
+	oneline bool
+	abbrev  bool
+}
+
+func newShow(env *Env) *cobra.Command {
+	var o showOptions
+	cmd := &cobra.Command{
+		Use:   "show [OPTIONS] [REV | REV:PATH]... [-- PATH...]",
+		Short: "show commits, tags, and files in them",
+		Long: `Shows what each argument names; by default HEAD.
+
+A commit is shown as log does, and then what it changed, compared to its parent.
+Of a merge these are the files that are as in none of its parents, compared to
+the first one; --stat and its like tell what the merge brought in. If some paths
+could not be stored, they are listed. PATHs after '--' limit the changes to these
+files and folders.
+
+An annotated tag is shown with its message, and then its commit. Of REV:PATH the
+content is printed, or the names in the folder; :PATH is what is staged.
+
+With --json, a commit is an object as 'kist log --json' has it, with changes
+unless -s is given; a tag one with name, id, target, tagger and message; a file
+or folder one as 'kist ls --json' has it.`,
+		Example: `  kist show                      the last commit
+  kist show --stat main~3        which files a commit changed
+  kist show v1:README            a file as it was
+  kist show HEAD -- src          what the last commit changed below src`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runShow(cmd, env, &o, args) },
+		ValidArgsFunction: env.complete(revisions, treePaths),
+	}
+	inRepository(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.oneline, "oneline", false, "one line for what describes a commit")
+	flags.BoolVar(&o.abbrev, "abbrev-commit", false, "show short IDs")
+	o.form.register(cmd)
+	return cmd
+}
+
+func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error {
+	ctx := cmd.Context()
+	if err := o.form.settle(cmd, func(f *changeForm) { f.patch = true }); err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var paths []string
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		if paths, err = env.repoPaths(r, args[dash:]); err != nil {
+			return err
+		}
+		args = args[:dash]
+	}
+	if len(args) == 0 {
+		args = []string{"HEAD"}
+	}
+	p := &commitPrinter{
+		env: env, repo: r, form: &o.form, paths: paths, oneline: o.oneline, abbrev: o.oneline || o.abbrev, show: true,
+	}
+	if env.Terminal.Stdout && !env.global.json {
+		p.decorations = env.decorate(ctx, r, false)
+	}
+	for _, arg := range args {
+		if strings.Contains(arg, ":") {
+			err = env.showPath(ctx, r, arg)
+		} else {
+			err = p.showRevision(ctx, arg)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showRevision prints a commit, and before it the tag object that stands for it.
+func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
+	id, commit, err := p.repo.ReadCommit(ctx, rev)
+	if errors.Is(err, refs.ErrNotFound) && rev == "HEAD" {
+		if head, herr := p.repo.Refs().Head(); herr == nil && head.Unborn() {
+			err = kist.ErrUnborn
+		}
+	}
+	if err != nil {
+		return p.env.meantPath(p.repo, rev, err)
+	}
+	if err := p.showTag(ctx, rev); err != nil {
+		return err
+	}
+	if err := p.print(ctx, kist.Logged{ID: id, Commit: commit}); err != nil || p.env.global.json || p.oneline {
+		return err
+	}
+	return p.printSkipped(ctx, commit)
+}
+
+// tagJSON is an annotated tag as show prints it with --json.
+type tagJSON struct {
+	Name    string     `json:"name"`
+	ID      object.ID  `json:"id"`
+	Target  object.ID  `json:"target"`
+	Tagger  personJSON `json:"tagger"`
+	Message string     `json:"message"`
+}
+
+// showTag prints the annotated tag that a revision is the name of, if it is.
+func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
+	name, err := p.repo.Refs().Expand(ctx, rev)
+	if errors.Is(err, refs.ErrNotFound) || err == nil && !strings.HasPrefix(name, refs.Tags) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	id, err := p.repo.Refs().Get(name)
+	if err != nil {
+		return err
+	}
+	tag, err := object.ReadTag(ctx, p.repo.Objects(), id)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil // it stands for a commit
+	}
+	if err != nil {
+		return err
+	}
+	if p.env.global.json {
+		return p.env.json(tagJSON{tag.Name, id, tag.Target, newPersonJSON(tag.Tagger), tag.Message})
+	}
+	if p.printed {
+		p.env.printf("\n")
+	}
+	p.printed = true
+	p.env.printf("%s\nTagger: %s\nDate:   %s\n", p.env.paint(yellow, "tag "+printable(tag.Name)), person(tag.Tagger), tag.Tagger.When().Format(gitTime))
+	if message := strings.Trim(tag.Message, "\n"); message != "" {
+		p.env.printf("\n%s\n", printable(message))
+	}
+	return nil
+}
+
+// printSkipped lists the paths that a commit could not store.
+func (p *commitPrinter) printSkipped(ctx context.Context, c *object.Commit) error {
+	if c.SkippedCount == 0 {
+		return nil
+	}
+	p.env.printf("\n%s\n", p.env.paint(red, "Not stored:"))
+	for s, err := range object.AllSkipped(ctx, p.repo.Objects(), c) {
+		if err != nil {
+			return err
+		}
+		p.env.printf("  %s: %s\n", quotePath(s.Path), printable(s.Reason))
+	}
+	return nil
+}
+
+// showPath prints the content of a file, where a symlink points to, or the
+// names in a folder.
+func (e *Env) showPath(ctx context.Context, r *kist.Repository, arg string) error {
+	at, err := e.locate(ctx, r, arg)
+	if err != nil {
+		return err
+	}
+	if e.global.json {
+		return e.json(newEntryJSON(at.path, at.entry))
+	}
+	if at.entry.Type != object.TypeDir {
+		return e.copyContent(ctx, at, 0, -1)
+	}
+	e.printf("%s\n\n", e.paint(yellow, "tree "+quotePath(arg)))
+	for entry, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
+		if err != nil {
+			return err
+		}
+		e.printf("%s\n", quotePath(slashed(entry.Name, entry)))
+	}
+	return nil
+}
+
+// copyContent prints length bytes of a file from an offset on, or all of them
+// if length is negative; of a symlink, where it points to.
+func (e *Env) copyContent(ctx context.Context, at located, offset, length int64) error {
+	var content io.ReadSeeker = object.NewContentReader(ctx, at.objects, at.entry)
+	switch at.entry.Type {
+	case object.TypeFile:
+	case object.TypeSymlink:
+		content = strings.NewReader(at.entry.Target)
+	case object.TypeDir:
+		return hintf(failf(exitFailed, "is-directory", "%s is a folder", quoteArg(at.rev+":"+at.path)), "'kist ls %s' lists it", printable(at.rev+":"+at.path))
+	default:
+		return failf(exitFailed, "", "%s is a %s", quoteArg(at.rev+":"+at.path), typeName(at.entry.Type))
+	}
+	if offset > 0 {
+		if _, err := content.Seek(offset, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	var from io.Reader = content
+	if length >= 0 {
+		from = io.LimitReader(content, length)
+	}
+	_, err := io.CopyBuffer(struct{ io.Writer }{e.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
+	return err
+}

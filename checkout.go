@@ -3,7 +3,6 @@ package kist
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/kist-vcs/kist/refs"
 )
@@ -12,23 +11,25 @@ import (
 type CheckoutOptions struct {
 	Rev      string // a branch, or any revision, which detaches HEAD; empty: HEAD
 	Create   string // make this branch at Rev, and switch to it
+	Reset    bool   // the branch to create may exist: then it is moved
 	Detach   bool   // do not switch to the branch, only to its commit
-	Force    bool   // give up local changes
+	Force    bool   // give up local changes, and an operation under way
 	Progress Progress
 }
 
 // Checkout brings the worktree to a commit and HEAD with it. Local changes at
 // paths that differ between HEAD and the commit are a [*LocalChangesError],
-// others are kept.
+// others are kept. If only some paths cannot be written, the rest is done, and
+// the error is a [*worktree.ApplyError].
 func (r *Repository) Checkout(ctx context.Context, o CheckoutOptions) (refs.Head, error) {
 	old, err := r.refs.Head()
 	if err != nil {
 		return old, err
 	}
-	if state, err := r.State(); err != nil {
-		return old, err
-	} else if state.Operation != "" && !o.Force {
-		return old, state.inProgress()
+	if !o.Force {
+		if err := r.noOperation(); err != nil {
+			return old, err
+		}
 	}
 	next, changes, err := r.checkoutTarget(ctx, old, o)
 	if err != nil {
@@ -42,64 +43,75 @@ func (r *Repository) Checkout(ctx context.Context, o CheckoutOptions) (refs.Head
 	if err != nil {
 		return old, err
 	}
-	message := fmt.Sprintf("checkout: moving from %s to %s", headName(old), headName(next))
 	err = r.switchTree(ctx, from, to, o.Force, o.Progress, func(ctx context.Context) error {
 		if len(changes) > 0 {
 			if err := r.refs.Update(ctx, changes, r.who()); err != nil {
 				return err
 			}
 		}
-		if err := r.refs.SetHead(ctx, next, r.who(), message); err != nil {
-			return err
+		if next != old {
+			if err := r.refs.SetHead(ctx, next, r.who(), refs.CheckoutReason(old, next)); err != nil {
+				return err
+			}
 		}
 		if o.Force {
 			return r.clearState(ctx)
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !isPartial(err) {
 		return old, err
 	}
-	return next, nil
+	return next, err
 }
 
-// checkoutTarget returns where HEAD is to be, and the branch to make first.
+// checkoutTarget returns where HEAD is to be, and what happens to branches
+// before.
 func (r *Repository) checkoutTarget(ctx context.Context, old refs.Head, o CheckoutOptions) (refs.Head, []refs.Change, error) {
 	rev := o.Rev
-	if rev == "" {
+	if rev == "" || rev == "@" {
 		rev = "HEAD"
 	}
 	if o.Create != "" {
-		if old.ID.IsZero() && o.Rev == "" { // rename the branch that is to be
-			return refs.Head{Branch: o.Create}, nil, refs.CheckName(refs.Heads + o.Create)
-		}
-		id, err := r.Resolve(ctx, rev)
-		if err != nil {
-			return refs.Head{}, nil, err
-		}
-		change := refs.Change{Name: refs.Heads + o.Create, New: id, Reason: "branch: created from " + rev}
-		return refs.Head{Branch: o.Create, ID: id}, []refs.Change{change}, nil
+		return r.createTarget(ctx, old, o, rev)
+	}
+	if rev == "HEAD" && !o.Detach {
+		return old, nil, nil
 	}
 	branch, err := r.branchName(ctx, rev)
 	if err != nil {
 		return refs.Head{}, nil, err
 	}
-	name := rev
 	if branch != "" {
-		name = refs.Heads + branch
+		id, err := r.Resolve(ctx, refs.Heads+branch)
+		if o.Detach {
+			branch = ""
+		}
+		return refs.Head{Branch: branch, ID: id}, nil, err
 	}
-	id, err := r.Resolve(ctx, name)
-	switch {
-	case errors.Is(err, refs.ErrNotFound) && rev == "HEAD":
-		return old, nil, nil
-	case err != nil:
+	id, err := r.Resolve(ctx, rev)
+	return refs.Head{ID: id}, nil, err
+}
+
+// createTarget is checkoutTarget for a branch to be made.
+func (r *Repository) createTarget(ctx context.Context, old refs.Head, o CheckoutOptions, rev string) (refs.Head, []refs.Change, error) {
+	was, err := r.checkNew(refs.Heads, o.Create, o.Reset)
+	if err != nil {
 		return refs.Head{}, nil, err
-	case branch != "" && !o.Detach:
-		return refs.Head{Branch: branch, ID: id}, nil, nil
-	case rev == "HEAD" && !o.Detach:
-		return old, nil, nil
 	}
-	return refs.Head{ID: id}, nil, nil
+	if old.Unborn() && rev == "HEAD" { // the branch to come gets another name
+		return refs.Head{Branch: o.Create}, nil, nil
+	}
+	id, err := r.Resolve(ctx, rev)
+	if err != nil {
+		return refs.Head{}, nil, err
+	}
+	reason := "branch: created from " + rev
+	if !was.IsZero() {
+		reason = "branch: reset to " + rev
+	}
+	change := refs.Change{Name: refs.Heads + o.Create, Old: was, New: id, Reason: reason}
+	return refs.Head{Branch: o.Create, ID: id}, []refs.Change{change}, nil
 }
 
 // branchName returns the branch that a revision names, "" if it names none. A
@@ -121,12 +133,4 @@ func (r *Repository) branchName(ctx context.Context, rev string) (string, error)
 	}
 	branch, _ := refs.BranchOf(name)
 	return branch, nil
-}
-
-// headName names HEAD for people.
-func headName(h refs.Head) string {
-	if h.Branch != "" {
-		return h.Branch
-	}
-	return h.ID.String()
 }

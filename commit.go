@@ -132,7 +132,7 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		}
 	}
 	unchanged := info.ID == oldTree || head.ID.IsZero() && idx.Len() == 0 && idx.NumDirs() == 1
-	if unchanged && !o.AllowEmpty && !o.Amend && state.Operation == "" {
+	if unchanged && !o.AllowEmpty && !o.Amend && state.Operation != Merging {
 		return nil, ErrNothingToCommit
 	}
 	id, err := r.publishCommit(ctx, session, idx, head, c, reasonFor(o, state, c))
@@ -158,7 +158,7 @@ func (r *Repository) publishCommit(ctx context.Context, session *volume.Session,
 		if err := r.moveHead(ctx, head, id, reason); err != nil {
 			return err
 		}
-		if err := r.clearState(ctx); err != nil {
+		if err := r.endStep(ctx); err != nil {
 			return err
 		}
 		// Keep the trees that were written in the index, so that the next

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -32,17 +32,21 @@ type MergeOptions struct {
 	Progress        Progress
 }
 
-// MergeResult tells what came of a merge or revert.
+// MergeResult tells what came of a merge.
 type MergeResult struct {
 	UpToDate    bool            // there was nothing to do
 	FastForward bool            // the branch was moved, no commit was made
-	ID          object.ID       // where HEAD is now
+	Old, ID     object.ID       // where HEAD was, and is now
+	Commit      *CommitResult   // what was committed, if anything was
 	Conflicts   []tree.Conflict // left to be resolved; then there is no commit yet
 }
 
 // Merge brings another commit's changes into HEAD's branch. Where both sides
 // changed the same, the conflicts are left in the worktree and the index to be
-// resolved, and a commit ends the merge.
+// resolved, and a commit ends the merge. Nothing may be staged before; changes
+// in the worktree stay if the merge does not touch them, and otherwise are a
+// [*LocalChangesError]. If only some paths cannot be written, the rest is done,
+// and the error is a [*worktree.ApplyError].
 func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, error) {
 	if err := r.noOperation(); err != nil {
 		return nil, err
@@ -55,7 +59,10 @@ func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, e
 	if err != nil {
 		return nil, err
 	}
-	if head.ID.IsZero() {
+	if head.Unborn() {
+		if o.NoFastForward {
+			return nil, fmt.Errorf("a merge commit needs two parents: %w", ErrUnborn)
+		}
 		return r.fastForward(ctx, head, object.ID{}, other, theirs.Tree, o)
 	}
 	ours, err := object.ReadCommit(ctx, r.objects, head.ID)
@@ -69,205 +76,194 @@ func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, e
 	case len(bases) == 0 && !o.Unrelated:
 		return nil, ErrNoCommonHistory
 	case len(bases) > 0 && bases[0] == other:
-		return &MergeResult{UpToDate: true, ID: head.ID}, nil
+		return &MergeResult{UpToDate: true, Old: head.ID, ID: head.ID}, nil
 	case len(bases) > 0 && bases[0] == head.ID && !o.NoFastForward:
 		return r.fastForward(ctx, head, ours.Tree, other, theirs.Tree, o)
 	case o.FastForwardOnly:
 		return nil, ErrNotFastForward
 	}
-	var base object.ID
-	if len(bases) > 0 {
-		if base, err = r.commitTree(ctx, bases[0]); err != nil {
+	if o.Message == "" {
+		if o.Message, err = r.mergeMessage(ctx, o.Rev, head); err != nil {
 			return nil, err
 		}
 	}
-	if o.Message == "" {
-		o.Message = mergeMessage(o.Rev, head)
+	if err := r.nothingStaged(ctx, ours.Tree); err != nil {
+		return nil, err
 	}
-	return r.threeWay(ctx, head, ours.Tree, base, theirs.Tree, tree.Labels{Ours: "HEAD", Theirs: o.Rev},
-		State{Operation: Merging, Other: other, Message: o.Message}, o.NoCommit, o.Progress)
+	m := &threeWay{
+		ours: ours.Tree, theirs: theirs.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit,
+		state: State{Operation: Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress,
+	}
+	m.base = func(ctx context.Context, session *volume.Session) (object.ID, error) {
+		return newBaseFinder(session, r.chunker.Split).tree(ctx, bases)
+	}
+	result, err := r.merge(ctx, m)
+	if result == nil {
+		return nil, err
+	}
+	return &MergeResult{Old: head.ID, ID: result.id, Commit: result.commit, Conflicts: result.conflicts}, err
 }
 
-func mergeMessage(rev string, head refs.Head) string {
-	text := fmt.Sprintf("Merge %s", rev)
+// mergeMessage returns what a merge commit says if it is not told otherwise.
+func (r *Repository) mergeMessage(ctx context.Context, rev string, head refs.Head) (string, error) {
+	what, name := "commit", rev
+	full, err := r.refs.Expand(ctx, rev)
+	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+		return "", err
+	}
+	for prefix, kind := range map[string]string{refs.Heads: "branch", refs.Tags: "tag", refs.Remotes: "remote-tracking branch"} {
+		if short, ok := strings.CutPrefix(full, prefix); ok {
+			what, name = kind, short
+		}
+	}
+	text := fmt.Sprintf("Merge %s '%s'", what, name)
 	if head.Branch != "" && head.Branch != DefaultBranch {
 		text += " into " + head.Branch
 	}
-	return text
+	return text, nil
 }
 
 func (r *Repository) fastForward(ctx context.Context, head refs.Head, from, to, toTree object.ID, o MergeOptions) (*MergeResult, error) {
 	err := r.switchTree(ctx, from, toTree, false, o.Progress, func(ctx context.Context) error {
-		return r.moveHead(ctx, head, to, "merge "+o.Rev+": fast-forward")
+		if !head.Unborn() {
+			if err := r.refs.SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
+				return err
+			}
+		}
+		return r.moveHead(ctx, head, to, "merge "+o.Rev+": Fast-forward")
 	})
-	return &MergeResult{FastForward: true, ID: to}, err
-}
-
-// RevertOptions say how [Repository.Revert] undoes a commit.
-type RevertOptions struct {
-	Rev      string
-	Parent   int  // of a merge commit: which parent, from 1, to go back to
-	NoCommit bool // stop before the commit
-	Progress Progress
-}
-
-// Revert makes a commit that undoes what another one changed. Conflicts are
-// left as [Repository.Merge] leaves them.
-func (r *Repository) Revert(ctx context.Context, o RevertOptions) (*MergeResult, error) {
-	if err := r.noOperation(); err != nil {
+	if err != nil && !isPartial(err) {
 		return nil, err
 	}
-	id, c, err := r.ReadCommit(ctx, o.Rev)
+	return &MergeResult{FastForward: true, Old: head.ID, ID: to}, err
+}
+
+// nothingStaged makes sure that the index holds what a tree does: what else is
+// staged would be committed with a merge, and lost with its end.
+func (r *Repository) nothingStaged(ctx context.Context, head object.ID) error {
+	staged, err := r.IndexView(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := diff(ctx, View{Tree: head, Objects: r.objects}, staged, tree.DiffOptions{Recursive: true, Paired: true})
+	if err != nil {
+		return err
+	}
+	var list []Obstacle
+	for _, c := range changes {
+		list = append(list, Obstacle{c.Path, stagedReason})
+	}
+	return obstacleError(list)
+}
+
+// threeWay is a merge of three trees into worktree, index and a commit.
+type threeWay struct {
+	head         refs.Head
+	ours, theirs object.ID
+	base         func(ctx context.Context, session *volume.Session) (object.ID, error)
+	labels       tree.Labels
+	state        State
+	noCommit     bool
+	progress     Progress
+}
+
+// merged is what came of a threeWay.
+type merged struct {
+	id        object.ID     // HEAD's commit now
+	commit    *CommitResult // nil: none was made
+	conflicts []tree.Conflict
+}
+
+// merge carries out a threeWay, and makes the commit if it can. The result is
+// nil if there is an error, unless that is partial.
+func (r *Repository) merge(ctx context.Context, m *threeWay) (*merged, error) {
+	result := &merged{id: m.head.ID}
+	applyErr := retryStale(func() (err error) {
+		result.conflicts, err = r.mergeTrees(ctx, m)
+		return err
+	})
+	if applyErr != nil && !isPartial(applyErr) {
+		return nil, applyErr
+	}
+	if len(result.conflicts) > 0 || m.noCommit {
+		return result, applyErr
+	}
+	var err error
+	result.commit, err = r.Commit(ctx, CommitOptions{})
+	switch {
+	case errors.Is(err, ErrNothingToCommit):
+		err = r.endStep(ctx)
+	case err == nil:
+		result.id = result.commit.ID
+	}
 	if err != nil {
 		return nil, err
 	}
-	head, ours, err := r.headCommit(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var before object.ID
-	switch n := len(c.Parents); {
-	case n > 1 && (o.Parent < 1 || o.Parent > n):
-		return nil, fmt.Errorf("%s is a merge of %d parents: which of them is to be gone back to?", id.Short(), n)
-	case n > 1:
-		before, err = r.commitTree(ctx, c.Parents[o.Parent-1])
-	case n == 1:
-		before, err = r.commitTree(ctx, c.Parents[0])
-	}
-	if err != nil {
-		return nil, err
-	}
-	state := State{
-		Operation: Reverting, Other: id,
-		Message: fmt.Sprintf("Revert %q\n\nThis reverts commit %s.", subject(c.Message), id),
-	}
-	return r.threeWay(ctx, head, ours.Tree, c.Tree, before, tree.Labels{Ours: "HEAD", Theirs: "before " + id.Short()}, state, o.NoCommit, o.Progress)
+	return result, applyErr
 }
 
-// threeWay merges trees, brings the result into worktree and index, and makes
-// the commit if it can.
-func (r *Repository) threeWay(ctx context.Context, head refs.Head, ours, base, theirs object.ID, l tree.Labels, state State, noCommit bool, progress Progress) (*MergeResult, error) {
+// mergeTrees brings the result of a merge into worktree and index, and notes
+// that it is under way.
+func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Conflict, error) {
 	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
-	merged, err := tree.Merge(ctx, session, base, ours, theirs, tree.MergeOptions{Labels: l, Split: r.chunker.Split})
+	base, err := m.base(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	// What the merge has stored has to be on disk before the worktree refers to it.
-	if err := session.Publish(ctx, func(context.Context) error { return nil }); err != nil {
+	merged, err := tree.Merge(ctx, session, base, m.ours, m.theirs, tree.MergeOptions{Labels: m.labels, Split: r.chunker.Split})
+	if err != nil {
 		return nil, err
 	}
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
-	ops, err := r.mergeOps(idx, merged)
-	if err != nil {
+	var ops []worktree.Op
+	for _, c := range merged.Changes {
+		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
+	}
+	if err := r.checkOps(ctx, idx, ops, nil); err != nil {
 		return nil, err
 	}
-	err = r.applyOps(ctx, idx, ops, applyOptions{
-		progress: progress,
+	return merged.Conflicts, r.applyOps(ctx, idx, ops, applyOptions{
+		session:  session,
+		progress: m.progress,
 		edit: func(idx *index.Index) error {
-			for _, c := range merged.Conflicts {
+			for _, c := range conflictMarks(merged.Conflicts) {
 				if err := idx.SetConflict(c.Path, c.Base, c.Ours, c.Theirs); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
-		publish: func(ctx context.Context) error {
-			if err := r.refs.SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
-				return err
-			}
-			return r.setState(ctx, state)
-		},
-	})
-	result := &MergeResult{ID: head.ID, Conflicts: merged.Conflicts}
-	if err != nil || len(merged.Conflicts) > 0 || noCommit {
-		return result, err
-	}
-	committed, err := r.Commit(ctx, CommitOptions{})
-	if errors.Is(err, ErrNothingToCommit) {
-		return result, r.clearState(ctx)
-	}
-	if err != nil {
-		return result, err
-	}
-	result.ID = committed.ID
-	return result, nil
-}
-
-// mergeOps returns what a merge changes in the worktree, given that nothing
-// else is staged at its paths.
-func (r *Repository) mergeOps(idx *index.Index, merged *tree.MergeResult) ([]worktree.Op, error) {
-	var ops []worktree.Op
-	var inTheWay []Obstacle
-	for _, c := range merged.Changes {
-		if !sameEntry(indexed(idx, c.Path), c.Old) {
-			inTheWay = append(inTheWay, Obstacle{c.Path, "a change is staged"})
-		}
-		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
-	}
-	if len(inTheWay) > 0 {
-		return nil, &LocalChangesError{inTheWay}
-	}
-	return ops, nil
-}
-
-// Abort ends a merge or revert under way and brings the paths that it touched
-// back to HEAD. Other local changes stay.
-func (r *Repository) Abort(ctx context.Context, op Operation, progress Progress) error {
-	state, err := r.State()
-	if err != nil {
-		return err
-	}
-	if state.Operation != op {
-		return fmt.Errorf("no %s is %w", op, ErrInProgress)
-	}
-	head, err := r.HeadView(ctx)
-	if err != nil {
-		return err
-	}
-	idx, err := r.Index()
-	if err != nil {
-		return err
-	}
-	paths, err := r.stagedPaths(ctx, idx, head)
-	if err != nil {
-		return err
-	}
-	var ops []worktree.Op
-	if len(paths) > 0 {
-		if ops, err = r.forceOps(ctx, idx, head, paths); err != nil {
-			return err
-		}
-	}
-	return r.applyOps(ctx, idx, ops, applyOptions{
-		force: true, progress: progress,
-		edit: func(idx *index.Index) error {
-			for _, c := range slices.Clone(idx.Conflicts()) {
-				idx.ClearConflict(c.Path)
-			}
-			return nil
-		},
-		publish: r.clearState,
+		publish: func(ctx context.Context) error { return r.setState(ctx, m.state) },
 	})
 }
 
-// stagedPaths returns the paths at which the index differs from HEAD or has
-// conflicts.
-func (r *Repository) stagedPaths(ctx context.Context, idx *index.Index, head View) ([]string, error) {
-	var paths []string
-	for _, c := range idx.Conflicts() {
-		paths = append(paths, c.Path)
+// conflictMarks returns the paths to be marked in the index because of
+// conflicts: also those at which a version was put aside, so that it neither
+// gets into the commit nor is left out of it without somebody's decision.
+func conflictMarks(conflicts []tree.Conflict) []index.Conflict {
+	var marks []index.Conflict
+	for _, c := range conflicts {
+		at := index.Conflict{Path: c.Path, Base: c.Base, Ours: c.Ours, Theirs: c.Theirs}
+		ours := index.Conflict{Path: c.OursPath, Ours: c.Ours}
+		theirs := index.Conflict{Path: c.TheirsPath, Theirs: c.Theirs}
+		switch c.Kind {
+		case tree.ConflictFileDirectory: // the folder needs no decision
+			at.Path = ""
+			if !isFolder(c.Base) {
+				ours.Base, theirs.Base = c.Base, c.Base
+			}
+		case tree.ConflictRenameRename:
+			at.Ours, at.Theirs = nil, nil
+		}
+		for _, mark := range []index.Conflict{at, ours, theirs} {
+			if mark.Path != "" {
+				marks = append(marks, mark)
+			}
+		}
 	}
-	staged, err := r.viewIndex(ctx, idx)
-	if err != nil {
-		return nil, err
-	}
-	changes, err := diff(ctx, head, staged, tree.DiffOptions{})
-	for _, c := range changes {
-		paths = append(paths, c.Path)
-	}
-	return paths, err
+	return marks
 }

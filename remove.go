@@ -86,7 +86,7 @@ func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, err
 			return nil
 		})
 	}
-	return removed, r.applyOps(ctx, idx, ops, applyOptions{force: true, edit: func(idx *index.Index) error {
+	return removed, r.applyOps(ctx, idx, ops, applyOptions{edit: func(idx *index.Index) error {
 		for _, p := range o.Paths {
 			idx.Remove(p)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -45,6 +46,10 @@ type Options struct {
 	Warn   func(string)     // told of what is worth a warning; default: nobody
 	Jobs   int              // files read or written at once; default: one for each processor
 
+	// WorkDir is the folder that the user is in, which is not removed from the
+	// worktree even if nothing is in it any more. Default: none.
+	WorkDir string
+
 	// Identity returns who commits, given the name and address that the
 	// configuration has, which may be empty. Default: just these.
 	Identity func(name, email string) (string, string)
@@ -74,6 +79,7 @@ func (o Options) withDefaults() Options {
 type Repository struct {
 	root string // the worktree's
 	dir  string // the .kist folder
+	at   string // path in the repository of the folder that the user is in; empty: the root, or none
 	opt  Options
 
 	config   *Config
@@ -169,7 +175,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repository{root: root, dir: filepath.Join(root, Dir), opt: opt}
+	r := &Repository{root: root, dir: filepath.Join(root, Dir), at: pathBelow(root, opt.WorkDir), opt: opt}
 	r.config, err = loadConfig(r.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%q: %w", root, ErrNoRepository)
@@ -194,6 +200,19 @@ func Open(root string, opt Options) (*Repository, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// pathBelow returns the repository path of dir, "" if it is not below root.
+func pathBelow(root, dir string) string {
+	rel, err := filepath.Rel(root, dir)
+	if err != nil || dir == "" {
+		return ""
+	}
+	path, err := tree.CleanPath(filepath.ToSlash(rel))
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 // openWorktree returns the folder dir as files that are stored as this

@@ -20,25 +20,34 @@ const (
 )
 
 // Reset moves HEAD's branch to the commit that a revision names, and ends an
-// operation under way. Where the branch was is kept as ORIG_HEAD and in the
-// reflog.
+// operation under way, other than softly. Where the branch was is kept as
+// ORIG_HEAD and in the reflog. On a branch without a commit, "HEAD" stands for
+// nothing. If only some paths cannot be written, the rest is done, and the
+// error is a [*worktree.ApplyError].
 func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, progress Progress) (object.ID, error) {
 	head, err := r.refs.Head()
 	if err != nil {
 		return object.ID{}, err
 	}
-	id, c, err := r.ReadCommit(ctx, rev)
-	if err != nil {
+	var id, to object.ID
+	if !head.Unborn() || rev != "HEAD" {
+		if id, err = r.Resolve(ctx, rev); err != nil {
+			return id, err
+		}
+	}
+	if to, err = r.commitTree(ctx, id); err != nil {
 		return id, err
 	}
 	move := func(ctx context.Context) error {
-		if !head.ID.IsZero() {
+		if !head.Unborn() {
 			if err := r.refs.SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
 				return err
 			}
 		}
-		if err := r.moveHead(ctx, head, id, "reset: moving to "+rev); err != nil {
-			return err
+		if !id.IsZero() {
+			if err := r.moveHead(ctx, head, id, "reset: moving to "+rev); err != nil {
+				return err
+			}
 		}
 		return r.clearState(ctx)
 	}
@@ -51,7 +60,7 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 	case ResetMixed:
 		return id, r.publish(ctx, func(ctx context.Context) error {
 			err := index.Update(ctx, r.dir, func(idx *index.Index) error {
-				return idx.ReadTree(ctx, r.objects, c.Tree)
+				return idx.ReadTree(ctx, r.objects, to)
 			})
 			if err != nil {
 				return err
@@ -63,7 +72,7 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 	if err != nil {
 		return id, err
 	}
-	return id, r.switchTree(ctx, from, c.Tree, true, progress, move)
+	return id, r.switchTree(ctx, from, to, true, progress, move)
 }
 
 // moveHead moves HEAD's branch, or HEAD itself if it is detached.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -18,6 +17,7 @@ import (
 type RestoreOptions struct {
 	Paths    []string // "" is everything
 	Source   string   // a revision; empty: what is staged, or HEAD where the index is to be restored
+	Side     Side     // of conflicts; then Source is empty, and only files are restored
 	Staged   bool     // restore the index
 	Worktree bool     // restore the files
 	Overlay  bool     // remove nothing that the source does not have
@@ -25,88 +25,151 @@ type RestoreOptions struct {
 	Progress Progress
 }
 
+// Side is one of the two sides of a merge.
+type Side uint8
+
+// The sides of a merge.
+const (
+	NoSide Side = iota
+	Ours        // what HEAD has
+	Theirs      // what is being merged
+)
+
 // ErrNoMatch is matched by the error for a path that is nowhere.
 var ErrNoMatch = errors.New("matches nothing")
 
 // Restore brings paths in the index, the worktree, or both to what they are in
-// a commit or in the index. Local changes of tracked files at these paths are
-// overwritten; untracked files are a [*LocalChangesError] unless forced.
-func (r *Repository) Restore(ctx context.Context, o RestoreOptions) error {
+// a commit or in the index, and returns how many were not. Local changes of
+// tracked files at these paths are overwritten; untracked files are a
+// [*LocalChangesError] unless forced. If only some paths cannot be written,
+// all others are, and the error is a [*worktree.ApplyError].
+func (r *Repository) Restore(ctx context.Context, o RestoreOptions) (int, error) {
 	idx, err := r.Index()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	staged, err := r.viewIndex(ctx, idx)
+	if o.Side != NoSide {
+		return r.restoreSide(ctx, idx, o)
+	}
+	source, err := r.restoreSource(ctx, idx, o)
 	if err != nil {
-		return err
-	}
-	source := staged
-	switch {
-	case o.Source != "":
-		source, err = r.CommitView(ctx, o.Source)
-	case o.Staged:
-		source, err = r.HeadView(ctx)
-	}
-	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, path := range o.Paths {
-		if _, err := source.find(ctx, path); err == nil {
+		_, err := source.find(ctx, path)
+		if err == nil {
 			continue
-		} else if !errors.Is(err, tree.ErrNotExist) {
-			return err
 		}
-		if indexed(idx, path) == nil {
-			return fmt.Errorf("path %q: %w", path, ErrNoMatch)
+		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
+			return 0, err
+		}
+		if o.Overlay || indexed(idx, path) == nil && !conflictsBelow(idx, path) {
+			return 0, fmt.Errorf("path %q: %w", path, ErrNoMatch)
 		}
 	}
 	if !o.Worktree {
-		return r.restoreIndex(ctx, staged, source, o)
+		return r.restoreIndex(ctx, idx, source, o)
 	}
-
-	ops, err := r.forceOps(ctx, idx, source, o.Paths)
+	ops, unchanged, err := r.forceOps(ctx, idx, source, o.Paths)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	keep := ops[:0]
-	var added []worktree.Op
+	var keep, added []worktree.Op
 	for _, op := range ops {
-		if op.New == nil && (o.Overlay || op.Old == nil && idx.Dir(op.Path) == nil) {
+		if op.New == nil && (o.Overlay || indexed(idx, op.Path) == nil) {
 			continue
 		}
 		keep = append(keep, op)
-		if op.Old == nil && op.New != nil {
+		if op.New != nil && indexed(idx, op.Path) == nil {
 			added = append(added, op)
 		}
 	}
 	if !o.Force {
-		if err := r.checkOps(ctx, idx, added); err != nil {
-			return err
+		if err := r.checkOps(ctx, idx, added, nil); err != nil {
+			return 0, err
 		}
 	}
-	return r.applyOps(ctx, idx, keep, applyOptions{force: true, unstaged: !o.Staged && o.Source != "", progress: o.Progress})
+	a := applyOptions{progress: o.Progress, unchanged: unchanged}
+	switch {
+	case o.Staged:
+		a.edit = func(idx *index.Index) error { return clearConflicts(idx, o.Paths) }
+	case o.Source != "":
+		a.stage = stageNone
+	default:
+		a.stage = stageStat
+	}
+	return len(keep), r.applyOps(ctx, idx, keep, a)
+}
+
+// restoreSource returns what is restored.
+func (r *Repository) restoreSource(ctx context.Context, idx *index.Index, o RestoreOptions) (View, error) {
+	switch {
+	case o.Source != "":
+		return r.CommitView(ctx, o.Source)
+	case o.Staged:
+		return r.HeadView(ctx)
+	}
+	return r.viewIndex(ctx, idx)
+}
+
+// restoreSide writes one side of conflicts to the worktree. The conflicts stay.
+func (r *Repository) restoreSide(ctx context.Context, idx *index.Index, o RestoreOptions) (int, error) {
+	var ops []worktree.Op
+	for _, path := range o.Paths {
+		if !conflictsBelow(idx, path) {
+			return 0, fmt.Errorf("conflict at path %q: %w", path, ErrNoMatch)
+		}
+	}
+	for _, c := range idx.Conflicts() {
+		if !asked(c.Path, o.Paths) {
+			continue
+		}
+		side, name := c.Ours, "ours"
+		if o.Side == Theirs {
+			side, name = c.Theirs, "theirs"
+		}
+		if side == nil {
+			return 0, fmt.Errorf("path %q in %s: %w", c.Path, name, ErrNoMatch)
+		}
+		if !isFolder(side) {
+			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: side})
+		}
+	}
+	return len(ops), r.applyOps(ctx, idx, ops, applyOptions{stage: stageNone, progress: o.Progress})
+}
+
+// conflictsBelow reports whether there is a conflict at path or below it.
+func conflictsBelow(idx *index.Index, path string) bool {
+	return slices.ContainsFunc(idx.Conflicts(), func(c index.Conflict) bool { return tree.Below(c.Path, path) })
+}
+
+// clearConflicts clears the conflicts at paths and below them.
+func clearConflicts(idx *index.Index, paths []string) error {
+	for _, c := range slices.Clone(idx.Conflicts()) {
+		if asked(c.Path, paths) {
+			idx.ClearConflict(c.Path)
+		}
+	}
+	return nil
 }
 
 // restoreIndex stages what source has at the paths, and leaves the worktree.
-func (r *Repository) restoreIndex(ctx context.Context, staged, source View, o RestoreOptions) error {
-	changes, err := diff(ctx, staged, source, tree.DiffOptions{Paths: o.Paths, Recursive: true})
+func (r *Repository) restoreIndex(ctx context.Context, idx *index.Index, source View, o RestoreOptions) (int, error) {
+	staged, err := r.viewIndex(ctx, idx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return r.editIndex(ctx, func(idx *index.Index) error {
-		for _, path := range o.Paths {
-			for _, c := range slices.Clone(idx.Conflicts()) {
-				if path == "" || c.Path == path {
-					idx.ClearConflict(c.Path)
-				}
-			}
-		}
+	changes, err := diff(ctx, staged, source, tree.DiffOptions{Paths: o.Paths, Recursive: true, Paired: true})
+	if err != nil {
+		return 0, err
+	}
+	return len(changes), r.editIndex(ctx, func(idx *index.Index) error {
 		for _, c := range changes {
 			if err := setEntry(idx, c.Path, c.New, o.Overlay); err != nil {
 				return err
 			}
 		}
-		return nil
+		return clearConflicts(idx, o.Paths)
 	})
 }
 
@@ -134,75 +197,16 @@ func (r *Repository) editIndex(ctx context.Context, edit func(idx *index.Index) 
 
 // publish runs f, which changes names, but stores no objects.
 func (r *Repository) publish(ctx context.Context, f func(ctx context.Context) error) error {
-	session := r.objects.Begin(volume.SessionOptions{})
+	return r.publishWith(ctx, nil, f)
+}
+
+// publishWith runs f, which changes names, and makes sure of the objects that
+// were stored in session. Without one, f names what was published before.
+func (r *Repository) publishWith(ctx context.Context, session *volume.Session, f func(ctx context.Context) error) error {
+	if session != nil {
+		return session.Publish(ctx, f)
+	}
+	session = r.objects.Begin(volume.SessionOptions{})
 	err := session.Publish(ctx, f)
 	return errors.Join(err, session.Close())
-}
-
-// find returns the entry at path, of the root itself if path is "".
-func (v View) find(ctx context.Context, path string) (object.Entry, error) {
-	if path == "" {
-		return object.Entry{Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: v.Tree}}, nil
-	}
-	if v.Tree.IsZero() {
-		return object.Entry{}, fmt.Errorf("path %q: %w", path, tree.ErrNotExist)
-	}
-	return tree.Find(ctx, v.Objects, v.Tree, path)
-}
-
-// Extract writes paths of a commit below another folder, which is made if it
-// is absent, with the modification times that were recorded. Files that are
-// there and differ are a [*LocalChangesError] unless forced.
-func (r *Repository) Extract(ctx context.Context, source View, paths []string, to string, force bool, progress Progress) error {
-	var ops []worktree.Op
-	for _, path := range paths {
-		e, err := source.find(ctx, path)
-		if errors.Is(err, tree.ErrNotExist) {
-			return fmt.Errorf("path %q: %w", path, ErrNoMatch)
-		}
-		if err != nil {
-			return err
-		}
-		if path != "" {
-			for i, c := range path { // the folders that lead to it
-				if c != '/' {
-					continue
-				}
-				dir, err := source.find(ctx, path[:i])
-				if err != nil {
-					return err
-				}
-				ops = append(ops, worktree.Op{Path: path[:i], New: &dir})
-			}
-			ops = append(ops, worktree.Op{Path: path, New: &e})
-		}
-		if e.Type != object.TypeDir {
-			continue
-		}
-		err = tree.Walk(ctx, source.Objects, e.Content.ID, func(below string, e object.Entry) error {
-			if path != "" {
-				below = path + "/" + below
-			}
-			ops = append(ops, worktree.Op{Path: below, New: &e})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(to, 0o777); err != nil {
-		return err
-	}
-	w, err := r.openWorktree(to)
-	if err != nil {
-		return err
-	}
-	if !force {
-		obstacles, err := w.Check(ctx, nil, ops)
-		if err := obstacleError(obstacles, err); err != nil {
-			return err
-		}
-	}
-	_, err = w.Apply(ctx, source.Objects, ops, worktree.ApplyOptions{RestoreTimes: true, Progress: applyProgress(ops, progress)})
-	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -25,8 +27,18 @@ var ErrInProgress = errors.New("in progress")
 // State is the operation under way in a repository; zero if there is none.
 type State struct {
 	Operation Operation
-	Other     object.ID // the commit being merged or reverted
+	Other     object.ID // the commit being merged or reverted, or to be reverted next
 	Message   string    // what the commit that ends it will say, unless told otherwise
+
+	// Stopped says that the operation waits for a commit. It does not only if
+	// a revert of several commits has made one, and others are left.
+	Stopped bool
+
+	// Of a revert of several commits.
+	Rest   []object.ID // those to be reverted after Other, or from it on
+	Parent int         // of merges, the parent to go back to
+	Start  object.ID   // where HEAD was before the first
+	Left   object.ID   // where HEAD was before this one
 }
 
 func (s State) inProgress() error {
@@ -45,13 +57,69 @@ func (r *Repository) State() (State, error) {
 		if err != nil {
 			return State{}, err
 		}
-		text, err := r.refs.Message(refs.MergeMsg)
-		if err != nil && !errors.Is(err, refs.ErrNotFound) {
+		s := State{Operation: op, Other: id, Stopped: true}
+		if s.Message, err = r.message(refs.MergeMsg); err != nil {
 			return State{}, err
 		}
-		return State{op, id, text}, nil
+		if op == Reverting {
+			err = r.readRest(&s)
+		}
+		return s, err
 	}
-	return State{}, nil
+	var s State
+	if err := r.readRest(&s); err != nil || len(s.Rest) == 0 {
+		return State{}, err
+	}
+	s.Operation, s.Other = Reverting, s.Rest[0]
+	return s, nil
+}
+
+// message returns a text that commands leave for each other, "" if there is none.
+func (r *Repository) message(name string) (string, error) {
+	text, err := r.refs.Message(name)
+	if errors.Is(err, refs.ErrNotFound) {
+		return "", nil
+	}
+	return text, err
+}
+
+// readRest reads what a revert of several commits has noted, if there is one.
+func (r *Repository) readRest(s *State) error {
+	text, err := r.message(refs.RevertMsg)
+	if err != nil || text == "" {
+		return err
+	}
+	var ids []object.ID
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	s.Parent, err = strconv.Atoi(lines[0])
+	for _, line := range lines[1:] {
+		var id object.ID
+		if err == nil {
+			id, err = object.ParseID(line)
+		}
+		ids = append(ids, id)
+	}
+	if err == nil && len(ids) < 2 {
+		err = errors.New("is cut short")
+	}
+	if err != nil {
+		return &refs.CorruptError{File: refs.RevertMsg, Err: err}
+	}
+	s.Start, s.Left, s.Rest = ids[0], ids[1], ids[2:]
+	return nil
+}
+
+// writeRest notes what readRest reads, if there is anything to note.
+func (r *Repository) writeRest(ctx context.Context, s State) error {
+	if s.Start == s.Left && len(s.Rest) == 0 {
+		return r.refs.ClearSpecial(ctx, refs.RevertMsg)
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d\n%s\n%s\n", s.Parent, s.Start, s.Left)
+	for _, id := range s.Rest {
+		fmt.Fprintf(&text, "%s\n", id)
+	}
+	return r.refs.SetMessage(ctx, refs.RevertMsg, text.String())
 }
 
 // noOperation returns an error if an operation is under way.
@@ -65,13 +133,38 @@ func (r *Repository) noOperation() error {
 
 // setState records that an operation is under way.
 func (r *Repository) setState(ctx context.Context, s State) error {
+	head, err := r.refs.Head()
+	if err != nil {
+		return err
+	}
+	if err := r.refs.SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
+		return err
+	}
 	if err := r.refs.SetMessage(ctx, refs.MergeMsg, s.Message); err != nil {
 		return err
+	}
+	if s.Operation == Reverting {
+		if err := r.writeRest(ctx, s); err != nil {
+			return err
+		}
 	}
 	return r.refs.SetSpecial(ctx, stateNames[s.Operation], s.Other)
 }
 
+// endStep records that the operation waits for no commit any more. It is over,
+// unless it is a revert that has others left.
+func (r *Repository) endStep(ctx context.Context) error {
+	state, err := r.State()
+	if err != nil || state.Operation == "" {
+		return err
+	}
+	if len(state.Rest) == 0 {
+		return r.clearState(ctx)
+	}
+	return r.refs.ClearSpecial(ctx, refs.RevertHead, refs.MergeMsg)
+}
+
 // clearState records that no operation is under way any more.
 func (r *Repository) clearState(ctx context.Context) error {
-	return r.refs.ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.MergeMsg)
+	return r.refs.ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.MergeMsg, refs.RevertMsg)
 }

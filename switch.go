@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -43,26 +44,45 @@ func (r *Repository) switchTree(ctx context.Context, from, to object.ID, force b
 	if err != nil {
 		return err
 	}
+	o := applyOptions{progress: progress, publish: publish}
 	var ops []worktree.Op
+	var inTheWay []Obstacle
 	if force {
-		ops, err = r.forceOps(ctx, idx, View{Tree: to, Objects: r.objects}, nil)
+		o.edit = clearNotes
+		ops, o.unchanged, err = r.forceOps(ctx, idx, View{Tree: to, Objects: r.objects}, nil)
 	} else {
-		ops, err = r.switchOps(ctx, idx, from, to)
+		ops, inTheWay, err = r.switchOps(ctx, idx, from, to)
+	}
+	if err == nil && !force {
+		err = r.checkOps(ctx, idx, ops, inTheWay)
 	}
 	if err != nil {
 		return err
 	}
-	return r.applyOps(ctx, idx, ops, applyOptions{force: force, progress: progress, publish: publish})
+	return r.applyOps(ctx, idx, ops, o)
 }
 
-// switchOps returns what leads from one tree to another, given that the index
-// has nothing else staged where they differ.
-func (r *Repository) switchOps(ctx context.Context, idx *index.Index, from, to object.ID) ([]worktree.Op, error) {
+// clearNotes makes an index hold its entries and nothing besides: no conflicts,
+// and no paths that could not be read.
+func clearNotes(idx *index.Index) error {
+	for _, c := range slices.Clone(idx.Conflicts()) {
+		idx.ClearConflict(c.Path)
+	}
+	for _, s := range slices.Clone(idx.Skipped()) {
+		idx.ClearSkipped(s.Path)
+	}
+	return nil
+}
+
+// switchOps returns what leads from one tree to another, and the paths where
+// they differ and the index has something else staged.
+func (r *Repository) switchOps(ctx context.Context, idx *index.Index, from, to object.ID) ([]worktree.Op, []Obstacle, error) {
 	var ops []worktree.Op
 	var inTheWay []Obstacle
+	replaced := false // a folder becomes something else
 	for c, err := range tree.Diff(ctx, r.objects, from, to, tree.DiffOptions{Recursive: true, Paired: true}) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if _, ok := idx.Conflict(c.Path); ok {
 			inTheWay = append(inTheWay, Obstacle{c.Path, "unresolved conflict"})
@@ -72,17 +92,46 @@ func (r *Repository) switchOps(ctx context.Context, idx *index.Index, from, to o
 		switch {
 		case sameEntry(have, c.Old):
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
+			replaced = replaced || isFolder(c.Old) && c.New != nil && !isFolder(c.New)
 		case sameEntry(have, c.New):
-		case have == nil && c.New == nil:
 		default:
-			inTheWay = append(inTheWay, Obstacle{c.Path, "a change is staged"})
+			inTheWay = append(inTheWay, Obstacle{c.Path, stagedReason})
 		}
 	}
-	if len(inTheWay) > 0 {
-		return nil, &LocalChangesError{inTheWay}
+	if replaced {
+		inTheWay = append(inTheWay, stagedBelow(idx, ops)...)
 	}
-	return ops, nil
+	return ops, inTheWay, nil
 }
+
+// stagedBelow returns what is staged, and not removed, in folders that become
+// something else.
+func stagedBelow(idx *index.Index, ops []worktree.Op) []Obstacle {
+	removed := map[string]bool{}
+	for _, op := range ops {
+		if op.New == nil {
+			removed[op.Path] = true
+		}
+	}
+	var inTheWay []Obstacle
+	for _, op := range ops {
+		d := idx.Dir(op.Path)
+		if d == nil || op.New == nil || isFolder(op.New) {
+			continue
+		}
+		for path := range d.All() {
+			if !removed[path] {
+				inTheWay = append(inTheWay, Obstacle{path, stagedReason})
+			}
+		}
+	}
+	return inTheWay
+}
+
+func isFolder(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
+
+// stagedReason is why a path is in the way at which something is staged.
+const stagedReason = "a change is staged"
 
 // indexed returns what the index has at path as a tree would hold it, nil if
 // it has nothing. Of a directory only type and mode are told.
@@ -107,16 +156,17 @@ func sameEntry(a, b *object.Entry) bool {
 }
 
 // forceOps returns what makes index and worktree equal to a tree at the given
-// paths (nil: all), whatever they hold now. Untracked files stay, unless they
-// are where a file is to be.
-func (r *Repository) forceOps(ctx context.Context, idx *index.Index, to View, paths []string) ([]worktree.Op, error) {
+// paths (nil: all), whatever they hold now, and the files that were read and
+// are equal to what is staged. Untracked files stay, unless they are where a
+// file is to be.
+func (r *Repository) forceOps(ctx context.Context, idx *index.Index, to View, paths []string) ([]worktree.Op, []worktree.Refreshed, error) {
 	from, err := r.viewIndex(ctx, idx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	changes, err := diff(ctx, from, to, tree.DiffOptions{Paths: paths, Recursive: true})
+	changes, err := diff(ctx, from, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var ops []worktree.Op
 	planned := map[string]bool{}
@@ -126,111 +176,23 @@ func (r *Repository) forceOps(ctx context.Context, idx *index.Index, to View, pa
 	}
 	found, err := r.worktree.Scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	found = slices.DeleteFunc(found, func(f worktree.Found) bool { return planned[f.Path] })
+	// A file that is as it is to be keeps its time: builds go by it.
+	found, unchanged, err := r.worktree.Confirm(ctx, found)
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, f := range found {
-		if planned[f.Path] {
-			continue
-		}
 		e, err := tree.Find(ctx, to.Objects, to.Tree, f.Path)
-		if errors.Is(err, tree.ErrNotExist) {
+		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		ops = append(ops, worktree.Op{Path: f.Path, Old: f.Old, New: &e})
 	}
-	return ops, nil
-}
-
-// checkOps makes sure that ops destroy nothing that exists in the worktree alone.
-func (r *Repository) checkOps(ctx context.Context, idx *index.Index, ops []worktree.Op) error {
-	obstacles, err := r.worktree.Check(ctx, idx, ops)
-	return obstacleError(obstacles, err)
-}
-
-func obstacleError(obstacles []worktree.Obstacle, err error) error {
-	if err != nil || len(obstacles) == 0 {
-		return err
-	}
-	e := &LocalChangesError{}
-	for _, o := range obstacles {
-		e.Obstacles = append(e.Obstacles, Obstacle{o.Path, o.Reason.String()})
-	}
-	return e
-}
-
-// applyOptions say how [Repository.applyOps] goes about it.
-type applyOptions struct {
-	force    bool // whatever is in the way
-	unstaged bool // leave the index as it is
-	progress Progress
-	edit     func(idx *index.Index) error    // what else happens to the index, if all went well
-	publish  func(ctx context.Context) error // what then is published, if all went well
-}
-
-// applyOps carries out ops in the worktree and stages them. Unless forced, it
-// first makes sure that nothing is lost.
-func (r *Repository) applyOps(ctx context.Context, idx *index.Index, ops []worktree.Op, o applyOptions) error {
-	if !o.force {
-		if err := r.checkOps(ctx, idx, ops); err != nil {
-			return err
-		}
-	}
-	applied, applyErr := r.worktree.Apply(ctx, r.objects, ops, worktree.ApplyOptions{Progress: applyProgress(ops, o.progress)})
-	// What was written is staged even if not all of it could be.
-	ctx = context.WithoutCancel(ctx)
-	err := r.publish(ctx, func(ctx context.Context) error {
-		err := index.Update(ctx, r.dir, func(idx *index.Index) error {
-			if !o.unstaged {
-				if err := stageApplied(idx, applied); err != nil {
-					return err
-				}
-			}
-			if o.edit != nil && applyErr == nil {
-				return o.edit(idx)
-			}
-			return nil
-		})
-		if err != nil || applyErr != nil || o.publish == nil {
-			return err
-		}
-		return o.publish(ctx)
-	})
-	return errors.Join(applyErr, err)
-}
-
-// stageApplied stages what was written to the worktree.
-func stageApplied(idx *index.Index, applied []worktree.Applied) error {
-	for _, a := range applied {
-		var err error
-		switch {
-		case a.Entry.Type == 0: // removed
-			idx.Remove(a.Path)
-		case a.Entry.Type == object.TypeDir:
-			err = idx.SetDir(a.Path, a.Entry.Mode)
-		default:
-			err = idx.Set(a.Path, index.NewEntry(a.Entry, a.Stat))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// applyProgress turns a worktree's progress into one that knows the total.
-func applyProgress(ops []worktree.Op, progress Progress) func(files, bytes int64) {
-	if progress == nil {
-		return nil
-	}
-	var total Amount
-	for _, op := range ops {
-		if op.New != nil && op.New.Type != object.TypeDir {
-			total.Files++
-			total.Bytes += int64(op.New.Size)
-		}
-	}
-	return func(files, bytes int64) { progress(Amount{files, bytes}, total) }
+	return ops, unchanged, nil
 }

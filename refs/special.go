@@ -16,6 +16,7 @@ const (
 	FetchHead  = "FETCH_HEAD"  // what was fetched last
 	RevertHead = "REVERT_HEAD" // the commit being reverted
 	MergeMsg   = "MERGE_MSG"   // the message for the commit to come
+	RevertMsg  = "REVERT_MSG"  // of a revert of several commits: those that are left
 )
 
 // Special returns the commit kept under a name such as MERGE_HEAD. The error

@@ -46,6 +46,7 @@ func (e *Env) options() (kist.Options, error) {
 		Random:   e.Random,
 		Host:     e.Hostname,
 		Identity: e.author,
+		WorkDir:  e.Dir,
 		Warn:     func(text string) { e.warn("%s", text) },
 	}, nil
 }

@@ -90,6 +90,7 @@ checked against its hash whenever it is read.`,
 	)
 	add("files", "WORK ON FILES",
 		newAdd(env),
+		newCheckout(env),
 		newCommit(env),
 		newMv(env),
 		newRm(env),

@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type checkoutOptions struct {
+	create string
+	reset  string
+	detach bool
+	force  bool
+	ours   bool
+	theirs bool
+}
+
+func newCheckout(env *Env) *cobra.Command {
+	var o checkoutOptions
+	cmd := &cobra.Command{
+		Use:     "checkout [OPTIONS] [BRANCH|REV] [[--] PATH...]",
+		Aliases: []string{"co"},
+		Short:   "switch to a branch or commit, or bring back files",
+		Long: `Brings the worktree to a branch, which then is the current one, or to any other
+commit, with HEAD detached: on no branch. - stands for where HEAD was before.
+
+What is staged or changed is kept if it is at paths that are the same in both
+commits. Otherwise nothing is done, and the paths are named. Untracked files are
+never overwritten, and a folder stays as long as something untracked is in it.
+--force gives up local changes, and overwrites untracked files that are in the
+way. A path that cannot be written is named, and the rest is done.
+
+With PATHs the current branch stays. They are brought back from what is staged,
+or if REV is given from there, and staged; local changes of them are lost. With
+--ours or --theirs, of files with conflicts that side is taken. See also
+'kist restore'.
+
+An interrupted checkout can be run again.
+
+With --json: branch (null if HEAD is detached) and id; with PATHs: restored (how
+many).`,
+		Example: `  kist checkout topic              switch to a branch
+  kist checkout -b topic           make a branch, and switch to it
+  kist checkout HEAD~3             look at an older commit
+  kist checkout -                  go back to where you were before
+  kist checkout v1 -- film.mov     bring back a file`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runCheckout(cmd.Context(), env, o, args, cmd.ArgsLenAtDash())
+		},
+		ValidArgsFunction: completeNth(env.complete(revisions, trackedPaths), env.complete(trackedPaths)),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.create, "branch", "b", "", "make the branch `NEW` at REV, and switch to it")
+	flags.StringVarP(&o.reset, "reset-branch", "B", "", "like -b; if there is a branch `NEW`, it is moved to REV")
+	flags.BoolVarP(&o.detach, "detach", "d", false, "switch to the commit, even if REV is a branch")
+	flags.BoolVarP(&o.force, "force", "f", false, "give up local changes and untracked files that are in the way")
+	flags.BoolVar(&o.ours, "ours", false, "of files with conflicts, take our side")
+	flags.BoolVar(&o.theirs, "theirs", false, "of files with conflicts, take the side being merged")
+	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
+	must(cmd.RegisterFlagCompletionFunc("branch", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
+	return cmd
+}
+
+// checkoutJSON is what checkout prints with --json.
+type checkoutJSON struct {
+	Branch *string    `json:"branch"` // null: HEAD is detached
+	ID     *object.ID `json:"id"`     // null: the branch has no commit yet
+}
+
+func newCheckoutJSON(head refs.Head) checkoutJSON {
+	var out checkoutJSON
+	if head.Branch != "" {
+		out.Branch = &head.Branch
+	}
+	if !head.Unborn() {
+		out.ID = &head.ID
+	}
+	return out
+}
+
+// restoredJSON is what commands print with --json that bring back files.
+type restoredJSON struct {
+	Restored int `json:"restored"`
+}
+
+func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string, dash int) error {
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	create := o.create + o.reset
+	rev, args, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
+	switch {
+	case err != nil:
+		return err
+	case isPaths && (create != "" || o.detach):
+		return usagef("with paths, no branch is switched to: -b, -B and --detach are not for them")
+	case isPaths:
+		return env.checkoutPaths(ctx, r, o, rev, args)
+	case o.ours || o.theirs:
+		return usagef("--ours and --theirs need the paths of files with conflicts")
+	case rev == "" && create == "" && !o.force && !o.detach:
+		return hintf(usagef("BRANCH is missing"), "'kist branch' lists them")
+	}
+	old, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	existed := false
+	if o.reset != "" {
+		_, err := r.Refs().Get(refs.Heads + o.reset)
+		existed = err == nil
+	}
+	p := env.progress("checking out")
+	defer p.Stop()
+	head, applyErr := r.Checkout(ctx, kist.CheckoutOptions{
+		Rev: rev, Create: create, Reset: o.reset != "", Detach: o.detach, Force: o.force, Progress: p.amounts(),
+	})
+	p.Stop()
+	if applyErr != nil && !isPartial(applyErr) {
+		return env.unwritten(r, applyErr)
+	}
+	if env.global.json {
+		if err := env.json(newCheckoutJSON(head)); err != nil {
+			return err
+		}
+	}
+	env.saySwitched(ctx, r, old, head, o, existed)
+	return env.unwritten(r, applyErr)
+}
+
+// checkoutArgs tells a revision and paths of the repository apart, as git does:
+// a single name is a revision if it can be, and else a tracked path.
+func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths []string, isPaths bool, err error) {
+	if dash > 1 {
+		return "", nil, false, usagef("one argument too many before --: %s", quoteArg(args[1]))
+	}
+	if dash >= 0 && len(args) == dash {
+		dash = -1
+		if len(args) == 1 {
+			return e.previous(args[0]), nil, false, nil
+		}
+	}
+	if len(args) == 0 {
+		return "", nil, false, nil
+	}
+	if dash == 0 {
+		paths, err = e.repoPaths(r, args)
+		return "", paths, true, err
+	}
+	rev = e.previous(args[0])
+	_, revErr := r.Resolve(ctx, rev)
+	unborn := errors.Is(revErr, refs.ErrNotFound) && isUnborn(r, rev)
+	if dash == 1 || revErr == nil || unborn {
+		if dash < 0 && len(args) > 1 {
+			if path, perr := e.repoPath(r, rev); perr == nil && r.Worktree().Exists(path) {
+				return "", nil, false, hintf(usagef("%s is a revision and a path", quoteArg(rev)),
+					"write 'kist checkout -- %s ...' for paths, and 'kist checkout %s -- ...' for the revision", rev, rev)
+			}
+		}
+		paths, err = e.repoPaths(r, args[1:])
+		return rev, paths, len(args) > 1, err
+	}
+	if !errors.Is(revErr, refs.ErrNotFound) {
+		return "", nil, false, revErr
+	}
+	paths, err = e.repoPaths(r, args)
+	if err != nil {
+		return "", nil, false, revErr
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return "", nil, false, err
+	}
+	if _, conflict := idx.Conflict(paths[0]); idx.Entry(paths[0]) == nil && idx.Dir(paths[0]) == nil && !conflict {
+		return "", nil, false, hintf(failf(exitFailed, "unknown-revision", "%s is neither a revision nor a tracked path", quoteArg(args[0])),
+			"'kist checkout -b %s' makes a branch of this name", args[0])
+	}
+	return "", paths, true, nil
+}
+
+// previous returns the revision that an argument stands for, which may be "-".
+func (e *Env) previous(arg string) string {
+	if arg == "-" {
+		return "@{-1}"
+	}
+	return arg
+}
+
+// isUnborn reports whether rev is the current branch, which has no commit yet.
+func isUnborn(r *kist.Repository, rev string) bool {
+	head, err := r.Refs().Head()
+	return err == nil && head.Unborn() && (rev == "HEAD" || rev == head.Branch)
+}
+
+// checkoutPaths brings back paths from rev, or from what is staged.
+func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string, paths []string) error {
+	ro := kist.RestoreOptions{Paths: paths, Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force}
+	from := "what is staged"
+	switch {
+	case (o.ours || o.theirs) && rev != "":
+		return usagef("--ours and --theirs are not for a revision")
+	case o.ours:
+		ro.Side, from = kist.Ours, "our side"
+	case o.theirs:
+		ro.Side, from = kist.Theirs, "their side"
+	case rev != "":
+		id, err := r.Resolve(ctx, rev)
+		if err != nil {
+			return err
+		}
+		from = id.Short()
+	}
+	return e.restore(ctx, r, ro, from)
+}
+
+// restore brings back files, and tells from where.
+func (e *Env) restore(ctx context.Context, r *kist.Repository, o kist.RestoreOptions, from string) error {
+	p := e.progress("restoring")
+	defer p.Stop()
+	o.Progress = p.amounts()
+	n, err := r.Restore(ctx, o)
+	p.Stop()
+	if err != nil && !isPartial(err) {
+		return e.unwritten(r, err)
+	}
+	if e.global.json {
+		if err := e.json(restoredJSON{n}); err != nil {
+			return err
+		}
+	} else {
+		e.info("%s updated from %s", plural(uint64(n), "path", "paths"), from)
+	}
+	return e.unwritten(r, err)
+}
+
+// saySwitched tells where HEAD is now, in git's words.
+func (e *Env) saySwitched(ctx context.Context, r *kist.Repository, old, head refs.Head, o checkoutOptions, existed bool) {
+	if old.Branch == "" && old.ID != head.ID {
+		if !e.warnLeaving(ctx, r, old.ID) {
+			e.info("Previous HEAD position was %s", e.describe(ctx, r, old.ID))
+		}
+	}
+	switch {
+	case head.Branch == "" && old.Branch != "" && !o.detach:
+		e.info("HEAD is now at %s\nHEAD is detached: commits made here belong to no branch until\n'kist checkout -b NEW' makes one.", e.describe(ctx, r, head.ID))
+	case head.Branch == "":
+		e.info("HEAD is now at %s", e.describe(ctx, r, head.ID))
+	case o.create != "" || o.reset != "" && !existed:
+		e.info("Switched to a new branch '%s'", printable(head.Branch))
+	case o.reset != "":
+		e.info("Switched to and reset branch '%s'", printable(head.Branch))
+	case old.Branch == head.Branch:
+		e.info("Already on '%s'", printable(head.Branch))
+	default:
+		e.info("Switched to branch '%s'", printable(head.Branch))
+	}
+}
+
+// describe returns a commit's short ID and subject.
+func (e *Env) describe(ctx context.Context, r *kist.Repository, id object.ID) string {
+	c, err := object.ReadCommit(ctx, r.Objects(), id)
+	if err != nil {
+		return id.Short()
+	}
+	subject, _, _ := strings.Cut(c.Message, "\n")
+	return id.Short() + " " + printable(subject)
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// isPartial reports whether err says that some paths could not be written, but
+// the command did all else.
+func isPartial(err error) bool {
+	var failed *worktree.ApplyError
+	return errors.As(err, &failed) && !failed.Stopped
+}
+
+// unwritten returns the error of a command that wrote files. If only some of
+// them could not be written, the exit status is 3, or 11 if what is stored of
+// them is damaged, and they are named.
+func (e *Env) unwritten(r *kist.Repository, err error) error {
+	var failed *worktree.ApplyError
+	if !isPartial(err) || !errors.As(err, &failed) {
+		return err
+	}
+	var text strings.Builder
+	text.WriteString(plural(uint64(len(failed.Failed)), "path", "paths") + " could not be written, all else is done:")
+	for i, f := range failed.Failed {
+		if i == detailLines {
+			text.WriteString("\nand " + formatCount(uint64(len(failed.Failed)-i)) + " more")
+			break
+		}
+		text.WriteString("\n" + e.shown(r, f.Path) + ": " + bareError(f.Err))
+	}
+	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
+		return hintf(failf(exitDamaged, "", "%s", text.String()), "'kist verify' tells what is affected")
+	}
+	return failf(exitPartial, "", "%s", text.String())
+}

@@ -1,0 +1,148 @@
+package kist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// baseFinder makes one merge base of several: it merges them, over their own
+// merge bases, as docs/decisions/merge-bases.md tells.
+type baseFinder struct {
+	rw    object.ReadWriter // gets what merging stores
+	graph *overlay          // over it; has the commits that are made up
+	split tree.SplitFunc
+	done  map[[2]object.ID]object.ID // commits that were merged, and the commit made up of them
+}
+
+func newBaseFinder(rw object.ReadWriter, split tree.SplitFunc) *baseFinder {
+	return &baseFinder{rw: rw, graph: newOverlay(rw), split: split, done: map[[2]object.ID]object.ID{}}
+}
+
+// tree returns the tree that stands for several merge bases; zero for none.
+func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, error) {
+	if len(bases) == 0 {
+		return object.ID{}, nil
+	}
+	id, err := f.commit(ctx, bases)
+	if err != nil {
+		return object.ID{}, err
+	}
+	c, err := object.ReadCommit(ctx, f.graph, id)
+	if err != nil {
+		return object.ID{}, err
+	}
+	return c.Tree, nil
+}
+
+// commit returns the commit that stands for one or more merge bases. The oldest
+// two are merged first.
+func (f *baseFinder) commit(ctx context.Context, bases []object.ID) (object.ID, error) {
+	id := bases[len(bases)-1]
+	for _, next := range slices.Backward(bases[:len(bases)-1]) {
+		var err error
+		if id, err = f.merge(ctx, id, next); err != nil {
+			return id, err
+		}
+	}
+	return id, nil
+}
+
+// merge makes up a commit that has two others for parents.
+func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, error) {
+	if id, ok := f.done[[2]object.ID{a, b}]; ok {
+		return id, nil
+	}
+	bases, err := history.MergeBases(ctx, f.graph, a, b)
+	if err != nil {
+		return object.ID{}, err
+	}
+	base, err := f.tree(ctx, bases)
+	if err != nil {
+		return object.ID{}, err
+	}
+	ours, err := object.ReadCommit(ctx, f.graph, a)
+	if err != nil {
+		return object.ID{}, err
+	}
+	theirs, err := object.ReadCommit(ctx, f.graph, b)
+	if err != nil {
+		return object.ID{}, err
+	}
+	merged, err := tree.Merge(ctx, f.rw, base, ours.Tree, theirs.Tree, tree.MergeOptions{Split: f.split})
+	if err != nil {
+		return object.ID{}, err
+	}
+	root, err := f.settle(ctx, merged)
+	if err != nil {
+		return object.ID{}, err
+	}
+	c := &object.Commit{
+		Tree: root, Parents: []object.ID{a, b}, Message: "merged merge bases",
+		Author: ours.Author, Committer: ours.Committer,
+	}
+	data, err := c.Encode()
+	if err != nil {
+		return object.ID{}, err
+	}
+	id, err := f.graph.Put(ctx, object.KindCommit, data)
+	f.done[[2]object.ID{a, b}] = id
+	return id, err
+}
+
+// settle decides conflicts, as nobody can be asked about them: a text keeps its
+// markers, so that it equals neither side, and a folder stays; anything else is
+// as it was before either side changed it.
+func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID, error) {
+	if len(m.Conflicts) == 0 {
+		return m.Tree.ID, nil
+	}
+	set := map[string]*object.Entry{}
+	for _, c := range m.Conflicts {
+		if !c.Markers && c.Kind != tree.ConflictFileDirectory {
+			set[c.Path] = nil
+		}
+	}
+	for _, c := range m.Conflicts {
+		for _, aside := range []string{c.OursPath, c.TheirsPath} {
+			if aside != "" {
+				set[aside] = nil
+			}
+		}
+		if at := cmp.Or(c.From, c.Path); !c.Markers && c.Kind != tree.ConflictFileDirectory && c.Base != nil {
+			set[at] = c.Base
+		}
+	}
+	editor := tree.NewEditor(f.rw, m.Tree)
+	for _, path := range slices.SortedFunc(maps.Keys(set), tree.ComparePaths) {
+		var err error
+		switch e := set[path]; {
+		case e == nil:
+			err = editor.Remove(ctx, path)
+		case !f.fits(ctx, m.Tree.ID, path):
+		case isFolder(e):
+			err = editor.SetDir(ctx, path, *e)
+		default:
+			err = editor.Set(ctx, path, *e)
+		}
+		if err != nil {
+			return object.ID{}, err
+		}
+	}
+	info, err := editor.Finish(ctx)
+	return info.ID, err
+}
+
+// fits reports whether a path can be in a tree: nothing above it is other than
+// a folder.
+func (f *baseFinder) fits(ctx context.Context, root object.ID, path string) bool {
+	dir, _ := tree.Split(path)
+	e, err := tree.Find(ctx, f.rw, root, dir)
+	return err == nil && isFolder(&e) || errors.Is(err, tree.ErrNotExist)
+}

@@ -55,6 +55,9 @@ type Report struct {
 	Bytes    int64 // in those that were read
 	Commits  int   // commits that the roots reach
 	Problems []*Problem
+
+	// Healed are damaged copies of objects of which another copy is whole.
+	Healed []*Problem
 }
 
 // VerifyOptions say how much [Verify] does.
@@ -68,11 +71,18 @@ type VerifyOptions struct {
 // paths that they affect; the error says why nothing could be verified.
 func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOptions) (*Report, error) {
 	v := &verifier{store: store, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}}
-	checked, err := store.Check(ctx, o.Volumes, func(p volume.Problem) {
-		v.found(p.Key, path.Join("volumes", p.Volume, p.File), p.Err)
-	})
+	var damaged []volume.Problem
+	checked, err := store.Check(ctx, o.Volumes, func(p volume.Problem) { damaged = append(damaged, p) })
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range damaged {
+		where := path.Join("volumes", p.Volume, p.File)
+		if v.healed(ctx, p.Key) {
+			v.report.Healed = append(v.report.Healed, &Problem{Key: p.Key, Where: where, Err: p.Err})
+		} else {
+			v.found(p.Key, where, p.Err)
+		}
 	}
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
 
@@ -108,6 +118,15 @@ func (v *verifier) found(key object.Key, where string, err error) {
 	if !key.IsZero() {
 		v.bad[key] = p
 	}
+}
+
+// healed reports whether an object of which a copy is damaged has another one.
+func (v *verifier) healed(ctx context.Context, key object.Key) bool {
+	if key.IsZero() {
+		return false
+	}
+	_, err := v.store.Get(ctx, key)
+	return err == nil
 }
 
 // history checks all that a root reaches.

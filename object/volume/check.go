@@ -21,7 +21,8 @@ import (
 // CheckOptions say how much Check looks at.
 type CheckOptions struct {
 	// ReadData has every stored value read, decompressed and hashed, in every
-	// volume that has it. Otherwise everything but the values is checked.
+	// volume that has it. Otherwise everything but the values is checked, and
+	// values that are known to be damaged.
 	ReadData bool
 
 	// Subset, if not nil, tells which values ReadData reads: object i of n,
@@ -304,7 +305,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 			e = recordEntry(rec)
 			walk.pos = min(max(e.end(), logHeaderSize), walk.size)
 		}
-		if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) {
+		if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) || err == nil && c.v.isBad(rec.Key) {
 			if verr := c.value(f, e, rec); verr != nil && err == nil {
 				c.problem(name, rec.Key, fmt.Errorf("value at %d: %w", rec.Offset, verr))
 			}

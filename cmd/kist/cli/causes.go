@@ -62,7 +62,9 @@ var causes = []struct {
 	{matches(volume.ErrBusy), exitBusy, "", ""},
 
 	// What is stored.
-	{isA[*index.CorruptError], exitDamaged, "index", "no commit is affected: remove .kist/index, and 'kist reset' makes it anew from HEAD"},
+	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
+	{isLogDamage, exitDamaged, "reflog", hintLog},
+	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
 	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
 
@@ -73,6 +75,19 @@ var causes = []struct {
 	{matches(fs.ErrPermission), exitFailed, "permission", ""},
 	{matches(fs.ErrNotExist), exitFailed, "not-found", ""},
 	{matches(fs.ErrExist), exitFailed, "exists", ""},
+}
+
+// How to get back what is no object.
+const (
+	hintIndex = "no commit is affected: remove .kist/index, and 'kist reset' makes it anew from HEAD"
+	hintRef   = "it is a text file: write into it, as its only line, the last ID in .kist/logs/NAME, or into HEAD 'ref: refs/heads/BRANCH'"
+	hintLog   = "no branch is affected, only the log of where it was: remove the damaged lines with an editor"
+)
+
+// isLogDamage matches damage of a log of refs.
+func isLogDamage(err error) bool {
+	var e *refs.CorruptError
+	return errors.As(err, &e) && strings.HasPrefix(e.File, "logs/")
 }
 
 func matches(target error) func(error) bool {

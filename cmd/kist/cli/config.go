@@ -21,8 +21,8 @@ func newConfig(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config [KEY [VALUE]] | list | get KEY | set KEY VALUE | --unset KEY",
 		Short: "show and change the configuration",
-		Long: `Prints the value of KEY, or sets it to VALUE. Without a KEY, or with list, prints
-all that is set as KEY=VALUE. The exit status is 1 if KEY is not set.
+		Long: `Prints the value of KEY, or sets it to VALUE. Without a KEY, or with list,
+prints all that is set as KEY=VALUE. The exit status is 1 if KEY is not set.
 
 The configuration is the file .kist/config. What was fixed when the repository
 was made (version, metadata, chunker…) can be read, but not changed.

@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":    cmdExits,
+			"damage":   cmdDamage,
 			"fifo":     cmdFIFO,
 			"give":     cmdGive,
 			"json":     cmdJSON,
@@ -136,6 +137,31 @@ func cmdRawname(ts *testscript.TestScript, neg bool, args []string) {
 	name, err := strconv.Unquote(`"` + args[0] + `"`)
 	check(ts, err)
 	check(ts, os.WriteFile(ts.MkAbs(name), []byte(name), 0o644))
+}
+
+// cmdDamage changes one byte of a file, the only one that a pattern fits, at
+// an offset that is counted from the end if it is negative:
+//
+//	damage .kist/volumes/*/KEYS -10
+func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: damage FILE OFFSET")
+	}
+	files, err := filepath.Glob(ts.MkAbs(args[0]))
+	check(ts, err)
+	if len(files) != 1 {
+		ts.Fatalf("%s fits %d files: %q", args[0], len(files), files)
+	}
+	data, err := os.ReadFile(files[0])
+	check(ts, err)
+	at, err := strconv.Atoi(args[1])
+	check(ts, err)
+	if at < 0 {
+		at += len(data)
+	}
+	data[at] ^= 0x20
+	check(ts, os.Chmod(files[0], 0o644)) // files of volumes are not to be written
+	check(ts, os.WriteFile(files[0], data, 0o644))
 }
 
 // cmdFIFO makes a named pipe: fifo PATH.

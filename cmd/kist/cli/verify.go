@@ -1,0 +1,326 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+type verifyOptions struct{ readData string }
+
+func newVerify(env *Env) *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:     "verify [OPTIONS]",
+		Aliases: []string{"fsck"},
+		Short:   "check that the repository is whole",
+		Long: `Checks that all that the repository should have is there and fits together: the
+files of volumes, commits, folders and lists of chunks, branches, tags and their
+logs, and what is staged. Of stored content it checks that it is there. With
+--read-data it also reads and hashes it: all, a share of it that is chosen at
+random ('--read-data=5%'), or part N of T ('--read-data=2/7', for every day of
+the week another seventh).
+
+Everything that is damaged is named: the object, the file it lies in, the
+commits and paths that need it. Nothing is changed, but for a note of what is
+damaged, so that it is stored again when the same content is added.
+
+With --json: objects and bytes that were looked at, commits, healed (damaged
+copies of objects of which another copy is whole) and errors, each with kind and
+id of the object (null if it is about none), file, problem, commits and paths,
+the first 100 of each.`,
+		Example: `  kist verify
+  kist verify --read-data
+  kist verify --read-data=10% --json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), env, o) },
+	}
+	inRepository(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.readData, "read-data", "", "read and hash stored content, too: all, or as much as `N%|N/T` says")
+	flags.Lookup("read-data").NoOptDefVal = "100%"
+	return cmd
+}
+
+// verifyJSON is what verify prints with --json.
+type verifyJSON struct {
+	Objects int           `json:"objects"`
+	Bytes   int64         `json:"bytes"`
+	Commits int           `json:"commits"`
+	Healed  int           `json:"healed"` // damaged copies of objects that have another copy
+	Errors  []problemJSON `json:"errors"`
+}
+
+// problemJSON is something that verify found to be wrong.
+type problemJSON struct {
+	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index
+	ID      *object.ID  `json:"id"`
+	File    string      `json:"file,omitempty"`
+	Problem string      `json:"problem"`
+	Commits []object.ID `json:"commits"`
+	Paths   []string    `json:"paths"`
+	RawPath [][]byte    `json:"paths_raw,omitempty"` // all of paths, if one is not UTF-8
+}
+
+func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
+	check, err := o.check(env)
+	if err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	p := env.progress("verifying")
+	defer p.Stop()
+	if p != nil {
+		var objects, bytes int64
+		infos, _ := r.Objects().Volumes(ctx) // what cannot be read is told below
+		for _, info := range infos {
+			objects += int64(info.Objects)
+			bytes += info.Bytes
+		}
+		if !check.ReadData || check.Subset != nil {
+			bytes = 0
+		}
+		p.Total(uint64(objects), uint64(bytes))
+		check.Progress = func(done volume.Checked) { p.Set(uint64(done.Objects), uint64(done.Bytes)) }
+	}
+	report, err := r.Verify(ctx, gc.VerifyOptions{Volumes: check})
+	p.Stop()
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		return env.verifyJSON(report)
+	}
+	for _, problem := range report.Problems {
+		env.printProblem(ctx, r, problem)
+	}
+	if n := uint64(len(report.Healed)); n > 0 {
+		env.info("%s damaged, but another copy is whole", plural(n, "stored object is", "stored objects are"))
+	}
+	n := len(report.Problems)
+	if n == 0 {
+		env.tell("whole: %s, %s read; %s\n", plural(uint64(report.Objects), "object", "objects"),
+			formatSize(uint64(report.Bytes)), plural(uint64(report.Commits), "commit", "commits"))
+		return nil
+	}
+	return &failure{
+		err:  fmt.Errorf("%s damaged or missing", plural(uint64(n), "thing is", "things are")),
+		exit: exitDamaged, hints: problemHints(report.Problems),
+	}
+}
+
+// check returns what of the stored data is read.
+func (o verifyOptions) check(env *Env) (volume.CheckOptions, error) {
+	bad := usagef("--read-data %s is neither a share as in 5%% nor a part as in 2/7", quoteArg(o.readData))
+	if o.readData == "" {
+		return volume.CheckOptions{}, nil
+	}
+	check := volume.CheckOptions{ReadData: true}
+	if text, ok := strings.CutSuffix(o.readData, "%"); ok {
+		share, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(share > 0 && share <= 100) {
+			return check, bad
+		}
+		if share == 100 {
+			return check, nil
+		}
+		var seed [8]byte
+		if _, err := env.Random.Read(seed[:]); err != nil {
+			return check, err
+		}
+		check.Subset = randomShare(seed, share/100)
+		return check, nil
+	}
+	part, parts, ok := strings.Cut(o.readData, "/")
+	k, err1 := strconv.Atoi(part)
+	n, err2 := strconv.Atoi(parts)
+	if !ok || err1 != nil || err2 != nil || k < 1 || k > n {
+		return check, bad
+	}
+	// A stretch of all objects, which lie side by side.
+	check.Subset = func(i, all int) bool {
+		hi, lo := bits.Mul64(uint64(i), uint64(n))
+		at, _ := bits.Div64(hi, lo, uint64(all))
+		return at == uint64(k-1)
+	}
+	return check, nil
+}
+
+// randomShare returns a function that is true for about a share of all
+// numbers, others for another seed.
+func randomShare(seed [8]byte, share float64) func(i, n int) bool {
+	limit := uint64(share * math.MaxUint64)
+	var start uint64
+	for _, b := range seed {
+		start = start<<8 | uint64(b)
+	}
+	return func(i, _ int) bool {
+		x := start + uint64(i+1)*0x9e3779b97f4a7c15 // splitmix64
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		return x^x>>31 < limit
+	}
+}
+
+func (e *Env) verifyJSON(report *gc.Report) error {
+	out := verifyJSON{Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed), Errors: []problemJSON{}}
+	for _, p := range report.Problems {
+		out.Errors = append(out.Errors, newProblemJSON(p))
+	}
+	if err := e.json(out); err != nil {
+		return err
+	}
+	if len(report.Problems) > 0 {
+		return quiet(exitDamaged)
+	}
+	return nil
+}
+
+func newProblemJSON(p *gc.Problem) problemJSON {
+	out := problemJSON{
+		Kind: problemKind(p), File: problemFile(p), Problem: problemText(p),
+		Commits: append([]object.ID{}, p.Commits...), Paths: append([]string{}, p.Paths...),
+	}
+	if !p.Key.IsZero() {
+		out.ID = &p.Key.ID
+	}
+	for _, at := range p.Paths {
+		if rawPath(at) == nil {
+			continue
+		}
+		for _, at := range p.Paths {
+			out.RawPath = append(out.RawPath, []byte(at))
+		}
+		break
+	}
+	return out
+}
+
+// problemKind returns the kind of object that a problem is about, or the kind
+// of file.
+func problemKind(p *gc.Problem) string {
+	switch {
+	case !p.Key.IsZero():
+		return p.Key.Kind.String()
+	case isLogDamage(p.Err):
+		return "reflog"
+	case isA[*refs.CorruptError](p.Err):
+		return "ref"
+	case isA[*index.CorruptError](p.Err):
+		return "index"
+	}
+	return "volume"
+}
+
+// problemFile returns the file in .kist that a problem is in, as far as it is
+// known.
+func problemFile(p *gc.Problem) string {
+	var ref *refs.CorruptError
+	var idx *index.CorruptError
+	var obj *object.CorruptError
+	switch {
+	case errors.As(p.Err, &ref):
+		return ref.File
+	case errors.As(p.Err, &idx):
+		return path.Base(idx.File)
+	case p.Where == "" && errors.As(p.Err, &obj):
+		return obj.Where
+	}
+	return p.Where
+}
+
+// problemText says what is wrong, without what is told beside it.
+func problemText(p *gc.Problem) string {
+	var ref *refs.CorruptError
+	var idx *index.CorruptError
+	var obj *object.CorruptError
+	var missing *object.NotFoundError
+	switch {
+	case errors.As(p.Err, &ref):
+		return ref.Err.Error()
+	case errors.As(p.Err, &idx):
+		return idx.Err.Error()
+	case errors.As(p.Err, &obj) && obj.Key == p.Key:
+		return obj.Err.Error()
+	case errors.As(p.Err, &missing) && missing.Key == p.Key:
+		return "missing"
+	}
+	return p.Err.Error()
+}
+
+// shownCommits and shownPaths are how many commits and paths of a problem are
+// printed.
+const (
+	shownCommits = 5
+	shownPaths   = 10
+)
+
+// printProblem prints a problem for a person.
+func (e *Env) printProblem(ctx context.Context, r *kist.Repository, p *gc.Problem) {
+	what := problemKind(p)
+	if !p.Key.IsZero() {
+		what += " " + p.Key.ID.String()
+	}
+	if file := problemFile(p); file != "" {
+		what += ", in " + quotePath(path.Join(kist.Dir, file))
+	}
+	e.printf("%s: %s\n", e.paint(red, what), printable(problemText(p)))
+	for i, id := range p.Commits {
+		if i == shownCommits {
+			e.printf("  and %d more commits\n", len(p.Commits)-i)
+			break
+		}
+		subject := ""
+		if c, err := object.ReadCommit(ctx, r.Objects(), id); err == nil {
+			subject, _, _ = strings.Cut(c.Message, "\n")
+		}
+		e.printf("  commit %s %s\n", id.Short(), printable(subject))
+	}
+	for i, at := range p.Paths {
+		if i == shownPaths {
+			e.printf("  and %d more paths\n", len(p.Paths)-i)
+			break
+		}
+		e.printf("  path %s\n", quotePath(at))
+	}
+}
+
+// problemHints gives advice on what was found, each once.
+func problemHints(problems []*gc.Problem) []string {
+	var hints []string
+	told := map[string]bool{}
+	for _, p := range problems {
+		hint := "a file that is still whole in the worktree is stored again by 'touch FILE' and 'kist add FILE'"
+		switch problemKind(p) {
+		case "ref":
+			hint = hintRef
+		case "reflog":
+			hint = hintLog
+		case "index":
+			hint = hintIndex
+		}
+		if !told[hint] {
+			told[hint] = true
+			hints = append(hints, hint)
+		}
+	}
+	return hints
+}

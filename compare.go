@@ -83,6 +83,11 @@ func (r *Repository) WorktreeView(ctx context.Context, paths []string) (View, er
 	if err != nil {
 		return View{}, err
 	}
+	found, unchanged, err := r.worktree.Confirm(ctx, found)
+	if err != nil {
+		return View{}, err
+	}
+	r.refreshIndex(ctx, nil, unchanged)
 	o := newOverlay(r.objects)
 	edits, err := r.store(ctx, o, idx, found, nil)
 	if err != nil {

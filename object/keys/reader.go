@@ -47,6 +47,8 @@ func Open(r io.ReaderAt, size int64) (*Reader, error) {
 	switch {
 	case string(header[:magicLen]) != magic:
 		return nil, &CorruptError{Part: "header", Err: errors.New("this is no index")}
+	case header[magicLen] > Version:
+		return nil, &CorruptError{Part: "header", Err: fmt.Errorf("version %d: %w", header[magicLen], object.ErrNewerFormat)}
 	case header[magicLen] != Version:
 		return nil, &CorruptError{Part: "header", Err: fmt.Errorf("unknown version %d", header[magicLen])}
 	case [headerSize - magicLen - 1]byte(header[magicLen+1:]) != [headerSize - magicLen - 1]byte{}:

@@ -232,7 +232,7 @@ func TestKillAtCalls(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			killed := 0
-			for when := 1; when < 200; when += 1 + when/6 {
+			for when := 1; when < 200; when += 1 + when/3 {
 				dir := t.TempDir()
 				err := strace(t, filepath.Join(dir, "log"), dir, call, fmt.Sprintf("signal=KILL:when=%d", when)).Run()
 				if err == nil {

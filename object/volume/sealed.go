@@ -23,7 +23,8 @@ type sealed struct {
 	path string
 
 	opening sync.Mutex
-	open    atomic.Pointer[openVolume] // nil: not opened yet
+	open    atomic.Pointer[openVolume]  // nil: not opened yet
+	broken  atomic.Pointer[DamageError] // why it cannot be
 	info    atomic.Pointer[Info]
 	keep    atomic.Bool // it could not be merged
 
@@ -49,6 +50,9 @@ func (v *sealed) opened() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
 	}
+	if err := v.broken.Load(); err != nil {
+		return nil, err
+	}
 	v.opening.Lock()
 	defer v.opening.Unlock()
 	if o := v.open.Load(); o != nil {
@@ -61,10 +65,12 @@ func (v *sealed) opened() (*openVolume, error) {
 	o, err := openIndex(dir)
 	if err != nil {
 		dir.Close()
-		if errors.Is(err, object.ErrCorrupt) || isGone(err) {
-			err = &DamageError{Volume: v.name, File: keysFile, Err: err}
+		if !errors.Is(err, object.ErrCorrupt) && (!isGone(err) || !v.exists()) {
+			return nil, err // too many open files, or the folder went
 		}
-		return nil, err
+		damage := &DamageError{Volume: v.name, File: keysFile, Err: err}
+		v.broken.Store(damage)
+		return nil, damage
 	}
 	v.open.Store(o)
 	return o, nil

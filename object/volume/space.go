@@ -215,12 +215,19 @@ func (s *space) wrote(n int, size int64) error {
 
 // writeBack begins to write what is new in the value log to disk, and drops
 // its pages from the mapping. That comes first: it tells the kernel which
-// pages were written to.
+// pages were written to. Finished tables are dropped as well. Badger unmaps
+// neither before it is closed; it may move the value log's mapping, though.
 func (s *space) writeBack() error {
-	// Badger may have moved the mapping since the last time.
 	from := s.synced
-	if err := findMapping(s.log().Name()).drop(from, s.off-from); err != nil {
-		return err
+	for _, m := range findMappings(s.log().Name(), logSuffix) {
+		if err := m.drop(from, s.off-from); err != nil {
+			return err
+		}
+	}
+	for _, m := range findMappings(s.dir, tableSuffix) {
+		if err := m.drop(0, int64(m.size)); err != nil {
+			return err
+		}
 	}
 	s.synced = s.off
 	return beginWriteback(s.log(), from, s.off-from)

@@ -1,10 +1,10 @@
 package volume
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,27 +51,29 @@ func beginWriteback(f *os.File, off, n int64) error {
 // mapping is where a file is mapped into this process's memory.
 type mapping struct{ addr, size uintptr }
 
-// findMapping looks for the shared mapping of the file at path. There may be
-// none; then the mapping's size is 0.
-func findMapping(path string) mapping {
+// findMappings returns where files are mapped whose paths begin with prefix
+// and end with suffix.
+func findMappings(prefix, suffix string) (found []mapping) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
-		return mapping{}
+		return nil
 	}
-	for line := range bytes.Lines(maps) {
+	for line := range strings.Lines(string(maps)) {
 		// from-to perms offset dev inode path
-		fields := bytes.Fields(line)
-		if len(fields) < 6 || !bytes.Equal(bytes.TrimSpace(line[bytes.Index(line, fields[5]):]), []byte(path)) {
+		at := strings.Index(line, prefix)
+		path := strings.TrimSuffix(line[max(at, 0):], "\n")
+		fields := strings.Fields(line[:max(at, 0)])
+		if len(fields) != 5 || fields[2] != "00000000" || !strings.HasSuffix(path, suffix) {
 			continue
 		}
-		from, to, ok := bytes.Cut(fields[0], []byte("-"))
-		a, err1 := strconv.ParseUint(string(from), 16, 64)
-		b, err2 := strconv.ParseUint(string(to), 16, 64)
-		if ok && err1 == nil && err2 == nil && a < b && string(fields[2]) == "00000000" {
-			return mapping{uintptr(a), uintptr(b - a)}
+		from, to, _ := strings.Cut(fields[0], "-")
+		a, err1 := strconv.ParseUint(from, 16, 64)
+		b, err2 := strconv.ParseUint(to, 16, 64)
+		if err1 == nil && err2 == nil && a < b {
+			found = append(found, mapping{uintptr(a), uintptr(b - a)})
 		}
 	}
-	return mapping{}
+	return found
 }
 
 // drop takes a range of the mapping out of this process's resident memory.

@@ -25,10 +25,12 @@ type changeJSON struct {
 
 // sideJSON is one side of a change.
 type sideJSON struct {
-	Type string    `json:"type"`
-	Mode string    `json:"mode"`
-	Size uint64    `json:"size"`
-	ID   object.ID `json:"id"`
+	Type      string    `json:"type"`
+	Mode      string    `json:"mode"`
+	Size      uint64    `json:"size"`
+	ID        object.ID `json:"id"`
+	Target    string    `json:"target,omitempty"` // of a symlink
+	TargetRaw []byte    `json:"target_raw,omitempty"`
 }
 
 // rangeJSON is a stretch of a file that changed, in bytes.
@@ -43,7 +45,7 @@ func newSideJSON(e *object.Entry) *sideJSON {
 	if e == nil {
 		return nil
 	}
-	return &sideJSON{typeName(e.Type), modeText(e.Mode), e.Size, contentID(e)}
+	return &sideJSON{typeName(e.Type), modeText(e.Mode), e.Size, contentID(e), e.Target, rawPath(e.Target)}
 }
 
 // typeName returns what a type of entry is called in JSON.

@@ -43,9 +43,10 @@ path', and then how it differs from our side.
 With --quiet nothing is shown, and --exit-code is implied.
 
 With --json, one object a path: path, status (git's letter), renamed_from,
-similarity, old and new {type, mode, size, id}, and lines_added and
+similarity, old and new {type, mode, size, id, target}, and lines_added and
 lines_deleted, or binary and ranges {old_offset, old_size, new_offset,
-new_size}.`,
+new_size}. --name-only and --name-status leave out lines and ranges, so that no
+file is read.`,
 		Example: `  kist diff                        what 'kist add' would stage
   kist diff --staged --stat        what 'kist commit' would record, in brief
   kist diff v1 v2 -- src           what changed below src

@@ -31,7 +31,8 @@ looked at.
 --stored adds two lines on all that was asked for: how many bytes of content
 there are if what occurs more than once counts once, and how many bytes all that
 takes in the repository, compressed, with the lists of files and chunks. What
-other commits share is counted, too.
+other commits share is counted, too. Files of up to 32 bytes are kept in the
+lists of files, and so are no content of their own.
 
 With --json, one folder a line: path, files, bytes; with --stored the first line
 has bytes_unique and bytes_stored.`,

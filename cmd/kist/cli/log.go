@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strconv"
 
@@ -287,8 +288,12 @@ func (o *logOptions) regexps(name string, values []string) ([]*regexp.Regexp, er
 			options = "(?mi)"
 		}
 		re, err := regexp.Compile(options + value)
+		var bad *syntax.Error
+		if errors.As(err, &bad) {
+			return nil, usagef("%s %s: %s", name, quoteArg(value), bad.Code)
+		}
 		if err != nil {
-			return nil, usagef("%s %s: %w", name, quoteArg(value), err)
+			return nil, err
 		}
 		list[i] = re
 	}

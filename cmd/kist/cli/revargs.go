@@ -39,7 +39,7 @@ func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string
 		}
 		if path, perr := e.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
 			return nil, nil, hintf(usagef("%s is a revision and a path", quoteArg(arg)),
-				"write 'kist %s -- %s' for the path, and '%s --' for the revision", cmd.Name(), arg, arg)
+				"write '%[1]s -- %[2]s' for the path, and '%[1]s %[2]s --' for the revision", cmd.CommandPath(), printable(arg))
 		}
 	}
 	return args, nil, nil

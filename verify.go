@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
@@ -17,8 +18,18 @@ func (r *Repository) Verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report
 	if err != nil {
 		return nil, err
 	}
-	report.Problems = append(problems, report.Problems...)
+	report.Problems = append(distinct(problems), report.Problems...)
 	return report, nil
+}
+
+// distinct returns problems without those that tell what another one told.
+func distinct(problems []*gc.Problem) []*gc.Problem {
+	told := map[string]bool{}
+	return slices.DeleteFunc(problems, func(p *gc.Problem) bool {
+		text := p.Error()
+		defer func() { told[text] = true }()
+		return told[text]
+	})
 }
 
 // roots returns what refs, their logs and the index refer to, and what of them

@@ -89,8 +89,11 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 		keys[i] = c.key
 	}
 	list, err := v.Reader.Missing(ctx, keys)
+	if err != nil && len(uses) > 1 {
+		return v.checkSingly(ctx, uses)
+	}
 	if err != nil {
-		return err
+		return v.failed(ctx, uses[0].key, uses[0].path, err)
 	}
 	missing := make(map[object.Key]bool, len(list))
 	for _, key := range list {
@@ -111,6 +114,18 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 			}
 		} else if size < 0 || size > math.MaxUint32 || uint64(size) != c.size {
 			v.format(c.key, c.path, object.ReasonSize, "%d bytes, want %d", size, c.size)
+		}
+	}
+	return nil
+}
+
+// checkSingly checks chunks of which some cannot be asked for, so that the
+// others can.
+func (v *Verifier) checkSingly(ctx context.Context, uses []chunkUse) error {
+	for _, c := range uses {
+		v.chunks = []chunkUse{c}
+		if err := v.checkChunks(ctx); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -46,6 +46,13 @@ var causes = []struct {
 	{matches(kist.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
 
+	// What is stored, before names and paths: a damaged file may hold a bad name.
+	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
+	{isLogDamage, exitDamaged, "reflog", hintLog},
+	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
+	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
+	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
+
 	// Names and paths.
 	{isA[*refs.AmbiguousError], exitFailed, "ambiguous-revision", "give more digits"},
 	{isA[*refs.UnknownRevisionError], exitFailed, "unknown-revision", ""},
@@ -60,13 +67,6 @@ var causes = []struct {
 	// Waiting for another process.
 	{matches(disk.ErrBusy), exitBusy, "", ""},
 	{matches(volume.ErrBusy), exitBusy, "", ""},
-
-	// What is stored.
-	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
-	{isLogDamage, exitDamaged, "reflog", hintLog},
-	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
-	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
-	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
 
 	// The operating system.
 	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},

@@ -126,6 +126,7 @@ func TestOutcome(t *testing.T) {
 		{&refs.UnknownRevisionError{Rev: "x"}, exitFailed, "unknown-revision", ""},
 		{&refs.AmbiguousError{Rev: "3fa9"}, exitFailed, "ambiguous-revision", "more digits"},
 		{&refs.CorruptError{File: "HEAD", Err: errors.New("empty")}, exitDamaged, "ref", "kist/logs"},
+		{&refs.CorruptError{File: "HEAD", Err: &refs.NameError{}}, exitDamaged, "ref", "kist/logs"},
 		{&refs.CorruptError{File: "logs/HEAD", Err: errors.New("line 3")}, exitDamaged, "reflog", "lines"},
 		{&disk.BusyError{}, exitBusy, "busy", ""},
 		{volume.ErrBusy, exitBusy, "busy", ""},

@@ -139,8 +139,8 @@ func cmdRawname(ts *testscript.TestScript, neg bool, args []string) {
 	check(ts, os.WriteFile(ts.MkAbs(name), []byte(name), 0o644))
 }
 
-// cmdDamage changes one byte of a file, the only one that a pattern fits, at
-// an offset that is counted from the end if it is negative:
+// cmdDamage changes one byte of a file, the largest that a pattern fits, at an
+// offset that is counted from the end if it is negative:
 //
 //	damage .kist/volumes/*/KEYS -10
 func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
@@ -149,19 +149,26 @@ func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	files, err := filepath.Glob(ts.MkAbs(args[0]))
 	check(ts, err)
-	if len(files) != 1 {
-		ts.Fatalf("%s fits %d files: %q", args[0], len(files), files)
+	var file string
+	var data []byte
+	for _, name := range files {
+		more, err := os.ReadFile(name)
+		check(ts, err)
+		if len(more) > len(data) {
+			file, data = name, more
+		}
 	}
-	data, err := os.ReadFile(files[0])
-	check(ts, err)
 	at, err := strconv.Atoi(args[1])
 	check(ts, err)
 	if at < 0 {
 		at += len(data)
 	}
+	if at < 0 || at >= len(data) {
+		ts.Fatalf("no byte %s in the %d of %s", args[1], len(data), args[0])
+	}
 	data[at] ^= 0x20
-	check(ts, os.Chmod(files[0], 0o644)) // files of volumes are not to be written
-	check(ts, os.WriteFile(files[0], data, 0o644))
+	check(ts, os.Chmod(file, 0o644)) // files of volumes are not to be written
+	check(ts, os.WriteFile(file, data, 0o644))
 }
 
 // cmdFIFO makes a named pipe: fifo PATH.

@@ -109,7 +109,11 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	if env.global.json {
 		return env.verifyJSON(report)
 	}
-	for _, problem := range report.Problems {
+	for i, problem := range report.Problems {
+		if i == shownProblems {
+			env.printf("and %s more; --json tells all\n", formatCount(uint64(len(report.Problems)-i)))
+			break
+		}
 		env.printProblem(ctx, r, problem)
 	}
 	if n := uint64(len(report.Healed)); n > 0 {
@@ -241,10 +245,12 @@ func problemFile(p *gc.Problem) string {
 		return ref.File
 	case errors.As(p.Err, &idx):
 		return path.Base(idx.File)
-	case p.Where == "" && errors.As(p.Err, &obj):
+	case strings.HasPrefix(p.Where, "volumes/"):
+		return p.Where
+	case errors.As(p.Err, &obj):
 		return obj.Where
 	}
-	return p.Where
+	return ""
 }
 
 // problemText says what is wrong, without what is told beside it.
@@ -266,11 +272,11 @@ func problemText(p *gc.Problem) string {
 	return p.Err.Error()
 }
 
-// shownCommits and shownPaths are how many commits and paths of a problem are
-// printed.
+// How much is printed; --json tells all.
 const (
-	shownCommits = 5
-	shownPaths   = 10
+	shownProblems = 50
+	shownCommits  = 5 // of each problem
+	shownPaths    = 10
 )
 
 // printProblem prints a problem for a person.
@@ -316,6 +322,8 @@ func problemHints(problems []*gc.Problem) []string {
 			hint = hintLog
 		case "index":
 			hint = hintIndex
+		case "volume":
+			hint = "of a damaged volume, what is not named can still be read"
 		}
 		if !told[hint] {
 			told[hint] = true

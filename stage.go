@@ -153,10 +153,10 @@ func tellsOf(dir string, found []worktree.Found) bool {
 }
 
 // store reads what was found in the worktree into dst, and returns what that
-// means for the index.
+// means for the index. It uses up found.
 func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.Index, found []worktree.Found, progress Progress) (edits, error) {
 	var list edits
-	var files []worktree.Found
+	files := found[:0] // what is to be read, in the place of what has been looked at
 	var total Amount
 	for i, f := range found {
 		e := edit{path: f.Path, state: f.State, old: f.Old, dir: f.Dir, mode: f.Mode}
@@ -187,7 +187,8 @@ func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.In
 	if progress != nil {
 		report = func(files, bytes int64) { progress(Amount{files, bytes}, total) }
 	}
-	stored := make(edits, len(files))
+	first := len(list)
+	list = append(list, make(edits, len(files))...)
 	err := r.worktree.StoreAll(ctx, dst, files, func(i int, s worktree.Stored, err error) error {
 		e := edit{path: files[i].Path, state: files[i].State, old: files[i].Old}
 		switch {
@@ -205,11 +206,8 @@ func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.In
 				e.why = "changed while it was read"
 			}
 		}
-		stored[i] = e
+		list[first+i] = e
 		return nil
 	}, report)
-	if err != nil {
-		return nil, err
-	}
-	return append(list, stored...), nil
+	return list, err
 }

@@ -107,6 +107,7 @@ checked against its hash whenever it is read.`,
 	)
 	add("care", "LOOK AFTER THE REPOSITORY",
 		newConfig(env),
+		newGC(env),
 		newVerify(env),
 	)
 	add("about", "KIST ITSELF",

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestMaintenanceInTheBackground(t *testing.T) {
+	env, _, stderr := testEnv(t)
+	env.Now = time.Now
+	vars := map[string]string{}
+	env.Getenv = func(name string) string { return vars[name] }
+	var started [][]string
+	env.Start = func(args ...string) error {
+		started = append(started, args)
+		return nil
+	}
+	run := func(args ...string) {
+		t.Helper()
+		if status := Run(t.Context(), env, args); status != exitOK {
+			t.Fatalf("kist %q: exit status %d: %s", args, status, stderr)
+		}
+	}
+	run("init", "-q")
+	for i := range 34 {
+		name := fmt.Sprint("file", i)
+		if err := os.WriteFile(filepath.Join(env.Dir, name), fmt.Appendf(nil, "a text that is not inline, number %d", i), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run("add", "-q", name)
+		if i < 30 && len(started) > 0 {
+			t.Fatalf("after %d adds: started %q", i+1, started)
+		}
+	}
+	want := []string{"--repo", env.Dir, "--quiet", "gc", "--auto"}
+	if len(started) == 0 || !slices.Equal(started[0], want) {
+		t.Fatalf("started %q, want %q", started, want)
+	}
+	started = nil
+	run("commit", "-q", "-m", "more")
+	if len(started) != 1 {
+		t.Errorf("after a commit: started %q", started)
+	}
+	started = nil
+	vars["KIST_GC_AUTO"] = "0"
+	run("commit", "-q", "--allow-empty", "-m", "more")
+	delete(vars, "KIST_GC_AUTO")
+	run("config", "gc.auto", "false")
+	run("commit", "-q", "--allow-empty", "-m", "more")
+	run("config", "--unset", "gc.auto")
+	env.Start = nil
+	run("commit", "-q", "--allow-empty", "-m", "more")
+	if len(started) > 0 {
+		t.Errorf("though it is forbidden: started %q", started)
+	}
+}

@@ -15,9 +15,12 @@ const ReasonTotals object.Reason = "bad-totals"
 
 // Problem is something that [Verifier] found to be wrong.
 type Problem struct {
-	Key  object.Key // the object that is missing, damaged or malformed
-	Path string     // a path that leads to it; the directory of an entry that is wrong is in Key
-	Err  error      // matches object.ErrNotFound, object.ErrCorrupt, object.ErrNewerFormat or ErrTooDeep
+	// Key is the object that is missing, damaged or malformed. Of two that do
+	// not fit together, it is the one that refers to the other, which may be
+	// as others want it.
+	Key  object.Key
+	Path string // a path that leads to it; the directory of an entry that is wrong is in Key
+	Err  error  // matches object.ErrNotFound, object.ErrCorrupt, object.ErrNewerFormat or ErrTooDeep
 }
 
 // Error returns path, object and what is wrong.
@@ -62,6 +65,7 @@ type treeFacts struct {
 // chunkUse is a chunk whose existence is to be checked.
 type chunkUse struct {
 	key  object.Key
+	by   object.Key // the node that links to it
 	size uint64
 	path string
 }
@@ -77,7 +81,7 @@ func (v *Verifier) Verify(ctx context.Context, root object.ID) (Info, error) {
 		v.trees = make(map[object.ID]treeFacts)
 		v.manifests = make(map[object.ID]manifestFacts)
 	}
-	facts, err := v.root(ctx, root, "", 0)
+	facts, err := v.root(ctx, root, treeKey(root), "", 0)
 	if err == nil {
 		err = v.checkChunks(ctx)
 	}
@@ -87,11 +91,12 @@ func (v *Verifier) Verify(ctx context.Context, root object.ID) (Info, error) {
 // Nodes returns how many different nodes were seen.
 func (v *Verifier) Nodes() int { return len(v.trees) + len(v.manifests) }
 
-// root checks a node that is the root of a directory at path.
-func (v *Verifier) root(ctx context.Context, id object.ID, path string, depth int) (treeFacts, error) {
+// root checks a node that is the root of a directory at path, as the node by
+// says.
+func (v *Verifier) root(ctx context.Context, id object.ID, by object.Key, path string, depth int) (treeFacts, error) {
 	facts, err := v.tree(ctx, id, path, depth)
 	if err == nil && facts.only {
-		v.format(treeKey(id), path, object.ReasonRoot, "an only child below level %d", facts.level)
+		v.format(by, path, object.ReasonRoot, "an only child below level %d", facts.level)
 	}
 	return facts, err
 }
@@ -147,7 +152,7 @@ func (v *Verifier) inner(ctx context.Context, id object.ID, node *object.Tree, p
 			return facts, err
 		}
 		if sub.level >= 0 {
-			key := treeKey(child.ID)
+			key := treeKey(id)
 			switch {
 			case int(sub.level) != int(node.Level)-1:
 				v.format(key, path, object.ReasonChild, "level %d below level %d", sub.level, node.Level)
@@ -188,7 +193,7 @@ func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, pa
 		switch {
 		case e.Type == object.TypeDir:
 			at := Join(path, e.Name)
-			sub, err := v.root(ctx, e.Content.ID, at, depth+1)
+			sub, err := v.root(ctx, e.Content.ID, treeKey(id), at, depth+1)
 			if err != nil {
 				return facts, err
 			}
@@ -197,7 +202,7 @@ func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, pa
 			}
 			facts.height = max(facts.height, min(sub.height+1, object.MaxDepth+1))
 		case !e.Content.IsZero():
-			if err := v.content(ctx, e, Join(path, e.Name)); err != nil {
+			if err := v.content(ctx, treeKey(id), e, Join(path, e.Name)); err != nil {
 				return facts, err
 			}
 		}

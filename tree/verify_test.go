@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -146,6 +147,36 @@ func TestVerifyFindsBadLists(t *testing.T) {
 		_, problems := verify(t, &Verifier{Reader: m}, id)
 		if w := cmp.Or(want[name], ": bad-child"); !slices.Contains(problems, w) {
 			t.Errorf("%s: %q, want %q", name, problems, w)
+		}
+	}
+}
+
+// TestVerifyBlames has objects that are whole used by nodes that say of them
+// what is not so: those are at fault, not the objects, which others may use.
+func TestVerifyBlames(t *testing.T) {
+	m := memory()
+	chunk, err := m.Put(ctx, object.KindChunk, bytes.Repeat([]byte("c"), 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := putTree(t, m, &object.Tree{})
+	one := putTree(t, m, &object.Tree{Entries: []object.Entry{{Name: "a", Type: object.TypeFile}}})
+	inner := putTree(t, m, &object.Tree{Level: 1, Children: []object.TreeChild{{Last: "a", ID: one}}})
+	file := object.Entry{Name: "f", Type: object.TypeFile, Size: 99, Content: object.Key{Kind: object.KindChunk, ID: chunk}}
+	for name, root := range map[string]*object.Tree{
+		"size of a chunk":     {Entries: []object.Entry{file}},
+		"empty child":         {Level: 1, Children: []object.TreeChild{{Last: "a", ID: one}, {Last: "b", ID: empty}}},
+		"level of a child":    {Level: 2, Children: []object.TreeChild{{Last: "a", ID: one}, {Last: "b", ID: one}}},
+		"root with one child": {Entries: []object.Entry{{Name: "d", Type: object.TypeDir, Files: 1, Content: treeKey(inner)}}},
+	} {
+		id := putTree(t, m, root)
+		var problems []Problem
+		v := &Verifier{Reader: m, Sizes: sizes{m}, Report: func(p Problem) { problems = append(problems, p) }}
+		if _, err := v.Verify(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		if len(problems) == 0 || slices.ContainsFunc(problems, func(p Problem) bool { return p.Key != treeKey(id) }) {
+			t.Errorf("%s: problems %v, want only such of %s", name, problems, id.Short())
 		}
 	}
 }

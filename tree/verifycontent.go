@@ -14,10 +14,11 @@ type manifestFacts struct {
 	only  bool // a node with one item
 }
 
-// content checks the content of a file that is not kept in its entry.
-func (v *Verifier) content(ctx context.Context, e *object.Entry, path string) error {
+// content checks the content of a file that is not kept in its entry, which is
+// in the node by.
+func (v *Verifier) content(ctx context.Context, by object.Key, e *object.Entry, path string) error {
 	if e.Content.Kind == object.KindChunk {
-		return v.chunk(ctx, e.Content.ID, e.Size, path)
+		return v.chunk(ctx, e.Content.ID, by, e.Size, path)
 	}
 	facts, err := v.manifest(ctx, e.Content.ID, path)
 	if err != nil {
@@ -26,9 +27,9 @@ func (v *Verifier) content(ctx context.Context, e *object.Entry, path string) er
 	switch {
 	case facts.level < 0:
 	case facts.only:
-		v.format(e.Content, path, object.ReasonRoot, "one item")
+		v.format(by, path, object.ReasonRoot, "one item")
 	case facts.bytes != e.Size:
-		v.format(e.Content, path, object.ReasonSize, "%d bytes, want %d", facts.bytes, e.Size)
+		v.format(by, path, object.ReasonSize, "%d bytes, want %d", facts.bytes, e.Size)
 	}
 	return nil
 }
@@ -47,7 +48,7 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 	}
 	facts := manifestFacts{bytes: node.Size(), level: int8(node.Level), only: len(node.Chunks)+len(node.Children) == 1}
 	for _, c := range node.Chunks {
-		if err := v.chunk(ctx, c.ID, uint64(c.Size), path); err != nil {
+		if err := v.chunk(ctx, c.ID, key, uint64(c.Size), path); err != nil {
 			return facts, err
 		}
 	}
@@ -57,7 +58,6 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 		if err != nil {
 			return facts, err
 		}
-		key := object.Key{Kind: object.KindManifest, ID: c.ID}
 		switch {
 		case sub.level < 0:
 		case sub.level != facts.level-1:
@@ -71,9 +71,10 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 	return facts, nil
 }
 
-// chunk notes a chunk whose existence is to be checked.
-func (v *Verifier) chunk(ctx context.Context, id object.ID, size uint64, path string) error {
-	v.chunks = append(v.chunks, chunkUse{object.Key{Kind: object.KindChunk, ID: id}, size, path})
+// chunk notes a chunk, of which the node by says that it has size bytes, to be
+// checked.
+func (v *Verifier) chunk(ctx context.Context, id object.ID, by object.Key, size uint64, path string) error {
+	v.chunks = append(v.chunks, chunkUse{object.Key{Kind: object.KindChunk, ID: id}, by, size, path})
 	if len(v.chunks) < chunkBatch {
 		return nil
 	}
@@ -113,7 +114,7 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 				return err
 			}
 		} else if size < 0 || size > math.MaxUint32 || uint64(size) != c.size {
-			v.format(c.key, c.path, object.ReasonSize, "%d bytes, want %d", size, c.size)
+			v.format(c.by, c.path, object.ReasonSize, "%d bytes, want %d", size, c.size)
 		}
 	}
 	return nil

@@ -27,9 +27,6 @@ const Dir = ".kist"
 // DefaultBranch is the branch that a new repository begins with.
 const DefaultBranch = "main"
 
-// lockWait is how long a command waits for another that holds a lock it needs.
-const lockWait = 30 * time.Second
-
 // ErrNoRepository says that there is no repository where one was looked for.
 var ErrNoRepository = errors.New("not a kist repository")
 
@@ -241,11 +238,11 @@ func (r *Repository) Config() *Config { return r.config }
 // SetConfig changes a key of the configuration, such as "user.name"; a nil
 // value removes it.
 func (r *Repository) SetConfig(ctx context.Context, key string, value any) error {
-	unlock, err := disk.Lock(ctx, filepath.Join(r.dir, "config.lock"), disk.Exclusive, lockWait)
+	lock, err := disk.Lock(ctx, filepath.Join(r.dir, "config.lock"), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer lock.Unlock()
 	c, err := loadConfig(r.dir)
 	if err != nil {
 		return err

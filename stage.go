@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
@@ -67,7 +68,7 @@ func retryStale(f func() error) error {
 			return err
 		}
 	}
-	return fmt.Errorf("objects were removed by other processes, three times: %w", volume.ErrBusy)
+	return fmt.Errorf("objects were removed by other processes, three times: %w", disk.ErrBusy)
 }
 
 func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) {

@@ -13,14 +13,13 @@ const lockFile = "refs.lock"
 // lock waits for the writers' lock and returns what gives it back. If others
 // hold it for too long, the error is a [*disk.BusyError].
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
-	unlock, err = disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
-	if err == nil {
-		if err = s.clean(); err != nil {
-			unlock()
-		}
-	}
+	l, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return nil, fmt.Errorf("lock refs: %w", err)
 	}
-	return unlock, nil
+	if err := s.clean(); err != nil {
+		l.Unlock()
+		return nil, fmt.Errorf("lock refs: %w", err)
+	}
+	return l.Unlock, nil
 }

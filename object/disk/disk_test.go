@@ -14,7 +14,7 @@ import (
 func TestLock(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := disk.Lock(ctx, path, disk.Exclusive, 0)
+	lock, err := disk.Lock(ctx, path, disk.Exclusive, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +36,11 @@ func TestLock(t *testing.T) {
 	go func() {
 		again, err := disk.Lock(ctx, path, disk.Exclusive, time.Minute)
 		if err == nil {
-			again()
+			again.Unlock()
 		}
 		got <- err
 	}()
-	unlock()
+	lock.Unlock()
 	if err := <-got; err != nil {
 		t.Errorf("after it was free: %v", err)
 	}
@@ -57,16 +57,16 @@ func TestSharedLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one()
+	one.Unlock()
 	if _, err := disk.Lock(ctx, path, disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
 		t.Errorf("beside a shared lock: %v", err)
 	}
-	two()
+	two.Unlock()
 	three, err := disk.Lock(ctx, path, disk.Exclusive, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	three()
+	three.Unlock()
 }
 
 func TestWriteFile(t *testing.T) {
@@ -92,5 +92,38 @@ func TestWriteFile(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestLockThatIsRemoved(t *testing.T) {
+	ctx := context.Background()
+	path := filepath.Join(t.TempDir(), "lock")
+	if disk.IsLocked(path) {
+		t.Error("locked, and not there")
+	}
+	lock, err := disk.Lock(ctx, path, disk.Exclusive, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !disk.IsLocked(path) {
+		t.Error("not locked")
+	}
+	got := make(chan *disk.FileLock)
+	go func() {
+		next, err := disk.Lock(ctx, path, disk.Exclusive, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- next
+	}()
+	time.Sleep(20 * time.Millisecond) // let it wait for the file that goes
+	lock.Remove()
+	next := <-got
+	if _, err := disk.Lock(ctx, path, disk.Shared, 0); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("the lock that was taken is not on the file that is there: %v", err)
+	}
+	next.Unlock()
+	if disk.IsLocked(path) {
+		t.Error("still locked")
 	}
 }

@@ -44,63 +44,114 @@ const (
 // DefaultWait is how long a command waits for another one.
 const DefaultWait = 30 * time.Second
 
-// Lock takes the lock on the file at path, which is made if it is absent and
-// never removed. If it is held, Lock waits, at most for the time given (0 or
-// less: not at all), and then returns a [*BusyError]. The lock ends with a
-// call of unlock, or with the process.
-func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
-	if errors.Is(err, fs.ErrPermission) { // made by another user; locking needs no more
-		f, err = os.Open(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
-	}
-	if err := waitFor(ctx, f, mode, wait); err != nil {
-		f.Close()
-		return nil, err
-	}
-	if mode == Exclusive {
-		writePID(f)
-	}
-	return func() { f.Close() }, nil
+// FileLock is a lock that is held. It ends with a call of Unlock or Remove, or
+// with the process.
+type FileLock struct{ f *os.File }
+
+// Unlock frees the lock. The file stays.
+func (l *FileLock) Unlock() { l.f.Close() }
+
+// Remove frees the lock and removes its file, if that can be done: it is for
+// files that come and go, which nobody else may remove.
+func (l *FileLock) Remove() {
+	os.Remove(l.f.Name())
+	l.f.Close()
 }
 
-func waitFor(ctx context.Context, f *os.File, mode Mode, wait time.Duration) error {
+// Lock takes the lock on the file at path, which is made if it is absent. If it
+// is held, Lock waits, at most for the time given (0 or less: not at all), and
+// then returns a [*BusyError].
+func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (*FileLock, error) {
 	late := time.After(wait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		free, err := tryLock(f, mode)
-		switch {
-		case err != nil:
-			return fmt.Errorf("lock: %w", err)
-		case free:
-			return ctx.Err()
-		case wait <= 0:
-			return &BusyError{f.Name(), readPID(f)}
+		l, err := tryLock(path, mode)
+		if err == nil {
+			err = ctx.Err()
+			if err != nil {
+				l.Unlock()
+			}
+		}
+		if !errors.Is(err, ErrBusy) || wait <= 0 {
+			return l, err
 		}
 		select {
 		case <-time.After(pause):
 		case <-late:
-			return &BusyError{f.Name(), readPID(f)}
+			return nil, err
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
-// tryLock locks f unless another open file has it locked.
-func tryLock(f *os.File, mode Mode) (bool, error) {
+// IsLocked reports whether somebody holds the lock on the file at path, which
+// is not made.
+func IsLocked(path string) bool {
+	f, err := open(path, os.O_RDWR)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	return flock(f, Shared) != nil
+}
+
+// tryLock takes a lock or returns a [*BusyError].
+func tryLock(path string, mode Mode) (*FileLock, error) {
+	for {
+		f, err := open(path, os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		if err := flock(f, mode); err != nil {
+			f.Close()
+			return nil, err
+		}
+		if !isAt(f, path) { // it was removed while we took the lock
+			f.Close()
+			continue
+		}
+		if mode == Exclusive {
+			writePID(f)
+		}
+		return &FileLock{f}, nil
+	}
+}
+
+// open opens a lock file, for reading if it was made by another user: locking
+// needs no more.
+func open(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag, 0o666)
+	if errors.Is(err, fs.ErrPermission) {
+		if reading, rerr := os.Open(path); rerr == nil {
+			return reading, nil
+		}
+	}
+	return f, err
+}
+
+// flock locks f unless another open file has it locked.
+func flock(f *os.File, mode Mode) error {
 	for {
 		switch err := unix.Flock(int(f.Fd()), int(mode)|unix.LOCK_NB); {
 		case err == nil:
-			return true, nil
+			return nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EWOULDBLOCK):
-			return false, nil
+			return &BusyError{f.Name(), readPID(f)}
 		default:
-			return false, &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
+			return &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
 		}
 	}
+}
+
+// isAt reports whether f is the file at path.
+func isAt(f *os.File, path string) bool {
+	have, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	want, err := os.Lstat(path)
+	return err == nil && os.SameFile(have, want)
 }
 
 // writePID notes in the lock file who has the lock, for people to read: that

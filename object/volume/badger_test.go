@@ -2,11 +2,9 @@ package volume
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -113,42 +111,4 @@ func TestEntrySize(t *testing.T) {
 			t.Errorf("entry of %d bytes has %d", entrySize(e.padded), e.end()-e.start)
 		}
 	}
-}
-
-func TestLock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	a, err := tryLock(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tryLock(path, true); !errors.Is(err, ErrBusy) {
-		t.Errorf("second lock: %v", err)
-	}
-	if !isHeld(path) || isHeld(path+"x") {
-		t.Error("isHeld")
-	}
-	a.remove()
-	if isHeld(path) {
-		t.Error("held after it was removed")
-	}
-	// A lock whose file is removed and made anew while it is waited for.
-	a, _ = tryLock(path, true)
-	got := make(chan *fileLock)
-	go func() {
-		l, err := waitLock(t.Context(), path, true)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- l
-	}()
-	time.Sleep(20 * time.Millisecond)
-	a.remove()
-	l := <-got
-	if !sameFile(l.f, path) {
-		t.Error("locked a file that was removed")
-	}
-	if _, err := tryLock(path, false); !errors.Is(err, ErrBusy) {
-		t.Errorf("lock of the new file: %v", err)
-	}
-	l.release()
 }

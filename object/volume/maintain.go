@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 const (
@@ -38,18 +40,18 @@ type MaintainStats struct {
 
 // Maintain merges small volumes if there are many, takes over what dead
 // writers left, and deletes the files of volumes that were removed more than
-// an hour ago. Readers and writers go on meanwhile. It returns [ErrBusy] if
+// an hour ago. Readers and writers go on meanwhile. It returns [disk.ErrBusy] if
 // another process maintains the store or collects its garbage.
 func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats, error) {
 	var st MaintainStats
 	if fs := networkFS(s.dir); fs != "" && !o.SingleHost {
 		return st, fmt.Errorf("maintain object store: it is on a network file system (%s): %w", fs, errors.ErrUnsupported)
 	}
-	lock, err := tryLock(filepath.Join(s.dir, maintenanceFile), true)
+	lock, err := disk.Lock(ctx, filepath.Join(s.dir, maintenanceFile), disk.Exclusive, 0)
 	if err != nil {
 		return st, fmt.Errorf("maintain object store: %w", err)
 	}
-	defer lock.release()
+	defer lock.Unlock()
 	st.Salvaged = s.salvage(ctx)
 	err = s.emptyTrash(ctx, &st)
 	for err == nil {
@@ -109,7 +111,7 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 			s.warn("not merged: %v", err)
 			continue
 		}
-		if info.Bytes < smallVolume && !v.keep.Load() && !isHeld(s.lockPath(info.Session)) {
+		if info.Bytes < smallVolume && !v.keep.Load() && !disk.IsLocked(s.lockPath(info.Session)) {
 			small = append(small, v)
 		}
 	}
@@ -200,11 +202,11 @@ func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
 // maintenance lock is held; the gc lock is taken, so that no one publishes
 // meanwhile.
 func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
-	lock, err := waitLock(ctx, filepath.Join(s.dir, gcLockFile), true)
+	lock, err := disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
 		return err
 	}
-	defer lock.release()
+	defer lock.Unlock()
 	for _, v := range volumes {
 		if err := s.mark(v.path); err != nil {
 			return err

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // clock is a clock that is set by hand, but does not stand still.
@@ -70,14 +72,14 @@ func TestMaintain(t *testing.T) {
 	if st, err := s.Maintain(ctx, MaintainOptions{}); err != nil || st.Deleted != 8 || st.Freed == 0 || trash() != 0 {
 		t.Errorf("Maintain after hours: %+v, %v, %d in the trash", st, err, trash())
 	}
-	lock, err := tryLock(filepath.Join(s.dir, maintenanceFile), true)
+	lock, err := disk.Lock(t.Context(), filepath.Join(s.dir, maintenanceFile), disk.Exclusive, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Maintain(ctx, MaintainOptions{}); !errors.Is(err, ErrBusy) {
+	if _, err := s.Maintain(ctx, MaintainOptions{}); !errors.Is(err, disk.ErrBusy) {
 		t.Errorf("Maintain beside another: %v", err)
 	}
-	lock.release()
+	lock.Unlock()
 }
 
 // TestMergeDamaged checks that a volume with an object that cannot be read is
@@ -372,7 +374,7 @@ func TestSalvageLeavesLiving(t *testing.T) {
 		t.Fatal(err)
 	}
 	storeSeries(t, other, 3, 0, 10)
-	if !isHeld(s.lockPath(ss.own[0])) {
+	if !disk.IsLocked(s.lockPath(ss.own[0])) {
 		t.Error("the session's lock is not held")
 	}
 	if err := ss.Close(); err != nil {

@@ -19,6 +19,10 @@ const (
 	maintenanceFile = "maintenance.lock"
 )
 
+// gcLockWait is how long is waited for the lock on publishing and removing,
+// which nobody holds for longer than moments. Who gives up has to begin anew.
+const gcLockWait = time.Hour
+
 // Names below volumes/. Each is followed by a ULID, and a sealed volume is a
 // ULID alone. The lock of a volume that is written or salvaged is tmp-<ulid>.lock
 // whatever its folder is called at the time.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Publish makes what was put durable, then calls write, which makes it
@@ -31,11 +32,11 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	if err := s.seal(nil); err != nil {
 		return err
 	}
-	lock, err := waitLock(ctx, filepath.Join(s.store.dir, gcLockFile), false)
+	lock, err := disk.Lock(ctx, filepath.Join(s.store.dir, gcLockFile), disk.Shared, gcLockWait)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	defer lock.release()
+	defer lock.Unlock()
 	if err := s.recheck(ctx); err != nil {
 		return err
 	}
@@ -123,8 +124,10 @@ func (s *Session) Close() error {
 		s.cur.abandon()
 		s.cur = nil
 	}
-	s.lock.remove()
-	s.lock = nil
+	if s.lock != nil {
+		s.lock.Remove()
+		s.lock = nil
+	}
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 )
 
@@ -50,9 +51,9 @@ func (s *Store) salvage(ctx context.Context) (n int) {
 // salvageOne takes over volume name, if its writer is dead, and if there is
 // something left of it but its lock.
 func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err error) {
-	lock, err := tryLock(s.lockPath(name), true)
+	lock, err := disk.Lock(ctx, s.lockPath(name), disk.Exclusive, 0)
 	if err != nil {
-		if errors.Is(err, ErrBusy) || errors.Is(err, os.ErrPermission) {
+		if errors.Is(err, disk.ErrBusy) || errors.Is(err, os.ErrPermission) {
 			err = nil
 		}
 		return false, err
@@ -62,10 +63,13 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 		err = syncDir(s.path)
 	} else if os.IsNotExist(err) {
 		err = nil
+	} else if os.IsPermission(err) { // another user's, who will see to it
+		lock.Unlock()
+		return false, nil
 	}
 	if err == nil {
 		if _, serr := os.Lstat(dir); os.IsNotExist(serr) {
-			lock.remove()
+			lock.Remove()
 			return false, nil
 		}
 		if err = s.restore(ctx, dir); err == nil {
@@ -73,10 +77,10 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 		}
 	}
 	if err != nil {
-		lock.release()
+		lock.Unlock()
 		return false, err
 	}
-	lock.remove()
+	lock.Remove()
 	return true, nil
 }
 

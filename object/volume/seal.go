@@ -26,7 +26,7 @@ func (w *writer) seal() error {
 	}
 	w.space.close()
 	if !w.keep {
-		w.lock.remove()
+		w.lock.Remove()
 	}
 	return nil
 }

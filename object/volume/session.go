@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 )
 
@@ -44,7 +45,7 @@ type Session struct {
 	mu     sync.Mutex // guards the following
 	cur    *writer
 	id     string                       // the first volume's name; "": none was begun
-	lock   *fileLock                    // the first volume's, until Close
+	lock   *disk.FileLock               // the first volume's, until Close
 	own    []string                     // sealed volumes of this session
 	claims map[object.Key]chan struct{} // being put; closed when done
 	hits   map[*sealed]*bitmap          // what was found in volumes when it was put

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
@@ -328,7 +329,7 @@ func TestPublishWaits(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	ss := s.Begin(SessionOptions{})
 	defer ss.Close()
-	lock, err := tryLock(filepath.Join(s.dir, gcLockFile), true)
+	lock, err := disk.Lock(t.Context(), filepath.Join(s.dir, gcLockFile), disk.Exclusive, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,15 +342,15 @@ func TestPublishWaits(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("Publish: %v", err)
 	}
-	lock.release()
+	lock.Unlock()
 	err = ss.Publish(context.Background(), func(context.Context) error {
-		if _, err := tryLock(filepath.Join(s.dir, gcLockFile), true); !errors.Is(err, ErrBusy) {
+		if _, err := disk.Lock(t.Context(), filepath.Join(s.dir, gcLockFile), disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
 			t.Errorf("exclusive lock during Publish: %v", err)
 		}
-		if l, err := tryLock(filepath.Join(s.dir, gcLockFile), false); err != nil {
+		if l, err := disk.Lock(t.Context(), filepath.Join(s.dir, gcLockFile), disk.Shared, 0); err != nil {
 			t.Errorf("shared lock during Publish: %v", err)
 		} else {
-			l.release()
+			l.Unlock()
 		}
 		return nil
 	})

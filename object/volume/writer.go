@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Objects are written in transactions of at most this many bytes or entries;
@@ -27,7 +29,7 @@ type writer struct {
 	name    string // its ULID
 	session string
 	dir     string // tmp-<ulid>
-	lock    *fileLock
+	lock    *disk.FileLock
 	keep    bool // the lock is kept when the volume is sealed
 
 	mu      sync.Mutex // guards the following
@@ -78,7 +80,7 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 		w.session = name
 	}
 	if err := os.Mkdir(w.dir, 0o777); err != nil {
-		w.lock.remove()
+		w.lock.Remove()
 		return nil, err
 	}
 	if err = checkFree(w.dir, opening); err == nil {
@@ -95,13 +97,13 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 }
 
 // lockNew makes up a new volume's name and takes its lock.
-func (s *Store) lockNew() (name string, lock *fileLock, err error) {
+func (s *Store) lockNew() (name string, lock *disk.FileLock, err error) {
 	for {
 		if name, err = newName(s.o.Now(), s.o.Rand); err != nil {
 			return "", nil, err
 		}
 		// Who looks for dead writers may be quicker to take the lock.
-		if lock, err = tryLock(s.lockPath(name), true); !errors.Is(err, ErrBusy) {
+		if lock, err = disk.Lock(context.Background(), s.lockPath(name), disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
 			return name, lock, err
 		}
 	}
@@ -307,6 +309,6 @@ func (w *writer) abandon() {
 	}
 	os.RemoveAll(w.dir)
 	if !w.keep {
-		w.lock.remove()
+		w.lock.Remove()
 	}
 }

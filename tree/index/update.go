@@ -47,11 +47,11 @@ func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Inde
 	if wait == 0 {
 		wait = disk.DefaultWait
 	}
-	unlock, err := disk.Lock(ctx, filepath.Join(kistDir, lockName), disk.Exclusive, wait)
+	lock, err := disk.Lock(ctx, filepath.Join(kistDir, lockName), disk.Exclusive, wait)
 	if err != nil {
 		return fmt.Errorf("lock index: %w", err)
 	}
-	defer unlock()
+	defer lock.Unlock()
 	x, err := reload(kistDir, o.From)
 	if err != nil {
 		return err

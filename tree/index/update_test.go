@@ -81,7 +81,7 @@ func TestNothingIsWritten(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := disk.Lock(ctx, filepath.Join(dir, lockName), disk.Exclusive, 0)
+	lock, err := disk.Lock(ctx, filepath.Join(dir, lockName), disk.Exclusive, 0)
 	must(t, err)
 	unwanted := func(*Index) error { t.Error("called while somebody else has the lock"); return nil }
 	var busy *disk.BusyError
@@ -102,7 +102,7 @@ func TestBusy(t *testing.T) {
 	if _, err := Load(dir); err != nil {
 		t.Errorf("load while it is locked: %v", err)
 	}
-	unlock()
+	lock.Unlock()
 	if ok, err := UpdateIfFree(ctx, dir, nil, func(x *Index) error { return x.Set("a", file(1)) }); !ok || err != nil {
 		t.Errorf("got %v, %v", ok, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/index"
 )
@@ -66,7 +65,6 @@ var causes = []struct {
 
 	// Waiting for another process.
 	{matches(disk.ErrBusy), exitBusy, "", ""},
-	{matches(volume.ErrBusy), exitBusy, "", ""},
 
 	// The operating system.
 	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},

@@ -17,7 +17,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/index"
 )
@@ -129,7 +128,6 @@ func TestOutcome(t *testing.T) {
 		{&refs.CorruptError{File: "HEAD", Err: &refs.NameError{}}, exitDamaged, "ref", "kist/logs"},
 		{&refs.CorruptError{File: "logs/HEAD", Err: errors.New("line 3")}, exitDamaged, "reflog", "lines"},
 		{&disk.BusyError{}, exitBusy, "busy", ""},
-		{volume.ErrBusy, exitBusy, "busy", ""},
 		{&index.VersionError{}, exitFormat, "format", "newer kist"},
 		{&index.CorruptError{Err: errors.New("checksum")}, exitDamaged, "index", "kist reset"},
 		{&object.FormatError{Kind: object.KindTree, Reason: object.ReasonNewerVersion}, exitFormat, "format", "newer kist"},

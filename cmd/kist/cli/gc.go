@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
@@ -63,7 +64,7 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 	did, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.singleHost})
 	p.Stop()
 	switch {
-	case o.auto && (errors.Is(err, volume.ErrBusy) || errors.Is(err, errors.ErrUnsupported)):
+	case o.auto && (errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported)):
 		return nil
 	case errors.Is(err, errors.ErrUnsupported):
 		return hintf(err, "--single-host does it, if no other machine uses the repository now")

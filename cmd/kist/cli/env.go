@@ -33,8 +33,9 @@ type Env struct {
 	// has ended. If it is nil, nothing is done in the background.
 	Start func(args ...string) error
 
-	global globals
-	screen *screen
+	global     globals
+	screen     *screen
+	completing bool // a command line, for the shell
 }
 
 // Terminal says which of the standard streams are terminals.

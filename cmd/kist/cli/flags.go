@@ -23,7 +23,7 @@ type globals struct {
 func (g *globals) register(root *cobra.Command, env *Env) {
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.VarP(&dirFlag{env}, "directory", "C", "run as if started in `DIR`; more than one add up")
+	flags.VarP(&dirFlag{env, env.Dir}, "directory", "C", "run as if started in `DIR`; more than one add up")
 	flags.StringVar(&g.repo, "repo", "", "use the repository in `DIR` instead of the one around the current folder")
 	flags.BoolVar(&g.json, "json", false, "print results as JSON, one object a line")
 	flags.Var(newChoice(&g.color, "auto", "always", "never"), "color", "when to colour what is printed")
@@ -44,12 +44,18 @@ func must(err error) {
 }
 
 // dirFlag is -C: as soon as it is read, relative paths start from there.
-type dirFlag struct{ env *Env }
+type dirFlag struct {
+	env   *Env
+	start string // the directory at the beginning
+}
 
 func (f *dirFlag) String() string { return "" }
 func (f *dirFlag) Type() string   { return "DIR" }
 
 func (f *dirFlag) Set(dir string) error {
+	if f.env.completing { // cobra reads the command line twice
+		f.env.Dir = f.start
+	}
 	dir = f.env.path(dir)
 	info, err := os.Stat(dir)
 	if err != nil {

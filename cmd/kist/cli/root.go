@@ -20,6 +20,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own.Stderr = own.screen
 	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
 	own.Stdout = out
+	own.completing = len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 
 	root := New(&own)
 	root.SetArgs(args)

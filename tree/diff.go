@@ -51,11 +51,22 @@ type DiffOptions struct {
 //
 // Nodes that both directories have are skipped by ID, so time and memory go
 // with what changed. An error is yielded once, with a zero Change, and ends
-// the iteration; it is a [*PathError] with the path of the directory.
+// the iteration; it is a [*PathError] with the path of the directory. Like
+// [Walk], Diff gives up with [ErrTooMany].
 func Diff(ctx context.Context, r object.Reader, a, b object.ID, opts DiffOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		d := differ{ctx: ctx, r: r, opts: opts, yield: yield}
+		seen := 0
+		var tooMany error
+		d := differ{ctx: ctx, r: r, opts: opts, yield: func(c Change, err error) bool {
+			if seen++; seen == firstPaths {
+				tooMany = checkExpansion(ctx, r, a, b)
+			}
+			return tooMany == nil && yield(c, err)
+		}}
 		err := d.run(a, b)
+		if tooMany != nil {
+			err = tooMany
+		}
 		if err != nil && err != errStopped {
 			yield(Change{}, err)
 		}

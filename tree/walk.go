@@ -21,8 +21,8 @@ var (
 // reading are [*PathError] with the path of the directory, as are paths
 // of more than [object.MaxDepth] names.
 //
-// One subtree may be linked to many times, so the number of paths is not
-// bounded by the size of the store.
+// One subtree may be linked to many times. If far more paths come of that than
+// there are nodes for them, the error matches [ErrTooMany].
 func Walk(ctx context.Context, r object.Reader, root object.ID, fn func(path string, e object.Entry) error) error {
 	type dir struct {
 		path string
@@ -39,6 +39,7 @@ func Walk(ctx context.Context, r object.Reader, root object.ID, fn func(path str
 	if err != nil {
 		return err
 	}
+	seen := 0
 	for stack := []dir{top}; len(stack) > 0; {
 		d := stack[len(stack)-1]
 		if err := d.list.toEntry(ctx); err != nil {
@@ -53,6 +54,11 @@ func Walk(ctx context.Context, r object.Reader, root object.ID, fn func(path str
 		path := Join(d.path, e.Name)
 		if len(stack) > object.MaxDepth {
 			return &PathError{path, ErrTooDeep}
+		}
+		if seen++; seen == firstPaths {
+			if err := checkExpansion(ctx, r, root); err != nil {
+				return err
+			}
 		}
 		switch err := fn(path, e); {
 		case err == SkipAll:

@@ -47,6 +47,7 @@ has bytes_unique and bytes_stored.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.summarize, "summarize", "s", false, "only the total")
 	flags.IntVarP(&o.depth, "depth", "d", -1, "folders down to `N` levels; 0 is -s")
+	flags.Lookup("depth").DefValue = "" // to be told: all
 	flags.BoolVarP(&o.all, "all", "a", false, "files, too")
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.stored, "stored", false, "tell what is unique, and what is stored")

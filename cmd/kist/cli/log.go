@@ -108,6 +108,7 @@ changes, as 'kist diff --json' has them.`,
 func registerCount(cmd *cobra.Command, number *int, what string) {
 	flags := cmd.Flags()
 	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
+	flags.Lookup("max-count").DefValue = "" // to be told: all
 	for digit := range 10 {
 		name := strconv.Itoa(digit)
 		flag := flags.VarPF(&digitFlag{number, digit}, "digit-"+name, name, "")

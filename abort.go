@@ -20,7 +20,7 @@ func (r *Repository) Abort(ctx context.Context, op Operation, progress Progress)
 		return err
 	}
 	if state.Operation != op {
-		return fmt.Errorf("no %s is %w", op, ErrInProgress)
+		return fmt.Errorf("a %s is %w", op, ErrNotInProgress)
 	}
 	head, err := r.refs.Head()
 	if err != nil {

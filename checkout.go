@@ -75,7 +75,7 @@ func (r *Repository) checkoutTarget(ctx context.Context, old refs.Head, o Checko
 	if o.Create != "" {
 		return r.createTarget(ctx, old, o, rev)
 	}
-	if rev == "HEAD" && !o.Detach {
+	if !o.Detach && (rev == "HEAD" || old.Unborn() && rev == old.Branch) {
 		return old, nil, nil
 	}
 	branch, err := r.branchName(ctx, rev)
@@ -131,6 +131,9 @@ func (r *Repository) branchName(ctx context.Context, rev string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	branch, _ := refs.BranchOf(name)
+	branch, ok := refs.BranchOf(name)
+	if !ok {
+		return "", nil
+	}
 	return branch, nil
 }

@@ -41,6 +41,11 @@ type CommitResult struct {
 
 // Commit records what is staged as a commit, and moves HEAD's branch to it.
 func (r *Repository) Commit(ctx context.Context, o CommitOptions) (*CommitResult, error) {
+	if o.Amend {
+		if err := r.noOperation(); err != nil {
+			return nil, fmt.Errorf("amend: %w", err)
+		}
+	}
 	staged := &AddResult{}
 	if o.All {
 		var err error
@@ -87,9 +92,6 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		}
 		c.Parents, oldTree = []object.ID{head.ID}, parent.Tree
 		if o.Amend {
-			if state.Operation != "" {
-				return nil, fmt.Errorf("amend: %w", state.inProgress())
-			}
 			c.Parents, c.Author = parent.Parents, parent.Author
 			if c.Message == "" {
 				c.Message = parent.Message
@@ -131,9 +133,12 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 			return nil, err
 		}
 	}
-	unchanged := info.ID == oldTree || head.ID.IsZero() && idx.Len() == 0 && idx.NumDirs() == 1
-	if unchanged && !o.AllowEmpty && !o.Amend && state.Operation != Merging {
-		return nil, ErrNothingToCommit
+	if !o.AllowEmpty && !o.Amend && state.Operation != Merging {
+		if changed, err := differ(ctx, session, oldTree, info.ID); err != nil {
+			return nil, err
+		} else if !changed {
+			return nil, ErrNothingToCommit
+		}
 	}
 	id, err := r.publishCommit(ctx, session, idx, head, c, reasonFor(o, state, c))
 	if err != nil {
@@ -142,6 +147,14 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	result := &CommitResult{ID: id, Commit: c, Branch: head.Branch, Stats: session.Stats()}
 	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.objects}, View{Tree: c.Tree, Objects: r.objects}, nil, true)
 	return result, err
+}
+
+// differ reports whether two trees differ in more than times.
+func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, error) {
+	for _, err := range tree.Diff(ctx, objects, a, b, tree.DiffOptions{}) {
+		return err == nil, err
+	}
+	return false, nil
 }
 
 // publishCommit stores a commit of what idx holds and moves HEAD to it.

@@ -165,6 +165,7 @@ type threeWay struct {
 	state        State
 	noCommit     bool
 	progress     Progress
+	stats        volume.Stats // what was stored, before the commit
 }
 
 // merged is what came of a threeWay.
@@ -195,6 +196,7 @@ func (r *Repository) merge(ctx context.Context, m *threeWay) (*merged, error) {
 		err = r.endStep(ctx)
 	case err == nil:
 		result.id = result.commit.ID
+		result.commit.Stats = addStats(m.stats, result.commit.Stats)
 	}
 	if err != nil {
 		return nil, err
@@ -226,7 +228,7 @@ func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Confli
 	if err := r.checkOps(ctx, idx, ops, nil); err != nil {
 		return nil, err
 	}
-	return merged.Conflicts, r.applyOps(ctx, idx, ops, applyOptions{
+	err = r.applyOps(ctx, idx, ops, applyOptions{
 		session:  session,
 		progress: m.progress,
 		edit: func(idx *index.Index) error {
@@ -239,6 +241,8 @@ func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Confli
 		},
 		publish: func(ctx context.Context) error { return r.setState(ctx, m.state) },
 	})
+	m.stats = session.Stats()
+	return merged.Conflicts, err
 }
 
 // conflictMarks returns the paths to be marked in the index because of

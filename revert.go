@@ -167,7 +167,7 @@ func (r *Repository) Continue(ctx context.Context, progress Progress) (*RevertRe
 		return nil, err
 	}
 	if state.Operation != Reverting {
-		return nil, fmt.Errorf("no %s is %w", Reverting, ErrInProgress)
+		return nil, fmt.Errorf("a %s is %w", Reverting, ErrNotInProgress)
 	}
 	result := &RevertResult{}
 	if state.Stopped {

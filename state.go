@@ -24,6 +24,10 @@ const (
 // because another one is under way.
 var ErrInProgress = errors.New("in progress")
 
+// ErrNotInProgress is matched by the error for an operation that cannot be
+// continued or aborted because it is not under way.
+var ErrNotInProgress = errors.New("not in progress")
+
 // State is the operation under way in a repository; zero if there is none.
 type State struct {
 	Operation Operation

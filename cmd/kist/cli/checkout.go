@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,20 +30,20 @@ func newCheckout(env *Env) *cobra.Command {
 commit, with HEAD detached: on no branch. - stands for where HEAD was before.
 
 What is staged or changed is kept if it is at paths that are the same in both
-commits. Otherwise nothing is done, and the paths are named. Untracked files are
-never overwritten, and a folder stays as long as something untracked is in it.
---force gives up local changes, and overwrites untracked files that are in the
-way. A path that cannot be written is named, and the rest is done.
+commits. Otherwise nothing is done, and the paths are named. Untracked files
+are never overwritten, and a folder stays as long as something untracked is in
+it. --force gives up local changes, and overwrites untracked files that are in
+the way. A path that cannot be written is named, and the rest is done.
 
 With PATHs the current branch stays. They are brought back from what is staged,
 or if REV is given from there, and staged; local changes of them are lost. With
---ours or --theirs, of files with conflicts that side is taken. See also
-'kist restore'.
+--ours or --theirs, of files with conflicts that side is taken. See also 'kist
+restore'.
 
 An interrupted checkout can be run again.
 
-With --json: branch (null if HEAD is detached) and id; with PATHs: restored (how
-many).`,
+With --json: branch (null if HEAD is detached) and id; with PATHs: restored
+(how many).`,
 		Example: `  kist checkout topic              switch to a branch
   kist checkout -b topic           make a branch, and switch to it
   kist checkout HEAD~3             look at an older commit
@@ -178,11 +177,7 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 	if err != nil {
 		return "", nil, false, revErr
 	}
-	idx, err := r.Index()
-	if err != nil {
-		return "", nil, false, err
-	}
-	if _, conflict := idx.Conflict(paths[0]); idx.Entry(paths[0]) == nil && idx.Dir(paths[0]) == nil && !conflict {
+	if !tracked(r, paths[0]) {
 		return "", nil, false, hintf(failf(exitFailed, "unknown-revision", "%s is neither a revision nor a tracked path", quoteArg(args[0])),
 			"'kist checkout -b %s' makes a branch of this name", args[0])
 	}
@@ -273,6 +268,5 @@ func (e *Env) describe(ctx context.Context, r *kist.Repository, id object.ID) st
 	if err != nil {
 		return id.Short()
 	}
-	subject, _, _ := strings.Cut(c.Message, "\n")
-	return id.Short() + " " + printable(subject)
+	return id.Short() + " " + printable(subject(c.Message))
 }

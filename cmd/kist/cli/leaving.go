@@ -33,8 +33,7 @@ func (e *Env) warnLeaving(ctx context.Context, r *kist.Repository, id object.ID)
 			return false
 		}
 		if n++; n <= leavingShown {
-			subject, _, _ := strings.Cut(c.Message, "\n")
-			lost = append(lost, fmt.Sprintf("  %s %s", c.ID.Short(), subject))
+			lost = append(lost, fmt.Sprintf("  %s %s", c.ID.Short(), subject(c.Message)))
 		}
 	}
 	if n == 0 {

@@ -132,7 +132,7 @@ func (p *longStatus) conflicts() {
 	}
 	p.title("Conflicts", "'kist add PATH...' or 'kist rm PATH...' marks them as resolved")
 	for _, c := range p.status.Conflicts {
-		p.line(red, conflictNames[conflictLetters(c)]+":", 16, p.env.shown(p.repo, c.Path))
+		p.line(red, conflictNames[conflictLetters(c)]+":", 17, p.env.shown(p.repo, c.Path))
 	}
 }
 

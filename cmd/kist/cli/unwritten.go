@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 
 	"github.com/kist-vcs/kist"
@@ -16,10 +17,19 @@ func isPartial(err error) bool {
 	return errors.As(err, &failed) && !failed.Stopped
 }
 
-// unwritten returns the error of a command that wrote files. If only some of
-// them could not be written, the exit status is 3, or 11 if what is stored of
-// them is damaged, and they are named.
+// unwritten returns the error of a command that wrote to the worktree. If only
+// some paths could not be written, the exit status is 3, or 11 if what is
+// stored of them is damaged, and they are named.
 func (e *Env) unwritten(r *kist.Repository, err error) error {
+	return unwritten(err, func(path string) string { return e.shown(r, path) })
+}
+
+// unwrittenBelow is unwritten for a command that wrote to another folder.
+func (e *Env) unwrittenBelow(dir string, err error) error {
+	return unwritten(err, func(path string) string { return quotePath(filepath.Join(dir, path)) })
+}
+
+func unwritten(err error, shown func(path string) string) error {
 	var failed *worktree.ApplyError
 	if !isPartial(err) || !errors.As(err, &failed) {
 		return err
@@ -31,7 +41,7 @@ func (e *Env) unwritten(r *kist.Repository, err error) error {
 			text.WriteString("\nand " + formatCount(uint64(len(failed.Failed)-i)) + " more")
 			break
 		}
-		text.WriteString("\n" + e.shown(r, f.Path) + ": " + bareError(f.Err))
+		text.WriteString("\n" + shown(f.Path) + ": " + bareError(f.Err))
 	}
 	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
 		return hintf(failf(exitDamaged, "", "%s", text.String()), "'kist verify' tells what is affected")

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type branchOptions struct {
+	list        bool
+	all         bool
+	remotes     bool
+	current     bool
+	force       bool
+	delete      bool
+	forceDelete bool
+	move        bool
+	forceMove   bool
+	commitFilter
+}
+
+func newBranch(env *Env) *cobra.Command {
+	var o branchOptions
+	cmd := &cobra.Command{
+		Use:   "branch [OPTIONS] [NEW [REV]]",
+		Short: "list, make, rename and delete branches",
+		Long: `Without arguments, lists the branches, the current one with a *; with --verbose
+also the commit that each is at, and its subject. With --list, the arguments
+are patterns: * stands for any characters, ? for one, [a-z] for one of these.
+
+With NEW, makes a branch at REV, by default HEAD, and stays on the current one.
+
+-d deletes branches, unless the current one lacks commits of theirs; -D deletes
+them in any case. -m gives a branch, the current one if only NEW is given,
+another name.
+
+With --json, for each branch: name, ref (its full name), id, and current.`,
+		Example: `  kist branch                     list the branches
+  kist branch topic HEAD~2        make a branch
+  kist branch -d topic            delete it, if it has been merged
+  kist branch -m trunk            give the current branch another name
+  kist branch --contains v1       which branches have it?`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runBranch(cmd, env, o, args) },
+		ValidArgsFunction: env.complete(branches),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.list, "list", "l", false, "list the branches that fit a pattern")
+	flags.BoolVarP(&o.all, "all", "a", false, "list the branches of remotes, too")
+	flags.BoolVarP(&o.remotes, "remotes", "r", false, "list, or with -d delete, branches of remotes")
+	flags.BoolVar(&o.current, "show-current", false, "print the name of the current branch; nothing if HEAD is detached")
+	o.commitFilter.register(cmd, env)
+	flags.BoolVarP(&o.force, "force", "f", false, "move the branch to REV if it exists; with -d and -m as -D and -M")
+	flags.BoolVarP(&o.delete, "delete", "d", false, "delete branches that are merged into the current one")
+	flags.BoolVarP(&o.forceDelete, "force-delete", "D", false, "delete branches, merged or not")
+	flags.BoolVarP(&o.move, "move", "m", false, "rename a branch: -m [OLD] NEW")
+	flags.BoolVarP(&o.forceMove, "force-move", "M", false, "like -m, in place of a branch NEW that exists")
+	cmd.MarkFlagsMutuallyExclusive("list", "show-current", "delete", "force-delete", "move", "force-move")
+	return cmd
+}
+
+func runBranch(cmd *cobra.Command, env *Env, o branchOptions, args []string) error {
+	ctx := cmd.Context()
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	switch {
+	case o.current:
+		return env.showCurrentBranch(r, args)
+	case o.delete || o.forceDelete:
+		return env.deleteBranches(ctx, r, o, args)
+	case o.move || o.forceMove:
+		return env.renameBranch(ctx, r, o, args)
+	case o.list || o.all || o.remotes || o.wanted(cmd) || len(args) == 0:
+		return env.listBranches(cmd, r, o, args)
+	case len(args) > 2:
+		return usagef("one argument too many: %s", quoteArg(args[2]))
+	}
+	rev := "HEAD"
+	if len(args) == 2 {
+		rev = env.previous(args[1])
+	}
+	id, err := r.CreateBranch(ctx, args[0], rev, o.force)
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		return env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, ""))
+	}
+	return nil
+}
+
+func (e *Env) showCurrentBranch(r *kist.Repository, args []string) error {
+	if len(args) > 0 {
+		return usagef("--show-current takes no arguments")
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	if e.global.json {
+		return e.json(newCheckoutJSON(head))
+	}
+	if head.Branch != "" {
+		e.printf("%s\n", printable(head.Branch))
+	}
+	return nil
+}
+
+// branchArg returns the branch that an argument names, which may be a form
+// like "-" or "@{-1}".
+func (e *Env) branchArg(ctx context.Context, r *kist.Repository, arg string) (string, error) {
+	arg = e.previous(arg)
+	if _, err := r.Refs().Get(refs.Heads + arg); err == nil {
+		return arg, nil
+	}
+	if full, err := r.Refs().Expand(ctx, arg); err == nil {
+		if branch, ok := refs.BranchOf(full); ok {
+			return branch, nil
+		}
+	}
+	return "", failf(exitFailed, "unknown-ref", "branch %s not found", quoteArg(arg))
+}
+
+func (e *Env) deleteBranches(ctx context.Context, r *kist.Repository, o branchOptions, args []string) error {
+	if len(args) == 0 {
+		return usagef("the name of a branch is missing")
+	}
+	var failed error
+	for _, arg := range args {
+		if err := e.deleteBranch(ctx, r, o, arg); err != nil {
+			if failed != nil {
+				e.report(failed)
+			}
+			failed = err
+		}
+	}
+	return failed
+}
+
+func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOptions, arg string) error {
+	full, what := refs.Remotes+arg, "remote-tracking branch"
+	if !o.remotes {
+		name, err := e.branchArg(ctx, r, arg)
+		if err != nil {
+			return err
+		}
+		full, what, arg = refs.Heads+name, "branch", name
+	} else if _, err := r.Refs().Get(full); errors.Is(err, refs.ErrNotFound) {
+		return failf(exitFailed, "unknown-ref", "remote-tracking branch %s not found", quoteArg(arg))
+	}
+	id, err := r.DeleteBranch(ctx, full, o.forceDelete || o.force)
+	switch {
+	case errors.Is(err, kist.ErrNotMerged):
+		return hintf(err, "'kist branch -D %s' deletes it nevertheless", arg)
+	case err != nil:
+		return err
+	}
+	if e.global.json {
+		return e.json(newBranchJSON(refs.Ref{Name: full, ID: id}, ""))
+	}
+	e.tell("Deleted %s %s (was %s).\n", what, printable(arg), id.Short())
+	return nil
+}
+
+func (e *Env) renameBranch(ctx context.Context, r *kist.Repository, o branchOptions, args []string) error {
+	from := ""
+	switch len(args) {
+	case 1:
+	case 2:
+		var err error
+		head, herr := r.Refs().Head()
+		if herr == nil && head.Branch == args[0] {
+			from = args[0] // which may be yet to come
+		} else if from, err = e.branchArg(ctx, r, args[0]); err != nil {
+			return err
+		}
+		args = args[1:]
+	default:
+		return usagef("renaming takes one or two names: -m [OLD] NEW")
+	}
+	return r.RenameBranch(ctx, from, args[0], o.forceMove || o.force)
+}
+
+// branchJSON is a branch as branch prints it with --json.
+type branchJSON struct {
+	Name    string    `json:"name"`
+	Ref     string    `json:"ref"`
+	ID      object.ID `json:"id"`
+	Current bool      `json:"current,omitempty"`
+	Target  string    `json:"target,omitempty"` // of a remote's HEAD: the ref it stands for
+}
+
+func newBranchJSON(ref refs.Ref, current string) branchJSON {
+	return branchJSON{Name: shortRef(ref.Name), Ref: ref.Name, ID: ref.ID, Current: current != "" && ref.Name == refs.Heads+current, Target: ref.Target}
+}
+
+// listBranches lists branches as git does.
+func (e *Env) listBranches(cmd *cobra.Command, r *kist.Repository, o branchOptions, args []string) error {
+	ctx := cmd.Context()
+	keep, args, err := o.filter(cmd, r, args)
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 && !o.list && (o.all || o.remotes) {
+		return hintf(usagef("%s is not expected", quoteArg(args[0])), "--list is for patterns")
+	}
+	var list []refs.Ref
+	for _, prefix := range []string{refs.Heads, refs.Remotes} {
+		if prefix == refs.Heads && o.remotes && !o.all || prefix == refs.Remotes && !o.remotes && !o.all {
+			continue
+		}
+		found, err := r.Refs().List(prefix)
+		if err != nil {
+			return err
+		}
+		for _, ref := range found {
+			if !matchesAny(args, ref.Name[len(prefix):]) {
+				continue
+			}
+			ok, err := keep(ctx, ref.ID)
+			if err != nil {
+				return err
+			}
+			if ok {
+				list = append(list, ref)
+			}
+		}
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	if e.global.json {
+		for _, ref := range list {
+			if err := e.json(newBranchJSON(ref, head.Branch)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	detached := ""
+	if ok, err := keep(ctx, head.ID); err == nil && ok && head.Branch == "" && len(args) == 0 && (!o.remotes || o.all) {
+		detached = fmt.Sprintf("(HEAD detached at %s)", head.ID.Short())
+	}
+	e.printBranches(ctx, r, list, head, detached, o.all)
+	return nil
+}
+
+func (e *Env) printBranches(ctx context.Context, r *kist.Repository, list []refs.Ref, head refs.Head, detached string, all bool) {
+	type row struct {
+		name, mark string
+		color      style
+		ref        refs.Ref
+	}
+	var rows []row
+	width := 0
+	if detached != "" {
+		rows = append(rows, row{detached, "* ", green, refs.Ref{ID: head.ID}})
+	}
+	for _, ref := range list {
+		at := row{printable(shortRef(ref.Name)), "  ", "", ref}
+		switch branch, local := refs.BranchOf(ref.Name); {
+		case local && branch == head.Branch:
+			at.mark, at.color = "* ", green
+		case !local:
+			at.color = red
+			if all {
+				at.name = "remotes/" + at.name
+			}
+		}
+		rows = append(rows, at)
+	}
+	for _, at := range rows {
+		width = max(width, len([]rune(at.name)))
+	}
+	for _, at := range rows {
+		name := e.paint(at.color, at.name)
+		switch pad := fmt.Sprintf("%*s", width-len([]rune(at.name)), ""); {
+		case at.ref.Target != "":
+			e.printf("%s%s -> %s\n", at.mark, name, printable(shortRef(at.ref.Target)))
+		case e.global.verbose:
+			e.printf("%s%s%s %s\n", at.mark, name, pad, e.describe(ctx, r, at.ref.ID))
+		default:
+			e.printf("%s%s\n", at.mark, name)
+		}
+	}
+}

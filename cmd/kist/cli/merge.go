@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+)
+
+type mergeOptions struct {
+	messages  []string
+	ffOnly    bool
+	noFF      bool
+	noCommit  bool
+	unrelated bool
+	abort     bool
+	goOn      bool
+}
+
+func newMerge(env *Env) *cobra.Command {
+	var o mergeOptions
+	cmd := &cobra.Command{
+		Use:   "merge [OPTIONS] REV | --continue | --abort",
+		Short: "bring another branch's changes into the current one",
+		Long: `Merges what REV has, usually a branch, into the current branch. If that has
+nothing of its own it is only moved on (a fast-forward). Otherwise what each
+side changed since they parted is put together, texts line by line, and
+committed.
+
+Where both sides changed the same, there are conflicts: they are listed, and
+the exit status is 3. Texts then hold both versions between markers; of other
+files ours stays, and theirs is put beside it, with ~ and its name. Decide,
+'kist add' or 'kist rm' the paths that 'kist status' shows, and 'kist commit'
+or --continue ends the merge; --abort goes back to how it was before.
+
+Nothing may be staged before a merge. Changes in the worktree stay, if they are
+in files that the merge does not touch; otherwise nothing is done, and these
+are named.
+
+With --json: result (up-to-date, fast-forward, merged, stopped or conflicts),
+old and id (HEAD's commit before and now), added, modified, deleted, renamed
+(how many), and conflicts (path, kind, and where a version was put aside
+ours_path and theirs_path).`,
+		Example: `  kist merge topic
+  kist merge --no-ff -m 'the new kitchen' topic
+  kist checkout --theirs plan.pdf && kist add plan.pdf && kist merge --continue
+  kist merge --abort`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runMerge(cmd.Context(), env, o, args) },
+		ValidArgsFunction: completeNth(env.complete(revisions), cobra.NoFileCompletions),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of the commit; if given more than once, each is a paragraph")
+	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail, with status 13, if a commit would have to be made")
+	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even where moving the branch would do")
+	flags.BoolVar(&o.noCommit, "no-commit", false, "stop before the commit")
+	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common")
+	flags.Bool("no-edit", false, "take the message as it is (it always is)")
+	flags.BoolVar(&o.goOn, "continue", false, "commit a merge whose conflicts are resolved")
+	flags.BoolVar(&o.abort, "abort", false, "go back to how it was before the merge")
+	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
+	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-commit")
+	for _, name := range []string{"ff-only", "no-ff", "no-commit", "message"} {
+		cmd.MarkFlagsMutuallyExclusive("continue", "abort", name)
+	}
+	return cmd
+}
+
+func runMerge(ctx context.Context, env *Env, o mergeOptions, args []string) error {
+	switch {
+	case (o.goOn || o.abort) && len(args) > 0:
+		return usagef("%s is not expected", quoteArg(args[0]))
+	case !o.goOn && !o.abort && len(args) == 0:
+		return hintf(usagef("REV is missing"), "'kist branch' lists the branches")
+	case len(args) > 1:
+		return usagef("only one branch can be merged at a time")
+	}
+	message := cleanMessage(strings.Join(o.messages, "\n\n"))
+	if message == "" && o.messages != nil {
+		return errNoMessage
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	switch {
+	case o.abort:
+		return env.abort(ctx, r, kist.Merging)
+	case o.goOn:
+		return env.continueMerge(ctx, r)
+	}
+	p := env.progress("merging")
+	defer p.Stop()
+	result, applyErr := r.Merge(ctx, kist.MergeOptions{
+		Rev: env.previous(args[0]), Message: message, FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
+		NoCommit: o.noCommit, Unrelated: o.unrelated, Progress: p.amounts(),
+	})
+	p.Stop()
+	if errors.Is(applyErr, kist.ErrNotFastForward) {
+		return hintf(applyErr, "without --ff-only a merge commit is made")
+	}
+	if result == nil {
+		return env.unwritten(r, blocked(applyErr))
+	}
+	if err := env.printMerged(ctx, r, result); err != nil {
+		return err
+	}
+	env.maintain(r)
+	if err := env.unwritten(r, applyErr); err != nil {
+		return err
+	}
+	if len(result.Conflicts) > 0 {
+		return hintf(failf(exitPartial, "conflicts", "the merge stopped at %s", plural(uint64(len(result.Conflicts)), "conflict", "conflicts")),
+			"resolve them, 'kist add' the files, and 'kist commit'; or 'kist merge --abort'")
+	}
+	return nil
+}
+
+// blocked returns the error that local changes are in the way of a merge or
+// revert, with advice; other errors as they are.
+func blocked(err error) error {
+	if !errors.Is(err, kist.ErrLocalChanges) {
+		return err
+	}
+	return hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "commit these changes, or undo them with 'kist restore', and move away untracked files")
+}
+
+// abort ends a merge or revert.
+func (e *Env) abort(ctx context.Context, r *kist.Repository, op kist.Operation) error {
+	p := e.progress("going back")
+	defer p.Stop()
+	err := r.Abort(ctx, op, p.amounts())
+	p.Stop()
+	if err == nil && e.global.json {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return err
+		}
+		return e.json(newCheckoutJSON(head))
+	}
+	return e.unwritten(r, err)
+}
+
+// continueMerge commits a merge whose conflicts are resolved.
+func (e *Env) continueMerge(ctx context.Context, r *kist.Repository) error {
+	state, err := r.State()
+	if err != nil {
+		return err
+	}
+	if state.Operation != kist.Merging {
+		return failf(exitFailed, "not-in-progress", "a merge is %w", kist.ErrNotInProgress)
+	}
+	result, err := r.Commit(ctx, kist.CommitOptions{})
+	if err != nil {
+		return err
+	}
+	e.maintain(r)
+	return e.printCommitted(result)
+}
+
+// mergedJSON is what merge prints with --json.
+type mergedJSON struct {
+	Result string     `json:"result"`
+	Old    *object.ID `json:"old"` // null: the branch had no commit
+	ID     object.ID  `json:"id"`
+	changeCounts
+	Conflicts []conflictJSON `json:"conflicts"`
+}
+
+// printMerged tells what came of a merge.
+func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.MergeResult) error {
+	var n changeCounts
+	what := "merged"
+	switch {
+	case result.UpToDate:
+		what = "up-to-date"
+	case result.FastForward:
+		what = "fast-forward"
+		changes, err := e.changesBetween(ctx, r, result.Old, result.ID)
+		if err != nil {
+			return err
+		}
+		n = countChanges(changes)
+	case len(result.Conflicts) > 0:
+		what = "conflicts"
+	case result.Commit == nil:
+		what = "stopped"
+	default:
+		n = countChanges(result.Commit.Changes)
+	}
+	e.tellConflicts(r, result.Conflicts)
+	if e.global.json {
+		out := mergedJSON{Result: what, ID: result.ID, changeCounts: n, Conflicts: newConflictsJSON(result.Conflicts)}
+		if !result.Old.IsZero() {
+			out.Old = &result.Old
+		}
+		return e.json(out)
+	}
+	switch what {
+	case "up-to-date":
+		e.tell("Already up to date.\n")
+	case "fast-forward":
+		if !result.Old.IsZero() {
+			e.tell("Updating %s..%s\n", result.Old.Short(), result.ID.Short())
+		}
+		e.tell("Fast-forward\n %s\n", n)
+	case "stopped":
+		e.tell("The merge went well; it stopped before the commit, as it was told to.\n")
+	case "merged":
+		return e.printCommitted(result.Commit)
+	}
+	return nil
+}
+
+// changesBetween returns what changed from one commit, which may be none, to
+// another.
+func (e *Env) changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
+	from := kist.View{Objects: r.Objects()}
+	if !old.IsZero() {
+		var err error
+		if from, err = r.CommitView(ctx, old.String()); err != nil {
+			return nil, err
+		}
+	}
+	to, err := r.CommitView(ctx, new.String())
+	if err != nil {
+		return nil, err
+	}
+	return kist.Diff(ctx, from, to, nil, true)
+}

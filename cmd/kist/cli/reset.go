@@ -1,0 +1,208 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type resetOptions struct {
+	soft, mixed, hard bool
+}
+
+func newReset(env *Env) *cobra.Command {
+	var o resetOptions
+	cmd := &cobra.Command{
+		Use:   "reset [--soft|--mixed|--hard] [REV] [[--] PATH...]",
+		Short: "move the current branch, or unstage files",
+		Long: `Moves the current branch to REV, by default HEAD, and brings to that commit:
+
+  --soft    nothing else
+  --mixed   what is staged; this is the default
+  --hard    what is staged and all tracked files: local changes are lost,
+            and untracked files that are in the way, too
+
+Other than with --soft, a merge or revert under way is over then. Where the
+branch was is ORIG_HEAD, and in the reflog.
+
+With PATHs the branch stays, and what is staged at the paths becomes what REV
+has there. Files in the worktree stay.
+
+What differs from what is staged afterwards is listed, a letter and a path on a
+line, unless --quiet is given.
+
+With --json: id (of the commit), and changes (path and status, one of the
+letters A, M, D and T).`,
+		Example: `  kist reset                    unstage everything
+  kist reset film.mov           unstage a file
+  kist reset --soft HEAD~1      take back a commit, and keep what it staged
+  kist reset --hard ORIG_HEAD   undo the last merge or reset`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runReset(cmd.Context(), env, o, args, cmd.ArgsLenAtDash())
+		},
+		ValidArgsFunction: completeNth(env.complete(revisions, trackedPaths), env.complete(trackedPaths)),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.soft, "soft", false, "move only the branch")
+	flags.BoolVar(&o.mixed, "mixed", false, "bring back what is staged, too (the default)")
+	flags.BoolVar(&o.hard, "hard", false, "bring back what is staged and all tracked files, too")
+	cmd.MarkFlagsMutuallyExclusive("soft", "mixed", "hard")
+	return cmd
+}
+
+// resetJSON is what reset prints with --json.
+type resetJSON struct {
+	ID      *object.ID   `json:"id"` // null: the branch has no commit yet
+	Changes []pathStatus `json:"changes,omitempty"`
+}
+
+func runReset(ctx context.Context, env *Env, o resetOptions, args []string, dash int) error {
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	rev, paths, err := env.resetArgs(ctx, r, args, dash)
+	if err != nil {
+		return err
+	}
+	if paths != nil {
+		return env.resetPaths(ctx, r, o, rev, paths)
+	}
+	mode := kist.ResetMixed
+	switch {
+	case o.soft:
+		mode = kist.ResetSoft
+	case o.hard:
+		mode = kist.ResetHard
+	}
+	p := env.progress("resetting")
+	defer p.Stop()
+	id, applyErr := r.Reset(ctx, rev, mode, p.amounts())
+	p.Stop()
+	if applyErr != nil && !isPartial(applyErr) {
+		return env.unwritten(r, applyErr)
+	}
+	if err := env.printReset(ctx, r, id, mode); err != nil {
+		return err
+	}
+	return env.unwritten(r, applyErr)
+}
+
+func (e *Env) printReset(ctx context.Context, r *kist.Repository, id object.ID, mode kist.ResetMode) error {
+	if mode == kist.ResetMixed {
+		return e.unstagedChanges(ctx, r, id, nil)
+	}
+	if e.global.json {
+		return e.json(newResetJSON(id, nil))
+	}
+	if mode == kist.ResetHard && !id.IsZero() {
+		e.tell("HEAD is now at %s\n", e.describe(ctx, r, id))
+	}
+	return nil
+}
+
+func newResetJSON(id object.ID, changes []pathStatus) resetJSON {
+	out := resetJSON{Changes: changes}
+	if !id.IsZero() {
+		out.ID = &id
+	}
+	return out
+}
+
+// unstagedChanges lists what differs in the worktree from what is staged, after
+// that was brought back to a commit.
+func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object.ID, paths []string) error {
+	if e.global.quiet && !e.global.json {
+		return nil
+	}
+	s, err := r.Status(ctx, kist.StatusOptions{Paths: paths, NoUntracked: true})
+	if err != nil {
+		return err
+	}
+	var changes []pathStatus
+	for _, f := range toldChanges(s.Changed) {
+		path := folded(f.Path, f.Dir)
+		changes = append(changes, pathStatus{path, rawPath(path), string(foundLetter(f))})
+	}
+	if e.global.json {
+		return e.json(newResetJSON(id, changes))
+	}
+	if len(changes) > 0 {
+		e.printf("Unstaged changes after reset:\n")
+	}
+	for _, c := range changes {
+		e.printf("%s\t%s\n", c.Status, quotePath(e.relativeFolder(r, c.Path)))
+	}
+	return nil
+}
+
+// resetArgs tells a revision and paths apart; paths is nil if there are none.
+func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths []string, err error) {
+	if dash > 1 {
+		return "", nil, usagef("one argument too many before --: %s", quoteArg(args[1]))
+	}
+	rev = "HEAD"
+	hasRev := dash == 1
+	if dash < 0 && len(args) > 0 {
+		_, err := r.Resolve(ctx, args[0])
+		if err != nil && !errors.Is(err, refs.ErrNotFound) {
+			return "", nil, err
+		}
+		hasRev = err == nil || isUnborn(r, args[0])
+		path, perr := e.repoPath(r, args[0])
+		known := perr == nil && (r.Worktree().Exists(path) || tracked(r, path))
+		switch {
+		case hasRev && known:
+			return "", nil, hintf(usagef("%s is a revision and a path", quoteArg(args[0])),
+				"write 'kist reset -- %s' for the path, and 'kist reset %s --' for the revision", args[0], args[0])
+		case !hasRev && !known:
+			return "", nil, hintf(err, "write '--' before a path that is not there now")
+		}
+	}
+	if hasRev {
+		rev, args = args[0], args[1:]
+	}
+	if len(args) == 0 {
+		return rev, nil, nil
+	}
+	paths, err = e.repoPaths(r, args)
+	return rev, paths, err
+}
+
+// tracked reports whether the index has something at path, if only a conflict.
+func tracked(r *kist.Repository, path string) bool {
+	idx, err := r.Index()
+	if err != nil {
+		return false
+	}
+	_, conflict := idx.Conflict(path)
+	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil
+}
+
+// resetPaths unstages paths, or stages what rev has there.
+func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions, rev string, paths []string) error {
+	if o.soft || o.hard {
+		return hintf(usagef("--soft and --hard are not for paths"), "'kist restore --source REV --staged --worktree PATH...' brings back files")
+	}
+	ro := kist.RestoreOptions{Paths: paths, Staged: true}
+	var id object.ID
+	if !isUnborn(r, rev) {
+		var err error
+		if id, err = r.Resolve(ctx, rev); err != nil {
+			return err
+		}
+		ro.Source = rev
+	}
+	if _, err := r.Restore(ctx, ro); err != nil {
+		return err
+	}
+	return e.unstagedChanges(ctx, r, id, paths)
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+)
+
+type restoreOptions struct {
+	source   string
+	staged   bool
+	worktree bool
+	ours     bool
+	theirs   bool
+	to       string
+	force    bool
+}
+
+func newRestore(env *Env) *cobra.Command {
+	var o restoreOptions
+	cmd := &cobra.Command{
+		Use:   "restore [OPTIONS] PATH...",
+		Short: "bring files back as they were",
+		Long: `Brings files in the worktree back to what is staged, or with --source to what
+they are in a commit. Local changes of the files are lost, and tracked files
+that the source does not have are removed. Untracked files that are in the way
+are named, and nothing is done, unless --force is given.
+
+With --staged, it is the index that is brought back, to HEAD or the source:
+what was staged is unstaged, and the worktree stays. With --staged and
+--worktree both are.
+
+With --to, the files are written below the folder DIR, which is made if it is
+absent, as they are in HEAD or the source, with their recorded times; no PATH
+means all of them. Index and worktree stay. A file that is there and is another
+is named, and nothing is done, unless --force is given; nothing is removed.
+
+A path that cannot be written is named, and the rest is done.
+
+With --json: restored (how many paths), and with --to files and bytes (that
+were written).`,
+		Example: `  kist restore film.mov                        undo what was changed since it was staged
+  kist restore --staged .                      unstage what is in the current folder
+  kist restore --source HEAD~2 notes           go back two commits with a folder
+  kist restore --source v1 --to /tmp/v1        write all of a version elsewhere`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRestore(cmd.Context(), env, o, args) },
+		ValidArgsFunction: env.complete(trackedPaths),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitBusy)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.source, "source", "s", "", "take the files from the commit `REV`")
+	flags.BoolVarP(&o.staged, "staged", "S", false, "bring back the index")
+	flags.BoolVarP(&o.worktree, "worktree", "W", false, "bring back the worktree (the default without --staged)")
+	flags.BoolVar(&o.ours, "ours", false, "of files with conflicts, take our side")
+	flags.BoolVar(&o.theirs, "theirs", false, "of files with conflicts, take the side being merged")
+	flags.StringVar(&o.to, "to", "", "write the files below `DIR`")
+	flags.BoolVarP(&o.force, "force", "f", false, "overwrite untracked files; with --to, any file")
+	cmd.MarkFlagsMutuallyExclusive("source", "ours", "theirs")
+	for _, name := range []string{"staged", "worktree", "ours", "theirs"} {
+		cmd.MarkFlagsMutuallyExclusive("to", name)
+	}
+	cmd.MarkFlagsMutuallyExclusive("staged", "ours")
+	cmd.MarkFlagsMutuallyExclusive("staged", "theirs")
+	must(cmd.RegisterFlagCompletionFunc("source", env.complete(revisions)))
+	must(cmd.MarkFlagDirname("to"))
+	return cmd
+}
+
+func runRestore(ctx context.Context, env *Env, o restoreOptions, args []string) error {
+	if len(args) == 0 && o.to == "" {
+		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	paths, err := env.repoPaths(r, args)
+	if err != nil {
+		return err
+	}
+	if o.to != "" {
+		return env.extract(ctx, r, o, paths)
+	}
+	ro := kist.RestoreOptions{Paths: paths, Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force}
+	from := "what is staged"
+	switch {
+	case o.ours:
+		ro.Side, from = kist.Ours, "our side"
+	case o.theirs:
+		ro.Side, from = kist.Theirs, "their side"
+	case o.source != "":
+		id, err := r.Resolve(ctx, o.source)
+		if err != nil {
+			return err
+		}
+		from = id.Short()
+	case o.staged:
+		from = "HEAD"
+	}
+	return env.restore(ctx, r, ro, from)
+}
+
+// extractedJSON is what restore --to prints with --json.
+type extractedJSON struct {
+	Files uint64 `json:"files"`
+	Bytes uint64 `json:"bytes"`
+}
+
+// extract writes paths of a commit elsewhere.
+func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions, paths []string) error {
+	if len(paths) == 0 {
+		paths = []string{""}
+	}
+	rev := o.source
+	if rev == "" {
+		rev = "HEAD"
+	}
+	source, err := r.CommitView(ctx, rev)
+	if err != nil {
+		return err
+	}
+	p := e.progress("restoring")
+	defer p.Stop()
+	wrote, err := r.Extract(ctx, source, paths, e.path(o.to), o.force, p.amounts())
+	p.Stop()
+	if err != nil && !isPartial(err) {
+		return e.unwritten(r, err)
+	}
+	if e.global.json {
+		if err := e.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)}); err != nil {
+			return err
+		}
+	} else {
+		e.info("%s, %s, written below %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.to))
+	}
+	return e.unwrittenBelow(o.to, err)
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type revertOptions struct {
+	noCommit bool
+	mainline int
+	goOn     bool
+	abort    bool
+}
+
+func newRevert(env *Env) *cobra.Command {
+	var o revertOptions
+	cmd := &cobra.Command{
+		Use:   "revert [OPTIONS] REV... | --continue | --abort",
+		Short: "undo what older commits changed, with new ones",
+		Long: `Undoes what each REV changed, and commits that: the history stays. The commits
+are undone in the order in which they are given; A..B stands for those that B
+has and A has not, newest first.
+
+Where what is to be undone was changed again since, there are conflicts, as in
+'kist merge', and the exit status is 3. When they are resolved, --continue
+commits and goes on with the next REV; --abort goes back to how it was before
+the first.
+
+With --json, for each commit that was made the same as 'kist commit'; and at
+conflicts: stopped (the commit), conflicts (path, kind, ours_path, theirs_path)
+and rest (the commits that are left).`,
+		Example: `  kist revert HEAD
+  kist revert --no-commit v1..v2     undo several, and commit them as one
+  kist revert -m 1 HEAD              undo a merge`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRevert(cmd.Context(), env, o, args) },
+		ValidArgsFunction: env.complete(revisions),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.noCommit, "no-commit", "n", false, "stage what undoes the commits, and commit nothing; something else may be staged already")
+	flags.IntVarP(&o.mainline, "mainline", "m", 0, "of a merge, go back to the parent with this `NUMBER`, from 1")
+	flags.Bool("no-edit", false, "take the messages as they are (they always are)")
+	flags.BoolVar(&o.goOn, "continue", false, "commit what is resolved, and go on")
+	flags.BoolVar(&o.abort, "abort", false, "go back to how it was before the first commit")
+	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "no-commit")
+	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "mainline")
+	return cmd
+}
+
+func runRevert(ctx context.Context, env *Env, o revertOptions, args []string) error {
+	switch {
+	case (o.goOn || o.abort) && len(args) > 0:
+		return usagef("%s is not expected", quoteArg(args[0]))
+	case !o.goOn && !o.abort && len(args) == 0:
+		return usagef("REV is missing")
+	case o.mainline < 0:
+		return usagef("parents are counted from 1")
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if o.abort {
+		return env.abort(ctx, r, kist.Reverting)
+	}
+	var result *kist.RevertResult
+	p := env.progress("reverting")
+	defer p.Stop()
+	if o.goOn {
+		result, err = r.Continue(ctx, p.amounts())
+	} else {
+		var commits []object.ID
+		if commits, err = revertArgs(ctx, r, args); err != nil {
+			return err
+		}
+		result, err = r.Revert(ctx, kist.RevertOptions{Commits: commits, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
+	}
+	p.Stop()
+	if result == nil {
+		return env.unwritten(r, blocked(err))
+	}
+	return env.printReverted(ctx, r, o, result, err)
+}
+
+// revertArgs returns the commits that revisions and ranges stand for.
+func revertArgs(ctx context.Context, r *kist.Repository, args []string) ([]object.ID, error) {
+	isRange := false
+	for _, arg := range args {
+		_, _, _, ok := refs.SplitRange(arg)
+		isRange = isRange || ok || strings.HasPrefix(arg, "^")
+	}
+	var ids []object.ID
+	if isRange {
+		for c, err := range r.Log(ctx, kist.LogOptions{Revs: args}) {
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, c.ID)
+		}
+		if len(ids) == 0 {
+			return nil, failf(exitFailed, "", "no commits to revert")
+		}
+		return ids, nil
+	}
+	for _, arg := range args {
+		if arg == "-" {
+			arg = "@{-1}"
+		}
+		id, err := r.Resolve(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// stoppedJSON is what revert prints with --json at conflicts.
+type stoppedJSON struct {
+	Stopped   object.ID      `json:"stopped"`
+	Conflicts []conflictJSON `json:"conflicts"`
+	Rest      []object.ID    `json:"rest"`
+}
+
+// printReverted tells what came of a revert, which may have ended with an error
+// after some commits.
+func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOptions, result *kist.RevertResult, revertErr error) error {
+	for _, c := range result.Commits {
+		if err := e.printCommitted(c); err != nil {
+			return err
+		}
+	}
+	for _, id := range result.Nothing {
+		e.info("nothing to undo of %s: it is undone already", e.describe(ctx, r, id))
+	}
+	e.maintain(r)
+	if revertErr != nil && !isPartial(revertErr) {
+		return e.unwritten(r, blocked(revertErr))
+	}
+	if len(result.Conflicts) == 0 {
+		return e.unwritten(r, revertErr)
+	}
+	e.tellConflicts(r, result.Conflicts)
+	if e.global.json {
+		out := stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), result.Rest}
+		if out.Rest == nil {
+			out.Rest = []object.ID{}
+		}
+		if err := e.json(out); err != nil {
+			return err
+		}
+	}
+	err := failf(exitPartial, "conflicts", "%s has conflicts with what came after it", e.describe(ctx, r, result.Stopped))
+	next := "'kist revert --continue'"
+	if o.noCommit {
+		next = "'kist commit'"
+	}
+	err = hintf(err, "resolve them, 'kist add' the files, and %s; or 'kist revert --abort'", next)
+	if o.noCommit && len(result.Rest) > 0 {
+		var left []string
+		for _, id := range result.Rest {
+			left = append(left, id.Short())
+		}
+		err = hintf(err, "not undone yet: %s", strings.Join(left, " "))
+	}
+	return errors.Join(err, e.unwritten(r, revertErr))
+}

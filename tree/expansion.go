@@ -18,7 +18,7 @@ var ErrTooMany = errors.New("far more paths than there are nodes for them")
 // A walk over a directory goes on for firstPaths paths. Then it looks whether
 // all of them are maxPaths at most, or maxPathsPerNode for each different node.
 const (
-	firstPaths      = 1 << 18
+	firstPaths      = 1 << 16
 	maxPaths        = 1 << 24
 	maxPathsPerNode = 1 << 14
 )

@@ -194,7 +194,7 @@ func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.In
 		e := edit{path: files[i].Path, state: files[i].State, old: files[i].Old}
 		switch {
 		case errors.Is(err, worktree.ErrGone):
-			e.state, e.remove = worktree.Deleted, true
+			e.state, e.remove = worktree.Deleted, indexed(idx, e.path) != nil
 		case err != nil:
 			e.state, e.why = worktree.Unreadable, reason(err)
 		default:

@@ -1,0 +1,254 @@
+package kist_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// stager is a repository of a test about staging.
+type stager struct {
+	*testing.T
+	dir  string
+	repo *kist.Repository
+}
+
+// newStager makes a repository, which is verified when the test ends.
+func newStager(t *testing.T) *stager {
+	t.Helper()
+	s := &stager{T: t, dir: t.TempDir()}
+	var err error
+	s.repo, err = kist.Init(t.Context(), s.dir, kist.Options{}, kist.InitOptions{})
+	s.check(err)
+	t.Cleanup(func() {
+		report, err := s.repo.Verify(context.Background(), gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true}})
+		s.check(err)
+		for _, p := range report.Problems {
+			t.Errorf("verify: %v", p)
+		}
+		s.check(s.repo.Close())
+	})
+	return s
+}
+
+func (s *stager) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stager) write(path, text string) {
+	s.Helper()
+	file := filepath.Join(s.dir, path)
+	s.check(os.MkdirAll(filepath.Dir(file), 0o755))
+	s.check(os.WriteFile(file, []byte(text), 0o644))
+}
+
+func (s *stager) add(o kist.AddOptions) *kist.AddResult {
+	s.Helper()
+	result, err := s.repo.Add(s.Context(), o)
+	s.check(err)
+	return result
+}
+
+func (s *stager) commit(message string) *kist.CommitResult {
+	s.Helper()
+	result, err := s.repo.Commit(s.Context(), kist.CommitOptions{Message: message})
+	s.check(err)
+	return result
+}
+
+// conflict leaves a merge with conflicts about the paths both, which both
+// sides changed, and gone, which we removed and they changed.
+func (s *stager) conflict() {
+	s.Helper()
+	s.write("both", "base")
+	s.write("gone", "base")
+	s.write("other", "base")
+	s.add(kist.AddOptions{})
+	s.commit("base")
+	_, err := s.repo.Checkout(s.Context(), kist.CheckoutOptions{Create: "theirs"})
+	s.check(err)
+	s.write("both", "theirs")
+	s.write("gone", "theirs")
+	s.add(kist.AddOptions{})
+	s.commit("theirs")
+	_, err = s.repo.Checkout(s.Context(), kist.CheckoutOptions{Rev: "main"})
+	s.check(err)
+	s.write("both", "ours")
+	s.check(os.Remove(filepath.Join(s.dir, "gone")))
+	s.add(kist.AddOptions{})
+	s.commit("ours")
+	merged, err := s.repo.Merge(s.Context(), kist.MergeOptions{Rev: "theirs"})
+	s.check(err)
+	if len(merged.Conflicts) != 2 {
+		s.Fatalf("conflicts: %+v", merged.Conflicts)
+	}
+}
+
+func (s *stager) conflicts() (paths []string) {
+	s.Helper()
+	idx, err := s.repo.Index()
+	s.check(err)
+	for _, c := range idx.Conflicts() {
+		paths = append(paths, c.Path)
+	}
+	return paths
+}
+
+func TestAddResolvesConflicts(t *testing.T) {
+	t.Run("one by one", func(t *testing.T) {
+		s := newStager(t)
+		s.conflict()
+		s.add(kist.AddOptions{Paths: []string{"other"}})
+		if _, err := s.repo.Commit(t.Context(), kist.CommitOptions{}); !errors.Is(err, kist.ErrConflicts) {
+			t.Errorf("commit with conflicts: %v", err)
+		}
+		s.write("both", "resolved")
+		s.add(kist.AddOptions{Paths: []string{"both"}})
+		if got := s.conflicts(); !slices.Equal(got, []string{"gone"}) {
+			t.Errorf("conflicts left: %q", got)
+		}
+		s.check(os.Remove(filepath.Join(s.dir, "gone")))
+		s.add(kist.AddOptions{Paths: []string{"gone"}})
+		if got := s.conflicts(); len(got) > 0 {
+			t.Errorf("conflicts left: %q", got)
+		}
+		c := s.commit("")
+		if len(c.Commit.Parents) != 2 || c.Commit.Files != 2 {
+			t.Errorf("merge commit of %d parents, %d files", len(c.Commit.Parents), c.Commit.Files)
+		}
+	})
+	t.Run("all as they are", func(t *testing.T) {
+		s := newStager(t)
+		s.conflict()
+		s.write("both", "ours") // equal to what is staged
+		s.add(kist.AddOptions{})
+		if got := s.conflicts(); len(got) > 0 {
+			t.Errorf("conflicts left: %q", got)
+		}
+		if c := s.commit(""); c.Commit.Files != 3 {
+			t.Errorf("%d files", c.Commit.Files)
+		}
+	})
+	t.Run("removed", func(t *testing.T) {
+		s := newStager(t)
+		s.conflict()
+		for _, path := range []string{"both", "gone"} {
+			_, err := s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{path}})
+			s.check(err)
+			if _, err := os.Lstat(filepath.Join(s.dir, path)); err == nil {
+				t.Errorf("%s is still there", path)
+			}
+		}
+		if c := s.commit(""); c.Commit.Files != 1 {
+			t.Errorf("%d files", c.Commit.Files)
+		}
+	})
+}
+
+func TestAddOfNothing(t *testing.T) {
+	s := newStager(t)
+	s.write("a", "a")
+	if _, err := s.repo.Add(t.Context(), kist.AddOptions{Paths: []string{"a", "nowhere"}}); !errors.Is(err, kist.ErrNoMatch) {
+		t.Errorf("error %v, want %v", err, kist.ErrNoMatch)
+	}
+	idx, err := s.repo.Index()
+	s.check(err)
+	if idx.Len() > 0 {
+		t.Error("something was staged")
+	}
+	if r := s.add(kist.AddOptions{Paths: []string{}}); len(r.Added) > 0 {
+		t.Errorf("added %q though no path was given", r.Added)
+	}
+}
+
+// TestAddsSideBySide has several processes' worth of adds run at once, of
+// different folders and of the same one.
+func TestAddsSideBySide(t *testing.T) {
+	s := newStager(t)
+	const writers, files = 4, 30
+	for w := range writers {
+		for i := range files {
+			s.write(fmt.Sprintf("own%d/file%d", w, i), fmt.Sprintf("file %d of writer %d, beyond what is inline", i, w))
+			s.write(fmt.Sprintf("shared/%d-%d", w, i), fmt.Sprintf("file %d of all writers, beyond what is inline", i))
+		}
+	}
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			repo, err := kist.Open(s.dir, kist.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer repo.Close()
+			for _, paths := range [][]string{{fmt.Sprint("own", w)}, {"shared"}} {
+				if _, err := repo.Add(t.Context(), kist.AddOptions{Paths: paths}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if c := s.commit("all"); c.Commit.Files != 2*writers*files {
+		t.Errorf("%d files, want %d", c.Commit.Files, 2*writers*files)
+	}
+	status, err := s.repo.Status(t.Context(), kist.StatusOptions{})
+	s.check(err)
+	if !status.Clean() || len(status.Untracked) > 0 {
+		t.Errorf("status: %+v", status)
+	}
+}
+
+// TestAddOfAFileThatChanges adds a file that never stops changing.
+func TestAddOfAFileThatChanges(t *testing.T) {
+	s := newStager(t)
+	s.write("steady", "steady")
+	s.write("log", "begun")
+	ctx, stop := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		f, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		for ctx.Err() == nil {
+			if _, err := f.WriteString("more\n"); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	var result *kist.AddResult
+	for range 200 {
+		if result = s.add(kist.AddOptions{}); len(result.Skipped) > 0 {
+			break
+		}
+	}
+	stop()
+	writer.Wait()
+	if len(result.Skipped) != 1 || result.Skipped[0].Path != "log" {
+		t.Fatalf("skipped: %+v", result.Skipped)
+	}
+	c := s.commit("partial")
+	if c.Commit.SkippedCount != 1 || c.Commit.Skipped[0].Path != "log" {
+		t.Errorf("the commit says that %+v was skipped", c.Commit.Skipped)
+	}
+	s.add(kist.AddOptions{})
+	if c := s.commit("whole"); c.Commit.SkippedCount != 0 {
+		t.Errorf("the next commit still says that %+v was skipped", c.Commit.Skipped)
+	}
+}

@@ -40,12 +40,15 @@ func (e *edit) skipped() bool {
 // changes reports whether the edits change anything.
 func (list edits) changes() bool {
 	return slices.ContainsFunc(list, func(e edit) bool {
-		return e.remove || e.resolved || e.readable || e.entry != nil || e.skipped() || e.isDir()
+		return e.settles() || e.readable || e.skipped()
 	})
 }
 
 // isDir reports whether the path is to be a directory.
 func (e *edit) isDir() bool { return e.dir && !e.remove && e.why == "" }
+
+// settles reports whether the edit ends a conflict about its path.
+func (e *edit) settles() bool { return e.resolved || e.remove || e.entry != nil || e.isDir() }
 
 // apply changes idx.
 func (list edits) apply(idx *index.Index) error {

@@ -36,6 +36,7 @@ type Amount struct{ Files, Bytes int64 }
 // folder only if it is empty.
 type AddResult struct {
 	Added, Modified, Deleted []string
+	Resolved                 []string // had conflicts
 
 	Skipped []object.Skipped // could not be read, or changed while it was; commits will say so
 	Special []object.Skipped // never stored: FIFOs, sockets, devices, other repositories
@@ -96,6 +97,11 @@ func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) 
 	result := stored.result()
 	result.Stats = session.Stats()
 	list := append(r.settled(idx, stored, o), stored...)
+	for _, e := range list {
+		if _, conflict := idx.Conflict(e.path); conflict && e.settles() {
+			result.Resolved = append(result.Resolved, e.path)
+		}
+	}
 	if o.DryRun || !list.changes() {
 		return result, nil
 	}

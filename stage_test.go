@@ -115,7 +115,9 @@ func TestAddResolvesConflicts(t *testing.T) {
 			t.Errorf("commit with conflicts: %v", err)
 		}
 		s.write("both", "resolved")
-		s.add(kist.AddOptions{Paths: []string{"both"}})
+		if r := s.add(kist.AddOptions{Paths: []string{"both"}}); !slices.Equal(r.Resolved, []string{"both"}) {
+			t.Errorf("resolved: %q", r.Resolved)
+		}
 		if got := s.conflicts(); !slices.Equal(got, []string{"gone"}) {
 			t.Errorf("conflicts left: %q", got)
 		}
@@ -133,7 +135,9 @@ func TestAddResolvesConflicts(t *testing.T) {
 		s := newStager(t)
 		s.conflict()
 		s.write("both", "ours") // equal to what is staged
-		s.add(kist.AddOptions{})
+		if r := s.add(kist.AddOptions{}); !slices.Equal(r.Resolved, []string{"both", "gone"}) {
+			t.Errorf("resolved: %q", r.Resolved)
+		}
 		if got := s.conflicts(); len(got) > 0 {
 			t.Errorf("conflicts left: %q", got)
 		}

@@ -38,9 +38,10 @@ sockets, devices and the .kist folders of other repositories are not stored.
 With --dry-run nothing is stored or staged: 'add' and 'remove' lines tell what
 would be, and the last line how much would be read and how much of that is new.
 
-With --json: added, modified and deleted (how many), skipped (path and reason),
-bytes_read, bytes_new, bytes_stored; and with --dry-run or --verbose changes
-(path and status, one of the letters A, M and D).`,
+With --json: added, modified, deleted and resolved (how many; conflicts count as
+resolved when they are added), skipped (path and reason), bytes_read, bytes_new,
+bytes_stored; and with --dry-run or --verbose changes (path and status, one of
+the letters A, M and D).`,
 		Example: `  kist add .               what has changed in the current folder
   kist add -A              what has changed anywhere
   kist add -n photos       how much of photos is new?`,
@@ -64,6 +65,7 @@ type addJSON struct {
 	Added    int           `json:"added"`
 	Modified int           `json:"modified"`
 	Deleted  int           `json:"deleted"`
+	Resolved int           `json:"resolved"`
 	Skipped  []skippedJSON `json:"skipped"`
 	Changes  []pathStatus  `json:"changes,omitempty"`
 	work
@@ -116,7 +118,7 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *kist.AddResul
 	if e.global.json {
 		out := addJSON{
 			DryRun: o.dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
-			Skipped: newSkippedJSON(result.Skipped), work: did,
+			Resolved: len(result.Resolved), Skipped: newSkippedJSON(result.Skipped), work: did,
 		}
 		if list {
 			out.Changes = slices.Concat(pathStatuses(result.Added, "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
@@ -132,7 +134,11 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *kist.AddResul
 		}
 	}
 	n := changeCounts{Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted)}
-	switch parts := strings.Join(n.parts(), ", "); {
+	parts := strings.Join(n.parts(), ", ")
+	if n := uint64(len(result.Resolved)); n > 0 {
+		parts = strings.TrimPrefix(parts+", "+plural(n, "conflict", "conflicts")+" resolved", ", ")
+	}
+	switch {
 	case parts == "":
 		e.tell("nothing has changed\n")
 	case o.dryRun:

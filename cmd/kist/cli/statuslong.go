@@ -64,10 +64,14 @@ func (p *longStatus) operation() {
 		return
 	}
 	p.printf("\nA %s of %s is under way.\n", s.State.Operation, s.State.Other.Short())
-	if len(s.Conflicts) > 0 {
+	switch {
+	case len(s.Conflicts) > 0:
 		p.printf("  (resolve the conflicts, then 'kist commit')\n")
-	} else {
+	case s.State.Stopped:
 		p.printf("  (all conflicts are resolved: 'kist commit' concludes it)\n")
+	}
+	if n := len(s.State.Rest); n > 0 {
+		p.printf("  (%s to go: 'kist %s --continue')\n", plural(uint64(n), "commit", "commits"), s.State.Operation)
 	}
 	p.printf("  ('kist %s --abort' goes back to how it was before)\n", s.State.Operation)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ Text is compared by lines, in the format of git and patch. Of other files, and
 of text of more than 8 MiB, the ranges of bytes that differ are shown, rounded to
 the chunks in which the file is stored: 'bytes 0..0 -> 0..1048576' says that
 1 MiB came in at the start. A path with a merge conflict has a line '* Unmerged
-path', and then how it differs from our side.
+path', and then, in the worktree, how it differs from our side.
 
 With --quiet nothing is shown, and --exit-code is implied.
 
@@ -86,7 +87,14 @@ func runDiff(cmd *cobra.Command, env *Env, o *diffOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	changes = unmerged(changes, conflicts, paths, c.new.Worktree)
+	for _, conflict := range conflicts {
+		if len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return tree.Below(conflict.Path, p) }) {
+			continue
+		}
+		if changes, err = c.unmerged(ctx, changes, conflict, len(revs) == 0); err != nil {
+			return err
+		}
+	}
 	if !env.global.quiet {
 		if err := c.show(ctx, changes); err != nil {
 			return err
@@ -164,29 +172,29 @@ func mergeBase(ctx context.Context, r *kist.Repository, a, b string) (string, er
 	return bases[0].String(), nil
 }
 
-// unmerged marks the changes of paths with conflicts, and adds those that are
-// not there. In a comparison with the worktree, what is shown of them is how
-// that differs from our side.
-func unmerged(changes []fileChange, conflicts []index.Conflict, paths []string, worktree bool) []fileChange {
-	for _, conflict := range conflicts {
-		if len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return tree.Below(conflict.Path, p) }) {
-			continue
-		}
-		change := fileChange{Change: tree.Change{Path: conflict.Path}, unmerged: true}
-		at, found := slices.BinarySearchFunc(changes, conflict.Path, func(c fileChange, path string) int {
-			return tree.ComparePaths(c.Path, path)
-		})
-		if worktree && conflict.Ours != nil {
-			change.Old, change.New = conflict.Ours, conflict.Ours
-			if found {
-				change.New = changes[at].New
-			}
-		}
-		if found {
-			changes[at] = change
-		} else {
-			changes = slices.Insert(changes, at, change)
+// unmerged marks the change of a path with a conflict, or adds it. Where the
+// worktree is compared with what is staged, our side of the conflict takes the
+// place of that; what is staged is not compared with anything.
+func (c *comparison) unmerged(ctx context.Context, changes []fileChange, conflict index.Conflict, withOurs bool) ([]fileChange, error) {
+	at, found := slices.BinarySearchFunc(changes, conflict.Path, func(c fileChange, path string) int {
+		return tree.ComparePaths(c.Path, path)
+	})
+	if !found {
+		changes = slices.Insert(changes, at, fileChange{Change: tree.Change{Path: conflict.Path}})
+	}
+	change := &changes[at]
+	change.unmerged = true
+	switch {
+	case !c.new.Worktree:
+		*change = fileChange{Change: tree.Change{Path: conflict.Path}, unmerged: true}
+	case withOurs:
+		change.Old, change.New = conflict.Ours, nil
+		entry, err := tree.Find(ctx, c.new.Objects, c.new.Tree, conflict.Path)
+		if err == nil {
+			change.New = &entry
+		} else if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
+			return nil, err
 		}
 	}
-	return changes
+	return changes, nil
 }

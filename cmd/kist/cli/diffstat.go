@@ -145,6 +145,9 @@ func statTotal(list []counts) string {
 		return strconv.Itoa(n) + " " + many
 	}
 	text := " " + number(files, "file changed", "files changed")
+	if files == 0 {
+		return text
+	}
 	if added > 0 || removed == 0 {
 		text += ", " + number(added, "insertion(+)", "insertions(+)")
 	}

@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"bytes"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+)
+
+// place is a repository in which commands are run.
+type place struct {
+	t      *testing.T
+	env    *Env
+	stdout *bytes.Buffer
+	stderr *bytes.Buffer
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{t: t}
+	p.env, p.stdout, p.stderr = testEnv(t)
+	p.env.Random = rand.Reader
+	p.run("init")
+	return p
+}
+
+// run runs a command, which has to succeed, and returns what it printed.
+func (p *place) run(args ...string) string {
+	p.t.Helper()
+	p.stdout.Reset()
+	p.stderr.Reset()
+	if status := Run(p.t.Context(), p.env, args); status != exitOK {
+		p.t.Fatalf("kist %s: exit status %d: %s", strings.Join(args, " "), status, p.stderr)
+	}
+	return p.stdout.String()
+}
+
+// write writes a file, or removes it if content is empty.
+func (p *place) write(name, content string) {
+	p.t.Helper()
+	path := filepath.Join(p.env.Dir, name)
+	err := os.WriteFile(path, []byte(content), 0o644)
+	if content == "" {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *place) commit(message string) {
+	p.t.Helper()
+	p.run("add", "-A")
+	p.run("commit", "-m", message)
+}
+
+// merge merges a branch, and returns how many conflicts there are.
+func (p *place) merge(rev string) int {
+	p.t.Helper()
+	r, err := p.env.open()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer r.Close()
+	result, err := r.Merge(p.t.Context(), kist.MergeOptions{Rev: rev})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return len(result.Conflicts)
+}
+
+// newConflict returns a repository in which branch side is being merged into
+// main: both changed a, side also changed b and removed c, which main changed,
+// and added d.
+func newConflict(t *testing.T) *place {
+	p := newPlace(t)
+	p.write("a", "1\n2\n3\n")
+	p.write("b", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+	p.write("c", "c\n")
+	p.commit("base")
+	p.run("checkout", "-b", "side")
+	p.write("a", "1\nzwei\n3\n")
+	p.write("b", "eins\n2\n3\n4\n5\n6\n7\n8\n9\n")
+	p.write("c", "")
+	p.write("d", "d\n")
+	p.commit("side")
+	p.run("checkout", "main")
+	p.write("a", "1\ntwo\n3\n")
+	p.write("b", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n")
+	p.write("c", "see\n")
+	p.commit("main")
+	if n := p.merge("side"); n != 2 {
+		t.Fatalf("%d conflicts, want 2", n)
+	}
+	return p
+}
+
+var ids = regexp.MustCompile(`\b[0-9a-f]{8}([0-9a-f]{56})?\b`)
+
+// same checks what was printed, but for IDs.
+func same(t *testing.T, got, want string) {
+	t.Helper()
+	got, want = ids.ReplaceAllString(got, "ID"), strings.TrimPrefix(want, "\n")
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestDiffOfConflicts(t *testing.T) {
+	p := newConflict(t)
+	const a = `* Unmerged path a
+diff --git a/a b/a
+index ID..ID 100644
+--- a/a
++++ b/a
+@@ -1,3 +1,7 @@
+ 1
++<<<<<<< HEAD
+ two
++=======
++zwei
++>>>>>>> side
+ 3
+`
+	same(t, p.run("diff"), a+"* Unmerged path c\n")
+	same(t, p.run("diff", "c"), "* Unmerged path c\n")
+	same(t, p.run("diff", "b"), "")
+	same(t, p.run("diff", "HEAD", "--", "a"), a)
+	same(t, p.run("diff", "--staged", "--name-status"), "U\ta\nM\tb\nU\tc\nA\td\n")
+	same(t, p.run("diff", "--staged", "--", "a", "c"), "* Unmerged path a\n* Unmerged path c\n")
+	same(t, p.run("diff", "--stat"), " a | Unmerged\n c | Unmerged\n 0 files changed\n")
+	if got := p.run("diff", "--json", "--", "c"); !strings.Contains(got, `"path":"c","status":"U"`) {
+		t.Error(got)
+	}
+	p.write("c", "")
+	same(t, p.run("diff", "--", "c"), `
+* Unmerged path c
+diff --git a/c b/c
+deleted file mode 100644
+index ID..ID
+--- a/c
++++ /dev/null
+@@ -1 +0,0 @@
+-see
+`)
+}
+
+func TestMergesInLogs(t *testing.T) {
+	p := newConflict(t)
+	p.write("a", "1\n2 or zwei\n3\n")
+	p.commit("merged")
+	const graph = `*   ID merged
+|\
+| * ID side
+* | ID main
+|/
+* ID base
+`
+	same(t, p.run("log", "--oneline", "--graph"), graph)
+	same(t, p.run("log", "--oneline", "--merges"), "ID merged\n")
+	same(t, p.run("log", "--oneline", "--no-merges", "side..main"), "ID main\n")
+	same(t, p.run("log", "--oneline", "--first-parent"), "ID merged\nID main\nID base\n")
+	same(t, p.run("log", "--oneline", "--", "d"), "ID side\n")
+	same(t, p.run("log", "--oneline", "--", "b"), "ID merged\nID main\nID side\nID base\n")
+	same(t, p.run("log", "--oneline", "--graph", "--", "d"), "* ID side\n")
+	same(t, p.run("log", "-1", "--oneline", "--name-status"), "ID merged\n")
+	same(t, p.run("log", "-1", "--oneline", "--name-status", "--first-parent"), "ID merged\nM\ta\nM\tb\nA\td\n")
+	same(t, p.run("log", "-1"), `
+commit ID
+Merge: ID ID
+Author: anna <anna@chest.example>
+Date:   Sat Jan 31 12:00:00 2026 +0000
+
+    merged
+`)
+	// What side added is not shown, what is as in none of both is.
+	same(t, p.run("show", "--oneline"), `
+ID merged
+diff --git a/a b/a
+index ID..ID 100644
+--- a/a
++++ b/a
+@@ -1,3 +1,3 @@
+ 1
+-two
++2 or zwei
+ 3
+diff --git a/b b/b
+index ID..ID 100644
+--- a/b
++++ b/b
+@@ -1,4 +1,4 @@
+-1
++eins
+ 2
+ 3
+ 4
+`)
+	same(t, p.run("show", "--oneline", "--name-status"), "ID merged\nM\ta\nM\tb\nA\td\n")
+	same(t, p.run("diff", "main^...side", "--name-status"), "M\ta\nM\tb\nD\tc\nA\td\n")
+}

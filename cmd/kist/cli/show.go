@@ -123,6 +123,9 @@ type tagJSON struct {
 
 // showTag prints the annotated tag that a revision is the name of, if it is.
 func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
+	if strings.ContainsAny(rev, "^~") {
+		return nil // v1^{commit} is the commit
+	}
 	name, err := p.repo.Refs().Expand(ctx, rev)
 	if errors.Is(err, refs.ErrNotFound) || err == nil && !strings.HasPrefix(name, refs.Tags) {
 		return nil

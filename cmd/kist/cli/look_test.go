@@ -204,3 +204,52 @@ index ID..ID 100644
 	same(t, p.run("show", "--oneline", "--name-status"), "ID merged\nM\ta\nM\tb\nA\td\n")
 	same(t, p.run("diff", "main^...side", "--name-status"), "M\ta\nM\tb\nD\tc\nA\td\n")
 }
+
+func TestTagsShown(t *testing.T) {
+	p := newPlace(t)
+	p.write("a", "a\n")
+	p.commit("first")
+	r, err := p.env.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, tag := range []kist.TagOptions{{Name: "light", Rev: "HEAD"}, {Name: "v1", Rev: "HEAD", Message: "version 1\n\nwith \x1b[31mred\n"}} {
+		if _, _, err := r.CreateTag(t.Context(), tag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit := `
+commit ID
+Author: anna <anna@chest.example>
+Date:   Sat Jan 31 12:00:00 2026 +0000
+
+    first
+`
+	tag := `
+tag v1
+Tagger: anna <anna@chest.example>
+Date:   Sat Jan 31 12:00:00 2026 +0000
+
+version 1
+
+with ␛[31mred
+
+`
+	same(t, p.run("show", "-s", "light"), commit)
+	same(t, p.run("show", "-s", "v1"), tag+strings.TrimPrefix(commit, "\n"))
+	same(t, p.run("show", "-s", "v1^{commit}"), commit)
+	same(t, p.run("log", "--oneline", "--decorate"), "ID (HEAD -> main, tag: light, tag: v1) first\n")
+	p.write("a", "b\n")
+	p.commit("second")
+	same(t, p.run("log", "--oneline", "--all", "--decorate"), "ID (HEAD -> main) second\nID (tag: light, tag: v1) first\n")
+	same(t, p.run("log", "--oneline", "--tags"), "ID first\n")
+	same(t, p.run("log", "--oneline", "--branches"), "ID second\nID first\n")
+	same(t, p.run("log", "--oneline", "v1.."), "ID second\n")
+	same(t, p.run("cat", "v1:a"), "a\n")
+	p.run("show", "--json", "-s", "v1")
+	if lines := strings.Split(p.stdout.String(), "\n"); len(lines) != 3 ||
+		!strings.HasPrefix(lines[0], `{"name":"v1","id":"`) || !strings.HasPrefix(lines[1], `{"id":"`) {
+		t.Errorf("%q", lines)
+	}
+}

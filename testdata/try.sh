@@ -20,9 +20,13 @@ fail() {
 
 # say tells what comes next; run shows a command as a person would type it and
 # runs it; expect fails unless what the last command printed has a text in it.
-say() { printf '\n\033[1m# %s\033[m\n' "$*"; }
+bold='' cyan='' plain=''
+if [ -t 1 ]; then
+	bold=$'\033[1m' cyan=$'\033[36m' plain=$'\033[m'
+fi
+say() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
 run() {
-	printf '\033[36m$ %s\033[m\n' "$*"
+	printf '%s$ %s%s\n' "$cyan" "$*" "$plain"
 	local status=0
 	"$@" >"$tmp/out" || status=$?
 	head -n "${LINES_SHOWN:-12}" "$tmp/out"
@@ -58,10 +62,10 @@ run kist status
 expect "nothing to commit"
 
 say "change something"
-changed=$(find . -name .kist -prune -o -type f -size +4k -name '*.go' -print | sort | head -n 1)
-removed=$(find . -name .kist -prune -o -type f -size +4k -name '*.go' -print | sort | tail -n 1)
+changed=$(find . -name .kist -prune -o -type f -size +4k -name '*.go' -print | sort | sed -n 1p)
+removed=$(find . -name .kist -prune -o -type f -size +4k -name '*.go' -print | sort | sed -n '$p')
 changed=${changed#./} removed=${removed#./}
-folder=$(find . -mindepth 1 -maxdepth 1 -type d ! -name .kist | sort | tail -n 1)
+folder=$(find . -mindepth 1 -maxdepth 1 -type d ! -name .kist | sort | sed -n '$p')
 echo "// changed" >>"$changed"
 rm "$removed"
 mv "$folder" moved

@@ -57,7 +57,8 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runCommit(cmd.Context(), env, o) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return runCommit(cmd.Context(), env, o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)

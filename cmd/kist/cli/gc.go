@@ -29,9 +29,10 @@ something to do. 'kist config gc.auto false' stops that, and so does
 KIST_GC_AUTO=0 in the environment.
 
 With --json: salvaged, merged, written and deleted (volumes), bytes_freed.`,
-		Example: `  kist gc`,
-		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, args []string) error { return runGC(cmd.Context(), env, o) },
+		Example:           `  kist gc`,
+		Args:              noArguments,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runGC(cmd.Context(), env, o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)

@@ -46,8 +46,9 @@ the first 100 of each.`,
 		Example: `  kist verify
   kist verify --read-data
   kist verify --read-data=10% --json`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), env, o) },
+		Args:              noArguments,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), env, o) },
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()

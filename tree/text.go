@@ -15,6 +15,9 @@ func IsText(data []byte) bool {
 	return len(data) <= MaxText && bytes.IndexByte(data, 0) < 0
 }
 
+// maxHeading is how many bytes of a line are shown to tell where a hunk is.
+const maxHeading = 80
+
 // symbols numbers lines: equal lines have equal numbers.
 type symbols map[string]int32
 
@@ -44,33 +47,86 @@ func splitLines(text []byte) []string {
 // Unified returns the difference of two texts in the unified format, with
 // context unchanged lines around each change, or nil if they are equal. The
 // header has the names as they are given: "/dev/null" says that there is no
-// such file.
+// such file. As in git, the head of a hunk ends with the last line before it
+// that begins with a letter, an underscore or a dollar sign: in a program
+// often the function that the hunk is in.
 func Unified(oldName, newName string, old, new []byte, context int) []byte {
-	numbers := symbols{}
 	a, b := splitLines(old), splitLines(new)
-	edits := diffSeq(numbers.number(a), numbers.number(b), len(numbers))
+	edits := lineEdits(a, b)
 	if len(edits) == 0 {
 		return nil
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
+	looked, heading := 0, "" // lines of a that were looked at for headings, and the last one
 	for len(edits) > 0 {
 		n := 1
 		for n < len(edits) && edits[n].aLo-edits[n-1].aHi <= 2*context {
 			n++
 		}
-		writeHunk(&out, a, b, edits[:n], context)
+		for ; looked < edits[0].aLo-context; looked++ {
+			if isHeading(a[looked]) {
+				heading = a[looked]
+			}
+		}
+		writeHunk(&out, a, b, edits[:n], context, heading)
 		edits = edits[n:]
 	}
 	return out.Bytes()
 }
 
+// CountLines returns how many lines [Unified] shows as added, and as removed.
+func CountLines(old, new []byte) (added, removed int) {
+	for _, e := range lineEdits(splitLines(old), splitLines(new)) {
+		added += e.bHi - e.bLo
+		removed += e.aHi - e.aLo
+	}
+	return added, removed
+}
+
+// lineEdits returns what leads from lines a to lines b.
+func lineEdits(a, b []string) []replacement {
+	// What both begin and end with, often nearly all, need not be numbered.
+	start, most := 0, min(len(a), len(b))
+	for start < most && a[start] == b[start] {
+		start++
+	}
+	end := 0
+	for end < most-start && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	a, b = a[start:len(a)-end], b[start:len(b)-end]
+	switch {
+	case len(a) == 0 && len(b) == 0:
+		return nil
+	case len(a) == 0 || len(b) == 0:
+		return []replacement{{start, start + len(a), start, start + len(b)}}
+	}
+	numbers := symbols{}
+	edits := diffSeq(numbers.number(a), numbers.number(b), len(numbers))
+	for i := range edits {
+		e := &edits[i]
+		e.aLo, e.aHi, e.bLo, e.bHi = e.aLo+start, e.aHi+start, e.bLo+start, e.bHi+start
+	}
+	return edits
+}
+
+// isHeading reports whether a line may tell where in a text a hunk is.
+func isHeading(line string) bool {
+	c := line[0]
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$'
+}
+
 // writeHunk writes edits, which are not far from each other, as one hunk.
-func writeHunk(out *bytes.Buffer, a, b []string, edits []replacement, context int) {
+func writeHunk(out *bytes.Buffer, a, b []string, edits []replacement, context int, heading string) {
 	first, last := edits[0], edits[len(edits)-1]
 	before, after := min(context, first.aLo), min(context, len(a)-last.aHi)
-	fmt.Fprintf(out, "@@ -%s +%s @@\n",
+	fmt.Fprintf(out, "@@ -%s +%s @@",
 		hunkRange(first.aLo-before, last.aHi+after), hunkRange(first.bLo-before, last.bHi+after))
+	if heading = strings.TrimRight(heading[:min(len(heading), maxHeading)], " \t\r\n\v\f"); heading != "" {
+		out.WriteString(" " + heading)
+	}
+	out.WriteByte('\n')
 	at := first.aLo - before
 	for _, e := range edits {
 		writeLines(out, ' ', a[at:e.aLo])

@@ -42,7 +42,11 @@ func TestUnified(t *testing.T) {
 		{"change", "a\nb\nc\n", "a\nB\nc\n", 3, "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"},
 		{"no newline", "a\nb", "a\nb\n", 3, "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n"},
 		{"no newline, both", "a\nb", "A\nb", 3, "@@ -1,2 +1,2 @@\n-a\n+A\n b\n\\ No newline at end of file\n"},
-		{"no context", "a\nb\nc\n", "a\nx\nb\n", 0, "@@ -1,0 +2 @@\n+x\n@@ -3 +3,0 @@\n-c\n"},
+		{"no context", "a\nb\nc\n", "a\nx\nb\n", 0, "@@ -1,0 +2 @@ a\n+x\n@@ -3 +3,0 @@ b\n-c\n"},
+		{"headings", "func f(x int) { \n\t1\n2\n_g\n\n3\n  h\n", "func f(x int) { \n\t1\ntwo\n_g\n\nthree\n  h\n", 0,
+			"@@ -3 +3 @@ func f(x int) {\n-2\n+two\n@@ -6 +6 @@ _g\n-3\n+three\n"},
+		{"a long heading", strings.Repeat("x", 100) + "\n1\n2\n", strings.Repeat("x", 100) + "\n1\n3\n", 0,
+			"@@ -3 +3 @@ " + strings.Repeat("x", 80) + "\n-2\n+3\n"},
 		{"two hunks", numbers(1, 20), strings.Replace(strings.Replace(numbers(1, 20), "5\n", "five\n", 1), "\n16\n", "\nsixteen\n", 1), 3,
 			"@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n@@ -13,7 +13,7 @@\n 13\n 14\n 15\n-16\n+sixteen\n 17\n 18\n 19\n"},
 		{"hunks that touch are one", numbers(1, 9), strings.Replace(strings.Replace(numbers(1, 9), "2\n", "", 1), "9\n", "", 1), 3,
@@ -57,6 +61,25 @@ func TestUnified(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+func TestCountLines(t *testing.T) {
+	for _, tt := range []struct {
+		old, new       string
+		added, removed int
+	}{
+		{"", "", 0, 0},
+		{"a\nb\n", "a\nb\n", 0, 0},
+		{"", "a\nb", 2, 0},
+		{"a\nb\n", "", 0, 2},
+		{"a\nb", "a\nb\n", 1, 1},
+		{"a\nb\nc\nd\n", "a\nx\nc\n", 1, 2},
+		{"a\na\n", "a\na\na\n", 1, 0},
+	} {
+		if added, removed := CountLines([]byte(tt.old), []byte(tt.new)); added != tt.added || removed != tt.removed {
+			t.Errorf("%q to %q: %d added, %d removed", tt.old, tt.new, added, removed)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -21,22 +20,6 @@ type counts struct {
 	unmerged       bool
 }
 
-// countLines counts the lines that lead from old to new.
-func countLines(old, new []byte) (added, removed int) {
-	header := 2
-	for line := range bytes.Lines(tree.Unified("", "", old, new, 0)) {
-		switch {
-		case header > 0:
-			header--
-		case line[0] == '+':
-			added++
-		case line[0] == '-':
-			removed++
-		}
-	}
-	return added, removed
-}
-
 func (c *comparison) counts(ctx context.Context, change fileChange) (counts, error) {
 	n := counts{name: renamed(change), unmerged: change.unmerged}
 	if change.unmerged {
@@ -47,7 +30,7 @@ func (c *comparison) counts(ctx context.Context, change fileChange) (counts, err
 		return n, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
 	}
 	if isText {
-		n.added, n.removed = countLines(t.old, t.new)
+		n.added, n.removed = tree.CountLines(t.old, t.new)
 		return n, nil
 	}
 	n.binary = true

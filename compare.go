@@ -19,6 +19,7 @@ type View struct {
 	Tree     object.ID // zero: nothing
 	Objects  object.Reader
 	Worktree bool
+	Skipped  []object.Skipped // in the worktree: could not be read, and are in the tree as they are staged
 }
 
 // CommitView returns the tree of the commit that a revision names.
@@ -93,11 +94,17 @@ func (r *Repository) WorktreeView(ctx context.Context, paths []string) (View, er
 	if err != nil {
 		return View{}, err
 	}
+	var skipped []object.Skipped
+	for _, e := range edits {
+		if e.skipped() {
+			skipped = append(skipped, object.Skipped{Path: e.path, Reason: e.why})
+		}
+	}
 	if err := edits.apply(idx); err != nil {
 		return View{}, err
 	}
 	info, err := idx.PreviewTree(ctx, o)
-	return View{Tree: info.ID, Objects: o, Worktree: true}, err
+	return View{Tree: info.ID, Objects: o, Worktree: true, Skipped: skipped}, err
 }
 
 // Diff returns the changes of files that lead from view a to view b, in the

@@ -41,6 +41,8 @@ the chunks in which the file is stored: 'bytes 0..0 -> 0..1048576' says that
 1 MiB came in at the start. A path with a merge conflict has a line '* Unmerged
 path', and then, in the worktree, how it differs from our side.
 
+A file that cannot be read is taken for what is staged, and reported.
+
 With --quiet nothing is shown, and --exit-code is implied.
 
 With --json, one object a path: path, status (git's letter), renamed_from,
@@ -56,6 +58,7 @@ file is read.`,
 		ValidArgsFunction: env.complete(revisions, trackedPaths),
 	}
 	inRepository(cmd)
+	mayExit(cmd, exitPartial)
 	o.form.register(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.staged, "staged", false, "compare what is staged with REV, by default HEAD")
@@ -99,6 +102,9 @@ func runDiff(cmd *cobra.Command, env *Env, o *diffOptions, args []string) error 
 		if err := c.show(ctx, changes); err != nil {
 			return err
 		}
+	}
+	if err := env.partial(r, c.new.Skipped); err != nil {
+		return err
 	}
 	if len(changes) > 0 && (o.exitCode || env.global.quiet) {
 		return quiet(exitFailed)

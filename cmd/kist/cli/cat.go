@@ -20,8 +20,8 @@ starts from the root of the worktree, or from the current folder if it begins
 with './' or '../'.
 
 Content is checked as it is read, and printed at once: a file of any size takes
-no more memory than a small one. With --range only the chunks that hold the range
-are read. With --json the content is the same; only errors are JSON.`,
+no more memory than a small one. With --range only the chunks that hold the
+range are read. With --json the content is the same; only errors are JSON.`,
 		Example: `  kist cat HEAD:notes.txt
   kist cat v1:film/scene1.mov > old.mov
   kist cat --range 1GiB:4096 HEAD:disk.img | xxd`,

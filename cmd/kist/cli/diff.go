@@ -36,8 +36,8 @@ func newDiff(env *Env) *cobra.Command {
 Paths limit it to these files and folders. Untracked files are never shown.
 
 Text is compared by lines, in the format of git and patch. Of other files, and
-of text of more than 8 MiB, the ranges of bytes that differ are shown, rounded to
-the chunks in which the file is stored: 'bytes 0..0 -> 0..1048576' says that
+of text of more than 8 MiB, the ranges of bytes that differ are shown, rounded
+to the chunks in which the file is stored: 'bytes 0..0 -> 0..1048576' says that
 1 MiB came in at the start. A path with a merge conflict has a line '* Unmerged
 path', and then, in the worktree, how it differs from our side.
 

@@ -23,8 +23,8 @@ func newLs(env *Env) *cobra.Command {
 		Use:   "ls [OPTIONS] [REV[:PATH]]",
 		Short: "list the files in a commit",
 		Long: `Lists the names in a folder of a commit, by default in the root of HEAD, in the
-order of their bytes. A slash follows the name of a folder. ':PATH' lists what is
-staged.
+order of their bytes. A slash follows the name of a folder. ':PATH' lists what
+is staged.
 
 -l adds type and permissions, the size in bytes, and when the file was last
 modified; a folder has the size of all files in it. -r lists what is in folders

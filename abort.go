@@ -3,6 +3,7 @@ package kist
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -11,7 +12,8 @@ import (
 )
 
 // Abort ends a merge or revert under way and brings the paths that it touched
-// back to HEAD, and what else was staged meanwhile. Other local changes stay.
+// back to HEAD, and what else was staged meanwhile. Other local changes stay;
+// those of what was staged are a [*LocalChangesError], and nothing is done.
 // After several commits, of which some were reverted, HEAD goes back to where
 // it was before the first, unless it was moved in another way.
 func (r *Repository) Abort(ctx context.Context, op Operation, progress Progress) error {
@@ -82,6 +84,10 @@ func (r *Repository) abortStep(ctx context.Context, end func(context.Context) er
 			return nil, err
 		}
 	}
+	ops, staged := abortOps(idx, ops)
+	if err := r.checkOps(ctx, idx, staged, nil); err != nil {
+		return nil, err
+	}
 	err = r.applyOps(ctx, idx, ops, applyOptions{
 		progress: progress, unchanged: unchanged, publish: end,
 		edit: func(idx *index.Index) error { return clearConflicts(idx, nil) },
@@ -90,6 +96,21 @@ func (r *Repository) abortStep(ctx context.Context, end func(context.Context) er
 		return err, nil
 	}
 	return nil, err
+}
+
+// abortOps returns those of ops that an abort is about, all but local changes
+// of what is staged as HEAD has it, and among them those that are about no
+// conflict. At conflicts, the worktree holds what the merge left there.
+func abortOps(idx *index.Index, ops []worktree.Op) (all, staged []worktree.Op) {
+	for _, op := range ops {
+		switch {
+		case slices.ContainsFunc(idx.Conflicts(), func(c index.Conflict) bool { return tree.Below(op.Path, c.Path) }):
+			all = append(all, op)
+		case !sameEntry(indexed(idx, op.Path), op.New):
+			all, staged = append(all, op), append(staged, op)
+		}
+	}
+	return all, staged
 }
 
 // stagedPaths returns the paths at which the index differs from HEAD or has

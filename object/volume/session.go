@@ -311,7 +311,8 @@ func (s *Session) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return s.store.Get(ctx, key)
 }
 
-// Missing implements [object.Reader].
+// Missing implements [object.Reader]. Publish makes sure of what is there, as
+// of what was put.
 func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -322,7 +323,28 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 	if len(left) == 0 {
 		return nil, nil
 	}
-	return s.store.Missing(ctx, left)
+	missing, err := s.store.Missing(ctx, left)
+	if err != nil {
+		return nil, err
+	}
+	gone := make(map[object.Key]struct{}, len(missing))
+	for _, key := range missing {
+		gone[key] = struct{}{}
+	}
+	for _, key := range left {
+		if _, ok := gone[key]; ok {
+			continue
+		}
+		switch v, index, err := s.store.locate(key); {
+		case err != nil:
+			return nil, err
+		case v != nil:
+			s.hit(v, index)
+		default: // removed just now, or damaged: it has to be put
+			missing = append(missing, key)
+		}
+	}
+	return missing, nil
 }
 
 var _ object.ReadWriter = (*Session)(nil)

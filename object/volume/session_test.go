@@ -323,6 +323,51 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// TestMissingIsStale checks that objects of which a session was told that they
+// are there, without putting them, have to be there when it publishes too.
+func TestMissingIsStale(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	data := []byte("what an older command has stored")
+	first := s.Begin(SessionOptions{})
+	id, err := first.Put(ctx, object.KindChunk, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	key := object.Key{Kind: object.KindChunk, ID: id}
+	ss := s.Begin(SessionOptions{})
+	defer ss.Close()
+	if missing, err := ss.Missing(ctx, []object.Key{key}); err != nil || len(missing) > 0 {
+		t.Fatalf("missing: %v, %v", missing, err)
+	}
+	other := openStore(t, dir, testOptions(t))
+	l, err := other.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.remove(ctx, l.volumes); err != nil {
+		t.Fatal(err)
+	}
+	var stale *StaleError
+	err = ss.Publish(ctx, func(context.Context) error { t.Error("called"); return nil })
+	if !errors.As(err, &stale) || len(stale.Keys) != 1 || stale.Keys[0] != key {
+		t.Fatalf("Publish: %v", err)
+	}
+	if missing, err := ss.Missing(ctx, []object.Key{key}); err != nil || len(missing) != 1 {
+		t.Fatalf("missing afterwards: %v, %v", missing, err)
+	}
+	if _, err := ss.Put(ctx, object.KindChunk, data); err != nil {
+		t.Fatal(err)
+	}
+	if err := ss.Publish(ctx, publishNothing); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestPublishWaits checks that Publish waits for who removes volumes, and that
 // those wait for Publish.
 func TestPublishWaits(t *testing.T) {

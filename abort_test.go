@@ -1,0 +1,81 @@
+package kist_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+)
+
+func (s *stager) want(path, text string) {
+	s.Helper()
+	got, err := os.ReadFile(filepath.Join(s.dir, path))
+	s.check(err)
+	if string(got) != text {
+		s.Errorf("%s holds %q, want %q", path, got, text)
+	}
+}
+
+// TestAbortKeepsStagedAndChanged checks that an abort does not take away what
+// was changed after it was staged: that is nowhere else.
+func TestAbortKeepsStagedAndChanged(t *testing.T) {
+	s := newStager(t)
+	s.conflict()
+	s.write("new", "staged")
+	s.write("other", "staged")
+	s.add(kist.AddOptions{Paths: []string{"new", "other"}})
+	s.write("new", "changed")
+	err := s.repo.Abort(t.Context(), kist.Merging, nil)
+	var local *kist.LocalChangesError
+	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "new" {
+		t.Fatalf("abort: %v", err)
+	}
+	s.want("new", "changed")
+	s.want("other", "staged")
+	if state, err := s.repo.State(); err != nil || state.Operation != kist.Merging {
+		t.Errorf("state: %+v, %v", state, err)
+	}
+	if got := s.conflicts(); len(got) != 2 {
+		t.Errorf("conflicts: %q", got)
+	}
+	s.write("new", "staged")
+	s.check(s.repo.Abort(t.Context(), kist.Merging, nil))
+	s.want("both", "ours")
+	s.want("other", "base")
+}
+
+// TestAbortKeepsChangesInFolders checks that an abort leaves local changes in a
+// folder of which the merge has changed the permission bits alone.
+func TestAbortKeepsChangesInFolders(t *testing.T) {
+	s := newStager(t)
+	s.write("folder/file", "base")
+	s.write("both", "base")
+	s.add(kist.AddOptions{})
+	s.commit("base")
+	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "theirs"})
+	s.check(err)
+	folder := filepath.Join(s.dir, "folder")
+	s.check(os.Chmod(folder, 0o700))
+	s.write("both", "theirs")
+	s.add(kist.AddOptions{})
+	s.commit("theirs")
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+	s.check(err)
+	s.write("both", "ours")
+	s.add(kist.AddOptions{})
+	s.commit("ours")
+	s.write("folder/file", "a local change")
+	merged, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	s.check(err)
+	if len(merged.Conflicts) != 1 {
+		t.Fatalf("conflicts: %+v", merged.Conflicts)
+	}
+	s.check(s.repo.Abort(t.Context(), kist.Merging, nil))
+	s.want("folder/file", "a local change")
+	s.want("both", "ours")
+	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("folder: %v, %v", info, err)
+	}
+}

@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"context"
+	"io"
 	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 type catOptions struct{ byteRange string }
@@ -82,4 +86,30 @@ func parseRange(text string) (offset, length int64, err error) {
 		return 0, 0, usagef("--range: %w", err)
 	}
 	return int64(off), int64(n), nil
+}
+
+// copyContent prints length bytes of a file from an offset on, or all of them
+// if length is negative; of a symlink, where it points to.
+func (e *Env) copyContent(ctx context.Context, at located, offset, length int64) error {
+	var content io.ReadSeeker = object.NewContentReader(ctx, at.objects, at.entry)
+	switch at.entry.Type {
+	case object.TypeFile:
+	case object.TypeSymlink:
+		content = strings.NewReader(at.entry.Target)
+	case object.TypeDir:
+		return hintf(failf(exitFailed, "is-directory", "%s is a folder", quoteArg(at.rev+":"+at.path)), "'kist ls %s' lists it", printable(at.rev+":"+at.path))
+	default:
+		return failf(exitFailed, "", "%s is a %s", quoteArg(at.rev+":"+at.path), typeName(at.entry.Type))
+	}
+	if offset > 0 {
+		if _, err := content.Seek(offset, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	var from io.Reader = content
+	if length >= 0 {
+		from = io.LimitReader(content, length)
+	}
+	_, err := io.CopyBuffer(struct{ io.Writer }{e.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
+	return err
 }

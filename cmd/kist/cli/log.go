@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"errors"
-	"regexp"
-	"regexp/syntax"
 	"slices"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 )
 
@@ -102,39 +97,6 @@ changes, as 'kist diff --json' has them.`,
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	return cmd
-}
-
-// registerCount registers git's ways to say how many are shown: -n 3 and -3.
-func registerCount(cmd *cobra.Command, number *int, what string) {
-	flags := cmd.Flags()
-	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
-	flags.Lookup("max-count").DefValue = "" // to be told: all
-	for digit := range 10 {
-		name := strconv.Itoa(digit)
-		flag := flags.VarPF(&digitFlag{number, digit}, "digit-"+name, name, "")
-		flag.Hidden, flag.NoOptDefVal = true, "true"
-	}
-	must(cmd.RegisterFlagCompletionFunc("max-count", cobra.NoFileCompletions))
-}
-
-// digitFlag is one of the options -0 to -9, which add up to a number: -12 is
-// -1 -2.
-type digitFlag struct {
-	number *int
-	digit  int
-}
-
-func (f *digitFlag) String() string   { return "" }
-func (f *digitFlag) Type() string     { return "" }
-func (f *digitFlag) IsBoolFlag() bool { return true }
-
-func (f *digitFlag) Set(string) error {
-	n := max(*f.number, 0)
-	if n > 1e8 {
-		return errors.New("too large")
-	}
-	*f.number = 10*n + f.digit
-	return nil
 }
 
 func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
@@ -254,49 +216,4 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 	}
 	opt.Match, err = o.match()
 	return opt, err
-}
-
-// match returns the function that says whether a commit is shown, nil if all
-// are.
-func (o *logOptions) match() (func(*object.Commit) bool, error) {
-	authors, err := o.regexps("--author", o.author)
-	if err != nil {
-		return nil, err
-	}
-	messages, err := o.regexps("--grep", o.grep)
-	if err != nil {
-		return nil, err
-	}
-	if len(authors)+len(messages) == 0 && !o.merges && !o.noMerges {
-		return nil, nil
-	}
-	any := func(list []*regexp.Regexp, text string) bool {
-		return len(list) == 0 || slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(text) })
-	}
-	return func(c *object.Commit) bool {
-		merge := len(c.Parents) > 1
-		return !(o.merges && !merge) && !(o.noMerges && merge) &&
-			any(authors, c.Author.Name+" <"+c.Author.Email+">") && any(messages, c.Message)
-	}, nil
-}
-
-// regexps compiles the values of an option. "^" and "$" match at every line.
-func (o *logOptions) regexps(name string, values []string) ([]*regexp.Regexp, error) {
-	list := make([]*regexp.Regexp, len(values))
-	for i, value := range values {
-		options := "(?m)"
-		if o.ignoreCase {
-			options = "(?mi)"
-		}
-		re, err := regexp.Compile(options + value)
-		var bad *syntax.Error
-		if errors.As(err, &bad) {
-			return nil, usagef("%s %s: %s", name, quoteArg(value), bad.Code)
-		}
-		if err != nil {
-			return nil, err
-		}
-		list[i] = re
-	}
-	return list, nil
 }

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
@@ -58,55 +56,6 @@ func (p *commitPrinter) print(ctx context.Context, c kist.Logged) error {
 	p.printed = true
 	p.env.printf("%s\n", strings.Join(p.head(c), "\n"))
 	return p.printChanges(ctx, cmp, changes)
-}
-
-// printGraph prints a commit to the right of the graph.
-func (p *commitPrinter) printGraph(ctx context.Context, c kist.Logged, cmp *comparison, changes []fileChange) error {
-	if p.printed && !p.oneline {
-		p.printBeside("")
-	}
-	p.endGraph()
-	p.printed = true
-	p.rows, p.rest = p.graph.commit(c.ID, c.Next)
-
-	var text bytes.Buffer
-	beside := *p.env
-	beside.Stdout = &text
-	cmp.env = &beside
-	own := *p
-	own.env = &beside
-	form := *p.form
-	form.indent = len(p.graph.lanes) * 2
-	cmp.form = &form
-	if err := own.printChanges(ctx, cmp, changes); err != nil {
-		return err
-	}
-	for _, line := range p.head(c) {
-		p.printBeside(line)
-	}
-	for line := range strings.Lines(text.String()) {
-		p.printBeside(strings.TrimSuffix(line, "\n"))
-	}
-	return nil
-}
-
-// printBeside prints a line of text beside the next row of the graph.
-func (p *commitPrinter) printBeside(text string) {
-	row := p.rest
-	if len(p.rows) > 0 {
-		row, p.rows = p.rows[0], p.rows[1:]
-	}
-	if text == "" {
-		row = strings.TrimRight(row, " ")
-	}
-	p.env.printf("%s%s\n", row, text)
-}
-
-// endGraph prints the rows that lead from the last commit to the next.
-func (p *commitPrinter) endGraph() {
-	for len(p.rows) > 0 {
-		p.printBeside("")
-	}
 }
 
 func (p *commitPrinter) printJSON(ctx context.Context, c kist.Logged, cmp *comparison, changes []fileChange) error {
@@ -169,79 +118,4 @@ func messageLines(message string) []string {
 func subject(message string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(message, "\n"), "\n")
 	return line
-}
-
-// printChanges prints what a commit changed below what describes it.
-func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, changes []fileChange) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	f := p.form
-	switch {
-	case p.oneline:
-	case f.patch && (f.stat || f.shortStat || f.numStat):
-		p.env.printf("---\n")
-	default:
-		p.env.printf("\n")
-	}
-	return cmp.show(ctx, changes)
-}
-
-// changes returns what a commit changed, if that is to be shown. As in git, a
-// merge is passed over, but with firstParent and for show.
-func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison, []fileChange, error) {
-	merge := len(c.Parents) > 1
-	cmp := &comparison{env: p.env, repo: p.repo, form: p.form}
-	if !p.form.wanted() || merge && !p.firstParent && !p.show {
-		return cmp, nil, nil
-	}
-	views := make([]kist.View, max(len(c.Parents), 1))
-	views[0] = kist.View{Objects: p.repo.Objects()}
-	for i, parent := range c.Parents {
-		commit, err := object.ReadCommit(ctx, p.repo.Objects(), parent)
-		if err != nil {
-			return cmp, nil, err
-		}
-		views[i] = kist.View{Tree: commit.Tree, Objects: p.repo.Objects()}
-	}
-	cmp.old, cmp.new = views[0], kist.View{Tree: c.Tree, Objects: p.repo.Objects()}
-	var changes []fileChange
-	var err error
-	if c.Path != "" {
-		changes, err = cmp.followed(ctx, c.Path)
-	} else {
-		changes, err = cmp.changes(ctx, p.paths)
-	}
-	if err != nil || !merge || p.firstParent || !p.form.patch {
-		return cmp, changes, err
-	}
-	// What the merge itself did: what is as in none of its parents.
-	for _, view := range views[1:] {
-		others := *cmp
-		others.old = view
-		differ, err := others.changes(ctx, p.paths)
-		if err != nil {
-			return cmp, nil, err
-		}
-		changes = slices.DeleteFunc(changes, func(c fileChange) bool {
-			return !slices.ContainsFunc(differ, func(d fileChange) bool { return d.Path == c.Path })
-		})
-	}
-	return cmp, changes, nil
-}
-
-// followed returns the change of one path, and where it was before. All other
-// files are looked at only if it was not there.
-func (c *comparison) followed(ctx context.Context, path string) ([]fileChange, error) {
-	changes, err := c.changes(ctx, []string{path})
-	if err != nil || len(changes) != 1 || changes[0].Old != nil || !c.form.renames {
-		return changes, err
-	}
-	all, err := c.changes(ctx, nil)
-	for _, change := range all {
-		if change.Path == path {
-			return []fileChange{change}, err
-		}
-	}
-	return changes, err
 }

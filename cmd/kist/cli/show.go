@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,52 +111,6 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 	return p.printSkipped(ctx, commit)
 }
 
-// tagJSON is an annotated tag as show prints it with --json.
-type tagJSON struct {
-	Name    string     `json:"name"`
-	ID      object.ID  `json:"id"`
-	Target  object.ID  `json:"target"`
-	Tagger  personJSON `json:"tagger"`
-	Message string     `json:"message"`
-}
-
-// showTag prints the annotated tag that a revision is the name of, if it is.
-func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
-	if strings.ContainsAny(rev, "^~") {
-		return nil // v1^{commit} is the commit
-	}
-	name, err := p.repo.Refs().Expand(ctx, rev)
-	if errors.Is(err, refs.ErrNotFound) || err == nil && !strings.HasPrefix(name, refs.Tags) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	id, err := p.repo.Refs().Get(name)
-	if err != nil {
-		return err
-	}
-	tag, err := object.ReadTag(ctx, p.repo.Objects(), id)
-	if errors.Is(err, object.ErrNotFound) {
-		return nil // it stands for a commit
-	}
-	if err != nil {
-		return err
-	}
-	if p.env.global.json {
-		return p.env.json(tagJSON{tag.Name, id, tag.Target, newPersonJSON(tag.Tagger), tag.Message})
-	}
-	if p.printed {
-		p.env.printf("\n")
-	}
-	p.printed = true
-	p.env.printf("%s\nTagger: %s\nDate:   %s\n", p.env.paint(yellow, "tag "+printable(tag.Name)), person(tag.Tagger), tag.Tagger.When().Format(gitTime))
-	if message := strings.Trim(tag.Message, "\n"); message != "" {
-		p.env.printf("\n%s\n", printable(message))
-	}
-	return nil
-}
-
 // printSkipped lists the paths that a commit could not store.
 func (p *commitPrinter) printSkipped(ctx context.Context, c *object.Commit) error {
 	if c.SkippedCount == 0 {
@@ -194,30 +147,4 @@ func (e *Env) showPath(ctx context.Context, r *kist.Repository, arg string) erro
 		e.printf("%s\n", quotePath(slashed(entry.Name, entry)))
 	}
 	return nil
-}
-
-// copyContent prints length bytes of a file from an offset on, or all of them
-// if length is negative; of a symlink, where it points to.
-func (e *Env) copyContent(ctx context.Context, at located, offset, length int64) error {
-	var content io.ReadSeeker = object.NewContentReader(ctx, at.objects, at.entry)
-	switch at.entry.Type {
-	case object.TypeFile:
-	case object.TypeSymlink:
-		content = strings.NewReader(at.entry.Target)
-	case object.TypeDir:
-		return hintf(failf(exitFailed, "is-directory", "%s is a folder", quoteArg(at.rev+":"+at.path)), "'kist ls %s' lists it", printable(at.rev+":"+at.path))
-	default:
-		return failf(exitFailed, "", "%s is a %s", quoteArg(at.rev+":"+at.path), typeName(at.entry.Type))
-	}
-	if offset > 0 {
-		if _, err := content.Seek(offset, io.SeekStart); err != nil {
-			return err
-		}
-	}
-	var from io.Reader = content
-	if length >= 0 {
-		from = io.LimitReader(content, length)
-	}
-	_, err := io.CopyBuffer(struct{ io.Writer }{e.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
-	return err
 }

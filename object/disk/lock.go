@@ -117,11 +117,11 @@ func tryLock(path string, mode Mode) (*FileLock, error) {
 	}
 }
 
-// open opens a lock file, for reading if it was made by another user: locking
-// needs no more.
+// open opens a lock file, for reading if it was made by another user, or cannot
+// be written to: locking needs no more.
 func open(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag, 0o666)
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
 		if reading, rerr := os.Open(path); rerr == nil {
 			return reading, nil
 		}

@@ -61,11 +61,12 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 		w.sweepTemp()
 	}
 	a.refuseCollisions()
-	for _, phase := range []func(context.Context){a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.finishFolders} {
+	for _, phase := range []func(context.Context){a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks} {
 		if ctx.Err() == nil && !a.fails.stop() {
 			phase(ctx)
 		}
 	}
+	a.finishFolders(ctx)
 	applied := make([]Applied, 0, len(list))
 	for i, state := range a.state {
 		if state == opDone {
@@ -133,6 +134,7 @@ type applyWorker struct {
 	*applier
 	temp   *tempFolder // nil: files are made beside their places
 	beside bool        // the folder at hand is on another file system than temp
+	stops  bool        // what can still be done is done, and what fails is not told
 }
 
 // each runs f for operations, in parallel for different groups, with the folder
@@ -175,7 +177,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 	w.beside = w.temp == nil
 	gone := missing == isDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
 	for _, i := range group {
-		if ctx.Err() != nil || w.fails.stop() {
+		if !w.stops && (ctx.Err() != nil || w.fails.stop()) {
 			return false
 		}
 		op := &w.ops[i]
@@ -192,7 +194,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 		}
 		if opErr != nil {
 			w.state[i] = opFailed
-			if ctx.Err() != nil || !w.fails.add(op.Path, opErr) {
+			if !w.stops && (ctx.Err() != nil || !w.fails.add(op.Path, opErr)) {
 				return false
 			}
 		}

@@ -317,17 +317,22 @@ func (c *cancelling) Get(ctx context.Context, key object.Key) ([]byte, error) {
 func TestApplyCancelled(t *testing.T) {
 	f := newReal(t)
 	f.w.opt.Jobs = 1
-	var ops []Op
+	ops := []Op{{Path: "d", New: dir(0o755)}, {Path: "d/e", New: dir(0o511)}}
 	for i := range 50 {
 		ops = append(ops, Op{Path: fmt.Sprintf("f%02d", i), New: f.file(random(i, 500))})
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	applied, err := f.w.Apply(ctx, &cancelling{f.store, 20, cancel}, ops, ApplyOptions{})
-	if err != context.Canceled || len(applied) != 19 {
+	if err != context.Canceled || len(applied) != 19+2 {
 		t.Errorf("%d applied, %v", len(applied), err)
 	}
-	if got := f.snapshot(); len(got) != 19 {
+	if got := f.snapshot(); len(got) != 19+2 {
 		t.Errorf("%d written", len(got))
+	}
+	for path, want := range map[string]fs.FileMode{"d": 0o755, "d/e": 0o511} {
+		if info, err := os.Lstat(filepath.Join(f.root, path)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want mode %v", path, info.Mode(), err, want)
+		}
 	}
 	same(t, "temporary files", f.temps(), []string(nil))
 }

@@ -1,0 +1,98 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// parents returns the function that tells where the log goes on after a
+// commit, nil if that is at all its parents. As in git, a commit that is the
+// same as a parent is passed over for that parent, unless the parent is left
+// out of the log without having been named: then a merge has sides that may
+// have more to tell.
+func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
+	if len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "") {
+		return nil
+	}
+	l.same, l.next = map[object.ID]bool{}, map[object.ID]object.ID{}
+	return func(c history.Commit, excluded func(object.ID) bool) ([]object.ID, error) {
+		paths := l.o.Paths
+		if l.o.Follow {
+			if _, ok := l.paths[c.ID]; !ok {
+				l.paths[c.ID] = l.o.Paths[0]
+			}
+			paths = []string{l.paths[c.ID]}
+		}
+		if len(c.Parents) == 0 {
+			changed, err := l.differ(ctx, object.ID{}, c.Tree, paths)
+			l.same[c.ID] = !changed
+			return nil, err
+		}
+		anyChanged := false
+		for _, parent := range c.Parents {
+			p, err := object.ReadCommit(ctx, l.r.objects, parent)
+			if err != nil {
+				return nil, err
+			}
+			changed, err := l.differ(ctx, p.Tree, c.Tree, paths)
+			if err != nil {
+				return nil, err
+			}
+			anyChanged = anyChanged || changed
+			if !changed && (!excluded(parent) || slices.Contains(exclude, parent)) {
+				l.same[c.ID], l.next[c.ID] = true, parent
+				l.pass(parent, paths[0])
+				return []object.ID{parent}, nil
+			}
+			if l.o.Follow {
+				if err := l.follow(ctx, parent, p.Tree, c.Tree, paths[0]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		l.same[c.ID] = !anyChanged
+		return c.Parents, nil
+	}
+}
+
+func (l *logger) pass(parent object.ID, path string) {
+	if _, ok := l.paths[parent]; !ok && l.o.Follow {
+		l.paths[parent] = path
+	}
+}
+
+// differ reports whether any of paths differs between two trees.
+func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
+	for _, err := range tree.Diff(ctx, l.r.objects, a, b, tree.DiffOptions{Paths: paths}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// follow finds where the path was in a parent: where it is, or where it was
+// moved from.
+func (l *logger) follow(ctx context.Context, parent, before, after object.ID, path string) error {
+	_, err := tree.Find(ctx, l.r.objects, before, path)
+	if !errors.Is(err, tree.ErrNotExist) {
+		l.pass(parent, path)
+		return err
+	}
+	changes, err := Diff(ctx, View{Tree: before, Objects: l.r.objects}, View{Tree: after, Objects: l.r.objects}, nil, true)
+	if err != nil {
+		return fmt.Errorf("follow %q: %w", path, err)
+	}
+	for _, c := range changes {
+		if c.From != "" && c.Path == path {
+			path = c.From
+			break
+		}
+	}
+	l.pass(parent, path)
+	return nil
+}

@@ -270,8 +270,23 @@ func (r *Repository) Refs() *refs.Store { return r.refs }
 // Objects returns the local store.
 func (r *Repository) Objects() *volume.Store { return r.objects }
 
-// Index reads the staging area.
-func (r *Repository) Index() (*index.Index, error) { return index.Load(r.dir) }
+// Index reads the staging area. Where HEAD has files, an index that was lost is
+// a [*index.CorruptError]: taken for an empty one, it would have the next
+// commit remove everything.
+func (r *Repository) Index() (*index.Index, error) {
+	idx, err := index.Load(r.dir)
+	if err != nil || idx.Saved() {
+		return idx, err
+	}
+	head, err := r.headTree(context.Background())
+	if empty, _ := object.EmptyTree(); err != nil || head.IsZero() || head == empty {
+		return idx, err
+	}
+	if idx, err = index.Load(r.dir); err != nil || idx.Saved() {
+		return idx, err // another process has made it meanwhile, and the commit after it
+	}
+	return nil, &index.CorruptError{File: filepath.Join(r.dir, "index"), Err: errors.New("missing, though HEAD has files")}
+}
 
 // Worktree returns the files that are versioned.
 func (r *Repository) Worktree() *worktree.Worktree { return r.worktree }

@@ -40,7 +40,11 @@ func (e *LocalChangesError) Is(target error) bool { return target == ErrLocalCha
 // Killed at any moment, it leaves each file old or new, and can be run again:
 // a file that is as it is to be is in nobody's way.
 func (r *Repository) switchTree(ctx context.Context, from, to object.ID, force bool, progress Progress, publish func(ctx context.Context) error) error {
-	idx, err := r.Index()
+	load := r.Index
+	if force { // even if the index was lost
+		load = func() (*index.Index, error) { return index.Load(r.dir) }
+	}
+	idx, err := load()
 	if err != nil {
 		return err
 	}

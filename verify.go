@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 )
 
 // Verify checks that the repository is whole: every volume, every ref, the
@@ -49,7 +50,11 @@ func (r *Repository) roots(ctx context.Context) ([]gc.Root, []*gc.Problem) {
 		}
 		roots = append(roots, root)
 	}
-	if _, err := r.refs.Head(); err != nil {
+	head, err := r.refs.Head()
+	if err == nil && head.Unborn() {
+		err = r.branchLost(head.Branch)
+	}
+	if err != nil {
 		problems = append(problems, &gc.Problem{Err: err})
 	}
 	idx, err := r.Index()
@@ -64,6 +69,17 @@ func (r *Repository) roots(ctx context.Context) ([]gc.Root, []*gc.Problem) {
 		}
 	}
 	return roots, problems
+}
+
+// branchLost returns an error if HEAD's branch has no commit, but its log says
+// that it was moved from one to another. (The log is written before the branch:
+// it may tell of a first commit that never came to be.)
+func (r *Repository) branchLost(branch string) error {
+	log, err := r.refs.Log(refs.Heads + branch)
+	if err != nil || len(log) == 0 || log[0].Old.IsZero() {
+		return nil // a damaged log has been told of
+	}
+	return &refs.CorruptError{File: refs.Heads + branch, Err: fmt.Errorf("missing, its log says that it is at %s", log[0].New)}
 }
 
 // unjoin takes apart what errors.Join put together.

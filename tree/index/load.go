@@ -34,6 +34,10 @@ func Load(kistDir string) (*Index, error) {
 	}
 }
 
+// Saved reports whether the index was loaded from files, or has been saved.
+// Otherwise there were none.
+func (x *Index) Saved() bool { return x.file.head != [sha256.Size]byte{} }
+
 // readHeadFile returns the head's bytes, nil if there is no head.
 func readHeadFile(kistDir string) ([]byte, error) {
 	head, err := os.ReadFile(filepath.Join(kistDir, headName))

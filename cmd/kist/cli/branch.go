@@ -90,6 +90,9 @@ func runBranch(cmd *cobra.Command, env *Env, o branchOptions, args []string) err
 		rev = env.previous(args[1])
 	}
 	id, err := r.CreateBranch(ctx, args[0], rev, o.force)
+	if errors.Is(err, kist.ErrNameTaken) {
+		return hintf(err, "-f moves it")
+	}
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ var causes = []struct {
 	{matches(kist.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
 	{matches(kist.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
 	{matches(kist.ErrConflicts), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
-	{matches(kist.ErrInProgress), exitFailed, "in-progress", "finish it with 'kist commit', or undo it with --abort"},
+	{matches(kist.ErrInProgress), exitFailed, "in-progress", "'kist status' tells how to finish or undo it"},
 	{matches(kist.ErrNotInProgress), exitFailed, "not-in-progress", ""},
 	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},
 	{matches(kist.ErrCheckedOut), exitFailed, "checked-out", "'kist checkout' another one first"},
@@ -47,7 +47,7 @@ var causes = []struct {
 	{matches(kist.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(kist.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them nevertheless"},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
-	{matches(kist.ErrNoMatch), exitFailed, "not-found", ""},
+	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
 	{matches(kist.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
 
@@ -60,7 +60,7 @@ var causes = []struct {
 
 	// Names and paths.
 	{isA[*refs.AmbiguousError], exitFailed, "ambiguous-revision", "give more digits"},
-	{isA[*refs.UnknownRevisionError], exitFailed, "unknown-revision", ""},
+	{isA[*refs.UnknownRevisionError], exitFailed, "unknown-revision", "'kist branch', 'kist tag' and 'kist log' list what there is"},
 	{matches(refs.ErrNotFound), exitFailed, "unknown-ref", ""},
 	{isA[*refs.NameError], exitFailed, "bad-name", ""},
 	{isA[*object.NameError], exitFailed, "bad-name", ""},

@@ -126,6 +126,9 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 		Rev: rev, Create: create, Reset: o.reset != "", Detach: o.detach, Force: o.force, Progress: p.amounts(),
 	})
 	p.Stop()
+	if errors.Is(applyErr, kist.ErrNameTaken) {
+		return hintf(applyErr, "'kist checkout %[1]s' switches to it, 'kist checkout -B %[1]s' moves it", printable(create))
+	}
 	if applyErr != nil && !isPartial(applyErr) {
 		return env.unwritten(r, applyErr)
 	}

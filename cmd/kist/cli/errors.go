@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // failure is an error of which a command itself says what becomes of it.
@@ -130,14 +131,36 @@ func usageError(cmd *cobra.Command, err error) error {
 			return unknownCommand(cmd, name)
 		}
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		err = invalidValue(invalid)
+	}
 	return hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath())
+}
+
+// invalidValue says what is wrong with the value of a flag.
+func invalidValue(err *pflag.InvalidValueError) error {
+	cause := err.Unwrap()
+	switch {
+	case errors.Is(cause, strconv.ErrSyntax):
+		cause = errors.New("not a number")
+	case errors.Is(cause, strconv.ErrRange):
+		cause = errors.New("too large a number")
+	}
+	return fmt.Errorf("--%s %s: %w", err.GetFlag().Name, quoteArg(err.GetValue()), cause)
 }
 
 // unknownCommand says that cmd has no command of that name, and which it may be.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	err := usagef("unknown command %s for %s", quoteArg(name), cmd.CommandPath())
+	if advice := otherNames[name]; advice != "" && !cmd.HasParent() {
+		return hintf(err, "%s", advice)
+	}
 	if cmd.SuggestionsMinimumDistance <= 0 {
 		cmd.SuggestionsMinimumDistance = 2
+	}
+	if len(name) <= 3 { // two letters off, it is another word
+		cmd.SuggestionsMinimumDistance = 1
 	}
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
 		return hintf(err, "did you mean '%s'?", strings.Join(near, "' or '"))

@@ -76,10 +76,10 @@ func runRm(ctx context.Context, env *Env, o rmOptions, args []string) error {
 	return nil
 }
 
-// rmError adds to the advice on local changes.
+// rmError gives advice on local changes.
 func rmError(err error) error {
 	if isA[*kist.LocalChangesError](err) {
-		return hintf(err, "--cached keeps the file, -f removes it nevertheless")
+		return hintf(failf(exitFailed, "local-changes", "%w", err), "--cached keeps the file, -f removes it nevertheless")
 	}
 	return err
 }

@@ -122,7 +122,7 @@ func TestOutcome(t *testing.T) {
 		{&kist.LocalChangesError{}, exitFailed, "local-changes", "--force"},
 		{kist.ErrNotFastForward, exitMoved, "not-fast-forward", ""},
 		{&refs.MovedError{Name: "refs/heads/main"}, exitMoved, "moved", "again"},
-		{&refs.UnknownRevisionError{Rev: "x"}, exitFailed, "unknown-revision", ""},
+		{&refs.UnknownRevisionError{Rev: "x"}, exitFailed, "unknown-revision", "kist branch"},
 		{&refs.AmbiguousError{Rev: "3fa9"}, exitFailed, "ambiguous-revision", "more digits"},
 		{&refs.CorruptError{File: "HEAD", Err: errors.New("empty")}, exitDamaged, "ref", "kist/logs"},
 		{&refs.CorruptError{File: "HEAD", Err: &refs.NameError{}}, exitDamaged, "ref", "kist/logs"},

@@ -221,18 +221,19 @@ func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Confli
 	if err != nil {
 		return nil, err
 	}
+	marks := conflictMarks(merged.Conflicts)
 	var ops []worktree.Op
 	for _, c := range merged.Changes {
 		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
 	}
-	if err := r.checkOps(ctx, idx, ops, nil); err != nil {
+	if err := r.checkOps(ctx, idx, append(ops[:len(ops):len(ops)], marked(idx, ops, marks)...), nil); err != nil {
 		return nil, err
 	}
 	err = r.applyOps(ctx, idx, ops, applyOptions{
 		session:  session,
 		progress: m.progress,
 		edit: func(idx *index.Index) error {
-			for _, c := range conflictMarks(merged.Conflicts) {
+			for _, c := range marks {
 				if err := idx.SetConflict(c.Path, c.Base, c.Ours, c.Theirs); err != nil {
 					return err
 				}
@@ -243,6 +244,25 @@ func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Confli
 	})
 	m.stats = session.Stats()
 	return merged.Conflicts, err
+}
+
+// marked returns operations that leave the paths as they are that have a
+// conflict and are not changed. Local changes there would be lost when the merge
+// is aborted.
+func marked(idx *index.Index, ops []worktree.Op, marks []index.Conflict) []worktree.Op {
+	changed := map[string]bool{}
+	for _, op := range ops {
+		changed[op.Path] = true
+	}
+	var same []worktree.Op
+	for _, c := range marks {
+		if e := idx.Entry(c.Path); e != nil && !changed[c.Path] {
+			changed[c.Path] = true
+			o := e.Object()
+			same = append(same, worktree.Op{Path: c.Path, Old: e, New: &o})
+		}
+	}
+	return same
 }
 
 // conflictMarks returns the paths to be marked in the index because of

@@ -80,12 +80,17 @@ func (r *Repository) Restore(ctx context.Context, o RestoreOptions) (int, error)
 			continue
 		}
 		keep = append(keep, op)
-		if op.New != nil && indexed(idx, op.Path) == nil {
+		if op.New != nil && (isFolder(op.New) || indexed(idx, op.Path) == nil) {
 			added = append(added, op)
 		}
 	}
 	if !o.Force {
-		if err := r.checkOps(ctx, idx, added, nil); err != nil {
+		found, err := r.worktree.Check(ctx, idx, added)
+		if err != nil {
+			return 0, err
+		}
+		found = slices.DeleteFunc(found, func(o worktree.Obstacle) bool { return o.Reason == worktree.LocalChange })
+		if err := obstacleError(r.obstacles(keep, found)); err != nil {
 			return 0, err
 		}
 	}

@@ -98,6 +98,7 @@ func (r *Repository) switchOps(ctx context.Context, idx *index.Index, from, to o
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
 			replaced = replaced || isFolder(c.Old) && c.New != nil && !isFolder(c.New)
 		case sameEntry(have, c.New):
+		case c.New == nil && isFolder(have) != isFolder(c.Old): // what is removed is not staged any more
 		default:
 			inTheWay = append(inTheWay, Obstacle{c.Path, stagedReason})
 		}

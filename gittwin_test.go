@@ -1,0 +1,264 @@
+package kist_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+var verifyAll = gc.VerifyOptions{}
+
+// gitTwin is a repository of git.
+type gitTwin struct {
+	t    *testing.T
+	path string
+	now  time.Time // the time of the next commit, in git and kist
+}
+
+// newTwins makes two empty repositories.
+func newTwins(t *testing.T, rnd *rand.Rand) *twins {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("git is not there to compare with")
+	}
+	g := &gitTwin{t: t, path: t.TempDir(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	g.git("init", "-q", "-b", "main")
+	x := &twins{gitTwin: g, t: t, rnd: rnd, dir: t.TempDir()}
+	r, err := kist.Init(t.Context(), x.dir, kist.Options{Date: func() time.Time { return g.now }, Jobs: 2}, kist.InitOptions{})
+	check(t, err)
+	t.Cleanup(func() { r.Close() })
+	x.r = r
+	return x
+}
+
+// tick lets a minute pass, so that the order of commits is clear.
+func (g *gitTwin) tick() { g.now = g.now.Add(time.Minute) }
+
+// git runs git and returns what it prints.
+func (g *gitTwin) git(args ...string) string {
+	g.t.Helper()
+	out, err := g.run(args...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return strings.TrimSuffix(out, "\n")
+}
+
+// try runs git, which may fail.
+func (g *gitTwin) try(args ...string) error {
+	_, err := g.run(args...)
+	return err
+}
+
+func (g *gitTwin) run(args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"-C", g.path}, args...)...)
+	date := g.now.Format(time.RFC3339)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@x", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@x",
+		"GIT_AUTHOR_DATE="+date, "GIT_COMMITTER_DATE="+date)
+	var out, all bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &all
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("git %q: %w: %s%s", args, err, out.String(), all.String())
+	}
+	return out.String(), nil
+}
+
+// both does the same to both worktrees.
+func (x *twins) both(f func(dir string) error) {
+	x.t.Helper()
+	check(x.t, errors.Join(f(x.dir), f(x.path)))
+}
+
+// mayRefuse has kist do, in a copy, what git has refused because of local
+// changes. It may refuse, too, or lose none of them.
+func (x *twins) mayRefuse(f func(r *kist.Repository) error) {
+	x.t.Helper()
+	dir := filepath.Join(x.t.TempDir(), "copy")
+	if out, err := exec.Command("cp", "-a", x.dir, dir).CombinedOutput(); err != nil {
+		x.fail("%v: %s", err, out)
+	}
+	local := map[string]bool{}
+	for _, line := range x.status() {
+		local[line[3:]] = line[:2] != " D" && line[:2] != "D "
+	}
+	r, err := kist.Open(dir, kist.Options{Jobs: 2})
+	check(x.t, err)
+	defer r.Close()
+	if err := f(r); errors.Is(err, kist.ErrLocalChanges) {
+		return
+	} else if err != nil {
+		x.fail("kist: %v", err)
+	}
+	before, after := listWorktree(x.t, x.dir), listWorktree(x.t, dir)
+	for path, content := range before {
+		if local[path] && after[path] != content {
+			x.fail("%s is lost: %q became %q", path, content, after[path])
+		}
+	}
+}
+
+// fail ends the test and tells what was done.
+func (x *twins) fail(format string, args ...any) {
+	x.t.Helper()
+	x.t.Fatalf("%s\nafter:\n  %s", fmt.Sprintf(format, args...), strings.Join(x.steps, "\n  "))
+}
+
+// compare compares worktrees and what is staged.
+func (x *twins) compare() {
+	x.t.Helper()
+	x.both(removeEmpty) // git has none
+	ours, theirs := listWorktree(x.t, x.dir), listWorktree(x.t, x.path)
+	if !maps.Equal(ours, theirs) {
+		x.fail("worktrees: %s", differences(ours, theirs))
+	}
+	out, err := x.run("status", "--porcelain", "--no-renames", "-uall")
+	check(x.t, err)
+	want := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if out == "" {
+		want = nil
+	}
+	got := x.status()
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		x.fail("status: kist %q\ngit %q", got, want)
+	}
+}
+
+// status returns kist's status as git prints its own, sorted.
+func (x *twins) status() []string {
+	s, err := x.r.Status(x.t.Context(), kist.StatusOptions{AllUntracked: true})
+	check(x.t, err)
+	letters := map[string]*[2]byte{}
+	at := func(path string) *[2]byte {
+		if letters[path] == nil {
+			letters[path] = &[2]byte{' ', ' '}
+		}
+		return letters[path]
+	}
+	for _, c := range s.Staged {
+		if e := c.New; e != nil && e.Type == object.TypeDir || e == nil && c.Old.Type == object.TypeDir {
+			continue
+		}
+		switch {
+		case c.From != "":
+			at(c.Path)[0], at(c.From)[0] = 'A', 'D'
+		case c.Old == nil || c.Old.Type == object.TypeDir:
+			at(c.Path)[0] = 'A'
+		case c.New == nil:
+			at(c.Path)[0] = 'D'
+		case c.Old.Type != c.New.Type:
+			at(c.Path)[0] = 'T'
+		default:
+			at(c.Path)[0] = 'M'
+		}
+	}
+	for _, f := range s.Changed {
+		switch {
+		case f.Old == nil: // a folder
+		case f.State == worktree.Deleted || f.Dir:
+			at(f.Path)[1] = 'D'
+		case f.State == worktree.TypeChanged:
+			at(f.Path)[1] = 'T'
+		default:
+			at(f.Path)[1] = 'M'
+		}
+	}
+	var lines []string
+	for path, l := range letters {
+		lines = append(lines, string(l[:])+" "+path)
+	}
+	for _, f := range s.Untracked {
+		if !f.Dir {
+			lines = append(lines, "?? "+f.Path)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// listWorktree describes all files and symlinks.
+func listWorktree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	check(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(dir, file)
+		if name == ".git" || name == kist.Dir {
+			return filepath.SkipDir
+		}
+		if d.IsDir() {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		var content []byte
+		if info.Mode()&fs.ModeSymlink != 0 {
+			var target string
+			target, err = os.Readlink(file)
+			content = []byte(target)
+		} else {
+			content, err = os.ReadFile(file)
+		}
+		list[name] = info.Mode().String() + " " + string(content)
+		return err
+	}))
+	return list
+}
+
+func differences(a, b map[string]string) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if a[name] != b[name] {
+			fmt.Fprintf(&text, "\n%s: kist %q\n%s: git  %q", name, a[name], name, b[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		if _, ok := a[name]; !ok {
+			fmt.Fprintf(&text, "\n%s: kist nothing\n%s: git  %q", name, name, b[name])
+		}
+	}
+	return text.String()
+}
+
+// removeEmpty removes folders with nothing in them, other than dir itself.
+func removeEmpty(dir string) error {
+	var folders []string
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if name := d.Name(); err == nil && d.IsDir() {
+			if name == ".git" || name == kist.Dir {
+				return filepath.SkipDir
+			}
+			if file != dir {
+				folders = append(folders, file)
+			}
+		}
+		return err
+	})
+	for _, folder := range slices.Backward(folders) {
+		os.Remove(folder) // if there is something in it, it stays
+	}
+	return err
+}

@@ -1,0 +1,404 @@
+package kist_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+)
+
+// twins is a repository of kist and one of git in which the same is done.
+type twins struct {
+	*gitTwin
+	t   *testing.T
+	rnd *rand.Rand
+	dir string // kist's worktree
+	r   *kist.Repository
+
+	commits  []pairedCommit
+	branches []string
+	steps    []string // what was done, for when it goes wrong
+	number   int      // of the last content
+}
+
+// pairedCommit is a commit in both.
+type pairedCommit struct {
+	kist object.ID
+	git  string
+}
+
+// TestLikeGit does the same at random in kist and in git: files are changed,
+// staged and committed, branches made, merged, reverted, reset and checked out,
+// with local changes in and out of the way. The same has to be refused, and the
+// worktrees and what is staged have to be the same after every step.
+//
+// Where kist does what git refuses, because what is in the way is as it is to
+// be, it has to lose nothing. Git's merges follow no renames here, and there are
+// none.
+func TestLikeGit(t *testing.T) {
+	seeds := uint64(6)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			x := newTwins(t, rand.New(rand.NewPCG(seed, 7)))
+			for range 50 {
+				x.step()
+				x.compare()
+			}
+			report, err := x.r.Verify(t.Context(), verifyAll)
+			check(t, err)
+			for _, p := range report.Problems {
+				t.Error(p)
+			}
+		})
+	}
+}
+
+// step does something.
+func (x *twins) step() {
+	if len(x.commits) > 0 && x.flipped() {
+		x.commit()
+	}
+	switch n := x.rnd.IntN(100); {
+	case n < 25 || len(x.commits) == 0:
+		for range 1 + x.rnd.IntN(4) {
+			x.change()
+		}
+		x.do("add -A")
+		x.add("")
+		x.commit()
+	case n < 35:
+		x.change()
+	case n < 40:
+		x.add(x.tracked())
+	case n < 50:
+		x.branch()
+	case n < 68:
+		x.checkout()
+	case n < 80:
+		x.merge()
+	case n < 87:
+		x.revert()
+	case n < 93:
+		x.reset()
+	default:
+		x.restore()
+	}
+}
+
+func (x *twins) do(format string, args ...any) {
+	x.steps = append(x.steps, fmt.Sprintf(format, args...))
+}
+
+// names are few, so that changes meet, and files and folders.
+var twinNames = []string{"a", "b", "c", "c/x", "d", "d/a", "d/b", "d/e", "d/e/f", "g/h/i"}
+
+// change makes, changes or removes a file in both worktrees.
+func (x *twins) change() {
+	name := twinNames[x.rnd.IntN(len(twinNames))]
+	for above := filepath.Dir(name); above != "."; above = filepath.Dir(above) {
+		if info, err := os.Lstat(filepath.Join(x.dir, above)); err == nil && !info.IsDir() {
+			return
+		}
+	}
+	info, err := os.Lstat(filepath.Join(x.dir, name))
+	if err == nil && info.IsDir() {
+		if x.rnd.IntN(4) > 0 {
+			return
+		}
+		x.do("rm -r %s", name)
+		x.both(func(dir string) error { return os.RemoveAll(filepath.Join(dir, name)) })
+		return
+	}
+	kind := x.rnd.IntN(6)
+	x.do("change %s %d", name, kind)
+	x.number++
+	number := x.number
+	x.both(func(dir string) error {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		old, _ := os.ReadFile(file)
+		mode := os.FileMode(0o644)
+		if info != nil {
+			mode = info.Mode().Perm()
+		}
+		switch os.Remove(file); {
+		case kind == 0:
+			return nil
+		case kind == 1:
+			return os.Symlink(fmt.Sprintf("to-%d", number), file)
+		case kind == 2:
+			mode ^= 0o111
+		}
+		return os.WriteFile(file, edited(string(old), number), mode)
+	})
+	x.both(removeEmpty)
+}
+
+// edited returns a text with one of its ten lines changed, a new one if there
+// is none yet.
+func edited(old string, number int) []byte {
+	lines := strings.SplitAfter(old, "\n")
+	if len(lines) < 10 {
+		lines = nil
+		for i := range 10 {
+			lines = append(lines, fmt.Sprintf("line %d of %d\n", i, number))
+		}
+	}
+	lines[number*7%10] = fmt.Sprintf("changed %d\n", number)
+	return []byte(strings.Join(lines, ""))
+}
+
+func (x *twins) add(path string) {
+	x.do("add %q", path)
+	_, err := x.r.Add(x.t.Context(), kist.AddOptions{Paths: []string{path}})
+	check(x.t, err)
+	x.git("add", "-A", "--", "./"+path)
+}
+
+// tracked returns a tracked path.
+func (x *twins) tracked() string {
+	idx, err := x.r.Index()
+	check(x.t, err)
+	var paths []string
+	for path := range idx.All() {
+		paths = append(paths, path)
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	return paths[x.rnd.IntN(len(paths))]
+}
+
+func (x *twins) commit() {
+	x.tick()
+	message := fmt.Sprintf("commit %d", len(x.commits))
+	x.do("%s", message)
+	result, err := x.r.Commit(x.t.Context(), kist.CommitOptions{Message: message})
+	gitErr := x.try("commit", "-q", "-m", message)
+	if x.agree(err, gitErr, kist.ErrNothingToCommit) {
+		x.committed(result.ID)
+	}
+}
+
+// committed notes that both have made a commit.
+func (x *twins) committed(id object.ID) {
+	x.commits = append(x.commits, pairedCommit{id, x.git("rev-parse", "HEAD")})
+	if len(x.branches) == 0 {
+		x.branches = []string{"main"}
+	}
+}
+
+// agree fails the test unless kist and git have done the same: both have
+// succeeded, or neither, and kist for one of the reasons. It reports whether
+// both have succeeded.
+func (x *twins) agree(err, gitErr error, reasons ...error) bool {
+	x.t.Helper()
+	if err != nil && !slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) }) {
+		x.fail("kist: %v", err)
+	}
+	if (err == nil) != (gitErr == nil) {
+		x.fail("kist: %v\ngit: %v", err, gitErr)
+	}
+	return err == nil
+}
+
+func (x *twins) branch() {
+	name := fmt.Sprintf("b%d", len(x.branches))
+	c := x.some()
+	x.do("branch %s %s", name, c.git)
+	_, err := x.r.CreateBranch(x.t.Context(), name, c.kist.String(), false)
+	check(x.t, err)
+	x.git("branch", name, c.git)
+	x.branches = append(x.branches, name)
+}
+
+func (x *twins) some() pairedCommit { return x.commits[x.rnd.IntN(len(x.commits))] }
+
+// target returns what to check out or merge, as kist and git call it.
+func (x *twins) target() (rev, gitRev string) {
+	if x.rnd.IntN(4) == 0 {
+		c := x.some()
+		return c.kist.String(), c.git
+	}
+	name := x.branches[x.rnd.IntN(len(x.branches))]
+	return name, name
+}
+
+func (x *twins) checkout() {
+	rev, gitRev := x.target()
+	force := x.rnd.IntN(6) == 0
+	x.do("checkout %s force=%v", gitRev, force)
+	args := []string{"checkout", "-q", gitRev}
+	if force {
+		args = append(args, "-f")
+		x.clearUntracked()
+	}
+	gitErr := x.try(args...)
+	if gitErr != nil {
+		x.mayRefuse(func(r *kist.Repository) error {
+			_, err := r.Checkout(x.t.Context(), kist.CheckoutOptions{Rev: rev})
+			return err
+		})
+		return
+	}
+	_, err := x.r.Checkout(x.t.Context(), kist.CheckoutOptions{Rev: rev, Force: force})
+	x.agree(err, nil)
+}
+
+func (x *twins) merge() {
+	x.tick()
+	rev, gitRev := x.target()
+	x.do("merge %s", gitRev)
+	head, err := x.r.Refs().Head()
+	check(x.t, err)
+	gitErr := x.try("-c", "merge.renames=false", "merge", "--no-edit", "-q", gitRev)
+	if gitErr != nil && x.try("rev-parse", "-q", "--verify", "MERGE_HEAD") != nil {
+		x.mayRefuse(func(r *kist.Repository) error {
+			result, err := r.Merge(x.t.Context(), kist.MergeOptions{Rev: rev})
+			if err == nil && len(result.Conflicts) > 0 {
+				err = r.Abort(x.t.Context(), kist.Merging, nil)
+			}
+			return err
+		})
+		return
+	}
+	result, err := x.r.Merge(x.t.Context(), kist.MergeOptions{Rev: rev})
+	switch {
+	case err != nil:
+		x.fail("kist: %v", err)
+	case len(result.Conflicts) > 0:
+		x.do("conflicts %v", result.Conflicts)
+		x.agree(kist.ErrConflicts, gitErr, kist.ErrConflicts)
+		check(x.t, x.r.Abort(x.t.Context(), kist.Merging, nil))
+		x.git("merge", "--abort")
+		if now, err := x.r.Refs().Head(); err != nil || now != head {
+			x.fail("HEAD is %v, %v", now, err)
+		}
+	default:
+		x.agree(nil, gitErr)
+		if result.Commit != nil {
+			x.committed(result.ID)
+		}
+	}
+}
+
+func (x *twins) revert() {
+	x.tick()
+	c := x.some()
+	commit, err := object.ReadCommit(x.t.Context(), x.r.Objects(), c.kist)
+	check(x.t, err)
+	o := kist.RevertOptions{Commits: []object.ID{c.kist}}
+	args := []string{"-c", "merge.renames=false", "revert", "--no-edit", c.git}
+	if len(commit.Parents) > 1 {
+		o.Parent = 1 + x.rnd.IntN(2)
+		args = append(args, "-m", fmt.Sprint(o.Parent))
+	}
+	x.do("revert %s", strings.Join(args[4:], " "))
+	gitErr := x.try(args...)
+	if gitErr != nil && x.try("rev-parse", "-q", "--verify", "REVERT_HEAD") != nil {
+		x.mayRefuse(func(r *kist.Repository) error {
+			result, err := r.Revert(x.t.Context(), o)
+			if err == nil && len(result.Conflicts) > 0 {
+				err = r.Abort(x.t.Context(), kist.Reverting, nil)
+			}
+			return err
+		})
+		return
+	}
+	result, err := x.r.Revert(x.t.Context(), o)
+	switch {
+	case err != nil:
+		x.fail("kist: %v", err)
+	case len(result.Conflicts) > 0:
+		x.do("conflicts %v", result.Conflicts)
+		x.agree(kist.ErrConflicts, gitErr, kist.ErrConflicts)
+		check(x.t, x.r.Abort(x.t.Context(), kist.Reverting, nil))
+		x.git("revert", "--abort")
+	case len(result.Nothing) > 0:
+		x.agree(kist.ErrNothingToCommit, gitErr, kist.ErrNothingToCommit)
+		x.try("revert", "--abort")
+	default:
+		if x.agree(nil, gitErr) {
+			x.committed(result.Commits[0].ID)
+		}
+	}
+}
+
+func (x *twins) reset() {
+	c := x.some()
+	mode := x.rnd.IntN(3)
+	flag := map[kist.ResetMode]string{kist.ResetSoft: "--soft", kist.ResetMixed: "--mixed", kist.ResetHard: "--hard"}[kist.ResetMode(mode)]
+	x.do("reset %s %s", flag, c.git)
+	if flag == "--hard" {
+		x.clearUntracked()
+	}
+	_, err := x.r.Reset(x.t.Context(), c.kist.String(), kist.ResetMode(mode), nil)
+	check(x.t, err)
+	x.git("reset", "-q", flag, c.git)
+}
+
+// restore brings back a path, in one of the ways there are.
+func (x *twins) restore() {
+	path := x.tracked()
+	if path == "" {
+		return
+	}
+	c := x.some()
+	o := kist.RestoreOptions{Paths: []string{path}}
+	var args []string
+	switch x.rnd.IntN(4) {
+	case 0:
+		o.Worktree = true
+		args = []string{"restore"}
+	case 1:
+		o.Staged = true
+		args = []string{"restore", "--staged"}
+	case 2:
+		o.Staged, o.Worktree, o.Overlay, o.Source = true, true, true, c.kist.String()
+		args = []string{"checkout", "-q", c.git}
+	default:
+		o.Worktree, o.Source = true, c.kist.String()
+		args = []string{"restore", "--source", c.git}
+	}
+	x.do("%s %s", strings.Join(args, " "), path)
+	_, err := x.r.Restore(x.t.Context(), o)
+	gitErr := x.try(append(args, "--", path)...)
+	x.agree(err, gitErr, kist.ErrNoMatch)
+}
+
+// flipped reports whether a folder is staged where HEAD has a file. Git 2.39
+// loses what is staged in it when it switches to a commit that has neither.
+func (x *twins) flipped() bool {
+	lines := x.status()
+	for _, line := range lines {
+		for _, other := range lines {
+			if line[0] == 'D' && strings.HasPrefix(other[3:], line[3:]+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// clearUntracked removes what force would overwrite in git, other than in kist.
+func (x *twins) clearUntracked() {
+	s, err := x.r.Status(x.t.Context(), kist.StatusOptions{AllUntracked: true})
+	check(x.t, err)
+	for _, f := range s.Untracked {
+		x.both(func(dir string) error { return os.RemoveAll(filepath.Join(dir, f.Path)) })
+	}
+	x.both(removeEmpty)
+}

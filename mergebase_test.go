@@ -1,0 +1,202 @@
+package kist_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// branches is a repository in which branches are made by their files.
+type branches struct {
+	t   *testing.T
+	dir string
+	r   *kist.Repository
+	now time.Time
+}
+
+func newBranches(t *testing.T) *branches {
+	b := &branches{t: t, dir: t.TempDir(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	r, err := kist.Init(t.Context(), b.dir, kist.Options{Date: func() time.Time { return b.now }}, kist.InitOptions{})
+	check(t, err)
+	t.Cleanup(func() {
+		report, err := r.Verify(context.Background(), verifyAll)
+		check(t, err)
+		for _, p := range report.Problems {
+			t.Error(p)
+		}
+		r.Close()
+	})
+	b.r = r
+	return b
+}
+
+// commit writes files, one a pair of name and content (empty: it is removed),
+// and commits.
+func (b *branches) commit(files ...string) {
+	b.t.Helper()
+	for i := 0; i < len(files); i += 2 {
+		file := filepath.Join(b.dir, files[i])
+		if files[i+1] == "" {
+			check(b.t, os.Remove(file))
+			continue
+		}
+		check(b.t, os.MkdirAll(filepath.Dir(file), 0o755))
+		check(b.t, os.WriteFile(file, []byte(files[i+1]), 0o644))
+	}
+	_, err := b.r.Add(b.t.Context(), kist.AddOptions{})
+	check(b.t, err)
+	b.now = b.now.Add(time.Minute)
+	_, err = b.r.Commit(b.t.Context(), kist.CommitOptions{Message: "change " + files[0]})
+	check(b.t, err)
+}
+
+func (b *branches) checkout(o kist.CheckoutOptions) {
+	b.t.Helper()
+	_, err := b.r.Checkout(b.t.Context(), o)
+	check(b.t, err)
+}
+
+// merge merges, and returns the conflicts.
+func (b *branches) merge(rev string) []tree.Conflict {
+	b.t.Helper()
+	b.now = b.now.Add(time.Minute)
+	result, err := b.r.Merge(b.t.Context(), kist.MergeOptions{Rev: rev})
+	check(b.t, err)
+	return result.Conflicts
+}
+
+func (b *branches) read(name string) string {
+	b.t.Helper()
+	data, err := os.ReadFile(filepath.Join(b.dir, name))
+	check(b.t, err)
+	return string(data)
+}
+
+// crissCross makes branches one and two, on which file has been changed, and
+// then merged into each other. What the merges could not decide is as the
+// functions say. It leaves branch one checked out.
+func crissCross(b *branches, file string, contents [3]string, one, two func()) {
+	b.commit(file, contents[0], "other", "o")
+	b.checkout(kist.CheckoutOptions{Create: "one"})
+	b.commit(file, contents[1])
+	b.checkout(kist.CheckoutOptions{Create: "two", Rev: "main"})
+	b.commit(file, contents[2])
+	b.checkout(kist.CheckoutOptions{Rev: "one"})
+	b.merge("two")
+	one()
+	b.checkout(kist.CheckoutOptions{Rev: "two"})
+	b.merge("one^1")
+	two()
+	b.checkout(kist.CheckoutOptions{Rev: "one"})
+}
+
+// TestMergeCrissCross merges branches that were merged into each other before,
+// and of which one then took back what it had changed. Over one of the bases
+// alone, that comes back, or is a conflict.
+func TestMergeCrissCross(t *testing.T) {
+	lines := func(changed ...int) string {
+		var text strings.Builder
+		for i := range 9 {
+			word := "line"
+			for _, c := range changed {
+				if c == i {
+					word = "changed"
+				}
+			}
+			fmt.Fprintf(&text, "%s %d\n", word, i)
+		}
+		return text.String()
+	}
+	b := newBranches(t)
+	nothing := func() {}
+	crissCross(b, "text", [3]string{lines(), lines(1), lines(7)}, nothing, nothing)
+	if got := b.read("text"); got != lines(1, 7) {
+		t.Fatalf("merged: %s", got)
+	}
+	b.commit("text", lines(7)) // one takes back line 1
+	b.checkout(kist.CheckoutOptions{Rev: "two"})
+	b.commit("text", lines(1)) // two takes back line 7
+	if conflicts := b.merge("one"); len(conflicts) > 0 {
+		t.Errorf("conflicts: %v", conflicts)
+	}
+	if got := b.read("text"); got != lines() {
+		t.Errorf("what was taken back is there again:\n%s", got)
+	}
+}
+
+// TestMergeCrissCrossConflicts merges branches of which each has decided a
+// conflict in its own way: they have to be asked again, whatever the kind.
+func TestMergeCrissCrossConflicts(t *testing.T) {
+	raw := func(s string) string { return s + "\x00" + strings.Repeat(s, 100) }
+	for _, test := range []struct {
+		name     string
+		contents [3]string
+		decided  [2]string
+	}{
+		{"text", [3]string{"a\n", "b\n", "c\n"}, [2]string{"b\n", "c\n"}},
+		{"raw", [3]string{raw("a"), raw("b"), raw("c")}, [2]string{raw("b"), raw("c")}},
+		{"removed", [3]string{raw("a"), raw("b"), ""}, [2]string{raw("b"), ""}},
+		{"removed by the other", [3]string{raw("a"), "", raw("c")}, [2]string{"", raw("c")}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBranches(t)
+			decide := func(content string) func() {
+				return func() {
+					os.Remove(filepath.Join(b.dir, "file~two"))
+					os.Remove(filepath.Join(b.dir, "file~one^1"))
+					os.WriteFile(filepath.Join(b.dir, "file"), nil, 0o644)
+					b.commit("file", content)
+				}
+			}
+			crissCross(b, "file", test.contents, decide(test.decided[0]), decide(test.decided[1]))
+			if conflicts := b.merge("two"); len(conflicts) != 1 || conflicts[0].Path != "file" {
+				t.Errorf("conflicts: %+v", conflicts)
+			}
+			check(t, b.r.Abort(t.Context(), kist.Merging, nil))
+		})
+	}
+}
+
+// TestMergeManyCrissCrosses merges two of three branches that were merged into
+// each other again and again: every pair of bases is merged once, and not once
+// for each way to it, which would take for ever.
+func TestMergeManyCrissCrosses(t *testing.T) {
+	history := []version{{files: map[string]string{"a": "0\n"}}}
+	for i := range 3 {
+		files := map[string]string{"a": "0\n", fmt.Sprint(i): "0\n"}
+		history = append(history, version{parents: []int{0}, files: files})
+	}
+	all := map[string]string{"a": "0\n", "0": "0\n", "1": "0\n", "2": "0\n"}
+	for range 40 {
+		n := len(history)
+		for i := range 3 {
+			parents := []int{n - 3 + i, n - 3 + (i+1)%3, n - 3 + (i+2)%3}
+			history = append(history, version{parents: parents, files: all})
+		}
+	}
+	n := len(history)
+	for i := range 2 {
+		files := maps.Clone(all)
+		files[fmt.Sprint(i)] = "changed\n"
+		history = append(history, version{parents: []int{n - 3 + i}, files: files})
+	}
+	b := &branches{t: t, dir: t.TempDir()}
+	b.r = mirror(t, b.dir, history)
+	b.checkout(kist.CheckoutOptions{Rev: fmt.Sprintf("t%d", n), Force: true})
+	if conflicts := b.merge(fmt.Sprintf("t%d", n+1)); len(conflicts) > 0 {
+		t.Errorf("conflicts: %+v", conflicts)
+	}
+	for _, name := range []string{"0", "1"} {
+		if b.read(name) != "changed\n" {
+			t.Errorf("%s is %q", name, b.read(name))
+		}
+	}
+}

@@ -23,3 +23,13 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	return l.Unlock, nil
 }
+
+// lockOut waits for writers, and keeps them out until what it returns is
+// called. It needs no permission to write.
+func (s *Store) lockOut(ctx context.Context) (unlock func(), err error) {
+	l, err := disk.Lock(ctx, s.path(lockFile), disk.Shared, disk.DefaultWait)
+	if err != nil {
+		return nil, fmt.Errorf("lock refs: %w", err)
+	}
+	return l.Unlock, nil
+}

@@ -22,7 +22,7 @@ type Root struct {
 // moment: no writer is let in between. All that could be read is returned
 // along with errors; who removes objects must not go on if there is any.
 func (s *Store) Roots(ctx context.Context) ([]Root, error) {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockOut(ctx)
 	if err != nil {
 		return nil, err
 	}

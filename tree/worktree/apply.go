@@ -37,7 +37,8 @@ type Applied struct {
 // be lost.
 //
 // First it removes files, then folders; then it makes folders, files, and last
-// of all symlinks; then folders get their permission bits and times. A file is
+// of all symlinks; then folders get their permission bits and times. Folders
+// that are to be removed, or to be folders, are made writable before. A file is
 // written under a temporary name and moved to its own when it is complete, so
 // that it is old or new whenever the process is killed. No component of a path
 // may be a symlink, and nothing in the repository's own folder is touched, even
@@ -61,7 +62,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 		w.sweepTemp()
 	}
 	a.refuseCollisions()
-	for _, phase := range []func(context.Context){a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks} {
+	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks} {
 		if ctx.Err() == nil && !a.fails.stop() {
 			phase(ctx)
 		}

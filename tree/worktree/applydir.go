@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -15,6 +16,40 @@ import (
 const workingMode = 0o700
 
 func (a *applier) isFolder(op *Op) bool { return op.makes(object.TypeDir) }
+
+// unlockFolders makes folders writable that are there and read-only, if there
+// are operations of them: something may have to be removed from them.
+func (a *applier) unlockFolders(ctx context.Context) {
+	w := &applyWorker{applier: a}
+	groups := a.ops.groups(func(op *Op) bool { return a.isFolder(op) || op.Old == nil && op.New == nil })
+	for _, group := range groups {
+		dir, _ := tree.Split(a.ops[group[0]].Path)
+		d, err := a.w.openFolder(dir)
+		if err != nil {
+			continue // who wants to write to it will tell
+		}
+		for _, i := range group {
+			_, name := tree.Split(a.ops[i].Path)
+			w.unlockFolder(d, name)
+		}
+		d.Close()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (w *applyWorker) unlockFolder(d folder, name string) {
+	sub, err := d.sub(name)
+	if err != nil {
+		return
+	}
+	defer sub.Close()
+	st, err := sub.self()
+	if err == nil && !w.w.isRepo(&st) && st.mode&workingMode != workingMode {
+		_ = sub.chmodSelf(uint32(st.perm()) | workingMode)
+	}
+}
 
 // makeFolders makes folders, those above first.
 func (a *applier) makeFolders(ctx context.Context) {

@@ -79,3 +79,33 @@ func TestAbortKeepsChangesInFolders(t *testing.T) {
 		t.Errorf("folder: %v, %v", info, err)
 	}
 }
+
+// TestKilledAfterCommit checks that a merge is over once its commit is made,
+// even if nobody was left to remove the notes about it.
+func TestKilledAfterCommit(t *testing.T) {
+	s := newStager(t)
+	s.conflict()
+	notes := map[string][]byte{}
+	for _, name := range []string{"MERGE_HEAD", "MERGE_MSG"} {
+		data, err := os.ReadFile(filepath.Join(s.dir, ".kist", name))
+		s.check(err)
+		notes[name] = data
+	}
+	s.write("both", "resolved")
+	s.add(kist.AddOptions{})
+	s.commit("merged")
+	for name, data := range notes {
+		s.check(os.WriteFile(filepath.Join(s.dir, ".kist", name), data, 0o644))
+	}
+	if state, err := s.repo.State(); err != nil || state.Operation != "" {
+		t.Fatalf("state: %+v, %v", state, err)
+	}
+	s.write("both", "changed again")
+	s.add(kist.AddOptions{})
+	s.commit("next")
+	_, c, err := s.repo.ReadCommit(t.Context(), "HEAD")
+	s.check(err)
+	if len(c.Parents) != 1 {
+		t.Errorf("the next commit has %d parents", len(c.Parents))
+	}
+}

@@ -100,6 +100,8 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 				return nil, err
 			}
 		}
+	} else if err := r.branchLost(head.Branch); err != nil {
+		return nil, err
 	} else if o.Amend {
 		return nil, fmt.Errorf("amend: %w", ErrUnborn)
 	}
@@ -144,9 +146,16 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if err != nil {
 		return nil, err
 	}
+	// The commit is made: what cannot be done now is no reason to say it is not.
+	if err := r.endStep(ctx, state); err != nil {
+		r.opt.Warn(fmt.Sprintf("the notes about the %s could not be removed: %v", state.Operation, err))
+	}
 	result := &CommitResult{ID: id, Commit: c, Branch: head.Branch, Stats: session.Stats()}
 	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.objects}, View{Tree: c.Tree, Objects: r.objects}, nil, true)
-	return result, err
+	if err != nil {
+		r.opt.Warn(fmt.Sprintf("what the commit changes could not be told: %v", err))
+	}
+	return result, nil
 }
 
 // differ reports whether two trees differ in more than times.
@@ -171,17 +180,17 @@ func (r *Repository) publishCommit(ctx context.Context, session *volume.Session,
 		if err := r.moveHead(ctx, head, id, reason); err != nil {
 			return err
 		}
-		if err := r.endStep(ctx); err != nil {
-			return err
-		}
 		// Keep the trees that were written in the index, so that the next
 		// commit need not write them again. If somebody else is changing the
-		// index just now, it has to.
+		// index just now, or it cannot be written, it has to.
 		_, err := index.UpdateIfFree(ctx, r.dir, idx, func(now *index.Index) error {
 			now.CopyTrees(idx)
 			return nil
 		})
-		return err
+		if err != nil {
+			r.opt.Warn(fmt.Sprintf("the index could not be written: %v", err))
+		}
+		return nil
 	})
 }
 

@@ -193,7 +193,7 @@ func (r *Repository) merge(ctx context.Context, m *threeWay) (*merged, error) {
 	result.commit, err = r.Commit(ctx, CommitOptions{})
 	switch {
 	case errors.Is(err, ErrNothingToCommit):
-		err = r.endStep(ctx)
+		err = r.endStep(ctx, m.state)
 	case err == nil:
 		result.id = result.commit.ID
 		result.commit.Stats = addStats(m.stats, result.commit.Stats)

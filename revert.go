@@ -176,7 +176,7 @@ func (r *Repository) Continue(ctx context.Context, progress Progress) (*RevertRe
 			result.Commits = append(result.Commits, done)
 		case errors.Is(err, ErrNothingToCommit):
 			result.Nothing = append(result.Nothing, state.Other)
-			if err := r.endStep(ctx); err != nil {
+			if err := r.endStep(ctx, state); err != nil {
 				return nil, err
 			}
 		default:

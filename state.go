@@ -61,6 +61,11 @@ func (r *Repository) State() (State, error) {
 		if err != nil {
 			return State{}, err
 		}
+		if done, err := r.committed(); err != nil {
+			return State{}, err
+		} else if done {
+			continue
+		}
 		s := State{Operation: op, Other: id, Stopped: true}
 		if s.Message, err = r.message(refs.MergeMsg); err != nil {
 			return State{}, err
@@ -76,6 +81,21 @@ func (r *Repository) State() (State, error) {
 	}
 	s.Operation, s.Other = Reverting, s.Rest[0]
 	return s, nil
+}
+
+// committed reports whether the commit that an operation waited for was made,
+// and only the notes about the operation are still there: HEAD is no longer
+// where it was when they were written.
+func (r *Repository) committed() (bool, error) {
+	began, err := r.refs.Special(refs.OrigHead)
+	if errors.Is(err, refs.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	head, err := r.refs.Head()
+	return head.ID != began, err
 }
 
 // message returns a text that commands leave for each other, "" if there is none.
@@ -157,12 +177,11 @@ func (r *Repository) setState(ctx context.Context, s State) error {
 
 // endStep records that the operation waits for no commit any more. It is over,
 // unless it is a revert that has others left.
-func (r *Repository) endStep(ctx context.Context) error {
-	state, err := r.State()
-	if err != nil || state.Operation == "" {
-		return err
-	}
-	if len(state.Rest) == 0 {
+func (r *Repository) endStep(ctx context.Context, state State) error {
+	switch {
+	case state.Operation == "":
+		return nil
+	case len(state.Rest) == 0:
 		return r.clearState(ctx)
 	}
 	return r.refs.ClearSpecial(ctx, refs.RevertHead, refs.MergeMsg)

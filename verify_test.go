@@ -43,6 +43,9 @@ func TestLostFiles(t *testing.T) {
 		if !errors.As(problem, &corrupt) || corrupt.File != "refs/heads/main" {
 			t.Errorf("without the branch: %v", problem)
 		}
+		if _, err := s.repo.Commit(t.Context(), kist.CommitOptions{Message: "first again", AllowEmpty: true}); !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("commit without the branch: %v", err)
+		}
 	})
 	lose("index", func(problem error) {
 		var corrupt *index.CorruptError

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a kist that runs beside others.
+type process struct {
+	*shell
+	args           []string
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+}
+
+// start runs kist, and does not wait for it.
+func (s *shell) start(args ...string) *process {
+	s.Helper()
+	p := &process{shell: s, args: args, cmd: s.command(context.Background(), args...)}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if err := p.cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { p.cmd.Process.Kill() })
+	return p
+}
+
+// wait waits for the process to end.
+func (p *process) wait() outcome {
+	p.Helper()
+	p.cmd.Wait()
+	o := outcomeOf(p.cmd, p.args, &p.stdout, &p.stderr)
+	p.wantNoCrash(o)
+	return o
+}
+
+// signal sends a signal to the process.
+func (p *process) signal(signal syscall.Signal) {
+	p.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// holdWhileWriting stops the process when it is writing a volume, in the
+// middle of its work. more has to be a volume that no other process writes.
+func (p *process) holdWhileWriting(volumes int) {
+	p.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		found, err := filepath.Glob(p.path(".kist/volumes/tmp-*/*.vlog"))
+		if err != nil {
+			p.Fatal(err)
+		}
+		if len(found) > volumes {
+			break
+		}
+		if time.Since(began) > commandTime {
+			p.Fatalf("kist %q does not begin to write", p.args)
+		}
+	}
+	p.signal(syscall.SIGSTOP)
+}
+
+// TestLongAdd has other commands run while two long adds are under way, which
+// are stopped so that they stay so. None waits for them, and what they store
+// is there in the end.
+func TestLongAdd(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"kept": "the first version of a file that is kept"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "first")
+	for i := range 4 {
+		s.write(map[string]string{
+			fmt.Sprintf("one/%d", i): noise(rng, 8<<20),
+			fmt.Sprintf("two/%d", i): noise(rng, 8<<20),
+		})
+	}
+	one := s.start("add", "one")
+	one.holdWhileWriting(0)
+	two := s.start("add", "two")
+	two.holdWhileWriting(1)
+
+	s.write(map[string]string{"kept": "the second version of a file that is kept", "other": "new"})
+	for _, args := range [][]string{
+		{"log"}, {"status"}, {"cat", "HEAD:kept"}, {"diff"}, {"ls", "-r", "HEAD"}, {"show"}, {"verify", "--read-data"},
+		{"add", "kept", "other"}, {"commit", "-m", "second"}, {"branch", "side"}, {"tag", "v2"},
+		{"restore", "--source", "HEAD~1", "--to", tempDir(t), "."},
+		{"restore", "--source", "HEAD~1", "kept"}, {"restore", "kept"}, {"checkout", "side"}, {"checkout", "main"},
+	} {
+		began := time.Now()
+		s.kist(args...)
+		t.Logf("%6.3f s: %s", time.Since(began).Seconds(), strings.Join(args, " "))
+	}
+	want := s.readFiles(".")
+	two.signal(syscall.SIGCONT)
+	one.signal(syscall.SIGCONT)
+	for _, p := range []*process{one, two} {
+		if o := p.wait(); o.status != 0 {
+			t.Error(o)
+		}
+	}
+	if got := s.kist("log", "--oneline"); strings.Count(got, "\n") != 2 {
+		t.Errorf("log:\n%s", got)
+	}
+	if got := s.kist("status", "--porcelain"); strings.Count(got, "A  ") != 8 || strings.Count(got, "\n") != 8 {
+		t.Errorf("status after both adds:\n%s", got)
+	}
+	s.kist("commit", "-m", "third")
+	out := tempDir(t)
+	s.kist("restore", "--source", "HEAD", "--to", out, ".")
+	s.wantFiles(s.readFiles(out), want)
+	s.verify()
+	s.wantStoredOnce()
+}
+
+// TestConcurrentCommits has commits race for one branch. Each either wins, and
+// stays in the history, or says that the branch has moved.
+func TestConcurrentCommits(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.kist("commit", "--allow-empty", "-m", "first")
+	const racers, rounds = 4, 3
+	want := map[string]bool{}
+	lost := 0
+	for round := range rounds {
+		var running []*process
+		for i := range racers {
+			running = append(running, s.start("commit", "--json", "--allow-empty", "-m", fmt.Sprintf("%d/%d", round, i)))
+		}
+		won := 0
+		for _, p := range running {
+			switch o := p.wait(); o.status {
+			case 0:
+				want[idOf(s, o.stdout)] = true
+				won++
+			case 13:
+				lost++
+			default:
+				t.Errorf("want exit status 0 or 13: %v", o)
+			}
+		}
+		if won == 0 {
+			t.Error("no commit came through")
+		}
+	}
+	s.wantInHistory(want)
+	if n := strings.Count(s.kist("log", "--oneline"), "\n"); n != len(want)+1 {
+		t.Errorf("there are %d commits, want %d", n, len(want)+1)
+	}
+	t.Logf("%d commits came through, %d did not", len(want), lost)
+	s.verify()
+}
+
+// idOf returns the ID in a commit's result.
+func idOf(s *shell, stdout string) string {
+	var commit struct{ ID string }
+	if err := json.Unmarshal([]byte(stdout), &commit); err != nil || commit.ID == "" {
+		s.Errorf("%v in %q", err, stdout)
+	}
+	return commit.ID
+}
+
+// wantInHistory fails the test if HEAD does not lead to all these commits.
+func (s *shell) wantInHistory(ids map[string]bool) {
+	s.Helper()
+	history := s.kist("log", "--json")
+	for id := range ids {
+		if !strings.Contains(history, `{"id":"`+id+`"`) {
+			s.Errorf("commit %s is lost", id)
+		}
+	}
+}
+
+// TestManyProcesses has eight people work in one folder, each with files of
+// their own, while the store is maintained. What a commit has said it stored is
+// in the history, and in the end all files are as they were left.
+func TestManyProcesses(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init", "--chunk-size", "64KiB")
+	s.write(map[string]string{"first": "the first file"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "first")
+
+	var mu sync.Mutex
+	committed := map[string]bool{}
+	var group sync.WaitGroup
+	for person := range 8 {
+		group.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(person), 8))
+			dir := fmt.Sprintf("person-%d", person)
+			for i := range 6 {
+				for range 1 + rng.IntN(3) {
+					s.write(map[string]string{fmt.Sprintf("%s/%d/f%d", dir, rng.IntN(3), rng.IntN(9)): noise(rng, rng.IntN(200_000))})
+				}
+				args := [][]string{
+					{"add", "-A", dir}, {"add", "-A", dir}, {"add", "-A", dir},
+					{"commit", "--json", "-m", fmt.Sprintf("%d of %s", i, dir)},
+					{"commit", "--json", "-m", fmt.Sprintf("%d of %s", i, dir)},
+					{"status"}, {"log", "--stat"}, {"gc", "--auto"}, {"branch", fmt.Sprintf("%s-%d", dir, i)},
+				}[rng.IntN(9)]
+				o := s.run(args...)
+				switch {
+				case o.status == 0 && args[0] == "commit":
+					mu.Lock()
+					committed[idOf(s, o.stdout)] = true
+					mu.Unlock()
+				case o.status == 0:
+				case args[0] == "commit" && o.status == 13:
+				case args[0] == "commit" && o.status == 1 && strings.Contains(o.stderr, "nothing to commit"):
+				case args[0] == "gc" && o.status == 14:
+				default:
+					t.Errorf("%v", o)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		return
+	}
+	s.wantInHistory(committed)
+	t.Logf("%d commits", len(committed))
+	s.kist("add", "-A", ".")
+	s.kist("commit", "--allow-empty", "-m", "last")
+	out := tempDir(t)
+	s.kist("restore", "--source", "HEAD", "--to", out, ".")
+	s.wantFiles(s.readFiles(out), s.readFiles("."))
+	s.verify()
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// onTmpfs runs the test again in a process that has a small file system of its
+// own, and returns a shell there. In the first process it returns nil once that
+// is done.
+func onTmpfs(t *testing.T, options string) *shell {
+	needsRoot(t)
+	const mounted = "KIST_TEST_MOUNTED"
+	if dir := os.Getenv(mounted); dir != "" {
+		return &shell{TB: t, dir: dir, program: "kist"}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) { // nobody may pass through
+		if info, err := os.Stat(at); err != nil || info.Mode()&0o001 == 0 && os.Chmod(at, info.Mode()|0o001) != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("unshare", "-m", "sh", "-c", fmt.Sprintf(`mount -t tmpfs -o %s none "$0" && exec "$@"`, options), dir,
+		self, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", commandTime.String())
+	cmd.Env = append(os.Environ(), mounted+"="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+	return nil
+}
+
+// fill leaves so many bytes free on the disk.
+func (s *shell) fill(free int64) {
+	s.Helper()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(s.dir, &st); err != nil {
+		s.Fatal(err)
+	}
+	size := int64(st.Bavail)*st.Bsize - free
+	if size <= 0 {
+		return
+	}
+	f, err := os.Create(s.path("../ballast"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Fallocate(int(f.Fd()), 0, 0, size); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// wantDiskFull wants a command to have done its work, or to have said that the
+// disk is full; then it returns true.
+func (s *shell) wantDiskFull(o outcome) bool {
+	s.Helper()
+	if o.status == 0 {
+		return false
+	}
+	var result struct{ Error struct{ Kind string } }
+	for line := range strings.Lines(o.stdout) {
+		json.Unmarshal([]byte(line), &result)
+	}
+	if o.status != 1 || result.Error.Kind != "disk-full" {
+		s.Fatalf("want exit status 1, disk-full, not %q: %v", result.Error.Kind, o)
+	}
+	return true
+}
+
+// TestFullDisk has commands run on disks with little room left. Each works, or
+// says that the disk is full; the repository stays whole; and with room again,
+// the same command works. KIST_TEST_FILLS is how many sizes beyond a few chosen
+// ones are tried.
+func TestFullDisk(t *testing.T) {
+	s := onTmpfs(t, "size=96m")
+	if s == nil {
+		return
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	sizes := []int64{0, 40 << 10, 4 << 20, 20 << 20, 40 << 20}
+	more, _ := strconv.Atoi(os.Getenv("KIST_TEST_FILLS"))
+	for range more {
+		sizes = append(sizes, rng.Int64N(60<<20))
+	}
+	full := map[string]int{}
+	for _, free := range sizes {
+		s := s.in("folder")
+		s.write(map[string]string{"a/one": "the first version of a file in a commit", "a/two": noise(rng, 2<<20)})
+		s.kist("init", "--chunk-size", "64KiB")
+		s.kist("add", ".")
+		s.kist("commit", "-m", "first")
+		s.kist("branch", "first")
+
+		// What is done on the full disk, and again with room.
+		try := func(args ...string) {
+			s.fill(free)
+			before := s.readState()
+			if s.wantDiskFull(s.run(append(args, "--json")...)) {
+				full[args[0]]++
+				now := s.readState()
+				if args[0] != "checkout" {
+					s.wantFiles(now.files, before.files)
+				}
+				if now.head != before.head || now.refs != before.refs {
+					t.Fatalf("%q failed, but HEAD is %s instead of %s", args, now.head, before.head)
+				}
+				s.kist("log")
+				s.run("status")
+				s.verify()
+				os.Remove(s.path("../ballast"))
+				s.kist(args...)
+			}
+			os.Remove(s.path("../ballast"))
+			s.verify()
+		}
+		s.write(map[string]string{"a/one": "the second version of a file in a commit", "b/three": noise(rng, 6<<20), "b/four": noise(rng, 1000)})
+		try("add", "-A", ".")
+		try("commit", "-m", "second")
+		want := s.readFiles(".")
+		try("checkout", "first")
+		try("checkout", "main")
+		s.wantFiles(s.readFiles("."), want)
+		if got := s.kist("status", "--porcelain"); got != "" {
+			t.Errorf("status:\n%s", got)
+		}
+		removeAll(t, s.dir)
+	}
+	t.Logf("%d sizes; commands that met a full disk: %v", len(sizes), full)
+	for _, command := range []string{"add", "commit", "checkout"} {
+		if full[command] == 0 {
+			t.Errorf("%s never met a full disk", command)
+		}
+	}
+}
+
+// TestNoInodes checks out more files than the file system has room for.
+func TestNoInodes(t *testing.T) {
+	s := onTmpfs(t, "size=96m,nr_inodes=400")
+	if s == nil {
+		return
+	}
+	s.kist("init")
+	s.write(map[string]string{"kept": "kept"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "first")
+	s.kist("checkout", "-b", "many")
+	for i := range 200 {
+		s.write(map[string]string{fmt.Sprintf("%d", i): "small"})
+	}
+	s.kist("add", ".")
+	s.kist("commit", "-m", "many")
+	s.kist("checkout", "main")
+	for i := range 200 {
+		s.write(map[string]string{fmt.Sprintf("ballast/%d", i): ""})
+	}
+	if !s.wantDiskFull(s.run("checkout", "many", "--json")) {
+		t.Error("there was room after all")
+	}
+	removeAll(t, s.path("ballast"))
+	s.kist("checkout", "many")
+	if got := s.kist("status", "--porcelain"); got != "" {
+		t.Errorf("status:\n%s", got)
+	}
+	s.verify()
+}
+
+// TestReadOnly has commands run where nothing can be written: on a file system
+// that is read-only, and as a user who may not.
+func TestReadOnly(t *testing.T) {
+	s := onTmpfs(t, "size=96m")
+	if s == nil {
+		return
+	}
+	s = s.in("folder")
+	s.write(map[string]string{"a/file": "the first version of a file", "other": "one more"})
+	s.kist("init")
+	s.kist("add", ".")
+	s.kist("commit", "-m", "first")
+	s.write(map[string]string{"a/file": "the second version of a file"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "second")
+	s.write(map[string]string{"other": "changed"})
+	before := s.readState()
+
+	check := func(s *shell, kind string) {
+		t.Helper()
+		for _, args := range [][]string{
+			{"log"}, {"status"}, {"diff"}, {"diff", "HEAD~1"}, {"show"}, {"cat", "HEAD~1:a/file"}, {"ls", "-r", "HEAD"}, {"branch"}, {"reflog"},
+			{"verify", "--read-data"}, {"add", "-n", "."},
+		} {
+			s.kist(args...)
+		}
+		for _, args := range [][]string{
+			{"add", "."}, {"commit", "-a", "-m", "third"}, {"commit", "--allow-empty", "-m", "third"}, {"checkout", "HEAD~1", "--force"}, {"branch", "new"}, {"tag", "new"},
+			{"rm", "other", "--force"}, {"mv", "other", "new"}, {"reset", "--hard", "HEAD~1"}, {"restore", "other"}, {"config", "user.name", "Anna"}, {"gc"},
+		} {
+			o := s.exits(1, append(args, "--json")...)
+			var result struct{ Error struct{ Kind string } }
+			if err := json.Unmarshal([]byte(o.stdout), &result); err != nil || result.Error.Kind != kind {
+				t.Errorf("want an error of kind %s: %v", kind, o)
+			}
+		}
+	}
+	remount := func(option string) {
+		if out, err := exec.Command("mount", "-o", "remount,"+option, filepath.Dir(s.dir)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	remount("ro")
+	check(s, "read-only")
+	remount("rw")
+	nobody := *s
+	nobody.program = "kist-as-nobody"
+	check(&nobody, "permission")
+	if diff := s.readState().diff(before); len(diff) > 0 {
+		t.Errorf("the repository has changed:\n%s", strings.Join(diff, "\n"))
+	}
+	s.verify()
+}
+
+// TestReadOnlyFolder checks out, as a user who may not write to some folders.
+func TestReadOnlyFolder(t *testing.T) {
+	s := onTmpfs(t, "size=96m")
+	if s == nil {
+		return
+	}
+	s = s.in("folder")
+	s.write(map[string]string{"a/file": "the first version of a file", "b/file": "the first version of another"})
+	give := func() {
+		if err := filepath.WalkDir(s.dir, func(path string, _ os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(path, nobody, nobody)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give()
+	s.program = "kist-as-nobody"
+	s.kist("init")
+	s.kist("add", ".")
+	s.kist("commit", "-m", "first")
+	s.write(map[string]string{"a/file": "the second version of a file", "b/file": "the second version of another"})
+	s.kist("commit", "-a", "-m", "second")
+	if err := os.Chmod(s.path("b"), 0o555); err != nil {
+		t.Fatal(err)
+	}
+	// What can be written is, and the rest is named.
+	if o := s.exits(3, "checkout", "HEAD~1"); !strings.Contains(o.stderr, "b/file: permission denied") {
+		t.Errorf("does not name b/file: %v", o)
+	}
+	if got := s.kist("status", "--porcelain"); !strings.Contains(got, "b/file") || strings.Contains(got, "a/file") {
+		t.Errorf("status:\n%s", got)
+	}
+	if err := os.Chmod(s.path("b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.kist("checkout", "--force", "HEAD")
+	if got := s.kist("status", "--porcelain"); got != "" {
+		t.Errorf("status:\n%s", got)
+	}
+	s.verify()
+}

@@ -1,0 +1,450 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+)
+
+// goldenDir has repositories that were made by earlier versions, which this
+// one has to read; make.sh in it tells what they hold.
+const goldenDir = "../../testdata/golden"
+
+// unpack returns a shell in a folder with a golden repository.
+func unpack(t *testing.T, name string) *shell {
+	t.Helper()
+	s := newShell(t)
+	f, err := os.Open(filepath.Join(goldenDir, name+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes := map[string]fs.FileMode{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := s.path(filepath.Clean(h.Name))
+		switch h.Typeflag {
+		case tar.TypeDir:
+			modes[path], err = h.FileInfo().Mode().Perm(), os.MkdirAll(path, 0o700)
+		case tar.TypeSymlink:
+			err = os.Symlink(h.Linkname, path)
+		default:
+			var data []byte
+			if data, err = io.ReadAll(r); err == nil {
+				err = errors.Join(os.WriteFile(path, data, 0o600), os.Chmod(path, h.FileInfo().Mode()))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range slices.Backward(slices.Sorted(maps.Keys(modes))) {
+		if err := os.Chmod(path, modes[path]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// golden returns a text that was recorded with a golden repository.
+func golden(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(goldenDir, name))
+	if err == nil && strings.HasSuffix(name, ".gz") {
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
+			data, err = io.ReadAll(z)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// goldenList describes what is below a folder as make.sh does.
+func goldenList(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(dir, path)
+		if err = errors.Join(err, relErr); err != nil || name == "." {
+			return err
+		}
+		if name == kist.Dir {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		kind, sum := "d", "-"
+		switch info.Mode().Type() {
+		case 0:
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			kind, sum = "f", fmt.Sprintf("%x", sha256.Sum256(data))
+		case fs.ModeSymlink:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			kind, sum = "l", fmt.Sprintf("%x", sha256.Sum256([]byte(target)))
+		}
+		list[name] = fmt.Sprintf("%s %o %s", kind, info.Mode().Perm(), sum)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// wantGolden fails the test if a folder does not hold what was recorded.
+func wantGolden(t *testing.T, dir, recorded string) {
+	t.Helper()
+	want := files{}
+	for line := range strings.Lines(golden(t, recorded+".gz")) {
+		fields := strings.Fields(line)
+		path, err := url.PathUnescape(fields[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[path] = strings.Join(fields[:3], " ")
+	}
+	if len(want) == 0 {
+		t.Fatalf("%s is empty", recorded)
+	}
+	if diff := files(goldenList(t, dir)).diff(want); len(diff) > 0 {
+		t.Errorf("%s: files differ:\n%s", recorded, strings.Join(diff, "\n"))
+	}
+}
+
+// wantHistory fails the test if the log is not what was recorded. Fields that
+// were not known then do not count.
+func (s *shell) wantHistory(t *testing.T, recorded string, args ...string) {
+	t.Helper()
+	got := strings.Split(s.kist(append([]string{"log", "--json"}, args...)...), "\n")
+	want := strings.Split(golden(t, recorded), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("log has %d lines, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if want[i] == "" {
+			continue
+		}
+		var commit, recorded map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(got[i]), &commit), json.Unmarshal([]byte(want[i]), &recorded)); err != nil {
+			t.Fatal(err)
+		}
+		for field, value := range recorded {
+			if !reflect.DeepEqual(commit[field], value) {
+				t.Errorf("commit %d: %s is %v, want %v", i, field, commit[field], value)
+			}
+		}
+	}
+}
+
+// TestGolden reads whole repositories that earlier versions made, and goes on
+// in them.
+func TestGolden(t *testing.T) {
+	for _, c := range []struct {
+		name, log string
+		revisions []string
+	}{
+		{"plain", "", []string{"one", "two"}},
+		{"big", "", []string{"one", "two"}},
+		{"merged", "--all", []string{"light", "main"}},
+		{"small", "", []string{"one", "main"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := unpack(t, c.name)
+			s.verify()
+			if c.log == "" {
+				s.wantHistory(t, c.name+".log")
+			} else {
+				s.wantHistory(t, c.name+".log", c.log)
+			}
+			s.kist("status")
+			for _, rev := range c.revisions {
+				out := s.path("../out-" + rev)
+				s.kist("restore", "--source", rev, "--to", out, ".")
+				wantGolden(t, out, c.name+"."+rev)
+				s.wantListed(rev, out)
+				removeAll(t, out)
+			}
+			if c.name == "merged" {
+				wantGolden(t, s.dir, "merged.worktree")
+				s.copyFolder().checkMerged()
+			}
+			for _, rev := range c.revisions {
+				s.kist("checkout", "--force", rev)
+				wantGolden(t, s.dir, c.name+"."+rev)
+			}
+			s.write(map[string]string{"new": "a file that is added by a later version"})
+			s.kist("add", "-A", ".")
+			s.kist("commit", "-m", "by a later version")
+			s.verify()
+		})
+	}
+}
+
+// wantListed fails the test if ls does not list the paths that a folder has.
+func (s *shell) wantListed(rev, dir string) {
+	s.Helper()
+	listed := map[string]bool{}
+	for line := range strings.Lines(s.kist("ls", "-r", "--json", rev)) {
+		var e struct {
+			Path string
+			Raw  []byte `json:"path_raw"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			s.Fatal(err)
+		}
+		if e.Raw != nil {
+			e.Path = string(e.Raw)
+		}
+		listed[e.Path] = true
+	}
+	for path, entry := range s.readFiles(dir) {
+		// Folders are told by what is in them.
+		if !listed[path] && (!strings.HasPrefix(entry, "d") || path == "empty-folder") {
+			s.Errorf("ls %s does not list %q", rev, path)
+		}
+		delete(listed, path)
+	}
+	for path := range listed {
+		s.Errorf("ls %s lists %q", rev, path)
+	}
+}
+
+// checkMerged looks at what the repository has beside commits, and ends the
+// merge in it.
+func (s *shell) checkMerged() {
+	s.Helper()
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"branch"}, []string{"* main", "  side", "  topic/deep/er"}},
+		{[]string{"tag"}, []string{"light", "v1"}},
+		{[]string{"show", "v1"}, []string{"An annotated tag"}},
+		{[]string{"status"}, []string{"both"}},
+		{[]string{"status", "--porcelain"}, []string{"UU both"}},
+		{[]string{"reflog"}, []string{"commit (initial): base", "commit (merge): Merge branch 'side'"}},
+		{[]string{"log", "--graph", "--oneline"}, []string{"Merge branch 'side'", "|/"}},
+		{[]string{"cat", "HEAD@{5}:mistake"}, []string{"a mistake"}},
+		{[]string{"cat", "light:poem"}, []string{"theirs", "ours"}},
+		{[]string{"diff", "light~1", "light"}, []string{"+theirs"}},
+	} {
+		out := s.kist(c.args...)
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				s.Errorf("kist %q does not say %q:\n%s", c.args, want, out)
+			}
+		}
+	}
+	s.exits(1, "commit", "-m", "too early")
+	other := s.copyFolder()
+	other.kist("merge", "--abort")
+	other.write(map[string]string{"both": "both"})
+	s.write(map[string]string{"both": "both"})
+	s.kist("add", "both")
+	s.kist("commit", "-m", "resolved")
+	if out := s.kist("log", "-1", "--json"); strings.Count(out, `"parents":["`) != 1 || !strings.Contains(out, `","`) {
+		s.Errorf("no merge: %s", out)
+	}
+}
+
+// goldenDamage says what is to be made of the damaged repositories.
+var goldenDamage = []struct {
+	name   string
+	verify int    // its exit status
+	names  string // what verify says, a regular expression
+	log    int    // exit statuses
+	cat    int    // of the file 'same', from HEAD
+	old    int    // of the file 'first', from the first commit
+	status int
+}{
+	{"value", 11, `chunk .*000001\.vlog(.|\n)*path "?same`, 0, 11, 0, 0},
+	{"tree-value", 11, `tree .*000001\.vlog`, 0, 0, 11, 0},
+	{"keys", 11, `KEYS`, 0, 11, 11, 0},
+	{"seal", 11, `SEAL`, 0, 0, 0, 0},
+	{"cut-log", 11, `000001\.vlog`, 0, -1, -1, 0}, // which file it hits is a matter of luck,
+	{"cut-table", 11, `000001\.sst`, 0, 0, 0, 0},
+	{"no-log", 11, `000001\.vlog`, 0, 11, 11, 0},
+	{"no-table", 11, `000001\.sst`, 0, 0, 0, 0},
+	{"no-seal", 11, `SEAL`, 0, 0, 0, 0},
+	{"no-keys", 11, `KEYS`, 0, 11, 11, 0},
+	{"more-files", 11, `000002\.vlog`, 0, 0, 0, 0},
+	{"no-volume", 11, `missing`, 0, 11, 11, 0},
+	{"index-head", 11, `index`, 0, 0, 0, 11},
+	{"index-middle", 11, `index`, 0, 0, 0, 11},
+	{"index-cut", 11, `index`, 0, 0, 0, 11},
+	{"index-empty", 11, `index`, 0, 0, 0, 11},
+	{"index-base", 11, `index\.base-`, 0, 0, 0, 11},
+	{"no-index-base", 11, `index`, 0, 0, 0, 11},
+	{"ref", 11, `refs/heads/main`, 11, 11, 0, 11},
+	{"ref-text", 11, `refs/heads/main`, 11, 11, 0, 11},
+	{"ref-empty", 11, `refs/heads/main`, 11, 11, 0, 11},
+	{"head", 11, `HEAD`, 11, 11, 0, 11},
+	{"head-empty", 11, `HEAD`, 11, 11, 0, 11},
+	{"no-head", 11, `HEAD`, 11, 11, 0, 11},
+	{"reflog", 11, `logs/HEAD`, 0, 0, 0, 0},
+	{"config-syntax", 11, `config`, 11, 11, 11, 11},
+	{"config-newer", 12, `version 2`, 12, 12, 12, 12},
+	{"config-extension", 12, `rot13`, 12, 12, 12, 12},
+	{"config-polynomial", 11, `polynomial`, 11, 11, 11, 11},
+	{"no-config", 10, `not a kist repository`, 10, 10, 10, 10},
+	{"dead-writer", 0, `whole`, 0, 0, 0, 0},
+	{"torn-writer", 0, `whole`, 0, 0, 0, 0},
+}
+
+// TestGoldenDamage has damaged repositories read: what is wrong is named, what
+// is not affected can be read, nothing is changed.
+func TestGoldenDamage(t *testing.T) {
+	for _, c := range goldenDamage {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := unpack(t, "damaged-"+c.name)
+			before := s.readRepository(c.name)
+			first, firstText := "first", "the first file, which is more than what stands in an entry\n"
+			same, sameText := "same", "the same in both commits, and longer than 32 bytes\n"
+			log := "Second\n"
+			if strings.Contains(c.name, "index-base") {
+				first, firstText = "folder/entry-700", "02345678901234567890123456789012"
+				same, sameText = "folder/entry-1", "12345678901234567890123456789012"
+				log = "A change in the middle\n"
+			}
+			commands := []struct {
+				exits int
+				args  []string
+				want  string // on stdout, if that went well
+			}{
+				{c.log, []string{"log"}, log},
+				{c.status, []string{"status"}, ""},
+				{c.cat, []string{"cat", "HEAD:" + same}, sameText},
+				{c.old, []string{"cat", "one:" + first}, firstText},
+				{-1, []string{"ls", "-r", "HEAD"}, same},
+				{-1, []string{"diff", "one", "HEAD"}, ""},
+				{-1, []string{"diff"}, ""},
+				{-1, []string{"show", "--stat"}, ""},
+				{-1, []string{"branch"}, ""},
+				{-1, []string{"reflog"}, ""},
+				{-1, []string{"du"}, ""},
+				{-1, []string{"config", "user.name"}, ""},
+				{-1, []string{"restore", "--source", "one", "--to", s.path("../out"), "."}, ""},
+				{c.verify, []string{"verify"}, ""},
+				{c.verify, []string{"verify", "--read-data"}, ""},
+			}
+			for _, command := range commands {
+				o := s.quick(command.args...)
+				if command.exits >= 0 && o.status != command.exits || command.exits < 0 && !slices.Contains([]int{0, 1, 10, 11, 12}, o.status) {
+					t.Errorf("want exit status %d: %v", command.exits, o)
+				}
+				if o.status == 0 && !strings.Contains(o.stdout, command.want) {
+					t.Errorf("wrong output: %v", o)
+				}
+				if o.status > 1 && !strings.Contains(o.stderr, "error: ") {
+					t.Errorf("does not say what is wrong: %v", o)
+				}
+				if slices.Equal(command.args, []string{"verify", "--read-data"}) && !regexp.MustCompile(c.names).MatchString(o.stdout+o.stderr) {
+					t.Errorf("does not name the damage (%s): %v", c.names, o)
+				}
+				if diff := s.readRepository(c.name).diff(before); len(diff) > 0 {
+					t.Fatalf("%q changed the repository:\n%s", command.args, strings.Join(diff, "\n"))
+				}
+			}
+			s.wantNothingWrong(c.name)
+			if c.verify == 0 {
+				s.write(map[string]string{"new": "a file that is added, after which nothing of a dead writer is left"})
+				s.kist("add", "new")
+				s.verify()
+				if left, _ := filepath.Glob(s.path(".kist/volumes/*-*")); len(left) > 0 {
+					t.Errorf("left behind: %q", left)
+				}
+			}
+		})
+	}
+}
+
+// wantNothingWrong fails the test if a restore from a damaged repository wrote
+// anything that is not what was stored.
+func (s *shell) wantNothingWrong(name string) {
+	s.Helper()
+	recorded := "small.one.gz"
+	if strings.Contains(name, "index-base") {
+		recorded = "big.one.gz"
+	}
+	if _, err := os.Stat(s.path("../out")); err != nil {
+		return
+	}
+	want := golden(s.TB.(*testing.T), recorded)
+	for path, entry := range s.readFiles("../out") {
+		if strings.HasPrefix(entry, "-") && !strings.Contains(want, entry[strings.LastIndexByte(entry, ' ')+1:]) {
+			s.Errorf("%s was restored with wrong bytes", path)
+		}
+	}
+}
+
+// readRepository returns what is in .kist, but for what commands that read may
+// change: locks, the note of what is damaged, and in an index that is not
+// damaged itself the stat data.
+func (s *shell) readRepository(damage string) files {
+	s.Helper()
+	found := s.readFiles(kist.Dir)
+	maps.DeleteFunc(found, func(name, _ string) bool {
+		return strings.HasSuffix(name, ".lock") && !strings.HasPrefix(name, "volumes/") || name == "volumes/damaged" ||
+			name == "index" && !strings.Contains(damage, "index")
+	})
+	return found
+}
+
+// TestGoldenIsSmall keeps the golden repositories from growing without notice.
+func TestGoldenIsSmall(t *testing.T) {
+	entries, err := os.ReadDir(goldenDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > 1<<20 {
+		t.Errorf("they have %d bytes, which is more than 1 MiB", size)
+	}
+}

@@ -1,0 +1,450 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// payload is in everything that a hostile tree wants to have written.
+const payload = "written by a hostile tree"
+
+// hostileTime is how long a command may take over a hostile tree.
+const hostileTime = time.Minute
+
+// hostile is a tree that somebody made up, and what is to be said of it.
+type hostile struct {
+	name string
+	tree func(b *builder) object.Key
+	good bool // it is unusual, but nothing is wrong with it
+	deep bool // folders are too deep below each other: a matter of limits, not of damage
+	soft bool // it is damaged, but its files can be told: only verify has to fail
+}
+
+// builder stores objects that are not checked.
+type builder struct {
+	testing.TB
+	session *volume.Session
+}
+
+func (b *builder) put(kind object.Kind, data []byte) object.Key {
+	id, err := b.session.Put(context.Background(), kind, data)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return object.Key{Kind: kind, ID: id}
+}
+
+func (b *builder) node(n rawNode) object.Key { return b.put(n.kind, n.encode()) }
+func (b *builder) tree(entries ...rawEntry) object.Key {
+	return b.node(rawTree(entries...))
+}
+func (b *builder) chunk(text string) object.Key { return b.put(object.KindChunk, []byte(text)) }
+
+// dir returns an entry for a directory of files, with its totals.
+func (b *builder) dir(name string, entries ...rawEntry) rawEntry {
+	e := rawEntry{name: name, typ: 2, mode: 0o755}
+	for _, sub := range entries {
+		if e.files++; sub.typ == 2 {
+			e.files += sub.files - 1
+		}
+		e.size += sub.size
+	}
+	e.content = b.tree(entries...)
+	return e
+}
+
+// commit returns a commit of a tree, which says that it has the files that e
+// has, and where it comes from.
+func (b *builder) commit(tree object.Key, message string, files, bytes uint64, parents ...object.ID) object.ID {
+	who := object.Signature{Name: "Mallory", Email: "mallory@chest.example", Time: object.Time{Sec: 1_700_000_000}}
+	c := &object.Commit{Tree: tree.ID, Parents: parents, Author: who, Committer: who, Message: message, Files: files, Bytes: bytes}
+	data, err := c.Encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return b.put(object.KindCommit, data).ID
+}
+
+// quick is run without a process of its own.
+func (s *shell) quick(args ...string) outcome {
+	s.Helper()
+	var stdout, stderr bytes.Buffer
+	env := &cli.Env{
+		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+		Getenv: func(string) string { return "" },
+		Dir:    s.dir, Now: time.Now, Hostname: "chest.example", Username: "anna", Random: rand.Reader,
+		Terminal: cli.Terminal{Width: func() int { return 80 }},
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), hostileTime)
+	defer cancel()
+	hang := time.AfterFunc(2*hostileTime, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("kist %q does not even stop", args))
+	})
+	defer hang.Stop()
+	o := outcome{args: args, status: cli.Run(ctx, env, args)}
+	o.stdout, o.stderr = stdout.String(), stderr.String()
+	if ctx.Err() != nil {
+		s.Fatalf("hangs: %v", o)
+	}
+	return o
+}
+
+// TestHostileTrees has trees that no kist writes checked, listed, compared,
+// merged and checked out. Nothing is written outside of the worktree, or into
+// .kist; and what is wrong is said.
+func TestHostileTrees(t *testing.T) {
+	// Whether a name is refused does not depend on who asks, so a few commands
+	// are enough there.
+	few := [][]string{
+		{"ls", "-r", "CASE"}, {"diff", "--stat", "main", "CASE"}, {"merge", "--no-edit", "CASE"},
+		{"restore", "--source", "CASE", "--to", "../out", "."}, {"checkout", "--force", "CASE"},
+	}
+	all := append([][]string{
+		{"ls", "-l", "CASE"}, {"log", "--stat", "-1", "CASE"}, {"diff", "CASE", "main"},
+		{"restore", "--source", "CASE", "."}, {"checkout", "CASE"}, {"reset", "--hard", "CASE"},
+	}, few...)
+	t.Run("names", func(t *testing.T) {
+		t.Parallel()
+		testHostile(t, hostileNames(), few)
+	})
+	t.Run("nodes", func(t *testing.T) {
+		t.Parallel()
+		testHostile(t, slices.Concat(hostileEntries(), hostileNodes(), hostileContents(), hostileShapes()), all)
+	})
+}
+
+// testHostile runs commands on each of some trees.
+func testHostile(t *testing.T, cases []hostile, commands [][]string) {
+	s := newShell(t)
+	outside := s.in("../outside")
+	outside.write(map[string]string{"secret": "kept", "folder/file": "kept"})
+	s.write(map[string]string{"kept": "a file of the worktree that is long enough for a chunk"})
+	for _, args := range [][]string{{"init"}, {"add", "kept"}, {"commit", "-m", "main"}, {"tag", "start"}} {
+		if o := s.quick(args...); o.status != 0 {
+			t.Fatal(o)
+		}
+	}
+	config, err := os.ReadFile(s.path(".kist/config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	untouched, before := outside.readFiles("."), s.position()
+	commits := s.storeHostile(cases)
+	named := s.damagedCommits()
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := *s
+			s.TB = t
+			if got := named[commits[i].String()]; got == c.good {
+				t.Errorf("verify finds it damaged: %v, want %v", got, !c.good)
+			}
+			for _, args := range commands {
+				args = slices.Clone(args)
+				if at := slices.Index(args, "CASE"); at >= 0 {
+					args[at] = fmt.Sprintf("case-%d", i)
+				}
+				writes := slices.Contains([]string{"checkout", "restore", "reset", "merge"}, args[0])
+				o := s.quick(args...)
+				switch {
+				case o.status == 2:
+					t.Errorf("wrong usage: %v", o)
+				case c.good || c.soft:
+				case c.deep && o.status == 1:
+				case o.status == 0 && writes:
+					t.Errorf("does not fail: %v", o)
+				case o.status != 0 && o.status != 11 && o.status != 12:
+					t.Errorf("does not say that it is damaged: %v", o)
+				}
+				if !writes {
+					continue
+				}
+				outside.wantFiles(outside.readFiles("."), untouched)
+				s.wantRepositoryUntouched(config)
+				s.wantNoRepositoryIn("../out")
+				if t.Failed() {
+					t.Fatalf("after %q", args)
+				}
+				removeAll(t, s.path("../out"))
+				if s.position() != before {
+					s.startOver()
+					before = s.position()
+				}
+			}
+		})
+	}
+}
+
+// storeHostile stores the trees, each in a commit on main, which it returns,
+// and on a branch of its own.
+func (s *shell) storeHostile(cases []hostile) (commits []object.ID) {
+	s.Helper()
+	s.open(func(ctx context.Context, r *kist.Repository) error {
+		main, _, err := r.ReadCommit(ctx, "main")
+		if err != nil {
+			return err
+		}
+		b := &builder{s.TB, r.Objects().Begin(volume.SessionOptions{})}
+		defer b.session.Close()
+		var changes []refs.Change
+		for i, c := range cases {
+			tree := c.tree(b)
+			files, size := totalsOf(ctx, b, tree)
+			id := b.commit(tree, c.name, files, size, main)
+			commits = append(commits, id)
+			changes = append(changes, refs.Change{Name: fmt.Sprintf("refs/heads/case-%d", i), New: id, Reason: "hostile"})
+		}
+		return b.session.Publish(ctx, func(ctx context.Context) error {
+			return r.Refs().Update(ctx, changes, refs.Who{Name: "Mallory"})
+		})
+	})
+	return commits
+}
+
+// totalsOf returns what a commit of a tree has to say, if that can be found out.
+func totalsOf(ctx context.Context, b *builder, root object.Key) (files, bytes uint64) {
+	for e, err := range object.Entries(ctx, b.session, root.ID) {
+		switch {
+		case err != nil:
+			return 0, 0
+		case e.Type == object.TypeDir:
+			files += e.Files
+			bytes += e.Size
+		default:
+			files++
+			if e.Type == object.TypeFile {
+				bytes += e.Size
+			}
+		}
+	}
+	return files, bytes
+}
+
+// damagedCommits returns the commits that are affected by what verify finds.
+func (s *shell) damagedCommits() map[string]bool {
+	s.Helper()
+	o := s.quick("verify", "--json")
+	if o.status != 11 {
+		s.Fatalf("want exit status 11: %v", o)
+	}
+	var report struct {
+		Errors []struct{ Commits []string }
+	}
+	if err := json.Unmarshal([]byte(o.stdout), &report); err != nil {
+		s.Fatalf("%v: %v", err, o)
+	}
+	named := map[string]bool{}
+	for _, e := range report.Errors {
+		for _, id := range e.Commits {
+			named[id] = true
+		}
+	}
+	return named
+}
+
+// ownFiles are the files that a repository has, beside those in volumes.
+var ownFiles = regexp.MustCompile(`^(config|HEAD|ORIG_HEAD|MERGE_HEAD|MERGE_MSG|index|index\.base-[0-9a-f]+|[a-z]+\.lock|damaged|(logs/)?refs/heads/(main|case-\d+)|refs/tags/start|logs/HEAD)$`)
+
+// wantRepositoryUntouched fails the test if something is in .kist that does
+// not belong there.
+func (s *shell) wantRepositoryUntouched(config []byte) {
+	s.Helper()
+	dir := s.path(kist.Dir)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name == "volumes":
+			return filepath.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		if !d.Type().IsRegular() || !ownFiles.MatchString(name) {
+			s.Errorf("%q was made in .kist", name)
+		}
+		return nil
+	})
+	if err != nil {
+		s.Error(err)
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, "config")); err != nil || !bytes.Equal(now, config) {
+		s.Errorf("the configuration was changed: %v", err)
+	}
+}
+
+// wantNoRepositoryIn fails the test if a folder that files were restored to
+// has anything named like a repository.
+func (s *shell) wantNoRepositoryIn(dir string) {
+	s.Helper()
+	filepath.WalkDir(s.path(dir), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.EqualFold(d.Name(), kist.Dir) {
+			s.Errorf("%q was made", path)
+		}
+		return nil
+	})
+}
+
+// position tells apart whether a command has changed anything: the worktree,
+// of which only names and times are looked at, the index, or HEAD.
+func (s *shell) position() (text string) {
+	s.Helper()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			s.Fatal(err)
+		}
+		if e.Name() != kist.Dir {
+			text += fmt.Sprintln(e.Name(), info.Mode(), info.ModTime())
+		}
+	}
+	for _, name := range []string{"HEAD", "refs/heads/main", "index", "MERGE_HEAD"} {
+		data, _ := os.ReadFile(s.path(filepath.Join(kist.Dir, name)))
+		text += fmt.Sprintf("%s %x\n", name, data)
+	}
+	return text
+}
+
+// startOver brings the worktree back to what main has.
+func (s *shell) startOver() {
+	s.Helper()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != kist.Dir {
+			removeAll(s, s.path(e.Name()))
+		}
+	}
+	os.Remove(s.path(".kist/index"))
+	os.Remove(s.path(".kist/MERGE_HEAD"))
+	for _, args := range [][]string{{"checkout", "--force", "main"}, {"reset", "--hard", "refs/tags/start"}} {
+		if o := s.quick(args...); o.status != 0 && args[0] == "reset" {
+			s.Fatal(o)
+		}
+	}
+}
+
+// removeAll removes a folder, whatever permissions there are in it, and
+// however deep it is.
+func removeAll(t testing.TB, path string) {
+	filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hostileMemory is how much a command may take for a tree of a few kilobytes.
+const hostileMemory = 512 << 20
+
+// TestHostileNumbers has trees of few objects that stand for very many paths,
+// or bytes. Commands end, or can be ended, and do not take the machine down.
+func TestHostileNumbers(t *testing.T) {
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"kept": "a file of the worktree"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "main")
+	s.open(func(ctx context.Context, r *kist.Repository) error {
+		main, _, err := r.ReadCommit(ctx, "main")
+		if err != nil {
+			return err
+		}
+		b := &builder{t, r.Objects().Begin(volume.SessionOptions{})}
+		defer b.session.Close()
+		files, folders := rawFile("0", payload), b.dir("0")
+		for range 40 {
+			a, c := files, folders
+			a.name, c.name = "1", "1"
+			files, folders = b.dir("0", files, a), b.dir("0", folders, c)
+		}
+		part := rawChild{end: 16 << 20, key: b.chunk(strings.Repeat("\x00", 16<<20))}
+		large := b.node(rawManifest(0, part, part))
+		size := uint64(32 << 20)
+		for level := byte(1); level < 16; level++ {
+			large = b.node(rawManifest(level, rawChild{end: size, key: large}, rawChild{end: 2 * size, key: large}))
+			size *= 2
+		}
+		var changes []refs.Change
+		for name, tree := range map[string]object.Key{
+			"files": files.content, "folders": folders.content,
+			"bytes": b.tree(rawEntry{name: "f", typ: 1, mode: 0o644, size: size, content: large}),
+		} {
+			count, bytes := totalsOf(ctx, b, tree)
+			changes = append(changes, refs.Change{Name: "refs/heads/" + name, New: b.commit(tree, name, count, bytes, main), Reason: "hostile"})
+		}
+		return b.session.Publish(ctx, func(ctx context.Context) error {
+			return r.Refs().Update(ctx, changes, refs.Who{Name: "Mallory"})
+		})
+	})
+	out, want := s.path("../out"), s.readFiles(".")
+	for _, branch := range []string{"files", "folders", "bytes"} {
+		for _, args := range [][]string{
+			{"verify", "--read-data"}, {"log", "--stat", branch}, {"du", branch}, {"diff", "--stat", "main", branch},
+			{"ls", "-r", branch}, {"diff", "main", branch}, {"status"},
+			{"checkout", branch}, {"checkout", "--force", branch}, {"restore", "--source", branch, "--to", out, "."},
+			{"restore", "--source", branch, "."}, {"merge", branch}, {"reset", "--hard", branch},
+		} {
+			writes := slices.Contains([]string{"checkout", "restore", "merge", "reset"}, args[0])
+			if branch == "bytes" && writes || branch == "folders" && !slices.Contains([]string{"verify", "checkout", "merge"}, args[0]) {
+				continue
+			}
+			o := s.run(args...)
+			switch {
+			case args[0] == "verify" && o.status != 0:
+				t.Errorf("nothing is wrong in there: %v", o)
+			case o.status == 0 && writes || o.status != 0 && o.status != 1:
+				t.Error(o)
+			case o.status == 1 && !strings.Contains(o.stderr, "far more paths"):
+				t.Errorf("does not say why: %v", o)
+			case o.memory > hostileMemory:
+				t.Errorf("took %d bytes of memory: %v", o.memory, o)
+			}
+			if entries, err := os.ReadDir(s.dir); err != nil || len(entries) != 2 {
+				t.Errorf("%q left %v, %v", args, entries, err)
+			}
+		}
+	}
+
+	// Writing as much as that takes its time, but can be interrupted.
+	p := s.start("checkout", "bytes")
+	time.Sleep(500 * time.Millisecond)
+	p.signal(syscall.SIGTERM)
+	if o := p.wait(); o.status != 130 || o.memory > hostileMemory {
+		t.Errorf("interrupted, having taken %d bytes of memory: %v", o.memory, o)
+	}
+	s.kist("checkout", "--force", "main")
+	s.wantFiles(s.readFiles("."), want)
+}

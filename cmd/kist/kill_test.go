@@ -1,0 +1,361 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// killed is a command that is killed at a random moment.
+type killed struct {
+	name string
+
+	// prepare brings a repository, in which main is checked out and clean,
+	// to where the command is run.
+	prepare func(k *killer)
+	command []string
+
+	// finish brings a command to its end that was killed. It is not called if
+	// that had done all it was to do. Default: the command is run again.
+	finish func(k *killer, now state)
+
+	maintains bool // it changes nothing but volumes: it is always run again, and may leave objects in two of them
+}
+
+var killedCommands = []killed{
+	{
+		name:    "add",
+		prepare: func(k *killer) { k.change("."); k.change("big") },
+		command: []string{"add", "-A", "."},
+	},
+	{
+		name:    "commit",
+		prepare: func(k *killer) { k.change("."); k.touch(); k.kist("add", "-A", ".") },
+		command: []string{"commit", "-m", "killed"},
+	},
+	{
+		name:    "commit -a",
+		prepare: func(k *killer) { k.change("."); k.touch() },
+		command: []string{"commit", "-a", "-m", "killed"},
+	},
+	{
+		name:    "checkout",
+		prepare: func(k *killer) { k.fork(k.change) },
+		command: []string{"checkout", "side"},
+	},
+	{
+		name: "checkout --force",
+		prepare: func(k *killer) {
+			k.fork(k.change)
+			k.change(".")
+			k.touch()
+		},
+		command: []string{"checkout", "--force", "side"},
+	},
+	{
+		name: "checkout, files and folders changing places",
+		prepare: func(k *killer) {
+			k.fork(func(dir string) {
+				for i := range 4 {
+					name := k.path(fmt.Sprintf("%s/swap%d", dir, i))
+					info, err := os.Lstat(name)
+					if err == nil && info.IsDir() {
+						removeAll(k, name)
+						k.write(map[string]string{name: noise(k.rng, 100)})
+					} else {
+						os.Remove(name)
+						k.write(map[string]string{name + "/a": noise(k.rng, 100), name + "/b/c": noise(k.rng, 100)})
+					}
+				}
+				k.change(dir)
+			})
+		},
+		command: []string{"checkout", "side"},
+	},
+	{
+		name:    "merge",
+		prepare: func(k *killer) { k.diverge() },
+		command: []string{"merge", "side"},
+		finish:  func(k *killer, now state) { k.finishMerge(now, "merge", "side") },
+	},
+	{
+		name: "merge with conflicts",
+		prepare: func(k *killer) {
+			k.fork(func(dir string) {
+				k.change(dir)
+				k.write(map[string]string{"tracked": noise(k.rng, 100), "d0/both": noise(k.rng, 100)})
+			})
+			k.write(map[string]string{"tracked": noise(k.rng, 100), "d0/both": noise(k.rng, 100)})
+			k.kist("add", "-A", ".")
+			k.kist("commit", "-m", "on main")
+		},
+		command: []string{"merge", "side"},
+		finish:  func(k *killer, now state) { k.finishMerge(now, "merge", "side") },
+	},
+	{
+		name: "revert",
+		prepare: func(k *killer) {
+			k.touch()
+			k.change(".")
+			k.kist("add", "-A", ".")
+			k.kist("commit", "-m", "to be reverted")
+		},
+		command: []string{"revert", "HEAD"},
+		finish:  func(k *killer, now state) { k.finishMerge(now, "revert", "HEAD") },
+	},
+	{
+		name: "reset --hard",
+		prepare: func(k *killer) {
+			k.kist("tag", "--force", "start")
+			for range 4 {
+				k.change(".")
+			}
+			k.touch()
+			k.kist("add", "-A", ".")
+			k.kist("commit", "-m", "to be given up")
+			k.change(".")
+			k.touch()
+			k.kist("add", "tracked")
+		},
+		command: []string{"reset", "--hard", "start"},
+	},
+	{
+		name: "restore",
+		prepare: func(k *killer) {
+			k.fork(k.change)
+			k.change(".")
+			k.touch()
+		},
+		command: []string{"restore", "--source", "side", "--staged", "--worktree", "--force", "."},
+	},
+	{
+		name: "gc",
+		prepare: func(k *killer) {
+			for range 8 { // one volume each for the files and the trees
+				k.touch()
+				k.kist("add", "tracked")
+				k.kist("commit", "-m", "more")
+			}
+		},
+		command:   []string{"gc"},
+		maintains: true,
+	},
+	{
+		name: "rm",
+		prepare: func(k *killer) {
+			k.write(map[string]string{"d0/tracked": "x"})
+			k.kist("add", "d0")
+			k.kist("commit", "--allow-empty", "-m", "all")
+		},
+		command: []string{"rm", "-r", "d0"},
+	},
+	{
+		name: "mv",
+		prepare: func(k *killer) {
+			k.write(map[string]string{"d1/tracked": noise(k.rng, 50)})
+			k.kist("add", "-A", ".")
+			k.kist("commit", "--allow-empty", "-m", "all")
+		},
+		command: []string{"mv", "d1", "moved"},
+		finish: func(k *killer, now state) {
+			if k.run("mv", "d1", "moved").status != 0 {
+				k.kist("add", "-A", ".")
+			}
+		},
+	},
+}
+
+// TestKill kills commands at random moments. Each leaves a repository that
+// opens and is whole, in the old state, the new one, or with some files of
+// either; and can be brought to its end. KIST_TEST_KILLS is how often each
+// command is killed.
+func TestKill(t *testing.T) {
+	kills, err := strconv.Atoi(os.Getenv("KIST_TEST_KILLS"))
+	if err != nil {
+		kills = 2
+	}
+	for _, c := range killedCommands {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			k := &killer{rng: rand.New(rand.NewPCG(uint64(kills), uint64(len(c.name)))), expect: 100 * time.Millisecond}
+			for i := range kills {
+				if i%20 == 0 {
+					k.begin(t)
+				}
+				k.round(c, i)
+			}
+			t.Logf("%d kills, %d of them of commands that were done", kills, k.late)
+		})
+	}
+}
+
+// killer kills commands in a repository.
+type killer struct {
+	*shell
+	rng    *rand.Rand
+	expect time.Duration // how long the command takes
+	late   int           // kills that came too late
+}
+
+// begin makes a new repository with some history.
+func (k *killer) begin(t *testing.T) {
+	k.shell = newShell(t)
+	k.env = []string{"KIST_DATE=2026-01-31T12:00:00Z"}
+	k.kist("init", "--chunk-size", "64KiB")
+	for range 30 {
+		k.change(".")
+	}
+	k.change("big")
+	k.touch()
+	k.kist("add", "-A", ".")
+	k.kist("commit", "-m", "first")
+}
+
+// change makes, changes or removes a few files below a folder.
+func (k *killer) change(dir string) {
+	for range 1 + k.rng.IntN(4) {
+		name := path.Join(dir, fmt.Sprintf("d%d/f%d", k.rng.IntN(4), k.rng.IntN(12)))
+		if k.rng.IntN(5) == 0 {
+			os.Remove(k.path(name))
+			continue
+		}
+		size := []int{0, 20, 100, 5000, 100_000}[k.rng.IntN(5)]
+		if dir == "big" {
+			size = 1 << 20
+		}
+		k.write(map[string]string{name: noise(k.rng, size)})
+	}
+}
+
+// touch changes a file that is tracked.
+func (k *killer) touch() {
+	k.write(map[string]string{"tracked": noise(k.rng, 1000)})
+}
+
+// fork makes a branch "side" with a commit that change makes, and goes back to
+// main.
+func (k *killer) fork(change func(dir string)) {
+	k.kist("checkout", "-B", "side")
+	for range 5 {
+		change(".")
+	}
+	change("big")
+	k.kist("add", "-A", ".")
+	k.kist("commit", "--allow-empty", "-m", "on the side")
+	k.kist("checkout", "main")
+}
+
+// diverge makes a branch "side" and a commit on main that can be merged.
+func (k *killer) diverge() {
+	k.fork(k.change)
+	k.write(map[string]string{"of-main/" + noiseName(k.rng): noise(k.rng, 100), "tracked": noise(k.rng, 100)})
+	k.kist("add", "-A", ".")
+	k.kist("commit", "-m", "on main")
+}
+
+// finishMerge brings a merge to its end that was killed: it is under way, to be
+// committed, or is begun again.
+func (k *killer) finishMerge(now state, command ...string) {
+	if now.operation == "" {
+		k.run(command...)
+	} else if now.conflicts == "[]" {
+		k.kist("commit", "--no-edit")
+	}
+}
+
+// noise returns text that does not compress.
+func noise(rng *rand.Rand, size int) string {
+	data := make([]byte, size)
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(rng.Uint32())
+	}
+	rand.NewChaCha8(seed).Read(data)
+	return string(data)
+}
+
+func noiseName(rng *rand.Rand) string { return fmt.Sprintf("%x", rng.Uint32()) }
+
+// round kills a command once.
+func (k *killer) round(c killed, i int) {
+	c.prepare(k)
+	old := k.readState()
+	reference := k.copyFolder()
+	began := time.Now()
+	if o := reference.run(c.command...); o.status != 0 && o.status != 3 {
+		k.Fatal(o)
+	}
+	k.expect = (3*k.expect + time.Since(began)) / 4
+	new := reference.readState()
+	os.RemoveAll(reference.dir)
+
+	delay := time.Duration(k.rng.Int64N(int64(k.expect)))
+	if !k.kill(delay, c.command) {
+		k.late++
+	}
+	check := func(when string, lines []string) {
+		if len(lines) > 0 {
+			k.Fatalf("kill %d, after %v, %s:\n%s", i, delay, when, strings.Join(lines, "\n"))
+		}
+	}
+	now := k.readState()
+	check("state", now.mix(old, new))
+	k.verify()
+	if len(now.diff(new)) > 0 || c.maintains {
+		if c.finish != nil {
+			c.finish(k, now)
+		} else {
+			k.run(c.command...)
+		}
+		check("brought to its end", k.readState().diff(new))
+		k.verify()
+	}
+	if !c.maintains {
+		k.wantStoredOnce()
+	}
+	k.wantNothingLeft()
+	k.kist("checkout", "--force", "main")
+}
+
+// kill runs a command, and kills it. It returns false if that came too late.
+func (k *killer) kill(delay time.Duration, args []string) bool {
+	cmd := k.command(context.Background(), args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		k.Fatal(err)
+	}
+	time.Sleep(delay)
+	cmd.Process.Kill()
+	cmd.Wait()
+	o := outcomeOf(cmd, args, new(bytes.Buffer), &stderr)
+	if o.status == -1 {
+		return true
+	}
+	if o.status != 0 && o.status != 3 {
+		k.Fatal(o)
+	}
+	return false
+}
+
+// wantNothingLeft fails the test if a dead command's traces are still there
+// after another has written.
+func (k *killer) wantNothingLeft() {
+	for _, pattern := range []string{".kist/volumes/*", ".kist/tmp/*", ".kist/*"} {
+		found, err := os.ReadDir(k.path(path.Dir(pattern)))
+		if err != nil {
+			k.Fatal(err)
+		}
+		if i := slices.IndexFunc(found, func(e os.DirEntry) bool { return strings.Contains(e.Name(), "tmp-") }); i >= 0 {
+			k.Errorf("%s was left behind in %s", found[i].Name(), path.Dir(pattern))
+		}
+	}
+}

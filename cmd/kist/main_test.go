@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// nobody is a user who owns nothing but what the tests give away.
+const nobody = 65534
+
+// TestMain lets the tests run kist in processes of their own: the test binary
+// is kist when it is called so.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case "kist":
+		main()
+	case "kist-as-nobody":
+		for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)} {
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(125)
+			}
+		}
+		main()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// commandTime is how long a command may take before it counts as hanging. It
+// is far more than any takes on a slow machine.
+const commandTime = 2 * time.Minute
+
+// shell is a person at a prompt: a folder, and a program to run in it.
+type shell struct {
+	testing.TB
+	dir     string
+	program string   // "kist", or "kist-as-nobody"
+	env     []string // beside that of every test
+}
+
+// newShell returns a shell in a new folder.
+func newShell(t testing.TB) *shell {
+	s := (&shell{TB: t, dir: tempDir(t), program: "kist"}).in("folder")
+	if err := os.Mkdir(s.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// tempDir returns a new folder. It is in memory if there is plenty and nobody
+// has said where to put temporary files: these tests are about processes that
+// end, not about power that fails, and would spend most of their time waiting
+// for a disk.
+func tempDir(t testing.TB) string {
+	const memory = "/dev/shm"
+	var st syscall.Statfs_t
+	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &st) != nil || int64(st.Bavail)*int64(st.Bsize) < 4<<30 {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "kist-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { removeAll(t, dir) })
+	return dir
+}
+
+// in returns a shell in another folder, relative to this one's.
+func (s *shell) in(dir string) *shell {
+	other := *s
+	other.dir = s.path(dir)
+	return &other
+}
+
+// path returns the path of a file that is named relative to the folder.
+func (s *shell) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(s.dir, name)
+}
+
+// command returns a process that runs kist.
+func (s *shell) command(ctx context.Context, args ...string) *exec.Cmd {
+	s.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		s.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Args = append([]string{s.program}, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TZ=UTC", "LC_ALL=C", "NO_COLOR=1",
+		"KIST_AUTHOR_NAME=Anna Chest", "KIST_AUTHOR_EMAIL=anna@chest.example",
+		"KIST_GC_AUTO=0", // nothing runs on in the background
+	}, s.env...)
+	// Who hangs tells where.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// outcome is what a command did.
+type outcome struct {
+	args           []string
+	status         int // -1: ended by a signal
+	stdout, stderr string
+	memory         int64 // bytes, at most
+}
+
+// outcomeOf returns what a process did that has ended.
+func outcomeOf(cmd *exec.Cmd, args []string, stdout, stderr *bytes.Buffer) outcome {
+	o := outcome{args: args, status: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		o.memory = usage.Maxrss << 10
+	}
+	return o
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("kist %s: exit status %d\n%s%s", strings.Join(o.args, " "), o.status, shorten(o.stdout), shorten(o.stderr))
+}
+
+func shorten(text string) string {
+	const most = 4000
+	if len(text) > most {
+		return text[:most/2] + "\n[...]\n" + text[len(text)-most/2:]
+	}
+	return text
+}
+
+// run runs kist. A command that crashes or hangs fails the test.
+func (s *shell) run(args ...string) outcome {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
+	defer cancel()
+	cmd := s.command(ctx, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	o := outcomeOf(cmd, args, &stdout, &stderr)
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		s.Fatalf("hangs: %v", o)
+	case err != nil && !errors.As(err, &exit):
+		s.Fatalf("kist %q: %v", args, err)
+	}
+	s.wantNoCrash(o)
+	return o
+}
+
+// wantNoCrash fails the test if the Go runtime, or the system, ended a command.
+func (s *shell) wantNoCrash(o outcome) {
+	s.Helper()
+	for _, sign := range []string{"panic: ", "fatal error: ", "goroutine ", "unexpected fault", "SIGBUS"} {
+		if strings.Contains(o.stderr, sign) {
+			s.Fatalf("crashed: %v", o)
+		}
+	}
+	if o.status == -1 {
+		s.Fatalf("ended by a signal: %v", o)
+	}
+}
+
+// exits runs kist and wants a certain exit status.
+func (s *shell) exits(status int, args ...string) outcome {
+	s.Helper()
+	o := s.run(args...)
+	if o.status != status {
+		s.Fatalf("want exit status %d: %v", status, o)
+	}
+	return o
+}
+
+// kist runs kist, which has to succeed, and returns what it printed.
+func (s *shell) kist(args ...string) string {
+	s.Helper()
+	return s.exits(0, args...).stdout
+}
+
+// verify wants a repository that is whole to the last byte.
+func (s *shell) verify() {
+	s.Helper()
+	s.kist("verify", "--read-data")
+}
+
+// write makes files, with the folders that lead to them.
+func (s *shell) write(files map[string]string) {
+	s.Helper()
+	for name, content := range files {
+		path := s.path(name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			s.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// needsRoot skips a test that only root can run.
+func needsRoot(t testing.TB) {
+	if os.Geteuid() != 0 {
+		t.Skip("this takes root")
+	}
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// files are the entries of a folder: type, permissions and content of each, by
+// its path. The repository in it is left out.
+type files map[string]string
+
+// readFiles returns what is in a folder.
+func (s *shell) readFiles(dir string) files {
+	s.Helper()
+	dir = s.path(dir)
+	found := files{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == "." {
+			return err
+		}
+		if name == kist.Dir {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		content := ""
+		switch {
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			content = fmt.Sprintf(" %d %x", len(data), sha256.Sum256(data))
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			content = " to " + target
+		}
+		found[name] = info.Mode().String() + content
+		return nil
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return found
+}
+
+// wantFiles fails the test if two folders differ.
+func (s *shell) wantFiles(got, want files) {
+	s.Helper()
+	if diff := got.diff(want); len(diff) > 0 {
+		s.Fatalf("files differ:\n%s", strings.Join(diff, "\n"))
+	}
+}
+
+// diff describes how f differs from what is wanted.
+func (f files) diff(want files) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if f[name] != want[name] {
+			lines = append(lines, fmt.Sprintf("%q: got %q, want %q", name, f[name], want[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if _, ok := want[name]; !ok {
+			lines = append(lines, fmt.Sprintf("%q: got %q, want nothing", name, f[name]))
+		}
+	}
+	return lines
+}
+
+// state is what a repository and its worktree hold. Two that are equal cannot
+// be told apart by commands.
+type state struct {
+	head      string // branch and commit
+	operation string
+	index     string // the tree that would be committed
+	conflicts string
+	refs      string
+	files     files
+}
+
+// readState returns the state of the repository in the folder.
+func (s *shell) readState() state {
+	s.Helper()
+	var now state
+	s.open(func(ctx context.Context, r *kist.Repository) error {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return err
+		}
+		now.head = head.Branch + " " + head.ID.String()
+		operation, err := r.State()
+		if err != nil {
+			return err
+		}
+		if operation.Operation != "" {
+			now.operation = fmt.Sprint(operation)
+		}
+		idx, err := r.Index()
+		if err != nil {
+			return err
+		}
+		staged, err := r.IndexView(ctx)
+		if err != nil {
+			return err
+		}
+		now.index, now.conflicts = staged.Tree.String(), conflicts(idx)
+		list, err := r.Refs().List("")
+		for _, ref := range list {
+			now.refs += fmt.Sprintln(ref.Name, ref.ID)
+		}
+		return err
+	})
+	now.files = s.readFiles(".")
+	return now
+}
+
+func conflicts(idx *index.Index) string {
+	var paths []string
+	for _, c := range idx.Conflicts() {
+		paths = append(paths, c.Path)
+	}
+	return fmt.Sprintf("%q", paths)
+}
+
+// diff describes how a state differs from the one that is wanted.
+func (now state) diff(want state) []string {
+	lines := now.files.diff(want.files)
+	for _, part := range []struct {
+		name, got, want string
+	}{
+		{"HEAD", now.head, want.head}, {"operation", now.operation, want.operation}, {"index", now.index, want.index},
+		{"conflicts", now.conflicts, want.conflicts}, {"refs", now.refs, want.refs},
+	} {
+		if part.got != part.want {
+			lines = append(lines, fmt.Sprintf("%s: got %v, want %v", part.name, part.got, part.want))
+		}
+	}
+	return lines
+}
+
+// mix describes how a state is not one of two, or between them: HEAD, refs and
+// index are each old or new, and so is every file.
+func (now state) mix(old, new state) (lines []string) {
+	for _, part := range []struct {
+		name, got, old, new string
+	}{
+		{"HEAD", now.head, old.head, new.head}, {"index", now.index, old.index, new.index},
+		{"conflicts", now.conflicts, old.conflicts, new.conflicts}, {"refs", now.refs, old.refs, new.refs},
+	} {
+		if part.got != part.old && part.got != part.new {
+			lines = append(lines, fmt.Sprintf("%s is %v, neither %v nor %v", part.name, part.got, part.old, part.new))
+		}
+	}
+	for name, got := range now.files {
+		if got == old.files[name] || got == new.files[name] {
+			continue
+		}
+		// The bits of a folder are set before and after what is in it is made.
+		if strings.HasPrefix(got, "d") && (strings.HasPrefix(old.files[name], "d") || strings.HasPrefix(new.files[name], "d")) {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%q is %q, neither %q nor %q", name, got, old.files[name], new.files[name]))
+	}
+	for name, was := range old.files {
+		if _, ok := now.files[name]; !ok && new.files[name] == was {
+			lines = append(lines, fmt.Sprintf("%q is gone", name))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// open lets f use the repository in the folder.
+func (s *shell) open(f func(ctx context.Context, r *kist.Repository) error) {
+	s.Helper()
+	r, err := kist.Open(s.dir, kist.Options{Now: time.Now, Warn: func(w string) { s.Error("warning:", w) }})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer r.Close()
+	if err := f(context.Background(), r); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// wantStoredOnce fails the test if an object is in more than one volume.
+func (s *shell) wantStoredOnce() {
+	s.Helper()
+	s.open(func(ctx context.Context, r *kist.Repository) error {
+		seen := map[object.Key]bool{}
+		for key, err := range r.Objects().Keys(ctx) {
+			if err != nil {
+				return err
+			}
+			if seen[key] {
+				return fmt.Errorf("%s is stored twice", key)
+			}
+			seen[key] = true
+		}
+		return nil
+	})
+}
+
+// copyFolder makes a copy of the folder, times and permissions included.
+func (s *shell) copyFolder() *shell {
+	s.Helper()
+	to := tempDir(s)
+	if err := copyTree(s.dir, to); err != nil {
+		s.Fatal(err)
+	}
+	return s.in(to)
+}
+
+// copyTree copies what is below one folder into another.
+func copyTree(from, to string) error {
+	type folder struct {
+		path string
+		info fs.FileInfo
+	}
+	var folders []folder
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		target := to + strings.TrimPrefix(path, from)
+		switch {
+		case d.IsDir():
+			folders = append(folders, folder{target, info})
+			return os.MkdirAll(target, 0o700)
+		case info.Mode()&fs.ModeSymlink != 0:
+			link, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(link, target)
+		case !info.Mode().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, data, 0o600); err != nil {
+			return err
+		}
+		if err := os.Chmod(target, info.Mode()); err != nil {
+			return err
+		}
+		return os.Chtimes(target, time.Time{}, info.ModTime())
+	})
+	for _, f := range slices.Backward(folders) {
+		if err == nil {
+			err = os.Chmod(f.path, f.info.Mode())
+		}
+	}
+	return err
+}

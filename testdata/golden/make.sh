@@ -1,0 +1,326 @@
+#!/usr/bin/env bash
+# Makes the golden repositories of this folder anew:
+#
+#     testdata/golden/make.sh KIST DIR
+#
+# with the program KIST, into DIR. Those that are kept here were made by the
+# first version of the format; golden_test.go in cmd/kist says what later ones
+# must make of them. So this is run for new repositories only, and what it
+# makes is put beside what is there, never in its place.
+#
+# Each repository is a tar archive of its .kist, and of its files where they
+# matter. Beside it: NAME.log, the history as 'kist log --json' gave it, and
+# NAME.REV.gz, the files of a revision, one a line: type, permissions, SHA-256
+# of the content or of a link's target, and path with odd bytes as %XX.
+#
+# It takes root and strace. Times are fixed. The chunker's polynomial and the names of volumes are not,
+# and so IDs of what hangs on large files differ each time.
+set -euo pipefail
+
+# Commits record the host's name: not that of whoever runs this.
+if [ "$(hostname)" != chest.example ]; then
+	exec unshare --uts sh -c 'hostname chest.example && exec "$@"' - "$0" "$@"
+fi
+export LC_ALL=C TZ=UTC KIST_GC_AUTO=0
+export KIST_AUTHOR_NAME='Anna Chest' KIST_AUTHOR_EMAIL='anna@chest.example'
+umask 022
+
+kist=$(realpath "$1")
+out=$(realpath "$2")
+work=$(mktemp -d)
+trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
+
+kist() { "$kist" "$@"; }
+
+# at N: it is N minutes past noon.
+at() { export KIST_DATE="2026-01-31T12:$(printf %02d "$1"):00Z"; }
+
+# lines N WORD: N lines of text.
+lines() { awk -v n="$1" -v w="$2" 'BEGIN { for (i = 1; i <= n; i++) printf "%s: line %d of many that are much alike\n", w, i }'; }
+
+# escaped PATH: the path as it stands in lists.
+escaped() {
+	local i c
+	for ((i = 0; i < ${#1}; i++)); do
+		c=${1:i:1}
+		case $c in
+		[A-Za-z0-9/._-]) printf %s "$c" ;;
+		*) printf '%%%02X' "$(printf %d "'$c")" | sed 's/FFFFFFFFFFFFFF//' ;;
+		esac
+	done
+}
+
+# list: the files of the current folder, for NAME.REV.gz.
+list() {
+	find . -mindepth 1 -name .kist -prune -o -mindepth 1 -printf '%y %m %P\0' | sort -z -k3 | while IFS= read -r -d '' line; do
+		read -r type mode _ <<<"$line"
+		path=${line#"$type $mode "}
+		case $type in
+		f) sum=$(sha256sum <"$path") ;;
+		l) sum=$(readlink -n "$path" | sha256sum) ;;
+		d) sum=- ;;
+		esac
+		echo "$type $mode ${sum%% *} $(escaped "$path")"
+	done | gzip -9n
+}
+
+# keep NAME [PATH...]: put .kist, and other paths, into an archive.
+keep() {
+	local name=$1
+	shift
+	# A lock holds nothing but the number of a process.
+	find .kist -name '*.lock' -exec truncate -s 0 {} +
+	tar --format=gnu --sort=name --owner=0 --group=0 --numeric-owner --mtime=2026-01-31 --sparse -cf - .kist "$@" | gzip -9n >"$out/$name.tar.gz"
+}
+
+# flip FILE OFFSET: change the lowest bit of a byte.
+flip() {
+	local byte
+	byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+	chmod u+w "$1"
+	printf "\\$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# find_in FILE TEXT: where a text begins in a file.
+find_in() { grep -obUaF -- "$2" "$1" | head -1 | cut -d: -f1; }
+
+plain() {
+	mkdir "$work/plain" && cd "$work/plain"
+	at 0
+	kist init --chunk-size 64KiB .
+	: >empty
+	printf 1 >byte
+	printf 12345678901234567890123456789012 >inline
+	printf 123456789012345678901234567890123 >chunk
+	lines 500 'one chunk' >one-chunk
+	lines 9000 'several chunks' >several-chunks
+	mkdir -p empty-folder folder/below private
+	echo text >folder/below/file
+	printf '#!/bin/sh\necho hello\n' >run
+	chmod 755 run
+	echo secret >private/key
+	chmod 600 private/key
+	chmod 700 private
+	chmod 444 inline
+	ln -s folder/below/file link
+	ln -s /nowhere/at/all dangling
+	ln -s . folder/loop
+	echo odd >'a name with spaces'
+	echo odd >$'line\nbreak'
+	echo odd >$'tab\tand \\ and "quotes"'
+	echo odd >$'not UTF-8: \xff\xfe'
+	echo odd >$'caf\xc3\xa9'
+	echo odd >$'cafe\xcc\x81'
+	echo odd >-n
+	echo odd >"$(printf 'n%.0s' {1..255})"
+	printf 'ignored\n*.tmp\n' >.kistignore
+	echo not stored >x.tmp
+	kist add .
+	at 1
+	kist commit -m 'All kinds of files
+
+With a second paragraph, and an umlaut: ä.'
+	kist tag one
+	rm x.tmp
+	list >"$out/plain.one.gz"
+
+	{ lines 300 'put in front'; cat several-chunks; } >changed
+	mv changed several-chunks
+	rm -r empty-folder one-chunk
+	mv folder moved
+	rm link
+	mkdir link
+	echo 'no link any more, but a folder' >link/file
+	chmod 755 private/key
+	ln -sf elsewhere dangling
+	kist add -A .
+	at 2
+	kist commit -m 'Changed, removed, moved'
+	kist tag two
+	list >"$out/plain.two.gz"
+	kist log --json >"$out/plain.log"
+	kist verify --read-data
+	keep plain
+}
+
+merged() {
+	mkdir "$work/merged" && cd "$work/merged"
+	at 0
+	kist init .
+	lines 40 poem >poem
+	echo base >both
+	echo base >only-theirs
+	kist add .
+	at 1
+	kist commit -m base
+	kist tag -m 'An annotated tag' v1
+	kist checkout -b side
+	sed -i '2s/.*/theirs/' poem
+	echo new >theirs
+	rm only-theirs
+	kist add -A .
+	at 2
+	kist commit -m side
+	kist checkout main
+	sed -i '38s/.*/ours/' poem
+	echo new >ours
+	kist add -A .
+	at 3
+	kist commit -m main
+	at 4
+	kist merge side
+	kist tag light
+	list >"$out/merged.light.gz"
+	echo 'a mistake' >mistake
+	kist add mistake
+	at 5
+	kist commit -m 'A mistake'
+	at 6
+	kist revert HEAD
+	kist branch topic/deep/er light
+	kist branch gone
+	kist branch -d gone
+	kist checkout side
+	echo 'by theirs' >both
+	kist add both
+	at 7
+	kist commit -m 'Both, theirs'
+	kist checkout main
+	echo 'by ours' >both
+	kist add both
+	at 8
+	kist commit -m 'Both, ours'
+	list >"$out/merged.main.gz"
+	at 9
+	kist merge side && exit 1
+	[ -f .kist/MERGE_HEAD ]
+	list >"$out/merged.worktree.gz"
+	kist log --all --json >"$out/merged.log"
+	kist verify --read-data
+	keep merged both poem ours theirs
+}
+
+big() {
+	mkdir "$work/big" && cd "$work/big"
+	at 0
+	kist init .
+	mkdir folder
+	for i in {1..6000}; do printf "$((i % 10))2345678901234567890123456789012" >"folder/entry-$i"; done
+	kist add .
+	at 1
+	kist commit -m 'A folder of 6,000 entries'
+	kist tag one
+	list >"$out/big.one.gz"
+	rm folder/entry-7{00..49}
+	echo changed >folder/entry-800
+	kist add -A .
+	at 2
+	kist commit -m 'A change in the middle'
+	kist tag two
+	list >"$out/big.two.gz"
+	kist log --json >"$out/big.log"
+	ls -l .kist/index*
+	kist verify --read-data
+	keep big
+}
+
+# small: what is damaged below. Two commits, so two volumes with files and two
+# with trees.
+small() {
+	mkdir "$work/small" && cd "$work/small"
+	at 0
+	kist init .
+	echo 'the first file, which is more than what stands in an entry' >first
+	echo 'the same in both commits, and longer than 32 bytes' >same
+	mkdir folder
+	echo 'a file in a folder, longer than 32 bytes as well' >folder/file
+	kist add .
+	at 1
+	kist commit -m 'First'
+	kist tag one
+	list >"$out/small.one.gz"
+	echo 'the first file, of which this is the second version' >first
+	kist add .
+	at 2
+	kist commit -m 'Second'
+	list >"$out/small.main.gz"
+	kist log --json >"$out/small.log"
+	kist verify --read-data
+	keep small first same folder
+}
+
+# damaged REPOSITORY NAME: a copy of a repository that is damaged by the
+# function d_NAME, run in its .kist. $files and $trees are the volumes of the
+# first commit with the files, and with the trees.
+damaged() {
+	cp -a "$work/$1" "$work/damaged"
+	cd "$work/damaged/.kist"
+	files=volumes/$(ls volumes | sed -n 1p)
+	trees=volumes/$(ls volumes | sed -n 2p)
+	"d_$2"
+	cd ..
+	local name=damaged-${2//_/-}
+	if [ "$1" = small ]; then keep "$name" first same folder; else keep "$name"; fi
+	cd "$work"
+	chmod -R u+w damaged
+	rm -r damaged
+}
+
+d_value() { flip "$files/000001.vlog" $(($(find_in "$files/000001.vlog" 'the same in both') + 4)); }
+d_tree_value() { flip "$trees/000001.vlog" $(($(find_in "$trees/000001.vlog" 'folder') + 2)); }
+d_keys() { flip "$files/KEYS" $(($(stat -c %s "$files/KEYS") / 2)); }
+d_seal() { flip "$files/SEAL" 40; }
+d_cut_log() { chmod u+w "$files/000001.vlog" && truncate -s -60 "$files/000001.vlog"; }
+d_cut_table() { chmod u+w "$files/000001.sst" && truncate -s -60 "$files/000001.sst"; }
+d_no_log() { chmod u+w "$files" && rm -f "$files/000001.vlog"; }
+d_no_table() { chmod u+w "$files" && rm -f "$files/000001.sst"; }
+d_no_seal() { chmod u+w "$files" && rm -f "$files/SEAL"; }
+d_no_keys() { chmod u+w "$files" && rm -f "$files/KEYS"; }
+d_no_volume() { chmod u+w "$files" && rm -rf "$files"; }
+d_more_files() { chmod u+w "$files" && echo stray >"$files/000002.vlog"; }
+d_index_head() { flip index 3; }
+d_index_middle() { flip index $(($(stat -c %s index) / 2)); }
+d_index_cut() { truncate -s -7 index; }
+d_index_empty() { truncate -s 0 index; }
+d_index_base() { flip index.base-* 100000; }
+d_no_index_base() { rm index.base-*; }
+d_ref() { flip refs/heads/main 5; }
+d_ref_text() { printf 'no ID at all\n' >refs/heads/main; }
+d_ref_empty() { : >refs/heads/main; }
+d_head() { flip HEAD 2; }
+d_head_empty() { : >HEAD; }
+d_no_head() { rm HEAD; }
+d_reflog() { flip logs/HEAD 20; }
+d_config_syntax() { printf 'version = = 1\n' >config; }
+d_config_newer() { sed -i 's/^version = 1$/version = 2/' config; }
+d_config_extension() { sed -i 's/^required = .*/required = ["rot13"]/' config; }
+d_config_polynomial() { sed -i 's/polynomial = .*/polynomial = "0x3"/' config; }
+d_no_config() { rm config; }
+
+# A process that was killed while it wrote a volume.
+d_dead_writer() {
+	cd ..
+	lines 4000 killed >killed
+	{ strace -f -qq -o /dev/null -e trace=renameat2 -e inject=renameat2:signal=KILL:when=1 "$kist" add killed || true; } 2>/dev/null
+	ls .kist/volumes | grep -q ^tmp-
+	rm killed
+	cd .kist
+}
+
+# The same, of which not all reached the disk.
+d_torn_writer() {
+	d_dead_writer
+	local tmp
+	tmp=$(echo volumes/tmp-*/)
+	rm "$tmp"/SEAL "$tmp"/KEYS
+	truncate -s -100 "$tmp"/000001.vlog
+}
+
+for name in plain merged big small; do (set -e; $name); done
+for name in $(declare -F | sed -n 's/^declare -f d_//p'); do
+	case $name in
+	*index_base) (set -e; damaged big $name) ;;
+	*) (set -e; damaged small $name) ;;
+	esac
+done
+du -bc "$out"/* | tail -1

@@ -192,7 +192,7 @@ func TestKill(t *testing.T) {
 				}
 				k.round(c, i)
 			}
-			t.Logf("%d kills, %d of them of commands that were done", kills, k.late)
+			t.Logf("%d kills, %d of them of commands that were done, %d of merges to be reset", kills, k.late, k.resets)
 		})
 	}
 }
@@ -203,6 +203,7 @@ type killer struct {
 	rng    *rand.Rand
 	expect time.Duration // how long the command takes
 	late   int           // kills that came too late
+	resets int           // merges of which only the index was left
 }
 
 // begin makes a new repository with some history.
@@ -321,6 +322,8 @@ func (k *killer) round(c killed, i int) {
 	if !c.maintains {
 		k.wantStoredOnce()
 	}
+	k.touch()
+	k.kist("add", "tracked")
 	k.wantNothingLeft()
 	k.kist("checkout", "--force", "main")
 }

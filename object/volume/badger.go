@@ -67,13 +67,12 @@ type database struct {
 func openDatabase(dir string, o *Options) (*database, error) {
 	log := &latch{failed: make(chan struct{})}
 	db, err := badger.Open(badgerOptions(dir, o, log))
-	if err == nil {
-		err = log.get()
-	}
 	if err != nil {
-		if db != nil {
-			go db.Close()
-		}
+		// What it returns beside an error has been cleaned up: closing that panics.
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := log.get(); err != nil {
+		go db.Close()
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	return &database{db, log}, nil

@@ -46,6 +46,7 @@ func writeForKill(dir string, first, count int) error {
 	defer s.Close()
 	ctx := context.Background()
 	ss := s.Begin(SessionOptions{})
+	defer func() { ss.Close() }()
 	var once sync.Once
 	var failed error
 	for n := first; n < first+count; n++ {
@@ -271,6 +272,9 @@ func TestSyncFails(t *testing.T) {
 				}
 				if err == nil {
 					t.Fatalf("call %d failed, and all went well", when)
+				}
+				if bytes.Contains(out, []byte("panic: ")) {
+					t.Fatalf("call %d failed:\n%s", when, out)
 				}
 				wantAfterKill(t, dir)
 				if t.Failed() {

@@ -296,9 +296,10 @@ func (w *writer) locate(b *batch) error {
 }
 
 // abandon removes the volume. If Badger does not let go of it, its files go
-// nevertheless.
+// nevertheless. A volume that has got its name stays: the error was one of
+// making that durable, and its files are everybody's.
 func (w *writer) abandon() {
-	if w.space != nil {
+	if _, err := os.Lstat(w.dir); w.space != nil && err == nil {
 		w.space.forget()
 	}
 	if w.db != nil {

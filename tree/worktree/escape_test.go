@@ -18,7 +18,7 @@ func newTrap(t testing.TB) (f *fixture, check func(what string)) {
 	f = newReal(t)
 	above := t.TempDir()
 	outside := filepath.Join(above, "outside")
-	root := filepath.Join(above, "work")
+	root := filepath.Join(above, "inner")
 	f.check(os.Rename(f.root, root))
 	f.root = root
 	fsys, err := OS(root)
@@ -69,7 +69,7 @@ var evilPaths = []string{
 	".kist\u200b/x", "\ufeff.kist/x", ".\u212aist/config", ".kist\u2060", "sub/.kist/config", "d/.KIST",
 	// Through symlinks.
 	"s/config", "s/new", "s/tmp/x", "s2/config", "s/refs/heads/main", "out/secret", "out/new", "out/dir/x", "out/dir/sub/y", "out/new/new", "abs/secret",
-	"abs/new", "up/outside/secret", "up/work/.kist/config", "self/.kist/config", "self/s/config", "self/out/secret", "d/l/config", "d/l/new", "c1/config",
+	"abs/new", "up/outside/secret", "up/inner/.kist/config", "self/.kist/config", "self/s/config", "self/out/secret", "d/l/config", "d/l/new", "c1/config",
 	"c2/new", "dangling/x", "loop/x", "proc/x", "d/in/l/config", "d/deep/heads/main", "refs/main", "refs/new", "s/s/config", "self/self/self/s/config",
 	// The symlinks themselves: these may go, but not what they point to.
 	"s", "out", "f", "fo", "dangling", "d/l", "refs", "abs", "loop", "up",

@@ -84,8 +84,16 @@ func (r *Repository) abortStep(ctx context.Context, end func(context.Context) er
 			return nil, err
 		}
 	}
-	ops, staged := abortOps(idx, ops)
-	if err := r.checkOps(ctx, idx, staged, nil); err != nil {
+	ops = abortOps(idx, ops)
+	found, err := r.worktree.Check(ctx, idx, ops)
+	if err != nil {
+		return nil, err
+	}
+	// At conflicts, the worktree holds what the merge left there.
+	found = slices.DeleteFunc(found, func(o worktree.Obstacle) bool {
+		return o.Reason == worktree.LocalChange && atConflict(idx, o.Path)
+	})
+	if err := obstacleError(r.obstacles(ops, found)); err != nil {
 		return nil, err
 	}
 	err = r.applyOps(ctx, idx, ops, applyOptions{
@@ -98,19 +106,22 @@ func (r *Repository) abortStep(ctx context.Context, end func(context.Context) er
 	return nil, err
 }
 
-// abortOps returns those of ops that an abort is about, all but local changes
-// of what is staged as HEAD has it, and among them those that are about no
-// conflict. At conflicts, the worktree holds what the merge left there.
-func abortOps(idx *index.Index, ops []worktree.Op) (all, staged []worktree.Op) {
-	for _, op := range ops {
-		switch {
-		case slices.ContainsFunc(idx.Conflicts(), func(c index.Conflict) bool { return tree.Below(op.Path, c.Path) }):
-			all = append(all, op)
-		case !sameEntry(indexed(idx, op.Path), op.New):
-			all, staged = append(all, op), append(staged, op)
+// abortOps returns those of ops that an abort is about: all but local changes
+// of what is staged as HEAD has it.
+func abortOps(idx *index.Index, ops []worktree.Op) []worktree.Op {
+	return slices.DeleteFunc(ops, func(op worktree.Op) bool {
+		return sameEntry(indexed(idx, op.Path), op.New) && !atConflict(idx, op.Path)
+	})
+}
+
+// atConflict reports whether a path, or a folder that it is in, has a conflict.
+func atConflict(idx *index.Index, path string) bool {
+	for ; path != ""; path, _ = tree.Split(path) {
+		if _, ok := idx.Conflict(path); ok {
+			return true
 		}
 	}
-	return all, staged
+	return false
 }
 
 // stagedPaths returns the paths at which the index differs from HEAD or has

@@ -39,7 +39,8 @@ func newTwins(t *testing.T, rnd *rand.Rand) *twins {
 		}
 		t.Skip("git is not there to compare with")
 	}
-	g := &gitTwin{t: t, path: t.TempDir(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	g := &gitTwin{t: t, path: filepath.Join(t.TempDir(), "git"), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	check(t, os.Mkdir(g.path, 0o755))
 	g.git("init", "-q", "-b", "main")
 	x := &twins{gitTwin: g, t: t, rnd: rnd, dir: t.TempDir()}
 	r, err := kist.Init(t.Context(), x.dir, kist.Options{Date: func() time.Time { return g.now }, Jobs: 2}, kist.InitOptions{})
@@ -88,14 +89,29 @@ func (x *twins) both(f func(dir string) error) {
 	check(x.t, errors.Join(f(x.dir), f(x.path)))
 }
 
+// backup copies git's repository, and returns a function that puts the copy in
+// its place: git's own --abort loses some local changes.
+func (x *twins) backup() (undo func()) {
+	x.t.Helper()
+	saved := x.path + ".saved"
+	check(x.t, os.RemoveAll(saved))
+	x.copyAll(x.path, saved)
+	return func() { check(x.t, errors.Join(os.RemoveAll(x.path), os.Rename(saved, x.path))) }
+}
+
+func (x *twins) copyAll(from, to string) {
+	x.t.Helper()
+	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+		x.fail("%v: %s", err, out)
+	}
+}
+
 // mayRefuse has kist do, in a copy, what git has refused because of local
 // changes. It may refuse, too, or lose none of them.
 func (x *twins) mayRefuse(f func(r *kist.Repository) error) {
 	x.t.Helper()
 	dir := filepath.Join(x.t.TempDir(), "copy")
-	if out, err := exec.Command("cp", "-a", x.dir, dir).CombinedOutput(); err != nil {
-		x.fail("%v: %s", err, out)
-	}
+	x.copyAll(x.dir, dir)
 	local := map[string]bool{}
 	for _, line := range x.status() {
 		local[line[3:]] = line[:2] != " D" && line[:2] != "D "
@@ -173,6 +189,8 @@ func (x *twins) status() []string {
 	}
 	for _, f := range s.Changed {
 		switch {
+		case f.Old == nil && f.State == worktree.TypeChanged: // a folder, to git
+			*at(f.Path) = [2]byte{'?', '?'}
 		case f.Old == nil: // a folder
 		case f.State == worktree.Deleted || f.Dir:
 			at(f.Path)[1] = 'D'

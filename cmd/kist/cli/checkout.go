@@ -130,7 +130,7 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 		return hintf(applyErr, "'kist checkout %[1]s' switches to it, 'kist checkout -B %[1]s' moves it", printable(create))
 	}
 	if applyErr != nil && !isPartial(applyErr) {
-		return env.unwritten(r, applyErr)
+		return halfDone(env.unwritten(r, applyErr))
 	}
 	if env.global.json {
 		if err := env.json(newCheckoutJSON(head)); err != nil {

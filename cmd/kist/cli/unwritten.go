@@ -29,6 +29,14 @@ func (e *Env) unwrittenBelow(dir string, err error) error {
 	return unwritten(err, func(path string) string { return quotePath(filepath.Join(dir, path)) })
 }
 
+// halfDone adds advice to the error of a checkout that has stopped on its way.
+func halfDone(err error) error {
+	if isA[*worktree.ApplyError](err) {
+		return hintf(err, "some files are as in the new commit, others as before: run the command again to go on, or 'kist checkout --force' to go back")
+	}
+	return err
+}
+
 func unwritten(err error, shown func(path string) string) error {
 	var failed *worktree.ApplyError
 	if !isPartial(err) || !errors.As(err, &failed) {

@@ -7,9 +7,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -166,14 +167,17 @@ var killedCommands = []killed{
 		},
 		command: []string{"mv", "d1", "moved"},
 		finish: func(k *killer, now state) {
-			if k.run("mv", "d1", "moved").status != 0 {
-				k.kist("add", "-A", ".")
+			if k.run("mv", "d1", "moved").status != 0 { // moved, and not staged
+				if err := os.Rename(k.path("moved"), k.path("d1")); err != nil {
+					k.Fatal(err)
+				}
+				k.kist("mv", "d1", "moved")
 			}
 		},
 	},
 }
 
-// TestKill kills commands at random moments. Each leaves a repository that
+// TestKill kills commands at random moments, or interrupts them. Each leaves a repository that
 // opens and is whole, in the old state, the new one, or with some files of
 // either; and can be brought to its end. KIST_TEST_KILLS is how often each
 // command is killed.
@@ -263,12 +267,19 @@ func (k *killer) diverge() {
 }
 
 // finishMerge brings a merge to its end that was killed: it is under way, to be
-// committed, or is begun again.
+// committed, or is begun again. If all that is left of it is in the index,
+// because it was killed before it was noted that it is under way, that has to be
+// given up first.
 func (k *killer) finishMerge(now state, command ...string) {
-	if now.operation == "" {
-		k.run(command...)
-	} else if now.conflicts == "[]" {
-		k.kist("commit", "--no-edit")
+	switch {
+	case now.operation != "" && now.conflicts == "[]":
+		k.kist("commit")
+	case now.operation == "":
+		if o := k.run(command...); o.status != 0 && o.status != 3 {
+			k.resets++
+			k.kist("reset", "--hard")
+			k.run(command...)
+		}
 	}
 }
 
@@ -299,16 +310,27 @@ func (k *killer) round(c killed, i int) {
 	os.RemoveAll(reference.dir)
 
 	delay := time.Duration(k.rng.Int64N(int64(k.expect)))
-	if !k.kill(delay, c.command) {
+	signal := syscall.SIGKILL
+	if k.rng.IntN(4) == 0 {
+		signal = syscall.SIGTERM
+	}
+	if !k.kill(delay, signal, c.command) {
 		k.late++
 	}
 	check := func(when string, lines []string) {
 		if len(lines) > 0 {
-			k.Fatalf("kill %d, after %v, %s:\n%s", i, delay, when, strings.Join(lines, "\n"))
+			k.Fatalf("%v %d, after %v, %s:\n%s", signal, i, delay, when, strings.Join(lines, "\n"))
 		}
 	}
 	now := k.readState()
-	check("state", now.mix(old, new))
+	if signal == syscall.SIGTERM {
+		// What was done so far is staged.
+		new := new
+		new.index, new.conflicts = now.index, now.conflicts
+		check("state", now.mix(old, new))
+	} else {
+		check("state", now.mix(old, new))
+	}
 	k.verify()
 	if len(now.diff(new)) > 0 || c.maintains {
 		if c.finish != nil {
@@ -324,41 +346,38 @@ func (k *killer) round(c killed, i int) {
 	}
 	k.touch()
 	k.kist("add", "tracked")
-	k.wantNothingLeft()
 	k.kist("checkout", "--force", "main")
+	k.wantNothingLeft()
 }
 
-// kill runs a command, and kills it. It returns false if that came too late.
-func (k *killer) kill(delay time.Duration, args []string) bool {
+// kill runs a command, and ends it. It returns false if that came too late.
+func (k *killer) kill(delay time.Duration, signal syscall.Signal, args []string) bool {
 	cmd := k.command(context.Background(), args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		k.Fatal(err)
 	}
 	time.Sleep(delay)
-	cmd.Process.Kill()
+	cmd.Process.Signal(signal)
 	cmd.Wait()
-	o := outcomeOf(cmd, args, new(bytes.Buffer), &stderr)
-	if o.status == -1 {
+	switch o := outcomeOf(cmd, args, &stdout, &stderr); o.status {
+	case -1, 130: // -1 also for SIGTERM, before it is caught
 		return true
-	}
-	if o.status != 0 && o.status != 3 {
+	case 0, 3:
+		return false
+	default:
 		k.Fatal(o)
+		return false
 	}
-	return false
 }
 
 // wantNothingLeft fails the test if a dead command's traces are still there
-// after another has written.
+// after another has stored something, and one has checked something out.
 func (k *killer) wantNothingLeft() {
-	for _, pattern := range []string{".kist/volumes/*", ".kist/tmp/*", ".kist/*"} {
-		found, err := os.ReadDir(k.path(path.Dir(pattern)))
-		if err != nil {
-			k.Fatal(err)
-		}
-		if i := slices.IndexFunc(found, func(e os.DirEntry) bool { return strings.Contains(e.Name(), "tmp-") }); i >= 0 {
-			k.Errorf("%s was left behind in %s", found[i].Name(), path.Dir(pattern))
+	for _, pattern := range []string{"volumes/*tmp-*", "volumes/salvage-*", "tmp/*", "*.new", "refs.tmp/*"} {
+		if found, err := filepath.Glob(k.path(".kist/" + pattern)); err != nil || len(found) > 0 {
+			k.Errorf("left behind: %q, %v", found, err)
 		}
 	}
 }

@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Has kist killed, or its disk fail, at each of the system calls that change
+# the disk: the first, the second, and so on until there are no more. After each
+# the repository has to be whole, HEAD old or new, every file of the worktree
+# old or new, and the command has to succeed when it is run again.
+#
+#     testdata/sweep.sh KIST [COMMAND...]
+#
+# KIST is the program; the commands are add, commit, checkout and merge, all
+# unless told otherwise. CALLS and FAULTS limit what is done, STEP=3 takes every
+# third call only. Needs strace; works in TMPDIR, best on a file system in memory.
+set -euo pipefail
+export LC_ALL=C TZ=UTC KIST_GC_AUTO=0 KIST_DATE=2026-01-31T12:00:00Z
+export KIST_AUTHOR_NAME='Anna Chest' KIST_AUTHOR_EMAIL='anna@chest.example'
+umask 022
+
+command -v strace >/dev/null || { echo "sweep.sh: no strace" >&2; exit 2; }
+kist=$(realpath "$1")
+shift
+commands=("$@")
+[ $# -gt 0 ] || commands=(add commit checkout merge)
+read -ra calls <<<"${CALLS:-fsync msync rename renameat renameat2 pwrite64 write fallocate ftruncate unlinkat mkdirat linkat symlinkat fchmodat openat}"
+read -ra faults <<<"${FAULTS:-signal=KILL error=ENOSPC error=EIO}"
+work=$(mktemp -d)
+trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
+
+# What each command is.
+line() {
+	case $1 in
+	add) echo add -A . ;;
+	commit) echo commit -m second ;;
+	checkout) echo checkout side ;;
+	merge) echo merge side ;;
+	esac
+}
+
+noise() { openssl enc -aes-128-ctr -pass "pass:$2" -nosalt -pbkdf2 -in /dev/zero 2>/dev/null | head -c "$1" || true; }
+
+# files: what the current folder holds.
+files() {
+	find . -name .kist -prune -o -type f -exec sha256sum {} + | sort -k2
+	find . -name .kist -prune -o -type l -printf '%l  %p\n' | sort -k2
+}
+
+# state: all that a command may change.
+state() {
+	files
+	"$kist" log -1 --json | sed 's/.*"id":"\([0-9a-f]*\)".*/HEAD \1/;q'
+	"$kist" status --porcelain=v1 --branch 2>/dev/null || "$kist" status --porcelain
+}
+
+prepare() {
+	mkdir "$work/start" && cd "$work/start"
+	"$kist" init -q --chunk-size 64KiB .
+	mkdir -p a b/c
+	noise 300000 1 >a/large
+	for i in 1 2 3; do echo "file $i of the first version, more than 32 bytes" >"b/$i"; done
+	echo short >b/c/short
+	ln -s ../a/large b/link
+	"$kist" add -A . && "$kist" commit -q -m first
+	"$kist" checkout -q -b side
+	noise 300000 2 >a/large
+	echo "file 1 of the second version, more than 32 bytes" >b/1
+	rm b/2
+	mkdir d
+	echo new >d/new
+	ln -sf elsewhere b/link
+	"$kist" add -A . && "$kist" commit -q -m side
+	"$kist" checkout -q main
+	cp -a "$work/start" "$work/checkout"
+
+	echo "file 3 of the second version, more than 32 bytes" >b/3
+	noise 200000 3 >e
+	cp -a "$work/start" "$work/add"
+	"$kist" add -A .
+	cp -a "$work/start" "$work/commit"
+	"$kist" commit -q -m second
+	cp -a "$work/start" "$work/merge"
+} >/dev/null 2>&1
+
+bad=0
+fail() {
+	bad=$((bad + 1))
+	echo "FAILED: $*"
+}
+
+# check COMMAND WHAT STATUS OUTPUT: look at what a command left that met a fault.
+check() {
+	local command=$1 what=$2 status=$3 output=$4 out new
+	if grep -qE 'panic:|fatal error:|goroutine |unexpected fault' <<<"$output"; then
+		fail "$what: crashed: $output"
+	fi
+	out=$("$kist" verify --read-data 2>&1) || fail "$what: not whole: $out"
+	while read -r sum name; do
+		grep -qxF "$sum  $name" "$work/$command.old" "$work/$command.new" || fail "$what: $name is neither old nor new"
+	done < <(files)
+	new=$(state)
+	if [ "$status" = 0 ]; then
+		[ "$new" = "$(cat "$work/$command.new")" ] || fail "$what: exit status 0, but it is not done"
+		return
+	fi
+	if [ "$new" != "$(cat "$work/$command.new")" ]; then
+		if ! out=$("$kist" $(line "$command") 2>&1); then
+			# A merge that was stopped between index and notes has to be given up.
+			case $command in
+			merge) "$kist" merge --abort >/dev/null 2>&1 || "$kist" reset -q --hard >/dev/null 2>&1
+				out=$("$kist" $(line "$command") 2>&1) || fail "$what: cannot be run again: $out"
+				again=$((again + 1)) ;;
+			*) fail "$what: cannot be run again: $out" ;;
+			esac
+		fi
+	fi
+	new=$(state)
+	[ "$new" = "$(cat "$work/$command.new")" ] || fail "$what: run again, it comes to something else: $(diff <(echo "$new") "$work/$command.new")"
+	out=$("$kist" verify 2>&1) || fail "$what: run again, it is not whole: $out"
+}
+
+prepare
+for command in "${commands[@]}"; do
+	cp -a "$work/$command" "$work/reference"
+	cd "$work/reference"
+	state >"$work/$command.old"
+	"$kist" $(line "$command") >/dev/null 2>&1
+	state >"$work/$command.new"
+	cd "$work" && chmod -R u+w reference && rm -rf reference
+	for call in "${calls[@]}"; do
+		for fault in "${faults[@]}"; do
+			met=0 succeeded=0 again=0
+			for ((n = 1; ; n += ${STEP:-1})); do
+				cp -a "$work/$command" "$work/now"
+				cd "$work/now"
+				status=0
+				output=$(GOMAXPROCS=1 strace -f -qq -o "$work/trace" -e "trace=$call" -e "inject=$call:$fault:when=$n" "$kist" $(line "$command") 2>&1) || status=$?
+				injected=0
+				if [ "$fault" = signal=KILL ]; then
+					[ $status -ge 128 ] && injected=1
+				else
+					grep -q INJECTED "$work/trace" && injected=1
+				fi
+				if [ $injected = 1 ]; then
+					met=$((met + 1))
+					[ $status != 0 ] || succeeded=$((succeeded + 1))
+					# Of a failed fsync nobody may make a success.
+					case $call:$fault in
+					[fm]sync:error=*) [ $status != 0 ] || fail "$command: $call $n fails with $fault, and all went well" ;;
+					esac
+					check "$command" "$command: $call $n, $fault" $status "$output"
+				fi
+				cd "$work"
+				chmod -R u+w now
+				rm -rf now
+				[ $injected = 1 ] || break
+			done
+			[ $met = 0 ] || echo "$command: $call, $fault: $met times, $succeeded without effect, $again given up and done again"
+		done
+	done
+done
+[ $bad = 0 ] || { echo "$bad failures"; exit 1; }
+echo "all is well"

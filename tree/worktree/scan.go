@@ -65,8 +65,11 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 		workers.Go(s.work)
 	}
 	workers.Wait()
-	if s.err != nil {
-		return nil, s.err
+	if err := s.failure(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	all := scanned{items: []scanItem{{below: root.out}}}
 	return all.flatten(make([]Found, 0, s.count)), nil
@@ -213,10 +216,11 @@ func (s *scanner) next(first bool) *scanTask {
 	return task
 }
 
-func (s *scanner) failed() bool {
+// failure returns why the scan has to end, nil if it has not.
+func (s *scanner) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.err != nil
+	return s.err
 }
 
 func (s *scanner) work() {

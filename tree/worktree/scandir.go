@@ -36,7 +36,7 @@ func (d *dirScan) scan(t *scanTask) {
 	d.readIgnoreFile()
 	d.isCache = d.o.ExcludeCaches && d.has(CacheTag) && isCacheTag(d.folder)
 	for i := range d.list.entries {
-		if i%1024 == 1023 && d.failed() {
+		if i%1024 == 1023 && d.failure() != nil {
 			return
 		}
 		if d.only == nil {

@@ -1,0 +1,41 @@
+package remote
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxNameSize is the most bytes of a name.
+const MaxNameSize = 200
+
+// CheckName says whether name can be that of a blob: components of the
+// characters a to z, 0 to 9, '.', '_' and '-', which do not begin with a dot,
+// separated by single slashes, of at most MaxNameSize bytes together. So every
+// name is one on every store. The error matches ErrName.
+func CheckName(name string) error {
+	if len(name) > MaxNameSize {
+		return &Error{Op: "check", Name: name[:MaxNameSize], Kind: ErrName, Err: fmt.Errorf("%d bytes, the limit is %d", len(name), MaxNameSize)}
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' {
+			return &Error{Op: "check", Name: name, Kind: ErrName}
+		}
+		for _, c := range []byte(part) {
+			if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+				return &Error{Op: "check", Name: name, Kind: ErrName}
+			}
+		}
+	}
+	return nil
+}
+
+// IsRecord reports whether a name is that of a record, which is made by
+// [Creator], and not of a blob, which is Put: kist.json, or what is in a folder
+// named root.
+func IsRecord(name string) bool {
+	folders, base := "", name
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		folders, base = name[:i], name[i+1:]
+	}
+	return base == "kist.json" || folders == "root" || strings.HasSuffix(folders, "/root")
+}

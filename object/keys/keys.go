@@ -80,6 +80,12 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // the IDs do.
 func prefix(id object.ID) uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
+// Size returns how many bytes an index with n records has.
+func Size(n int) int64 {
+	_, _, _, _, size := sections(int64(n))
+	return size
+}
+
 // sections returns where the parts of an index with n records begin, and its
 // size.
 func sections(n int64) (blocks, table, filter, trailer, size int64) {

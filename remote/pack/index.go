@@ -1,0 +1,165 @@
+package pack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/remote"
+)
+
+// The layout of index files, see docs/format/packindex.md.
+const (
+	infoSize         = nameSize + 4      // of a pack in the table
+	indexTrailerSize = 4 + 4 + magicSize // number of packs, checksum, magic
+	indexMagic       = "kistpidx"
+)
+
+// Index searches an index file. It is safe for concurrent use. It keeps 20
+// bytes for every pack in memory, and of the entries what [keys.Reader] does.
+type Index struct {
+	packs []Info
+	keys  *keys.Reader
+}
+
+// OpenIndex reads an index file of size bytes from r, which must stay readable
+// and unchanged while the Index is used. It checks everything but the entries,
+// which are checked when they are read. What is damaged is a [*CorruptError].
+// Memory is bounded by size.
+func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
+	const least = remote.HeaderSize + indexTrailerSize
+	if size < least+keys.Size(0) {
+		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes are too few", size)}
+	}
+	var header [remote.HeaderSize]byte
+	if err := readFull(r, header[:], 0); err != nil {
+		return nil, &CorruptError{Part: "header", Err: err}
+	}
+	if err := remote.CheckHeader(header[:], remote.TypeIndex); err != nil {
+		return nil, &CorruptError{Part: "header", Err: err}
+	}
+	var trailer [indexTrailerSize]byte
+	if err := readFull(r, trailer[:], size-indexTrailerSize); err != nil {
+		return nil, &CorruptError{Part: "trailer", Err: err}
+	}
+	table := int64(binary.BigEndian.Uint32(trailer[:])) * infoSize
+	switch {
+	case string(trailer[8:]) != indexMagic:
+		return nil, &CorruptError{Part: "trailer", Err: errEnd}
+	case table > size-least-keys.Size(0):
+		return nil, &CorruptError{Part: "trailer", Err: fmt.Errorf("%d packs in %d bytes", table/infoSize, size)}
+	}
+	packs, err := readPacks(r, int(table), trailer[:])
+	if err != nil {
+		return nil, &CorruptError{Part: "packs", Err: err}
+	}
+	length := size - least - table
+	x, err := keys.Open(io.NewSectionReader(r, remote.HeaderSize+table, length), length)
+	if err != nil {
+		return nil, &CorruptError{Part: "index", Err: err}
+	}
+	return &Index{packs: packs, keys: x}, nil
+}
+
+// readPacks reads the pack table, which has so many bytes.
+func readPacks(r io.ReaderAt, size int, trailer []byte) ([]Info, error) {
+	table := make([]byte, size, size+4)
+	if err := readFull(r, table, remote.HeaderSize); err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(append(table, trailer[:4]...), castagnoli) != binary.BigEndian.Uint32(trailer[4:]) {
+		return nil, errChecksum
+	}
+	packs := make([]Info, size/infoSize)
+	for i := range packs {
+		b := table[i*infoSize:]
+		packs[i] = Info{Name: Name(b[:nameSize]), Size: binary.BigEndian.Uint32(b[nameSize:])}
+		if err := packs[i].check(); err != nil {
+			return nil, err
+		}
+		if i > 0 && packs[i-1].Name.Compare(packs[i].Name) >= 0 {
+			return nil, fmt.Errorf("pack %s is not in order", packs[i].Name)
+		}
+	}
+	return packs, nil
+}
+
+// readFull reads all of p at off.
+func readFull(r io.ReaderAt, p []byte, off int64) error {
+	n, err := r.ReadAt(p, off)
+	switch {
+	case n == len(p):
+		return nil
+	case err == io.EOF || err == nil:
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Len returns the number of entries.
+func (x *Index) Len() int { return x.keys.Len() }
+
+// Packs returns the packs that the index names, sorted by name. The slice is
+// the caller's own.
+func (x *Index) Packs() []Info { return slices.Clone(x.packs) }
+
+// Find returns the entry of key, and whether there is one. It fails only with
+// a [*CorruptError].
+func (x *Index) Find(key object.Key) (Entry, bool, error) {
+	rec, ok, err := x.keys.Find(key)
+	if err != nil {
+		return Entry{}, false, &CorruptError{Part: "index", Err: err}
+	}
+	if !ok {
+		return Entry{}, false, nil
+	}
+	e, err := x.entry(rec)
+	return e, err == nil, err
+}
+
+// entry returns the entry of a record.
+func (x *Index) entry(rec keys.Record) (Entry, error) {
+	if int64(rec.File) >= int64(len(x.packs)) {
+		return Entry{}, &CorruptError{Part: "entry", Err: fmt.Errorf("%s is in pack number %d of %d", rec.Key, rec.File, len(x.packs))}
+	}
+	e := entryOf(rec, x.packs[rec.File])
+	if err := e.check(); err != nil {
+		return Entry{}, &CorruptError{Part: "entry", Err: fmt.Errorf("%s: %w", rec.Key, err)}
+	}
+	return e, nil
+}
+
+// All yields every entry, in the order of the keys. The first error, a
+// [*CorruptError], ends it.
+func (x *Index) All() iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for rec, err := range x.keys.All() {
+			if err != nil {
+				yield(Entry{}, &CorruptError{Part: "index", Err: err})
+				return
+			}
+			if e, err := x.entry(rec); !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Verify reads the whole index file and checks it. It returns the first damage
+// found, a [*CorruptError].
+func (x *Index) Verify() error {
+	if err := x.keys.Verify(); err != nil {
+		return &CorruptError{Part: "index", Err: err}
+	}
+	for _, err := range x.All() {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package pack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/remote"
+)
+
+// WriteIndex writes an index file of entries of any number of packs to w. It
+// names every pack that has an entry. Entries that are not sorted by key are
+// sorted where they are; of several with one key, the first counts.
+func WriteIndex(w io.Writer, entries []Entry) error {
+	if err := writeIndex(w, entries); err != nil {
+		return fmt.Errorf("write pack index: %w", err)
+	}
+	return nil
+}
+
+func writeIndex(w io.Writer, entries []Entry) error {
+	byKey := func(a, b Entry) int { return a.Key.Compare(b.Key) }
+	if !slices.IsSortedFunc(entries, byKey) {
+		slices.SortStableFunc(entries, byKey)
+	}
+	packs, err := packsOf(entries)
+	if err != nil {
+		return err
+	}
+	head, tail := appendPacks(remote.AppendHeader(nil, remote.TypeIndex), packs)
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	numbers := make(map[Name]uint32, len(packs))
+	for i, pack := range packs {
+		numbers[pack.Name] = uint32(i)
+	}
+	index := keys.NewWriter(w)
+	for i, e := range entries {
+		if i > 0 && e.Key == entries[i-1].Key {
+			continue
+		}
+		rec := keys.Record{Key: e.Key, File: numbers[e.Pack.Name], Offset: e.Offset, Stored: e.Stored, Raw: e.Raw}
+		if err := index.Add(rec); err != nil {
+			return err
+		}
+	}
+	if err := index.Finish(); err != nil {
+		return err
+	}
+	_, err = w.Write(tail)
+	return err
+}
+
+// packsOf returns the packs of entries, sorted by name, after it checked them
+// and the entries.
+func packsOf(entries []Entry) ([]Info, error) {
+	sizes := map[Name]uint32{}
+	for i := range entries {
+		e := &entries[i]
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Key, err)
+		}
+		if size, ok := sizes[e.Pack.Name]; !ok {
+			sizes[e.Pack.Name] = e.Pack.Size
+		} else if size != e.Pack.Size {
+			return nil, fmt.Errorf("pack %s has %d bytes, and %d", e.Pack.Name, size, e.Pack.Size)
+		}
+	}
+	packs := make([]Info, 0, len(sizes))
+	for name, size := range sizes {
+		packs = append(packs, Info{Name: name, Size: size})
+	}
+	slices.SortFunc(packs, func(a, b Info) int { return a.Name.Compare(b.Name) })
+	return packs, nil
+}
+
+// appendPacks appends the pack table to head, and returns the trailer for it.
+func appendPacks(head []byte, packs []Info) (table, trailer []byte) {
+	start := len(head)
+	for _, pack := range packs {
+		head = append(head, pack.Name[:]...)
+		head = binary.BigEndian.AppendUint32(head, pack.Size)
+	}
+	trailer = binary.BigEndian.AppendUint32(nil, uint32(len(packs)))
+	sum := crc32.Update(crc32.Checksum(head[start:], castagnoli), castagnoli, trailer)
+	trailer = binary.BigEndian.AppendUint32(trailer, sum)
+	return head, append(trailer, indexMagic...)
+}

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -38,4 +39,45 @@ func IsRecord(name string) bool {
 		folders, base = name[:i], name[i+1:]
 	}
 	return base == "kist.json" || folders == "root" || strings.HasSuffix(folders, "/root")
+}
+
+// CheckBlob says whether name can be that of a blob to be [Blobs].Put: one
+// that [CheckName] accepts and that is not a record's. The error matches
+// ErrName.
+func CheckBlob(name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if IsRecord(name) {
+		return &Error{Op: "check", Name: name, Kind: ErrName, Err: errors.New("it is the name of a record")}
+	}
+	return nil
+}
+
+// CheckRecord says whether name can be that of a record of size bytes to be
+// created by a [Creator]. The error about the name matches ErrName.
+func CheckRecord(name string, size int) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if !IsRecord(name) {
+		return &Error{Op: "check", Name: name, Kind: ErrName, Err: errors.New("it is not the name of a record")}
+	}
+	if size > MaxRecord {
+		return &Error{Op: "check", Name: name, Err: fmt.Errorf("%d bytes are too many for a record, the limit is %d", size, MaxRecord)}
+	}
+	return nil
+}
+
+// CheckPrefix says whether prefix can be that of [Blobs].List: empty, or a
+// name and a slash. The error matches ErrName.
+func CheckPrefix(prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	folder, ok := strings.CutSuffix(prefix, "/")
+	if !ok {
+		return &Error{Op: "check", Name: prefix[:min(len(prefix), MaxNameSize)], Kind: ErrName, Err: errors.New("the prefix does not end with a slash")}
+	}
+	return CheckName(folder)
 }

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"."},
 	{"tree/worktree", "gc", "remote/transfer"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
-		"remote/rootlog", "remote/pack", "remote/retry", "remote/dir", "remote/s3", "remote/gridfs"},
+		"remote/rootlog", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"object/keys", "object/frame", "object/disk", "object/objecttest", "remote/remotetest"},
 	{"object", "chunker", "remote"},
 }
@@ -45,6 +45,7 @@ var doors = map[string][]string{
 	"github.com/minio/":                          {"remote/s3"},
 	"go.mongodb.org/":                            {"remote/gridfs"},
 	"golang.org/x/term":                          {"cmd/kist"},
+	"golang.org/x/time":                          {"remote/limit"},
 	module + "/remote/s3":                        {"cmd/kist/cli"},
 	module + "/remote/gridfs":                    {"cmd/kist/cli"},
 	module + "/remote/dir":                       {"cmd/kist/cli"},

@@ -1,0 +1,135 @@
+package retry
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// AfterLister is implemented by backends that can list from a name on.
+// Without it, a list that broke is begun anew, and what was yielded already is
+// read once more and left out.
+type AfterLister interface {
+	// ListAfter is [remote.Blobs].List without the names up to and including
+	// after.
+	ListAfter(ctx context.Context, prefix, after string) iter.Seq2[remote.Info, error]
+}
+
+type backend struct {
+	inner remote.Backend
+	o     Options // with defaults
+}
+
+// New returns b with calls that are tried again, as o says: Get, Stat, Delete
+// and List, which goes on behind the last name it yielded. Put and Create are
+// attempted once, and cancelled like the others when they are stuck: Put when
+// its body is not read any more, the others when they take longer than what
+// they read or write may. An error of a call that was tried more than once
+// wraps the last call's [*remote.Error].
+func New(b remote.Backend, o Options) remote.Backend {
+	return &backend{b, o.withDefaults()}
+}
+
+func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (n int, err error) {
+	err = b.do(ctx, "get", name, int64(len(p)), func(ctx context.Context) (err error) {
+		n, err = b.inner.Get(ctx, name, p, off)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func (b *backend) Stat(ctx context.Context, name string) (info remote.Info, err error) {
+	err = b.do(ctx, "stat", name, 0, func(ctx context.Context) (err error) {
+		info, err = b.inner.Stat(ctx, name)
+		return err
+	})
+	return info, err
+}
+
+func (b *backend) Delete(ctx context.Context, name string) error {
+	return b.do(ctx, "delete", name, 0, func(ctx context.Context) error { return b.inner.Delete(ctx, name) })
+}
+
+// do repeats a call that moves so many bytes.
+func (b *backend) do(ctx context.Context, op, name string, size int64, call func(ctx context.Context) error) error {
+	return Do(ctx, b.o, op, func(ctx context.Context) error {
+		return watched(ctx, op, name, b.o.limit(size), func(ctx context.Context, _ *watchdog) error { return call(ctx) })
+	})
+}
+
+func (b *backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+	return watched(ctx, "put", name, b.o.limit(0), func(ctx context.Context, w *watchdog) error {
+		return b.inner.Put(ctx, name, &watchedBody{body: body, w: w, o: &b.o}, size)
+	})
+}
+
+func (b *backend) Create(ctx context.Context, name string, data []byte) error {
+	return watched(ctx, "create", name, b.o.limit(int64(len(data))), func(ctx context.Context, _ *watchdog) error {
+		return b.inner.Create(ctx, name, data)
+	})
+}
+
+func (b *backend) Close() error { return b.inner.Close() }
+
+func (b *backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+	return func(yield func(remote.Info, error) bool) {
+		p := patience{o: b.o, op: "list"}
+		l := list{backend: b, prefix: prefix, yield: yield}
+		for {
+			from, start := l.last, b.o.Now()
+			err := l.goOn(ctx)
+			if err == nil {
+				return
+			}
+			if l.last != from {
+				p.renew()
+			}
+			if err := p.wait(ctx, err, b.o.Now().Sub(start)); err != nil {
+				yield(remote.Info{}, err)
+				return
+			}
+		}
+	}
+}
+
+// list is a List under way.
+type list struct {
+	*backend
+	prefix string
+	last   string // name yielded; "": none
+	yield  func(remote.Info, error) bool
+}
+
+// goOn yields what comes after l.last, and returns nil when that is all or
+// nobody wants more.
+func (l *list) goOn(ctx context.Context) error {
+	return watched(ctx, "list", l.prefix, l.o.limit(0), func(ctx context.Context, w *watchdog) error {
+		for info, err := range l.rest(ctx) {
+			if err != nil {
+				return err
+			}
+			w.pause()
+			if info.Name > l.last {
+				l.last = info.Name
+				if !l.yield(info, nil) {
+					return nil
+				}
+			}
+			w.reset(l.o.limit(0))
+		}
+		return nil
+	})
+}
+
+// rest lists from l.last on, or from the beginning if need be.
+func (l *list) rest(ctx context.Context) iter.Seq2[remote.Info, error] {
+	if after, ok := l.inner.(AfterLister); ok && l.last != "" {
+		return after.ListAfter(ctx, l.prefix, l.last)
+	}
+	return l.inner.List(ctx, l.prefix)
+}

@@ -1,0 +1,162 @@
+// Package retry makes a remote bear with trouble that passes: a store that is
+// busy, a connection that breaks or gets stuck. [New] wraps a [remote.Backend];
+// [Do] is for what a caller repeats itself.
+//
+// Only errors that match [remote.ErrTemporary] are tried again. Wrong
+// credentials, a missing bucket, what is not permitted, not found or full is
+// reported after one call.
+//
+// A name is for one attempt, so Put and Create are not repeated by the wrapper.
+// Put again under a new name:
+//
+//	err := retry.Do(ctx, o, "put", func(ctx context.Context) error {
+//		name, err := pack.NewName(rand)
+//		if err != nil {
+//			return err
+//		}
+//		return b.Put(ctx, name.Path(), body, size)
+//	})
+//
+// What to do after a Create whose outcome is unclear, only its caller knows.
+//
+// A wrapper that makes calls slow on purpose, as package limit's, goes around
+// this one, or its waiting would be taken for a stuck connection.
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// Options say how long trouble is borne.
+type Options struct {
+	Now func() time.Time // the clock; must be set
+
+	// Sleep waits for d, or until ctx has ended, and returns the error of ctx
+	// then. nil: by a timer.
+	Sleep func(ctx context.Context, d time.Duration) error
+
+	// Notify is told of each error that is tried again, before the wait. It
+	// is called by any number of goroutines. nil: no one is told.
+	Notify func(op string, err error, wait time.Duration)
+
+	// Deadline is how much time an operation may lose: by waiting, and by
+	// attempts that failed. Of such an attempt at most Idle counts, so that
+	// slow connections are not given up. 0: 15 minutes.
+	Deadline time.Duration
+
+	// First is the wait after the first failure. It doubles with each further
+	// one up to Longest, and each time up to half of it, at random, is left
+	// out. 0: half a second and half a minute.
+	First, Longest time.Duration
+
+	// Idle is how long a call may make no progress until it is cancelled as
+	// stuck. To it comes the time that the bytes of the call take at Rate,
+	// in bytes per second. 0: a minute and 32 KiB.
+	Idle time.Duration
+	Rate int64
+}
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d <= 0 {
+			*d = to
+		}
+	}
+	set(&o.Deadline, 15*time.Minute)
+	set(&o.First, 500*time.Millisecond)
+	set(&o.Longest, 30*time.Second)
+	set(&o.Idle, time.Minute)
+	if o.Rate <= 0 {
+		o.Rate = 32 << 10
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+	if o.Notify == nil {
+		o.Notify = func(string, error, time.Duration) {}
+	}
+	return o
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Do calls attempt until it succeeds, fails with an error that does not match
+// [remote.ErrTemporary], or has failed for too long. The error is that of the
+// last attempt. It is the context's if that ended. op, as in [remote.Error],
+// is for o.Notify.
+func Do(ctx context.Context, o Options, op string, attempt func(ctx context.Context) error) error {
+	p := patience{o: o.withDefaults(), op: op}
+	for {
+		start := o.Now()
+		err := attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		if err := p.wait(ctx, err, o.Now().Sub(start)); err != nil {
+			return err
+		}
+	}
+}
+
+// patience is what is left of it for one operation.
+type patience struct {
+	o     Options // with defaults
+	op    string
+	tries int
+	pause time.Duration // the next, before chance; 0: the first
+	lost  time.Duration
+}
+
+// wait waits until an attempt that failed after a time is to be repeated, and
+// returns nil; or the error to end with.
+func (p *patience) wait(ctx context.Context, failed error, after time.Duration) error {
+	if ctx.Err() != nil {
+		return ended(ctx, failed)
+	}
+	if !errors.Is(failed, remote.ErrTemporary) {
+		return failed
+	}
+	p.tries++
+	p.lost += min(max(after, 0), p.o.Idle)
+
+	p.pause = min(max(2*p.pause, p.o.First), p.o.Longest)
+	wait := p.pause/2 + rand.N(p.pause/2+1)
+	if e, ok := errors.AsType[*remote.Error](failed); ok {
+		wait = max(wait, e.Wait)
+	}
+	if p.lost+wait > p.o.Deadline {
+		return fmt.Errorf("%w (tried %d times)", failed, p.tries)
+	}
+	p.o.Notify(p.op, failed, wait)
+	p.lost += wait
+	if err := p.o.Sleep(ctx, wait); err != nil {
+		return ended(ctx, failed)
+	}
+	return nil
+}
+
+// renew is called when the operation got on.
+func (p *patience) renew() { p.tries, p.pause, p.lost = 0, 0, 0 }
+
+// ended is the error of a call whose context ended, telling what failed last.
+func ended(ctx context.Context, failed error) error {
+	if err := ctx.Err(); !errors.Is(failed, err) {
+		return fmt.Errorf("%w, after: %v", err, failed)
+	}
+	return failed
+}

@@ -146,8 +146,9 @@ func TestWriterReuse(t *testing.T) {
 		if err := w.Add(list[30].key, list[30].value, len(list[30].data)); err == nil {
 			t.Error("Add after Finish is no error")
 		}
-		if _, _, err := w.Finish(nameOf(2)); err == nil {
-			t.Error("Finish after Finish is no error")
+		other, _ := build(t, nameOf(2), list[:20])
+		if body, entries, err := w.Finish(nameOf(2)); err != nil || !bytes.Equal(body, other) || entries[0].Pack.Name != nameOf(2) {
+			t.Errorf("round %d: another pack when it is finished under another name, %v", round, err)
 		}
 		w.Reset()
 	}

@@ -14,7 +14,8 @@ import (
 
 // Writer builds one pack in memory. It is not safe for concurrent use.
 type Writer struct {
-	buf      []byte
+	buf      []byte // header, values; once finished the rest of the pack too
+	values   int    // where the values end in buf
 	records  []keys.Record
 	finished bool
 }
@@ -40,6 +41,7 @@ func NewWriter(buf []byte) *Writer {
 // then gone.
 func (w *Writer) Reset() {
 	w.buf = remote.AppendHeader(w.buf[:0], remote.TypePack)
+	w.values = len(w.buf)
 	w.records, w.finished = w.records[:0], false
 }
 
@@ -56,8 +58,9 @@ func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if w.size(1, len(value)) > MaxSize {
 		return fmt.Errorf("add to pack: %s of %d bytes does not fit", key, len(value))
 	}
-	w.records = append(w.records, keys.Record{Key: key, Offset: uint32(len(w.buf)), Stored: uint32(len(value)), Raw: uint32(raw)})
-	w.buf = append(w.buf, value...)
+	w.records = append(w.records, keys.Record{Key: key, Offset: uint32(w.values), Stored: uint32(len(value)), Raw: uint32(raw)})
+	w.buf = append(w.buf[:w.values], value...)
+	w.values = len(w.buf)
 	return nil
 }
 
@@ -69,7 +72,7 @@ func (w *Writer) Size() int { return w.size(0, 0) }
 
 // size returns the pack's size with n more objects of so many stored bytes.
 func (w *Writer) size(n, stored int) int {
-	return len(w.buf) + stored + int(keys.Size(len(w.records)+n)) + trailerSize
+	return w.values + stored + int(keys.Size(len(w.records)+n)) + trailerSize
 }
 
 // Full reports whether the pack is to be finished before another stored value
@@ -79,20 +82,18 @@ func (w *Writer) Full(next int) bool {
 }
 
 // Finish completes the pack and returns it with the entries of its objects,
-// sorted by key. Body is the writer's until Reset, which has to come before
-// anything else is added; entries are the caller's. A pack has at least one
-// object.
+// sorted by key. Body is the writer's; entries are the caller's. A pack has at
+// least one object. All that can be done then is Reset, or to Finish again with
+// another name, for another attempt, after which the former body is gone.
 func (w *Writer) Finish(name Name) (body []byte, entries []Entry, err error) {
 	switch {
-	case w.finished:
-		return nil, nil, errFinished
 	case w.Len() == 0:
 		return nil, nil, errors.New("finish pack: it is empty")
 	case name.IsZero():
 		return nil, nil, errors.New("finish pack: it has no name")
 	}
 	slices.SortFunc(w.records, func(a, b keys.Record) int { return a.Key.Compare(b.Key) })
-	body = slices.Grow(w.buf, w.Size()-len(w.buf))
+	body = slices.Grow(w.buf[:w.values], w.Size()-w.values)
 	start := len(body)
 	index := keys.NewWriter((*buffer)(&body))
 	for _, rec := range w.records {

@@ -1,0 +1,9 @@
+// Package transfer moves objects between a repository and a remote: [Remote]
+// is an opened remote, [Remote.Push] brings commits to it, and [Remote.Fetch]
+// gets them from there. Both plan first what is missing at the other end, then
+// copy it in parallel, with bounded memory, and trust no object before its
+// hash was checked; refs move last.
+//
+// The protocol is described in docs/format/remote.md. Words in capitals, such
+// as ANCHOR, name the rules there, each of which something breaks without.
+package transfer

@@ -1,0 +1,201 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// pieceSize is how much of an index file is read at a time.
+const pieceSize = 8 << 20
+
+// indexFile is an index file of the remote whose copy is opened.
+type indexFile struct {
+	*pack.Index
+	packs []pack.Info
+	file  *os.File // nil: in memory
+}
+
+func (x *indexFile) close() {
+	if x.file != nil {
+		x.file.Close()
+	}
+}
+
+// openIndexes returns the index files of a root, in its order. Those that are
+// not opened yet are, after they were read from the remote if there is no copy.
+// Copies of others are removed.
+func (r *Remote) openIndexes(ctx context.Context, files []rootlog.File) ([]*indexFile, error) {
+	opened := make([]*indexFile, len(files))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(r.o.Jobs)
+	for i, f := range files {
+		if opened[i] = r.indexes[f.Name]; opened[i] != nil {
+			continue
+		}
+		group.Go(func() (err error) {
+			opened[i], err = r.openIndex(gctx, f)
+			return err
+		})
+	}
+	err := group.Wait()
+	for i, f := range files {
+		if opened[i] != nil {
+			r.indexes[f.Name] = opened[i]
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.closeIndexes(files)
+	return opened, nil
+}
+
+// closeIndexes closes the index files that are not among those to keep, and
+// removes copies of such if there are some to keep.
+func (r *Remote) closeIndexes(keep []rootlog.File) {
+	kept := make(map[string]bool, len(keep))
+	for _, f := range keep {
+		kept[f.Name.String()] = true
+	}
+	for name, x := range r.indexes {
+		if !kept[name.String()] {
+			x.close()
+			delete(r.indexes, name)
+		}
+	}
+	if r.o.Dir == "" || len(keep) == 0 {
+		return
+	}
+	copies, _ := os.ReadDir(r.cache.path(indexFolder))
+	for _, e := range copies {
+		if _, err := pack.ParseName(e.Name()); err == nil && !kept[e.Name()] {
+			os.Remove(filepath.Join(r.cache.path(indexFolder), e.Name()))
+		}
+	}
+}
+
+// openIndex opens one index file. A copy that is damaged is read again.
+func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, error) {
+	if r.o.Dir == "" {
+		var b bytes.Buffer
+		if err := r.readIndex(ctx, f, &b); err != nil {
+			return nil, err
+		}
+		return newIndexFile(f, bytes.NewReader(b.Bytes()), nil)
+	}
+	if x, err := r.openCopy(f); err == nil {
+		return x, nil
+	}
+	_, err := r.writeCopy(func(w io.Writer) (pack.Name, error) { return f.Name, r.readIndex(ctx, f, w) })
+	if err != nil {
+		return nil, err
+	}
+	return r.openCopy(f)
+}
+
+// openCopy opens the copy of an index file.
+func (r *Remote) openCopy(f rootlog.File) (*indexFile, error) {
+	file, err := os.Open(r.indexCopy(f.Name))
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Size() != f.Size {
+		err = fmt.Errorf("%s: %d bytes, want %d", file.Name(), info.Size(), f.Size)
+	}
+	var x *indexFile
+	if err == nil {
+		x, err = newIndexFile(f, file, file)
+	}
+	if err != nil {
+		file.Close()
+	}
+	return x, err
+}
+
+func newIndexFile(f rootlog.File, r io.ReaderAt, file *os.File) (*indexFile, error) {
+	x, err := pack.OpenIndex(r, f.Size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name.IndexPath(), err)
+	}
+	return &indexFile{Index: x, packs: x.Packs(), file: file}, nil
+}
+
+// indexCopy returns the path of the copy of an index file.
+func (r *Remote) indexCopy(name pack.Name) string {
+	return filepath.Join(r.cache.path(indexFolder), name.String())
+}
+
+// writeCopy makes a file among the copies of index files, whole or not at all.
+// Several processes may make the same one.
+func (r *Remote) writeCopy(write func(io.Writer) (pack.Name, error)) (pack.Name, error) {
+	temp, err := pack.NewName(r.o.Rand)
+	if err != nil {
+		return pack.Name{}, err
+	}
+	dir := r.cache.path(indexFolder)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return pack.Name{}, err
+	}
+	var name pack.Name
+	err = disk.Write(dir, temp.String()+".tmp", func(w io.Writer) (string, error) {
+		name, err = write(w)
+		return name.String(), err
+	})
+	return name, err
+}
+
+// readIndex reads an index file from the remote, twice if need be, and writes
+// it to w, which has no meaning after an error. One that is not what the root
+// says is a [*remote.Error] that matches [remote.ErrDamaged].
+func (r *Remote) readIndex(ctx context.Context, f rootlog.File, w io.Writer) error {
+	name := f.Name.IndexPath()
+	sum := sha256.New()
+	buf := make([]byte, min(pieceSize, f.Size))
+	for off := int64(0); off < f.Size; {
+		want := buf[:min(int64(len(buf)), f.Size-off)]
+		n, err := r.b.Get(ctx, name, want, off)
+		if err != nil {
+			return err
+		}
+		if n < len(want) {
+			return damaged(name, fmt.Errorf("ends after %d of %d bytes", off+int64(n), f.Size))
+		}
+		sum.Write(want)
+		if _, err := w.Write(want); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	if [sha256.Size]byte(sum.Sum(nil)) != f.Sum {
+		return damaged(name, errors.New("the bytes do not have the hash that the root says"))
+	}
+	return nil
+}
+
+func damaged(name string, err error) error {
+	return &remote.Error{Op: "get", Name: name, Kind: remote.ErrDamaged, Err: err}
+}
+
+// forgetIndex removes the copy of an index file that turned out to be damaged.
+func (r *Remote) forgetIndex(f rootlog.File) {
+	if x := r.indexes[f.Name]; x != nil && x.file != nil {
+		if err := os.Remove(r.indexCopy(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.o.Warn(err.Error())
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package transfer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// DefaultJobs is how many requests are under way at once, unless options say
+// otherwise.
+const DefaultJobs = 4
+
+// Options are the parts of its surroundings a Remote works with.
+type Options struct {
+	// Dir is the folder for what is remembered of the remote: its head, copies
+	// of its index files, what an interrupted push has sent. All of it is bound
+	// to URL and to the remote's ID, and thrown away if they change. It is made
+	// if need be. Empty: nothing is remembered, and index files are kept in
+	// memory; there is no push then.
+	Dir string
+	URL string // of the remote, without secrets
+
+	Now  func() time.Time // the clock; must be set
+	Rand io.Reader        // for names; nil: the system's
+	Warn func(string)     // told of what is wrong but does not stop the work; nil: no one is told
+
+	// Retry says how trouble is borne that passes while packs are put: each
+	// attempt is under another name, so the store's own wrapper (package retry)
+	// cannot do it. Without a clock it has Now.
+	Retry retry.Options
+
+	Jobs      int    // requests under way at once; 0: DefaultJobs
+	Who, Host string // who pushes, and from where
+}
+
+func (o *Options) setDefaults() error {
+	if o.Now == nil {
+		return errors.New("open remote: Options.Now is not set")
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	o.Rand = &lockedReader{r: o.Rand}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	if o.Retry.Now == nil {
+		o.Retry.Now = o.Now
+	}
+	if o.Jobs <= 0 {
+		o.Jobs = DefaultJobs
+	}
+	return nil
+}
+
+// Remote is an opened remote. One operation at a time may use it; there may be
+// any number of Remotes for one store, and for one folder.
+type Remote struct {
+	b     remote.Backend
+	o     Options
+	id    *rootlog.Identity
+	log   *rootlog.Log
+	cache *cache
+
+	indexes map[pack.Name]*indexFile // opened
+}
+
+// Open opens the remote in b, which from then on belongs to the Remote. It
+// writes nothing there. If no remote was made in b the error matches
+// [rootlog.ErrEmpty].
+func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	c, err := openCache(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("open remote: %w", err)
+	}
+	id := c.identity()
+	if id == nil {
+		if id, err = rootlog.ReadIdentity(ctx, b); err != nil {
+			return nil, err
+		}
+		if err := c.bind(ctx, id); err != nil {
+			return nil, fmt.Errorf("open remote: %w", err)
+		}
+	}
+	r := &Remote{b: b, o: o, id: id, cache: c, indexes: map[pack.Name]*indexFile{}}
+	r.log = rootlog.Open(b, id, rootlog.Options{Rand: o.Rand, Cache: c.stateDir()})
+	return r, nil
+}
+
+// Close closes the remote's store, and files that are open.
+func (r *Remote) Close() error {
+	r.closeIndexes(nil)
+	return r.b.Close()
+}
+
+// Identity returns what was fixed when the remote was made. It must not be
+// changed.
+func (r *Remote) Identity() *rootlog.Identity { return r.id }
+
+// Head returns the remote's current root, and remembers it: a remote that
+// later has another one in its place, or none, was set back, which is an error
+// that matches [rootlog.ErrRollback].
+func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
+	known, err := r.cache.head()
+	if err != nil {
+		return nil, fmt.Errorf("read the remembered head: %w", err)
+	}
+	head, err := r.log.Head(ctx, known)
+	if err != nil {
+		return nil, err
+	}
+	return head, r.remember(ctx, head)
+}
+
+// remember notes that the remote is at head.
+func (r *Remote) remember(ctx context.Context, head *rootlog.State) error {
+	if err := r.cache.setHead(ctx, head.Position()); err != nil {
+		return fmt.Errorf("remember the head: %w", err)
+	}
+	return nil
+}
+
+// Roots yields the remote's roots, the newest first, at most n of them, or all
+// if n is 0: its history. That each follows from the one before is checked; the
+// first error ends it.
+func (r *Remote) Roots(ctx context.Context, n int) iter.Seq2[*rootlog.Root, error] {
+	return func(yield func(*rootlog.Root, error) bool) {
+		head, err := r.Head(ctx)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		count := 0
+		for root, err := range r.log.Roots(ctx, head) {
+			if !yield(root, err) || err != nil {
+				return
+			}
+			if count++; count == n {
+				return
+			}
+		}
+	}
+}
+
+// lockedReader makes a reader safe for concurrent use.
+type lockedReader struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (l *lockedReader) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.Read(p)
+}

@@ -1,0 +1,116 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// snapshot is what a remote holds at one root. It is safe for concurrent use,
+// and can be searched until its Remote makes another one.
+type snapshot struct {
+	r       *Remote
+	state   *rootlog.State
+	indexes []*indexFile // in the order of state.Indexes
+	inline  map[object.Key]pack.Entry
+	packs   map[pack.Name]struct{} // live
+}
+
+// snapshot returns what the remote holds at its head.
+func (r *Remote) snapshot(ctx context.Context) (*snapshot, error) {
+	head, err := r.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.snapshotAt(ctx, head)
+}
+
+// snapshotAt returns what the remote holds at head, or at a later one: if an
+// index file is gone, the head that named it may be outdated. Gone under a head
+// that does not change it is damage.
+func (r *Remote) snapshotAt(ctx context.Context, head *rootlog.State) (*snapshot, error) {
+	for again := false; ; again = true {
+		indexes, err := r.openIndexes(ctx, head.Indexes)
+		if err == nil {
+			return r.newSnapshot(head, indexes), nil
+		}
+		if !errors.Is(err, remote.ErrNotFound) && (again || !errors.Is(err, remote.ErrDamaged)) {
+			return nil, err
+		}
+		next, herr := r.Head(ctx)
+		switch {
+		case herr != nil:
+			return nil, herr
+		case next.Seq == head.Seq && again:
+			return nil, fmt.Errorf("index file of root %d: %w", head.Seq, asDamage(err))
+		case next.Seq != head.Seq:
+			again = false
+		}
+		head = next
+	}
+}
+
+// asDamage makes an error for a blob that is gone, and must not be, one that
+// says so.
+func asDamage(err error) error {
+	var e *remote.Error
+	if errors.As(err, &e) && e.Kind == remote.ErrNotFound {
+		return &remote.Error{Op: e.Op, Name: e.Name, Kind: remote.ErrDamaged, Err: err}
+	}
+	return err
+}
+
+func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapshot {
+	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}}
+	named := make([][]pack.Info, len(indexes))
+	for i, x := range indexes {
+		named[i] = x.packs
+	}
+	s.packs = head.Live(named...)
+	for _, p := range head.Packs {
+		if _, live := s.packs[p.Name]; !live {
+			continue
+		}
+		for _, e := range p.Entries {
+			s.inline[e.Key] = e
+		}
+	}
+	return s
+}
+
+// live returns the names of the live packs. It must not be changed.
+func (s *snapshot) live() map[pack.Name]struct{} { return s.packs }
+
+// find returns where an object lies in a live pack, and whether it does.
+func (s *snapshot) find(key object.Key) (pack.Entry, bool, error) {
+	if e, ok := s.inline[key]; ok {
+		return e, true, nil
+	}
+	for i, x := range s.indexes {
+		e, ok, err := x.Find(key)
+		if err != nil {
+			s.r.forgetIndex(s.state.Indexes[i])
+			return pack.Entry{}, false, fmt.Errorf("%s (the copy was removed; try again): %w", s.state.Indexes[i].Name.IndexPath(), err)
+		}
+		if _, live := s.packs[e.Pack.Name]; ok && live {
+			return e, true, nil
+		}
+	}
+	return pack.Entry{}, false, nil
+}
+
+// read returns an object, verified, from where it lies. An error that says that
+// it is damaged is an [*object.CorruptError] that names the pack.
+func (s *snapshot) read(ctx context.Context, e pack.Entry) ([]byte, error) {
+	value := make([]byte, e.Stored)
+	n, err := s.r.b.Get(ctx, e.Pack.Name.Path(), value, int64(e.Offset))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", e.Key, err)
+	}
+	return pack.Decode(e, value[:n])
+}

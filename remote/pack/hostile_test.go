@@ -1,0 +1,251 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/remote"
+)
+
+// appendIndex appends a key index of any records at all, if they are sorted.
+func appendIndex(t testing.TB, dst []byte, records []keys.Record) []byte {
+	var index bytes.Buffer
+	w := keys.NewWriter(&index)
+	for _, rec := range records {
+		if err := w.Add(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return append(dst, index.Bytes()...)
+}
+
+// madeUpPack returns a pack whose index has any records at all.
+func madeUpPack(t testing.TB, name Name, values []byte, records ...keys.Record) []byte {
+	body := append(remote.AppendHeader(nil, remote.TypePack), values...)
+	start := len(body)
+	return appendTrailer(appendIndex(t, body, records), name, start)
+}
+
+// madeUpIndex returns an index file of any packs and records at all.
+func madeUpIndex(t testing.TB, packs []Info, records ...keys.Record) []byte {
+	data, trailer := appendPacks(remote.AppendHeader(nil, remote.TypeIndex), packs)
+	return append(appendIndex(t, data, records), trailer...)
+}
+
+// edited returns data with some bytes at off changed; an off below 0 counts
+// from the end.
+func edited(data []byte, off int, to ...byte) []byte {
+	data = bytes.Clone(data)
+	if off < 0 {
+		off += len(data)
+	}
+	copy(data[off:], to)
+	return data
+}
+
+// resummed returns a pack whose trailer has the checksum that it should have.
+func resummed(body []byte) []byte {
+	body = bytes.Clone(body)
+	t := body[len(body)-trailerSize:]
+	binary.BigEndian.PutUint32(t[nameSize+8:], crc32.Checksum(t[:nameSize+8], castagnoli))
+	return body
+}
+
+func record(kind object.Kind, id byte, file, offset, stored, raw uint32) keys.Record {
+	return keys.Record{Key: object.Key{Kind: kind, ID: object.ID{id}}, File: file, Offset: offset, Stored: stored, Raw: raw}
+}
+
+// readPack reads a pack's index from its bytes.
+func readPack(name Name, body []byte) ([]Entry, error) {
+	return ReadIndex(infoOf(name, body), getter(body))
+}
+
+// readIndexFile reads all of an index file.
+func readIndexFile(data []byte) (entries []Entry, err error) {
+	x, err := OpenIndex(bytes.NewReader(data), int64(len(data)))
+	if err == nil {
+		err = x.Verify()
+	}
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range x.All() {
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// TestPackDamage flips every bit of a small pack, and cuts it at every length:
+// its index is read as it was or not at all, and so is every value.
+func TestPackDamage(t *testing.T) {
+	name := nameOf(9)
+	body, entries := build(t, name, items(4, 7))
+	values := int(entries[0].Offset)
+	for _, e := range entries {
+		values = max(values, int(e.Offset+e.Stored))
+	}
+	for bit := range len(body) * 8 {
+		body[bit/8] ^= 1 << (bit % 8)
+		got, err := readPack(name, body)
+		if inValues := bit/8 >= remote.HeaderSize && bit/8 < values; inValues {
+			if err != nil || !slices.Equal(got, entries) {
+				t.Fatalf("bit %d of a value flipped: %v", bit, err)
+			}
+			i := slices.IndexFunc(entries, func(e Entry) bool { return bit/8 >= int(e.Offset) && bit/8 < int(e.Offset+e.Stored) })
+			data, err := Decode(entries[i], value(body, entries[i]))
+			if err == nil && object.Sum(data) != entries[i].Key.ID || err != nil && !errors.Is(err, object.ErrCorrupt) {
+				t.Fatalf("bit %d of a value flipped: %v", bit, err)
+			}
+		} else {
+			wantCorrupt(t, err, name, "")
+		}
+		body[bit/8] ^= 1 << (bit % 8)
+	}
+	for n := range body {
+		_, err := readPack(name, body[:n])
+		wantCorrupt(t, err, name, "")
+		_, err = ReadIndex(infoOf(name, body), getter(body[:n])) // was cut after it was listed
+		wantCorrupt(t, err, name, "")
+	}
+	_, err := readPack(name, append(bytes.Clone(body), 0))
+	wantCorrupt(t, err, name, "trailer")
+	_, err = readPack(nameOf(8), body)
+	wantCorrupt(t, err, nameOf(8), "trailer")
+}
+
+// TestIndexDamage flips every bit of a small index file, and cuts it at every
+// length.
+func TestIndexDamage(t *testing.T) {
+	entries, _ := packed(t, 5, 40, 3)
+	data := writeIndexFile(t, entries)
+	for bit := range len(data) * 8 {
+		data[bit/8] ^= 1 << (bit % 8)
+		_, err := readIndexFile(data)
+		wantCorrupt(t, err, Name{}, "")
+		data[bit/8] ^= 1 << (bit % 8)
+	}
+	for n := range data {
+		_, err := readIndexFile(data[:n])
+		wantCorrupt(t, err, Name{}, "")
+	}
+	_, err := readIndexFile(append(bytes.Clone(data), 0))
+	wantCorrupt(t, err, Name{}, "trailer")
+
+	// Damage of one block does not hide the others.
+	data[remote.HeaderSize+3*infoSize+16+5] ^= 1
+	x := openIndexFile(t, data)
+	for i, want := range entries {
+		e, ok, err := x.Find(want.Key)
+		if i < 32 {
+			wantCorrupt(t, err, Name{}, "index")
+		} else if err != nil || !ok || e != want {
+			t.Errorf("entry %d: %+v, %t, %v", i, e, ok, err)
+		}
+	}
+}
+
+// wantCorrupt wants damage of a pack, or of an index file, in a part.
+func wantCorrupt(t *testing.T, err error, name Name, part string) {
+	t.Helper()
+	var damage *CorruptError
+	if !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) || damage.Pack != name || part != "" && damage.Part != part {
+		t.Fatalf("error %v, want damage (%s) of %s", err, part, name)
+	}
+}
+
+// TestReadErrors checks that what is no damage is not called so.
+func TestReadErrors(t *testing.T) {
+	name := nameOf(6)
+	body, _ := build(t, name, items(6, 2500))
+	trouble := &remote.Error{Op: "get", Kind: remote.ErrTemporary}
+	for n := range 3 {
+		_, err := ReadIndex(infoOf(name, body), func(p []byte, off int64) (int, error) {
+			if n--; n < 0 {
+				return 0, trouble
+			}
+			return getter(body)(p, off)
+		})
+		if !errors.Is(err, remote.ErrTemporary) || errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+// TestHostileSizes checks that no size is believed before it was compared with
+// what there is.
+func TestHostileSizes(t *testing.T) {
+	name := nameOf(5)
+	body, entries := build(t, name, items(7, 3))
+	index := writeIndexFile(t, slices.Clone(entries))
+	hugeCounts := func(data []byte, end int) []byte { // of a key index
+		t := data[end-60 : end]
+		binary.BigEndian.PutUint64(t, keys.MaxRecords)
+		binary.BigEndian.PutUint32(t[48:], crc32.Checksum(t[:48], castagnoli))
+		return data
+	}
+	inline := AppendEntries(nil, entries)
+	for what, read := range map[string]func() error{
+		"pack of 4 GiB": func() error {
+			_, err := ReadIndex(Info{name, math.MaxUint32}, getter(body))
+			return err
+		},
+		"pack that ends early": func() error {
+			_, err := ReadIndex(Info{name, MaxSize}, getter(body))
+			return err
+		},
+		"index of 4 GiB in a pack": func() error {
+			_, err := readPack(name, resummed(edited(body, -16, 0xff, 0xff, 0xff, 0xff)))
+			return err
+		},
+		"index before the pack": func() error {
+			_, err := readPack(name, resummed(edited(body, -20, 0, 0, 0, 0)))
+			return err
+		},
+		"two thousand million records in a pack": func() error {
+			_, err := readPack(name, hugeCounts(bytes.Clone(body), len(body)-trailerSize))
+			return err
+		},
+		"two thousand million records": func() error {
+			_, err := readIndexFile(hugeCounts(bytes.Clone(index), len(index)-indexTrailerSize))
+			return err
+		},
+		"four thousand million packs": func() error {
+			_, err := readIndexFile(edited(index, -indexTrailerSize, 0xff, 0xff, 0xff, 0xff))
+			return err
+		},
+		"index file that ends early": func() error {
+			_, err := OpenIndex(io.NewSectionReader(bytes.NewReader(index), 0, 100), math.MaxInt64)
+			return err
+		},
+		"entries in a pack of 4 GiB": func() error {
+			_, err := ParseEntries(Info{name, math.MaxUint32}, inline)
+			return err
+		},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := read()
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+			t.Errorf("%s: %d bytes allocated", what, n)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package remotetest
+
+import (
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// take carries a PUT or DELETE out, without an answer, and tells whether it
+// had an effect.
+func (f *FakeS3) take(req S3Request, body []byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	conditional := req.Header.Get("If-None-Match") == "*" && f.condition != S3Ignores && f.condition != S3Races
+	switch {
+	case req.Kind == "delete":
+		delete(f.objects, req.Key)
+		f.effects = append(f.effects, fakeEffect{key: req.Key})
+		return true
+	case req.Kind == "put":
+		if _, taken := f.objects[req.Key]; taken && conditional {
+			return false
+		}
+		f.store(req.Key, body)
+		f.effects = append(f.effects, fakeEffect{key: req.Key, data: body, conditional: conditional})
+		return true
+	}
+	return false
+}
+
+// replayOne carries an old PUT or DELETE out once more, at the set rate. It is
+// called with mu held.
+func (f *FakeS3) replayOne() {
+	if len(f.effects) == 0 || f.replay == 0 || f.rand.Float64() >= f.replay {
+		return
+	}
+	e := f.effects[f.rand.IntN(len(f.effects))]
+	_, taken := f.objects[e.key]
+	switch {
+	case e.data == nil:
+		delete(f.objects, e.key)
+	case !taken || !e.conditional:
+		f.store(e.key, e.data)
+	}
+}
+
+func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []byte) {
+	sum := md5.Sum(body)
+	if want := r.Header.Get("Content-Md5"); want != "" && want != base64.StdEncoding.EncodeToString(sum[:]) {
+		writeS3Error(w, 400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
+		return
+	}
+	conditional := r.Header.Get("If-None-Match") == "*"
+	f.mu.Lock()
+	condition := f.condition
+	_, taken := f.objects[key]
+	busy := f.under[key] > 0
+	f.under[key]++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.under[key]--
+	}()
+
+	switch {
+	case conditional && condition == S3Refuses:
+		writeS3Error(w, 501, "NotImplemented", "A header you provided implies functionality that is not implemented")
+		return
+	case conditional && condition == S3Conflicts && busy:
+		writeS3Error(w, 409, "ConditionalRequestConflict", "The conditional request cannot succeed due to a conflicting operation against this resource.")
+		return
+	case conditional && condition == S3Races && taken:
+		writeS3Error(w, 412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+		return
+	case conditional && (condition == S3Races || condition == S3Conflicts):
+		for range 100 { // others come to look before this one stores
+			runtime.Gosched()
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
+	if !f.take(S3Request{Kind: "put", Key: key, Header: r.Header}, body) {
+		writeS3Error(w, 412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+		return
+	}
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
+}
+
+func (f *FakeS3) get(w http.ResponseWriter, r *http.Request, key string, answer *S3Answer) {
+	f.mu.Lock()
+	o, ok := f.objects[key]
+	f.mu.Unlock()
+	if !ok {
+		writeS3Error(w, 404, "NoSuchKey", "The specified key does not exist.")
+		return
+	}
+	data := o.data
+	if answer.Body != nil {
+		data = answer.Body(data)
+	}
+	sum := md5.Sum(o.data)
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
+	w.Header().Set("Last-Modified", o.modified.Format(http.TimeFormat))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Accept-Ranges", "bytes")
+	status, from, to := http.StatusOK, int64(0), int64(len(data))
+	if spec := r.Header.Get("Range"); spec != "" {
+		var last int64
+		if _, err := fmt.Sscanf(spec, "bytes=%d-%d", &from, &last); err != nil || last < from {
+			writeS3Error(w, 400, "InvalidArgument", "a range this server does not know")
+			return
+		}
+		if from >= to {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", to))
+			writeS3Error(w, http.StatusRequestedRangeNotSatisfiable, "InvalidRange", "The requested range is not satisfiable")
+			return
+		}
+		status, to = http.StatusPartialContent, min(to, last+1)
+	}
+	body := data[from:to]
+	half := body[:len(body)/2]
+	if answer.Short {
+		body, to = half, from+int64(len(half))
+	}
+	if status == http.StatusPartialContent {
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(data)))
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return
+	}
+	if answer.Cut {
+		body = half
+	}
+	for part := range slices.Chunk(body, 4096) {
+		if answer.Slow > 0 {
+			select {
+			case <-time.After(answer.Slow):
+			case <-f.stop:
+				return
+			}
+		}
+		if _, err := w.Write(part); err != nil {
+			return
+		}
+		if answer.Slow > 0 {
+			http.NewResponseController(w).Flush()
+		}
+	}
+	if answer.Cut {
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler) // ends the connection
+	}
+}

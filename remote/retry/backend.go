@@ -2,8 +2,10 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
+	"sync/atomic"
 
 	"github.com/kist-vcs/kist/remote"
 )
@@ -18,8 +20,9 @@ type AfterLister interface {
 }
 
 type backend struct {
-	inner remote.Backend
-	o     Options // with defaults
+	inner   remote.Backend
+	o       Options // with defaults
+	reached atomic.Bool
 }
 
 // New returns b with calls that are tried again, as o says: Get, Stat, Delete
@@ -29,7 +32,7 @@ type backend struct {
 // they read or write may. An error of a call that was tried more than once
 // wraps the last call's [*remote.Error].
 func New(b remote.Backend, o Options) remote.Backend {
-	return &backend{b, o.withDefaults()}
+	return &backend{inner: b, o: o.withDefaults()}
 }
 
 func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (n int, err error) {
@@ -57,19 +60,37 @@ func (b *backend) Delete(ctx context.Context, name string) error {
 
 // do repeats a call that moves so many bytes.
 func (b *backend) do(ctx context.Context, op, name string, size int64, call func(ctx context.Context) error) error {
-	return Do(ctx, b.o, op, func(ctx context.Context) error {
-		return watched(ctx, op, name, b.o.limit(size), func(ctx context.Context, _ *watchdog) error { return call(ctx) })
+	return Do(ctx, b.options(), op, func(ctx context.Context) error {
+		return b.once(ctx, op, name, size, func(ctx context.Context, _ *watchdog) error { return call(ctx) })
 	})
 }
 
+// once makes a call, watched.
+func (b *backend) once(ctx context.Context, op, name string, size int64, call func(ctx context.Context, w *watchdog) error) error {
+	err := watched(ctx, op, name, b.o.limit(size), call)
+	if ctx.Err() == nil && !errors.Is(err, remote.ErrTemporary) {
+		b.reached.Store(true)
+	}
+	return err
+}
+
+// options returns those for the next call.
+func (b *backend) options() Options {
+	o := b.o
+	if !b.reached.Load() {
+		o.Deadline = o.Contact
+	}
+	return o
+}
+
 func (b *backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
-	return watched(ctx, "put", name, b.o.limit(0), func(ctx context.Context, w *watchdog) error {
+	return b.once(ctx, "put", name, 0, func(ctx context.Context, w *watchdog) error {
 		return b.inner.Put(ctx, name, &watchedBody{body: body, w: w, o: &b.o}, size)
 	})
 }
 
 func (b *backend) Create(ctx context.Context, name string, data []byte) error {
-	return watched(ctx, "create", name, b.o.limit(int64(len(data))), func(ctx context.Context, _ *watchdog) error {
+	return b.once(ctx, "create", name, int64(len(data)), func(ctx context.Context, _ *watchdog) error {
 		return b.inner.Create(ctx, name, data)
 	})
 }
@@ -78,7 +99,7 @@ func (b *backend) Close() error { return b.inner.Close() }
 
 func (b *backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
-		p := patience{o: b.o, op: "list"}
+		p := patience{o: b.options(), op: "list"}
 		l := list{backend: b, prefix: prefix, yield: yield}
 		for {
 			from, start := l.last, b.o.Now()
@@ -87,7 +108,8 @@ func (b *backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info
 				return
 			}
 			if l.last != from {
-				p.renew()
+				b.reached.Store(true)
+				p = patience{o: b.o, op: "list"}
 			}
 			if err := p.wait(ctx, err, b.o.Now().Sub(start)); err != nil {
 				yield(remote.Info{}, err)
@@ -108,7 +130,7 @@ type list struct {
 // goOn yields what comes after l.last, and returns nil when that is all or
 // nobody wants more.
 func (l *list) goOn(ctx context.Context) error {
-	return watched(ctx, "list", l.prefix, l.o.limit(0), func(ctx context.Context, w *watchdog) error {
+	return l.once(ctx, "list", l.prefix, 0, func(ctx context.Context, w *watchdog) error {
 		for info, err := range l.rest(ctx) {
 			if err != nil {
 				return err

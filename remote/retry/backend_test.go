@@ -260,7 +260,7 @@ func TestStuckCallsAreCancelled(t *testing.T) {
 				f := &fake{stuck: op}
 				start := time.Now()
 				var first time.Duration
-				b := New(f, Options{Now: time.Now, Notify: func(string, error, time.Duration) {
+				b := New(f, Options{Now: time.Now, Contact: time.Hour, Notify: func(string, error, time.Duration) {
 					if first == 0 {
 						first = time.Since(start)
 					}
@@ -379,4 +379,45 @@ func TestAnswerOutlivesWatchdog(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFirstContact has a store that cannot be reached: at first that is soon
+// said, later waited for.
+func TestFirstContact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := true
+		f := &fake{names: names(1), err: func(string, int) error {
+			if down {
+				return errBusy
+			}
+			return nil
+		}}
+		b := New(f, Options{Now: time.Now})
+		list := func() (err error) {
+			for _, err = range b.List(t.Context(), "") {
+			}
+			return err
+		}
+		get := func() error {
+			_, err := b.Get(t.Context(), "x", nil, 0)
+			return err
+		}
+		outage := func(call func() error, min, max time.Duration) {
+			t.Helper()
+			start := time.Now()
+			err := call()
+			if took := time.Since(start); !errors.Is(err, remote.ErrTemporary) || took < min || took > max {
+				t.Errorf("took %v, %v", took, err)
+			}
+		}
+		outage(get, 5*time.Second, 15*time.Second)
+		outage(list, 5*time.Second, 15*time.Second)
+		down = false
+		if err := list(); err != nil {
+			t.Fatal(err)
+		}
+		down = true
+		outage(get, 14*time.Minute, 15*time.Minute)
+		outage(list, 14*time.Minute, 15*time.Minute)
+	})
 }

@@ -50,6 +50,11 @@ type Options struct {
 	// slow connections are not given up. 0: 15 minutes.
 	Deadline time.Duration
 
+	// Contact is the Deadline of a wrapper's calls until the store answered one
+	// of them, so that an address that is wrong is not tried for long. 0: 15
+	// seconds.
+	Contact time.Duration
+
 	// First is the wait after the first failure. It doubles with each further
 	// one up to Longest, and each time up to half of it, at random, is left
 	// out. 0: half a second and half a minute.
@@ -69,6 +74,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.Deadline, 15*time.Minute)
+	set(&o.Contact, min(15*time.Second, o.Deadline))
 	set(&o.First, 500*time.Millisecond)
 	set(&o.Longest, 30*time.Second)
 	set(&o.Idle, time.Minute)
@@ -149,9 +155,6 @@ func (p *patience) wait(ctx context.Context, failed error, after time.Duration) 
 	}
 	return nil
 }
-
-// renew is called when the operation got on.
-func (p *patience) renew() { p.tries, p.pause, p.lost = 0, 0, 0 }
 
 // ended is the error of a call whose context ended, telling what failed last.
 func ended(ctx context.Context, failed error) error {

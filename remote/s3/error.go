@@ -1,0 +1,198 @@
+package s3
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// maxReason is the most bytes of a reason that a store gives.
+const maxReason = 400
+
+// cause is the cause of a failure with a text that can be shown.
+type cause struct {
+	text string
+	err  error // may be nil
+}
+
+func (c *cause) Error() string { return c.text }
+func (c *cause) Unwrap() error { return c.err }
+
+// failure turns the error of a request into one of package remote.
+func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err error) error {
+	e := &remote.Error{Op: op, Name: name}
+	if resp := minio.ToErrorResponse(err); resp.StatusCode != 0 {
+		e.Kind = kindOf(op, resp)
+		if isHTML(a.header) && e.Kind == remote.ErrNotFound {
+			e.Kind = nil // this is no S3: it says nothing about the blob
+		}
+		e.Wait = b.wait(a.header)
+		e.Err = b.reason(op, resp, a)
+		return e
+	}
+	if ctx.Err() != nil {
+		e.Err = ctx.Err()
+		return e
+	}
+	if a.err != nil {
+		err = a.err
+	}
+	var local *bodyError
+	var noCredentials *credentialsError
+	switch {
+	case errors.As(err, &local):
+		e.Err = local.err
+		return e
+	case errors.As(err, &noCredentials):
+		e.Kind = remote.ErrCredentials
+	case a.err == nil && a.status == 0: // no request was made
+	case b.hopeless(err):
+	default:
+		e.Kind = remote.ErrTemporary
+	}
+	e.Err = b.unanswered(err)
+	return e
+}
+
+// hopeless reports whether a request that got no answer will get none the next
+// time either: who is there is not whom it should be, or nobody is and never
+// was.
+func (b *Backend) hopeless(err error) bool {
+	var (
+		record      tls.RecordHeaderError
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		host        x509.HostnameError
+		dns         *net.DNSError
+		dial        *net.OpError
+	)
+	switch {
+	case errors.As(err, &record), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &host):
+		return true
+	case b.transport.reached.Load():
+		return false
+	case errors.As(err, &dns):
+		return dns.IsNotFound
+	}
+	return errors.As(err, &dial) && dial.Op == "dial"
+}
+
+// unanswered returns the cause of a request without an answer. It does not
+// repeat the request's URL.
+func (b *Backend) unanswered(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	text := b.clean(err.Error())
+	var dial *net.OpError
+	switch {
+	case err == io.EOF, err == io.ErrUnexpectedEOF:
+		text = "the connection was closed too early"
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		text += " (write endpoint=http://… if that is meant)"
+	case !b.transport.reached.Load() && errors.As(err, &dial) && dial.Op == "dial":
+		text = fmt.Sprintf("%s cannot be reached: %s", b.endpoint.Host, text)
+	}
+	return &cause{text, err}
+}
+
+// kindOf tells of which kind an error is that the store answered. Codes are
+// those of S3, of MinIO and of other stores.
+func kindOf(op string, resp minio.ErrorResponse) error {
+	switch resp.Code {
+	case "NoSuchBucket":
+		return remote.ErrNoStore
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired",
+		"InvalidSecurity", "NotSignedUp", "RequestTimeTooSkewed", "RequestExpired", "UnauthorizedAccess":
+		return remote.ErrCredentials
+	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage", "StorageCapExceeded":
+		return remote.ErrFull
+	case "SlowDown", "SlowDownRead", "SlowDownWrite", "RequestTimeout", "InternalError", "BadDigest", "IncompleteBody",
+		"Throttling", "ThrottlingException", "RequestLimitExceeded", "OperationAborted":
+		return remote.ErrTemporary
+	}
+	switch status := resp.StatusCode; {
+	case status == http.StatusNotFound && op == "list":
+		return remote.ErrNoStore
+	case status == http.StatusNotFound:
+		return remote.ErrNotFound
+	case status == http.StatusPreconditionFailed:
+		return remote.ErrExists
+	case status == http.StatusUnauthorized:
+		return remote.ErrCredentials
+	case status == http.StatusForbidden:
+		return remote.ErrPermission
+	case status == http.StatusNotImplemented:
+		return remote.ErrUnsupported
+	case status == http.StatusInsufficientStorage:
+		return remote.ErrFull
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly,
+		status == http.StatusTooManyRequests, status == 499, status >= 500:
+		return remote.ErrTemporary
+	}
+	return nil
+}
+
+// reason returns the store's reason for an error, in its own words.
+func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
+	text := b.clean(resp.Message)
+	if isHTML(a.header) {
+		text = "a page of HTML, not an answer of S3" // of a proxy, or there is no S3 at this address
+	}
+	code := b.clean(resp.Code)
+	if text == "" {
+		text = firstOf(code, http.StatusText(resp.StatusCode))
+	}
+	if strings.Contains(code, " ") || code == text { // no code, but the status
+		code = ""
+	} else {
+		code += ", "
+	}
+	text = fmt.Sprintf("%s (%sHTTP %d)", text, code, resp.StatusCode)
+	if resp.StatusCode == http.StatusForbidden && resp.Code == minio.AccessDenied && (op == "get" || op == "stat") {
+		text += "; if it may just not be there: without the permission s3:ListBucket that is answered so too"
+	}
+	return &cause{text: text}
+}
+
+func isHTML(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }
+
+// clean returns a text of the store as it can be shown: one line of printable
+// characters, not too long, without credentials.
+func (b *Backend) clean(text string) string {
+	text = b.source.redact(text)
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == ' ' }), " ")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return text
+}
+
+// wait returns how long the store asks to wait.
+func (b *Backend) wait(h http.Header) time.Duration {
+	after := h.Get("Retry-After")
+	if after == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(after, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(after); err == nil {
+		return max(0, at.Sub(b.now()))
+	}
+	return 0
+}

@@ -1,0 +1,164 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// Get implements [remote.Blobs].
+func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, &remote.Error{Op: "get", Name: name, Err: fmt.Errorf("offset %d", off)}
+	}
+	if len(p) == 0 {
+		_, err := b.Stat(ctx, name)
+		return 0, err
+	}
+	if err := remote.CheckName(name); err != nil {
+		return 0, err
+	}
+	n := 0
+	err := b.call(ctx, "get", name, func(ctx context.Context, client *minio.Core, a *answer) error {
+		body, part, err := b.open(ctx, client, a, name, off, int64(len(p)))
+		if err != nil || part.size == 0 {
+			return err
+		}
+		defer body.Close()
+		n, err = io.ReadFull(body, p[:part.size])
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Stat implements [remote.Blobs]. It asks for the first byte: what a HEAD
+// answers does not tell why there is nothing to be had.
+func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
+	if err := remote.CheckName(name); err != nil {
+		return remote.Info{}, err
+	}
+	info := remote.Info{Name: name}
+	err := b.call(ctx, "stat", name, func(ctx context.Context, client *minio.Core, a *answer) error {
+		body, part, err := b.open(ctx, client, a, name, 0, 1)
+		if err != nil {
+			return err
+		}
+		if part.size == 0 { // and so it was no answer that tells the time
+			object, err := client.StatObject(ctx, b.bucket, b.prefix+name, minio.StatObjectOptions{})
+			info.Size, info.Modified = object.Size, object.LastModified
+			return err
+		}
+		defer body.Close()
+		info.Size, info.Modified = part.whole, part.object.LastModified
+		_, err = io.ReadFull(body, make([]byte, 1)) // so that the connection can be kept
+		return err
+	})
+	if err != nil {
+		return remote.Info{}, err
+	}
+	return info, nil
+}
+
+// part is the part of a blob that a body has.
+type part struct {
+	size   int64 // bytes of the body; 0: the blob ends before, there is no body
+	whole  int64 // bytes of the blob
+	object minio.ObjectInfo
+}
+
+// open asks for size bytes from off on. The body has as many, unless the blob
+// ends before.
+func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, name string, off, size int64) (io.ReadCloser, part, error) {
+	var options minio.GetObjectOptions
+	options.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+size-1))
+	body, object, header, err := client.GetObject(ctx, b.bucket, b.prefix+name, options)
+	if a.status == http.StatusRequestedRangeNotSatisfiable {
+		return nil, part{}, nil
+	}
+	if err != nil {
+		return nil, part{}, err
+	}
+	p := part{object: object}
+	if p.size, p.whole, err = checkRange(a.status, header.Get("Content-Range"), object.Size, off, size); err != nil {
+		body.Close()
+		return nil, part{}, err
+	}
+	return body, p, nil
+}
+
+// checkRange checks that the answer to a request for size bytes from off on
+// has these bytes, or those up to the end of the blob, and returns their
+// number and the blob's size. length is that of the body, -1 if it is not told.
+func checkRange(status int, contentRange string, length, off, size int64) (n, whole int64, err error) {
+	if status != http.StatusPartialContent {
+		if off > 0 || length < 0 {
+			return 0, 0, notS3(status, "the store does not give a part of a blob")
+		}
+		return min(size, length), length, nil
+	}
+	var first, last int64
+	if _, err := fmt.Sscanf(contentRange, "bytes %d-%d/%d", &first, &last, &whole); err != nil || first != off || last < first || whole <= last {
+		return 0, 0, notS3(status, fmt.Sprintf("another part of the blob than was asked for: Content-Range %q, offset %d", contentRange, off))
+	}
+	n = last - first + 1
+	if want := min(size, whole-off); n != want || length >= 0 && length != n {
+		return 0, 0, fmt.Errorf("%w: %d bytes with Content-Range %q, not %d", io.ErrUnexpectedEOF, length, contentRange, want)
+	}
+	return n, whole, nil
+}
+
+// notS3 is the error for an answer that S3 would not give.
+func notS3(status int, text string) error {
+	return minio.ErrorResponse{StatusCode: status, Message: text}
+}
+
+// List implements [remote.Blobs].
+func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+	return func(yield func(remote.Info, error) bool) {
+		if prefix != "" {
+			if err := remote.CheckName(strings.TrimSuffix(prefix, "/")); err != nil || !strings.HasSuffix(prefix, "/") {
+				yield(remote.Info{}, &remote.Error{Op: "list", Name: prefix, Kind: remote.ErrName})
+				return
+			}
+		}
+		err := b.call(ctx, "list", prefix, func(ctx context.Context, client *minio.Core, a *answer) error {
+			return b.list(ctx, client, prefix, yield)
+		})
+		if err != nil {
+			yield(remote.Info{}, err)
+		}
+	}
+}
+
+func (b *Backend) list(ctx context.Context, client *minio.Core, prefix string, yield func(remote.Info, error) bool) error {
+	last := ""
+	owner := false
+	options := minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true, FetchOwner: &owner}
+	for object := range client.ListObjectsIter(ctx, b.bucket, options) {
+		if object.Err != nil {
+			return object.Err
+		}
+		name, ours := strings.CutPrefix(object.Key, b.prefix)
+		if !ours || !strings.HasPrefix(name, prefix) || object.Key <= last {
+			return notS3(http.StatusOK, fmt.Sprintf("the store's list is not sorted, or not of what was asked for: %q after %q", object.Key, last))
+		}
+		last = object.Key
+		if remote.CheckName(name) != nil {
+			continue // somebody else's
+		}
+		if !yield(remote.Info{Name: name, Size: object.Size, Modified: object.LastModified}, nil) {
+			return nil
+		}
+	}
+	return ctx.Err() // with which a list just ends
+}

@@ -1,0 +1,162 @@
+// Package s3 is a remote in a bucket of S3 or of a store that speaks its
+// language: [Open] opens s3://bucket/prefix.
+//
+// Blobs and records are objects of the bucket, each stored by one conditional
+// PUT. What the bucket has to permit is said in docs/howto/s3.md. minio-go
+// makes the requests; trying again is left to package retry.
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// Backend is a bucket, or a part of one, as a remote. It is safe for
+// concurrent use.
+type Backend struct {
+	bucket string
+	prefix string // of all keys; "" or ends with a slash
+	lookup minio.BucketLookupType
+
+	endpoint  *url.URL
+	source    *source
+	creds     *credentials.Credentials // from source
+	transport *transport
+	dualstack bool
+	now       func() time.Time
+
+	client atomic.Pointer[regional] // replaced when the store names another region
+}
+
+// regional is a client for a region.
+type regional struct {
+	*minio.Core
+	region string
+}
+
+// Open opens the bucket that a URL names:
+//
+//	s3://bucket/prefix?endpoint=…&region=…&profile=…&path-style=…&anonymous=…
+//
+// All but the bucket may be missing. Credentials, region and endpoint are
+// found where AWS's tools find them: in AWS_ACCESS_KEY_ID and the variables
+// like it, in the profile that AWS_PROFILE or the URL names, in ~/.aws/config
+// and ~/.aws/credentials, and if there is nothing, in the role of the machine,
+// which is asked for it. A URL with credentials in it is refused.
+//
+// Open makes no request to the store, and so does not tell whether there is
+// such a bucket.
+func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, error) {
+	b, err := open(ctx, rawURL, env, stallTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duration) (*Backend, error) {
+	failed := func(kind, err error) error {
+		return &remote.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %w", remote.Redact(rawURL), err)}
+	}
+	l, err := parseLocation(rawURL)
+	if err != nil {
+		return nil, failed(remote.ErrURL, err)
+	}
+	p, err := readProfile(l.profile, env)
+	if err != nil {
+		return nil, failed(remote.ErrCredentials, err)
+	}
+	b := &Backend{bucket: l.bucket, prefix: l.prefix, lookup: l.lookup, now: env.Now}
+	if b.endpoint, err = l.findEndpoint(p, env); err != nil {
+		return nil, failed(remote.ErrURL, err)
+	}
+	region, err := l.findRegion(b.endpoint, p, env)
+	if err != nil {
+		return nil, failed(remote.ErrURL, err)
+	}
+	b.dualstack = isTrue(firstOf(env.Getenv("AWS_USE_DUALSTACK_ENDPOINT"), p.values["use_dualstack_endpoint"]))
+	if b.transport, err = newTransport(firstOf(env.Getenv("AWS_CA_BUNDLE"), p.values["ca_bundle"]), stall, env); err != nil {
+		return nil, failed(nil, err)
+	}
+	if b.source, err = findSource(l, p, region, env); err != nil {
+		return nil, failed(remote.ErrCredentials, err)
+	}
+	b.creds = credentials.New(b.source)
+	if _, err := b.creds.GetWithContext(&credentials.CredContext{Context: ctx}); err != nil {
+		if ctx.Err() != nil {
+			return nil, failed(nil, ctx.Err())
+		}
+		return nil, failed(remote.ErrCredentials, errors.New(b.clean(err.Error())))
+	}
+	return b, b.useRegion(region)
+}
+
+// useRegion makes a client for a region.
+func (b *Backend) useRegion(region string) error {
+	core, err := minio.NewCore(b.endpoint.Host, &minio.Options{
+		Creds:        b.creds,
+		Secure:       b.endpoint.Scheme == "https",
+		Transport:    b.transport,
+		Region:       region, // else minio-go asks for it, once per process
+		BucketLookup: b.lookup,
+		MaxRetries:   1,
+	})
+	if err != nil {
+		return &remote.Error{Op: "open", Err: err}
+	}
+	core.SetAppInfo("kist", "1")
+	core.SetS3EnableDualstack(b.dualstack)
+	b.client.Store(&regional{core, region})
+	return nil
+}
+
+// Close implements [remote.Backend].
+func (b *Backend) Close() error {
+	b.transport.CloseIdleConnections()
+	return nil
+}
+
+// call makes a request, or those of a list, and turns the error into one of
+// package remote. A bucket in another region than was thought is asked there.
+func (b *Backend) call(ctx context.Context, op, name string, f func(context.Context, *minio.Core, *answer) error) error {
+	if err := ctx.Err(); err != nil {
+		return &remote.Error{Op: op, Name: name, Err: err}
+	}
+	for moved := false; ; moved = true {
+		client := b.client.Load()
+		var a answer
+		err := f(context.WithValue(ctx, answerKey{}, &a), client.Core, &a)
+		if err == nil {
+			return nil
+		}
+		if region := otherRegion(err, client.region); region != "" && !moved {
+			if err := b.useRegion(region); err != nil {
+				return err
+			}
+			continue
+		}
+		return b.failure(ctx, op, name, &a, err)
+	}
+}
+
+// otherRegion returns the region that the store says the bucket is in, if it
+// refused a request because of that.
+func otherRegion(err error, region string) string {
+	resp := minio.ToErrorResponse(err)
+	switch resp.StatusCode {
+	case 301, 307, 400:
+		if resp.Region != region && isRegion(resp.Region) {
+			return resp.Region
+		}
+	}
+	return ""
+}

@@ -1,0 +1,156 @@
+package s3
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+const (
+	dialTimeout  = 10 * time.Second
+	stallTimeout = 2 * time.Minute // without a byte in either direction
+	idleTimeout  = time.Minute     // that a connection is kept for the next request
+	connections  = 32              // kept
+
+	// maxList is the most bytes of a page of a list: 1000 keys of 1024 bytes,
+	// escaped, and what is said of each.
+	maxList = 8 << 20
+)
+
+// errStalled is the cause when a connection made no progress for too long.
+var errStalled = errors.New("no progress on the connection")
+
+// answer is what came back to a request, as far as minio-go does not tell.
+type answer struct {
+	status int // 0: there was none
+	header http.Header
+	err    error // of the request; nil if there was an answer
+}
+
+type answerKey struct{}
+
+// transport carries requests, and notes what comes back in the answer of the
+// request's context.
+type transport struct {
+	*http.Transport
+	reached atomic.Bool // the store has answered, whatever it was
+}
+
+// newTransport returns a transport. caBundle names a file with certificates to
+// trust instead of the system's; "": the system's.
+func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transport, error) {
+	proxy := (&httpproxy.Config{
+		HTTPProxy:  firstOf(env.Getenv("HTTP_PROXY"), env.Getenv("http_proxy")),
+		HTTPSProxy: firstOf(env.Getenv("HTTPS_PROXY"), env.Getenv("https_proxy")),
+		NoProxy:    firstOf(env.Getenv("NO_PROXY"), env.Getenv("no_proxy")),
+		CGI:        env.Getenv("REQUEST_METHOD") != "",
+	}).ProxyFunc()
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	t := &transport{Transport: &http.Transport{
+		Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return watch(conn, stall), nil
+		},
+		TLSHandshakeTimeout:   dialTimeout,
+		ResponseHeaderTimeout: stall,
+		ExpectContinueTimeout: time.Second,
+		MaxIdleConns:          connections,
+		MaxIdleConnsPerHost:   connections,
+		IdleConnTimeout:       idleTimeout,
+		ReadBufferSize:        64 << 10,
+		WriteBufferSize:       64 << 10,
+		DisableCompression:    true, // a blob's bytes are what was stored
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+	}}
+	if caBundle != "" {
+		pem, err := os.ReadFile(caBundle)
+		if err != nil {
+			return nil, err
+		}
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificates", caBundle)
+		}
+	}
+	return t, nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(r)
+	if err == nil {
+		t.reached.Store(true)
+	}
+	if a, ok := r.Context().Value(answerKey{}).(*answer); ok {
+		*a = answer{err: err}
+		if err == nil {
+			a.status, a.header = resp.StatusCode, resp.Header
+		}
+	}
+	if err == nil && r.URL.Query().Has("list-type") {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxList), resp.Body}
+	}
+	return resp, err
+}
+
+// watchedConn is a connection that is closed when it makes no progress.
+type watchedConn struct {
+	net.Conn
+	stall   time.Duration
+	timer   *time.Timer
+	stalled atomic.Bool
+}
+
+func watch(conn net.Conn, stall time.Duration) net.Conn {
+	w := &watchedConn{Conn: conn, stall: stall}
+	w.timer = time.AfterFunc(stall, func() {
+		w.stalled.Store(true)
+		conn.Close()
+	})
+	return w
+}
+
+func (w *watchedConn) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	return n, w.progress(n, err)
+}
+
+func (w *watchedConn) Write(p []byte) (int, error) {
+	n, err := w.Conn.Write(p)
+	return n, w.progress(n, err)
+}
+
+func (w *watchedConn) progress(n int, err error) error {
+	switch {
+	case err != nil && w.stalled.Load():
+		return fmt.Errorf("%w for %v", errStalled, w.stall)
+	case err == nil && n > 0:
+		w.timer.Reset(w.stall)
+	}
+	return err
+}
+
+func (w *watchedConn) Close() error {
+	w.timer.Stop()
+	return w.Conn.Close()
+}

@@ -12,8 +12,12 @@ RACEPKGS    ?= ./...
 FUZZTIME    ?= 10s
 BENCH       ?= .
 
+# Runs a command with the servers that tests need; 'make test SERVERS=' does
+# without them.
+SERVERS     ?= $(BIN)/servers/run
+
 .DEFAULT_GOAL := help
-.PHONY: help build install try test race vet lint fuzz bench docs cover clean
+.PHONY: help build install try test race servers vet lint fuzz bench docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,17 +31,24 @@ install: ## build kist into $GOBIN
 try: build ## show the main job on a real folder, in under a minute
 	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) ./testdata/try.sh
 
-test: ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
-	$(GO) test $(TESTFLAGS) $(PKGS)
+test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
+	$(SERVERS) $(GO) test $(TESTFLAGS) $(PKGS)
 
-race: ## run the tests under the race detector (RACEPKGS=./refs)
-	$(GO) test -race $(TESTFLAGS) $(RACEPKGS)
+race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
+	$(SERVERS) $(GO) test -race $(TESTFLAGS) $(RACEPKGS)
+
+servers: $(BIN)/servers/run ## start MinIO and FerretDB, say where they are, wait for ^C
+	$<
+
+$(BIN)/servers/run: $(wildcard testdata/servers/*.go) testdata/servers/go.mod
+	$(GO) -C testdata/servers build -o $(CURDIR)/$@ .
 
 vet: ## run go vet
 	$(GO) vet $(PKGS)
 
 lint: vet ## check formatting, go vet and staticcheck
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+	$(GO) -C testdata/servers vet ./...
 	$(GO) run $(STATICCHECK) $(PKGS)
 
 fuzz: ## run every fuzz target for FUZZTIME (10s) (FUZZ=FuzzTree, PKGS=./object/...)
@@ -49,9 +60,9 @@ bench: ## run the Go benchmarks (BENCH=Put, PKGS=./object/volume)
 docs: ## write docs/man and docs/reference anew, from the commands
 	$(GO) run ./cmd/kist docs docs
 
-cover: ## tell how much of each package the tests run
+cover: $(SERVERS) ## tell how much of each package the tests run
 	@mkdir -p $(BIN)
-	$(GO) test -cover -coverpkg=./... -coverprofile=$(BIN)/cover.out $(PKGS) >/dev/null
+	$(SERVERS) $(GO) test -cover -coverpkg=./... -coverprofile=$(BIN)/cover.out $(PKGS) >/dev/null
 	$(GO) tool cover -func=$(BIN)/cover.out | tail -1
 
 clean: ## remove what was built

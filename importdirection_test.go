@@ -39,7 +39,7 @@ var doors = map[string][]string{
 	"github.com/restic/chunker":                  {"chunker"},
 	"github.com/go-git/go-billy":                 {"tree/worktree"},
 	"github.com/klauspost/compress":              {"object/frame"},
-	"github.com/fxamacker/cbor":                  {"object"},
+	"github.com/fxamacker/cbor":                  {"object", "remote/rootlog"},
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/BurntSushi/toml":                 {"."},
 	"github.com/minio/":                          {"remote/s3"},

@@ -1,0 +1,221 @@
+package rootlog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+const (
+	maxChanges = 16 << 10 // bytes of changes to tables in a root, before a new base is made
+	maxMoves   = 8 << 10  // bytes of moves of refs that a root has
+)
+
+// Append creates the root that follows base and makes the change, and returns
+// the state then. base is a state that this log returned, the last that its
+// caller knows of. The caller has checked its [Claim] against base.
+//
+// If somebody else created that root, the error is a [*LostError] with the
+// head: the caller checks its claim against it and appends again. Also when
+// nothing but the reply was lost, Append finds out. If it cannot, within the
+// time that the options give, the error is an [*UnknownError]: the change may
+// have been made. All other errors say that it was not: [*RefMovedError] and
+// [ErrReplan] if the change does not fit base, [*InvalidError] if nothing can
+// be recorded so, [*FeatureError], and those of the store.
+func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error) {
+	if err := l.mayWrite(base, &c); err != nil {
+		return nil, err
+	}
+	next, err := base.apply(&c)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.rebase(ctx, next); err != nil {
+		return nil, err
+	}
+	data, txid, err := l.encode(base, next, &c)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := l.create(ctx, next.Seq, data)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(stored, data) {
+		// NO_TXID: that the name is taken does not say by whom.
+		root, err := decodeRoot(next.Seq, stored)
+		if root == nil || root.Txid != txid {
+			return nil, l.lost(ctx, base, err)
+		}
+	}
+	next.Hash = sha256.Sum256(data)
+	l.keep(next)
+	return next, nil
+}
+
+func (l *Log) mayWrite(base *State, c *Change) error {
+	for _, err := range []error{
+		unknownFeatures(identityName, ActWrite, l.id.Write),
+		unknownFeatures(RootName(base.Seq), ActWrite, base.Write),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if len(c.Condemn) == 0 && len(c.Delist) == 0 {
+		return nil
+	}
+	if err := unknownFeatures(identityName, ActGC, l.id.GC); err != nil {
+		return err
+	}
+	return unknownFeatures(RootName(base.Seq), ActGC, base.GC)
+}
+
+// create creates root seq if it is not there, and returns what is stored.
+func (l *Log) create(ctx context.Context, seq uint64, data []byte) ([]byte, error) {
+	r := record{b: l.b, o: l.o, name: RootName(seq), data: data, limit: MaxRootSize, readable: func(data []byte) bool {
+		_, err := decodeRoot(seq, data)
+		return err == nil || errors.Is(err, ErrFormat)
+	}}
+	return r.create(ctx)
+}
+
+// lost returns the error for a root that somebody else created.
+func (l *Log) lost(ctx context.Context, base *State, err error) error {
+	var head *State
+	if err == nil {
+		at := base.Position()
+		head, err = l.Head(ctx, &at)
+	}
+	if err != nil {
+		return fmt.Errorf("append root: %w, and the head cannot be read: %w", ErrLost, err)
+	}
+	return &LostError{Head: head}
+}
+
+// rebase gives new bases to tables of which the changes have become too many,
+// the largest first. The old base is condemned.
+func (l *Log) rebase(ctx context.Context, s *State) error {
+	tables := []struct {
+		kind *tableKind
+		t    *table
+	}{{refsTable, &s.refs}, {indexesTable, &s.indexes}, {condemnedTable, &s.condemned}}
+	due := make([]bool, len(tables))
+	for {
+		sum, largest, most := 0, 0, -1
+		for i, t := range tables {
+			size := 0
+			if !due[i] {
+				size = t.t.body().changes()
+			}
+			if sum += size; size > most {
+				largest, most = i, size
+			}
+		}
+		if sum <= maxChanges {
+			break
+		}
+		due[largest] = true
+		if old := tables[largest].t.base; old != nil {
+			s.condemned.entries[StateName(old.file.Name)] = encodeSeq(s.Seq)
+		}
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	for i, t := range tables {
+		if due[i] {
+			g.Go(func() (err error) {
+				t.t.base, err = l.writeBase(gctx, t.kind, t.t.entries)
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return s.fill()
+}
+
+// writeBase writes a table into a state file of its own. Every attempt has a
+// new name.
+func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string]cbor.ByteString) (*base, error) {
+	data, err := encodeState(kind, entries)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxStateSize {
+		return nil, &InvalidError{fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), MaxStateSize)}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, l.o.Deadline, fmt.Errorf("no answer in %v", l.o.Deadline))
+	defer cancel()
+	for try := 0; ; try++ {
+		name, err := pack.NewName(l.o.Rand)
+		if err != nil {
+			return nil, err
+		}
+		err = l.b.Put(ctx, StateName(name), bytes.NewReader(data), int64(len(data)))
+		if err == nil {
+			f := File{Name: name, Size: int64(len(data)), Sum: sha256.Sum256(data)}
+			l.cache(f, data)
+			return &base{f, entries}, nil
+		}
+		if refused(err) {
+			return nil, err
+		}
+		if l.o.backOff(ctx, try, err) != nil {
+			return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		}
+	}
+}
+
+// encode returns the stored bytes of a root and the transaction number in them.
+func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
+	var txid Txid
+	if _, err := io.ReadFull(l.o.Rand, txid[:]); err != nil {
+		return nil, txid, err
+	}
+	body := &rootBody{
+		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
+		Time: timeBody{Sec: next.Time.Unix(), Nsec: uint32(next.Time.Nanosecond())}, Who: next.Who, Host: next.Host,
+		Read: next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
+		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(),
+	}
+	for _, p := range next.Packs {
+		body.Packs = append(body.Packs, packBody{
+			Name: cbor.ByteString(p.Name[:]), Size: p.Size,
+			Entries: cbor.ByteString(pack.AppendEntries(nil, p.Entries)),
+		})
+	}
+	body.addMoves(c.Refs)
+	data, err := appendRoot(body, next.extra)
+	if err != nil {
+		return nil, txid, err
+	}
+	// What would be damage to a reader is not written.
+	if _, err := parseRoot(next.Seq, data); err != nil {
+		return nil, txid, &InvalidError{err}
+	}
+	return data, txid, nil
+}
+
+// addMoves adds moves of refs, sorted by name, while there is room.
+func (b *rootBody) addMoves(refs []RefChange) {
+	size := 0
+	for i, c := range refs {
+		m := moveBody{Name: c.Name, Old: encodeKey(c.Old), New: encodeKey(c.New)}
+		if size += len(m.Name) + len(m.Old) + len(m.New) + 8; size > maxMoves {
+			b.Moved = uint64(len(refs))
+			b.Moves = b.Moves[:i:i]
+			return
+		}
+		b.Moves = append(b.Moves, m)
+	}
+}

@@ -1,0 +1,176 @@
+package rootlog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// apply returns the state after a change, without its hash; its tables have
+// the bases of s.
+func (s *State) apply(c *Change) (*State, error) {
+	next := &State{
+		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
+		Floor: s.Floor, Head: s.Head, Packs: s.Packs,
+		Read: s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
+		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(),
+	}
+	if next.Seq > maxSeq {
+		return nil, &InvalidError{errors.New("the log is full")}
+	}
+	if c.Head != "" {
+		next.Head = c.Head
+	}
+	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist} {
+		if err := step(s, c); err != nil {
+			return nil, err
+		}
+	}
+	return next, next.fill()
+}
+
+// checkRefs checks that refs are where changes want them to be.
+func checkRefs(refs map[string]object.Key, changes []RefChange) error {
+	for _, c := range changes {
+		if have := refs[c.Name]; have != c.Old {
+			return &RefMovedError{Name: c.Name, Want: c.Old, Have: have}
+		}
+	}
+	return nil
+}
+
+func (s *State) moveRefs(before *State, c *Change) error {
+	c.Refs = slices.Clone(c.Refs)
+	slices.SortFunc(c.Refs, func(a, b RefChange) int { return strings.Compare(a.Name, b.Name) })
+	if !sorted(c.Refs, func(r RefChange) string { return r.Name }) {
+		return &InvalidError{errors.New("a ref is changed twice")}
+	}
+	if err := checkRefs(before.Refs, c.Refs); err != nil {
+		return err
+	}
+	c.Refs = slices.DeleteFunc(c.Refs, func(r RefChange) bool { return r.Old == r.New })
+	for _, r := range c.Refs {
+		if r.New.IsZero() {
+			delete(s.refs.entries, r.Name)
+			continue
+		}
+		if err := errors.Join(checkRefName(r.Name), checkTarget(r.New)); err != nil {
+			return &InvalidError{err}
+		}
+		s.refs.entries[r.Name] = encodeKey(r.New)
+	}
+	return nil
+}
+
+// addFiles adds packs and index files. Each name is there once, and condemned
+// is final (UNCONDEMN).
+func (s *State) addFiles(before *State, c *Change) error {
+	inline := make(map[pack.Name]Inline)
+	for _, p := range before.Packs {
+		inline[p.Name] = p
+	}
+	for _, name := range c.Merged {
+		delete(inline, name)
+	}
+	for _, p := range c.AddPacks {
+		if _, ok := before.Condemned[p.Name.Path()]; ok {
+			return ErrReplan
+		}
+		if _, ok := inline[p.Name]; ok || len(p.Entries) == 0 {
+			return &InvalidError{fmt.Errorf("pack %s is there already, or empty", p.Name)}
+		}
+		inline[p.Name] = p
+	}
+	s.Packs = nil
+	for _, p := range inline {
+		s.Packs = append(s.Packs, p)
+	}
+	slices.SortFunc(s.Packs, func(a, b Inline) int { return a.Name.Compare(b.Name) })
+	for _, f := range c.AddIndexes {
+		if _, ok := before.Condemned[f.Name.IndexPath()]; ok {
+			return ErrReplan
+		}
+		if _, ok := s.indexes.entries[f.Name.String()]; ok || f.Size <= 0 {
+			return &InvalidError{fmt.Errorf("index file %s is there already, or empty", f.Name)}
+		}
+		s.indexes.entries[f.Name.String()] = encodeIndex(f)
+	}
+	return nil
+}
+
+// condemn makes files live no more. The entries of a condemned pack leave the
+// root with it.
+func (s *State) condemn(before *State, c *Change) error {
+	for _, name := range c.Condemn {
+		if err := checkBlobName(name); err != nil {
+			return &InvalidError{err}
+		}
+		if _, ok := s.condemned.entries[name]; ok {
+			return &InvalidError{fmt.Errorf("%s is condemned already", name)}
+		}
+		for _, t := range []table{s.refs, s.indexes, s.condemned} {
+			if t.base != nil && name == StateName(t.base.file.Name) {
+				return &InvalidError{fmt.Errorf("%s is in use", name)}
+			}
+		}
+		s.condemned.entries[name] = encodeSeq(s.Seq)
+		delete(s.indexes.entries, strings.TrimPrefix(name, "index/"))
+		s.Packs = slices.DeleteFunc(s.Packs, func(p Inline) bool { return p.Name.Path() == name })
+	}
+	return nil
+}
+
+// delist forgets condemned files and raises the floor to the roots that
+// condemned them, whether they were ever live or not (F_ORPHAN_ONLY).
+func (s *State) delist(before *State, c *Change) error {
+	for _, name := range c.Delist {
+		seq, ok := before.Condemned[name]
+		if !ok {
+			return &InvalidError{fmt.Errorf("%s is not condemned", name)}
+		}
+		delete(s.condemned.entries, name)
+		s.Floor = max(s.Floor, seq)
+	}
+	return nil
+}
+
+// fill fills in the exported fields that follow from the tables.
+func (s *State) fill() error {
+	s.Refs = make(map[string]object.Key, len(s.refs.entries))
+	for name, value := range s.refs.entries {
+		key, err := decodeKey(value)
+		if err != nil {
+			return err
+		}
+		s.Refs[name] = key
+	}
+	s.Condemned = make(map[string]uint64, len(s.condemned.entries))
+	for name, value := range s.condemned.entries {
+		seq, err := decodeSeq(value)
+		if err == nil && seq > s.Seq {
+			err = fmt.Errorf("%s was condemned by root %d", name, seq)
+		}
+		if err != nil {
+			return err
+		}
+		s.Condemned[name] = seq
+	}
+	s.Indexes = nil
+	for name, value := range s.indexes.entries {
+		f, err := decodeIndex(name, value)
+		if err == nil && s.Condemned[f.Name.IndexPath()] != 0 {
+			err = fmt.Errorf("index file %s is live and condemned", name)
+		}
+		if err != nil {
+			return err
+		}
+		s.Indexes = append(s.Indexes, f)
+	}
+	slices.SortFunc(s.Indexes, func(a, b File) int { return a.Name.Compare(b.Name) })
+	s.Time = s.Time.Round(0)
+	return nil
+}

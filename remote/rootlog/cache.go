@@ -1,0 +1,76 @@
+package rootlog
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// The cache has state files verbatim, under their random names. It can be
+// lost, damaged or full without harm: whatever goes wrong with it, the file is
+// read from the remote.
+
+const tempPrefix = "tmp-"
+
+// cached returns a state file from the cache; nil: it is not there, or not as
+// it should be.
+func (l *Log) cached(f File) []byte {
+	if l.o.Cache == "" {
+		return nil
+	}
+	file, err := os.Open(filepath.Join(l.o.Cache, f.Name.String()))
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	data := make([]byte, f.Size)
+	if _, err := io.ReadFull(file, data); err != nil || !f.fits(data) {
+		return nil
+	}
+	return data
+}
+
+// cache puts a state file into the cache.
+func (l *Log) cache(f File, data []byte) {
+	if l.o.Cache == "" || os.MkdirAll(l.o.Cache, 0o777) != nil {
+		return
+	}
+	temp, err := os.CreateTemp(l.o.Cache, tempPrefix)
+	if err != nil {
+		return
+	}
+	_, err = temp.Write(data)
+	if errors.Join(err, temp.Close()) == nil {
+		err = os.Rename(temp.Name(), filepath.Join(l.o.Cache, f.Name.String()))
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+	}
+}
+
+// keep keeps the bases of a head, in memory and in the cache, and no others.
+func (l *Log) keep(s *State) {
+	bases := make(map[pack.Name]*base)
+	for _, t := range []table{s.refs, s.indexes, s.condemned} {
+		if t.base != nil {
+			bases[t.base.file.Name] = t.base
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bases = bases
+	if l.o.Cache == "" {
+		return
+	}
+	entries, _ := os.ReadDir(l.o.Cache)
+	for _, e := range entries {
+		name, err := pack.ParseName(e.Name())
+		if err == nil && bases[name] == nil || strings.HasPrefix(e.Name(), tempPrefix) {
+			os.Remove(filepath.Join(l.o.Cache, e.Name()))
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package rootlog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// Act is what a program does with a remote.
+type Act string
+
+// The acts. A remote lists for each the features that it takes; the list is
+// empty in this version.
+const (
+	ActRead  Act = "read"
+	ActWrite Act = "write"
+	ActGC    Act = "collect garbage"
+)
+
+// unknownFeatures returns a [*FeatureError] if there are any features, as this
+// program knows none.
+func unknownFeatures(name string, act Act, features []string) error {
+	if len(features) == 0 {
+		return nil
+	}
+	return &FeatureError{Name: name, Act: act, Features: features}
+}
+
+// Chunker is how the repository of a remote cuts files into chunks.
+type Chunker struct {
+	Polynomial string `json:"polynomial"` // hexadecimal, with 0x
+	Min        int    `json:"min"`        // bytes
+	Average    int    `json:"average"`    // bytes
+	Max        int    `json:"max"`        // bytes
+}
+
+// Identity is what kist.json says. It is created once and never changed.
+type Identity struct {
+	Format     string   `json:"format"`
+	Version    int      `json:"version"`
+	Repository string   `json:"repository"` // which repository the remote is of: 32 hexadecimal digits
+	Remote     string   `json:"remote"`     // which remote this is: 32 random hexadecimal digits
+	Read       []string `json:"read"`
+	Write      []string `json:"write"`
+	GC         []string `json:"gc"`
+	Chunker    Chunker  `json:"chunker"`
+
+	Hash Hash `json:"-"` // of the stored bytes
+
+	stored []byte
+}
+
+const (
+	identityFormat  = "kist remote"
+	identityVersion = 1
+	maxIdentity     = 64 << 10
+)
+
+// Stored returns the bytes of kist.json, fields that this program does not know
+// included; they are not to be changed.
+func (id *Identity) Stored() []byte { return id.stored }
+
+// ParseIdentity reads kist.json from its stored bytes, of which it keeps a
+// copy. The error is a [*DamageError], or matches [ErrFormat] if a newer
+// program is needed to read from the remote.
+func ParseIdentity(data []byte) (*Identity, error) {
+	id := &Identity{Hash: sha256.Sum256(data), stored: slices.Clone(data)}
+	err := json.Unmarshal(data, id)
+	switch {
+	case err != nil:
+	case len(data) > maxIdentity:
+		err = fmt.Errorf("longer than %d bytes", maxIdentity)
+	case id.Format != identityFormat || id.Version < 1:
+		err = errors.New("not that of a kist remote")
+	case id.Version > identityVersion:
+		return nil, fmt.Errorf("%s: %w: version %d", identityName, ErrFormat, id.Version)
+	case !isHexID(id.Repository) || !isHexID(id.Remote):
+		err = errors.New("malformed id")
+	default:
+		err = checkFeatures(id.Read, id.Write, id.GC)
+	}
+	if err != nil {
+		return nil, &DamageError{Name: identityName, Err: err}
+	}
+	if err := unknownFeatures(identityName, ActRead, id.Read); err != nil {
+		return nil, err
+	}
+	return id, nil
+}
+
+func isHexID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 16 && hex.EncodeToString(b) == s
+}
+
+// ReadIdentity reads kist.json. That there is no kist remote is [ErrEmpty];
+// other errors are those of [ParseIdentity] and of the store.
+func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
+	data, err := readTwice(func() ([]byte, error) {
+		return readRecord(ctx, b, identityName, maxIdentity)
+	}, func(data []byte) error {
+		_, err := ParseIdentity(data)
+		return err
+	})
+	if errors.Is(err, remote.ErrNotFound) {
+		return nil, absentIdentity(ctx, b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ParseIdentity(data)
+}
+
+// absentIdentity tells an empty store from a remote whose kist.json is gone.
+func absentIdentity(ctx context.Context, b remote.Backend) error {
+	_, err := b.Stat(ctx, RootName(1))
+	switch {
+	case err == nil:
+		return &DamageError{Name: identityName, Err: fmt.Errorf("it is gone, and there is %s", RootName(1))}
+	case errors.Is(err, remote.ErrNotFound):
+		return ErrEmpty
+	}
+	return err
+}
+
+// Init makes a store a remote of a repository, whose id has 32 hexadecimal
+// digits. If the store is a remote already, of whatever repository, Init
+// changes nothing and returns what it is. Errors are those of [ReadIdentity]
+// and [*UnknownError].
+func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, o Options) (*Identity, error) {
+	if id, err := ReadIdentity(ctx, b); !errors.Is(err, ErrEmpty) {
+		return id, err
+	}
+	var random [16]byte
+	if _, err := io.ReadFull(o.Rand, random[:]); err != nil {
+		return nil, err
+	}
+	data, err := json.MarshalIndent(&Identity{
+		Format: identityFormat, Version: identityVersion,
+		Repository: repository, Remote: hex.EncodeToString(random[:]),
+		Read: []string{}, Write: []string{}, GC: []string{}, Chunker: c,
+	}, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	data = append(data, '\n')
+	if _, err := ParseIdentity(data); err != nil {
+		return nil, err
+	}
+	r := record{b: b, o: o.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
+		_, err := ParseIdentity(data)
+		return err == nil || errors.Is(err, ErrFormat)
+	}}
+	stored, err := r.create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIdentity(stored)
+}

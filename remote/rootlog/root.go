@@ -1,0 +1,227 @@
+package rootlog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// Root is one root of the log: who changed what, and when.
+type Root struct {
+	Seq  uint64
+	Hash Hash // of its stored bytes; of a stub: of those that were there before
+	Prev Hash // of the root before, or of kist.json
+	Txid Txid
+	Time time.Time
+	Who  string
+	Host string
+
+	Moves []RefChange // sorted by name; as written: check names before use
+	Moved int         // number of refs moved; more than in Moves if they were too many
+
+	// Stub says that of the root only these fields were kept.
+	Stub bool
+
+	body  *rootBody
+	packs []Inline
+	extra extra
+}
+
+// Position returns where in the log the root is.
+func (r *Root) Position() Position { return Position{r.Seq, r.Hash} }
+
+// decodeRoot decodes what is stored as root seq. The error is a
+// [*DamageError], or matches [ErrFormat]; with the latter there may be a root
+// as well, with Seq, Hash, Prev and Txid.
+func decodeRoot(seq uint64, data []byte) (*Root, error) {
+	r, err := parseRoot(seq, data)
+	if err != nil && !errors.Is(err, ErrFormat) {
+		return nil, &DamageError{Name: RootName(seq), Err: err}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", RootName(seq), err)
+	}
+	return r, err
+}
+
+func parseRoot(seq uint64, data []byte) (*Root, error) {
+	if len(data) > MaxRootSize {
+		return nil, fmt.Errorf("longer than %d bytes", MaxRootSize)
+	}
+	if err := remote.CheckHeader(data, remote.TypeRoot); err != nil {
+		return nil, err
+	}
+	end := len(data) - sha256.Size
+	if end < remote.HeaderSize || sha256.Sum256(data[:end]) != [sha256.Size]byte(data[end:]) {
+		return nil, errors.New("checksum does not match")
+	}
+	return parseBody(seq, data[remote.HeaderSize:end], sha256.Sum256(data))
+}
+
+// appendRoot returns what is stored of a root.
+func appendRoot(body *rootBody, more extra) ([]byte, error) {
+	encoded, err := body.encode(more)
+	if err != nil {
+		return nil, err
+	}
+	data := append(remote.AppendHeader(nil, remote.TypeRoot), encoded...)
+	sum := sha256.Sum256(data)
+	return append(data, sum[:]...), nil
+}
+
+// core has the fields of a root that are the same in all versions.
+type core struct {
+	Seq  uint64          `cbor:"seq"`
+	Prev cbor.ByteString `cbor:"prev"`
+	Txid cbor.ByteString `cbor:"txid"`
+	Read []string        `cbor:"read"`
+}
+
+func parseBody(seq uint64, data []byte, hash Hash) (*Root, error) {
+	var c core
+	if err := decoding.Unmarshal(data, &c); err != nil {
+		return nil, err
+	}
+	r := &Root{Seq: seq, Hash: hash}
+	switch {
+	case c.Seq != seq || seq == 0:
+		return nil, fmt.Errorf("says that it is root %d", c.Seq)
+	case len(c.Prev) != len(r.Prev) || len(c.Txid) != len(r.Txid):
+		return nil, errors.New("malformed prev or txid")
+	}
+	copy(r.Prev[:], c.Prev)
+	copy(r.Txid[:], c.Txid)
+	if err := checkFeatures(c.Read); err != nil {
+		return nil, err
+	}
+	if err := unknownFeatures(RootName(seq), ActRead, c.Read); err != nil {
+		return r, err
+	}
+	if err := r.parse(data); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// parse decodes and checks all of a root.
+func (r *Root) parse(data []byte) (err error) {
+	r.body = &rootBody{}
+	if err = decoding.Unmarshal(data, r.body); err != nil {
+		return err
+	}
+	if r.extra, err = decodeExtra(data); err != nil {
+		return err
+	}
+	if again, err := r.body.encode(r.extra); err != nil || !bytes.Equal(again, data) {
+		return errors.Join(errCanonical, err)
+	}
+	b := r.body
+	r.Who, r.Host = b.Who, b.Host
+	r.Time = time.Unix(b.Time.Sec, int64(b.Time.Nsec)).UTC()
+	if b.Time.Nsec >= 1e9 {
+		return errors.New("malformed time")
+	}
+	if b.Stub != "" {
+		return r.parseStub()
+	}
+	for _, check := range []error{
+		checkLine("who", b.Who), checkLine("host", b.Host),
+		checkFeatures(b.Read, b.Write, b.GC),
+		b.Refs.check(refsTable), b.Indexes.check(indexesTable), b.Condemned.check(condemnedTable),
+	} {
+		if check != nil {
+			return check
+		}
+	}
+	if b.Floor >= r.Seq {
+		return fmt.Errorf("floor %d of root %d", b.Floor, r.Seq)
+	}
+	if b.Head != "" {
+		if err := checkRefName(b.Head); err != nil {
+			return err
+		}
+	}
+	if err := r.parseMoves(); err != nil {
+		return err
+	}
+	return r.parsePacks()
+}
+
+// parseStub checks a root of which only its place in the log and what it did
+// is left.
+func (r *Root) parseStub() error {
+	b := r.body
+	if len(b.Stub) != len(r.Hash) || b.Refs != nil || b.Indexes != nil || b.Condemned != nil ||
+		b.Packs != nil || b.Floor != 0 || b.Head != "" {
+		return errors.New("malformed stub")
+	}
+	r.Stub = true
+	copy(r.Hash[:], b.Stub)
+	if err := checkLine("who", b.Who); err != nil {
+		return err
+	}
+	if err := checkLine("host", b.Host); err != nil {
+		return err
+	}
+	return r.parseMoves()
+}
+
+func (r *Root) parseMoves() error {
+	b := r.body
+	if !sorted(b.Moves, func(m moveBody) string { return m.Name }) {
+		return errors.New("moves of refs are not sorted")
+	}
+	for _, m := range b.Moves {
+		move := RefChange{Name: m.Name}
+		err := checkRefName(m.Name)
+		if err == nil && m.Old != "" {
+			move.Old, err = decodeKey(m.Old)
+		}
+		if err == nil && m.New != "" {
+			move.New, err = decodeKey(m.New)
+		}
+		if err != nil {
+			return err
+		}
+		if move.Old == move.New {
+			return errCanonical
+		}
+		r.Moves = append(r.Moves, move)
+	}
+	if r.Moved = len(b.Moves); b.Moved != 0 {
+		if b.Moved <= uint64(len(b.Moves)) || b.Moved > 1<<31-1 {
+			return errCanonical
+		}
+		r.Moved = int(b.Moved)
+	}
+	return nil
+}
+
+func (r *Root) parsePacks() error {
+	if !sorted(r.body.Packs, func(p packBody) string { return string(p.Name) }) {
+		return errors.New("packs are not sorted")
+	}
+	for _, p := range r.body.Packs {
+		inline := Inline{Info: pack.Info{Size: p.Size}}
+		if len(p.Name) != len(inline.Name) || p.Entries == "" {
+			return errors.New("malformed pack")
+		}
+		copy(inline.Name[:], p.Name)
+		var err error
+		if inline.Entries, err = pack.ParseEntries(inline.Info, []byte(p.Entries)); err != nil {
+			return err
+		}
+		if !bytes.Equal(pack.AppendEntries(nil, inline.Entries), []byte(p.Entries)) {
+			return errCanonical
+		}
+		r.packs = append(r.packs, inline)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package rootlog
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// StateName returns the name of a state file on the remote.
+func StateName(name pack.Name) string { return stateFolder + name.String() }
+
+// encodeState returns a state file with a table.
+func encodeState(kind *tableKind, entries map[string]cbor.ByteString) ([]byte, error) {
+	data, err := encoding.Marshal(&stateBody{kind.name, entries})
+	if err != nil {
+		return nil, err
+	}
+	return append(remote.AppendHeader(nil, remote.TypeState), data...), nil
+}
+
+// decodeState returns the table in a state file.
+func decodeState(kind *tableKind, data []byte) (map[string]cbor.ByteString, error) {
+	if len(data) > MaxStateSize {
+		return nil, fmt.Errorf("longer than %d bytes", MaxStateSize)
+	}
+	if err := remote.CheckHeader(data, remote.TypeState); err != nil {
+		return nil, err
+	}
+	var body stateBody
+	if err := decoding.Unmarshal(data[remote.HeaderSize:], &body); err != nil {
+		return nil, err
+	}
+	if body.Table != kind.name {
+		return nil, fmt.Errorf("table %q, not %q", body.Table, kind.name)
+	}
+	if err := checkEntries(kind, body.Set); err != nil {
+		return nil, err
+	}
+	if again, err := encodeState(kind, body.Set); err != nil || !bytes.Equal(again, data) {
+		return nil, errors.Join(errCanonical, err)
+	}
+	return body.Set, nil
+}
+
+// fits reports whether data is what a root says of a file.
+func (f *File) fits(data []byte) bool {
+	return int64(len(data)) == f.Size && sha256.Sum256(data) == f.Sum
+}
+
+// loadBase returns the table in a state file: from memory, from the cache, or
+// from the remote. One that is not there is a [*gone].
+func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, error) {
+	l.mu.Lock()
+	known := l.bases[f.Name]
+	l.mu.Unlock()
+	if known != nil && known.file == f {
+		return known, nil
+	}
+	damaged := func(err error) error { return &DamageError{Name: StateName(f.Name), Err: err} }
+	data := l.cached(f)
+	if data == nil {
+		var err error
+		data, err = readTwice(func() ([]byte, error) { return l.readState(ctx, f) }, func(data []byte) error {
+			if !f.fits(data) {
+				return errCanonical
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, remote.ErrNotFound):
+			return nil, &gone{f.Name}
+		case errors.Is(err, remote.ErrDamaged):
+			return nil, damaged(err)
+		case err != nil:
+			return nil, err
+		case !f.fits(data):
+			return nil, damaged(errors.New("it has not the length and hash that the root says"))
+		}
+		l.cache(f, data)
+	}
+	entries, err := decodeState(kind, data)
+	switch {
+	case errors.Is(err, ErrFormat):
+		return nil, fmt.Errorf("%s: %w", StateName(f.Name), err)
+	case err != nil:
+		return nil, damaged(err)
+	}
+	return &base{f, entries}, nil
+}
+
+// readState reads a state file, and a byte more if it is too long.
+func (l *Log) readState(ctx context.Context, f File) ([]byte, error) {
+	data := make([]byte, f.Size+1)
+	n, err := l.b.Get(ctx, StateName(f.Name), data, 0)
+	return data[:n], err
+}
+
+// resolve returns the state of a root, for which it reads the state files that
+// the root names.
+func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
+	if r == nil {
+		return &State{Hash: l.id.Hash}, nil
+	}
+	if r.Stub {
+		return nil, &DamageError{Name: RootName(r.Seq), Err: errors.New("the head is a stub")}
+	}
+	var tables [3]table
+	g, gctx := errgroup.WithContext(ctx)
+	for i, t := range r.tables() {
+		g.Go(func() (err error) {
+			tables[i], err = l.resolveTable(gctx, r.Seq, t.kind, t.body)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	s := &State{
+		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
+		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
+		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,
+		refs: tables[0], indexes: tables[1], condemned: tables[2],
+	}
+	if err := s.fill(); err != nil {
+		return nil, &DamageError{Name: RootName(r.Seq), Err: err}
+	}
+	return s, nil
+}
+
+type namedTable struct {
+	kind *tableKind
+	body *tableBody
+}
+
+// tables returns the tables of a root, in the order of State's fields.
+func (r *Root) tables() []namedTable {
+	return []namedTable{{refsTable, r.body.Refs}, {indexesTable, r.body.Indexes}, {condemnedTable, r.body.Condemned}}
+}
+
+func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, body *tableBody) (table, error) {
+	var from *base
+	if body != nil && body.Base != nil {
+		f, err := decodeFile(body.Base, MaxStateSize)
+		if err == nil {
+			from, err = l.loadBase(ctx, kind, f)
+		}
+		if err != nil {
+			return table{}, err
+		}
+	}
+	t, err := body.resolve(kind, from)
+	if err != nil {
+		err = &DamageError{Name: RootName(seq), Err: err}
+	}
+	return t, err
+}

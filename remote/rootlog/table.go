@@ -1,0 +1,190 @@
+package rootlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// tableKind is one of a root's tables: what its names and values are.
+type tableKind struct {
+	name  string
+	check func(name string, value cbor.ByteString) error
+}
+
+var (
+	refsTable = &tableKind{"refs", func(name string, value cbor.ByteString) error {
+		if _, err := decodeKey(value); err != nil {
+			return err
+		}
+		return checkRefName(name)
+	}}
+	indexesTable = &tableKind{"indexes", func(name string, value cbor.ByteString) error {
+		_, err := decodeIndex(name, value)
+		return err
+	}}
+	condemnedTable = &tableKind{"condemned", func(name string, value cbor.ByteString) error {
+		if _, err := decodeSeq(value); err != nil {
+			return err
+		}
+		return checkBlobName(name)
+	}}
+)
+
+// The values of indexes are the size, eight bytes, and the hash.
+
+func encodeIndex(f File) cbor.ByteString {
+	return cbor.ByteString(append(binary.BigEndian.AppendUint64(nil, uint64(f.Size)), f.Sum[:]...))
+}
+
+func decodeIndex(name string, value cbor.ByteString) (f File, err error) {
+	if f.Name, err = pack.ParseName(name); err != nil {
+		return File{}, err
+	}
+	if len(value) != 8+len(f.Sum) {
+		return File{}, errors.New("malformed length and hash of an index file")
+	}
+	f.Size = int64(binary.BigEndian.Uint64([]byte(value[:8])))
+	copy(f.Sum[:], value[8:])
+	if f.Size <= 0 {
+		return File{}, errors.New("index file without bytes")
+	}
+	return f, nil
+}
+
+// The values of condemned are the numbers of roots, eight bytes.
+
+func encodeSeq(seq uint64) cbor.ByteString {
+	return cbor.ByteString(binary.BigEndian.AppendUint64(nil, seq))
+}
+
+func decodeSeq(value cbor.ByteString) (uint64, error) {
+	if len(value) != 8 {
+		return 0, errors.New("malformed number of a root")
+	}
+	seq := binary.BigEndian.Uint64([]byte(value))
+	if seq == 0 || seq > maxSeq {
+		return 0, fmt.Errorf("condemned by root %d", seq)
+	}
+	return seq, nil
+}
+
+// base is a table in a state file.
+type base struct {
+	file    File
+	entries map[string]cbor.ByteString
+}
+
+// table is a table of a state: a base, or none, and what became of it.
+type table struct {
+	base    *base
+	entries map[string]cbor.ByteString // all of them
+}
+
+// clone returns a copy whose entries can be changed.
+func (t table) clone() table {
+	entries := maps.Clone(t.entries)
+	if entries == nil {
+		entries = make(map[string]cbor.ByteString)
+	}
+	return table{t.base, entries}
+}
+
+// body returns the table as a root has it; nil: an empty one.
+func (t table) body() *tableBody {
+	b := &tableBody{Set: t.entries}
+	if t.base != nil {
+		b.Base, b.Set = encodeFile(t.base.file), make(map[string]cbor.ByteString)
+		for name, value := range t.entries {
+			if old, ok := t.base.entries[name]; !ok || old != value {
+				b.Set[name] = value
+			}
+		}
+		for name := range t.base.entries {
+			if _, ok := t.entries[name]; !ok {
+				b.Del = append(b.Del, name)
+			}
+		}
+		slices.Sort(b.Del)
+	}
+	if b.Base == nil && len(b.Set) == 0 {
+		return nil
+	}
+	return b
+}
+
+// changes returns about how many bytes the changes to the base take.
+func (b *tableBody) changes() int {
+	if b == nil {
+		return 0
+	}
+	size := 0
+	for name, value := range b.Set {
+		size += len(name) + len(value) + 4
+	}
+	for _, name := range b.Del {
+		size += len(name) + 2
+	}
+	return size
+}
+
+// check checks everything that does not need the base.
+func (b *tableBody) check(kind *tableKind) error {
+	if b == nil {
+		return nil
+	}
+	err := errCanonical
+	switch {
+	case b.Base == nil && (len(b.Set) == 0 || len(b.Del) > 0):
+	case !sorted(b.Del, strings.Clone), slices.ContainsFunc(b.Del, func(name string) bool { _, ok := b.Set[name]; return ok }):
+	default:
+		err = checkEntries(kind, b.Set)
+	}
+	if err == nil && b.Base != nil {
+		_, err = decodeFile(b.Base, MaxStateSize)
+	}
+	if err != nil {
+		return fmt.Errorf("table %s: %w", kind.name, err)
+	}
+	return nil
+}
+
+func checkEntries(kind *tableKind, entries map[string]cbor.ByteString) error {
+	for name, value := range entries {
+		if err := kind.check(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolve returns the table of a root; base is what it names, or nil.
+func (b *tableBody) resolve(kind *tableKind, base *base) (table, error) {
+	if b == nil {
+		return table{}, nil
+	}
+	if base == nil {
+		return table{nil, b.Set}, nil
+	}
+	t := table{base, base.entries}.clone()
+	for _, name := range b.Del {
+		if _, ok := t.entries[name]; !ok {
+			return table{}, fmt.Errorf("table %s: %w", kind.name, errCanonical)
+		}
+		delete(t.entries, name)
+	}
+	for name, value := range b.Set {
+		if old, ok := t.entries[name]; ok && old == value {
+			return table{}, fmt.Errorf("table %s: %w", kind.name, errCanonical)
+		}
+		t.entries[name] = value
+	}
+	return t, nil
+}

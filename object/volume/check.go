@@ -369,7 +369,7 @@ func (c *volumeCheck) value(f *os.File, e logEntry, rec keys.Record) error {
 	var value []byte
 	var err error
 	if value, c.buf, err = readEntry(f, e, c.buf); err == nil {
-		_, err = decode(rec.Key, value, int(rec.Raw))
+		err = verify(rec.Key, value, int(rec.Raw), nil)
 	}
 	c.progress(0, 0, e.end()-e.start)
 	return err

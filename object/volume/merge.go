@@ -90,7 +90,7 @@ func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys
 	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
 	value, err := o.storedValue(rec, b.b)
 	if err == nil {
-		_, err = decode(rec.Key, value, int(rec.Raw))
+		err = verify(rec.Key, value, int(rec.Raw), nil)
 	}
 	if err == nil {
 		b.b = value

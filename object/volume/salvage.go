@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 )
@@ -138,26 +137,17 @@ func restoreLog(ctx context.Context, ss *Session, f *os.File) error {
 		}
 		raw, err := frame.Size(value)
 		if err == nil {
-			_, err = decode(e.key, value, raw)
+			err = verify(e.key, value, raw, nil)
 		}
 		if err != nil {
 			return nil
 		}
-		if err := ss.putStored(ctx, e.key, value, raw); err != nil {
+		if checkSize(e.key.Kind, raw) != nil {
+			continue // it never was an object
+		}
+		err = ss.put(ctx, e.key, raw, func() (*buffer, error) { return copyValue(value), nil })
+		if err != nil {
 			return err
 		}
 	}
-}
-
-// putStored puts an object by its stored value, which was verified. The value
-// is not kept.
-func (s *Session) putStored(ctx context.Context, key object.Key, value []byte, raw int) error {
-	if err := checkSize(key.Kind, raw); err != nil {
-		return nil // it never was an object
-	}
-	return s.put(ctx, key, raw, func() *buffer {
-		b := takeBuffer(len(value) + minValue)
-		b.b = append(b.b, value...)
-		return b
-	})
 }

@@ -180,26 +180,6 @@ func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// decode returns the object of key that value holds, verified. The result may
-// be part of value.
-func decode(key object.Key, value []byte, raw int) ([]byte, error) {
-	data, ok := frame.Raw(value)
-	if !ok {
-		var err error
-		if data, err = frame.Decode(make([]byte, 0, raw+frame.DecodeSlack), value, raw); err != nil {
-			return nil, err
-		}
-	} else if len(data) != raw {
-		return nil, fmt.Errorf("%d bytes, want %d", len(data), raw)
-	}
-	if object.Sum(data) != key.ID {
-		return nil, errHash
-	}
-	return data, nil
-}
-
-var errHash = errors.New("the bytes do not have this hash")
-
 // read returns the object at rec, verified against its ID. What cannot be
 // read back is an *object.CorruptError, and remembered; an error that says
 // nothing about the disk (too many open files) is returned as it is.
@@ -220,17 +200,24 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 		}
 		buf.free()
 	}
+	if err != nil {
+		return nil, v.readError(rec, err)
+	}
+	return data, nil
+}
+
+// readError returns what reading the object at rec fails with, for the reason
+// err. If that is damage, it is remembered.
+func (v *sealed) readError(rec keys.Record, err error) error {
 	var open *fs.PathError
 	switch {
-	case err == nil:
-		return data, nil
 	case errors.Is(err, os.ErrClosed), isGone(err) && !v.exists():
-		return nil, err
+		return err
 	case errors.As(err, &open) && open.Op != "read" && !isGone(err):
-		return nil, fmt.Errorf("read %s: %w", rec.Key, err)
+		return fmt.Errorf("read %s: %w", rec.Key, err)
 	}
 	v.setBad(rec.Key)
-	return nil, v.damaged(rec, err)
+	return v.damaged(rec, err)
 }
 
 // exists reports whether the volume still has its name.

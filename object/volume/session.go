@@ -88,10 +88,10 @@ func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (objec
 		return object.ID{}, err
 	}
 	id := object.Sum(data)
-	err := s.put(ctx, object.Key{Kind: kind, ID: id}, len(data), func() *buffer {
+	err := s.put(ctx, object.Key{Kind: kind, ID: id}, len(data), func() (*buffer, error) {
 		b := takeBuffer(len(data) + frame.AppendSlack(len(data)) + minValue)
 		b.b = s.store.frame.Append(b.b, data)
-		return b
+		return b, nil
 	})
 	if err != nil {
 		return object.ID{}, err
@@ -117,8 +117,8 @@ func checkSize(kind object.Kind, n int) error {
 }
 
 // put stores an object of raw bytes, unless it is there. Value makes its stored
-// value.
-func (s *Session) put(ctx context.Context, key object.Key, raw int, value func() *buffer) error {
+// value; its error does not end the session, and then nothing was put.
+func (s *Session) put(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) error {
 	if s.dry == nil {
 		s.salvage.Do(func() { s.store.salvage(ctx) })
 	}
@@ -141,7 +141,11 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 		s.dry[key] = struct{}{}
 		s.mu.Unlock()
 	} else {
-		b := value()
+		b, err := value()
+		if err != nil {
+			s.uncount(raw)
+			return err
+		}
 		stored = int64(len(b.b))
 		if err := s.add(key, b, raw); err != nil {
 			return err
@@ -182,6 +186,14 @@ func (s *Session) claim(ctx context.Context, key object.Key, n int) (mine bool, 
 			return false, ctx.Err()
 		}
 	}
+}
+
+// uncount takes back that claim has counted an object of n bytes.
+func (s *Session) uncount(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Objects--
+	s.stats.Bytes -= int64(n)
 }
 
 func (s *Session) unclaim(key object.Key) {

@@ -80,7 +80,7 @@ func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []
 		writeS3Error(w, 412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 		return
 	case conditional && (condition == S3Races || condition == S3Conflicts):
-		for range 100 { // others come to look before this one stores
+		for range 5 { // others come to look before this one stores
 			runtime.Gosched()
 			time.Sleep(20 * time.Microsecond)
 		}

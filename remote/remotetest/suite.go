@@ -190,9 +190,12 @@ func wantList(t testing.TB, b remote.Backend, prefix string, names []string) {
 	}
 }
 
-// eventually asks until the answer is yes, for a few seconds.
+// patience is how long eventually waits at a time.
+var patience = 3 * time.Second
+
+// eventually asks until the answer is yes, for twice its patience.
 func eventually(yes func() bool) {
-	for pause := time.Millisecond; pause < 3*time.Second && !yes(); pause *= 2 {
+	for pause := time.Millisecond; pause < patience && !yes(); pause *= 2 {
 		time.Sleep(pause)
 	}
 }

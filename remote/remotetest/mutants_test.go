@@ -1,0 +1,461 @@
+package remotetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// recorder is a testing.TB that only notes that a check failed.
+type recorder struct {
+	testing.TB
+	mu     sync.Mutex
+	failed bool
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Error(...any) { r.fail() }
+
+func (r *recorder) Errorf(string, ...any) { r.fail() }
+
+func (r *recorder) Fatalf(string, ...any) { r.fail(); runtime.Goexit() }
+
+func (r *recorder) fail() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = true
+}
+
+// fails reports whether a store fails a check.
+func fails(t *testing.T, c check, b remote.Backend) bool {
+	r := &recorder{TB: t}
+	var wg sync.WaitGroup
+	wg.Go(func() { c.run(r, b) })
+	wg.Wait()
+	return r.failed
+}
+
+// mutant is a Memory with methods that do it wrong.
+type mutant struct {
+	*Memory
+	get    func(ctx context.Context, name string, p []byte, off int64) (int, error)
+	put    func(ctx context.Context, name string, body io.ReaderAt, size int64) error
+	stat   func(ctx context.Context, name string) (remote.Info, error)
+	list   func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error]
+	delete func(ctx context.Context, name string) error
+	create func(ctx context.Context, name string, data []byte) error
+}
+
+func newMutant() *mutant {
+	m := NewMemory()
+	return &mutant{m, m.Get, m.Put, m.Stat, m.List, m.Delete, m.Create}
+}
+
+func (m *mutant) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	return m.get(ctx, name, p, off)
+}
+
+func (m *mutant) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+	return m.put(ctx, name, body, size)
+}
+
+func (m *mutant) Stat(ctx context.Context, name string) (remote.Info, error) {
+	return m.stat(ctx, name)
+}
+
+func (m *mutant) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+	return m.list(ctx, prefix)
+}
+
+func (m *mutant) Delete(ctx context.Context, name string) error { return m.delete(ctx, name) }
+
+func (m *mutant) Create(ctx context.Context, name string, data []byte) error {
+	return m.create(ctx, name, data)
+}
+
+// changeList has a mutant's lists changed.
+func (m *mutant) changeList(change func([]remote.Info) []remote.Info) {
+	m.list = func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+		return func(yield func(remote.Info, error) bool) {
+			var infos []remote.Info
+			for info, err := range m.Memory.List(ctx, prefix) {
+				if err != nil {
+					yield(info, err)
+					return
+				}
+				infos = append(infos, info)
+			}
+			for _, info := range change(infos) {
+				if !yield(info, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// mutants break a promise each.
+var mutants = []struct {
+	name  string
+	check string // the one that must fail
+	spoil func(m *mutant)
+}{
+	{"get from the beginning", "Get", func(m *mutant) {
+		m.get = func(ctx context.Context, name string, p []byte, _ int64) (int, error) {
+			return m.Memory.Get(ctx, name, p, 0)
+		}
+	}},
+	{"get gives io.EOF at the end", "Get", func(m *mutant) {
+		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			n, err := m.Memory.Get(ctx, name, p, off)
+			if err == nil && n < len(p) {
+				err = io.EOF
+			}
+			return n, err
+		}
+	}},
+	{"get beyond the end is an error", "Get", func(m *mutant) {
+		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			if info, err := m.Memory.Stat(ctx, name); err == nil && off > info.Size {
+				return 0, &remote.Error{Op: "get", Name: name, Err: errors.New("416")}
+			}
+			return m.Memory.Get(ctx, name, p, off)
+		}
+	}},
+	{"get stops at a piece", "Get", func(m *mutant) {
+		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			return m.Memory.Get(ctx, name, p[:min(len(p), 255<<10)], off)
+		}
+	}},
+	{"get of nothing is not asked for", "NotFound", func(m *mutant) {
+		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			if len(p) == 0 && ctx.Err() == nil {
+				return 0, nil
+			}
+			return m.Memory.Get(ctx, name, p, off)
+		}
+	}},
+	{"large blobs cut", "Large", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			return m.Memory.Put(ctx, name, body, min(size, 16<<20))
+		}
+	}},
+	{"empty blobs are not stored", "Sizes", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			if size == 0 {
+				return nil
+			}
+			return m.Memory.Put(ctx, name, body, size)
+		}
+	}},
+	{"plain error for an absent blob", "NotFound", func(m *mutant) {
+		m.stat = func(ctx context.Context, name string) (remote.Info, error) {
+			info, err := m.Memory.Stat(ctx, name)
+			if errors.Is(err, remote.ErrNotFound) {
+				err = remote.ErrNotFound
+			}
+			return info, err
+		}
+	}},
+	{"any name", "NamesRefused", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			if strings.HasPrefix(name, "..") {
+				return nil
+			}
+			return m.Memory.Put(ctx, name, body, size)
+		}
+	}},
+	{"any prefix", "NamesRefused", func(m *mutant) {
+		m.list = func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+			return m.Memory.List(ctx, strings.TrimSuffix(prefix, "/")+"/")
+		}
+	}},
+	{"names cut", "Names", func(m *mutant) {
+		cut := func(name string) string { return strings.ReplaceAll(name, "..", ".") }
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			return m.Memory.Put(ctx, cut(name), body, size)
+		}
+		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			return m.Memory.Get(ctx, cut(name), p, off)
+		}
+		m.stat = func(ctx context.Context, name string) (remote.Info, error) { return m.Memory.Stat(ctx, cut(name)) }
+	}},
+	{"records are put", "KindsApart", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			if remote.IsRecord(name) {
+				return m.Memory.Create(ctx, name, make([]byte, size))
+			}
+			return m.Memory.Put(ctx, name, body, size)
+		}
+	}},
+	{"blobs are created", "KindsApart", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			if !remote.IsRecord(name) {
+				return m.Memory.Put(ctx, name, bytes.NewReader(data), int64(len(data)))
+			}
+			return m.Memory.Create(ctx, name, data)
+		}
+	}},
+	{"a short body is filled up", "PutShortBody", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			data := make([]byte, size)
+			body.ReadAt(data, 0)
+			return m.Memory.Put(ctx, name, bytes.NewReader(data), size)
+		}
+	}},
+	{"a short body leaves what there was", "PutShortBody", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			data := make([]byte, size)
+			n, _ := body.ReadAt(data, 0)
+			err := m.Memory.Put(ctx, name, body, size)
+			if err != nil {
+				m.Memory.Put(ctx, name, bytes.NewReader(data), int64(n))
+			}
+			return err
+		}
+	}},
+	{"a body is read to its end", "PutBody", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, _ int64) error {
+			data, err := io.ReadAll(io.NewSectionReader(body, 0, 1<<30))
+			if err != nil {
+				return &remote.Error{Op: "put", Name: name, Err: err}
+			}
+			return m.Memory.Put(ctx, name, bytes.NewReader(data), int64(len(data)))
+		}
+	}},
+	{"a body is read later", "PutBody", func(m *mutant) {
+		var wg sync.WaitGroup
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			err := m.Memory.Put(ctx, name, body, size)
+			wg.Go(func() { time.Sleep(time.Millisecond); body.ReadAt(make([]byte, 1), 0) })
+			return err
+		}
+		m.stat = func(ctx context.Context, name string) (remote.Info, error) {
+			wg.Wait()
+			return m.Memory.Stat(ctx, name)
+		}
+	}},
+	{"an error for io.EOF with the last byte", "PutBody", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			if _, err := body.ReadAt(make([]byte, size), 0); err != nil {
+				return &remote.Error{Op: "put", Name: name, Err: err}
+			}
+			return m.Memory.Put(ctx, name, body, size)
+		}
+	}},
+	{"a taken name is said to be something else", "PutTaken", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			err := m.Memory.Put(ctx, name, body, size)
+			if errors.Is(err, remote.ErrExists) {
+				err = &remote.Error{Op: "put", Name: name, Kind: remote.ErrPermission}
+			}
+			return err
+		}
+	}},
+	{"an error, and replaced all the same", "PutTaken", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			err := m.Memory.Put(ctx, name, body, size)
+			if errors.Is(err, remote.ErrExists) {
+				m.Remove(name)
+				m.Memory.Put(ctx, name, body, size)
+			}
+			return err
+		}
+	}},
+	{"stored bit by bit", "PutWhole", func(m *mutant) {
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			if err := m.Memory.Put(ctx, name, body, size/2); err != nil {
+				return err
+			}
+			time.Sleep(20 * time.Millisecond)
+			m.Remove(name)
+			return m.Memory.Put(ctx, name, body, size)
+		}
+	}},
+	{"records are replaced", "Create", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			m.Remove(name)
+			return m.Memory.Create(ctx, name, data)
+		}
+	}},
+	{"the same record again is fine", "Create", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			err := m.Memory.Create(ctx, name, data)
+			if errors.Is(err, remote.ErrExists) && bytes.Equal(m.Data(name), data) {
+				err = nil
+			}
+			return err
+		}
+	}},
+	{"create keeps data", "Create", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			err := m.Memory.Create(ctx, name, data)
+			if err == nil {
+				m.mu.Lock()
+				m.blobs[name] = blob{data, m.tick}
+				m.mu.Unlock()
+			}
+			return err
+		}
+	}},
+	{"look, then create", "CreateRace", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			_, err := m.Memory.Stat(ctx, name)
+			time.Sleep(time.Millisecond)
+			if errors.Is(err, remote.ErrNotFound) {
+				m.Remove(name)
+			}
+			return m.Memory.Create(ctx, name, data)
+		}
+	}},
+	{"nobody wins a race", "CreateRace", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			if err := m.Memory.Create(ctx, name, data); err != nil {
+				return err
+			}
+			return &remote.Error{Op: "create", Name: name, Kind: remote.ErrExists}
+		}
+	}},
+	{"the last one's bytes stay", "CreateRace", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			err := m.Memory.Create(ctx, name, data)
+			if errors.Is(err, remote.ErrExists) {
+				m.Set(name, data)
+			}
+			return err
+		}
+	}},
+	{"records of any size", "MaxRecord", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			if len(data) > remote.MaxRecord {
+				return m.store(Create, name, data)
+			}
+			return m.Memory.Create(ctx, name, data)
+		}
+	}},
+	{"small records only", "MaxRecord", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			if len(data) > 1<<20 {
+				return &remote.Error{Op: "create", Name: name, Err: errors.New("too large")}
+			}
+			return m.Memory.Create(ctx, name, data)
+		}
+	}},
+	{"delete of what is absent is an error", "Delete", func(m *mutant) {
+		m.delete = func(ctx context.Context, name string) error {
+			if _, err := m.Memory.Stat(ctx, name); err != nil {
+				return err
+			}
+			return m.Memory.Delete(ctx, name)
+		}
+	}},
+	{"delete removes folders", "Delete", func(m *mutant) {
+		m.delete = func(ctx context.Context, name string) error {
+			for _, under := range m.Names(name + "/") {
+				m.Remove(under)
+			}
+			return m.Memory.Delete(ctx, name)
+		}
+	}},
+	{"delete does nothing", "Delete", func(m *mutant) {
+		m.delete = func(context.Context, string) error { return nil }
+	}},
+	{"list in another order", "List", func(m *mutant) {
+		m.changeList(func(infos []remote.Info) []remote.Info {
+			slices.SortFunc(infos, func(a, b remote.Info) int {
+				return slices.Compare(strings.Split(a.Name, "/"), strings.Split(b.Name, "/"))
+			})
+			return infos
+		})
+	}},
+	{"list without sizes", "List", func(m *mutant) {
+		m.changeList(func(infos []remote.Info) []remote.Info {
+			for i := range infos {
+				infos[i].Size = 0
+			}
+			return infos
+		})
+	}},
+	{"list of a page", "ListMany", func(m *mutant) {
+		m.changeList(func(infos []remote.Info) []remote.Info { return infos[:min(len(infos), 1000)] })
+	}},
+	{"list lacks what begins a page", "ListMany", func(m *mutant) {
+		m.changeList(func(infos []remote.Info) []remote.Info {
+			if len(infos) > 1000 {
+				infos = slices.Delete(infos, 1000, 1001)
+			}
+			return infos
+		})
+	}},
+	{"list goes on", "ListStops", func(m *mutant) {
+		m.list = func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+			return func(yield func(remote.Info, error) bool) {
+				for info, err := range m.Memory.List(ctx, prefix) {
+					yield(info, err)
+				}
+			}
+		}
+	}},
+	{"list of a cancelled context is empty", "Cancelled", func(m *mutant) {
+		m.list = func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+			if ctx.Err() != nil {
+				return func(func(remote.Info, error) bool) {}
+			}
+			return m.Memory.List(ctx, prefix)
+		}
+	}},
+	{"delete ignores its context", "Cancelled", func(m *mutant) {
+		m.delete = func(_ context.Context, name string) error { return m.Memory.Delete(context.Background(), name) }
+	}},
+	{"create looks at its context last", "Cancelled", func(m *mutant) {
+		m.create = func(ctx context.Context, name string, data []byte) error {
+			if _, err := m.Memory.Stat(context.Background(), name); err == nil {
+				return &remote.Error{Op: "create", Name: name, Kind: remote.ErrExists}
+			}
+			return m.Memory.Create(ctx, name, data)
+		}
+	}},
+	{"busy when called concurrently", "Concurrent", func(m *mutant) {
+		var mu sync.Mutex
+		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			if !mu.TryLock() {
+				return &remote.Error{Op: "put", Name: name, Kind: remote.ErrTemporary}
+			}
+			defer mu.Unlock()
+			time.Sleep(time.Millisecond)
+			return m.Memory.Put(ctx, name, body, size)
+		}
+	}},
+}
+
+// Each way to break a promise fails the check that is for it.
+func TestSuiteFindsMutants(t *testing.T) {
+	defer func(was time.Duration) { patience = was }(patience)
+	patience = 20 * time.Millisecond
+	for _, mutant := range mutants {
+		t.Run(strings.ReplaceAll(mutant.name, " ", "-"), func(t *testing.T) {
+			c := checks[slices.IndexFunc(checks, func(c check) bool { return c.name == mutant.check })]
+			m := newMutant()
+			mutant.spoil(m)
+			if !fails(t, c, m) {
+				t.Errorf("passes the check %s", c.name)
+			}
+		})
+	}
+	for _, c := range checks {
+		if fails(t, c, newMutant()) {
+			t.Errorf("a good store fails the check %s", c.name)
+		}
+	}
+}

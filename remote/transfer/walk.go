@@ -23,8 +23,8 @@ type graph interface {
 	// that is lacking is as node's, and says which.
 	links(ctx context.Context, nodes []object.Key) ([][]object.Key, error)
 
-	// chunks is told of wanted chunks, of some more than once. Its error for
-	// one that is lacking is as that of links.
+	// chunks is told of wanted chunks, of some more than once. It may change
+	// keys. Its error for one that is lacking is as that of links.
 	chunks(ctx context.Context, keys []object.Key) error
 
 	// certain returns a node that the receiving end has for certain, with all
@@ -51,7 +51,7 @@ type need struct {
 //
 // giver names, in errors, the end that has what is wanted.
 func walk(ctx context.Context, g graph, giver string, want []object.Key, have []object.ID) error {
-	w := &walker{g: g, giver: giver, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
+	w := newWalker(g, giver)
 	rest, err := w.history(ctx, want, have)
 	if err != nil {
 		return err
@@ -89,6 +89,10 @@ type walker struct {
 	wanted []*commit // those that are not certain, mostly newest first
 
 	covered map[object.Key]struct{} // nodes that are certain, walked, or about to be
+}
+
+func newWalker(g graph, giver string) *walker {
+	return &walker{g: g, giver: giver, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
 }
 
 // commit is a commit that a walk has met.

@@ -1,0 +1,186 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// copyChunks receives the chunks of the plan. Each worker has a buffer for what
+// it reads at once; while one waits for the remote, others decode.
+func (f *fetch) copyChunks(ctx context.Context) error {
+	f.plan.sort()
+	objects, bytes := int64(0), int64(0)
+	for r := range f.plan.runs() {
+		objects += int64(len(r.records))
+		bytes += int64(r.size)
+	}
+	f.meter.update(func(at *Progress) {
+		at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, at.Objects+objects, at.Bytes+bytes
+	})
+	group, ctx := errgroup.WithContext(ctx)
+	runs := make(chan run)
+	group.Go(func() error {
+		defer close(runs)
+		for r := range f.plan.runs() {
+			select {
+			case runs <- r:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	for range f.jobs {
+		group.Go(func() error {
+			var buf []byte
+			for r := range runs {
+				if r.size > len(buf) {
+					buf = make([]byte, max(r.size, min(2*len(buf), maxRead)))
+				}
+				if err := f.copyRun(ctx, r, buf[:r.size]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// copyRun reads a part of a pack into buf and stores its chunks.
+func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
+	n, err := f.read(ctx, r.pack, buf, r.off)
+	if err != nil && !isBad(err) {
+		return fmt.Errorf("read pack %s: %w", r.pack.Name, err)
+	}
+	for _, i := range r.records {
+		e := f.plan.entry(i)
+		start := int(int64(e.Offset) - r.off)
+		end := start + int(e.Stored)
+		bad := err
+		if bad == nil && end > n {
+			bad = &shortError{r.pack, r.off + int64(n)}
+		}
+		if bad == nil {
+			bad = f.keep(ctx, e, buf[start:end])
+		}
+		if bad == nil {
+			continue
+		}
+		if !isBad(bad) {
+			return fmt.Errorf("store %s: %w", e.Key, bad)
+		}
+		if _, err := f.readAgain(ctx, e.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep stores a value, verified.
+func (f *fetch) keep(ctx context.Context, e pack.Entry, value []byte) error {
+	if err := f.session.PutStored(ctx, e.Key, value, int(e.Raw)); err != nil {
+		return err
+	}
+	f.meter.update(func(at *Progress) { at.Objects++ })
+	return nil
+}
+
+// store stores a value, verified, and returns its object.
+func (f *fetch) store(ctx context.Context, e pack.Entry, value []byte) ([]byte, error) {
+	data, err := pack.Decode(e, value)
+	if err != nil {
+		return nil, err
+	}
+	return data, f.keep(ctx, e, value)
+}
+
+// readAgain receives an object that was damaged or gone where it was looked for
+// first: from there once more, then from each other pack that has it. If one
+// of these is gone, the error matches [remote.ErrNotFound].
+func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
+	entries, err := f.snap.all(key)
+	if err != nil {
+		return nil, err
+	}
+	var gone, damage error
+	for _, e := range entries {
+		value := make([]byte, e.Stored)
+		n, err := f.read(ctx, e.Pack, value, int64(e.Offset))
+		if err == nil && n < len(value) {
+			err = &shortError{e.Pack, int64(e.Offset) + int64(n)}
+		}
+		var data []byte
+		if err == nil {
+			data, err = f.store(ctx, e, value)
+		}
+		switch {
+		case err == nil:
+			return data, nil
+		case !isBad(err):
+			return nil, fmt.Errorf("read %s: %w", key, err)
+		}
+		bad := corrupt(e, err)
+		if errors.Is(err, remote.ErrNotFound) {
+			gone = bad
+		} else if damage == nil {
+			damage = bad
+		}
+	}
+	if gone != nil {
+		return nil, gone
+	}
+	return nil, damage
+}
+
+// isBad reports whether err says that something is wrong with a pack, or with a
+// value in it, so that another may be better.
+func isBad(err error) bool {
+	var short *shortError
+	var corrupt *object.CorruptError
+	return errors.As(err, &short) || errors.As(err, &corrupt) ||
+		errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged)
+}
+
+// corrupt says that a value is bad, and where.
+func corrupt(e pack.Entry, err error) error {
+	var inner *object.CorruptError
+	if errors.As(err, &inner) && inner.Err != nil {
+		err = inner.Err
+	}
+	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
+}
+
+// all returns everywhere an object lies in a live pack: first where find says.
+func (s *snapshot) all(key object.Key) ([]pack.Entry, error) {
+	first, ok, err := s.find(key)
+	if err != nil || !ok {
+		return nil, err
+	}
+	entries := []pack.Entry{first}
+	add := func(e pack.Entry) {
+		if _, live := s.packs[e.Pack.Name]; live && e.Key == key && e.Pack.Name != first.Pack.Name {
+			entries = append(entries, e)
+		}
+	}
+	for _, p := range s.state.Packs {
+		for _, e := range p.Entries {
+			add(e)
+		}
+	}
+	for _, x := range s.indexes {
+		if e, ok, err := x.Find(key); err != nil {
+			return nil, err
+		} else if ok {
+			add(e)
+		}
+	}
+	return entries, nil
+}

@@ -3,7 +3,6 @@ package s3
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +58,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 	case errors.As(err, &noCredentials):
 		e.Kind = remote.ErrCredentials
 	case a.err == nil && a.status == 0: // no request was made
-	case b.hopeless(err):
+	case isStranger(err):
 	default:
 		e.Kind = remote.ErrTemporary
 	}
@@ -67,27 +66,18 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 	return e
 }
 
-// hopeless reports whether a request that got no answer will get none the next
-// time either: who is there is not whom it should be, or nobody is and never
-// was.
-func (b *Backend) hopeless(err error) bool {
+// isStranger reports whether who is there cannot prove to be whom it should be.
+func isStranger(err error) bool {
 	var (
 		record      tls.RecordHeaderError
 		certificate *tls.CertificateVerificationError
-		authority   x509.UnknownAuthorityError
-		host        x509.HostnameError
-		dns         *net.DNSError
-		dial        *net.OpError
 	)
-	switch {
-	case errors.As(err, &record), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &host):
-		return true
-	case b.transport.reached.Load():
-		return false
-	case errors.As(err, &dns):
-		return dns.IsNotFound
-	}
-	return errors.As(err, &dial) && dial.Op == "dial"
+	return errors.As(err, &record) || errors.As(err, &certificate) || isPlain(err)
+}
+
+// isPlain reports whether the server speaks HTTP where HTTPS is expected.
+func isPlain(err error) bool {
+	return strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 // unanswered returns the cause of a request without an answer. It does not
@@ -102,9 +92,9 @@ func (b *Backend) unanswered(err error) error {
 	switch {
 	case err == io.EOF, err == io.ErrUnexpectedEOF:
 		text = "the connection was closed too early"
-	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+	case isPlain(err):
 		text += " (write endpoint=http://… if that is meant)"
-	case !b.transport.reached.Load() && errors.As(err, &dial) && dial.Op == "dial":
+	case errors.As(err, &dial) && dial.Op == "dial":
 		text = fmt.Sprintf("%s cannot be reached: %s", b.endpoint.Host, text)
 	}
 	return &cause{text, err}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
-	"strings"
 
 	"github.com/minio/minio-go/v7"
 
@@ -120,45 +118,4 @@ func checkRange(status int, contentRange string, length, off, size int64) (n, wh
 // notS3 is the error for an answer that S3 would not give.
 func notS3(status int, text string) error {
 	return minio.ErrorResponse{StatusCode: status, Message: text}
-}
-
-// List implements [remote.Blobs].
-func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
-	return func(yield func(remote.Info, error) bool) {
-		if prefix != "" {
-			if err := remote.CheckName(strings.TrimSuffix(prefix, "/")); err != nil || !strings.HasSuffix(prefix, "/") {
-				yield(remote.Info{}, &remote.Error{Op: "list", Name: prefix, Kind: remote.ErrName})
-				return
-			}
-		}
-		err := b.call(ctx, "list", prefix, func(ctx context.Context, client *minio.Core, a *answer) error {
-			return b.list(ctx, client, prefix, yield)
-		})
-		if err != nil {
-			yield(remote.Info{}, err)
-		}
-	}
-}
-
-func (b *Backend) list(ctx context.Context, client *minio.Core, prefix string, yield func(remote.Info, error) bool) error {
-	last := ""
-	owner := false
-	options := minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true, FetchOwner: &owner}
-	for object := range client.ListObjectsIter(ctx, b.bucket, options) {
-		if object.Err != nil {
-			return object.Err
-		}
-		name, ours := strings.CutPrefix(object.Key, b.prefix)
-		if !ours || !strings.HasPrefix(name, prefix) || object.Key <= last {
-			return notS3(http.StatusOK, fmt.Sprintf("the store's list is not sorted, or not of what was asked for: %q after %q", object.Key, last))
-		}
-		last = object.Key
-		if remote.CheckName(name) != nil {
-			continue // somebody else's
-		}
-		if !yield(remote.Info{Name: name, Size: object.Size, Modified: object.LastModified}, nil) {
-			return nil
-		}
-	}
-	return ctx.Err() // with which a list just ends
 }

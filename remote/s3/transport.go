@@ -44,10 +44,7 @@ type answerKey struct{}
 
 // transport carries requests, and notes what comes back in the answer of the
 // request's context.
-type transport struct {
-	*http.Transport
-	reached atomic.Bool // the store has answered, whatever it was
-}
+type transport struct{ *http.Transport }
 
 // newTransport returns a transport. caBundle names a file with certificates to
 // trust instead of the system's; "": the system's.
@@ -59,7 +56,7 @@ func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transp
 		CGI:        env.Getenv("REQUEST_METHOD") != "",
 	}).ProxyFunc()
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
-	t := &transport{Transport: &http.Transport{
+	t := &transport{&http.Transport{
 		Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) },
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
@@ -95,9 +92,6 @@ func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transp
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.Transport.RoundTrip(r)
-	if err == nil {
-		t.reached.Store(true)
-	}
 	if a, ok := r.Context().Value(answerKey{}).(*answer); ok {
 		*a = answer{err: err}
 		if err == nil {

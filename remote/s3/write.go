@@ -16,7 +16,7 @@ import (
 // Put implements [remote.Blobs]. It is one request, which the store refuses if
 // the name is taken.
 func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
-	if err := remote.CheckName(name); err != nil {
+	if err := remote.CheckBlob(name); err != nil {
 		return err
 	}
 	return b.put(ctx, "put", name, body, size)
@@ -24,13 +24,8 @@ func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 
 // Create implements [remote.Creator].
 func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
-	switch err := remote.CheckName(name); {
-	case err != nil:
+	if err := remote.CheckRecord(name, len(data)); err != nil {
 		return err
-	case !remote.IsRecord(name):
-		return &remote.Error{Op: "create", Name: name, Kind: remote.ErrName, Err: errors.New("not a name for a record")}
-	case len(data) > remote.MaxRecord:
-		return &remote.Error{Op: "create", Name: name, Err: fmt.Errorf("%d bytes, the limit is %d", len(data), remote.MaxRecord)}
 	}
 	return b.put(ctx, "create", name, bytes.NewReader(data), int64(len(data)))
 }

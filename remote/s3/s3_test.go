@@ -1,0 +1,204 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// testEnv has the settings of a map, and an empty home.
+func testEnv(t testing.TB, settings map[string]string) remote.Env {
+	return remote.Env{
+		Getenv: func(name string) string { return settings[name] },
+		Home:   t.TempDir(),
+		Now:    time.Now,
+	}
+}
+
+// openFake opens a remote on a fake S3.
+func openFake(t testing.TB, f *remotetest.FakeS3) *Backend {
+	t.Helper()
+	env := testEnv(t, nil)
+	env.Getenv = f.Getenv
+	b, err := open(t.Context(), f.URL("some/prefix"), env, stallTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func TestConformance(t *testing.T) {
+	remotetest.Run(t, func(t *testing.T) remote.Backend {
+		return openFake(t, remotetest.NewFakeS3(t, 1))
+	})
+}
+
+func TestConformanceWithConflicts(t *testing.T) {
+	remotetest.Run(t, func(t *testing.T) remote.Backend {
+		f := remotetest.NewFakeS3(t, 1)
+		f.SetCondition(remotetest.S3Conflicts)
+		f.SetPageSize(7)
+		return openFake(t, f)
+	})
+}
+
+// TestOneConditionalRequest has a blob above the size from which on minio-go
+// would upload in parts.
+func TestOneConditionalRequest(t *testing.T) {
+	f := remotetest.NewFakeS3(t, 1)
+	b := openFake(t, f)
+	for _, size := range []int{0, 1, 5 << 20, 17 << 20, 65 << 20} {
+		f.Reset()
+		name := fmt.Sprintf("packs/%d", size)
+		if err := b.Put(t.Context(), name, bytes.NewReader(make([]byte, size)), int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		checkPut(t, f, "some/prefix/"+name, int64(size))
+	}
+	f.Reset()
+	if err := b.Create(t.Context(), "root/00000000000000000001", []byte("root")); err != nil {
+		t.Fatal(err)
+	}
+	checkPut(t, f, "some/prefix/root/00000000000000000001", 4)
+}
+
+func checkPut(t *testing.T, f *remotetest.FakeS3, key string, size int64) {
+	t.Helper()
+	requests := f.Requests()
+	if len(requests) != 1 || requests[0].Kind != "put" || requests[0].Key != key || requests[0].Size != size {
+		t.Fatalf("put of %d bytes: requests %+v", size, requests)
+	}
+	h := requests[0].Header
+	if got := h.Get("If-None-Match"); got != "*" {
+		t.Errorf("put of %d bytes: If-None-Match %q", size, got)
+	}
+	if h.Get("Content-Md5") == "" || h.Get("X-Amz-Content-Sha256") != "UNSIGNED-PAYLOAD" {
+		t.Errorf("put of %d bytes: header %v", size, h)
+	}
+	for name := range h {
+		if strings.HasPrefix(name, "X-Amz-Checksum") || name == "X-Amz-Trailer" || name == "X-Amz-Decoded-Content-Length" {
+			t.Errorf("put of %d bytes: header %s", size, name)
+		}
+	}
+}
+
+// TestRequests counts what calls cost.
+func TestRequests(t *testing.T) {
+	f := remotetest.NewFakeS3(t, 1)
+	b := openFake(t, f)
+	f.SetObject("some/prefix/packs/a", []byte("hello"))
+	for _, test := range []struct {
+		what string
+		call func() error
+		want []string
+	}{
+		{"open", func() error { openFake(t, f); return nil }, nil},
+		{"get", func() error { _, err := b.Get(t.Context(), "packs/a", make([]byte, 9), 0); return err }, []string{"get"}},
+		{"stat", func() error { _, err := b.Stat(t.Context(), "packs/a"); return err }, []string{"get"}},
+		{"list", func() error { _, err := names(t.Context(), b, ""); return err }, []string{"list"}},
+		{"delete", func() error { return b.Delete(t.Context(), "packs/a") }, []string{"delete"}},
+	} {
+		f.Reset()
+		if err := test.call(); err != nil {
+			t.Errorf("%s: %v", test.what, err)
+		}
+		var kinds []string
+		for _, r := range f.Requests() {
+			kinds = append(kinds, r.Kind)
+		}
+		if !slices.Equal(kinds, test.want) {
+			t.Errorf("%s makes requests %q, want %q", test.what, kinds, test.want)
+		}
+	}
+}
+
+// names returns the names that a list yields.
+func names(ctx context.Context, b *Backend, prefix string) (list []string, err error) {
+	for info, err := range b.List(ctx, prefix) {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, info.Name)
+	}
+	return list, nil
+}
+
+func TestListLeavesOutWhatIsNotOurs(t *testing.T) {
+	f := remotetest.NewFakeS3(t, 1)
+	b := openFake(t, f)
+	for _, key := range []string{"some/prefix/packs/a", "some/prefix/README.txt", "some/prefix/", "some/prefix/packs/", "some/prefix2/packs/b", "some/p", "x"} {
+		f.SetObject(key, []byte("x"))
+	}
+	if got, err := names(t.Context(), b, ""); err != nil || !slices.Equal(got, []string{"packs/a"}) {
+		t.Errorf("list yields %q, %v", got, err)
+	}
+}
+
+func TestListAfter(t *testing.T) {
+	f := remotetest.NewFakeS3(t, 1)
+	f.SetPageSize(2)
+	b := openFake(t, f)
+	for i := range 9 {
+		f.SetObject(fmt.Sprintf("some/prefix/packs/%d", i), []byte("x"))
+	}
+	var got []string
+	for info, err := range b.ListAfter(t.Context(), "packs/", "packs/3") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, info.Name)
+	}
+	if want := []string{"packs/4", "packs/5", "packs/6", "packs/7", "packs/8"}; !slices.Equal(got, want) {
+		t.Errorf("list yields %q, want %q", got, want)
+	}
+}
+
+// TestRegion has a store that says in which region the bucket is.
+func TestRegion(t *testing.T) {
+	f := remotetest.NewFakeS3(t, 1)
+	f.SetAnswers(func(r remotetest.S3Request) *remotetest.S3Answer {
+		if strings.Contains(r.Header.Get("Authorization"), "/eu-central-1/s3/") {
+			return nil
+		}
+		return &remotetest.S3Answer{
+			Status: 400, Code: "AuthorizationHeaderMalformed", Message: "The authorization header is malformed; the region is wrong",
+			Header: http.Header{"X-Amz-Bucket-Region": {"eu-central-1"}},
+		}
+	})
+	b := openFake(t, f)
+	if err := b.Put(t.Context(), "packs/a", strings.NewReader("hello"), 5); err != nil {
+		t.Fatal(err)
+	}
+	if data, ok := f.Object("some/prefix/packs/a"); !ok || string(data) != "hello" {
+		t.Errorf("stored %q, %v", data, ok)
+	}
+	if list, err := names(t.Context(), b, ""); err != nil || len(list) != 1 {
+		t.Errorf("list %q, %v", list, err)
+	}
+	if n := f.Count(); n != 3 {
+		t.Errorf("%d requests, want one that is sent to another region, and two", n)
+	}
+
+	// A store that is never content is not asked for ever.
+	f.Reset()
+	n := 0
+	f.SetAnswers(func(r remotetest.S3Request) *remotetest.S3Answer {
+		n++
+		return &remotetest.S3Answer{Status: 301, Code: "PermanentRedirect", Message: "elsewhere", Header: http.Header{"X-Amz-Bucket-Region": {fmt.Sprintf("nowhere-%d", n)}}}
+	})
+	_, err := b.Get(t.Context(), "packs/a", make([]byte, 9), 0)
+	var re *remote.Error
+	if !errors.As(err, &re) || re.Kind != nil || f.Count() != 2 {
+		t.Errorf("%d requests, error %v", f.Count(), err)
+	}
+}

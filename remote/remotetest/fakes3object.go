@@ -139,6 +139,9 @@ func (f *FakeS3) get(w http.ResponseWriter, r *http.Request, key string, answer 
 	if answer.Cut {
 		body = half
 	}
+	if answer.Slow > 0 {
+		http.NewResponseController(w).Flush() // the headers do not wait
+	}
 	for part := range slices.Chunk(body, 4096) {
 		if answer.Slow > 0 {
 			select {

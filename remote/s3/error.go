@@ -68,16 +68,14 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 
 // isStranger reports whether who is there cannot prove to be whom it should be.
 func isStranger(err error) bool {
-	var (
-		record      tls.RecordHeaderError
-		certificate *tls.CertificateVerificationError
-	)
-	return errors.As(err, &record) || errors.As(err, &certificate) || isPlain(err)
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate) || isPlain(err)
 }
 
-// isPlain reports whether the server speaks HTTP where HTTPS is expected.
+// isPlain reports whether the server does not speak TLS where it should.
 func isPlain(err error) bool {
-	return strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+	var record tls.RecordHeaderError
+	return errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 // unanswered returns the cause of a request without an answer. It does not

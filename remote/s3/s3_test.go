@@ -11,9 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
+
+// minio-go sleeps for up to so long after a request that it does not repeat.
+func init() { minio.DefaultRetryUnit = 0 }
 
 // testEnv has the settings of a map, and an empty home.
 func testEnv(t testing.TB, settings map[string]string) remote.Env {

@@ -132,14 +132,14 @@ func absentIdentity(ctx context.Context, b remote.Backend) error {
 
 // Init makes a store a remote of a repository, whose id has 32 hexadecimal
 // digits. If the store is a remote already, of whatever repository, Init
-// changes nothing and returns what it is. Errors are those of [ReadIdentity]
-// and [*UnknownError].
-func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, o Options) (*Identity, error) {
+// changes nothing and returns what it is. rand must be unpredictable. Errors
+// are those of [ReadIdentity] and [*UnknownError].
+func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, rand io.Reader) (*Identity, error) {
 	if id, err := ReadIdentity(ctx, b); !errors.Is(err, ErrEmpty) {
 		return id, err
 	}
 	var random [16]byte
-	if _, err := io.ReadFull(o.Rand, random[:]); err != nil {
+	if _, err := io.ReadFull(rand, random[:]); err != nil {
 		return nil, err
 	}
 	data, err := json.MarshalIndent(&Identity{
@@ -154,7 +154,7 @@ func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, o
 	if _, err := ParseIdentity(data); err != nil {
 		return nil, err
 	}
-	r := record{b: b, o: o.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
+	r := record{b: b, o: Options{Rand: rand}.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
 		_, err := ParseIdentity(data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}

@@ -82,7 +82,7 @@ func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
 		return nil
 	}
 	return c.locked(ctx, func() error {
-		want, err := json.Marshal(binding{URL: c.url, Identity: id.Bytes()})
+		want, err := json.Marshal(binding{URL: c.url, Identity: id.Stored()})
 		if err != nil {
 			return err
 		}

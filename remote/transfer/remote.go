@@ -134,8 +134,7 @@ func (r *Remote) remember(ctx context.Context, head *rootlog.State) error {
 }
 
 // Roots yields the remote's roots, the newest first, at most n of them, or all
-// if n is 0: its history. That each follows from the one before is checked; the
-// first error ends it.
+// if n is 0: its history. See [rootlog.Log.Roots] for errors.
 func (r *Remote) Roots(ctx context.Context, n int) iter.Seq2[*rootlog.Root, error] {
 	return func(yield func(*rootlog.Root, error) bool) {
 		head, err := r.Head(ctx)
@@ -144,11 +143,8 @@ func (r *Remote) Roots(ctx context.Context, n int) iter.Seq2[*rootlog.Root, erro
 			return
 		}
 		count := 0
-		for root, err := range r.log.Roots(ctx, head) {
-			if !yield(root, err) || err != nil {
-				return
-			}
-			if count++; count == n {
+		for root, err := range r.log.Roots(ctx, head.Position()) {
+			if count++; !yield(root, err) || count == n {
 				return
 			}
 		}

@@ -1,0 +1,239 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// A journal keeps, for each pack that a push has sent, a file with what is in
+// it, until a root names the pack: so a push that was interrupted goes on where
+// it was. Each process has a folder of its own, with a lock that ends with it;
+// who finds a folder whose process has ended takes it over.
+
+// sentPack is a pack that is on the remote and that no root names yet.
+type sentPack struct {
+	info    pack.Info
+	start   uint64 // the head that was known when the pack was begun (S0)
+	entries []pack.Entry
+	file    string // of the journal
+	checked bool   // it is there: we sent it, or saw it
+}
+
+// ownPacks are the packs that a push has sent or taken over. It is safe for
+// concurrent use.
+type ownPacks struct {
+	dir     string // of the remote's journals
+	binding [sha256.Size]byte
+	rand    func() (pack.Name, error)
+
+	mu    sync.Mutex // guards the following
+	locks map[string]*disk.FileLock
+	own   string // folder of this process; empty: none was made yet
+	packs map[pack.Name]*sentPack
+	where map[object.Key]*sentPack
+}
+
+const journalLock = "lock"
+
+// takeOver opens the journals of a remote that no process uses any more. What
+// cannot be read of them is passed over: its objects are sent again.
+func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
+	o := &ownPacks{
+		dir:     r.cache.path(pushFolder),
+		binding: sha256.Sum256([]byte(r.id.Remote + " " + r.o.URL)),
+		rand:    func() (pack.Name, error) { return pack.NewName(r.o.Rand) },
+		locks:   map[string]*disk.FileLock{}, packs: map[pack.Name]*sentPack{}, where: map[object.Key]*sentPack{},
+	}
+	folders, err := os.ReadDir(o.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read what was sent: %w", err)
+	}
+	for _, f := range folders {
+		folder := filepath.Join(o.dir, f.Name())
+		lock, err := disk.Lock(ctx, filepath.Join(folder, journalLock), disk.Exclusive, 0)
+		if err != nil {
+			if ctx.Err() != nil {
+				o.close()
+				return nil, ctx.Err()
+			}
+			continue // in use, or just removed
+		}
+		o.locks[folder] = lock
+		files, _ := os.ReadDir(folder)
+		for _, file := range files {
+			o.load(filepath.Join(folder, file.Name()))
+		}
+	}
+	return o, nil
+}
+
+// load takes over the pack of a journal's file.
+func (o *ownPacks) load(file string) {
+	name, err := pack.ParseName(filepath.Base(file))
+	if err != nil {
+		return
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return
+	}
+	if s, err := parseSent(name, data, o.binding); err == nil {
+		s.file = file
+		o.put(s)
+	}
+}
+
+// put adds a pack, as far as its objects are in no other one.
+func (o *ownPacks) put(s *sentPack) {
+	entries := s.entries[:0]
+	for _, e := range s.entries {
+		if o.where[e.Key] == nil {
+			o.where[e.Key] = s
+			entries = append(entries, e)
+		}
+	}
+	s.entries = entries
+	o.packs[s.info.Name] = s
+}
+
+// add notes a pack that was sent, on disk as well.
+func (o *ownPacks) add(ctx context.Context, s *sentPack) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	folder, err := o.folder(ctx)
+	if err == nil {
+		s.file = filepath.Join(folder, s.info.Name.String())
+		err = disk.WriteFile(s.file, appendSent(nil, s, o.binding))
+	}
+	if err != nil {
+		return fmt.Errorf("note what was sent: %w", err)
+	}
+	o.put(s)
+	return nil
+}
+
+// makeFolder returns this process's folder, which is made if need be.
+func (o *ownPacks) makeFolder(ctx context.Context) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.folder(ctx)
+}
+
+// folder is makeFolder for who holds the lock.
+func (o *ownPacks) folder(ctx context.Context) (string, error) {
+	for try := 0; o.own == ""; try++ {
+		name, err := o.rand()
+		if err != nil {
+			return "", err
+		}
+		folder := filepath.Join(o.dir, name.String())
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			return "", err
+		}
+		// Another process may take it for abandoned before we have the lock.
+		lock, err := disk.Lock(ctx, filepath.Join(folder, journalLock), disk.Exclusive, 0)
+		if err == nil {
+			o.own, o.locks[folder] = folder, lock
+		} else if try == 10 || ctx.Err() != nil {
+			return "", err
+		}
+	}
+	return o.own, nil
+}
+
+// find returns the pack that has an object, or nil.
+func (o *ownPacks) find(key object.Key) *sentPack {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.where[key]
+}
+
+// drop forgets packs, on disk too.
+func (o *ownPacks) drop(which func(*sentPack) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, s := range o.packs {
+		if !which(s) {
+			continue
+		}
+		delete(o.packs, name)
+		os.Remove(s.file) // if it stays, the next push finds out what we did
+	}
+	maps.DeleteFunc(o.where, func(_ object.Key, s *sentPack) bool { return o.packs[s.info.Name] == nil })
+}
+
+// close ends the use of the journals, and removes from them what is not that of
+// a pack which was not dropped.
+func (o *ownPacks) close() {
+	used := map[string]bool{}
+	for _, s := range o.packs {
+		used[s.file], used[filepath.Dir(s.file)] = true, true
+	}
+	for folder, lock := range o.locks {
+		files, _ := os.ReadDir(folder)
+		for _, f := range files {
+			if path := filepath.Join(folder, f.Name()); f.Name() != journalLock && !used[path] {
+				os.Remove(path)
+			}
+		}
+		if used[folder] {
+			lock.Unlock()
+			continue
+		}
+		lock.Remove()
+		os.Remove(folder)
+	}
+}
+
+// The form of a journal's file: magic, what it is bound to, S0, size of the
+// pack, entries as in a root, checksum.
+const (
+	sentMagic = "kistsent"
+	sentHead  = len(sentMagic) + sha256.Size + 8 + 4
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	errSent    = errors.New("not a note of a pack that was sent")
+)
+
+func appendSent(dst []byte, s *sentPack, binding [sha256.Size]byte) []byte {
+	start := len(dst)
+	dst = append(dst, sentMagic...)
+	dst = append(dst, binding[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, s.start)
+	dst = binary.BigEndian.AppendUint32(dst, s.info.Size)
+	dst = pack.AppendEntries(dst, s.entries)
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+func parseSent(name pack.Name, data []byte, binding [sha256.Size]byte) (*sentPack, error) {
+	end := len(data) - 4
+	if end < sentHead || string(data[:len(sentMagic)]) != sentMagic ||
+		!bytes.Equal(data[len(sentMagic):len(sentMagic)+sha256.Size], binding[:]) ||
+		binary.BigEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], castagnoli) {
+		return nil, errSent
+	}
+	numbers := data[len(sentMagic)+sha256.Size:]
+	s := &sentPack{
+		start: binary.BigEndian.Uint64(numbers),
+		info:  pack.Info{Name: name, Size: binary.BigEndian.Uint32(numbers[8:])},
+	}
+	var err error
+	s.entries, err = pack.ParseEntries(s.info, data[sentHead:end])
+	return s, err
+}

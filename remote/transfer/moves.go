@@ -1,0 +1,169 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// RefUpdate is a ref of a remote that a push is to move.
+type RefUpdate struct {
+	Name string     // full
+	New  object.Key // a commit, or for a tag also a tag object; zero: delete the ref
+
+	// Force moves the ref even if commits are lost from it, or if it is a tag.
+	Force bool
+
+	// Expect, if it is not nil, is where the ref has to be, zero for not there.
+	// It may then be moved as with Force.
+	Expect *object.ID
+}
+
+// What became of a ref, see [RefResult].
+const (
+	StatusUpToDate    = "up to date"
+	StatusNew         = "new"
+	StatusFastForward = "fast-forward"
+	StatusForced      = "forced"
+	StatusDeleted     = "deleted"
+	StatusRejected    = "rejected"   // followed by ": " and the reason
+	StatusNotPushed   = "not pushed" // because of others
+)
+
+// RefResult tells what became of a ref.
+type RefResult struct {
+	Name     string // full
+	Old, New object.ID
+	Status   string
+	Err      error // a [*NotFastForwardError] if the ref was rejected
+}
+
+// ErrNotFastForward is matched by every [*NotFastForwardError].
+var ErrNotFastForward = errors.New("not a fast-forward")
+
+// NotFastForwardError says that a ref of a remote cannot be moved, because
+// commits would be lost from it.
+type NotFastForwardError struct {
+	Name     string    // of the ref
+	Old, New object.ID // zero: it is not there, it is to be deleted
+	Reason   string
+}
+
+func (e *NotFastForwardError) Error() string {
+	return fmt.Sprintf("%s: %v: %s", e.Name, ErrNotFastForward, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrNotFastForward) true.
+func (e *NotFastForwardError) Is(target error) bool { return target == ErrNotFastForward }
+
+// checkUpdates refuses updates that no remote would take.
+func checkUpdates(updates []RefUpdate) error {
+	seen := map[string]bool{}
+	for _, u := range updates {
+		if err := refs.CheckName(u.Name); err != nil {
+			return err
+		}
+		if seen[u.Name] {
+			return fmt.Errorf("%s is to be pushed to twice", u.Name)
+		}
+		seen[u.Name] = true
+		switch kind := u.New.Kind; {
+		case u.New.IsZero(), kind == object.KindCommit:
+		case kind == object.KindTag && !strings.HasPrefix(u.Name, refs.Heads):
+		default:
+			return fmt.Errorf("%s cannot name a %s", u.Name, kind)
+		}
+	}
+	return nil
+}
+
+// moves returns what updates change at a head, and what becomes of each ref.
+// The error is of those that are rejected, or says why that cannot be told.
+func moves(ctx context.Context, local object.Reader, head *rootlog.State, updates []RefUpdate) ([]rootlog.RefChange, []RefResult, error) {
+	var changes []rootlog.RefChange
+	var rejected []error
+	results := make([]RefResult, len(updates))
+	for i, u := range updates {
+		old := head.Refs[u.Name]
+		res := RefResult{Name: u.Name, Old: old.ID, New: u.New.ID}
+		status, reason, err := judge(ctx, local, old, u)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", u.Name, err)
+		}
+		res.Status = status
+		switch status {
+		case StatusUpToDate:
+		case StatusRejected:
+			res.Status += ": " + reason
+			res.Err = &NotFastForwardError{Name: u.Name, Old: old.ID, New: u.New.ID, Reason: reason}
+			rejected = append(rejected, res.Err)
+		default:
+			changes = append(changes, rootlog.RefChange{Name: u.Name, Old: old, New: u.New})
+		}
+		results[i] = res
+	}
+	if rejected == nil {
+		return changes, results, nil
+	}
+	for i := range results {
+		if results[i].Err == nil && results[i].Status != StatusUpToDate {
+			results[i].Status = StatusNotPushed
+		}
+	}
+	return nil, results, errors.Join(rejected...)
+}
+
+// judge says what an update does to a ref that is at old, and, if it is
+// rejected, why.
+func judge(ctx context.Context, local object.Reader, old object.Key, u RefUpdate) (status, reason string, err error) {
+	allowed := u.Force || u.Expect != nil
+	switch {
+	case old == u.New:
+		return StatusUpToDate, "", nil
+	case u.Expect != nil && *u.Expect != old.ID:
+		return StatusRejected, "it was moved on the remote meanwhile", nil
+	case u.New.IsZero():
+		return StatusDeleted, "", nil
+	case old.IsZero():
+		return StatusNew, "", nil
+	case strings.HasPrefix(u.Name, refs.Tags):
+		if !allowed {
+			return StatusRejected, "the remote has another tag of this name", nil
+		}
+		return StatusForced, "", nil
+	}
+	forward, reason, err := isForward(ctx, local, old, u.New)
+	switch {
+	case err != nil:
+		return "", "", err
+	case forward:
+		return StatusFastForward, "", nil
+	case allowed:
+		return StatusForced, "", nil
+	}
+	return StatusRejected, reason, nil
+}
+
+// isForward reports whether a ref that moves from old to next loses no commit,
+// as far as that can be told here, and if it does, why.
+func isForward(ctx context.Context, local object.Reader, old, next object.Key) (ok bool, reason string, err error) {
+	if old.Kind != object.KindCommit || next.Kind != object.KindCommit {
+		return false, "it is no branch", nil
+	}
+	missing, err := local.Missing(ctx, []object.Key{old})
+	if err != nil {
+		return false, "", err
+	}
+	if slices.Contains(missing, old) {
+		return false, "the remote has commits that are not here", nil
+	}
+	ok, err = history.IsAncestor(ctx, local, old.ID, next.ID)
+	return ok, "the remote has commits that are not in what is pushed", err
+}

@@ -1,0 +1,211 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// Local is a repository's object store, as a push reads it. It is safe for
+// concurrent use. [github.com/kist-vcs/kist/object/volume.Store] is one.
+type Local interface {
+	object.Reader
+
+	// GetStored returns an object's stored value (package object/frame), which
+	// was verified, and how many bytes the object has. The value lies in dst's
+	// storage if that is large enough.
+	GetStored(ctx context.Context, key object.Key, dst []byte) (value []byte, raw int, err error)
+
+	// StoredSize returns how many bytes an object has, and its stored value,
+	// or an [*object.NotFoundError].
+	StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error)
+}
+
+// plan is what a push has to send: objects that are neither in live(S) nor in
+// packs of its own that were sent already.
+type plan struct {
+	nodes, chunks []item // in the order in which they were met
+	bytes         int64  // stored, in all of them
+	kept          map[pack.Name]*sentPack
+}
+
+// item is an object to be sent.
+type item struct {
+	key    object.Key
+	stored uint32 // bytes of its stored value
+}
+
+func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
+
+// planner plans a push against one snapshot, S. It is a [graph].
+type planner struct {
+	local Local
+	snap  *snapshot
+	own   *ownPacks
+	plan  *plan
+	seen  map[object.ID]struct{} // chunks that were looked up
+}
+
+// newPlan finds out what a remote at snap lacks of what is wanted.
+func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key) (*plan, error) {
+	p := &planner{
+		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
+		plan: &plan{kept: map[pack.Name]*sentPack{}},
+	}
+	have, err := p.reached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := walk(ctx, p, "the repository", want, have); err != nil {
+		return nil, err
+	}
+	return p.plan, nil
+}
+
+// reached returns the commits that refs of S name, as far as they are known
+// here. All that those refer to is in live(S).
+func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
+	ids := map[object.ID]struct{}{}
+	for _, key := range p.snap.state.Refs {
+		if key.Kind == object.KindTag {
+			tag, err := object.ReadTag(ctx, p.local, key.ID)
+			if errors.Is(err, object.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			key = object.Key{Kind: object.KindCommit, ID: tag.Target}
+		}
+		if key.Kind == object.KindCommit {
+			ids[key.ID] = struct{}{}
+		}
+	}
+	have := make([]object.ID, 0, len(ids))
+	for id := range ids {
+		have = append(have, id)
+	}
+	slices.SortFunc(have, object.ID.Compare)
+	return have, nil
+}
+
+// need looks an object up in live(S), even a node below one that is there
+// (STOP_AT_PRESENT), and has it sent if it is not there.
+func (p *planner) need(ctx context.Context, key object.Key) error {
+	if _, ok, err := p.snap.find(key); ok || err != nil {
+		return err
+	}
+	if sent := p.own.find(key); sent != nil {
+		p.plan.kept[sent.info.Name] = sent
+		return nil
+	}
+	_, stored, err := p.local.StoredSize(ctx, key)
+	if err != nil {
+		return err
+	}
+	it := item{key, uint32(stored)}
+	if key.Kind.IsNode() {
+		p.plan.nodes = append(p.plan.nodes, it)
+	} else {
+		p.plan.chunks = append(p.plan.chunks, it)
+	}
+	p.plan.bytes += stored
+	return nil
+}
+
+// node implements [graph].
+func (p *planner) node(ctx context.Context, key object.Key) ([]byte, error) {
+	if err := p.need(ctx, key); err != nil {
+		return nil, err
+	}
+	return p.get(ctx, key)
+}
+
+// get returns a node from here or, if it is there, from the remote.
+func (p *planner) get(ctx context.Context, key object.Key) ([]byte, error) {
+	data, err := p.local.Get(ctx, key)
+	if !errors.Is(err, object.ErrNotFound) {
+		return data, err
+	}
+	e, ok, ferr := p.snap.find(key)
+	switch {
+	case ferr != nil:
+		return nil, ferr
+	case !ok:
+		return nil, err
+	}
+	return p.snap.read(ctx, e)
+}
+
+// links implements [graph].
+func (p *planner) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
+	for _, key := range nodes {
+		if err := p.need(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	lists := make([][]object.Key, len(nodes))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, key := range nodes {
+		group.Go(func() error {
+			data, err := p.get(gctx, key)
+			if err == nil {
+				lists[i], err = object.Links(key.Kind, data)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return lists, nil
+}
+
+// chunks implements [graph].
+func (p *planner) chunks(ctx context.Context, keys []object.Key) error {
+	for _, key := range keys {
+		if _, seen := p.seen[key.ID]; seen {
+			continue
+		}
+		p.seen[key.ID] = struct{}{}
+		if err := p.need(ctx, key); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// certain implements [graph].
+func (p *planner) certain(ctx context.Context, key object.Key) ([]byte, error) {
+	return p.local.Get(ctx, key)
+}
+
+// indexRoom is more than an object takes in a pack beyond its value.
+const indexRoom = 64
+
+// batches returns what is to go into each pack: nodes apart from chunks, and
+// what was met together together.
+func (p *plan) batches() [][]item {
+	var all [][]item
+	for _, items := range [][]item{p.nodes, p.chunks} {
+		start, size := 0, 0
+		for i, it := range items {
+			if size >= pack.TargetSize {
+				all = append(all, items[start:i])
+				start, size = i, 0
+			}
+			size += int(it.stored) + indexRoom
+		}
+		if start < len(items) {
+			all = append(all, items[start:])
+		}
+	}
+	return all
+}

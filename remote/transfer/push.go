@@ -1,0 +1,266 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// DefaultPushJobs is how many packs are sent at once, unless options say
+// otherwise. Each takes the memory of a pack, about 32 MiB.
+const DefaultPushJobs = 3
+
+// PushOptions say what [Remote.Push] does.
+type PushOptions struct {
+	Updates []RefUpdate // each ref once
+
+	// Head is the full name of the branch that becomes the remote's default
+	// one, if it has none; may be empty.
+	Head string
+
+	DryRun   bool           // only find out what there is to do
+	Jobs     int            // packs that are sent at once; 0: DefaultPushJobs
+	Progress func(Progress) // told how far it is, one call at a time; may be nil
+}
+
+// PushResult tells what a push did, or in a dry run what it would do.
+type PushResult struct {
+	Refs    []RefResult // in the order of the updates
+	Objects int64       // sent by this call
+	Bytes   int64       // in the packs they were sent in
+	Packs   int
+	Seq     uint64 // number of the root that moved the refs, or of the head if none had to be
+}
+
+// Push sends what the remote lacks of what updates name, and moves its refs:
+// all of them, or none. What was sent by a push that was interrupted is not
+// sent again.
+//
+// If a ref cannot be moved, the error is a [*NotFastForwardError], or several
+// of them joined, and the result has what became of each ref. That the outcome
+// is not known matches [rootlog.ErrUnknown]. What local lacks is an
+// [*object.NotFoundError].
+func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushResult, error) {
+	if r.o.Dir == "" {
+		return nil, errors.New("push: there is no folder to note what was sent")
+	}
+	if err := checkUpdates(o.Updates); err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
+	if o.Jobs <= 0 {
+		o.Jobs = DefaultPushJobs
+	}
+	head, err := r.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A push that is hopeless, or has nothing to do, is over here.
+	changes, results, err := moves(ctx, local, head, o.Updates)
+	if err != nil || len(changes) == 0 {
+		return &PushResult{Refs: results, Seq: head.Seq}, err
+	}
+	p := &push{Remote: r, local: local, opt: o, meter: &meter{tell: o.Progress}}
+	if p.own, err = r.takeOver(ctx); err != nil {
+		return nil, err
+	}
+	defer p.own.close()
+	snap, err := r.snapshotAt(ctx, head)
+	for snap != nil && err == nil {
+		snap, err = p.attempt(ctx, snap)
+	}
+	return &p.result, err
+}
+
+// push is a push under way.
+type push struct {
+	*Remote
+	local  Local
+	opt    PushOptions
+	own    *ownPacks
+	meter  *meter
+	result PushResult
+}
+
+// attempt plans at S, which is what snap is of, sends what is missing, and
+// publishes it. If it has to be done again, attempt returns the snapshot to plan
+// at, which is a later one or, if a pack is gone, the same.
+func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, err error) {
+	changes, results, err := moves(ctx, p.local, snap.state, p.opt.Updates)
+	p.result.Refs, p.result.Seq = results, snap.state.Seq
+	if err != nil || len(changes) == 0 {
+		return nil, err
+	}
+	p.meter.update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
+	p.dropUnusable(snap)
+	var want []object.Key
+	for _, c := range changes {
+		if !c.New.IsZero() {
+			want = append(want, c.New)
+		}
+	}
+	plan, err := newPlan(ctx, p.local, snap, p.own, want)
+	if err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
+	if p.opt.DryRun {
+		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches())
+		return nil, nil
+	}
+	if gone, err := p.checkSent(ctx, plan); gone || err != nil {
+		return snap, err
+	}
+	p.meter.update(func(at *Progress) {
+		*at = Progress{
+			Phase: PhaseCopy, Objects: at.Objects, TotalObjects: at.Objects + plan.objects(),
+			Bytes: at.Bytes, TotalBytes: at.Bytes + plan.bytes,
+		}
+	})
+	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: snap.state.Seq, meter: p.meter}
+	sent, err := u.send(ctx, plan, p.opt.Jobs)
+	p.result.Objects += u.objects
+	p.result.Bytes += u.bytes
+	p.result.Packs += u.packs
+	if err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
+	for _, s := range plan.kept {
+		sent = append(sent, s)
+	}
+	return p.publish(ctx, snap, sent)
+}
+
+// dropUnusable forgets packs that were sent and can no longer be used at the
+// head that snap is of: those that a root names already, those that were
+// condemned (NO_RECHECK), and those that were begun before the floor, which may
+// have been (NO_FLOOR).
+func (p *push) dropUnusable(snap *snapshot) {
+	p.own.drop(func(s *sentPack) bool {
+		_, live := snap.packs[s.info.Name]
+		_, condemned := snap.state.Condemned[s.info.Name.Path()]
+		return live || condemned || s.start < snap.state.Floor
+	})
+}
+
+// checkSent makes sure that packs that were taken over, and that the plan
+// relies on, are there, and forgets those that are not.
+func (p *push) checkSent(ctx context.Context, plan *plan) (gone bool, err error) {
+	absent := make(chan *sentPack, len(plan.kept))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(p.o.Jobs)
+	for _, s := range plan.kept {
+		if s.checked {
+			continue
+		}
+		group.Go(func() error {
+			info, err := p.b.Stat(gctx, s.info.Name.Path())
+			if errors.Is(err, remote.ErrNotFound) || err == nil && info.Size != int64(s.info.Size) {
+				absent <- s
+				return nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return false, fmt.Errorf("push: look for what was sent: %w", err)
+	}
+	close(absent)
+	lost := map[pack.Name]bool{}
+	for s := range absent {
+		lost[s.info.Name] = true
+	}
+	for _, s := range plan.kept {
+		s.checked = true
+	}
+	p.own.drop(func(s *sentPack) bool { return lost[s.info.Name] })
+	return len(lost) > 0, nil
+}
+
+// publish makes the root that moves the refs and names the packs sent, which
+// were planned at S. It returns a later snapshot if all has to be planned again
+// there.
+func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (again *snapshot, err error) {
+	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
+	var index *ownIndex
+	for h := s; ; {
+		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
+		p.result.Refs, p.result.Seq = results, h.state.Seq
+		if err != nil || len(changes) == 0 {
+			return nil, err
+		}
+		if err := p.claim(s, sent, index, changes).Check(h.state, h.live()); err != nil {
+			if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
+				return h, nil
+			}
+			return nil, err
+		}
+		next, err := p.append(ctx, h, sent, &index, changes)
+		var lost *rootlog.LostError
+		switch {
+		case err == nil:
+			p.result.Seq = next.Seq
+			return nil, p.done(ctx, next, sent, index)
+		case errors.As(err, &lost):
+			if err := p.remember(ctx, lost.Head); err != nil {
+				return nil, err
+			}
+			if h, err = p.snapshotAt(ctx, lost.Head); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+}
+
+// claim returns what the root relies on: that all that was live at S is live
+// (ANCHOR), and that what was sent was not condemned.
+func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) *rootlog.Claim {
+	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes}
+	for _, pack := range sent {
+		c.Start = min(c.Start, pack.start)
+		c.Own = append(c.Own, pack.info.Name.Path())
+	}
+	if index != nil {
+		c.Own = append(c.Own, index.Name.IndexPath())
+	}
+	return c
+}
+
+// append appends the root that follows h.
+func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index **ownIndex, changes []rootlog.RefChange) (*rootlog.State, error) {
+	c := rootlog.Change{Refs: changes, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
+	if h.state.Head == "" {
+		c.Head = p.opt.Head
+	}
+	// What a root of ours names that came late is live.
+	added := slices.DeleteFunc(slices.Clone(sent), func(s *sentPack) bool {
+		_, live := h.packs[s.info.Name]
+		return live
+	})
+	var err error
+	if *index, err = p.describe(ctx, &c, h, added, *index); err != nil {
+		return nil, err
+	}
+	return p.log.Append(ctx, h.state, c)
+}
+
+// done notes that a root names what was sent.
+func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack, index *ownIndex) error {
+	named := map[pack.Name]bool{}
+	for _, s := range sent {
+		named[s.info.Name] = true
+	}
+	p.own.drop(func(s *sentPack) bool { return named[s.info.Name] })
+	if index != nil {
+		p.keepCopy(index)
+	}
+	return p.remember(ctx, head)
+}

@@ -131,12 +131,13 @@ type list struct {
 // nobody wants more.
 func (l *list) goOn(ctx context.Context) error {
 	return l.once(ctx, "list", l.prefix, 0, func(ctx context.Context, w *watchdog) error {
+		from := l.last
 		for info, err := range l.rest(ctx) {
 			if err != nil {
 				return err
 			}
 			w.pause()
-			if info.Name > l.last {
+			if from == "" || info.Name > from {
 				l.last = info.Name
 				if !l.yield(info, nil) {
 					return nil

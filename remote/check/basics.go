@@ -1,0 +1,215 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// blobSize is that of the blob of which ranges are read: more than two of
+// GridFS's chunks.
+const blobSize = 600_001
+
+func (p *probe) absent(ctx context.Context) error {
+	// Neither name is stored under later.
+	for _, name := range []string{p.prefix + "root/99999999999999999999", p.prefix + "packs/absent"} {
+		if err := p.isAbsent(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *probe) putBlob(ctx context.Context) error {
+	data := p.data(blobSize)
+	name, err := p.put(ctx, bytes.NewReader(data), blobSize)
+	if err != nil {
+		return err
+	}
+	p.blob, p.blobData = name, data
+	return nil
+}
+
+func (p *probe) createRecord(ctx context.Context) error {
+	_, err := p.create(ctx, p.data(recordSize))
+	if errors.Is(err, remote.ErrUnsupported) {
+		return &finding{Failed, "the store refuses to create only what is not there yet: " + err.Error(), err}
+	}
+	return err
+}
+
+func (p *probe) readAfterWrite(ctx context.Context) error {
+	if err := p.isThere(ctx, p.blob, p.blobData); err != nil {
+		return err
+	}
+	for range 3 {
+		data := p.data(recordSize)
+		record, err := p.create(ctx, data)
+		if err != nil {
+			return err
+		}
+		if err := p.seenByAll(ctx, record, data); err != nil {
+			return err
+		}
+		blob, err := p.put(ctx, bytes.NewReader(data), recordSize)
+		if err != nil {
+			return err
+		}
+		if err := p.seenByAll(ctx, blob, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seenByAll reads and describes something by several connections at once.
+func (p *probe) seenByAll(ctx context.Context, name string, data []byte) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for range atOnce {
+		group.Go(func() error {
+			info, err := p.b.Stat(ctx, name)
+			switch {
+			case errors.Is(err, remote.ErrNotFound):
+				return failed("%q was stored, and is not found", name)
+			case err != nil:
+				return err
+			case info.Name != name || info.Size != int64(len(data)):
+				return failed("%q was stored with %d bytes, and is described as %q with %d", name, len(data), info.Name, info.Size)
+			}
+			return p.isThere(ctx, name, data)
+		})
+	}
+	return group.Wait()
+}
+
+func (p *probe) ranges(ctx context.Context) error {
+	const size, chunk = blobSize, 255 << 10 // GridFS's
+	for _, r := range []struct{ off, n, want int }{
+		{0, 0, 0}, {0, 1, 1}, {1, 1, 1}, {0, size, size}, {0, 2 * size, size}, {100, chunk, chunk},
+		{chunk - 1, 2, 2}, {chunk, chunk, chunk}, {chunk - 1, chunk + 2, chunk + 2},
+		{size - 1, 1, 1}, {size - 1, 10, 1}, {size - 1000, 1000, 1000}, {size, 10, 0}, {size + 1000, 10, 0},
+	} {
+		got := make([]byte, r.n)
+		n, err := p.b.Get(ctx, p.blob, got, int64(r.off))
+		switch {
+		case errors.Is(err, remote.ErrNotFound):
+			return failed("%q was stored, and is not found", p.blob)
+		case err != nil:
+			return err
+		case n != r.want:
+			return failed("%d bytes at %d of a blob of %d: %d bytes came back, not %d", r.n, r.off, size, n, r.want)
+		case n > 0 && !bytes.Equal(got[:n], p.blobData[r.off:r.off+n]):
+			return failed("%d bytes at %d of a blob of %d: other bytes came back", r.n, r.off, size)
+		}
+	}
+	return nil
+}
+
+func (p *probe) list(ctx context.Context) error {
+	if _, err := p.create(ctx, p.data(recordSize)); err != nil {
+		return err
+	}
+	var missing string
+	complete, took, err := p.soon(ctx, func(ctx context.Context) (_ bool, err error) {
+		if missing, err = p.missing(ctx, p.prefix); missing != "" || err != nil {
+			return false, err
+		}
+		missing, err = p.missing(ctx, p.prefix+"root/")
+		return missing == "", err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !complete:
+		return failed("%q is not listed, not even after %v", missing, took.Round(time.Second))
+	case took > 0:
+		return note(nil, "lists are complete only after %v", took.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// missing lists a folder and returns the name of something that is not
+// listed, or "". That a list lags behind is no error, that it is wrong is.
+func (p *probe) missing(ctx context.Context, folder string) (string, error) {
+	listed := map[string]int64{}
+	last := ""
+	for info, err := range p.b.List(ctx, folder) {
+		switch {
+		case err != nil:
+			return "", err
+		case !strings.HasPrefix(info.Name, folder):
+			return "", failed("%q is listed among the names in %s", info.Name, folder)
+		case info.Name <= last:
+			return "", failed("%q is listed after %q, names are to be in order", info.Name, last)
+		}
+		last = info.Name
+		listed[last] = info.Size
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var names []string
+	for name, size := range p.stored {
+		if !strings.HasPrefix(name, folder) {
+			continue
+		}
+		switch got, ok := listed[name]; {
+		case !ok:
+			names = append(names, name)
+		case got != size:
+			return "", failed("%q has %d bytes, and is listed with %d", name, size, got)
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	return slices.Min(names), nil
+}
+
+func (p *probe) delete(ctx context.Context) error {
+	record, err := p.create(ctx, p.data(recordSize))
+	if err != nil {
+		return err
+	}
+	var slowest time.Duration
+	for _, name := range []string{record, p.blob} {
+		err := p.b.Delete(ctx, name)
+		if errors.Is(err, remote.ErrPermission) || errors.Is(err, remote.ErrUnsupported) {
+			p.noDelete = true
+			return note(err, "the credentials may not delete: enough to push and fetch, not to collect garbage (%v)", err)
+		}
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		delete(p.stored, name)
+		p.mu.Unlock()
+		gone, took, err := p.soon(ctx, func(ctx context.Context) (bool, error) {
+			_, err := p.b.Get(ctx, name, make([]byte, 1), 0)
+			if errors.Is(err, remote.ErrNotFound) {
+				return true, nil
+			}
+			return false, err
+		})
+		if err != nil {
+			return err
+		}
+		if !gone {
+			return failed("%q was deleted, and is still there after %v", name, took.Round(time.Second))
+		}
+		slowest = max(slowest, took)
+		if err := p.b.Delete(ctx, name); err != nil {
+			return &finding{Failed, "to delete what is gone is an error: " + err.Error(), err}
+		}
+	}
+	if slowest > 0 {
+		return note(nil, "what is deleted is gone only after %v", slowest.Round(time.Millisecond))
+	}
+	return nil
+}

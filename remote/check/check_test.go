@@ -1,0 +1,563 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/retry"
+)
+
+// odd is a store of which some calls are not as they should be.
+type odd struct {
+	*remotetest.Memory
+	get    func(ctx context.Context, name string, p []byte, off int64) (int, error)
+	put    func(ctx context.Context, name string, body io.ReaderAt, size int64) error
+	stat   func(ctx context.Context, name string) (remote.Info, error)
+	list   func(infos []remote.Info) []remote.Info
+	delete func(ctx context.Context, name string) error
+	create func(ctx context.Context, name string, data []byte) error
+}
+
+func (o *odd) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if o.get != nil {
+		return o.get(ctx, name, p, off)
+	}
+	return o.Memory.Get(ctx, name, p, off)
+}
+
+func (o *odd) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+	if o.put != nil {
+		return o.put(ctx, name, body, size)
+	}
+	return o.Memory.Put(ctx, name, body, size)
+}
+
+func (o *odd) Stat(ctx context.Context, name string) (remote.Info, error) {
+	if o.stat != nil {
+		return o.stat(ctx, name)
+	}
+	return o.Memory.Stat(ctx, name)
+}
+
+func (o *odd) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+	if o.list == nil {
+		return o.Memory.List(ctx, prefix)
+	}
+	return func(yield func(remote.Info, error) bool) {
+		var infos []remote.Info
+		for info := range o.Memory.List(ctx, prefix) {
+			infos = append(infos, info)
+		}
+		for _, info := range o.list(infos) {
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (o *odd) Delete(ctx context.Context, name string) error {
+	if o.delete != nil {
+		return o.delete(ctx, name)
+	}
+	return o.Memory.Delete(ctx, name)
+}
+
+func (o *odd) Create(ctx context.Context, name string, data []byte) error {
+	if o.create != nil {
+		return o.create(ctx, name, data)
+	}
+	return o.Memory.Create(ctx, name, data)
+}
+
+func (o *odd) has(name string) bool { return o.Data(name) != nil }
+
+// overwrite stores what is there already.
+func (o *odd) overwrite(_ context.Context, name string, body io.ReaderAt, size int64) error {
+	data, err := io.ReadAll(io.NewSectionReader(body, 0, size))
+	o.Set(name, data)
+	return err
+}
+
+// refuse returns an error of a kind.
+func refuse(op, name string, kind error) error {
+	return &remote.Error{Op: op, Name: name, Kind: kind, Err: errors.New("the reason")}
+}
+
+// run checks a store, in a bubble of its own time.
+func run(t *testing.T, b func() remote.Backend, o Options, then func(*Report, error)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o.Now = time.Now
+		then(Run(t.Context(), b(), o))
+	})
+}
+
+// statuses returns the checks that were not OK, as "name status".
+func statuses(r *Report) (list []string) {
+	for _, c := range r.Checks {
+		if c.Status != OK {
+			list = append(list, c.Name+" "+string(c.Status))
+		}
+	}
+	return list
+}
+
+func TestGoodStore(t *testing.T) {
+	for _, exclusive := range []bool{false, true} {
+		m := remotetest.NewMemory()
+		var told []Result
+		o := Options{ExclusivePut: exclusive, Progress: func(r Result) { told = append(told, r) }}
+		run(t, func() remote.Backend { return m }, o, func(r *Report, err error) {
+			if err != nil || !r.Shared() || !r.Usable() {
+				t.Fatalf("%v\n%v", err, r)
+			}
+			var want []string
+			if !exclusive {
+				want = []string{"put-once skipped", "put-race skipped"}
+			}
+			if got := statuses(r); !slices.Equal(got, want) {
+				t.Errorf("%q", got)
+			}
+			if len(r.Checks) != len(steps) || !slices.EqualFunc(told, r.Checks, func(a, b Result) bool { return a.Name == b.Name }) {
+				t.Errorf("told of %d checks, reported %d", len(told), len(r.Checks))
+			}
+			if lines := strings.Count(r.String(), "\n"); lines != len(steps)+len(want) {
+				t.Errorf("%d lines:\n%v", lines, r)
+			}
+			data, err := json.Marshal(r)
+			var back Report
+			if err != nil || json.Unmarshal(data, &back) != nil || !back.Shared() || back.Prefix != r.Prefix {
+				t.Errorf("%v, %s", err, data)
+			}
+		})
+		if left := m.Names(""); len(left) > 0 {
+			t.Errorf("left %q", left)
+		}
+	}
+}
+
+// TestBadStores has each store fail the check it is meant to, and no other.
+func TestBadStores(t *testing.T) {
+	negative := func(o *odd, wait time.Duration) { // remembers for a while what was absent
+		var mu sync.Mutex
+		absent := map[string]time.Time{}
+		o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if until, ok := absent[name]; ok && time.Now().Before(until) {
+				return 0, refuse("get", name, remote.ErrNotFound)
+			}
+			n, err := o.Memory.Get(ctx, name, p, off)
+			if errors.Is(err, remote.ErrNotFound) {
+				absent[name] = time.Now().Add(wait)
+			}
+			return n, err
+		}
+	}
+	racy := func(o *odd) { // looks first, stores later
+		o.create = func(ctx context.Context, name string, data []byte) error {
+			if o.has(name) {
+				return refuse("create", name, remote.ErrExists)
+			}
+			time.Sleep(time.Millisecond)
+			o.Set(name, data)
+			return nil
+		}
+	}
+	late := func(wait time.Duration) func(o *odd) { // lists only what was listed for the first time a while ago
+		return func(o *odd) {
+			seen := map[string]time.Time{}
+			o.list = func(infos []remote.Info) []remote.Info {
+				return slices.DeleteFunc(infos, func(info remote.Info) bool {
+					if seen[info.Name].IsZero() {
+						seen[info.Name] = time.Now()
+					}
+					return time.Since(seen[info.Name]) < wait
+				})
+			}
+		}
+	}
+	tests := map[string]struct {
+		make           func(o *odd)
+		want           []string // beside what is skipped
+		detail         string   // in that of the first
+		shared, usable bool
+		left           bool
+	}{
+		"creates overwrite": {func(o *odd) {
+			o.create = func(ctx context.Context, name string, data []byte) error {
+				o.Set(name, data)
+				return nil
+			}
+		}, []string{"create-once failed", "create-race failed"}, "a second create was accepted", false, true, false},
+		"creates overwrite and say that they do not": {func(o *odd) {
+			o.create = func(ctx context.Context, name string, data []byte) error {
+				had := o.has(name)
+				o.Set(name, data)
+				if had {
+					return refuse("create", name, remote.ErrExists)
+				}
+				return nil
+			}
+		}, []string{"create-once failed", "create-race failed"}, "500 came back", false, true, false},
+		"creates race": {racy, []string{"create-race failed"}, "32 of 32 callers", false, true, false},
+		"of racing creates, another wins": {func(o *odd) {
+			var mu sync.Mutex
+			o.create = func(ctx context.Context, name string, data []byte) error {
+				mu.Lock()
+				defer mu.Unlock()
+				waiting := o.has(name)
+				err := o.Memory.Create(ctx, name, data)
+				if waiting && o.Calls(remotetest.Create) > 50 { // later than create-once
+					o.Set(name, data)
+				}
+				return err
+			}
+		}, []string{"create-race failed"}, "another caller's bytes", false, true, false},
+		"of racing creates, bytes are mixed": {func(o *odd) {
+			o.create = func(ctx context.Context, name string, data []byte) error {
+				err := o.Memory.Create(ctx, name, data)
+				if err != nil && o.Calls(remotetest.Create) > 50 {
+					old := o.Data(name)
+					o.Set(name, append(old[:len(old)/2], data[len(old)/2:]...))
+				}
+				return err
+			}
+		}, []string{"create-race failed"}, "none of theirs", false, true, false},
+		"creates are refused": {func(o *odd) {
+			o.create = func(_ context.Context, name string, _ []byte) error {
+				return refuse("create", name, remote.ErrUnsupported)
+			}
+		}, []string{"create failed"}, "the reason", false, false, false},
+		"puts overwrite": {func(o *odd) { o.put = o.overwrite },
+			[]string{"put-once failed", "put-race failed"}, "a second put was accepted", false, true, false},
+		"large puts race": {func(o *odd) {
+			o.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+				if size > 16<<20 {
+					return o.overwrite(ctx, name, body, size)
+				}
+				return o.Memory.Put(ctx, name, body, size)
+			}
+		}, []string{"put-race failed"}, "4 of 4 callers", false, true, false},
+		"large puts are mixed": {func(o *odd) {
+			o.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+				err := o.Memory.Put(ctx, name, body, size)
+				if err != nil && size > 16<<20 {
+					data := o.Data(name)
+					_, _ = body.ReadAt(data[size-1:], size-1)
+					data[size-1] ^= 1
+					o.Set(name, data)
+				}
+				return err
+			}
+		}, []string{"put-race failed"}, "none of theirs", false, true, false},
+		"absence is remembered": {func(o *odd) { negative(o, time.Second) },
+			[]string{"read-after-write failed"}, "not found", false, false, false},
+		"sizes lag behind": {func(o *odd) {
+			o.stat = func(ctx context.Context, name string) (remote.Info, error) {
+				info, err := o.Memory.Stat(ctx, name)
+				info.Size /= 2
+				return info, err
+			}
+		}, []string{"read-after-write failed"}, "with 500", false, false, false},
+		"some connections lag behind": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				if o.has(name) && o.Calls(remotetest.Get)%20 == 19 {
+					_, _ = o.Memory.Get(ctx, name, nil, 0)
+					return 0, refuse("get", name, remote.ErrNotFound)
+				}
+				return o.Memory.Get(ctx, name, p, off)
+			}
+		}, []string{"read-after-write failed"}, "not found", false, false, false},
+		"bodies are cut short": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				n, err := o.Memory.Get(ctx, name, p, off)
+				return min(n, 65536), err
+			}
+		}, []string{"read-after-write failed"}, "65536 came back", false, false, false},
+		"bits are flipped": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				n, err := o.Memory.Get(ctx, name, p, off)
+				if n > 100_000 {
+					p[100_000] ^= 1
+				}
+				return n, err
+			}
+		}, []string{"read-after-write failed"}, "other bytes", false, false, false},
+		"ranges are ignored": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				return o.Memory.Get(ctx, name, p, 0)
+			}
+		}, []string{"ranges failed"}, "other bytes", false, false, false},
+		"ranges are off by one": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				return o.Memory.Get(ctx, name, p[:max(0, min(len(p), blobSize-1-int(off)))], off)
+			}
+		}, []string{"read-after-write failed"}, "600000 came back", false, false, false},
+		"ranges behind the end are errors": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				if data := o.Data(name); data != nil && off >= int64(len(data)) {
+					return 0, refuse("get", name, nil)
+				}
+				return o.Memory.Get(ctx, name, p, off)
+			}
+		}, []string{"ranges failed"}, "the reason", false, false, false},
+		"lists lack an entry": {func(o *odd) {
+			o.list = func(infos []remote.Info) []remote.Info { return infos[:len(infos)-1] }
+		}, []string{"list failed"}, "is not listed", false, false, false},
+		"lists lack folders within folders": {func(o *odd) {
+			o.list = func(infos []remote.Info) []remote.Info {
+				if strings.Contains(infos[0].Name, "root/") {
+					return nil
+				}
+				return slices.DeleteFunc(infos, func(info remote.Info) bool { return strings.Contains(info.Name, "packs/") })
+			}
+		}, []string{"list failed"}, "is not listed", false, false, false},
+		"lists lag behind":     {late(3 * time.Second), []string{"list note"}, "complete only after", true, true, false},
+		"lists lag far behind": {late(time.Minute), []string{"list failed"}, "is not listed", false, false, false},
+		"lists are not in order": {func(o *odd) {
+			o.list = func(infos []remote.Info) []remote.Info { slices.Reverse(infos); return infos }
+		}, []string{"list failed"}, "in order", false, false, false},
+		"lists tell wrong sizes": {func(o *odd) {
+			o.list = func(infos []remote.Info) []remote.Info { infos[0].Size++; return infos }
+		}, []string{"list failed"}, "is listed with", false, false, false},
+		"lists tell of other folders": {func(o *odd) {
+			o.list = func(infos []remote.Info) []remote.Info {
+				return append(infos, remote.Info{Name: "z"})
+			}
+		}, []string{"list failed"}, `"z" is listed among`, false, false, false},
+		"403 for what is absent": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				if n, err := o.Memory.Get(ctx, name, p, off); !errors.Is(err, remote.ErrNotFound) {
+					return n, err
+				}
+				return 0, refuse("get", name, remote.ErrPermission)
+			}
+		}, []string{"absent failed"}, "lack the permission to list", false, false, false},
+		"what is absent is empty": {func(o *odd) {
+			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+				if n, err := o.Memory.Get(ctx, name, p, off); !errors.Is(err, remote.ErrNotFound) {
+					return n, err
+				}
+				return 0, nil
+			}
+		}, []string{"absent failed"}, "never stored", false, false, false},
+		"only reading is permitted": {func(o *odd) {
+			o.put = func(_ context.Context, name string, _ io.ReaderAt, _ int64) error {
+				return refuse("put", name, remote.ErrPermission)
+			}
+			o.create = func(_ context.Context, name string, _ []byte) error {
+				return refuse("create", name, remote.ErrPermission)
+			}
+		}, []string{"put failed", "create failed"}, "the reason", false, false, false},
+		"deleting is not permitted": {func(o *odd) {
+			o.delete = func(_ context.Context, name string) error { return refuse("delete", name, remote.ErrPermission) }
+		}, []string{"delete note", "clean-up note"}, "the credentials may not delete", true, true, true},
+		"deletions have no effect": {func(o *odd) {
+			o.delete = func(context.Context, string) error { return nil }
+		}, []string{"delete failed"}, "still there", false, false, true},
+		"deletions lag behind": {func(o *odd) {
+			o.delete = func(_ context.Context, name string) error {
+				time.AfterFunc(3*time.Second, func() { o.Remove(name) })
+				return nil
+			}
+		}, []string{"delete note"}, "gone only after", true, true, true},
+		"deleting twice is an error": {func(o *odd) {
+			o.delete = func(ctx context.Context, name string) error {
+				if !o.has(name) {
+					return refuse("delete", name, remote.ErrNotFound)
+				}
+				return o.Memory.Delete(ctx, name)
+			}
+		}, []string{"delete failed", "clean-up note"}, "to delete what is gone", false, false, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := &odd{Memory: remotetest.NewMemory()}
+			run(t, func() remote.Backend { test.make(o); return o }, Options{ExclusivePut: strings.Contains(name, "puts")}, func(r *Report, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := slices.DeleteFunc(statuses(r), func(s string) bool { return strings.HasSuffix(s, "skipped") })
+				if !slices.Equal(got, test.want) || r.Shared() != test.shared || r.Usable() != test.usable {
+					t.Errorf("got %q, shared %t, usable %t\n%v", got, r.Shared(), r.Usable(), r)
+				}
+				var detail string
+				for _, c := range r.Checks {
+					if c.Status == Failed || c.Status == Note {
+						detail = c.Detail
+						break
+					}
+				}
+				if !strings.Contains(detail, test.detail) {
+					t.Errorf("%q does not say %q", detail, test.detail)
+				}
+				if (len(o.Names("")) > 0) != test.left {
+					t.Errorf("left %q", o.Names(""))
+				}
+			})
+		})
+	}
+}
+
+// TestTrouble has a store where calls fail and replies are lost: that is no
+// reason not to trust it.
+func TestTrouble(t *testing.T) {
+	for seed := range uint64(20) {
+		f := remotetest.NewFaulty(remotetest.NewMemory())
+		f.Random(seed, remotetest.Rates{Before: 0.1, After: 0.05, Short: 0.02, Slow: 0.5, Delay: 100 * time.Millisecond})
+		run(t, func() remote.Backend { return f }, Options{ExclusivePut: seed == 0}, func(r *Report, err error) {
+			if err != nil || !r.Shared() {
+				t.Errorf("seed %d: %v\n%v", seed, err, r)
+			}
+		})
+	}
+}
+
+// TestAllRepliesOfARaceAreLost has the callers of a race learn nothing; the
+// race is run again.
+func TestAllRepliesOfARaceAreLost(t *testing.T) {
+	o := &odd{Memory: remotetest.NewMemory()}
+	o.create = func(ctx context.Context, name string, data []byte) error {
+		if n := o.Calls(remotetest.Create); n > 20 && n < 20+racers {
+			_ = o.Memory.Create(ctx, "x", nil) // is counted, and stores nothing
+			return refuse("create", name, remote.ErrTemporary)
+		}
+		return o.Memory.Create(ctx, name, data)
+	}
+	run(t, func() remote.Backend { return o }, Options{}, func(r *Report, err error) {
+		if err != nil || !r.Shared() || o.Calls(remotetest.Create) < 20+racers {
+			t.Errorf("%v\n%v", err, r)
+		}
+	})
+}
+
+// TestCannotBeChecked has errors that tell nothing of what a store does.
+func TestCannotBeChecked(t *testing.T) {
+	for _, kind := range []error{remote.ErrCredentials, remote.ErrNoStore, remote.ErrFull, remote.ErrTemporary} {
+		for _, op := range []remotetest.Op{remotetest.Get, remotetest.Put, remotetest.Create, remotetest.List, remotetest.Delete} {
+			m := remotetest.NewMemory()
+			f := remotetest.NewFaulty(m)
+			f.Fail(remotetest.Fault{Op: op, N: 1, Err: kind, Stays: true})
+			run(t, func() remote.Backend { return f }, Options{}, func(r *Report, err error) {
+				if !errors.Is(err, kind) || r.Shared() || r.Usable() {
+					t.Errorf("%v of %v: %v\n%v", kind, op, err, r)
+				}
+				if n := f.Calls(op); op != remotetest.Delete && kind != remote.ErrTemporary && n != 1 {
+					t.Errorf("%v of %v: %d calls", kind, op, n)
+				}
+			})
+			if left := m.Names(""); (len(left) > 0) != (op == remotetest.Delete) {
+				t.Errorf("%v of %v: left %q", kind, op, left)
+			}
+		}
+	}
+}
+
+// TestInterrupted ends the check at any moment; nothing is left.
+func TestInterrupted(t *testing.T) {
+	for n := 1; ; n += 1 + rand.IntN(20) {
+		m := remotetest.NewMemory()
+		f := remotetest.NewFaulty(m)
+		var over bool
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f.Fail(remotetest.Fault{N: n, Do: cancel})
+			start := time.Now()
+			r, err := Run(ctx, f, Options{Now: time.Now})
+			over = ctx.Err() == nil
+			if !over && err != nil && (!errors.Is(err, context.Canceled) || r.Usable()) {
+				t.Errorf("at call %d: %v\n%v", n, err, r)
+			}
+			if time.Since(start) > time.Minute {
+				t.Errorf("at call %d: took %v", n, time.Since(start))
+			}
+		})
+		if left := m.Names(""); len(left) > 0 {
+			t.Errorf("at call %d: left %q", n, left)
+		}
+		if over {
+			break
+		}
+	}
+}
+
+// TestStuckWhenInterrupted has a store that does not answer any more: the
+// check ends nevertheless, and says what is left.
+func TestStuckWhenInterrupted(t *testing.T) {
+	f := remotetest.NewFaulty(remotetest.NewMemory())
+	f.Fail(remotetest.Fault{N: 30, How: remotetest.Stuck, Stays: true})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		r, err := Run(ctx, f, Options{Now: time.Now})
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second+cleaning {
+			t.Errorf("took %v, %v", took, err)
+		}
+		if last := r.Checks[len(r.Checks)-1]; last.Name != CleanUp || !strings.Contains(last.Detail, r.Prefix) {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
+// TestCorner looks at the names that are used.
+func TestCorner(t *testing.T) {
+	o := &odd{Memory: remotetest.NewMemory()}
+	var mu sync.Mutex
+	used := map[string]bool{}
+	use := func(name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		used[name] = true
+	}
+	o.create = func(ctx context.Context, name string, data []byte) error {
+		use(name)
+		return o.Memory.Create(ctx, name, data)
+	}
+	o.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+		use(name)
+		return o.Memory.Put(ctx, name, body, size)
+	}
+	var prefixes []string
+	for range 2 {
+		run(t, func() remote.Backend { return o }, Options{Retry: retry.Options{First: time.Second}}, func(r *Report, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			prefixes = append(prefixes, r.Prefix)
+		})
+	}
+	if prefixes[0] == prefixes[1] || !strings.HasPrefix(prefixes[0], "probe/") {
+		t.Errorf("in %q", prefixes)
+	}
+	for name := range used {
+		if !strings.HasPrefix(name, prefixes[0]) && !strings.HasPrefix(name, prefixes[1]) {
+			t.Errorf("%q was stored", name)
+		}
+	}
+	o.Set("packs/x", []byte("x"))
+	run(t, func() remote.Backend { return o }, Options{Rand: bytes.NewReader(make([]byte, 16))}, func(r *Report, err error) {
+		if err != nil || r.Prefix != "probe/"+strings.Repeat("0", 32)+"/" {
+			t.Errorf("%v\n%v", err, r)
+		}
+	})
+	if left := o.Names(""); !slices.Equal(left, []string{"packs/x"}) {
+		t.Errorf("left %q", left)
+	}
+}

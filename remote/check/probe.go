@@ -1,0 +1,208 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/retry"
+)
+
+const (
+	settling   = 10 * time.Second // that a store may take to list or to delete
+	cleaning   = 10 * time.Second // to delete the probes, at most
+	atOnce     = 8                // readers, deletions
+	recordSize = 1000
+)
+
+// probe is a Run under way.
+type probe struct {
+	b      remote.Backend // calls are repeated
+	o      Options
+	prefix string
+	random *rand.ChaCha8 // for data; not for concurrent use
+
+	blob     string // of putBlob
+	blobData []byte
+
+	mu       sync.Mutex
+	names    int              // given out
+	used     map[string]bool  // those that something may be stored under
+	stored   map[string]int64 // names that are known to be, and sizes
+	noDelete bool             // deletions are refused
+}
+
+func newProbe(b remote.Backend, o Options) (*probe, error) {
+	var nonce [16]byte
+	if _, err := io.ReadFull(o.Rand, nonce[:]); err != nil {
+		return nil, fmt.Errorf("check store: %w", err)
+	}
+	var seed [32]byte
+	copy(seed[:], nonce[:])
+	return &probe{
+		b:      retry.New(b, o.Retry),
+		o:      o,
+		prefix: "probe/" + hex.EncodeToString(nonce[:]) + "/",
+		random: rand.NewChaCha8(seed),
+		used:   map[string]bool{},
+		stored: map[string]int64{},
+	}, nil
+}
+
+// newName returns a name that was not used yet, of a record or a blob.
+func (p *probe) newName(format string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.names++
+	name := p.prefix + fmt.Sprintf(format, p.names)
+	p.used[name] = true
+	return name
+}
+
+func (p *probe) newRecord() string { return p.newName("root/%020d") }
+func (p *probe) newBlob() string   { return p.newName("packs/%020d") }
+
+func (p *probe) isStored(name string, size int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stored[name] = size
+}
+
+func (p *probe) data(size int) []byte {
+	data := make([]byte, size)
+	_, _ = p.random.Read(data) // never fails
+	return data
+}
+
+// create creates a record under a new name, after it was looked for.
+func (p *probe) create(ctx context.Context, data []byte) (name string, err error) {
+	return p.store(ctx, "create", p.newRecord, int64(len(data)), func(ctx context.Context, name string) error {
+		return p.b.Create(ctx, name, data)
+	})
+}
+
+// put stores a blob under a new name, after it was looked for.
+func (p *probe) put(ctx context.Context, body io.ReaderAt, size int64) (name string, err error) {
+	return p.store(ctx, "put", p.newBlob, size, func(ctx context.Context, name string) error {
+		return p.b.Put(ctx, name, body, size)
+	})
+}
+
+// store has a call store something under a name that is new for each attempt.
+// Each name is looked for before: a store may remember what it did not have.
+func (p *probe) store(ctx context.Context, op string, newName func() string, size int64, call func(ctx context.Context, name string) error) (name string, err error) {
+	err = retry.Do(ctx, p.o.Retry, op, func(ctx context.Context) error {
+		name = newName()
+		if err := p.isAbsent(ctx, name); err != nil {
+			return err
+		}
+		return call(ctx, name)
+	})
+	switch {
+	case err == nil:
+		p.isStored(name, size)
+	case errors.Is(err, remote.ErrPermission), errors.Is(err, remote.ErrUnsupported):
+		p.mu.Lock()
+		delete(p.used, name)
+		p.mu.Unlock()
+	}
+	return name, err
+}
+
+// isAbsent looks for what is not there.
+func (p *probe) isAbsent(ctx context.Context, name string) error {
+	_, get := p.b.Get(ctx, name, make([]byte, 1), 0)
+	_, stat := p.b.Stat(ctx, name)
+	for _, err := range []error{get, stat} {
+		switch {
+		case err == nil:
+			return failed("%q was never stored, and was found", name)
+		case errors.Is(err, remote.ErrPermission):
+			return &finding{Failed, fmt.Sprintf("'not permitted' is the answer for what is absent: the credentials lack the permission to list (%v)", err), err}
+		case !errors.Is(err, remote.ErrNotFound):
+			return err
+		}
+	}
+	return nil
+}
+
+// isThere reads the whole of what was stored.
+func (p *probe) isThere(ctx context.Context, name string, want []byte) error {
+	got := make([]byte, len(want)+1)
+	n, err := p.b.Get(ctx, name, got, 0)
+	switch {
+	case errors.Is(err, remote.ErrNotFound):
+		return &finding{Failed, fmt.Sprintf("%q was stored, and is not found", name), err}
+	case err != nil:
+		return err
+	case n != len(want):
+		return failed("%q was stored with %d bytes, and %d came back", name, len(want), n)
+	case !bytes.Equal(got[:n], want):
+		return failed("%q was stored, and came back with other bytes", name)
+	}
+	return nil
+}
+
+// soon asks a question until the answer is yes, for as long as a store may
+// need to settle. It returns how long that took, 0 if it was so at once.
+func (p *probe) soon(ctx context.Context, ask func(ctx context.Context) (bool, error)) (ok bool, took time.Duration, err error) {
+	notYet := &remote.Error{Op: "wait", Kind: remote.ErrTemporary}
+	o := retry.Options{Now: p.o.Retry.Now, Sleep: p.o.Retry.Sleep, First: 100 * time.Millisecond, Longest: time.Second, Deadline: settling}
+	start := p.o.Now()
+	tries := 0
+	err = retry.Do(ctx, o, "wait", func(ctx context.Context) error {
+		tries++
+		yes, err := ask(ctx)
+		if err == nil && !yes {
+			return notYet
+		}
+		return err
+	})
+	if tries > 1 {
+		took = max(1, p.o.Now().Sub(start))
+	}
+	if errors.Is(err, notYet) {
+		return false, took, nil
+	}
+	return err == nil, took, err
+}
+
+// cleanUp deletes everything, even if ctx has ended. The error says what is
+// left.
+func (p *probe) cleanUp(ctx context.Context) error {
+	names := slices.Sorted(maps.Keys(p.used))
+	if len(names) == 0 {
+		return nil
+	}
+	if p.noDelete {
+		return fmt.Errorf("up to %d probes are left in %s: the credentials may not delete", len(names), p.prefix)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	errs := make([]error, len(names))
+	for i, name := range names {
+		group.Go(func() error {
+			errs[i] = p.b.Delete(ctx, name)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	left := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(left) > 0 {
+		return fmt.Errorf("up to %d probes are left in %s: %w", len(left), p.prefix, left[0])
+	}
+	return nil
+}

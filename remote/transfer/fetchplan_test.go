@@ -1,0 +1,113 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// TestChunkPlan checks that everything that was planned is read, in order, in
+// parts that are neither too large nor too many.
+func TestChunkPlan(t *testing.T) {
+	for seed := range uint64(50) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		p, want := newChunkPlan(), map[object.ID]pack.Entry{}
+		for range 1 + rnd.IntN(5) {
+			info := pack.Info{Name: pack.Name{byte(rnd.Int())}, Size: pack.MaxSize}
+			for off := uint32(32); off < pack.MaxSize-(20<<20) && rnd.IntN(300) > 0; {
+				e := pack.Entry{Pack: info, Offset: off, Stored: 1 + uint32(rnd.IntN(200_000)), Raw: rnd.Uint32()}
+				if rnd.IntN(50) == 0 {
+					e.Stored = object.MaxChunkSize
+				}
+				off += e.Stored
+				if rnd.IntN(4) == 0 {
+					off += uint32(rnd.IntN(2 * maxGap))
+				}
+				e.Key = object.Key{Kind: object.KindChunk}
+				binary.BigEndian.PutUint64(e.Key.ID[:], rnd.Uint64())
+				p.add(e)
+				p.add(e)
+				want[e.Key.ID] = e
+			}
+		}
+		for id := range want {
+			if !p.has(id) {
+				t.Fatal("a chunk that was added is not there")
+			}
+		}
+		if p.has(object.ID{}) || p.n != len(want) {
+			t.Fatalf("%d chunks, want %d", p.n, len(want))
+		}
+		p.sort()
+		var last run
+		for r := range p.runs() {
+			if r.size > maxRead && len(r.records) > 1 {
+				t.Errorf("%d bytes at once", r.size)
+			}
+			gap := r.off - last.off - int64(last.size)
+			if r.pack == last.pack && (gap < 0 || gap <= maxGap && last.size+int(gap)+int(p.at(r.records[0]).stored) <= maxRead) {
+				t.Errorf("a gap of %d bytes between runs of %d and %d", gap, last.size, r.size)
+			}
+			end := r.off
+			for _, i := range r.records {
+				e := p.entry(i)
+				if e != want[e.Key.ID] || e.Pack != r.pack {
+					t.Errorf("%+v, want %+v", e, want[e.Key.ID])
+				}
+				if int64(e.Offset) < end || int64(e.Offset)-end > maxGap {
+					t.Errorf("a value at %d after one that ends at %d", e.Offset, end)
+				}
+				end = int64(e.Offset) + int64(e.Stored)
+				delete(want, e.Key.ID)
+			}
+			if end != r.off+int64(r.size) {
+				t.Errorf("%d bytes from %d for what ends at %d", r.size, r.off, end)
+			}
+			last = r
+		}
+		if len(want) > 0 {
+			t.Errorf("%d chunks are not read", len(want))
+		}
+	}
+}
+
+// TestChunkPlanOverlap checks that entries that lie over each other, which no
+// pack has, are read whole.
+func TestChunkPlanOverlap(t *testing.T) {
+	p := newChunkPlan()
+	for i, at := range [][2]uint32{{100, 1000}, {100, 50}, {200, 5}, {90, 20}} {
+		p.add(pack.Entry{Key: object.Key{Kind: object.KindChunk, ID: object.ID{byte(i + 1)}}, Offset: at[0], Stored: at[1]})
+	}
+	p.sort()
+	for r := range p.runs() {
+		if r.off != 90 || r.size != 1010 || len(r.records) != 4 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func BenchmarkChunkPlan(b *testing.B) {
+	const n = 1_000_000
+	b.ReportAllocs()
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		p, rnd := newChunkPlan(), rand.New(rand.NewPCG(1, 1))
+		for i := range n {
+			e := pack.Entry{Key: object.Key{Kind: object.KindChunk}, Offset: rnd.Uint32N(1 << 25), Stored: 1000}
+			e.Pack.Name[0] = byte(i)
+			binary.BigEndian.PutUint64(e.Key.ID[:], rnd.Uint64())
+			p.add(e)
+		}
+		p.sort()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/chunk")
+		runtime.KeepAlive(p)
+	}
+}

@@ -3,7 +3,6 @@ package rootlog
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -119,10 +118,10 @@ func encodeFile(f File) *fileBody {
 
 // sorted reports whether names are in order and each there once.
 func sorted[T any](list []T, name func(T) string) bool {
-	return slices.IsSortedFunc(list, func(a, b T) int {
-		if name(a) == name(b) {
-			return 1
+	for i := 1; i < len(list); i++ {
+		if name(list[i-1]) >= name(list[i]) {
+			return false
 		}
-		return strings.Compare(name(a), name(b))
-	})
+	}
+	return true
 }

@@ -71,7 +71,7 @@ func name(n int) pack.Name {
 
 // inline returns the entries of a pack of its own.
 func inline(n, objects int) Inline {
-	p := Inline{Info: pack.Info{Name: name(n), Size: 1 << 20}}
+	p := Inline{Info: pack.Info{Name: name(n), Size: 8 << 20}}
 	for i := range objects {
 		key := object.Key{Kind: object.KindTree, ID: object.Sum(fmt.Append(nil, n, i))}
 		p.Entries = append(p.Entries, pack.Entry{Key: key, Pack: p.Info, Offset: uint32(remote.HeaderSize + 100*i), Stored: 100, Raw: 100})

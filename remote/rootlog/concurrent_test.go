@@ -1,0 +1,150 @@
+package rootlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// unruly is a store whose requests and replies are lost, and whose lost
+// requests arrive again, or for the first time, whenever they like.
+type unruly struct {
+	*remotetest.Memory
+
+	mu   sync.Mutex
+	rng  *rand.Rand
+	late []func()
+}
+
+func (u *unruly) roll() (fate float64, late func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n := len(u.late); n > 0 && u.rng.Float64() < 0.5 {
+		i := u.rng.IntN(n)
+		late = u.late[i]
+		u.late[i] = u.late[n-1]
+		u.late = u.late[:n-1]
+	}
+	return u.rng.Float64(), late
+}
+
+func (u *unruly) Create(ctx context.Context, name string, data []byte) error {
+	fate, late := u.roll()
+	if late != nil {
+		late()
+	}
+	if fate < 0.3 { // it will arrive, sometime
+		u.mu.Lock()
+		u.late = append(u.late, func() { u.Memory.Create(context.WithoutCancel(ctx), name, data) })
+		u.mu.Unlock()
+	}
+	lost := &remote.Error{Op: "create", Name: name, Kind: remote.ErrTemporary}
+	if fate < 0.15 {
+		return lost
+	}
+	err := u.Memory.Create(ctx, name, data)
+	if fate > 0.8 {
+		return lost
+	}
+	return err
+}
+
+func (u *unruly) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if fate, late := u.roll(); late != nil {
+		late()
+	} else if fate < 0.02 {
+		return 0, &remote.Error{Op: "get", Name: name, Kind: remote.ErrTemporary}
+	}
+	return u.Memory.Get(ctx, name, p, off)
+}
+
+// 32 writers make 200 roots. Each root that was acknowledged is in the log
+// once, and what was not is not there.
+func TestManyWriters(t *testing.T) {
+	const writers, roots = 32, 200
+	u := &unruly{Memory: remotetest.NewMemory(), rng: rand.New(rand.NewPCG(1, 2))}
+	newLog(t, u.Memory)
+	var (
+		wg     sync.WaitGroup
+		todo   atomic.Int64
+		mu     sync.Mutex
+		acked  = map[string]uint64{} // by who
+		losses atomic.Int64
+	)
+	for w := range writers {
+		wg.Go(func() {
+			o := Options{Rand: newRandom(fmt.Sprint("writer ", w)), Sleep: noWait}
+			l := Open(u, mustIdentity(t, u.Memory), o)
+			for todo.Add(1) <= roots {
+				who := fmt.Sprintf("writer %d, %d", w, todo.Load())
+				seq, lost := appendUntilDone(t, l, u, fmt.Sprint("w", w), who)
+				losses.Add(lost)
+				mu.Lock()
+				acked[who] = seq
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for _, late := range u.late {
+		late()
+	}
+	if losses.Load() < roots/10 {
+		t.Errorf("only %d races were lost", losses.Load())
+	}
+	l := newLog(t, u.Memory)
+	head := mustHead(t, l, nil)
+	if head.Seq != roots || len(acked) != roots {
+		t.Fatalf("%d roots, %d acknowledged", head.Seq, len(acked))
+	}
+	n := 0
+	for r, err := range l.Roots(ctx, head.Position()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if acked[r.Who] != r.Seq {
+			t.Errorf("root %d is by %q, who has %d", r.Seq, r.Who, acked[r.Who])
+		}
+		n++
+	}
+	if n != roots {
+		t.Errorf("%d roots in the history", n)
+	}
+}
+
+// appendUntilDone moves the writer's own branch by one. A read that fails
+// temporarily is tried again.
+func appendUntilDone(t *testing.T, l *Log, b remote.Blobs, branch, who string) (seq uint64, lost int64) {
+	var head *State
+	for {
+		err := error(nil)
+		if head == nil {
+			head, err = l.Head(ctx, nil)
+		}
+		if err == nil {
+			old := head.Refs["refs/heads/"+branch]
+			c := Change{Who: who, Time: noon, Refs: []RefChange{{Name: "refs/heads/" + branch, Old: old, New: commit(int(head.Seq) + 1)}}}
+			var next *State
+			if next, err = l.Append(ctx, head, c); err == nil {
+				return next.Seq, lost
+			}
+			head = nil
+		}
+		var race *LostError
+		switch {
+		case errors.As(err, &race):
+			head = race.Head
+			lost++
+		case errors.Is(err, ErrUnknown), !errors.Is(err, remote.ErrTemporary):
+			t.Errorf("%s: %v", who, err)
+			return 0, lost
+		}
+	}
+}

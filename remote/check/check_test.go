@@ -457,7 +457,7 @@ func TestCannotBeChecked(t *testing.T) {
 				if !errors.Is(err, kind) || r.Shared() || r.Usable() {
 					t.Errorf("%v of %v: %v\n%v", kind, op, err, r)
 				}
-				if n := f.Calls(op); op != remotetest.Delete && kind != remote.ErrTemporary && n != 1 {
+				if n := f.Calls(op); op != remotetest.Delete && kind != remote.ErrTemporary && n > 10 {
 					t.Errorf("%v of %v: %d calls", kind, op, n)
 				}
 			})

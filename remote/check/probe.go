@@ -79,6 +79,13 @@ func (p *probe) isStored(name string, size int64) {
 	p.stored[name] = size
 }
 
+// empty reports whether nothing was stored yet.
+func (p *probe) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.stored) == 0
+}
+
 func (p *probe) data(size int) []byte {
 	data := make([]byte, size)
 	_, _ = p.random.Read(data) // never fails
@@ -112,7 +119,7 @@ func (p *probe) store(ctx context.Context, op string, newName func() string, siz
 	switch {
 	case err == nil:
 		p.isStored(name, size)
-	case errors.Is(err, remote.ErrPermission), errors.Is(err, remote.ErrUnsupported):
+	case errors.Is(err, remote.ErrPermission), errors.Is(err, remote.ErrUnsupported), errors.Is(err, remote.ErrNoStore):
 		p.mu.Lock()
 		delete(p.used, name)
 		p.mu.Unlock()
@@ -130,6 +137,7 @@ func (p *probe) isAbsent(ctx context.Context, name string) error {
 			return failed("%q was never stored, and was found", name)
 		case errors.Is(err, remote.ErrPermission):
 			return &finding{Failed, fmt.Sprintf("'not permitted' is the answer for what is absent: the credentials lack the permission to list (%v)", err), err}
+		case errors.Is(err, remote.ErrNoStore) && p.empty(): // a folder is made by the first write
 		case !errors.Is(err, remote.ErrNotFound):
 			return err
 		}

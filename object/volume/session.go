@@ -108,7 +108,7 @@ func checkSize(kind object.Kind, n int) error {
 	switch {
 	case !kind.Valid():
 		return fmt.Errorf("put: invalid %s", kind)
-	case n == 0:
+	case n <= 0:
 		return fmt.Errorf("put: empty %s", kind)
 	case n > limit:
 		return fmt.Errorf("put: %s of %d bytes, at most %d are allowed", kind, n, limit)

@@ -90,6 +90,7 @@ type fetch struct {
 	moved bool           // it is not that with which the fetch began
 	snap  *snapshot      // of it
 	plan  *chunkPlan
+	ahead ahead // of the walk
 	meter *meter
 }
 
@@ -100,7 +101,7 @@ func (f *fetch) attempt(ctx context.Context) error {
 		return err
 	}
 	f.moved = f.moved || snap.state.Seq != f.at.Seq
-	f.snap, f.at, f.plan = snap, snap.state, newChunkPlan()
+	f.snap, f.at, f.plan, f.ahead = snap, snap.state, newChunkPlan(), ahead{}
 	f.meter.update(func(at *Progress) { at.Phase = PhasePlan })
 	if err := walk(ctx, f, "remote", f.o.Want, f.o.Have); err != nil {
 		return err

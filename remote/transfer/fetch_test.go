@@ -85,6 +85,7 @@ func (o *origin) history(n int) (commits []object.ID) {
 }
 
 func TestFetchClone(t *testing.T) {
+	t.Parallel()
 	for _, inline := range []bool{false, true} {
 		o := newOrigin(t)
 		o.inline, o.packSize = inline, 20_000
@@ -128,6 +129,7 @@ func TestFetchClone(t *testing.T) {
 }
 
 func TestFetchIncremental(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t)
 	first := o.history(3)
 	c := newClone(t, o.blob)
@@ -159,6 +161,7 @@ func TestFetchIncremental(t *testing.T) {
 // TestFetchInterrupted fails each call in turn, and checks that the next fetch
 // completes what is there by then.
 func TestFetchInterrupted(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t)
 	o.inline, o.packSize = true, 20_000
 	o.history(3)
@@ -187,6 +190,7 @@ func TestFetchInterrupted(t *testing.T) {
 
 // TestFetchCancelled checks that a fetch ends with its context, at once.
 func TestFetchCancelled(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t)
 	o.history(2)
 	for n := range 4 {
@@ -228,9 +232,11 @@ var spoiled = map[string]func(o *origin, e pack.Entry){
 // TestFetchDamage checks that damaged objects are seen, named, and not stored,
 // and that another copy heals them.
 func TestFetchDamage(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range spoiled {
 		for _, kind := range []object.Kind{object.KindChunk, object.KindManifest, object.KindTree, object.KindCommit} {
 			t.Run(fmt.Sprint(name, " ", kind), func(t *testing.T) {
+				t.Parallel()
 				o := newOrigin(t)
 				o.packSize = 15_000
 				o.history(3)
@@ -302,6 +308,7 @@ func (f *flipping) Get(ctx context.Context, name string, p []byte, off int64) (i
 
 // TestFetchReadsAgain checks that what is damaged on its way is read again.
 func TestFetchReadsAgain(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t)
 	o.push(o.commit(o.tree(map[string]string{"a": noise(1, 100), "b": noise(2, 100)}, nil)))
 	f := &flipping{Backend: o.blob, seen: map[string]bool{}}
@@ -318,6 +325,7 @@ func TestFetchReadsAgain(t *testing.T) {
 // TestFetchMovedPacks has a collector move all objects to new packs and delete
 // the old ones while they are read.
 func TestFetchMovedPacks(t *testing.T) {
+	t.Parallel()
 	for _, inline := range []bool{false, true} {
 		for n := 1; ; n++ {
 			o := newOrigin(t)
@@ -352,6 +360,7 @@ func TestFetchMovedPacks(t *testing.T) {
 
 // TestFetchDeleted deletes what is wanted while it is read.
 func TestFetchDeleted(t *testing.T) {
+	t.Parallel()
 	for _, replaced := range []bool{false, true} {
 		o := newOrigin(t)
 		o.history(2)
@@ -379,6 +388,7 @@ func TestFetchDeleted(t *testing.T) {
 // TestFetchAhead checks that a wanted commit that is no longer the newest when
 // packs move is not taken for deleted.
 func TestFetchAhead(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t)
 	commits := o.history(2)
 	faulty := remotetest.NewFaulty(o.blob)
@@ -400,6 +410,7 @@ func TestFetchAhead(t *testing.T) {
 // TestFetchLacks checks that an object that no index has is named, with the
 // commit that needs it.
 func TestFetchLacks(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []object.Kind{object.KindChunk, object.KindTree, object.KindCommit} {
 		o := newOrigin(t)
 		first := o.commit(o.tree(map[string]string{"a": noise(1, 100)}, nil))
@@ -428,6 +439,7 @@ func TestFetchLacks(t *testing.T) {
 // TestFetchHeals checks that nodes and chunks that are damaged here, and are
 // wanted, are received again.
 func TestFetchHeals(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t)
 	o.history(1)
 	c := newClone(t, o.blob)
@@ -463,8 +475,70 @@ func TestFetchHeals(t *testing.T) {
 	}
 }
 
+// crowd counts how often packs are read that were not read together.
+type crowd struct {
+	remote.Backend
+	mu    sync.Mutex
+	now   int
+	turns int // times at which nobody was reading
+}
+
+func (c *crowd) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	if strings.HasPrefix(name, "packs/") {
+		c.mu.Lock()
+		if c.now == 0 {
+			c.turns++
+		}
+		c.now++
+		c.mu.Unlock()
+		time.Sleep(2 * time.Millisecond) // the line is slow
+		defer func() {
+			c.mu.Lock()
+			c.now--
+			c.mu.Unlock()
+		}()
+	}
+	return c.Backend.Get(ctx, name, p, off)
+}
+
+// TestFetchManyPacks checks that a history of small packs is not read one after
+// the other, and that what is not wanted is mostly left alone.
+func TestFetchManyPacks(t *testing.T) {
+	t.Parallel()
+	for _, inline := range []bool{true, false} {
+		o := newOrigin(t)
+		o.inline = inline
+		var first, last object.ID
+		for i := range 150 {
+			var parents []object.ID
+			if i > 0 {
+				parents = []object.ID{last}
+			}
+			last = o.commit(o.tree(map[string]string{"a": fmt.Sprint(i)}, nil), parents...)
+			if i == 0 {
+				first = last
+			}
+			o.push(last)
+		}
+		line := &crowd{Backend: o.blob}
+		newClone(t, line).mustFetch(o)
+		if line.turns > 50 {
+			t.Errorf("waited %d times for 150 packs", line.turns)
+		}
+		// Another branch, of one commit.
+		o.change(rootlog.Change{Refs: []rootlog.RefChange{{Name: mainRef, Old: o.at.Refs[mainRef]}}})
+		o.push(o.commit(o.tree(map[string]string{"a": "other"}, nil), first))
+		c := newClone(t, o.blob)
+		o.blob.ResetCounts()
+		if result := c.mustFetch(o); result.Objects != 4 || result.Bytes > 10_000 {
+			t.Errorf("received %+v", result)
+		}
+	}
+}
+
 // TestFetchInMemory fetches without a folder for what is remembered.
 func TestFetchInMemory(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t)
 	o.history(2)
 	c := newClone(t, o.blob)

@@ -37,7 +37,13 @@ func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	f.nodes.take(ctx, []pack.Entry{e})
+	entries := []pack.Entry{e}
+	if key.Kind == object.KindCommit { // which the walk asks for one by one
+		if entries, err = f.aheadOf(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	f.nodes.take(ctx, entries)
 	return f.receive(ctx, e)
 }
 

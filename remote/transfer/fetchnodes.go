@@ -78,6 +78,13 @@ func (n *nodePacks) pieces(e pack.Entry) []*piece {
 	return all[first:min(last+1, int64(len(all)))]
 }
 
+// asked reports whether any of the pack of e was asked for.
+func (n *nodePacks) asked(e pack.Entry) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.packs[e.Pack.Name] != nil
+}
+
 // take reads what of the packs holds the values of entries, several pieces at
 // once. What went wrong with a piece is told by value.
 func (n *nodePacks) take(ctx context.Context, entries []pack.Entry) {

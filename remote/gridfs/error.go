@@ -1,0 +1,124 @@
+package gridfs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// maxReason is the most bytes of a reason that a server gives.
+const maxReason = 600
+
+// failure turns an error of the driver into one of package remote. ctx is the
+// caller's.
+func (b *Backend) failure(ctx context.Context, op, name string, err error) error {
+	e := &remote.Error{Op: op, Name: name}
+	if e.Err = ctx.Err(); e.Err != nil {
+		return e
+	}
+	var ready *remote.Error
+	if errors.As(err, &ready) {
+		return ready
+	}
+	e.Kind = b.kindOf(err)
+	e.Err = errors.New(b.clean(err.Error()))
+	return e
+}
+
+// codes tells of which kind an error of a server is, by its number.
+var codes = map[int]error{
+	11000: remote.ErrExists, // DuplicateKey
+
+	18:  remote.ErrCredentials, // AuthenticationFailed
+	11:  remote.ErrCredentials, // UserNotFound
+	391: remote.ErrCredentials, // ReauthenticationRequired
+	13:  remote.ErrPermission,  // Unauthorized
+
+	14031: remote.ErrFull, // OutOfDiskSpace
+
+	59:  remote.ErrUnsupported, // CommandNotFound
+	115: remote.ErrUnsupported, // CommandNotSupported
+	123: remote.ErrUnsupported, // NotAReplicaSet
+	148: remote.ErrUnsupported, // ReadConcernMajorityNotEnabled
+	238: remote.ErrUnsupported, // NotImplemented
+
+	6: remote.ErrTemporary, 7: remote.ErrTemporary, 9001: remote.ErrTemporary, // HostUnreachable, HostNotFound, SocketException
+	89: remote.ErrTemporary, 262: remote.ErrTemporary, 50: remote.ErrTemporary, // NetworkTimeout, ExceededTimeLimit, MaxTimeMSExpired
+	91: remote.ErrTemporary, 11600: remote.ErrTemporary, // ShutdownInProgress, InterruptedAtShutdown
+	11601: remote.ErrTemporary, 11602: remote.ErrTemporary, // Interrupted, InterruptedDueToReplStateChange
+	189: remote.ErrTemporary, 10107: remote.ErrTemporary, 10058: remote.ErrTemporary, // PrimarySteppedDown, NotWritablePrimary
+	13435: remote.ErrTemporary, 13436: remote.ErrTemporary, // NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary
+	133: remote.ErrTemporary, 134: remote.ErrTemporary, // FailedToSatisfyReadPreference, ReadConcernMajorityNotAvailableYet
+	43: remote.ErrTemporary, 237: remote.ErrTemporary, 175: remote.ErrTemporary, // CursorNotFound, CursorKilled, QueryPlanKilled
+	24: remote.ErrTemporary, 46: remote.ErrTemporary, 112: remote.ErrTemporary, // LockTimeout, LockBusy, WriteConflict
+	202: remote.ErrTemporary, 462: remote.ErrTemporary, // NetworkInterfaceExceededTimeLimit, IngressRequestRateLimitExceeded
+	63: remote.ErrTemporary, 150: remote.ErrTemporary, 13388: remote.ErrTemporary, // StaleShardVersion, StaleEpoch, StaleConfig
+}
+
+// kindOf tells of which kind an error of the driver is; nil is none.
+func (b *Backend) kindOf(err error) error {
+	// If a write concern failed, the write may be there, now or later.
+	var write mongo.WriteException
+	var bulk mongo.BulkWriteException
+	switch {
+	case errors.As(err, &write) && len(write.WriteErrors) == 0, errors.As(err, &bulk) && len(bulk.WriteErrors) == 0:
+		return remote.ErrTemporary
+	}
+	text := strings.ToLower(err.Error())
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	}
+	var answer mongo.ServerError
+	if errors.As(err, &answer) {
+		for _, code := range answer.ErrorCodes() {
+			if kind := codes[code]; kind != nil {
+				return kind
+			}
+		}
+		switch {
+		case has("space quota", "no space left", "disk is full", "disk full"): // Atlas; a server that passes on what it was told
+			return remote.ErrFull
+		case has("bad auth", "authentication failed"):
+			return remote.ErrCredentials
+		case has("not authorized", "not allowed to do action"):
+			return remote.ErrPermission
+		case answer.HasErrorLabel("RetryableWriteError"), answer.HasErrorLabel("TransientTransactionError"), answer.HasErrorLabel("SystemOverloadedError"):
+			return remote.ErrTemporary
+		}
+	}
+	var network net.Error
+	switch {
+	case has("x509: ", "tls: "): // whoever is there is not whom we look for, and will not be
+		return nil
+	case mongo.IsNetworkError(err), mongo.IsTimeout(err), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		has("server selection error", "connection pool"):
+		return remote.ErrTemporary
+	case has("unable to authenticate"):
+		return remote.ErrCredentials
+	}
+	return nil
+}
+
+// clean returns a text of the driver or of the server as it can be shown: one
+// line of printable characters, not too long, without secrets.
+func (b *Backend) clean(text string) string {
+	secrets := slices.DeleteFunc(slices.Clone(b.secrets), func(s string) bool { return s == "" })
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be part of another
+	for _, secret := range secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == ' ' }), " ")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return text
+}

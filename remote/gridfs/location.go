@@ -1,0 +1,137 @@
+package gridfs
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	defaultBucket    = "kist"
+	defaultChunkSize = 255 << 10 // bytes; the driver's own, and GridFS's
+
+	// A chunk is a document, which may have 16 MiB with all its fields.
+	minChunkSize, maxChunkSize = 1 << 10, 15 << 20
+)
+
+// location is what a URL says.
+type location struct {
+	uri       string // for the driver, with the password
+	database  string
+	bucket    string
+	chunkSize int32    // bytes
+	secrets   []string // what no text may have in it
+}
+
+// parseLocation takes apart a URL of MongoDB, which is none to net/url if it
+// has several hosts. The error has no part of it.
+func parseLocation(rawURL string, getenv func(string) string) (*location, error) {
+	scheme, rest, _ := strings.Cut(rawURL, "://")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	l := &location{bucket: defaultBucket, chunkSize: defaultChunkSize}
+	var err error
+	if l.database, err = databaseOf(path); err != nil {
+		return nil, err
+	}
+	var others []string
+	for part := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(part, "=")
+		switch strings.ToLower(name) {
+		case "bucket":
+			l.bucket, err = bucketOf(value)
+		case "chunksize":
+			l.chunkSize, err = chunkSizeOf(value)
+		case "authmechanismproperties", "tlscertificatekeyfilepassword", "sslclientcertificatekeypassword":
+			l.hide(value)
+			fallthrough
+		default:
+			others = append(others, part)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	l.uri = scheme + "://" + l.signIn(authority, getenv) + "/" + path
+	if len(others) > 0 {
+		l.uri += "?" + strings.Join(others, "&")
+	}
+	return l, nil
+}
+
+func databaseOf(path string) (string, error) {
+	name, err := url.PathUnescape(path)
+	switch {
+	case path == "":
+		return "", errors.New("it names no database: write mongodb://host/database")
+	case err != nil || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$*<>:|?@\x00"):
+		return "", errors.New("what follows the hosts is not the name of a database ('/', '?' and '@' in a password are written %2F, %3F and %40)")
+	}
+	return name, nil
+}
+
+func bucketOf(value string) (string, error) {
+	for _, c := range []byte(value) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.') {
+			return "", fmt.Errorf("bucket has characters other than letters, digits, '.', '_' and '-'")
+		}
+	}
+	if value == "" || len(value) > 64 || value[0] == '.' || strings.HasPrefix(value, "system.") {
+		return "", errors.New("bucket must have 1 to 64 characters, and not begin with '.' or \"system.\"")
+	}
+	return value, nil
+}
+
+func chunkSizeOf(value string) (int32, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < minChunkSize || n > maxChunkSize {
+		return 0, fmt.Errorf("chunksize must be a number of bytes from %d to %d", minChunkSize, maxChunkSize)
+	}
+	return int32(n), nil
+}
+
+// signIn returns the authority of a URL with the user and password from the
+// environment, as far as it has none of its own.
+func (l *location) signIn(authority string, getenv func(string) string) string {
+	at := strings.LastIndexByte(authority, '@')
+	hosts := authority[at+1:]
+	user, password, ok := strings.Cut(authority[:max(at, 0)], ":")
+	if !ok {
+		name := getenv("KIST_MONGODB_USERNAME")
+		switch own, _ := url.PathUnescape(user); {
+		case user == "":
+			user = escape(name)
+		case name != "" && name != own:
+			return authority // the password is somebody else's
+		}
+		password = escape(getenv("KIST_MONGODB_PASSWORD"))
+	}
+	if user == "" {
+		return hosts
+	}
+	if password == "" {
+		return user + "@" + hosts
+	}
+	l.hide(password)
+	return user + ":" + password + "@" + hosts
+}
+
+// hide has a secret, escaped as in a URL, kept out of all texts.
+func (l *location) hide(escaped string) {
+	l.secrets = append(l.secrets, escaped)
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		return
+	}
+	l.secrets = append(l.secrets, plain)
+	for property := range strings.SplitSeq(plain, ",") { // AWS_SESSION_TOKEN:…
+		if _, value, ok := strings.Cut(property, ":"); ok {
+			l.secrets = append(l.secrets, value)
+		}
+	}
+}
+
+// escape escapes all that means something in a URL.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -1,0 +1,231 @@
+package gridfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+const (
+	maxBatch = 8 << 20 // bytes of chunks that the server sends at once, about
+	maxKnown = 4096    // files documents remembered
+)
+
+// A file is what the files document of a blob says.
+type file struct {
+	length    int64
+	chunkSize int64
+	modified  time.Time
+}
+
+// Get implements [remote.Blobs]. Of a blob only the chunks are read that have
+// some of the bytes wanted, and each must be there once and be as long as it
+// should.
+func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+	c, err := b.begin(ctx, "get", name, remote.CheckName(name))
+	if err != nil {
+		return 0, err
+	}
+	if off < 0 {
+		return 0, &remote.Error{Op: "get", Name: name, Err: errors.New("negative offset")}
+	}
+	if remote.IsRecord(name) {
+		data, err := b.record(ctx, c, name)
+		if err != nil {
+			return 0, err
+		}
+		return copy(p, data[min(off, int64(len(data))):]), nil
+	}
+	f, known := b.remembered(name)
+	if !known || off > f.length-int64(len(p)) || len(p) == 0 { // whether it ends there has to be right
+		if f, err = b.file(ctx, c, "get", name); err != nil {
+			return 0, err
+		}
+	}
+	for {
+		n, err := c.read(ctx, name, f, p, off)
+		if err == nil {
+			return n, nil
+		}
+		var damage *damageError
+		if !errors.As(err, &damage) {
+			return 0, b.failure(ctx, "get", name, err)
+		}
+		now, err := b.file(ctx, c, "get", name) // it may have been deleted meanwhile
+		if err != nil {
+			return 0, err
+		}
+		if now == f {
+			return 0, &remote.Error{Op: "get", Name: name, Kind: remote.ErrDamaged, Err: damage}
+		}
+		f = now
+	}
+}
+
+// damageError says what is wrong with a stored file.
+type damageError struct{ text string }
+
+func (e *damageError) Error() string { return e.text }
+
+func damaged(format string, args ...any) error { return &damageError{fmt.Sprintf(format, args...)} }
+
+// read reads from the chunks of a stored file.
+func (c *collections) read(ctx context.Context, name string, f file, p []byte, off int64) (n int, err error) {
+	if off >= f.length || len(p) == 0 {
+		return 0, nil
+	}
+	if f.chunkSize <= 0 {
+		return 0, damaged("the size of its chunks is %d", f.chunkSize)
+	}
+	p = p[:min(int64(len(p)), f.length-off)]
+	first, last := off/f.chunkSize, (off+int64(len(p))-1)/f.chunkSize
+	all := (f.length-1)/f.chunkSize + 1
+	batch := min(last-first+2, max(1, maxBatch/f.chunkSize)) // one more than there is, so that no cursor stays
+	cursor, err := c.chunks.Find(ctx,
+		bson.D{{Key: "files_id", Value: name}, {Key: "n", Value: bson.D{{Key: "$gte", Value: first}, {Key: "$lte", Value: last}}}},
+		options.Find().SetSort(bson.D{{Key: "n", Value: 1}}).SetBatchSize(int32(batch)).
+			SetProjection(bson.D{{Key: "_id", Value: 0}, {Key: "n", Value: 1}, {Key: "data", Value: 1}}))
+	if err != nil {
+		return 0, err
+	}
+	defer closeCursor(ctx, cursor)
+	want := first
+	for cursor.Next(ctx) {
+		i, isNumber := cursor.Current.Lookup("n").AsInt64OK()
+		_, data, isBinary := cursor.Current.Lookup("data").BinaryOK()
+		size := min(f.chunkSize, f.length-i*f.chunkSize)
+		switch {
+		case !isNumber || i < want:
+			return 0, damaged("chunk %d of %d is there twice", i, all)
+		case i > want:
+			return 0, damaged("chunk %d of %d is missing", want, all)
+		case !isBinary || int64(len(data)) != size:
+			return 0, damaged("chunk %d of %d has %d bytes instead of %d", i, all, len(data), size)
+		}
+		n += copy(p[n:], data[max(0, off-i*f.chunkSize):])
+		want++
+	}
+	if err := cursor.Err(); err != nil {
+		return 0, err
+	}
+	if want <= last {
+		return 0, damaged("chunk %d of %d is missing", want, all)
+	}
+	return n, nil
+}
+
+// Stat implements [remote.Blobs].
+func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
+	c, err := b.begin(ctx, "stat", name, remote.CheckName(name))
+	if err != nil {
+		return remote.Info{}, err
+	}
+	if remote.IsRecord(name) {
+		doc, err := b.findOne(ctx, c.roots, "stat", name, recordID(name), infoFields)
+		if err != nil {
+			return remote.Info{}, err
+		}
+		f := fileOf(doc)
+		return remote.Info{Name: name, Size: f.length, Modified: f.modified}, nil
+	}
+	f, err := b.file(ctx, c, "stat", name)
+	if err != nil {
+		return remote.Info{}, err
+	}
+	return remote.Info{Name: name, Size: f.length, Modified: f.modified}, nil
+}
+
+// infoFields are the fields, of files documents and of records, that are read
+// to describe one.
+var infoFields = bson.D{{Key: "length", Value: 1}, {Key: "chunkSize", Value: 1}, {Key: "uploadDate", Value: 1}}
+
+// file reads the files document of a blob and remembers it.
+func (b *Backend) file(ctx context.Context, c *collections, op, name string) (file, error) {
+	doc, err := b.findOne(ctx, c.files, op, name, name, infoFields)
+	if err != nil {
+		b.forget(name)
+		return file{}, err
+	}
+	f := fileOf(doc)
+	if f.length < 0 {
+		return file{}, &remote.Error{Op: op, Name: name, Kind: remote.ErrDamaged, Err: errors.New("its length is negative, or no number")}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.known) >= maxKnown {
+		clear(b.known)
+	}
+	b.known[name] = f
+	return f, nil
+}
+
+func (b *Backend) remembered(name string) (file, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f, ok := b.known[name]
+	return f, ok
+}
+
+func (b *Backend) forget(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.known, name)
+}
+
+// fileOf reads a files document. Clients write its numbers in various types.
+func fileOf(doc bson.Raw) file {
+	number := func(field string) int64 {
+		n, ok := doc.Lookup(field).AsInt64OK()
+		if !ok {
+			return -1
+		}
+		return n
+	}
+	f := file{length: number("length"), chunkSize: number("chunkSize")}
+	if ms, ok := doc.Lookup("uploadDate").DateTimeOK(); ok {
+		f.modified = time.UnixMilli(ms)
+	}
+	return f
+}
+
+// record reads the bytes of a record.
+func (b *Backend) record(ctx context.Context, c *collections, name string) ([]byte, error) {
+	doc, err := b.findOne(ctx, c.roots, "get", name, recordID(name), bson.D{{Key: "length", Value: 1}, {Key: "data", Value: 1}})
+	if err != nil {
+		return nil, err
+	}
+	_, data, ok := doc.Lookup("data").BinaryOK()
+	if length := fileOf(doc).length; !ok || int64(len(data)) != length {
+		return nil, &remote.Error{Op: "get", Name: name, Kind: remote.ErrDamaged, Err: fmt.Errorf("it has %d bytes instead of %d", len(data), length)}
+	}
+	return data, nil
+}
+
+// findOne reads fields of the document with an id. An absent one is
+// ErrNotFound.
+func (b *Backend) findOne(ctx context.Context, in *mongo.Collection, op, name string, id any, fields bson.D) (bson.Raw, error) {
+	short, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	doc, err := in.FindOne(short, byID(id), options.FindOne().SetProjection(fields)).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, &remote.Error{Op: op, Name: name, Kind: remote.ErrNotFound}
+	}
+	if err != nil {
+		return nil, b.failure(ctx, op, name, err)
+	}
+	return doc, nil
+}
+
+// closeCursor ends a query, at the server too if it has more to give.
+func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	_ = cursor.Close(ctx)
+}

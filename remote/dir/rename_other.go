@@ -1,0 +1,14 @@
+//go:build !linux && !darwin
+
+package dir
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// renameNew has nothing to call here.
+func renameNew(_ *os.File, _ string, to *os.File, newName string) error {
+	return call("rename", to, newName, func(int) error { return unix.ENOSYS })
+}

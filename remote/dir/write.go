@@ -1,0 +1,124 @@
+package dir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// Put implements [remote.Blobs]. It tells if the name is taken.
+func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+	if err := check("put", name, remote.CheckBlob(name)); err != nil {
+		return err
+	}
+	return failStore("put", name, b.store(ctx, name, body, size))
+}
+
+// Create implements [remote.Creator].
+func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
+	if err := check("create", name, remote.CheckRecord(name, len(data))); err != nil {
+		return err
+	}
+	return failStore("create", name, b.store(ctx, name, bytes.NewReader(data), int64(len(data))))
+}
+
+// Delete implements [remote.Blobs].
+func (b *Backend) Delete(ctx context.Context, name string) error {
+	if err := check("delete", name, remote.CheckName(name)); err != nil {
+		return err
+	}
+	err := b.remove(ctx, name)
+	if kindOf(err) == remote.ErrNotFound {
+		return nil
+	}
+	return fail("delete", name, err)
+}
+
+func (b *Backend) remove(ctx context.Context, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d, err := b.open(folderOf(name))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	base := path.Base(name)
+	st, err := lstat(d, base)
+	if err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil // no blob
+	}
+	if err := unlink(d, base); err != nil {
+		return err
+	}
+	return syncFolder(d)
+}
+
+func unlink(d *os.File, name string) error {
+	return call("unlink", d, name, func(fd int) error { return unix.Unlinkat(fd, name, 0) })
+}
+
+// store makes a file with a name that is free.
+func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d, err := b.make(folderOf(name))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	base := path.Base(name)
+	if err := isFree(d, base); err != nil {
+		return err
+	}
+	tmp, err := b.make(temps)
+	if err != nil {
+		return err
+	}
+	defer tmp.Close()
+	t, err := writeTemp(ctx, tmp, body, size)
+	if err != nil {
+		return err
+	}
+	defer t.remove()
+	if err := b.place(t, d, base); err != nil {
+		return err
+	}
+	return syncFolder(d)
+}
+
+// isFree returns nil if nothing has a name.
+func isFree(d *os.File, name string) error {
+	st, err := lstat(d, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return taken(d, name, st)
+}
+
+// taken returns an error of the kind ErrExists, if what has a name is a blob,
+// or one that says what it is.
+func taken(d *os.File, name string, st *unix.Stat_t) error {
+	err := checkRegular(d, name, st)
+	var known *kindError
+	if errors.As(err, &known) {
+		return &kindError{nil, fmt.Errorf("in the way of the blob: %w", known.err)}
+	}
+	return &kindError{remote.ErrExists, &fs.PathError{Op: "link", Path: d.Name() + "/" + name, Err: fs.ErrExist}}
+}

@@ -36,7 +36,7 @@ type Options struct {
 
 	// Retry says how trouble is borne that passes while packs are put: each
 	// attempt is under another name, so the store's own wrapper (package retry)
-	// cannot do it. Without a clock it has Now.
+	// cannot do it. Without a clock it has Now. Its Sleep is the root log's too.
 	Retry retry.Options
 
 	Jobs      int    // requests under way at once; 0: DefaultJobs
@@ -96,7 +96,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 		}
 	}
 	r := &Remote{b: b, o: o, id: id, cache: c, indexes: map[pack.Name]*indexFile{}}
-	r.log = rootlog.Open(b, id, rootlog.Options{Rand: o.Rand, Cache: c.stateDir()})
+	r.log = rootlog.Open(b, id, rootlog.Options{Rand: o.Rand, Cache: c.stateDir(), Sleep: o.Retry.Sleep})
 	return r, nil
 }
 

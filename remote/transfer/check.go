@@ -1,0 +1,199 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// Problem is something wrong on a remote.
+type Problem struct {
+	Blob string     // the name of the record or blob; empty: it is of the object
+	Key  object.Key // the object; zero: it is of the blob
+	Err  error      // an [*object.CorruptError] where a stored value is damaged
+}
+
+// Error tells what is wrong, and where.
+func (p Problem) Error() string {
+	switch {
+	case p.Blob != "":
+		return fmt.Sprintf("%s: %v", p.Blob, p.Err)
+	case !p.Key.IsZero():
+		return fmt.Sprintf("%s %s: %v", p.Key.Kind, p.Key.ID, p.Err)
+	}
+	return p.Err.Error()
+}
+
+// Unwrap returns what is wrong.
+func (p Problem) Unwrap() error { return p.Err }
+
+// Checked counts what [Remote.Check] looked at.
+type Checked struct {
+	Roots, Indexes, Packs int   //
+	Objects               int64 // that refs reach
+	Bytes                 int64 // read from packs
+}
+
+// Check checks a remote, and reports what is wrong, one call at a time: that
+// each root follows the one before it; that all index files and live packs are
+// there with their sizes; that all that refs reach is in live packs, where
+// nodes are read and checked. With readData it reads everything: index files,
+// and live packs with all values in them. The error says why there was no
+// answer.
+func (r *Remote) Check(ctx context.Context, readData bool, report func(Problem)) (Checked, error) {
+	for {
+		snap, err := r.snapshot(ctx)
+		if errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) {
+			report(Problem{Err: err}) // without the head, or the index, nothing can be checked
+			return Checked{}, nil
+		}
+		if err != nil {
+			return Checked{}, err
+		}
+		c := &checker{r: r, snap: snap, reached: map[object.Key]bool{}}
+		if err := c.run(ctx, readData); err != nil {
+			return c.done, err
+		}
+		if c.gone {
+			// What is not live any more may be deleted while we look.
+			head, err := r.Head(ctx)
+			if err != nil {
+				return c.done, err
+			}
+			if head.Seq != snap.state.Seq {
+				continue
+			}
+		}
+		for _, p := range c.problems {
+			report(p)
+		}
+		return c.done, nil
+	}
+}
+
+// checker is a check under way.
+type checker struct {
+	r       *Remote
+	snap    *snapshot
+	reached map[object.Key]bool // whether it was found where it is to be
+
+	mu       sync.Mutex // guards the following
+	done     Checked
+	problems []Problem
+	gone     bool // something is not there
+}
+
+func (c *checker) run(ctx context.Context, readData bool) error {
+	for root, err := range c.r.log.Roots(ctx, c.snap.state.Position()) {
+		var damage *rootlog.DamageError
+		switch {
+		case errors.As(err, &damage):
+			c.found(Problem{Blob: damage.Name, Err: damage.Err})
+		case errors.Is(err, rootlog.ErrFormat) && root == nil:
+			c.found(Problem{Err: err})
+		case err != nil:
+			return err
+		}
+		c.done.Roots++
+	}
+	packs := c.livePacks()
+	if err := c.sizes(ctx, packs); err != nil {
+		return err
+	}
+	if err := c.closure(ctx); err != nil {
+		return err
+	}
+	if !readData {
+		return nil
+	}
+	if err := c.readIndexes(ctx); err != nil {
+		return err
+	}
+	return c.readPacks(ctx, packs)
+}
+
+// found notes a problem.
+func (c *checker) found(p Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problems = append(c.problems, p)
+	c.gone = c.gone || errors.Is(p.Err, remote.ErrNotFound)
+}
+
+// bad notes a problem if err is one, and returns it if it is not: there is no
+// answer then.
+func (c *checker) bad(blob string, key object.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	if !isBad(err) && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) {
+		return err
+	}
+	c.found(Problem{Blob: blob, Key: key, Err: err})
+	return nil
+}
+
+// livePacks returns the live packs, sorted by name.
+func (c *checker) livePacks() []pack.Info {
+	var all []pack.Info
+	for _, x := range c.snap.indexes {
+		all = append(all, x.packs...)
+	}
+	for _, p := range c.snap.state.Packs {
+		all = append(all, p.Info)
+	}
+	all = slices.DeleteFunc(all, func(p pack.Info) bool {
+		_, live := c.snap.packs[p.Name]
+		return !live
+	})
+	slices.SortFunc(all, func(a, b pack.Info) int { return a.Name.Compare(b.Name) })
+	return slices.Compact(all)
+}
+
+// sizes checks that index files and packs are there.
+func (c *checker) sizes(ctx context.Context, packs []pack.Info) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.r.o.Jobs)
+	stat := func(name string, want int64) {
+		group.Go(func() error {
+			info, err := c.r.b.Stat(ctx, name)
+			if err == nil && info.Size != want {
+				err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
+			}
+			return c.bad(name, object.Key{}, err)
+		})
+	}
+	for _, f := range c.snap.state.Indexes {
+		stat(f.Name.IndexPath(), f.Size)
+	}
+	for _, p := range packs {
+		stat(p.Name.Path(), int64(p.Size))
+	}
+	c.done.Indexes, c.done.Packs = len(c.snap.state.Indexes), len(packs)
+	return group.Wait()
+}
+
+// readIndexes reads all index files, and their copies.
+func (c *checker) readIndexes(ctx context.Context) error {
+	for i, f := range c.snap.state.Indexes {
+		name := f.Name.IndexPath()
+		if err := c.bad(name, object.Key{}, c.r.readIndex(ctx, f, io.Discard)); err != nil {
+			return err
+		}
+		if err := c.snap.indexes[i].Verify(); err != nil {
+			c.r.forgetIndex(f)
+			c.found(Problem{Blob: name, Err: fmt.Errorf("its copy here, which was removed: %w", err)})
+		}
+	}
+	return nil
+}

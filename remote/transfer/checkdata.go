@@ -1,0 +1,253 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// closure checks that all that refs reach is in live packs, reading nodes.
+func (c *checker) closure(ctx context.Context) error {
+	nodes, err := openNodePacks(c.r.o.Dir, c.r.o.Jobs, c.get)
+	if err != nil {
+		return err
+	}
+	defer nodes.close()
+	var front []object.Key
+	for name, key := range c.snap.state.Refs {
+		if !key.Kind.IsNode() {
+			c.found(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
+		} else if _, seen := c.reached[key]; !seen {
+			c.reached[key] = false
+			front = append(front, key)
+		}
+	}
+	for len(front) > 0 {
+		var next []object.Key
+		for batch := range slices.Chunk(front, batchSize) {
+			links, err := c.readNodes(ctx, nodes, batch)
+			if err != nil {
+				return err
+			}
+			for _, key := range links {
+				if _, seen := c.reached[key]; seen {
+					continue
+				}
+				c.reached[key] = false
+				if key.Kind.IsNode() {
+					next = append(next, key)
+				} else if err := c.lookUp(key); err != nil {
+					return err
+				}
+			}
+		}
+		front = next
+	}
+	c.done.Objects = int64(len(c.reached))
+	return nil
+}
+
+// lookUp checks that an object is in a live pack.
+func (c *checker) lookUp(key object.Key) error {
+	_, ok, err := c.snap.find(key)
+	if err == nil && !ok {
+		err = &object.NotFoundError{Key: key}
+	}
+	return c.bad("", key, err)
+}
+
+// readNodes reads nodes and returns the links of all of them.
+func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []object.Key) ([]object.Key, error) {
+	var entries []pack.Entry
+	for _, key := range batch {
+		e, ok, err := c.snap.find(key)
+		if err == nil && !ok {
+			err = &object.NotFoundError{Key: key}
+		}
+		if err == nil {
+			entries = append(entries, e)
+		} else if err := c.bad("", key, err); err != nil {
+			return nil, err
+		}
+	}
+	nodes.take(ctx, entries)
+	lists := make([][]object.Key, len(entries))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.r.o.Jobs)
+	for i, e := range entries {
+		group.Go(func() error {
+			value, err := nodes.value(e)
+			if err == nil {
+				lists[i], err = nodeLinks(e, value)
+			}
+			if err == nil {
+				return nil
+			}
+			if isBad(err) {
+				err = corrupt(e, err)
+			}
+			if err := c.bad("", e.Key, err); err != nil {
+				return err
+			}
+			lists[i], err = c.otherCopy(ctx, e)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(lists...), nil
+}
+
+// nodeLinks returns the links of a node, which is checked, from its value.
+func nodeLinks(e pack.Entry, value []byte) ([]object.Key, error) {
+	data, err := pack.Decode(e, value)
+	if err != nil {
+		return nil, err
+	}
+	if err := object.Check(e.Key.Kind, data); err != nil {
+		return nil, err
+	}
+	return object.Links(e.Key.Kind, data)
+}
+
+// otherCopy returns the links of a node that is bad at e from another pack, if
+// it is in one: so what is below it is checked as well.
+func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, error) {
+	entries, err := c.snap.all(e.Key)
+	if err != nil {
+		return nil, c.bad("", e.Key, err)
+	}
+	for _, other := range entries {
+		if other.Pack == e.Pack {
+			continue
+		}
+		data, err := c.snap.read(ctx, other)
+		if err == nil {
+			return object.Links(e.Key.Kind, data)
+		}
+		if err := c.bad("", e.Key, err); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// readPacks reads live packs, with all values in them, and checks that all that
+// is reached is where the indexes say.
+func (c *checker) readPacks(ctx context.Context, packs []pack.Info) error {
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.r.o.Jobs)
+	for _, p := range packs {
+		group.Go(func() error { return c.bad(p.Name.Path(), object.Key{}, c.readPack(gctx, p)) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	// What is left is not where the indexes say, or a pack's own index is bad.
+	for key, found := range c.reached {
+		e, ok, err := c.snap.find(key)
+		if err != nil || !ok || found {
+			continue // it was told
+		}
+		if _, err = c.snap.read(ctx, e); err == nil || c.told(e) {
+			continue
+		}
+		if err := c.bad("", key, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPack reads a pack. The error is of the pack as a whole.
+func (c *checker) readPack(ctx context.Context, p pack.Info) error {
+	entries, err := pack.ReadIndex(p, func(b []byte, off int64) (int, error) { return c.get(ctx, p, b, off) })
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(a, b pack.Entry) int { return cmp.Compare(a.Offset, b.Offset) })
+	var buf []byte
+	for len(entries) > 0 {
+		n, size := 1, int(entries[0].Stored)
+		for n < len(entries) && size+int(entries[n].Stored) <= maxRead {
+			size += int(entries[n].Stored)
+			n++
+		}
+		buf = slices.Grow(buf[:0], size)[:size]
+		got, err := c.get(ctx, p, buf, int64(entries[0].Offset))
+		if err != nil {
+			return err
+		}
+		if got < size {
+			return damaged(p.Name.Path(), &shortError{p, int64(entries[0].Offset) + int64(got)})
+		}
+		if err := c.values(buf, entries[:n]); err != nil {
+			return err
+		}
+		entries = entries[n:]
+	}
+	return nil
+}
+
+// values checks the values in buf, one after the other.
+func (c *checker) values(buf []byte, entries []pack.Entry) error {
+	for _, e := range entries {
+		value := buf[e.Offset-entries[0].Offset:][:e.Stored]
+		var err error
+		if e.Key.Kind.IsNode() {
+			_, err = nodeLinks(e, value)
+		} else {
+			_, err = pack.Decode(e, value)
+		}
+		if err != nil && c.told(e) {
+			continue
+		}
+		if err := c.bad("", e.Key, err); err != nil {
+			return err
+		}
+		at, ok, ferr := c.snap.find(e.Key)
+		if ferr != nil {
+			return c.bad("", e.Key, ferr)
+		}
+		if err == nil && ok && at == e {
+			c.confirm(e.Key)
+		}
+	}
+	return nil
+}
+
+// confirm notes that what is reached is where the indexes say.
+func (c *checker) confirm(key object.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.reached[key]; ok {
+		c.reached[key] = true
+	}
+}
+
+// told reports whether it is known that the value at e is damaged.
+func (c *checker) told(e pack.Entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.problems, func(p Problem) bool {
+		var damage *object.CorruptError
+		return p.Key == e.Key && errors.As(p.Err, &damage) && damage.Where == corrupt(e, nil).(*object.CorruptError).Where
+	})
+}
+
+// get reads from a pack.
+func (c *checker) get(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	n, err := c.r.b.Get(ctx, p.Name.Path(), b, off)
+	c.mu.Lock()
+	c.done.Bytes += int64(n)
+	c.mu.Unlock()
+	return n, err
+}

@@ -73,7 +73,10 @@ func (r *Repository) DeleteBranch(ctx context.Context, name string, force bool) 
 			return id, fmt.Errorf("branch %q %w", branch, ErrNotMerged)
 		}
 	}
-	return id, r.updateRef(ctx, refs.Change{Name: name, Old: id, Reason: "branch: deleted"})
+	if err := r.updateRef(ctx, refs.Change{Name: name, Old: id, Reason: "branch: deleted"}); err != nil || !local {
+		return id, err
+	}
+	return id, r.SetUpstream(ctx, branch, Upstream{})
 }
 
 // RenameBranch gives a branch, the current one if from is empty, another name.
@@ -107,7 +110,7 @@ func (r *Repository) RenameBranch(ctx context.Context, from, to string, force bo
 	if err := r.notCheckedOut(to); err != nil {
 		return err
 	}
-	return r.publish(ctx, func(ctx context.Context) error {
+	err = r.publish(ctx, func(ctx context.Context) error {
 		if !was.IsZero() {
 			change := refs.Change{Name: refs.Heads + to, Old: was, Reason: "branch: replaced by " + from}
 			if err := r.refs.Update(ctx, []refs.Change{change}, r.who()); err != nil {
@@ -116,6 +119,14 @@ func (r *Repository) RenameBranch(ctx context.Context, from, to string, force bo
 		}
 		return r.refs.Rename(ctx, refs.Heads+from, refs.Heads+to, r.who())
 	})
+	upstream, none := r.Upstream(from)
+	if err != nil || none != nil {
+		return err
+	}
+	if err := r.SetUpstream(ctx, to, upstream); err != nil {
+		return err
+	}
+	return r.SetUpstream(ctx, from, Upstream{})
 }
 
 // notCheckedOut makes sure that HEAD is not on a branch.

@@ -44,7 +44,22 @@ type Config struct {
 		Email string `toml:"email,omitempty"`
 	} `toml:"user"`
 
+	Remote map[string]RemoteConfig `toml:"remote,omitempty"` // by name
+	Branch map[string]BranchConfig `toml:"branch,omitempty"` // by short name
+
 	values map[string]any // the whole file, with what this version does not know
+}
+
+// RemoteConfig is what is configured of a remote.
+type RemoteConfig struct {
+	URL          string `toml:"url"`
+	SingleWriter bool   `toml:"single-writer,omitempty"`
+}
+
+// BranchConfig is what is configured of a branch: its upstream.
+type BranchConfig struct {
+	Remote string `toml:"remote"` // name of a remote
+	Merge  string `toml:"merge"`  // full name of the branch there
 }
 
 // newConfig returns the configuration of a new repository.
@@ -192,6 +207,19 @@ func (c *Config) set(key string, value any) error {
 	if len(parts) < 2 || slices.Contains(parts, "") {
 		return fmt.Errorf("config key %q: want the form section.name", key)
 	}
+	if parts[0] == "branch" && len(parts) > 3 { // a branch's name may have dots
+		parts = []string{"branch", strings.Join(parts[1:len(parts)-1], "."), parts[len(parts)-1]}
+	}
+	if _, isValue := c.Get(key); value == nil && !isValue && slices.ContainsFunc(c.Keys(), func(k string) bool { return strings.HasPrefix(k, key+".") }) {
+		return fmt.Errorf("config key %q is a section", key)
+	}
+	return c.setAt(value, parts...)
+}
+
+// setAt is set for a key given by its parts, each of which may have dots. A nil
+// value also removes a whole section.
+func (c *Config) setAt(value any, parts ...string) error {
+	key := strings.Join(parts, ".")
 	m := c.values
 	for _, part := range parts[:len(parts)-1] {
 		sub, ok := m[part].(map[string]any)
@@ -205,7 +233,7 @@ func (c *Config) set(key string, value any) error {
 		m = sub
 	}
 	last := parts[len(parts)-1]
-	if _, isTable := m[last].(map[string]any); isTable {
+	if _, isTable := m[last].(map[string]any); isTable && value != nil {
 		return fmt.Errorf("config key %q is a section", key)
 	}
 	if value == nil {

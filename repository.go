@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -46,6 +47,10 @@ type Options struct {
 	// WorkDir is the folder that the user is in, which is not removed from the
 	// worktree even if nothing is in it any more. Default: none.
 	WorkDir string
+
+	// Backend opens the store that a remote's URL names. Default: none can be
+	// opened.
+	Backend func(ctx context.Context, url string) (remote.Backend, error)
 
 	// Identity returns who commits, given the name and address that the
 	// configuration has, which may be empty. Default: just these.
@@ -115,16 +120,21 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 		}
 		params = chunker.ParamsFor(polynomial, init.ChunkSize)
 	}
-	if err := params.Validate(); err != nil {
-		return nil, err
-	}
 	if init.Branch == "" {
 		init.Branch = DefaultBranch
 	}
-	if err := refs.CheckShort(init.Branch); err != nil {
+	return create(ctx, dir, opt, newConfig(params), init.Branch)
+}
+
+// create makes a repository of a configuration, and opens it.
+func create(ctx context.Context, dir string, opt Options, c *Config, branch string) (*Repository, error) {
+	if _, err := c.params(); err != nil {
 		return nil, err
 	}
-	config, err := newConfig(params).encode()
+	if err := refs.CheckShort(branch); err != nil {
+		return nil, err
+	}
+	config, err := c.encode()
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +149,7 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 		}
 	}
 	// The configuration comes last: a folder without it is not a repository.
-	if err := refs.Open(kistDir, opt.Date).SetHead(ctx, refs.Head{Branch: init.Branch}, refs.Who{}, ""); err != nil {
+	if err := refs.Open(kistDir, opt.Date).SetHead(ctx, refs.Head{Branch: branch}, refs.Who{}, ""); err != nil {
 		return nil, err
 	}
 	if err := disk.WriteFile(filepath.Join(kistDir, "config"), config); err != nil {
@@ -238,6 +248,24 @@ func (r *Repository) Config() *Config { return r.config }
 // SetConfig changes a key of the configuration, such as "user.name"; a nil
 // value removes it.
 func (r *Repository) SetConfig(ctx context.Context, key string, value any) error {
+	return r.editConfig(ctx, func(c *Config) error {
+		if err := c.set(key, value); err != nil {
+			return err
+		}
+		data, err := c.encode()
+		if err != nil {
+			return err
+		}
+		if _, err := parseConfig(data); err != nil {
+			return fmt.Errorf("config key %q: %w", key, err)
+		}
+		return nil
+	})
+}
+
+// editConfig has a function change the values of the configuration as it is on
+// disk, and writes it.
+func (r *Repository) editConfig(ctx context.Context, edit func(*Config) error) error {
 	lock, err := disk.Lock(ctx, filepath.Join(r.dir, "config.lock"), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return err
@@ -247,7 +275,7 @@ func (r *Repository) SetConfig(ctx context.Context, key string, value any) error
 	if err != nil {
 		return err
 	}
-	if err := c.set(key, value); err != nil {
+	if err := edit(c); err != nil {
 		return err
 	}
 	data, err := c.encode()
@@ -255,7 +283,7 @@ func (r *Repository) SetConfig(ctx context.Context, key string, value any) error
 		return err
 	}
 	if c, err = parseConfig(data); err != nil {
-		return fmt.Errorf("config key %q: %w", key, err)
+		return err
 	}
 	if err := disk.WriteFile(filepath.Join(r.dir, "config"), data); err != nil {
 		return err

@@ -2,6 +2,8 @@ package kist
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -22,6 +24,7 @@ type StatusOptions struct {
 // Status is how worktree, index and HEAD differ.
 type Status struct {
 	Head      refs.Head
+	Tracking  *Tracking // HEAD's branch and its upstream; nil: it has none
 	State     State
 	Staged    []tree.Change    // from HEAD to the index, with renames
 	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type
@@ -49,6 +52,14 @@ func (r *Repository) Status(ctx context.Context, o StatusOptions) (*Status, erro
 	}
 	if s.State, err = r.State(); err != nil {
 		return nil, err
+	}
+	if s.Head.Branch != "" {
+		t, err := r.Track(ctx, s.Head.Branch)
+		if err == nil {
+			s.Tracking = &t
+		} else if !errors.Is(err, ErrNoUpstream) {
+			r.opt.Warn(fmt.Sprintf("branch %q cannot be compared with its upstream: %v", s.Head.Branch, err))
+		}
 	}
 	idx, err := r.Index()
 	if err != nil {

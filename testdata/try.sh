@@ -119,6 +119,24 @@ run kist add -n film2.raw
 run kist add film2.raw
 run kist commit -m "another cut"
 
+say "push it to another disk; a clone of that is the same"
+run kist remote add origin "$tmp/disk"
+run kist push --all
+rm -rf "$tmp/clone"
+run kist clone "$tmp/disk" "$tmp/clone"
+same "$tmp/project" "$tmp/clone"
+run kist -C "$tmp/clone" verify --read-data
+
+say "somebody changes the clone, and pushes"
+echo "// by somebody else" >>"$tmp/clone/$changed"
+run kist -C "$tmp/clone" commit -a -m "from the clone"
+run kist -C "$tmp/clone" push
+run kist pull
+same "$tmp/project" "$tmp/clone"
+run kist remote log
+run kist push
+expect "Everything up to date."
+
 say "is everything there, and whole?"
 run kist verify --read-data
 echo "folder: $(du -sh --exclude .kist . | cut -f1), repository: $(du -sh .kist | cut -f1) for all versions"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,8 @@ type branchOptions struct {
 	forceDelete bool
 	move        bool
 	forceMove   bool
+	upstream    string
+	unset       bool
 	commitFilter
 }
 
@@ -40,12 +43,19 @@ With NEW, makes a branch at REV, by default HEAD, and stays on the current one.
 them in any case. -m gives a branch, the current one if only NEW is given,
 another name.
 
-With --json, for each branch: name, ref (its full name), id, and current.`,
+A branch may follow one of a remote, its upstream: where 'kist push' and 'kist
+pull' go without arguments, and what 'kist status' compares it with. It does so
+from the first push on, if it was made from a branch of a remote, or with -u.
+--verbose shows it, and how many commits only one of both has.
+
+With --json, for each branch: name, ref (its full name), id, current, and
+upstream, ahead and behind (how many commits) or gone.`,
 		Example: `  kist branch                     list the branches
   kist branch topic HEAD~2        make a branch
   kist branch -d topic            delete it, if it has been merged
   kist branch -m trunk            give the current branch another name
-  kist branch --contains v1       which branches have it?`,
+  kist branch --contains v1       which branches have it?
+  kist branch -u origin/main      have the current branch follow it`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runBranch(cmd, env, o, args) },
 		ValidArgsFunction: env.complete(branches),
 	}
@@ -62,7 +72,10 @@ With --json, for each branch: name, ref (its full name), id, and current.`,
 	flags.BoolVarP(&o.forceDelete, "force-delete", "D", false, "delete branches, merged or not")
 	flags.BoolVarP(&o.move, "move", "m", false, "rename a branch: -m [OLD] NEW")
 	flags.BoolVarP(&o.forceMove, "force-move", "M", false, "like -m, in place of a branch NEW that exists")
-	cmd.MarkFlagsMutuallyExclusive("list", "show-current", "delete", "force-delete", "move", "force-move")
+	flags.StringVarP(&o.upstream, "set-upstream-to", "u", "", "have a branch, by default the current one, follow `UPSTREAM`")
+	flags.BoolVar(&o.unset, "unset-upstream", false, "end that")
+	cmd.MarkFlagsMutuallyExclusive("list", "show-current", "delete", "force-delete", "move", "force-move", "set-upstream-to", "unset-upstream")
+	must(cmd.RegisterFlagCompletionFunc("set-upstream-to", env.complete(remoteBranches)))
 	return cmd
 }
 
@@ -78,6 +91,8 @@ func runBranch(cmd *cobra.Command, env *Env, o branchOptions, args []string) err
 		return env.showCurrentBranch(r, args)
 	case o.delete || o.forceDelete:
 		return env.deleteBranches(ctx, r, o, args)
+	case o.upstream != "" || o.unset:
+		return env.setUpstream(ctx, r, o.upstream, args)
 	case o.move || o.forceMove:
 		return env.renameBranch(ctx, r, o, args)
 	case o.list || o.all || o.remotes || o.wanted(cmd) || len(args) == 0:
@@ -97,9 +112,11 @@ func runBranch(cmd *cobra.Command, env *Env, o branchOptions, args []string) err
 		return err
 	}
 	if env.global.json {
-		return env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, ""))
+		if err := env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, "")); err != nil {
+			return err
+		}
 	}
-	return nil
+	return env.followNew(ctx, r, args[0], rev)
 }
 
 func (e *Env) showCurrentBranch(r *kist.Repository, args []string) error {
@@ -201,6 +218,7 @@ type branchJSON struct {
 	ID      object.ID `json:"id"`
 	Current bool      `json:"current,omitempty"`
 	Target  string    `json:"target,omitempty"` // of a remote's HEAD: the ref it stands for
+	trackingJSON
 }
 
 func newBranchJSON(ref refs.Ref, current string) branchJSON {
@@ -245,7 +263,9 @@ func (e *Env) listBranches(cmd *cobra.Command, r *kist.Repository, o branchOptio
 	}
 	if e.global.json {
 		for _, ref := range list {
-			if err := e.json(newBranchJSON(ref, head.Branch)); err != nil {
+			out := newBranchJSON(ref, head.Branch)
+			out.trackingJSON = newTrackingJSON(e.tracking(ctx, r, ref.Name))
+			if err := e.json(out); err != nil {
 				return err
 			}
 		}
@@ -257,6 +277,20 @@ func (e *Env) listBranches(cmd *cobra.Command, r *kist.Repository, o branchOptio
 	}
 	e.printBranches(ctx, r, list, head, detached, o.all)
 	return nil
+}
+
+// tracking compares a ref with its upstream; nil if it has none, or if they
+// cannot be compared.
+func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *kist.Tracking {
+	branch, ok := refs.BranchOf(ref)
+	if !ok {
+		return nil
+	}
+	t, err := r.Track(ctx, branch)
+	if err != nil {
+		return nil
+	}
+	return &t
 }
 
 func (e *Env) printBranches(ctx context.Context, r *kist.Repository, list []refs.Ref, head refs.Head, detached string, all bool) {
@@ -292,7 +326,11 @@ func (e *Env) printBranches(ctx context.Context, r *kist.Repository, list []refs
 		case at.ref.Target != "":
 			e.printf("%s%s -> %s\n", at.mark, name, printable(shortRef(at.ref.Target)))
 		case e.global.verbose:
-			e.printf("%s%s%s %s\n", at.mark, name, pad, e.describe(ctx, r, at.ref.ID))
+			id, subject, _ := strings.Cut(e.describe(ctx, r, at.ref.ID), " ")
+			if t := e.tracking(ctx, r, at.ref.Name); t != nil {
+				subject = e.paint(blue, "["+printable(standing(*t))+"]") + " " + subject
+			}
+			e.printf("%s%s%s %s %s\n", at.mark, name, pad, id, subject)
 		default:
 			e.printf("%s%s\n", at.mark, name)
 		}

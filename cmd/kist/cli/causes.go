@@ -12,6 +12,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -68,6 +71,22 @@ var causes = []struct {
 	{matches(refs.ErrMoved), exitMoved, "", "another kist has changed it: look at what it did, and run the command again"},
 	{matches(refs.ErrConflict), exitFailed, "exists", ""},
 	{matches(index.ErrConflict), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
+
+	// Remotes.
+	{matches(kist.ErrNoRemote), exitFailed, "no-remote", ""},
+	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
+	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
+	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch' or the same push again will tell"},
+	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask whoever looks after the remote whether it was restored from a copy"},
+	{matches(rootlog.ErrEmpty), exitRemote, "empty", "'kist push' makes it one"},
+	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
+	{matches(remote.ErrCredentials), exitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
+	{matches(remote.ErrPermission), exitCredentials, "permission", ""},
+	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", ""},
+	{matches(remote.ErrNoStore), exitRemote, "no-store", ""},
+	{matches(remote.ErrFull), exitRemote, "full", ""},
+	{matches(remote.ErrUnsupported), exitRemote, "unsupported", ""},
+	{isA[*remote.Error], exitRemote, "", ""},
 
 	// Waiting for another process.
 	{matches(disk.ErrBusy), exitBusy, "", ""},

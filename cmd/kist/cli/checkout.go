@@ -27,7 +27,8 @@ func newCheckout(env *Env) *cobra.Command {
 		Aliases: []string{"co"},
 		Short:   "switch to a branch or commit, or bring back files",
 		Long: `Brings the worktree to a branch, which then is the current one, or to any other
-commit, with HEAD detached: on no branch. - stands for where HEAD was before.
+commit, with HEAD detached: on no branch. - stands for where HEAD was before. If
+there is no BRANCH, but one remote has it, it is made from there.
 
 What is staged or changed is kept if it is at paths that are the same in both
 commits. Otherwise nothing is done, and the paths are named. Untracked files
@@ -111,6 +112,11 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 	case rev == "" && create == "" && !o.force && !o.detach:
 		return hintf(usagef("BRANCH is missing"), "'kist branch' lists them")
 	}
+	if rev != "" && create == "" && !o.detach {
+		if full := newRemoteBranch(ctx, r, rev); full != "" {
+			o.create, create, rev = rev, rev, full
+		}
+	}
 	old, err := r.Refs().Head()
 	if err != nil {
 		return err
@@ -138,6 +144,11 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 		}
 	}
 	env.saySwitched(ctx, r, old, head, o, existed)
+	if create != "" {
+		if err := env.followNew(ctx, r, create, rev); err != nil {
+			return err
+		}
+	}
 	return env.unwritten(r, applyErr)
 }
 
@@ -162,7 +173,7 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 	}
 	rev = e.previous(args[0])
 	_, revErr := r.Resolve(ctx, rev)
-	unborn := errors.Is(revErr, refs.ErrNotFound) && isUnborn(r, rev)
+	unborn := errors.Is(revErr, refs.ErrNotFound) && (isUnborn(r, rev) || len(args) == 1 && newRemoteBranch(ctx, r, rev) != "")
 	if dash == 1 || revErr == nil || unborn {
 		if dash < 0 && len(args) > 1 {
 			if path, perr := e.repoPath(r, rev); perr == nil && r.Worktree().Exists(path) {

@@ -34,6 +34,7 @@ type Env struct {
 	Start func(args ...string) error
 
 	global     globals
+	transfer   transferOptions // of the command that runs
 	screen     *screen
 	completing bool // a command line, for the shell
 }

@@ -109,11 +109,17 @@ func runMerge(ctx context.Context, env *Env, o mergeOptions, args []string) erro
 	if result == nil {
 		return env.unwritten(r, blocked(applyErr))
 	}
-	if err := env.printMerged(ctx, r, result); err != nil {
+	env.maintain(r)
+	return env.concludeMerge(ctx, r, result, applyErr, func(merged mergedJSON) any { return merged })
+}
+
+// concludeMerge tells what came of a merge, with --json as form has it, and
+// returns the error that the command ends with.
+func (e *Env) concludeMerge(ctx context.Context, r *kist.Repository, result *kist.MergeResult, applyErr error, form func(mergedJSON) any) error {
+	if err := e.printMerged(ctx, r, result, form); err != nil {
 		return err
 	}
-	env.maintain(r)
-	if err := env.unwritten(r, applyErr); err != nil {
+	if err := e.unwritten(r, applyErr); err != nil {
 		return err
 	}
 	if len(result.Conflicts) > 0 {
@@ -175,7 +181,7 @@ type mergedJSON struct {
 }
 
 // printMerged tells what came of a merge.
-func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.MergeResult) error {
+func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.MergeResult, form func(mergedJSON) any) error {
 	var n changeCounts
 	what := "merged"
 	switch {
@@ -201,7 +207,7 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.
 		if !result.Old.IsZero() {
 			out.Old = &result.Old
 		}
-		return e.json(out)
+		return e.json(form(out))
 	}
 	switch what {
 	case "up-to-date":

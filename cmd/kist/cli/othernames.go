@@ -8,21 +8,14 @@ var otherNames = map[string]string{
 	"check":       "'kist verify' does",
 	"cherry-pick": "'kist checkout REV -- PATH...' takes files as they are in another commit",
 	"clean":       "'kist status' lists untracked files; removing them is left to you",
-	"clone":       noRemotes,
 	"dump":        "'kist cat REV:PATH' does",
-	"fetch":       noRemotes,
 	"forget":      "commits cannot be forgotten yet",
 	"ls-files":    "'kist ls -r' lists the files of a commit",
 	"prune":       "'kist gc' tidies up; commits cannot be forgotten yet",
-	"pull":        noRemotes,
-	"push":        noRemotes,
 	"rebase":      "'kist merge' brings branches together; commits stay as they are",
-	"remote":      noRemotes,
 	"rev-parse":   "'kist log -1 --json REV' has the ID",
 	"snapshots":   "'kist log' does",
 	"stash":       "'kist checkout -b NEW' and 'kist commit -am MESSAGE' keep changes on a branch",
 	"switch":      "'kist checkout BRANCH' does",
 	"unlock":      "nothing has to be unlocked: locks end with the process that holds them",
 }
-
-const noRemotes = "there are no remotes yet: a copy of the folder, with its .kist, is a repository too"

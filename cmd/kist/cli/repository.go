@@ -48,6 +48,7 @@ func (e *Env) options() (kist.Options, error) {
 		Identity: e.author,
 		WorkDir:  e.Dir,
 		Warn:     func(text string) { e.warn("%s", text) },
+		Backend:  e.openBackend,
 	}, nil
 }
 

@@ -88,6 +88,7 @@ checked against its hash whenever it is read.`,
 	root.SetHelpCommand(help)
 	add("start", "BEGIN",
 		newInit(env),
+		newClone(env),
 	)
 	add("files", "WORK ON FILES",
 		newAdd(env),
@@ -113,6 +114,13 @@ checked against its hash whenever it is read.`,
 		newLs(env),
 		newReflog(env),
 		newShow(env),
+	)
+	add("remotes", "SHARE WITH OTHERS",
+		newFetch(env),
+		newLsRemote(env),
+		newPull(env),
+		newPush(env),
+		newRemote(env),
 	)
 	add("care", "LOOK AFTER THE REPOSITORY",
 		newConfig(env),

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,8 +40,9 @@ worktree, and nothing is coloured. With -z, paths end with NUL and are not
 quoted, and of a rename the new path comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X); with --branch before them: branch, id, operation
-(merge or revert, if one is under way).`,
+renamed_from, reason (of X); with --branch before them: branch, id, upstream,
+ahead and behind (how many commits), operation (merge or revert, if one is under
+way).`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
@@ -136,8 +138,14 @@ func branchLine(s *kist.Status) string {
 		return "HEAD (no branch)"
 	case s.Head.ID.IsZero():
 		return "No commits yet on " + s.Head.Branch
+	case s.Tracking == nil:
+		return s.Head.Branch
 	}
-	return s.Head.Branch
+	name, how, differ := strings.Cut(standing(*s.Tracking), ": ")
+	if differ {
+		name += " [" + how + "]"
+	}
+	return s.Head.Branch + "..." + name
 }
 
 // statusLineJSON is a path as status prints it with --json.
@@ -153,8 +161,9 @@ type statusLineJSON struct {
 
 // statusHeadJSON is the line that --branch adds.
 type statusHeadJSON struct {
-	Branch    *string    `json:"branch"` // null: HEAD is detached
-	ID        *object.ID `json:"id"`     // null: there is no commit yet
+	Branch *string    `json:"branch"` // null: HEAD is detached
+	ID     *object.ID `json:"id"`     // null: there is no commit yet
+	trackingJSON
 	Operation string     `json:"operation,omitempty"`
 	Other     *object.ID `json:"other,omitempty"` // the commit being merged or reverted
 }
@@ -168,6 +177,7 @@ func (e *Env) statusJSON(o statusOptions, s *kist.Status) error {
 		if !s.Head.ID.IsZero() {
 			head.ID = &s.Head.ID
 		}
+		head.trackingJSON = newTrackingJSON(s.Tracking)
 		if s.State.Operation != "" {
 			head.Other = &s.State.Other
 		}

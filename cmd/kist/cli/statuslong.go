@@ -32,6 +32,9 @@ type longStatus struct {
 func (p *longStatus) text(o statusOptions) string {
 	s := p.status
 	p.head(s.Head)
+	if s.Tracking != nil && !p.draft {
+		p.printf("%s", standingLong(*s.Tracking))
+	}
 	p.operation()
 	p.staged()
 	p.conflicts()

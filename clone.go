@@ -1,0 +1,165 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// ErrNotEmpty says that a folder to clone into has something in it.
+var ErrNotEmpty = errors.New("exists and is not empty")
+
+// CloneOptions say how [Clone] clones.
+type CloneOptions struct {
+	URL          string
+	Name         string // of the remote; default [DefaultRemote]
+	Branch       string // short name of the branch or tag to check out; default: the remote's own
+	NoCheckout   bool   // leave the worktree empty, and the branch without a commit
+	NoTags       bool
+	SingleWriter bool // see [Remote]
+
+	Jobs     int                     // downloads at once; 0: as package transfer has it
+	Fetching func(transfer.Progress) // told how far the fetch is
+	Writing  Progress                // told how far the checkout is
+}
+
+// CloneResult tells what came of a clone.
+type CloneResult struct {
+	*FetchResult
+	Head    refs.Head
+	Resumed bool // an interrupted clone was there, and was gone on with
+}
+
+// Clone makes a repository in the folder dir, which is made if it is absent,
+// fetches all that a remote has, and checks a branch out. If it is interrupted,
+// what was fetched stays, and cloning again into the same folder goes on. The
+// error is ErrNotEmpty if the folder has something else in it; it matches
+// [rootlog.ErrEmpty] if nothing was pushed to the remote yet. The repository
+// is nil if there is an error before it was made.
+func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repository, *CloneResult, error) {
+	if o.Name == "" {
+		o.Name = DefaultRemote
+	}
+	m := Remote{Name: o.Name, URL: o.URL, SingleWriter: o.SingleWriter}
+	r, err := interruptedClone(dir, opt, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	result := &CloneResult{Resumed: r != nil}
+	if r == nil {
+		if r, err = createClone(ctx, dir, opt, m); err != nil {
+			return nil, nil, err
+		}
+	}
+	result.FetchResult, err = r.Fetch(ctx, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching})
+	if err != nil {
+		return r, result, err
+	}
+	result.Head, err = r.checkoutClone(ctx, o, result.FetchResult)
+	return r, result, err
+}
+
+// interruptedClone opens what a clone of a remote has left in dir: a repository
+// of just that remote that has nothing checked out. It returns nil if dir is
+// absent or empty.
+func interruptedClone(dir string, opt Options, m Remote) (*Repository, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	notEmpty := fmt.Errorf("%q %w", dir, ErrNotEmpty)
+	if len(entries) != 1 || entries[0].Name() != Dir {
+		return nil, notEmpty
+	}
+	r, err := Open(dir, opt)
+	if err != nil {
+		return nil, err
+	}
+	head, err := r.refs.Head()
+	if list := r.Remotes(); err != nil || !head.Unborn() || len(list) != 1 || list[0] != m {
+		r.Close()
+		return nil, errors.Join(notEmpty, err)
+	}
+	return r, nil
+}
+
+// createClone makes an empty repository that cuts files as those do that were
+// pushed to a remote.
+func createClone(ctx context.Context, dir string, opt Options, m Remote) (*Repository, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	opt = opt.withDefaults()
+	reader := &Repository{opt: opt, config: &Config{}}
+	backend, err := reader.openBackend(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	defer backend.Close()
+	identity, err := rootlog.ReadIdentity(ctx, backend)
+	if err != nil {
+		return nil, err
+	}
+	config := newConfig(chunker.Params{})
+	c := identity.Chunker
+	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
+	config.Remote = map[string]RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter}}
+	return create(ctx, dir, opt, config, DefaultBranch)
+}
+
+// checkoutClone makes the branch that a clone begins with, and checks it out.
+func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched *FetchResult) (refs.Head, error) {
+	full := fetched.Head
+	tracking := map[string]FetchedRef{}
+	for _, f := range fetched.Refs {
+		tracking[f.Name] = f
+	}
+	if o.Branch != "" {
+		full = refs.Heads + o.Branch
+		if _, ok := tracking[full]; !ok {
+			full = refs.Tags + o.Branch
+		}
+		if _, ok := tracking[full]; !ok {
+			return refs.Head{}, &refs.NotFoundError{Name: o.Branch}
+		}
+	}
+	if _, ok := tracking[full]; !ok { // the default branch was never pushed, or deleted
+		full = ""
+		for _, name := range slices.Sorted(maps.Keys(tracking)) {
+			if strings.HasPrefix(name, refs.Heads) {
+				full = name
+				break
+			}
+		}
+	}
+	if full == "" {
+		return r.refs.Head()
+	}
+	co := CheckoutOptions{Rev: tracking[full].Local, Detach: true, Progress: o.Writing}
+	if branch, ok := strings.CutPrefix(full, refs.Heads); ok {
+		if err := r.SetUpstream(ctx, branch, Upstream{Remote: o.Name, Ref: full}); err != nil {
+			return refs.Head{}, err
+		}
+		co.Detach, co.Create = false, branch
+	}
+	if o.NoCheckout {
+		if co.Create == "" {
+			return r.refs.Head()
+		}
+		head := refs.Head{Branch: co.Create}
+		return head, r.publish(ctx, func(ctx context.Context) error { return r.refs.SetHead(ctx, head, r.who(), "") })
+	}
+	return r.Checkout(ctx, co)
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/dir"
+	"github.com/kist-vcs/kist/remote/gridfs"
+	"github.com/kist-vcs/kist/remote/limit"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/s3"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// backends are the stores that can be a remote, by the scheme of their URLs.
+var backends = remote.Registry{
+	"":            dir.Open,
+	"file":        dir.Open,
+	"s3":          s3.Open,
+	"mongodb":     gridfs.Open,
+	"mongodb+srv": gridfs.Open,
+}
+
+// transferOptions are the options of commands that talk to a remote.
+type transferOptions struct {
+	upload, download rate
+	jobs             int
+}
+
+func (o *transferOptions) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Var(&o.upload, "limit-upload", "send at most `SIZE` a second, as in 500KiB")
+	flags.Var(&o.download, "limit-download", "receive at most `SIZE` a second")
+	flags.IntVarP(&o.jobs, "jobs", "j", 0, "run `N` transfers at once (default 4)")
+	for _, name := range []string{"limit-upload", "limit-download", "jobs"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	mayExit(cmd, exitRemote, exitCredentials)
+}
+
+// rate is an option: bytes a second, 0 for as many as can be.
+type rate uint64
+
+func (r *rate) Type() string { return "SIZE" }
+
+func (r *rate) String() string {
+	if r == nil || *r == 0 {
+		return ""
+	}
+	return formatSize(uint64(*r))
+}
+
+func (r *rate) Set(s string) error {
+	size, err := parseSize(s)
+	*r = rate(size)
+	return err
+}
+
+// openStore opens the store of a URL.
+func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error) {
+	return backends.Open(ctx, url, remote.Env{
+		Getenv: e.Getenv, Home: e.Getenv("HOME"), Now: e.Now, Rand: e.Random, Dir: e.Dir,
+		Warn: func(text string) { e.warn("%s", text) },
+	})
+}
+
+// retryOptions say how trouble with a remote is borne.
+func (e *Env) retryOptions() retry.Options {
+	return retry.Options{Now: e.Now, Notify: func(op string, err error, wait time.Duration) {
+		e.info("%s; next try in %s", printable(err.Error()), wait.Round(100*time.Millisecond))
+	}}
+}
+
+// openBackend opens the store of a URL as commands use it: with limits, and
+// with another try where that may help.
+func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, error) {
+	b, err := e.openStore(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	b = retry.New(b, e.retryOptions())
+	return limit.New(b, limit.Options{Upload: int64(e.transfer.upload), Download: int64(e.transfer.download)}), nil
+}
+
+// remoteURL returns what a person gave as a URL as it is written to the
+// configuration: the path of a folder from the root on.
+func (e *Env) remoteURL(text string) string {
+	if strings.Contains(text, "://") || filepath.IsAbs(text) {
+		return text
+	}
+	return e.path(text)
+}
+
+// transferred shows how far a push or fetch is.
+func (p *progress) transferred() func(transfer.Progress) {
+	if p == nil {
+		return nil
+	}
+	return func(at transfer.Progress) {
+		p.Total(uint64(at.TotalObjects), uint64(at.TotalBytes))
+		p.Set(uint64(at.Objects), uint64(at.Bytes))
+	}
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
+)
+
+type cloneOptions struct {
+	transferOptions
+	branch       string
+	origin       string
+	noCheckout   bool
+	noTags       bool
+	singleWriter bool
+}
+
+func newClone(env *Env) *cobra.Command {
+	var o cloneOptions
+	cmd := &cobra.Command{
+		Use:   "clone [OPTIONS] URL [DIR]",
+		Short: "make a repository from a remote",
+		Long: `Makes a repository in DIR, downloads all that was pushed to a remote, and checks
+out its default branch. The remote is called origin. DIR must be absent or
+empty; without it, it is a new folder called as the last part of URL.
+
+URL is a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE; see 'kist help
+remote'.
+
+All that is received is checked against its hash before it is stored. If a clone
+is interrupted, cloning again into the same folder goes on where it was.
+
+With --json: refs, objects and bytes_received as for 'kist fetch', and path,
+branch and id of what was checked out.`,
+		Example: `  kist clone /media/backup/photos
+  kist clone s3://bucket/photos pictures
+  kist clone -b v1.0 /media/backup/photos`,
+		Args: arguments(1, 2, "URL"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runClone(cmd.Context(), env, o, args) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	mayExit(cmd, exitPartial, exitDamaged, exitFormat)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.branch, "branch", "b", "", "check out `BRANCH`, or a tag, instead of the default branch")
+	flags.StringVarP(&o.origin, "origin", "o", kist.DefaultRemote, "call the remote `NAME`")
+	flags.BoolVarP(&o.noCheckout, "no-checkout", "n", false, "do not write any files")
+	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
+	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store cannot tell two writers apart, and nobody else pushes to it")
+	o.register(cmd)
+	return cmd
+}
+
+// clonedJSON is what clone prints with --json.
+type clonedJSON struct {
+	Path    string `json:"path"`
+	PathRaw []byte `json:"path_raw,omitempty"`
+	checkoutJSON
+	transferJSON
+}
+
+func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) error {
+	env.transfer = o.transferOptions
+	clone := kist.CloneOptions{
+		URL: env.remoteURL(args[0]), Name: o.origin, Branch: o.branch, NoCheckout: o.noCheckout, NoTags: o.noTags,
+		SingleWriter: o.singleWriter, Jobs: o.jobs,
+	}
+	dir := env.repoDir()
+	switch {
+	case len(args) == 2 && dir != "":
+		return usagef("--repo and a folder cannot be given both")
+	case len(args) == 2:
+		dir = env.path(args[1])
+	case dir == "":
+		name := cloneName(clone.URL)
+		if name == "" {
+			return usagef("DIR is missing: %s does not tell how to call it", quoteArg(remote.Redact(args[0])))
+		}
+		dir = env.path(name)
+	}
+	opt, err := env.options()
+	if err != nil {
+		return err
+	}
+	p := env.progress("cloning")
+	defer p.Stop()
+	clone.Fetching, clone.Writing = p.transferred(), p.amounts()
+	r, result, err := kist.Clone(ctx, dir, opt, clone)
+	p.Stop()
+	if r != nil {
+		defer r.Close()
+	}
+	if errors.Is(err, kist.ErrNotEmpty) {
+		return failf(exitFailed, "exists", "%w", err)
+	}
+	if result == nil || result.FetchResult == nil {
+		return err
+	}
+	if env.global.json {
+		out := clonedJSON{Path: r.Root(), PathRaw: rawPath(r.Root()), checkoutJSON: newCheckoutJSON(result.Head), transferJSON: newFetchJSON(result.FetchResult)}
+		if jerr := env.json(out); jerr != nil {
+			return jerr
+		}
+		return env.unwritten(r, err)
+	}
+	again := ""
+	if result.Resumed {
+		again = ", which went on where it was interrupted"
+	}
+	env.tell("cloned %s into %s%s\n", printable(remote.Redact(clone.URL)), quotePath(r.Root()), again)
+	env.tellTransferred("received", result.Objects, result.Bytes)
+	switch {
+	case err != nil:
+	case result.Head.Unborn() && !o.noCheckout:
+		env.warn("nothing was checked out: the remote has no branch")
+	case result.Head.Branch != "":
+		env.tell("on branch %s\n", quoteArg(result.Head.Branch))
+	default:
+		env.tell("HEAD is at %s\n", env.describe(ctx, r, result.Head.ID))
+	}
+	return env.unwritten(r, err)
+}
+
+// cloneName returns what a clone of a URL is called: the last part of its
+// path, or else the bucket or database.
+func cloneName(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	name := path.Base(path.Clean("/" + u.Path))
+	if name == "/" {
+		name = strings.Split(u.Hostname(), ".")[0]
+	}
+	if name == "." || name == ".." {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+)
+
+type fetchOptions struct {
+	transferOptions
+	all    bool
+	noTags bool
+	force  bool
+	prune  bool
+	dryRun bool
+}
+
+func newFetch(env *Env) *cobra.Command {
+	var o fetchOptions
+	cmd := &cobra.Command{
+		Use:   "fetch [OPTIONS] [REMOTE [BRANCH...]]",
+		Short: "download commits from a remote",
+		Long: `Downloads what is new on REMOTE, by default the one that the current branch
+follows, or origin: the BRANCHes, by default all, and the tags. No branch moves
+and no file changes: where the remote's branches are is kept as REMOTE/BRANCH,
+as in origin/main, which can be merged, compared and looked at. 'kist pull' does
+this and merges.
+
+All that is received is checked against its hash before it is stored. An
+interrupted fetch can be run again, and goes on where it was.
+
+With --json: refs (name, local, old, new, status: new, fast-forward, forced,
+deleted, up to date, kept), objects and bytes_received.`,
+		Example: `  kist fetch
+  kist fetch --prune origin
+  kist log HEAD..origin/main       what is new there`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runFetch(cmd.Context(), env, o, args) },
+		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")
+	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
+	flags.BoolVarP(&o.force, "force", "f", false, "replace tags that are other ones here")
+	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be moved")
+	o.register(cmd)
+	return cmd
+}
+
+func runFetch(ctx context.Context, env *Env, o fetchOptions, args []string) error {
+	if o.all && len(args) > 0 {
+		return usagef("--all and %s cannot be given both", quoteArg(args[0]))
+	}
+	env.transfer = o.transferOptions
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	fetch := kist.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, DryRun: o.dryRun, Jobs: o.jobs}
+	if o.all {
+		for _, m := range r.Remotes() {
+			fetch.Remote = m.Name
+			if err := env.fetch(ctx, r, fetch); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if fetch.Remote, err = env.fetchRemote(r, args); err != nil {
+		return err
+	}
+	for _, branch := range args[min(1, len(args)):] {
+		fetch.Branches = append(fetch.Branches, strings.TrimPrefix(branch, refs.Heads))
+	}
+	return env.fetch(ctx, r, fetch)
+}
+
+// fetchRemote returns the name of the remote that the first of args names;
+// without any, of the one that the current branch follows, or else origin.
+func (e *Env) fetchRemote(r *kist.Repository, args []string) (string, error) {
+	if len(args) > 0 {
+		return e.remoteArg(r, args[0])
+	}
+	if head, err := r.Refs().Head(); err == nil && head.Branch != "" {
+		if upstream, err := r.Upstream(head.Branch); err == nil {
+			return upstream.Remote, nil
+		}
+	}
+	return e.remoteArg(r, "")
+}
+
+// fetch fetches from a remote and tells what came of it.
+func (e *Env) fetch(ctx context.Context, r *kist.Repository, o kist.FetchOptions) error {
+	p := e.progress("fetching")
+	defer p.Stop()
+	o.Progress = p.transferred()
+	result, err := r.Fetch(ctx, o)
+	p.Stop()
+	if err != nil {
+		return err
+	}
+	if e.global.json {
+		return e.json(newFetchJSON(result))
+	}
+	m, err := r.Remote(o.Remote)
+	if err != nil {
+		return err
+	}
+	e.printFetched(m, result)
+	if !o.DryRun {
+		e.maintain(r)
+	}
+	return nil
+}
+
+// fetchedStatus returns in a word what became of a ref.
+func fetchedStatus(f kist.FetchedRef) string {
+	switch {
+	case f.Kept:
+		return "kept"
+	case f.Old == f.New:
+		return "up to date"
+	case f.Old.IsZero():
+		return "new"
+	case f.New.IsZero():
+		return "deleted"
+	case f.Forced || strings.HasPrefix(f.Local, refs.Tags):
+		return "forced"
+	}
+	return "fast-forward"
+}
+
+func newFetchJSON(result *kist.FetchResult) transferJSON {
+	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Received: &result.Bytes}
+	for _, f := range result.Refs {
+		out.Refs = append(out.Refs, newRefMoveJSON(f.Name, f.Local, f.Old, f.New, fetchedStatus(f)))
+	}
+	return out
+}
+
+// printFetched tells what came of a fetch.
+func (e *Env) printFetched(m kist.Remote, result *kist.FetchResult) {
+	first := true
+	for _, f := range result.Refs {
+		status := fetchedStatus(f)
+		if status == "up to date" && !e.global.verbose {
+			continue
+		}
+		if first {
+			e.tell("From %s\n", printable(remote.Redact(m.URL)))
+			first = false
+		}
+		if status == "kept" {
+			e.warn("tag %s is another one on %s; --force replaces yours", quoteArg(shortRef(f.Local)), quoteArg(m.Name))
+			continue
+		}
+		e.tellMoved(f.Name, f.Local, f.Old, f.New, status)
+	}
+	e.tellTransferred("received", result.Objects, result.Bytes)
+}

@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+func newLsRemote(env *Env) *cobra.Command {
+	var o transferOptions
+	cmd := &cobra.Command{
+		Use:   "ls-remote [REMOTE|URL]",
+		Short: "list the branches and tags of a remote",
+		Long: `Lists what REMOTE has now, by default the one that would be fetched from: the ID
+and the full name of each branch and tag. Nothing is downloaded. With a URL, no
+repository is needed.
+
+With --json, for each: name and id, and on a first line for HEAD, the remote's
+default branch, also target.`,
+		Example: `  kist ls-remote
+  kist ls-remote s3://bucket/prefix`,
+		Args:              arguments(0, 1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runLsRemote(cmd.Context(), env, o, args) },
+		ValidArgsFunction: env.complete(remotes),
+	}
+	inRepository(cmd)
+	o.register(cmd)
+	return cmd
+}
+
+// remoteRefJSON is a ref as ls-remote prints it with --json.
+type remoteRefJSON struct {
+	Name   string     `json:"name"`
+	ID     *object.ID `json:"id"`
+	Target string     `json:"target,omitempty"`
+}
+
+func runLsRemote(ctx context.Context, env *Env, o transferOptions, args []string) error {
+	env.transfer = o
+	head, err := env.remoteHead(ctx, args)
+	if err != nil {
+		return err
+	}
+	show := func(name string, id object.ID, target string) error {
+		if env.global.json {
+			return env.json(remoteRefJSON{name, &id, target})
+		}
+		env.printf("%s\t%s\n", id, printable(name))
+		return nil
+	}
+	if at, ok := head.Refs[head.Head]; ok {
+		if err := show("HEAD", at.ID, head.Head); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(head.Refs)) {
+		if refs.CheckName(name) != nil {
+			env.warn("a ref with a bad name is left out: %s", quoteArg(name))
+			continue
+		}
+		if err := show(name, head.Refs[name].ID, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remoteHead returns what a remote has now, given by its name or URL; without
+// arguments, the one that would be fetched from.
+func (e *Env) remoteHead(ctx context.Context, args []string) (*rootlog.State, error) {
+	if len(args) > 0 && strings.ContainsAny(args[0], "/:") {
+		b, err := e.openBackend(ctx, e.remoteURL(args[0]))
+		if err != nil {
+			return nil, err
+		}
+		defer b.Close()
+		identity, err := rootlog.ReadIdentity(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		return rootlog.Open(b, identity, rootlog.Options{Rand: e.Random}).Head(ctx, nil)
+	}
+	r, err := e.open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	name, err := e.fetchRemote(r, args)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := r.OpenRemote(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	return opened.Head(ctx)
+}
+
+// remotes proposes the names of remotes.
+func remotes(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
+	var names []string
+	for _, m := range r.Remotes() {
+		names = append(names, m.Name)
+	}
+	return names
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type pullOptions struct {
+	transferOptions
+	messages  []string
+	ffOnly    bool
+	noFF      bool
+	noTags    bool
+	prune     bool
+	unrelated bool
+}
+
+func newPull(env *Env) *cobra.Command {
+	var o pullOptions
+	cmd := &cobra.Command{
+		Use:   "pull [OPTIONS] [REMOTE [BRANCH]]",
+		Short: "fetch from a remote, and merge",
+		Long: `Fetches, like 'kist fetch', and merges the branch that the current one follows,
+or BRANCH of REMOTE, like 'kist merge': the current branch is moved on if it has
+nothing of its own, and otherwise a merge is committed. With conflicts, the exit
+status is 3.
+
+With --json: fetch and merge, which hold what 'kist fetch' and 'kist merge'
+print.`,
+		Example: `  kist pull
+  kist pull --ff-only              fail rather than merge
+  kist pull origin topic`,
+		Args:              arguments(0, 2),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runPull(cmd.Context(), env, o, args) },
+		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
+	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail, with status 13, if a commit would have to be made")
+	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even where moving the branch would do")
+	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
+	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
+	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common")
+	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
+	o.register(cmd)
+	return cmd
+}
+
+// pulledJSON is what pull prints with --json.
+type pulledJSON struct {
+	Fetch transferJSON `json:"fetch"`
+	Merge mergedJSON   `json:"merge"`
+}
+
+func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error {
+	env.transfer = o.transferOptions
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	source, err := env.pullSource(r, args)
+	if err != nil {
+		return err
+	}
+	p := env.progress("pulling")
+	defer p.Stop()
+	result, err := r.Pull(ctx, kist.PullOptions{
+		Source: source,
+		Fetch:  kist.FetchOptions{NoTags: o.noTags, Prune: o.prune, Jobs: o.jobs, Progress: p.transferred()},
+		Merge: kist.MergeOptions{
+			Message: cleanMessage(strings.Join(o.messages, "\n\n")), FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
+			Unrelated: o.unrelated, Progress: p.amounts(),
+		},
+	})
+	p.Stop()
+	if result != nil && result.Fetch != nil && !env.global.json {
+		m, rerr := r.Remote(result.Source.Remote)
+		if rerr != nil {
+			return rerr
+		}
+		env.printFetched(m, result.Fetch)
+	}
+	switch {
+	case errors.Is(err, kist.ErrNoUpstream):
+		return hintf(failf(exitFailed, "no-upstream", "%w", err), "'kist branch -u REMOTE/BRANCH' sets it, or say from where: kist pull REMOTE BRANCH")
+	case errors.Is(err, kist.ErrNotFastForward):
+		return hintf(err, "without --ff-only a merge commit is made")
+	case result == nil || result.Merge == nil:
+		return env.unwritten(r, blocked(err))
+	}
+	env.maintain(r)
+	return env.concludeMerge(ctx, r, result.Merge, err, func(merged mergedJSON) any {
+		return pulledJSON{newFetchJSON(result.Fetch), merged}
+	})
+}
+
+// pullSource returns from where to pull; zero is what the current branch
+// follows.
+func (e *Env) pullSource(r *kist.Repository, args []string) (kist.Upstream, error) {
+	if len(args) == 0 {
+		return kist.Upstream{}, nil
+	}
+	name, err := e.remoteArg(r, args[0])
+	if err != nil {
+		return kist.Upstream{}, err
+	}
+	if len(args) == 2 {
+		return kist.Upstream{Remote: name, Ref: refs.Heads + strings.TrimPrefix(args[1], refs.Heads)}, nil
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return kist.Upstream{}, err
+	}
+	if upstream, err := r.Upstream(head.Branch); err == nil && upstream.Remote == name {
+		return upstream, nil
+	}
+	if head.Branch == "" {
+		return kist.Upstream{}, usagef("HEAD is on no branch: say which BRANCH to pull")
+	}
+	return kist.Upstream{Remote: name, Ref: refs.Heads + head.Branch}, nil
+}

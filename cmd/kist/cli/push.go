@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+type pushOptions struct {
+	transferOptions
+	all         bool
+	tags        bool
+	delete      bool
+	force       bool
+	lease       bool
+	setUpstream bool
+	dryRun      bool
+}
+
+func newPush(env *Env) *cobra.Command {
+	var o pushOptions
+	cmd := &cobra.Command{
+		Use:   "push [OPTIONS] [REMOTE [REF...]]",
+		Short: "upload commits to a remote, and move its branches",
+		Long: `Uploads what REMOTE lacks of the commits, and moves its branches and tags: all
+that are named, or none. Without a REF that is the current branch; it goes to
+the branch that it follows, or else to one of the same name, which it follows
+from then on. Without a REMOTE it is the one of that branch, or origin.
+
+REF is a branch or tag, SOURCE:NAME to give it another name there, where SOURCE
+may be any revision, or :NAME to delete. + in front is --force for one REF.
+
+A branch is only moved if that loses no commits of others there: if it is not a
+fast-forward, nothing is moved, and the exit status is 13. 'kist pull' first.
+Any number of people can push at once.
+
+An interrupted push can be run again: it goes on where it was. If the
+connection breaks just when the branches are being moved, and nobody can tell
+whether they were, the status is 15, and the next push or fetch tells.
+
+With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
+up to date), objects and bytes_sent.`,
+		Example: `  kist push                        the current branch
+  kist push origin main v1.0       a branch and a tag
+  kist push --all --tags           all there are
+  kist push origin --delete topic  delete a branch there
+  kist push --force-with-lease     replace it, unless others have pushed since`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runPush(cmd.Context(), env, o, args) },
+		ValidArgsFunction: completeNth(env.complete(remotes), env.complete(branches, tags)),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.all, "all", false, "push all branches")
+	flags.BoolVar(&o.tags, "tags", false, "push all tags, too")
+	flags.BoolVarP(&o.delete, "delete", "d", false, "delete the REFs on the remote")
+	flags.BoolVarP(&o.force, "force", "f", false, "move branches and tags even if that loses commits there")
+	flags.BoolVar(&o.lease, "force-with-lease", false, "the same, but only if nobody has moved them since you last looked")
+	flags.BoolVarP(&o.setUpstream, "set-upstream", "u", false, "have the branches follow those they are pushed to")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be sent and moved")
+	o.register(cmd)
+	cmd.MarkFlagsMutuallyExclusive("all", "delete")
+	cmd.MarkFlagsMutuallyExclusive("tags", "delete")
+	cmd.MarkFlagsMutuallyExclusive("force", "force-with-lease")
+	return cmd
+}
+
+func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error {
+	env.transfer = o.transferOptions
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	push := kist.PushOptions{Lease: o.lease, DryRun: o.dryRun, Jobs: o.jobs, SetUpstream: o.setUpstream}
+	name := ""
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	if push.Refs, err = env.pushRefs(ctx, r, o, args); err != nil {
+		return err
+	}
+	var upstream kist.Upstream
+	if len(push.Refs) == 0 {
+		if o.delete {
+			return usagef("the name of the branch to delete is missing")
+		}
+		if o.all || o.tags {
+			return failf(exitFailed, "nothing-to-push", "there is nothing to push")
+		}
+		ref, at, err := env.pushCurrent(ctx, r, name)
+		if err != nil {
+			return err
+		}
+		upstream = at
+		ref.Force = o.force
+		push.Refs = []kist.PushRef{ref}
+		push.SetUpstream = push.SetUpstream || upstream == kist.Upstream{}
+	}
+	if push.Remote, err = env.pushRemote(r, name, upstream); err != nil {
+		return err
+	}
+	p := env.progress("pushing")
+	defer p.Stop()
+	push.Progress = p.transferred()
+	result, err := r.Push(ctx, push)
+	p.Stop()
+	if result != nil && result.PushResult != nil && (err == nil || !env.global.json) {
+		if perr := env.printPushed(r, push, result); perr != nil {
+			return perr
+		}
+	}
+	switch {
+	case errors.Is(err, transfer.ErrNotFastForward):
+		return hintf(err, "somebody has pushed meanwhile: 'kist pull' brings it, then push again")
+	case err == nil && !o.dryRun:
+		env.maintain(r)
+	}
+	return err
+}
+
+// pushRefs returns what the arguments and options of push name.
+func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, args []string) ([]kist.PushRef, error) {
+	var list []kist.PushRef
+	for _, arg := range args {
+		if o.delete {
+			if strings.ContainsAny(arg, ":+") {
+				return nil, usagef("--delete takes names, not %s", quoteArg(arg))
+			}
+			arg = ":" + arg
+		}
+		ref, err := r.ParsePush(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, ref)
+	}
+	for prefix, wanted := range map[string]bool{refs.Heads: o.all, refs.Tags: o.tags} {
+		if !wanted {
+			continue
+		}
+		all, err := r.Refs().List(prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range all {
+			p, err := r.ParsePush(ctx, ref.Name)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, p)
+		}
+	}
+	for i := range list {
+		list[i].Force = list[i].Force || o.force
+	}
+	return list, nil
+}
+
+// pushCurrent returns what pushing the current branch means: to what it
+// follows, if that is on the remote of the name or none is given, and else to a
+// branch of its own name.
+func (e *Env) pushCurrent(ctx context.Context, r *kist.Repository, name string) (kist.PushRef, kist.Upstream, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return kist.PushRef{}, kist.Upstream{}, err
+	}
+	if head.Branch == "" {
+		return kist.PushRef{}, kist.Upstream{}, hintf(failf(exitFailed, "detached", "HEAD is on no branch"), "say what to push: kist push REMOTE HEAD:BRANCH")
+	}
+	ref, err := r.ParsePush(ctx, refs.Heads+head.Branch)
+	if errors.Is(err, refs.ErrNotFound) && head.Unborn() {
+		err = kist.ErrUnborn
+	}
+	if err != nil {
+		return ref, kist.Upstream{}, err
+	}
+	upstream, err := r.Upstream(head.Branch)
+	if errors.Is(err, kist.ErrNoUpstream) {
+		return ref, kist.Upstream{}, nil
+	}
+	if name == "" || name == upstream.Remote {
+		ref.Name = upstream.Ref
+	}
+	return ref, upstream, err
+}
+
+// pushRemote returns the name of the remote to push to.
+func (e *Env) pushRemote(r *kist.Repository, name string, upstream kist.Upstream) (string, error) {
+	if name == "" && upstream.Remote != "" {
+		return upstream.Remote, nil
+	}
+	return e.remoteArg(r, name)
+}
+
+// remoteArg returns the remote that an argument names, or, if there is none,
+// origin or the only one there is.
+func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
+	list := r.Remotes()
+	switch {
+	case name != "":
+		_, err := r.Remote(name)
+		if err != nil && strings.ContainsAny(name, "/:") {
+			return "", hintf(err, "a remote gets a name first: kist remote add NAME %s", remote.Redact(name))
+		}
+		if err != nil {
+			return "", hintf(err, "'kist remote' lists them, 'kist remote add NAME URL' adds one")
+		}
+		return name, nil
+	case len(list) == 0:
+		return "", hintf(failf(exitFailed, "no-remote", "no remote is configured"), "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE")
+	case len(list) == 1:
+		return list[0].Name, nil
+	}
+	if _, err := r.Remote(kist.DefaultRemote); err == nil {
+		return kist.DefaultRemote, nil
+	}
+	return "", hintf(usagef("REMOTE is missing"), "'kist remote' lists them")
+}
+
+// printPushed tells what came of a push.
+func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) error {
+	if e.global.json {
+		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Sent: &result.Bytes}
+		for _, ref := range result.Refs {
+			out.Refs = append(out.Refs, newRefMoveJSON(ref.Name, "", ref.Old, ref.New, ref.Status))
+		}
+		return e.json(out)
+	}
+	sources := map[string]string{}
+	for _, ref := range o.Refs {
+		sources[ref.Name] = ref.Source
+	}
+	moved := 0
+	for _, ref := range result.Refs {
+		if ref.Status != "up to date" {
+			moved++
+		}
+	}
+	if moved == 0 {
+		e.tell("Everything up to date.\n")
+	} else {
+		m, err := r.Remote(o.Remote)
+		if err != nil {
+			return err
+		}
+		e.tell("To %s\n", printable(remote.Redact(m.URL)))
+	}
+	for _, ref := range result.Refs {
+		if ref.Status == "up to date" && !e.global.verbose {
+			continue
+		}
+		source := sources[ref.Name]
+		if (object.ID{}) == ref.New || source == "" {
+			source = ref.Name
+		}
+		e.tellMoved(source, ref.Name, ref.Old, ref.New, ref.Status)
+	}
+	verb := "sent"
+	if o.DryRun {
+		verb = "would be sent:"
+	}
+	e.tellTransferred(verb, result.Objects, result.Bytes)
+	for branch, upstream := range result.Upstreams {
+		e.tellUpstream(branch, upstream.Short())
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/check"
+)
+
+func newRemoteCheck(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [NAME]",
+		Short: "try out whether a store keeps what a remote needs",
+		Long: `Tries the store of a remote out again, as 'kist remote add' does, and prints what
+came of each check. The exit status is 15 if the store is not fit to be used as
+it is configured. What the trial writes, it removes, as far as it may.
+
+With --json: name, url, single_writer, and checks (name, what, status, detail,
+took_ns).`,
+		Example:           `  kist remote check origin`,
+		Args:              arguments(0, 1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRemoteCheck(cmd.Context(), env, args) },
+		ValidArgsFunction: env.complete(remotes),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitRemote, exitCredentials)
+	return cmd
+}
+
+func runRemoteCheck(ctx context.Context, env *Env, args []string) error {
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	name, err := env.fetchRemote(r, args)
+	if err != nil {
+		return err
+	}
+	m, err := r.Remote(name)
+	if err != nil {
+		return err
+	}
+	report, err := env.checkStore(ctx, m)
+	if report == nil {
+		return err
+	}
+	if !env.global.json {
+		env.printf("%s", report)
+		return err
+	}
+	if err == nil {
+		err = env.json(newRemoteCheckedJSON(m, report))
+	}
+	return err
+}
+
+// remoteCheckedJSON is what remote add and remote check print with --json.
+type remoteCheckedJSON struct {
+	remoteJSON
+	Checks []check.Result `json:"checks"`
+}
+
+// newRemoteCheckedJSON accepts no report, too.
+func newRemoteCheckedJSON(m kist.Remote, report *check.Report) remoteCheckedJSON {
+	out := remoteCheckedJSON{remoteJSON: newRemoteJSON(m), Checks: []check.Result{}}
+	if report != nil {
+		out.Checks = report.Checks
+	}
+	return out
+}
+
+// checkStore tries a store out. The error says that it is not fit to be used as
+// m says, or that it could not be tried out.
+func (e *Env) checkStore(ctx context.Context, m kist.Remote) (*check.Report, error) {
+	b, err := e.openStore(ctx, m.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	p := e.progress("trying the store out")
+	defer p.Stop()
+	o := check.Options{
+		Now: e.Now, Rand: e.Random, ExclusivePut: !strings.HasPrefix(m.URL, "mongodb"), Retry: e.retryOptions(),
+		Progress: func(done check.Result) { p.Add(1, 0) },
+	}
+	report, err := check.Run(ctx, b, o)
+	p.Stop()
+	switch {
+	case err != nil:
+		return report, err
+	case report.Shared(), m.SingleWriter && report.Usable():
+		return report, nil
+	}
+	failed := ""
+	for _, c := range report.Checks {
+		if c.Status == check.Failed {
+			failed += "\n" + c.What + ": " + c.Detail
+		}
+	}
+	err = failf(exitRemote, "unfit", "%w", &remote.Error{Op: "check", Kind: remote.ErrUnsupported, Err: errors.New("the store does not keep what a remote needs" + failed)})
+	if report.Usable() {
+		err = hintf(err, "if nobody else ever pushes to it, --single-writer takes it nevertheless")
+	}
+	return report, err
+}

@@ -1,0 +1,224 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// FetchOptions say what [Repository.Fetch] fetches.
+type FetchOptions struct {
+	Remote   string
+	Branches []string // short names; nil: all
+	NoTags   bool     // do not fetch tags
+	Force    bool     // replace tags that are other ones here
+	Prune    bool     // delete remote-tracking branches whose branch is gone
+	DryRun   bool
+	Jobs     int // downloads at once; 0: as package transfer has it
+	Progress func(transfer.Progress)
+}
+
+// FetchedRef is a ref that a fetch has looked at.
+type FetchedRef struct {
+	Name     string // full, on the remote
+	Local    string // full, here: a remote-tracking branch or a tag
+	Old, New object.ID
+	Forced   bool // it is not a fast-forward
+	Kept     bool // a tag that is another one here, and stays
+}
+
+// FetchResult tells what came of a fetch.
+type FetchResult struct {
+	Refs           []FetchedRef // in the order of their names; those that were up to date too
+	Head           string       // the remote's default branch, full name; may be empty
+	Objects, Bytes int64        // received
+}
+
+// Fetch brings what branches and tags of a remote need, and makes the
+// remote-tracking branches follow. Nothing in the worktree changes, and no
+// branch.
+func (r *Repository) Fetch(ctx context.Context, o FetchOptions) (*FetchResult, error) {
+	m, err := r.Remote(o.Remote)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := r.openRemote(ctx, m, false)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	var result *FetchResult
+	err = retryStale(func() error {
+		for try := 1; ; try++ {
+			head, err := opened.Head(ctx)
+			if err != nil {
+				return err
+			}
+			result, err = r.fetch(ctx, opened, head, o)
+			if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch
+				return err
+			}
+		}
+	})
+	return result, err
+}
+
+// fetch fetches from a remote that is at head.
+func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
+	result := &FetchResult{Head: head.Head}
+	wanted, gone, err := r.wanted(head, o)
+	if err != nil {
+		return nil, err
+	}
+	var want []object.Key
+	for _, f := range wanted {
+		if !f.Kept && f.Old != f.New {
+			want = append(want, head.Refs[f.Name])
+		}
+	}
+	if o.DryRun {
+		result.Refs = append(wanted, gone...)
+		return result, nil
+	}
+	session := r.objects.Begin(volume.SessionOptions{})
+	defer session.Close()
+	if len(want) > 0 {
+		have, err := r.complete(ctx)
+		if err != nil {
+			return nil, err
+		}
+		got, err := opened.Fetch(ctx, session, head, transfer.FetchOptions{Want: want, Have: have, Jobs: o.Jobs, Progress: o.Progress})
+		if err != nil {
+			return nil, err
+		}
+		result.Objects, result.Bytes = got.Objects, got.Bytes
+	}
+	for i, f := range wanted {
+		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
+			forward, err := history.IsAncestor(ctx, session, f.Old, f.New)
+			if err != nil {
+				return nil, err
+			}
+			wanted[i].Forced = !forward
+		}
+	}
+	result.Refs = append(wanted, gone...)
+	slices.SortFunc(result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	return result, session.Publish(ctx, func(ctx context.Context) error { return r.noteFetched(ctx, o, result) })
+}
+
+// wanted returns the refs of a remote that are to be fetched, and the
+// remote-tracking branches to be deleted.
+func (r *Repository) wanted(head *rootlog.State, o FetchOptions) (wanted, gone []FetchedRef, err error) {
+	tracking := refs.Remotes + o.Remote + "/"
+	for name, key := range head.Refs {
+		f := FetchedRef{Name: name, New: key.ID}
+		branch, isBranch := strings.CutPrefix(name, refs.Heads)
+		switch {
+		case isBranch && (o.Branches == nil || slices.Contains(o.Branches, branch)):
+			f.Local = tracking + branch
+		case strings.HasPrefix(name, refs.Tags) && !o.NoTags:
+			f.Local = name
+		default:
+			continue
+		}
+		if err := refs.CheckName(f.Local); err != nil {
+			return nil, nil, fmt.Errorf("a ref on the remote: %w", err)
+		}
+		if f.Old, err = r.refs.Get(f.Local); err != nil && !errors.Is(err, refs.ErrNotFound) {
+			return nil, nil, err
+		}
+		f.Kept = !isBranch && !f.Old.IsZero() && f.Old != f.New && !o.Force
+		wanted = append(wanted, f)
+	}
+	for _, branch := range o.Branches {
+		if _, ok := head.Refs[refs.Heads+branch]; !ok {
+			return nil, nil, &refs.NotFoundError{Name: refs.Heads + branch}
+		}
+	}
+	slices.SortFunc(wanted, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	if !o.Prune {
+		return wanted, nil, nil
+	}
+	list, err := r.refs.List(tracking)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, ref := range list {
+		name := refs.Heads + strings.TrimPrefix(ref.Name, tracking)
+		if _, ok := head.Refs[name]; !ok && ref.Target == "" {
+			gone = append(gone, FetchedRef{Name: name, Local: ref.Name, Old: ref.ID})
+		}
+	}
+	return wanted, gone, nil
+}
+
+// complete returns commits of which everything is here: those that refs name.
+func (r *Repository) complete(ctx context.Context) ([]object.ID, error) {
+	list, err := r.refs.List("")
+	if err != nil {
+		return nil, err
+	}
+	head, err := r.refs.Head()
+	if err != nil {
+		return nil, err
+	}
+	var ids []object.ID
+	if !head.Unborn() {
+		ids = append(ids, head.ID)
+	}
+	for _, ref := range list {
+		id, err := refs.Peel(ctx, r.objects, ref.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// noteFetched moves the refs. It runs while the objects are being published.
+func (r *Repository) noteFetched(ctx context.Context, o FetchOptions, result *FetchResult) error {
+	var deleted, moved []refs.Change
+	for _, f := range result.Refs {
+		c := refs.Change{Name: f.Local, Old: f.Old, New: f.New, Reason: "fetch"}
+		switch {
+		case f.Kept || f.Old == f.New:
+		case f.New.IsZero():
+			deleted = append(deleted, c)
+		case f.Forced:
+			c.Reason = "fetch: forced-update"
+			moved = append(moved, c)
+		case !f.Old.IsZero():
+			c.Reason = "fetch: fast-forward"
+			moved = append(moved, c)
+		default:
+			moved = append(moved, c)
+		}
+	}
+	for _, changes := range [][]refs.Change{deleted, moved} {
+		if len(changes) == 0 {
+			continue
+		}
+		if err := r.refs.Update(ctx, changes, r.who()); err != nil {
+			return err
+		}
+	}
+	tracking := refs.Remotes + o.Remote + "/"
+	branch, ok := strings.CutPrefix(result.Head, refs.Heads)
+	if _, err := r.refs.Get(tracking + branch); !ok || err != nil {
+		return nil
+	}
+	return r.refs.SetRemoteHead(ctx, tracking+"HEAD", tracking+branch)
+}

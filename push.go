@@ -1,0 +1,162 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// PushOptions say what [Repository.Push] pushes.
+type PushOptions struct {
+	Remote string
+	Refs   []PushRef
+
+	// Lease has a ref only moved if it is, on the remote, where its
+	// remote-tracking branch says: nobody has pushed to it since it was looked
+	// at. It allows what Force does. Of tags it means that they must be new.
+	Lease bool
+
+	SetUpstream bool // make the branches that are pushed follow those they are pushed to
+	DryRun      bool
+	Jobs        int // uploads at once; 0: as package transfer has it
+	Progress    func(transfer.Progress)
+}
+
+// PushResult tells what came of a push.
+type PushResult struct {
+	*transfer.PushResult
+	Upstreams map[string]Upstream // branches, by their short names, that follow one now and did not before
+}
+
+// Push uploads what refs need and the remote does not have, and moves the
+// remote's refs: all of them, or none. A ref that cannot be moved without
+// losing commits is an error that matches [transfer.ErrNotFastForward]. The
+// remote-tracking branches follow.
+func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, error) {
+	m, err := r.Remote(o.Remote)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Refs) == 0 {
+		return nil, errors.New("nothing to push")
+	}
+	opened, err := r.openRemote(ctx, m, !o.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	push := transfer.PushOptions{DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs}
+	seen := map[string]bool{}
+	for _, p := range o.Refs {
+		if seen[p.Name] {
+			return nil, fmt.Errorf("%q is to be pushed to twice", p.Name)
+		}
+		seen[p.Name] = true
+		u := transfer.RefUpdate{Name: p.Name, Force: p.Force}
+		if p.Source != "" {
+			u.New = object.Key{Kind: p.Kind, ID: p.ID}
+		}
+		if o.Lease {
+			expect, err := r.lastSeen(m.Name, p.Name)
+			if err != nil {
+				return nil, err
+			}
+			u.Expect = &expect
+		}
+		push.Updates = append(push.Updates, u)
+		if push.Head == "" && strings.HasPrefix(p.Name, refs.Heads) && p.Source != "" {
+			push.Head = p.Name
+		}
+	}
+	sent, err := opened.Push(ctx, r.objects, push)
+	result := &PushResult{PushResult: sent}
+	if err != nil || o.DryRun {
+		return result, err
+	}
+	if err := r.track(ctx, m.Name, sent.Refs); err != nil {
+		return result, fmt.Errorf("pushed, but the remote-tracking branches could not be updated: %w", err)
+	}
+	if o.SetUpstream {
+		result.Upstreams, err = r.setUpstreams(ctx, o)
+	}
+	return result, err
+}
+
+// lastSeen returns where a ref of a remote was when it was looked at last.
+func (r *Repository) lastSeen(remoteName, ref string) (object.ID, error) {
+	branch, ok := strings.CutPrefix(ref, refs.Heads)
+	if !ok {
+		return object.ID{}, nil
+	}
+	id, err := r.refs.Get(refs.Remotes + remoteName + "/" + branch)
+	if errors.Is(err, refs.ErrNotFound) {
+		return object.ID{}, nil
+	}
+	return id, err
+}
+
+// track has remote-tracking branches follow what was pushed.
+func (r *Repository) track(ctx context.Context, remoteName string, moved []transfer.RefResult) error {
+	return r.publish(ctx, func(ctx context.Context) error {
+		var changes []refs.Change
+		for _, m := range moved {
+			branch, ok := strings.CutPrefix(m.Name, refs.Heads)
+			if !ok || m.Err != nil {
+				continue
+			}
+			name := refs.Remotes + remoteName + "/" + branch
+			old, err := r.refs.Get(name)
+			if err != nil && !errors.Is(err, refs.ErrNotFound) {
+				return err
+			}
+			if old != m.New {
+				changes = append(changes, refs.Change{Name: name, Old: old, New: m.New, Reason: "update by push"})
+			}
+		}
+		if len(changes) == 0 {
+			return nil
+		}
+		// Deleted first: a name may be a folder in that of another.
+		for _, deleted := range []bool{true, false} {
+			var now []refs.Change
+			for _, c := range changes {
+				if c.New.IsZero() == deleted {
+					now = append(now, c)
+				}
+			}
+			if len(now) == 0 {
+				continue
+			}
+			if err := r.refs.Update(ctx, now, r.who()); err != nil && !errors.Is(err, refs.ErrMoved) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// setUpstreams makes the branches that were pushed follow those they were
+// pushed to, and returns those that did not.
+func (r *Repository) setUpstreams(ctx context.Context, o PushOptions) (map[string]Upstream, error) {
+	set := map[string]Upstream{}
+	for _, p := range o.Refs {
+		branch, ok := strings.CutPrefix(p.Source, refs.Heads)
+		if !ok || !strings.HasPrefix(p.Name, refs.Heads) {
+			continue
+		}
+		u := Upstream{Remote: o.Remote, Ref: p.Name}
+		if was, err := r.Upstream(branch); err == nil && was == u {
+			continue
+		}
+		if err := r.SetUpstream(ctx, branch, u); err != nil {
+			return set, err
+		}
+		set[branch] = u
+	}
+	return set, nil
+}

@@ -1,0 +1,216 @@
+package kist
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// DefaultRemote is the name of the remote that a clone is made from.
+const DefaultRemote = "origin"
+
+var (
+	// ErrNoRemote is matched by the error for a remote that is not configured.
+	ErrNoRemote = errors.New("no such remote")
+
+	// ErrSecret says that a URL holds a password, which the configuration
+	// must not.
+	ErrSecret = errors.New("the URL holds a password, which kist does not store")
+)
+
+// Remote is a store that a repository is pushed to or fetched from.
+type Remote struct {
+	Name string
+	URL  string // without secrets
+
+	// SingleWriter says that the store cannot tell two writers apart, and that
+	// whoever configured it knows that only one may push at a time.
+	SingleWriter bool
+}
+
+// Remotes returns the configured remotes, in the order of their names.
+func (r *Repository) Remotes() []Remote {
+	var list []Remote
+	for name, c := range r.config.Remote {
+		list = append(list, Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter})
+	}
+	slices.SortFunc(list, func(a, b Remote) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Remote returns the remote of a name. The error matches ErrNoRemote.
+func (r *Repository) Remote(name string) (Remote, error) {
+	c, ok := r.config.Remote[name]
+	if !ok {
+		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, name)
+	}
+	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter}, nil
+}
+
+// AddRemote adds a remote to the configuration. It does not look at the store.
+// The error matches ErrNameTaken, ErrSecret, or is a [*refs.NameError].
+func (r *Repository) AddRemote(ctx context.Context, add Remote) error {
+	if err := r.CheckRemote(add); err != nil {
+		return err
+	}
+	return r.editConfig(ctx, func(c *Config) error {
+		if _, taken := c.Remote[add.Name]; taken {
+			return fmt.Errorf("remote %q %w", add.Name, ErrNameTaken)
+		}
+		if err := c.setAt(add.URL, "remote", add.Name, "url"); err != nil || !add.SingleWriter {
+			return err
+		}
+		return c.setAt(true, "remote", add.Name, "single-writer")
+	})
+}
+
+// CheckRemote says whether a remote can be added.
+func (r *Repository) CheckRemote(add Remote) error {
+	if _, taken := r.config.Remote[add.Name]; taken {
+		return fmt.Errorf("remote %q %w", add.Name, ErrNameTaken)
+	}
+	return add.check()
+}
+
+// check says whether a remote can be part of a configuration.
+func (m Remote) check() error {
+	if err := checkRemoteName(m.Name); err != nil {
+		return err
+	}
+	if remote.HasSecret(m.URL) {
+		return fmt.Errorf("%q: %w", remote.Redact(m.URL), ErrSecret)
+	}
+	return nil
+}
+
+// checkRemoteName says whether a remote may have a name: it is the first part
+// of those of its remote-tracking branches.
+func checkRemoteName(name string) error {
+	if strings.Contains(name, "/") {
+		return &refs.NameError{Name: name, Reason: "a remote's name has no slash"}
+	}
+	if err := refs.CheckShort(name); err != nil {
+		return err
+	}
+	return refs.CheckName(refs.Remotes + name + "/x")
+}
+
+// RemoveRemote removes a remote from the configuration, with the
+// remote-tracking branches and whatever else is kept because of it. What is in
+// the store stays.
+func (r *Repository) RemoveRemote(ctx context.Context, name string) error {
+	if _, err := r.Remote(name); err != nil {
+		return err
+	}
+	prefix := refs.Remotes + name + "/"
+	err := r.publish(ctx, func(ctx context.Context) error {
+		if err := r.refs.SetRemoteHead(ctx, prefix+"HEAD", ""); err != nil {
+			return err
+		}
+		list, err := r.refs.List(prefix)
+		if err != nil {
+			return err
+		}
+		var changes []refs.Change
+		for _, ref := range list {
+			changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID, Reason: "remote: removed"})
+		}
+		return r.refs.Update(ctx, changes, r.who())
+	})
+	if err != nil {
+		return err
+	}
+	err = r.editConfig(ctx, func(c *Config) error {
+		for branch, b := range c.Branch {
+			if b.Remote == name {
+				if err := c.setAt(nil, "branch", branch); err != nil {
+					return err
+				}
+			}
+		}
+		return c.setAt(nil, "remote", name)
+	})
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(r.remoteDir(name))
+}
+
+// remoteDir returns the folder for what is kept of a remote, which can be made
+// anew: copies of its index files, how far it was seen, packs of a push that
+// was interrupted.
+func (r *Repository) remoteDir(name string) string { return filepath.Join(r.dir, "remotes", name) }
+
+// openBackend opens the store of a remote.
+func (r *Repository) openBackend(ctx context.Context, m Remote) (remote.Backend, error) {
+	if r.opt.Backend == nil {
+		return nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: errors.New("this program knows no remotes")}
+	}
+	return r.opt.Backend(ctx, m.URL)
+}
+
+// OpenRemote opens a remote to be read. One that nothing was pushed to yet is
+// an error that matches [rootlog.ErrEmpty]. Close the remote.
+func (r *Repository) OpenRemote(ctx context.Context, name string) (*transfer.Remote, error) {
+	m, err := r.Remote(name)
+	if err != nil {
+		return nil, err
+	}
+	return r.openRemote(ctx, m, false)
+}
+
+// openRemote opens a remote; with create, also one that nothing was pushed to.
+func (r *Repository) openRemote(ctx context.Context, m Remote, create bool) (*transfer.Remote, error) {
+	backend, err := r.openBackend(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := transfer.Open(ctx, backend, r.transferOptions(m))
+	if create && errors.Is(err, rootlog.ErrEmpty) {
+		if _, err = rootlog.Init(ctx, backend, r.config.repositoryID(), r.config.remoteChunker(), r.opt.Random); err == nil {
+			opened, err = transfer.Open(ctx, backend, r.transferOptions(m))
+		}
+	}
+	if err != nil {
+		backend.Close()
+		return nil, err
+	}
+	return opened, nil
+}
+
+func (r *Repository) transferOptions(m Remote) transfer.Options {
+	who := r.who()
+	return transfer.Options{
+		Dir: r.remoteDir(m.Name), URL: remote.Redact(m.URL),
+		Now: r.opt.Now, Rand: r.opt.Random, Warn: r.opt.Warn,
+		Who: strings.TrimSpace(who.Name + " <" + who.Email + ">"), Host: r.opt.Host,
+	}
+}
+
+// ID tells repositories apart whose chunks have nothing in common. Clones have
+// the same.
+func (r *Repository) ID() string { return r.config.repositoryID() }
+
+// repositoryID tells repositories apart whose chunks have nothing in common:
+// it stands for how files are cut, which is chosen at random for a new
+// repository, and kept by its clones.
+func (c *Config) repositoryID() string {
+	text := fmt.Sprintf("kist repository\n%s %d %d %d\n", c.Chunker.Polynomial, c.Chunker.Min, c.Chunker.Average, c.Chunker.Max)
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (c *Config) remoteChunker() rootlog.Chunker {
+	return rootlog.Chunker{Polynomial: c.Chunker.Polynomial, Min: c.Chunker.Min, Average: c.Chunker.Average, Max: c.Chunker.Max}
+}

@@ -1,0 +1,127 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+)
+
+// ErrNoUpstream is matched by the error for a branch that follows no branch of
+// a remote.
+var ErrNoUpstream = errors.New("no upstream branch")
+
+// Upstream is the branch of a remote that a branch follows: where it is pushed
+// to and pulled from.
+type Upstream struct {
+	Remote string // name
+	Ref    string // full name on the remote, as in "refs/heads/main"
+}
+
+// Tracking returns the full name of the ref that says where the branch was
+// seen last, as in "refs/remotes/origin/main".
+func (u Upstream) Tracking() string {
+	return refs.Remotes + u.Remote + "/" + strings.TrimPrefix(u.Ref, refs.Heads)
+}
+
+// Short returns the name for people, as in "origin/main".
+func (u Upstream) Short() string { return strings.TrimPrefix(u.Tracking(), refs.Remotes) }
+
+// Upstream returns what a branch, given its short name, follows. The error
+// matches ErrNoUpstream.
+func (r *Repository) Upstream(branch string) (Upstream, error) {
+	c, ok := r.config.Branch[branch]
+	if !ok || c.Remote == "" || c.Merge == "" {
+		return Upstream{}, fmt.Errorf("branch %q has %w", branch, ErrNoUpstream)
+	}
+	return Upstream{Remote: c.Remote, Ref: c.Merge}, nil
+}
+
+// SetUpstream makes a branch, given its short name, follow one of a remote; a
+// zero Upstream ends that.
+func (r *Repository) SetUpstream(ctx context.Context, branch string, u Upstream) error {
+	if err := refs.CheckName(refs.Heads + branch); err != nil {
+		return err
+	}
+	if u == (Upstream{}) {
+		return r.editConfig(ctx, func(c *Config) error {
+			if _, ok := c.Branch[branch]; !ok {
+				return nil
+			}
+			return c.setAt(nil, "branch", branch)
+		})
+	}
+	if _, err := r.Remote(u.Remote); err != nil {
+		return err
+	}
+	if err := refs.CheckName(u.Ref); err != nil {
+		return err
+	}
+	return r.editConfig(ctx, func(c *Config) error {
+		if err := c.setAt(u.Remote, "branch", branch, "remote"); err != nil {
+			return err
+		}
+		return c.setAt(u.Ref, "branch", branch, "merge")
+	})
+}
+
+// UpstreamOf returns what the full name of a remote-tracking branch, as in
+// "refs/remotes/origin/main", stands for.
+func (r *Repository) UpstreamOf(tracking string) (Upstream, bool) {
+	name, ok := strings.CutPrefix(tracking, refs.Remotes)
+	if !ok {
+		return Upstream{}, false
+	}
+	remote, branch, ok := strings.Cut(name, "/")
+	if _, known := r.config.Remote[remote]; !ok || !known {
+		return Upstream{}, false
+	}
+	return Upstream{Remote: remote, Ref: refs.Heads + branch}, true
+}
+
+// Tracking is how a branch and its upstream stand to each other.
+type Tracking struct {
+	Upstream
+	Gone          bool // the upstream was not seen yet, or was deleted
+	Ahead, Behind int  // commits that only the branch has, and that only the upstream has
+}
+
+// Track compares a branch with its upstream, as that was seen last. The error
+// matches ErrNoUpstream.
+func (r *Repository) Track(ctx context.Context, branch string) (Tracking, error) {
+	u, err := r.Upstream(branch)
+	if err != nil {
+		return Tracking{}, err
+	}
+	t := Tracking{Upstream: u}
+	theirs, err := r.refs.Get(u.Tracking())
+	if errors.Is(err, refs.ErrNotFound) {
+		t.Gone = true
+		return t, nil
+	}
+	if err != nil {
+		return t, err
+	}
+	ours, err := r.refs.Get(refs.Heads + branch)
+	if errors.Is(err, refs.ErrNotFound) {
+		ours, err = object.ID{}, nil
+	}
+	if err != nil || ours == theirs {
+		return t, err
+	}
+	if ours.IsZero() {
+		for _, err := range history.Walk(ctx, r.objects, []object.ID{theirs}, history.Options{}) {
+			if err != nil {
+				return t, err
+			}
+			t.Behind++
+		}
+		return t, nil
+	}
+	t.Ahead, t.Behind, err = history.AheadBehind(ctx, r.objects, ours, theirs)
+	return t, err
+}

@@ -1,0 +1,292 @@
+package rootlog
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// many is a change that makes n refs.
+func many(n int) Change {
+	c := Change{Time: noon, Who: "Ann"}
+	for i := range n {
+		c.Refs = append(c.Refs, RefChange{Name: fmt.Sprintf("refs/heads/topic/number-%05d", i), New: commit(i)})
+	}
+	return c
+}
+
+// With 10,000 refs a push writes some KiB of root, not a megabyte, and a state
+// file only now and then.
+func TestTenThousandRefs(t *testing.T) {
+	const refs, pushes = 10_000, 600
+	m := remotetest.NewMemory()
+	l := newLogWith(t, m, Options{Cache: t.TempDir()})
+	s := mustAppend(t, l, mustHead(t, l, nil), many(refs))
+	if n := len(m.Data(RootName(1))); n > 10<<10 {
+		t.Errorf("the root that makes them has %d bytes", n)
+	}
+	if r, err := l.At(ctx, 1); err != nil || r.Moved != refs || len(r.Moves) < 50 || len(r.Moves) > 200 {
+		t.Errorf("%d moves, %d told: %v", r.Moved, len(r.Moves), err)
+	}
+	want := maps.Clone(s.Refs)
+	written, largest, inlined := 0, 0, []Inline(nil)
+	for n := range pushes {
+		name := fmt.Sprintf("refs/heads/topic/number-%05d", n*7919%refs)
+		c := Change{Time: noon, Refs: []RefChange{{Name: name, Old: want[name], New: commit(refs + n)}}, AddPacks: []Inline{inline(n, 10)}}
+		if n%10 == 9 { // as a pusher does when they get too many
+			for _, p := range s.Packs {
+				c.Merged = append(c.Merged, p.Name)
+			}
+			c.AddIndexes = []File{indexFile(n)}
+		}
+		want[name] = commit(refs + n)
+		s = mustAppend(t, l, s, c)
+		inlined = s.Packs
+		size := len(m.Data(RootName(s.Seq)))
+		written, largest = written+size, max(largest, size)
+	}
+	states := len(m.Names(stateFolder))
+	t.Logf("%d bytes of root each, %d at most; %d state files", written/pushes, largest, states)
+	if written/pushes > 16<<10 || largest > 32<<10 {
+		t.Errorf("%d bytes of root each, %d at most", written/pushes, largest)
+	}
+	if states < 2 || states > 10 || len(inlined) > 10 {
+		t.Errorf("%d state files, %d packs inline", states, len(inlined))
+	}
+	if len(s.Condemned) != states-len(s.bases()) {
+		t.Errorf("%d files condemned, %d of %d state files are in use", len(s.Condemned), len(s.bases()), states)
+	}
+
+	// Whoever reads it anew has the same, and then needs the root alone.
+	cache := t.TempDir()
+	l = newLogWith(t, m, Options{Cache: cache})
+	read := mustHead(t, l, nil)
+	if diff := cmp.Diff(want, read.Refs); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(s.Indexes, read.Indexes); diff != "" || len(read.Indexes) != pushes/10 {
+		t.Errorf("%d index files: %s", len(read.Indexes), diff)
+	}
+	if diff := cmp.Diff(s.Condemned, read.Condemned); diff != "" {
+		t.Error(diff)
+	}
+	at := read.Position()
+	m.ResetCounts()
+	for _, l := range []*Log{l, newLogWith(t, m, Options{Cache: cache})} { // from memory, from the cache
+		m.ResetCounts()
+		if s := mustHead(t, l, &at); len(s.Refs) != refs || m.Calls(remotetest.Any) != 2 {
+			t.Errorf("%d requests", m.Calls(remotetest.Any))
+		}
+	}
+}
+
+// bases returns the state files in use.
+func (s *State) bases() (files []string) {
+	for _, t := range []table{s.refs, s.indexes, s.condemned} {
+		if t.base != nil {
+			files = append(files, t.base.file.Name.String())
+		}
+	}
+	slices.Sort(files)
+	return files
+}
+
+func TestCache(t *testing.T) {
+	m := remotetest.NewMemory()
+	dir := filepath.Join(t.TempDir(), "made", "when-needed")
+	write := newLogWith(t, m, Options{})
+	s := mustAppend(t, write, mustHead(t, write, nil), many(1000))
+	l := func() *Log { return newLogWith(t, m, Options{Cache: dir}) }
+	state := s.bases()[0]
+	list := func() (names []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	read := func(gets int) {
+		t.Helper()
+		at := s.Position()
+		m.ResetCounts()
+		if got := mustHead(t, l(), &at); len(got.Refs) != len(s.Refs) {
+			t.Errorf("%d refs", len(got.Refs))
+		}
+		if n := m.Calls(remotetest.Get) - 3; n != gets { // the roots, and kist.json
+			t.Errorf("%d state files read, want %d", n, gets)
+		}
+		if got := list(); !slices.Equal(got, []string{state}) {
+			t.Errorf("%q is in the cache", got)
+		}
+	}
+	read(1)
+	read(0)
+	path := filepath.Join(dir, state)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range [][]byte{nil, data[:100], append(slices.Clone(data[:200]), make([]byte, len(data)-200)...)} {
+		if err := os.WriteFile(path, bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		read(1)
+	}
+	for _, name := range []string{name(1).String(), "tmp-17"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("old"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(0)
+
+	// A new base takes the place of the old one.
+	c := many(1000)
+	for i := range c.Refs {
+		c.Refs[i].Old, c.Refs[i].New = c.Refs[i].New, commit(i+1)
+	}
+	old := state
+	s = mustAppend(t, l(), s, c)
+	if state = s.bases()[0]; state == old || s.Condemned[stateFolder+old] != s.Seq {
+		t.Errorf("old base %s, new %s, condemned %v", old, state, s.Condemned)
+	}
+	read(0)
+
+	// A cache that cannot be written is none.
+	dir = filepath.Join(path, "below-a-file")
+	at := s.Position()
+	if got := mustHead(t, l(), &at); len(got.Refs) != 1000 {
+		t.Errorf("%d refs", len(got.Refs))
+	}
+}
+
+func TestDamagedStateFile(t *testing.T) {
+	m := remotetest.NewMemory()
+	l := newLog(t, m)
+	s := mustAppend(t, l, mustHead(t, l, nil), many(1000))
+	name := stateFolder + s.bases()[0]
+	backup := m.Snapshot()
+	for what, do := range map[string]func(){
+		"flipped": func() { m.Damage(name, 500) },
+		"cut":     func() { m.Truncate(name, 500) },
+		"longer":  func() { m.Set(name, append(m.Data(name), 0)) },
+		"gone":    func() { m.Remove(name) },
+	} {
+		m.Restore(backup)
+		do()
+		at := s.Position()
+		for _, remembered := range []*Position{nil, &at} {
+			_, err := newLog(t, m).Head(ctx, remembered)
+			t.Log(what, err)
+			wantDamage(t, err, name)
+		}
+	}
+}
+
+// A state file that is gone because there is a newer head is no damage.
+func TestStateFileGoneMeanwhile(t *testing.T) {
+	m := remotetest.NewMemory()
+	l := newLog(t, m)
+	old := mustAppend(t, l, mustHead(t, l, nil), many(1000))
+	name := stateFolder + old.bases()[0]
+	f := remotetest.NewFaulty(m)
+	f.Fail(remotetest.Fault{Op: remotetest.Get, Name: name, Do: func() {
+		c := many(1000)
+		for i := range c.Refs {
+			c.Refs[i].Old, c.Refs[i].New = c.Refs[i].New, commit(i+1)
+		}
+		mustAppend(t, l, old, c)
+		m.Remove(name)
+	}})
+	if s := mustHead(t, newLog(t, f), nil); s.Seq != 2 || s.Refs["refs/heads/topic/number-00007"] != commit(8) {
+		t.Errorf("head %d", s.Seq)
+	}
+}
+
+// Uploads of state files that fail are repeated under other names.
+func TestStateFileUploads(t *testing.T) {
+	m := remotetest.NewMemory()
+	f := remotetest.NewFaulty(m)
+	l := newLog(t, f)
+	s := mustHead(t, l, nil)
+	f.Fail(remotetest.Fault{Op: remotetest.Put, How: remotetest.After, N: 1})
+	f.Fail(remotetest.Fault{Op: remotetest.Put, How: remotetest.Before, N: 2})
+	s = mustAppend(t, l, s, many(1000))
+	names := m.Names(stateFolder)
+	if f.Calls(remotetest.Put) != 3 || len(names) != 2 || !slices.Contains(names, stateFolder+s.bases()[0]) {
+		t.Errorf("%d uploads, there are %q", f.Calls(remotetest.Put), names)
+	}
+	f.Fail(remotetest.Fault{Op: remotetest.Put, Err: remote.ErrFull})
+	c := many(1000)
+	for i := range c.Refs {
+		c.Refs[i].Old, c.Refs[i].New = c.Refs[i].New, object.Key{}
+	}
+	c.Refs = append(c.Refs, many(2000).Refs[1000:]...)
+	if _, err := l.Append(ctx, s, c); !errors.Is(err, remote.ErrFull) || errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	next := mustAppend(t, l, s, c)
+	if len(next.Refs) != 1000 || next.Refs["refs/heads/topic/number-01500"] != commit(1500) {
+		t.Errorf("%d refs", len(next.Refs))
+	}
+}
+
+// What changes in a state is what was asked for, as it is read again.
+func TestChanges(t *testing.T) {
+	m := remotetest.NewMemory()
+	l := newLog(t, m)
+	s := mustHead(t, l, nil)
+	step := func(c Change) {
+		t.Helper()
+		c.Time = noon
+		s = mustAppend(t, l, s, c)
+		read := mustHead(t, newLog(t, m), nil)
+		if diff := cmp.Diff(s, read, cmp.AllowUnexported(State{}, table{}, base{}), cmp.FilterPath(func(p cmp.Path) bool {
+			return p.Last().String() == ".extra" || p.Last().String() == ".entries" || p.Last().String() == ".Refs" || p.Last().String() == ".Condemned"
+		}, cmp.Comparer(func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }))); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	step(Change{Head: "refs/heads/main", AddPacks: []Inline{inline(1, 3), inline(2, 1), inline(3, 1)}, AddIndexes: []File{indexFile(5), indexFile(4)}, Who: "Ann", Host: "attic"})
+	if s.Head != "refs/heads/main" || len(s.Packs) != 3 || len(s.Indexes) != 2 || s.Who != "Ann" || s.Host != "attic" || !s.Time.Equal(noon) {
+		t.Errorf("%+v", s)
+	}
+	step(Change{Merged: []pack.Name{name(1), name(9)}, AddIndexes: []File{indexFile(6)}})
+	if s.Head != "refs/heads/main" || len(s.Packs) != 2 || len(s.Indexes) != 3 || s.Who != "" {
+		t.Errorf("%+v", s)
+	}
+	step(Change{Condemn: []string{name(2).Path(), indexFile(5).Name.IndexPath(), name(7).Path()}})
+	if len(s.Packs) != 1 || len(s.Indexes) != 2 || len(s.Condemned) != 3 || s.Condemned[name(7).Path()] != 3 || s.Floor != 0 {
+		t.Errorf("%+v", s)
+	}
+	step(Change{Condemn: []string{name(8).Path()}})
+	step(Change{Delist: []string{name(7).Path()}})
+	if len(s.Condemned) != 3 || s.Floor != 3 {
+		t.Errorf("%+v", s)
+	}
+	step(Change{Delist: []string{name(8).Path(), name(2).Path()}})
+	if len(s.Condemned) != 1 || s.Floor != 4 {
+		t.Errorf("%+v", s)
+	}
+	before := fmt.Sprint(s.Refs, s.Condemned, s.Packs, s.Indexes)
+	mustAppend(t, l, s, Change{Time: noon, Refs: many(3).Refs, Condemn: []string{name(3).Path()}, AddIndexes: []File{indexFile(8)}})
+	if after := fmt.Sprint(s.Refs, s.Condemned, s.Packs, s.Indexes); after != before {
+		t.Errorf("a state changed: %s\n%s", before, after)
+	}
+	if got, want := InlineSize(s.Packs), len(m.Data(RootName(s.Seq))); got < 40 || got > want {
+		t.Errorf("packs take %d bytes of %d", got, want)
+	}
+}

@@ -56,7 +56,8 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 		e.Err = local.err
 		return e
 	case errors.As(err, &noCredentials):
-		e.Kind = remote.ErrCredentials
+		e.Kind, e.Err = remote.ErrCredentials, &cause{b.clean(err.Error()), err}
+		return e
 	case a.err == nil && a.status == 0: // no request was made
 	case isStranger(err):
 	default:
@@ -104,7 +105,7 @@ func kindOf(op string, resp minio.ErrorResponse) error {
 	switch resp.Code {
 	case "NoSuchBucket":
 		return remote.ErrNoStore
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired",
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidTokenId", "TokenRefreshRequired",
 		"InvalidSecurity", "NotSignedUp", "RequestTimeTooSkewed", "RequestExpired", "UnauthorizedAccess":
 		return remote.ErrCredentials
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage", "StorageCapExceeded":

@@ -45,6 +45,9 @@ func parseLocation(rawURL string) (location, error) {
 		return location{}, errors.New("has a '#' in it")
 	}
 	l := location{bucket: u.Host}
+	if strings.Contains(l.bucket, ":") {
+		return location{}, fmt.Errorf("bucket %q has a ':' in it; a server is named by endpoint=", l.bucket)
+	}
 	if err := s3utils.CheckValidBucketName(l.bucket); err != nil {
 		return location{}, fmt.Errorf("bucket %q: %w", l.bucket, err)
 	}

@@ -20,10 +20,15 @@ import (
 // minio-go sleeps for up to so long after a request that it does not repeat.
 func init() { minio.DefaultRetryUnit = 0 }
 
-// testEnv has the settings of a map, and an empty home.
-func testEnv(t testing.TB, settings map[string]string) remote.Env {
+// settings are variables of the environment.
+type settings map[string]string
+
+func (s settings) get(name string) string { return s[name] }
+
+// testEnv has these settings, and an empty home.
+func testEnv(t testing.TB, s settings) remote.Env {
 	return remote.Env{
-		Getenv: func(name string) string { return settings[name] },
+		Getenv: s.get,
 		Home:   t.TempDir(),
 		Now:    time.Now,
 	}

@@ -117,6 +117,9 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 			results[i].Status = StatusNotPushed
 		}
 	}
+	if len(rejected) == 1 {
+		return nil, results, rejected[0]
+	}
 	return nil, results, errors.Join(rejected...)
 }
 

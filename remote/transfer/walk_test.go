@@ -238,21 +238,31 @@ func TestWalkPrunes(t *testing.T) {
 		}
 		return all
 	}
-	base := m.commit(m.tree(nil, folders(0)))
+	old := m.tree(nil, folders(0))
+	base := m.commit(old)
+	for range 300 {
+		base = m.commit(old, base)
+	}
 	last := base
 	for i := range 5 {
 		last = m.commit(m.tree(nil, folders(i+1)), last)
 	}
+	moved := folders(5)
+	deep := m.tree(nil, map[string]object.ID{"e": moved["d1"]})
+	delete(moved, "d1")
+	moved["new"] = m.tree(nil, map[string]object.ID{"e": deep})
+	last = m.commit(m.tree(nil, moved), last)
 	tag := m.put(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
 	if err := walk(t.Context(), c, "test", []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}); err != nil {
 		t.Fatal(err)
 	}
-	// Each commit has itself, its root (which may be several nodes) and two folders.
-	if n := len(c.visits); n < 5*4+1 || n > 5*6+1 {
+	// Each commit has itself, its root (which may be several nodes) and two
+	// folders; the last one two others. And there is the tag.
+	if n := len(c.visits); n < 6*4+1 || n > 6*6+1 {
 		t.Errorf("%d objects visited", n)
 	}
-	if c.certains > 50 {
+	if c.certains > 80 {
 		t.Errorf("%d objects looked at to compare", c.certains)
 	}
 }
@@ -290,6 +300,40 @@ func TestWalkHostile(t *testing.T) {
 		if c.certains > 40_000 {
 			t.Errorf("have %d: %d objects looked at to compare", len(have), c.certains)
 		}
+	}
+}
+
+// TestWalkComesAndGoes walks commits each second of which lacks a large folder:
+// to compare them must not mean to go through it again and again.
+func TestWalkComesAndGoes(t *testing.T) {
+	m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
+	inner := map[string]object.ID{}
+	for i := range 3000 {
+		inner[fmt.Sprint("d", i)] = m.tree(map[string]string{"f": fmt.Sprint(i)}, nil)
+	}
+	large := m.tree(nil, inner)
+	base := m.commit(m.tree(nil, map[string]object.ID{"large": large}))
+	last := base
+	for i := range 40 {
+		deep := m.tree(map[string]string{"f": fmt.Sprint("deep", i)}, nil)
+		for range 4 {
+			deep = m.tree(nil, map[string]object.ID{"deep": deep})
+		}
+		folders := map[string]object.ID{"deep": deep}
+		if i%2 == 1 {
+			folders["large"] = large
+		}
+		last = m.commit(m.tree(nil, folders), last)
+	}
+	c := &counting{Reader: m, visits: map[object.Key]int{}}
+	if err := walk(t.Context(), c, "test", commitKeys(last), []object.ID{base}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.visits); n != 40*7 {
+		t.Errorf("%d objects visited", n)
+	}
+	if c.certains > 40*7*70 {
+		t.Errorf("%d objects looked at to compare", c.certains)
 	}
 }
 

@@ -250,3 +250,29 @@ func testRand() *rand.ChaCha8 {
 	}
 	return rand.NewChaCha8(seed)
 }
+
+// collect condemns the packs, live or not, in which nothing is that refs reach.
+func (c *collector) collect() {
+	c.t.Helper()
+	r, err := openTest(c.t, c.b, "")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	snap, err := r.snapshot(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	check := &checker{r: r, snap: snap, reached: map[object.Key]bool{}}
+	if err := check.closure(context.Background()); err != nil {
+		c.t.Fatal(err)
+	}
+	needed := map[string]bool{}
+	for key := range check.reached {
+		e, ok, err := snap.find(key)
+		if err != nil || !ok {
+			c.t.Fatalf("%s: %v, %v", key, ok, err)
+		}
+		needed[e.Pack.Name.Path()] = true
+	}
+	c.condemn(slices.DeleteFunc(c.b.Names("packs/"), func(name string) bool { return needed[name] })...)
+}

@@ -1,0 +1,428 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// down is the error of a store that can no longer be used, as if the process
+// had ended: nothing is tried again.
+var down = &remote.Error{Kind: remote.ErrPermission, Err: errors.New("down")}
+
+// TestCrash ends a push at each call to the remote, before and after it took
+// effect. The head is then old or new, and the next push completes, and sends
+// no pack again that was finished.
+func TestCrash(t *testing.T) {
+	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
+		for n := 1; ; n++ {
+			b := newRemoteIn(t)
+			setup := newPusher(t, b)
+			one := setup.grow(1)
+			setup.mustPush("main", one)
+
+			faulty := remotetest.NewFaulty(b)
+			p := &pusher{maker: setup.maker, local: setup.local, dir: t.TempDir()}
+			faulty.Fail(remotetest.Fault{Op: remotetest.Any, N: n, How: how})
+			faulty.Fail(remotetest.Fault{Op: remotetest.Any, N: n + 1, Stays: true, Err: down})
+			two := p.grow(2, one)
+			var failed error
+			if r, err := openTest(t, faulty, p.dir); err == nil {
+				p.remote = r
+				_, failed = p.push("main", two)
+			} else {
+				failed = err
+			}
+			head := newCollector(t, b).head().Refs[mainRef].ID
+			if head != one && head != two {
+				t.Fatalf("call %d: head is at %s", n, head)
+			}
+			wantWhole(t, b, map[string]object.ID{"main": head})
+			finished := len(journaled(t, p.dir))
+			b.ResetCounts()
+			p.reopen(b)
+			result, err := p.push("main", two)
+			if err != nil {
+				t.Fatalf("call %d, then: %v", n, err)
+			}
+			if head == one && result.Packs+finished != 2 || head == two && result.Packs > 0 {
+				t.Errorf("call %d: %d packs were sent, %d again", n, finished, result.Packs)
+			}
+			wantWhole(t, b, map[string]object.ID{"main": two})
+			if left := journaled(t, p.dir); len(left) > 0 && head == one {
+				t.Errorf("call %d: left in the journal: %q", n, left)
+			}
+			if failed == nil {
+				if n < 7 {
+					t.Errorf("only %d calls", n-1)
+				}
+				break
+			}
+		}
+	}
+}
+
+// journaled returns the packs that a folder has notes of.
+func journaled(t testing.TB, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, pushFolder, "*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name, err := pack.ParseName(filepath.Base(f)); err == nil {
+			names = append(names, name.Path())
+		}
+	}
+	return names
+}
+
+// TestReplyOfRootLost has the root land and its reply lost: the push succeeds.
+func TestReplyOfRootLost(t *testing.T) {
+	b := newRemoteIn(t)
+	faulty := remotetest.NewFaulty(b)
+	p := newPusher(t, faulty)
+	one := p.grow(1)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, How: remotetest.After})
+	if result := p.mustPush("main", one); result.Seq != 1 {
+		t.Errorf("%+v", result)
+	}
+	two := p.grow(2, one)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { faulty.Fail(remotetest.Fault{Op: remotetest.Any, Stays: true}) }, Err: remote.ErrTemporary})
+	ctx, cancel := context.WithCancel(t.Context())
+	faulty.Fail(remotetest.Fault{Op: remotetest.Get, N: 12, Do: cancel})
+	_, err := p.remote.Push(ctx, p.local, PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(two)[0]}}})
+	if !errors.Is(err, rootlog.ErrUnknown) || errors.Is(err, ErrNotFastForward) {
+		t.Errorf("%v, want that the outcome is not known", err)
+	}
+}
+
+// meanwhile has f called when a push is about to send its first pack, once.
+func meanwhile(faulty *remotetest.Faulty, f func()) {
+	faulty.Fail(remotetest.Fault{Op: remotetest.Put, Name: "packs/", Do: f})
+}
+
+// TestBaseCollected has the branch deleted that a push builds on, and all of
+// its packs condemned, and deleted, after the push was planned (ANCHOR).
+func TestBaseCollected(t *testing.T) {
+	for _, delisted := range []bool{false, true} {
+		b := newRemoteIn(t)
+		faulty := remotetest.NewFaulty(b)
+		p := newPusher(t, faulty)
+		one := p.grow(1)
+		p.mustPush("base", one)
+		gc := newCollector(t, b)
+		two := p.grow(2, one)
+		meanwhile(faulty, func() {
+			gc.delete("base")
+			gc.condemn(gc.live()...)
+			if delisted {
+				gc.delist()
+			}
+		})
+		result := p.mustPush("main", two)
+		if !delisted {
+			gc.delist()
+		}
+		if all := closure(t, p.local, commitKeys(two)...); result.Objects < int64(len(all)) {
+			t.Errorf("delisted %v: %d of %d objects were sent", delisted, result.Objects, len(all))
+		}
+		wantWhole(t, b, map[string]object.ID{"main": two})
+	}
+}
+
+// TestPartOfBaseCollected has only packs collected that hold nothing of what
+// the push relies on: it plans again, and sends nothing again.
+func TestPartOfBaseCollected(t *testing.T) {
+	b := newRemoteIn(t)
+	faulty := remotetest.NewFaulty(b)
+	p, other := newPusher(t, faulty), newPusher(t, b)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	gc := newCollector(t, b)
+	before := gc.live()
+	other.mustPush("other", other.commit(other.tree(map[string]string{"other": noise(1, 100)}, nil)))
+	theirs := slices.DeleteFunc(gc.live(), func(name string) bool { return slices.Contains(before, name) })
+	two := p.grow(2, one)
+	meanwhile(faulty, func() {
+		gc.delete("other")
+		gc.condemn(theirs...)
+	})
+	if result := p.mustPush("main", two); result.Packs != 2 {
+		t.Errorf("%d packs were sent", result.Packs)
+	}
+	gc.delist()
+	wantWhole(t, b, map[string]object.ID{"main": two})
+}
+
+// TestOwnPacksCondemned has what a push has sent condemned as garbage before its
+// root (NO_RECHECK), and delisted as well (NO_FLOOR).
+func TestOwnPacksCondemned(t *testing.T) {
+	for _, delisted := range []bool{false, true} {
+		b := newRemoteIn(t)
+		faulty := remotetest.NewFaulty(b)
+		p := newPusher(t, faulty)
+		gc := newCollector(t, b)
+		one := p.grow(1)
+		faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
+			gc.condemn(b.Names("packs/")...)
+			if delisted {
+				gc.delist()
+			}
+		}})
+		result := p.mustPush("main", one)
+		if !delisted {
+			gc.delist()
+		}
+		if result.Packs != 4 {
+			t.Errorf("delisted %v: %d packs were sent", delisted, result.Packs)
+		}
+		wantWhole(t, b, map[string]object.ID{"main": one})
+	}
+}
+
+// TestFloorRaised has the floor raised for the sake of something else: the push
+// cannot know that it was not its packs.
+func TestFloorRaised(t *testing.T) {
+	b := newRemoteIn(t)
+	faulty := remotetest.NewFaulty(b)
+	p, other := newPusher(t, faulty), newPusher(t, b)
+	other.mustPush("other", other.commit(other.tree(nil, nil)))
+	gc := newCollector(t, b)
+	one := p.grow(1)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
+		gc.delete("other")
+		gc.condemn(gc.live()...)
+		gc.delist()
+	}})
+	if result := p.mustPush("main", one); result.Packs != 4 {
+		t.Errorf("%d packs were sent", result.Packs)
+	}
+	wantWhole(t, b, map[string]object.ID{"main": one})
+}
+
+// stopAtRoot has a push send its packs, and end before its root.
+func stopAtRoot(p *pusher, b *remotetest.Memory, branch string, id object.ID) {
+	p.t.Helper()
+	faulty := remotetest.NewFaulty(b)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Stays: true, Err: down})
+	p.reopen(faulty)
+	if _, err := p.push(branch, id); !errors.Is(err, remote.ErrPermission) {
+		p.t.Fatalf("%v, want that the store is down", err)
+	}
+	if n := len(journaled(p.t, p.dir)); n != 2 {
+		p.t.Fatalf("%d packs are noted", n)
+	}
+	p.reopen(b)
+}
+
+// TestResume has a push go on that was stopped before its root, while all kinds
+// of things happen to what it has sent.
+func TestResume(t *testing.T) {
+	for name, test := range map[string]struct {
+		meanwhile func(t *testing.T, b *remotetest.Memory, gc *collector, p *pusher)
+		packs     int // sent again
+	}{
+		"nothing":   {func(*testing.T, *remotetest.Memory, *collector, *pusher) {}, 0},
+		"condemned": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) { gc.condemn(b.Names("packs/")...) }, 2},
+		"condemned and deleted": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) {
+			gc.condemn(b.Names("packs/")...)
+			for _, name := range b.Names("packs/") {
+				b.Remove(name)
+			}
+		}, 2},
+		// RESUME_NEWBASE: nothing but the floor tells.
+		"delisted": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) {
+			gc.condemn(b.Names("packs/")...)
+			gc.delist()
+		}, 2},
+		// RESUME_HEAD: a late duplicate of a PUT brings them back.
+		"delisted, and there again": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) {
+			late := b.Snapshot()
+			gc.condemn(b.Names("packs/")...)
+			gc.delist()
+			now := b.Snapshot()
+			b.Restore(late)
+			bodies := map[string][]byte{}
+			for _, name := range b.Names("packs/") {
+				bodies[name] = b.Data(name)
+			}
+			b.Restore(now)
+			for name, data := range bodies {
+				b.Set(name, data)
+			}
+		}, 2},
+		"one gone": {func(_ *testing.T, b *remotetest.Memory, _ *collector, _ *pusher) { b.Remove(b.Names("packs/")[0]) }, 1},
+		"one cut": {func(_ *testing.T, b *remotetest.Memory, _ *collector, _ *pusher) {
+			b.Truncate(b.Names("packs/")[1], 100)
+		}, 1},
+		"note damaged": {func(t *testing.T, _ *remotetest.Memory, _ *collector, p *pusher) {
+			files, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*", "*"))
+			for _, f := range files {
+				data, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(data) > 50 {
+					data[len(data)/2] ^= 1
+				}
+				if err := os.WriteFile(f, data, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, 2},
+		"another branch pushed": {func(_ *testing.T, _ *remotetest.Memory, _ *collector, p *pusher) {
+			p.mustPush("other", p.commit(p.tree(map[string]string{"other": noise(1, 100)}, nil)))
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newRemoteIn(t)
+			p := newPusher(t, b)
+			one := p.grow(1)
+			stopAtRoot(p, b, "main", one)
+			test.meanwhile(t, b, newCollector(t, b), p)
+			p.reopen(b)
+			result := p.mustPush("main", one)
+			if result.Packs != test.packs {
+				t.Errorf("%d packs were sent, want %d", result.Packs, test.packs)
+			}
+			wantWhole(t, b, nil)
+			if left := journaled(t, p.dir); len(left) > 0 {
+				t.Errorf("left in the journal: %q", left)
+			}
+		})
+	}
+}
+
+// TestResumeTwo has two pushes stopped that sent the same: both are taken over.
+func TestResumeTwo(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	one := p.grow(1)
+	stopAtRoot(p, b, "main", one)
+	first, err := os.ReadDir(filepath.Join(p.dir, pushFolder))
+	if err != nil || len(first) != 1 {
+		t.Fatal(first, err)
+	}
+	// While the first one is thought to be in use, another one is begun.
+	hidden := filepath.Join(t.TempDir(), "hidden")
+	folder := filepath.Join(p.dir, pushFolder, first[0].Name())
+	if err := os.Rename(folder, hidden); err != nil {
+		t.Fatal(err)
+	}
+	stopAtRoot(p, b, "main", p.grow(2, one))
+	if err := os.Rename(hidden, folder); err != nil {
+		t.Fatal(err)
+	}
+	p.reopen(b)
+	three := p.grow(3, one)
+	result := p.mustPush("main", three)
+	if all := len(closure(t, p.local, commitKeys(three)...)); result.Objects > int64(all)/2 {
+		t.Errorf("%d of %d objects were sent again", result.Objects, all)
+	}
+	wantWhole(t, b, map[string]object.ID{"main": three})
+}
+
+// TestLateRoot has the root of a push that was ended land when the next one is
+// about to make its own.
+func TestLateRoot(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	one := p.grow(1)
+	faulty := remotetest.NewFaulty(b)
+	var late []byte
+	p.reopen(lateCreator{faulty, &late})
+	if _, err := p.push("main", one); !errors.Is(err, remote.ErrPermission) {
+		t.Fatal(err)
+	}
+	p.reopen(faulty)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { b.Set(rootlog.RootName(1), late) }})
+	if result := p.mustPush("other", one); result.Packs != 0 || result.Seq != 2 {
+		t.Errorf("%+v", result)
+	}
+	wantWhole(t, b, map[string]object.ID{"main": one, "other": one})
+}
+
+// lateCreator keeps what is to be created, and does not create it.
+type lateCreator struct {
+	remote.Backend
+	late *[]byte
+}
+
+func (l lateCreator) Create(_ context.Context, _ string, data []byte) error {
+	*l.late = slices.Clone(data)
+	return down
+}
+
+// TestPushUnderFaults has several repositories push and pull by hand at a store
+// that fails at random: nothing acknowledged is lost, and nothing is rejected
+// that was done.
+func TestPushUnderFaults(t *testing.T) {
+	for seed := range uint64(6) {
+		b := newRemoteIn(t)
+		rng := rand.New(rand.NewPCG(seed, 7))
+		gc := newCollector(t, b)
+		faulty := remotetest.NewFaulty(b)
+		heads := map[string]object.ID{}
+		var pushers []*pusher
+		for range 3 {
+			pushers = append(pushers, newPusher(t, b))
+		}
+		for i := range 40 {
+			faulty.Random(seed*1000+uint64(i), remotetest.Rates{Before: 0.1, After: 0.01, Short: 0.01})
+			n := rng.IntN(len(pushers))
+			p, branch := pushers[n], fmt.Sprintf("b%d-%d", n, rng.IntN(2))
+			if rng.IntN(4) == 0 {
+				faulty.Fail(remotetest.Fault{Op: remotetest.Any, N: 1 + rng.IntN(12), Stays: true, Err: down})
+			}
+			if rng.IntN(3) == 0 {
+				other := fmt.Sprintf("b%d-%d", rng.IntN(3), rng.IntN(2))
+				if _, ok := heads[other]; ok && other != branch {
+					meanwhile(faulty, func() {
+						gc.delete(other)
+						delete(heads, other)
+						gc.collect()
+					})
+				}
+			}
+			var parents []object.ID
+			if id, ok := heads[branch]; ok {
+				parents = []object.ID{id}
+			}
+			next := p.grow(rng.IntN(1000), parents...)
+			var err error
+			if p.remote, err = openTest(t, faulty, p.dir); err == nil {
+				_, err = p.push(branch, next)
+			}
+			faulty.Heal()
+			if errors.Is(err, ErrNotFastForward) {
+				t.Fatalf("seed %d, push %d: rejected: %v", seed, i, err)
+			}
+			now := gc.head().Refs["refs/heads/"+branch].ID
+			if err == nil && now != next || err != nil && now != heads[branch] && now != next {
+				t.Fatalf("seed %d, push %d: %v, and the branch is at %s", seed, i, err, now)
+			}
+			if err != nil && !errors.Is(err, remote.ErrPermission) && !errors.Is(err, rootlog.ErrUnknown) && !errors.Is(err, remote.ErrTemporary) {
+				t.Fatalf("seed %d, push %d: %v", seed, i, err)
+			}
+			if now != (object.ID{}) {
+				heads[branch] = now
+			}
+			if rng.IntN(8) == 0 {
+				gc.delist()
+			}
+		}
+		wantWhole(t, b, heads)
+	}
+}

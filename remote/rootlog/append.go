@@ -103,7 +103,7 @@ func (l *Log) lost(ctx context.Context, base *State, err error) error {
 }
 
 // rebase gives new bases to tables of which the changes have become too many,
-// the largest first. The old base is condemned.
+// the largest first, and fills in the state. The old bases are condemned.
 func (l *Log) rebase(ctx context.Context, s *State) error {
 	tables := []struct {
 		kind *tableKind

@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// apply returns the state after a change, without its hash; its tables have
-// the bases of s.
+// apply returns the state after a change, without its hash and what fill fills
+// in; its tables have the bases of s.
 func (s *State) apply(c *Change) (*State, error) {
 	next := &State{
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
@@ -30,7 +30,7 @@ func (s *State) apply(c *Change) (*State, error) {
 			return nil, err
 		}
 	}
-	return next, next.fill()
+	return next, nil
 }
 
 // checkRefs checks that refs are where changes want them to be.

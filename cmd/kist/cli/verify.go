@@ -20,7 +20,11 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-type verifyOptions struct{ readData string }
+type verifyOptions struct {
+	transferOptions
+	readData string
+	remote   string
+}
 
 func newVerify(env *Env) *cobra.Command {
 	var o verifyOptions
@@ -39,21 +43,35 @@ Everything that is damaged is named: the object, the file it lies in, the
 commits and paths that need it. Nothing is changed, but for a note of what is
 damaged, so that it is stored again when the same content is added.
 
+With --remote, checks a remote instead: that each entry of its log follows the
+one before, that all packs and their indexes are there, and all that its
+branches and tags need in them. --read-data then downloads all of it.
+
 With --json: objects and bytes that were looked at, commits, healed (damaged
 copies of objects of which another copy is whole) and errors, each with kind and
 id of the object (null if it is about none), file, problem, commits and paths,
-the first 100 of each.`,
+the first 100 of each. Of a remote: roots, indexes, packs, objects, bytes, and
+errors, with kind and id, blob and problem.`,
 		Example: `  kist verify
   kist verify --read-data
-  kist verify --read-data=10% --json`,
-		Args:              noArguments,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runVerify(cmd.Context(), env, o) },
+  kist verify --read-data=10% --json
+  kist verify --remote origin`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.remote != "" {
+				return runVerifyRemote(cmd.Context(), env, o)
+			}
+			return runVerify(cmd.Context(), env, o)
+		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&o.readData, "read-data", "", "read and hash stored content, too: all, or as much as `N%|N/T` says")
 	flags.Lookup("read-data").NoOptDefVal = "100%"
+	flags.StringVar(&o.remote, "remote", "", "check the remote `NAME`")
+	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	o.register(cmd)
 	return cmd
 }
 

@@ -12,7 +12,7 @@ func TestVerifyPartsCoverEverythingOnce(t *testing.T) {
 		for _, objects := range []int{1, 5, 31, 1000} {
 			seen := make([]int, objects)
 			for part := 1; part <= parts; part++ {
-				check, err := verifyOptions{fmt.Sprintf("%d/%d", part, parts)}.check(env)
+				check, err := verifyOptions{readData: fmt.Sprintf("%d/%d", part, parts)}.check(env)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -35,14 +35,14 @@ func TestVerifyShare(t *testing.T) {
 	env, _, _ := testEnv(t)
 	env.Random = rand.Reader
 	for _, text := range []string{"", "100%"} {
-		if check, err := (verifyOptions{text}).check(env); err != nil || check.Subset != nil || check.ReadData != (text != "") {
+		if check, err := (verifyOptions{readData: text}).check(env); err != nil || check.Subset != nil || check.ReadData != (text != "") {
 			t.Errorf("%q: %+v, %v", text, check, err)
 		}
 	}
 	const n = 100_000
 	read := make([]int, n)
 	for range 3 {
-		check, err := verifyOptions{"20%"}.check(env)
+		check, err := verifyOptions{readData: "20%"}.check(env)
 		if err != nil {
 			t.Fatal(err)
 		}

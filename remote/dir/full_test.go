@@ -1,0 +1,83 @@
+package dir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// skip skips a test, or fails it where none may be skipped.
+func skip(t *testing.T, why string) {
+	if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+// TestFull fills a disk.
+func TestFull(t *testing.T) {
+	if os.Getuid() != 0 {
+		skip(t, "mounting takes root")
+	}
+	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
+		skip(t, "cannot unshare: "+err.Error())
+	}
+	dir := t.TempDir()
+	c := process(t, "fill", dir, "")
+	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs -o size=4m,nr_inodes=200 none "$0" && exec "$@"`, dir)
+	cmd.Args = append(cmd.Args, c.Args...)
+	cmd.Env = c.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// fill stores blobs until the disk is full, of bytes and then of files: what
+// was stored is whole, nothing is left behind, and there is room for others
+// when some are deleted.
+func fill(b *Backend, _ string) error {
+	for _, size := range []int64{300_000, 10} {
+		name := func(i int) string { return fmt.Sprintf("packs/%d-%d", size, i) }
+		data := bytes.Repeat([]byte("x"), int(size))
+		n := 0
+		var err error
+		for ; err == nil && n < 1000; n++ {
+			err = b.Put(bg, name(n), bytes.NewReader(data), size)
+		}
+		n--
+		if !errors.Is(err, remote.ErrFull) || n < 5 {
+			return fmt.Errorf("after %d blobs of %d bytes: %v", n, size, err)
+		}
+		if err := b.Create(bg, "root/1", data); !errors.Is(err, remote.ErrFull) {
+			return fmt.Errorf("create on a full disk: %v", err)
+		}
+		if left, _ := os.ReadDir(b.root + "/" + temps); len(left) > 0 {
+			return fmt.Errorf("left behind: %v", left)
+		}
+		if listed, err := names(b, "packs/"); err != nil || len(listed) != n {
+			return fmt.Errorf("%d are listed of %d: %v", len(listed), n, err)
+		}
+		for i := range n {
+			if info, err := b.Stat(bg, name(i)); err != nil || info.Size != size {
+				return fmt.Errorf("%+v, %v", info, err)
+			}
+		}
+		if err := b.Delete(bg, name(0)); err != nil {
+			return err
+		}
+		if err := b.Put(bg, name(n), bytes.NewReader(data), size); err != nil {
+			return fmt.Errorf("with room again: %w", err)
+		}
+		for i := range n + 1 {
+			if err := b.Delete(bg, name(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -174,3 +174,20 @@ func TestFeatures(t *testing.T) {
 		try(l, s, err)
 	}
 }
+
+func FuzzParseIdentity(f *testing.F) {
+	f.Add([]byte(identity))
+	f.Add([]byte(strings.Replace(identity, `"read": []`, `"read": ["x"]`, 1)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		id, err := ParseIdentity(data)
+		if err != nil {
+			if damage := new(DamageError); !errors.As(err, &damage) && !errors.Is(err, ErrFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if id.Format != identityFormat || id.Version != 1 || len(id.Repository) != 32 || len(id.Remote) != 32 || len(id.Read) > 0 {
+			t.Fatalf("%+v", id)
+		}
+	})
+}

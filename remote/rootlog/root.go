@@ -125,7 +125,7 @@ func (r *Root) parse(data []byte) (err error) {
 	b := r.body
 	r.Who, r.Host = b.Who, b.Host
 	r.Time = time.Unix(b.Time.Sec, int64(b.Time.Nsec)).UTC()
-	if b.Time.Nsec >= 1e9 {
+	if year := r.Time.Year(); b.Time.Nsec >= 1e9 || year < 0 || year > 9999 {
 		return errors.New("malformed time")
 	}
 	if b.Stub != "" {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"maps"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -146,6 +147,9 @@ func vectors() []vector {
 	add("no txid", form, with(full(), "txid", nil))
 	add("no time", bad, with(full(), "time", nil))
 	add("nanoseconds", "malformed time", with(full(), "time", list{0, 1_000_000_000}))
+	add("year 10000", "malformed time", with(full(), "time", list{253402300800, 0}))
+	add("year before 0", "malformed time", with(full(), "time", list{-62167219201, 0}))
+	add("largest time", "malformed time", with(full(), "time", list{math.MaxInt64, 0}))
 	add("empty who", bad, with(full(), "who", ""))
 	add("who with an escape", "control characters", with(full(), "who", "\x1b[31m"))
 	add("who with a C1 control", "control characters", with(full(), "who", "a\u009bb"))

@@ -1,0 +1,185 @@
+package transfer
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// commit is a commit that a walk has met.
+type commit struct {
+	id      object.ID
+	links   []object.Key
+	date    object.Time
+	number  int32 // among those wanted; -1: it is not, as far as is known
+	certain bool
+	queued  bool
+	done    bool // all below it was walked
+}
+
+// below returns what a commit needs but for its parents.
+func (c *commit) below() []need {
+	var needs []need
+	for _, key := range c.links {
+		if key.Kind != object.KindCommit {
+			needs = append(needs, need{key, c.number})
+		}
+	}
+	return needs
+}
+
+func (c *commit) parents(yield func(object.ID) bool) {
+	for _, key := range c.links {
+		if key.Kind == object.KindCommit && !yield(key.ID) {
+			return
+		}
+	}
+}
+
+// history goes through commits, from the newest down, until what is left is
+// certain. Dates decide how soon that is, and nothing else. It returns what is
+// wanted other than commits and tags.
+func (w *walker) history(ctx context.Context, want []object.Key, have []object.ID) (rest []need, err error) {
+	for _, id := range have {
+		if err := w.putCertain(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range want {
+		for key.Kind == object.KindTag {
+			links, err := w.g.links(ctx, []object.Key{key})
+			if err != nil {
+				return nil, w.lacks(err, []need{{key, -1}})
+			}
+			key = links[0][0] // a tag has one link
+		}
+		if key.Kind != object.KindCommit {
+			rest = append(rest, need{key, -1})
+		} else if err := w.putWanted(ctx, key.ID, -1); err != nil {
+			return nil, err
+		}
+	}
+	for w.open > 0 {
+		c := heap.Pop(&w.queue).(*commit)
+		c.queued = false
+		if !c.certain {
+			w.open--
+		}
+		for id := range c.parents {
+			if c.certain {
+				err = w.putCertain(ctx, id)
+			} else {
+				err = w.putWanted(ctx, id, c.number)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, c := range w.order {
+		if !c.certain {
+			w.wanted = append(w.wanted, c)
+		}
+	}
+	slices.SortStableFunc(w.wanted, func(a, b *commit) int { return b.date.Compare(a.date) })
+	return rest, nil
+}
+
+// putWanted adds a commit that is wanted, by another one or, if that is -1, by
+// whoever asked for the walk.
+func (w *walker) putWanted(ctx context.Context, id object.ID, by int32) error {
+	c := w.past[id]
+	if c != nil {
+		w.met = w.met || c.certain
+		return nil
+	}
+	key := object.Key{Kind: object.KindCommit, ID: id}
+	data, err := w.g.node(ctx, key)
+	if err != nil {
+		return w.lacks(err, []need{{key, by}})
+	}
+	if c, err = parseCommit(id, data); err != nil {
+		return err
+	}
+	c.number = int32(len(w.order))
+	w.order = append(w.order, c)
+	w.past[id] = c
+	w.enqueue(c)
+	return nil
+}
+
+// putCertain adds a commit that is certain, if it can be looked at.
+func (w *walker) putCertain(ctx context.Context, id object.ID) error {
+	c := w.past[id]
+	switch {
+	case c == nil:
+		data, err := w.g.certain(ctx, object.Key{Kind: object.KindCommit, ID: id})
+		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if c, err = parseCommit(id, data); err != nil {
+			return err
+		}
+		w.past[id] = c
+	case c.certain:
+		return nil
+	default:
+		w.met = true
+		if c.queued {
+			w.open--
+		}
+	}
+	c.certain = true
+	w.enqueue(c)
+	return nil
+}
+
+func (w *walker) enqueue(c *commit) {
+	if !c.certain {
+		w.open++
+	}
+	if !c.queued {
+		c.queued = true
+		heap.Push(&w.queue, c)
+	}
+}
+
+func parseCommit(id object.ID, data []byte) (*commit, error) {
+	key := object.Key{Kind: object.KindCommit, ID: id}
+	decoded, err := object.DecodeCommit(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	links, err := object.Links(object.KindCommit, data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return &commit{id: id, links: links, date: decoded.Committer.Time, number: -1}, nil
+}
+
+// byDate is a heap of commits, the newest first.
+type byDate []*commit
+
+func (q byDate) Len() int { return len(q) }
+func (q byDate) Less(i, j int) bool {
+	if order := q[i].date.Compare(q[j].date); order != 0 {
+		return order > 0
+	}
+	return cmp.Less(q[i].number, q[j].number)
+}
+func (q byDate) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *byDate) Push(c any)   { *q = append(*q, c.(*commit)) }
+func (q *byDate) Pop() any {
+	last := len(*q) - 1
+	c := (*q)[last]
+	*q = (*q)[:last]
+	return c
+}

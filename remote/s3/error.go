@@ -59,7 +59,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 		e.Kind, e.Err = remote.ErrCredentials, &cause{b.clean(err.Error()), err}
 		return e
 	case a.err == nil && a.status == 0: // no request was made
-	case isStranger(err):
+	case isStranger(err), errors.Is(err, errEndless):
 	default:
 		e.Kind = remote.ErrTemporary
 	}

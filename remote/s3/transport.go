@@ -30,14 +30,19 @@ const (
 	maxList = 8 << 20
 )
 
-// errStalled is the cause when a connection made no progress for too long.
-var errStalled = errors.New("no progress on the connection")
+var (
+	// errStalled is the cause when a connection made no progress for too long.
+	errStalled = errors.New("no progress on the connection")
+	// errEndless is the cause when a store's list leads to where it was.
+	errEndless = errors.New("the store's list goes round in circles")
+)
 
 // answer is what came back to a request, as far as minio-go does not tell.
 type answer struct {
 	status int // 0: there was none
 	header http.Header
-	err    error // of the request; nil if there was an answer
+	err    error  // of the request; nil if there was an answer
+	page   string // of a list that was asked for
 }
 
 type answerKey struct{}
@@ -91,20 +96,28 @@ func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transp
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.Transport.RoundTrip(r)
-	if a, ok := r.Context().Value(answerKey{}).(*answer); ok {
-		*a = answer{err: err}
-		if err == nil {
-			a.status, a.header = resp.StatusCode, resp.Header
-		}
+	a, ok := r.Context().Value(answerKey{}).(*answer)
+	if !ok {
+		a = &answer{}
 	}
-	if err == nil && r.URL.Query().Has("list-type") {
+	query := r.URL.Query()
+	page := query.Get("continuation-token")
+	if page != "" && page == a.page {
+		return nil, errEndless // minio-go would ask for ever
+	}
+	resp, err := t.Transport.RoundTrip(r)
+	*a = answer{err: err, page: page}
+	if err != nil {
+		return nil, err
+	}
+	a.status, a.header = resp.StatusCode, resp.Header
+	if query.Has("list-type") {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
 		}{io.LimitReader(resp.Body, maxList), resp.Body}
 	}
-	return resp, err
+	return resp, nil
 }
 
 // watchedConn is a connection that is closed when it makes no progress.

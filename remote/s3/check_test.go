@@ -1,0 +1,52 @@
+package s3
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/check"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// TestProviderCheck tells stores that can be shared from those that cannot.
+func TestProviderCheck(t *testing.T) {
+	for name, test := range map[string]struct {
+		condition remotetest.S3Condition
+		answer    func(remotetest.S3Request) *remotetest.S3Answer
+		shared    bool
+	}{
+		"honours":          {remotetest.S3Honours, nil, true},
+		"conflicts":        {remotetest.S3Conflicts, nil, true},
+		"ignores":          {remotetest.S3Ignores, nil, false},
+		"races":            {remotetest.S3Races, nil, false},
+		"refuses":          {remotetest.S3Refuses, nil, false},
+		"absent is denied": {remotetest.S3Honours, remotetest.S3AbsentDenied, false},
+		"may not delete":   {remotetest.S3Honours, remotetest.S3Error(403, "AccessDenied", "Access Denied", "delete"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := remotetest.NewFakeS3(t, 1)
+			f.SetCondition(test.condition)
+			if test.answer != nil {
+				f.SetAnswers(test.answer)
+			}
+			report, err := check.Run(t.Context(), openFake(t, f), check.Options{Now: time.Now, ExclusivePut: true})
+			if report == nil || report.Shared() != test.shared {
+				t.Errorf("report %+v, error %v; want it to be shared: %v", report, err, test.shared)
+			}
+		})
+	}
+}
+
+func TestProviderCheckOfServer(t *testing.T) {
+	s := newRealStore(t)
+	report, err := check.Run(t.Context(), s.admin, check.Options{Now: time.Now, ExclusivePut: true})
+	if err != nil || !report.Shared() {
+		t.Errorf("report %+v, error %v", report, err)
+	}
+	for info, err := range s.admin.List(t.Context(), "") {
+		t.Errorf("left behind: %+v, %v", info, err)
+	}
+}
+
+var _ remote.Backend = (*Backend)(nil)

@@ -344,6 +344,25 @@ func TestMoveFails(t *testing.T) {
 	}
 }
 
+// Another's file gets the name just before ours, and the answer to our link is
+// that all went well.
+func TestLinkLies(t *testing.T) {
+	for _, theirs := range []string{"other", "a longer one", ""} {
+		root := t.TempDir()
+		b := openDir(t, root)
+		for _, name := range []string{"packs/a", "root/1"} {
+			b.link = func(_ *os.File, _ string, to *os.File, newName string) error {
+				return os.WriteFile(filepath.Join(to.Name(), newName), []byte(theirs), 0o444)
+			}
+			wantKind(t, "ours over "+theirs, put(b, name, "bytes"), remote.ErrExists)
+			if data, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(data) != theirs {
+				t.Errorf("%s: %q, %v; want %q", name, data, err, theirs)
+			}
+		}
+		noTemps(t, root)
+	}
+}
+
 // An error of the body is not one of the store.
 func TestBodyFails(t *testing.T) {
 	root := t.TempDir()

@@ -44,6 +44,7 @@ var doors = map[string][]string{
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/BurntSushi/toml":                 {"."},
 	"github.com/minio/":                          {"remote/s3"},
+	"gopkg.in/ini.v1":                            {"remote/s3"},
 	"go.mongodb.org/":                            {"remote/gridfs"},
 	"golang.org/x/term":                          {"cmd/kist"},
 	"golang.org/x/time":                          {"remote/limit"},

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,7 @@ import (
 const (
 	selectTime = 10 * time.Second // to find the server and connect to it, unless the URL says otherwise
 	answerTime = 30 * time.Second // for an answer of a few bytes; the server is told of it as maxTimeMS
-	endTime    = 2 * time.Second  // to tidy up behind a call that failed
+	endTime    = 2 * time.Second  // to tidy up when a context has ended, or everything
 )
 
 // maxUploads is how many blobs are uploaded at once, at most: for each the
@@ -41,8 +42,9 @@ const maxUploads = 8
 // Backend is a GridFS bucket as a remote. It is safe for concurrent use.
 type Backend struct {
 	location
-	client *mongo.Client
-	now    func() time.Time
+	client  *mongo.Client
+	now     func() time.Time
+	endTime time.Duration // see there
 
 	opened atomic.Pointer[collections] // once a server told what it is
 
@@ -74,12 +76,13 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 	if err != nil {
 		return nil, &remote.Error{Op: "open", Kind: remote.ErrURL, Err: fmt.Errorf("%s: %w", remote.Redact(rawURL), err)}
 	}
-	b := &Backend{location: *l, now: env.Now, known: map[string]file{}}
+	b := &Backend{location: *l, now: env.Now, endTime: endTime, known: map[string]file{}}
 	o := options.Client().ApplyURI(l.uri)
 	if err := o.Validate(); err != nil {
-		kind := b.kindOf(err)
-		if kind == nil {
-			kind = remote.ErrURL
+		kind := remote.ErrURL
+		var lookup *net.DNSError
+		if errors.As(err, &lookup) && !lookup.IsNotFound {
+			kind = remote.ErrTemporary
 		}
 		return nil, &remote.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %s", remote.Redact(rawURL), b.clean(err.Error()))}
 	}

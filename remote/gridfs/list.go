@@ -20,7 +20,7 @@ const rootFolder = "root/"
 // root/00000000000000000042, and else its name.
 func recordID(name string) any {
 	digits, ok := strings.CutPrefix(name, rootFolder)
-	if seq, err := strconv.ParseInt(digits, 10, 64); ok && err == nil && rootName(seq) == name {
+	if seq, err := strconv.ParseInt(digits, 10, 64); ok && err == nil && seq >= 0 && rootName(seq) == name {
 		return seq
 	}
 	return name

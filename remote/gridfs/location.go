@@ -40,6 +40,7 @@ func parseLocation(rawURL string, getenv func(string) string) (*location, error)
 	for part := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(part, "=")
 		switch strings.ToLower(name) {
+		case "":
 		case "bucket":
 			l.bucket, err = bucketOf(value)
 		case "chunksize":

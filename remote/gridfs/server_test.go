@@ -65,22 +65,49 @@ func TestSuite(t *testing.T) {
 	remotetest.Run(t, func(t *testing.T) remote.Backend { return openTest(t, testURL(t, ""), nil) })
 }
 
-// recorder keeps the commands that are sent.
+// A recorder keeps the commands that are sent, and counts the documents that
+// come.
 type recorder struct {
 	mu       sync.Mutex
 	commands []bson.Raw
+	came     map[string]int // by collection, without the bucket
 }
 
 func (r *recorder) monitor() *event.CommandMonitor {
-	return &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.commands = append(r.commands, append(bson.Raw(nil), e.Command...))
-	}}
+	return &event.CommandMonitor{
+		Started: func(_ context.Context, e *event.CommandStartedEvent) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.commands = append(r.commands, append(bson.Raw(nil), e.Command...))
+		},
+		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+			ns, _ := e.Reply.Lookup("cursor", "ns").StringValueOK()
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.came == nil {
+				r.came = map[string]int{}
+			}
+			for _, batch := range []string{"firstBatch", "nextBatch"} {
+				if docs, ok := e.Reply.Lookup("cursor", batch).ArrayOK(); ok {
+					values, _ := docs.Values()
+					r.came[ns[strings.LastIndexByte(ns, '.')+1:]] += len(values)
+				}
+			}
+		},
+	}
 }
 
-// take returns the commands since it was called last, but those that end
-// cursors.
+// takeCame returns how many documents of a collection came since it was called
+// last.
+func (r *recorder) takeCame(collection string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.came[collection]
+	r.came = nil
+	return n
+}
+
+// take returns the commands since it was called last.
 func (r *recorder) take() []bson.Raw {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,6 +12,10 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
+// batchSize is how many bytes of chunks the driver collects and sends at once;
+// the last ones go together with the files document.
+const batchSize = 16 << 20
+
 // deletePasses is how often a blob that is uploaded just now is deleted.
 const deletePasses = 3
 
@@ -31,15 +35,17 @@ func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 	case <-ctx.Done():
 		return &remote.Error{Op: "put", Name: name, Err: ctx.Err()}
 	}
-	var local *bodyError
-	err = upload(ctx, bucket, name, body, size)
+	closing, err := upload(ctx, bucket, name, body, size)
 	switch {
+	case err == nil && size < batchSize:
+		return nil
 	case err == nil:
 		return b.confirm(ctx, c, name, size)
 	case mongo.IsDuplicateKeyError(err): // the chunks are somebody else's
 	default:
-		c.abort(ctx, name, b.chunksIn(size))
+		b.abort(ctx, c, name, size, closing)
 	}
+	var local *bodyError
 	if errors.As(err, &local) {
 		return &remote.Error{Op: "put", Name: name, Err: local.err}
 	}
@@ -51,12 +57,14 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return e.err.Error() }
 
-func upload(ctx context.Context, bucket *mongo.GridFSBucket, name string, body io.ReaderAt, size int64) error {
+// upload stores a body. closing says, with an error, that the files document may
+// have been sent.
+func upload(ctx context.Context, bucket *mongo.GridFSBucket, name string, body io.ReaderAt, size int64) (closing bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the stream's context ends with its use
 	stream, err := bucket.OpenUploadStreamWithID(ctx, name, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	buf := make([]byte, min(size, 1<<20))
 	for off := int64(0); off < size; off += int64(len(buf)) {
@@ -65,18 +73,19 @@ func upload(ctx context.Context, bucket *mongo.GridFSBucket, name string, body i
 			if err == nil || err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return &bodyError{err}
+			return false, &bodyError{err}
 		}
 		if _, err := stream.Write(buf); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return stream.Close() // once: a second time it would append what is left in its buffer
+	return true, stream.Close() // once: a second time it would append what is left in its buffer
 }
 
-// confirm checks that all chunks of a blob that was just stored are there. A
-// collector may have taken the first of them for orphans and deleted them
-// while the others were still uploaded: then nothing of it is to stay.
+// confirm checks that all chunks of a blob that was just stored are there, if
+// they were sent one batch after the other. While it waited for the next, a
+// collector may have taken the first ones for orphans, condemned the name and
+// deleted them: then nothing of the blob is to stay.
 func (b *Backend) confirm(ctx context.Context, c *collections, name string, size int64) error {
 	have, err := c.chunks.CountDocuments(ctx, chunksOf(name))
 	if err != nil {
@@ -89,15 +98,26 @@ func (b *Backend) confirm(ctx context.Context, c *collections, name string, size
 	return nil
 }
 
-// abort deletes the chunks of an upload that failed. If all of them are there,
-// the files document may have been sent and may still take effect: then they
-// stay, and belong to a whole blob or are found by Orphans.
-func (c *collections) abort(ctx context.Context, name string, all int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-	defer cancel()
-	if have, err := c.chunks.CountDocuments(ctx, chunksOf(name)); err == nil && have < all {
-		_, _ = c.chunks.DeleteMany(ctx, chunksOf(name))
+// abort deletes the chunks of an upload that failed, but not those of a stored
+// file. If it failed when it was closed and all chunks are there, the files
+// document may take effect yet: then they stay as well, and belong to a whole
+// blob or are found by Orphans.
+func (b *Backend) abort(ctx context.Context, c *collections, name string, size int64, closing bool) {
+	limit := answerTime
+	if ctx.Err() != nil {
+		limit = b.endTime
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	if err := c.files.FindOne(ctx, byID(name)).Err(); !errors.Is(err, mongo.ErrNoDocuments) {
+		return
+	}
+	if closing {
+		if have, err := c.chunks.CountDocuments(ctx, chunksOf(name)); err != nil || have >= b.chunksIn(size) {
+			return
+		}
+	}
+	_, _ = c.chunks.DeleteMany(ctx, chunksOf(name))
 }
 
 func chunksOf(name string) bson.D { return bson.D{{Key: "files_id", Value: name}} }

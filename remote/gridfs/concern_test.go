@@ -1,0 +1,145 @@
+package gridfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+func TestIsAlone(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		hello bson.D
+		want  bool
+	}{
+		{"a server on its own", bson.D{{Key: "isWritablePrimary", Value: true}}, true},
+		{"nothing", bson.D{}, true},
+		{"primary", bson.D{{Key: "isWritablePrimary", Value: true}, {Key: "setName", Value: "rs0"}}, false},
+		{"secondary", bson.D{{Key: "secondary", Value: true}, {Key: "setName", Value: "rs0"}}, false},
+		{"mongos", bson.D{{Key: "isWritablePrimary", Value: true}, {Key: "msg", Value: "isdbgrid"}}, false},
+		{"another message", bson.D{{Key: "msg", Value: "hello"}}, true},
+		{"a name of another type", bson.D{{Key: "setName", Value: 7}}, true},
+	} {
+		data, err := bson.Marshal(test.hello)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := isAlone(data); got != test.want {
+			t.Errorf("%s: alone %t, want %t", test.name, got, test.want)
+		}
+	}
+}
+
+// TestConcerns looks at what is sent: which promises the server is asked for.
+// That a write concern is asked for, a server such as FerretDB does not tell.
+func TestConcerns(t *testing.T) {
+	for _, test := range []struct {
+		name       string
+		hello      []bson.E
+		last, many string // read concerns: of a record, and of the rest
+	}{
+		{"replica set", replicaSet(), "linearizable", "majority"},
+		{"mongos", []bson.E{{Key: "msg", Value: "isdbgrid"}}, "linearizable", "majority"},
+		{"alone", nil, "local", "local"},
+	} {
+		// What the URL says of concerns and where to read is not followed.
+		for _, options := range []string{"", "&w=1&journal=false&readConcernLevel=available&readPreference=secondary"} {
+			t.Run(test.name+options, func(t *testing.T) {
+				t.Parallel()
+				f := startFake(t, test.hello...)
+				checkConcerns(t, f.url(options), test.last, test.many)
+			})
+		}
+	}
+}
+
+func checkConcerns(t *testing.T, url, last, many string) {
+	var sent recorder
+	b, err := open(context.Background(), url, testEnv(), sent.monitor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ctx := context.Background()
+	calls := []struct {
+		name string
+		call func() error
+	}{
+		{"put", func() error { return b.Put(ctx, "packs/a", bytes.NewReader(make([]byte, 20<<20)), 20<<20) }},
+		{"create", func() error { return b.Create(ctx, "root/00000000000000000001", []byte("x")) }},
+		{"get root", func() error { _, err := b.Get(ctx, "root/00000000000000000001", make([]byte, 1), 0); return err }},
+		{"get kist.json", func() error { _, err := b.Get(ctx, "kist.json", make([]byte, 1), 0); return err }},
+		{"stat root", func() error { _, err := b.Stat(ctx, "root/00000000000000000001"); return err }},
+		{"get blob", func() error { _, err := b.Get(ctx, "packs/a", make([]byte, 1), 0); return err }},
+		{"stat blob", func() error { _, err := b.Stat(ctx, "packs/a"); return err }},
+		{"delete blob", func() error { return b.Delete(ctx, "packs/a") }},
+		{"delete root", func() error { return b.Delete(ctx, "root/00000000000000000001") }},
+		{"list", func() error {
+			for _, err := range b.List(ctx, "") {
+				return err
+			}
+			return nil
+		}},
+		{"orphans", func() error {
+			for _, err := range b.Orphans(ctx) {
+				return err
+			}
+			return nil
+		}},
+	}
+	kinds := map[string]int{}
+	for _, c := range calls {
+		sent.take()
+		err := c.call()
+		if err != nil && !errors.Is(err, remote.ErrNotFound) && !errors.Is(err, remote.ErrTemporary) { // nothing is stored
+			t.Errorf("%s: %v", c.name, err)
+		}
+		commands := sent.take()
+		for _, command := range commands {
+			kind, _ := command.Index(0).Value().StringValueOK()
+			name := command.Index(0).Key()
+			_, collection, _ := strings.Cut(kind, ".")
+			kinds[name+" "+collection]++
+			switch name {
+			case "insert", "delete", "createIndexes":
+				w, _ := command.Lookup("writeConcern", "w").StringValueOK()
+				j, _ := command.Lookup("writeConcern", "j").BooleanOK()
+				if w != "majority" || !j {
+					t.Errorf("%s sends %s on %s with write concern %s, want majority and j", c.name, name, kind, command.Lookup("writeConcern"))
+				}
+			case "find", "aggregate":
+				want := many
+				record := c.name == "get root" || c.name == "get kist.json" || c.name == "stat root"
+				if record {
+					want = last
+				}
+				if level, _ := command.Lookup("readConcern", "level").StringValueOK(); level != want {
+					t.Errorf("%s sends %s on %s with read concern %q, want %q", c.name, name, kind, level, want)
+				}
+				if ms, ok := command.Lookup("maxTimeMS").AsInt64OK(); record && (!ok || ms <= 0 || ms > answerTime.Milliseconds()) {
+					t.Errorf("%s sends %s with maxTimeMS %d", c.name, name, ms)
+				}
+				if mode, ok := command.Lookup("$readPreference", "mode").StringValueOK(); ok && mode == "secondary" {
+					t.Errorf("%s sends %s on %s with read preference %q", c.name, name, kind, mode)
+				}
+			case "hello", "listIndexes", "endSessions":
+			default:
+				t.Errorf("%s sends %s", c.name, name)
+			}
+		}
+	}
+	for _, want := range []string{
+		"insert files", "insert chunks", "insert roots", "delete files", "delete chunks", "delete roots",
+		"find files", "find roots", "aggregate chunks", "createIndexes files", "createIndexes chunks",
+	} {
+		if kinds[want] == 0 {
+			t.Errorf("%s was not sent: %v", want, kinds)
+		}
+	}
+}

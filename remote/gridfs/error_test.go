@@ -1,0 +1,196 @@
+package gridfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+const secret = "c4n4ry"
+
+func openFake(t *testing.T, f *fakeServer, options string) *Backend {
+	t.Helper()
+	b, err := open(context.Background(), f.url(options), testEnv(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	b.hide(secret)
+	return b
+}
+
+// failed is the answer of a server to a command that it does not execute.
+func failed(code int, text string) bson.D {
+	return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: code}, {Key: "errmsg", Value: text}}
+}
+
+func writeFailed(code int, text string) bson.D {
+	return bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 0}, {Key: "writeErrors", Value: bson.A{
+		bson.D{{Key: "index", Value: 0}, {Key: "code", Value: code}, {Key: "errmsg", Value: text}},
+	}}}
+}
+
+func concernFailed(code int, text string) bson.D {
+	return bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}, {Key: "writeConcernError", Value: bson.D{{Key: "code", Value: code}, {Key: "errmsg", Value: text}}}}
+}
+
+func TestErrors(t *testing.T) {
+	const text = "some \x1b[31mreason\r\nwith " + secret
+	for _, test := range []struct {
+		name  string
+		reply bson.D
+		kind  error
+	}{
+		{"unauthorized", failed(13, text), remote.ErrPermission},
+		{"authentication failed", failed(18, text), remote.ErrCredentials},
+		{"Atlas, authentication", failed(8000, "bad auth : "+text), remote.ErrCredentials},
+		{"Atlas, full", failed(8000, "you are over your space quota, "+text), remote.ErrFull},
+		{"Atlas, action", failed(8000, "user is not allowed to do action [find] "+text), remote.ErrPermission},
+		{"not the primary", failed(10107, text), remote.ErrTemporary},
+		{"stepped down", failed(189, text), remote.ErrTemporary},
+		{"too long", failed(50, text), remote.ErrTemporary},
+		{"shutting down", failed(91, text), remote.ErrTemporary},
+		{"no such command", failed(59, text), remote.ErrUnsupported},
+		{"no replica set", failed(123, text), remote.ErrUnsupported},
+		{"out of space", failed(14031, text), remote.ErrFull},
+		{"bad value", failed(2, text), nil},
+		{"write: full", writeFailed(14031, text), remote.ErrFull},
+		{"write: full, in words", writeFailed(1, "database or disk is full "+text), remote.ErrFull},
+		{"write: unauthorized", writeFailed(13, text), remote.ErrPermission},
+		{"write: taken", writeFailed(11000, "E11000 duplicate key error "+text), remote.ErrExists},
+		{"write: validation", writeFailed(121, text), nil},
+		{"write concern: timeout", concernFailed(64, text), remote.ErrTemporary},
+		{"write concern: shutdown", concernFailed(91, text), remote.ErrTemporary},
+		{"write concern: cannot be met", concernFailed(100, text), remote.ErrTemporary},
+		{"write concern: whatever", concernFailed(13, text), remote.ErrTemporary},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // after some errors the driver waits for another primary
+			f := startFake(t, replicaSet()...)
+			b := openFake(t, f, "&retryReads=false&retryWrites=false")
+			ctx := context.Background()
+			check := func(what string, err error) {
+				t.Helper()
+				var re *remote.Error
+				if !errors.As(err, &re) || re.Kind != test.kind {
+					t.Errorf("%s: error %v, want kind %v", what, err, test.kind)
+					return
+				}
+				if shown := err.Error(); strings.Contains(shown, secret) || strings.ContainsAny(shown, "\x1b\r\n") || !strings.Contains(shown, "reason with ***") {
+					t.Errorf("%s: error %q", what, shown)
+				}
+			}
+			f.on("insert", test.reply)
+			check("create", b.Create(ctx, "root/1", []byte("x")))
+			check("put", b.Put(ctx, "packs/a", strings.NewReader("x"), 1))
+			f.on("delete", test.reply)
+			check("delete blob", b.Delete(ctx, "packs/a"))
+			check("delete record", b.Delete(ctx, "root/1"))
+			if test.reply[0].Value == 1 { // an answer to writes only
+				return
+			}
+			for _, command := range []string{"find", "aggregate"} {
+				f.on(command, test.reply)
+			}
+			_, err := b.Get(ctx, "packs/a", make([]byte, 1), 0)
+			check("get blob", err)
+			_, err = b.Get(ctx, "root/1", make([]byte, 1), 0)
+			check("get record", err)
+			_, err = b.Stat(ctx, "packs/a")
+			check("stat", err)
+			for _, err := range b.List(ctx, "") {
+				check("list", err)
+			}
+			for _, err := range b.Orphans(ctx) {
+				check("orphans", err)
+			}
+		})
+	}
+}
+
+// TestUnreachable opens what nobody answers at.
+func TestUnreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // now nobody listens there
+	b, err := open(context.Background(), "mongodb://somebody:"+secret+"@"+l.Addr().String()+"/db?serverSelectionTimeoutMS=200", testEnv(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	_, err = b.Get(context.Background(), "root/1", make([]byte, 1), 0)
+	if !errors.Is(err, remote.ErrTemporary) || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), secret) {
+		t.Errorf("nobody listens: error %v", err)
+	}
+}
+
+// TestSelectTime checks that without an option in the URL one does not wait
+// for the driver's half a minute.
+func TestSelectTime(t *testing.T) {
+	if selectTime > 10*time.Second {
+		t.Errorf("an unreachable host is given up after %v", selectTime)
+	}
+}
+
+// TestWrongPassword signs in at a server that refuses.
+func TestWrongPassword(t *testing.T) {
+	f := startFake(t, replicaSet()...)
+	f.on("saslStart", failed(18, "Authentication failed for "+secret))
+	url := strings.Replace(f.url(""), "//", "//somebody:"+secret+"@", 1)
+	b, err := open(context.Background(), url, testEnv(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for range 2 {
+		_, err = b.Get(context.Background(), "root/1", make([]byte, 1), 0)
+		if !errors.Is(err, remote.ErrCredentials) || strings.Contains(err.Error(), secret) {
+			t.Errorf("wrong password: error %v", err)
+		}
+	}
+}
+
+// TestCancelledWhileWaiting ends the context of calls that get no answer.
+func TestCancelledWhileWaiting(t *testing.T) {
+	f := startFake(t, replicaSet()...)
+	b := openFake(t, f, "")
+	if _, err := b.Get(context.Background(), "root/1", make([]byte, 1), 0); !errors.Is(err, remote.ErrNotFound) {
+		t.Fatal(err) // now it is known what the server is
+	}
+	for _, command := range []string{"find", "insert", "delete", "aggregate"} {
+		f.on(command, nil)
+	}
+	body := bytes.NewReader(make([]byte, 20<<20))
+	for name, call := range map[string]func(ctx context.Context) error{
+		"get record": func(ctx context.Context) error { _, err := b.Get(ctx, "root/1", make([]byte, 1), 0); return err },
+		"get blob":   func(ctx context.Context) error { _, err := b.Get(ctx, "packs/a", make([]byte, 1), 0); return err },
+		"put":        func(ctx context.Context) error { return b.Put(ctx, "packs/a", body, body.Size()) },
+		"create":     func(ctx context.Context) error { return b.Create(ctx, "root/1", []byte("x")) },
+		"delete":     func(ctx context.Context) error { return b.Delete(ctx, "packs/a") },
+		"list": func(ctx context.Context) error {
+			for _, err := range b.List(ctx, "") {
+				return err
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(30*time.Millisecond, cancel)
+			if err := call(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}

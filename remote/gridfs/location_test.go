@@ -1,0 +1,123 @@
+package gridfs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+func TestLocation(t *testing.T) {
+	env := map[string]string{"KIST_MONGODB_USERNAME": "al/ice", "KIST_MONGODB_PASSWORD": "s3c&r t"}
+	for _, test := range []struct {
+		url       string
+		env       bool
+		uri       string
+		database  string
+		bucket    string
+		chunkSize int32
+	}{
+		{"mongodb://localhost/db", false, "mongodb://localhost/db", "db", "kist", 261120},
+		{"mongodb://a:1,b:2,c:3/db?replicaSet=rs0&bucket=photos&tls=true", false, "mongodb://a:1,b:2,c:3/db?replicaSet=rs0&tls=true", "db", "photos", 261120},
+		{"mongodb+srv://cluster.example.com/db?chunksize=1048576", false, "mongodb+srv://cluster.example.com/db", "db", "kist", 1048576},
+		{"mongodb://h/db?BUCKET=b&ChunkSize=1024", false, "mongodb://h/db", "db", "b", 1024},
+		{"mongodb://h/d%2Db?a=%26", false, "mongodb://h/d%2Db?a=%26", "d-b", "kist", 261120},
+		{"mongodb://bob:p%40ss@h/db", true, "mongodb://bob:p%40ss@h/db", "db", "kist", 261120},
+		{"mongodb://h:1/db?authSource=admin", true, "mongodb://al%2Fice:s3c%26r%20t@h:1/db?authSource=admin", "db", "kist", 261120},
+		{"mongodb://al%2Fice@h/db", true, "mongodb://al%2Fice:s3c%26r%20t@h/db", "db", "kist", 261120},
+		{"mongodb://bob@h/db", true, "mongodb://bob@h/db", "db", "kist", 261120},
+		{"mongodb://bob@h/db", false, "mongodb://bob@h/db", "db", "kist", 261120},
+	} {
+		getenv := func(name string) string {
+			if test.env {
+				return env[name]
+			}
+			return ""
+		}
+		l, err := parseLocation(test.url, getenv)
+		if err != nil {
+			t.Errorf("%s: %v", test.url, err)
+			continue
+		}
+		if l.uri != test.uri || l.database != test.database || l.bucket != test.bucket || l.chunkSize != test.chunkSize {
+			t.Errorf("%s: %+v", test.url, l)
+		}
+	}
+}
+
+func TestLocationPasswordOnly(t *testing.T) {
+	l, err := parseLocation("mongodb://bob@h/db", func(name string) string {
+		return map[string]string{"KIST_MONGODB_PASSWORD": "x"}[name]
+	})
+	if err != nil || l.uri != "mongodb://bob:x@h/db" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestBadURL(t *testing.T) {
+	for url, reason := range map[string]string{
+		"mongodb://h":                               "names no database",
+		"mongodb://h/":                              "names no database",
+		"mongodb://h/?bucket=b":                     "names no database",
+		"mongodb://u:" + secret + "/x@h/db":         "not the name of a database",
+		"mongodb://u:" + secret + "?x@h/db":         "names no database",
+		"mongodb://h/d.b":                           "not the name of a database",
+		"mongodb://h/a/b":                           "not the name of a database",
+		"mongodb://h/%zz":                           "not the name of a database",
+		"mongodb://h/" + strings.Repeat("d", 64):    "not the name of a database",
+		"mongodb://h/db?bucket=":                    "bucket",
+		"mongodb://h/db?bucket=a$b":                 "bucket",
+		"mongodb://h/db?bucket=system.x":            "bucket",
+		"mongodb://h/db?chunksize=1023":             "chunksize",
+		"mongodb://h/db?chunksize=15728641":         "chunksize",
+		"mongodb://h/db?chunksize=1k":               "chunksize",
+		"mongodb://h/db?chunksize=99999999999":      "chunksize",
+		"mongodb://h:port/db":                       "port",
+		"mongodb:///db":                             "",
+		"mongodb://u:" + secret + "@h/db?tls=maybe": "tls",
+		"mongodb://u:" + secret + "%zz@h/db":        "",
+		"mongodb://h/db?authMechanism=MONGODB-AWS&authMechanismProperties=AWS_SESSION_TOKEN:" + secret + ",x": "",
+		"mongodb://h/db?tlsCertificateKeyFile=/no/such/file&tlsCertificateKeyFilePassword=" + secret:          "no/such/file",
+	} {
+		b, err := Open(context.Background(), url, testEnv())
+		var re *remote.Error
+		if !errors.As(err, &re) || !errors.Is(err, remote.ErrURL) || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: error %v, want %q", url, err, reason)
+		}
+		if err == nil {
+			b.Close()
+			continue
+		}
+		if b != nil {
+			t.Errorf("%s: a backend with an error", url)
+		}
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: error %v", url, err)
+		}
+	}
+}
+
+func FuzzLocation(f *testing.F) {
+	for _, url := range []string{
+		"mongodb://u:p@h:1,h2/db?bucket=b&chunksize=2048&replicaSet=rs0", "mongodb+srv://h/db", "mongodb://", "mongodb:///?", "x://u:p%zz@/%", "mongodb://h/db?&&=&bucket",
+	} {
+		f.Add(url, "user", "password")
+	}
+	f.Fuzz(func(t *testing.T, url, user, password string) {
+		l, err := parseLocation(url, func(name string) string {
+			return map[string]string{"KIST_MONGODB_USERNAME": user, "KIST_MONGODB_PASSWORD": password}[name]
+		})
+		if err != nil {
+			return
+		}
+		if l.database == "" || l.bucket == "" || l.chunkSize < minChunkSize || l.chunkSize > maxChunkSize {
+			t.Errorf("%+v", l)
+		}
+		if strings.Contains(l.uri, escape(user)+":"+escape(password)+"@") && password != "" && !slices.Contains(l.secrets, password) {
+			t.Errorf("the password is not among the secrets")
+		}
+	})
+}

@@ -345,15 +345,7 @@ func TestStubs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := r.body
-		data, err := appendRoot(&rootBody{
-			Seq: b.Seq, Prev: b.Prev, Txid: b.Txid, Time: b.Time, Who: b.Who, Host: b.Host, Moves: b.Moves,
-			Stub: cbor.ByteString(r.Hash[:]),
-		}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.Set(RootName(seq), data)
+		m.Set(RootName(seq), stubOf(t, r))
 	}
 	if s := mustHead(t, l, &five); s.Position() != head.Position() {
 		t.Errorf("head %d", s.Seq)
@@ -370,6 +362,39 @@ func TestStubs(t *testing.T) {
 	m.Remove(RootName(10)) // a head is never a stub
 	_, err := l.Head(ctx, nil)
 	wantDamage(t, err, RootName(9))
+}
+
+func stubOf(t *testing.T, r *Root) []byte {
+	t.Helper()
+	b := r.body
+	data, err := appendRoot(&rootBody{
+		Seq: b.Seq, Prev: b.Prev, Txid: b.Txid, Time: b.Time, Who: b.Who, Host: b.Host, Moves: b.Moves,
+		Stub: cbor.ByteString(r.Hash[:]),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A writer knows its root by the txid, whatever became of the rest.
+func TestOwnRootIsAStub(t *testing.T) {
+	m := remotetest.NewMemory()
+	other := newLog(t, m)
+	s := grow(t, other, 1)
+	f := remotetest.NewFaulty(m)
+	f.Fail(remotetest.Fault{Op: remotetest.Create, How: remotetest.After, Err: remote.ErrTemporary, Do: func() {
+		r, err := other.At(ctx, 2)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		mustAppend(t, other, mustHead(t, other, nil), move("side", 0, 1))
+		m.Set(RootName(2), stubOf(t, r))
+	}})
+	if next := mustAppend(t, newLog(t, f), s, move("main", 1, 2)); next.Seq != 2 || mustHead(t, other, nil).Seq != 3 {
+		t.Errorf("root %d", next.Seq)
+	}
 }
 
 func FuzzDecodeRoot(f *testing.F) {

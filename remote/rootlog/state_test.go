@@ -29,7 +29,7 @@ func many(n int) Change {
 // With 10,000 refs a push writes some KiB of root, not a megabyte, and a state
 // file only now and then.
 func TestTenThousandRefs(t *testing.T) {
-	const refs, pushes = 10_000, 500
+	const refs, pushes = 10_000, 300
 	m := remotetest.NewMemory()
 	l := newLogWith(t, m, Options{Cache: t.TempDir()})
 	s := mustAppend(t, l, mustHead(t, l, nil), many(refs))

@@ -1,0 +1,191 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// objects is a set of objects.
+type objects uint8
+
+// The objects of the model.
+const (
+	history objects = 1 << iota // A, a node: whoever has it knows of content
+	content                     // B, which A refers to
+	other                       // X, which nothing refers to but a ref of its own
+)
+
+// pushedObjects are those that pushers push.
+const pushedObjects = history | content
+
+// refs is a set of refs and holds.
+type refs uint8
+
+// The refs of the model.
+const (
+	refMain   refs = 1 << iota // main, of an earlier push; somebody deletes it
+	refTag                     // tag, which stays for ever
+	refHold                    // a hold
+	refPushed                  // the branch that pushers push
+)
+
+// set is a set of packs, or of index files, by their numbers.
+type set uint8
+
+func only(n int) set { return 1 << n }
+
+func (s set) has(n int) bool { return s>>n&1 != 0 }
+
+func (s set) len() int { return bits.OnesCount8(uint8(s)) }
+
+// first returns the lowest number; s is not empty.
+func (s set) first() int { return bits.TrailingZeros8(uint8(s)) }
+
+func (s set) all() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for ; s != 0 && yield(s.first()); s &= s - 1 {
+		}
+	}
+}
+
+// contents has what is in each pack, by its number. It is never changed, only
+// replaced.
+type contents []objects
+
+// in returns what is in some packs.
+func (c contents) in(packs set) objects {
+	var found objects
+	for n := range packs.all() {
+		found |= c[n]
+	}
+	return found
+}
+
+// with returns c with one more pack, and its number.
+func (c contents) with(o objects) (contents, int) { return append(slices.Clip(c), o), len(c) }
+
+// condemned is a pack or an index file that a root condemned.
+type condemned struct {
+	name   uint8
+	at     uint8 // number of the root
+	orphan bool  // it was never live
+}
+
+// condemnation is the list of condemned files of a root, sorted. It is never
+// changed, only replaced.
+type condemnation []condemned
+
+func (c condemnation) names() set {
+	var names set
+	for _, e := range c {
+		names |= only(int(e.name))
+	}
+	return names
+}
+
+// with returns c and what a root condemns, of which some are orphans.
+func (c condemnation) with(names, orphans set, at uint8) condemnation {
+	if names == 0 {
+		return c
+	}
+	c = slices.Clip(c)
+	for n := range names.all() {
+		c = append(c, condemned{uint8(n), at, orphans.has(n)})
+	}
+	slices.SortFunc(c, func(a, b condemned) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.at, b.at))
+	})
+	return c
+}
+
+// without returns c without some names, and what is no longer in it.
+func (c condemnation) without(names set) (rest, gone condemnation) {
+	for _, e := range c {
+		if names.has(int(e.name)) {
+			gone = append(gone, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	return rest, gone
+}
+
+func (c condemnation) encode(dst []byte) []byte {
+	dst = append(dst, byte(len(c)))
+	for _, e := range c {
+		dst = append(dst, e.name<<1|bit(e.orphan), e.at)
+	}
+	return dst
+}
+
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// appendSorted appends the one or two processes of a kind to dst, such that it
+// does not matter which is which.
+func appendSorted(dst []byte, n int, encode func(dst []byte, i int) []byte) []byte {
+	begin := len(dst)
+	dst = encode(dst, 0)
+	if n == 1 {
+		return dst
+	}
+	middle := len(dst)
+	dst = encode(dst, 1)
+	if slices.Compare(dst[begin:middle], dst[middle:]) > 0 {
+		dst = append(dst, dst[begin:middle]...)
+		dst = append(dst[:begin], dst[middle:]...)
+	}
+	return dst
+}
+
+func (o objects) String() string { return letters(uint(o), "A", "B", "X") }
+
+func (r refs) String() string { return letters(uint(r), "main", "tag", "hold", "pushed") }
+
+// letters has the names of the bits that are set.
+func letters(set uint, names ...string) string {
+	var found []string
+	for i, name := range names {
+		if set>>i&1 != 0 {
+			found = append(found, name)
+		}
+	}
+	if found == nil {
+		return "none"
+	}
+	return strings.Join(found, "+")
+}
+
+func (s set) String() string {
+	if s == 0 {
+		return "none"
+	}
+	var names []string
+	for n := range s.all() {
+		names = append(names, fmt.Sprint(n))
+	}
+	return strings.Join(names, ",")
+}
+
+func (c condemnation) String() string {
+	if len(c) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, e := range c {
+		name := fmt.Sprintf("%d by root %d", e.name, e.at)
+		if e.orphan {
+			name += " (orphan)"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}

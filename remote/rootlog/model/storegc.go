@@ -1,0 +1,188 @@
+package model
+
+// collector is the i-th collector of garbage. What it uploads follows the rules
+// of a push.
+func (m *store) collector(s *storeState, i int, emit func(string, storeState)) {
+	c := s.collectors[i]
+	switch c.step {
+	case collectLook:
+		if int(c.round) == m.rounds {
+			return
+		}
+		if (c.repacked&s.root.condemned.names() != 0 || c.start < s.root.floor) && m.mutation != GCQ_NOCHECK {
+			c.repacked = 0
+		}
+		if c.repacked == 0 {
+			c.start = s.head
+		}
+		to := *s
+		to.collectors[i] = storeCollector{step: collectMark, base: s.head, start: c.start, snapshot: s.root, repacked: c.repacked, round: c.round}
+		emit("collector: look at the head", to)
+	case collectMark:
+		m.mark(s, i, emit)
+	case collectCondemn:
+		m.condemn(s, i, emit)
+	case collectDelete:
+		m.delete(s, i, emit)
+	case collectDelist:
+		m.delist(s, i, emit)
+	}
+}
+
+// mark finds out what to condemn: packs with nothing that the snapshot reaches,
+// with or without orphans (as they are old or not), with or without repacking.
+func (m *store) mark(s *storeState, i int, emit func(string, storeState)) {
+	c := s.collectors[i]
+	root := &c.snapshot
+	reach := root.closure()
+	if reach&^s.packs.in(root.live) != 0 {
+		to := *s
+		to.collectors[i] = storeCollector{step: collectDone, round: aborted}
+		emit("collector: mark, abort", to)
+		return
+	}
+	var dead set
+	for n := range root.live.all() {
+		if s.packs[n]&reach == 0 {
+			dead |= only(n)
+		}
+	}
+	old := s.present &^ root.live &^ root.condemned.names() &^ c.repacked
+	for _, orphans := range twice(0, old) {
+		if m.mutation == ORPH_AGE && orphans != 0 {
+			to := *s
+			to.present &^= orphans
+			to.collectors[i] = storeCollector{repacked: c.repacked, round: c.round + 1}
+			emit("collector: delete orphans by their age", to)
+			continue
+		}
+		m.marked(s, i, dead, orphans, 0, emit)
+		if m.withoutRepack {
+			continue
+		}
+		condemn, need := s.packs.repack(root.live, dead, reach)
+		if condemn != dead {
+			m.marked(s, i, condemn, orphans, need, emit)
+		}
+	}
+}
+
+// twice has both sets, once if they are equal.
+func twice[T comparable](a, b T) []T {
+	if a == b {
+		return []T{a}
+	}
+	return []T{a, b}
+}
+
+// repack adds to dead those live packs of which all that is reachable is in
+// others, and those that are partly dead; need is what has to be in another pack
+// then.
+func (c contents) repack(live, dead set, reach objects) (condemn set, need objects) {
+	keep := live &^ dead
+	for n := range keep.all() {
+		if c[n]&reach&^c.in(keep&^only(n)) == 0 {
+			keep &^= only(n)
+		}
+	}
+	for n := range keep.all() {
+		if c[n]&^reach != 0 {
+			keep &^= only(n)
+			need |= c[n] & reach
+		}
+	}
+	return live &^ keep, need &^ c.in(keep)
+}
+
+// marked goes on to condemn what was found, after uploading what is needed.
+func (m *store) marked(s *storeState, i int, condemn, orphans set, need objects, emit func(string, storeState)) {
+	to, c := *s, s.collectors[i]
+	before := c.snapshot.condemned.names()
+	condemn |= orphans
+	next := storeCollector{step: collectCondemn, base: c.base, start: c.start, condemn: condemn, orphans: orphans, repacked: c.repacked, round: c.round}
+	step := "collector: mark"
+	switch {
+	case need&^s.packs.in(c.repacked) != 0:
+		if len(s.packs) == m.packs || condemn|c.repacked == 0 {
+			return
+		}
+		var n int
+		to.packs, n = s.packs.with(need)
+		to.present |= only(n)
+		if m.latePut {
+			to.latePut |= only(n)
+		}
+		next.repacked = only(n)
+		step = "collector: mark, repack"
+	case condemn != 0:
+		if need == 0 {
+			next.repacked = 0
+		}
+	case before != 0:
+		next = storeCollector{step: collectDelete, todo: before, round: c.round}
+		step = "collector: mark, nothing new to condemn"
+	default:
+		next = storeCollector{step: collectDone, round: aborted}
+		step = "collector: mark, nothing to do"
+	}
+	to.collectors[i] = next
+	emit(step, to)
+}
+
+// condemn appends a root that condemns what was marked, if the head is still
+// the one that was marked. Otherwise it begins again.
+func (m *store) condemn(s *storeState, i int, emit func(string, storeState)) {
+	c := s.collectors[i]
+	if s.head != c.base {
+		to := *s
+		if m.mutation == GC_STALE_K {
+			to.collectors[i].base = s.head
+		} else {
+			to.collectors[i] = storeCollector{start: c.start, repacked: c.repacked, round: c.round + 1}
+		}
+		emit("collector: lost the race", to)
+		return
+	}
+	to := s.append()
+	to.root.live = s.root.live&^c.condemn | c.repacked
+	to.root.condemned = s.root.condemned.with(c.condemn, c.orphans, to.head)
+	to.collectors[i] = storeCollector{step: collectDelete, todo: s.root.condemned.names() | c.condemn, round: c.round}
+	emit("collector: condemn", to)
+}
+
+// delete deletes what is condemned, a pack at a time.
+func (m *store) delete(s *storeState, i int, emit func(string, storeState)) {
+	to, c := *s, &s.collectors[i]
+	next := &to.collectors[i]
+	if c.todo == 0 {
+		next.step = collectDelist
+		emit("collector: all deleted", to)
+		return
+	}
+	pack := only(c.todo.first())
+	to.present &^= pack
+	if m.lateDelete {
+		to.lateDelete |= pack
+	}
+	next.todo &^= pack
+	next.deleted |= pack
+	emit("collector: delete", to)
+}
+
+// delist appends a root that forgets what was deleted, and raises the floor.
+func (m *store) delist(s *storeState, i int, emit func(string, storeState)) {
+	c := s.collectors[i]
+	rest, gone := s.root.condemned.without(c.deleted)
+	to, step := *s, "collector: nothing to delist"
+	if len(gone) > 0 {
+		to, step = s.append(), "collector: delist"
+		to.root.condemned = rest
+		for _, e := range gone {
+			if e.orphan || m.mutation != F_ORPHAN_ONLY {
+				to.root.floor = max(to.root.floor, e.at)
+			}
+		}
+	}
+	to.collectors[i] = storeCollector{round: c.round + 1}
+	emit(step, to)
+}

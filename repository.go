@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -51,6 +52,10 @@ type Options struct {
 	// Backend opens the store that a remote's URL names. Default: none can be
 	// opened.
 	Backend func(ctx context.Context, url string) (remote.Backend, error)
+
+	// Retry says how trouble with a remote is borne that passes while packs
+	// are put, see [transfer.Options].
+	Retry retry.Options
 
 	// Identity returns who commits, given the name and address that the
 	// configuration has, which may be empty. Default: just these.

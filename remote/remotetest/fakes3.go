@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -36,8 +37,9 @@ const (
 // signature. It does what it should until told otherwise. It is safe for
 // concurrent use.
 type FakeS3 struct {
-	server *httptest.Server
-	stop   chan struct{} // closed: stuck requests end
+	server  *httptest.Server
+	stop    chan struct{} // closed: stuck requests end
+	traffic atomic.Int64
 
 	mu        sync.Mutex
 	rand      *rand.Rand
@@ -87,7 +89,9 @@ func NewFakeS3(t testing.TB, seed uint64) *FakeS3 {
 		pageSize: 1000,
 		clock:    time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
-	f.server = httptest.NewServer(http.HandlerFunc(f.serve))
+	f.server = httptest.NewUnstartedServer(http.HandlerFunc(f.serve))
+	f.server.Listener = countingListener{f.server.Listener, &f.traffic}
+	f.server.Start()
 	t.Cleanup(func() {
 		close(f.stop)
 		f.server.CloseClientConnections()
@@ -176,6 +180,10 @@ func (f *FakeS3) Count(kinds ...string) int {
 	}
 	return n
 }
+
+// Traffic returns how many bytes went over the server's connections so far, in
+// both directions, headers included.
+func (f *FakeS3) Traffic() int64 { return f.traffic.Load() }
 
 // Reset forgets the requests so far.
 func (f *FakeS3) Reset() {

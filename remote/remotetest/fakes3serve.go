@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // serve answers a request.
@@ -128,8 +129,39 @@ func reset(w http.ResponseWriter) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
+	if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
 		tcp.SetLinger(0)
 	}
 	conn.Close()
+}
+
+// countingListener counts the bytes that go over its connections.
+type countingListener struct {
+	net.Listener
+	count *atomic.Int64
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		conn = countingConn{tcp, l.count}
+	}
+	return conn, err
+}
+
+type countingConn struct {
+	*net.TCPConn
+	count *atomic.Int64
+}
+
+func (c countingConn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	c.count.Add(int64(n))
+	return n, err
+}
+
+func (c countingConn) Write(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	c.count.Add(int64(n))
+	return n, err
 }

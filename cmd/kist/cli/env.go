@@ -29,6 +29,10 @@ type Env struct {
 	Random   io.Reader        // cryptographically secure
 	Terminal Terminal
 
+	// Sleep waits before something is tried again with a remote, or until ctx
+	// ends. nil: by a timer.
+	Sleep func(ctx context.Context, d time.Duration) error
+
 	// Start runs kist with args in the background, to go on after this process
 	// has ended. If it is nil, nothing is done in the background.
 	Start func(args ...string) error

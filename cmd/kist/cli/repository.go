@@ -49,6 +49,7 @@ func (e *Env) options() (kist.Options, error) {
 		WorkDir:  e.Dir,
 		Warn:     func(text string) { e.warn("%s", text) },
 		Backend:  e.openBackend,
+		Retry:    e.retryOptions(),
 	}, nil
 }
 

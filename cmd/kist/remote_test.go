@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/dir"
+	"github.com/kist-vcs/kist/remote/gridfs"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/s3"
+)
+
+// place is where a remote lies that a test pushes to: it is empty at first, and
+// nobody else's.
+type place struct {
+	testing.TB
+	url     string
+	env     []string // with it kist finds the store's keys
+	backend remote.Backend
+	clones  int
+	root    string // folder of the clones
+}
+
+// onEachStore runs a test with a place in a folder, on S3, and in a MongoDB
+// database.
+func onEachStore(t *testing.T, test func(p *place)) {
+	t.Helper()
+	t.Parallel()
+	for _, kind := range []struct {
+		name, variable string
+		open           remote.Opener
+		url            func(server string) string
+	}{
+		{"dir", "", dir.Open, nil},
+		{"s3", "KIST_TEST_S3", s3.Open, func(server string) string {
+			bucket, query, _ := strings.Cut(server, "?")
+			return fmt.Sprintf("%s/%016x?%s", strings.TrimSuffix(bucket, "/"), rand.Uint64(), query)
+		}},
+		{"gridfs", "KIST_TEST_MONGODB", gridfs.Open, func(server string) string {
+			join := "?"
+			if strings.Contains(server, "?") {
+				join = "&"
+			}
+			return fmt.Sprintf("%s%sbucket=test%016x", server, join, rand.Uint64())
+		}},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			if kind.variable == "" {
+				test(newPlaceInFolder(t))
+				return
+			}
+			server := os.Getenv(kind.variable)
+			if server == "" {
+				reason := kind.variable + " names no server; 'make test' starts one"
+				if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+					t.Fatal(reason)
+				}
+				t.Skip(reason)
+			}
+			test(newPlace(t, kind.open, kind.url(server), os.Getenv))
+		})
+	}
+}
+
+// newPlaceInFolder returns a place in a new folder.
+func newPlaceInFolder(t testing.TB) *place {
+	t.Helper()
+	folder := filepath.Join(tempDir(t), "remote")
+	if err := os.Mkdir(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return newPlace(t, dir.Open, folder, os.Getenv)
+}
+
+// newPlace returns the place with a URL. What is in it goes with the test.
+func newPlace(t testing.TB, open remote.Opener, url string, getenv func(string) string) *place {
+	t.Helper()
+	p := &place{TB: t, url: url, root: tempDir(t)}
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"} {
+		if value := getenv(name); value != "" {
+			p.env = append(p.env, name+"="+value)
+		}
+	}
+	var err error
+	p.backend, err = open(t.Context(), url, remote.Env{Getenv: getenv, Home: p.root, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.remove)
+	return p
+}
+
+// remove removes all that is there, and the use of it.
+func (p *place) remove() {
+	ctx := context.Background()
+	names := slices.Collect(maps.Keys(p.list()))
+	if b, ok := p.backend.(interface {
+		Orphans(context.Context) iter.Seq2[string, error]
+	}); ok { // what uploads left that were killed
+		for name, err := range b.Orphans(ctx) {
+			if err != nil {
+				p.Error(err)
+			}
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if err := p.backend.Delete(ctx, name); err != nil {
+			p.Error(err)
+		}
+	}
+	p.backend.Close()
+}
+
+// folder returns a shell in a new folder, for a repository. The
+// repository that is there in the end is verified.
+func (p *place) folder() *shell {
+	p.Helper()
+	p.clones++
+	s := &shell{TB: p.TB, dir: filepath.Join(p.root, strconv.Itoa(p.clones)), program: "kist", env: p.env}
+	if err := os.Mkdir(s.dir, 0o777); err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() {
+		if _, err := os.Stat(s.path(".kist")); err == nil && !p.Failed() {
+			s.verify()
+		}
+	})
+	return s
+}
+
+// begin returns a repository with a commit that was pushed to the place.
+func (p *place) begin() *shell {
+	p.Helper()
+	s := p.folder()
+	s.kist("init", "--chunk-size", "64KiB")
+	s.kist("remote", "add", "--no-check", "origin", p.url)
+	s.write(map[string]string{"first": "the first file of the repository"})
+	s.commit("first")
+	s.kist("push")
+	return s
+}
+
+// clone returns a clone of what is there.
+func (p *place) clone() *shell {
+	p.Helper()
+	s := p.folder()
+	s.kist("clone", p.url, ".")
+	return s
+}
+
+// copies returns n copies of a repository.
+func (p *place) copies(of *shell, n int) []*shell {
+	p.Helper()
+	all := make([]*shell, n)
+	for i := range all {
+		all[i] = p.folder()
+		if err := copyTree(of.dir, all[i].dir); err != nil {
+			p.Fatal(err)
+		}
+	}
+	return all
+}
+
+// commit commits all files, and returns the commit's ID.
+func (s *shell) commit(message string) string {
+	s.Helper()
+	s.kist("add", "-A", ".")
+	return idOf(s, s.kist("commit", "--json", "--allow-empty", "-m", message))
+}
+
+// pushed is what push prints with --json.
+type pushed struct {
+	Refs []struct{ Name, Old, New, Status string }
+	Sent int64 `json:"bytes_sent"`
+}
+
+// push pushes, which has to succeed.
+func (s *shell) push(args ...string) (p pushed) {
+	s.Helper()
+	if err := json.Unmarshal([]byte(s.kist(append([]string{"push", "--json"}, args...)...)), &p); err != nil {
+		s.Fatal(err)
+	}
+	return p
+}
+
+// failed returns what a command that failed has printed with --json.
+func (o outcome) failed() (kind, message string) {
+	var last struct {
+		Error struct{ Kind, Message string }
+	}
+	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
+	_ = json.Unmarshal([]byte(lines[len(lines)-1]), &last) // what is not JSON has no kind
+	return last.Error.Kind, last.Error.Message
+}
+
+// head returns what the remote holds.
+func (p *place) head() *rootlog.State {
+	p.Helper()
+	head, err := p.log().Head(context.Background(), nil)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return head
+}
+
+// at returns where a branch of the remote is; empty: nowhere.
+func (p *place) at(branch string) string {
+	p.Helper()
+	if key, ok := p.head().Refs["refs/heads/"+branch]; ok {
+		return key.ID.String()
+	}
+	return ""
+}
+
+func (p *place) log() *rootlog.Log {
+	p.Helper()
+	id, err := rootlog.ReadIdentity(context.Background(), p.backend)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return rootlog.Open(p.backend, id, rootlog.Options{Rand: rand.NewChaCha8([32]byte{byte(rand.Uint32()), byte(rand.Uint32())})})
+}
+
+// list returns what lies there, with its sizes.
+func (p *place) list() map[string]int64 {
+	p.Helper()
+	all := map[string]int64{}
+	for info, err := range p.backend.List(context.Background(), "") {
+		if err != nil {
+			p.Fatal(err)
+		}
+		all[info.Name] = info.Size
+	}
+	return all
+}
+
+// blobs returns what lies there.
+func (p *place) blobs() map[string]string {
+	p.Helper()
+	all := map[string]string{}
+	for name, size := range p.list() {
+		data := make([]byte, size)
+		n, err := p.backend.Get(context.Background(), name, data, 0)
+		if err != nil && !errors.Is(err, remote.ErrNotFound) {
+			p.Fatal(err)
+		}
+		all[name] = string(data[:n])
+	}
+	return all
+}
+
+// wantWhole wants that a remote is in order, and that a fresh clone of it is
+// whole to the last byte. It returns the clone.
+func (p *place) wantWhole() *shell {
+	p.Helper()
+	s := p.clone()
+	s.kist("verify", "--remote", "origin", "--read-data")
+	s.verify()
+	return s
+}
+
+// drop removes a repository.
+func (s *shell) drop() {
+	s.Helper()
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// tracking returns where a branch of the remote was when it was seen last.
+func (s *shell) tracking(branch string) (id string) {
+	s.Helper()
+	s.open(func(_ context.Context, r *kist.Repository) error {
+		at, err := r.Refs().Get("refs/remotes/origin/" + branch)
+		if err == nil {
+			id = at.String()
+		}
+		if errors.Is(err, refs.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	return id
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// number returns a number that the environment may set for longer tests.
+func number(name string, usual int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return usual
+}
+
+// TestRemoteManyPushers has eight people commit and push to one branch, and
+// pull when somebody was faster. What a push has acknowledged is in the history
+// in the end, once. KIST_TEST_PUSHES is how many commits there are.
+func TestRemoteManyPushers(t *testing.T) {
+	const people = 8
+	rounds := number("KIST_TEST_PUSHES", 32) / people
+	onEachStore(t, func(p *place) {
+		type person struct {
+			*shell
+			pushed, rejected, unknown int
+			commits                   map[string]string // message by ID
+		}
+		var all []*person
+		for _, s := range p.copies(p.begin(), people) {
+			all = append(all, &person{shell: s, commits: map[string]string{}})
+		}
+		var group sync.WaitGroup
+		for i, s := range all {
+			group.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(i), 1))
+				for round := range rounds {
+					message := fmt.Sprintf("commit %d of person %d", round, i)
+					s.write(map[string]string{fmt.Sprintf("person-%d/%d", i, rng.IntN(9)): noise(rng, 100+rng.IntN(3000))})
+					s.commits[s.commit(message)] = message
+					for done := false; !done; {
+						switch o := s.run("push", "--json"); o.status {
+						case 0:
+							s.pushed++
+							done = true
+						case 13:
+							s.rejected++
+							if _, text := o.failed(); !strings.Contains(text, "not a fast-forward") {
+								p.Errorf("want that it is not a fast-forward: %v", o)
+							}
+							s.kist("pull")
+						case 15:
+							s.unknown++
+							if kind, _ := o.failed(); kind != "unknown" {
+								p.Errorf("want kind unknown: %v", o)
+								return
+							}
+							s.kist("fetch")
+							done = strings.Contains(s.kist("status", "--branch", "--json"), `"ahead":0`)
+						default:
+							p.Errorf("want exit status 0, 13 or 15: %v", o)
+							return
+						}
+					}
+				}
+			})
+		}
+		group.Wait()
+		if p.Failed() {
+			return
+		}
+		clone := p.wantWhole()
+		history := clone.kist("log", "--json")
+		var rejected, unknown int
+		for _, s := range all {
+			rejected, unknown = rejected+s.rejected, unknown+s.unknown
+			for id, message := range s.commits {
+				if n := strings.Count(history, `{"id":"`+id+`"`); n != 1 {
+					p.Errorf("%s, %q, is in the history %d times", id, message, n)
+				}
+				if n := strings.Count(history, `"`+message); n != 1 {
+					p.Errorf("%q is in the history %d times", message, n)
+				}
+			}
+			s.kist("pull")
+			s.wantFiles(s.readFiles("."), clone.readFiles("."))
+		}
+		p.Logf("%d commits; %d pushes were rejected, of %d the outcome was not known; %d roots", people*rounds, rejected, unknown, p.head().Seq)
+	})
+}
+
+// TestRemoteRace has 32 clones with a commit each push to one branch. All are
+// held when they have found out what the remote lacks, and go on at the same
+// moment. One wins.
+func TestRemoteRace(t *testing.T) {
+	onEachStore(t, func(p *place) {
+		first := p.begin()
+		before := p.head().Seq
+		racers := p.copies(first, 32)
+		commits := make([]string, len(racers))
+		for i, s := range racers {
+			rng := rand.New(rand.NewPCG(uint64(i), 2))
+			s.write(map[string]string{fmt.Sprint("file-", i): noise(rng, 16<<10)})
+			commits[i] = s.commit(fmt.Sprint("by racer ", i))
+		}
+		var running []*process
+		for _, s := range racers {
+			r := s.start("push", "--json", "--limit-upload", "4KiB")
+			r.holdWhileSending()
+			running = append(running, r)
+		}
+		for _, r := range running {
+			r.signal(syscall.SIGCONT)
+		}
+		var winners []string
+		for i, r := range running {
+			switch o := r.wait(); o.status {
+			case 0:
+				winners = append(winners, commits[i])
+			case 13:
+				if kind, text := o.failed(); kind != "not-fast-forward" || !strings.Contains(text, "not a fast-forward") {
+					p.Errorf("%v", o)
+				}
+			default:
+				p.Errorf("want exit status 0 or 13: %v", o)
+			}
+		}
+		if len(winners) != 1 || p.at("main") != winners[0] || p.head().Seq != before+1 {
+			p.Errorf("%v have won, and the branch is at %s, the log at %d", winners, p.at("main"), p.head().Seq)
+		}
+		p.wantWhole()
+	})
+}

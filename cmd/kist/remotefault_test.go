@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// fakeKeys is the environment in which kist finds the keys of a fake S3.
+func fakeKeys(f *remotetest.FakeS3) []string {
+	var env []string
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"} {
+		env = append(env, name+"="+f.Getenv(name))
+	}
+	return env
+}
+
+// with returns the shell with more in its environment, which goes before what
+// is there already.
+func (s *shell) with(env ...string) *shell {
+	other := *s
+	other.env = slices.Concat(s.env, env)
+	return &other
+}
+
+// here runs kist in this process, where it does not wait before it tries
+// something again.
+func (s *shell) here(args ...string) outcome {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := s.command(ctx) // for its environment
+	env := cli.OSEnv()
+	env.Stdin, env.Stdout, env.Stderr = strings.NewReader(""), &stdout, &stderr
+	env.Dir, env.Terminal, env.Start = s.dir, cli.Terminal{}, nil
+	env.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	env.Getenv = func(name string) string {
+		value := ""
+		for _, setting := range cmd.Env {
+			if v, ok := strings.CutPrefix(setting, name+"="); ok {
+				value = v // the last counts
+			}
+		}
+		return value
+	}
+	o := outcome{args: args, status: cli.Run(ctx, env, args), stdout: stdout.String(), stderr: stderr.String()}
+	if ctx.Err() != nil {
+		s.Fatalf("hangs: %v", o)
+	}
+	return o
+}
+
+// succeeds runs kist in this process, where it has to succeed, and returns what
+// it printed.
+func (s *shell) succeeds(args ...string) string {
+	s.Helper()
+	o := s.here(args...)
+	if o.status != 0 {
+		s.Fatalf("%v", o)
+	}
+	return o.stdout
+}
+
+// newFake returns a fake S3 and a shell that finds its keys.
+func newFake(t testing.TB, seed uint64) (*remotetest.FakeS3, *shell) {
+	f := remotetest.NewFakeS3(t, seed)
+	return f, newShell(t).with(fakeKeys(f)...)
+}

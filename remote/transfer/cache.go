@@ -34,13 +34,14 @@ type binding struct {
 type cache struct {
 	dir  string
 	url  string
+	warn func(string)
 	id   *rootlog.Identity // nil: not known, or has to be read again
 	seen *rootlog.Position // of this Remote; the file may be ahead
 }
 
 // openCache opens the folder, and clears it if it belongs to another URL.
 func openCache(ctx context.Context, o Options) (*cache, error) {
-	c := &cache{dir: o.Dir, url: o.URL}
+	c := &cache{dir: o.Dir, url: o.URL, warn: o.Warn}
 	if c.dir == "" {
 		return c, nil
 	}
@@ -129,7 +130,8 @@ func (c *cache) readHead() (*rootlog.Position, error) {
 	}
 	var p rootlog.Position
 	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.path(headFile), err)
+		c.warn(fmt.Sprintf("%s is damaged and not used, so a remote that was set back is not noticed: %v", c.path(headFile), err))
+		return nil, nil
 	}
 	return &p, nil
 }

@@ -119,7 +119,11 @@ func (c *checker) run(ctx context.Context, readData bool) error {
 	if err := c.readIndexes(ctx); err != nil {
 		return err
 	}
-	return c.readPacks(ctx, packs)
+	bad := map[string]bool{}
+	for _, p := range c.problems {
+		bad[p.Blob] = true
+	}
+	return c.readPacks(ctx, packs, bad)
 }
 
 // found notes a problem.

@@ -141,11 +141,15 @@ func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, er
 }
 
 // readPacks reads live packs, with all values in them, and checks that all that
-// is reached is where the indexes say.
-func (c *checker) readPacks(ctx context.Context, packs []pack.Info) error {
+// is reached is where the indexes say. Of bad it is known that something is wrong
+// with them; they are not read.
+func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[string]bool) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(c.r.o.Jobs)
 	for _, p := range packs {
+		if bad[p.Name.Path()] {
+			continue
+		}
 		group.Go(func() error { return c.bad(p.Name.Path(), object.Key{}, c.readPack(gctx, p)) })
 	}
 	if err := group.Wait(); err != nil {
@@ -157,7 +161,12 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info) error {
 		if err != nil || !ok || found {
 			continue // it was told
 		}
-		if _, err = c.snap.read(ctx, e); err == nil || c.told(e) {
+		if bad[e.Pack.Name.Path()] {
+			err = corrupt(e, errors.New("the pack is gone, or not of the size it is to have"))
+		} else {
+			_, err = c.snap.read(ctx, e)
+		}
+		if err == nil || c.told(e) {
 			continue
 		}
 		if err := c.bad("", key, err); err != nil {

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -19,8 +21,10 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// pieceSize is how much of an index file is read at a time.
-const pieceSize = 8 << 20
+const (
+	pieceSize  = 8 << 20 // how much of an index file is read at a time
+	tempSuffix = ".tmp"  // of a copy that is being written
+)
 
 // indexFile is an index file of the remote whose copy is opened.
 type indexFile struct {
@@ -82,10 +86,17 @@ func (r *Remote) closeIndexes(keep []rootlog.File) {
 	}
 	copies, _ := os.ReadDir(r.cache.path(indexFolder))
 	for _, e := range copies {
-		if _, err := pack.ParseName(e.Name()); err == nil && !kept[e.Name()] {
+		if !kept[e.Name()] && !r.isBeingWritten(e) {
 			os.Remove(filepath.Join(r.cache.path(indexFolder), e.Name()))
 		}
 	}
+}
+
+// isBeingWritten reports whether a file among the copies may be one that another
+// process writes.
+func (r *Remote) isBeingWritten(e fs.DirEntry) bool {
+	info, err := e.Info()
+	return strings.HasSuffix(e.Name(), tempSuffix) && (err != nil || r.o.Now().Sub(info.ModTime()) < 24*time.Hour)
 }
 
 // openIndex opens one index file. A copy that is damaged is read again.
@@ -152,7 +163,7 @@ func (r *Remote) writeCopy(write func(io.Writer) (pack.Name, error)) (pack.Name,
 		return pack.Name{}, err
 	}
 	var name pack.Name
-	err = disk.Write(dir, temp.String()+".tmp", func(w io.Writer) (string, error) {
+	err = disk.Write(dir, temp.String()+tempSuffix, func(w io.Writer) (string, error) {
 		name, err = write(w)
 		return name.String(), err
 	})

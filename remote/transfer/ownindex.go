@@ -95,7 +95,7 @@ func (p *push) putIndex(ctx context.Context, x *ownIndex, entries []pack.Entry) 
 	}
 	const name = "index"
 	sum := sha256.New()
-	err = disk.Write(folder, name+".tmp", func(w io.Writer) (string, error) {
+	err = disk.Write(folder, name+tempSuffix, func(w io.Writer) (string, error) {
 		return name, pack.WriteIndex(io.MultiWriter(w, sum), entries)
 	})
 	if err != nil {

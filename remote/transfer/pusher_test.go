@@ -1,7 +1,9 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -222,14 +225,50 @@ func (c *collector) condemn(names ...string) {
 	})
 }
 
-// delist deletes all that is condemned, and has the log forget it.
+// delist deletes all that is condemned, and has the log forget it. Index files
+// that name such packs are replaced (IDX_DELIST).
 func (c *collector) delist() {
 	c.t.Helper()
 	for name := range c.head().Condemned {
 		c.b.Remove(name)
 	}
 	c.append(func(head *rootlog.State) rootlog.Change {
-		return rootlog.Change{Delist: slices.Sorted(maps.Keys(head.Condemned))}
+		change := rootlog.Change{Delist: slices.Sorted(maps.Keys(head.Condemned))}
+		var entries []pack.Entry
+		stale := false
+		for _, f := range head.Indexes {
+			data := c.b.Data(f.Name.IndexPath())
+			x, err := pack.OpenIndex(bytes.NewReader(data), int64(len(data)))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			for e, err := range x.All() {
+				if err != nil {
+					c.t.Fatal(err)
+				}
+				if _, condemned := head.Condemned[e.Pack.Name.Path()]; condemned {
+					stale = true
+				} else {
+					entries = append(entries, e)
+				}
+			}
+			change.Condemn = append(change.Condemn, f.Name.IndexPath())
+		}
+		if !stale {
+			change.Condemn = nil
+			return change
+		}
+		var buf bytes.Buffer
+		name, err := pack.NewName(testRand())
+		if err == nil {
+			err = pack.WriteIndex(&buf, entries)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.b.Set(name.IndexPath(), buf.Bytes())
+		change.AddIndexes = []rootlog.File{{Name: name, Size: int64(buf.Len()), Sum: sha256.Sum256(buf.Bytes())}}
+		return change
 	})
 }
 

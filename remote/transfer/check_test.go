@@ -1,0 +1,135 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// problems checks a remote and returns what is wrong.
+func problems(t *testing.T, b *remotetest.Memory, readData bool) (found []string) {
+	t.Helper()
+	r, err := openTest(t, b, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	_, err = r.Check(context.Background(), readData, func(p Problem) { found = append(found, p.Error()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestCheckFindsDamage(t *testing.T) {
+	start := newRemoteIn(t)
+	p := newPusher(t, start)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	two := p.grow(2, one)
+	p.mustPush("main", two)
+	files := map[string]string{}
+	for i := range 600 {
+		files[fmt.Sprint("f", i)] = noise(20000+i, 100)
+	}
+	p.mustPush("large", p.commit(p.tree(files, nil)))
+	head := newCollector(t, start).head()
+	if len(head.Indexes) != 1 || len(head.Packs) != 4 {
+		t.Fatalf("%d index files, %d packs", len(head.Indexes), len(head.Packs))
+	}
+	of := func(node bool) pack.Entry {
+		for _, p := range head.Packs {
+			if p.Entries[0].Key.Kind.IsNode() == node {
+				return p.Entries[len(p.Entries)/2]
+			}
+		}
+		return pack.Entry{}
+	}
+	node, chunk := of(true), of(false)
+	before := start.Snapshot()
+	for name, test := range map[string]struct {
+		damage func(b *remotetest.Memory)
+		quick  string // what the check says without reading everything; empty: nothing
+		full   string
+	}{
+		"nothing":         {func(*remotetest.Memory) {}, "", ""},
+		"node flipped":    {func(b *remotetest.Memory) { b.Damage(node.Pack.Name.Path(), int(node.Offset)+5) }, node.Key.ID.String(), node.Key.ID.String()},
+		"chunk flipped":   {func(b *remotetest.Memory) { b.Damage(chunk.Pack.Name.Path(), int(chunk.Offset)+5) }, "", chunk.Key.ID.String()},
+		"pack index":      {func(b *remotetest.Memory) { b.Damage(chunk.Pack.Name.Path(), -100) }, "", chunk.Pack.Name.Path()},
+		"pack gone":       {func(b *remotetest.Memory) { b.Remove(chunk.Pack.Name.Path()) }, chunk.Pack.Name.Path(), chunk.Pack.Name.Path()},
+		"node pack gone":  {func(b *remotetest.Memory) { b.Remove(node.Pack.Name.Path()) }, node.Pack.Name.Path(), node.Pack.Name.Path()},
+		"pack cut":        {func(b *remotetest.Memory) { b.Truncate(chunk.Pack.Name.Path(), 200) }, chunk.Pack.Name.Path(), chunk.Pack.Name.Path()},
+		"packs swapped":   {func(b *remotetest.Memory) { b.Swap(node.Pack.Name.Path(), chunk.Pack.Name.Path()) }, node.Pack.Name.Path(), node.Pack.Name.Path()},
+		"index flipped":   {func(b *remotetest.Memory) { b.Damage(head.Indexes[0].Name.IndexPath(), 500) }, head.Indexes[0].Name.IndexPath(), head.Indexes[0].Name.IndexPath()},
+		"index gone":      {func(b *remotetest.Memory) { b.Remove(head.Indexes[0].Name.IndexPath()) }, head.Indexes[0].Name.IndexPath(), head.Indexes[0].Name.IndexPath()},
+		"first root gone": {func(b *remotetest.Memory) { b.Set(rootlog.RootName(2), b.Data(rootlog.RootName(1))) }, "root", "root"},
+		"collected too much": {func(b *remotetest.Memory) {
+			newCollector(t, b).condemn(chunk.Pack.Name.Path())
+		}, chunk.Key.ID.String(), chunk.Key.ID.String()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, readData := range []bool{false, true} {
+				b := remotetest.NewMemory()
+				b.Restore(before)
+				test.damage(b)
+				want := test.quick
+				if readData {
+					want = test.full
+				}
+				got := strings.Join(problems(t, b, readData), "\n")
+				if (want == "") != (got == "") || !strings.Contains(got, want) {
+					t.Errorf("reading all: %v: found %q, want %q", readData, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestCheckWhileCollected has packs deleted while a check looks: it looks again.
+func TestCheckWhileCollected(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	p.mustPush("other", p.commit(p.tree(map[string]string{"f": noise(1, 500)}, nil)))
+	gc := newCollector(t, b)
+	faulty := remotetest.NewFaulty(b)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Stat, Do: func() {
+		gc.delete("other")
+		gc.collect()
+		gc.delist()
+	}})
+	r, err := openTest(t, faulty, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, err := r.Check(t.Context(), true, func(p Problem) { t.Error(p) })
+	if err != nil || checked.Packs != 2 {
+		t.Errorf("%+v, %v", checked, err)
+	}
+}
+
+func TestCheckWithoutAnswer(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.mustPush("main", p.grow(1))
+	faulty := remotetest.NewFaulty(b)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", Stays: true, Err: down})
+	r, err := openTest(t, faulty, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Check(t.Context(), true, func(p Problem) { t.Error(p) }); !errors.Is(err, down.Kind) {
+		t.Errorf("%v, want that the store is down", err)
+	}
+	if p := (Problem{Key: object.Key{Kind: object.KindTree}, Err: errors.New("x")}); !strings.HasPrefix(p.Error(), "tree 0") {
+		t.Error(p)
+	}
+}

@@ -1,0 +1,288 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+func TestOpen(t *testing.T) {
+	empty := remotetest.NewMemory()
+	if _, err := openTest(t, empty, t.TempDir()); !errors.Is(err, rootlog.ErrEmpty) {
+		t.Errorf("an empty store: %v", err)
+	}
+	if _, err := Open(t.Context(), empty, Options{}); err == nil {
+		t.Error("no clock, and no error")
+	}
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	b.ResetCounts()
+	p.reopen(b)
+	if n := b.Calls(remotetest.Any); n != 0 || p.remote.Identity().Repository == "" {
+		t.Errorf("opening what is known makes %d calls", n)
+	}
+	for range 2 { // another URL has its own memory, and so has the first again
+		r, err := Open(t.Context(), b, Options{Dir: p.dir, URL: "elsewhere:", Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known, err := r.cache.head(); err != nil || known != nil {
+			t.Errorf("%v, %v is known", known, err)
+		}
+		p.reopen(b)
+	}
+	if left, _ := filepath.Glob(filepath.Join(p.dir, indexFolder)); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+func TestRoots(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	var id object.ID
+	for i := range 5 {
+		id = p.grow(i)
+		p.mustPush(fmt.Sprint("b", i), id)
+	}
+	for n, want := range map[int][]uint64{0: {5, 4, 3, 2, 1}, 2: {5, 4}, 9: {5, 4, 3, 2, 1}} {
+		var got []uint64
+		for root, err := range p.remote.Roots(t.Context(), n) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, root.Seq)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d: %v", n, got)
+		}
+	}
+}
+
+func TestRollback(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	before := b.Snapshot()
+	two := p.grow(2, one)
+	p.mustPush("main", two)
+	b.Restore(before)
+	for range 2 {
+		p.reopen(b)
+		b.ResetCounts()
+		if _, err := p.push("main", p.grow(3, two)); !errors.Is(err, rootlog.ErrRollback) {
+			t.Errorf("%v, want a rollback", err)
+		}
+		if b.Calls(remotetest.Put)+b.Calls(remotetest.Create) > 0 {
+			t.Error("something was written")
+		}
+	}
+	// Another remote in its place, while nothing was known of this one but its
+	// name, is just another remote.
+	fresh := newRemoteIn(t)
+	q := newPusher(t, fresh)
+	if _, err := q.remote.Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := newRemoteIn(t)
+	q.reopen(other)
+	q.mustPush("main", q.grow(1))
+	wantWhole(t, other, nil)
+}
+
+// withIndex returns a remote with an index file, and who pushed it.
+func withIndex(t *testing.T) (*remotetest.Memory, *pusher, rootlog.File) {
+	t.Helper()
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	files := map[string]string{}
+	for i := range 600 {
+		files[fmt.Sprint("f", i)] = noise(i, 50)
+	}
+	p.mustPush("main", p.commit(p.tree(files, nil)))
+	return b, p, newCollector(t, b).head().Indexes[0]
+}
+
+func TestIndexCopies(t *testing.T) {
+	b, p, f := withIndex(t)
+	path := filepath.Join(p.dir, indexFolder, f.Name.String())
+	key := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(noise(300, 50)))}
+	want := func(calls int) {
+		t.Helper()
+		b.ResetCounts()
+		p.reopen(b)
+		snap, err := p.remote.snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := snap.find(key); !ok || err != nil {
+			t.Errorf("%v, %v", ok, err)
+		}
+		if n := b.Calls(remotetest.Any); n != 2+calls {
+			t.Errorf("%d calls, want %d", n, 2+calls)
+		}
+	}
+	want(0)
+	for name, damage := range map[string]func(data []byte) []byte{
+		"cut":    func(data []byte) []byte { return data[:100] },
+		"empty":  func([]byte) []byte { return nil },
+		"header": func(data []byte) []byte { data[0] ^= 1; return data },
+	} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, damage(data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		t.Log(name)
+		want(1)
+		want(0)
+	}
+	// Damage that is only seen when it is searched.
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 200; i < len(data)*3/4; i += 100 {
+		data[i] ^= 1
+	}
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.reopen(b)
+	snap, err := p.remote.snapshot(t.Context())
+	if err == nil {
+		if _, _, err = snap.find(key); !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("%v, want damage", err)
+		}
+	}
+	want(1)
+	// What no root names any more goes.
+	old := time.Now().Add(-48 * time.Hour)
+	for _, name := range []string{"00112233445566778899aabbccddeeff", "x.tmp", "y.tmp"} {
+		if err := os.WriteFile(filepath.Join(p.dir, indexFolder, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(filepath.Join(p.dir, indexFolder, "x.tmp"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	want(0)
+	left, err := os.ReadDir(filepath.Join(p.dir, indexFolder))
+	if err != nil || len(left) != 2 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+func TestIndexOfRemoteDamaged(t *testing.T) {
+	b, _, f := withIndex(t)
+	for _, dir := range []string{"", t.TempDir()} {
+		open := func() error {
+			r, err := openTest(t, b, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.snapshot(t.Context())
+			return err
+		}
+		before := b.Snapshot()
+		b.Damage(f.Name.IndexPath(), 300)
+		var e *remote.Error
+		if err := open(); !errors.Is(err, remote.ErrDamaged) || !errors.As(err, &e) || e.Name != f.Name.IndexPath() {
+			t.Errorf("flipped: %v", err)
+		}
+		b.Remove(f.Name.IndexPath())
+		if err := open(); !errors.Is(err, remote.ErrDamaged) || !errors.As(err, &e) || e.Name != f.Name.IndexPath() {
+			t.Errorf("gone: %v", err)
+		}
+		b.Restore(before)
+		if err := open(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestIndexGoneMeanwhile has a collector merge index files while one is about to
+// be read.
+func TestIndexGoneMeanwhile(t *testing.T) {
+	b, _, f := withIndex(t)
+	faulty := remotetest.NewFaulty(b)
+	gc := newCollector(t, b)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "index/", Do: func() {
+		name := pack.Name{1}
+		b.Set(name.IndexPath(), b.Data(f.Name.IndexPath()))
+		gc.append(func(*rootlog.State) rootlog.Change {
+			return rootlog.Change{AddIndexes: []rootlog.File{{Name: name, Size: f.Size, Sum: f.Sum}}, Condemn: []string{f.Name.IndexPath()}}
+		})
+		b.Remove(f.Name.IndexPath())
+	}})
+	r, err := openTest(t, faulty, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := r.snapshot(t.Context())
+	if err != nil || snap.state.Seq != 2 {
+		t.Errorf("%+v, %v", snap, err)
+	}
+}
+
+func TestDamagedMemory(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	for _, name := range []string{headFile, bindingFile} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte("{"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		p.reopen(b)
+		if head, err := p.remote.Head(context.Background()); err != nil || head.Seq != 1 {
+			t.Errorf("%s: %v, %v", name, head, err)
+		}
+	}
+}
+
+func FuzzParseSent(f *testing.F) {
+	binding := sha256.Sum256([]byte("binding"))
+	name := pack.Name{1, 2, 3}
+	w := pack.NewWriter(nil)
+	value := []byte("\x00some chunk")
+	if err := w.Add(object.Key{Kind: object.KindChunk, ID: object.Sum(value[1:])}, value, len(value)-1); err != nil {
+		f.Fatal(err)
+	}
+	_, entries, err := w.Finish(name)
+	if err != nil {
+		f.Fatal(err)
+	}
+	good := appendSent(nil, &sentPack{info: entries[0].Pack, start: 7, entries: entries}, binding)
+	if s, err := parseSent(name, good, binding); err != nil || s.start != 7 || s.info != entries[0].Pack || !slices.Equal(s.entries, entries) {
+		f.Fatalf("%+v, %v", s, err)
+	}
+	if _, err := parseSent(name, good, sha256.Sum256(nil)); err == nil {
+		f.Fatal("of another remote, and no error")
+	}
+	f.Add(good)
+	f.Add(good[:40])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := parseSent(name, data, binding)
+		if err == nil && !bytes.Equal(appendSent(nil, s, binding), data) {
+			t.Error("not what it was parsed from")
+		}
+	})
+}

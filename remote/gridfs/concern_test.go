@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,30 @@ func TestConcerns(t *testing.T) {
 				checkConcerns(t, f.url(options), test.last, test.many)
 			})
 		}
+	}
+}
+
+// TestDeleteOrder wants the files document to go first: what is left if the rest
+// fails is an orphan, not a damaged blob.
+func TestDeleteOrder(t *testing.T) {
+	f := startFake(t, replicaSet()...)
+	var sent recorder
+	b, err := open(context.Background(), f.url(""), testEnv(), sent.monitor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Delete(context.Background(), "packs/a"); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, command := range sent.take() {
+		if from, ok := command.Lookup("delete").StringValueOK(); ok {
+			order = append(order, from)
+		}
+	}
+	if !slices.Equal(order, []string{"kist.files", "kist.chunks"}) {
+		t.Errorf("deleted from %q", order)
 	}
 }
 

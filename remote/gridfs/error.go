@@ -99,11 +99,11 @@ func (b *Backend) kindOf(err error) error {
 	switch {
 	case has("x509: ", "tls: "): // whoever is there is not whom we look for, and will not be
 		return nil
+	case has("unable to authenticate") && !has("eof", "connection reset", "broken pipe", "timed out", "timeout", "context "):
+		return remote.ErrCredentials // maybe said of another call, whose end has closed this one's connection
 	case mongo.IsNetworkError(err), mongo.IsTimeout(err), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		has("server selection error", "connection pool"):
 		return remote.ErrTemporary
-	case has("unable to authenticate"):
-		return remote.ErrCredentials
 	}
 	return nil
 }

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/kist-vcs/kist/remote"
 )
@@ -54,10 +58,7 @@ func TestErrors(t *testing.T) {
 		{"Atlas, authentication", failed(8000, "bad auth : "+text), remote.ErrCredentials},
 		{"Atlas, full", failed(8000, "you are over your space quota, "+text), remote.ErrFull},
 		{"Atlas, action", failed(8000, "user is not allowed to do action [find] "+text), remote.ErrPermission},
-		{"not the primary", failed(10107, text), remote.ErrTemporary},
-		{"stepped down", failed(189, text), remote.ErrTemporary},
 		{"too long", failed(50, text), remote.ErrTemporary},
-		{"shutting down", failed(91, text), remote.ErrTemporary},
 		{"no such command", failed(59, text), remote.ErrUnsupported},
 		{"no replica set", failed(123, text), remote.ErrUnsupported},
 		{"out of space", failed(14031, text), remote.ErrFull},
@@ -68,7 +69,6 @@ func TestErrors(t *testing.T) {
 		{"write: taken", writeFailed(11000, "E11000 duplicate key error "+text), remote.ErrExists},
 		{"write: validation", writeFailed(121, text), nil},
 		{"write concern: timeout", concernFailed(64, text), remote.ErrTemporary},
-		{"write concern: shutdown", concernFailed(91, text), remote.ErrTemporary},
 		{"write concern: cannot be met", concernFailed(100, text), remote.ErrTemporary},
 		{"write concern: whatever", concernFailed(13, text), remote.ErrTemporary},
 	} {
@@ -113,6 +113,81 @@ func TestErrors(t *testing.T) {
 				check("orphans", err)
 			}
 		})
+	}
+}
+
+// TestKindOf has errors after which the driver looks for another server, and
+// such as do not come from one.
+func TestKindOf(t *testing.T) {
+	code := func(code int32) error { return mongo.CommandError{Code: code, Message: "some reason"} }
+	b := &Backend{}
+	for _, test := range []struct {
+		err  error
+		kind error
+	}{
+		{code(189), remote.ErrTemporary}, {code(91), remote.ErrTemporary}, {code(10107), remote.ErrTemporary}, {code(13435), remote.ErrTemporary},
+		{code(7777), nil},
+		{mongo.CommandError{Code: 7777, Labels: []string{"RetryableWriteError"}}, remote.ErrTemporary},
+		{mongo.CommandError{Labels: []string{"NetworkError"}}, remote.ErrTemporary},
+		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 91}}, remote.ErrTemporary},
+		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}, WriteErrors: mongo.WriteErrors{{Code: 11000}}}, remote.ErrExists},
+		{mongo.BulkWriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, remote.ErrTemporary},
+		{context.DeadlineExceeded, remote.ErrTemporary}, // ours: the caller's context is looked at before
+		{io.EOF, remote.ErrTemporary}, {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, remote.ErrTemporary},
+		{errors.New("server selection error: server selection timeout, current topology: {}"), remote.ErrTemporary},
+		{errors.New("server selection error: … Last error: tls: failed to verify certificate: x509: certificate signed by unknown authority"), nil},
+		{errors.New(`auth error: unable to authenticate using mechanism "SCRAM-SHA-256": server did not prove that it knows the password`), remote.ErrCredentials},
+		{fmt.Errorf("auth error: unable to authenticate: %w", io.ErrUnexpectedEOF), remote.ErrTemporary},
+		{errors.New(`connection pool for h:1 was cleared because another operation failed with: auth error: unable to authenticate using mechanism "SCRAM-SHA-1": Authentication failed.`), remote.ErrCredentials},
+		{errors.New("connection pool for h:1 was cleared because another operation failed with: unexpected EOF"), remote.ErrTemporary},
+		{errors.New("a surprise"), nil},
+	} {
+		if kind := b.kindOf(test.err); kind != test.kind {
+			t.Errorf("%v: kind %v, want %v", test.err, kind, test.kind)
+		}
+	}
+}
+
+// TestUnclearUpload has the last step of an upload fail, or the one before. Only
+// if the files document cannot take effect any more, the chunks are deleted.
+func TestUnclearUpload(t *testing.T) {
+	counted := func(n int) bson.D {
+		return bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.kist.chunks"},
+			{Key: "firstBatch", Value: bson.A{bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: n}}}}}}}
+	}
+	for _, test := range []struct {
+		name, fails string
+		have        int // chunks, of three
+		deleted     bool
+	}{
+		{"files document", "insert files", 3, false},
+		{"files document, chunks gone", "insert files", 2, true},
+		{"chunks", "insert chunks", 0, true},
+		{"chunks, all there", "insert chunks", 3, false},
+	} {
+		f := startFake(t, replicaSet()...)
+		f.on(test.fails, concernFailed(64, "timeout"))
+		f.on("aggregate", counted(test.have))
+		var sent recorder
+		b, err := open(context.Background(), f.url("&chunksize=1024"), testEnv(), sent.monitor())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		if err := b.Put(context.Background(), "packs/a", bytes.NewReader(make([]byte, 3000)), 3000); !errors.Is(err, remote.ErrTemporary) {
+			t.Errorf("%s: error %v", test.name, err)
+		}
+		deleted := false
+		for _, command := range sent.take() {
+			from, ok := command.Lookup("delete").StringValueOK()
+			deleted = deleted || from == "kist.chunks"
+			if ok && from != "kist.chunks" {
+				t.Errorf("%s: deletes from %s", test.name, from)
+			}
+		}
+		if deleted != test.deleted {
+			t.Errorf("%s: chunks deleted %t, want %t", test.name, deleted, test.deleted)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,7 +19,7 @@ type fakeServer struct {
 	hello bson.D // added to the answer to hello
 
 	mu     sync.Mutex
-	answer map[string]func() bson.D // by command; nil: waits until the test ends
+	answer map[string]bson.D // by command, or command and collection; nil: waits until the test ends
 	ended  chan struct{}
 }
 
@@ -29,7 +30,7 @@ func startFake(t *testing.T, hello ...bson.E) *fakeServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeServer{addr: l.Addr().String(), hello: hello, answer: map[string]func() bson.D{}, ended: make(chan struct{})}
+	f := &fakeServer{addr: l.Addr().String(), hello: hello, answer: map[string]bson.D{}, ended: make(chan struct{})}
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for {
@@ -67,11 +68,12 @@ func (f *fakeServer) url(options string) string {
 	return "mongodb://" + f.addr + "/db?directConnection=true" + options
 }
 
-// on has a command answered with a document; nil stands for never.
+// on has a command, as "insert" or "insert files", answered with a document;
+// nil stands for never.
 func (f *fakeServer) on(command string, reply bson.D) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.answer[command] = func() bson.D { return reply }
+	f.answer[command] = reply
 }
 
 const (
@@ -131,16 +133,18 @@ func (f *fakeServer) reply(command bson.Raw) []byte {
 		return nil
 	}
 	name := first.Key()
+	collection, _ := first.Value().StringValueOK()
 	f.mu.Lock()
-	answer := f.answer[name]
+	doc, known := f.answer[name+" "+collection[strings.LastIndexByte(collection, '.')+1:]]
+	if !known {
+		doc, known = f.answer[name]
+	}
 	f.mu.Unlock()
-	var doc bson.D
 	switch {
-	case answer != nil:
-		if doc = answer(); doc == nil {
-			<-f.ended
-			return nil
-		}
+	case known && doc == nil:
+		<-f.ended
+		return nil
+	case known:
 	case name == "hello" || name == "isMaster" || name == "ismaster":
 		doc = bson.D{
 			{Key: "ok", Value: 1}, {Key: "helloOk", Value: true}, {Key: "ismaster", Value: true}, {Key: "isWritablePrimary", Value: true},

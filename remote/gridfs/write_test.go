@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/kist-vcs/kist/remote"
@@ -115,6 +116,24 @@ func TestTakenName(t *testing.T) {
 	wantGet(t, b, "packs/a", 0, len(data)+1, data)
 }
 
+// TestTwoUploads stores two blobs under one name at once: the second attempt
+// fails and leaves the first one's chunks alone.
+func TestTwoUploads(t *testing.T) {
+	b := openTest(t, testURL(t, "&chunksize=1048576"), nil)
+	ctx := context.Background()
+	data := sample(17 << 20)
+	second := func() error {
+		if err := b.Put(ctx, "packs/a", bytes.NewReader(make([]byte, len(data))), int64(len(data))); !errors.Is(err, remote.ErrExists) {
+			t.Errorf("second upload: error %v", err)
+		}
+		return nil
+	}
+	if err := b.Put(ctx, "packs/a", &body{data: data, at: 16<<20 + 1, do: second}, int64(len(data))); err != nil {
+		t.Errorf("first upload: error %v", err)
+	}
+	wantGet(t, b, "packs/a", 0, len(data)+1, data)
+}
+
 // TestCollectedUpload deletes the chunks of an upload that goes on, as a
 // collector may that takes them for orphans: the blob must not be there in part.
 func TestCollectedUpload(t *testing.T) {
@@ -183,6 +202,36 @@ func TestOrphans(t *testing.T) {
 	}
 	for _, name := range []string{"packs/0/whole", "packs/a", "packs/z"} {
 		wantGet(t, b, name, 0, 3001, sample(3000))
+	}
+}
+
+// TestOrphanIsStored has an upload end while orphans are listed: it is none.
+func TestOrphanIsStored(t *testing.T) {
+	ctx := context.Background()
+	url := testURL(t, "")
+	other := openTest(t, url, nil)
+	mustPut(t, other, "packs/z", []byte("x"))
+	c := other.opened.Load()
+	for _, name := range []string{"a", "b"} {
+		if _, err := c.chunks.InsertOne(ctx, append(chunksOf(name), bson.E{Key: "n", Value: 0})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := false
+	b, err := open(ctx, url, testEnv(), &event.CommandMonitor{Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) {
+		if ns, _ := e.Reply.Lookup("cursor", "ns").StringValueOK(); strings.HasSuffix(ns, ".files") && !stored {
+			stored = true
+			if _, err := c.files.InsertOne(ctx, bson.D{{Key: "_id", Value: "a"}, {Key: "length", Value: 0}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if names := orphans(t, b); !stored || !slices.Equal(names, []string{"b"}) {
+		t.Errorf("orphans: %q", names)
 	}
 }
 

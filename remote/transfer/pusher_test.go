@@ -293,6 +293,13 @@ func testRand() *rand.ChaCha8 {
 // collect condemns the packs, live or not, in which nothing is that refs reach.
 func (c *collector) collect() {
 	c.t.Helper()
+	needed := c.needed()
+	c.condemn(slices.DeleteFunc(c.b.Names("packs/"), func(name string) bool { return needed[name] })...)
+}
+
+// needed returns the packs in which something is that refs reach.
+func (c *collector) needed() map[string]bool {
+	c.t.Helper()
 	r, err := openTest(c.t, c.b, "")
 	if err != nil {
 		c.t.Fatal(err)
@@ -313,5 +320,5 @@ func (c *collector) collect() {
 		}
 		needed[e.Pack.Name.Path()] = true
 	}
-	c.condemn(slices.DeleteFunc(c.b.Names("packs/"), func(name string) bool { return needed[name] })...)
+	return needed
 }

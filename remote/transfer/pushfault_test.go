@@ -411,6 +411,70 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 	}
 }
 
+// TestOwnIndexCondemned has the index file condemned that a push has sent, and
+// nothing else.
+func TestOwnIndexCondemned(t *testing.T) {
+	b := newRemoteIn(t)
+	faulty := remotetest.NewFaulty(b)
+	p := newPusher(t, faulty)
+	files := map[string]string{}
+	for i := range 600 {
+		files[fmt.Sprint("f", i)] = noise(i, 50)
+	}
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { newCollector(t, b).condemn(b.Names("index/")...) }})
+	one := p.commit(p.tree(files, nil))
+	if result := p.mustPush("main", one); result.Packs != 2 || len(b.Names("index/")) != 2 {
+		t.Errorf("%+v, %q", result, b.Names("index/"))
+	}
+	newCollector(t, b).delist()
+	wantWhole(t, b, map[string]object.ID{"main": one})
+}
+
+// TestMergedPackCondemned loses two races: after the first, a push takes along
+// what somebody else left in the root, and with the second that is condemned.
+func TestMergedPackCondemned(t *testing.T) {
+	b := newRemoteIn(t)
+	faulty := remotetest.NewFaulty(b)
+	p, other := newPusher(t, faulty), newPusher(t, b)
+	gc := newCollector(t, b)
+	var stays object.ID
+	id := p.grow(0)
+	for n := 1; rootlog.InlineSize(gc.head().Packs) < rootlog.MaxInline-700; n++ {
+		p.mustPush("main", id)
+		id = p.grow(n, id)
+	}
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
+		files := map[string]string{}
+		for i := range 10 {
+			files[fmt.Sprint("f", i)] = noise(i, 50)
+		}
+		stays = other.commit(other.tree(files, nil))
+		other.mustPush("stays", stays)
+		other.mustPush("other", other.commit(other.tree(map[string]string{"f": noise(10, 50)}, nil)))
+	}})
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, N: 2, Do: func() {
+		gc.delete("other")
+		needed := gc.needed()
+		gc.condemn(slices.DeleteFunc(gc.live(), func(name string) bool { return needed[name] })...)
+	}})
+	p.mustPush("main", id)
+	head := gc.head()
+	if len(head.Condemned) != 2 || len(head.Indexes) != 1 {
+		t.Fatalf("%d condemned, %d index files", len(head.Condemned), len(head.Indexes))
+	}
+	p.reopen(b)
+	snap, err := p.remote.snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, info := range snap.indexes[0].packs {
+		if _, condemned := head.Condemned[info.Name.Path()]; condemned {
+			t.Errorf("an index file names %s, which is condemned", info.Name)
+		}
+	}
+	wantWhole(t, b, map[string]object.ID{"main": id, "stays": stays})
+}
+
 // TestResumeTwo has two pushes stopped that sent the same: both are taken over.
 func TestResumeTwo(t *testing.T) {
 	b := newRemoteIn(t)

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
@@ -211,7 +212,10 @@ var (
 	errSent    = errors.New("not a note of a pack that was sent")
 )
 
+// appendSent appends the form of s to dst.
 func appendSent(dst []byte, s *sentPack, binding [sha256.Size]byte) []byte {
+	const entrySize = 43 // at most
+	dst = slices.Grow(dst, sentHead+entrySize*len(s.entries)+4)
 	start := len(dst)
 	dst = append(dst, sentMagic...)
 	dst = append(dst, binding[:]...)

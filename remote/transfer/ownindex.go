@@ -33,6 +33,9 @@ func (x *ownIndex) fits(snap *snapshot) bool {
 	return !slices.ContainsFunc(x.merged, func(name pack.Name) bool { return !inline[name] })
 }
 
+// minEntry is the least number of bytes that an entry takes in a root.
+const minEntry = 36
+
 // inlineOf returns packs as a root holds them.
 func inlineOf(packs []*sentPack) []rootlog.Inline {
 	list := make([]rootlog.Inline, len(packs))
@@ -49,14 +52,18 @@ func inlineOf(packs []*sentPack) []rootlog.Inline {
 // the one that c names, or nil.
 func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, packs []*sentPack, x *ownIndex) (*ownIndex, error) {
 	own := inlineOf(packs)
-	alone := rootlog.InlineSize(own) > rootlog.MaxInline
+	objects := 0
+	for _, o := range own {
+		objects += len(o.Entries)
+	}
+	alone := objects > rootlog.MaxInline/minEntry || rootlog.InlineSize(own) > rootlog.MaxInline
 	if len(packs) == 0 || !alone && rootlog.InlineSize(own)+rootlog.InlineSize(snap.state.Packs) <= rootlog.MaxInline {
 		c.AddPacks = own
 		return nil, nil
 	}
 	if x == nil || !x.fits(snap) {
 		x = &ownIndex{}
-		var entries []pack.Entry
+		entries := make([]pack.Entry, 0, objects)
 		for _, o := range own {
 			entries = append(entries, o.Entries...)
 		}

@@ -23,7 +23,7 @@ type PushOptions struct {
 	Updates []RefUpdate // each ref once
 
 	// Head is the full name of the branch that becomes the remote's default
-	// one, if it has none; may be empty.
+	// one, if it has none, or that is deleted; may be empty.
 	Head string
 
 	DryRun   bool           // only find out what there is to do
@@ -44,8 +44,9 @@ type PushResult struct {
 // all of them, or none. What was sent by a push that was interrupted is not
 // sent again.
 //
-// If a ref cannot be moved, the error is a [*NotFastForwardError], or several
-// of them joined, and the result has what became of each ref. That the outcome
+// If a ref cannot be moved, the error is a [*NotFastForwardError], or because of
+// its name a [*refs.ConflictError], or several of them joined, and the result
+// has what became of each ref. That the outcome
 // is not known matches [rootlog.ErrUnknown]. What local lacks is an
 // [*object.NotFoundError].
 func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushResult, error) {
@@ -206,7 +207,8 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 		switch {
 		case err == nil:
 			p.result.Seq = next.Seq
-			return nil, p.done(ctx, next, sent, index)
+			p.done(ctx, next, sent, index)
+			return nil, nil
 		case errors.As(err, &lost):
 			if err := p.remember(ctx, lost.Head); err != nil {
 				return nil, err
@@ -237,7 +239,7 @@ func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []r
 // append appends the root that follows h.
 func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index **ownIndex, changes []rootlog.RefChange) (*rootlog.State, error) {
 	c := rootlog.Change{Refs: changes, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
-	if h.state.Head == "" {
+	if _, ok := h.state.Refs[h.state.Head]; !ok {
 		c.Head = p.opt.Head
 	}
 	// What a root of ours names that came late is live.
@@ -252,8 +254,9 @@ func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index 
 	return p.log.Append(ctx, h.state, c)
 }
 
-// done notes that a root names what was sent.
-func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack, index *ownIndex) error {
+// done notes that a root names what was sent. The push has succeeded, whatever
+// comes of that.
+func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack, index *ownIndex) {
 	named := map[pack.Name]bool{}
 	for _, s := range sent {
 		named[s.info.Name] = true
@@ -262,5 +265,7 @@ func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack, 
 	if index != nil {
 		p.keepCopy(index)
 	}
-	return p.remember(ctx, head)
+	if err := p.remember(ctx, head); err != nil {
+		p.o.Warn(err.Error())
+	}
 }

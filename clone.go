@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +15,10 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
+
+// cloningFile is in the folder of a repository from before it is one until its
+// clone is complete.
+const cloningFile = "CLONING"
 
 // ErrNotEmpty says that a folder to clone into has something in it.
 var ErrNotEmpty = errors.New("exists and is not empty")
@@ -41,7 +46,8 @@ type CloneResult struct {
 
 // Clone makes a repository in the folder dir, which is made if it is absent,
 // fetches all that a remote has, and checks a branch out. If it is interrupted,
-// what was fetched stays, and cloning again into the same folder goes on. The
+// at whatever point, what was fetched and written stays, and cloning again into
+// the same folder goes on. The
 // error is ErrNotEmpty if the folder has something else in it; it matches
 // [rootlog.ErrEmpty] if nothing was pushed to the remote yet. The repository
 // is nil if there is an error before it was made.
@@ -65,14 +71,21 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 		return r, result, err
 	}
 	result.Head, err = r.checkoutClone(ctx, o, result.FetchResult)
+	if err == nil || isPartial(err) {
+		if rerr := os.Remove(filepath.Join(r.dir, cloningFile)); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+	}
 	return r, result, err
 }
 
-// interruptedClone opens what a clone of a remote has left in dir: a repository
-// of just that remote that has nothing checked out. It returns nil if dir is
-// absent or empty.
+// interruptedClone opens what a clone of a remote has left in dir. It returns
+// nil if there is no repository yet.
 func interruptedClone(dir string, opt Options, m Remote) (*Repository, error) {
 	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) == 1 && entries[0].Name() == Dir { // killed before it left its mark?
+		entries, err = os.ReadDir(filepath.Join(dir, Dir))
+	}
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil, nil
 	}
@@ -80,17 +93,19 @@ func interruptedClone(dir string, opt Options, m Remote) (*Repository, error) {
 		return nil, err
 	}
 	notEmpty := fmt.Errorf("%q %w", dir, ErrNotEmpty)
-	if len(entries) != 1 || entries[0].Name() != Dir {
+	if _, err := os.Lstat(filepath.Join(dir, Dir, cloningFile)); err != nil {
 		return nil, notEmpty
 	}
 	r, err := Open(dir, opt)
+	if errors.Is(err, ErrNoRepository) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	head, err := r.refs.Head()
-	if list := r.Remotes(); err != nil || !head.Unborn() || len(list) != 1 || list[0] != m {
+	if list := r.Remotes(); len(list) != 1 || list[0] != m {
 		r.Close()
-		return nil, errors.Join(notEmpty, err)
+		return nil, notEmpty
 	}
 	return r, nil
 }
@@ -112,10 +127,21 @@ func createClone(ctx context.Context, dir string, opt Options, m Remote) (*Repos
 	if err != nil {
 		return nil, err
 	}
+	// What kist.json says becomes part of the configuration, and stays: the
+	// roots tell whether it is damaged.
+	if _, err := rootlog.Open(backend, identity, rootlog.Options{Rand: opt.Random, Sleep: opt.Retry.Sleep}).Head(ctx, nil); err != nil {
+		return nil, err
+	}
 	config := newConfig(chunker.Params{})
 	c := identity.Chunker
 	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
 	config.Remote = map[string]RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter}}
+	if err := os.MkdirAll(filepath.Join(dir, Dir), 0o777); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, Dir, cloningFile), nil, 0o666); err != nil {
+		return nil, err
+	}
 	return create(ctx, dir, opt, config, DefaultBranch)
 }
 
@@ -153,6 +179,9 @@ func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched 
 			return refs.Head{}, err
 		}
 		co.Detach, co.Create = false, branch
+		if _, err := r.refs.Get(full); err == nil { // an interrupted clone has made it
+			co.Rev, co.Create = branch, ""
+		}
 	}
 	if o.NoCheckout {
 		if co.Create == "" {

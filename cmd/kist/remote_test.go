@@ -223,7 +223,11 @@ func (p *place) head() *rootlog.State {
 // at returns where a branch of the remote is; empty: nowhere.
 func (p *place) at(branch string) string {
 	p.Helper()
-	if key, ok := p.head().Refs["refs/heads/"+branch]; ok {
+	return branchAt(p.head(), branch)
+}
+
+func branchAt(head *rootlog.State, branch string) string {
+	if key, ok := head.Refs["refs/heads/"+branch]; ok {
 		return key.ID.String()
 	}
 	return ""

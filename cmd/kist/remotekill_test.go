@@ -1,0 +1,190 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A cutter runs a command, and kills it on its way. It returns false if that
+// came too late.
+type cutter func(s *shell, args ...string) bool
+
+// atRandom kills after a random time, of about what the command takes: some
+// kills come too late.
+func atRandom(rng *rand.Rand) cutter {
+	expect := 100 * time.Millisecond
+	return func(s *shell, args ...string) bool {
+		killed := (&killer{shell: s}).kill(time.Duration(rng.Int64N(int64(expect))), syscall.SIGKILL, args)
+		if killed {
+			expect += expect / 10
+		} else {
+			expect -= expect / 4
+		}
+		return killed
+	}
+}
+
+// killsAt returns how often commands are killed that use a place.
+func killsAt(p *place) int {
+	usual := 20
+	if strings.HasPrefix(p.url, "/") {
+		usual = 60
+	}
+	return number("KIST_TEST_KILLS", usual)
+}
+
+// remoteKills counts what became of commands that were killed.
+type remoteKills struct{ old, done, late int }
+
+// TestRemoteKillPush kills pushes at random moments. The remote is whole, and
+// what it was or what it was to be; the next push does the rest, and does not
+// send again what had been sent. KIST_TEST_KILLS is how often that is done.
+func TestRemoteKillPush(t *testing.T) {
+	onEachStore(t, func(p *place) {
+		rng := rand.New(rand.NewPCG(4, 4))
+		cut := atRandom(rng)
+		s := p.begin()
+		var kills remoteKills
+		for range killsAt(p) {
+			kills.push(p, s, s.change(rng), cut)
+		}
+		s.wantFiles(p.wantWhole().readFiles("."), s.readFiles("."))
+		p.Logf("%d kills: %d branches were at the old commit, %d at the new one; %d came too late", killsAt(p), kills.old, kills.done, kills.late)
+	})
+}
+
+// change changes files of a repository that will do for a small pack, and
+// commits them. It returns the commit.
+func (s *shell) change(rng *rand.Rand) (id string) {
+	s.Helper()
+	for range 1 + rng.IntN(3) {
+		s.write(map[string]string{"d" + noiseName(rng)[:1] + "/f": noise(rng, rng.IntN(8000))})
+	}
+	return s.commit("change " + noiseName(rng))
+}
+
+// push has a push of a commit cut off, looks at what there is, and pushes again.
+func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
+	p.Helper()
+	before, old, seq := packs(p.list()), p.at("main"), p.head().Seq
+	killed := cut(s, "push")
+	noted, head := s.noted(), p.head() // which may still move on: the server works by itself
+	now := branchAt(head, "main")
+	switch {
+	case !killed:
+		k.late++
+	case now == old && head.Seq == seq:
+		k.old++
+	case now == tip && head.Seq == seq+1:
+		k.done++
+	default:
+		p.Fatalf("the branch is at %s, neither %s nor %s; root %d after %d", now, old, tip, head.Seq, seq)
+	}
+	if at := s.tracking("main"); at != old && at != tip {
+		p.Fatalf("the remote-tracking branch is at %s, neither %s nor %s", at, old, tip)
+	}
+	p.wantWhole().drop()
+	s.push()
+	if p.at("main") != tip || p.head().Seq != seq+1 || s.tracking("main") != tip {
+		p.Fatalf("after another push the branch is at %s, seen at %s, want %s; root %d, want %d", p.at("main"), s.tracking("main"), tip, p.head().Seq, seq+1)
+	}
+	// Two packs are needed: of nodes, and of chunks. Those that were noted
+	// count; those that were under way, one of each worker, are lost.
+	if sent := packs(p.list()) - before; sent > 4-noted && now == old {
+		p.Errorf("%d packs are there, %d of them noted when the push was killed", sent, noted)
+	}
+	if n := s.noted(); n > 0 && now == old { // the next push that has something to send forgets them
+		p.Errorf("%d packs are still noted", n)
+	}
+}
+
+// packs returns how many packs are in a list.
+func packs(list map[string]int64) (n int) {
+	for name := range list {
+		if strings.HasPrefix(name, "packs/") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRemoteKillFetch kills fetches at random moments, and clones. The
+// repository is whole, with its remote-tracking branches where they were or are
+// to be, and doing it again does the rest.
+func TestRemoteKillFetch(t *testing.T) {
+	onEachStore(t, func(p *place) {
+		rng := rand.New(rand.NewPCG(5, 5))
+		cut, cutClone := atRandom(rng), atRandom(rng)
+		from := p.begin()
+		s := p.clone()
+		var fetches, clones remoteKills
+		for range max(1, killsAt(p)/2) {
+			from.change(rng)
+			from.kist("push")
+			fetches.fetch(p, s, cut)
+			clones.clone(p, cutClone)
+		}
+		s.kist("merge", "--ff-only", "origin/main")
+		s.wantFiles(s.readFiles("."), from.readFiles("."))
+		p.Logf("fetches: %+v, clones: %+v", fetches, clones)
+	})
+}
+
+// fetch has a fetch cut off, looks at what there is, and fetches again.
+func (k *remoteKills) fetch(p *place, s *shell, cut cutter) {
+	p.Helper()
+	old, tip := s.tracking("main"), p.at("main")
+	killed := cut(s, "fetch")
+	switch now := s.tracking("main"); {
+	case !killed:
+		k.late++
+	case now == old:
+		k.old++
+	case now == tip:
+		k.done++
+	default:
+		p.Fatalf("the branch is at %s, neither %s nor %s", now, old, tip)
+	}
+	s.verify()
+	s.kist("fetch")
+	if now := s.tracking("main"); now != tip {
+		p.Fatalf("after another fetch the branch is at %s, want %s", now, tip)
+	}
+	s.verify()
+}
+
+// clone has a clone cut off, and clones again into what it has left.
+func (k *remoteKills) clone(p *place, cut cutter) {
+	p.Helper()
+	s := p.folder()
+	killed := cut(s, "clone", p.url, ".")
+	tip := p.at("main")
+	if _, err := os.Stat(s.path(".kist/config")); err == nil {
+		s.verify()
+		switch now := s.tracking("main"); {
+		case !killed:
+			k.late++
+		case now == "":
+			k.old++
+		case now == tip:
+			k.done++
+		default:
+			p.Fatalf("the branch is at %s, want %s", now, tip)
+		}
+	}
+	if killed {
+		s.kist("clone", p.url, ".")
+	}
+	if status := s.kist("status", "--porcelain"); s.tracking("main") != tip || status != "" {
+		p.Fatalf("the clone is at %s, want %s:\n%s", s.tracking("main"), tip, status)
+	}
+	if o := s.run("clone", p.url, "."); o.status != 1 || !strings.Contains(o.stderr, "not empty") {
+		p.Fatalf("want that there is a clone: %v", o)
+	}
+	s.verify()
+	s.drop()
+}

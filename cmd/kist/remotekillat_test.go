@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/s3"
+)
+
+// requestKiller is a proxy that kills a command at one of its requests.
+type requestKiller struct {
+	next http.Handler
+
+	mu     sync.Mutex // guards the following
+	n      int        // which request, from 1; 0: none
+	effect bool       // that request takes effect
+	seen   int
+	victim chan *process
+	under  sync.WaitGroup // requests
+}
+
+func (k *requestKiller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	k.under.Add(1)
+	defer k.under.Done()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if !k.passes() {
+		panic(http.ErrAbortHandler)
+	}
+	// It is passed on even if nobody waits for the answer any more.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	r = r.WithContext(ctx)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	k.next.ServeHTTP(w, r)
+}
+
+// passes kills if it is time to, and reports whether the request takes effect.
+func (k *requestKiller) passes() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seen++
+	if k.n > 0 && k.seen == k.n {
+		p := <-k.victim
+		p.signal(syscall.SIGKILL)
+	}
+	return k.n == 0 || k.seen < k.n || k.seen == k.n && k.effect
+}
+
+// at returns what kills at a request.
+func (k *requestKiller) at(n int, effect bool) cutter {
+	return func(s *shell, args ...string) bool {
+		k.set(n, effect)
+		p := s.start(args...)
+		k.victim <- p
+		_ = p.cmd.Wait() // what it came to is looked at below
+		k.under.Wait()
+		k.mu.Lock()
+		killed := k.seen >= n
+		k.mu.Unlock()
+		k.set(0, false)
+		if o := outcomeOf(p.cmd, args, &p.stdout, &p.stderr); !killed && o.status != 0 {
+			s.Fatal(o)
+		}
+		return killed
+	}
+}
+
+func (k *requestKiller) set(n int, effect bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.n, k.effect, k.seen, k.victim = n, effect, 0, make(chan *process, 1)
+}
+
+// TestRemoteKillAtRequest kills clones, pushes and fetches at the first request
+// that they make, the second, and so on: before it takes effect, or after.
+func TestRemoteKillAtRequest(t *testing.T) {
+	t.Parallel()
+	fake := remotetest.NewFakeS3(t, 1)
+	target, err := url.Parse(fake.Endpoint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &requestKiller{next: httputil.NewSingleHostReverseProxy(target)}
+	server := httptest.NewServer(k)
+	t.Cleanup(server.Close)
+	p := newPlace(t, s3.Open, "s3://"+remotetest.FakeS3Bucket+"/remote?endpoint="+server.URL, fake.Getenv)
+	rng := rand.New(rand.NewPCG(6, 6))
+	from := p.begin()
+	from.change(rng)
+	from.kist("push")
+	to := p.clone()
+	for _, command := range []struct {
+		name  string
+		round func(kills *remoteKills, cut cutter)
+		done  int // kills that come when all is done but for the answer
+	}{
+		{"clone", func(kills *remoteKills, cut cutter) { kills.clone(p, cut) }, 0},
+		{"push", func(kills *remoteKills, cut cutter) { kills.push(p, from, from.change(rng), cut) }, 1},
+		{"fetch", func(kills *remoteKills, cut cutter) {
+			from.change(rng)
+			from.kist("push")
+			kills.fetch(p, to, cut)
+		}, 0},
+	} {
+		var kills remoteKills
+		n := 1
+		for ; kills.late < 2; n++ {
+			for _, effect := range []bool{false, true} {
+				command.round(&kills, k.at(n, effect))
+			}
+		}
+		if n < 4 || kills.done != command.done {
+			t.Errorf("%s: killed at each of %d requests: %+v", command.name, n-2, kills)
+		}
+		t.Logf("%s: killed at each of %d requests: %+v", command.name, n-2, kills)
+	}
+}

@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"."},
 	{"tree/worktree", "gc", "remote/transfer"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
-		"remote/rootlog", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
+		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"object/keys", "object/frame", "object/disk", "object/objecttest", "remote/remotetest"},
 	{"object", "chunker", "remote"},
 }

@@ -12,8 +12,6 @@
 // Nothing but its test uses this package.
 package model
 
-import "slices"
-
 // machine is a part of the protocol as a state machine. States are values: what
 // they refer to is never changed.
 type machine[S any] interface {
@@ -35,7 +33,7 @@ type machine[S any] interface {
 	reached(s *S) milestones
 
 	// describe has s for people, with the same number of parts for all states.
-	describe(s *S) []part
+	describe(s *S) []Part
 }
 
 // milestones is a set of what the states of a run are there to reach.
@@ -61,14 +59,16 @@ func (m milestones) String() string {
 		"acknowledged", "cut off", "stubbed", "restored")
 }
 
-// part is something of a state that is shown in a line of its own.
-type part struct{ what, text string }
+// Part is something of a state that is shown in a line of its own.
+type Part struct{ What, Text string }
 
 // Options say how a machine is explored.
 type Options struct {
-	Cap   int  // stop when there are more states than this; 0: explore all
-	First bool // stop at the first violation
-	Trace bool // remember how each state was reached; takes memory
+	Cap int // stop when there are more states than this; 0: explore all
+
+	// First stops at the first violation, and explores breadth first, so that
+	// the trace to it is one of the shortest. It takes more memory.
+	First bool
 }
 
 // Result is what exploring a machine has shown.
@@ -78,71 +78,70 @@ type Result struct {
 	Violations int  // states that violate something; what follows from them is not explored
 	Violation  string
 	Reached    milestones
-	Trace      []Step // to the first violation
+	Trace      []Step // to the first violation, if only that was asked for
 }
 
 // Step is a step of a trace and the state that it led to.
 type Step struct {
 	Name  string
-	parts []part
+	State []Part
 }
 
-// explore looks at each state that m can reach once, depth first.
+// node is a state of a trace, and how it was reached.
+type node[S any] struct {
+	state  S
+	step   string
+	parent int
+}
+
+// explore looks at each state that m can reach once; depth first, because that
+// takes little memory for states to be looked at.
 func explore[S any](m machine[S], o Options) Result {
-	type visit struct {
-		state S
-		node  int
-	}
-	type node struct {
-		state  S
-		step   string
-		parent int
-	}
 	var (
 		result Result
-		now    visit
+		now    S
+		at     int // number of now in nodes
 		key    []byte
 		seen   = map[string]struct{}{}
-		stack  []visit
-		nodes  []node // of the trace
+		stack  []S
+		nodes  []node[S] // in place of stack, if o.First
 	)
 	emit := func(step string, to S) {
-		stack = append(stack, visit{state: to}) // on the stack first: what is passed to encode by reference would be allocated
-		top := &stack[len(stack)-1]
-		key = m.encode(key[:0], &top.state)
-		if _, ok := seen[string(key)]; ok {
-			stack = stack[:len(stack)-1]
-			return
+		stack = append(stack, to) // at once: what is passed to encode by reference would be allocated
+		last := len(stack) - 1
+		key = m.encode(key[:0], &stack[last])
+		_, known := seen[string(key)]
+		if !known {
+			seen[string(key)] = struct{}{}
 		}
-		seen[string(key)] = struct{}{}
-		if o.Trace {
-			top.node = len(nodes)
-			nodes = append(nodes, node{to, step, now.node})
+		if known || o.First {
+			stack = stack[:last]
+		}
+		if !known && o.First {
+			nodes = append(nodes, node[S]{to, step, at})
 		}
 	}
 	emit("start", m.start())
-	for len(stack) > 0 {
-		now = stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if wrong := m.violation(&now.state); wrong != "" {
+	for ; len(stack) > 0 || at < len(nodes); at++ {
+		if o.First {
+			now = nodes[at].state
+		} else {
+			last := len(stack) - 1
+			now, stack = stack[last], stack[:last]
+		}
+		if wrong := m.violation(&now); wrong != "" {
 			result.Violations++
 			if result.Violations == 1 {
 				result.Violation = wrong
-				for at := now.node; o.Trace; at = nodes[at].parent {
-					result.Trace = append(result.Trace, Step{nodes[at].step, m.describe(&nodes[at].state)})
-					if at == 0 {
-						break
-					}
-				}
-				slices.Reverse(result.Trace)
 			}
 			if o.First {
+				result.Trace = trace(m, nodes, at)
 				break
 			}
 			continue
 		}
-		result.Reached |= m.reached(&now.state)
-		m.next(&now.state, emit)
+		result.Reached |= m.reached(&now)
+		m.next(&now, emit)
 		if o.Cap > 0 && len(seen) > o.Cap {
 			result.Capped = true
 			break
@@ -150,4 +149,13 @@ func explore[S any](m machine[S], o Options) Result {
 	}
 	result.States = len(seen)
 	return result
+}
+
+// trace has the steps from the first node to one of them.
+func trace[S any](m machine[S], nodes []node[S], to int) []Step {
+	step := Step{nodes[to].step, m.describe(&nodes[to].state)}
+	if to == 0 {
+		return []Step{step}
+	}
+	return append(trace(m, nodes, nodes[to].parent), step)
 }

@@ -129,6 +129,14 @@ func bit(b bool) byte {
 	return 0
 }
 
+// twice has both sets, once if they are equal.
+func twice[T comparable](a, b T) []T {
+	if a == b {
+		return []T{a}
+	}
+	return []T{a, b}
+}
+
 // appendSorted appends the one or two processes of a kind to dst, such that it
 // does not matter which is which.
 func appendSorted(dst []byte, n int, encode func(dst []byte, i int) []byte) []byte {
@@ -188,4 +196,23 @@ func (c condemnation) String() string {
 		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// facts has names with their values, those that have one.
+func facts(pairs ...any) string {
+	var text []string
+	for i := 0; i < len(pairs); i += 2 {
+		if value := pairs[i+1]; value != uint8(0) && value != "" && fmt.Sprint(value) != "none" {
+			text = append(text, fmt.Sprintf("%v %v", pairs[i], value))
+		}
+	}
+	return strings.Join(text, "; ")
+}
+
+// rootIf is the number of a root that matters, or "".
+func rootIf(matters bool, number uint8) string {
+	if !matters {
+		return ""
+	}
+	return fmt.Sprint("root ", number)
 }

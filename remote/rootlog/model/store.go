@@ -1,6 +1,11 @@
 package model
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // store is the machine of packs and refs: pushers and collectors of garbage
 // share one log of roots. It takes for granted what the two other machines
@@ -11,19 +16,18 @@ import "fmt"
 // refPushed.
 type store struct {
 	pushers, collectors int // 1 or 2
-	rounds              int // of each collector
-	replans             int // how often a pusher plans again, or is resumed
-	packs               int // there are never more
+	rounds              int // of each collector; 0: 2
+	replans             int // how often a pusher plans again, or is resumed; 0: 1
+	packs               int // there are never more; 0: 8
 
 	// What else there is.
-	expire        bool // somebody expires content, and undoes that
-	hold          bool // somebody holds history and content
-	dropPushed    bool // somebody deletes refPushed
-	checkpoints   bool // pushers send one object per pack, and may publish each before they have all
-	crash         bool // pushers crash, and are resumed from their journals
-	latePut       bool // each PUT of a pack may take effect once more, any time later
-	lateDelete    bool // each DELETE likewise
-	withoutRepack bool // collectors only condemn what is wholly dead
+	expire      bool // somebody expires content, and undoes that
+	hold        bool // somebody holds history and content
+	dropPushed  bool // somebody deletes refPushed
+	checkpoints bool // pushers send one object per pack, and may publish each before they have all
+	crash       bool // pushers crash, and are resumed from their journals
+	latePut     bool // each PUT of a pack may take effect once more, any time later
+	lateDelete  bool // each DELETE likewise
 
 	mutation Mutation
 }
@@ -157,6 +161,14 @@ const (
 	expiredContent
 	undidExpire
 )
+
+func (m store) explore(o Options) Result { return explore(m.bounded(), o) }
+
+// bounded returns m with the bounds that are not given.
+func (m store) bounded() *store {
+	m.rounds, m.replans, m.packs = cmp.Or(m.rounds, 2), cmp.Or(m.replans, 1), cmp.Or(m.packs, 8)
+	return &m
+}
 
 func (m *store) start() storeState {
 	return storeState{
@@ -379,12 +391,12 @@ func (m *store) upload(s *storeState, i int, emit func(string, storeState)) {
 	n := len(s.packs)
 	switch {
 	case m.mutation == NAME_REUSE:
-		n = 2
-		var before objects
-		if len(s.packs) > n {
-			before = s.packs[n]
+		n = 2 // of the first pack that is pushed
+		to.packs = slices.Clone(s.packs)
+		if len(to.packs) == n {
+			to.packs = append(to.packs, 0)
 		}
-		to.packs, _ = s.packs[:n].with(before | send)
+		to.packs[n] |= send
 	case n < m.packs:
 		to.packs, _ = s.packs.with(send)
 	default:
@@ -525,36 +537,36 @@ func (m *store) reached(s *storeState) milestones {
 	return at
 }
 
-func (m *store) describe(s *storeState) []part {
-	parts := []part{
-		{"root", fmt.Sprintf("%d: refs %v; live packs %v; condemned %v; floor %d", s.head, s.root.refs, s.root.live, s.root.condemned, s.root.floor)},
-		{"store", fmt.Sprintf("has packs %v", s.present)},
+func (m *store) describe(s *storeState) []Part {
+	parts := []Part{
+		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live packs", s.root.live, "condemned", s.root.condemned, "floor", s.root.floor)},
+		{"store", facts("has packs", s.present)},
 		{"packs", describeContents(s.packs)},
 	}
 	if m.expire {
-		parts = append(parts, part{"main", map[bool]string{false: "has its content", true: "is expired"}[s.root.expired]})
+		parts = append(parts, Part{"main", map[bool]string{false: "has its content", true: "is expired"}[s.root.expired]})
 	}
 	if m.hold {
-		parts = append(parts, part{"hold", [...]string{"plan", fmt.Sprintf("append after root %d", s.holdBase), "done", "gone"}[s.hold]})
+		parts = append(parts, Part{"hold", [...]string{"next: plan", fmt.Sprint("next: append after root ", s.holdBase), "done", "gone"}[s.hold]})
 	}
 	for i, p := range s.pushers[:m.pushers] {
-		parts = append(parts, part{fmt.Sprint("pusher ", i+1), fmt.Sprintf("next: %v; base %d; S0 %d; relies on packs %v; own packs %v; missing %v; planned again %d times",
-			p.step, p.base, p.start, p.relied, p.own, p.missing, p.replans)})
+		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
+			"relies on packs", p.relied, "own packs", p.own, "missing", p.missing, "planned again:", p.replans)})
 	}
 	for i, c := range s.collectors[:m.collectors] {
-		parts = append(parts, part{fmt.Sprint("collector ", i+1), fmt.Sprintf("next: %v; base %d; S0 %d; condemn packs %v; repacked %v; to delete %v; deleted %v; round %d",
-			c.step, c.base, c.start, c.condemn, c.repacked, c.todo, c.deleted, c.round)})
+		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn, c.base), "S0:", rootIf(c.repacked != 0, c.start),
+			"to condemn: packs", c.condemn, "repacked:", c.repacked, "to delete: packs", c.todo, "deleted packs", c.deleted, "round", c.round)})
 	}
 	if m.latePut || m.lateDelete {
-		parts = append(parts, part{"under way", fmt.Sprintf("a second PUT of packs %v; a second DELETE of packs %v", s.latePut, s.lateDelete)})
+		parts = append(parts, Part{"under way", facts("a second PUT of packs", s.latePut, "a second DELETE of packs", s.lateDelete)})
 	}
 	return parts
 }
 
 func describeContents(packs contents) string {
-	text := ""
+	var text []string
 	for n, c := range packs {
-		text += fmt.Sprintf("%d has %v; ", n, c)
+		text = append(text, fmt.Sprintf("%d has %v", n, c))
 	}
-	return text[:len(text)-2]
+	return strings.Join(text, "; ")
 }

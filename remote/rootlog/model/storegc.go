@@ -57,22 +57,10 @@ func (m *store) mark(s *storeState, i int, emit func(string, storeState)) {
 			continue
 		}
 		m.marked(s, i, dead, orphans, 0, emit)
-		if m.withoutRepack {
-			continue
-		}
-		condemn, need := s.packs.repack(root.live, dead, reach)
-		if condemn != dead {
+		if condemn, need := s.packs.repack(root.live, dead, reach); condemn != dead {
 			m.marked(s, i, condemn, orphans, need, emit)
 		}
 	}
-}
-
-// twice has both sets, once if they are equal.
-func twice[T comparable](a, b T) []T {
-	if a == b {
-		return []T{a}
-	}
-	return []T{a, b}
 }
 
 // repack adds to dead those live packs of which all that is reachable is in

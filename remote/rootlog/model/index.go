@@ -1,0 +1,339 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// index is the machine of index files: a pack is live if a live index file names
+// it, and nothing condemned it. Pushers and collectors merge index files, which
+// are condemned and deleted as packs are.
+//
+// In the beginning main reaches content, and tag something else, in packs that
+// one index file names. Pushers push content, as refPushed.
+type index struct {
+	pushers, collectors int // 1 or 2
+	rounds              int // of each collector; 0: 1
+	replans             int // how often a pusher plans again; 0: 1
+	packs, files        int // there are never more; 0: 5 and 6
+
+	mutation Mutation
+}
+
+// indexRoot is a root.
+type indexRoot struct {
+	refs      refs
+	files     set          // live index files
+	condemned condemnation // packs
+	replaced  condemnation // index files
+	floor     uint8
+}
+
+// closure has what the refs reach.
+func (r *indexRoot) closure() objects {
+	var reached objects
+	if r.refs&(refMain|refPushed) != 0 {
+		reached |= content
+	}
+	if r.refs&refTag != 0 {
+		reached |= other
+	}
+	return reached
+}
+
+// naming has, for each index file that ever was, which packs it names. It is
+// never changed, only replaced.
+type naming []set
+
+// in returns the packs that some index files name.
+func (n naming) in(files set) set {
+	var packs set
+	for f := range files.all() {
+		packs |= n[f]
+	}
+	return packs
+}
+
+// with returns n with one more index file, and that as a set.
+func (n naming) with(packs set) (naming, set) {
+	return append(slices.Clip(n), packs), only(len(n))
+}
+
+// live has the packs that are live at r.
+func (r *indexRoot) live(n naming) set { return n.in(r.files) &^ r.condemned.names() }
+
+// indexPusher is a push.
+type indexPusher struct {
+	step    pushStep
+	base    uint8 // root that the next append follows
+	start   uint8 // S0
+	relied  set   // live(S)
+	own     set   // packs it sent
+	file    set   // the index file it sent; empty: none
+	merged  set   // index files that file replaces
+	replans uint8
+}
+
+// indexCollector is a collector of garbage.
+type indexCollector struct {
+	step         collectStep
+	base         uint8
+	snapshot     indexRoot // what is marked; only before collectMark
+	condemn      set       // packs
+	replace      set       // index files to condemn because no root names them
+	file         set       // the index file it uploaded; empty: none
+	merged       set       // index files that file replaces
+	todo         set       // packs to delete
+	todoFiles    set
+	deleted      set // packs
+	deletedFiles set
+	round        uint8
+}
+
+// indexState is a state of the index machine.
+type indexState struct {
+	head       uint8 // number of the last root
+	root       indexRoot
+	present    set // packs in the store
+	packs      contents
+	files      set // index files in the store
+	names      naming
+	pushers    [2]indexPusher
+	collectors [2]indexCollector
+	done       actions
+}
+
+func (m index) explore(o Options) Result { return explore(m.bounded(), o) }
+
+// bounded returns m with the bounds that are not given.
+func (m index) bounded() *index {
+	m.rounds, m.replans, m.packs, m.files = cmp.Or(m.rounds, 1), cmp.Or(m.replans, 1), cmp.Or(m.packs, 5), cmp.Or(m.files, 6)
+	return &m
+}
+
+func (m *index) start() indexState {
+	return indexState{
+		root:    indexRoot{refs: refMain | refTag, files: only(0)},
+		present: only(0) | only(1),
+		packs:   contents{content, other},
+		files:   only(0),
+		names:   naming{only(0) | only(1)},
+	}
+}
+
+func (m *index) next(s *indexState, emit func(string, indexState)) {
+	if s.done&deletedMain == 0 && s.root.refs&refMain != 0 {
+		to := s.append()
+		to.root.refs &^= refMain
+		to.done |= deletedMain
+		emit("somebody: delete main", to)
+	}
+	for i := range m.pushers {
+		if i == 0 || s.pushers[1] != s.pushers[0] {
+			m.pusher(s, i, emit)
+		}
+	}
+	for i := range m.collectors {
+		m.collector(s, i, emit)
+	}
+}
+
+// append returns s with one more root, for the caller to change.
+func (s *indexState) append() indexState {
+	to := *s
+	to.head++
+	return to
+}
+
+// live has the packs that are live at the head.
+func (s *indexState) live() set { return s.root.live(s.names) }
+
+// upload returns s with one more index file in the store, and that as a set.
+func (s *indexState) upload(packs set) (to indexState, file set) {
+	to = *s
+	to.names, file = s.names.with(packs)
+	to.files |= file
+	return to, file
+}
+
+// pusher is the i-th push.
+func (m *index) pusher(s *indexState, i int, emit func(string, indexState)) {
+	to, p := *s, s.pushers[i]
+	switch p.step {
+	case pushPlan:
+		p.own &^= s.root.condemned.names()
+		if p.start < s.root.floor {
+			p.own = 0
+		}
+		if p.own == 0 {
+			p.start = s.head
+		}
+		p.step, p.base, p.relied, p.file, p.merged = pushAppend, s.head, s.live(), 0, 0
+		if p.own != 0 || content&^s.packs.in(p.relied) != 0 {
+			p.step = pushUpload
+		}
+		to.pushers[i] = p
+		emit("push: plan", to)
+	case pushUpload:
+		m.pushFiles(s, i, emit)
+	case pushAppend:
+		if s.head != p.base {
+			m.checkClaim(s, i, emit)
+			return
+		}
+		to = s.append()
+		to.root.refs |= refPushed
+		if p.file != 0 {
+			to.root.files = s.root.files&^p.merged | p.file
+			to.root.replaced = s.root.replaced.with(p.merged&s.root.files, 0, to.head)
+		}
+		to.pushers[i] = indexPusher{step: pushDone}
+		emit("push: append", to)
+	}
+}
+
+// pushFiles uploads a pack, if the pusher has none, and an index file with its
+// packs; or with what is live, too, if the head is still S.
+func (m *index) pushFiles(s *indexState, i int, emit func(string, indexState)) {
+	with, p := *s, s.pushers[i]
+	if content&^s.packs.in(p.relied|p.own) != 0 {
+		if len(s.packs) == m.packs {
+			return
+		}
+		var n int
+		with.packs, n = s.packs.with(content)
+		with.present |= only(n)
+		p.own |= only(n)
+	}
+	if len(s.names) == m.files {
+		return
+	}
+	p.step = pushAppend
+	to, file := with.upload(p.own)
+	p.file, p.merged = file, 0
+	to.pushers[i] = p
+	emit("push: upload", to)
+	if s.head == p.base {
+		to, p.file = with.upload(p.own | s.live())
+		p.merged = s.root.files
+		to.pushers[i] = p
+		emit("push: upload, merging index files", to)
+	}
+}
+
+// checkClaim is step 3 of a push at another head than S.
+func (m *index) checkClaim(s *indexState, i int, emit func(string, indexState)) {
+	to, p := *s, s.pushers[i]
+	passes := p.own&s.root.condemned.names() == 0
+	if p.file != 0 {
+		passes = passes && p.file&s.root.replaced.names() == 0 && p.start >= s.root.floor
+	}
+	anchored := p.relied&^s.live() == 0
+	// A merged file must not name packs that the head no longer names.
+	if p.merged != 0 && s.names.in(p.file)&^p.own&^s.names.in(s.root.files) != 0 {
+		anchored = false
+	}
+	if m.mutation == IDX_STALE && p.merged != 0 {
+		anchored = true
+	}
+	step := "push: check claim: it holds"
+	switch {
+	case passes && anchored:
+		to.pushers[i].base = s.head
+	case int(p.replans) < m.replans:
+		step = "push: check claim: plan again"
+		to.pushers[i] = indexPusher{start: p.start, own: p.own, replans: p.replans + 1}
+	default:
+		step = "push: check claim: give up"
+		to.pushers[i] = indexPusher{step: pushGaveUp}
+	}
+	emit(step, to)
+}
+
+// liveIndexFileMissing is what else may go wrong.
+const liveIndexFileMissing = "live index file missing"
+
+func (m *index) violation(s *indexState) string {
+	if s.root.files&^s.files != 0 {
+		return liveIndexFileMissing
+	}
+	live := s.live()
+	if live&^s.present != 0 {
+		return livePackMissing
+	}
+	if s.root.closure()&^s.packs.in(live) != 0 {
+		return reachableMissing
+	}
+	return ""
+}
+
+func (m *index) encode(dst []byte, s *indexState) []byte {
+	dst = s.root.encode(append(dst, s.head))
+	dst = append(dst, byte(s.present), byte(s.files), byte(s.done), byte(len(s.packs)))
+	for _, c := range s.packs {
+		dst = append(dst, byte(c))
+	}
+	dst = append(dst, byte(len(s.names)))
+	for _, packs := range s.names {
+		dst = append(dst, byte(packs))
+	}
+	dst = appendSorted(dst, m.pushers, func(dst []byte, i int) []byte {
+		p := &s.pushers[i]
+		return append(dst, byte(p.step), p.base, p.start, byte(p.relied), byte(p.own), byte(p.file), byte(p.merged), p.replans)
+	})
+	return appendSorted(dst, m.collectors, func(dst []byte, i int) []byte {
+		c := &s.collectors[i]
+		dst = append(dst, byte(c.step)<<4|c.round, c.base, byte(c.condemn), byte(c.replace), byte(c.file), byte(c.merged))
+		dst = append(dst, byte(c.todo), byte(c.todoFiles), byte(c.deleted), byte(c.deletedFiles))
+		if c.step == collectMark {
+			dst = c.snapshot.encode(dst)
+		}
+		return dst
+	})
+}
+
+func (r *indexRoot) encode(dst []byte) []byte {
+	return r.replaced.encode(r.condemned.encode(append(dst, byte(r.refs), byte(r.files), r.floor)))
+}
+
+func (m *index) reached(s *indexState) milestones {
+	var at milestones
+	if s.root.refs&refPushed != 0 {
+		at |= pushed
+	}
+	if s.root.floor > 0 {
+		at |= delisted
+	}
+	for f := range s.root.files.all() {
+		if f > 0 && s.names[f].len() > 1 {
+			at |= merged
+		}
+	}
+	return at
+}
+
+func (m *index) describe(s *indexState) []Part {
+	var names []string
+	for f, packs := range s.names {
+		names = append(names, fmt.Sprintf("%d names packs %v", f, packs))
+	}
+	parts := []Part{
+		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live index files", s.root.files,
+			"condemned packs", s.root.condemned, "condemned index files", s.root.replaced, "floor", s.root.floor)},
+		{"store", facts("has packs", s.present, "index files", s.files)},
+		{"packs", describeContents(s.packs)},
+		{"index files", strings.Join(names, "; ")},
+	}
+	for i, p := range s.pushers[:m.pushers] {
+		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
+			"relies on packs", p.relied, "own packs", p.own, "index file", p.file, "in place of", p.merged, "planned again:", p.replans)})
+	}
+	for i, c := range s.collectors[:m.collectors] {
+		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn || c.step == collectRoot, c.base),
+			"to condemn: packs", c.condemn, "to condemn: index files", c.replace, "index file", c.file, "in place of", c.merged,
+			"to delete: packs", c.todo, "to delete: index files", c.todoFiles, "deleted packs", c.deleted, "deleted index files", c.deletedFiles, "round", c.round)})
+	}
+	return parts
+}

@@ -1,0 +1,181 @@
+package model
+
+// collector is the i-th collector of garbage.
+func (m *index) collector(s *indexState, i int, emit func(string, indexState)) {
+	to, c := *s, s.collectors[i]
+	next := &to.collectors[i]
+	switch c.step {
+	case collectLook:
+		if int(c.round) < m.rounds {
+			*next = indexCollector{step: collectMark, base: s.head, snapshot: s.root, round: c.round}
+			emit("collector: look at the head", to)
+		}
+	case collectMark:
+		m.mark(s, i, emit)
+	case collectCondemn:
+		m.condemn(s, i, emit)
+	case collectDelete:
+		switch {
+		case c.todo != 0:
+			pack := only(c.todo.first())
+			to.present &^= pack
+			next.todo &^= pack
+			next.deleted |= pack
+			emit("collector: delete a pack", to)
+		case c.todoFiles != 0:
+			file := only(c.todoFiles.first())
+			to.files &^= file
+			next.todoFiles &^= file
+			next.deletedFiles |= file
+			emit("collector: delete an index file", to)
+		default:
+			next.step = collectDelist
+			emit("collector: all deleted", to)
+		}
+	case collectDelist:
+		m.delist(s, i, emit)
+	case collectRoot:
+		m.delistRoot(s, i, emit)
+	}
+}
+
+// mark finds out what to condemn: packs with nothing that the snapshot reaches,
+// with or without packs and index files that no root names; and merges the index
+// files, or leaves them alone.
+func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
+	c := s.collectors[i]
+	root := &c.snapshot
+	before, beforeFiles := root.condemned.names(), root.replaced.names()
+	named := s.names.in(root.files)
+	live, reach := named&^before, root.closure()
+	var dead set
+	for n := range live.all() {
+		if s.packs[n]&reach == 0 {
+			dead |= only(n)
+		}
+	}
+	type old struct{ packs, files set }
+	for _, orphans := range twice(old{}, old{s.present &^ named &^ before, s.files &^ root.files &^ beforeFiles}) {
+		if m.mutation == IDX_ORPH_AGE && orphans.files != 0 {
+			to := *s
+			to.files &^= orphans.files
+			to.collectors[i] = indexCollector{round: c.round + 1}
+			emit("collector: delete index files by their age", to)
+			continue
+		}
+		next := indexCollector{step: collectCondemn, base: c.base, condemn: dead | orphans.packs, replace: orphans.files, round: c.round}
+		switch {
+		case next.condemn|next.replace != 0:
+			to := *s
+			to.collectors[i] = next
+			emit("collector: mark", to)
+		case before|beforeFiles != 0:
+			to := *s
+			to.collectors[i] = indexCollector{step: collectDelete, todo: before, todoFiles: beforeFiles, round: c.round}
+			emit("collector: mark, nothing new to condemn", to)
+		}
+		if len(s.names) == m.files || next.condemn == 0 && root.files.len() < 2 {
+			continue
+		}
+		kept := live &^ dead
+		if m.mutation == IDX_UNION {
+			kept = named
+		}
+		to, file := s.upload(kept)
+		if m.mutation == IDX_DEL_BEFORE {
+			to.files &^= root.files
+		}
+		next.file, next.merged = file, root.files
+		to.collectors[i] = next
+		emit("collector: mark, merge index files", to)
+	}
+}
+
+// condemn appends a root that condemns what was marked, if the head is still
+// the one that was marked. Otherwise it begins again.
+func (m *index) condemn(s *indexState, i int, emit func(string, indexState)) {
+	c := s.collectors[i]
+	if s.head != c.base && !m.offersAgain(s, &c) {
+		to := *s
+		to.collectors[i] = indexCollector{round: c.round + 1}
+		emit("collector: lost the race", to)
+		return
+	}
+	to := s.append()
+	root := &to.root
+	replaced := c.replace &^ s.root.replaced.names()
+	root.replaced = root.replaced.with(replaced, 0, to.head)
+	var atOnce set // deleted without being condemned
+	if c.file != 0 {
+		root.files = s.root.files&^c.merged | c.file
+		if m.mutation == IDX_NOW {
+			atOnce = c.merged & s.root.files
+		} else {
+			root.replaced = root.replaced.with(c.merged&s.root.files, 0, to.head)
+		}
+	}
+	root.condemned = root.condemned.with(c.condemn&^s.root.condemned.names(), 0, to.head)
+	to.collectors[i] = indexCollector{step: collectDelete, todo: root.condemned.names(), todoFiles: root.replaced.names() | atOnce, round: c.round}
+	emit("collector: condemn", to)
+}
+
+// offersAgain reports whether a collector that lost the race offers the same
+// merged index file again; by the protocol, never.
+func (m *index) offersAgain(s *indexState, c *indexCollector) bool {
+	if c.file == 0 || c.condemn|c.replace != 0 {
+		return false
+	}
+	return m.mutation == IDX_STALE ||
+		m.mutation == IDX_UNION && c.base >= s.root.floor && c.file&s.root.replaced.names() == 0
+}
+
+// delist finds out what of that which was deleted is still condemned, and sees
+// to it that no live index file names it.
+func (m *index) delist(s *indexState, i int, emit func(string, indexState)) {
+	to, c := *s, s.collectors[i]
+	gone := c.deleted & s.root.condemned.names()
+	if gone|c.deletedFiles&s.root.replaced.names() == 0 {
+		to.collectors[i] = indexCollector{round: c.round + 1}
+		emit("collector: nothing to delist", to)
+		return
+	}
+	next := indexCollector{step: collectRoot, base: s.head, deleted: c.deleted, deletedFiles: c.deletedFiles, round: c.round}
+	step := "collector: delist"
+	if named := s.names.in(s.root.files); named&gone != 0 && m.mutation != IDX_DELIST {
+		if len(s.names) == m.files {
+			return
+		}
+		to, next.file = s.upload(named &^ gone)
+		next.merged = s.root.files
+		step = "collector: delist, write an index file without them"
+	}
+	to.collectors[i] = next
+	emit(step, to)
+}
+
+// delistRoot appends a root that forgets what was deleted, and raises the floor.
+func (m *index) delistRoot(s *indexState, i int, emit func(string, indexState)) {
+	c := s.collectors[i]
+	if s.head != c.base {
+		to := *s
+		to.collectors[i] = indexCollector{step: collectDelist, deleted: c.deleted, deletedFiles: c.deletedFiles, round: c.round}
+		emit("collector: lost the race", to)
+		return
+	}
+	to := s.append()
+	root := &to.root
+	var gone, goneFiles condemnation
+	root.condemned, gone = root.condemned.without(c.deleted)
+	root.replaced, goneFiles = root.replaced.without(c.deletedFiles)
+	for _, list := range []condemnation{gone, goneFiles} {
+		for _, e := range list {
+			root.floor = max(root.floor, e.at)
+		}
+	}
+	if c.file != 0 {
+		root.files = c.file
+		root.replaced = root.replaced.with(s.root.files, 0, to.head)
+	}
+	to.collectors[i] = indexCollector{round: c.round + 1}
+	emit("collector: delist, append", to)
+}

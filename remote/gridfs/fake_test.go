@@ -92,8 +92,11 @@ func (f *fakeServer) serve(conn net.Conn) {
 		if size < 16 || size > 64<<20 {
 			return
 		}
-		body := make([]byte, size-16)
+		body := make([]byte, min(size-16, 64<<10)) // the rest is documents
 		if _, err := io.ReadFull(conn, body); err != nil {
+			return
+		}
+		if _, err := io.CopyN(io.Discard, conn, int64(size)-16-int64(len(body))); err != nil {
 			return
 		}
 		var reply []byte

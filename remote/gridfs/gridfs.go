@@ -36,8 +36,8 @@ const (
 )
 
 // maxUploads is how many blobs are uploaded at once, at most: for each the
-// driver has a buffer of 16 MiB.
-const maxUploads = 8
+// driver has a buffer of 16 MiB, and sends it as one message.
+const maxUploads = 4
 
 // Backend is a GridFS bucket as a remote. It is safe for concurrent use.
 type Backend struct {

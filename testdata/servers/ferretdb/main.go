@@ -1,6 +1,8 @@
 // Ferretdb serves the protocol of MongoDB from SQLite files:
 //
 //	ferretdb 127.0.0.1:27017 /tmp/data
+//
+// It is for tests: nothing waits for the disk.
 package main
 
 import (
@@ -23,7 +25,7 @@ func main() {
 		Listener:  ferretdb.ListenerConfig{TCP: os.Args[1]},
 		Logger:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Handler:   "sqlite",
-		SQLiteURL: "file:" + os.Args[2] + "/",
+		SQLiteURL: "file:" + os.Args[2] + "/?_pragma=busy_timeout(60000)&_pragma=synchronous(off)",
 	})
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -129,10 +129,11 @@ func (p *probe) store(ctx context.Context, op string, newName func() string, siz
 
 // isAbsent looks for what is not there.
 func (p *probe) isAbsent(ctx context.Context, name string) error {
-	_, get := p.b.Get(ctx, name, make([]byte, 1), 0)
-	_, stat := p.b.Stat(ctx, name)
-	for _, err := range []error{get, stat} {
-		switch {
+	for _, look := range []func() error{
+		func() error { _, err := p.b.Get(ctx, name, make([]byte, 1), 0); return err },
+		func() error { _, err := p.b.Stat(ctx, name); return err },
+	} {
+		switch err := look(); {
 		case err == nil:
 			return failed("%q was never stored, and was found", name)
 		case errors.Is(err, remote.ErrPermission):

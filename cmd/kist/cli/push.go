@@ -113,13 +113,14 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	push.Progress = p.transferred()
 	result, err := r.Push(ctx, push)
 	p.Stop()
-	if result != nil && result.PushResult != nil && (err == nil || !env.global.json) {
+	rejected := errors.Is(err, transfer.ErrNotFastForward) // then it says which
+	if err == nil || rejected && !env.global.json {
 		if perr := env.printPushed(r, push, result); perr != nil {
 			return perr
 		}
 	}
 	switch {
-	case errors.Is(err, transfer.ErrNotFastForward):
+	case rejected:
 		return hintf(err, "somebody has pushed meanwhile: 'kist pull' brings it, then push again")
 	case err == nil && !o.dryRun:
 		env.maintain(r)

@@ -98,12 +98,17 @@ func (e *Env) checkStore(ctx context.Context, m kist.Remote) (*check.Report, err
 		return report, nil
 	}
 	failed := ""
+	status, kind, why := exitRemote, "unfit", remote.ErrUnsupported
 	for _, c := range report.Checks {
-		if c.Status == check.Failed {
-			failed += "\n" + c.What + ": " + c.Detail
+		if c.Status != check.Failed {
+			continue
+		}
+		failed += "\n" + c.What + ": " + c.Detail
+		if errors.Is(c.Err, remote.ErrPermission) {
+			status, kind, why = exitCredentials, "permission", remote.ErrPermission
 		}
 	}
-	err = failf(exitRemote, "unfit", "%w", &remote.Error{Op: "check", Kind: remote.ErrUnsupported, Err: errors.New("the store does not keep what a remote needs" + failed)})
+	err = failf(status, kind, "%w", &remote.Error{Op: "check", Kind: why, Err: errors.New("the store does not keep what a remote needs" + failed)})
 	if report.Usable() {
 		err = hintf(err, "if nobody else ever pushes to it, --single-writer takes it nevertheless")
 	}

@@ -87,7 +87,9 @@ func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
 	if at := s.tracking("main"); at != old && at != tip {
 		p.Fatalf("the remote-tracking branch is at %s, neither %s nor %s", at, old, tip)
 	}
-	p.wantWhole().drop()
+	clone := p.clone()
+	clone.verify()
+	clone.drop()
 	s.push()
 	if p.at("main") != tip || p.head().Seq != seq+1 || s.tracking("main") != tip {
 		p.Fatalf("after another push the branch is at %s, seen at %s, want %s; root %d, want %d", p.at("main"), s.tracking("main"), tip, p.head().Seq, seq+1)

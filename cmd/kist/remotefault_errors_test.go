@@ -25,6 +25,26 @@ var onRemote = []struct {
 	{[]string{"remote", "add", "new", "NEW"}, []string{"get", "put", "list"}},
 }
 
+// remoteCommands returns the commands that ask a remote for some of what is
+// listed, as in onRemote.
+func remoteCommands(url, unused string, kinds ...string) (list [][]string) {
+	for _, command := range onRemote {
+		args := slices.Clone(command.args)
+		for i, arg := range args {
+			switch arg {
+			case "URL":
+				args[i] = url
+			case "NEW":
+				args[i] = unused
+			}
+		}
+		if slices.ContainsFunc(command.kinds, func(kind string) bool { return slices.Contains(kinds, kind) }) {
+			list = append(list, args)
+		}
+	}
+	return list
+}
+
 // withTwoCommits makes a repository with a remote, to which the first of two
 // commits was pushed.
 func (s *shell) withTwoCommits(url string) *shell {
@@ -93,17 +113,7 @@ func TestRemoteErrors(t *testing.T) {
 			s = s.withTwoCommits(fake.URL("old"))
 			before := s.readState()
 			keys := fake.Keys("")
-			for _, command := range onRemote {
-				args := slices.Clone(command.args)
-				for i, arg := range args {
-					args[i] = map[string]string{"URL": fake.URL("old"), "NEW": fake.URL("new")}[arg]
-					if args[i] == "" {
-						args[i] = arg
-					}
-				}
-				if !slices.ContainsFunc(command.kinds, func(kind string) bool { return slices.Contains(c.refused, kind) }) {
-					continue
-				}
+			for _, args := range remoteCommands(fake.URL("old"), fake.URL("new"), c.refused...) {
 				kind := c.kind
 				if args[0] == "remote" && kind == "unsupported" {
 					kind = "unfit" // what was tried out
@@ -169,13 +179,7 @@ func TestRemoteUnreachable(t *testing.T) {
 			s.write(map[string]string{".kist/config": changed})
 			// One waits as it does for a person, beside the others.
 			patient := s.start("fetch")
-			for _, command := range onRemote {
-				args := slices.Clone(command.args)
-				for i, arg := range args {
-					if arg == "URL" || arg == "NEW" {
-						args[i] = c.url
-					}
-				}
+			for _, args := range remoteCommands(c.url, c.url, "get") {
 				s.fails(15, "remote", c.reason, args...)
 			}
 			if o := patient.wait(); o.status != 15 || !strings.Contains(o.stderr, c.reason) {
@@ -221,13 +225,7 @@ func TestRemoteErrorsOfServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.write(map[string]string{".kist/config": strings.Replace(string(config), folder, url, 1)})
-			for _, command := range onRemote {
-				args := slices.Clone(command.args)
-				for i, arg := range args {
-					if arg == "URL" || arg == "NEW" {
-						args[i] = url
-					}
-				}
+			for _, args := range remoteCommands(url, url, "get") {
 				s.fails(c.status, c.kind, c.reason, args...)
 			}
 		})

@@ -45,7 +45,8 @@ type Checked struct {
 }
 
 // Check checks a remote, and reports what is wrong, one call at a time: that
-// each root follows the one before it; that all index files and live packs are
+// each root follows the one before it; that kist.json and the state files are what
+// they were; that all index files and live packs are
 // there with their sizes; that all that refs reach is in live packs, where
 // nodes are read and checked. With readData it reads everything: index files,
 // and live packs with all values in them. The error says why there was no
@@ -105,6 +106,13 @@ func (c *checker) run(ctx context.Context, readData bool) error {
 			return err
 		}
 		c.done.Roots++
+	}
+	stored, err := c.r.log.Stored(ctx, c.snap.state)
+	if err != nil {
+		return err
+	}
+	for _, damage := range stored {
+		c.found(Problem{Blob: damage.Name, Err: damage.Err})
 	}
 	packs := c.livePacks()
 	if err := c.sizes(ctx, packs); err != nil {

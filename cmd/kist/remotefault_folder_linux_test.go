@@ -1,0 +1,153 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRemoteFolderErrors has the commands talk to folders that are not there,
+// that they may not read, or not write to.
+func TestRemoteFolderErrors(t *testing.T) {
+	s := onTmpfs(t, "size=256m")
+	if s == nil {
+		return
+	}
+	folder, unused := s.path("remote"), s.path("unused")
+	for _, dir := range []string{folder, unused} {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = s.withTwoCommits("file://" + folder)
+	s.kist("fetch") // it notes the default branch
+	before := s.readState()
+
+	// The folder around it is gone.
+	if err := os.Rename(folder, folder+"-elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	absent := s.path("../no-such-folder/remote")
+	for _, args := range remoteCommands("file://"+absent, absent, "get") {
+		if args[0] == "push" || args[0] == "fetch" || len(args) == 1 {
+			continue // these have the remote that is configured
+		}
+		s.fails(15, "no-store", "no-such-folder", args...)
+	}
+	for _, args := range [][]string{{"push"}, {"fetch"}, {"ls-remote"}} {
+		s.fails(15, "no-store", folder, args...)
+	}
+	if err := os.Rename(folder+"-elsewhere", folder); err != nil {
+		t.Fatal(err)
+	}
+
+	// It is on a file system that is read-only.
+	bind := func(options ...string) {
+		if out, err := exec.Command("mount", append(options, folder, folder)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	bind("--bind")
+	bind("-o", "remount,bind,ro")
+	for _, args := range remoteCommands("file://"+folder, folder+"/new", "put") {
+		s.fails(16, "permission", "read-only file system", args...)
+	}
+	s.kist("fetch")
+	s.kist("ls-remote")
+	if out, err := exec.Command("umount", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	// It is somebody else's.
+	if out, err := exec.Command("chown", "-R", "65534:65534", s.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.program = "kist-as-nobody"
+	refused := func(reason string, list [][]string) {
+		for _, args := range list {
+			o := s.exits(16, append(slices.Clone(args), "--json")...)
+			if kind, message := o.failed(); kind != "permission" || !strings.Contains(message, reason) {
+				t.Errorf("want permission, with %q: %v", reason, o)
+			}
+			if _, err := os.Stat(s.path("clone")); err == nil {
+				t.Errorf("left a clone: %v", o)
+			}
+		}
+	}
+	refused("permission denied", remoteCommands("file://"+folder, unused, "put"))
+	s.kist("fetch")
+	s.kist("ls-remote")
+	if err := os.Chmod(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused("permission denied", remoteCommands("file://"+folder, unused, "get"))
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s.program = "kist"
+	if diff := s.readState().diff(before); len(diff) > 0 {
+		t.Errorf("changed:\n%s", strings.Join(diff, "\n"))
+	}
+	s.kist("push")
+	s.kist("verify", "--remote", "origin", "--read-data")
+	s.verify()
+}
+
+// TestRemoteFullDisk pushes to a folder on a disk that is full, and clones
+// from one to such a disk. With room again the same command works.
+func TestRemoteFullDisk(t *testing.T) {
+	s := onTmpfs(t, "size=96m")
+	if s == nil {
+		return
+	}
+	rng := rand.New(rand.NewPCG(7, 1))
+	store := s.path("remote")
+	if err := os.Mkdir(store, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	away := *s
+	away.dir = t.TempDir() // on another disk
+	r := away.withTwoCommits(store)
+	r.write(map[string]string{"large": noise(rng, 12<<20)})
+	r.kist("add", ".")
+	r.kist("commit", "-m", "large")
+	here := s.in("folder")
+	if err := os.Mkdir(here.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+
+	before := r.readState()
+	for _, free := range []int64{0, 8 << 10, 5 << 20} {
+		here.fill(free)
+		r.fails(15, "full", "no space left on device", "push")
+		if free == 0 {
+			r.fails(15, "full", "no space left on device", "remote", "add", "new", store+"/new")
+		}
+		os.Remove(here.path("../ballast"))
+		r.kist("verify", "--remote", "origin", "--read-data")
+	}
+	if diff := r.readState().diff(before); len(diff) > 0 {
+		t.Errorf("changed:\n%s", strings.Join(diff, "\n"))
+	}
+	r.kist("push")
+	r.kist("verify", "--remote", "origin", "--read-data")
+
+	for _, free := range []int64{0, 300 << 10, 6 << 20} {
+		here.fill(free)
+		if !here.wantDiskFull(here.run("clone", "--json", store, "clone")) {
+			t.Errorf("there was room with %d bytes", free)
+		}
+		if _, err := os.Stat(here.path("clone/.kist/config")); err == nil {
+			here.in("clone").kist("verify", "--read-data")
+		}
+		os.Remove(here.path("../ballast"))
+		here.kist("clone", store, "clone")
+		clone := here.in("clone")
+		clone.wantFiles(clone.readFiles("."), r.readFiles("."))
+		clone.verify()
+		removeAll(t, clone.dir)
+	}
+}

@@ -11,13 +11,14 @@ PKGS        ?= ./...
 RACEPKGS    ?= ./...
 FUZZTIME    ?= 10s
 BENCH       ?= .
+MODEL       ?= .
 
 # Runs a command with the servers that tests need; 'make test SERVERS=' does
 # without them.
 SERVERS     ?= $(BIN)/servers/run
 
 .DEFAULT_GOAL := help
-.PHONY: help build install try test race servers vet lint fuzz bench docs cover clean
+.PHONY: help build install try test race model servers vet lint fuzz bench docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
 
 race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
 	$(SERVERS) $(GO) test -race $(TESTFLAGS) $(RACEPKGS)
+
+model: ## explore the model of the remote protocol in full (MODEL=TestMutation/ANCHOR)
+	$(GO) test -count=1 -v -timeout 2h -run '$(MODEL)' ./remote/rootlog/model -model.full
 
 servers: $(BIN)/servers/run ## start MinIO and FerretDB, say where they are, wait for ^C
 	$<

@@ -3,9 +3,9 @@
 // completely: every state that any interleaving of their steps reaches, within
 // bounds, is looked at for lost data.
 //
-// Three machines have a part of the protocol each: store.go packs, refs, and
-// the collector; index.go index files; log.go the names of roots. runs.go has the
-// bounds within which they are explored, mutations.go the ways to weaken the
+// Three machines have a part of the protocol each: store*.go packs, refs, and
+// the collector; index*.go index files; log*.go the names of roots. runs.go has
+// the bounds within which they are explored, mutations.go the ways to weaken the
 // protocol, by the names that comments of rootlog and transfer use.
 // docs/decisions/protocol-model.md tells how to work with it.
 //

@@ -2,9 +2,7 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 )
 
 // index is the machine of index files: a pack is live if a live index file names
@@ -105,6 +103,8 @@ type indexState struct {
 	done       actions
 }
 
+var _ machine[indexState] = (*index)(nil)
+
 func (m index) explore(o Options) Result { return explore(m.bounded(), o) }
 
 // bounded returns m with the bounds that are not given.
@@ -156,100 +156,6 @@ func (s *indexState) upload(packs set) (to indexState, file set) {
 	to.names, file = s.names.with(packs)
 	to.files |= file
 	return to, file
-}
-
-// pusher is the i-th push.
-func (m *index) pusher(s *indexState, i int, emit func(string, indexState)) {
-	to, p := *s, s.pushers[i]
-	switch p.step {
-	case pushPlan:
-		p.own &^= s.root.condemned.names()
-		if p.start < s.root.floor {
-			p.own = 0
-		}
-		if p.own == 0 {
-			p.start = s.head
-		}
-		p.step, p.base, p.relied, p.file, p.merged = pushAppend, s.head, s.live(), 0, 0
-		if p.own != 0 || content&^s.packs.in(p.relied) != 0 {
-			p.step = pushUpload
-		}
-		to.pushers[i] = p
-		emit("push: plan", to)
-	case pushUpload:
-		m.pushFiles(s, i, emit)
-	case pushAppend:
-		if s.head != p.base {
-			m.checkClaim(s, i, emit)
-			return
-		}
-		to = s.append()
-		to.root.refs |= refPushed
-		if p.file != 0 {
-			to.root.files = s.root.files&^p.merged | p.file
-			to.root.replaced = s.root.replaced.with(p.merged&s.root.files, 0, to.head)
-		}
-		to.pushers[i] = indexPusher{step: pushDone}
-		emit("push: append", to)
-	}
-}
-
-// pushFiles uploads a pack, if the pusher has none, and an index file with its
-// packs; or with what is live, too, if the head is still S.
-func (m *index) pushFiles(s *indexState, i int, emit func(string, indexState)) {
-	with, p := *s, s.pushers[i]
-	if content&^s.packs.in(p.relied|p.own) != 0 {
-		if len(s.packs) == m.packs {
-			return
-		}
-		var n int
-		with.packs, n = s.packs.with(content)
-		with.present |= only(n)
-		p.own |= only(n)
-	}
-	if len(s.names) == m.files {
-		return
-	}
-	p.step = pushAppend
-	to, file := with.upload(p.own)
-	p.file, p.merged = file, 0
-	to.pushers[i] = p
-	emit("push: upload", to)
-	if s.head == p.base {
-		to, p.file = with.upload(p.own | s.live())
-		p.merged = s.root.files
-		to.pushers[i] = p
-		emit("push: upload, merging index files", to)
-	}
-}
-
-// checkClaim is step 3 of a push at another head than S.
-func (m *index) checkClaim(s *indexState, i int, emit func(string, indexState)) {
-	to, p := *s, s.pushers[i]
-	passes := p.own&s.root.condemned.names() == 0
-	if p.file != 0 {
-		passes = passes && p.file&s.root.replaced.names() == 0 && p.start >= s.root.floor
-	}
-	anchored := p.relied&^s.live() == 0
-	// A merged file must not name packs that the head no longer names.
-	if p.merged != 0 && s.names.in(p.file)&^p.own&^s.names.in(s.root.files) != 0 {
-		anchored = false
-	}
-	if m.mutation == IDX_STALE && p.merged != 0 {
-		anchored = true
-	}
-	step := "push: check claim: it holds"
-	switch {
-	case passes && anchored:
-		to.pushers[i].base = s.head
-	case int(p.replans) < m.replans:
-		step = "push: check claim: plan again"
-		to.pushers[i] = indexPusher{start: p.start, own: p.own, replans: p.replans + 1}
-	default:
-		step = "push: check claim: give up"
-		to.pushers[i] = indexPusher{step: pushGaveUp}
-	}
-	emit(step, to)
 }
 
 // liveIndexFileMissing is what else may go wrong.
@@ -312,28 +218,4 @@ func (m *index) reached(s *indexState) milestones {
 		}
 	}
 	return at
-}
-
-func (m *index) describe(s *indexState) []Part {
-	var names []string
-	for f, packs := range s.names {
-		names = append(names, fmt.Sprintf("%d names packs %v", f, packs))
-	}
-	parts := []Part{
-		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live index files", s.root.files,
-			"condemned packs", s.root.condemned, "condemned index files", s.root.replaced, "floor", s.root.floor)},
-		{"store", facts("has packs", s.present, "index files", s.files)},
-		{"packs", describeContents(s.packs)},
-		{"index files", strings.Join(names, "; ")},
-	}
-	for i, p := range s.pushers[:m.pushers] {
-		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
-			"relies on packs", p.relied, "own packs", p.own, "index file", p.file, "in place of", p.merged, "planned again:", p.replans)})
-	}
-	for i, c := range s.collectors[:m.collectors] {
-		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn || c.step == collectRoot, c.base),
-			"to condemn: packs", c.condemn, "to condemn: index files", c.replace, "index file", c.file, "in place of", c.merged,
-			"to delete: packs", c.todo, "to delete: index files", c.todoFiles, "deleted packs", c.deleted, "deleted index files", c.deletedFiles, "round", c.round)})
-	}
-	return parts
 }

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -64,32 +63,6 @@ type rootInfo struct{ number, previous int8 }
 // ids is a set of roots.
 type ids uint16
 
-// writer is a writer of the log, and a reader before it writes.
-type writer struct {
-	step       writeStep
-	number     int8 // of the root it takes for the head
-	remembered int8 // its id
-	own        int8 // id of the root it appends; absent before it is made
-	attempt    int8
-}
-
-// writeStep is what a writer does next.
-type writeStep uint8
-
-// The steps of a writer.
-const (
-	writeSeek         writeStep = iota // read the root after the one it knows
-	writeCreate                        // the root after it
-	writeWon                           // look whether it counts
-	writeReadBack                      // the name is taken, or the reply did not come
-	writeAcknowledged                  // done
-	writeStopped                       // crashed, gave up, or told that something is wrong
-)
-
-func (s writeStep) String() string {
-	return [...]string{"seek the head", "create", "check what it won", "read back", "acknowledged", "stopped"}[s]
-}
-
 // mistake is what a writer did wrong.
 type mistake uint8
 
@@ -111,6 +84,8 @@ type logState struct {
 	restored bool
 }
 
+var _ machine[logState] = (*log)(nil)
+
 func (m log) explore(o Options) Result { return explore(m.bounded(), o) }
 
 // bounded returns m with the bounds that are not given.
@@ -129,9 +104,6 @@ func (m *log) start() logState {
 	}
 	return s
 }
-
-// stopped is a writer that does nothing more.
-var stopped = writer{step: writeStopped, own: absent}
 
 func (m *log) next(s *logState, emit func(string, logState)) {
 	head := int8(len(s.truth) - 1)
@@ -189,11 +161,6 @@ func (s *logState) counts(number, id int8) bool {
 	return int(number) < len(s.truth) && s.truth[number] == id
 }
 
-// busy reports whether w is in the middle of something.
-func (w writer) busy() bool {
-	return w.step != writeSeek && w.step != writeAcknowledged && w.step != writeStopped
-}
-
 // truncate removes a root from the beginning of the log.
 func (m *log) truncate(s *logState, head int8, emit func(string, logState)) {
 	if m.truncation == truncateNothing {
@@ -223,119 +190,6 @@ func (m *log) truncate(s *logState, head int8, emit func(string, logState)) {
 		if m.truncation == truncateAscending {
 			break
 		}
-	}
-}
-
-// writer is the i-th writer.
-func (m *log) writer(s *logState, i int, emit func(string, logState)) {
-	to, w := *s, s.writers[i]
-	next := &to.writers[i]
-	switch w.step {
-	case writeSeek:
-		m.seek(s, i, emit)
-	case writeCreate:
-		m.create(s, i, emit)
-	case writeWon:
-		step := "writer: it counts"
-		next.step, next.number, next.remembered = writeAcknowledged, w.number+1, w.own
-		if m.check == checkPrevious && s.slots[w.number] != (slot{id: w.remembered}) || m.check == checkCut && w.number+1 < s.cut {
-			step = "writer: it does not count, list again"
-			*next = m.relist(s, w)
-		}
-		emit(step, to)
-		if !m.withoutCrash {
-			*next = stopped
-			emit("writer: crash before the check", to)
-		}
-	case writeReadBack:
-		step := "writer: read back: another's"
-		switch found := s.slots[w.number+1].id; {
-		case found == absent:
-			step = "writer: read back: nothing"
-			next.step = writeCreate
-		case found == w.own && m.mutation == NO_TXID:
-			*next = stopped
-			to.mistake = falselyRejected
-		case found == w.own:
-			step = "writer: read back: own root"
-			next.step = writeWon
-		case int(w.attempt)+1 < m.attempts:
-			next.step, next.own, next.attempt = writeSeek, absent, w.attempt+1
-		default:
-			*next = stopped
-		}
-		emit(step, to)
-	}
-}
-
-// seek reads the root after the one that a writer knows, to find the head.
-func (m *log) seek(s *logState, i int, emit func(string, logState)) {
-	to, w := *s, s.writers[i]
-	if int(w.number) == m.last {
-		return
-	}
-	next := &to.writers[i]
-	step := "writer: next root is there"
-	switch found := s.slots[w.number+1].id; {
-	case found != absent && s.infos[found].previous == w.remembered:
-		next.number, next.remembered = w.number+1, found
-	case found != absent:
-		step = "writer: next root does not follow, stop"
-		*next = stopped
-	case m.check == checkCut && w.number < s.cut:
-		step = "writer: the mark is above what it knows, list again"
-		*next = m.relist(s, w)
-	case s.restored && m.mutation != ROLLBACK_BLIND && s.slots[w.number] != (slot{id: w.remembered}):
-		step = "writer: the root it knows is gone, stop"
-		*next = stopped
-	default:
-		step = "writer: head found"
-		next.step = writeCreate
-		if !m.onlyAcks && !s.counts(w.number, w.remembered) {
-			to.mistake = tookVoid
-		}
-	}
-	emit(step, to)
-}
-
-// relist is a writer that begins anew, from the last root that a list has.
-func (m *log) relist(s *logState, w writer) writer {
-	for n := int8(m.last); n >= 0; n-- {
-		if top := s.slots[n]; top.id != absent && !top.stub && int(w.attempt)+1 < m.attempts {
-			return writer{step: writeSeek, number: n, remembered: top.id, own: absent, attempt: w.attempt + 1}
-		}
-	}
-	return stopped
-}
-
-// create asks the store to create a root.
-func (m *log) create(s *logState, i int, emit func(string, logState)) {
-	tried, w := *s, s.writers[i]
-	if w.own == absent {
-		w.own = tried.make(w.number+1, w.remembered)
-	}
-	tried.writers[i] = w
-	next := &tried.writers[i]
-	if s.slots[w.number+1].id != absent {
-		next.step = writeReadBack
-		if m.mutation == LINK_LIES {
-			next.step, next.number, next.remembered = writeAcknowledged, w.number+1, w.own
-		}
-		emit("writer: create: the name is taken", tried)
-		return
-	}
-	created := tried
-	created.slots[w.number+1].id = w.own
-	created.count(w.own)
-	created.writers[i].step = writeWon
-	emit("writer: create", created)
-	if !m.sureReplies {
-		created.writers[i].step = writeReadBack
-		created.late |= 1 << w.own
-		emit("writer: create, the reply is lost", created)
-		next.step = writeReadBack
-		tried.late |= 1 << w.own
-		emit("writer: create, no reply and no effect yet", tried)
 	}
 }
 
@@ -405,50 +259,4 @@ func (m *log) reached(s *logState) milestones {
 		at |= restored
 	}
 	return at
-}
-
-func (m *log) describe(s *logState) []Part {
-	names, made, truth := "", "", ""
-	for n, at := range s.slots[:m.last+1] {
-		switch {
-		case at.id == absent:
-			names += fmt.Sprintf("; root/%d absent", n)
-		case at.stub:
-			names += fmt.Sprintf("; root/%d a stub of %s", n, rootName(at.id))
-		default:
-			names += fmt.Sprintf("; root/%d is %s", n, rootName(at.id))
-		}
-	}
-	for id, info := range s.infos {
-		made += fmt.Sprintf("; %s is root/%d after %s", rootName(int8(id)), info.number, rootName(info.previous))
-	}
-	for _, id := range s.truth {
-		truth += "; " + rootName(id)
-	}
-	parts := []Part{{"store", names[2:]}, {"made", made[2:]}, {"counts", truth[2:]}}
-	if m.truncation == truncateCut {
-		parts = append(parts, Part{"mark", fmt.Sprint(s.cut)})
-	}
-	for i, w := range s.writers[:m.writers] {
-		parts = append(parts, Part{fmt.Sprint("writer ", i+1), fmt.Sprintf("next: %v; knows root/%d %s; own %s; attempt %d",
-			w.step, w.number, rootName(w.remembered), rootName(w.own), w.attempt+1)})
-	}
-	if !m.sureReplies {
-		late := ""
-		for id := range int8(len(s.infos)) {
-			if s.late>>id&1 != 0 {
-				late += " " + rootName(id)
-			}
-		}
-		parts = append(parts, Part{"under way", "PUTs of:" + late})
-	}
-	return parts
-}
-
-// rootName is a letter for each root.
-func rootName(id int8) string {
-	if id == absent {
-		return "none"
-	}
-	return string(rune('a' + id))
 }

@@ -2,11 +2,9 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"math/bits"
 	"slices"
-	"strings"
 )
 
 // objects is a set of objects.
@@ -152,67 +150,4 @@ func appendSorted(dst []byte, n int, encode func(dst []byte, i int) []byte) []by
 		dst = append(dst[:begin], dst[middle:]...)
 	}
 	return dst
-}
-
-func (o objects) String() string { return letters(uint(o), "A", "B", "X") }
-
-func (r refs) String() string { return letters(uint(r), "main", "tag", "hold", "pushed") }
-
-// letters has the names of the bits that are set.
-func letters(set uint, names ...string) string {
-	var found []string
-	for i, name := range names {
-		if set>>i&1 != 0 {
-			found = append(found, name)
-		}
-	}
-	if found == nil {
-		return "none"
-	}
-	return strings.Join(found, "+")
-}
-
-func (s set) String() string {
-	if s == 0 {
-		return "none"
-	}
-	var names []string
-	for n := range s.all() {
-		names = append(names, fmt.Sprint(n))
-	}
-	return strings.Join(names, ",")
-}
-
-func (c condemnation) String() string {
-	if len(c) == 0 {
-		return "none"
-	}
-	var names []string
-	for _, e := range c {
-		name := fmt.Sprintf("%d by root %d", e.name, e.at)
-		if e.orphan {
-			name += " (orphan)"
-		}
-		names = append(names, name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// facts has names with their values, those that have one.
-func facts(pairs ...any) string {
-	var text []string
-	for i := 0; i < len(pairs); i += 2 {
-		if value := pairs[i+1]; value != uint8(0) && value != "" && fmt.Sprint(value) != "none" {
-			text = append(text, fmt.Sprintf("%v %v", pairs[i], value))
-		}
-	}
-	return strings.Join(text, "; ")
-}
-
-// rootIf is the number of a root that matters, or "".
-func rootIf(matters bool, number uint8) string {
-	if !matters {
-		return ""
-	}
-	return fmt.Sprint("root ", number)
 }

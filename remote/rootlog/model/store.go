@@ -1,11 +1,6 @@
 package model
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-	"strings"
-)
+import "cmp"
 
 // store is the machine of packs and refs: pushers and collectors of garbage
 // share one log of roots. It takes for granted what the two other machines
@@ -59,71 +54,6 @@ func (r *storeRoot) closure() objects {
 	return reached
 }
 
-// storePusher is a push, and the pushes that resume it.
-type storePusher struct {
-	step    pushStep
-	base    uint8 // root that the next append follows
-	start   uint8 // S0: head when the first of own was begun
-	relied  set   // live(S)
-	own     set   // packs it sent
-	missing objects
-	replans uint8
-}
-
-// pushStep is what a pusher does next.
-type pushStep uint8
-
-// The steps of a push.
-const (
-	pushPlan   pushStep = iota // 1: walk, look up, and find out what is missing
-	pushUpload                 // 2
-	pushAppend                 // 3 and 4: check the claim if the head is another, append a root
-	pushDone
-	pushGaveUp
-)
-
-func (s pushStep) String() string {
-	return [...]string{"plan", "upload", "check claim and append", "done", "gave up"}[s]
-}
-
-// neverFloored stands for a start that no floor is above.
-const neverFloored = 99
-
-// storeCollector is a collector of garbage.
-type storeCollector struct {
-	step     collectStep
-	base     uint8
-	start    uint8     // S0 of repacked
-	snapshot storeRoot // what is marked; only before pushMark
-	condemn  set
-	orphans  set // those of condemn that were never live
-	repacked set // pack with what is still used of others
-	todo     set // names to delete
-	deleted  set
-	round    uint8
-}
-
-// collectStep is what a collector does next.
-type collectStep uint8
-
-// The steps of a collector.
-const (
-	collectLook    collectStep = iota // at the head
-	collectMark                       // and find out what to condemn; upload what is repacked
-	collectCondemn                    // append a root that does
-	collectDelete                     // what is condemned
-	collectDelist                     // what was deleted
-	collectDone
-	collectRoot // append the root that delists; the store machine has no such step
-)
-
-func (s collectStep) String() string {
-	return [...]string{"look at the head", "mark", "condemn", "delete", "delist", "done", "delist, append"}[s]
-}
-
-// aborted is the round of a collector that found damage.
-const aborted = 9
-
 // holdStep is what the process that holds does next.
 type holdStep uint8
 
@@ -161,6 +91,8 @@ const (
 	expiredContent
 	undidExpire
 )
+
+var _ machine[storeState] = (*store)(nil)
 
 func (m store) explore(o Options) Result { return explore(m.bounded(), o) }
 
@@ -285,190 +217,6 @@ func (m *store) holder(s *storeState, emit func(string, storeState)) {
 	}
 }
 
-// pusher is the i-th push.
-func (m *store) pusher(s *storeState, i int, emit func(string, storeState)) {
-	p := s.pushers[i]
-	switch p.step {
-	case pushPlan:
-		m.plan(s, i, emit)
-	case pushUpload:
-		m.upload(s, i, emit)
-		if m.checkpoints && p.own != 0 {
-			m.publish(s, i, emit)
-		}
-	case pushAppend:
-		m.publish(s, i, emit)
-		if m.crash && p.own != 0 && int(p.replans) < m.replans && (m.mutation == RESUME_NEWBASE || m.mutation == RESUME_HEAD) {
-			to := *s
-			to.pushers[i] = storePusher{start: neverFloored, own: p.own, replans: p.replans + 1}
-			emit("push: crash before the append, resume", to)
-		}
-	}
-}
-
-// plan is step 1 of a push, at S = head.
-func (m *store) plan(s *storeState, i int, emit func(string, storeState)) {
-	root, p := &s.root, s.pushers[i]
-	p.step, p.base = pushUpload, s.cell(m)
-	if m.mutation != NO_RECHECK {
-		p.own &^= root.condemned.names()
-		if p.start < root.floor && m.mutation != NO_FLOOR {
-			p.own = 0
-		}
-	}
-	if m.mutation == RESUME_HEAD {
-		p.own &= s.present
-	}
-	if p.own == 0 || p.start == neverFloored {
-		p.start = s.head
-	}
-	found := s.packs.in(root.live)
-	if m.mutation == STOP_AT_PRESENT && found&history != 0 {
-		found |= content
-	}
-	certain := root.closure() // is not looked up
-	if m.mutation == EXP_WALK {
-		all := *root
-		all.expired = false
-		certain = all.closure()
-	}
-	own := s.packs.in(p.own)
-	p.missing = pushedObjects &^ (found | certain | own)
-	if p.missing == 0 {
-		p.step = pushAppend
-	}
-	for _, relied := range m.relied(s, pushedObjects&^p.missing&^own, certain) {
-		to := *s
-		p.relied = relied
-		to.pushers[i] = p
-		emit("push: plan", to)
-	}
-}
-
-// cell is what an append is conditional on.
-func (s *storeState) cell(m *store) uint8 {
-	if m.mutation == SEPARATE_CELLS {
-		return uint8(s.root.refs)
-	}
-	return s.head
-}
-
-// relied has the sets of packs that a plan may rely on for what it does not
-// send: by the protocol, there is one.
-func (m *store) relied(s *storeState, there, certain objects) []set {
-	switch m.mutation {
-	case ANCHOR:
-		there &^= certain
-	case U_ALL:
-	default:
-		return []set{s.root.live}
-	}
-	choices := []set{0} // one pack for each object
-	for _, object := range []objects{history, content} {
-		if there&object == 0 {
-			continue
-		}
-		var more []set
-		for _, chosen := range choices {
-			for n := range s.root.live.all() {
-				if s.packs[n]&object != 0 {
-					more = append(more, chosen|only(n))
-				}
-			}
-		}
-		choices = more
-	}
-	return choices
-}
-
-// upload is step 2 of a push.
-func (m *store) upload(s *storeState, i int, emit func(string, storeState)) {
-	to, p := *s, s.pushers[i]
-	send := p.missing
-	if m.checkpoints {
-		send &= -send // one object
-	}
-	n := len(s.packs)
-	switch {
-	case m.mutation == NAME_REUSE:
-		n = 2 // of the first pack that is pushed
-		to.packs = slices.Clone(s.packs)
-		if len(to.packs) == n {
-			to.packs = append(to.packs, 0)
-		}
-		to.packs[n] |= send
-	case n < m.packs:
-		to.packs, _ = s.packs.with(send)
-	default:
-		return
-	}
-	to.present |= only(n)
-	if m.latePut {
-		to.latePut |= only(n)
-	}
-	p.own |= only(n)
-	p.missing &^= send
-	if p.missing == 0 {
-		p.step = pushAppend
-	}
-	to.pushers[i] = p
-	emit("push: upload", to)
-}
-
-// publish is steps 3 and 4 of a push. An append is conditional on the head: a
-// pusher that sees another one checks its claim first.
-func (m *store) publish(s *storeState, i int, emit func(string, storeState)) {
-	p := s.pushers[i]
-	if s.cell(m) != p.base {
-		m.checkClaim(s, i, emit)
-		return
-	}
-	if p.step == pushAppend {
-		to := s.append()
-		to.root.refs |= refPushed
-		to.root.live |= p.own
-		to.pushers[i] = storePusher{step: pushDone, replans: p.replans}
-		emit("push: append", to)
-		if m.crash && p.own != 0 && int(p.replans) < m.replans {
-			to.pushers[i] = storePusher{start: p.start, own: p.own, replans: p.replans + 1}
-			emit("push: append, crash before the reply, resume", to)
-		}
-	}
-	if m.checkpoints && p.own != 0 {
-		to := s.append()
-		to.root.live |= p.own
-		if m.mutation != CKPT_NOCHECK {
-			p.relied |= p.own
-		}
-		p.base, p.start, p.own = to.head, to.head, 0
-		to.pushers[i] = p
-		emit("push: append a checkpoint", to)
-	}
-}
-
-// checkClaim is step 3 of a push at another head than S, as Claim.Check of
-// package rootlog has it.
-func (m *store) checkClaim(s *storeState, i int, emit func(string, storeState)) {
-	to, p := *s, s.pushers[i]
-	floored := p.start < s.root.floor && m.mutation != NO_FLOOR
-	if p.own == 0 && m.mutation != ANCHOR {
-		floored = false
-	}
-	holds := p.relied&^s.root.live == 0 && p.own&s.root.condemned.names() == 0 && !floored
-	step := "push: check claim: it holds"
-	switch {
-	case holds || m.mutation == NO_RECHECK:
-		to.pushers[i].base = s.head
-	case int(p.replans) < m.replans:
-		step = "push: check claim: plan again"
-		to.pushers[i] = storePusher{start: p.start, own: p.own, replans: p.replans + 1}
-	default:
-		step = "push: check claim: give up"
-		to.pushers[i] = storePusher{step: pushGaveUp}
-	}
-	emit(step, to)
-}
-
 func (m *store) violation(s *storeState) string {
 	if s.root.live&^s.present != 0 {
 		return livePackMissing
@@ -535,38 +283,4 @@ func (m *store) reached(s *storeState) milestones {
 		at |= delisted
 	}
 	return at
-}
-
-func (m *store) describe(s *storeState) []Part {
-	parts := []Part{
-		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live packs", s.root.live, "condemned", s.root.condemned, "floor", s.root.floor)},
-		{"store", facts("has packs", s.present)},
-		{"packs", describeContents(s.packs)},
-	}
-	if m.expire {
-		parts = append(parts, Part{"main", map[bool]string{false: "has its content", true: "is expired"}[s.root.expired]})
-	}
-	if m.hold {
-		parts = append(parts, Part{"hold", [...]string{"next: plan", fmt.Sprint("next: append after root ", s.holdBase), "done", "gone"}[s.hold]})
-	}
-	for i, p := range s.pushers[:m.pushers] {
-		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
-			"relies on packs", p.relied, "own packs", p.own, "missing", p.missing, "planned again:", p.replans)})
-	}
-	for i, c := range s.collectors[:m.collectors] {
-		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn, c.base), "S0:", rootIf(c.repacked != 0, c.start),
-			"to condemn: packs", c.condemn, "repacked:", c.repacked, "to delete: packs", c.todo, "deleted packs", c.deleted, "round", c.round)})
-	}
-	if m.latePut || m.lateDelete {
-		parts = append(parts, Part{"under way", facts("a second PUT of packs", s.latePut, "a second DELETE of packs", s.lateDelete)})
-	}
-	return parts
-}
-
-func describeContents(packs contents) string {
-	var text []string
-	for n, c := range packs {
-		text = append(text, fmt.Sprintf("%d has %v", n, c))
-	}
-	return strings.Join(text, "; ")
 }

@@ -1,5 +1,40 @@
 package model
 
+// storeCollector is a collector of garbage.
+type storeCollector struct {
+	step     collectStep
+	base     uint8
+	start    uint8     // S0 of repacked
+	snapshot storeRoot // what is marked; only before pushMark
+	condemn  set
+	orphans  set // those of condemn that were never live
+	repacked set // pack with what is still used of others
+	todo     set // names to delete
+	deleted  set
+	round    uint8
+}
+
+// collectStep is what a collector does next.
+type collectStep uint8
+
+// The steps of a collector.
+const (
+	collectLook    collectStep = iota // at the head
+	collectMark                       // and find out what to condemn; upload what is repacked
+	collectCondemn                    // append a root that does
+	collectDelete                     // what is condemned
+	collectDelist                     // what was deleted
+	collectDone
+	collectRoot // append the root that delists; the store machine has no such step
+)
+
+func (s collectStep) String() string {
+	return [...]string{"look at the head", "mark", "condemn", "delete", "delist", "done", "delist, append"}[s]
+}
+
+// aborted is the round of a collector that found damage.
+const aborted = 9
+
 // collector is the i-th collector of garbage. What it uploads follows the rules
 // of a push.
 func (m *store) collector(s *storeState, i int, emit func(string, storeState)) {

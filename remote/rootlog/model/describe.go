@@ -1,0 +1,173 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+)
+
+func (o objects) String() string { return letters(uint(o), "A", "B", "X") }
+
+func (r refs) String() string { return letters(uint(r), "main", "tag", "hold", "pushed") }
+
+// letters has the names of the bits that are set.
+func letters(set uint, names ...string) string {
+	var found []string
+	for i, name := range names {
+		if set>>i&1 != 0 {
+			found = append(found, name)
+		}
+	}
+	if found == nil {
+		return "none"
+	}
+	return strings.Join(found, "+")
+}
+
+func (s set) String() string {
+	if s == 0 {
+		return "none"
+	}
+	var names []string
+	for n := range s.all() {
+		names = append(names, fmt.Sprint(n))
+	}
+	return strings.Join(names, ",")
+}
+
+func (c condemnation) String() string {
+	if len(c) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, e := range c {
+		name := fmt.Sprintf("%d by root %d", e.name, e.at)
+		if e.orphan {
+			name += " (orphan)"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// facts has names with their values, those that have one.
+func facts(pairs ...any) string {
+	var text []string
+	for i := 0; i < len(pairs); i += 2 {
+		if value := pairs[i+1]; value != uint8(0) && value != "" && fmt.Sprint(value) != "none" {
+			text = append(text, fmt.Sprintf("%v %v", pairs[i], value))
+		}
+	}
+	return strings.Join(text, "; ")
+}
+
+// rootIf is the number of a root that matters, or "".
+func rootIf(matters bool, number uint8) string {
+	if !matters {
+		return ""
+	}
+	return fmt.Sprint("root ", number)
+}
+
+func (m *store) describe(s *storeState) []Part {
+	parts := []Part{
+		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live packs", s.root.live, "condemned", s.root.condemned, "floor", s.root.floor)},
+		{"store", facts("has packs", s.present)},
+		{"packs", describeContents(s.packs)},
+	}
+	if m.expire {
+		parts = append(parts, Part{"main", map[bool]string{false: "has its content", true: "is expired"}[s.root.expired]})
+	}
+	if m.hold {
+		parts = append(parts, Part{"hold", [...]string{"next: plan", fmt.Sprint("next: append after root ", s.holdBase), "done", "gone"}[s.hold]})
+	}
+	for i, p := range s.pushers[:m.pushers] {
+		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
+			"relies on packs", p.relied, "own packs", p.own, "missing", p.missing, "planned again:", p.replans)})
+	}
+	for i, c := range s.collectors[:m.collectors] {
+		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn, c.base), "S0:", rootIf(c.repacked != 0, c.start),
+			"to condemn: packs", c.condemn, "repacked:", c.repacked, "to delete: packs", c.todo, "deleted packs", c.deleted, "round", c.round)})
+	}
+	if m.latePut || m.lateDelete {
+		parts = append(parts, Part{"under way", facts("a second PUT of packs", s.latePut, "a second DELETE of packs", s.lateDelete)})
+	}
+	return parts
+}
+
+func describeContents(packs contents) string {
+	var text []string
+	for n, c := range packs {
+		text = append(text, fmt.Sprintf("%d has %v", n, c))
+	}
+	return strings.Join(text, "; ")
+}
+
+func (m *index) describe(s *indexState) []Part {
+	var names []string
+	for f, packs := range s.names {
+		names = append(names, fmt.Sprintf("%d names packs %v", f, packs))
+	}
+	parts := []Part{
+		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live index files", s.root.files,
+			"condemned packs", s.root.condemned, "condemned index files", s.root.replaced, "floor", s.root.floor)},
+		{"store", facts("has packs", s.present, "index files", s.files)},
+		{"packs", describeContents(s.packs)},
+		{"index files", strings.Join(names, "; ")},
+	}
+	for i, p := range s.pushers[:m.pushers] {
+		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
+			"relies on packs", p.relied, "own packs", p.own, "index file", p.file, "in place of", p.merged, "planned again:", p.replans)})
+	}
+	for i, c := range s.collectors[:m.collectors] {
+		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn || c.step == collectRoot, c.base),
+			"to condemn: packs", c.condemn, "to condemn: index files", c.replace, "index file", c.file, "in place of", c.merged,
+			"to delete: packs", c.todo, "to delete: index files", c.todoFiles, "deleted packs", c.deleted, "deleted index files", c.deletedFiles, "round", c.round)})
+	}
+	return parts
+}
+
+func (m *log) describe(s *logState) []Part {
+	names, made, truth := "", "", ""
+	for n, at := range s.slots[:m.last+1] {
+		switch {
+		case at.id == absent:
+			names += fmt.Sprintf("; root/%d absent", n)
+		case at.stub:
+			names += fmt.Sprintf("; root/%d a stub of %s", n, rootName(at.id))
+		default:
+			names += fmt.Sprintf("; root/%d is %s", n, rootName(at.id))
+		}
+	}
+	for id, info := range s.infos {
+		made += fmt.Sprintf("; %s is root/%d after %s", rootName(int8(id)), info.number, rootName(info.previous))
+	}
+	for _, id := range s.truth {
+		truth += "; " + rootName(id)
+	}
+	parts := []Part{{"store", names[2:]}, {"made", made[2:]}, {"counts", truth[2:]}}
+	if m.truncation == truncateCut {
+		parts = append(parts, Part{"mark", fmt.Sprint(s.cut)})
+	}
+	for i, w := range s.writers[:m.writers] {
+		parts = append(parts, Part{fmt.Sprint("writer ", i+1), fmt.Sprintf("next: %v; knows root/%d %s; own %s; attempt %d",
+			w.step, w.number, rootName(w.remembered), rootName(w.own), w.attempt+1)})
+	}
+	if !m.sureReplies {
+		late := ""
+		for id := range int8(len(s.infos)) {
+			if s.late>>id&1 != 0 {
+				late += " " + rootName(id)
+			}
+		}
+		parts = append(parts, Part{"under way", "PUTs of:" + late})
+	}
+	return parts
+}
+
+// rootName is a letter for each root.
+func rootName(id int8) string {
+	if id == absent {
+		return "none"
+	}
+	return string(rune('a' + id))
+}

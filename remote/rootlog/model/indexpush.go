@@ -1,0 +1,95 @@
+package model
+
+// pusher is the i-th push.
+func (m *index) pusher(s *indexState, i int, emit func(string, indexState)) {
+	to, p := *s, s.pushers[i]
+	switch p.step {
+	case pushPlan:
+		p.own &^= s.root.condemned.names()
+		if p.start < s.root.floor {
+			p.own = 0
+		}
+		if p.own == 0 {
+			p.start = s.head
+		}
+		p.step, p.base, p.relied, p.file, p.merged = pushAppend, s.head, s.live(), 0, 0
+		if p.own != 0 || content&^s.packs.in(p.relied) != 0 {
+			p.step = pushUpload
+		}
+		to.pushers[i] = p
+		emit("push: plan", to)
+	case pushUpload:
+		m.pushFiles(s, i, emit)
+	case pushAppend:
+		if s.head != p.base {
+			m.checkClaim(s, i, emit)
+			return
+		}
+		to = s.append()
+		to.root.refs |= refPushed
+		if p.file != 0 {
+			to.root.files = s.root.files&^p.merged | p.file
+			to.root.replaced = s.root.replaced.with(p.merged&s.root.files, 0, to.head)
+		}
+		to.pushers[i] = indexPusher{step: pushDone}
+		emit("push: append", to)
+	}
+}
+
+// pushFiles uploads a pack, if the pusher has none, and an index file with its
+// packs; or with what is live, too, if the head is still S.
+func (m *index) pushFiles(s *indexState, i int, emit func(string, indexState)) {
+	with, p := *s, s.pushers[i]
+	if content&^s.packs.in(p.relied|p.own) != 0 {
+		if len(s.packs) == m.packs {
+			return
+		}
+		var n int
+		with.packs, n = s.packs.with(content)
+		with.present |= only(n)
+		p.own |= only(n)
+	}
+	if len(s.names) == m.files {
+		return
+	}
+	p.step = pushAppend
+	to, file := with.upload(p.own)
+	p.file, p.merged = file, 0
+	to.pushers[i] = p
+	emit("push: upload", to)
+	if s.head == p.base {
+		to, p.file = with.upload(p.own | s.live())
+		p.merged = s.root.files
+		to.pushers[i] = p
+		emit("push: upload, merging index files", to)
+	}
+}
+
+// checkClaim is step 3 of a push at another head than S.
+func (m *index) checkClaim(s *indexState, i int, emit func(string, indexState)) {
+	to, p := *s, s.pushers[i]
+	passes := p.own&s.root.condemned.names() == 0
+	if p.file != 0 {
+		passes = passes && p.file&s.root.replaced.names() == 0 && p.start >= s.root.floor
+	}
+	anchored := p.relied&^s.live() == 0
+	// A merged file must not name packs that the head no longer names.
+	if p.merged != 0 && s.names.in(p.file)&^p.own&^s.names.in(s.root.files) != 0 {
+		anchored = false
+	}
+	if m.mutation == IDX_STALE && p.merged != 0 {
+		anchored = true
+	}
+	step := "push: check claim: it holds"
+	switch {
+	case passes && anchored:
+		to.pushers[i].base = s.head
+	case int(p.replans) < m.replans:
+		step = "push: check claim: plan again"
+		to.pushers[i] = indexPusher{start: p.start, own: p.own, replans: p.replans + 1}
+	default:
+		step = "push: check claim: give up"
+		to.pushers[i] = indexPusher{step: pushGaveUp}
+	}
+	emit(step, to)
+}

@@ -1,0 +1,217 @@
+package model
+
+import "slices"
+
+// storePusher is a push, and the pushes that resume it.
+type storePusher struct {
+	step    pushStep
+	base    uint8 // root that the next append follows
+	start   uint8 // S0: head when the first of own was begun
+	relied  set   // live(S)
+	own     set   // packs it sent
+	missing objects
+	replans uint8
+}
+
+// pushStep is what a pusher does next.
+type pushStep uint8
+
+// The steps of a push.
+const (
+	pushPlan   pushStep = iota // 1: walk, look up, and find out what is missing
+	pushUpload                 // 2
+	pushAppend                 // 3 and 4: check the claim if the head is another, append a root
+	pushDone
+	pushGaveUp
+)
+
+func (s pushStep) String() string {
+	return [...]string{"plan", "upload", "check claim and append", "done", "gave up"}[s]
+}
+
+// neverFloored stands for a start that no floor is above.
+const neverFloored = 99
+
+// pusher is the i-th push.
+func (m *store) pusher(s *storeState, i int, emit func(string, storeState)) {
+	p := s.pushers[i]
+	switch p.step {
+	case pushPlan:
+		m.plan(s, i, emit)
+	case pushUpload:
+		m.upload(s, i, emit)
+		if m.checkpoints && p.own != 0 {
+			m.publish(s, i, emit)
+		}
+	case pushAppend:
+		m.publish(s, i, emit)
+		if m.crash && p.own != 0 && int(p.replans) < m.replans && (m.mutation == RESUME_NEWBASE || m.mutation == RESUME_HEAD) {
+			to := *s
+			to.pushers[i] = storePusher{start: neverFloored, own: p.own, replans: p.replans + 1}
+			emit("push: crash before the append, resume", to)
+		}
+	}
+}
+
+// plan is step 1 of a push, at S = head.
+func (m *store) plan(s *storeState, i int, emit func(string, storeState)) {
+	root, p := &s.root, s.pushers[i]
+	p.step, p.base = pushUpload, s.cell(m)
+	if m.mutation != NO_RECHECK {
+		p.own &^= root.condemned.names()
+		if p.start < root.floor && m.mutation != NO_FLOOR {
+			p.own = 0
+		}
+	}
+	if m.mutation == RESUME_HEAD {
+		p.own &= s.present
+	}
+	if p.own == 0 || p.start == neverFloored {
+		p.start = s.head
+	}
+	found := s.packs.in(root.live)
+	if m.mutation == STOP_AT_PRESENT && found&history != 0 {
+		found |= content
+	}
+	certain := root.closure() // is not looked up
+	if m.mutation == EXP_WALK {
+		all := *root
+		all.expired = false
+		certain = all.closure()
+	}
+	own := s.packs.in(p.own)
+	p.missing = pushedObjects &^ (found | certain | own)
+	if p.missing == 0 {
+		p.step = pushAppend
+	}
+	for _, relied := range m.relied(s, pushedObjects&^p.missing&^own, certain) {
+		to := *s
+		p.relied = relied
+		to.pushers[i] = p
+		emit("push: plan", to)
+	}
+}
+
+// cell is what an append is conditional on.
+func (s *storeState) cell(m *store) uint8 {
+	if m.mutation == SEPARATE_CELLS {
+		return uint8(s.root.refs)
+	}
+	return s.head
+}
+
+// relied has the sets of packs that a plan may rely on for what it does not
+// send: by the protocol, there is one.
+func (m *store) relied(s *storeState, there, certain objects) []set {
+	switch m.mutation {
+	case ANCHOR:
+		there &^= certain
+	case U_ALL:
+	default:
+		return []set{s.root.live}
+	}
+	choices := []set{0} // one pack for each object
+	for _, object := range []objects{history, content} {
+		if there&object == 0 {
+			continue
+		}
+		var more []set
+		for _, chosen := range choices {
+			for n := range s.root.live.all() {
+				if s.packs[n]&object != 0 {
+					more = append(more, chosen|only(n))
+				}
+			}
+		}
+		choices = more
+	}
+	return choices
+}
+
+// upload is step 2 of a push.
+func (m *store) upload(s *storeState, i int, emit func(string, storeState)) {
+	to, p := *s, s.pushers[i]
+	send := p.missing
+	if m.checkpoints {
+		send &= -send // one object
+	}
+	n := len(s.packs)
+	switch {
+	case m.mutation == NAME_REUSE:
+		n = 2 // of the first pack that is pushed
+		to.packs = slices.Clone(s.packs)
+		if len(to.packs) == n {
+			to.packs = append(to.packs, 0)
+		}
+		to.packs[n] |= send
+	case n < m.packs:
+		to.packs, _ = s.packs.with(send)
+	default:
+		return
+	}
+	to.present |= only(n)
+	if m.latePut {
+		to.latePut |= only(n)
+	}
+	p.own |= only(n)
+	p.missing &^= send
+	if p.missing == 0 {
+		p.step = pushAppend
+	}
+	to.pushers[i] = p
+	emit("push: upload", to)
+}
+
+// publish is steps 3 and 4 of a push. An append is conditional on the head: a
+// pusher that sees another one checks its claim first.
+func (m *store) publish(s *storeState, i int, emit func(string, storeState)) {
+	p := s.pushers[i]
+	if s.cell(m) != p.base {
+		m.checkClaim(s, i, emit)
+		return
+	}
+	if p.step == pushAppend {
+		to := s.append()
+		to.root.refs |= refPushed
+		to.root.live |= p.own
+		to.pushers[i] = storePusher{step: pushDone, replans: p.replans}
+		emit("push: append", to)
+		if m.crash && p.own != 0 && int(p.replans) < m.replans {
+			to.pushers[i] = storePusher{start: p.start, own: p.own, replans: p.replans + 1}
+			emit("push: append, crash before the reply, resume", to)
+		}
+	}
+	if m.checkpoints && p.own != 0 {
+		to := s.append()
+		to.root.live |= p.own
+		if m.mutation != CKPT_NOCHECK {
+			p.relied |= p.own
+		}
+		p.base, p.start, p.own = to.head, to.head, 0
+		to.pushers[i] = p
+		emit("push: append a checkpoint", to)
+	}
+}
+
+// checkClaim is step 3 of a push at another head than S, as Claim.Check of
+// package rootlog has it.
+func (m *store) checkClaim(s *storeState, i int, emit func(string, storeState)) {
+	to, p := *s, s.pushers[i]
+	floored := p.start < s.root.floor && m.mutation != NO_FLOOR
+	if p.own == 0 && m.mutation != ANCHOR {
+		floored = false
+	}
+	holds := p.relied&^s.root.live == 0 && p.own&s.root.condemned.names() == 0 && !floored
+	step := "push: check claim: it holds"
+	switch {
+	case holds || m.mutation == NO_RECHECK:
+		to.pushers[i].base = s.head
+	case int(p.replans) < m.replans:
+		step = "push: check claim: plan again"
+		to.pushers[i] = storePusher{start: p.start, own: p.own, replans: p.replans + 1}
+	default:
+		step = "push: check claim: give up"
+		to.pushers[i] = storePusher{step: pushGaveUp}
+	}
+	emit(step, to)
+}

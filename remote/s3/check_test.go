@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -36,6 +37,29 @@ func TestProviderCheck(t *testing.T) {
 				t.Errorf("report %+v, error %v; want it to be shared: %v", report, err, test.shared)
 			}
 		})
+	}
+}
+
+// TestUnconditional uses a store that refuses conditional requests.
+func TestUnconditional(t *testing.T) {
+	f := remotetest.NewFakeS3(t, 1)
+	f.SetCondition(remotetest.S3Refuses)
+	env := testEnv(t, nil)
+	env.Getenv = f.Getenv
+	b, err := open(t.Context(), f.URL("some/prefix")+"&conditional=false", env, stallTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	report, err := check.Run(t.Context(), b, check.Options{Now: time.Now})
+	if err != nil || report.Shared() || !report.Usable() {
+		t.Errorf("error %v; want a store for one writer:\n%s", err, report)
+	}
+	if err := b.Create(t.Context(), "root/1", []byte("a")); err != nil {
+		t.Error(err)
+	}
+	if err := b.Create(t.Context(), "root/1", []byte("b")); !errors.Is(err, remote.ErrExists) {
+		t.Errorf("error %v of a record that is there", err)
 	}
 }
 

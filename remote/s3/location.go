@@ -28,7 +28,7 @@ type location struct {
 	// From the query; "" where it says nothing.
 	endpoint, region, profile string
 	lookup                    minio.BucketLookupType
-	anonymous                 bool
+	anonymous, unconditional  bool
 }
 
 // parseLocation parses the URL of a remote. Errors do not repeat it.
@@ -108,8 +108,14 @@ func (l *location) parseQuery(rawQuery string) error {
 			if l.anonymous, err = strconv.ParseBool(value); err != nil {
 				return errors.New("anonymous is neither true nor false")
 			}
+		case "conditional":
+			conditional, err := strconv.ParseBool(value)
+			if err != nil {
+				return errors.New("conditional is neither true nor false")
+			}
+			l.unconditional = !conditional
 		default: // perhaps a secret's name: its value is not repeated
-			return fmt.Errorf("has %q; known are endpoint, region, profile, path-style and anonymous", name)
+			return fmt.Errorf("has %q; known are endpoint, region, profile, path-style, anonymous and conditional", name)
 		}
 	}
 	return nil

@@ -32,7 +32,12 @@ type Backend struct {
 	creds     *credentials.Credentials // from source
 	transport *transport
 	dualstack bool
-	now       func() time.Time
+
+	// The store refuses conditional requests: whether a name is free is asked
+	// before, which keeps one writer from overwriting, but not two apart.
+	unconditional bool
+
+	now func() time.Time
 
 	client atomic.Pointer[regional] // replaced when the store names another region
 }
@@ -45,9 +50,10 @@ type regional struct {
 
 // Open opens the bucket that a URL names:
 //
-//	s3://bucket/prefix?endpoint=…&region=…&profile=…&path-style=…&anonymous=…
+//	s3://bucket/prefix?endpoint=…&region=…&profile=…&path-style=…&anonymous=…&conditional=…
 //
-// All but the bucket may be missing. Credentials, region and endpoint are
+// With conditional=false no request is conditional, for stores that refuse such
+// requests and have a single writer. All but the bucket may be missing. Credentials, region and endpoint are
 // found where AWS's tools find them: in AWS_ACCESS_KEY_ID and the variables
 // like it, in the profile that AWS_PROFILE or the URL names, in ~/.aws/config
 // and ~/.aws/credentials, and if there is nothing, in the role of the machine,
@@ -75,7 +81,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 	if err != nil {
 		return nil, failed(remote.ErrCredentials, err)
 	}
-	b := &Backend{bucket: l.bucket, prefix: l.prefix, lookup: l.lookup, now: env.Now}
+	b := &Backend{bucket: l.bucket, prefix: l.prefix, lookup: l.lookup, unconditional: l.unconditional, now: env.Now}
 	if b.endpoint, err = l.findEndpoint(p, env); err != nil {
 		return nil, failed(remote.ErrURL, err)
 	}

@@ -36,6 +36,7 @@ func TestURLsRefused(t *testing.T) {
 		"s3://bucket?region=":                      "region",
 		"s3://bucket?path-style=perhaps":           "path-style",
 		"s3://bucket?anonymous=perhaps":            "anonymous",
+		"s3://bucket?conditional=perhaps":          "conditional",
 		"s3://bucket?secret=canary":                `"secret"`,
 		"s3://bucket?%zz":                          "parsed",
 		"s3://bucket?endpoint=ftp://x":             "ftp",

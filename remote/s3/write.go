@@ -14,7 +14,7 @@ import (
 )
 
 // Put implements [remote.Blobs]. It is one request, which the store refuses if
-// the name is taken.
+// the name is taken, unless the URL has conditional=false.
 func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 	if err := remote.CheckBlob(name); err != nil {
 		return err
@@ -31,6 +31,15 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 }
 
 func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, size int64) error {
+	if b.unconditional {
+		_, err := b.Stat(ctx, name)
+		if err == nil {
+			return &remote.Error{Op: op, Name: name, Kind: remote.ErrExists}
+		}
+		if !errors.Is(err, remote.ErrNotFound) {
+			return err
+		}
+	}
 	return b.call(ctx, op, name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		options := minio.PutObjectOptions{
 			ContentType: "application/octet-stream",
@@ -41,7 +50,9 @@ func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, si
 			SendContentMd5:       true,
 			DisableContentSha256: true,
 		}
-		options.SetMatchETagExcept("*")
+		if !b.unconditional {
+			options.SetMatchETagExcept("*")
+		}
 		info, err := client.Client.PutObject(ctx, b.bucket, b.prefix+name, io.NewSectionReader(wholeBody{body, size}, 0, size), size, options)
 		if err == nil && info.ETag == "" {
 			return notS3(a.status, "an answer without an ETag: there is no S3 at this address")

@@ -99,6 +99,7 @@ func (e *Env) checkStore(ctx context.Context, m kist.Remote) (*check.Report, err
 	}
 	failed := ""
 	status, kind, why := exitRemote, "unfit", remote.ErrUnsupported
+	refuses := false // what is conditional
 	for _, c := range report.Checks {
 		if c.Status != check.Failed {
 			continue
@@ -107,10 +108,13 @@ func (e *Env) checkStore(ctx context.Context, m kist.Remote) (*check.Report, err
 		if errors.Is(c.Err, remote.ErrPermission) {
 			status, kind, why = exitCredentials, "permission", remote.ErrPermission
 		}
+		refuses = refuses || errors.Is(c.Err, remote.ErrUnsupported) && strings.HasPrefix(m.URL, "s3:")
 	}
 	err = failf(status, kind, "%w", &remote.Error{Op: "check", Kind: why, Err: errors.New("the store does not keep what a remote needs" + failed)})
 	if report.Usable() {
 		err = hintf(err, "if nobody else ever pushes to it, --single-writer takes it nevertheless")
+	} else if refuses {
+		err = hintf(err, "if nobody else ever pushes to it, conditional=false in the URL and --single-writer take it nevertheless")
 	}
 	return report, err
 }

@@ -17,6 +17,10 @@ import (
 // nobody is a user who owns nothing but what the tests give away.
 const nobody = 65534
 
+// littleMemory is how many bytes of memory kist-in-little-memory may ask the
+// system for; with more, it crashes.
+const littleMemory = 384 << 20
+
 // TestMain lets the tests run kist in processes of their own: the test binary
 // is kist when it is called so.
 func TestMain(m *testing.M) {
@@ -29,6 +33,12 @@ func TestMain(m *testing.M) {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(125)
 			}
+		}
+		main()
+	case "kist-in-little-memory":
+		if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: littleMemory, Max: littleMemory}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(125)
 		}
 		main()
 	default:

@@ -112,6 +112,8 @@ func (d *damaged) try(what string, names ...string) bool {
 		clone.wantFiles(clone.readFiles("."), d.want)
 	case o.status != 11 && (o.status != 12 || !strings.Contains(message, "newer format")):
 		d.Errorf("%s: %v", what, o)
+	case strings.HasPrefix(what, "bit") && strings.HasPrefix(names[0], "packs/") && !strings.Contains(message, "offset "):
+		d.Errorf("%s: does not say where: %v", what, o)
 	case !d.isNamed(message, names):
 		d.Errorf("%s: does not name it: %v", what, o)
 	}

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kist-vcs/kist/remote"
 )
@@ -32,13 +33,16 @@ type Backend struct {
 	// above them this process knows to be on disk.
 	durable sync.Map
 
+	own atomic.Bool // the folder is known to be a remote's, or empty
+
 	link, rename move // but for tests, linkat and renameNew
 }
 
 // Open opens the folder a path or a URL of the scheme file is of. A relative
 // path is relative to env.Dir; nothing else of env is used. If there is only
 // the folder above it, the folder is made by the first write; until then reads
-// are remote.ErrNoStore.
+// are remote.ErrNoStore. To a folder that is no remote and has other files in
+// it, writes are remote.ErrUnsupported.
 func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, error) {
 	b, err := open(ctx, rawURL, env.Dir)
 	if err != nil {

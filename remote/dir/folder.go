@@ -59,6 +59,9 @@ func (b *Backend) make(dir string) (*os.File, error) {
 
 func (b *Backend) makeRoot() error {
 	_, err := os.Stat(b.root)
+	if err == nil {
+		return b.checkForeign()
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

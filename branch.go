@@ -46,7 +46,8 @@ func (r *Repository) CreateBranch(ctx context.Context, name, rev string, force b
 }
 
 // DeleteBranch deletes a branch, given its full name, and returns where it was.
-// One whose commits HEAD does not have is only deleted with force.
+// One whose commits neither HEAD has, nor, as far as was seen, its upstream, is
+// only deleted with force.
 func (r *Repository) DeleteBranch(ctx context.Context, name string, force bool) (object.ID, error) {
 	id, err := r.refs.Get(name)
 	if err != nil {
@@ -59,15 +60,9 @@ func (r *Repository) DeleteBranch(ctx context.Context, name string, force bool) 
 		}
 	}
 	if local && !force {
-		head, err := r.refs.Head()
+		merged, err := r.isMerged(ctx, branch, id)
 		if err != nil {
 			return id, err
-		}
-		merged := false
-		if !head.Unborn() {
-			if merged, err = history.IsAncestor(ctx, r.objects, id, head.ID); err != nil {
-				return id, err
-			}
 		}
 		if !merged {
 			return id, fmt.Errorf("branch %q %w", branch, ErrNotMerged)
@@ -77,6 +72,32 @@ func (r *Repository) DeleteBranch(ctx context.Context, name string, force bool) 
 		return id, err
 	}
 	return id, r.SetUpstream(ctx, branch, Upstream{})
+}
+
+// isMerged reports whether HEAD, or the upstream of a branch, has the commit
+// that the branch is at.
+func (r *Repository) isMerged(ctx context.Context, branch string, id object.ID) (bool, error) {
+	head, err := r.refs.Head()
+	if err != nil {
+		return false, err
+	}
+	if !head.Unborn() {
+		if merged, err := history.IsAncestor(ctx, r.objects, id, head.ID); merged || err != nil {
+			return merged, err
+		}
+	}
+	upstream, err := r.Upstream(branch)
+	if errors.Is(err, ErrNoUpstream) {
+		return false, nil
+	}
+	seen, err := r.refs.Get(upstream.Tracking())
+	if errors.Is(err, refs.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return history.IsAncestor(ctx, r.objects, id, seen)
 }
 
 // RenameBranch gives a branch, the current one if from is empty, another name.
@@ -100,9 +121,13 @@ func (r *Repository) RenameBranch(ctx context.Context, from, to string, force bo
 		return err
 	}
 	if from == head.Branch && head.Unborn() {
-		return r.publish(ctx, func(ctx context.Context) error {
+		err := r.publish(ctx, func(ctx context.Context) error {
 			return r.refs.SetHead(ctx, refs.Head{Branch: to}, r.who(), "")
 		})
+		if err != nil {
+			return err
+		}
+		return r.moveUpstream(ctx, from, to)
 	}
 	if _, err := r.refs.Get(refs.Heads + from); err != nil {
 		return err
@@ -119,8 +144,16 @@ func (r *Repository) RenameBranch(ctx context.Context, from, to string, force bo
 		}
 		return r.refs.Rename(ctx, refs.Heads+from, refs.Heads+to, r.who())
 	})
-	upstream, none := r.Upstream(from)
-	if err != nil || none != nil {
+	if err != nil {
+		return err
+	}
+	return r.moveUpstream(ctx, from, to)
+}
+
+// moveUpstream gives one branch the upstream of another, which loses it.
+func (r *Repository) moveUpstream(ctx context.Context, from, to string) error {
+	upstream, err := r.Upstream(from)
+	if err != nil && !errors.Is(err, ErrNoUpstream) {
 		return err
 	}
 	if err := r.SetUpstream(ctx, to, upstream); err != nil {

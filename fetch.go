@@ -33,12 +33,13 @@ type FetchedRef struct {
 	Local    string // full, here: a remote-tracking branch or a tag
 	Old, New object.ID
 	Forced   bool // it is not a fast-forward
+	Unsure   bool // of a dry run, which cannot tell whether it is one
 	Kept     bool // a tag that is another one here, and stays
 }
 
 // FetchResult tells what came of a fetch.
 type FetchResult struct {
-	Refs           []FetchedRef // in the order of their names; those that were up to date too
+	Refs           []FetchedRef // in the order of their names here; those that were up to date too
 	Head           string       // the remote's default branch, full name; may be empty
 	Objects, Bytes int64        // received
 }
@@ -85,13 +86,9 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 			want = append(want, head.Refs[f.Name])
 		}
 	}
-	if o.DryRun {
-		result.Refs = append(wanted, gone...)
-		return result, nil
-	}
 	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
-	if len(want) > 0 {
+	if len(want) > 0 && !o.DryRun {
 		have, err := r.complete(ctx)
 		if err != nil {
 			return nil, err
@@ -105,6 +102,10 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	for i, f := range wanted {
 		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
 			forward, err := history.IsAncestor(ctx, session, f.Old, f.New)
+			if o.DryRun && errors.Is(err, object.ErrNotFound) {
+				wanted[i].Unsure = true
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -113,6 +114,9 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	}
 	result.Refs = append(wanted, gone...)
 	slices.SortFunc(result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	if o.DryRun {
+		return result, nil
+	}
 	return result, session.Publish(ctx, func(ctx context.Context) error { return r.noteFetched(ctx, o, result) })
 }
 
@@ -121,6 +125,10 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 func (r *Repository) wanted(head *rootlog.State, o FetchOptions) (wanted, gone []FetchedRef, err error) {
 	tracking := refs.Remotes + o.Remote + "/"
 	for name, key := range head.Refs {
+		if name == refs.Heads+"HEAD" { // its place here is taken by the remote's default branch
+			r.opt.Warn(fmt.Sprintf("a branch called HEAD on %q is left out", o.Remote))
+			continue
+		}
 		f := FetchedRef{Name: name, New: key.ID}
 		branch, isBranch := strings.CutPrefix(name, refs.Heads)
 		switch {
@@ -145,7 +153,6 @@ func (r *Repository) wanted(head *rootlog.State, o FetchOptions) (wanted, gone [
 			return nil, nil, &refs.NotFoundError{Name: refs.Heads + branch}
 		}
 	}
-	slices.SortFunc(wanted, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
 	if !o.Prune {
 		return wanted, nil, nil
 	}

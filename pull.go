@@ -11,7 +11,7 @@ import (
 
 // PullOptions say what [Repository.Pull] brings.
 type PullOptions struct {
-	Fetch  FetchOptions // its Remote and Branches are set by Pull
+	Fetch  FetchOptions // its Remote is set by Pull; its Branches have to include what is merged
 	Merge  MergeOptions // its Rev is set by Pull, and its message, if there is none
 	Source Upstream     // zero: what HEAD's branch follows
 }
@@ -63,6 +63,9 @@ func (r *Repository) Pull(ctx context.Context, o PullOptions) (*PullResult, erro
 		o.Merge.Message = fmt.Sprintf("Merge branch '%s' of %s", branch, remote.Redact(m.URL))
 	}
 	o.Merge.Rev = o.Source.Short()
+	if full, err := r.refs.Expand(ctx, o.Merge.Rev); err != nil || full != o.Source.Tracking() { // something here has this name
+		o.Merge.Rev = o.Source.Tracking()
+	}
 	result.Merge, err = r.Merge(ctx, o.Merge)
 	return result, err
 }

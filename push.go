@@ -35,7 +35,8 @@ type PushResult struct {
 
 // Push uploads what refs need and the remote does not have, and moves the
 // remote's refs: all of them, or none. A ref that cannot be moved without
-// losing commits is an error that matches [transfer.ErrNotFastForward]. The
+// losing commits is an error that matches [transfer.ErrNotFastForward]; one
+// whose name is a folder in that of another, [refs.ErrConflict]. The
 // remote-tracking branches follow.
 func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, error) {
 	m, err := r.Remote(o.Remote)
@@ -51,12 +52,18 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 	}
 	defer opened.Close()
 	push := transfer.PushOptions{DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs}
-	seen := map[string]bool{}
+	if push.Head, err = r.defaultBranch(o.Refs); err != nil {
+		return nil, err
+	}
+	seen := map[string]PushRef{}
 	for _, p := range o.Refs {
-		if seen[p.Name] {
-			return nil, fmt.Errorf("%q is to be pushed to twice", p.Name)
+		if was, ok := seen[p.Name]; ok {
+			if was.ID != p.ID {
+				return nil, fmt.Errorf("two things are to be pushed to %q", p.Name)
+			}
+			continue
 		}
-		seen[p.Name] = true
+		seen[p.Name] = p
 		u := transfer.RefUpdate{Name: p.Name, Force: p.Force}
 		if p.Source != "" {
 			u.New = object.Key{Kind: p.Kind, ID: p.ID}
@@ -69,22 +76,40 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 			u.Expect = &expect
 		}
 		push.Updates = append(push.Updates, u)
-		if push.Head == "" && strings.HasPrefix(p.Name, refs.Heads) && p.Source != "" {
-			push.Head = p.Name
-		}
 	}
 	sent, err := opened.Push(ctx, r.objects, push)
 	result := &PushResult{PushResult: sent}
 	if err != nil || o.DryRun {
 		return result, err
 	}
-	if err := r.track(ctx, m.Name, sent.Refs); err != nil {
-		return result, fmt.Errorf("pushed, but the remote-tracking branches could not be updated: %w", err)
+	if err := r.track(ctx, m.Name, sent.Refs); err != nil { // the next fetch does it
+		r.opt.Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
 	}
 	if o.SetUpstream {
 		result.Upstreams, err = r.setUpstreams(ctx, o)
 	}
 	return result, err
+}
+
+// defaultBranch returns which of refs becomes the default branch of a remote
+// that has none: the one that HEAD is on, or else the first; "" if there is no
+// branch among them.
+func (r *Repository) defaultBranch(list []PushRef) (string, error) {
+	head, err := r.refs.Head()
+	if err != nil {
+		return "", err
+	}
+	first := ""
+	for _, p := range list {
+		switch {
+		case p.Source == "" || !strings.HasPrefix(p.Name, refs.Heads):
+		case head.Branch != "" && p.Source == refs.Heads+head.Branch:
+			return p.Name, nil
+		case first == "":
+			first = p.Name
+		}
+	}
+	return first, nil
 }
 
 // lastSeen returns where a ref of a remote was when it was looked at last.

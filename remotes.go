@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,12 +28,16 @@ var (
 	// ErrSecret says that a URL holds a password, which the configuration
 	// must not.
 	ErrSecret = errors.New("the URL holds a password, which kist does not store")
+
+	// ErrInside says that a remote would be a folder in the worktree: it would
+	// be lost with it, and versioned.
+	ErrInside = errors.New("is in the worktree, where a remote would be versioned, and lost with it")
 )
 
 // Remote is a store that a repository is pushed to or fetched from.
 type Remote struct {
 	Name string
-	URL  string // without secrets
+	URL  string // without secrets; a path that is not absolute begins at the root of the worktree
 
 	// SingleWriter says that the store cannot tell two writers apart, and that
 	// whoever configured it knows that only one may push at a time.
@@ -49,17 +54,25 @@ func (r *Repository) Remotes() []Remote {
 	return list
 }
 
-// Remote returns the remote of a name. The error matches ErrNoRemote.
+// Remote returns the remote of a name. The error matches ErrNoRemote, or is a
+// [*ConfigError] if what is configured cannot be one.
 func (r *Repository) Remote(name string) (Remote, error) {
 	c, ok := r.config.Remote[name]
 	if !ok {
 		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, name)
 	}
+	if err := checkRemoteName(name); err != nil { // it becomes the name of a folder
+		return Remote{}, &ConfigError{Err: fmt.Errorf("remote %q: %w", name, err)}
+	}
+	if c.URL == "" {
+		return Remote{}, &ConfigError{Err: fmt.Errorf("remote %q has no url", name)}
+	}
 	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter}, nil
 }
 
 // AddRemote adds a remote to the configuration. It does not look at the store.
-// The error matches ErrNameTaken, ErrSecret, or is a [*refs.NameError].
+// The error matches ErrNameTaken, ErrSecret or ErrInside, or is a
+// [*refs.NameError].
 func (r *Repository) AddRemote(ctx context.Context, add Remote) error {
 	if err := r.CheckRemote(add); err != nil {
 		return err
@@ -80,7 +93,50 @@ func (r *Repository) CheckRemote(add Remote) error {
 	if _, taken := r.config.Remote[add.Name]; taken {
 		return fmt.Errorf("remote %q %w", add.Name, ErrNameTaken)
 	}
-	return add.check()
+	if err := add.check(); err != nil {
+		return err
+	}
+	if path, ok := r.folderOf(add.URL); ok && isInside(path, r.root) {
+		return fmt.Errorf("%q %w", path, ErrInside)
+	}
+	return nil
+}
+
+// folderOf returns the folder that a URL stands for, if it does for one.
+func (r *Repository) folderOf(rawURL string) (string, bool) {
+	path := rawURL
+	if scheme, _, ok := strings.Cut(rawURL, "://"); ok {
+		u, err := url.Parse(rawURL)
+		if err != nil || !strings.EqualFold(scheme, "file") {
+			return "", false
+		}
+		path = u.Path
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.root, path)
+	}
+	return path, true
+}
+
+// isInside reports whether a path is root, or in it. What of path is not there
+// yet does not matter.
+func isInside(path, root string) bool {
+	rest := ""
+	for at := path; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		resolved, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			path = filepath.Join(resolved, rest)
+			break
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	if resolved, err := filepath.EvalSymlinks(root); err == nil {
+		root = resolved
+	}
+	rel, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // check says whether a remote can be part of a configuration.
@@ -157,7 +213,11 @@ func (r *Repository) openBackend(ctx context.Context, m Remote) (remote.Backend,
 	if r.opt.Backend == nil {
 		return nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: errors.New("this program knows no remotes")}
 	}
-	return r.opt.Backend(ctx, m.URL)
+	at := m.URL
+	if path, ok := r.folderOf(at); ok && !strings.Contains(at, "://") {
+		at = path
+	}
+	return r.opt.Backend(ctx, at)
 }
 
 // OpenRemote opens a remote to be read. One that nothing was pushed to yet is

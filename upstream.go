@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -32,13 +33,18 @@ func (u Upstream) Tracking() string {
 func (u Upstream) Short() string { return strings.TrimPrefix(u.Tracking(), refs.Remotes) }
 
 // Upstream returns what a branch, given its short name, follows. The error
-// matches ErrNoUpstream.
+// matches ErrNoUpstream, or is a [*ConfigError] if what is configured cannot be
+// followed.
 func (r *Repository) Upstream(branch string) (Upstream, error) {
 	c, ok := r.config.Branch[branch]
 	if !ok || c.Remote == "" || c.Merge == "" {
 		return Upstream{}, fmt.Errorf("branch %q has %w", branch, ErrNoUpstream)
 	}
-	return Upstream{Remote: c.Remote, Ref: c.Merge}, nil
+	u := Upstream{Remote: c.Remote, Ref: c.Merge}
+	if !strings.HasPrefix(u.Ref, refs.Heads) || refs.CheckName(u.Tracking()) != nil {
+		return Upstream{}, &ConfigError{Err: fmt.Errorf("branch %q: merge %q is not the full name of a branch, as in %q", branch, c.Merge, refs.Heads+branch)}
+	}
+	return u, nil
 }
 
 // SetUpstream makes a branch, given its short name, follow one of a remote; a
@@ -48,17 +54,18 @@ func (r *Repository) SetUpstream(ctx context.Context, branch string, u Upstream)
 		return err
 	}
 	if u == (Upstream{}) {
-		return r.editConfig(ctx, func(c *Config) error {
-			if _, ok := c.Branch[branch]; !ok {
-				return nil
-			}
-			return c.setAt(nil, "branch", branch)
-		})
+		if _, ok := r.config.Branch[branch]; !ok {
+			return nil
+		}
+		return r.editConfig(ctx, func(c *Config) error { return c.setAt(nil, "branch", branch) })
 	}
 	if _, err := r.Remote(u.Remote); err != nil {
 		return err
 	}
-	if err := refs.CheckName(u.Ref); err != nil {
+	if !strings.HasPrefix(u.Ref, refs.Heads) {
+		return &refs.NameError{Name: u.Ref, Reason: "is no branch"}
+	}
+	if err := refs.CheckName(u.Tracking()); err != nil {
 		return err
 	}
 	return r.editConfig(ctx, func(c *Config) error {
@@ -70,13 +77,22 @@ func (r *Repository) SetUpstream(ctx context.Context, branch string, u Upstream)
 }
 
 // UpstreamOf returns what the full name of a remote-tracking branch, as in
-// "refs/remotes/origin/main", stands for.
+// "refs/remotes/origin/main", stands for; a remote's HEAD stands for its
+// default branch.
 func (r *Repository) UpstreamOf(tracking string) (Upstream, bool) {
 	name, ok := strings.CutPrefix(tracking, refs.Remotes)
 	if !ok {
 		return Upstream{}, false
 	}
 	remote, branch, ok := strings.Cut(name, "/")
+	if branch == "HEAD" {
+		list, err := r.refs.List(refs.Remotes + remote + "/")
+		at := slices.IndexFunc(list, func(ref refs.Ref) bool { return ref.Name == tracking })
+		if err != nil || at < 0 {
+			return Upstream{}, false
+		}
+		branch = strings.TrimPrefix(list[at].Target, refs.Remotes+remote+"/")
+	}
 	if _, known := r.config.Remote[remote]; !ok || !known {
 		return Upstream{}, false
 	}

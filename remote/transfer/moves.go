@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ type RefResult struct {
 	Name     string // full
 	Old, New object.ID
 	Status   string
-	Err      error // a [*NotFastForwardError] if the ref was rejected
+	Err      error // why the ref was rejected: a [*NotFastForwardError] or [*refs.ConflictError]
 }
 
 // ErrNotFastForward is matched by every [*NotFastForwardError].
@@ -69,6 +70,10 @@ func checkUpdates(updates []RefUpdate) error {
 	for _, u := range updates {
 		if err := refs.CheckName(u.Name); err != nil {
 			return err
+		}
+		// Whoever fetched it would have it where a remote's default branch is noted.
+		if u.Name == refs.Heads+"HEAD" && !u.New.IsZero() {
+			return &refs.NameError{Name: u.Name, Reason: "means a remote's default branch"}
 		}
 		if seen[u.Name] {
 			return fmt.Errorf("%s is to be pushed to twice", u.Name)
@@ -109,6 +114,12 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 		}
 		results[i] = res
 	}
+	for _, conflict := range conflicts(head.Refs, changes) {
+		i := slices.IndexFunc(results, func(r RefResult) bool { return r.Name == conflict.Name })
+		results[i].Status = StatusRejected + ": " + conflict.With + " is in its way"
+		results[i].Err = conflict
+		rejected = append(rejected, conflict)
+	}
 	if rejected == nil {
 		return changes, results, nil
 	}
@@ -121,6 +132,45 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 		return nil, results, rejected[0]
 	}
 	return nil, results, errors.Join(rejected...)
+}
+
+// conflicts returns an error for each ref that changes would make although its
+// name is a folder in that of another, or the other way round. Nobody could
+// have both.
+func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.ConflictError {
+	after := make(map[string]bool, len(have)+len(changes)) // whether it is made
+	for name := range have {
+		after[name] = false
+	}
+	made := false
+	for _, c := range changes {
+		switch {
+		case c.New.IsZero():
+			delete(after, c.Name)
+		case c.Old.IsZero():
+			after[c.Name], made = true, true
+		}
+	}
+	if !made {
+		return nil
+	}
+	found := map[string]*refs.ConflictError{}
+	for name, isNew := range after {
+		for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name[:i], '/') {
+			switch aboveIsNew, ok := after[name[:i]]; {
+			case !ok:
+			case isNew:
+				found[name] = &refs.ConflictError{Name: name, With: name[:i]}
+			case aboveIsNew:
+				found[name[:i]] = &refs.ConflictError{Name: name[:i], With: name}
+			}
+		}
+	}
+	var list []*refs.ConflictError
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, found[name])
+	}
+	return list
 }
 
 // judge says what an update does to a ref that is at old, and, if it is

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,8 @@ All that is received is checked against its hash before it is stored. An
 interrupted fetch can be run again, and goes on where it was.
 
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
-deleted, up to date, kept), objects and bytes_received.`,
+deleted, up to date, kept; with --dry-run also moved, where only the download
+tells which), objects and bytes_received.`,
 		Example: `  kist fetch
   kist fetch --prune origin
   kist log HEAD..origin/main       what is new there`,
@@ -104,6 +106,9 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o kist.FetchOptions
 	o.Progress = p.transferred()
 	result, err := r.Fetch(ctx, o)
 	p.Stop()
+	if errors.Is(err, refs.ErrConflict) && !o.Prune {
+		err = hintf(err, "if the remote does not have that any more, 'kist fetch --prune %s' forgets it", quoteArg(o.Remote))
+	}
 	if err != nil {
 		return err
 	}
@@ -132,6 +137,8 @@ func fetchedStatus(f kist.FetchedRef) string {
 		return "new"
 	case f.New.IsZero():
 		return "deleted"
+	case f.Unsure:
+		return "moved"
 	case f.Forced || strings.HasPrefix(f.Local, refs.Tags):
 		return "forced"
 	}

@@ -40,14 +40,14 @@ func (e *Env) tellMoved(from, to string, old, new object.ID, status string) {
 	mark, what := ' ', ""
 	switch status {
 	case "new":
-		mark, what = '*', "[new "+refKind(from)+"]"
+		mark, what = '*', "[new "+refKind(to)+"]"
 	case "deleted":
 		mark, what = '-', "[deleted]"
 	case "forced":
 		mark, what = '+', old.Short()+"..."+new.Short()
 	case "up to date":
 		mark, what = '=', "[up to date]"
-	case "fast-forward":
+	case "fast-forward", "moved":
 		what = old.Short() + ".." + new.Short()
 	default:
 		mark, what = '!', "["+status+"]"

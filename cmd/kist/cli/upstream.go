@@ -106,7 +106,7 @@ func (e *Env) setUpstream(ctx context.Context, r *kist.Repository, name string, 
 		}
 	}
 	if name == "" {
-		if _, err := r.Upstream(branch); err != nil {
+		if _, err := r.Upstream(branch); errors.Is(err, kist.ErrNoUpstream) {
 			return failf(exitFailed, "no-upstream", "%w", err)
 		}
 		return r.SetUpstream(ctx, branch, kist.Upstream{})

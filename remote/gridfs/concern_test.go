@@ -54,6 +54,7 @@ func TestConcerns(t *testing.T) {
 			t.Run(test.name+options, func(t *testing.T) {
 				t.Parallel()
 				f := startFake(t, test.hello...)
+				f.countAll(1000)
 				checkConcerns(t, f.url(options), test.last, test.many)
 			})
 		}

@@ -24,7 +24,7 @@ type fakeServer struct {
 }
 
 // startFake starts a server that is what hello says.
-func startFake(t *testing.T, hello ...bson.E) *fakeServer {
+func startFake(t testing.TB, hello ...bson.E) *fakeServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,6 +74,12 @@ func (f *fakeServer) on(command string, reply bson.D) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answer[command] = reply
+}
+
+// countAll has any documents be n when they are counted.
+func (f *fakeServer) countAll(n int) {
+	f.on("aggregate", bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.kist.chunks"},
+		{Key: "firstBatch", Value: bson.A{bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: n}}}}}}})
 }
 
 const (

@@ -35,10 +35,6 @@ const (
 	endTime    = 2 * time.Second  // to tidy up when a context has ended, or everything
 )
 
-// maxUploads is how many blobs are uploaded at once, at most: for each the
-// driver has a buffer of 16 MiB, and sends it as one message.
-const maxUploads = 4
-
 // Backend is a GridFS bucket as a remote. It is safe for concurrent use.
 type Backend struct {
 	location
@@ -118,8 +114,7 @@ type collections struct {
 	roots         *mongo.Collection // read is what was written last: of one document
 	manyRoots     *mongo.Collection // read is what a majority has: of many
 
-	uploads chan *mongo.GridFSBucket // free ones; a bucket must not be shared
-	indexed atomic.Bool              // the indexes are known to be there
+	indexed atomic.Bool // the indexes are known to be there
 }
 
 // begin is called first by each method: check is what is wrong with the name.
@@ -160,16 +155,10 @@ func (b *Backend) collections(alone bool) *collections {
 		last, many = readconcern.Local(), readconcern.Local()
 	}
 	db := b.client.Database(b.database, options.Database().SetWriteConcern(written).SetReadConcern(many).SetReadPreference(readpref.Primary()))
-	c := &collections{
+	return &collections{
 		files:     db.Collection(b.bucket + ".files"),
 		chunks:    db.Collection(b.bucket + ".chunks"),
 		roots:     db.Collection(b.bucket+".roots", options.Collection().SetReadConcern(last)),
 		manyRoots: db.Collection(b.bucket + ".roots"),
-		uploads:   make(chan *mongo.GridFSBucket, maxUploads),
 	}
-	for range maxUploads {
-		c.uploads <- db.GridFSBucket(options.GridFSBucket().SetName(b.bucket).SetChunkSizeBytes(b.chunkSize).
-			SetWriteConcern(written).SetReadConcern(many).SetReadPreference(readpref.Primary()))
-	}
-	return c
 }

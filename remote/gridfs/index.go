@@ -13,8 +13,7 @@ import (
 )
 
 // makeIndexes makes the two indexes that GridFS wants, unless they are there.
-// The driver does so only while the bucket is empty, and does not look whether
-// the one on chunks is unique, which keeps two uploads of one name apart.
+// That the one on chunks is unique keeps two uploads of one name apart.
 func (c *collections) makeIndexes(ctx context.Context) error {
 	if c.indexed.Load() {
 		return nil

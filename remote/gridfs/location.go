@@ -10,7 +10,7 @@ import (
 
 const (
 	defaultBucket    = "kist"
-	defaultChunkSize = 255 << 10 // bytes; the driver's own, and GridFS's
+	defaultChunkSize = 255 << 10 // bytes; GridFS's own
 
 	// A chunk is a document, which may have 16 MiB with all its fields.
 	minChunkSize, maxChunkSize = 1 << 10, 15 << 20

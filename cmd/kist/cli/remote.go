@@ -27,8 +27,8 @@ A URL is one of
   /media/backup/photos             a folder, on a disk or a network file system
   s3://BUCKET/PREFIX               S3, or what speaks its protocol; then with
                                    ?endpoint=https://HOST, and &region=NAME
-  mongodb://HOST/DATABASE          GridFS; ?bucket=NAME, and whatever else MongoDB
-  mongodb+srv://HOST/DATABASE      knows, can follow
+  mongodb://HOST/DATABASE          GridFS; ?bucket=NAME can follow, and whatever
+  mongodb+srv://HOST/DATABASE      else MongoDB knows
 
 Keys and passwords are not part of it, and kist does not store them. For S3 they
 come from where AWS's own tools have them: AWS_ACCESS_KEY_ID and
@@ -100,8 +100,8 @@ func newRemoteRemove(env *Env) *cobra.Command {
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
 		Short:   "forget a remote",
-		Long: `Forgets the remote NAME, and where its branches were. What was pushed to it stays
-there, and what was fetched from it here.`,
+		Long: `Forgets the remote NAME, and where its branches were. What was pushed to it
+stays there, and what was fetched from it here.`,
 		Example:           `  kist remote remove cloud`,
 		Args:              arguments(1, 1, "NAME"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runRemoteRemove(cmd.Context(), env, args[0]) },
@@ -142,9 +142,9 @@ func newRemoteAdd(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [OPTIONS] NAME URL",
 		Short: "add a remote",
-		Long: `Gives a store a name, by which 'kist push' and 'kist fetch' know it. See 'kist help
-remote' for what URL may be. The folder of a remote is made if it is absent and
-the one around it is there; buckets and databases have to exist.
+		Long: `Gives a store a name, by which 'kist push' and 'kist fetch' know it. See 'kist
+help remote' for what URL may be. The folder of a remote is made if it is absent
+and the one around it is there; buckets and databases have to exist.
 
 First the store is tried out: that it keeps what it is given, and that of many
 who create the same record exactly one succeeds. That is what makes it safe for

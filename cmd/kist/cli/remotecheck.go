@@ -16,9 +16,9 @@ func newRemoteCheck(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [NAME]",
 		Short: "try out whether a store keeps what a remote needs",
-		Long: `Tries the store of a remote out again, as 'kist remote add' does, and prints what
-came of each check. The exit status is 15 if the store is not fit to be used as
-it is configured. What the trial writes, it removes, as far as it may.
+		Long: `Tries the store of a remote out again, as 'kist remote add' does, and prints
+what came of each check. The exit status is 15 if the store is not fit to be
+used as it is configured. What the trial writes, it removes, as far as it may.
 
 With --json: name, url, single_writer, and checks (name, what, status, detail,
 took_ns).`,

@@ -187,6 +187,12 @@ func TestOtherClients(t *testing.T) {
 	if err != nil || !bytes.Equal(got, data) {
 		t.Errorf("another client reads %d bytes, %v", len(got), err)
 	}
+	large := sample(5 << 20) // several batches
+	mustPut(t, b, "state/large", large)
+	var all bytes.Buffer
+	if _, err := bucket.DownloadToStream(ctx, "state/large", &all); err != nil || !bytes.Equal(all.Bytes(), large) {
+		t.Errorf("another client reads %d bytes of %d, %v", all.Len(), len(large), err)
+	}
 	if f := stream.GetFile(); f.ChunkSize != 5000 || f.Name != "packs/a" || f.ID != any("packs/a") {
 		t.Errorf("another client sees %+v", f)
 	}
@@ -203,7 +209,7 @@ func TestOtherClients(t *testing.T) {
 	}
 	wantGet(t, b, "packs/b", 500, 2000, data[500:2500])
 	names := fmt.Sprint(listNames(t, b, "", ""))
-	if names != "[packs/a packs/b]" {
+	if names != "[packs/a packs/b state/large]" {
 		t.Errorf("list: %s", names)
 	}
 	// Numbers of other types mean the same.

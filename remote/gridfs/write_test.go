@@ -76,7 +76,7 @@ func TestFailedUpload(t *testing.T) {
 			sent = count(t, b.opened.Load().chunks, chunksOf(test.name))
 			return test.do()
 		}
-		err := b.Put(test.ctx, test.name, &body{data: sample(17 << 20), at: 16<<20 + 1, do: do}, 17<<20)
+		err := b.Put(test.ctx, test.name, &body{data: sample(5 << 20), at: 4<<20 + 1, do: do}, 5<<20)
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: error %v, want %v", test.name, err, test.want)
 		}
@@ -101,7 +101,7 @@ func TestTakenName(t *testing.T) {
 	b := openTest(t, testURL(t, "&chunksize=1048576"), nil)
 	data := sample(3 << 20)
 	mustPut(t, b, "packs/a", data)
-	for _, n := range []int{len(data), 1000, 17 << 20} {
+	for _, n := range []int{len(data), 1000, 5 << 20} {
 		err := b.Put(context.Background(), "packs/a", bytes.NewReader(make([]byte, n)), int64(n))
 		if !errors.Is(err, remote.ErrExists) {
 			t.Errorf("error %v", err)
@@ -121,14 +121,14 @@ func TestTakenName(t *testing.T) {
 func TestTwoUploads(t *testing.T) {
 	b := openTest(t, testURL(t, "&chunksize=1048576"), nil)
 	ctx := context.Background()
-	data := sample(17 << 20)
+	data := sample(5 << 20)
 	second := func() error {
 		if err := b.Put(ctx, "packs/a", bytes.NewReader(make([]byte, len(data))), int64(len(data))); !errors.Is(err, remote.ErrExists) {
 			t.Errorf("second upload: error %v", err)
 		}
 		return nil
 	}
-	if err := b.Put(ctx, "packs/a", &body{data: data, at: 16<<20 + 1, do: second}, int64(len(data))); err != nil {
+	if err := b.Put(ctx, "packs/a", &body{data: data, at: 4<<20 + 1, do: second}, int64(len(data))); err != nil {
 		t.Errorf("first upload: error %v", err)
 	}
 	wantGet(t, b, "packs/a", 0, len(data)+1, data)
@@ -145,7 +145,7 @@ func TestCollectedUpload(t *testing.T) {
 		}
 		return b.Delete(ctx, "packs/a")
 	}
-	err := b.Put(ctx, "packs/a", &body{data: sample(17 << 20), at: 16<<20 + 1, do: collect}, 17<<20)
+	err := b.Put(ctx, "packs/a", &body{data: sample(5 << 20), at: 4<<20 + 1, do: collect}, 5<<20)
 	if !errors.Is(err, remote.ErrTemporary) {
 		t.Errorf("error %v", err)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // unsent is how many bytes of a body that were read may not have left this
-// machine yet: what buffers of the connection hold.
+// machine yet: what buffers of the connection hold, and what a backend reads to
+// send it at once.
 const unsent = 8 << 20
 
 var errStuck = errors.New("no progress")

@@ -74,7 +74,7 @@ func TestRemoteManyPushers(t *testing.T) {
 		if p.Failed() {
 			return
 		}
-		clone := p.wantWhole()
+		clone := p.clone()
 		history := clone.kist("log", "--json")
 		var rejected, unknown int
 		for _, s := range all {
@@ -90,6 +90,7 @@ func TestRemoteManyPushers(t *testing.T) {
 			s.kist("pull")
 			s.wantFiles(s.readFiles("."), clone.readFiles("."))
 		}
+		p.wantWhole()
 		p.Logf("%d commits; %d pushes were rejected, of %d the outcome was not known; %d roots", people*rounds, rejected, unknown, p.head().Seq)
 	})
 }

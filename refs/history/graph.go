@@ -57,45 +57,43 @@ const (
 
 const fromBoth = fromA | fromB
 
-// A marked is a commit on which marks are put.
-type marked struct {
-	marks   mark
-	parents []object.ID
-}
-
 // AheadBehind counts the commits that a has and b has not (ahead), and those
 // that b has and a has not (behind), where a commit has itself and its
-// ancestors. It reads all commits that either has, or none if they are the
-// same.
+// ancestors.
+//
+// It reads the commits down to where both are the same, and those that are
+// newer than the oldest of what differs; all there are if the clocks of what it
+// has read were wrong, so that a commit is older than its parent. The numbers
+// are exact unless that is so further down only: then a commit that both have
+// may be counted, if one of the two has it in another way as well.
 func AheadBehind(ctx context.Context, r object.Reader, a, b object.ID) (ahead, behind int, err error) {
 	if a == b {
 		return 0, 0, nil
 	}
-	commits := make(map[object.ID]*marked)
-	type visit struct {
-		id    object.ID
-		marks mark
+	p := newPainter(ctx, r, func(m mark) bool { return m != fromBoth })
+	tip, err := p.put(a, fromA)
+	if err != nil {
+		return 0, 0, err
 	}
-	for stack := []visit{{a, fromA}, {b, fromB}}; len(stack) > 0; {
-		v := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		c := commits[v.id]
-		if c == nil {
-			c = &marked{}
-			commits[v.id] = c
-			if c.parents, err = parentsOf(ctx, r, v.id); err != nil {
+	if _, err := p.put(b, fromB); err != nil {
+		return 0, 0, err
+	}
+	oldest := tip.Committer.Time // of what only one has
+	wrongClock := false
+	for p.queue.Len() > 0 && (p.open > 0 || wrongClock || p.queue.entries[0].Committer.Time.Compare(oldest) >= 0) {
+		c := p.next()
+		if at := c.Committer.Time; c.marks != fromBoth && at.Compare(oldest) < 0 {
+			oldest = at
+		}
+		for _, id := range c.Parents {
+			parent, err := p.put(id, c.marks)
+			if err != nil {
 				return 0, 0, err
 			}
-		}
-		if c.marks|v.marks == c.marks {
-			continue
-		}
-		c.marks |= v.marks
-		for _, p := range c.parents {
-			stack = append(stack, visit{p, c.marks})
+			wrongClock = wrongClock || parent.Committer.Time.Compare(c.Committer.Time) > 0
 		}
 	}
-	for _, c := range commits {
+	for _, c := range p.commits {
 		switch c.marks {
 		case fromA:
 			ahead++

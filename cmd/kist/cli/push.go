@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -120,12 +120,27 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 		}
 	}
 	switch {
+	case rejected && onlyTags(result.Refs):
+		return hintf(err, "'kist fetch' tells which; --force replaces it there")
 	case rejected:
 		return hintf(err, "somebody has pushed meanwhile: 'kist pull' brings it, then push again")
-	case err == nil && !o.dryRun:
-		env.maintain(r)
+	case err != nil || o.dryRun:
+		return err
 	}
-	return err
+	env.maintain(r)
+	for _, ref := range result.Refs {
+		if ref.Old.IsZero() && ref.New.IsZero() {
+			return failf(exitFailed, "unknown-ref", "%s is not on %s: there was nothing to delete", quoteArg(shortRef(ref.Name)), quoteArg(push.Remote))
+		}
+	}
+	return nil
+}
+
+// onlyTags reports whether all refs that were rejected are tags.
+func onlyTags(list []transfer.RefResult) bool {
+	return !slices.ContainsFunc(list, func(r transfer.RefResult) bool {
+		return r.Err != nil && !strings.HasPrefix(r.Name, refs.Tags)
+	})
 }
 
 // pushRefs returns what the arguments and options of push name.
@@ -144,10 +159,14 @@ func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, a
 		}
 		list = append(list, ref)
 	}
-	for prefix, wanted := range map[string]bool{refs.Heads: o.all, refs.Tags: o.tags} {
-		if !wanted {
-			continue
-		}
+	var prefixes []string
+	if o.all {
+		prefixes = append(prefixes, refs.Heads)
+	}
+	if o.tags {
+		prefixes = append(prefixes, refs.Tags)
+	}
+	for _, prefix := range prefixes {
 		all, err := r.Refs().List(prefix)
 		if err != nil {
 			return nil, err
@@ -260,7 +279,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 			continue
 		}
 		source := sources[ref.Name]
-		if (object.ID{}) == ref.New || source == "" {
+		if ref.New.IsZero() || source == "" {
 			source = ref.Name
 		}
 		e.tellMoved(source, ref.Name, ref.Old, ref.New, ref.Status)

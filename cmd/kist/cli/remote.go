@@ -187,6 +187,9 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 		if report != nil && env.global.verbose && !env.global.json {
 			env.printf("%s", report)
 		}
+		if errors.Is(err, remote.ErrPermission) {
+			return hintf(err, "to fetch from what you may only read, add it with --no-check")
+		}
 		if err != nil {
 			return err
 		}

@@ -46,10 +46,6 @@ func runRemoteCheck(ctx context.Context, env *Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	// A disk that is not there: a trial would make the folder.
-	if err := env.checkRepository(ctx, r, m); errors.Is(err, remote.ErrNoStore) {
-		return err
-	}
 	report, err := env.checkStore(ctx, m)
 	if report == nil {
 		return err

@@ -124,6 +124,8 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 		return hintf(err, "'kist fetch' tells which; --force replaces it there")
 	case rejected:
 		return hintf(err, "somebody has pushed meanwhile: 'kist pull' brings it, then push again")
+	case errors.Is(err, remote.ErrNoStore):
+		return hintf(err, "is the disk there, the name right? 'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
 	case err != nil || o.dryRun:
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -21,10 +22,13 @@ type PushOptions struct {
 	// at. It allows what Force does. Of tags it means that they must be new.
 	Lease bool
 
-	SetUpstream bool // make the branches that are pushed follow those they are pushed to
-	DryRun      bool
-	Jobs        int // uploads at once; 0: as package transfer has it
-	Progress    func(transfer.Progress)
+	// SetUpstream makes the branches that are pushed follow those they are
+	// pushed to, instead of only those that follow none.
+	SetUpstream bool
+
+	DryRun   bool
+	Jobs     int // uploads at once; 0: as package transfer has it
+	Progress func(transfer.Progress)
 }
 
 // PushResult tells what came of a push.
@@ -47,6 +51,9 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 		return nil, errors.New("nothing to push")
 	}
 	opened, err := r.openRemote(ctx, m, !o.DryRun)
+	if o.DryRun && errors.Is(err, rootlog.ErrEmpty) {
+		return firstPush(o.Refs), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +92,22 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 	if err := r.track(ctx, m.Name, sent.Refs); err != nil { // the next fetch does it
 		r.opt.Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
 	}
-	if o.SetUpstream {
-		result.Upstreams, err = r.setUpstreams(ctx, o)
-	}
+	result.Upstreams, err = r.setUpstreams(ctx, o)
 	return result, err
+}
+
+// firstPush returns what a push to a remote that has nothing would do. How much
+// it would send is not worked out.
+func firstPush(list []PushRef) *PushResult {
+	result := &PushResult{PushResult: &transfer.PushResult{}}
+	for _, p := range list {
+		at := transfer.RefResult{Name: p.Name, New: p.ID, Status: transfer.StatusNew}
+		if p.Source == "" {
+			at.Status = transfer.StatusUpToDate
+		}
+		result.Refs = append(result.Refs, at)
+	}
+	return result
 }
 
 // defaultBranch returns which of refs becomes the default branch of a remote
@@ -165,8 +184,8 @@ func (r *Repository) track(ctx context.Context, remoteName string, moved []trans
 	})
 }
 
-// setUpstreams makes the branches that were pushed follow those they were
-// pushed to, and returns those that did not.
+// setUpstreams makes branches that were pushed follow those they were pushed
+// to, and returns which did not before.
 func (r *Repository) setUpstreams(ctx context.Context, o PushOptions) (map[string]Upstream, error) {
 	set := map[string]Upstream{}
 	for _, p := range o.Refs {
@@ -175,7 +194,7 @@ func (r *Repository) setUpstreams(ctx context.Context, o PushOptions) (map[strin
 			continue
 		}
 		u := Upstream{Remote: o.Remote, Ref: p.Name}
-		if was, err := r.Upstream(branch); err == nil && was == u {
+		if was, err := r.Upstream(branch); err == nil && (was == u || !o.SetUpstream) {
 			continue
 		}
 		if err := r.SetUpstream(ctx, branch, u); err != nil {

@@ -72,7 +72,9 @@ func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error)
 // retryOptions say how trouble with a remote is borne.
 func (e *Env) retryOptions() retry.Options {
 	return retry.Options{Now: e.Now, Sleep: e.Sleep, Notify: func(op string, err error, wait time.Duration) {
-		e.info("%s; next try in %s", printable(err.Error()), wait.Round(100*time.Millisecond))
+		if wait >= time.Second || e.global.verbose { // what is over sooner is no news
+			e.info("%s; next try in %s", printable(err.Error()), wait.Round(100*time.Millisecond))
+		}
 	}}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,8 +33,9 @@ func newPush(env *Env) *cobra.Command {
 		Short: "upload commits to a remote, and move its branches",
 		Long: `Uploads what REMOTE lacks of the commits, and moves its branches and tags: all
 that are named, or none. Without a REF that is the current branch; it goes to
-the branch that it follows, or else to one of the same name, which it follows
-from then on. Without a REMOTE it is the one of that branch, or origin.
+the branch that it follows, or else to one of the same name. Without a REMOTE it
+is the one of that branch, or origin. A branch that followed none follows from
+then on the one that it was pushed to.
 
 REF is a branch or tag, SOURCE:NAME to give it another name there, where SOURCE
 may be any revision, or :NAME to delete. + in front is --force for one REF.
@@ -103,7 +105,6 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 		upstream = at
 		ref.Force = o.force
 		push.Refs = []kist.PushRef{ref}
-		push.SetUpstream = push.SetUpstream || upstream == kist.Upstream{}
 	}
 	if push.Remote, err = env.pushRemote(r, name, upstream); err != nil {
 		return err
@@ -123,7 +124,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	case rejected && onlyTags(result.Refs):
 		return hintf(err, "'kist fetch' tells which; --force replaces it there")
 	case rejected:
-		return hintf(err, "somebody has pushed meanwhile: 'kist pull' brings it, then push again")
+		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
 	case errors.Is(err, remote.ErrNoStore):
 		return hintf(err, "is the disk there, the name right? 'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
 	case err != nil || o.dryRun:
@@ -143,6 +144,27 @@ func onlyTags(list []transfer.RefResult) bool {
 	return !slices.ContainsFunc(list, func(r transfer.RefResult) bool {
 		return r.Err != nil && !strings.HasPrefix(r.Name, refs.Tags)
 	})
+}
+
+// pullOf returns the command that brings what stands in the way of a push.
+func pullOf(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) string {
+	for _, ref := range result.Refs {
+		branch, ok := strings.CutPrefix(ref.Name, refs.Heads)
+		if ref.Err == nil || !ok {
+			continue
+		}
+		local := ""
+		for _, pushed := range o.Refs {
+			if pushed.Name == ref.Name {
+				local, _ = refs.BranchOf(pushed.Source)
+			}
+		}
+		if upstream, err := r.Upstream(local); err == nil && upstream == (kist.Upstream{Remote: o.Remote, Ref: ref.Name}) {
+			break
+		}
+		return "kist pull " + printable(o.Remote) + " " + printable(branch)
+	}
+	return "kist pull"
 }
 
 // pushRefs returns what the arguments and options of push name.
@@ -291,8 +313,8 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 		verb = "would be sent:"
 	}
 	e.tellTransferred(verb, result.Objects, result.Bytes)
-	for branch, upstream := range result.Upstreams {
-		e.tellUpstream(branch, upstream.Short())
+	for _, branch := range slices.Sorted(maps.Keys(result.Upstreams)) {
+		e.tellUpstream(branch, result.Upstreams[branch].Short())
 	}
 	return nil
 }

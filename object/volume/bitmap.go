@@ -15,6 +15,8 @@ func (b *bitmap) set(i int) {
 	b.words[i/64] |= 1 << (i % 64)
 }
 
+func (b *bitmap) has(i int) bool { return i/64 < len(b.words) && b.words[i/64]>>(i%64)&1 != 0 }
+
 // all yields the numbers in ascending order.
 func (b *bitmap) all() iter.Seq[int] {
 	return func(yield func(int) bool) {

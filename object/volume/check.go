@@ -79,7 +79,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, vc := range checks {
-		g.Go(func() error { return vc.run(ctx) })
+		g.Go(func() error { return vc.runIfThere(ctx) })
 	}
 	err = g.Wait()
 	s.saveDamaged(l)
@@ -114,15 +114,30 @@ type volumeCheck struct {
 	base int // objects in the volumes before
 	dir  *os.Root
 	buf  []byte
+
+	found []Problem
 }
 
 func (c *volumeCheck) problem(file string, key object.Key, err error) {
-	if !key.IsZero() {
-		c.v.setBad(key)
+	c.found = append(c.found, Problem{Volume: c.v.name, File: file, Key: key, Err: err})
+}
+
+// runIfThere is run for a volume that may be removed meanwhile: what is found in
+// that then means nothing.
+func (c *volumeCheck) runIfThere(ctx context.Context) error {
+	err := c.run(ctx)
+	if len(c.found) == 0 || !c.v.exists() {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.report(Problem{Volume: c.v.name, File: file, Key: key, Err: err})
+	for _, p := range c.found {
+		if !p.Key.IsZero() {
+			c.v.setBad(p.Key)
+		}
+		c.report(p)
+	}
+	return err
 }
 
 func (c *volumeCheck) run(ctx context.Context) error {

@@ -44,12 +44,9 @@ type MaintainStats struct {
 // another process maintains the store or collects its garbage.
 func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats, error) {
 	var st MaintainStats
-	if fs := networkFS(s.dir); fs != "" && !o.SingleHost {
-		return st, fmt.Errorf("maintain object store: it is on a network file system (%s): %w", fs, errors.ErrUnsupported)
-	}
-	lock, err := disk.Lock(ctx, filepath.Join(s.dir, maintenanceFile), disk.Exclusive, 0)
+	lock, err := s.lockMaintenance(ctx, o)
 	if err != nil {
-		return st, fmt.Errorf("maintain object store: %w", err)
+		return st, err
 	}
 	defer lock.Unlock()
 	st.Salvaged = s.salvage(ctx)
@@ -134,10 +131,11 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 type trashed struct {
 	path string
 	size int64
+	old  bool // it was removed long enough ago
 }
 
-// oldTrash returns the volumes that were removed long enough ago.
-func (s *Store) oldTrash() ([]trashed, error) {
+// trash returns the removed volumes.
+func (s *Store) trash() ([]trashed, error) {
 	entries, err := os.ReadDir(s.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -145,7 +143,7 @@ func (s *Store) oldTrash() ([]trashed, error) {
 	if err != nil {
 		return nil, err
 	}
-	var old []trashed
+	var list []trashed
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), trashPrefix)
 		if !ok || !isName(name) {
@@ -153,15 +151,17 @@ func (s *Store) oldTrash() ([]trashed, error) {
 		}
 		path := s.inVolumes(e.Name())
 		since, err := readMark(path)
-		if err == nil && s.o.Now().Sub(since) > trashAge {
-			old = append(old, trashed{path, folderSize(path)})
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			// Removing it was interrupted, when its hour was over.
-			old = append(old, trashed{path, folderSize(path)})
-		}
+		// Without a mark, deleting it was interrupted.
+		old := err == nil && s.o.Now().Sub(since) > trashAge || errors.Is(err, os.ErrNotExist)
+		list = append(list, trashed{path, folderSize(path), old})
 	}
-	return old, nil
+	return list, nil
+}
+
+// oldTrash returns the volumes that were removed long enough ago.
+func (s *Store) oldTrash() ([]trashed, error) {
+	list, err := s.trash()
+	return slices.DeleteFunc(list, func(t trashed) bool { return !t.old }), err
 }
 
 func folderSize(path string) (size int64) {
@@ -184,11 +184,7 @@ func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// The mark goes first, so that an interrupted deletion is seen.
-		if err := os.Remove(filepath.Join(t.path, trashFile)); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		if err := os.RemoveAll(t.path); err != nil {
+		if err := deleteTrash(t.path); err != nil {
 			return err
 		}
 		st.Deleted++
@@ -207,6 +203,11 @@ func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
 		return err
 	}
 	defer lock.Unlock()
+	return s.takeOut(volumes)
+}
+
+// takeOut is remove with the gc lock held.
+func (s *Store) takeOut(volumes []*sealed) error {
 	for _, v := range volumes {
 		if err := s.mark(v.path); err != nil {
 			return err
@@ -215,10 +216,13 @@ func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
 			return err
 		}
 	}
+	if len(volumes) == 0 {
+		return nil
+	}
 	if err := syncDir(s.path); err != nil {
 		return err
 	}
-	_, err = s.refresh()
+	_, err := s.refresh()
 	return err
 }
 

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kist-vcs/kist/object"
@@ -25,6 +26,9 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 	}()
 	copied := volumes[:0:0]
 	for _, v := range volumes {
+		if info, err := v.describe(); err == nil && info.Created.After(w.created) {
+			w.created = info.Created
+		}
 		if err := s.copyVolume(ctx, w, v); err == nil {
 			copied = append(copied, v)
 		} else if _, ok := err.(*copyError); ok {
@@ -70,7 +74,7 @@ func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.has(rec.Key) {
+		if w.has(rec.Key) || v.isDropped(rec.Key) {
 			continue
 		}
 		b, err := s.verified(ctx, v, o, rec)
@@ -110,13 +114,8 @@ func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys
 // verifyCopy reads and hashes every object of copy, and checks that it has all
 // that the volumes have.
 func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
-	var damage error
-	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, report: func(p Problem) { damage = p }}, v: copy}
-	if err := c.run(ctx); err != nil {
+	if err := readBack(ctx, copy); err != nil {
 		return err
-	}
-	if damage != nil {
-		return damage
 	}
 	for _, v := range volumes {
 		o, err := v.opened()
@@ -127,6 +126,9 @@ func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
 			if err != nil {
 				return err
 			}
+			if v.isDropped(rec.Key) {
+				continue
+			}
 			if _, ok, err := copy.find(rec.Key); err != nil {
 				return err
 			} else if !ok {
@@ -136,3 +138,14 @@ func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
 	}
 	return nil
 }
+
+// readBack reads and hashes every object of a volume.
+func readBack(ctx context.Context, v *sealed) error {
+	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}}, v: v}
+	if err := c.run(ctx); err != nil || len(c.found) == 0 {
+		return err
+	}
+	return c.found[0]
+}
+
+var errNotListed = errors.New("is not there any more")

@@ -58,13 +58,16 @@ func (s *Session) recheck(ctx context.Context) error {
 		}
 	}
 	for v, found := range s.hits {
-		if l.byName[v.name] == v {
-			continue
-		}
-		// The volume can still be read: its index is open.
+		// If it was removed it can still be read: its index is open.
 		o, err := v.opened()
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
+		}
+		if l.byName[v.name] == v {
+			if err := s.recheckDropped(v, o, found); err != nil {
+				return fmt.Errorf("publish: %w", err)
+			}
+			continue
 		}
 		for i := range found.all() {
 			rec, err := o.index.At(i)
@@ -95,6 +98,25 @@ func (s *Session) recheck(ctx context.Context) error {
 		return &StaleError{Keys: gone}
 	}
 	return ctx.Err()
+}
+
+// recheckDropped notes as stale what was found in a volume, and was dropped
+// since. s.mu is held.
+func (s *Session) recheckDropped(v *sealed, o *openVolume, found *bitmap) error {
+	dropped := v.dropped.Load()
+	if dropped == nil {
+		return nil
+	}
+	for key := range *dropped {
+		rec, ok, err := o.index.Find(key)
+		if err != nil {
+			return err
+		}
+		if ok && found.has(rec.Index) {
+			s.stale[key] = struct{}{}
+		}
+	}
+	return nil
 }
 
 // ownGone says that a volume of this session was removed, which no one may do

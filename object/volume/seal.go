@@ -48,9 +48,12 @@ func (w *writer) finish() error {
 	if err != nil {
 		return err
 	}
+	if w.created.IsZero() {
+		w.created = w.store.o.Now().UTC().Truncate(time.Second)
+	}
 	s := &seal{
 		Session: w.session,
-		Created: w.store.o.Now().UTC().Truncate(time.Second),
+		Created: w.created,
 		Objects: uint64(w.table.n),
 		Raw:     uint64(w.raw),
 		Stored:  uint64(w.stored),

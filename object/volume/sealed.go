@@ -26,7 +26,8 @@ type sealed struct {
 	open    atomic.Pointer[openVolume]  // nil: not opened yet
 	broken  atomic.Pointer[DamageError] // why it cannot be
 	info    atomic.Pointer[Info]
-	keep    atomic.Bool // it could not be merged
+	keep    atomic.Bool                             // it could not be merged
+	dropped atomic.Pointer[map[object.Key]struct{}] // objects it is not to have; nil: none
 
 	badMu sync.Mutex
 	bad   map[object.Key]struct{} // known to be damaged here
@@ -132,7 +133,7 @@ func (v *sealed) find(key object.Key) (keys.Record, bool, error) {
 	if err != nil && !isGone(err) {
 		err = &DamageError{Volume: v.name, File: keysFile, Err: err}
 	}
-	return rec, ok, err
+	return rec, ok && !v.isDropped(key), err
 }
 
 // log returns a value log, opened.
@@ -156,6 +157,16 @@ func (o *openVolume) log(number uint32) (*os.File, error) {
 		o.logs[number] = f
 	}
 	return f, err
+}
+
+// closeLogs closes the value logs, which are opened again if they are needed.
+func (o *openVolume) closeLogs() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.logs {
+		f.Close()
+	}
+	clear(o.logs)
 }
 
 // storedValue reads the stored value of rec into buf, if that is large enough.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -24,9 +25,10 @@ type Store struct {
 	o     Options
 	frame *frame.Encoder
 
-	list       atomic.Pointer[listing]
-	refreshing sync.Mutex
-	closed     bool // guarded by refreshing
+	list        atomic.Pointer[listing]
+	refreshing  sync.Mutex // guards the following
+	closed      bool
+	droppedInfo fs.FileInfo // of the file dropped, when it was read; nil: there was none
 }
 
 var errClosed = errors.New("object store is closed")
@@ -48,8 +50,8 @@ func Open(kistDir string, o Options) (*Store, error) {
 	if _, err := s.refresh(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
-	if fs := networkFS(dir); fs != "" {
-		s.warn("the repository is on a network file system (%s): do not use it from two machines at once", fs)
+	if kind := networkFS(dir); kind != "" {
+		s.warn("the repository is on a network file system (%s): do not use it from two machines at once", kind)
 	}
 	return s, nil
 }
@@ -212,6 +214,9 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 			if err != nil {
 				return false, &DamageError{Volume: v.name, File: keysFile, Err: err}
 			}
+			if v.isDropped(rec.Key) {
+				continue
+			}
 			ids = append(ids, rec.Key.ID)
 			if found++; found == limit {
 				break
@@ -253,7 +258,7 @@ func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
 				if err != nil {
 					return false, err
 				}
-				if !yield(rec.Key, nil) {
+				if !v.isDropped(rec.Key) && !yield(rec.Key, nil) {
 					stop = true
 					return true, nil
 				}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -30,7 +31,8 @@ type writer struct {
 	session string
 	dir     string // tmp-<ulid>
 	lock    *disk.FileLock
-	keep    bool // the lock is kept when the volume is sealed
+	keep    bool      // the lock is kept when the volume is sealed
+	created time.Time // what the seal tells; zero: when it is sealed
 
 	mu      sync.Mutex // guards the following
 	table   *table

@@ -1,0 +1,208 @@
+package volume
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
+)
+
+// Rewrite copies objects of volumes into new volumes, which it publishes after
+// all that is in them was read back and hashed: those that keep says, unless a
+// volume that is not among these has a copy, which then is read and hashed too.
+// The volumes can be removed afterwards. An object that can be read nowhere is
+// an [*object.CorruptError], and no volume is to be removed then. Copied, if not
+// nil, is told of each object's stored bytes.
+func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) error {
+	r := &rewriter{Sweep: w, keep: keep, copied: copied, from: map[int]bool{}}
+	for _, i := range volumes {
+		r.from[i] = true
+		if t := w.volumes[i].v.info.Load().Created; t.After(r.created) {
+			r.created = t
+		}
+	}
+	err := r.run(ctx, volumes)
+	if r.w != nil {
+		r.w.abandon()
+	}
+	if err != nil {
+		return fmt.Errorf("rewrite volumes: %w", err)
+	}
+	return nil
+}
+
+// rewriter is one call of Rewrite.
+type rewriter struct {
+	*Sweep
+	keep    func(Place) bool
+	copied  func(int64)
+	from    map[int]bool
+	created time.Time // of the youngest of them
+	w       *writer   // nil: none is being written
+	written []*sealed // what is sealed and read back
+	buf     []byte
+}
+
+func (r *rewriter) run(ctx context.Context, volumes []int) error {
+	for _, i := range volumes {
+		if err := r.volume(ctx, i); err != nil {
+			return err
+		}
+	}
+	if err := r.seal(ctx); err != nil {
+		return err
+	}
+	for _, i := range volumes {
+		if err := r.check(i); err != nil {
+			return err
+		}
+	}
+	return r.Refresh(ctx)
+}
+
+// volume copies what is to be kept of volume i, in the order in which it lies
+// there.
+func (r *rewriter) volume(ctx context.Context, i int) error {
+	type place struct{ file, offset, index uint32 }
+	var places []place
+	e := r.volumes[i]
+	for rec, err := range e.o.index.All() {
+		if err != nil {
+			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+		}
+		if r.keeps(i, rec) {
+			places = append(places, place{rec.File, rec.Offset, uint32(rec.Index)})
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset))
+	})
+	for _, p := range places {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rec, err := e.o.index.At(int(p.index))
+		if err != nil {
+			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+		}
+		if err := r.object(ctx, e, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rewriter) keeps(i int, rec keys.Record) bool {
+	return !r.volumes[i].v.isDropped(rec.Key) && r.keep(Place{i, rec.Index, int64(rec.Stored), false})
+}
+
+// object copies one object, unless there is a good copy.
+func (r *rewriter) object(ctx context.Context, e *swept, rec keys.Record) error {
+	if r.w != nil && r.w.has(rec.Key) {
+		return nil
+	}
+	if has, err := r.elsewhere(rec.Key, true); has || err != nil {
+		return err
+	}
+	b, err := r.store.verified(ctx, e.v, e.o, rec)
+	if err != nil {
+		return err
+	}
+	if r.w == nil {
+		if r.w, err = r.store.newWriter(""); err != nil {
+			b.free()
+			return err
+		}
+		r.w.created = r.created
+	}
+	if err := r.w.add(rec.Key, b, int(rec.Raw)); err != nil {
+		return err
+	}
+	if r.copied != nil {
+		r.copied(int64(rec.Stored))
+	}
+	if r.w.full() {
+		return r.seal(ctx)
+	}
+	return nil
+}
+
+// elsewhere reports whether a volume that is not to be removed has an object.
+// If read is set, it is read and hashed there.
+func (r *rewriter) elsewhere(key object.Key, read bool) (bool, error) {
+	for _, v := range r.written { // everything in them was read
+		if _, ok, err := v.find(key); ok || err != nil {
+			return ok, err
+		}
+	}
+	for i, e := range r.volumes {
+		if r.from[i] || e.gone {
+			continue
+		}
+		rec, ok, err := e.v.find(key)
+		if err != nil {
+			return false, err
+		}
+		if !ok || e.v.isBad(key) {
+			continue
+		}
+		if read {
+			if r.buf, err = e.v.readStored(rec, r.buf); err != nil {
+				r.store.warn("%v", err)
+				continue
+			}
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// seal publishes what was copied, and reads it back.
+func (r *rewriter) seal(ctx context.Context) error {
+	if r.w == nil {
+		return nil
+	}
+	if err := r.w.seal(); err != nil {
+		return err
+	}
+	name := r.w.name
+	r.w = nil
+	l, err := r.store.refresh()
+	if err != nil {
+		return err
+	}
+	v := l.byName[name]
+	if v == nil {
+		return &DamageError{Volume: name, Err: errNotListed}
+	}
+	if err := readBack(ctx, v); err != nil {
+		return fmt.Errorf("read back what was copied: %w", err)
+	}
+	r.written = append(r.written, v)
+	return nil
+}
+
+// check makes sure that everything that is to be kept of volume i is elsewhere.
+func (r *rewriter) check(i int) error {
+	e := r.volumes[i]
+	for rec, err := range e.o.index.All() {
+		if err != nil {
+			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+		}
+		if !r.keeps(i, rec) {
+			continue
+		}
+		has, err := r.elsewhere(rec.Key, false)
+		if err != nil {
+			return err
+		}
+		if !has {
+			return &object.NotFoundError{Key: rec.Key}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/keys"
+)
+
+// SweepOptions say how a Sweep works.
+type SweepOptions struct {
+	MaintainOptions
+
+	// LookOnly makes a sweep that changes nothing: what dead writers have left
+	// is not taken over.
+	LookOnly bool
+}
+
+// Sweep removes volumes from a store. Until it is closed, no other process
+// removes any; readers and writers go on. It numbers the volumes from 0, and
+// volumes that appear later, or that it writes, get the next numbers. It is not
+// safe for concurrent use.
+type Sweep struct {
+	store   *Store
+	lock    *disk.FileLock
+	volumes []*swept
+	names   map[string]bool
+}
+
+// swept is a volume of a sweep.
+type swept struct {
+	v    *sealed
+	o    *openVolume
+	gone bool
+}
+
+// SweepVolume describes a volume of a sweep.
+type SweepVolume struct {
+	Info
+	InUse bool // the session that wrote it is still at work: it cannot be removed
+	Gone  bool // the sweep has removed it
+}
+
+// Place is where a copy of an object is.
+type Place struct {
+	Volume int   // number of the volume
+	Index  int   // of the object, counted from 0 in the order of the volume's keys
+	Stored int64 // bytes it takes
+	Gone   bool  // the sweep has removed the volume
+}
+
+// Sweep begins a sweep. Close it. The error is [disk.ErrBusy] if another process
+// removes volumes, or maintains the store.
+func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
+	lock, err := s.lockMaintenance(ctx, o.MaintainOptions)
+	if err != nil {
+		return nil, err
+	}
+	if !o.LookOnly {
+		s.salvage(ctx)
+	}
+	w := &Sweep{store: s, lock: lock, names: map[string]bool{}}
+	if err := w.Refresh(ctx); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// lockMaintenance takes the lock of whoever removes volumes.
+func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.FileLock, error) {
+	if fs := networkFS(s.dir); fs != "" && !o.SingleHost {
+		return nil, fmt.Errorf("maintain object store: it is on a network file system (%s): %w", fs, errors.ErrUnsupported)
+	}
+	lock, err := disk.Lock(ctx, filepath.Join(s.dir, maintenanceFile), disk.Exclusive, 0)
+	if err != nil {
+		return nil, fmt.Errorf("maintain object store: %w", err)
+	}
+	return lock, nil
+}
+
+// Close ends the sweep.
+func (w *Sweep) Close() { w.lock.Unlock() }
+
+// Refresh takes up volumes that have appeared. It fails if one cannot be
+// searched, with a [*DamageError] if it is damaged.
+func (w *Sweep) Refresh(ctx context.Context) error {
+	l, err := w.store.refresh()
+	if err != nil {
+		return fmt.Errorf("list volumes: %w", err)
+	}
+	for _, v := range l.volumes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.names[v.name] {
+			continue
+		}
+		o, err := v.opened()
+		if err == nil {
+			_, err = v.describe()
+		}
+		if err == nil && v.info.Load().Objects != o.index.Len() {
+			err = &DamageError{Volume: v.name, File: keysFile, Err: errors.New("not as many objects as the seal tells")}
+		}
+		if err != nil {
+			return err
+		}
+		w.names[v.name] = true
+		w.volumes = append(w.volumes, &swept{v: v, o: o})
+	}
+	return nil
+}
+
+// Len returns how many volumes there are, with those that are gone.
+func (w *Sweep) Len() int { return len(w.volumes) }
+
+// Volume describes volume i.
+func (w *Sweep) Volume(i int) SweepVolume {
+	e := w.volumes[i]
+	info := *e.v.info.Load()
+	return SweepVolume{Info: info, Gone: e.gone, InUse: !e.gone && disk.IsLocked(w.store.lockPath(info.Session))}
+}
+
+// Find appends the places of all copies of an object to places. A copy that is
+// known to be damaged does not count; if there are only such, the error is an
+// [*object.CorruptError]. If there is none, nothing is appended.
+func (w *Sweep) Find(key object.Key, places []Place) ([]Place, error) {
+	n := len(places)
+	bad := ""
+	for i, e := range w.volumes {
+		rec, ok, err := e.o.index.Find(key)
+		switch {
+		case err != nil:
+			return places, &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+		case !ok || e.v.isDropped(key):
+		case e.v.isBad(key):
+			bad = e.v.name
+		default:
+			places = append(places, Place{i, rec.Index, int64(rec.Stored), e.gone})
+		}
+	}
+	if len(places) == n && bad != "" {
+		return places, &object.CorruptError{Key: key, Where: filepath.Join(volumesDir, bad), Err: errors.New("known to be damaged")}
+	}
+	return places, nil
+}
+
+// Keys yields the objects of one kind in volume i, and their positions.
+func (w *Sweep) Keys(i int, kind object.Kind) iter.Seq2[keys.Record, error] {
+	e := w.volumes[i]
+	return func(yield func(keys.Record, error) bool) {
+		for rec, err := range e.o.index.Prefix(kind, nil, 0) {
+			if err != nil {
+				err = &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+			} else if e.v.isDropped(rec.Key) {
+				continue
+			}
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Removal is what [Sweep.Remove] is to do.
+type Removal struct {
+	Volumes []int                // numbers of those to be removed
+	Drop    map[int][]object.Key // by number: objects that volumes which stay are no longer to have
+}
+
+// Remove takes volumes out of the store. Decide is called while nobody can
+// publish, and says which: everything in them that is needed must be in another
+// volume, see [Sweep.Rewrite]. It has to be quick. Then their files are deleted.
+// Processes that have such a volume open can go on to read it, or find what was
+// copied from it elsewhere.
+func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Removal, error)) error {
+	removed, err := w.take(ctx, decide)
+	if err != nil {
+		return fmt.Errorf("remove volumes: %w", err)
+	}
+	for _, e := range removed {
+		if err := deleteTrash(w.store.inVolumes(trashPrefix + e.v.name)); err != nil {
+			return fmt.Errorf("remove volumes: %w", err)
+		}
+	}
+	return nil
+}
+
+// take has decide say which volumes go, and renames these.
+func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal, error)) (removed []*swept, err error) {
+	lock, err := disk.Lock(ctx, filepath.Join(w.store.dir, gcLockFile), disk.Exclusive, gcLockWait)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	r, err := decide(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.drop(r.Drop); err != nil {
+		return nil, err
+	}
+	var volumes []*sealed
+	for _, i := range r.Volumes {
+		volumes = append(volumes, w.volumes[i].v)
+	}
+	if err := w.store.takeOut(volumes); err != nil {
+		return nil, err
+	}
+	for _, i := range r.Volumes {
+		e := w.volumes[i]
+		e.gone = true
+		e.o.closeLogs() // so that the disk is free again
+		removed = append(removed, e)
+	}
+	return removed, nil
+}
+
+// EmptyTrash deletes the files of all volumes that were removed earlier, and
+// returns how many bytes they had.
+func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
+	list, err := w.store.trash()
+	for _, t := range list {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = deleteTrash(t.path)
+		}
+		if err != nil {
+			return freed, fmt.Errorf("remove volumes: %w", err)
+		}
+		freed += t.size
+	}
+	return freed, err
+}
+
+// TrashSize returns how many bytes EmptyTrash would free.
+func (w *Sweep) TrashSize() (size int64, err error) {
+	list, err := w.store.trash()
+	for _, t := range list {
+		size += t.size
+	}
+	return size, err
+}
+
+// deleteTrash deletes a removed volume's files. The mark goes first, so that an
+// interrupted deletion is seen.
+func deleteTrash(path string) error {
+	if err := os.Remove(filepath.Join(path, trashFile)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return os.RemoveAll(path)
+}

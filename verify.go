@@ -14,7 +14,7 @@ import (
 // Verify checks that the repository is whole: every volume, every ref, the
 // index, and all that they refer to. What is wrong is in the report.
 func (r *Repository) Verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report, error) {
-	roots, problems := r.roots(ctx)
+	roots, problems := r.roots(ctx, func(refs.LogEntry) bool { return true })
 	report, err := gc.Verify(ctx, r.objects, roots, o)
 	if err != nil {
 		return nil, err
@@ -33,12 +33,12 @@ func distinct(problems []*gc.Problem) []*gc.Problem {
 	})
 }
 
-// roots returns what refs, their logs and the index refer to, and what of them
-// cannot be read.
-func (r *Repository) roots(ctx context.Context) ([]gc.Root, []*gc.Problem) {
+// roots returns what refs, those entries of their logs that keep accepts, an
+// operation under way and the index refer to, and what of them cannot be read.
+func (r *Repository) roots(ctx context.Context, keep func(refs.LogEntry) bool) ([]gc.Root, []*gc.Problem) {
 	var roots []gc.Root
 	var problems []*gc.Problem
-	names, err := r.refs.Roots(ctx)
+	names, err := r.refs.RootsWith(ctx, keep)
 	for _, err := range unjoin(err) {
 		problems = append(problems, &gc.Problem{Err: err})
 	}
@@ -57,6 +57,15 @@ func (r *Repository) roots(ctx context.Context) ([]gc.Root, []*gc.Problem) {
 	if err != nil {
 		problems = append(problems, &gc.Problem{Err: err})
 	}
+	var state State
+	if err := r.readRest(&state); err != nil {
+		problems = append(problems, &gc.Problem{Err: err})
+	}
+	for _, id := range append(state.Rest, state.Start, state.Left) {
+		if !id.IsZero() {
+			roots = append(roots, gc.Root{Name: refs.RevertMsg, Key: object.Key{Kind: object.KindCommit, ID: id}})
+		}
+	}
 	idx, err := r.Index()
 	if err != nil {
 		return roots, append(problems, &gc.Problem{Err: err})
@@ -64,9 +73,7 @@ func (r *Repository) roots(ctx context.Context) ([]gc.Root, []*gc.Problem) {
 	for key := range idx.Roots() {
 		// A tree that the index remembers is only a help, and asked for before
 		// it is used.
-		if key.Kind != object.KindTree {
-			roots = append(roots, gc.Root{Name: "index", Key: key})
-		}
+		roots = append(roots, gc.Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
 	}
 	return roots, problems
 }

@@ -17,6 +17,10 @@ import (
 type Root struct {
 	Name string
 	Key  object.Key
+
+	// Hint says that the object need not be there. If it is, it is kept, with
+	// what there is of all that it refers to.
+	Hint bool
 }
 
 // Problem is something wrong in a repository.
@@ -67,7 +71,7 @@ type VerifyOptions struct {
 
 // Verify checks a store, and that all is in it that roots refer to: files of
 // volumes are whole, nodes are well formed and fit together, and what they
-// link to is there. Problems are in the report, and told with the commits and
+// link to is there, except what is only a hint. Problems are in the report, and told with the commits and
 // paths that they affect; the error says why nothing could be verified.
 func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOptions) (*Report, error) {
 	v := &verifier{store: store, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}}
@@ -88,6 +92,9 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 
 	v.trees = &tree.Verifier{Reader: store, Sizes: store, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
 	for _, root := range roots {
+		if root.Hint {
+			continue
+		}
 		if err := v.history(ctx, root); err != nil {
 			return nil, err
 		}

@@ -22,6 +22,12 @@ type Root struct {
 // moment: no writer is let in between. All that could be read is returned
 // along with errors; who removes objects must not go on if there is any.
 func (s *Store) Roots(ctx context.Context) ([]Root, error) {
+	return s.RootsWith(ctx, func(LogEntry) bool { return true })
+}
+
+// RootsWith is Roots without the log entries that keep refuses, see
+// [Store.ExpireLog].
+func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root, error) {
 	unlock, err := s.lockOut(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +55,7 @@ func (s *Store) Roots(ctx context.Context) ([]Root, error) {
 	found := make([][]object.ID, len(files))
 	errs := make([]error, len(files))
 	each(len(files), func(i int) error {
-		found[i], errs[i] = s.rootsOf(files[i])
+		found[i], errs[i] = s.rootsOf(files[i], keep)
 		return nil
 	})
 	var roots []Root
@@ -62,7 +68,7 @@ func (s *Store) Roots(ctx context.Context) ([]Root, error) {
 }
 
 // rootsOf returns the IDs in a file, each once.
-func (s *Store) rootsOf(file string) (ids []object.ID, err error) {
+func (s *Store) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID, err error) {
 	if !strings.HasPrefix(file, "logs/") {
 		v, _, err := s.value(file)
 		if err != nil || v.id.IsZero() {
@@ -73,6 +79,9 @@ func (s *Store) rootsOf(file string) (ids []object.ID, err error) {
 	entries, err := s.readLog(file)
 	seen := map[object.ID]bool{{}: true}
 	for _, e := range entries {
+		if !keep(e) {
+			continue
+		}
 		for _, id := range []object.ID{e.New, e.Old} {
 			if !seen[id] {
 				seen[id] = true

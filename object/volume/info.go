@@ -36,6 +36,29 @@ func (s *Store) Volumes(ctx context.Context) ([]Info, error) {
 	return infos, err
 }
 
+// Size returns how many bytes the files of all volumes have, those that were
+// removed and are not yet deleted as well.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	infos, err := s.Volumes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	size, err := s.trashSize()
+	for _, info := range infos {
+		size += info.Bytes
+	}
+	return size, err
+}
+
+// Oldest returns when the oldest volume was begun; zero if there is none.
+func (s *Store) Oldest() time.Time {
+	l, err := s.current()
+	if err != nil || len(l.volumes) == 0 {
+		return time.Time{}
+	}
+	return nameTime(l.volumes[len(l.volumes)-1].name)
+}
+
 // describe reads what the SEAL tells.
 func (v *sealed) describe() (*Info, error) {
 	if info := v.info.Load(); info != nil {

@@ -158,6 +158,15 @@ func (s *Store) trash() ([]trashed, error) {
 	return list, nil
 }
 
+// trashSize returns how many bytes the files of removed volumes have.
+func (s *Store) trashSize() (size int64, err error) {
+	list, err := s.trash()
+	for _, t := range list {
+		size += t.size
+	}
+	return size, err
+}
+
 // oldTrash returns the volumes that were removed long enough ago.
 func (s *Store) oldTrash() ([]trashed, error) {
 	list, err := s.trash()

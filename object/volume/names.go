@@ -59,6 +59,15 @@ func isName(name string) bool {
 	return err == nil && id.String() == name
 }
 
+// nameTime returns when a volume's name was made.
+func nameTime(name string) time.Time {
+	id, err := ulid.ParseStrict(name)
+	if err != nil {
+		return time.Time{}
+	}
+	return id.Timestamp()
+}
+
 func logName(number uint32) string { return fmt.Sprintf("%06d"+logSuffix, number) }
 
 // logNumber returns the number of a value log, and whether name is that of one.

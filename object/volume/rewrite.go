@@ -16,8 +16,9 @@ import (
 // volume that is not among these has a copy, which then is read and hashed too.
 // The volumes can be removed afterwards. An object that can be read nowhere is
 // an [*object.CorruptError], and no volume is to be removed then. Copied, if not
-// nil, is told of each object's stored bytes.
-func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) error {
+// nil, is told of each object's stored bytes. Rewrite returns how many volumes it
+// has written.
+func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) (written int, err error) {
 	r := &rewriter{Sweep: w, keep: keep, copied: copied, from: map[int]bool{}}
 	for _, i := range volumes {
 		r.from[i] = true
@@ -25,14 +26,14 @@ func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) boo
 			r.created = t
 		}
 	}
-	err := r.run(ctx, volumes)
+	err = r.run(ctx, volumes)
 	if r.w != nil {
 		r.w.abandon()
 	}
 	if err != nil {
-		return fmt.Errorf("rewrite volumes: %w", err)
+		err = fmt.Errorf("rewrite volumes: %w", err)
 	}
-	return nil
+	return len(r.written), err
 }
 
 // rewriter is one call of Rewrite.

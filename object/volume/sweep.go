@@ -27,6 +27,8 @@ type SweepOptions struct {
 // volumes that appear later, or that it writes, get the next numbers. It is not
 // safe for concurrent use.
 type Sweep struct {
+	Salvaged int // interrupted writes that were taken over
+
 	store   *Store
 	lock    *disk.FileLock
 	volumes []*swept
@@ -62,10 +64,10 @@ func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !o.LookOnly {
-		s.salvage(ctx)
-	}
 	w := &Sweep{store: s, lock: lock, names: map[string]bool{}}
+	if !o.LookOnly {
+		w.Salvaged = s.salvage(ctx)
+	}
 	if err := w.Refresh(ctx); err != nil {
 		w.Close()
 		return nil, err
@@ -243,13 +245,7 @@ func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
 }
 
 // TrashSize returns how many bytes EmptyTrash would free.
-func (w *Sweep) TrashSize() (size int64, err error) {
-	list, err := w.store.trash()
-	for _, t := range list {
-		size += t.size
-	}
-	return size, err
-}
+func (w *Sweep) TrashSize() (int64, error) { return w.store.trashSize() }
 
 // deleteTrash deletes a removed volume's files. The mark goes first, so that an
 // interrupted deletion is seen.

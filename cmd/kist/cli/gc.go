@@ -3,14 +3,21 @@ package cli
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
 type gcOptions struct {
+	dryRun     bool
+	pruneOlder string
+	maxWaste   string
 	auto       bool
 	singleHost bool
 }
@@ -19,17 +26,31 @@ func newGC(env *Env) *cobra.Command {
 	var o gcOptions
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS]",
-		Short: "tidy up the object store",
-		Long: `Merges small volumes of the object store if there are many, takes over what
-commands that were killed had stored, and deletes the files of volumes that were
-merged more than an hour ago. Other commands can run meanwhile.
+		Short: "remove what nothing refers to any more",
+		Long: `Removes stored objects that nobody can reach any more, and makes the disk space
+free. Kept is all that HEAD, branches, tags, remote-tracking branches, their
+logs, what is staged and a merge or revert under way refer to; and whatever was
+stored in the last two weeks (--prune-older), since it may belong to a command
+that is still at work. Entries of logs are removed after 90 days, those of
+commits that no branch or tag has after 30 (gc.reflogExpire and
+gc.reflogExpireUnreachable in the configuration).
 
-Commands that write start 'kist gc --auto' in the background when there is
-something to do. 'kist config gc.auto false' stops that, and so does
-KIST_GC_AUTO=0 in the environment.
+Volumes in which nothing is needed are removed. Of others, the worst are
+replaced by a copy of what is needed in them, until at most 5% of what is left is
+garbage (--max-waste). Each copied object is hashed when it is read and once more
+after it was written. Small volumes are merged if there are many. If anything that
+is needed turns out to be missing or damaged, nothing is removed.
 
-With --json: salvaged, merged, written and deleted (volumes), bytes_freed.`,
-		Example:           `  kist gc`,
+Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
+the background when there is something to do. 'kist config gc.auto false' stops
+that, and so does KIST_GC_AUTO=0 in the environment.
+
+With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
+bytes_freed; and salvaged (interrupted writes taken over), merged (volumes that
+were replaced), written (volumes that replace them) and deleted (volumes in which nothing was needed).`,
+		Example: `  kist gc --dry-run
+  kist gc
+  kist gc --prune-older now --max-waste 0`,
 		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runGC(cmd.Context(), env, o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -37,60 +58,150 @@ With --json: salvaged, merged, written and deleted (volumes), bytes_freed.`,
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be removed")
+	flags.StringVar(&o.pruneOlder, "prune-older", "14d", "keep what was stored within `AGE`: 14d, 2w, 36h, now")
+	flags.StringVar(&o.maxWaste, "max-waste", "5%", "leave at most `N%` of garbage")
 	flags.BoolVar(&o.auto, "auto", false, "only if there is much to do, and nobody else is at it; say nothing")
 	flags.BoolVar(&o.singleHost, "single-host", false, "work on a network file system, which no other machine uses now")
+	for _, name := range []string{"prune-older", "max-waste"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
 	return cmd
 }
 
 // gcJSON is what gc prints with --json.
 type gcJSON struct {
+	DryRun   bool  `json:"dry_run"`
+	Live     int64 `json:"objects_live"`
+	Removed  int64 `json:"objects_removed"`
+	Before   int64 `json:"bytes_before"`
+	After    int64 `json:"bytes_after"`
+	Freed    int64 `json:"bytes_freed"`
 	Salvaged int   `json:"salvaged"`
 	Merged   int   `json:"merged"`
 	Written  int   `json:"written"`
 	Deleted  int   `json:"deleted"`
-	Freed    int64 `json:"bytes_freed"`
+}
+
+// plan returns what the options say of a plan.
+func (o gcOptions) plan() (gc.PlanOptions, error) {
+	p := gc.PlanOptions{SingleHost: o.singleHost, DryRun: o.dryRun}
+	var err error
+	if p.PruneOlder, err = gc.ParseAge(o.pruneOlder); err != nil {
+		return p, usagef("--prune-older %s: %w", quoteArg(o.pruneOlder), err)
+	}
+	percent, err := strconv.ParseFloat(strings.TrimSuffix(o.maxWaste, "%"), 64)
+	if err != nil || !(percent >= 0 && percent <= 100) {
+		return p, usagef("--max-waste %s is not a share from 0%% to 100%%", quoteArg(o.maxWaste))
+	}
+	p.MaxWaste = percent / 100
+	return p, nil
 }
 
 func runGC(ctx context.Context, env *Env, o gcOptions) error {
+	if o.auto && o.dryRun {
+		return usagef("--auto and --dry-run do not go together")
+	}
+	plan, err := o.plan()
+	if err != nil {
+		return err
+	}
 	r, err := env.open()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if o.auto && !r.Objects().NeedsMaintenance() {
-		return nil
-	}
-	p := env.progress("tidying up")
-	defer p.Stop()
-	did, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.singleHost})
-	p.Stop()
-	switch {
-	case o.auto && (errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported)):
-		return nil
-	case errors.Is(err, errors.ErrUnsupported):
-		return hintf(err, "--single-host does it, if no other machine uses the repository now")
-	case err != nil:
+	if o.auto {
+		err = autoGC(ctx, r, plan)
+		if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
+			err = nil
+		}
 		return err
-	case env.global.json:
-		return env.json(gcJSON{did.Salvaged, did.Merged, did.Written, did.Deleted, did.Freed})
-	case o.auto:
-		return nil
 	}
-	env.printGC(did)
+	stats, err := env.collect(ctx, r, plan)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return hintf(err, "--single-host does it, if no other machine uses the repository now")
+	}
+	if isA[*gc.DamageError](err) {
+		return hintf(err, "nothing was removed that is needed; 'kist verify' tells what is damaged, and until it is repaired nothing can be collected")
+	}
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		return env.json(gcJSON{o.dryRun, stats.Live, stats.Removed, stats.Before, stats.After, stats.Before - stats.After,
+			stats.Salvaged, stats.Rewritten, stats.Written, stats.Deleted})
+	}
+	env.printGC(stats, o.dryRun)
 	return nil
 }
 
-func (e *Env) printGC(did volume.MaintainStats) {
-	if did == (volume.MaintainStats{}) {
-		e.tell("nothing to do\n")
+// autoGC does what is due.
+func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
+	if r.Objects().NeedsMaintenance() {
+		if _, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost}); err != nil {
+			return err
+		}
 	}
-	if did.Salvaged > 0 {
-		e.tell("took over %s\n", plural(uint64(did.Salvaged), "interrupted write", "interrupted writes"))
+	if !r.NeedsGC() {
+		return nil
 	}
-	if did.Merged > 0 {
-		e.tell("merged %s into %d\n", plural(uint64(did.Merged), "volume", "volumes"), did.Written)
+	plan, err := r.PlanGC(ctx, o)
+	if err != nil {
+		return err
 	}
-	if did.Deleted > 0 {
-		e.tell("deleted %s, %s\n", plural(uint64(did.Deleted), "old volume", "old volumes"), formatSize(uint64(did.Freed)))
+	defer plan.Close()
+	return plan.Apply(ctx)
+}
+
+// collect merges small volumes if there are many, makes a plan, and applies it,
+// unless nothing is to be done.
+func (e *Env) collect(ctx context.Context, r *kist.Repository, o gc.PlanOptions) (gc.Stats, error) {
+	p := e.progress("collecting garbage")
+	defer p.Stop()
+	o.Progress = func(done, total int64) {
+		p.Total(0, uint64(total))
+		p.Set(0, uint64(done))
 	}
+	var merged volume.MaintainStats
+	before, err := r.Objects().Size(ctx)
+	if err == nil && !o.DryRun {
+		merged, err = r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost})
+	}
+	if err != nil {
+		return gc.Stats{}, err
+	}
+	plan, err := r.PlanGC(ctx, o)
+	if err != nil {
+		return gc.Stats{}, err
+	}
+	defer plan.Close()
+	if !o.DryRun {
+		err = plan.Apply(ctx)
+	}
+	st := plan.Stats()
+	st.Before = before
+	st.Salvaged += merged.Salvaged
+	st.Rewritten += merged.Merged
+	st.Written += merged.Written
+	return st, err
+}
+
+func (e *Env) printGC(st gc.Stats, dryRun bool) {
+	if st.Salvaged > 0 {
+		e.tell("took over %s\n", plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
+	}
+	if st.Rewritten+st.Deleted == 0 && st.Before == st.After {
+		if st.Salvaged == 0 {
+			e.tell("nothing to do\n")
+		}
+		return
+	}
+	removed, freed := "removed", "freed"
+	if dryRun {
+		removed, freed = "would remove", "would free"
+	}
+	freedBytes := uint64(max(0, st.Before-st.After))
+	e.tell("%s %s, %s %s; %s left\n", removed, plural(uint64(st.Removed), "object", "objects"),
+		freed, formatSize(freedBytes), formatSize(uint64(st.After)))
 }

@@ -16,7 +16,7 @@ func (e *Env) maintain(r *kist.Repository) {
 	if auto, _ := r.Config().Get("gc.auto"); auto == "false" || e.Getenv("KIST_GC_AUTO") == "0" {
 		return
 	}
-	if e.Start == nil || !r.Objects().NeedsMaintenance() {
+	if e.Start == nil || !r.Objects().NeedsMaintenance() && !r.NeedsGC() {
 		return
 	}
 	e.verbose("maintaining the repository in the background")

@@ -1,0 +1,192 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// The configuration keys that say for how long log entries are kept, and for
+// how long those of commits that no branch or tag has any more.
+const (
+	keyLogExpire            = "gc.reflogExpire"
+	keyLogExpireUnreachable = "gc.reflogExpireUnreachable"
+)
+
+const (
+	day                         = 24 * time.Hour
+	defaultLogExpire            = 90 * day
+	defaultLogExpireUnreachable = 30 * day
+)
+
+// lastGC is the file that says when garbage was collected last.
+const lastGC = "gc.last"
+
+// NeedsGC reports whether it is time to look for garbage: two weeks after the
+// last time, or after something was stored first. It reads next to nothing.
+func (r *Repository) NeedsGC() bool {
+	last := r.objects.Oldest()
+	if data, err := os.ReadFile(filepath.Join(r.dir, lastGC)); err == nil {
+		if t, err := time.Parse(time.RFC3339, strings.TrimSpace(string(data))); err == nil {
+			last = t
+		}
+	}
+	since := r.opt.Now().Sub(last)
+	return !last.IsZero() && (since > gc.DefaultPruneOlder || since < -gc.DefaultPruneOlder) // the clock was wrong then
+}
+
+// PlanGC finds out what in the repository is garbage: what neither HEAD,
+// branches, tags, remote-tracking branches, their logs, the index nor an
+// operation under way need. The log entries that have expired do not count, and
+// are removed when the plan is applied. Options that only the repository knows
+// are set by it. Close the plan.
+func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, error) {
+	keep, err := r.logEntriesKept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Now = r.opt.Now()
+	o.Before = func(ctx context.Context) error { return r.expireLogs(ctx, keep) }
+	o.After = func(context.Context) error {
+		return disk.WriteFile(filepath.Join(r.dir, lastGC), fmt.Appendln(nil, o.Now.UTC().Format(time.RFC3339)))
+	}
+	return gc.NewPlan(ctx, r.objects, func(ctx context.Context, visit func(gc.Root) error) error {
+		roots, problems := r.roots(ctx, keep)
+		for _, p := range problems {
+			return rootError(p)
+		}
+		for _, root := range roots {
+			if err := visit(root); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, o)
+}
+
+// rootError returns the error for roots that cannot be read.
+func rootError(p *gc.Problem) error {
+	if errors.Is(p.Err, object.ErrCorrupt) {
+		return &gc.DamageError{Err: p.Err}
+	}
+	return p.Err
+}
+
+// expireLogs removes the entries of all logs that are not to be kept.
+func (r *Repository) expireLogs(ctx context.Context, keep func(refs.LogEntry) bool) error {
+	names, err := r.refs.Logs()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := r.refs.ExpireLog(ctx, name, keep); err != nil {
+			return fmt.Errorf("expire the log of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// logEntriesKept returns which log entries have not expired.
+func (r *Repository) logEntriesKept(ctx context.Context) (func(refs.LogEntry) bool, error) {
+	all, err := r.age(keyLogExpire, defaultLogExpire)
+	if err != nil {
+		return nil, err
+	}
+	unreachable, err := r.age(keyLogExpireUnreachable, defaultLogExpireUnreachable)
+	if err != nil {
+		return nil, err
+	}
+	now := r.opt.Now()
+	expired := func(e refs.LogEntry, age time.Duration) bool { return age != gc.Forever && now.Sub(e.Time) >= age }
+	between, err := r.anyLogEntry(func(e refs.LogEntry) bool { return expired(e, unreachable) && !expired(e, all) })
+	if err != nil {
+		return nil, err
+	}
+	var reached map[object.ID]bool
+	if between {
+		if reached, err = r.reachable(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return func(e refs.LogEntry) bool {
+		return !expired(e, all) && (!expired(e, unreachable) || reached[e.New] && (e.Old.IsZero() || reached[e.Old]))
+	}, nil
+}
+
+// age returns the age that a key of the configuration has.
+func (r *Repository) age(key string, otherwise time.Duration) (time.Duration, error) {
+	text, set := r.config.Get(key)
+	if !set {
+		return otherwise, nil
+	}
+	age, err := gc.ParseAge(text)
+	if err != nil {
+		err = &ConfigError{Err: fmt.Errorf("%s: %q is %w", key, text, err)}
+	}
+	return age, err
+}
+
+// anyLogEntry reports whether a log has an entry for which is returns true.
+func (r *Repository) anyLogEntry(is func(refs.LogEntry) bool) (bool, error) {
+	names, err := r.refs.Logs()
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		log, err := r.refs.Log(name)
+		if err != nil {
+			return false, rootError(&gc.Problem{Err: err})
+		}
+		for _, e := range log {
+			if is(e) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// reachable returns all commits that HEAD, a branch, a tag or a remote-tracking
+// branch reaches.
+func (r *Repository) reachable(ctx context.Context) (map[object.ID]bool, error) {
+	head, err := r.refs.Head()
+	if err != nil {
+		return nil, rootError(&gc.Problem{Err: err})
+	}
+	list, err := r.refs.List("refs/")
+	if err != nil {
+		return nil, rootError(&gc.Problem{Err: err})
+	}
+	queue := []object.ID{head.ID}
+	for _, ref := range list {
+		id, err := refs.Peel(ctx, r.objects, ref.ID)
+		if err != nil {
+			return nil, &gc.DamageError{Root: ref.Name, Err: err}
+		}
+		queue = append(queue, id)
+	}
+	reached := map[object.ID]bool{{}: true}
+	for len(queue) > 0 {
+		id := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if reached[id] {
+			continue
+		}
+		reached[id] = true
+		c, err := object.ReadCommit(ctx, r.objects, id)
+		if err != nil {
+			return nil, &gc.DamageError{Err: err}
+		}
+		queue = append(queue, c.Parents...)
+	}
+	return reached, nil
+}

@@ -1,0 +1,138 @@
+package gc
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// Apply removes what the plan says is garbage, except what was put to use in
+// the meantime. It can be stopped at any moment: the next collection ends what
+// it has begun. It may be called once.
+func (p *Plan) Apply(ctx context.Context) error {
+	if p.o.Before != nil {
+		if err := p.o.Before(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := p.sweep.EmptyTrash(ctx); err != nil {
+		return err
+	}
+	var done, total int64
+	for _, group := range p.removed {
+		for _, i := range group {
+			total += p.marker.use[i].stored
+		}
+	}
+	copied := func(n int64) {
+		if done += n; p.o.Progress != nil {
+			p.o.Progress(done, max(done, total))
+		}
+	}
+	p.stats.Removed, p.stats.Rewritten, p.stats.Deleted = 0, 0, 0
+	for _, group := range p.removed {
+		if len(group) == 0 {
+			continue
+		}
+		if err := p.remove(ctx, group, copied); err != nil {
+			return err
+		}
+	}
+	p.stats.Live, p.stats.After = 0, 0
+	if err := p.marker.refresh(ctx); err != nil {
+		return err
+	}
+	for i := range p.marker.use {
+		u := &p.marker.use[i]
+		if p.sweep.Volume(i).Gone {
+			continue
+		}
+		p.stats.After += u.Bytes
+		if u.stays {
+			p.stats.Live += int64(u.Objects - u.marked)
+		}
+	}
+	p.stats.Live += p.marker.kept
+	if p.o.After != nil {
+		return p.o.After(ctx)
+	}
+	return nil
+}
+
+// remove removes volumes, after what is needed of them was copied.
+func (p *Plan) remove(ctx context.Context, group []int, copied func(int64)) error {
+	m := p.marker
+	marked := make([]int, len(group))
+	some := false
+	for k, i := range group {
+		marked[k] = m.use[i].marked
+		some = some || marked[k] > 0
+	}
+	if some {
+		keep := func(at volume.Place) bool { return m.use[at.Volume].has(at.Index) }
+		written, err := p.sweep.Rewrite(ctx, group, keep, copied)
+		p.stats.Written += written
+		if err != nil {
+			return err
+		}
+	}
+	// Most of what has changed is marked before everybody has to wait.
+	if err := m.update(ctx, p.roots); err != nil {
+		return err
+	}
+	return p.sweep.Remove(ctx, func(ctx context.Context) (volume.Removal, error) {
+		var r volume.Removal
+		if err := m.update(ctx, p.roots); err != nil {
+			return r, err
+		}
+		for k, i := range group {
+			u := &m.use[i]
+			if u.marked != marked[k] {
+				continue // something of it is used again
+			}
+			r.Volumes = append(r.Volumes, i)
+			p.stats.Removed += int64(u.Objects - u.marked)
+			if u.marked > 0 {
+				p.stats.Rewritten++
+			} else {
+				p.stats.Deleted++
+			}
+		}
+		var err error
+		r.Drop, err = p.drop(r.Volumes)
+		return r, err
+	})
+}
+
+// drop returns the commits and tags that are garbage in volumes that stay. What
+// they refer to may be removed: they must not be there without it.
+func (p *Plan) drop(removed []int) (map[int][]object.Key, error) {
+	drop := map[int][]object.Key{}
+	for i := range p.marker.use {
+		u := &p.marker.use[i]
+		if u.stays || slices.Contains(removed, i) || p.sweep.Volume(i).Gone {
+			continue
+		}
+		for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {
+			for rec, err := range p.sweep.Keys(i, kind) {
+				if err != nil {
+					return nil, &DamageError{Err: err}
+				}
+				if u.has(rec.Index) {
+					continue
+				}
+				// What was copied was marked where it was copied from.
+				kept, err := p.marker.keeps(rec.Key)
+				if err != nil {
+					return nil, err
+				}
+				if !kept {
+					drop[i] = append(drop[i], rec.Key)
+				}
+			}
+		}
+	}
+	return drop, nil
+}

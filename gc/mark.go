@@ -1,0 +1,250 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// Roots calls visit for everything that has to be kept with all that it refers
+// to. It is called several times, and has to look anew each time. An error ends
+// the collection: nothing is removed if a root may have been overlooked.
+type Roots func(ctx context.Context, visit func(Root) error) error
+
+// DamageError says that garbage cannot be told from what is needed, since
+// something that is needed is damaged or missing. It matches
+// [object.ErrCorrupt].
+type DamageError struct {
+	Root string // what needs it; "" if that is not known
+	Err  error
+}
+
+func (e *DamageError) Error() string {
+	if e.Root == "" {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("needed by %s: %v", e.Root, e.Err)
+}
+
+// Is makes errors.Is(err, object.ErrCorrupt) true.
+func (e *DamageError) Is(target error) bool { return target == object.ErrCorrupt }
+
+// Unwrap returns what is wrong.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// marker finds out what is needed. It reads nodes and no chunks, and remembers
+// two bits for every object of every volume.
+type marker struct {
+	sweep   *volume.Sweep
+	objects object.Reader
+	young   func(volume.SweepVolume) bool
+	use     []usage // by number of the volume
+
+	kept   int64          // distinct objects
+	places []volume.Place // used again
+	stack  []object.Key
+}
+
+// usage is what of a volume is needed.
+type usage struct {
+	volume.SweepVolume
+	stays bool // whatever is in it: it is young, or a session at work has written it
+	seen  bool // what its nodes refer to was marked, if it stays
+
+	needed bits // by roots
+	wanted bits // by what is kept for another reason, and may be incomplete
+
+	marked int   // objects that are in one of the sets
+	copies int   // those of them of which another copy was there first
+	stored int64 // bytes that the others take
+}
+
+// update marks what roots need, now that they may have changed and volumes may
+// have appeared.
+func (m *marker) update(ctx context.Context, roots Roots) error {
+	if err := m.refresh(ctx); err != nil {
+		return err
+	}
+	if err := roots(ctx, func(r Root) error { return m.reach(ctx, r) }); err != nil {
+		return err
+	}
+	for i := range m.use {
+		if m.use[i].stays && !m.use[i].seen {
+			if err := m.reachFrom(ctx, i); err != nil {
+				return err
+			}
+			m.use[i].seen = true
+		}
+	}
+	return nil
+}
+
+// refresh takes up volumes that have appeared.
+func (m *marker) refresh(ctx context.Context) error {
+	if err := m.sweep.Refresh(ctx); err != nil {
+		if aborts(ctx, err) {
+			return err
+		}
+		return &DamageError{Err: err}
+	}
+	for i := len(m.use); i < m.sweep.Len(); i++ {
+		v := m.sweep.Volume(i)
+		m.use = append(m.use, usage{
+			SweepVolume: v, stays: v.InUse || m.young(v),
+			needed: newBits(v.Objects), wanted: newBits(v.Objects),
+		})
+	}
+	return nil
+}
+
+// reach marks a root and all below it.
+func (m *marker) reach(ctx context.Context, r Root) error {
+	err := m.walk(ctx, r.Key, r.Hint)
+	if err != nil && !aborts(ctx, err) {
+		err = &DamageError{Root: r.Name, Err: err}
+	}
+	return err
+}
+
+// reachFrom marks what the nodes in volume i refer to: somebody may be about to
+// use them.
+func (m *marker) reachFrom(ctx context.Context, i int) error {
+	for kind := object.KindManifest; kind.Valid(); kind++ {
+		for rec, err := range m.sweep.Keys(i, kind) {
+			if err == nil {
+				err = m.walk(ctx, rec.Key, true)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// walk marks an object and all below it. If it is only a hint, what is damaged
+// or missing does not matter.
+func (m *marker) walk(ctx context.Context, key object.Key, hint bool) error {
+	m.stack = append(m.stack[:0], key)
+	if first, err := m.mark(ctx, key, hint); !first || err != nil {
+		return err
+	}
+	for len(m.stack) > 0 {
+		key := m.stack[len(m.stack)-1]
+		m.stack = m.stack[:len(m.stack)-1]
+		if !key.Kind.IsNode() {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		data, err := m.objects.Get(ctx, key)
+		var links []object.Key
+		if err == nil {
+			if links, err = object.Links(key.Kind, data); err != nil && !errors.Is(err, object.ErrNewerFormat) {
+				err = &object.CorruptError{Key: key, Err: err}
+			}
+		}
+		if err != nil {
+			if hint && !aborts(ctx, err) {
+				continue
+			}
+			return err
+		}
+		for _, link := range links {
+			first, err := m.mark(ctx, link, hint)
+			if err != nil {
+				return err
+			}
+			if first && link.Kind.IsNode() {
+				m.stack = append(m.stack, link)
+			}
+		}
+	}
+	return nil
+}
+
+// mark marks all copies of an object, and reports whether that was the first
+// time. If it is only a hint, the object may be missing.
+func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first bool, err error) {
+	places, err := m.find(ctx, key)
+	if err != nil {
+		if hint && !aborts(ctx, err) {
+			return false, nil
+		}
+		return false, err
+	}
+	before := false // it was kept already, for the other reason
+	for _, p := range places {
+		u := &m.use[p.Volume]
+		if u.set(hint).has(p.Index) {
+			return false, nil
+		}
+		before = before || u.set(!hint).has(p.Index)
+	}
+	for _, p := range places {
+		u := &m.use[p.Volume]
+		had := u.has(p.Index)
+		if p.Gone {
+			continue
+		}
+		u.set(hint).set(p.Index)
+		if had {
+			continue
+		}
+		u.marked++
+		if before {
+			u.copies++
+			continue
+		}
+		before = true
+		u.stored += p.Stored
+		m.kept++
+	}
+	return true, nil
+}
+
+// set returns one of the two sets.
+func (u *usage) set(hint bool) bits {
+	if hint {
+		return u.wanted
+	}
+	return u.needed
+}
+
+// find returns the places of an object, of which at least one is in a volume
+// that is still there, or was marked before its volume went.
+func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, error) {
+	for again := false; ; again = true {
+		places, err := m.sweep.Find(key, m.places[:0])
+		if err != nil {
+			return nil, err
+		}
+		m.places = places
+		for _, p := range places {
+			if !p.Gone || m.use[p.Volume].has(p.Index) {
+				return places, nil
+			}
+		}
+		if again {
+			return nil, &object.NotFoundError{Key: key}
+		}
+		if err := m.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// has reports whether an object of the volume is to be kept.
+func (u *usage) has(index int) bool { return u.needed.has(index) || u.wanted.has(index) }
+
+// keeps reports whether an object is marked in any volume.
+func (m *marker) keeps(key object.Key) (bool, error) {
+	places, err := m.sweep.Find(key, m.places[:0])
+	m.places = places
+	return slices.ContainsFunc(places, func(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }), err
+}

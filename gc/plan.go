@@ -1,0 +1,195 @@
+package gc
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// The defaults of a collection.
+const (
+	DefaultPruneOlder = 14 * 24 * time.Hour
+	DefaultMaxWaste   = 0.05
+)
+
+// PlanOptions say what [NewPlan] plans.
+type PlanOptions struct {
+	// PruneOlder is the age that a volume must have: what is in a younger one
+	// stays, and so does what its nodes refer to. It may belong to a command
+	// that is still at work, or was stopped and will be run again. 0: of any age.
+	PruneOlder time.Duration
+
+	// MaxWaste is the share of what is left, from 0 to 1, that may be garbage.
+	// Volumes are rewritten, the worst first, until it is not more.
+	MaxWaste float64
+
+	Now        time.Time // the time it is
+	SingleHost bool      // see [volume.MaintainOptions]
+	DryRun     bool      // the plan will not be applied: nothing is changed
+
+	// Before, if not nil, is called by Apply before anything is removed. It
+	// makes true what the roots take for granted: that log entries that have
+	// expired are gone.
+	Before func(context.Context) error
+
+	// After, if not nil, is called by Apply when all is done, still alone.
+	After func(context.Context) error
+
+	// Progress, if not nil, is told how far Apply has come, in bytes that are
+	// copied.
+	Progress func(done, total int64)
+}
+
+// Stats tell what a plan would do, and after it was applied, what it did.
+type Stats struct {
+	Live      int64 // objects that are needed, or too young to be removed
+	Removed   int64 // objects that are removed
+	Volumes   int   // before
+	Rewritten int   // volumes that are replaced by what is needed of them
+	Written   int   // volumes that was copied to; of an applied plan
+	Deleted   int   // volumes that nothing is needed of
+	Salvaged  int   // interrupted writes that were taken over
+
+	// Bytes of all files of volumes, those removed earlier as well.
+	Before, After int64
+}
+
+// Plan is a collection of garbage: what would be removed, and how. Nobody else
+// can collect garbage until it is closed.
+type Plan struct {
+	o       PlanOptions
+	roots   Roots
+	sweep   *volume.Sweep
+	marker  *marker
+	stats   Stats
+	removed [][]int // numbers of volumes, those that go together
+}
+
+// NewPlan finds out what roots need of a store, and what of the rest can go. The
+// error is [disk.ErrBusy] if somebody else collects garbage or maintains the
+// store, and a [*DamageError] if something is missing or damaged. Close the
+// plan.
+func NewPlan(ctx context.Context, store *volume.Store, roots Roots, o PlanOptions) (*Plan, error) {
+	sweep, err := store.Sweep(ctx, volume.SweepOptions{
+		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, LookOnly: o.DryRun,
+	})
+	if err != nil {
+		if _, damaged := err.(*volume.DamageError); damaged {
+			err = &DamageError{Err: err}
+		}
+		return nil, err
+	}
+	p := &Plan{o: o, roots: roots, sweep: sweep}
+	p.marker = &marker{sweep: sweep, objects: store, young: func(v volume.SweepVolume) bool {
+		return o.PruneOlder > 0 && o.Now.Sub(v.Created) < o.PruneOlder
+	}}
+	if err := p.marker.update(ctx, roots); err != nil {
+		sweep.Close()
+		return nil, err
+	}
+	if err := p.choose(); err != nil {
+		sweep.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close ends the plan.
+func (p *Plan) Close() { p.sweep.Close() }
+
+// Stats returns what the plan would do, or has done.
+func (p *Plan) Stats() Stats { return p.stats }
+
+// live returns how many bytes a volume would have with only what is needed.
+func (u *usage) live() int64 {
+	n := int64(u.marked - u.copies)
+	if n == 0 {
+		return 0
+	}
+	return u.stored + n*max(0, u.Bytes-u.Stored)/int64(u.Objects)
+}
+
+// waste returns how many bytes are for nothing in a volume.
+func (u *usage) waste() int64 {
+	if u.stays {
+		return 0
+	}
+	return u.Bytes - u.live()
+}
+
+// choose says which volumes go.
+func (p *Plan) choose() error {
+	trash, err := p.sweep.TrashSize()
+	if err != nil {
+		return err
+	}
+	st := &p.stats
+	st.Salvaged = p.sweep.Salvaged
+	st.Before = trash
+	st.Live = p.marker.kept
+	var after, waste int64
+	var some []int // volumes of which some is needed
+	var none []int
+	for i := range p.marker.use {
+		u := &p.marker.use[i]
+		st.Volumes++
+		st.Before += u.Bytes
+		after += u.Bytes
+		switch {
+		case u.stays:
+			st.Live += int64(u.Objects - u.marked)
+		case u.marked == 0:
+			none = append(none, i)
+			after -= u.Bytes
+			st.Removed += int64(u.Objects)
+		default:
+			some = append(some, i)
+			waste += u.waste()
+		}
+	}
+	slices.SortFunc(some, func(i, j int) int { // the largest share first
+		a, b := &p.marker.use[i], &p.marker.use[j]
+		return cmp.Or(
+			cmp.Compare(float64(b.waste())/float64(b.Bytes), float64(a.waste())/float64(a.Bytes)),
+			cmp.Compare(i, j))
+	})
+	n := 0 // volumes to be rewritten
+	for n < len(some) && float64(waste) > p.o.MaxWaste*float64(after) {
+		u := &p.marker.use[some[n]]
+		if u.marked == u.Objects && u.copies == 0 {
+			break // this one and the rest are needed wholly
+		}
+		after -= u.waste()
+		waste -= u.waste()
+		st.Removed += int64(u.Objects - u.marked)
+		n++
+	}
+	st.After, st.Rewritten, st.Deleted = after, n, len(none)
+	p.removed = append([][]int{none}, p.groups(some[:n])...)
+	return nil
+}
+
+// groups puts volumes together that are rewritten to about one, or two that
+// are full: only then do they go, and their space is free.
+func (p *Plan) groups(volumes []int) (groups [][]int) {
+	slices.Sort(volumes) // by age: what was put together stays together
+	var group []int
+	var bytes, objects int64
+	for _, i := range volumes {
+		u := &p.marker.use[i]
+		group = append(group, i)
+		bytes += u.stored
+		objects += int64(u.marked)
+		if bytes >= volume.DefaultMaxBytes || objects >= volume.DefaultMaxObjects {
+			groups = append(groups, group)
+			group, bytes, objects = nil, 0, 0
+		}
+	}
+	if len(group) > 0 {
+		groups = append(groups, group)
+	}
+	return groups
+}

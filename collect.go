@@ -105,7 +105,7 @@ func (r *Repository) logEntriesKept(ctx context.Context) (func(refs.LogEntry) bo
 	if err != nil {
 		return nil, err
 	}
-	now := r.opt.Now()
+	now := r.opt.Date() // the clock that logs are written by
 	expired := func(e refs.LogEntry, age time.Duration) bool { return age != gc.Forever && now.Sub(e.Time) >= age }
 	between, err := r.anyLogEntry(func(e refs.LogEntry) bool { return expired(e, unreachable) && !expired(e, all) })
 	if err != nil {

@@ -150,6 +150,21 @@ var killedCommands = []killed{
 		maintains: true,
 	},
 	{
+		name: "gc of what is garbage",
+		prepare: func(k *killer) {
+			for range 3 {
+				k.fork(k.change)
+				k.kist("branch", "-D", "side")
+				k.touch()
+				k.kist("add", "tracked") // what was staged before is garbage
+				k.kist("commit", "-m", "more")
+			}
+			k.kist("config", "gc.reflogExpireUnreachable", "now")
+		},
+		command:   collectAll,
+		maintains: true,
+	},
+	{
 		name: "rm",
 		prepare: func(k *killer) {
 			k.write(map[string]string{"d0/tracked": "x"})

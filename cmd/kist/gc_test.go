@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// collectAll is the command that leaves no garbage.
+var collectAll = []string{"gc", "--prune-older", "now", "--max-waste", "0"}
+
+// wantEmptyStore removes everything that could need an object, and wants gc to
+// leave none.
+func (s *shell) wantEmptyStore() {
+	s.Helper()
+	for _, pattern := range []string{"refs/*/*", "logs", "index*", "*_HEAD", "*_MSG"} {
+		found, err := filepath.Glob(s.path(".kist/" + pattern))
+		if err != nil {
+			s.Fatal(err)
+		}
+		for _, path := range found {
+			removeAll(s.TB, path)
+		}
+	}
+	s.write(map[string]string{".kist/HEAD": "ref: refs/heads/none\n"})
+	s.kist(collectAll...)
+	entries, err := os.ReadDir(s.path(".kist/volumes"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, e := range entries {
+		s.Errorf("left in the empty store: %s", e.Name())
+	}
+}
+
+// TestGCBesideOthers has people add, commit, amend, and make and delete
+// branches and tags, while others collect garbage that is not old at all, and
+// others read. Nothing that is needed is ever missing.
+func TestGCBesideOthers(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init", "--chunk-size", "64KiB")
+	s.kist("config", "gc.reflogExpire", "now")
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 3 {
+		s.write(map[string]string{"first": noise(rng, 200_000), "again": fmt.Sprintf("the text of version number %d", i)})
+		s.kist("add", ".")
+		s.kist("commit", "-m", fmt.Sprintf("first %d", i))
+	}
+	s.kist("branch", "stable")
+	stable := s.readFiles(".")
+
+	var over atomic.Bool
+	var collected, removed, refused atomic.Int64
+	var writers, others sync.WaitGroup
+	for person := range 4 {
+		writers.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(person), 9))
+			dir := fmt.Sprintf("person-%d", person)
+			branch := func() string { return fmt.Sprintf("%s-%d", dir, rng.IntN(3)) }
+			for i := range 14 {
+				for range 1 + rng.IntN(3) {
+					s.write(map[string]string{fmt.Sprintf("%s/%d/f%d", dir, rng.IntN(3), rng.IntN(4)): noise(rng, rng.IntN(200_000))})
+				}
+				message := fmt.Sprintf("%d of %s", i, dir)
+				args := [][]string{
+					{"add", "-A", dir}, {"add", "-A", dir}, {"add", "-A", dir},
+					{"commit", "-m", message}, {"commit", "-m", message}, {"commit", "--amend", "-m", message},
+					{"branch", "--force", branch()}, {"branch", "-D", branch()},
+					{"tag", "--force", "-m", message, branch()}, {"tag", "-d", branch()},
+					{"reset", "--soft", "stable"},
+				}[rng.IntN(11)]
+				o := s.run(args...)
+				switch {
+				case o.status == 0:
+				case o.status == 13 || o.status == 14: // somebody else was quicker
+					refused.Add(1)
+				case o.status == 1 && (strings.Contains(o.stderr, "nothing to commit") || strings.Contains(o.stderr, "not found") || strings.Contains(o.stderr, "unknown")):
+				default:
+					t.Errorf("%v", o)
+				}
+			}
+		})
+	}
+	for range 2 {
+		others.Go(func() {
+			for !over.Load() && !t.Failed() {
+				o := s.run(append(collectAll, "--json")...)
+				var result struct {
+					Removed int64 `json:"objects_removed"`
+				}
+				switch {
+				case o.status == 14:
+				case o.status != 0 || json.Unmarshal([]byte(o.stdout), &result) != nil:
+					t.Errorf("%v", o)
+				default:
+					collected.Add(1)
+					removed.Add(result.Removed)
+				}
+			}
+		})
+	}
+	others.Go(func() {
+		for !over.Load() && !t.Failed() {
+			s.kist("log", "--stat", "stable")
+			s.kist("ls", "-r", "stable")
+			out := tempDir(t)
+			s.kist("restore", "--source", "stable", "--to", out, ".")
+			s.wantFiles(s.readFiles(out), stable)
+		}
+	})
+	writers.Wait()
+	over.Store(true)
+	others.Wait()
+	if t.Failed() {
+		return
+	}
+	s.verify()
+	s.kist("add", "-A", ".")
+	s.kist("commit", "--allow-empty", "-m", "last")
+	s.kist(collectAll...)
+	s.verify()
+	s.wantStoredOnce()
+	out := tempDir(t)
+	s.kist("restore", "--source", "HEAD", "--to", out, ".")
+	s.wantFiles(s.readFiles(out), s.readFiles("."))
+	t.Logf("%d collections removed %d objects; %d commands had to give way", collected.Load(), removed.Load(), refused.Load())
+	if removed.Load() == 0 {
+		t.Error("nothing was ever removed")
+	}
+	s.wantEmptyStore()
+}

@@ -54,7 +54,7 @@ func (r *Repository) Abort(ctx context.Context, op Operation, progress Progress)
 	if err != nil {
 		return err
 	}
-	return r.switchTree(ctx, from, start, false, progress, func(ctx context.Context) error {
+	return r.switchTree(ctx, tip{head.ID, from}, tip{state.Start, start}, false, progress, func(ctx context.Context) error {
 		if err := r.moveHead(ctx, head, state.Start, "revert: back to where it began"); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ type applyOptions struct {
 	progress Progress
 
 	unchanged []worktree.Refreshed            // files that turned out to be as they are staged
+	needs     []object.ID                     // commits that the operations were made of
 	edit      func(idx *index.Index) error    // what else happens to the index
 	publish   func(ctx context.Context) error // what is published then
 }
@@ -58,6 +59,9 @@ func (r *Repository) applyOps(ctx context.Context, idx *index.Index, ops []workt
 	// What was written is staged even if the operation was interrupted.
 	ctx = context.WithoutCancel(ctx)
 	err := r.publishWith(ctx, o.session, func(ctx context.Context) error {
+		if err := r.stillThere(ctx, o.needs...); err != nil {
+			return err
+		}
 		err := index.Update(ctx, r.dir, func(idx *index.Index) error {
 			if err := stageApplied(idx, applied, o.stage); err != nil {
 				return err

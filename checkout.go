@@ -43,7 +43,7 @@ func (r *Repository) Checkout(ctx context.Context, o CheckoutOptions) (refs.Head
 	if err != nil {
 		return old, err
 	}
-	err = r.switchTree(ctx, from, to, o.Force, o.Progress, func(ctx context.Context) error {
+	err = r.switchTree(ctx, tip{old.ID, from}, tip{next.ID, to}, o.Force, o.Progress, func(ctx context.Context) error {
 		if len(changes) > 0 {
 			if err := r.refs.Update(ctx, changes, r.who()); err != nil {
 				return err

@@ -177,6 +177,9 @@ func (r *Repository) publishCommit(ctx context.Context, session *volume.Session,
 		return id, err
 	}
 	return id, session.Publish(ctx, func(ctx context.Context) error {
+		if err := r.stillThere(ctx, c.Parents...); err != nil {
+			return err
+		}
 		if err := r.moveHead(ctx, head, id, reason); err != nil {
 			return err
 		}

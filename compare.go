@@ -17,6 +17,7 @@ import (
 // content of a view of the worktree is in the worktree alone.
 type View struct {
 	Tree     object.ID // zero: nothing
+	Commit   object.ID // whose tree it is; zero: none's
 	Objects  object.Reader
 	Worktree bool
 	Skipped  []object.Skipped // in the worktree: could not be read, and are in the tree as they are staged
@@ -24,11 +25,11 @@ type View struct {
 
 // CommitView returns the tree of the commit that a revision names.
 func (r *Repository) CommitView(ctx context.Context, rev string) (View, error) {
-	_, c, err := r.ReadCommit(ctx, rev)
+	id, c, err := r.ReadCommit(ctx, rev)
 	if err != nil {
 		return View{}, err
 	}
-	return View{Tree: c.Tree, Objects: r.objects}, nil
+	return View{Tree: c.Tree, Commit: id, Objects: r.objects}, nil
 }
 
 // HeadView returns the tree of HEAD's commit, or of none if there is none yet.

@@ -88,9 +88,9 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	}
 	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
+	var have []object.ID
 	if len(want) > 0 && !o.DryRun {
-		have, err := r.complete(ctx)
-		if err != nil {
+		if have, err = r.complete(ctx); err != nil {
 			return nil, err
 		}
 		got, err := opened.Fetch(ctx, session, head, transfer.FetchOptions{Want: want, Have: have, Jobs: o.Jobs, Progress: o.Progress})
@@ -117,7 +117,12 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	if o.DryRun {
 		return result, nil
 	}
-	return result, session.Publish(ctx, func(ctx context.Context) error { return r.noteFetched(ctx, o, result) })
+	return result, session.Publish(ctx, func(ctx context.Context) error {
+		if err := r.stillThere(ctx, have...); err != nil {
+			return err
+		}
+		return r.noteFetched(ctx, o, result)
+	})
 }
 
 // wanted returns the refs of a remote that are to be fetched, and the

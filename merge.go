@@ -94,6 +94,7 @@ func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, e
 		ours: ours.Tree, theirs: theirs.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit,
 		state: State{Operation: Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress,
 	}
+	m.needs = bases
 	m.base = func(ctx context.Context, session *volume.Session) (object.ID, error) {
 		return newBaseFinder(session, r.chunker.Split).tree(ctx, bases)
 	}
@@ -124,7 +125,7 @@ func (r *Repository) mergeMessage(ctx context.Context, rev string, head refs.Hea
 }
 
 func (r *Repository) fastForward(ctx context.Context, head refs.Head, from, to, toTree object.ID, o MergeOptions) (*MergeResult, error) {
-	err := r.switchTree(ctx, from, toTree, false, o.Progress, func(ctx context.Context) error {
+	err := r.switchTree(ctx, tip{head.ID, from}, tip{to, toTree}, false, o.Progress, func(ctx context.Context) error {
 		if !head.Unborn() {
 			if err := r.refs.SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
 				return err
@@ -162,6 +163,7 @@ type threeWay struct {
 	ours, theirs object.ID
 	base         func(ctx context.Context, session *volume.Session) (object.ID, error)
 	labels       tree.Labels
+	needs        []object.ID // commits beside HEAD's and state's that the trees are of
 	state        State
 	noCommit     bool
 	progress     Progress
@@ -232,6 +234,7 @@ func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Confli
 	err = r.applyOps(ctx, idx, ops, applyOptions{
 		session:  session,
 		progress: m.progress,
+		needs:    append(m.needs, m.head.ID, m.state.Other),
 		edit: func(idx *index.Index) error {
 			for _, c := range marks {
 				if err := idx.SetConflict(c.Path, c.Base, c.Ours, c.Theirs); err != nil {

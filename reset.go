@@ -39,6 +39,9 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 		return id, err
 	}
 	move := func(ctx context.Context) error {
+		if err := r.stillThere(ctx, id); err != nil {
+			return err
+		}
 		if !head.Unborn() {
 			if err := r.refs.SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
 				return err
@@ -59,6 +62,9 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 		return id, r.publish(ctx, move)
 	case ResetMixed:
 		return id, r.publish(ctx, func(ctx context.Context) error {
+			if err := r.stillThere(ctx, id); err != nil {
+				return err
+			}
 			err := index.Update(ctx, r.dir, func(idx *index.Index) error {
 				return idx.ReadTree(ctx, r.objects, to)
 			})
@@ -72,7 +78,7 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 	if err != nil {
 		return id, err
 	}
-	return id, r.switchTree(ctx, from, to, true, progress, move)
+	return id, r.switchTree(ctx, tip{head.ID, from}, tip{id, to}, true, progress, move)
 }
 
 // moveHead moves HEAD's branch, or HEAD itself if it is detached.

@@ -94,7 +94,7 @@ func (r *Repository) Restore(ctx context.Context, o RestoreOptions) (int, error)
 			return 0, err
 		}
 	}
-	a := applyOptions{progress: o.Progress, unchanged: unchanged}
+	a := applyOptions{progress: o.Progress, unchanged: unchanged, needs: []object.ID{source.Commit}}
 	switch {
 	case o.Staged:
 		a.edit = func(idx *index.Index) error { return clearConflicts(idx, o.Paths) }
@@ -169,6 +169,9 @@ func (r *Repository) restoreIndex(ctx context.Context, idx *index.Index, source 
 		return 0, err
 	}
 	return len(changes), r.editIndex(ctx, func(idx *index.Index) error {
+		if err := r.stillThere(ctx, source.Commit); err != nil {
+			return err
+		}
 		for _, c := range changes {
 			if err := setEntry(idx, c.Path, c.New, o.Overlay); err != nil {
 				return err
@@ -214,4 +217,21 @@ func (r *Repository) publishWith(ctx context.Context, session *volume.Session, f
 	session = r.objects.Begin(volume.SessionOptions{})
 	err := session.Publish(ctx, f)
 	return errors.Join(err, session.Close())
+}
+
+// stillThere makes sure that commits were not removed as garbage since they
+// were looked at: a commit that is there has all that it refers to. It is called
+// within publish. Zero IDs do not count.
+func (r *Repository) stillThere(ctx context.Context, commits ...object.ID) error {
+	var keys []object.Key
+	for _, id := range commits {
+		if !id.IsZero() {
+			keys = append(keys, object.Key{Kind: object.KindCommit, ID: id})
+		}
+	}
+	gone, err := r.objects.Missing(ctx, keys)
+	if err == nil && len(gone) > 0 {
+		err = &volume.StaleError{Keys: gone}
+	}
+	return err
 }

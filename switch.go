@@ -32,6 +32,9 @@ func (e *LocalChangesError) Error() string {
 // Is makes errors.Is(err, ErrLocalChanges) true.
 func (e *LocalChangesError) Is(target error) bool { return target == ErrLocalChanges }
 
+// tip is a commit and its tree; zero if there is none yet.
+type tip struct{ commit, tree object.ID }
+
 // switchTree brings worktree and index from one tree, HEAD's, to another, and
 // then publishes what comes with it: HEAD on its new commit. What is staged or
 // changed at paths that are equal in both trees stays. With force, what is
@@ -39,7 +42,7 @@ func (e *LocalChangesError) Is(target error) bool { return target == ErrLocalCha
 //
 // Killed at any moment, it leaves each file old or new, and can be run again:
 // a file that is as it is to be is in nobody's way.
-func (r *Repository) switchTree(ctx context.Context, from, to object.ID, force bool, progress Progress, publish func(ctx context.Context) error) error {
+func (r *Repository) switchTree(ctx context.Context, from, to tip, force bool, progress Progress, publish func(ctx context.Context) error) error {
 	load := r.Index
 	if force { // even if the index was lost
 		load = func() (*index.Index, error) { return index.Load(r.dir) }
@@ -48,14 +51,14 @@ func (r *Repository) switchTree(ctx context.Context, from, to object.ID, force b
 	if err != nil {
 		return err
 	}
-	o := applyOptions{progress: progress, publish: publish}
+	o := applyOptions{progress: progress, publish: publish, needs: []object.ID{from.commit, to.commit}}
 	var ops []worktree.Op
 	var inTheWay []Obstacle
 	if force {
 		o.edit = clearNotes
-		ops, o.unchanged, err = r.forceOps(ctx, idx, View{Tree: to, Objects: r.objects}, nil)
+		ops, o.unchanged, err = r.forceOps(ctx, idx, View{Tree: to.tree, Objects: r.objects}, nil)
 	} else {
-		ops, inTheWay, err = r.switchOps(ctx, idx, from, to)
+		ops, inTheWay, err = r.switchOps(ctx, idx, from.tree, to.tree)
 	}
 	if err == nil && !force {
 		err = r.checkOps(ctx, idx, ops, inTheWay)

@@ -52,6 +52,9 @@ func (r *Repository) createTag(ctx context.Context, o TagOptions, was object.ID)
 		return id, err
 	}
 	return change.New, session.Publish(ctx, func(ctx context.Context) error {
+		if err := r.stillThere(ctx, id); err != nil {
+			return err
+		}
 		return r.refs.Update(ctx, []refs.Change{change}, r.who())
 	})
 }

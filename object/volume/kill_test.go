@@ -216,11 +216,16 @@ func TestKill(t *testing.T) {
 // strace returns a command that runs a writing child under strace, which
 // traces one call and tampers with it.
 func strace(t *testing.T, log, dir, call, inject string) *exec.Cmd {
+	return straced(t, log, call, inject, "write", dir, "0", "2")
+}
+
+// straced is strace for any child.
+func straced(t *testing.T, log, call, inject, name string, args ...string) *exec.Cmd {
 	path, err := exec.LookPath("strace")
 	if err != nil {
 		skip(t, "no strace")
 	}
-	c := child(t, "write", dir, "0", "2")
+	c := child(t, name, args...)
 	cmd := exec.Command(path, append([]string{"-f", "-qq", "-o", log, "-e", "trace=" + call, "-e", "inject=" + call + ":" + inject}, c.Args...)...)
 	cmd.Env = append(c.Env, "GOMAXPROCS=1")
 	return cmd

@@ -1,0 +1,350 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+)
+
+// evenSamples is a keep for series that keeps objects with even numbers.
+func evenSamples(t testing.TB, w *Sweep, series, n int) func(Place) bool {
+	keep := map[[2]int]bool{}
+	for s := range series {
+		for i := 0; i < n; i += 2 {
+			key, _ := sample(s, i)
+			places, err := w.Find(key, nil)
+			if err != nil || len(places) == 0 {
+				t.Fatalf("find %d/%d: %v, %v", s, i, places, err)
+			}
+			for _, p := range places {
+				keep[[2]int{p.Volume, p.Index}] = true
+			}
+		}
+	}
+	return func(p Place) bool { return keep[[2]int{p.Volume, p.Index}] }
+}
+
+func all(n int) (list []int) {
+	for i := range n {
+		list = append(list, i)
+	}
+	return list
+}
+
+// wantEven checks that of series of n objects those with even numbers are there
+// and no others.
+func wantEven(t testing.TB, s *Store, series, n int) {
+	t.Helper()
+	for k := range series {
+		for i := range n {
+			key, _ := sample(k, i)
+			_, err := s.Get(context.Background(), key)
+			if i%2 == 0 && err != nil || i%2 == 1 && !errors.Is(err, object.ErrNotFound) {
+				t.Errorf("get %d/%d: %v", k, i, err)
+			}
+		}
+	}
+}
+
+func TestSweep(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	storeSeries(t, s, 0, 0, 30)
+	storeSeries(t, s, 1, 0, 30)
+	reader := openStore(t, dir, testOptions(t)) // has all volumes open
+	wantSeries(t, reader, 0, 0, 30)
+	wantSeries(t, reader, 1, 0, 30)
+	closed := openStore(t, dir, testOptions(t)) // has listed them, and opened none
+	relying := reader.Begin(SessionOptions{})
+	defer relying.Close()
+	putSeries(t, relying, 0, 0, 4)
+	before := time.Now().Add(-time.Hour)
+
+	w, err := s.Sweep(ctx, SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Sweep(ctx, SweepOptions{}); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("a second sweep: %v", err)
+	}
+	if _, err := reader.Maintain(ctx, MaintainOptions{}); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("maintenance beside a sweep: %v", err)
+	}
+	var copied int64
+	written, err := w.Rewrite(ctx, all(2), evenSamples(t, w, 2, 30), func(n int64) { copied += n })
+	if err != nil || written != 1 || copied == 0 {
+		t.Fatalf("Rewrite: %d volumes, %d bytes, %v", written, copied, err)
+	}
+	if w.Len() != 3 || w.Volume(2).Objects != 30 || w.Volume(2).Created != w.Volume(0).Created && w.Volume(2).Created != w.Volume(1).Created {
+		t.Errorf("new volume: %+v", w.Volume(2))
+	}
+	wantSeries(t, s, 1, 0, 30) // nothing is removed yet
+	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{}, errors.New("no") }); err == nil {
+		t.Error("a refusal is no error")
+	}
+	wantSeries(t, s, 1, 0, 30)
+	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: all(2)}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if !w.Volume(0).Gone || w.Volume(2).Gone {
+		t.Error("which are gone?")
+	}
+	for _, s := range []*Store{s, reader, closed, openStore(t, dir, testOptions(t))} {
+		for k := range 2 {
+			for i := 0; i < 30; i += 2 {
+				wantSeries(t, s, k, i, i+1)
+			}
+		}
+	}
+	wantEven(t, openStore(t, dir, testOptions(t)), 2, 30)
+	wantNames(t, s)
+	wantSound(t, s)
+	if oldest := s.Oldest(); oldest.Before(before) || oldest.After(time.Now().Add(time.Hour)) {
+		t.Errorf("oldest: %s", oldest)
+	}
+
+	var stale *StaleError
+	if err := relying.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) != 2 {
+		t.Fatalf("publish of what is gone: %v", err)
+	}
+	putSeries(t, relying, 0, 0, 4)
+	if err := relying.Publish(ctx, publishNothing); err != nil {
+		t.Fatal(err)
+	}
+	wantSeries(t, s, 0, 0, 3)
+}
+
+// TestDrop checks that what is dropped is not there, for nobody, until it is
+// stored again.
+func TestDrop(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	storeSeries(t, s, 0, 0, 10)
+	session := openStore(t, dir, testOptions(t)).Begin(SessionOptions{})
+	defer session.Close()
+	putSeries(t, session, 0, 0, 10)
+	w, err := s.Sweep(ctx, SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	key, data := sample(0, 3)
+	drop := func(keys ...object.Key) {
+		t.Helper()
+		if err := w.Remove(ctx, func(context.Context) (Removal, error) {
+			return Removal{Drop: map[int][]object.Key{0: keys}}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop(key)
+	for _, s := range []*Store{s, openStore(t, dir, testOptions(t))} {
+		if _, err := s.Get(ctx, key); !errors.Is(err, object.ErrNotFound) {
+			t.Errorf("get: %v", err)
+		}
+		if ids, err := s.Prefix(ctx, key.Kind, key.ID.String()[:8], 0); err != nil || len(ids) > 0 {
+			t.Errorf("prefix: %v, %v", ids, err)
+		}
+		n := 0
+		for range s.Keys(ctx) {
+			n++
+		}
+		if n != 9 {
+			t.Errorf("%d keys", n)
+		}
+	}
+	if places, err := w.Find(key, nil); err != nil || len(places) > 0 {
+		t.Errorf("find: %v, %v", places, err)
+	}
+	var stale *StaleError
+	if err := session.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) != 1 || stale.Keys[0] != key {
+		t.Fatalf("publish of what was dropped: %v", err)
+	}
+	if _, err := session.Put(ctx, key.Kind, data); err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Publish(ctx, publishNothing); err != nil {
+		t.Fatal(err)
+	}
+	wantSeries(t, s, 0, 0, 10)
+	wantSound(t, s)
+	more, _ := sample(0, 4)
+	drop(more) // and the first stays dropped in the old volume
+	if err := w.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if places, err := w.Find(key, nil); err != nil || len(places) != 1 || places[0].Volume != 1 {
+		t.Errorf("find: %v, %v", places, err)
+	}
+	drop()
+	wantNames(t, s, droppedFile, "tmp-"+w.Volume(1).Session+".lock")
+	session.Close()
+	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: []int{0}}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	drop()
+	wantNames(t, s)
+}
+
+// TestRewriteDamaged checks that what is needed and damaged is no volume's end,
+// and that a good copy elsewhere does.
+func TestRewriteDamaged(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	storeSeries(t, s, 0, 0, 20)
+	log := filepath.Join(oneVolume(t, s), logName(1))
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := len(data) / 2; i < len(data); i++ {
+		data[i] ^= 0x55
+	}
+	os.Chmod(log, 0o666)
+	write(t, log, string(data))
+	sweep := func() (*Sweep, error) {
+		w, err := openStore(t, dir, testOptions(t)).Sweep(ctx, SweepOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		_, err = w.Rewrite(ctx, []int{0}, evenSamples(t, w, 1, 20), nil)
+		return w, err
+	}
+	if w, err := sweep(); !errors.Is(err, object.ErrCorrupt) || w.Len() != 1 {
+		t.Fatalf("Rewrite of a damaged volume: %d volumes, %v", w.Len(), err)
+	}
+	wantNames(t, s)
+
+	// All of it once more, whole.
+	other := openStore(t, t.TempDir(), testOptions(t))
+	storeSeries(t, other, 0, 0, 20)
+	name := filepath.Base(oneVolume(t, other))
+	if err := os.Rename(oneVolume(t, other), filepath.Join(s.path, name)); err != nil {
+		t.Fatal(err)
+	}
+	w, err := sweep()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Len() != 2 && w.Len() != 3 {
+		t.Errorf("%d volumes", w.Len())
+	}
+}
+
+func init() {
+	children["sweep"] = func(args []string) int {
+		if err := sweepEven(args[0]); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return 0
+	}
+}
+
+// sweepEven keeps the even objects of series 0 and 1, all of series 2.
+func sweepEven(dir string) error {
+	s, err := Open(dir, Options{Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	w, err := s.Sweep(context.Background(), SweepOptions{})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if _, err := w.EmptyTrash(context.Background()); err != nil {
+		return err
+	}
+	keep := map[[2]int]bool{}
+	full := map[int]bool{} // volumes of which all is kept
+	for i := range w.Len() {
+		full[i] = true
+	}
+	for series := range 3 {
+		for i := range 20 {
+			key, _ := sample(series, i)
+			places, err := w.Find(key, nil)
+			if err != nil {
+				return err
+			}
+			for n, p := range places {
+				keep[[2]int{p.Volume, p.Index}] = series == 2 || i%2 == 0
+				if series < 2 && i%2 == 1 || n > 0 {
+					full[p.Volume] = false
+				}
+			}
+		}
+	}
+	var volumes []int
+	for i, full := range full {
+		if !full {
+			volumes = append(volumes, i)
+		}
+	}
+	if len(volumes) == 0 {
+		return nil
+	}
+	if _, err := w.Rewrite(context.Background(), volumes, func(p Place) bool { return keep[[2]int{p.Volume, p.Index}] }, nil); err != nil {
+		return err
+	}
+	return w.Remove(context.Background(), func(context.Context) (Removal, error) { return Removal{Volumes: volumes}, nil })
+}
+
+// TestSweepKilledAtCalls kills a sweep at calls that change the disk. What is to
+// be kept is there afterwards, and the next one ends what was begun.
+func TestSweepKilledAtCalls(t *testing.T) {
+	for _, call := range []string{"fsync", "renameat2", "unlinkat", "mkdirat", "flock"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			for when := 1; when < 200; when += 1 + when/2 {
+				dir := t.TempDir()
+				s := openStore(t, dir, testOptions(t))
+				for series := range 3 {
+					storeSeries(t, s, series, 0, 20)
+				}
+				err := straced(t, filepath.Join(dir, "log"), call, "signal=KILL:when="+strconv.Itoa(when), "sweep", dir).Run()
+				check := func() {
+					t.Helper()
+					for series := range 3 {
+						for i := range 20 {
+							if i%2 == 0 || series == 2 {
+								wantSeries(t, s, series, i, i+1)
+							}
+						}
+					}
+				}
+				check()
+				if err := sweepEven(dir); err != nil {
+					t.Fatalf("after call %d: %v", when, err)
+				}
+				check()
+				wantEven(t, openStore(t, dir, testOptions(t)), 2, 20)
+				wantSound(t, openStore(t, dir, testOptions(t)))
+				wantNames(t, s)
+				if t.Failed() {
+					t.Fatalf("after call %d", when)
+				}
+				if err == nil {
+					if when == 1 {
+						t.Error("was never killed")
+					}
+					break
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,390 @@
+package gc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// world is a store, and what is to be kept in it.
+type world struct {
+	testing.TB
+	dir   string
+	store *volume.Store
+	rng   *rand.Rand
+	roots map[string]object.Key
+	now   time.Time
+}
+
+func newWorld(t testing.TB, seed uint64) *world {
+	w := &world{TB: t, dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 7)), roots: map[string]object.Key{}, now: time.Now()}
+	w.reopen()
+	return w
+}
+
+func (w *world) reopen() {
+	store, err := volume.Open(w.dir, volume.Options{Now: func() time.Time { return w.now }, Warn: func(s string) { w.Log("warning:", s) }})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { store.Close() })
+	w.store = store
+}
+
+func (w *world) check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// text returns content of which little is made twice.
+func (w *world) text(n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(w.rng.Uint32())
+	}
+	return data
+}
+
+// commit stores a commit of some files, of which others may have some.
+func (w *world) commit(parents ...object.ID) object.Key {
+	w.Helper()
+	ctx := context.Background()
+	session := w.store.Begin(volume.SessionOptions{})
+	defer session.Close()
+	tree := object.NewTreeWriter(session)
+	for i := range 1 + w.rng.IntN(5) {
+		text := w.text(50 + w.rng.IntN(20_000))
+		if w.rng.IntN(3) == 0 {
+			text = fmt.Appendf(nil, "one of a few texts that are stored by many commits, number %d", w.rng.IntN(9))
+		}
+		id, err := session.Put(ctx, object.KindChunk, text)
+		w.check(err)
+		w.check(tree.Add(ctx, object.Entry{
+			Name: fmt.Sprintf("file%d", i), Type: object.TypeFile, Mode: 0o644, Size: uint64(len(text)),
+			Content: object.Key{Kind: object.KindChunk, ID: id},
+		}))
+	}
+	root, err := tree.Finish(ctx)
+	w.check(err)
+	who := object.Signature{Name: "Anna", Time: object.TimeOf(w.now)}
+	c := &object.Commit{Tree: root, Parents: parents, Author: who, Committer: who, Message: fmt.Sprint(w.rng.Uint64())}
+	data, err := c.Encode()
+	w.check(err)
+	id, err := session.Put(ctx, object.KindCommit, data)
+	w.check(err)
+	w.check(session.Publish(ctx, func(context.Context) error { return nil }))
+	return object.Key{Kind: object.KindCommit, ID: id}
+}
+
+// visit is a [gc.Roots].
+func (w *world) visit(_ context.Context, visit func(gc.Root) error) error {
+	for name, key := range w.roots {
+		if err := visit(gc.Root{Name: name, Key: key}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) plan(o gc.PlanOptions) (*gc.Plan, error) {
+	o.Now = w.now
+	p, err := gc.NewPlan(context.Background(), w.store, w.visit, o)
+	if err == nil {
+		w.Cleanup(p.Close)
+	}
+	return p, err
+}
+
+// collect applies a plan, and returns what it did.
+func (w *world) collect(o gc.PlanOptions) gc.Stats {
+	w.Helper()
+	p, err := w.plan(o)
+	w.check(err)
+	planned := p.Stats()
+	w.check(p.Apply(context.Background()))
+	p.Close()
+	if did := p.Stats(); did.Removed != planned.Removed || did.Live != planned.Live || did.Rewritten != planned.Rewritten || did.Deleted != planned.Deleted {
+		w.Errorf("planned %+v, did %+v", planned, did)
+	} else if size, err := w.store.Size(context.Background()); err != nil || size != did.After {
+		w.Errorf("%d bytes are left, not %+v; %v", size, did, err)
+	} else if off := did.After - planned.After; max(off, -off) > 20_000+planned.After/20 {
+		w.Errorf("planned %+v, did %+v", planned, did)
+	}
+	return p.Stats()
+}
+
+// reached returns what the roots need.
+func (w *world) reached() map[object.Key]bool {
+	w.Helper()
+	reached := map[object.Key]bool{}
+	queue := slices.Collect(maps.Values(w.roots))
+	for len(queue) > 0 {
+		key := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if reached[key] {
+			continue
+		}
+		reached[key] = true
+		data, err := w.store.Get(context.Background(), key)
+		w.check(err)
+		if key.Kind.IsNode() {
+			links, err := object.Links(key.Kind, data)
+			w.check(err)
+			queue = append(queue, links...)
+		}
+	}
+	return reached
+}
+
+// kept returns what is in the store.
+func (w *world) kept() map[object.Key]bool {
+	w.Helper()
+	kept := map[object.Key]bool{}
+	for key, err := range w.store.Keys(context.Background()) {
+		w.check(err)
+		kept[key] = true
+	}
+	return kept
+}
+
+// wantWhole wants all that roots need to be there, and every commit that is
+// there to have all that it needs.
+func (w *world) wantWhole() {
+	w.Helper()
+	reached, kept := w.reached(), w.kept()
+	for key := range reached {
+		if !kept[key] {
+			w.Fatalf("%s is lost", key)
+		}
+	}
+	var roots []gc.Root
+	for key := range kept {
+		if key.Kind == object.KindCommit {
+			roots = append(roots, gc.Root{Name: "store", Key: key})
+		}
+	}
+	report, err := gc.Verify(context.Background(), w.store, roots, gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true}})
+	w.check(err)
+	for _, p := range report.Problems {
+		if p.Key.Kind != object.KindCommit { // their totals are made up
+			w.Errorf("verify: %v", p)
+		}
+	}
+}
+
+// TestCollect makes and gives up commits, and collects garbage with all sorts of
+// options. Nothing that is needed is lost, and in the end nothing else is there.
+func TestCollect(t *testing.T) {
+	w := newWorld(t, 1)
+	for round := range 25 {
+		for range 1 + w.rng.IntN(4) {
+			var parents []object.ID
+			if names := slices.Sorted(maps.Keys(w.roots)); len(names) > 0 && w.rng.IntN(2) == 0 {
+				parents = append(parents, w.roots[names[w.rng.IntN(len(names))]].ID)
+			}
+			w.roots[fmt.Sprintf("branch%d", w.rng.IntN(8))] = w.commit(parents...)
+		}
+		for _, name := range slices.Sorted(maps.Keys(w.roots)) {
+			if w.rng.IntN(6) == 0 {
+				delete(w.roots, name)
+			}
+		}
+		w.now = w.now.Add(time.Hour)
+		w.collect(gc.PlanOptions{
+			MaxWaste:   []float64{0, 0.05, 0.3, 1}[w.rng.IntN(4)],
+			PruneOlder: []time.Duration{0, 90 * time.Minute, 5 * time.Hour}[w.rng.IntN(3)],
+		})
+		if w.wantWhole(); t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+		if round%8 == 7 {
+			w.reopen()
+		}
+	}
+	st := w.collect(gc.PlanOptions{})
+	reached, kept := w.reached(), w.kept()
+	if !maps.Equal(reached, kept) || st.Live != int64(len(reached)) {
+		t.Errorf("%d objects are needed, %d are there; %+v", len(reached), len(kept), st)
+	}
+	clear(w.roots)
+	if st := w.collect(gc.PlanOptions{}); len(w.kept()) > 0 || st.After != 0 || st.Live != 0 {
+		t.Errorf("without roots: %d objects, %+v", len(w.kept()), st)
+	}
+}
+
+// TestMaxWaste checks that no more garbage is left than may be, and that volumes
+// with little are left alone.
+func TestMaxWaste(t *testing.T) {
+	w := newWorld(t, 2)
+	for i := range 12 {
+		w.roots[fmt.Sprint(i)] = w.commit()
+	}
+	clean := w.collect(gc.PlanOptions{MaxWaste: 0.05})
+	if clean.Removed != 0 || clean.Rewritten+clean.Deleted != 0 || clean.Before != clean.After {
+		t.Errorf("without garbage: %+v", clean)
+	}
+	delete(w.roots, "3")
+	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour}); st.Removed != 0 {
+		t.Errorf("young garbage: %+v", st)
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Rewritten != 0 || st.Before-st.After > st.Before/2 {
+		t.Errorf("all waste is allowed: %+v", st)
+	}
+	w.wantWhole()
+	for i := range 9 {
+		delete(w.roots, fmt.Sprint(i))
+	}
+	st := w.collect(gc.PlanOptions{MaxWaste: 0.05})
+	exact := w.collect(gc.PlanOptions{})
+	if waste := st.After - exact.After; float64(waste) > 0.1*float64(exact.After)+5000 {
+		t.Errorf("%+v leaves %d bytes of garbage", st, waste)
+	}
+	w.wantWhole()
+}
+
+// TestUsedAgain checks that what is put to use after the plan was made is kept.
+func TestUsedAgain(t *testing.T) {
+	w := newWorld(t, 3)
+	w.roots["one"] = w.commit()
+	given := w.commit(w.commit().ID)
+	garbage := w.commit()
+	p, err := w.plan(gc.PlanOptions{})
+	w.check(err)
+	w.roots["given"] = given
+	late := w.commit(given.ID)
+	w.roots["late"] = late
+	w.check(p.Apply(context.Background()))
+	p.Close()
+	w.wantWhole()
+	if kept := w.kept(); !kept[given] || !kept[late] || kept[garbage] {
+		t.Error("the wrong objects were kept")
+	}
+	w.collect(gc.PlanOptions{})
+	w.wantWhole()
+}
+
+// TestDryRun checks that a plan changes nothing.
+func TestDryRun(t *testing.T) {
+	w := newWorld(t, 4)
+	w.roots["one"] = w.commit()
+	w.commit()
+	before := w.kept()
+	p, err := w.plan(gc.PlanOptions{DryRun: true})
+	w.check(err)
+	if st := p.Stats(); st.Removed == 0 || st.After >= st.Before {
+		t.Errorf("plan: %+v", st)
+	}
+	if _, err := w.plan(gc.PlanOptions{}); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("a plan beside another: %v", err)
+	}
+	p.Close()
+	if !maps.Equal(before, w.kept()) {
+		t.Error("the store has changed")
+	}
+}
+
+// TestDamaged checks that nothing is removed if something that is needed, or the
+// list of it, is missing or damaged.
+func TestDamaged(t *testing.T) {
+	w := newWorld(t, 5)
+	w.roots["one"] = w.commit()
+	w.commit()
+	before := w.kept()
+	refused := func(what string) {
+		t.Helper()
+		var damage *gc.DamageError
+		p, err := w.plan(gc.PlanOptions{})
+		if err == nil {
+			err = p.Apply(context.Background())
+			p.Close()
+		}
+		if !errors.As(err, &damage) && !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w.roots["gone"] = object.Key{Kind: object.KindCommit, ID: object.Sum([]byte("none"))}
+	refused("a root that is missing")
+	delete(w.roots, "gone")
+	if !maps.Equal(before, w.kept()) {
+		t.Error("the store has changed")
+	}
+
+	p, err := w.plan(gc.PlanOptions{})
+	w.check(err)
+	one := w.roots["one"]
+	w.roots["one"] = object.Key{Kind: object.KindCommit, ID: object.Sum([]byte("none"))}
+	if err := p.Apply(context.Background()); !errors.Is(err, object.ErrCorrupt) {
+		t.Errorf("a root that is missing when the plan is applied: %v", err)
+	}
+	p.Close()
+	w.roots["one"] = one
+	if !maps.Equal(before, w.kept()) {
+		t.Error("the store has changed")
+	}
+
+	spoil := func(pattern string) (undo func()) {
+		found, err := filepath.Glob(filepath.Join(w.dir, "volumes", "0*", pattern))
+		w.check(err)
+		old := map[string][]byte{}
+		for _, path := range found {
+			data, err := os.ReadFile(path)
+			w.check(err)
+			old[path] = slices.Clone(data)
+			for i := range data {
+				data[i] ^= 0x10
+			}
+			w.check(os.Chmod(path, 0o644))
+			w.check(os.WriteFile(path, data, 0o644))
+		}
+		w.reopen()
+		return func() {
+			for path, data := range old {
+				w.check(os.WriteFile(path, data, 0o644))
+			}
+			w.reopen()
+		}
+	}
+	for _, pattern := range []string{"*.vlog", "KEYS", "SEAL"} {
+		undo := spoil(pattern)
+		refused(pattern)
+		undo()
+		if !maps.Equal(before, w.kept()) {
+			t.Errorf("%s: the store has changed", pattern)
+		}
+	}
+	os.Remove(filepath.Join(w.dir, "volumes", "damaged"))
+	w.reopen()
+	w.collect(gc.PlanOptions{})
+	w.wantWhole()
+}
+
+func TestParseAge(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"now": 0, "0": 0, "never": gc.Forever, "14": 14 * 24 * time.Hour, "14d": 14 * 24 * time.Hour, "2w": 14 * 24 * time.Hour,
+		"36h": 36 * time.Hour, "5m": 5 * time.Minute, "1s": time.Second, "2000000000w": gc.Forever,
+	} {
+		if got, err := gc.ParseAge(text); err != nil || got != want {
+			t.Errorf("ParseAge(%q) = %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "d", "-1d", "1.5d", "1y", "1dd", "soon", "99999999999d", "1 d"} {
+		if got, err := gc.ParseAge(text); err == nil {
+			t.Errorf("ParseAge(%q) = %v", text, got)
+		}
+	}
+}

@@ -137,10 +137,20 @@ func TestFullDisk(t *testing.T) {
 		if got := s.kist("status", "--porcelain"); got != "" {
 			t.Errorf("status:\n%s", got)
 		}
+		// Part of what was stored is needed, another is garbage.
+		s.write(map[string]string{"b/three": noise(rng, 4<<20)})
+		s.kist("commit", "-a", "--amend", "-m", "second")
+		s.kist("branch", "-D", "first")
+		s.kist("config", "gc.reflogExpire", "now")
+		want = s.readFiles(".")
+		try(collectAll...)
+		s.kist("restore", "--source", "HEAD~1", "--force", "a/one")
+		s.kist("checkout", "--force", "main")
+		s.wantFiles(s.readFiles("."), want)
 		removeAll(t, s.dir)
 	}
 	t.Logf("%d sizes; commands that met a full disk: %v", len(sizes), full)
-	for _, command := range []string{"add", "commit", "checkout"} {
+	for _, command := range []string{"add", "commit", "checkout", "gc"} {
 		if full[command] == 0 {
 			t.Errorf("%s never met a full disk", command)
 		}

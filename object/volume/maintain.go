@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kist-vcs/kist/object/disk"
@@ -218,7 +219,10 @@ func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
 // takeOut is remove with the gc lock held.
 func (s *Store) takeOut(volumes []*sealed) error {
 	for _, v := range volumes {
-		if err := s.mark(v.path); err != nil {
+		// Where there is no room for a mark, its files are deleted the sooner.
+		if err := s.mark(v.path); errors.Is(err, syscall.ENOSPC) {
+			os.Remove(filepath.Join(v.path, trashFile))
+		} else if err != nil {
 			return err
 		}
 		if err := renameNew(v.path, s.inVolumes(trashPrefix+v.name)); err != nil {

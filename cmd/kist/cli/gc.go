@@ -36,10 +36,11 @@ commits that no branch or tag has after 30 (gc.reflogExpire and
 gc.reflogExpireUnreachable in the configuration).
 
 Volumes in which nothing is needed are removed. Of others, the worst are
-replaced by a copy of what is needed in them, until at most 5% of what is left is
-garbage (--max-waste). Each copied object is hashed when it is read and once more
-after it was written. Small volumes are merged if there are many. If anything that
-is needed turns out to be missing or damaged, nothing is removed.
+replaced by a copy of what is needed in them, until at most 5% of what is left
+is garbage (--max-waste). Each copied object is hashed when it is read and once
+more after it was written. Small volumes are merged if there are many. If
+anything that is needed is found to be missing or damaged, gc stops and removes
+no more.
 
 Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
 the background when there is something to do. 'kist config gc.auto false' stops
@@ -47,7 +48,8 @@ that, and so does KIST_GC_AUTO=0 in the environment.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
 bytes_freed; and salvaged (interrupted writes taken over), merged (volumes that
-were replaced), written (volumes that replace them) and deleted (volumes in which nothing was needed).`,
+were replaced), written (volumes that replace them) and deleted (volumes in
+which nothing was needed).`,
 		Example: `  kist gc --dry-run
   kist gc
   kist gc --prune-older now --max-waste 0`,

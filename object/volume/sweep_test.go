@@ -209,7 +209,7 @@ func TestRewriteDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := len(data) / 2; i < len(data); i++ {
+	for i := logHeaderSize; i < len(data); i++ {
 		data[i] ^= 0x55
 	}
 	os.Chmod(log, 0o666)

@@ -11,7 +11,7 @@ var otherNames = map[string]string{
 	"dump":        "'kist cat REV:PATH' does",
 	"forget":      "commits cannot be forgotten yet",
 	"ls-files":    "'kist ls -r' lists the files of a commit",
-	"prune":       "'kist gc' tidies up; commits cannot be forgotten yet",
+	"prune":       "'kist gc' removes what nothing refers to any more",
 	"rebase":      "'kist merge' brings branches together; commits stay as they are",
 	"rev-parse":   "'kist log -1 --json REV' has the ID",
 	"snapshots":   "'kist log' does",

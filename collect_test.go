@@ -1,0 +1,138 @@
+package kist_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// clocked opens the stager's repository with a clock that is so much ahead.
+func (s *stager) clocked(ahead time.Duration) *kist.Repository {
+	s.T.Helper()
+	r, err := kist.Open(s.dir, kist.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
+	s.check(err)
+	s.T.Cleanup(func() { r.Close() })
+	return r
+}
+
+func (s *stager) collect(r *kist.Repository, o gc.PlanOptions) gc.Stats {
+	s.T.Helper()
+	p, err := r.PlanGC(s.T.Context(), o)
+	s.check(err)
+	defer p.Close()
+	s.check(p.Apply(s.T.Context()))
+	report, err := r.Verify(s.T.Context(), gc.VerifyOptions{})
+	s.check(err)
+	for _, p := range report.Problems {
+		s.T.Errorf("after gc: %v", p)
+	}
+	return p.Stats()
+}
+
+// TestLogsExpire checks for how long a commit is kept that only logs know.
+func TestLogsExpire(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		days    int
+		config  map[string]any
+		kept    bool // the commit
+		entries int  // in the log of HEAD
+	}{
+		{days: 0, kept: true, entries: 4},
+		{days: 29, kept: true, entries: 4},
+		{days: 31, kept: false, entries: 2}, // those of commits that the branch has
+		{days: 91, kept: false, entries: 0},
+		{days: 4000, config: map[string]any{"gc.reflogExpire": "never", "gc.reflogExpireUnreachable": "never"}, kept: true, entries: 4},
+		{days: 91, config: map[string]any{"gc.reflogExpire": "never"}, kept: false, entries: 2},
+		{days: 2, config: map[string]any{"gc.reflogExpire": int64(1)}, kept: false, entries: 0},
+		{days: -4000, kept: true, entries: 4}, // the clock was set back
+	} {
+		s := newStager(t)
+		s.write("file", "the first text, too long to be kept inline")
+		s.add(kist.AddOptions{})
+		first := s.commit("first")
+		s.write("file", "the second text, too long to be kept inline")
+		s.add(kist.AddOptions{})
+		given := s.commit("given up")
+		_, err := s.repo.Reset(t.Context(), "HEAD~1", kist.ResetHard, nil)
+		s.check(err)
+		s.check(s.repo.Refs().ClearSpecial(t.Context(), refs.OrigHead))
+		s.write("file", "the third text, too long to be kept inline")
+		s.add(kist.AddOptions{})
+		s.commit("third")
+		r := s.clocked(time.Duration(c.days) * day)
+		for key, value := range c.config {
+			s.check(r.SetConfig(t.Context(), key, value))
+		}
+		st := s.collect(r, gc.PlanOptions{})
+		kept, err := r.Objects().Has(t.Context(), object.Key{Kind: object.KindCommit, ID: given.ID})
+		log, lerr := r.Refs().Log("HEAD")
+		if err != nil || lerr != nil || kept != c.kept || len(log) != c.entries {
+			t.Errorf("%+v: kept %t, %d entries; %v, %v; %+v", c, kept, len(log), err, lerr, st)
+		}
+		if _, err := r.Resolve(t.Context(), first.ID.String()); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestGCRoots checks that what is only staged, in conflict, or noted for later
+// is kept.
+func TestGCRoots(t *testing.T) {
+	s := newStager(t)
+	s.write("file", "the first text, too long to be kept inline")
+	s.add(kist.AddOptions{})
+	s.commit("first")
+	s.check(s.repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
+	s.conflict()
+	s.write("staged", "a text that is staged and nowhere else, too long to be kept inline")
+	s.add(kist.AddOptions{Paths: []string{"staged"}})
+	s.collect(s.repo, gc.PlanOptions{})
+	if len(s.conflicts()) == 0 {
+		t.Fatal("there is no conflict")
+	}
+	idx, err := s.repo.Index()
+	s.check(err)
+	for key := range idx.Roots() {
+		if has, err := s.repo.Objects().Has(t.Context(), key); err != nil || !has {
+			t.Errorf("%s is not kept: %v", key, err)
+		}
+	}
+	state, err := s.repo.State()
+	s.check(err)
+	if _, err := object.ReadCommit(t.Context(), s.repo.Objects(), state.Other); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNeedsGC checks when it is time to look for garbage.
+func TestNeedsGC(t *testing.T) {
+	s := newStager(t)
+	const day = 24 * time.Hour
+	due := func() (days []int) {
+		for _, n := range []int{-100, 0, 13, 15, 28, 31, 400} {
+			if s.clocked(time.Duration(n) * day).NeedsGC() {
+				days = append(days, n)
+			}
+		}
+		return days
+	}
+	if got := due(); len(got) > 0 {
+		t.Errorf("with nothing stored: due after %d days", got)
+	}
+	s.write("file", strings.Repeat("text", 20))
+	s.add(kist.AddOptions{})
+	if got := due(); !slices.Equal(got, []int{-100, 15, 28, 31, 400}) {
+		t.Errorf("due after %d days", got)
+	}
+	s.collect(s.clocked(15*day), gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder})
+	if got := due(); !slices.Equal(got, []int{-100, 0, 31, 400}) {
+		t.Errorf("after a collection: due after %d days", got)
+	}
+}

@@ -74,6 +74,9 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if err != nil {
 		return nil, err
 	}
+	// The trees that the index remembers are taken to be whole.
+	session := r.objects.Begin(volume.SessionOptions{Trusting: true})
+	defer session.Close()
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
@@ -123,8 +126,6 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		}
 	}
 
-	session := r.objects.Begin(volume.SessionOptions{})
-	defer session.Close()
 	info, err := idx.WriteTree(ctx, session)
 	if err != nil {
 		return nil, err

@@ -144,6 +144,8 @@ func (r *Repository) undone(ctx context.Context, id object.ID, parent int) (*obj
 
 // writeIndex stores what is staged as a tree.
 func (r *Repository) writeIndex(ctx context.Context) (object.ID, error) {
+	session := r.objects.Begin(volume.SessionOptions{Trusting: true}) // as in commit
+	defer session.Close()
 	idx, err := r.Index()
 	if err != nil {
 		return object.ID{}, err
@@ -151,8 +153,6 @@ func (r *Repository) writeIndex(ctx context.Context) (object.ID, error) {
 	if len(idx.Conflicts()) > 0 {
 		return object.ID{}, ErrConflicts
 	}
-	session := r.objects.Begin(volume.SessionOptions{})
-	defer session.Close()
 	info, err := idx.WriteTree(ctx, session)
 	if err != nil {
 		return object.ID{}, err

@@ -12,10 +12,8 @@ import (
 // the meantime. It can be stopped at any moment: the next collection ends what
 // it has begun. It may be called once.
 func (p *Plan) Apply(ctx context.Context) error {
-	if p.o.Before != nil {
-		if err := p.o.Before(ctx); err != nil {
-			return err
-		}
+	if err := p.before(ctx); err != nil {
+		return err
 	}
 	if _, err := p.sweep.EmptyTrash(ctx); err != nil {
 		return err
@@ -61,6 +59,13 @@ func (p *Plan) Apply(ctx context.Context) error {
 	return nil
 }
 
+func (p *Plan) before(ctx context.Context) error {
+	if p.o.Before == nil {
+		return nil
+	}
+	return p.o.Before(ctx)
+}
+
 // remove removes volumes, after what is needed of them was copied.
 func (p *Plan) remove(ctx context.Context, group []int, copied func(int64)) error {
 	m := p.marker
@@ -84,6 +89,9 @@ func (p *Plan) remove(ctx context.Context, group []int, copied func(int64)) erro
 	}
 	return p.sweep.Remove(ctx, func(ctx context.Context) (volume.Removal, error) {
 		var r volume.Removal
+		if err := p.before(ctx); err != nil {
+			return r, err
+		}
 		if err := m.update(ctx, p.roots); err != nil {
 			return r, err
 		}

@@ -30,8 +30,8 @@ type PlanOptions struct {
 	SingleHost bool      // see [volume.MaintainOptions]
 	DryRun     bool      // the plan will not be applied: nothing is changed
 
-	// Before, if not nil, is called by Apply before anything is removed. It
-	// makes true what the roots take for granted: that log entries that have
+	// Before, if not nil, is called by Apply, several times, before anything is
+	// removed. It makes true what the roots take for granted: that log entries that have
 	// expired are gone.
 	Before func(context.Context) error
 

@@ -32,10 +32,14 @@ func (e *DamageError) Unwrap() error { return e.Err }
 
 // StaleError says that objects that a session was told are there already have
 // been removed since, by a garbage collection that did not know they would be
-// used. Put them again, then Publish again.
+// used. Put them again, then Publish again. Without keys, it is not known which:
+// begin again with a new session.
 type StaleError struct{ Keys []object.Key }
 
 func (e *StaleError) Error() string {
+	if len(e.Keys) == 0 {
+		return "objects were removed meanwhile"
+	}
 	return fmt.Sprintf("%d objects were removed meanwhile and must be stored again", len(e.Keys))
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -49,6 +50,9 @@ func (s *Session) recheck(ctx context.Context) error {
 	l, err := s.store.refresh()
 	if err != nil {
 		return fmt.Errorf("publish: list volumes: %w", err)
+	}
+	if s.began != nil && slices.ContainsFunc(s.began.volumes, func(v *sealed) bool { return l.byName[v.name] == nil }) {
+		return &StaleError{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

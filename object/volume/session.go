@@ -17,6 +17,11 @@ type SessionOptions struct {
 	// DryRun makes a session that stores nothing and only counts. It does not
 	// read back what was put.
 	DryRun bool
+
+	// Trusting makes a session that relies on all that the objects refer to
+	// which Missing told are there. It cannot publish after any volume was
+	// removed since it began, not even if nothing that it knows of was lost.
+	Trusting bool
 }
 
 // Stats count what a session did.
@@ -37,6 +42,8 @@ type Stats struct {
 type Session struct {
 	store *Store
 	dry   map[object.Key]struct{} // what was put, in a dry run; else nil
+
+	began *listing // what there was when a trusting session began; else nil
 
 	salvage sync.Once
 	phase   sync.RWMutex // read-held while something is added to the volume, held while it is sealed
@@ -67,6 +74,12 @@ func (s *Store) Begin(o SessionOptions) *Session {
 	}
 	if o.DryRun {
 		ss.dry = map[object.Key]struct{}{}
+	}
+	if o.Trusting {
+		// Without a list, everything seems to have been removed.
+		if ss.began, _ = s.refresh(); ss.began == nil {
+			ss.began = &listing{volumes: []*sealed{{}}}
+		}
 	}
 	return ss
 }

@@ -348,3 +348,42 @@ func TestSweepKilledAtCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestTrusting checks that a trusting session notices that volumes are gone.
+func TestTrusting(t *testing.T) {
+	ctx := t.Context()
+	s := openStore(t, t.TempDir(), testOptions(t))
+	storeSeries(t, s, 0, 0, 10)
+	storeSeries(t, s, 1, 0, 10)
+	trusting, other := s.Begin(SessionOptions{Trusting: true}), s.Begin(SessionOptions{})
+	defer trusting.Close()
+	defer other.Close()
+	for _, ss := range []*Session{trusting, other} {
+		putSeries(t, ss, 1, 0, 10)
+		if err := ss.Publish(ctx, publishNothing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := s.Sweep(ctx, SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	gone := 0
+	key, _ := sample(0, 0)
+	places, err := w.Find(key, nil)
+	if err != nil || len(places) != 1 {
+		t.Fatal(places, err)
+	}
+	gone = places[0].Volume
+	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: []int{gone}}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	var stale *StaleError
+	if err := trusting.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) > 0 {
+		t.Errorf("publish of a trusting session: %v", err)
+	}
+	if err := other.Publish(ctx, publishNothing); err != nil {
+		t.Error(err)
+	}
+}

@@ -40,7 +40,10 @@ func (e *StaleError) Error() string {
 	if len(e.Keys) == 0 {
 		return "objects were removed meanwhile"
 	}
-	return fmt.Sprintf("%d objects were removed meanwhile and must be stored again", len(e.Keys))
+	if len(e.Keys) == 1 {
+		return fmt.Sprintf("%s was removed meanwhile", e.Keys[0])
+	}
+	return fmt.Sprintf("%d objects were removed meanwhile", len(e.Keys))
 }
 
 // isGone reports whether err says that a file or folder is not there, or was

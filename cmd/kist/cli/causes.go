@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -88,7 +89,8 @@ var causes = []struct {
 	{matches(remote.ErrUnsupported), exitRemote, "unsupported", ""},
 	{isA[*remote.Error], exitRemote, "", ""},
 
-	// Waiting for another process.
+	// Another process was quicker.
+	{isA[*volume.StaleError], exitMoved, "collected", "another kist has removed it as garbage: look at what is left, and run the command again"},
 	{matches(disk.ErrBusy), exitBusy, "", ""},
 
 	// The operating system.

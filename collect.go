@@ -44,6 +44,21 @@ func (r *Repository) NeedsGC() bool {
 	return !last.IsZero() && (since > gc.DefaultPruneOlder || since < -gc.DefaultPruneOlder) // the clock was wrong then
 }
 
+// PutOffGC has NeedsGC say no for two weeks, though there was no collection.
+func (r *Repository) PutOffGC(ctx context.Context) error {
+	lock, err := disk.Lock(ctx, filepath.Join(r.dir, "maintenance.lock"), disk.Exclusive, 0)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	return r.noteGC()
+}
+
+// noteGC notes that now is the last time. The maintenance lock is held.
+func (r *Repository) noteGC() error {
+	return disk.WriteFile(filepath.Join(r.dir, lastGC), fmt.Appendln(nil, r.opt.Now().UTC().Format(time.RFC3339)))
+}
+
 // PlanGC finds out what in the repository is garbage: what neither HEAD,
 // branches, tags, remote-tracking branches, their logs, the index nor an
 // operation under way need. The log entries that have expired do not count, and
@@ -56,9 +71,7 @@ func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, er
 	}
 	o.Now = r.opt.Now()
 	o.Before = func(ctx context.Context) error { return r.expireLogs(ctx, keep) }
-	o.After = func(context.Context) error {
-		return disk.WriteFile(filepath.Join(r.dir, lastGC), fmt.Appendln(nil, o.Now.UTC().Format(time.RFC3339)))
-	}
+	o.After = func(context.Context) error { return r.noteGC() }
 	return gc.NewPlan(ctx, r.objects, func(ctx context.Context, visit func(gc.Root) error) error {
 		roots, problems := r.roots(ctx, keep)
 		for _, p := range problems {

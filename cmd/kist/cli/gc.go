@@ -149,11 +149,14 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 		return nil
 	}
 	plan, err := r.PlanGC(ctx, o)
-	if err != nil {
-		return err
+	if err == nil {
+		err = plan.Apply(ctx)
+		plan.Close()
 	}
-	defer plan.Close()
-	return plan.Apply(ctx)
+	if isA[*gc.DamageError](err) { // or each command that writes would begin it again
+		err = errors.Join(err, r.PutOffGC(ctx))
+	}
+	return err
 }
 
 // collect merges small volumes if there are many, makes a plan, and applies it,

@@ -59,17 +59,20 @@ func (r *Repository) Add(ctx context.Context, o AddOptions) (*AddResult, error) 
 	return result, err
 }
 
+// staleTries is how often a command begins anew because of what others remove.
+const staleTries = 10
+
 // retryStale runs f again when objects that it relied on were removed by
 // another process meanwhile: they have to be stored again.
 func retryStale(f func() error) error {
-	for range 3 {
+	for range staleTries {
 		err := f()
 		var stale *volume.StaleError
 		if !errors.As(err, &stale) {
 			return err
 		}
 	}
-	return fmt.Errorf("objects were removed by other processes, three times: %w", disk.ErrBusy)
+	return fmt.Errorf("objects were removed by other processes, time and again: %w", disk.ErrBusy)
 }
 
 func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) {

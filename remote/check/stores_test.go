@@ -64,7 +64,7 @@ func TestS3(t *testing.T) {
 		"honours":   {remotetest.S3Honours, nil, true, true},
 		"conflicts": {remotetest.S3Conflicts, nil, true, true},
 		"ignores":   {remotetest.S3Ignores, []string{"create-once failed", "create-race failed", "put-once failed", "put-race failed"}, false, true},
-		"races":     {remotetest.S3Races, []string{"create-race failed", "put-race failed"}, false, true},
+		"races":     {remotetest.S3Races, []string{"create-race failed"}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := remotetest.NewFakeS3(t, 1)
@@ -75,8 +75,15 @@ func TestS3(t *testing.T) {
 			}
 			defer b.Close()
 			r, err := Run(t.Context(), b, options)
-			if err != nil || r.Shared() != test.shared || r.Usable() != test.usable || !slices.Equal(statuses(r), test.want) {
-				t.Errorf("%v, shared %t, usable %t, %q\n%v", err, r.Shared(), r.Usable(), statuses(r), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := statuses(r)
+			if name == "races" { // of a few large puts, one may well come after the others
+				found = slices.DeleteFunc(found, func(s string) bool { return s == "put-race failed" })
+			}
+			if r.Shared() != test.shared || r.Usable() != test.usable || !slices.Equal(found, test.want) {
+				t.Errorf("shared %t, usable %t, %q\n%v", r.Shared(), r.Usable(), found, r)
 			}
 			if left := fake.Keys(""); len(left) > 0 {
 				t.Errorf("left %q", left)

@@ -124,12 +124,7 @@ func (w *writer) leftFiles() (names []string, err error) {
 // scanLogs reads the headers of all entries, checks that there is one for each
 // object that was put and nothing else, and notes where they are.
 func (w *writer) scanLogs() (files []sealFile, err error) {
-	// Reads of what was put go on meanwhile.
-	w.mu.Lock()
-	for i := range w.table.n {
-		w.table.at(i).placed = false
-	}
-	w.mu.Unlock()
+	seen := make([]bool, w.table.n) // objects; reads of them go on meanwhile, and may place them
 	n := 0
 	for i, f := range w.space.logs {
 		name := logName(uint32(i) + 1)
@@ -145,7 +140,7 @@ func (w *writer) scanLogs() (files []sealFile, err error) {
 				if e, err = walk.next(); err != nil {
 					break
 				}
-				if err = w.place(uint16(i)+1, e); err != nil {
+				if err = w.place(uint16(i)+1, e, seen); err != nil {
 					break
 				}
 				n++
@@ -162,19 +157,22 @@ func (w *writer) scanLogs() (files []sealFile, err error) {
 	return files, nil
 }
 
-// place notes where an object is.
-func (w *writer) place(log uint16, e logEntry) error {
+// place notes where an object is, and that it was seen.
+func (w *writer) place(log uint16, e logEntry, seen []bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.table.find(e.key)
-	switch {
-	case r == nil:
+	i := w.table.number(e.key)
+	if i < 0 {
 		return fmt.Errorf("%s was never put", e.key)
-	case r.placed:
+	}
+	r := w.table.at(i)
+	switch {
+	case seen[i]:
 		return fmt.Errorf("%s is there twice", e.key)
 	case int(r.stored) != e.stored():
 		return fmt.Errorf("%s has %d stored bytes, want %d", e.key, e.stored(), r.stored)
 	}
+	seen[i] = true
 	r.placed, r.file, r.offset = true, log, uint32(e.value)
 	return nil
 }

@@ -47,10 +47,9 @@ type CloneResult struct {
 // Clone makes a repository in the folder dir, which is made if it is absent,
 // fetches all that a remote has, and checks a branch out. If it is interrupted,
 // at whatever point, what was fetched and written stays, and cloning again into
-// the same folder goes on. The
-// error is ErrNotEmpty if the folder has something else in it; it matches
-// [rootlog.ErrEmpty] if nothing was pushed to the remote yet. The repository
-// is nil if there is an error before it was made.
+// the same folder goes on. The error is ErrNotEmpty if the folder has something
+// else in it; it matches [rootlog.ErrEmpty] if nothing was pushed to the remote
+// yet. The repository is nil if there is an error before it was made.
 func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repository, *CloneResult, error) {
 	if o.Name == "" {
 		o.Name = DefaultRemote

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -184,48 +185,37 @@ func (r *Repository) complete(ctx context.Context) ([]object.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ids []object.ID
+	ids := map[object.ID]struct{}{}
 	if !head.Unborn() {
-		ids = append(ids, head.ID)
+		ids[head.ID] = struct{}{}
 	}
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.objects, ref.ID)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
+		ids[id] = struct{}{}
 	}
-	return ids, nil
+	return slices.Collect(maps.Keys(ids)), nil
 }
 
 // noteFetched moves the refs. It runs while the objects are being published.
 func (r *Repository) noteFetched(ctx context.Context, o FetchOptions, result *FetchResult) error {
-	var deleted, moved []refs.Change
+	var changes []refs.Change
 	for _, f := range result.Refs {
 		c := refs.Change{Name: f.Local, Old: f.Old, New: f.New, Reason: "fetch"}
 		switch {
 		case f.Kept || f.Old == f.New:
-		case f.New.IsZero():
-			deleted = append(deleted, c)
+			continue
 		case f.Forced:
 			c.Reason = "fetch: forced-update"
-			moved = append(moved, c)
-		case !f.Old.IsZero():
+		case !f.Old.IsZero() && !f.New.IsZero():
 			c.Reason = "fetch: fast-forward"
-			moved = append(moved, c)
-		default:
-			moved = append(moved, c)
 		}
+		changes = append(changes, c)
 	}
-	for _, changes := range [][]refs.Change{deleted, moved} {
-		if len(changes) == 0 {
-			continue
-		}
-		if err := r.refs.Update(ctx, changes, r.who()); err != nil {
-			return err
-		}
+	if err := r.changeRefs(ctx, changes); err != nil {
+		return err
 	}
 	tracking := refs.Remotes + o.Remote + "/"
 	branch, ok := strings.CutPrefix(result.Head, refs.Heads)

@@ -162,26 +162,31 @@ func (r *Repository) track(ctx context.Context, remoteName string, moved []trans
 				changes = append(changes, refs.Change{Name: name, Old: old, New: m.New, Reason: "update by push"})
 			}
 		}
-		if len(changes) == 0 {
-			return nil
-		}
-		// Deleted first: a name may be a folder in that of another.
-		for _, deleted := range []bool{true, false} {
-			var now []refs.Change
-			for _, c := range changes {
-				if c.New.IsZero() == deleted {
-					now = append(now, c)
-				}
-			}
-			if len(now) == 0 {
-				continue
-			}
-			if err := r.refs.Update(ctx, now, r.who()); err != nil && !errors.Is(err, refs.ErrMoved) {
-				return err
-			}
+		if err := r.changeRefs(ctx, changes); !errors.Is(err, refs.ErrMoved) { // by a fetch, which knows better
+			return err
 		}
 		return nil
 	})
+}
+
+// changeRefs changes refs. Those to be deleted come first: the name of one may
+// be a folder in that of another.
+func (r *Repository) changeRefs(ctx context.Context, changes []refs.Change) error {
+	for _, deleted := range []bool{true, false} {
+		var now []refs.Change
+		for _, c := range changes {
+			if c.New.IsZero() == deleted {
+				now = append(now, c)
+			}
+		}
+		if len(now) == 0 {
+			continue
+		}
+		if err := r.refs.Update(ctx, now, r.who()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setUpstreams makes branches that were pushed follow those they were pushed

@@ -37,14 +37,15 @@ var (
 // Remote is a store that a repository is pushed to or fetched from.
 type Remote struct {
 	Name string
-	URL  string // without secrets; a path that is not absolute begins at the root of the worktree
+	URL  string // without secrets
 
 	// SingleWriter says that the store cannot tell two writers apart, and that
 	// whoever configured it knows that only one may push at a time.
 	SingleWriter bool
 }
 
-// Remotes returns the configured remotes, in the order of their names.
+// Remotes returns the remotes as they are configured, in the order of their
+// names.
 func (r *Repository) Remotes() []Remote {
 	var list []Remote
 	for name, c := range r.config.Remote {
@@ -54,7 +55,8 @@ func (r *Repository) Remotes() []Remote {
 	return list
 }
 
-// Remote returns the remote of a name. The error matches ErrNoRemote, or is a
+// Remote returns the remote of a name. A URL that is a path which is not
+// absolute begins at the root of the worktree. The error matches ErrNoRemote, or is a
 // [*ConfigError] if what is configured cannot be one.
 func (r *Repository) Remote(name string) (Remote, error) {
 	c, ok := r.config.Remote[name]
@@ -67,7 +69,11 @@ func (r *Repository) Remote(name string) (Remote, error) {
 	if c.URL == "" {
 		return Remote{}, &ConfigError{Err: fmt.Errorf("remote %q has no url", name)}
 	}
-	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter}, nil
+	m := Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter}
+	if path, ok := r.folderOf(m.URL); ok && !strings.Contains(m.URL, "://") {
+		m.URL = path
+	}
+	return m, nil
 }
 
 // AddRemote adds a remote to the configuration. It does not look at the store.
@@ -213,11 +219,7 @@ func (r *Repository) openBackend(ctx context.Context, m Remote) (remote.Backend,
 	if r.opt.Backend == nil {
 		return nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: errors.New("this program knows no remotes")}
 	}
-	at := m.URL
-	if path, ok := r.folderOf(at); ok && !strings.Contains(at, "://") {
-		at = path
-	}
-	return r.opt.Backend(ctx, at)
+	return r.opt.Backend(ctx, m.URL)
 }
 
 // OpenRemote opens a remote to be read. One that nothing was pushed to yet is

@@ -36,11 +36,17 @@ func (o *transferOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Var(&o.upload, "limit-upload", "send at most `SIZE` a second, as in 500KiB")
 	flags.Var(&o.download, "limit-download", "receive at most `SIZE` a second")
-	flags.IntVarP(&o.jobs, "jobs", "j", 0, "run `N` transfers at once (default 4)")
-	for _, name := range []string{"limit-upload", "limit-download", "jobs"} {
+	for _, name := range []string{"limit-upload", "limit-download"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	mayExit(cmd, exitRemote, exitCredentials)
+}
+
+// registerJobs is register for commands that copy objects.
+func (o *transferOptions) registerJobs(cmd *cobra.Command) {
+	o.register(cmd)
+	cmd.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "run `N` transfers at once (default 3 to send, 4 to receive)")
+	must(cmd.RegisterFlagCompletionFunc("jobs", cobra.NoFileCompletions))
 }
 
 // rate is an option: bytes a second, 0 for as many as can be.

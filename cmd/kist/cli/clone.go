@@ -55,7 +55,7 @@ branch and id of what was checked out.`,
 	flags.BoolVarP(&o.noCheckout, "no-checkout", "n", false, "do not write any files")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store cannot tell two writers apart, and nobody else pushes to it")
-	o.register(cmd)
+	o.registerJobs(cmd)
 	return cmd
 }
 

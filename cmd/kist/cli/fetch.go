@@ -52,7 +52,7 @@ tells which), objects and bytes_received.`,
 	flags.BoolVarP(&o.force, "force", "f", false, "replace tags that are other ones here")
 	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be moved")
-	o.register(cmd)
+	o.registerJobs(cmd)
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // refMoveJSON is a ref as push, fetch and clone print it with --json.
@@ -39,24 +40,24 @@ type transferJSON struct {
 func (e *Env) tellMoved(from, to string, old, new object.ID, status string) {
 	mark, what := ' ', ""
 	switch status {
-	case "new":
+	case transfer.StatusNew:
 		mark, what = '*', "[new "+refKind(to)+"]"
-	case "deleted":
+	case transfer.StatusDeleted:
 		mark, what = '-', "[deleted]"
-	case "forced":
+	case transfer.StatusForced:
 		mark, what = '+', old.Short()+"..."+new.Short()
-	case "up to date":
+	case transfer.StatusUpToDate:
 		mark, what = '=', "[up to date]"
-	case "fast-forward", "moved":
+	case transfer.StatusFastForward, "moved":
 		what = old.Short() + ".." + new.Short()
 	default:
 		mark, what = '!', "["+status+"]"
 	}
 	arrow := printable(shortRef(from)) + " -> " + printable(shortRef(to))
-	if status == "deleted" {
+	if status == transfer.StatusDeleted {
 		arrow = printable(shortRef(to))
 	}
-	e.tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[status == "forced"])
+	e.tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[status == transfer.StatusForced])
 }
 
 // refKind returns what a ref is called, by its full name.

@@ -50,7 +50,7 @@ print.`,
 	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
 	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
-	o.register(cmd)
+	o.registerJobs(cmd)
 	return cmd
 }
 

@@ -68,7 +68,7 @@ up to date), objects and bytes_sent.`,
 	flags.BoolVar(&o.lease, "force-with-lease", false, "the same, but only if nobody has moved them since you last looked")
 	flags.BoolVarP(&o.setUpstream, "set-upstream", "u", false, "have the branches follow those they are pushed to")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be sent and moved")
-	o.register(cmd)
+	o.registerJobs(cmd)
 	cmd.MarkFlagsMutuallyExclusive("all", "delete")
 	cmd.MarkFlagsMutuallyExclusive("tags", "delete")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-with-lease")
@@ -285,7 +285,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 	}
 	moved := 0
 	for _, ref := range result.Refs {
-		if ref.Status != "up to date" {
+		if ref.Status != transfer.StatusUpToDate {
 			moved++
 		}
 	}
@@ -299,7 +299,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 		e.tell("To %s\n", printable(remote.Redact(m.URL)))
 	}
 	for _, ref := range result.Refs {
-		if ref.Status == "up to date" && !e.global.verbose {
+		if ref.Status == transfer.StatusUpToDate && !e.global.verbose {
 			continue
 		}
 		source := sources[ref.Name]

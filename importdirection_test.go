@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
 	{"."},
-	{"tree/worktree", "gc", "remote/transfer"},
+	{"tree/worktree", "gc", "gc/retain", "remote/transfer"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"object/keys", "object/frame", "object/disk", "object/objecttest", "remote/remotetest"},

@@ -1,0 +1,79 @@
+package retain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a span of time as a calendar has it. The zero value is none.
+type Duration struct{ Years, Months, Days, Hours int }
+
+// maxDuration is the largest number in a [Duration].
+const maxDuration = 1_000_000
+
+// ParseDuration reads numbers of years, months, days and hours, in this order
+// and as many of them as wanted: "1y5m7d2h", "14d". The error matches
+// [ErrValue].
+func ParseDuration(text string) (Duration, error) {
+	var d Duration
+	rest := text
+	for _, unit := range d.units() {
+		digits, after, found := strings.Cut(rest, unit.letter)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 31)
+		if err != nil || n > maxDuration {
+			rest = text
+			break
+		}
+		*unit.n, rest = int(n), after
+	}
+	if rest != "" || text == "" {
+		return Duration{}, fmt.Errorf("%w, not a duration like 1y5m7d2h, 6m or 14d", ErrValue)
+	}
+	return d, nil
+}
+
+// String returns the text that [ParseDuration] reads.
+func (d Duration) String() string {
+	var text strings.Builder
+	for _, unit := range d.units() {
+		if *unit.n != 0 {
+			fmt.Fprintf(&text, "%d%s", *unit.n, unit.letter)
+		}
+	}
+	if text.Len() == 0 {
+		return "0h"
+	}
+	return text.String()
+}
+
+type durationUnit struct {
+	letter string
+	n      *int
+}
+
+func (d *Duration) units() []durationUnit {
+	return []durationUnit{{"y", &d.Years}, {"m", &d.Months}, {"d", &d.Days}, {"h", &d.Hours}}
+}
+
+func (d Duration) check() error {
+	for _, unit := range d.units() {
+		if *unit.n < 0 || *unit.n > maxDuration {
+			return ErrValue
+		}
+	}
+	return nil
+}
+
+// before returns the time that long before t: months before it is the same day
+// of the month, or, where a month has fewer days, its last.
+func (d Duration) before(t time.Time) time.Time {
+	first := t.AddDate(0, 0, 1-t.Day()).AddDate(-d.Years, -d.Months, 0)
+	last := first.AddDate(0, 1, -1).Day()
+	t = first.AddDate(0, 0, min(t.Day(), last)-1)
+	return t.AddDate(0, 0, -d.Days).Add(-time.Duration(d.Hours) * time.Hour)
+}

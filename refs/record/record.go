@@ -1,0 +1,147 @@
+package record
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Kind is what a record says.
+type Kind string
+
+// The kinds of records. Their values are parts of names, see [Record.Name].
+const (
+	Hold   Kind = "hold"   // a commit keeps its content, whatever else is said
+	Expire Kind = "expire" // a commit needs its content no more
+	Purge  Kind = "purge"  // a chunk or manifest is needed by nobody any more
+)
+
+// MaxText is the limit of each text of a record, in bytes.
+const MaxText = 4096
+
+// maxGeneration is how often a record can be changed.
+const maxGeneration = 1 << 62
+
+// Record says one thing of one object.
+type Record struct {
+	Kind Kind
+	Key  object.Key // a commit; of [Purge], a chunk or manifest
+
+	// Generation is how often the record was changed, from 1 on. Of two
+	// records with one name the later generation counts.
+	Generation uint64
+	On         bool // it holds; it did, if not
+
+	// Of the last change. The times depend on somebody's clock.
+	Time      time.Time // with nanoseconds, in UTC
+	Who, Host string
+	Reason    string // lines of text; may be empty
+
+	// Until is when a hold ends by itself; zero: never.
+	Until time.Time
+}
+
+// Name returns the record's name: its kind and the object, as in
+// "expire/3fa9…" or "purge/chunk/9c2e…", with 64 hexadecimal digits.
+func (r *Record) Name() string {
+	if r.Kind == Purge {
+		return string(Purge) + "/" + r.Key.Kind.String() + "/" + r.Key.ID.String()
+	}
+	return string(r.Kind) + "/" + r.Key.ID.String()
+}
+
+// parseName returns the kind and key that a name stands for.
+func parseName(name string) (Kind, object.Key, error) {
+	first, id, _ := strings.Cut(name, "/")
+	kind := Kind(first)
+	key := object.Key{Kind: object.KindCommit}
+	switch kind {
+	case Hold, Expire:
+	case Purge:
+		var of string
+		of, id, _ = strings.Cut(id, "/")
+		switch of {
+		case object.KindChunk.String():
+			key.Kind = object.KindChunk
+		case object.KindManifest.String():
+			key.Kind = object.KindManifest
+		default:
+			return "", key, fmt.Errorf("record %q is of an unknown kind of object", name)
+		}
+	default:
+		return "", key, fmt.Errorf("record %q is of an unknown kind", name)
+	}
+	var err error
+	key.ID, err = object.ParseID(id)
+	if err == nil && (key.ID.IsZero() || key.ID.String() != id) {
+		err = errors.New("malformed ID")
+	}
+	if err != nil {
+		err = fmt.Errorf("record %q: %w", name, err)
+	}
+	return kind, key, err
+}
+
+// later says which of two records with one name counts: it is positive if r
+// does, 0 if they are the same. Where both were changed as often, more is kept
+// by the one that counts.
+func (r *Record) later(other *Record) int {
+	if c := cmp.Compare(r.Generation, other.Generation); c != 0 {
+		return c
+	}
+	if r.On != other.On {
+		if r.On == (r.Kind == Hold) {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(encode(r), encode(other))
+}
+
+// check says whether a record can be stored.
+func (r *Record) check() error {
+	if kind, key, err := parseName(r.Name()); err != nil || kind != r.Kind || key != r.Key {
+		return cmp.Or(err, fmt.Errorf("a record %q of a %s", r.Kind, r.Key.Kind))
+	}
+	if r.Generation == 0 || r.Generation > maxGeneration {
+		return fmt.Errorf("generation %d of a record", r.Generation)
+	}
+	for _, text := range []string{r.Who, r.Host} {
+		if strings.ContainsAny(text, "\n\t") {
+			return errors.New("a name in a record has several lines")
+		}
+	}
+	for _, text := range []string{r.Who, r.Host, r.Reason} {
+		if err := CheckText(text); err != nil {
+			return fmt.Errorf("a record's text: %w", err)
+		}
+	}
+	for _, t := range []time.Time{r.Time, r.Until} {
+		if year := t.UTC().Year(); !t.IsZero() && (year < 1 || year > 9999) {
+			return fmt.Errorf("the time %v of a record", t)
+		}
+	}
+	if !r.Until.IsZero() && r.Kind != Hold {
+		return errors.New("only a hold ends")
+	}
+	return nil
+}
+
+// CheckText says whether a record can have a text, such as a reason.
+func CheckText(text string) error {
+	switch {
+	case len(text) > MaxText:
+		return fmt.Errorf("%d bytes, the limit is %d", len(text), MaxText)
+	case !utf8.ValidString(text):
+		return errors.New("not UTF-8")
+	case strings.ContainsFunc(text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }):
+		return errors.New("control characters")
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+func key(kind object.Kind, n byte) object.Key { return object.Key{Kind: kind, ID: object.ID{n}} }
+
+func commit(n byte) object.Key { return key(object.KindCommit, n) }
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
+
+func sample() []Record {
+	return []Record{
+		{Kind: Expire, Key: commit(1), Generation: 1, On: true, Time: noon, Who: "A <a@b>", Host: "h", Reason: "--keep-daily 7"},
+		{Kind: Hold, Key: commit(2), Generation: 3, On: true, Time: noon, Reason: "the release\nof March", Until: noon.AddDate(1, 0, 0)},
+		{Kind: Hold, Key: commit(1), Generation: 2, Time: noon},
+		{Kind: Purge, Key: key(object.KindChunk, 7), Generation: 1, On: true, Time: noon},
+		{Kind: Purge, Key: key(object.KindManifest, 7), Generation: 1, On: true, Time: noon},
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, r := range sample() {
+		name, value, err := Encode(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Decode(name, value)
+		if err != nil || got != r {
+			t.Errorf("%s: got %+v, %v; want %+v", name, got, err, r)
+		}
+	}
+}
+
+func TestEncodeRefuses(t *testing.T) {
+	for name, change := range map[string]func(*Record){
+		"no generation":        func(r *Record) { r.Generation = 0 },
+		"too many generations": func(r *Record) { r.Generation = 1 << 63 },
+		"a tree":               func(r *Record) { r.Key.Kind = object.KindTree },
+		"no object":            func(r *Record) { r.Key.ID = object.ID{} },
+		"unknown kind":         func(r *Record) { r.Kind = "keep" },
+		"long reason":          func(r *Record) { r.Reason = strings.Repeat("x", MaxText+1) },
+		"escape sequence":      func(r *Record) { r.Reason = "\x1b[2J" },
+		"not UTF-8":            func(r *Record) { r.Who = "\xff" },
+		"two lines of names":   func(r *Record) { r.Host = "a\nb" },
+		"expires until":        func(r *Record) { r.Until = noon },
+		"year 10000":           func(r *Record) { r.Time = noon.AddDate(9000, 0, 0) },
+	} {
+		r := sample()[0]
+		change(&r)
+		if _, _, err := Encode(r); err == nil {
+			t.Errorf("%s was encoded", name)
+		}
+	}
+}
+
+// TestMergeOrder checks that records put together in any order, also twice,
+// give the same.
+func TestMergeOrder(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []Record
+	for range 200 {
+		r := Record{
+			Kind: []Kind{Hold, Expire}[rng.IntN(2)], Key: commit(byte(1 + rng.IntN(5))),
+			Generation: uint64(1 + rng.IntN(3)), On: rng.IntN(2) == 0, Time: noon, Reason: string(rune('a' + rng.IntN(3))),
+		}
+		all = append(all, r)
+	}
+	var want *Set
+	for range 20 {
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		got := &Set{}
+		for _, r := range append(slices.Clone(all), all[:20]...) {
+			got.Merge(r)
+		}
+		if want == nil {
+			want = got
+		}
+		if n := append(got.Newer(want), want.Newer(got)...); len(n) > 0 {
+			t.Fatalf("another order gives another set: %v", n)
+		}
+	}
+}
+
+// TestMergeKeeps checks that of two changes made at the same time the one
+// counts by which more is kept.
+func TestMergeKeeps(t *testing.T) {
+	for kind, want := range map[Kind]bool{Hold: true, Expire: false} {
+		a := Record{Kind: kind, Key: commit(1), Generation: 4, On: true, Time: noon}
+		b := a
+		b.On = false
+		for _, order := range [][]Record{{a, b}, {b, a}} {
+			set := &Set{}
+			set.Merge(order[0])
+			set.Merge(order[1])
+			if got, _ := set.Get(kind, commit(1)); got.On != want {
+				t.Errorf("%s: on is %v", kind, got.On)
+			}
+		}
+	}
+}
+
+func TestSwitch(t *testing.T) {
+	set := &Set{}
+	for i, on := range []bool{true, false, true} {
+		set.Switch(Record{Kind: Expire, Key: commit(1), On: on, Time: noon})
+		if got, _ := set.Get(Expire, commit(1)); got.On != on || got.Generation != uint64(i+1) {
+			t.Errorf("step %d: %+v", i, got)
+		}
+	}
+}
+
+func TestView(t *testing.T) {
+	set := &Set{}
+	for _, r := range []Record{
+		{Kind: Expire, Key: commit(1), Generation: 1, On: true},
+		{Kind: Expire, Key: commit(2), Generation: 1, On: true},
+		{Kind: Expire, Key: commit(3), Generation: 2},
+		{Kind: Hold, Key: commit(2), Generation: 1, On: true, Until: noon},
+		{Kind: Purge, Key: key(object.KindChunk, 9), Generation: 1, On: true},
+	} {
+		set.Merge(r)
+	}
+	tree, chunk, other := key(object.KindTree, 5), key(object.KindChunk, 9), key(object.KindManifest, 9)
+	before, after := set.At(noon.Add(-1)), set.At(noon)
+	for _, c := range []struct {
+		view       *View
+		from, link object.Key
+		want       bool
+	}{
+		{before, commit(1), tree, true},
+		{before, commit(1), commit(4), false}, // history stays
+		{before, commit(2), tree, false},      // held
+		{after, commit(2), tree, true},        // the hold has ended
+		{before, commit(3), tree, false},      // undone
+		{before, commit(4), tree, false},
+		{before, tree, chunk, true},
+		{before, object.Key{}, chunk, true}, // a root
+		{before, tree, other, false},
+		{nil, commit(1), tree, false},
+	} {
+		if got := c.view.Skips(c.from, c.link); got != c.want {
+			t.Errorf("%s → %s: skips is %v", c.from, c.link, got)
+		}
+	}
+	if _, held := before.Held(object.ID{2}); !held || len(after.Holds()) != 0 {
+		t.Error("holds end at another time than they say")
+	}
+}
+
+func TestStore(t *testing.T) {
+	ctx := context.Background()
+	s := Open(t.TempDir())
+	if set, err := s.Load(); err != nil || set.Len() != 0 {
+		t.Fatalf("without a file: %v, %v", set.Len(), err)
+	}
+	for _, r := range sample() {
+		if err := s.Update(ctx, func(set *Set) error { set.Merge(r); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := errors.New("stop")
+	if err := s.Update(ctx, func(set *Set) error { set.Switch(sample()[0]); return stop }); err != stop {
+		t.Fatal(err)
+	}
+	got, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []Record
+	want = append(want, sample()...)
+	slices.SortFunc(want, func(a, b Record) int { return strings.Compare(a.Name(), b.Name()) })
+	if !slices.Equal(slices.Collect(got.All()), want) {
+		t.Errorf("stored %v, want %v", slices.Collect(got.All()), want)
+	}
+}
+
+// TestStoreDamaged checks that each single byte that is changed is noticed.
+func TestStoreDamaged(t *testing.T) {
+	set := &Set{}
+	for _, r := range sample() {
+		set.Merge(r)
+	}
+	data, err := encodeFile(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := Open(dir)
+	for i := range data {
+		bad := bytes.Clone(data)
+		bad[i] ^= 1
+		if err := os.WriteFile(filepath.Join(dir, File), bad, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Load()
+		if !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNewerFormat) {
+			t.Fatalf("byte %d: %v", i, err)
+		}
+		if err := s.Update(context.Background(), func(*Set) error { return nil }); err == nil {
+			t.Fatalf("byte %d: damaged records were replaced", i)
+		}
+	}
+	for n := range data {
+		if _, err := decodeFile(data[:n]); err == nil {
+			t.Fatalf("the first %d bytes were accepted", n)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, r := range sample() {
+		name, value, err := Encode(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(name, value)
+	}
+	f.Fuzz(func(t *testing.T, name, value string) {
+		r, err := Decode(name, value)
+		if err != nil {
+			return
+		}
+		again, v, err := Encode(r)
+		if err != nil || again != name || v != value {
+			t.Fatalf("%q, %q became %q, %q, %v", name, value, again, v, err)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package record
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Set has records, one of each name. A nil Set is empty, and can be read. A Set
+// is not safe for concurrent use while it is changed.
+type Set struct {
+	byName map[string]Record
+}
+
+// Len returns how many records there are, those that are switched off
+// included.
+func (s *Set) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.byName)
+}
+
+// Get returns the record of a kind and an object, and whether there is one. It
+// may be switched off.
+func (s *Set) Get(kind Kind, key object.Key) (Record, bool) {
+	if s == nil {
+		return Record{}, false
+	}
+	r, ok := s.byName[(&Record{Kind: kind, Key: key}).Name()]
+	return r, ok
+}
+
+// All yields the records in the order of their names.
+func (s *Set) All() iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		if s == nil {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+			if !yield(s.byName[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Clone returns a copy, which can be changed.
+func (s *Set) Clone() *Set {
+	c := &Set{byName: map[string]Record{}}
+	if s != nil {
+		maps.Copy(c.byName, s.byName)
+	}
+	return c
+}
+
+// Merge adds a record that came from elsewhere, and reports whether that
+// changed anything: one of the same name that was changed more often stays.
+func (s *Set) Merge(r Record) bool {
+	name := r.Name()
+	if old, ok := s.byName[name]; ok && r.later(&old) <= 0 {
+		return false
+	}
+	if s.byName == nil {
+		s.byName = map[string]Record{}
+	}
+	s.byName[name] = r
+	return true
+}
+
+// Switch changes a record or makes it: what r says counts from now on. Its
+// generation is set.
+func (s *Set) Switch(r Record) {
+	old, _ := s.Get(r.Kind, r.Key)
+	r.Generation = old.Generation + 1
+	s.Merge(r)
+}
+
+// Newer returns the records that other lacks, or that count instead of its
+// own, in the order of their names.
+func (s *Set) Newer(other *Set) []Record {
+	var list []Record
+	for r := range s.All() {
+		if old, ok := other.Get(r.Kind, r.Key); !ok || r.later(&old) > 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}

@@ -1,0 +1,156 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+)
+
+// File is the name of the file with a repository's records, in its .kist
+// folder.
+const File = "records"
+
+const (
+	lockFile   = "records.lock"
+	magic      = "kist records 1\n"
+	maxRecords = 1 << 20
+	maxSize    = 256 << 20 // of the file, in bytes
+)
+
+// CorruptError says that the file of records is damaged. It matches
+// [object.ErrCorrupt].
+type CorruptError struct{ Err error }
+
+func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %v", File, e.Err) }
+
+// Is makes errors.Is(err, object.ErrCorrupt) true.
+func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
+
+// Unwrap returns what is wrong.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Store keeps the records of a repository. It is safe for concurrent use, by
+// any number of processes.
+type Store struct{ dir string }
+
+// Open returns the records kept in kistDir, the path of a .kist folder. It does
+// not look at the folder.
+func Open(kistDir string) *Store { return &Store{dir: kistDir} }
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// Load returns the records. The set is the caller's. Damage is a
+// [*CorruptError]; a file that a newer program wrote matches
+// [object.ErrNewerFormat].
+func (s *Store) Load() (*Set, error) {
+	data, err := os.ReadFile(s.path(File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return (&Set{}).Clone(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	set, err := decodeFile(data)
+	if errors.Is(err, object.ErrNewerFormat) {
+		return nil, fmt.Errorf("%s: %w", File, err)
+	}
+	if err != nil {
+		return nil, &CorruptError{Err: err}
+	}
+	return set, nil
+}
+
+// Update has change change the records, and stores them. If it returns an
+// error, or has changed nothing, nothing is stored. Others wait. Who makes
+// something needed again that was not calls it while publishing, or the object
+// may be removed as garbage at the same time.
+func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
+	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
+	if err != nil {
+		return fmt.Errorf("lock records: %w", err)
+	}
+	defer lock.Unlock()
+	old, err := s.Load()
+	if err != nil {
+		return err
+	}
+	set := old.Clone()
+	if err := change(set); err != nil {
+		return err
+	}
+	if len(set.Newer(old)) == 0 {
+		return nil
+	}
+	data, err := encodeFile(set)
+	if err == nil {
+		err = disk.WriteFile(s.path(File), data)
+	}
+	if err != nil {
+		return fmt.Errorf("write records: %w", err)
+	}
+	return nil
+}
+
+func encodeFile(set *Set) ([]byte, error) {
+	all := make(map[string]cbor.ByteString, set.Len())
+	for r := range set.All() {
+		name, value, err := Encode(r)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = cbor.ByteString(value)
+	}
+	if len(all) > maxRecords {
+		return nil, fmt.Errorf("%d records, the limit is %d", len(all), maxRecords)
+	}
+	body, err := encoding.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	data := append([]byte(magic), body...)
+	if len(data)+sha256.Size > maxSize {
+		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), maxSize)
+	}
+	sum := sha256.Sum256(data)
+	return append(data, sum[:]...), nil
+}
+
+func decodeFile(data []byte) (*Set, error) {
+	end := len(data) - sha256.Size
+	switch {
+	case len(data) > maxSize:
+		return nil, fmt.Errorf("longer than %d bytes", maxSize)
+	case end >= len(magic) && bytes.HasPrefix(data, []byte("kist records ")) && !bytes.HasPrefix(data, []byte(magic)):
+		return nil, object.ErrNewerFormat
+	case end < len(magic) || !bytes.HasPrefix(data, []byte(magic)):
+		return nil, errors.New("not a file of records")
+	case sha256.Sum256(data[:end]) != [sha256.Size]byte(data[end:]):
+		return nil, errors.New("checksum does not match")
+	}
+	var all map[string]cbor.ByteString
+	if err := decoding.Unmarshal(data[len(magic):end], &all); err != nil {
+		return nil, err
+	}
+	set := &Set{byName: make(map[string]Record, len(all))}
+	for name, value := range all {
+		r, err := Decode(name, string(value))
+		if err != nil {
+			return nil, err
+		}
+		set.byName[name] = r
+	}
+	if again, err := encodeFile(set); err != nil || !bytes.Equal(again, data) {
+		return nil, errors.Join(errCanonical, err)
+	}
+	return set, nil
+}

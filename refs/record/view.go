@@ -1,0 +1,94 @@
+package record
+
+import (
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// View says what follows from records at a moment. A nil View is that of no
+// records. It is safe for concurrent use.
+type View struct {
+	held, expired, purged map[object.Key]Record
+}
+
+// At returns what follows from the records at a time, which decides whether a
+// hold has ended.
+func (s *Set) At(now time.Time) *View {
+	v := &View{held: map[object.Key]Record{}, expired: map[object.Key]Record{}, purged: map[object.Key]Record{}}
+	for r := range s.All() {
+		switch {
+		case !r.On:
+		case r.Kind == Expire:
+			v.expired[r.Key] = r
+		case r.Kind == Purge:
+			v.purged[r.Key] = r
+		case r.Until.IsZero() || now.Before(r.Until):
+			v.held[r.Key] = r
+		}
+	}
+	for key := range v.held {
+		delete(v.expired, key)
+	}
+	return v
+}
+
+// Held returns the record that holds a commit, if it is held.
+func (v *View) Held(commit object.ID) (Record, bool) {
+	if v == nil {
+		return Record{}, false
+	}
+	r, ok := v.held[object.Key{Kind: object.KindCommit, ID: commit}]
+	return r, ok
+}
+
+// Holds returns the commits that are held, in no order.
+func (v *View) Holds() []object.ID {
+	if v == nil {
+		return nil
+	}
+	var list []object.ID
+	for key := range v.held {
+		list = append(list, key.ID)
+	}
+	return list
+}
+
+// Expired returns the record because of which a commit's content need not be
+// there, if it is so: it has expired, and is not held.
+func (v *View) Expired(commit object.ID) (Record, bool) {
+	if v == nil {
+		return Record{}, false
+	}
+	r, ok := v.expired[object.Key{Kind: object.KindCommit, ID: commit}]
+	return r, ok
+}
+
+// Purged returns the record because of which a content need not be there, if
+// it was purged.
+func (v *View) Purged(content object.Key) (Record, bool) {
+	if v == nil {
+		return Record{}, false
+	}
+	r, ok := v.purged[content]
+	return r, ok
+}
+
+// Skips reports whether a link does not count: what it leads to need not be
+// there on its account. An object that nothing links to, such as a root, has
+// the zero key in from. A commit that has expired needs its parents only.
+func (v *View) Skips(from, link object.Key) bool {
+	if v == nil {
+		return false
+	}
+	if from.Kind == object.KindCommit && link.Kind != object.KindCommit {
+		if _, expired := v.expired[from]; expired {
+			return true
+		}
+	}
+	if len(v.purged) == 0 {
+		return false
+	}
+	_, purged := v.purged[link]
+	return purged
+}

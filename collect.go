@@ -72,17 +72,12 @@ func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, er
 	o.Now = r.opt.Now()
 	o.Before = func(ctx context.Context) error { return r.expireLogs(ctx, keep) }
 	o.After = func(context.Context) error { return r.noteGC() }
-	return gc.NewPlan(ctx, r.objects, func(ctx context.Context, visit func(gc.Root) error) error {
-		roots, problems := r.roots(ctx, keep)
+	return gc.NewPlan(ctx, r.objects, func(ctx context.Context) (gc.Needed, error) {
+		needed, problems := r.needs(ctx, keep)
 		for _, p := range problems {
-			return rootError(p)
+			return needed, rootError(p)
 		}
-		for _, root := range roots {
-			if err := visit(root); err != nil {
-				return err
-			}
-		}
-		return nil
+		return needed, nil
 	}, o)
 }
 

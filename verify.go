@@ -14,8 +14,9 @@ import (
 // Verify checks that the repository is whole: every volume, every ref, the
 // index, and all that they refer to. What is wrong is in the report.
 func (r *Repository) Verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report, error) {
-	roots, problems := r.roots(ctx, func(refs.LogEntry) bool { return true })
-	report, err := gc.Verify(ctx, r.objects, roots, o)
+	needed, problems := r.needs(ctx, func(refs.LogEntry) bool { return true })
+	o.Records = needed.Records
+	report, err := gc.Verify(ctx, r.objects, needed.Roots, o)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +34,19 @@ func distinct(problems []*gc.Problem) []*gc.Problem {
 	})
 }
 
-// roots returns what refs, those entries of their logs that keep accepts, an
-// operation under way and the index refer to, and what of them cannot be read.
-func (r *Repository) roots(ctx context.Context, keep func(refs.LogEntry) bool) ([]gc.Root, []*gc.Problem) {
+// needs returns what has to be kept: what refs, those entries of their logs
+// that keep accepts, holds, an operation under way and the index refer to; and
+// what of these cannot be read.
+func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (gc.Needed, []*gc.Problem) {
 	var roots []gc.Root
 	var problems []*gc.Problem
+	said, err := r.said()
+	if err != nil {
+		problems = append(problems, &gc.Problem{Err: err})
+	}
+	for _, id := range said.Holds() {
+		roots = append(roots, gc.Root{Name: "hold", Key: object.Key{Kind: object.KindCommit, ID: id}})
+	}
 	names, err := r.refs.RootsWith(ctx, keep)
 	for _, err := range unjoin(err) {
 		problems = append(problems, &gc.Problem{Err: err})
@@ -54,6 +63,12 @@ func (r *Repository) roots(ctx context.Context, keep func(refs.LogEntry) bool) (
 	if err == nil && head.Unborn() {
 		err = r.branchLost(head.Branch)
 	}
+	if err == nil && !head.Unborn() {
+		// What is checked out stays, even if somebody else had it expire.
+		if c, err := object.ReadCommit(ctx, r.objects, head.ID); err == nil {
+			roots = append(roots, gc.Root{Name: "HEAD", Key: object.Key{Kind: object.KindTree, ID: c.Tree}, Hint: true})
+		}
+	}
 	if err != nil {
 		problems = append(problems, &gc.Problem{Err: err})
 	}
@@ -68,14 +83,14 @@ func (r *Repository) roots(ctx context.Context, keep func(refs.LogEntry) bool) (
 	}
 	idx, err := r.Index()
 	if err != nil {
-		return roots, append(problems, &gc.Problem{Err: err})
+		return gc.Needed{Roots: roots, Records: said}, append(problems, &gc.Problem{Err: err})
 	}
 	for key := range idx.Roots() {
 		// A tree that the index remembers is only a help, and asked for before
 		// it is used.
 		roots = append(roots, gc.Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
 	}
-	return roots, problems
+	return gc.Needed{Roots: roots, Records: said}, problems
 }
 
 // branchLost returns an error if HEAD's branch has no commit, but its log says

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // maxAffected is how many commits, and how many paths, a [Problem] names.
@@ -13,6 +14,7 @@ const maxAffected = 100
 // missing.
 type affected struct {
 	objects object.Reader
+	records *record.View
 	bad     map[object.Key]*Problem
 	needs   map[object.Key]bool // nodes of which it is known whether they need a bad object
 }
@@ -27,6 +29,9 @@ func (a *affected) commit(ctx context.Context, id object.ID) error {
 	c, err := object.ReadCommit(ctx, a.objects, id)
 	if err != nil {
 		return err
+	}
+	if _, expired := a.records.Expired(id); expired {
+		return nil
 	}
 	if !c.SkippedRest.IsZero() {
 		if p := a.bad[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}]; p != nil {
@@ -113,6 +118,9 @@ func (a *affected) need(ctx context.Context, key object.Key) (bool, error) {
 	}
 	need := false
 	for _, link := range links {
+		if a.records.Skips(key, link) {
+			continue
+		}
 		below, err := a.need(ctx, link)
 		if err != nil {
 			return false, err

@@ -84,7 +84,7 @@ func (p *Plan) remove(ctx context.Context, group []int, copied func(int64)) erro
 		}
 	}
 	// Most of what has changed is marked before everybody has to wait.
-	if err := m.update(ctx, p.roots); err != nil {
+	if err := m.update(ctx, p.needs); err != nil {
 		return err
 	}
 	return p.sweep.Remove(ctx, func(ctx context.Context) (volume.Removal, error) {
@@ -92,7 +92,7 @@ func (p *Plan) remove(ctx context.Context, group []int, copied func(int64)) erro
 		if err := p.before(ctx); err != nil {
 			return r, err
 		}
-		if err := m.update(ctx, p.roots); err != nil {
+		if err := m.update(ctx, p.needs); err != nil {
 			return r, err
 		}
 		for k, i := range group {

@@ -8,12 +8,20 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
-// Roots calls visit for everything that has to be kept with all that it refers
-// to. It is called several times, and has to look anew each time. An error ends
-// the collection: nothing is removed if a root may have been overlooked.
-type Roots func(ctx context.Context, visit func(Root) error) error
+// Needs returns what has to be kept. It is called several times, and has to
+// look anew each time. An error ends the collection: nothing is removed if a
+// root may have been overlooked.
+type Needs func(ctx context.Context) (Needed, error)
+
+// Needed says what has to be kept: roots, with all that they refer to but for
+// what records say is needed no more.
+type Needed struct {
+	Roots   []Root
+	Records *record.View
+}
 
 // DamageError says that garbage cannot be told from what is needed, since
 // something that is needed is damaged or missing. It matches
@@ -44,10 +52,16 @@ type marker struct {
 	young   func(volume.SweepVolume) bool
 	use     []usage // by number of the volume
 
+	records *record.View
+	skipped map[link]bool // links that were not followed because of records; whether only from hints
+
 	kept   int64          // distinct objects
 	places []volume.Place // used again
 	stack  []object.Key
 }
+
+// link is one from an object, or from none, to another.
+type link struct{ from, to object.Key }
 
 // usage is what of a volume is needed.
 type usage struct {
@@ -65,11 +79,21 @@ type usage struct {
 
 // update marks what roots need, now that they may have changed and volumes may
 // have appeared.
-func (m *marker) update(ctx context.Context, roots Roots) error {
+func (m *marker) update(ctx context.Context, needs Needs) error {
 	if err := m.refresh(ctx); err != nil {
 		return err
 	}
-	if err := roots(ctx, func(r Root) error { return m.reach(ctx, r) }); err != nil {
+	needed, err := needs(ctx)
+	if err != nil {
+		return err
+	}
+	m.records = needed.Records
+	for _, r := range needed.Roots {
+		if err := m.reach(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := m.resume(ctx); err != nil {
 		return err
 	}
 	for i := range m.use {
@@ -110,6 +134,31 @@ func (m *marker) reach(ctx context.Context, r Root) error {
 	return err
 }
 
+// resume follows links that were skipped, and are not to be any more.
+func (m *marker) resume(ctx context.Context) error {
+	for l, hint := range m.skipped {
+		if m.records.Skips(l.from, l.to) {
+			continue
+		}
+		delete(m.skipped, l)
+		if err := m.reach(ctx, Root{Key: l.to, Hint: hint}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skips reports whether a link is not followed, and notes that.
+func (m *marker) skips(from, to object.Key, hint bool) bool {
+	if !m.records.Skips(from, to) {
+		return false
+	}
+	l := link{from, to}
+	before, ok := m.skipped[l]
+	m.skipped[l] = hint && (before || !ok)
+	return true
+}
+
 // reachFrom marks what the nodes in volume i refer to: somebody may be about to
 // use them.
 func (m *marker) reachFrom(ctx context.Context, i int) error {
@@ -129,6 +178,9 @@ func (m *marker) reachFrom(ctx context.Context, i int) error {
 // walk marks an object and all below it. If it is only a hint, what is damaged
 // or missing does not matter.
 func (m *marker) walk(ctx context.Context, key object.Key, hint bool) error {
+	if m.skips(object.Key{}, key, hint) {
+		return nil
+	}
 	m.stack = append(m.stack[:0], key)
 	if first, err := m.mark(ctx, key, hint); !first || err != nil {
 		return err
@@ -156,6 +208,9 @@ func (m *marker) walk(ctx context.Context, key object.Key, hint bool) error {
 			return err
 		}
 		for _, link := range links {
+			if m.skips(key, link, hint) {
+				continue
+			}
 			first, err := m.mark(ctx, link, hint)
 			if err != nil {
 				return err

@@ -31,7 +31,7 @@ type PlanOptions struct {
 	DryRun     bool      // the plan will not be applied: nothing is changed
 
 	// Before, if not nil, is called by Apply, several times, before anything is
-	// removed. It makes true what the roots take for granted: that log entries that have
+	// removed. It makes true what Needs takes for granted: that log entries that have
 	// expired are gone.
 	Before func(context.Context) error
 
@@ -61,18 +61,18 @@ type Stats struct {
 // can collect garbage until it is closed.
 type Plan struct {
 	o       PlanOptions
-	roots   Roots
+	needs   Needs
 	sweep   *volume.Sweep
 	marker  *marker
 	stats   Stats
 	removed [][]int // numbers of volumes, those that go together
 }
 
-// NewPlan finds out what roots need of a store, and what of the rest can go. The
+// NewPlan finds out what is needed of a store, and what of the rest can go. The
 // error is [disk.ErrBusy] if somebody else collects garbage or maintains the
 // store, and a [*DamageError] if something is missing or damaged. Close the
 // plan.
-func NewPlan(ctx context.Context, store *volume.Store, roots Roots, o PlanOptions) (*Plan, error) {
+func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOptions) (*Plan, error) {
 	sweep, err := store.Sweep(ctx, volume.SweepOptions{
 		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, LookOnly: o.DryRun,
 	})
@@ -82,11 +82,11 @@ func NewPlan(ctx context.Context, store *volume.Store, roots Roots, o PlanOption
 		}
 		return nil, err
 	}
-	p := &Plan{o: o, roots: roots, sweep: sweep}
-	p.marker = &marker{sweep: sweep, objects: store, young: func(v volume.SweepVolume) bool {
+	p := &Plan{o: o, needs: needs, sweep: sweep}
+	p.marker = &marker{sweep: sweep, objects: store, skipped: map[link]bool{}, young: func(v volume.SweepVolume) bool {
 		return o.PruneOlder > 0 && o.Now.Sub(v.Created) < o.PruneOlder
 	}}
-	if err := p.marker.update(ctx, roots); err != nil {
+	if err := p.marker.update(ctx, needs); err != nil {
 		sweep.Close()
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // world is a store, and what is to be kept in it.
@@ -25,6 +26,7 @@ type world struct {
 	store *volume.Store
 	rng   *rand.Rand
 	roots map[string]object.Key
+	said  record.Set
 	now   time.Time
 }
 
@@ -63,7 +65,7 @@ func (w *world) text(n int) []byte {
 func (w *world) commit(parents ...object.ID) object.Key {
 	w.Helper()
 	ctx := context.Background()
-	session := w.store.Begin(volume.SessionOptions{})
+	session := w.begin()
 	defer session.Close()
 	tree := object.NewTreeWriter(session)
 	for i := range 1 + w.rng.IntN(5) {
@@ -78,6 +80,15 @@ func (w *world) commit(parents ...object.ID) object.Key {
 			Content: object.Key{Kind: object.KindChunk, ID: id},
 		}))
 	}
+	return w.finish(session, tree, parents...)
+}
+
+func (w *world) begin() *volume.Session { return w.store.Begin(volume.SessionOptions{}) }
+
+// finish stores a commit of a tree.
+func (w *world) finish(session *volume.Session, tree *object.TreeWriter, parents ...object.ID) object.Key {
+	w.Helper()
+	ctx := context.Background()
 	root, err := tree.Finish(ctx)
 	w.check(err)
 	who := object.Signature{Name: "Anna", Time: object.TimeOf(w.now)}
@@ -90,19 +101,18 @@ func (w *world) commit(parents ...object.ID) object.Key {
 	return object.Key{Kind: object.KindCommit, ID: id}
 }
 
-// visit is a [gc.Roots].
-func (w *world) visit(_ context.Context, visit func(gc.Root) error) error {
+// needs is a [gc.Needs].
+func (w *world) needs(context.Context) (gc.Needed, error) {
+	needed := gc.Needed{Records: w.said.At(w.now)}
 	for name, key := range w.roots {
-		if err := visit(gc.Root{Name: name, Key: key}); err != nil {
-			return err
-		}
+		needed.Roots = append(needed.Roots, gc.Root{Name: name, Key: key})
 	}
-	return nil
+	return needed, nil
 }
 
 func (w *world) plan(o gc.PlanOptions) (*gc.Plan, error) {
 	o.Now = w.now
-	p, err := gc.NewPlan(context.Background(), w.store, w.visit, o)
+	p, err := gc.NewPlan(context.Background(), w.store, w.needs, o)
 	if err == nil {
 		w.Cleanup(p.Close)
 	}
@@ -130,6 +140,7 @@ func (w *world) collect(o gc.PlanOptions) gc.Stats {
 // reached returns what the roots need.
 func (w *world) reached() map[object.Key]bool {
 	w.Helper()
+	said := w.said.At(w.now)
 	reached := map[object.Key]bool{}
 	queue := slices.Collect(maps.Values(w.roots))
 	for len(queue) > 0 {
@@ -144,7 +155,11 @@ func (w *world) reached() map[object.Key]bool {
 		if key.Kind.IsNode() {
 			links, err := object.Links(key.Kind, data)
 			w.check(err)
-			queue = append(queue, links...)
+			for _, link := range links {
+				if !said.Skips(key, link) {
+					queue = append(queue, link)
+				}
+			}
 		}
 	}
 	return reached
@@ -159,6 +174,69 @@ func (w *world) kept() map[object.Key]bool {
 		kept[key] = true
 	}
 	return kept
+}
+
+// say changes records of a commit that is needed, and of a content of it, as
+// it could be said by somebody who looks at what is there.
+func (w *world) say() {
+	w.Helper()
+	reached := w.reached()
+	var commits, chunks []object.Key
+	for key := range reached {
+		switch key.Kind {
+		case object.KindCommit:
+			commits = append(commits, key)
+		case object.KindChunk:
+			chunks = append(chunks, key)
+		}
+	}
+	slices.SortFunc(commits, object.Key.Compare)
+	slices.SortFunc(chunks, object.Key.Compare)
+	if len(commits) == 0 {
+		return
+	}
+	for _, kind := range []record.Kind{record.Expire, record.Expire, record.Hold} {
+		key := commits[w.rng.IntN(len(commits))]
+		old, _ := w.said.Get(kind, key)
+		if old.On == (kind == record.Expire) && !w.whole(key) {
+			continue // what has gone cannot be made needed
+		}
+		if !old.On && kind == record.Hold && !w.whole(key) {
+			continue
+		}
+		w.said.Switch(record.Record{Kind: kind, Key: key, On: !old.On, Time: w.now})
+	}
+	if len(chunks) > 0 && w.rng.IntN(2) == 0 {
+		w.said.Switch(record.Record{Kind: record.Purge, Key: chunks[w.rng.IntN(len(chunks))], On: true, Time: w.now})
+	}
+}
+
+// whole reports whether all that a commit needs is there, whether or not it has
+// expired.
+func (w *world) whole(key object.Key) bool {
+	w.Helper()
+	purged := w.said.At(w.now)
+	queue := []object.Key{key}
+	for len(queue) > 0 {
+		key := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		data, err := w.store.Get(context.Background(), key)
+		if errors.Is(err, object.ErrNotFound) {
+			return false
+		}
+		w.check(err)
+		if !key.Kind.IsNode() {
+			continue
+		}
+		links, err := object.Links(key.Kind, data)
+		w.check(err)
+		for _, link := range links {
+			if link.Kind != object.KindCommit && !purged.Skips(object.Key{}, link) {
+				queue = append(queue, link)
+			}
+		}
+	}
+	return true
 }
 
 // wantWhole wants all that roots need to be there, and every commit that is
@@ -177,7 +255,9 @@ func (w *world) wantWhole() {
 			roots = append(roots, gc.Root{Name: "store", Key: key})
 		}
 	}
-	report, err := gc.Verify(context.Background(), w.store, roots, gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true}})
+	report, err := gc.Verify(context.Background(), w.store, roots, gc.VerifyOptions{
+		Volumes: volume.CheckOptions{ReadData: true}, Records: w.said.At(w.now),
+	})
 	w.check(err)
 	for _, p := range report.Problems {
 		if p.Key.Kind != object.KindCommit { // their totals are made up
@@ -203,6 +283,7 @@ func TestCollect(t *testing.T) {
 				delete(w.roots, name)
 			}
 		}
+		w.say()
 		w.now = w.now.Add(time.Hour)
 		w.collect(gc.PlanOptions{
 			MaxWaste:   []float64{0, 0.05, 0.3, 1}[w.rng.IntN(4)],

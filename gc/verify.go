@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -67,6 +68,7 @@ type Report struct {
 // VerifyOptions say how much [Verify] does.
 type VerifyOptions struct {
 	Volumes volume.CheckOptions // what of the stored data is read
+	Records *record.View        // say what need not be there
 }
 
 // Verify checks a store, and that all is in it that roots refer to: files of
@@ -74,7 +76,7 @@ type VerifyOptions struct {
 // link to is there, except what is only a hint. Problems are in the report, and told with the commits and
 // paths that they affect; the error says why nothing could be verified.
 func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOptions) (*Report, error) {
-	v := &verifier{store: store, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}}
+	v := &verifier{store: store, records: o.Records, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}}
 	var damaged []volume.Problem
 	checked, err := store.Check(ctx, o.Volumes, func(p volume.Problem) { damaged = append(damaged, p) })
 	if err != nil {
@@ -90,9 +92,9 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	}
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
 
-	v.trees = &tree.Verifier{Reader: store, Sizes: store, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
+	v.trees = &tree.Verifier{Reader: store, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
 	for _, root := range roots {
-		if root.Hint {
+		if root.Hint || o.Records.Skips(object.Key{}, root.Key) {
 			continue
 		}
 		if err := v.history(ctx, root); err != nil {
@@ -105,6 +107,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 
 type verifier struct {
 	store   *volume.Store
+	records *record.View
 	report  *Report
 	trees   *tree.Verifier
 	bad     map[object.Key]*Problem // by object
@@ -185,6 +188,9 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 	for _, p := range c.Parents {
 		more = append(more, object.Key{Kind: object.KindCommit, ID: p})
 	}
+	if _, expired := v.records.Expired(id); expired {
+		return more, nil
+	}
 	info, err := v.trees.Verify(ctx, c.Tree)
 	if err != nil {
 		return more, err
@@ -223,7 +229,7 @@ func (v *verifier) content(ctx context.Context, key object.Key) error {
 		return err
 	}
 	for _, link := range links {
-		if v.seen[link] {
+		if v.seen[link] || v.records.Skips(key, link) {
 			continue
 		}
 		v.seen[link] = true
@@ -246,7 +252,7 @@ func (v *verifier) affected(ctx context.Context) error {
 	if len(v.bad) == 0 {
 		return nil
 	}
-	a := &affected{objects: v.store, bad: v.bad, needs: map[object.Key]bool{}}
+	a := &affected{objects: v.store, records: v.records, bad: v.bad, needs: map[object.Key]bool{}}
 	for _, id := range v.commits {
 		if err := a.commit(ctx, id); err != nil && aborts(ctx, err) {
 			return err

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // ReasonTotals is the reason for which a directory's entry is rejected whose
@@ -45,6 +46,9 @@ type Verifier struct {
 	Reader object.Reader
 	Sizes  Sizer         // may be nil
 	Report func(Problem) // called for each problem, as it is found
+
+	// Records say which contents need not be there.
+	Records *record.View
 
 	trees     map[object.ID]treeFacts
 	manifests map[object.ID]manifestFacts

@@ -17,6 +17,9 @@ type manifestFacts struct {
 // content checks the content of a file that is not kept in its entry, which is
 // in the node by.
 func (v *Verifier) content(ctx context.Context, by object.Key, e *object.Entry, path string) error {
+	if _, purged := v.Records.Purged(e.Content); purged {
+		return nil
+	}
 	if e.Content.Kind == object.KindChunk {
 		return v.chunk(ctx, e.Content.ID, by, e.Size, path)
 	}
@@ -54,6 +57,10 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 	}
 	start := uint64(0)
 	for _, c := range node.Children {
+		if _, purged := v.Records.Purged(object.Key{Kind: object.KindManifest, ID: c.ID}); purged {
+			start = c.End
+			continue
+		}
 		sub, err := v.manifest(ctx, c.ID, path)
 		if err != nil {
 			return facts, err
@@ -74,7 +81,11 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 // chunk notes a chunk, of which the node by says that it has size bytes, to be
 // checked.
 func (v *Verifier) chunk(ctx context.Context, id object.ID, by object.Key, size uint64, path string) error {
-	v.chunks = append(v.chunks, chunkUse{object.Key{Kind: object.KindChunk, ID: id}, by, size, path})
+	key := object.Key{Kind: object.KindChunk, ID: id}
+	if _, purged := v.Records.Purged(key); purged {
+		return nil
+	}
+	v.chunks = append(v.chunks, chunkUse{key, by, size, path})
 	if len(v.chunks) < chunkBatch {
 		return nil
 	}

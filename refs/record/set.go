@@ -47,6 +47,11 @@ func (s *Set) All() iter.Seq[Record] {
 	}
 }
 
+// Equal reports whether two sets say the same.
+func (s *Set) Equal(other *Set) bool {
+	return s.Len() == other.Len() && len(s.Newer(other)) == 0
+}
+
 // Clone returns a copy, which can be changed.
 func (s *Set) Clone() *Set {
 	c := &Set{byName: map[string]Record{}}

@@ -88,7 +88,7 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if err := change(set); err != nil {
 		return err
 	}
-	if len(set.Newer(old)) == 0 {
+	if set.Equal(old) {
 		return nil
 	}
 	data, err := encodeFile(set)

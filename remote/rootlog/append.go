@@ -82,7 +82,7 @@ func (l *Log) mayWrite(base *State, c *Change) error {
 
 // create creates root seq if it is not there, and returns what is stored.
 func (l *Log) create(ctx context.Context, seq uint64, data []byte) ([]byte, error) {
-	r := record{b: l.b, o: l.o, name: RootName(seq), data: data, limit: MaxRootSize, readable: func(data []byte) bool {
+	r := creation{b: l.b, o: l.o, name: RootName(seq), data: data, limit: MaxRootSize, readable: func(data []byte) bool {
 		_, err := decodeRoot(seq, data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}
@@ -108,7 +108,7 @@ func (l *Log) rebase(ctx context.Context, s *State) error {
 	tables := []struct {
 		kind *tableKind
 		t    *table
-	}{{refsTable, &s.refs}, {indexesTable, &s.indexes}, {condemnedTable, &s.condemned}}
+	}{{refsTable, &s.refs}, {indexesTable, &s.indexes}, {condemnedTable, &s.condemned}, {recordsTable, &s.records}}
 	due := make([]bool, len(tables))
 	for {
 		sum, largest, most := 0, 0, -1
@@ -186,7 +186,7 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
 		Time: timeBody{Sec: next.Time.Unix(), Nsec: uint32(next.Time.Nanosecond())}, Who: next.Who, Host: next.Host,
 		Read: next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
-		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(),
+		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(), Records: next.records.body(),
 	}
 	for _, p := range next.Packs {
 		body.Packs = append(body.Packs, packBody{

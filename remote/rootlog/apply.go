@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -17,7 +20,7 @@ func (s *State) apply(c *Change) (*State, error) {
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
 		Floor: s.Floor, Head: s.Head, Packs: s.Packs,
 		Read: s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
-		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(),
+		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(), records: s.records.clone(),
 	}
 	if next.Seq > maxSeq {
 		return nil, &InvalidError{errors.New("the log is full")}
@@ -25,7 +28,7 @@ func (s *State) apply(c *Change) (*State, error) {
 	if c.Head != "" {
 		next.Head = c.Head
 	}
-	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist} {
+	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist, next.note} {
 		if err := step(s, c); err != nil {
 			return nil, err
 		}
@@ -112,7 +115,7 @@ func (s *State) condemn(before *State, c *Change) error {
 		if _, ok := s.condemned.entries[name]; ok {
 			return &InvalidError{fmt.Errorf("%s is condemned already", name)}
 		}
-		for _, t := range []table{s.refs, s.indexes, s.condemned} {
+		for _, t := range s.tables() {
 			if t.base != nil && name == StateName(t.base.file.Name) {
 				return &InvalidError{fmt.Errorf("%s is in use", name)}
 			}
@@ -138,6 +141,22 @@ func (s *State) delist(before *State, c *Change) error {
 	return nil
 }
 
+// note adds records; one that the state has in a later generation stays.
+func (s *State) note(before *State, c *Change) error {
+	set := before.Records.Clone()
+	for _, r := range c.Records {
+		if !set.Merge(r) {
+			continue
+		}
+		name, value, err := record.Encode(r)
+		if err != nil {
+			return &InvalidError{err}
+		}
+		s.records.entries[name] = cbor.ByteString(value)
+	}
+	return nil
+}
+
 // fill fills in the exported fields that follow from the tables.
 func (s *State) fill() error {
 	s.Refs = make(map[string]object.Key, len(s.refs.entries))
@@ -158,6 +177,14 @@ func (s *State) fill() error {
 			return err
 		}
 		s.Condemned[name] = seq
+	}
+	s.Records = &record.Set{}
+	for name, value := range s.records.entries {
+		r, err := record.Decode(name, string(value))
+		if err != nil {
+			return err
+		}
+		s.Records.Merge(r)
 	}
 	s.Indexes = nil
 	for name, value := range s.indexes.entries {

@@ -29,6 +29,7 @@ type rootBody struct {
 	Refs      *tableBody `cbor:"refs,omitempty"`
 	Indexes   *tableBody `cbor:"indexes,omitempty"`
 	Condemned *tableBody `cbor:"condemned,omitempty"`
+	Records   *tableBody `cbor:"records,omitempty"`
 	Packs     []packBody `cbor:"packs,omitempty"`
 
 	Moves []moveBody `cbor:"moves,omitempty"`

@@ -55,7 +55,7 @@ func (l *Log) cache(f File, data []byte) {
 // keep keeps the bases of a head, in memory and in the cache, and no others.
 func (l *Log) keep(s *State) {
 	bases := make(map[pack.Name]*base)
-	for _, t := range []table{s.refs, s.indexes, s.condemned} {
+	for _, t := range s.tables() {
 		if t.base != nil {
 			bases[t.base.file.Name] = t.base
 		}

@@ -154,7 +154,7 @@ func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, r
 	if _, err := ParseIdentity(data); err != nil {
 		return nil, err
 	}
-	r := record{b: b, o: Options{Rand: rand}.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
+	r := creation{b: b, o: Options{Rand: rand}.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
 		_, err := ParseIdentity(data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}

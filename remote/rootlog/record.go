@@ -42,8 +42,8 @@ func readTwice(read func() ([]byte, error), check func([]byte) error) ([]byte, e
 	return read()
 }
 
-// record is a record to be created.
-type record struct {
+// creation is a record to be created.
+type creation struct {
 	b        remote.Backend
 	o        Options
 	name     string
@@ -58,7 +58,7 @@ type record struct {
 //
 // The error of a store that refuses is returned as it is, if nothing is there
 // and no attempt was unclear. All else is an [*UnknownError].
-func (r *record) create(ctx context.Context) ([]byte, error) {
+func (r *creation) create(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (r *record) create(ctx context.Context) ([]byte, error) {
 // settle reads the record until there is an answer: what is stored, or that
 // nothing is ([remote.ErrNotFound]). One that exists but cannot be read is no
 // answer.
-func (r *record) settle(ctx context.Context) ([]byte, error) {
+func (r *creation) settle(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		stored, err := readRecord(ctx, r.b, r.name, r.limit)
 		switch {
@@ -111,7 +111,7 @@ func (r *record) settle(ctx context.Context) ([]byte, error) {
 }
 
 // unknown returns the error for an outcome that is not known.
-func (r *record) unknown(ctx context.Context, err, readErr error) error {
+func (r *creation) unknown(ctx context.Context, err, readErr error) error {
 	if readErr != nil && !errors.Is(readErr, remote.ErrNotFound) {
 		err = fmt.Errorf("%w; then %w", err, readErr)
 	}

@@ -134,7 +134,7 @@ func (r *Root) parse(data []byte) (err error) {
 	for _, check := range []error{
 		checkLine("who", b.Who), checkLine("host", b.Host),
 		checkFeatures(b.Read, b.Write, b.GC),
-		b.Refs.check(refsTable), b.Indexes.check(indexesTable), b.Condemned.check(condemnedTable),
+		b.Refs.check(refsTable), b.Indexes.check(indexesTable), b.Condemned.check(condemnedTable), b.Records.check(recordsTable),
 	} {
 		if check != nil {
 			return check
@@ -159,7 +159,7 @@ func (r *Root) parse(data []byte) (err error) {
 func (r *Root) parseStub() error {
 	b := r.body
 	if len(b.Stub) != len(r.Hash) || b.Refs != nil || b.Indexes != nil || b.Condemned != nil ||
-		b.Packs != nil || b.Floor != 0 || b.Head != "" {
+		b.Records != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" {
 		return errors.New("malformed stub")
 	}
 	r.Stub = true

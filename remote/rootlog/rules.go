@@ -1,6 +1,9 @@
 package rootlog
 
-import "github.com/kist-vcs/kist/remote/pack"
+import (
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/pack"
+)
 
 // Claim is what a writer relies on when it makes something reachable: it was
 // planned at one head, and has to hold at the head that its root will follow.
@@ -19,6 +22,10 @@ type Claim struct {
 	Own      []string // full names of the writer's own packs, index and state files
 	HasPacks bool     // some of them are packs
 	Refs     []RefChange
+
+	// Records are those by which it was planned: what was purged at S was not
+	// sent, and is not relied on.
+	Records *record.Set
 }
 
 // Check says whether a root that follows head may rely on the claim; live is
@@ -49,6 +56,12 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 	// IDX_UNION).
 	for name := range c.Live {
 		if _, ok := live[name]; !ok {
+			return ErrReplan
+		}
+	}
+	// Nothing is sent anew that was purged.
+	for r := range head.Records.All() {
+		if known, _ := c.Records.Get(r.Kind, r.Key); r.Kind == record.Purge && r.On && !known.On {
 			return ErrReplan
 		}
 	}

@@ -43,10 +43,12 @@ func TestClaim(t *testing.T) {
 		{"ref moved", Claim{Refs: []RefChange{{Name: "refs/heads/main", Old: commit(7), New: commit(2)}}}, nil, ErrRefMoved},
 		{"ref is there", Claim{Refs: []RefChange{{Name: "refs/heads/main", New: commit(2)}}}, nil, ErrRefMoved},
 		{"ref is gone", Claim{Refs: []RefChange{{Name: "refs/heads/x", Old: commit(1), New: commit(2)}}}, nil, ErrRefMoved},
+		{"purged meanwhile", Claim{Records: records(purge(2))}, nil, ErrReplan},
+		{"purged before", Claim{Records: records(purge(1), purge(2))}, nil, nil},
 		{"new ref", Claim{Refs: []RefChange{{Name: "refs/heads/x", New: commit(2)}}}, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			head := &State{Seq: 6, Floor: 3, Refs: refs, Condemned: condemned}
+			head := &State{Seq: 6, Floor: 3, Refs: refs, Condemned: condemned, Records: records(purge(1))}
 			live := maps.Clone(test.live)
 			if err := test.claim.Check(head, live); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 				t.Errorf("error %v, want %v", err, test.want)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -29,11 +30,12 @@ type State struct {
 	Indexes   []File                // the live index files, sorted by name
 	Packs     []Inline              // packs whose entries lie in the root, sorted by name
 	Condemned map[string]uint64     // full name of a pack, index or state file → root that condemned it
+	Records   *record.Set           // of commits and contents
 
 	Read, Write, GC []string // features, see [Act]
 
-	refs, indexes, condemned table
-	extra                    extra
+	refs, indexes, condemned, records table
+	extra                             extra
 }
 
 // File names an index file or a state file.
@@ -57,6 +59,9 @@ func InlineSize(packs []Inline) int {
 	}
 	return size
 }
+
+// tables returns the tables, in the order of [Root.tables].
+func (s *State) tables() []table { return []table{s.refs, s.indexes, s.condemned, s.records} }
 
 // Position returns the root that the state is of.
 func (s *State) Position() Position { return Position{s.Seq, s.Hash} }
@@ -93,6 +98,8 @@ type RefChange struct {
 type Change struct {
 	Refs []RefChange // each ref at most once; Old is compared with the state
 	Head string      // full name of the new default branch; empty: as it was
+
+	Records []record.Record // one that the state has in a later generation is passed over
 
 	AddPacks   []Inline    // new packs
 	AddIndexes []File      // new index files, already on the remote

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
@@ -280,6 +281,19 @@ func TestChanges(t *testing.T) {
 	step(Change{Delist: []string{name(8).Path(), name(2).Path()}})
 	if len(s.Condemned) != 1 || s.Floor != 4 {
 		t.Errorf("%+v", s)
+	}
+	step(Change{Records: []record.Record{purge(1), purge(2)}})
+	again := purge(2)
+	again.Generation, again.On = 2, false
+	step(Change{Records: []record.Record{again, purge(3)}})
+	step(Change{Records: []record.Record{purge(2)}}) // somebody who does not know the later generation
+	if got, _ := s.Records.Get(record.Purge, again.Key); got != again || s.Records.Len() != 3 {
+		t.Errorf("%+v of %d", got, s.Records.Len())
+	}
+	bad := purge(4)
+	bad.Reason = "\x1b"
+	if _, err := l.Append(ctx, s, Change{Time: noon, Records: []record.Record{bad}}); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
 	}
 	before := fmt.Sprint(s.Refs, s.Condemned, s.Packs, s.Indexes)
 	mustAppend(t, l, s, Change{Time: noon, Refs: many(3).Refs, Condemn: []string{name(3).Path()}, AddIndexes: []File{indexFile(8)}})

@@ -113,7 +113,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	if r.Stub {
 		return nil, &DamageError{Name: RootName(r.Seq), Err: errors.New("the head is a stub")}
 	}
-	var tables [3]table
+	var tables [4]table
 	g, gctx := errgroup.WithContext(ctx)
 	for i, t := range r.tables() {
 		g.Go(func() (err error) {
@@ -128,7 +128,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
 		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
 		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,
-		refs: tables[0], indexes: tables[1], condemned: tables[2],
+		refs: tables[0], indexes: tables[1], condemned: tables[2], records: tables[3],
 	}
 	if err := s.fill(); err != nil {
 		return nil, &DamageError{Name: RootName(r.Seq), Err: err}
@@ -141,9 +141,9 @@ type namedTable struct {
 	body *tableBody
 }
 
-// tables returns the tables of a root, in the order of State's fields.
+// tables returns the tables of a root, in the order of [State.tables].
 func (r *Root) tables() []namedTable {
-	return []namedTable{{refsTable, r.body.Refs}, {indexesTable, r.body.Indexes}, {condemnedTable, r.body.Condemned}}
+	return []namedTable{{refsTable, r.body.Refs}, {indexesTable, r.body.Indexes}, {condemnedTable, r.body.Condemned}, {recordsTable, r.body.Records}}
 }
 
 func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, body *tableBody) (table, error) {

@@ -35,7 +35,7 @@ func (l *Log) Stored(ctx context.Context, s *State) ([]*DamageError, error) {
 	err := check(identityName, func() ([]byte, error) {
 		return readRecord(ctx, l.b, identityName, maxIdentity)
 	}, func(data []byte) bool { return sha256.Sum256(data) == l.id.Hash })
-	for _, t := range []table{s.refs, s.indexes, s.condemned} {
+	for _, t := range s.tables() {
 		if err != nil {
 			return all, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -35,6 +36,10 @@ var (
 			return err
 		}
 		return checkBlobName(name)
+	}}
+	recordsTable = &tableKind{"records", func(name string, value cbor.ByteString) error {
+		_, err := record.Decode(name, string(value))
+		return err
 	}}
 )
 

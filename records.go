@@ -9,5 +9,5 @@ func (r *Repository) Records() *record.Store { return record.Open(r.dir) }
 // said returns what follows from the records now.
 func (r *Repository) said() (*record.View, error) {
 	set, err := r.Records().Load()
-	return set.At(r.opt.Date()), err
+	return set.At(r.opt.Now()), err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -90,15 +91,20 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
 	var have []object.ID
-	if len(want) > 0 && !o.DryRun {
+	records, err := r.Records().Load()
+	if err != nil {
+		return nil, err
+	}
+	said := head.Records
+	if (len(want) > 0 || len(said.Newer(records)) > 0) && !o.DryRun {
 		if have, err = r.complete(ctx); err != nil {
 			return nil, err
 		}
-		got, err := opened.Fetch(ctx, session, head, transfer.FetchOptions{Want: want, Have: have, Jobs: o.Jobs, Progress: o.Progress})
+		got, err := opened.Fetch(ctx, session, head, transfer.FetchOptions{Want: want, Have: have, Records: records, Jobs: o.Jobs, Progress: o.Progress})
 		if err != nil {
 			return nil, err
 		}
-		result.Objects, result.Bytes = got.Objects, got.Bytes
+		result.Objects, result.Bytes, said = got.Objects, got.Bytes, got.Records
 	}
 	for i, f := range wanted {
 		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
@@ -120,6 +126,15 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	}
 	return result, session.Publish(ctx, func(ctx context.Context) error {
 		if err := r.stillThere(ctx, have...); err != nil {
+			return err
+		}
+		err := r.Records().Update(ctx, func(set *record.Set) error {
+			for _, news := range said.Newer(set) {
+				set.Merge(news)
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 		return r.noteFetched(ctx, o, result)

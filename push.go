@@ -58,7 +58,11 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 		return nil, err
 	}
 	defer opened.Close()
-	push := transfer.PushOptions{DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs}
+	records, err := r.Records().Load()
+	if err != nil {
+		return nil, err
+	}
+	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs}
 	if push.Head, err = r.defaultBranch(o.Refs); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,9 @@ func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (
 		problems = append(problems, &gc.Problem{Err: err})
 	}
 	for _, id := range said.Holds() {
-		roots = append(roots, gc.Root{Name: "hold", Key: object.Key{Kind: object.KindCommit, ID: id}})
+		hold, _ := said.Held(id)
+		// One that ends may have been over when what it holds would have been fetched.
+		roots = append(roots, gc.Root{Name: "hold", Key: hold.Key, Hint: !hold.Until.IsZero() && r.lacks(ctx, hold.Key)})
 	}
 	names, err := r.refs.RootsWith(ctx, keep)
 	for _, err := range unjoin(err) {
@@ -54,7 +56,7 @@ func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (
 	for _, name := range names {
 		root := gc.Root{Name: name.File, Key: object.Key{Kind: object.KindCommit, ID: name.ID}}
 		tag := object.Key{Kind: object.KindTag, ID: name.ID}
-		if missing, err := r.objects.Missing(ctx, []object.Key{root.Key, tag}); err == nil && len(missing) == 1 && missing[0] == root.Key {
+		if r.lacks(ctx, root.Key) && !r.lacks(ctx, tag) {
 			root.Key = tag
 		}
 		roots = append(roots, root)
@@ -91,6 +93,12 @@ func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (
 		roots = append(roots, gc.Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
 	}
 	return gc.Needed{Roots: roots, Records: said}, problems
+}
+
+// lacks reports whether an object is not there.
+func (r *Repository) lacks(ctx context.Context, key object.Key) bool {
+	missing, err := r.objects.Missing(ctx, []object.Key{key})
+	return err == nil && len(missing) > 0
 }
 
 // branchLost returns an error if HEAD's branch has no commit, but its log says

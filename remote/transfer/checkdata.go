@@ -29,6 +29,13 @@ func (c *checker) closure(ctx context.Context) error {
 			front = append(front, key)
 		}
 	}
+	for _, id := range c.snap.said.Holds() {
+		key := object.Key{Kind: object.KindCommit, ID: id}
+		if _, seen := c.reached[key]; !seen {
+			c.reached[key] = false
+			front = append(front, key)
+		}
+	}
 	for len(front) > 0 {
 		var next []object.Key
 		for batch := range slices.Chunk(front, batchSize) {
@@ -88,6 +95,7 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 				lists[i], err = nodeLinks(e, value)
 			}
 			if err == nil {
+				lists[i] = c.needed(e.Key, lists[i])
 				return nil
 			}
 			if isBad(err) {
@@ -97,6 +105,7 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 				return err
 			}
 			lists[i], err = c.otherCopy(ctx, e)
+			lists[i] = c.needed(e.Key, lists[i])
 			return err
 		})
 	}
@@ -104,6 +113,11 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 		return nil, err
 	}
 	return slices.Concat(lists...), nil
+}
+
+// needed returns those of a node's links that lead to what has to be there.
+func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
+	return slices.DeleteFunc(links, func(link object.Key) bool { return c.snap.said.Skips(from, link) })
 }
 
 // nodeLinks returns the links of a node, which is checked, from its value.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -52,8 +53,9 @@ type planner struct {
 	seen  map[object.ID]struct{} // chunks that were looked up
 }
 
-// newPlan finds out what a remote at snap lacks of what is wanted.
-func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key) (*plan, error) {
+// newPlan finds out what a remote at snap lacks of what is wanted, when after
+// says what it needs.
+func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, after *record.View) (*plan, error) {
 	p := &planner{
 		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
 		plan: &plan{kept: map[pack.Name]*sentPack{}},
@@ -62,7 +64,7 @@ func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, wa
 	if err != nil {
 		return nil, err
 	}
-	if err := walk(ctx, p, "the repository", want, have); err != nil {
+	if err := walk(ctx, p, "the repository", want, have, said{before: snap.said, after: after}); err != nil {
 		return nil, err
 	}
 	return p.plan, nil

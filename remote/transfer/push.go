@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -21,6 +21,10 @@ const DefaultPushJobs = 3
 // PushOptions say what [Remote.Push] does.
 type PushOptions struct {
 	Updates []RefUpdate // each ref once
+
+	// Records are those of the repository. What they say of commits and contents
+	// that the remote has, or gets, it is told.
+	Records *record.Set
 
 	// Head is the full name of the branch that becomes the remote's default
 	// one, if it has none, or that is deleted; may be empty.
@@ -37,6 +41,7 @@ type PushResult struct {
 	Objects int64       // sent by this call
 	Bytes   int64       // in the packs they were sent in
 	Packs   int
+	Records int    // told to the remote
 	Seq     uint64 // number of the root that moved the refs, or of the head if none had to be
 }
 
@@ -65,7 +70,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	}
 	// A push that is hopeless, or has nothing to do, is over here.
 	changes, results, err := moves(ctx, local, head, o.Updates)
-	if err != nil || len(changes) == 0 {
+	if err != nil || len(changes) == 0 && len(o.Records.Newer(head.Records)) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, err
 	}
 	p := &push{Remote: r, local: local, opt: o, meter: &meter{tell: o.Progress}}
@@ -86,6 +91,7 @@ type push struct {
 	local  Local
 	opt    PushOptions
 	own    *ownPacks
+	news   *news // of the attempt
 	meter  *meter
 	result PushResult
 }
@@ -96,22 +102,32 @@ type push struct {
 func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, err error) {
 	changes, results, err := moves(ctx, p.local, snap.state, p.opt.Updates)
 	p.result.Refs, p.result.Seq = results, snap.state.Seq
-	if err != nil || len(changes) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	if p.news, err = newNews(ctx, p.local, snap, p.opt.Records); err != nil {
+		return nil, fmt.Errorf("push: %w", err)
+	}
+	if len(changes) == 0 && len(p.news.list) == 0 {
+		return nil, nil
 	}
 	p.meter.update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
 	p.dropUnusable(snap)
-	var want []object.Key
+	want := p.news.want
 	for _, c := range changes {
 		if !c.New.IsZero() {
 			want = append(want, c.New)
 		}
 	}
-	plan, err := newPlan(ctx, p.local, snap, p.own, want)
+	plan, err := newPlan(ctx, p.local, snap, p.own, want, p.news.after)
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
+	if err := p.news.settle(snap, p.own, plan); err != nil {
+		return nil, err
+	}
 	if p.opt.DryRun {
+		p.result.Records = len(p.news.at(snap.state, changes))
 		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches())
 		return nil, nil
 	}
@@ -140,13 +156,16 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 
 // dropUnusable forgets packs that were sent and can no longer be used at the
 // head that snap is of: those that a root names already, those that were
-// condemned (NO_RECHECK), and those that were begun before the floor, which may
+// condemned (NO_RECHECK), those with what was purged, and those that were begun before the floor, which may
 // have been (NO_FLOOR).
 func (p *push) dropUnusable(snap *snapshot) {
 	p.own.drop(func(s *sentPack) bool {
 		_, live := snap.packs[s.info.Name]
 		_, condemned := snap.state.Condemned[s.info.Name.Path()]
-		return live || condemned || s.start < snap.state.Floor
+		return live || condemned || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
+			_, purged := p.news.after.Purged(e.Key)
+			return purged
+		})
 	})
 }
 
@@ -193,7 +212,8 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 	for h := s; ; {
 		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
 		p.result.Refs, p.result.Seq = results, h.state.Seq
-		if err != nil || len(changes) == 0 {
+		records := p.news.at(h.state, changes)
+		if err != nil || len(changes) == 0 && len(records) == 0 {
 			return nil, err
 		}
 		if err := p.claim(s, sent, index, changes).Check(h.state, h.live()); err != nil {
@@ -202,11 +222,11 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 			}
 			return nil, err
 		}
-		next, err := p.append(ctx, h, sent, &index, changes)
+		next, err := p.append(ctx, h, sent, &index, changes, records)
 		var lost *rootlog.LostError
 		switch {
 		case err == nil:
-			p.result.Seq = next.Seq
+			p.result.Seq, p.result.Records = next.Seq, len(records)
 			p.done(ctx, next, sent, index)
 			return nil, nil
 		case errors.As(err, &lost):
@@ -225,7 +245,7 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 // claim returns what the root relies on: that all that was live at S is live
 // (ANCHOR), and that what was sent was not condemned.
 func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) *rootlog.Claim {
-	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes}
+	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
@@ -237,8 +257,8 @@ func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []r
 }
 
 // append appends the root that follows h.
-func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index **ownIndex, changes []rootlog.RefChange) (*rootlog.State, error) {
-	c := rootlog.Change{Refs: changes, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
+func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index **ownIndex, changes []rootlog.RefChange, records []record.Record) (*rootlog.State, error) {
+	c := rootlog.Change{Refs: changes, Records: records, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
 	if _, ok := h.state.Refs[h.state.Head]; !ok {
 		c.Head = p.opt.Head
 	}

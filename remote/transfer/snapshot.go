@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -19,6 +20,7 @@ type snapshot struct {
 	indexes []*indexFile // in the order of state.Indexes
 	inline  map[object.Key]pack.Entry
 	packs   map[pack.Name]struct{} // live
+	said    *record.View           // what need not be there
 }
 
 // snapshot returns what the remote holds at its head.
@@ -66,7 +68,7 @@ func asDamage(err error) error {
 }
 
 func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapshot {
-	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}}
+	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}, said: head.Records.At(r.o.Now())}
 	named := make([][]pack.Info, len(indexes))
 	for i, x := range indexes {
 		named[i] = x.packs

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // A graph is what [walk] needs to know of the two ends of a transfer: the one
@@ -31,6 +32,10 @@ type graph interface {
 	certain(ctx context.Context, key object.Key) ([]byte, error)
 }
 
+// said is what records say of what the receiving end has: what need not be
+// there now, and so may not be (EXP_WALK), and what need not afterwards.
+type said struct{ before, after *record.View }
+
 // batchSize is how many nodes are asked for at once: with the most links that
 // nodes may have, 8 MiB of them.
 const batchSize = 256
@@ -47,9 +52,12 @@ type need struct {
 // what is below it (STOP_AT_PRESENT). What is wanted may be of any kind; every
 // node is asked for once as long as [graph.links] is concerned.
 //
+// What the receiving end does not need according to s is left out.
+//
 // giver names, in errors, the end that has what is wanted.
-func walk(ctx context.Context, g graph, giver string, want []object.Key, have []object.ID) error {
+func walk(ctx context.Context, g graph, giver string, want []object.Key, have []object.ID, s said) error {
 	w := newWalker(g, giver)
+	w.said = s
 	rest, err := w.history(ctx, want, have)
 	if err != nil {
 		return err
@@ -61,12 +69,12 @@ func walk(ctx context.Context, g graph, giver string, want []object.Key, have []
 		// Nothing is certain: there is nothing to compare with.
 		var all []need
 		for _, c := range w.wanted {
-			all = append(all, c.below()...)
+			all = append(all, w.below(c)...)
 		}
 		return w.trees(ctx, all, nil)
 	}
 	for _, c := range slices.Backward(w.wanted) {
-		if err := w.trees(ctx, c.below(), w.bases(c)); err != nil {
+		if err := w.trees(ctx, w.below(c), w.bases(c)); err != nil {
 			return err
 		}
 		c.done = true
@@ -78,6 +86,7 @@ func walk(ctx context.Context, g graph, giver string, want []object.Key, have []
 type walker struct {
 	g     graph
 	giver string
+	said  said
 
 	past   map[object.ID]*commit
 	queue  byDate
@@ -100,7 +109,7 @@ func (w *walker) bases(c *commit) []object.Key {
 	var trees []object.Key
 	for id := range c.parents {
 		p := w.past[id]
-		if p == nil || !p.certain && !p.done || len(trees) == enough {
+		if p == nil || len(trees) == enough || !w.whole(p) {
 			continue
 		}
 		for _, key := range p.links {
@@ -110,6 +119,20 @@ func (w *walker) bases(c *commit) []object.Key {
 		}
 	}
 	return trees
+}
+
+// whole reports whether a commit's content is at the receiving end, or was
+// walked.
+func (w *walker) whole(c *commit) bool {
+	switch {
+	case c.certain:
+		_, expired := w.said.before.Expired(c.id)
+		return !expired
+	case c.done:
+		_, expired := w.said.after.Expired(c.id)
+		return !expired
+	}
+	return false
 }
 
 // trees walks what nodes and chunks refer to, level by level, them included.
@@ -152,7 +175,9 @@ func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks)
 	var below []need
 	for i, list := range lists {
 		for _, key := range list {
-			below = append(below, need{key, batch[i].by})
+			if !w.said.after.Skips(batch[i].Key, key) {
+				below = append(below, need{key, batch[i].by})
+			}
 		}
 	}
 	return w.fresh(ctx, next, below, known)

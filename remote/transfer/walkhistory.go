@@ -23,10 +23,11 @@ type commit struct {
 }
 
 // below returns what a commit needs but for its parents.
-func (c *commit) below() []need {
+func (w *walker) below(c *commit) []need {
 	var needs []need
+	self := object.Key{Kind: object.KindCommit, ID: c.id}
 	for _, key := range c.links {
-		if key.Kind != object.KindCommit {
+		if key.Kind != object.KindCommit && !w.said.after.Skips(self, key) {
 			needs = append(needs, need{key, c.number})
 		}
 	}

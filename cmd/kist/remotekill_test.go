@@ -178,7 +178,8 @@ func (k *remoteKills) clone(p *place, cut cutter) {
 			p.Fatalf("the branch is at %s, want %s", now, tip)
 		}
 	}
-	if killed {
+	// It may have been killed when all was done, and only the process to end.
+	if _, err := os.Stat(s.path(".kist/CLONING")); killed && (err == nil || s.tracking("main") == "") {
 		s.kist("clone", p.url, ".")
 	}
 	if status := s.kist("status", "--porcelain"); s.tracking("main") != tip || status != "" {

@@ -160,8 +160,9 @@ func (r *Repository) wanted(head *rootlog.State, o FetchOptions) (wanted, gone [
 		default:
 			continue
 		}
-		if err := refs.CheckName(f.Local); err != nil {
-			return nil, nil, fmt.Errorf("a ref on the remote: %w", err)
+		if err := refs.CheckName(f.Local); err != nil { // somebody else's program has made it
+			r.opt.Warn(fmt.Sprintf("a ref on %q is left out: %v", o.Remote, err))
+			continue
 		}
 		if f.Old, err = r.refs.Get(f.Local); err != nil && !errors.Is(err, refs.ErrNotFound) {
 			return nil, nil, err

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -22,6 +23,9 @@ func (c *checker) closure(ctx context.Context) error {
 	defer nodes.close()
 	var front []object.Key
 	for name, key := range c.snap.state.Refs {
+		if err := refs.CheckName(name); err != nil {
+			c.found(Problem{Key: key, Err: err})
+		}
 		if !key.Kind.IsNode() {
 			c.found(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
 		} else if _, seen := c.reached[key]; !seen {

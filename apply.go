@@ -59,7 +59,7 @@ func (r *Repository) applyOps(ctx context.Context, idx *index.Index, ops []workt
 	// What was written is staged even if the operation was interrupted.
 	ctx = context.WithoutCancel(ctx)
 	err := r.publishWith(ctx, o.session, func(ctx context.Context) error {
-		if err := r.stillThere(ctx, o.needs...); err != nil {
+		if err := r.stillUsable(ctx, o.needs...); err != nil {
 			return err
 		}
 		err := index.Update(ctx, r.dir, func(idx *index.Index) error {

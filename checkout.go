@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 )
 
@@ -35,11 +36,7 @@ func (r *Repository) Checkout(ctx context.Context, o CheckoutOptions) (refs.Head
 	if err != nil {
 		return old, err
 	}
-	from, err := r.commitTree(ctx, old.ID)
-	if err != nil {
-		return old, err
-	}
-	to, err := r.commitTree(ctx, next.ID)
+	from, to, err := r.switchTrees(ctx, old.ID, next.ID, o.Force)
 	if err != nil {
 		return old, err
 	}
@@ -63,6 +60,21 @@ func (r *Repository) Checkout(ctx context.Context, o CheckoutOptions) (refs.Head
 		return old, err
 	}
 	return next, err
+}
+
+// switchTrees returns the trees of two commits between which HEAD is to be
+// switched. With force, that of the first need not be here; if they are one
+// commit, neither.
+func (r *Repository) switchTrees(ctx context.Context, old, next object.ID, force bool) (from, to object.ID, err error) {
+	read := r.commitTree
+	if force || old == next {
+		read = r.recordedTree
+	}
+	if from, err = read(ctx, old); err != nil || old == next && !force {
+		return from, from, err
+	}
+	to, err = r.commitTree(ctx, next)
+	return from, to, err
 }
 
 // checkoutTarget returns where HEAD is to be, and what happens to branches

@@ -87,21 +87,19 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 
 	c := &object.Commit{Message: o.Message, Host: r.opt.Host, Committer: r.signature()}
 	c.Author = c.Committer
-	var oldTree object.ID
+	var old object.ID // the commit that the new one is compared with
 	if !head.ID.IsZero() {
 		parent, err := object.ReadCommit(ctx, r.objects, head.ID)
 		if err != nil {
 			return nil, err
 		}
-		c.Parents, oldTree = []object.ID{head.ID}, parent.Tree
+		c.Parents, old = []object.ID{head.ID}, head.ID
 		if o.Amend {
 			c.Parents, c.Author = parent.Parents, parent.Author
 			if c.Message == "" {
 				c.Message = parent.Message
 			}
-			if oldTree, err = r.firstParentTree(ctx, parent); err != nil {
-				return nil, err
-			}
+			old = firstParent(parent)
 		}
 	} else if err := r.branchLost(head.Branch); err != nil {
 		return nil, err
@@ -126,6 +124,15 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		}
 	}
 
+	oldTree, err := r.recordedTree(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	expired := r.usable(ctx, old)
+	if expired != nil && !errors.Is(expired, ErrExpired) {
+		return nil, expired
+	}
+
 	info, err := idx.WriteTree(ctx, session)
 	if err != nil {
 		return nil, err
@@ -137,9 +144,13 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		}
 	}
 	if !o.AllowEmpty && !o.Amend && state.Operation != Merging {
-		if changed, err := differ(ctx, session, oldTree, info.ID); err != nil {
-			return nil, err
-		} else if !changed {
+		changed := oldTree != info.ID
+		if changed && expired == nil {
+			if changed, err = differ(ctx, session, oldTree, info.ID); err != nil {
+				return nil, err
+			}
+		}
+		if !changed {
 			return nil, ErrNothingToCommit
 		}
 	}
@@ -152,6 +163,10 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		r.opt.Warn(fmt.Sprintf("the notes about the %s could not be removed: %v", state.Operation, err))
 	}
 	result := &CommitResult{ID: id, Commit: c, Branch: head.Branch, Stats: session.Stats()}
+	if expired != nil {
+		r.opt.Warn(fmt.Sprintf("what the commit changes cannot be told: %v", expired))
+		return result, nil
+	}
 	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.objects}, View{Tree: c.Tree, Objects: r.objects}, nil, true)
 	if err != nil {
 		r.opt.Warn(fmt.Sprintf("what the commit changes could not be told: %v", err))
@@ -212,12 +227,12 @@ func reasonFor(o CommitOptions, state State, c *object.Commit) string {
 	return what + ": " + subject(c.Message)
 }
 
-// firstParentTree returns the tree of a commit's first parent, zero if it has none.
-func (r *Repository) firstParentTree(ctx context.Context, c *object.Commit) (object.ID, error) {
+// firstParent returns a commit's first parent, zero if it has none.
+func firstParent(c *object.Commit) object.ID {
 	if len(c.Parents) == 0 {
-		return object.ID{}, nil
+		return object.ID{}
 	}
-	return r.commitTree(ctx, c.Parents[0])
+	return c.Parents[0]
 }
 
 // addStats returns what two sessions did.

@@ -23,9 +23,13 @@ type View struct {
 	Skipped  []object.Skipped // in the worktree: could not be read, and are in the tree as they are staged
 }
 
-// CommitView returns the tree of the commit that a revision names.
+// CommitView returns the tree of the commit that a revision names. The error is
+// an [*ExpiredError] if its content has expired.
 func (r *Repository) CommitView(ctx context.Context, rev string) (View, error) {
 	id, c, err := r.ReadCommit(ctx, rev)
+	if err == nil {
+		err = r.usable(ctx, id)
+	}
 	if err != nil {
 		return View{}, err
 	}
@@ -47,7 +51,18 @@ func (r *Repository) headTree(ctx context.Context) (object.ID, error) {
 	return r.commitTree(ctx, head.ID)
 }
 
+// commitTree returns the tree of a commit, zero for none. The error is an
+// [*ExpiredError] if its content has expired.
 func (r *Repository) commitTree(ctx context.Context, commit object.ID) (object.ID, error) {
+	if err := r.usable(ctx, commit); err != nil {
+		return object.ID{}, err
+	}
+	return r.recordedTree(ctx, commit)
+}
+
+// recordedTree returns the tree of a commit, zero for none. It need not be here
+// if the commit's content has expired.
+func (r *Repository) recordedTree(ctx context.Context, commit object.ID) (object.ID, error) {
 	if commit.IsZero() {
 		return object.ID{}, nil
 	}

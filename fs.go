@@ -13,9 +13,13 @@ import (
 
 // FS returns the files of a commit, to be read. Symlinks are not followed:
 // opening one is an error, [fs.FileInfo.Mode] tells it from a file, and
-// [fs.ReadLink] where it points to.
+// [fs.ReadLink] where it points to. The error is an [*ExpiredError] if the
+// content of the commit has expired.
 func (r *Repository) FS(ctx context.Context, commit object.ID) (fs.FS, error) {
 	c, err := object.ReadCommit(ctx, r.objects, commit)
+	if err == nil {
+		err = r.usable(ctx, commit)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // LogOptions say which commits [Repository.Log] gives.
@@ -31,13 +32,17 @@ type Logged struct {
 	*object.Commit
 	Path string      // with Follow: where the path was in this commit
 	Next []object.ID // with Topo: the parents, or where they are left out, the commits after them
+
+	Expired *record.Record // why the content need not be here; nil: it has not expired
 }
 
 // Log gives commits, newest first.
 //
 // With paths, a merge that has them from one of its parents is passed over,
 // and only that parent is followed: what is left explains how the paths came
-// to be as they are.
+// to be as they are. Of commits whose content has expired it is not known what
+// they changed: they are passed over, and what comes after them is compared with
+// what was before them, see [Repository.Before].
 func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, error] {
 	return func(yield func(Logged, error) bool) {
 		starts, exclude, err := r.rangeOf(ctx, o.Revs)
@@ -49,7 +54,12 @@ func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, er
 			yield(Logged{}, errors.New("one path can be followed, no more and no less"))
 			return
 		}
-		l := &logger{r: r, o: o, paths: map[object.ID]string{}}
+		said, err := r.said()
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		l := &logger{r: r, o: o, said: said, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
 		walk := history.Walk(ctx, r.objects, starts, history.Options{
 			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx, exclude),
 		})
@@ -62,7 +72,7 @@ func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, er
 				yield(Logged{}, err)
 				return
 			}
-			if l.shown(c) && !yield(Logged{c.ID, c.Commit, l.paths[c.ID], l.after(c)}, nil) {
+			if l.shown(c) && !yield(l.logged(c.ID, c.Commit, l.after(c)), nil) {
 				return
 			}
 		}
@@ -110,10 +120,18 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 			yield(Logged{}, err)
 			return
 		}
-		if !yield(Logged{v.id, c, l.paths[v.id], v.after}, nil) {
+		if !yield(l.logged(v.id, c, v.after), nil) {
 			return
 		}
 	}
+}
+
+func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged {
+	out := Logged{ID: id, Commit: c, Path: l.paths[id], Next: next}
+	if rec, expired := l.said.Expired(id); expired {
+		out.Expired = &rec
+	}
+	return out
 }
 
 // rangeOf resolves the revisions that a log begins and ends with.
@@ -171,6 +189,8 @@ func (r *Repository) rangeOf(ctx context.Context, revs []string) (starts, exclud
 type logger struct {
 	r     *Repository
 	o     LogOptions
+	said  *record.View
+	past  map[object.ID]bool      // commits of which it is not known what they changed
 	paths map[object.ID]string    // where the path that is followed is in a commit
 	same  map[object.ID]bool      // commits that changed none of the paths
 	next  map[object.ID]object.ID // the commit after one of these; none after the first
@@ -203,13 +223,13 @@ func (l *logger) after(c history.Commit) []object.ID {
 
 // sifts reports whether commits may be left out for what they say.
 func (l *logger) sifts() bool {
-	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero()
+	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.said.AnyExpired()
 }
 
 func (l *logger) shown(c history.Commit) bool {
 	at := c.Committer.Time.Time()
 	switch {
-	case l.same[c.ID]:
+	case l.same[c.ID], l.past[c.ID]:
 		return false
 	case !l.o.Since.IsZero() && at.Before(l.o.Since), !l.o.Until.IsZero() && at.After(l.o.Until):
 		return false

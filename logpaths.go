@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -29,6 +30,13 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 			}
 			paths = []string{l.paths[c.ID]}
 		}
+		if _, expired := l.said.Expired(c.ID); expired {
+			l.past[c.ID] = true
+			for _, parent := range c.Parents {
+				l.pass(parent, paths[0])
+			}
+			return c.Parents, nil
+		}
 		if len(c.Parents) == 0 {
 			changed, err := l.differ(ctx, object.ID{}, c.Tree, paths)
 			l.same[c.ID] = !changed
@@ -36,11 +44,11 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 		}
 		anyChanged := false
 		for _, parent := range c.Parents {
-			p, err := object.ReadCommit(ctx, l.r.objects, parent)
+			before, err := l.r.before(ctx, l.said, parent)
 			if err != nil {
 				return nil, err
 			}
-			changed, err := l.differ(ctx, p.Tree, c.Tree, paths)
+			changed, err := l.differ(ctx, before.Tree, c.Tree, paths)
 			if err != nil {
 				return nil, err
 			}
@@ -51,14 +59,43 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 				return []object.ID{parent}, nil
 			}
 			if l.o.Follow {
-				if err := l.follow(ctx, parent, p.Tree, c.Tree, paths[0]); err != nil {
+				if err := l.follow(ctx, before, c.Tree, paths[0]); err != nil {
 					return nil, err
 				}
+				l.pass(parent, paths[0]) // whose content may have expired
 			}
 		}
 		l.same[c.ID] = !anyChanged
 		return c.Parents, nil
 	}
+}
+
+// Before returns what a log compares a commit with that has the given parent:
+// the parent, or if its content has expired, the first commit before it, from
+// first parent to first parent, whose content has not. If there is none, the
+// view is empty.
+func (r *Repository) Before(ctx context.Context, parent object.ID) (View, error) {
+	said, err := r.said()
+	if err != nil {
+		return View{}, err
+	}
+	return r.before(ctx, said, parent)
+}
+
+func (r *Repository) before(ctx context.Context, said *record.View, id object.ID) (View, error) {
+	v := View{Objects: r.objects}
+	for !id.IsZero() {
+		c, err := object.ReadCommit(ctx, r.objects, id)
+		if err != nil {
+			return v, err
+		}
+		if _, expired := said.Expired(id); !expired {
+			v.Commit, v.Tree = id, c.Tree
+			break
+		}
+		id = firstParent(c)
+	}
+	return v, nil
 }
 
 func (l *logger) pass(parent object.ID, path string) {
@@ -77,13 +114,16 @@ func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bo
 
 // follow finds where the path was in a parent: where it is, or where it was
 // moved from.
-func (l *logger) follow(ctx context.Context, parent, before, after object.ID, path string) error {
-	_, err := tree.Find(ctx, l.r.objects, before, path)
+func (l *logger) follow(ctx context.Context, before View, after object.ID, path string) error {
+	if before.Tree.IsZero() {
+		return nil
+	}
+	_, err := before.find(ctx, path)
 	if !errors.Is(err, tree.ErrNotExist) {
-		l.pass(parent, path)
+		l.pass(before.Commit, path)
 		return err
 	}
-	changes, err := Diff(ctx, View{Tree: before, Objects: l.r.objects}, View{Tree: after, Objects: l.r.objects}, nil, true)
+	changes, err := Diff(ctx, before, View{Tree: after, Objects: l.r.objects}, nil, true)
 	if err != nil {
 		return fmt.Errorf("follow %q: %w", path, err)
 	}
@@ -93,6 +133,6 @@ func (l *logger) follow(ctx context.Context, parent, before, after object.ID, pa
 			break
 		}
 	}
-	l.pass(parent, path)
+	l.pass(before.Commit, path)
 	return nil
 }

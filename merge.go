@@ -59,6 +59,11 @@ func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, e
 	if err != nil {
 		return nil, err
 	}
+	for _, id := range []object.ID{other, head.ID} {
+		if err := r.usable(ctx, id); err != nil {
+			return nil, err
+		}
+	}
 	if head.Unborn() {
 		if o.NoFastForward {
 			return nil, fmt.Errorf("a merge commit needs two parents: %w", ErrUnborn)
@@ -96,7 +101,7 @@ func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, e
 	}
 	m.needs = bases
 	m.base = func(ctx context.Context, session *volume.Session) (object.ID, error) {
-		return newBaseFinder(session, r.chunker.Split).tree(ctx, bases)
+		return r.newBaseFinder(session).tree(ctx, bases)
 	}
 	result, err := r.merge(ctx, m)
 	if result == nil {

@@ -15,14 +15,15 @@ import (
 // baseFinder makes one merge base of several: it merges them, over their own
 // merge bases, as docs/decisions/merge-bases.md tells.
 type baseFinder struct {
+	r     *Repository
 	rw    object.ReadWriter // gets what merging stores
 	graph *overlay          // over it; has the commits that are made up
 	split tree.SplitFunc
 	done  map[[2]object.ID]object.ID // commits that were merged, and the commit made up of them
 }
 
-func newBaseFinder(rw object.ReadWriter, split tree.SplitFunc) *baseFinder {
-	return &baseFinder{rw: rw, graph: newOverlay(rw), split: split, done: map[[2]object.ID]object.ID{}}
+func (r *Repository) newBaseFinder(rw object.ReadWriter) *baseFinder {
+	return &baseFinder{r: r, rw: rw, graph: newOverlay(rw), split: r.chunker.Split, done: map[[2]object.ID]object.ID{}}
 }
 
 // tree returns the tree that stands for several merge bases; zero for none.
@@ -34,11 +35,20 @@ func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, er
 	if err != nil {
 		return object.ID{}, err
 	}
-	c, err := object.ReadCommit(ctx, f.graph, id)
+	c, err := f.read(ctx, id)
 	if err != nil {
 		return object.ID{}, err
 	}
 	return c.Tree, nil
+}
+
+// read reads a commit whose content is needed.
+func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, error) {
+	c, err := object.ReadCommit(ctx, f.graph, id)
+	if err != nil {
+		return nil, err
+	}
+	return c, f.r.usable(ctx, id)
 }
 
 // commit returns the commit that stands for one or more merge bases. The oldest
@@ -67,11 +77,11 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 	if err != nil {
 		return object.ID{}, err
 	}
-	ours, err := object.ReadCommit(ctx, f.graph, a)
+	ours, err := f.read(ctx, a)
 	if err != nil {
 		return object.ID{}, err
 	}
-	theirs, err := object.ReadCommit(ctx, f.graph, b)
+	theirs, err := f.read(ctx, b)
 	if err != nil {
 		return object.ID{}, err
 	}

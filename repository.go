@@ -311,7 +311,11 @@ func (r *Repository) Index() (*index.Index, error) {
 	if err != nil || idx.Saved() {
 		return idx, err
 	}
-	head, err := r.headTree(context.Background())
+	at, err := r.refs.Head()
+	if err != nil {
+		return idx, err
+	}
+	head, err := r.recordedTree(context.Background(), at.ID)
 	if empty, _ := object.EmptyTree(); err != nil || head.IsZero() || head == empty {
 		return idx, err
 	}

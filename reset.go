@@ -35,8 +35,10 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 			return id, err
 		}
 	}
-	if to, err = r.commitTree(ctx, id); err != nil {
-		return id, err
+	if mode != ResetSoft {
+		if to, err = r.commitTree(ctx, id); err != nil {
+			return id, err
+		}
 	}
 	move := func(ctx context.Context) error {
 		if err := r.stillThere(ctx, id); err != nil {
@@ -62,7 +64,7 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 		return id, r.publish(ctx, move)
 	case ResetMixed:
 		return id, r.publish(ctx, func(ctx context.Context) error {
-			if err := r.stillThere(ctx, id); err != nil {
+			if err := r.stillUsable(ctx, id); err != nil {
 				return err
 			}
 			err := index.Update(ctx, r.dir, func(idx *index.Index) error {
@@ -74,7 +76,7 @@ func (r *Repository) Reset(ctx context.Context, rev string, mode ResetMode, prog
 			return move(ctx)
 		})
 	}
-	from, err := r.commitTree(ctx, head.ID)
+	from, err := r.recordedTree(ctx, head.ID)
 	if err != nil {
 		return id, err
 	}

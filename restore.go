@@ -169,7 +169,7 @@ func (r *Repository) restoreIndex(ctx context.Context, idx *index.Index, source 
 		return 0, err
 	}
 	return len(changes), r.editIndex(ctx, func(idx *index.Index) error {
-		if err := r.stillThere(ctx, source.Commit); err != nil {
+		if err := r.stillUsable(ctx, source.Commit); err != nil {
 			return err
 		}
 		for _, c := range changes {

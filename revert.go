@@ -103,6 +103,9 @@ func (r *Repository) revertAll(ctx context.Context, o RevertOptions, start objec
 // revertOf returns the merge that undoes a commit.
 func (r *Repository) revertOf(ctx context.Context, id object.ID, parent int) (*threeWay, error) {
 	c, before, err := r.undone(ctx, id, parent)
+	if err == nil {
+		err = r.usable(ctx, id)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,12 @@ func (r *Repository) switchTree(ctx context.Context, from, to tip, force bool, p
 		return err
 	}
 	o := applyOptions{progress: progress, publish: publish, needs: []object.ID{from.commit, to.commit}}
+	switch {
+	case force:
+		o.needs = []object.ID{to.commit}
+	case from == to:
+		o.needs = nil
+	}
 	var ops []worktree.Op
 	var inTheWay []Obstacle
 	if force {

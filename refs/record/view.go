@@ -64,6 +64,9 @@ func (v *View) Expired(commit object.ID) (Record, bool) {
 	return r, ok
 }
 
+// AnyExpired reports whether the content of any commit has expired.
+func (v *View) AnyExpired() bool { return v != nil && len(v.expired) > 0 }
+
 // Purged returns the record because of which a content need not be there, if
 // it was purged.
 func (v *View) Purged(content object.Key) (Record, bool) {

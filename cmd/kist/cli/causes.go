@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
@@ -50,6 +51,11 @@ var causes = []struct {
 	{matches(kist.ErrInsideRepository), exitFailed, "path", ""},
 	{matches(kist.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(kist.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them nevertheless"},
+	{matches(kist.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
+	{matches(kist.ErrGone), exitFailed, "gone", hintGone},
+	{matches(kist.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists what has"},
+	{matches(kist.ErrProtected), exitFailed, "protected", ""},
+	{matches(retain.ErrValue), exitUsage, "", ""},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
 	{matches(kist.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},

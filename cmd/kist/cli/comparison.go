@@ -16,6 +16,7 @@ type comparison struct {
 	repo     *kist.Repository
 	old, new kist.View
 	form     *changeForm
+	note     string // on the changes, if they are not those since the parent
 }
 
 // fileChange is a change of one path, as it is shown.

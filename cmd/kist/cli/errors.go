@@ -78,8 +78,10 @@ func outcomeOf(err error) outcome {
 		}
 		if cause.is(err) {
 			o.Exit, o.Kind = cause.exit, cause.kind
-			if cause.hint != "" {
-				hints = append(hints, cause.hint)
+			for _, hint := range []string{cause.hint, expiredHint(err)} {
+				if hint != "" {
+					hints = append(hints, hint)
+				}
 			}
 		}
 	}

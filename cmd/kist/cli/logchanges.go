@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/object"
 )
 
 // printChanges prints what a commit changed below what describes it.
@@ -25,21 +24,29 @@ func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, chang
 }
 
 // changes returns what a commit changed, if that is to be shown. As in git, a
-// merge is passed over, but with firstParent and for show.
+// merge is passed over, but with firstParent and for show. A commit whose content
+// has expired has none; where that of a parent has, see [kist.Repository.Before].
 func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison, []fileChange, error) {
 	merge := len(c.Parents) > 1
 	cmp := &comparison{env: p.env, repo: p.repo, form: p.form}
-	if !p.form.wanted() || merge && !p.firstParent && !p.show {
+	if !p.form.wanted() || merge && !p.firstParent && !p.show || c.Expired != nil {
 		return cmp, nil, nil
 	}
 	views := make([]kist.View, max(len(c.Parents), 1))
 	views[0] = kist.View{Objects: p.repo.Objects()}
 	for i, parent := range c.Parents {
-		commit, err := object.ReadCommit(ctx, p.repo.Objects(), parent)
-		if err != nil {
+		var err error
+		if views[i], err = p.repo.Before(ctx, parent); err != nil {
 			return cmp, nil, err
 		}
-		views[i] = kist.View{Tree: commit.Tree, Objects: p.repo.Objects()}
+	}
+	switch before := views[0].Commit; {
+	case len(c.Parents) == 0 || before == c.Parents[0]:
+	case before.IsZero():
+		cmp.note = "not known; what was before has expired"
+		return cmp, nil, nil
+	default:
+		cmp.note = "since " + before.Short() + "; what lies between has expired"
 	}
 	cmp.old, cmp.new = views[0], kist.View{Tree: c.Tree, Objects: p.repo.Objects()}
 	var changes []fileChange

@@ -29,7 +29,7 @@ func (p *commitPrinter) printGraph(ctx context.Context, c kist.Logged, cmp *comp
 	if err := own.printChanges(ctx, cmp, changes); err != nil {
 		return err
 	}
-	for _, line := range p.head(c) {
+	for _, line := range p.head(c, cmp.note) {
 		p.printBeside(line)
 	}
 	for line := range strings.Lines(text.String()) {

@@ -33,9 +33,11 @@ type commitPrinter struct {
 // loggedJSON is a commit as log and show print it with --json.
 type loggedJSON struct {
 	commitJSON
-	Path    string       `json:"path,omitempty"` // that was followed
+	Expired *expiredJSON `json:"expired,omitempty"` // its content has
+	Path    string       `json:"path,omitempty"`    // that was followed
 	PathRaw []byte       `json:"path_raw,omitempty"`
 	Changes []changeJSON `json:"changes,omitempty"`
+	Since   *object.ID   `json:"changes_since,omitempty"` // the commit that they are compared to, if that is not the first parent
 }
 
 // print prints a commit.
@@ -54,12 +56,18 @@ func (p *commitPrinter) print(ctx context.Context, c kist.Logged) error {
 		p.env.printf("\n")
 	}
 	p.printed = true
-	p.env.printf("%s\n", strings.Join(p.head(c), "\n"))
+	p.env.printf("%s\n", strings.Join(p.head(c, cmp.note), "\n"))
 	return p.printChanges(ctx, cmp, changes)
 }
 
 func (p *commitPrinter) printJSON(ctx context.Context, c kist.Logged, cmp *comparison, changes []fileChange) error {
 	out := loggedJSON{commitJSON: newCommitJSON(c.ID, c.Commit), Path: c.Path, PathRaw: rawPath(c.Path)}
+	if c.Expired != nil {
+		out.Expired = newExpiredJSON(*c.Expired)
+	}
+	if cmp.note != "" && !cmp.old.Commit.IsZero() {
+		out.Since = &cmp.old.Commit
+	}
 	for _, change := range changes {
 		v, err := cmp.json(ctx, change)
 		if err != nil {
@@ -70,13 +78,17 @@ func (p *commitPrinter) printJSON(ctx context.Context, c kist.Logged, cmp *compa
 	return p.env.json(out)
 }
 
-// head returns the lines that describe a commit.
-func (p *commitPrinter) head(c kist.Logged) []string {
+// head returns the lines that describe a commit; note is one on its changes, or
+// empty.
+func (p *commitPrinter) head(c kist.Logged, note string) []string {
 	id := c.ID.String()
 	if p.abbrev {
 		id = c.ID.Short()
 	}
 	names := p.decorations.text(p.env, c.ID)
+	if c.Expired != nil {
+		names += " " + p.env.paint(red, "(expired)")
+	}
 	if p.oneline {
 		return []string{p.env.paint(yellow, id) + names + " " + printable(subject(c.Message))}
 	}
@@ -90,6 +102,12 @@ func (p *commitPrinter) head(c kist.Logged) []string {
 	}
 	if n := c.SkippedCount; n > 0 {
 		lines = append(lines, p.env.paint(red, "Partial: "+plural(n, "path was", "paths were")+" not stored"))
+	}
+	if c.Expired != nil {
+		lines = append(lines, p.env.paint(red, "Expired: "+expiredText(*c.Expired)))
+	}
+	if note != "" {
+		lines = append(lines, "Changes: "+note)
 	}
 	lines = append(lines,
 		"Author: "+person(c.Author),

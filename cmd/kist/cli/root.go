@@ -124,6 +124,7 @@ checked against its hash whenever it is read.`,
 	)
 	add("care", "LOOK AFTER THE REPOSITORY",
 		newConfig(env),
+		newExpire(env),
 		newGC(env),
 		newVerify(env),
 	)

@@ -105,7 +105,15 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 	if err := p.showTag(ctx, rev); err != nil {
 		return err
 	}
-	if err := p.print(ctx, kist.Logged{ID: id, Commit: commit}); err != nil || p.env.global.json || p.oneline {
+	logged := kist.Logged{ID: id, Commit: commit}
+	expired, isExpired, err := p.repo.Expired(id)
+	if err != nil {
+		return err
+	}
+	if isExpired {
+		logged.Expired = &expired
+	}
+	if err := p.print(ctx, logged); err != nil || p.env.global.json || p.oneline || isExpired {
 		return err
 	}
 	return p.printSkipped(ctx, commit)

@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+)
+
+type expireOptions struct {
+	policy   retain.Policy
+	branches []string
+	dryRun   bool
+	undo     bool
+	all      bool
+	list     bool
+}
+
+func newExpire(env *Env) *cobra.Command {
+	var o expireOptions
+	cmd := &cobra.Command{
+		Use:   "expire [OPTIONS] [REV]...",
+		Short: "give up the content of old commits, and keep the commits",
+		Long: `Gives up the files of commits that the policy made by the --keep options does not
+keep. The commits stay: 'kist log' shows them, marked, and their IDs hold. Their
+files can be read no more, and the next 'kist gc' may remove them; so does that
+of a remote to which this is pushed. Until then --undo takes it back.
+
+The policy is applied to each branch by itself, or only to those that --branch
+names. A commit is kept if any rule, on any branch, keeps it. N is how many of
+the last hours, days, weeks (from Monday on), months or years that have a commit
+keep their last one; 'unlimited' means all. As long as there are fewer of them
+than N, the oldest commit is kept, too. AGE is a time like 1y5m7d2h, before the
+newest commit of the branch. Hours and days are those of the clock and the zone
+that a commit was made with; commits dated in the future are kept, and not
+counted. Commits that have expired before are not counted either.
+
+Whatever the policy says, the content of these is kept: of what HEAD, a branch,
+a tag or a remote-tracking branch names; of what is held; and of commits that a
+branch has to which the policy is not applied.
+
+REVs expire these commits and no others, without a policy. --list lists what has
+expired, when, by whom and by which policy. --undo takes it back for REVs, or
+with --all for all, if the content is here in full.
+
+With --json: dry_run, policy, expired and kept (lists of commits: id, time,
+message, branches; reasons, why it is kept), and already (how many had expired
+before). With --list one commit a line: id, time, message, expired (time, who,
+host, policy). With --undo: restored (IDs).`,
+		Example: `  kist expire -n --keep-daily 7 --keep-weekly 4    what would expire?
+  kist expire --keep-within 14d --keep-monthly 12 --keep-yearly unlimited
+  kist expire --keep-last 10 --branch nightly
+  kist expire 3fa9c1d2                             the content of one commit
+  kist expire --undo 3fa9c1d2`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runExpire(cmd, env, o, args) },
+		ValidArgsFunction: env.complete(revisions),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitBusy)
+	flags := cmd.Flags()
+	keep := func(value *int, name, what string) {
+		flags.Var((*countValue)(value), "keep-"+name, "keep the last `N` "+what)
+		must(cmd.RegisterFlagCompletionFunc("keep-"+name, cobra.NoFileCompletions))
+	}
+	keep(&o.policy.Last, "last", "commits")
+	keep(&o.policy.Hourly, "hourly", "hours, a commit of each")
+	keep(&o.policy.Daily, "daily", "days, a commit of each")
+	keep(&o.policy.Weekly, "weekly", "weeks, a commit of each")
+	keep(&o.policy.Monthly, "monthly", "months, a commit of each")
+	keep(&o.policy.Yearly, "yearly", "years, a commit of each")
+	within := func(value *retain.Duration, name, what string) {
+		flags.Var((*durationValue)(value), "keep-within"+name, "keep "+what+" of the last `AGE`")
+		must(cmd.RegisterFlagCompletionFunc("keep-within"+name, cobra.NoFileCompletions))
+	}
+	within(&o.policy.Within, "", "all")
+	within(&o.policy.WithinHourly, "-hourly", "a commit of each hour")
+	within(&o.policy.WithinDaily, "-daily", "a commit of each day")
+	within(&o.policy.WithinWeekly, "-weekly", "a commit of each week")
+	within(&o.policy.WithinMonthly, "-monthly", "a commit of each month")
+	within(&o.policy.WithinYearly, "-yearly", "a commit of each year")
+	flags.StringArrayVar(&o.policy.Tags, "keep-tag", nil, "keep what has a tag that `PATTERN` fits, as in 'v*'; all tagged commits are kept, so this stands for a policy that keeps nothing else")
+	flags.StringArrayVar(&o.branches, "branch", nil, "apply the policy to branch `NAME` only; may be given more than once")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would expire, and why the others are kept")
+	flags.BoolVar(&o.undo, "undo", false, "take it back")
+	flags.BoolVar(&o.all, "all", false, "with --undo: all that has expired")
+	flags.BoolVar(&o.list, "list", false, "list what has expired")
+	cmd.MarkFlagsMutuallyExclusive("undo", "list", "dry-run")
+	cmd.MarkFlagsMutuallyExclusive("undo", "list", "branch")
+	must(cmd.RegisterFlagCompletionFunc("keep-tag", env.complete(tags)))
+	must(cmd.RegisterFlagCompletionFunc("branch", env.complete(branches)))
+	return cmd
+}
+
+// countValue is how many a rule keeps, as an option.
+type countValue int
+
+func (v *countValue) String() string { return "" }
+func (v *countValue) Type() string   { return "N" }
+
+func (v *countValue) Set(text string) error {
+	n, err := retain.ParseCount(text)
+	*v = countValue(n)
+	return err
+}
+
+// durationValue is how far back a rule looks, as an option.
+type durationValue retain.Duration
+
+func (v *durationValue) String() string { return "" }
+func (v *durationValue) Type() string   { return "AGE" }
+
+func (v *durationValue) Set(text string) error {
+	d, err := retain.ParseDuration(text)
+	*v = durationValue(d)
+	return err
+}
+
+// check makes sure that the options say one thing.
+func (o *expireOptions) check(args []string) error {
+	if err := o.policy.Check(); err != nil {
+		return usagef("%w", err)
+	}
+	switch policy := !o.policy.IsEmpty(); {
+	case o.all && !o.undo:
+		return usagef("--all is for --undo")
+	case (o.undo || o.list) && policy:
+		return usagef("--undo and --list apply no policy")
+	case o.list && len(args) > 0:
+		return usagef("one argument too many: %s", quoteArg(args[0]))
+	case o.list:
+	case o.undo && o.all == (len(args) > 0):
+		return usagef("--undo needs REVs, or --all")
+	case o.undo:
+	case policy && len(args) > 0:
+		return usagef("either a policy says what expires, or REVs do")
+	case len(args) > 0 && len(o.branches) > 0:
+		return usagef("--branch is for a policy")
+	case !policy && len(args) == 0:
+		return hintf(usagef("nothing says what is kept"), "as in 'kist expire -n --keep-daily 7 --keep-weekly 4'")
+	}
+	return nil
+}
+
+func runExpire(cmd *cobra.Command, env *Env, o expireOptions, args []string) error {
+	ctx := cmd.Context()
+	if err := o.check(args); err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	switch {
+	case o.list:
+		return env.listExpired(ctx, r)
+	case o.undo:
+		return env.unexpire(ctx, r, args)
+	}
+	p := env.progress("looking at commits")
+	defer p.Stop()
+	result, err := r.Expire(ctx, kist.ExpireOptions{Policy: o.policy, Branches: o.branches, Revs: args, DryRun: o.dryRun})
+	p.Stop()
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		return env.json(newExpireJSON(result, &o))
+	}
+	env.printExpired(result, o.dryRun)
+	return nil
+}
+
+// printExpired tells what has expired; of a dry run, or with --verbose, commit
+// by commit.
+func (e *Env) printExpired(result *kist.ExpireResult, dryRun bool) {
+	if dryRun || e.global.verbose {
+		for _, c := range merged(result.Expired, result.Kept) {
+			verb, why := "expire", ""
+			if len(c.Kept) > 0 {
+				verb, why = "keep  ", " ("+strings.Join(c.Kept, ", ")+")"
+			}
+			e.printf("%s %s %s %s%s\n", verb, e.paint(yellow, c.ID.Short()), c.Commit.Committer.When().Format("2006-01-02 15:04"),
+				printable(subject(c.Commit.Message)), printable(why))
+		}
+	}
+	if len(result.Expired) == 0 {
+		e.tell("nothing to do\n")
+		return
+	}
+	done := "expired"
+	if dryRun {
+		done = "would expire"
+	}
+	e.tell("%s the content of %s", done, plural(uint64(len(result.Expired)), "commit", "commits"))
+	if n := len(result.Kept); n > 0 {
+		e.tell(", kept that of %s", formatCount(uint64(n)))
+	}
+	e.tell("\n")
+	if !dryRun {
+		e.info("'kist gc' makes the space free; 'kist push' has the remote's do so; until then, 'kist expire --undo' takes it back")
+	}
+}
+
+// merged returns two lists of commits as one, the newest first, as they are.
+func merged(a, b []kist.Considered) []kist.Considered {
+	var out []kist.Considered
+	for len(a) > 0 && len(b) > 0 {
+		if a[0].Commit.Committer.Time.Compare(b[0].Commit.Committer.Time) >= 0 {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out, b = append(out, b[0]), b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
+
+// unexpire takes back that the content of commits has expired.
+func (e *Env) unexpire(ctx context.Context, r *kist.Repository, revs []string) error {
+	p := e.progress("looking for content")
+	defer p.Stop()
+	undo := r.UnexpireAll
+	if len(revs) > 0 {
+		undo = func(ctx context.Context) ([]object.ID, error) { return r.Unexpire(ctx, revs) }
+	}
+	restored, err := undo(ctx)
+	p.Stop()
+	var gone *kist.GoneError
+	if err != nil && !errors.As(err, &gone) {
+		return err
+	}
+	if len(restored) > 0 || err == nil {
+		if e.global.json {
+			if err := e.json(newRestoredCommitsJSON(restored)); err != nil {
+				return err
+			}
+		} else {
+			e.tell("brought back the content of %s\n", plural(uint64(len(restored)), "commit", "commits"))
+		}
+	}
+	if gone != nil && len(restored) > 0 {
+		return &failure{err: gone, exit: exitPartial, kind: "gone", hints: []string{hintGone}}
+	}
+	return err
+}
+
+// hintGone says how content that was removed here can come back.
+const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist push' there, then 'kist fetch' here bring it back"
+
+// expiredHint returns how to come by content that has expired, "" if err is not
+// about that.
+func expiredHint(err error) string {
+	var expired *kist.ExpiredError
+	switch {
+	case !errors.As(err, &expired):
+		return ""
+	case expired.Head:
+		return "HEAD is there: 'kist checkout --force' or 'kist reset --hard' goes elsewhere, and gives up local changes"
+	case expired.Gone:
+		return hintGone
+	}
+	return "if all of it is still here, 'kist expire --undo " + expired.Commit.Short() + "' brings it back"
+}

@@ -1,0 +1,195 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// ErrExpired is matched by every [*ExpiredError].
+var ErrExpired = errors.New("the content has expired")
+
+// ExpiredError says that a commit's content was asked for and has expired. It
+// matches [ErrExpired].
+type ExpiredError struct {
+	Commit object.ID
+	Record record.Record // when it expired, by whom, and by which policy
+	Gone   bool          // the content was removed; if not, at least some of it is here
+	Head   bool          // HEAD is at the commit
+}
+
+func (e *ExpiredError) Error() string {
+	text := fmt.Sprintf("the content of %s expired on %s", e.Commit.Short(), e.Record.Time.Format("2006-01-02"))
+	if e.Record.Who != "" {
+		text += " by " + e.Record.Who
+	}
+	if e.Record.Reason != "" {
+		text += " (" + e.Record.Reason + ")"
+	}
+	return text
+}
+
+// Is makes errors.Is(err, ErrExpired) true.
+func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
+
+// Expired returns the record by which a commit's content has expired, and
+// whether it has.
+func (r *Repository) Expired(commit object.ID) (record.Record, bool, error) {
+	said, err := r.said()
+	if err != nil {
+		return record.Record{}, false, err
+	}
+	rec, expired := said.Expired(commit)
+	return rec, expired, nil
+}
+
+// usable returns an [*ExpiredError] if the content of a commit has expired,
+// though it may still be here. That of HEAD is used as long as it is here in
+// full: there has to be a way out. A zero ID is no commit.
+func (r *Repository) usable(ctx context.Context, commit object.ID) error {
+	if commit.IsZero() {
+		return nil
+	}
+	rec, expired, err := r.Expired(commit)
+	if err != nil || !expired {
+		return err
+	}
+	head, err := r.refs.Head()
+	if err != nil {
+		return err
+	}
+	e := &ExpiredError{Commit: commit, Record: rec, Head: head.ID == commit}
+	c, err := object.ReadCommit(ctx, r.objects, commit)
+	if err != nil {
+		return err
+	}
+	gone, err := r.objects.Missing(ctx, []object.Key{{Kind: object.KindTree, ID: c.Tree}})
+	if err != nil {
+		return err
+	}
+	if e.Gone = len(gone) > 0; e.Gone || !e.Head {
+		return e
+	}
+	lacking, err := newInventory(r).lacking(ctx, c)
+	if err == nil && lacking > 0 {
+		err = e
+	}
+	return err
+}
+
+// stillUsable makes sure that commits are there, and that none has expired and
+// lost content since it was looked at. It is called within publish. Zero IDs do
+// not count.
+func (r *Repository) stillUsable(ctx context.Context, commits ...object.ID) error {
+	if err := r.stillThere(ctx, commits...); err != nil {
+		return err
+	}
+	said, err := r.said()
+	if err != nil {
+		return err
+	}
+	found := newInventory(r)
+	for _, id := range commits {
+		rec, expired := said.Expired(id)
+		if !expired {
+			continue
+		}
+		c, err := object.ReadCommit(ctx, r.objects, id)
+		if err != nil {
+			return err
+		}
+		if lacking, err := found.lacking(ctx, c); err != nil {
+			return err
+		} else if lacking > 0 {
+			return &ExpiredError{Commit: id, Record: rec, Gone: true}
+		}
+	}
+	return nil
+}
+
+// inventory finds out what of the content of commits is not here. What it has
+// looked at it remembers.
+type inventory struct {
+	r     *Repository
+	seen  map[object.Key]bool // whether it is here
+	whole map[object.Key]bool // with all below it
+}
+
+func newInventory(r *Repository) *inventory {
+	return &inventory{r: r, seen: map[object.Key]bool{}, whole: map[object.Key]bool{}}
+}
+
+// lacking returns how many objects of a commit's content are not here. Of those
+// below an object that is not here, nothing is known.
+func (v *inventory) lacking(ctx context.Context, c *object.Commit) (int, error) {
+	said, err := v.r.said()
+	if err != nil {
+		return 0, err
+	}
+	lacking := 0
+	counted := map[object.Key]bool{}
+	todo := []object.Key{{Kind: object.KindTree, ID: c.Tree}}
+	if !c.SkippedRest.IsZero() {
+		todo = append(todo, object.Key{Kind: object.KindChunk, ID: c.SkippedRest})
+	}
+	if err := v.look(ctx, todo); err != nil {
+		return 0, err
+	}
+	for len(todo) > 0 {
+		key := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if counted[key] || v.whole[key] {
+			continue
+		}
+		counted[key] = true
+		if !v.seen[key] {
+			lacking++
+			continue
+		}
+		if !key.Kind.IsNode() {
+			continue
+		}
+		data, err := v.r.objects.Get(ctx, key)
+		if err != nil {
+			return 0, err
+		}
+		links, err := object.Links(key.Kind, data)
+		if err != nil {
+			return 0, err
+		}
+		below := links[:0:0]
+		for _, link := range links {
+			if !said.Skips(key, link) {
+				below = append(below, link)
+			}
+		}
+		if err := v.look(ctx, below); err != nil {
+			return 0, err
+		}
+		todo = append(todo, below...)
+	}
+	if lacking == 0 {
+		maps.Copy(v.whole, counted)
+	}
+	return lacking, nil
+}
+
+// look finds out which objects are here.
+func (v *inventory) look(ctx context.Context, keys []object.Key) error {
+	var ask []object.Key
+	for _, key := range keys {
+		if _, known := v.seen[key]; !known {
+			v.seen[key] = true
+			ask = append(ask, key)
+		}
+	}
+	missing, err := v.r.objects.Missing(ctx, ask)
+	for _, key := range missing {
+		v.seen[key] = false
+	}
+	return err
+}

@@ -309,7 +309,7 @@ func (r *Repository) recordExpired(ctx context.Context, result *ExpireResult, po
 			return err
 		}
 		now := r.opt.Date()
-		said := set.At(now)
+		said := set.At(r.opt.Now())
 		var expired []Considered
 		for _, c := range result.Expired {
 			why := protected[c.ID]

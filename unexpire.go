@@ -25,7 +25,11 @@ type Lacking struct {
 
 func (e *GoneError) Error() string {
 	if len(e.Commits) == 1 {
-		return fmt.Sprintf("the content of %s is gone: %d objects are missing, with all below them", e.Commits[0].Commit.Short(), e.Commits[0].Objects)
+		what := "an object is missing"
+		if n := e.Commits[0].Objects; n > 1 {
+			what = fmt.Sprintf("%d objects are missing", n)
+		}
+		return fmt.Sprintf("the content of %s is gone: %s, and what is below", e.Commits[0].Commit.Short(), what)
 	}
 	return fmt.Sprintf("the content of %d commits is gone", len(e.Commits))
 }
@@ -43,7 +47,7 @@ func (r *Repository) Expirations() ([]record.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	said := set.At(r.opt.Date())
+	said := set.At(r.opt.Now())
 	var list []record.Record
 	for rec := range set.All() {
 		if _, expired := said.Expired(rec.Key.ID); expired && rec.Kind == record.Expire {

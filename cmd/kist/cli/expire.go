@@ -26,10 +26,10 @@ func newExpire(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expire [OPTIONS] [REV]...",
 		Short: "give up the content of old commits, and keep the commits",
-		Long: `Gives up the files of commits that the policy made by the --keep options does not
-keep. The commits stay: 'kist log' shows them, marked, and their IDs hold. Their
-files can be read no more, and the next 'kist gc' may remove them; so does that
-of a remote to which this is pushed. Until then --undo takes it back.
+		Long: `Gives up the files of commits that a policy, made of the --keep options, does
+not keep. The commits stay: 'kist log' shows them, marked, and their IDs hold.
+Their files can be read no more, and 'kist gc' may remove them, here and on a
+remote that this is pushed to. Until then --undo takes it back.
 
 The policy is applied to each branch by itself, or only to those that --branch
 names. A commit is kept if any rule, on any branch, keeps it. N is how many of

@@ -47,15 +47,21 @@ that the files came from. --follow goes on where a file had another name.
 --stat, -p and their like show what each commit changed compared to its parent.
 Of a merge that is nothing, or with --first-parent, what it brought in.
 
-A commit of which some paths could not be stored has a line 'Partial:'.
+A commit of which some paths could not be stored has a line 'Partial:'. One of
+which the content has expired is marked, and has a line 'Expired:'. What it has
+changed is not known: with PATHs it is passed over, and a commit after it is
+compared with the last one before it that has its content; a line 'Changes:'
+tells which.
 
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
 
 With --json, one commit a line: id, tree, parents, author and committer {name,
 email, time}, time, message, host, files, bytes; skipped {path, reason} and
-skipped_count if it is partial; with --follow path; and with --stat or its like
-changes, as 'kist diff --json' has them.`,
+skipped_count if it is partial; expired {time, who, host, policy} if its content
+has; with --follow path; and with --stat or its like changes, as 'kist diff
+--json' has them, and changes_since, the commit that they were compared to, if
+that is not the first parent.`,
 		Example: `  kist log --oneline --graph --all    the whole history, as a picture
   kist log -3 --stat                  the last three commits, and what they changed
   kist log v1..v2 -- src              what happened to src between v1 and v2

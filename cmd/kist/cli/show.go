@@ -29,7 +29,8 @@ A commit is shown as log does, and then what it changed, compared to its parent.
 Of a merge these are the files that are as in none of its parents, compared to
 the first one; --stat and its like tell what the merge brought in. If some paths
 could not be stored, they are listed. PATHs after '--' limit the changes to
-these files and folders.
+these files and folders. If its content has expired, it is told when, by whom
+and by which policy.
 
 An annotated tag is shown with its message, and then its commit. Of REV:PATH the
 content is printed, or the names in the folder; :PATH is what is staged.

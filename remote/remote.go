@@ -78,3 +78,20 @@ type Backend interface {
 
 // MaxRecord is the most bytes of a record.
 const MaxRecord = 4 << 20
+
+// As returns b, or the first of the backends that it wraps that is a T: for
+// what only some stores have. A backend that wraps another has a method Unwrap
+// that returns it.
+func As[T any](b Backend) (T, bool) {
+	for {
+		if t, ok := b.(T); ok {
+			return t, true
+		}
+		outer, ok := b.(interface{ Unwrap() Backend })
+		if !ok {
+			var none T
+			return none, false
+		}
+		b = outer.Unwrap()
+	}
+}

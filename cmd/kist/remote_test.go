@@ -111,13 +111,13 @@ func (p *place) remove() {
 	ctx := context.Background()
 	names := slices.Collect(maps.Keys(p.list()))
 	if b, ok := p.backend.(interface {
-		Orphans(context.Context) iter.Seq2[string, error]
+		Orphans(context.Context) iter.Seq2[remote.Info, error]
 	}); ok { // what uploads left that were killed
-		for name, err := range b.Orphans(ctx) {
+		for info, err := range b.Orphans(ctx) {
 			if err != nil {
 				p.Error(err)
 			}
-			names = append(names, name)
+			names = append(names, info.Name)
 		}
 	}
 	for _, name := range names {

@@ -4,22 +4,25 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/kist-vcs/kist/remote"
 )
 
-// Orphans yields, sorted, the names of blobs that have chunks but no files
+// Orphans yields, sorted by name, the blobs that have chunks but no files
 // document: what uploads left that failed, or did not yet end. Nothing tells
-// the two apart, so a collector treats them as names like any other. An error
-// is yielded once, with an empty name, and ends it.
-func (b *Backend) Orphans(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+// the two apart, so a collector treats them as names like any other. Their
+// sizes are not known and 0; Modified is when the last chunk was sent, by the
+// clock of who sent it. An error is yielded once, with a zero Info, and ends it.
+func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
+	return func(yield func(remote.Info, error) bool) {
 		c, err := b.begin(ctx, "list", "", nil)
 		if err != nil {
-			yield("", err)
+			yield(remote.Info{}, err)
 			return
 		}
 		chunks, err := c.chunks.Aggregate(ctx, bson.A{
@@ -28,7 +31,7 @@ func (b *Backend) Orphans(ctx context.Context) iter.Seq2[string, error] {
 			bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}},
 		}, options.Aggregate().SetAllowDiskUse(true))
 		if err != nil {
-			yield("", b.failure(ctx, "list", "", err))
+			yield(remote.Info{}, b.failure(ctx, "list", "", err))
 			return
 		}
 		defer closeCursor(ctx, chunks)
@@ -39,18 +42,40 @@ func (b *Backend) Orphans(ctx context.Context) iter.Seq2[string, error] {
 			if name == "" {
 				continue
 			}
-			switch orphan, err := b.isOrphan(ctx, c, files, name); {
-			case err != nil:
-				yield("", err)
+			orphan, err := b.isOrphan(ctx, c, files, name)
+			var sent time.Time
+			if err == nil && orphan {
+				sent, orphan, err = b.lastSent(ctx, c, name)
+			}
+			if err != nil {
+				yield(remote.Info{}, err)
 				return
-			case orphan && !yield(name, nil):
+			}
+			if orphan && !yield(remote.Info{Name: name, Modified: sent}, nil) {
 				return
 			}
 		}
 		if err := chunks.Err(); err != nil {
-			yield("", b.failure(ctx, "list", "", err))
+			yield(remote.Info{}, b.failure(ctx, "list", "", err))
 		}
 	}
+}
+
+// lastSent returns when the last chunk of a blob was sent, and whether there is
+// any.
+func (b *Backend) lastSent(ctx context.Context, c *collections, name string) (sent time.Time, any bool, err error) {
+	last := options.FindOne().SetSort(bson.D{{Key: "n", Value: -1}}).SetProjection(bson.D{{Key: "_id", Value: 1}})
+	chunk, err := c.chunks.FindOne(ctx, chunksOf(name), last).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return time.Time{}, false, nil
+	}
+	if err != nil {
+		return time.Time{}, false, b.failure(ctx, "list", name, err)
+	}
+	if id, ok := chunk.Lookup("_id").ObjectIDOK(); ok {
+		sent = id.Timestamp()
+	}
+	return sent, true, nil
 }
 
 // isOrphan reports whether there is no files document of a name. files is read

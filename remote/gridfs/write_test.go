@@ -46,11 +46,11 @@ func count(t *testing.T, in *mongo.Collection, filter bson.D) int64 {
 
 func orphans(t *testing.T, b *Backend) (names []string) {
 	t.Helper()
-	for name, err := range b.Orphans(context.Background()) {
+	for info, err := range b.Orphans(context.Background()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, name)
+		names = append(names, info.Name)
 	}
 	return names
 }
@@ -183,9 +183,9 @@ func TestOrphans(t *testing.T) {
 	if names := orphans(t, b); !slices.Equal(names, want) {
 		t.Errorf("orphans %q, want %q", names, want)
 	}
-	for name := range b.Orphans(ctx) {
-		if name != "a" {
-			t.Errorf("goes on with %q after it was told to stop", name)
+	for info := range b.Orphans(ctx) {
+		if age := time.Since(info.Modified); info.Name != "a" || age < -time.Minute || age > time.Minute {
+			t.Errorf("the first orphan is %v", info)
 		}
 		break
 	}

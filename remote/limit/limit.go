@@ -48,6 +48,9 @@ type backend struct {
 	unsent atomic.Int64
 }
 
+// Unwrap returns the backend without limits.
+func (b *backend) Unwrap() remote.Backend { return b.Backend }
+
 func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if b.down == nil {
 		return b.Backend.Get(ctx, name, p, off)

@@ -111,15 +111,25 @@ func (x *Index) Packs() []Info { return slices.Clone(x.packs) }
 // Find returns the entry of key, and whether there is one. It fails only with
 // a [*CorruptError].
 func (x *Index) Find(key object.Key) (Entry, bool, error) {
+	e, at, err := x.Search(key)
+	return e, at >= 0, err
+}
+
+// Search is Find, and tells with the entry which one it is, counted from 0 in
+// the order of All; -1: there is none.
+func (x *Index) Search(key object.Key) (Entry, int, error) {
 	rec, ok, err := x.keys.Find(key)
 	if err != nil {
-		return Entry{}, false, &CorruptError{Part: "index", Err: err}
+		return Entry{}, -1, &CorruptError{Part: "index", Err: err}
 	}
 	if !ok {
-		return Entry{}, false, nil
+		return Entry{}, -1, nil
 	}
 	e, err := x.entry(rec)
-	return e, err == nil, err
+	if err != nil {
+		return Entry{}, -1, err
+	}
+	return e, rec.Index, nil
 }
 
 // entry returns the entry of a record.

@@ -6,9 +6,6 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
-
-	"github.com/kist-vcs/kist/object/keys"
-	"github.com/kist-vcs/kist/remote"
 )
 
 // WriteIndex writes an index file of entries of any number of packs to w. It
@@ -30,29 +27,7 @@ func writeIndex(w io.Writer, entries []Entry) error {
 	if err != nil {
 		return err
 	}
-	head, tail := appendPacks(remote.AppendHeader(nil, remote.TypeIndex), packs)
-	if _, err := w.Write(head); err != nil {
-		return err
-	}
-	numbers := make(map[Name]uint32, len(packs))
-	for i, pack := range packs {
-		numbers[pack.Name] = uint32(i)
-	}
-	index := keys.NewWriter(w)
-	for i, e := range entries {
-		if i > 0 && e.Key == entries[i-1].Key {
-			continue
-		}
-		rec := keys.Record{Key: e.Key, File: numbers[e.Pack.Name], Offset: e.Offset, Stored: e.Stored, Raw: e.Raw}
-		if err := index.Add(rec); err != nil {
-			return err
-		}
-	}
-	if err := index.Finish(); err != nil {
-		return err
-	}
-	_, err = w.Write(tail)
-	return err
+	return merge(w, packs, slices.Values(entries))
 }
 
 // packsOf returns the packs of entries, sorted by name, after it checked them

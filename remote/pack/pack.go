@@ -39,6 +39,12 @@ var minSize = int(remote.HeaderSize + keys.Size(1) + trailerSize)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// SizeOf returns the size of a pack of so many objects, whose stored values have
+// so many bytes together.
+func SizeOf(objects int, stored int64) int64 {
+	return remote.HeaderSize + stored + keys.Size(objects) + trailerSize
+}
+
 // Info names a pack.
 type Info struct {
 	Name Name

@@ -72,7 +72,7 @@ func (w *Writer) Size() int { return w.size(0, 0) }
 
 // size returns the pack's size with n more objects of so many stored bytes.
 func (w *Writer) size(n, stored int) int {
-	return w.values + stored + int(keys.Size(len(w.records)+n)) + trailerSize
+	return int(SizeOf(len(w.records)+n, int64(w.values-remote.HeaderSize+stored)))
 }
 
 // Full reports whether the pack is to be finished before another stored value

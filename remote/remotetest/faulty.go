@@ -20,6 +20,9 @@ type Faulty struct {
 // NewFaulty returns a wrapper of b without faults.
 func NewFaulty(b remote.Backend) *Faulty { return &Faulty{b: b} }
 
+// Unwrap returns the backend without faults.
+func (f *Faulty) Unwrap() remote.Backend { return f.b }
+
 // call does act, or what a fault makes of it.
 func (f *Faulty) call(ctx context.Context, op Op, name string, act func() error) error {
 	s, err := f.next(ctx, op, name)

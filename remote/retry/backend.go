@@ -35,6 +35,9 @@ func New(b remote.Backend, o Options) remote.Backend {
 	return &backend{inner: b, o: o.withDefaults()}
 }
 
+// Unwrap returns the backend whose calls are tried again.
+func (b *backend) Unwrap() remote.Backend { return b.inner }
+
 func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (n int, err error) {
 	err = b.do(ctx, "get", name, int64(len(p)), func(ctx context.Context) (err error) {
 		n, err = b.inner.Get(ctx, name, p, off)

@@ -87,6 +87,16 @@ func (s *State) Live(indexed ...[]pack.Info) map[pack.Name]struct{} {
 	return live
 }
 
+// StateFiles returns the full names of the state files that the root names.
+func (s *State) StateFiles() (names []string) {
+	for _, t := range s.tables() {
+		if t.base != nil {
+			names = append(names, StateName(t.base.file.Name))
+		}
+	}
+	return names
+}
+
 // RefChange moves, makes or deletes a ref. A zero key stands for a ref that
 // does not exist.
 type RefChange struct {

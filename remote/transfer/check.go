@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -114,7 +113,7 @@ func (c *checker) run(ctx context.Context, readData bool) error {
 	for _, damage := range stored {
 		c.found(Problem{Blob: damage.Name, Err: damage.Err})
 	}
-	packs := c.livePacks()
+	packs := c.snap.infos()
 	if err := c.sizes(ctx, packs); err != nil {
 		return err
 	}
@@ -153,23 +152,6 @@ func (c *checker) bad(blob string, key object.Key, err error) error {
 	}
 	c.found(Problem{Blob: blob, Key: key, Err: err})
 	return nil
-}
-
-// livePacks returns the live packs, sorted by name.
-func (c *checker) livePacks() []pack.Info {
-	var all []pack.Info
-	for _, x := range c.snap.indexes {
-		all = append(all, x.packs...)
-	}
-	for _, p := range c.snap.state.Packs {
-		all = append(all, p.Info)
-	}
-	all = slices.DeleteFunc(all, func(p pack.Info) bool {
-		_, live := c.snap.packs[p.Name]
-		return !live
-	})
-	slices.SortFunc(all, func(a, b pack.Info) int { return a.Name.Compare(b.Name) })
-	return slices.Compact(all)
 }
 
 // sizes checks that index files and packs are there.

@@ -90,20 +90,38 @@ func (s *snapshot) live() map[pack.Name]struct{} { return s.packs }
 
 // find returns where an object lies in a live pack, and whether it does.
 func (s *snapshot) find(key object.Key) (pack.Entry, bool, error) {
+	p, ok, err := s.search(key)
+	return p.Entry, ok, err
+}
+
+// place is where an object lies, and where that is told.
+type place struct {
+	pack.Entry
+	file int // number of the index file; -1: the root itself
+	at   int // number of the entry in the index file
+}
+
+// search is find that tells which entry it has found.
+func (s *snapshot) search(key object.Key) (place, bool, error) {
 	if e, ok := s.inline[key]; ok {
-		return e, true, nil
+		return place{e, -1, 0}, true, nil
 	}
 	for i, x := range s.indexes {
-		e, ok, err := x.Find(key)
+		e, at, err := x.Search(key)
 		if err != nil {
-			s.r.forgetIndex(s.state.Indexes[i])
-			return pack.Entry{}, false, fmt.Errorf("%s (the copy was removed; try again): %w", s.state.Indexes[i].Name.IndexPath(), err)
+			return place{}, false, s.badIndex(i, err)
 		}
-		if _, live := s.packs[e.Pack.Name]; ok && live {
-			return e, true, nil
+		if _, live := s.packs[e.Pack.Name]; at >= 0 && live {
+			return place{e, i, at}, true, nil
 		}
 	}
-	return pack.Entry{}, false, nil
+	return place{}, false, nil
+}
+
+// badIndex returns the error for an index file whose copy is damaged.
+func (s *snapshot) badIndex(i int, err error) error {
+	s.r.forgetIndex(s.state.Indexes[i])
+	return fmt.Errorf("%s (the copy was removed; try again): %w", s.state.Indexes[i].Name.IndexPath(), err)
 }
 
 // read returns an object, verified, from where it lies. An error that says that

@@ -1,0 +1,122 @@
+package pack
+
+import (
+	"container/heap"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/remote"
+)
+
+// MergeIndex writes an index file to w that names the given packs, which it
+// sorts, and has the entries of sources, each of which yields them in the order
+// of their keys. Those of other packs are left out; of several with one key,
+// one counts. It holds 16 bytes in memory for each entry it writes. An error of
+// a source ends it, and is wrapped.
+func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) error {
+	slices.SortFunc(packs, func(a, b Info) int { return a.Name.Compare(b.Name) })
+	for i, p := range packs {
+		if err := p.check(); err != nil {
+			return fmt.Errorf("merge pack indexes: %w", err)
+		}
+		if i > 0 && p.Name == packs[i-1].Name {
+			return fmt.Errorf("merge pack indexes: pack %s is there twice", p.Name)
+		}
+	}
+	var failed error
+	err := merge(w, packs, func(yield func(Entry) bool) { failed = merged(sources, yield) })
+	if failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("merge pack indexes: %w", err)
+	}
+	return nil
+}
+
+// merge writes an index file of packs and entries, both of which are sorted. Of
+// several entries with one key the first counts, and those of other packs do
+// not.
+func merge(w io.Writer, packs []Info, entries iter.Seq[Entry]) error {
+	head, tail := appendPacks(remote.AppendHeader(nil, remote.TypeIndex), packs)
+	if _, err := w.Write(head); err != nil {
+		return err
+	}
+	numbers := make(map[Name]uint32, len(packs))
+	for i, pack := range packs {
+		numbers[pack.Name] = uint32(i)
+	}
+	index := keys.NewWriter(w)
+	var last Entry
+	for e := range entries {
+		number, ok := numbers[e.Pack.Name]
+		if !ok || e.Key == last.Key {
+			continue
+		}
+		last = e
+		if err := index.Add(keys.Record{Key: e.Key, File: number, Offset: e.Offset, Stored: e.Stored, Raw: e.Raw}); err != nil {
+			return err
+		}
+	}
+	if err := index.Finish(); err != nil {
+		return err
+	}
+	_, err := w.Write(tail)
+	return err
+}
+
+// merged yields what sources yield, in the order of the keys.
+func merged(sources []iter.Seq2[Entry, error], yield func(Entry) bool) error {
+	var queue byNextKey
+	for _, s := range sources {
+		next, stop := iter.Pull2(s)
+		defer stop()
+		e, err, ok := next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			queue = append(queue, &source{next, e})
+		}
+	}
+	heap.Init(&queue)
+	for len(queue) > 0 {
+		first := queue[0]
+		if !yield(first.entry) {
+			return nil
+		}
+		e, err, ok := first.next()
+		if err != nil {
+			return err
+		}
+		if first.entry = e; ok {
+			heap.Fix(&queue, 0)
+		} else {
+			heap.Pop(&queue)
+		}
+	}
+	return nil
+}
+
+// source is where entries come from, and the next of them.
+type source struct {
+	next  func() (Entry, error, bool)
+	entry Entry
+}
+
+// byNextKey is a heap of sources.
+type byNextKey []*source
+
+func (q byNextKey) Len() int           { return len(q) }
+func (q byNextKey) Less(i, j int) bool { return q[i].entry.Key.Compare(q[j].entry.Key) < 0 }
+func (q byNextKey) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *byNextKey) Push(s any)        { *q = append(*q, s.(*source)) }
+func (q *byNextKey) Pop() any {
+	last := len(*q) - 1
+	s := (*q)[last]
+	*q = (*q)[:last]
+	return s
+}

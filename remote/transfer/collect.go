@@ -1,0 +1,424 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// What is usual for the ages in [CollectOptions].
+const (
+	DefaultGrace       = 24 * time.Hour
+	DefaultDelistAfter = 30 * 24 * time.Hour
+	DefaultOrphanAge   = 30 * 24 * time.Hour
+)
+
+// CollectOptions say what [Remote.PlanGC] plans. None of the ages is needed for
+// safety: what is too short costs others that they plan again.
+type CollectOptions struct {
+	// Grace is how long after it was condemned a file is deleted: readers that
+	// began before may still need it. 0: at once.
+	Grace time.Duration
+
+	// DelistAfter is how long after it was condemned a deleted file is
+	// forgotten. Pushes that began before have to begin anew then. 0: at once.
+	DelistAfter time.Duration
+
+	// OrphanAge is how old a file has to be, by the store's clock, to be
+	// condemned though no root has ever named it: a push that is under way or
+	// will be resumed may have sent it. 0: of any age.
+	OrphanAge time.Duration
+
+	// MaxWaste is the share of what is left, from 0 to 1, that may be garbage.
+	// Packs are repacked, the worst first, until it is not more.
+	MaxWaste float64
+
+	DryRun   bool           // the plan will not be applied
+	Jobs     int            // requests under way at once; 0: as the Remote
+	Progress func(Progress) // told how far Apply is with copying, one call at a time; may be nil
+}
+
+// CollectStats tell what a collection would do, and after it was applied, what
+// it did. Files are packs, index files and state files.
+type CollectStats struct {
+	Live    int64 // objects that refs reach
+	Removed int64 // objects in condemned packs that nothing reaches
+	Packs   int   // live, before
+
+	Condemned      int   // files
+	CondemnedBytes int64 // of them
+	Repacked       int   // condemned packs of which something was copied
+	Written        int   // packs that was copied to; of an applied plan
+	Indexes        int   // index files among the condemned
+
+	Deleted  int // files
+	Delisted int // files
+
+	// Files that are condemned and not old enough to be deleted, their bytes,
+	// and when the first of them is.
+	Waiting      int
+	WaitingBytes int64
+	Next         time.Time
+
+	Before, After int64 // bytes of all files
+}
+
+// Collection is a collection of garbage on a remote: what would be condemned,
+// deleted and delisted. It follows section "Collecting" of
+// docs/format/remote.md. There may be any number of them at once.
+type Collection struct {
+	r      *Remote
+	local  object.Reader
+	o      CollectOptions
+	stats  CollectStats
+	meter  *meter
+	listed map[string]remote.Info // files in the store
+	times  map[uint64]time.Time   // of roots that condemned something
+
+	marker *marker
+	packs  []*usage // live at snap
+	snap   *snapshot
+	start  *snapshot // S: all was marked there
+
+	own       *copies          // nil: nothing was copied yet
+	index     *mergedIndex     // made for the next root; nil: none
+	made      map[string]int64 // files of our own, and their sizes
+	abandoned []string         // those of them that no root will name
+	condemned map[string]bool  // by this collection
+	deleted   map[string]bool
+}
+
+// PlanGC finds out what on the remote is garbage: what its refs do not reach.
+// It writes nothing. Nodes are read from local where that has them, which may
+// be nil, and else from the remote. If something that refs reach is missing or
+// damaged, the error is a [*NeededError]. The Remote is not to be used for
+// anything else until the collection is closed.
+func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptions) (*Collection, error) {
+	if o.Jobs <= 0 {
+		o.Jobs = r.o.Jobs
+	}
+	c := &Collection{
+		r: r, local: local, o: o, meter: &meter{tell: o.Progress},
+		times: map[uint64]time.Time{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{},
+	}
+	head, err := r.Head(ctx)
+	if err == nil {
+		err = c.plan(ctx, head)
+	}
+	if err == nil {
+		err = c.foresee(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the collection.
+func (c *Collection) Close() {
+	if c.marker != nil {
+		c.marker.close()
+	}
+	if c.own != nil {
+		c.own.close()
+	}
+	if c.index != nil {
+		c.index.close()
+	}
+}
+
+// Stats returns what the collection would do, or has done.
+func (c *Collection) Stats() CollectStats { return c.stats }
+
+// Apply does it. It can be stopped at any moment: the next collection ends what
+// it has begun. Errors are those of [Remote.PlanGC], and [*rootlog.UnknownError].
+// It may be called once.
+func (c *Collection) Apply(ctx context.Context) error {
+	st := &c.stats
+	*st = CollectStats{Live: st.Live, Packs: st.Packs, Before: st.Before, After: st.Before}
+	if err := c.condemn(ctx); err != nil {
+		return err
+	}
+	if err := c.delete(ctx); err != nil {
+		return err
+	}
+	if err := c.delist(ctx); err != nil {
+		return err
+	}
+	if err := c.removeTemps(ctx); err != nil {
+		return err
+	}
+	return c.countWaiting(ctx)
+}
+
+// plan marks everything anew, at a head or a later one: if something is gone,
+// the head may be outdated. Gone under a head that does not change it is
+// missing.
+func (c *Collection) plan(ctx context.Context, head *rootlog.State) error {
+	for again := false; ; {
+		err := c.planAt(ctx, head)
+		if !errors.Is(err, remote.ErrNotFound) {
+			return err
+		}
+		next, herr := c.r.Head(ctx)
+		switch {
+		case herr != nil:
+			return herr
+		case next.Seq != head.Seq:
+			again = false
+		case again:
+			return err
+		default:
+			again = true
+		}
+		head = next
+	}
+}
+
+func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error) {
+	if c.marker != nil {
+		c.marker.close()
+	}
+	if c.marker, err = newMarker(c.r, c.local, c.o.Jobs); err != nil {
+		return err
+	}
+	if c.snap, err = c.r.snapshotAt(ctx, head); err != nil {
+		return err
+	}
+	if _, err := c.marker.follow(c.snap); err != nil {
+		return err
+	}
+	c.start = c.snap
+	if err := c.list(ctx); err != nil {
+		return err
+	}
+	if err := c.mark(ctx); err != nil {
+		return err
+	}
+	chooseRepacked(c.packs, c.o.MaxWaste)
+	return nil
+}
+
+// mark marks what the refs reach, as far as that is not done, and finds out
+// what is needed of each pack.
+func (c *Collection) mark(ctx context.Context) (err error) {
+	if err := c.marker.update(ctx); err != nil {
+		return err
+	}
+	if c.packs, err = c.marker.usage(); err != nil {
+		return err
+	}
+	c.stats.Live, c.stats.Packs = c.marker.kept, len(c.packs)
+	return c.checkThere(ctx)
+}
+
+// moveTo has the collection go on at a later head. What is to be condemned is
+// found out again (GC_STALE_K); only what was marked stays so.
+func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
+	if err := c.r.remember(ctx, head); err != nil {
+		return err
+	}
+	snap, err := c.r.snapshotAt(ctx, head)
+	if err != nil {
+		return err
+	}
+	err = c.claim().Check(snap.state, snap.live())
+	follows := err == nil
+	if follows {
+		follows, err = c.marker.follow(snap)
+	} else if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if follows {
+		c.snap = snap
+		if err = c.mark(ctx); !errors.Is(err, remote.ErrNotFound) {
+			return err
+		}
+	}
+	// What we have copied is of no use any more (GCQ_NOCHECK).
+	c.abandon()
+	return c.plan(ctx, snap.state)
+}
+
+// claim returns what the next root relies on (ANCHOR, NO_RECHECK, NO_FLOOR).
+func (c *Collection) claim() *rootlog.Claim {
+	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq}
+	if c.own != nil {
+		for _, p := range c.own.packs {
+			claim.Own = append(claim.Own, p.Name.Path())
+		}
+		claim.HasPacks = len(c.own.packs) > 0
+	}
+	if c.index != nil {
+		claim.Own = append(claim.Own, c.index.Name.IndexPath())
+	}
+	return claim
+}
+
+// condemn appends a root that condemns what is not needed, after what is needed
+// of repacked packs was copied.
+func (c *Collection) condemn(ctx context.Context) error {
+	for {
+		if err := c.copyOnce(ctx); err != nil {
+			return err
+		}
+		change, err := c.change(ctx)
+		if change == nil || err != nil {
+			return err
+		}
+		next, err := c.r.log.Append(ctx, c.snap.state, *change)
+		var lost *rootlog.LostError
+		switch {
+		case err == nil:
+			return c.done(ctx, next, change)
+		case !errors.As(err, &lost):
+			return err
+		}
+		if err := c.moveTo(ctx, lost.Head); err != nil {
+			return err
+		}
+	}
+}
+
+// copyOnce copies what is needed of packs that are to be repacked, unless that
+// was done, and then looks for the head anew: it took its time.
+func (c *Collection) copyOnce(ctx context.Context) error {
+	for c.own == nil {
+		err := c.copy(ctx)
+		if err != nil && !errors.Is(err, remote.ErrNotFound) {
+			return err
+		}
+		if err == nil && len(c.own.packs) == 0 {
+			return nil
+		}
+		head, herr := c.r.Head(ctx)
+		switch {
+		case herr != nil:
+			return herr
+		case head.Seq != c.snap.state.Seq:
+			err = c.moveTo(ctx, head)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change returns what the root that follows snap is to do; nil: nothing.
+func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
+	change := c.newChange()
+	goes := map[pack.Name]bool{}
+	for _, u := range c.packs {
+		if u.goes() {
+			goes[u.Name] = true
+			change.Condemn = append(change.Condemn, u.Name.Path())
+		}
+	}
+	due := c.snap.dueIndexes(c.notLive(goes))
+	if err := c.describe(ctx, change, due, goes); err != nil {
+		return nil, err
+	}
+	change.Condemn = append(change.Condemn, c.orphans()...)
+	change.Condemn = append(change.Condemn, c.unused()...)
+	if len(change.Condemn) == 0 && len(change.AddPacks) == 0 && len(change.AddIndexes) == 0 {
+		return nil, nil
+	}
+	return change, nil
+}
+
+// notLive returns a function that reports whether a pack is not live after the
+// next root, which condemns those that go.
+func (c *Collection) notLive(goes map[pack.Name]bool) func(pack.Name) bool {
+	return func(name pack.Name) bool {
+		_, live := c.snap.packs[name]
+		return !live || goes[name]
+	}
+}
+
+// unused returns those of our own files that no root will name, and that are
+// not condemned.
+func (c *Collection) unused() []string {
+	return slices.DeleteFunc(slices.Clone(c.abandoned), func(name string) bool {
+		_, condemned := c.snap.state.Condemned[name]
+		return condemned
+	})
+}
+
+func (c *Collection) newChange() *rootlog.Change {
+	return &rootlog.Change{Who: c.r.o.Who, Host: c.r.o.Host, Time: c.r.o.Now()}
+}
+
+// done notes what a root has done that was appended, which condemns something.
+func (c *Collection) done(ctx context.Context, next *rootlog.State, change *rootlog.Change) error {
+	st := &c.stats
+	for _, u := range c.packs {
+		if u.goes() {
+			st.Removed += int64(u.objects - u.reached)
+			if u.reached > 0 {
+				st.Repacked++
+			}
+		}
+	}
+	st.Written = len(c.own.packs)
+	c.noteCondemned(change)
+	c.own.close()
+	c.own = &copies{}
+	return c.arrive(ctx, next)
+}
+
+// noteCondemned notes what a root has condemned that was appended.
+func (c *Collection) noteCondemned(change *rootlog.Change) {
+	c.countCondemned(change.Condemn)
+	for _, name := range change.Condemn {
+		c.condemned[name] = true
+	}
+	c.abandoned = nil
+}
+
+// arrive has the collection be at a root that it has appended.
+func (c *Collection) arrive(ctx context.Context, next *rootlog.State) (err error) {
+	if c.index != nil {
+		c.index.keep(c.r)
+		c.index = nil
+	}
+	if err := c.r.remember(ctx, next); err != nil {
+		c.r.o.Warn(err.Error())
+	}
+	if c.snap, err = c.r.snapshotAt(ctx, next); err != nil {
+		return fmt.Errorf("after root %d was appended: %w", next.Seq, err)
+	}
+	c.start = c.snap
+	return nil
+}
+
+// abandon gives up the files that were made and that no root names.
+func (c *Collection) abandon() {
+	if c.own != nil {
+		for _, p := range c.own.packs {
+			c.abandoned = append(c.abandoned, p.Name.Path())
+		}
+		c.own.close()
+		c.own = nil
+	}
+	c.dropIndex()
+}
+
+func (c *Collection) dropIndex() {
+	if c.index != nil {
+		c.abandoned = append(c.abandoned, c.index.Name.IndexPath())
+		c.index.close()
+		c.index = nil
+	}
+}

@@ -1,0 +1,400 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// orphanLister is a store that keeps parts of uploads that failed, or are under
+// way, which no list has.
+type orphanLister interface {
+	Orphans(ctx context.Context) iter.Seq2[remote.Info, error]
+}
+
+// tempRemover is a store in which a process that is killed leaves files without
+// a name, which can be nothing any more.
+type tempRemover interface {
+	RemoveTemps(ctx context.Context, before time.Time) (removed int, err error)
+}
+
+// isFile reports whether a name is that of a pack, index or state file.
+func isFile(name string) bool {
+	n, err := pack.ParseName(path.Base(name))
+	return err == nil && (name == n.Path() || name == n.IndexPath() || name == rootlog.StateName(n))
+}
+
+// list finds out what files there are. The list may lack some, and have some
+// that are gone.
+func (c *Collection) list(ctx context.Context) error {
+	listed := map[string]remote.Info{}
+	bytes := int64(0)
+	for _, folder := range []string{"packs/", "index/", "state/"} {
+		for info, err := range c.r.b.List(ctx, folder) {
+			if err != nil {
+				return err
+			}
+			if isFile(info.Name) {
+				listed[info.Name] = info
+				bytes += info.Size
+			}
+		}
+	}
+	if c.listed == nil {
+		c.stats.Before, c.stats.After = bytes, bytes
+	}
+	c.listed = listed
+	store, ok := remote.As[orphanLister](c.r.b)
+	if !ok {
+		return nil
+	}
+	return retry.Do(ctx, c.r.o.Retry, "list", func(ctx context.Context) error {
+		for info, err := range store.Orphans(ctx) {
+			if err != nil {
+				return err
+			}
+			if _, whole := listed[info.Name]; !whole && isFile(info.Name) {
+				listed[info.Name] = info
+			}
+		}
+		return nil
+	})
+}
+
+// sizeOf returns the size of a file, or 0 if it is not known.
+func (c *Collection) sizeOf(name string) int64 {
+	if size, ok := c.made[name]; ok {
+		return size
+	}
+	return c.listed[name].Size
+}
+
+// checkThere makes sure that the packs that are needed are there. That the list
+// lacks one does not prove that it is gone.
+func (c *Collection) checkThere(ctx context.Context) error {
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.o.Jobs)
+	for _, u := range c.packs {
+		name := u.Name.Path()
+		if info, ok := c.listed[name]; u.reached == 0 || ok && info.Size == int64(u.Size) {
+			continue
+		}
+		group.Go(func() error {
+			info, err := c.r.b.Stat(gctx, name)
+			if err == nil && info.Size != int64(u.Size) {
+				err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, u.Size))
+			}
+			if errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) {
+				err = &NeededError{Err: err}
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// orphans returns the files that no root has named and that are old, sorted.
+// They are condemned like any other: who has sent one learns of it before a
+// root names it, or by the floor (ORPH_AGE, IDX_ORPH_AGE).
+func (c *Collection) orphans() (names []string) {
+	state := c.snap.state
+	known := map[string]bool{}
+	for name := range state.Condemned {
+		known[name] = true
+	}
+	for _, name := range state.StateFiles() {
+		known[name] = true
+	}
+	for i, f := range state.Indexes {
+		known[f.Name.IndexPath()] = true
+		for _, p := range c.snap.indexes[i].packs {
+			known[p.Name.Path()] = true
+		}
+	}
+	for _, p := range state.Packs {
+		known[p.Name.Path()] = true
+	}
+	now := c.r.o.Now()
+	for name, info := range c.listed {
+		if _, ours := c.made[name]; ours || known[name] {
+			continue
+		}
+		if c.o.OrphanAge <= 0 || now.Sub(info.Modified) >= c.o.OrphanAge {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// aged returns the files that were condemned so long ago, sorted, and when the
+// next one was condemned; zero: there is none.
+func (c *Collection) aged(ctx context.Context, age time.Duration) (names []string, next time.Time, err error) {
+	now := c.r.o.Now()
+	for name, seq := range c.snap.state.Condemned {
+		if age <= 0 {
+			names = append(names, name)
+			continue
+		}
+		when, err := c.timeOf(ctx, seq)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		switch {
+		case when.IsZero():
+		case now.Sub(when) >= age:
+			names = append(names, name)
+		case next.IsZero() || when.Before(next):
+			next = when
+		}
+	}
+	slices.Sort(names)
+	return names, next, nil
+}
+
+// timeOf returns when a root was appended, as it says. Of one that cannot be
+// read that is not known: zero.
+func (c *Collection) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
+	if when, ok := c.times[seq]; ok {
+		return when, nil
+	}
+	if seq == c.snap.state.Seq {
+		return c.snap.state.Time, nil
+	}
+	var when time.Time
+	root, err := c.r.log.At(ctx, seq)
+	switch {
+	case err == nil:
+		when = root.Time
+	case errors.Is(err, remote.ErrDamaged), errors.Is(err, remote.ErrNotFound), errors.Is(err, rootlog.ErrFormat):
+		c.r.o.Warn(fmt.Sprintf("what root %d has condemned is not deleted, as it does not say when: %v", seq, err))
+	default:
+		return when, err
+	}
+	c.times[seq] = when
+	return when, nil
+}
+
+// mayBeThere reports whether a condemned file is one that has to be deleted, as
+// far as is known.
+func (c *Collection) mayBeThere(name string) bool {
+	_, listed := c.listed[name]
+	return !c.deleted[name] && (listed || c.condemned[name])
+}
+
+// delete deletes what has been condemned for long enough. Only what the store
+// has acknowledged counts as deleted.
+func (c *Collection) delete(ctx context.Context) error {
+	names, _, err := c.aged(ctx, c.o.Grace)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.o.Jobs)
+	for _, name := range names {
+		if !c.mayBeThere(name) {
+			continue
+		}
+		group.Go(func() error {
+			if err := c.r.b.Delete(gctx, name); err != nil {
+				return fmt.Errorf("delete what was condemned: %w", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			c.deleted[name] = true
+			c.stats.Deleted++
+			c.stats.After -= c.sizeOf(name)
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// countWaiting counts the condemned files that are not old enough to be deleted.
+func (c *Collection) countWaiting(ctx context.Context) error {
+	aged, next, err := c.aged(ctx, c.o.Grace)
+	if err != nil {
+		return err
+	}
+	st := &c.stats
+	for name := range c.snap.state.Condemned {
+		if _, old := slices.BinarySearch(aged, name); !old && c.mayBeThere(name) {
+			st.Waiting++
+			st.WaitingBytes += c.sizeOf(name)
+		}
+	}
+	if st.Waiting > 0 && !next.IsZero() {
+		st.Next = next.Add(c.o.Grace)
+	}
+	return nil
+}
+
+// countCondemned counts files that are condemned.
+func (c *Collection) countCondemned(names []string) {
+	st := &c.stats
+	for _, name := range names {
+		st.Condemned++
+		st.CondemnedBytes += c.sizeOf(name)
+		if strings.HasPrefix(name, "index/") {
+			st.Indexes++
+		}
+	}
+}
+
+// delist appends a root that forgets what was condemned long ago and is gone,
+// which raises the floor. Index files that name such packs are replaced
+// (IDX_DELIST).
+func (c *Collection) delist(ctx context.Context) error {
+	gone, err := c.gone(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		change := c.newChange()
+		forgotten := map[string]bool{}
+		for _, name := range gone {
+			if _, ok := c.snap.state.Condemned[name]; ok {
+				change.Delist = append(change.Delist, name)
+				forgotten[name] = true
+			}
+		}
+		if len(change.Delist) == 0 {
+			return nil
+		}
+		due := c.snap.dueIndexes(func(name pack.Name) bool { return forgotten[name.Path()] })
+		if err := c.describe(ctx, change, due, nil); err != nil {
+			return err
+		}
+		change.Condemn = append(change.Condemn, c.unused()...)
+		next, err := c.r.log.Append(ctx, c.snap.state, *change)
+		var lost *rootlog.LostError
+		switch {
+		case err == nil:
+			c.stats.Delisted = len(change.Delist)
+			c.noteCondemned(change)
+			return c.arrive(ctx, next)
+		case !errors.As(err, &lost):
+			return err
+		}
+		if err := c.r.remember(ctx, lost.Head); err != nil {
+			return err
+		}
+		if c.snap, err = c.r.snapshotAt(ctx, lost.Head); err != nil {
+			return err
+		}
+		if err := c.claim().Check(c.snap.state, c.snap.live()); err != nil {
+			c.dropIndex()
+		}
+		if c.index == nil {
+			c.start = c.snap
+		}
+	}
+}
+
+// gone returns the files that were condemned long ago and are not there.
+func (c *Collection) gone(ctx context.Context) (names []string, err error) {
+	old, _, err := c.aged(ctx, c.o.DelistAfter)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.o.Jobs)
+	for _, name := range old {
+		if c.mayBeThere(name) {
+			continue
+		}
+		group.Go(func() error {
+			_, err := c.r.b.Stat(gctx, name)
+			if errors.Is(err, remote.ErrNotFound) {
+				mu.Lock()
+				names = append(names, name)
+				mu.Unlock()
+				err = nil
+			}
+			return err
+		})
+	}
+	return names, group.Wait()
+}
+
+// removeTemps removes what writers left that were killed, and that no name
+// leads to.
+func (c *Collection) removeTemps(ctx context.Context) error {
+	store, ok := remote.As[tempRemover](c.r.b)
+	if !ok {
+		return nil
+	}
+	_, err := store.RemoveTemps(ctx, c.r.o.Now().Add(-max(c.o.OrphanAge, 0)))
+	return err
+}
+
+// foresee fills in what the collection would do if nothing changed until then.
+func (c *Collection) foresee(ctx context.Context) error {
+	st := &c.stats
+	goes := map[pack.Name]bool{}
+	condemn := c.orphans()
+	for _, u := range c.packs {
+		if u.reached > 0 && !u.repack {
+			continue
+		}
+		goes[u.Name] = true
+		condemn = append(condemn, u.Name.Path())
+		st.Removed += int64(u.objects - u.reached)
+		if u.reached > 0 {
+			st.Repacked++
+		}
+		st.After += u.live()
+	}
+	for _, f := range c.snap.dueIndexes(c.notLive(goes)) {
+		condemn = append(condemn, f.Name.IndexPath())
+	}
+	c.countCondemned(condemn)
+	if err := c.countWaiting(ctx); err != nil {
+		return err
+	}
+	names, _, err := c.aged(ctx, c.o.Grace)
+	if err != nil {
+		return err
+	}
+	if c.o.Grace <= 0 {
+		names = append(names, condemn...)
+		slices.Sort(names)
+	} else if len(condemn) > 0 {
+		st.Waiting += len(condemn)
+		st.WaitingBytes += st.CondemnedBytes
+		if st.Next.IsZero() {
+			st.Next = c.r.o.Now().Add(c.o.Grace)
+		}
+	}
+	for _, name := range names {
+		if _, listed := c.listed[name]; listed {
+			st.Deleted++
+			st.After -= c.sizeOf(name)
+		}
+	}
+	old, _, err := c.aged(ctx, c.o.DelistAfter)
+	if c.o.DelistAfter <= 0 {
+		old = append(old, condemn...)
+	}
+	for _, name := range old {
+		if _, now := slices.BinarySearch(names, name); now || !c.mayBeThere(name) {
+			st.Delisted++
+		}
+	}
+	return err
+}

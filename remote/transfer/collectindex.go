@@ -1,0 +1,288 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// spool is an index file that is made, among the copies of index files or, if
+// there is no folder, in memory.
+type spool struct {
+	io.ReaderAt
+	file *os.File // nil: in memory
+	size int64
+	sum  [sha256.Size]byte
+}
+
+// spool makes an index file.
+func (r *Remote) spool(write func(io.Writer) error) (s *spool, err error) {
+	s = &spool{}
+	sum := sha256.New()
+	if r.o.Dir == "" {
+		var b bytes.Buffer
+		err = write(io.MultiWriter(&b, sum))
+		s.ReaderAt, s.size = bytes.NewReader(b.Bytes()), int64(b.Len())
+	} else {
+		dir := r.cache.path(indexFolder)
+		if err = os.MkdirAll(dir, 0o777); err == nil {
+			s.file, err = r.tempCopy(dir)
+		}
+		if err == nil {
+			err = write(io.MultiWriter(s.file, sum))
+			s.ReaderAt = s.file
+		}
+		if err == nil {
+			s.size, err = s.file.Seek(0, io.SeekCurrent)
+		}
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("make an index file: %w", err)
+	}
+	s.sum = [sha256.Size]byte(sum.Sum(nil))
+	return s, nil
+}
+
+// tempCopy makes a file that goes in the end if it stays.
+func (r *Remote) tempCopy(dir string) (*os.File, error) {
+	name, err := pack.NewName(r.o.Rand)
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(dir, name.String()+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// close removes it.
+func (s *spool) close() {
+	if s.file != nil {
+		s.file.Close()
+		os.Remove(s.file.Name())
+	}
+}
+
+// entries yields the entries in it, by key.
+func (s *spool) entries() iter.Seq2[pack.Entry, error] {
+	return func(yield func(pack.Entry, error) bool) {
+		x, err := pack.OpenIndex(s, s.size)
+		if err != nil {
+			yield(pack.Entry{}, err)
+			return
+		}
+		x.All()(yield)
+	}
+}
+
+// mergedIndex is an index file that a collector has made for its next root.
+type mergedIndex struct {
+	rootlog.File
+	*spool
+	replaced []rootlog.File         // index files
+	inline   []pack.Name            // packs whose entries lay in a root
+	named    map[pack.Name]struct{} // but for our own packs
+}
+
+// fits reports whether the index file is what would be made for a root that
+// follows what snap is of, in which due are to be replaced: that it names live
+// packs only, and leaves out none but those of which gone says that they are
+// condemned (IDX_STALE, IDX_UNION).
+func (x *mergedIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Name) bool) bool {
+	for _, f := range x.replaced {
+		i := slices.IndexFunc(snap.state.Indexes, func(have rootlog.File) bool { return have.Name == f.Name })
+		if i < 0 {
+			return false
+		}
+		for _, p := range snap.indexes[i].packs {
+			_, live := snap.packs[p.Name]
+			if _, named := x.named[p.Name]; live && !named && !gone(p.Name) {
+				return false
+			}
+		}
+	}
+	for _, f := range due {
+		if !slices.ContainsFunc(x.replaced, func(r rootlog.File) bool { return r.Name == f.Name }) {
+			return false
+		}
+	}
+	inline := map[pack.Name]bool{}
+	for _, p := range snap.state.Packs {
+		inline[p.Name] = true
+	}
+	for _, name := range x.inline {
+		if !inline[name] {
+			return false
+		}
+	}
+	for name := range x.named {
+		if _, live := snap.packs[name]; !live {
+			return false
+		}
+	}
+	return true
+}
+
+// describe has a change replace the index files that are due, and name our own
+// packs: by an index file if it takes one, which has the entries of all live
+// packs that the replaced ones name, and of those in the root, but for packs
+// that go. Unreachable ones of packs that stay are among them: a push may rely
+// on what is live.
+func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due []rootlog.File, goes map[pack.Name]bool) error {
+	gone := func(name pack.Name) bool { return goes[name] }
+	own, err := c.ownInline(goes)
+	if err != nil {
+		return err
+	}
+	needed := len(due) > 0 || len(own) < len(c.own.packs)
+	if c.index != nil && (!needed || !c.index.fits(c.snap, due, gone)) {
+		c.dropIndex()
+	}
+	if !needed {
+		change.AddPacks = own
+		return nil
+	}
+	if c.index == nil {
+		if c.index, err = c.merge(ctx, due, gone); err != nil {
+			return err
+		}
+	}
+	if c.index != nil {
+		due = c.index.replaced
+		change.AddIndexes = []rootlog.File{c.index.File}
+		change.Merged = c.index.inline
+	}
+	for _, f := range due {
+		change.Condemn = append(change.Condemn, f.Name.IndexPath())
+	}
+	return nil
+}
+
+// ownInline returns our own packs as a root holds them, or nil if there is none
+// or they are too many for that.
+func (c *Collection) ownInline(goes map[pack.Name]bool) ([]rootlog.Inline, error) {
+	if len(c.own.packs) == 0 || c.own.objects > rootlog.MaxInline/minEntry {
+		return nil, nil
+	}
+	byPack := map[pack.Name]*rootlog.Inline{}
+	for _, x := range c.own.indexes {
+		for e, err := range x.entries() {
+			if err != nil {
+				return nil, err
+			}
+			if byPack[e.Pack.Name] == nil {
+				byPack[e.Pack.Name] = &rootlog.Inline{Info: e.Pack}
+			}
+			byPack[e.Pack.Name].Entries = append(byPack[e.Pack.Name].Entries, e)
+		}
+	}
+	var all []rootlog.Inline
+	for _, p := range byPack {
+		all = append(all, *p)
+	}
+	stay := slices.DeleteFunc(slices.Clone(c.snap.state.Packs), func(p rootlog.Inline) bool { return goes[p.Name] })
+	if rootlog.InlineSize(all)+rootlog.InlineSize(stay) > rootlog.MaxInline {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// merge makes an index file in place of those that are due, and sends it; nil:
+// there is nothing to be named.
+func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*mergedIndex, error) {
+	x := &mergedIndex{replaced: due, named: map[pack.Name]struct{}{}}
+	infos := map[pack.Name]pack.Info{}
+	add := func(p pack.Info) bool {
+		_, live := c.snap.packs[p.Name] // of condemned ones nothing is taken along (IDX_UNION)
+		if !live || gone(p.Name) {
+			return false
+		}
+		infos[p.Name] = p
+		x.named[p.Name] = struct{}{}
+		return true
+	}
+	var sources []iter.Seq2[pack.Entry, error]
+	for i, f := range c.snap.state.Indexes {
+		if !slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
+			continue
+		}
+		for _, p := range c.snap.indexes[i].packs {
+			add(p)
+		}
+		sources = append(sources, func(yield func(pack.Entry, error) bool) {
+			for e, err := range c.snap.indexes[i].All() {
+				if err != nil {
+					err = c.snap.badIndex(i, err)
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		})
+	}
+	for _, p := range c.snap.state.Packs {
+		if add(p.Info) {
+			x.inline = append(x.inline, p.Name)
+			sources = append(sources, withoutErrors(p.Entries))
+		}
+	}
+	for _, own := range c.own.indexes {
+		sources = append(sources, own.entries())
+	}
+	for _, p := range c.own.packs {
+		infos[p.Name] = p
+	}
+	if len(infos) == 0 {
+		return nil, nil
+	}
+	var err error
+	x.spool, err = c.r.spool(func(w io.Writer) error {
+		return pack.MergeIndex(w, slices.Collect(maps.Values(infos)), sources...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	x.Size, x.Sum = x.size, x.sum
+	x.Name, err = c.r.putBlob(ctx, pack.Name.IndexPath, func(pack.Name) (io.ReaderAt, int64, error) { return x.spool, x.size, nil })
+	if err != nil {
+		x.close()
+		return nil, fmt.Errorf("send an index file: %w", err)
+	}
+	c.made[x.Name.IndexPath()] = x.Size
+	c.stats.After += x.Size
+	return x, nil
+}
+
+func withoutErrors(entries []pack.Entry) iter.Seq2[pack.Entry, error] {
+	return func(yield func(pack.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// keep makes the copy of an index file that a root names now.
+func (x *mergedIndex) keep(r *Remote) {
+	if x.file == nil {
+		return
+	}
+	err := x.file.Sync()
+	if err == nil {
+		err = os.Rename(x.file.Name(), r.indexCopy(x.Name))
+	}
+	if err != nil {
+		r.o.Warn(fmt.Sprintf("an index file will be read from the remote: %v", err))
+		os.Remove(x.file.Name())
+	}
+	x.file.Close()
+}

@@ -1,0 +1,302 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// NeededError says that garbage on a remote cannot be told from what is needed,
+// since something that is needed is damaged or missing. It matches
+// [object.ErrCorrupt].
+type NeededError struct {
+	// By is what needs it: the full name of a ref, as written, or a hold;
+	// empty: that is not known.
+	By  string
+	Err error
+}
+
+func (e *NeededError) Error() string {
+	if e.By == "" {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("needed by %s: %v", e.By, e.Err)
+}
+
+// Is makes errors.Is(err, object.ErrCorrupt) true.
+func (e *NeededError) Is(target error) bool { return target == object.ErrCorrupt }
+
+// Unwrap returns what is wrong.
+func (e *NeededError) Unwrap() error { return e.Err }
+
+// marks are sets of the entries of an index file.
+type marks struct {
+	reached bits // what refs need
+	copied  bits // of that, what was copied into new packs
+}
+
+// bits is a set of the numbers below a limit.
+type bits []uint64
+
+func newBits(n int) bits { return make(bits, (n+63)/64) }
+
+func (b bits) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
+
+func (b bits) set(i int) { b[i/64] |= 1 << (i % 64) }
+
+// inlineMark is what marks has, for an object whose entry lies in a root.
+type inlineMark struct{ reached, copied bool }
+
+// marker finds out what refs reach. It reads nodes and no chunks, and remembers
+// two bits for every entry of every index file. An object that lies in several
+// packs is marked in one of them.
+type marker struct {
+	r     *Remote
+	local object.Reader // may be nil
+	jobs  int
+	snap  *snapshot
+	nodes *nodePacks
+
+	files  map[pack.Name]*marks // by name of the index file
+	inline map[object.Key]inlineMark
+	kept   int64 // objects
+}
+
+func newMarker(r *Remote, local object.Reader, jobs int) (*marker, error) {
+	m := &marker{r: r, local: local, jobs: jobs, files: map[pack.Name]*marks{}, inline: map[object.Key]inlineMark{}}
+	var err error
+	m.nodes, err = openNodePacks(r.o.Dir, jobs, func(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+		return r.b.Get(ctx, p.Name.Path(), b, off)
+	})
+	return m, err
+}
+
+func (m *marker) close() { m.nodes.close() }
+
+// follow has the marker go on at a later root, and reports whether it can: all
+// that was marked must be there, in packs that are live.
+func (m *marker) follow(snap *snapshot) (bool, error) {
+	have := make(map[pack.Name]bool, len(snap.state.Indexes))
+	for i, f := range snap.state.Indexes {
+		have[f.Name] = true
+		if m.files[f.Name] == nil {
+			n := snap.indexes[i].Len()
+			m.files[f.Name] = &marks{newBits(n), newBits(n)}
+		}
+	}
+	for name := range m.files {
+		if !have[name] {
+			return false, nil
+		}
+	}
+	if m.snap != nil && !m.snap.state.Records.Equal(snap.state.Records) {
+		return false, nil // what was given up may be needed again
+	}
+	m.snap = snap
+	for key, was := range m.inline {
+		p, ok, err := snap.search(key)
+		switch {
+		case err != nil:
+			return false, err
+		case !ok:
+			return false, nil
+		case p.file >= 0: // a push has put it into an index file
+			delete(m.inline, key)
+			m.put(p, was)
+		}
+	}
+	return true, nil
+}
+
+// get returns how an entry is marked.
+func (m *marker) get(p place) inlineMark {
+	if p.file < 0 {
+		return m.inline[p.Key]
+	}
+	f := m.files[m.snap.state.Indexes[p.file].Name]
+	return inlineMark{f.reached.has(p.at), f.copied.has(p.at)}
+}
+
+// put marks an entry.
+func (m *marker) put(p place, as inlineMark) {
+	if p.file < 0 {
+		m.inline[p.Key] = as
+		return
+	}
+	f := m.files[m.snap.state.Indexes[p.file].Name]
+	if as.reached {
+		f.reached.set(p.at)
+	}
+	if as.copied {
+		f.copied.set(p.at)
+	}
+}
+
+// update marks what the refs of the root reach, and commits that are held.
+func (m *marker) update(ctx context.Context) error {
+	roots := maps.Clone(m.snap.state.Bys)
+	for _, id := range m.snap.said.Holds() {
+		roots["the hold of "+id.String()] = object.Key{Kind: object.KindCommit, ID: id}
+	}
+	for _, name := range slices.Sorted(maps.Keys(roots)) {
+		err := m.reach(ctx, roots[name])
+		var short *shortError
+		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) ||
+			errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) || errors.As(err, &short) {
+			err = &NeededError{name, err}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reach marks an object and all below it. The last nodes met are walked first,
+// so that few are waiting.
+func (m *marker) reach(ctx context.Context, key object.Key) error {
+	top, err := m.place(key)
+	if err != nil || !m.mark(top) {
+		return err
+	}
+	stack := []pack.Entry{top.Entry}
+	for len(stack) > 0 {
+		from := max(0, len(stack)-batchSize)
+		batch := slices.Clone(stack[from:])
+		stack = stack[:from]
+		lists, err := m.read(ctx, batch)
+		if err != nil {
+			return err
+		}
+		for _, list := range lists {
+			for _, p := range list {
+				if m.mark(p) && p.Key.Kind.IsNode() {
+					stack = append(stack, p.Entry)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mark marks an object, and reports whether that was the first time.
+func (m *marker) mark(p place) (first bool) {
+	was := m.get(p)
+	if was.reached {
+		return false
+	}
+	m.put(p, inlineMark{reached: true})
+	m.kept++
+	return true
+}
+
+// place returns where an object lies.
+func (m *marker) place(key object.Key) (place, error) {
+	p, ok, err := m.snap.search(key)
+	if err == nil && !ok {
+		err = &object.NotFoundError{Key: key}
+	}
+	return p, err
+}
+
+// read reads nodes, from here if they are here, and returns where that lies
+// which they link to.
+func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]place, error) {
+	links := make([][]object.Key, len(batch))
+	here := make([]bool, len(batch))
+	err := m.parallel(ctx, len(batch), func(ctx context.Context, i int) (err error) {
+		if m.local != nil {
+			links[i], here[i], err = m.localLinks(ctx, batch[i].Key)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var away []pack.Entry
+	for i, e := range batch {
+		if !here[i] {
+			away = append(away, e)
+		}
+	}
+	m.nodes.take(ctx, away)
+	lists := make([][]place, len(batch))
+	return lists, m.parallel(ctx, len(batch), func(ctx context.Context, i int) (err error) {
+		if !here[i] {
+			if links[i], err = m.remoteLinks(ctx, batch[i]); err != nil {
+				return err
+			}
+		}
+		for _, link := range links[i] {
+			if m.snap.said.Skips(batch[i].Key, link) {
+				continue // it was given up on purpose
+			}
+			p, err := m.place(link)
+			if err != nil {
+				return err
+			}
+			lists[i] = append(lists[i], p)
+		}
+		return nil
+	})
+}
+
+// parallel calls each for 0 to n-1, some at once. The first error ends it.
+func (m *marker) parallel(ctx context.Context, n int, each func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for w := range min(m.jobs, n) {
+		group.Go(func() error {
+			for i := w; i < n; i += m.jobs {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := each(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// localLinks returns the links of a node if it is here, and whole.
+func (m *marker) localLinks(ctx context.Context, key object.Key) (links []object.Key, here bool, err error) {
+	data, err := m.local.Get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	links, err = object.Links(key.Kind, data)
+	return links, true, err
+}
+
+// remoteLinks returns the links of a node whose pack was taken. One that is
+// damaged is read once more.
+func (m *marker) remoteLinks(ctx context.Context, e pack.Entry) ([]object.Key, error) {
+	value, err := m.nodes.value(e)
+	if err == nil {
+		var links []object.Key
+		if links, err = nodeLinks(e, value); err == nil {
+			return links, nil
+		}
+	}
+	if !isBad(err) {
+		return nil, fmt.Errorf("read %s: %w", e.Key, err)
+	}
+	data, err := m.snap.read(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return object.Links(e.Key.Kind, data)
+}

@@ -1,0 +1,169 @@
+package transfer
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+const (
+	smallPack   = 8 << 20 // bytes of what is needed of a pack that is small
+	manySmall   = 8       // small packs, of nodes or of chunks, that may stay
+	manyIndexes = 4       // index files that may stay
+)
+
+// usage is what of a live pack is needed.
+type usage struct {
+	pack.Info
+	objects int // with entries
+	reached int // of these
+	copied  int // of the reached
+	stored  int64
+	nodes   bool // the pack has some
+	repack  bool // what is needed is to be copied
+}
+
+// live returns how many bytes a pack of only what is needed would have.
+func (u *usage) live() int64 {
+	if u.reached == 0 {
+		return 0
+	}
+	return pack.SizeOf(u.reached, u.stored)
+}
+
+func (u *usage) waste() int64 { return int64(u.Size) - u.live() }
+
+// goes reports whether a pack can be condemned: nothing in it is needed, or all
+// that is was copied.
+func (u *usage) goes() bool { return u.reached == u.copied }
+
+// entries yields the entries of live packs, and where they are. The first error
+// ends it.
+func (s *snapshot) entries() iter.Seq2[place, error] {
+	return func(yield func(place, error) bool) {
+		for _, e := range s.inline {
+			if !yield(place{e, -1, 0}, nil) {
+				return
+			}
+		}
+		for i, x := range s.indexes {
+			at := 0
+			for e, err := range x.All() {
+				if err != nil {
+					yield(place{}, s.badIndex(i, err))
+					return
+				}
+				if _, live := s.packs[e.Pack.Name]; live && !yield(place{e, i, at}, nil) {
+					return
+				}
+				at++
+			}
+		}
+	}
+}
+
+// infos returns the live packs, sorted by name.
+func (s *snapshot) infos() []pack.Info {
+	var all []pack.Info
+	for _, x := range s.indexes {
+		all = append(all, x.packs...)
+	}
+	for _, p := range s.state.Packs {
+		all = append(all, p.Info)
+	}
+	all = slices.DeleteFunc(all, func(p pack.Info) bool {
+		_, live := s.packs[p.Name]
+		return !live
+	})
+	slices.SortFunc(all, func(a, b pack.Info) int { return a.Name.Compare(b.Name) })
+	return slices.CompactFunc(all, func(a, b pack.Info) bool { return a.Name == b.Name })
+}
+
+// usage returns what is needed of the live packs, sorted by name.
+func (m *marker) usage() ([]*usage, error) {
+	infos := m.snap.infos()
+	list := make([]*usage, len(infos))
+	byName := make(map[pack.Name]*usage, len(infos))
+	for i, p := range infos {
+		list[i] = &usage{Info: p}
+		byName[p.Name] = list[i]
+	}
+	for p, err := range m.snap.entries() {
+		if err != nil {
+			return nil, err
+		}
+		u := byName[p.Pack.Name]
+		u.objects++
+		mark := m.get(p)
+		if !mark.reached {
+			continue
+		}
+		u.reached++
+		u.stored += int64(p.Stored)
+		u.nodes = u.nodes || p.Key.Kind.IsNode()
+		if mark.copied {
+			u.copied++
+		}
+	}
+	return list, nil
+}
+
+// chooseRepacked says which packs are to be repacked: the worst, until at most a
+// share of what is left is waste, and small ones if there are many.
+func chooseRepacked(packs []*usage, maxWaste float64) {
+	var some []*usage
+	var left, waste int64
+	small := map[bool][]*usage{} // by whether they are of nodes
+	for _, u := range packs {
+		if u.reached == 0 {
+			continue
+		}
+		some = append(some, u)
+		left += int64(u.Size)
+		waste += u.waste()
+		if u.live() < smallPack {
+			small[u.nodes] = append(small[u.nodes], u)
+		}
+	}
+	for _, list := range small {
+		if len(list) <= manySmall {
+			continue
+		}
+		for _, u := range list {
+			u.repack = true
+			left -= u.waste()
+			waste -= u.waste()
+		}
+	}
+	slices.SortFunc(some, func(a, b *usage) int { // the largest share first
+		return cmp.Or(cmp.Compare(float64(b.waste())/float64(b.Size), float64(a.waste())/float64(a.Size)), a.Name.Compare(b.Name))
+	})
+	for _, u := range some {
+		if float64(waste) <= maxWaste*float64(left) || u.waste() <= 0 {
+			break
+		}
+		if !u.repack {
+			u.repack = true
+			left -= u.waste()
+			waste -= u.waste()
+		}
+	}
+}
+
+// dueIndexes returns the index files that are to be replaced by one: those that
+// name a pack of which gone says that it is live no more, or all if there are
+// many.
+func (s *snapshot) dueIndexes(gone func(pack.Name) bool) (due []rootlog.File) {
+	if len(s.indexes) > manyIndexes {
+		return s.state.Indexes
+	}
+	for i, x := range s.indexes {
+		if slices.ContainsFunc(x.packs, func(p pack.Info) bool { return gone(p.Name) }) {
+			due = append(due, s.state.Indexes[i])
+		}
+	}
+	return due
+}

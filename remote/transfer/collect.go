@@ -253,7 +253,7 @@ func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
 
 // claim returns what the next root relies on (ANCHOR, NO_RECHECK, NO_FLOOR).
 func (c *Collection) claim() *rootlog.Claim {
-	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq}
+	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq, Records: c.start.state.Records}
 	if c.own != nil {
 		for _, p := range c.own.packs {
 			claim.Own = append(claim.Own, p.Name.Path())

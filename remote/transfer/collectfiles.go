@@ -202,13 +202,11 @@ func (c *Collection) delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
 	var mu sync.Mutex
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(c.o.Jobs)
 	for _, name := range names {
-		if !c.mayBeThere(name) {
-			continue
-		}
 		group.Go(func() error {
 			if err := c.r.b.Delete(gctx, name); err != nil {
 				return fmt.Errorf("delete what was condemned: %w", err)

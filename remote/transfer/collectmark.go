@@ -142,7 +142,8 @@ func (m *marker) put(p place, as inlineMark) {
 
 // update marks what the refs of the root reach, and commits that are held.
 func (m *marker) update(ctx context.Context) error {
-	roots := maps.Clone(m.snap.state.Bys)
+	roots := map[string]object.Key{}
+	maps.Copy(roots, m.snap.state.Refs)
 	for _, id := range m.snap.said.Holds() {
 		roots["the hold of "+id.String()] = object.Key{Kind: object.KindCommit, ID: id}
 	}

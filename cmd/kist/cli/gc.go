@@ -15,6 +15,9 @@ import (
 )
 
 type gcOptions struct {
+	transferOptions
+	remote remoteGCOptions
+
 	dryRun     bool
 	pruneOlder string
 	maxWaste   string
@@ -46,15 +49,36 @@ Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
 the background when there is something to do. 'kist config gc.auto false' stops
 that, and so does KIST_GC_AUTO=0 in the environment.
 
+With --remote, collects the garbage of a remote instead: what none of its
+branches and tags leads to. Packs in which nothing is needed are condemned: they
+count no more, and are deleted by a gc a day later (--grace), since somebody may
+be reading them. Packs that are partly garbage (--max-waste) or small and many
+are replaced by copies of what is needed in them. After 30 days (--delist-after)
+the remote's log forgets deleted files; a push that began before then begins
+anew. What uploads left that were never finished is condemned when it is 30 days
+old (--orphan-age). Others can push, fetch and collect garbage meanwhile.
+
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
 bytes_freed; and salvaged (interrupted writes taken over), merged (volumes that
 were replaced), written (volumes that replace them) and deleted (volumes in
-which nothing was needed).`,
+which nothing was needed). Of a remote: packs (before), condemned, bytes_condemned,
+repacked, written, indexes (replaced index files), deleted, delisted, waiting,
+bytes_waiting and next_delete (of condemned files that are not old enough to be
+deleted).`,
 		Example: `  kist gc --dry-run
   kist gc
-  kist gc --prune-older now --max-waste 0`,
-		Args:              noArguments,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runGC(cmd.Context(), env, o) },
+  kist gc --prune-older now --max-waste 0
+  kist gc --remote origin`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(cmd.Flags()); err != nil {
+				return err
+			}
+			if o.remote.name != "" {
+				return runRemoteGC(cmd.Context(), env, o)
+			}
+			return runGC(cmd.Context(), env, o)
+		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
@@ -65,6 +89,8 @@ which nothing was needed).`,
 	flags.StringVar(&o.maxWaste, "max-waste", "5%", "leave at most `N%` of garbage")
 	flags.BoolVar(&o.auto, "auto", false, "only if there is much to do, and nobody else is at it; say nothing")
 	flags.BoolVar(&o.singleHost, "single-host", false, "work on a network file system, which no other machine uses now")
+	o.remote.register(cmd, env)
+	o.register(cmd)
 	for _, name := range []string{"prune-older", "max-waste"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
@@ -92,12 +118,17 @@ func (o gcOptions) plan() (gc.PlanOptions, error) {
 	if p.PruneOlder, err = gc.ParseAge(o.pruneOlder); err != nil {
 		return p, usagef("--prune-older %s: %w", quoteArg(o.pruneOlder), err)
 	}
+	p.MaxWaste, err = o.waste()
+	return p, err
+}
+
+// waste returns the share that may be garbage.
+func (o gcOptions) waste() (float64, error) {
 	percent, err := strconv.ParseFloat(strings.TrimSuffix(o.maxWaste, "%"), 64)
 	if err != nil || !(percent >= 0 && percent <= 100) {
-		return p, usagef("--max-waste %s is not a share from 0%% to 100%%", quoteArg(o.maxWaste))
+		return 0, usagef("--max-waste %s is not a share from 0%% to 100%%", quoteArg(o.maxWaste))
 	}
-	p.MaxWaste = percent / 100
-	return p, nil
+	return percent / 100, nil
 }
 
 func runGC(ctx context.Context, env *Env, o gcOptions) error {

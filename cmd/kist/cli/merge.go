@@ -190,6 +190,10 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.
 	case result.FastForward:
 		what = "fast-forward"
 		changes, err := e.changesBetween(ctx, r, result.Old, result.ID)
+		if errors.Is(err, kist.ErrExpired) { // the work is done nevertheless
+			e.warn("what changed cannot be told: %v", err)
+			err = nil
+		}
 		if err != nil {
 			return err
 		}

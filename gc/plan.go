@@ -104,12 +104,15 @@ func (p *Plan) Close() { p.sweep.Close() }
 func (p *Plan) Stats() Stats { return p.stats }
 
 // live returns how many bytes a volume would have with only what is needed.
-func (u *usage) live() int64 {
-	n := int64(u.marked - u.copies)
+func (u *usage) live() int64 { return liveBytes(&u.Info, int64(u.marked-u.copies), u.stored) }
+
+// liveBytes returns how many bytes a volume would have with only n of its
+// objects, whose values take stored bytes.
+func liveBytes(v *volume.Info, n, stored int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	return u.stored + n*max(0, u.Bytes-u.Stored)/int64(u.Objects)
+	return stored + n*max(0, v.Bytes-v.Stored)/int64(v.Objects)
 }
 
 // waste returns how many bytes are for nothing in a volume.

@@ -75,6 +75,14 @@ func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 	return w, nil
 }
 
+// Look begins a sweep that can look for objects and remove none. It does not
+// mind others that remove volumes, or maintain the store: what they remove is
+// still found. It need not be closed.
+func (s *Store) Look(ctx context.Context) (*Sweep, error) {
+	w := &Sweep{store: s, names: map[string]bool{}}
+	return w, w.Refresh(ctx)
+}
+
 // lockMaintenance takes the lock of whoever removes volumes.
 func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.FileLock, error) {
 	if fs := networkFS(s.dir); fs != "" && !o.SingleHost {
@@ -88,11 +96,25 @@ func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.F
 }
 
 // Close ends the sweep.
-func (w *Sweep) Close() { w.lock.Unlock() }
+func (w *Sweep) Close() {
+	if w.lock != nil {
+		w.lock.Unlock()
+	}
+}
 
 // Refresh takes up volumes that have appeared. It fails if one cannot be
 // searched, with a [*DamageError] if it is damaged.
 func (w *Sweep) Refresh(ctx context.Context) error {
+	for {
+		err := w.takeUp(ctx)
+		if _, damaged := err.(*DamageError); err == nil || damaged || w.lock != nil || !isGone(err) {
+			return err
+		}
+		// Somebody else has removed a volume after it was listed.
+	}
+}
+
+func (w *Sweep) takeUp(ctx context.Context) error {
 	l, err := w.store.refresh()
 	if err != nil {
 		return fmt.Errorf("list volumes: %w", err)

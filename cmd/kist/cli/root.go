@@ -126,6 +126,7 @@ checked against its hash whenever it is read.`,
 		newConfig(env),
 		newExpire(env),
 		newGC(env),
+		newStats(env),
 		newVerify(env),
 	)
 	add("about", "KIST ITSELF",

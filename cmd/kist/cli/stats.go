@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object/disk"
+)
+
+type statsOptions struct {
+	commits bool
+	number  int
+	sort    string
+	bytes   bool
+	volumes bool
+	remote  string
+	transferOptions
+}
+
+func newStats(env *Env) *cobra.Command {
+	var o statsOptions
+	cmd := &cobra.Command{
+		Use:   "stats [OPTIONS] [REV...] [-- PATH...]",
+		Short: "tell what takes space, and what would be free without it",
+		Long: `Tells what branches, tags and other refs take in the repository. A REV that is
+the name of one stands for all of its history; any other, such as HEAD, an ID or
+main~2, for the content of that one commit. --commits tells of each commit that
+the REVs reach. With PATHs, it is told what each of them takes in the commits
+that the REVs stand for, by default in all.
+
+  files, size  in the newest commit
+  stored       what all that is needed for it takes: compressed, each object
+               once, with the lists of files and chunks
+  unique       how much of that is needed for nothing else: what gc could make
+               free if just this were gone
+  dedup        how many times smaller all commits get because what occurs more
+               than once is stored once
+  compr        how many times smaller that gets by compression
+
+Sizes are of stored values. What a volume adds for each object, about 100 bytes,
+is not in them. Unique is exact, but for what logs still need: that is told in a
+line of its own, as is what is staged and in no commit. What logs tell of is
+free when their entries have expired (see 'kist gc').
+
+Of several that are asked for, 'together' is what would be free if all of them
+were gone. That is more than the sum: what only two of them have is unique to
+neither.
+
+--volumes tells what is needed of each volume, --remote what is needed of each
+pack on a remote.
+
+With --json, one thing a line: kind (branch, tag, ref, commit, path, index,
+logs), name, id, commits, files, bytes, bytes_history (of all commits), objects,
+bytes_raw (not compressed), bytes_stored, objects_unique, bytes_unique,
+bytes_shared, dedup, compression. Then, if several were asked for, kind together
+with objects_unique and bytes_unique. If none was, kind total with commits,
+objects, bytes_history, bytes_raw, bytes_stored, dedup, compression,
+bytes_unneeded, bytes_copies, volumes, bytes_on_disk, gc_bytes_freed, which is
+null while somebody else collects garbage. Volumes have name, created, objects,
+objects_needed, bytes_on_disk, bytes_stored, bytes_needed, bytes_wasted; packs
+name, bytes, bytes_needed, objects_needed, and the total is the last line.`,
+		Example: `  kist stats                          which branch takes the space?
+  kist stats old-idea                 what would be free without this branch?
+  kist stats --commits --sort unique  which commit does?
+  kist stats -- film                  and the folder film, in all commits?
+  kist stats --remote origin`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runStats(cmd, env, &o, args) },
+		ValidArgsFunction: env.complete(revisions, trackedPaths),
+	}
+	inRepository(cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.commits, "commits", false, "tell of each commit that REVs reach, by default all; A..B is what B has and A has not")
+	registerCount(cmd, &o.number, "commits")
+	flags.Var(newChoice(&o.sort, "none", "size", "stored", "unique"), "sort", "the largest first, in the column of this name")
+	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
+	flags.BoolVar(&o.volumes, "volumes", false, "tell of volumes instead")
+	flags.StringVar(&o.remote, "remote", "", "tell of the packs of the remote `NAME` instead")
+	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	o.transferOptions.register(cmd)
+	must(cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"none", "size", "stored", "unique"}, cobra.ShellCompDirectiveNoFileComp)))
+	cmd.MarkFlagsMutuallyExclusive("volumes", "commits", "remote")
+	return cmd
+}
+
+func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) error {
+	ctx := cmd.Context()
+	if (o.volumes || o.remote != "") && len(args) > 0 {
+		return usagef("volumes and packs are not those of a revision or path: one argument too many: %s", quoteArg(args[0]))
+	}
+	if o.number >= 0 && !o.commits {
+		return usagef("-n needs --commits")
+	}
+	if o.number == 0 {
+		return nil
+	}
+	env.transfer = o.transferOptions
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if o.remote != "" {
+		return statsRemote(ctx, env, r, o)
+	}
+	revs, paths, err := env.revsAndPaths(cmd, r, args)
+	if err != nil {
+		return err
+	}
+	if !o.commits && slices.ContainsFunc(revs, func(rev string) bool { return strings.HasPrefix(rev, "^") || strings.Contains(rev, "..") }) {
+		return hintf(usagef("a range of commits is no single commit"), "--commits tells of each of its commits")
+	}
+	p := env.progress("counting")
+	defer p.Stop()
+	s, err := r.Stats(ctx, kist.StatsOptions{
+		Revs: revs, Paths: paths, Commits: o.commits, Number: max(o.number, 0),
+		Progress: func(objects int64) { p.Set(uint64(objects), 0) },
+	})
+	var overlap *kist.PathsOverlapError
+	switch {
+	case errors.Is(err, kist.ErrMixedRevs):
+		return hintf(usagef("%w", err), "'main~0' is the commit that main is at, and no more")
+	case errors.As(err, &overlap):
+		return usagef("path %s lies in %s: ask for one of them", quoteArg(overlap.Below), quoteArg(overlap.Path))
+	case err != nil:
+		return err
+	}
+	if s.Account.Incomplete {
+		env.warn("some content that is referred to is not in the repository, and is not counted")
+	}
+	if o.volumes {
+		p.Stop()
+		return o.printVolumes(env, s.Account)
+	}
+	total := len(revs) == 0 && len(paths) == 0 && !o.commits
+	var freed *int64
+	if total {
+		if freed, err = freeNow(ctx, r); err != nil {
+			return err
+		}
+	}
+	p.Stop()
+	o.sortSpaces(s.Spaces)
+	if env.global.json {
+		return o.statsJSON(env, s, total, freed)
+	}
+	if err := o.printSpaces(ctx, env, r, s); err != nil {
+		return err
+	}
+	if total {
+		o.printTotal(env, s, freed)
+	}
+	return nil
+}
+
+// freeNow returns how many bytes 'kist gc' would make free now; nil if that
+// cannot be told because somebody else collects garbage, or may.
+func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
+	plan, err := r.PlanGC(ctx, gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder, MaxWaste: gc.DefaultMaxWaste, DryRun: true})
+	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer plan.Close()
+	st := plan.Stats()
+	freed := max(0, st.Before-st.After)
+	return &freed, nil
+}
+
+// sortSpaces sorts what is told by the column that was asked for.
+func (o *statsOptions) sortSpaces(spaces []kist.Space) {
+	by := map[string]func(kist.Space) int64{
+		"size":   func(s kist.Space) int64 { return int64(s.Bytes) },
+		"stored": func(s kist.Space) int64 { return s.All.Stored },
+		"unique": func(s kist.Space) int64 { return s.Own.Stored },
+	}[o.sort]
+	if by == nil {
+		return
+	}
+	if i := slices.IndexFunc(spaces, isRest); i >= 0 {
+		spaces = spaces[:i]
+	}
+	slices.SortStableFunc(spaces, func(a, b kist.Space) int { return cmp.Compare(by(b), by(a)) })
+}
+
+// isRest reports whether something comes after all that has a name.
+func isRest(s kist.Space) bool { return s.Kind == kist.SpaceIndex || s.Kind == kist.SpaceLogs }

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// size returns a number of bytes as the options say.
+func (o *statsOptions) size(n int64) string {
+	if o.bytes {
+		return formatCount(uint64(n))
+	}
+	return formatSize(uint64(n))
+}
+
+// ratio returns how many times larger a is than b; "-" if there is no saying.
+func ratio(a, b int64) string {
+	if a == 0 || b == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fx", float64(a)/float64(b))
+}
+
+// printTable prints rows, the first of which has the headings: the last column
+// to the left, all others to the right.
+func printTable(env *Env, rows [][]string) {
+	widths := make([]int, len(rows[0])-1)
+	for _, row := range rows {
+		for i := range widths {
+			widths[i] = max(widths[i], len(row[i]))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, width := range widths {
+			fmt.Fprintf(&line, "%*s  ", width, row[i])
+		}
+		env.printf("%s%s\n", line.String(), row[len(widths)])
+	}
+}
+
+// printSpaces prints the table of what takes space.
+func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Repository, s *kist.Stats) error {
+	if len(s.Spaces) == 0 {
+		return nil
+	}
+	rows := [][]string{{"files", "size", "stored", "unique", "dedup", "compr", ""}}
+	named := 0
+	for _, space := range s.Spaces {
+		name, err := spaceName(ctx, env, r, space)
+		switch {
+		case err != nil:
+			return err
+		case !isRest(space):
+			named++
+			rows = append(rows, []string{
+				formatCount(space.Files), o.size(int64(space.Bytes)), o.size(space.All.Stored), o.size(space.Own.Stored),
+				ratio(int64(space.History), space.All.Raw), ratio(space.All.Raw, space.All.Stored), name})
+		case space.Own.Objects > 0:
+			rows = append(rows, []string{"", "", "", o.size(space.Own.Stored), "", "", name})
+		}
+	}
+	if together := s.Account.Together; named > 1 && !isRest(s.Spaces[len(s.Spaces)-1]) {
+		rows = append(rows, []string{"", "", "", o.size(together.Stored), "", "", "together"})
+	}
+	if len(rows) > 1 {
+		printTable(env, rows)
+	}
+	return nil
+}
+
+// spaceName returns how a person is told what takes space.
+func spaceName(ctx context.Context, env *Env, r *kist.Repository, s kist.Space) (string, error) {
+	commits := "  (" + plural(uint64(s.Commits), "commit", "commits") + ")"
+	switch s.Kind {
+	case kist.SpaceBranch:
+		return printable(strings.TrimPrefix(s.Name, refs.Heads)) + commits, nil
+	case kist.SpaceTag:
+		return "tag " + printable(strings.TrimPrefix(s.Name, refs.Tags)) + commits, nil
+	case kist.SpaceRef:
+		return printable(strings.TrimPrefix(s.Name, refs.Remotes)) + commits, nil
+	case kist.SpacePath:
+		path := s.Name
+		if path == "" {
+			path = "."
+		}
+		return quotePath(path) + commits, nil
+	case kist.SpaceIndex:
+		return "staged, and in no commit", nil
+	case kist.SpaceLogs:
+		return "only logs tell of it", nil
+	}
+	c, err := object.ReadCommit(ctx, r.Objects(), s.ID)
+	if err != nil {
+		return "", err
+	}
+	return env.paint(yellow, s.ID.Short()) + " " + c.Committer.When().Format("2006-01-02") + " " + printable(subject(c.Message)), nil
+}
+
+// printTotal prints what there is in all.
+func (o *statsOptions) printTotal(env *Env, s *kist.Stats, freed *int64) {
+	a := s.Account
+	if len(s.Spaces) > 2 {
+		env.printf("\n")
+	}
+	env.printf("in all   %s, %s\n", plural(uint64(s.Commits), "commit", "commits"), plural(uint64(a.Held.Objects), "object", "objects"))
+	env.printf("content  %s in all commits, %s if each object counts once (%s), %s compressed (%s)\n", o.size(int64(s.History)),
+		o.size(a.Held.Raw), ratio(int64(s.History), a.Held.Raw), o.size(a.Held.Stored), ratio(a.Held.Raw, a.Held.Stored))
+	var bytes, waste int64
+	for i := range a.Volumes {
+		bytes += a.Volumes[i].Bytes
+		waste += a.Volumes[i].Waste()
+	}
+	env.printf("on disk  %s in %s, %s of it for nothing\n", o.size(bytes), plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
+	if freed == nil {
+		env.printf("gc       is at work now, or cannot be: what it would make free is not known\n")
+	} else {
+		env.printf("gc       would make %s free now\n", o.size(*freed))
+	}
+}
+
+// printVolumes prints what is needed of volumes.
+func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
+	rows := [][]string{{"objects", "needed", "on disk", "stored", "needed", "waste", ""}}
+	for i := range a.Volumes {
+		v := &a.Volumes[i]
+		if env.global.json {
+			if err := env.json(volumeJSON{v.Name, v.Created.UTC().Format("2006-01-02T15:04:05Z"), v.Objects, v.Held.Objects, v.Bytes, v.Stored, v.Held.Stored, v.Waste()}); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, []string{formatCount(uint64(v.Objects)), formatCount(uint64(v.Held.Objects)),
+			o.size(v.Bytes), o.size(v.Stored), o.size(v.Held.Stored), o.size(v.Waste()),
+			v.Name + "  " + v.Created.Local().Format("2006-01-02 15:04")})
+	}
+	if len(rows) > 1 {
+		printTable(env, rows)
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	mathbits "math/bits"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// teller makes an account.
+type teller struct {
+	sweep   *volume.Sweep
+	objects object.Reader
+	h       Holders
+	account *Account
+	use     []told // by number of the volume
+
+	front  [2]map[object.Key]uint64 // nodes to be walked, and who has them; of hints, the second
+	places []volume.Place           // used again
+	looked int64
+
+	settled bool // no volume has appeared since the first listing
+}
+
+// told is what is known of the objects of a volume, by their positions. It
+// counts for the first copy of an object.
+type told struct {
+	holders []uint64 // of those 64 who are looked at
+	owner   []uint32
+}
+
+// An owner is one of the following, or the number of the only holder plus
+// firstOwner; and may have flags.
+const (
+	nobody     = 0
+	many       = 1
+	firstOwner = 2
+
+	onlyOwner = 1<<30 - 1
+	isOutside = 1 << 30
+	isWeak    = 1 << 31
+)
+
+// maxFront is how many nodes may wait to be walked while members are told.
+const maxFront = 1 << 16
+
+func (t *teller) grow() {
+	for i := len(t.use); i < t.sweep.Len(); i++ {
+		n := t.sweep.Volume(i).Objects
+		t.use = append(t.use, told{make([]uint64, n), make([]uint32, n)})
+	}
+}
+
+func (t *teller) visit(ctx context.Context, m Member) error {
+	i := 0
+	if m.Hint {
+		i = 1
+	}
+	if !m.Key.Kind.IsNode() {
+		_, err := t.give(ctx, m.Key, m.Holders, m.Hint)
+		return err
+	}
+	if t.front[i] == nil {
+		t.front[i] = map[object.Key]uint64{}
+	}
+	t.front[i][m.Key] |= m.Holders
+	if len(t.front[i]) >= maxFront {
+		return t.walk(ctx, m.Hint)
+	}
+	return nil
+}
+
+// walk gives the nodes that wait, and all below them, to those who have them.
+// It goes down level by level, so that what several have is mostly met once.
+func (t *teller) walk(ctx context.Context, hint bool) error {
+	front := t.front[0]
+	if hint {
+		front = t.front[1]
+	}
+	defer clear(front)
+	for level := front; len(level) > 0; {
+		next := map[object.Key]uint64{}
+		for key, holders := range level {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			holders, err := t.give(ctx, key, holders, hint)
+			if err != nil {
+				return err
+			}
+			if holders == 0 {
+				continue
+			}
+			links, err := t.links(ctx, key, hint)
+			if err != nil {
+				return err
+			}
+			for _, link := range links {
+				switch {
+				case link.Kind == object.KindCommit, t.h.Skips != nil && t.h.Skips(key, link):
+				case link.Kind.IsNode():
+					next[link] |= holders
+				default:
+					if _, err := t.give(ctx, link, holders, hint); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		level = next
+	}
+	return nil
+}
+
+func (t *teller) links(ctx context.Context, key object.Key, hint bool) ([]object.Key, error) {
+	data, err := t.objects.Get(ctx, key)
+	var links []object.Key
+	if err == nil {
+		if links, err = object.Links(key.Kind, data); err != nil && !errors.Is(err, object.ErrNewerFormat) {
+			err = &object.CorruptError{Key: key, Err: err}
+		}
+	}
+	if err == nil || hint && !aborts(ctx, err) {
+		return links, nil
+	}
+	if !aborts(ctx, err) {
+		err = &DamageError{Err: err}
+	}
+	return nil, err
+}
+
+// give adds holders to an object, and returns those who did not have it yet.
+func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint bool) (uint64, error) {
+	p, ok, err := t.find(ctx, key)
+	switch {
+	case err != nil && hint && !aborts(ctx, err):
+		return 0, nil
+	case err != nil && !aborts(ctx, err):
+		return 0, &DamageError{Err: err}
+	case err != nil:
+		return 0, err
+	case !ok:
+		t.account.Incomplete = t.account.Incomplete || !hint
+		return 0, nil
+	}
+	has := &t.use[p.Volume].holders[p.Index]
+	added := holders &^ *has
+	*has |= holders
+	if t.looked++; t.h.Progress != nil && t.looked%1024 == 0 {
+		t.h.Progress(t.looked)
+	}
+	return added, nil
+}
+
+// find returns the first place of an object, and whether there is one.
+func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, error) {
+	for {
+		places, err := t.sweep.Find(key, t.places[:0])
+		t.places = places
+		if err != nil {
+			return volume.Place{}, false, err
+		}
+		if len(places) > 0 {
+			return places[0], true, nil
+		}
+		if t.settled {
+			return volume.Place{}, false, nil
+		}
+		// A volume may have been replaced just while they were listed.
+		if err := t.sweep.Refresh(ctx); err != nil {
+			return volume.Place{}, false, err
+		}
+		t.settled = t.sweep.Len() == len(t.use)
+		t.grow()
+	}
+}
+
+// assign counts what the holders from number first on have, and notes who is
+// the only one.
+func (t *teller) assign(first int) error {
+	var weak, outside uint64
+	for i, h := range t.h.List[first:min(first+64, len(t.h.List))] {
+		if h.Weak {
+			weak |= 1 << i
+		}
+		if h.Outside {
+			outside |= 1 << i
+		}
+	}
+	var yields, to uint64
+	if first == 0 && t.h.Index != t.h.Head {
+		yields, to = 1<<t.h.Index, 1<<t.h.Head
+	}
+	return t.each(func(i int, rec keys.Record) {
+		raw, stored := int64(rec.Raw), int64(rec.Stored)
+		use := &t.use[i]
+		has := use.holders[rec.Index]
+		for left := has; left != 0; left &= left - 1 {
+			t.account.Shares[first+mathbits.TrailingZeros64(left)].All.add(raw, stored)
+		}
+		if has&to != 0 {
+			has &^= yields
+		}
+		owner := &use.owner[rec.Index]
+		if has&weak != 0 {
+			*owner |= isWeak
+		}
+		if has&outside != 0 {
+			*owner |= isOutside
+		}
+		switch has &^= weak; {
+		case has == 0:
+		case *owner&onlyOwner == nobody && has&(has-1) == 0:
+			*owner |= uint32(first + mathbits.TrailingZeros64(has) + firstOwner)
+		default:
+			*owner = *owner&^onlyOwner | many
+		}
+	})
+}
+
+// total counts what is left to be counted when all holders were looked at.
+func (t *teller) total() error {
+	a := t.account
+	weak := -1
+	for i, h := range t.h.List {
+		if h.Weak {
+			weak = i
+		}
+	}
+	for i := range t.sweep.Len() {
+		a.Volumes = append(a.Volumes, VolumeUse{Info: t.sweep.Volume(i).Info})
+	}
+	return t.each(func(i int, rec keys.Record) {
+		raw, stored := int64(rec.Raw), int64(rec.Stored)
+		owner := t.use[i].owner[rec.Index]
+		switch only := owner & onlyOwner; {
+		case only >= firstOwner:
+			a.Shares[only-firstOwner].Own.add(raw, stored)
+		case only == nobody && owner&isWeak != 0:
+			a.Shares[weak].Own.add(raw, stored)
+		}
+		if owner&onlyOwner != nobody && owner&isOutside == 0 {
+			a.Together.add(raw, stored)
+		}
+		if owner != nobody {
+			a.Held.add(raw, stored)
+			a.Volumes[i].Held.add(raw, stored)
+			return
+		}
+		places, err := t.sweep.Find(rec.Key, t.places[:0])
+		t.places = places
+		if err == nil && (places[0].Volume != i || places[0].Index != rec.Index) {
+			a.Copies.add(raw, stored)
+		} else {
+			a.Unheld.add(raw, stored)
+		}
+	})
+}
+
+// each goes through the objects of all volumes.
+func (t *teller) each(visit func(volume int, rec keys.Record)) error {
+	for i := range t.sweep.Len() {
+		for kind := object.KindChunk; kind.Valid(); kind++ {
+			for rec, err := range t.sweep.Keys(i, kind) {
+				if err != nil {
+					return &DamageError{Err: err}
+				}
+				visit(i, rec)
+			}
+		}
+	}
+	return nil
+}

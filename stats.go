@@ -1,0 +1,268 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// StatsOptions say what [Repository.Stats] is asked for.
+type StatsOptions struct {
+	// Revs are branches, tags and other refs, each of which stands for all of
+	// its history, and other revisions, each for one commit. None: all refs,
+	// and what else keeps objects.
+	Revs []string
+
+	// Commits asks for each commit that Revs reach. They may be ranges, as in
+	// [LogOptions]. None: that any ref reaches.
+	Commits bool
+
+	Number int      // with Commits: only the newest; 0: all
+	Paths  []string // asks for these paths in the commits that Revs stand for; none: in all
+
+	Progress func(objects int64) // if not nil: told how many objects were looked at
+}
+
+// SpaceKind says what takes space.
+type SpaceKind string
+
+// What takes space. Their values are for programs to read.
+const (
+	SpaceBranch SpaceKind = "branch" // with all of its history
+	SpaceTag    SpaceKind = "tag"    // with all of its history
+	SpaceRef    SpaceKind = "ref"    // another ref, or a detached HEAD, with all of its history
+	SpaceCommit SpaceKind = "commit" // the content of one commit
+	SpacePath   SpaceKind = "path"   // the content of one path in some commits
+	SpaceIndex  SpaceKind = "index"  // what is staged
+	SpaceLogs   SpaceKind = "logs"   // what logs tell of, and ORIG_HEAD and the like
+)
+
+// Space is what something takes in the store.
+type Space struct {
+	Kind SpaceKind
+	Name string    // full name of a ref, or path
+	ID   object.ID // the newest commit
+
+	Commits      int    // how many; that have the path
+	Files, Bytes uint64 // in the newest of them
+	History      uint64 // bytes in all of them: what they would take one beside the other
+
+	gc.Share // Own is what gc could remove if just this went, and no log told of it
+}
+
+// Stats tells what takes space in a repository.
+type Stats struct {
+	Spaces  []Space
+	Commits int    // that refs and HEAD reach
+	History uint64 // bytes in all of these
+
+	// Account has what all Spaces have together that nothing else has, and what
+	// there is in all.
+	Account *gc.Account
+}
+
+// Stats finds out what takes space. Names that keep something for a while (logs,
+// and names such as ORIG_HEAD) do not count: what is only theirs is told apart.
+func (r *Repository) Stats(ctx context.Context, o StatsOptions) (*Stats, error) {
+	c, err := r.newCensus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.progress = o.Progress
+	if len(o.Paths) > 0 {
+		return c.paths(ctx, o)
+	}
+	if o.Commits {
+		ids, err := c.logged(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return c.contents(ctx, ids)
+	}
+	if len(o.Revs) == 0 {
+		return c.refs(ctx, nil)
+	}
+	names, ids, err := c.resolve(ctx, o.Revs)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(names) > 0 && len(ids) > 0:
+		return nil, ErrMixedRevs
+	case len(ids) > 0:
+		return c.contents(ctx, ids)
+	}
+	return c.refs(ctx, names)
+}
+
+// ErrMixedRevs is the error for revisions of which some stand for histories and
+// some for commits, so that they cannot be compared.
+var ErrMixedRevs = errors.New("branches or tags, which stand for all of their history, and single commits cannot be asked for together")
+
+// census is what keeps objects in a repository.
+type census struct {
+	r        *Repository
+	graph    graph
+	named    int // commits of the graph, the first ones, that refs and HEAD reach
+	names    []namedRoot
+	index    []gc.Root
+	logs     []gc.Root
+	head     string // name of the ref that is checked out, or HEAD
+	headID   object.ID
+	progress func(int64)
+}
+
+// namedRoot is a ref, or a detached HEAD.
+type namedRoot struct {
+	name   string
+	key    object.Key
+	commit object.ID
+}
+
+func (r *Repository) newCensus(ctx context.Context) (*census, error) {
+	roots, problems := r.roots(ctx, func(refs.LogEntry) bool { return true })
+	for _, p := range problems {
+		return nil, rootError(p)
+	}
+	head, err := r.refs.Head()
+	if err != nil {
+		return nil, err
+	}
+	c := &census{r: r, head: "HEAD", headID: head.ID, graph: graph{objects: r.objects, at: map[object.ID]int{}}}
+	if head.Branch != "" {
+		c.head = refs.Heads + head.Branch
+	}
+	for _, root := range roots {
+		switch {
+		case root.Name == "index":
+			c.index = append(c.index, root)
+		case root.Name != "HEAD" && !strings.HasPrefix(root.Name, "refs/"):
+			c.logs = append(c.logs, root)
+		default:
+			commit, err := refs.Peel(ctx, r.objects, root.Key.ID)
+			if err == nil {
+				err = c.graph.add(ctx, commit)
+			}
+			if err != nil {
+				return nil, &gc.DamageError{Root: root.Name, Err: err}
+			}
+			c.names = append(c.names, namedRoot{root.Name, root.Key, commit})
+		}
+	}
+	c.named = len(c.graph.commits)
+	for _, root := range c.logs {
+		commit, err := refs.Peel(ctx, r.objects, root.Key.ID)
+		if err == nil {
+			err = c.graph.add(ctx, commit)
+		}
+		if err != nil {
+			return nil, &gc.DamageError{Root: root.Name, Err: err}
+		}
+	}
+	return c, nil
+}
+
+// resolve tells names of refs and commits apart.
+func (c *census) resolve(ctx context.Context, revs []string) (names []string, ids []object.ID, err error) {
+	for _, rev := range revs {
+		name, err := c.r.refs.Expand(ctx, rev)
+		if err == nil && (strings.HasPrefix(name, "refs/") || name == c.head) && slices.ContainsFunc(c.names, func(n namedRoot) bool { return n.name == name }) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			continue
+		}
+		id, err := c.r.Resolve(ctx, rev)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return names, ids, nil
+}
+
+// logged returns the commits that are reached, newest first.
+func (c *census) logged(ctx context.Context, o StatsOptions) ([]object.ID, error) {
+	revs := o.Revs
+	if len(revs) == 0 {
+		for _, n := range c.names {
+			revs = append(revs, n.commit.String())
+		}
+	}
+	var ids []object.ID
+	for l, err := range c.r.Log(ctx, LogOptions{Revs: revs}) {
+		if err != nil {
+			return nil, err
+		}
+		if ids = append(ids, l.ID); len(ids) == o.Number {
+			break
+		}
+	}
+	return ids, nil
+}
+
+// account has holders counted, of which the first is the index, and the second,
+// if ours is true, what is checked out.
+func (c *census) account(ctx context.Context, list []gc.Holder, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*gc.Account, error) {
+	h := gc.Holders{List: list, Members: members, Progress: c.progress}
+	if ours {
+		h.Head = 1
+	}
+	return gc.NewAccount(ctx, c.r.objects, h)
+}
+
+// stats returns the stats of spaces, which the holders from number first on
+// have.
+func (c *census) stats(a *gc.Account, spaces []Space, first int) *Stats {
+	s := &Stats{Spaces: spaces, Commits: c.named, Account: a}
+	for i := range spaces {
+		spaces[i].Share = a.Shares[first+i]
+	}
+	for _, commit := range c.graph.commits[:c.named] {
+		s.History += commit.bytes
+	}
+	return s
+}
+
+// bit returns the set that has holder number i, of the 64 from number first on.
+func bit(i, first int) uint64 {
+	if i < first || i >= first+64 {
+		return 0
+	}
+	return 1 << (i - first)
+}
+
+func spaceKind(name string) SpaceKind {
+	switch {
+	case strings.HasPrefix(name, refs.Heads):
+		return SpaceBranch
+	case strings.HasPrefix(name, refs.Tags):
+		return SpaceTag
+	}
+	return SpaceRef
+}
+
+// visitRoots visits roots for holder number i.
+func visitRoots(roots []gc.Root, holders uint64, visit func(gc.Member) error) error {
+	if holders == 0 {
+		return nil
+	}
+	for _, root := range roots {
+		if err := visit(gc.Member{Key: root.Key, Holders: holders, Hint: root.Hint}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notReached is the error for a commit that nothing reaches.
+func notReached(id object.ID) error {
+	return fmt.Errorf("commit %s: no branch, tag or log has it any more", id)
+}

@@ -1,0 +1,303 @@
+package kist
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// paths counts what paths have in commits: without the lists of the folders
+// that they lie in.
+func (c *census) paths(ctx context.Context, o StatsOptions) (*Stats, error) {
+	for i, path := range o.Paths {
+		for k, other := range o.Paths {
+			if i != k && isBelow(path, other) {
+				return nil, &PathsOverlapError{other, path}
+			}
+		}
+	}
+	scope, err := c.scope(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	others := len(o.Paths)
+	list := make([]gc.Holder, 1+len(o.Paths))
+	list[others].Outside = true
+	spaces := make([]Space, len(o.Paths))
+	newest := make([]int, len(o.Paths))
+	for k, path := range o.Paths {
+		spaces[k] = Space{Kind: SpacePath, Name: path}
+		newest[k] = -1
+	}
+	members := func(ctx context.Context, first int, visit func(gc.Member) error) error {
+		s := &splitter{ctx: ctx, objects: c.r.objects, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
+		for k, path := range o.Paths {
+			s.all = append(s.all, splitPath{k, path})
+		}
+		if err := c.splitIndex(s, scope); err != nil {
+			return err
+		}
+		for i := range c.graph.commits {
+			commit := &c.graph.commits[i]
+			if !scope[i] {
+				if i < c.named {
+					if err := visitContent(commit, bit(others, first), visit); err != nil {
+						return err
+					}
+				}
+				continue
+			}
+			found, err := s.split(commit.content[0].ID, s.all)
+			if err != nil {
+				return err
+			}
+			if first > 0 {
+				continue // they were counted
+			}
+			for _, f := range found {
+				space := &spaces[f.holder]
+				space.Commits++
+				space.History += f.bytes
+				if newest[f.holder] <= i {
+					newest[f.holder] = i
+					space.ID, space.Files, space.Bytes = commit.id, f.files, f.bytes
+				}
+			}
+		}
+		return nil
+	}
+	a, err := c.account(ctx, list, false, members)
+	if err != nil {
+		return nil, err
+	}
+	for _, space := range spaces {
+		if space.Commits == 0 {
+			return nil, &tree.PathError{Path: space.Name, Err: tree.ErrNotExist}
+		}
+	}
+	return c.stats(a, spaces, 0), nil
+}
+
+// PathsOverlapError says that of two paths one lies in the other.
+type PathsOverlapError struct{ Path, Below string }
+
+func (e *PathsOverlapError) Error() string { return "one path lies in another" }
+
+// scope returns for each commit whether it is among those asked for.
+func (c *census) scope(ctx context.Context, o StatsOptions) ([]bool, error) {
+	scope := make([]bool, len(c.graph.commits))
+	if o.Commits || len(o.Revs) == 0 {
+		ids, err := c.logged(ctx, o)
+		for _, id := range ids {
+			scope[c.graph.at[id]] = true
+		}
+		return scope, err
+	}
+	names, ids, err := c.resolve(ctx, o.Revs)
+	if err != nil {
+		return nil, err
+	}
+	sets := make([]uint64, len(scope))
+	for _, n := range c.names {
+		if slices.Contains(names, n.name) {
+			sets[c.graph.at[n.commit]] = 1
+		}
+	}
+	c.graph.spread(sets)
+	for i := range scope {
+		scope[i] = sets[i] != 0
+	}
+	for _, id := range ids {
+		i, known := c.graph.at[id]
+		if !known {
+			return nil, notReached(id)
+		}
+		scope[i] = true
+	}
+	return scope, nil
+}
+
+// isBelow reports whether a path is another one or lies in it. In "" lie all.
+func isBelow(path, other string) bool {
+	return other == "" || path == other || strings.HasPrefix(path, other+"/")
+}
+
+// splitIndex tells what of the index the paths have: nothing, if the commit
+// that is checked out is not among those asked for.
+func (c *census) splitIndex(s *splitter, scope []bool) error {
+	head, known := c.graph.at[c.headID]
+	if !known || !scope[head] {
+		return visitRoots(c.index, bit(s.others, s.first), s.visit)
+	}
+	idx, err := c.r.Index()
+	if err != nil {
+		return err
+	}
+	// one tells whose a path is: -1 if some path lies in it.
+	one := func(path string) int {
+		for _, p := range s.all {
+			if isBelow(path, p.rest) {
+				return p.holder
+			}
+			if isBelow(p.rest, path) {
+				return -1
+			}
+		}
+		return s.others
+	}
+	visit := func(path string, key object.Key) error {
+		if holder := one(path); holder >= 0 && !key.IsZero() && bit(holder, s.first) != 0 {
+			return s.visit(gc.Member{Key: key, Holders: bit(holder, s.first), Hint: key.Kind == object.KindTree})
+		}
+		return nil
+	}
+	for path, d := range idx.Dirs() {
+		if info, ok := d.Tree(); ok {
+			if err := visit(path, object.Key{Kind: object.KindTree, ID: info.ID}); err != nil {
+				return err
+			}
+		}
+	}
+	for path, e := range idx.All() {
+		if err := visit(path, e.Content); err != nil {
+			return err
+		}
+	}
+	for _, conflict := range idx.Conflicts() {
+		for _, side := range []*object.Entry{conflict.Base, conflict.Ours, conflict.Theirs} {
+			if side == nil {
+				continue
+			}
+			if err := visit(conflict.Path, side.Content); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// splitter gives the paths in trees to their holders, and all the rest to one
+// other.
+type splitter struct {
+	ctx     context.Context
+	objects object.Reader
+	first   int // see [gc.Holders]
+	others  int // the holder of the rest
+	visit   func(gc.Member) error
+	all     []splitPath
+	done    map[splitAt][]pathTotals
+}
+
+// splitPath is a path, or what is left of it below some folder.
+type splitPath struct {
+	holder int
+	rest   string
+}
+
+// splitAt is a folder, and the place in it that the paths lead from.
+type splitAt struct {
+	id     object.ID
+	prefix string
+}
+
+type pathTotals struct {
+	holder       int
+	files, bytes uint64
+}
+
+// split splits a tree. It returns which of the paths are there.
+func (s *splitter) split(root object.ID, paths []splitPath) ([]pathTotals, error) {
+	return s.folder(root, "", paths)
+}
+
+// folder splits a folder that lies at prefix, which is empty or ends in a slash.
+func (s *splitter) folder(id object.ID, prefix string, paths []splitPath) ([]pathTotals, error) {
+	at := splitAt{id, prefix}
+	if found, ok := s.done[at]; ok {
+		return found, nil
+	}
+	if len(paths) == 1 && paths[0].rest == "" {
+		info, err := tree.Stat(s.ctx, s.objects, id)
+		if err != nil {
+			return nil, err
+		}
+		found := []pathTotals{{paths[0].holder, info.Files, info.Bytes}}
+		s.done[at] = found
+		return found, s.give(object.Key{Kind: object.KindTree, ID: id}, paths[0].holder)
+	}
+	found, err := s.node(id, prefix, paths)
+	if err == nil {
+		s.done[at] = found
+	}
+	return found, err
+}
+
+// node splits a node of a folder's list.
+func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found []pathTotals, err error) {
+	n, err := object.ReadTree(s.ctx, s.objects, id)
+	if err != nil {
+		return nil, err
+	}
+	after := ""
+	for _, child := range n.Children {
+		in := slices.ContainsFunc(paths, func(p splitPath) bool {
+			name, _, _ := strings.Cut(p.rest, "/")
+			return name > after && name <= child.Last
+		})
+		after = child.Last
+		if !in {
+			if err := s.give(object.Key{Kind: object.KindTree, ID: child.ID}, s.others); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		more, err := s.node(child.ID, prefix, paths)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	for i := range n.Entries {
+		more, err := s.entry(&n.Entries[i], prefix, paths)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+func (s *splitter) entry(e *object.Entry, prefix string, paths []splitPath) ([]pathTotals, error) {
+	var below []splitPath
+	for _, p := range paths {
+		name, rest, more := strings.Cut(p.rest, "/")
+		switch {
+		case name != e.Name:
+		case !more:
+			totals := pathTotals{p.holder, e.Files, e.Size}
+			if e.Type != object.TypeDir {
+				totals.files = 1
+			}
+			return []pathTotals{totals}, s.give(e.Content, p.holder)
+		default:
+			below = append(below, splitPath{p.holder, rest})
+		}
+	}
+	if len(below) > 0 && e.Type == object.TypeDir {
+		return s.folder(e.Content.ID, prefix+e.Name+"/", below)
+	}
+	return nil, s.give(e.Content, s.others)
+}
+
+// give has a holder have an object.
+func (s *splitter) give(key object.Key, holder int) error {
+	holders := bit(holder, s.first)
+	if key.IsZero() || holders == 0 {
+		return nil
+	}
+	return s.visit(gc.Member{Key: key, Holders: holders})
+}

@@ -40,6 +40,7 @@ const (
 	SpaceCommit SpaceKind = "commit" // the content of one commit
 	SpacePath   SpaceKind = "path"   // the content of one path in some commits
 	SpaceIndex  SpaceKind = "index"  // what is staged
+	SpaceHold   SpaceKind = "hold"   // what is held, with all of its history
 	SpaceLogs   SpaceKind = "logs"   // what logs tell of, and ORIG_HEAD and the like
 )
 
@@ -111,13 +112,14 @@ type census struct {
 	named    int // commits of the graph, the first ones, that refs and HEAD reach
 	names    []namedRoot
 	index    []gc.Root
-	logs     []gc.Root
+	logs     []namedRoot
 	head     string // name of the ref that is checked out, or HEAD
 	headID   object.ID
 	progress func(int64)
 }
 
-// namedRoot is a ref, or a detached HEAD.
+// namedRoot is a ref, a detached HEAD or a hold, or one that is no more than an
+// entry of a log.
 type namedRoot struct {
 	name   string
 	key    object.Key
@@ -125,7 +127,7 @@ type namedRoot struct {
 }
 
 func (r *Repository) newCensus(ctx context.Context) (*census, error) {
-	roots, problems := r.roots(ctx, func(refs.LogEntry) bool { return true })
+	needed, problems := r.needs(ctx, func(refs.LogEntry) bool { return true })
 	for _, p := range problems {
 		return nil, rootError(p)
 	}
@@ -133,35 +135,34 @@ func (r *Repository) newCensus(ctx context.Context) (*census, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &census{r: r, head: "HEAD", headID: head.ID, graph: graph{objects: r.objects, at: map[object.ID]int{}}}
+	c := &census{r: r, head: "HEAD", headID: head.ID, graph: graph{objects: r.objects, skips: needed.Records.Skips, at: map[object.ID]int{}}}
 	if head.Branch != "" {
 		c.head = refs.Heads + head.Branch
 	}
-	for _, root := range roots {
+	for _, root := range needed.Roots {
 		switch {
-		case root.Name == "index":
+		case root.Name == "index" || root.Key.Kind == object.KindTree: // that of HEAD, which stays even if it has expired
 			c.index = append(c.index, root)
-		case root.Name != "HEAD" && !strings.HasPrefix(root.Name, "refs/"):
-			c.logs = append(c.logs, root)
+		case root.Name != "HEAD" && root.Name != holdRoot && !strings.HasPrefix(root.Name, "refs/"):
+			c.logs = append(c.logs, namedRoot{name: root.Name, key: root.Key})
+		case root.Hint: // a hold of what is not there
 		default:
-			commit, err := refs.Peel(ctx, r.objects, root.Key.ID)
-			if err == nil {
-				err = c.graph.add(ctx, commit)
-			}
-			if err != nil {
-				return nil, &gc.DamageError{Root: root.Name, Err: err}
-			}
-			c.names = append(c.names, namedRoot{root.Name, root.Key, commit})
+			c.names = append(c.names, namedRoot{name: root.Name, key: root.Key})
 		}
 	}
-	c.named = len(c.graph.commits)
-	for _, root := range c.logs {
-		commit, err := refs.Peel(ctx, r.objects, root.Key.ID)
-		if err == nil {
-			err = c.graph.add(ctx, commit)
+	for k, list := range [][]namedRoot{c.names, c.logs} {
+		for i := range list {
+			root := &list[i]
+			root.commit, err = refs.Peel(ctx, r.objects, root.key.ID)
+			if err == nil {
+				err = c.graph.add(ctx, root.commit)
+			}
+			if err != nil {
+				return nil, &gc.DamageError{Root: root.name, Err: err}
+			}
 		}
-		if err != nil {
-			return nil, &gc.DamageError{Root: root.Name, Err: err}
+		if k == 0 {
+			c.named = len(c.graph.commits)
 		}
 	}
 	return c, nil
@@ -211,7 +212,7 @@ func (c *census) logged(ctx context.Context, o StatsOptions) ([]object.ID, error
 // account has holders counted, of which the first is the index, and the second,
 // if ours is true, what is checked out.
 func (c *census) account(ctx context.Context, list []gc.Holder, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*gc.Account, error) {
-	h := gc.Holders{List: list, Members: members, Progress: c.progress}
+	h := gc.Holders{List: list, Members: members, Skips: c.graph.skips, Progress: c.progress}
 	if ours {
 		h.Head = 1
 	}
@@ -226,7 +227,7 @@ func (c *census) stats(a *gc.Account, spaces []Space, first int) *Stats {
 		spaces[i].Share = a.Shares[first+i]
 	}
 	for _, commit := range c.graph.commits[:c.named] {
-		s.History += commit.bytes
+		s.History += commit.history()
 	}
 	return s
 }
@@ -245,11 +246,13 @@ func spaceKind(name string) SpaceKind {
 		return SpaceBranch
 	case strings.HasPrefix(name, refs.Tags):
 		return SpaceTag
+	case name == holdRoot:
+		return SpaceHold
 	}
 	return SpaceRef
 }
 
-// visitRoots visits roots for holder number i.
+// visitRoots visits roots that some holders have.
 func visitRoots(roots []gc.Root, holders uint64, visit func(gc.Member) error) error {
 	if holders == 0 {
 		return nil

@@ -9,13 +9,14 @@ import (
 // graph is the histories of some commits, in memory.
 type graph struct {
 	objects object.Reader
+	skips   func(from, to object.Key) bool // see [gc.Holders]
 	at      map[object.ID]int
 	commits []graphCommit // parents before their children
 }
 
 type graphCommit struct {
 	id           object.ID
-	content      []object.Key // the tree, and the list of what was skipped
+	content      []object.Key // the tree, and the list of what was skipped; none if it has expired
 	parents      []int
 	files, bytes uint64
 }
@@ -47,9 +48,10 @@ func (g *graph) add(ctx context.Context, id object.ID) error {
 			continue
 		}
 		c := graphCommit{id: top.id, files: top.c.Files, bytes: top.c.Bytes}
-		c.content = []object.Key{{Kind: object.KindTree, ID: top.c.Tree}}
-		if !top.c.SkippedRest.IsZero() {
-			c.content = append(c.content, object.Key{Kind: object.KindChunk, ID: top.c.SkippedRest})
+		for _, key := range []object.Key{{Kind: object.KindTree, ID: top.c.Tree}, {Kind: object.KindChunk, ID: top.c.SkippedRest}} {
+			if !key.ID.IsZero() && !g.skips(c.key(), key) {
+				c.content = append(c.content, key)
+			}
 		}
 		for _, p := range top.c.Parents {
 			c.parents = append(c.parents, g.at[p])
@@ -72,3 +74,11 @@ func (g *graph) spread(sets []uint64) {
 }
 
 func (c *graphCommit) key() object.Key { return object.Key{Kind: object.KindCommit, ID: c.id} }
+
+// history returns how many bytes the commit adds to those of all.
+func (c *graphCommit) history() uint64 {
+	if len(c.content) == 0 {
+		return 0
+	}
+	return c.bytes
+}

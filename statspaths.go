@@ -34,7 +34,7 @@ func (c *census) paths(ctx context.Context, o StatsOptions) (*Stats, error) {
 		newest[k] = -1
 	}
 	members := func(ctx context.Context, first int, visit func(gc.Member) error) error {
-		s := &splitter{ctx: ctx, objects: c.r.objects, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
+		s := &splitter{ctx: ctx, objects: c.r.objects, skips: c.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
 		for k, path := range o.Paths {
 			s.all = append(s.all, splitPath{k, path})
 		}
@@ -49,6 +49,9 @@ func (c *census) paths(ctx context.Context, o StatsOptions) (*Stats, error) {
 						return err
 					}
 				}
+				continue
+			}
+			if len(commit.content) == 0 {
 				continue
 			}
 			found, err := s.split(commit.content[0].ID, s.all)
@@ -185,8 +188,9 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 type splitter struct {
 	ctx     context.Context
 	objects object.Reader
-	first   int // see [gc.Holders]
-	others  int // the holder of the rest
+	skips   func(from, to object.Key) bool // see [gc.Holders]
+	first   int                            // see [gc.Holders]
+	others  int                            // the holder of the rest
 	visit   func(gc.Member) error
 	all     []splitPath
 	done    map[splitAt][]pathTotals
@@ -262,6 +266,9 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 		found = append(found, more...)
 	}
 	for i := range n.Entries {
+		if s.skips(object.Key{Kind: object.KindTree, ID: id}, n.Entries[i].Content) {
+			continue
+		}
 		more, err := s.entry(&n.Entries[i], prefix, paths)
 		if err != nil {
 			return nil, err

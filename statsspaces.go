@@ -6,7 +6,6 @@ import (
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
 )
 
 // refs counts what refs have, with all of their history; without names all
@@ -15,7 +14,9 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 	everything := len(names) == 0
 	if everything {
 		for _, n := range c.names {
-			names = append(names, n.name)
+			if !slices.Contains(names, n.name) {
+				names = append(names, n.name)
+			}
 		}
 	}
 	ours := slices.Contains(names, c.head)
@@ -54,16 +55,12 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 		}
 		if mine := bit(logs, first); mine != 0 {
 			for _, root := range c.logs {
-				if root.Key.Kind != object.KindCommit {
-					if err := visit(gc.Member{Key: root.Key, Holders: mine}); err != nil {
+				sets[c.graph.at[root.commit]] |= mine
+				if root.key.Kind != object.KindCommit {
+					if err := visit(gc.Member{Key: root.key, Holders: mine}); err != nil {
 						return err
 					}
 				}
-				commit, err := refs.Peel(ctx, c.r.objects, root.Key.ID)
-				if err != nil {
-					return err
-				}
-				sets[c.graph.at[commit]] |= mine
 			}
 		}
 		c.graph.spread(sets)
@@ -78,7 +75,7 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 			for k := max(first-1, 0); k < min(first+63, len(spaces)); k++ {
 				if sets[i]&bit(1+k, first) != 0 {
 					spaces[k].Commits++
-					spaces[k].History += commit.bytes
+					spaces[k].History += commit.history()
 				}
 			}
 		}
@@ -145,7 +142,7 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 	spaces := make([]Space, len(order))
 	for k, id := range order {
 		commit := c.graph.commits[c.graph.at[id]]
-		spaces[k] = Space{Kind: SpaceCommit, ID: id, Commits: 1, Files: commit.files, Bytes: commit.bytes, History: commit.bytes}
+		spaces[k] = Space{Kind: SpaceCommit, ID: id, Commits: 1, Files: commit.files, Bytes: commit.bytes, History: commit.history()}
 	}
 	s := c.stats(a, spaces, 1)
 	at := map[object.ID]int{}

@@ -34,6 +34,9 @@ func distinct(problems []*gc.Problem) []*gc.Problem {
 	})
 }
 
+// holdRoot is the name of the roots that are held.
+const holdRoot = "hold"
+
 // needs returns what has to be kept: what refs, those entries of their logs
 // that keep accepts, holds, an operation under way and the index refer to; and
 // what of these cannot be read.
@@ -47,7 +50,7 @@ func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (
 	for _, id := range said.Holds() {
 		hold, _ := said.Held(id)
 		// One that ends may have been over when what it holds would have been fetched.
-		roots = append(roots, gc.Root{Name: "hold", Key: hold.Key, Hint: !hold.Until.IsZero() && r.lacks(ctx, hold.Key)})
+		roots = append(roots, gc.Root{Name: holdRoot, Key: hold.Key, Hint: !hold.Until.IsZero() && r.lacks(ctx, hold.Key)})
 	}
 	names, err := r.refs.RootsWith(ctx, keep)
 	for _, err := range unjoin(err) {

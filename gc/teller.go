@@ -55,6 +55,9 @@ func (t *teller) grow() {
 }
 
 func (t *teller) visit(ctx context.Context, m Member) error {
+	if t.h.Skips != nil && t.h.Skips(object.Key{}, m.Key) {
+		return nil
+	}
 	i := 0
 	if m.Hint {
 		i = 1

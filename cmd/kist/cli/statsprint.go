@@ -85,6 +85,8 @@ func spaceName(ctx context.Context, env *Env, r *kist.Repository, s kist.Space) 
 		return "tag " + printable(strings.TrimPrefix(s.Name, refs.Tags)) + commits, nil
 	case kist.SpaceRef:
 		return printable(strings.TrimPrefix(s.Name, refs.Remotes)) + commits, nil
+	case kist.SpaceHold:
+		return "held" + commits, nil
 	case kist.SpacePath:
 		path := s.Name
 		if path == "" {

@@ -25,9 +25,14 @@ type stager struct {
 // newStager makes a repository, which is verified when the test ends.
 func newStager(t *testing.T) *stager {
 	t.Helper()
+	return newStagerWith(t, kist.InitOptions{})
+}
+
+func newStagerWith(t *testing.T, o kist.InitOptions) *stager {
+	t.Helper()
 	s := &stager{T: t, dir: t.TempDir()}
 	var err error
-	s.repo, err = kist.Init(t.Context(), s.dir, kist.Options{}, kist.InitOptions{})
+	s.repo, err = kist.Init(t.Context(), s.dir, kist.Options{}, o)
 	s.check(err)
 	t.Cleanup(func() {
 		report, err := s.repo.Verify(context.Background(), gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true}})

@@ -14,9 +14,9 @@ import (
 
 // StatsOptions say what [Repository.Stats] is asked for.
 type StatsOptions struct {
-	// Revs are branches, tags and other refs, each of which stands for all of
-	// its history, and other revisions, each for one commit. None: all refs,
-	// and what else keeps objects.
+	// Revs are names of branches, tags and other refs, each of which stands for
+	// all of its history, or other revisions, each for one commit. None: all
+	// refs, and what else keeps objects.
 	Revs []string
 
 	// Commits asks for each commit that Revs reach. They may be ranges, as in
@@ -172,7 +172,8 @@ func (r *Repository) newCensus(ctx context.Context) (*census, error) {
 func (c *census) resolve(ctx context.Context, revs []string) (names []string, ids []object.ID, err error) {
 	for _, rev := range revs {
 		name, err := c.r.refs.Expand(ctx, rev)
-		if err == nil && (strings.HasPrefix(name, "refs/") || name == c.head) && slices.ContainsFunc(c.names, func(n namedRoot) bool { return n.name == name }) {
+		isName := err == nil && strings.HasPrefix(name, "refs/") && !strings.ContainsAny(rev, "~^") // not for "main~0"
+		if isName && slices.ContainsFunc(c.names, func(n namedRoot) bool { return n.name == name }) {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}

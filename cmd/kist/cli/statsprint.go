@@ -41,7 +41,8 @@ func printTable(env *Env, rows [][]string) {
 		for i, width := range widths {
 			fmt.Fprintf(&line, "%*s  ", width, row[i])
 		}
-		env.printf("%s%s\n", line.String(), row[len(widths)])
+		line.WriteString(row[len(widths)])
+		env.printf("%s\n", strings.TrimRight(line.String(), " "))
 	}
 }
 
@@ -129,7 +130,7 @@ func (o *statsOptions) printTotal(env *Env, s *kist.Stats, freed *int64) {
 
 // printVolumes prints what is needed of volumes.
 func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
-	rows := [][]string{{"objects", "needed", "on disk", "stored", "needed", "waste", ""}}
+	rows := [][]string{{"objects", "needed", "stored", "needed", "on disk", "waste", ""}}
 	for i := range a.Volumes {
 		v := &a.Volumes[i]
 		if env.global.json {
@@ -139,7 +140,7 @@ func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
 			continue
 		}
 		rows = append(rows, []string{formatCount(uint64(v.Objects)), formatCount(uint64(v.Held.Objects)),
-			o.size(v.Bytes), o.size(v.Stored), o.size(v.Held.Stored), o.size(v.Waste()),
+			o.size(v.Stored), o.size(v.Held.Stored), o.size(v.Bytes), o.size(v.Waste()),
 			v.Name + "  " + v.Created.Local().Format("2006-01-02 15:04")})
 	}
 	if len(rows) > 1 {

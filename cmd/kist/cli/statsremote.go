@@ -73,10 +73,10 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 }
 
 func (o *statsOptions) printPacks(env *Env, u *transfer.Usage, total remoteStatsJSON) {
-	rows := [][]string{{"objects", "needed", "size", "needed", "waste", ""}}
+	rows := [][]string{{"objects", "needed", "stored", "needed", "waste", ""}}
 	for i := range u.Packs {
 		x := &u.Packs[i]
-		rows = append(rows, []string{formatCount(uint64(x.Objects)), formatCount(uint64(x.Needed)), o.size(int64(x.Size)), o.size(x.NeededBytes), o.size(x.Waste()), x.Name.String()})
+		rows = append(rows, []string{formatCount(uint64(x.Objects)), formatCount(uint64(x.Needed)), o.size(x.Stored), o.size(x.NeededBytes), o.size(x.Waste()), x.Name.String()})
 	}
 	if len(rows) > 1 {
 		printTable(env, rows)

@@ -1,0 +1,243 @@
+package gc_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// held returns the objects that a member has: all below it except commits.
+func (w *world) held(m gc.Member, has map[object.Key]bool) {
+	w.Helper()
+	queue := []object.Key{m.Key}
+	for len(queue) > 0 {
+		key := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if has[key] {
+			continue
+		}
+		data, err := w.store.Get(context.Background(), key)
+		if m.Hint && err != nil {
+			continue
+		}
+		w.check(err)
+		has[key] = true
+		links, err := object.Links(key.Kind, data)
+		w.check(err)
+		for _, link := range links {
+			if link.Kind != object.KindCommit {
+				queue = append(queue, link)
+			}
+		}
+	}
+}
+
+func (w *world) amount(keys map[object.Key]bool, in func(object.Key) bool) (a gc.Amount) {
+	for key := range keys {
+		if !in(key) {
+			continue
+		}
+		raw, stored, err := w.store.StoredSize(context.Background(), key)
+		w.check(err)
+		a.Objects++
+		a.Raw += raw
+		a.Stored += stored
+	}
+	return a
+}
+
+// TestAccount compares accounts with what comes out if each holder's objects
+// are put down in full.
+func TestAccount(t *testing.T) {
+	for seed, holders := range []int{1, 2, 3, 17, 64, 65, 130} {
+		w := newWorld(t, uint64(seed))
+		members := make([][]gc.Member, holders)
+		var last object.ID
+		for i := range min(3*holders, 16) {
+			key := w.commit()
+			if i%4 == 1 {
+				key = w.commit(last)
+			}
+			last = key.ID
+			for range w.rng.IntN(3) * (1 + holders/40) { // by nobody, one, or more
+				h := w.rng.IntN(holders)
+				members[h] = append(members[h], gc.Member{Key: key})
+			}
+		}
+		gone := object.Key{Kind: object.KindTree, ID: object.Sum(w.text(9))}
+		members[0] = append(members[0], gc.Member{Key: gone, Hint: true})
+		h := gc.Holders{List: make([]gc.Holder, holders)}
+		for i := range h.List {
+			h.List[i].Outside = w.rng.IntN(3) == 0
+		}
+		weak := -1
+		if holders > 3 {
+			weak = w.rng.IntN(holders)
+			h.List[weak] = gc.Holder{Weak: true}
+			for h.Index == h.Head || h.Index == weak || h.Head == weak {
+				h.Index, h.Head = w.rng.IntN(min(64, holders)), w.rng.IntN(min(64, holders))
+			}
+			// Most of what one has the other has, too.
+			members[h.Index] = append(members[h.Index], members[h.Head]...)
+		}
+		h.Members = func(_ context.Context, first int, visit func(gc.Member) error) error {
+			for i := first; i < min(first+64, holders); i++ {
+				for _, m := range members[i] {
+					m.Holders = 1 << (i - first)
+					if err := visit(m); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}
+		a, err := gc.NewAccount(t.Context(), w.store, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		all := make([]map[object.Key]bool, holders)
+		owners := map[object.Key]map[int]bool{}
+		for i := range all {
+			all[i] = map[object.Key]bool{}
+			for _, m := range members[i] {
+				w.held(m, all[i])
+			}
+			for key := range all[i] {
+				if owners[key] == nil {
+					owners[key] = map[int]bool{}
+				}
+				owners[key][i] = true
+			}
+		}
+		held := map[object.Key]bool{}
+		for key, by := range owners {
+			held[key] = true
+			if h.Index != h.Head && by[h.Head] {
+				delete(by, h.Index)
+			}
+			if len(by) > 1 {
+				delete(by, weak)
+			}
+		}
+		for i := range all {
+			want := gc.Share{
+				All: w.amount(all[i], func(object.Key) bool { return true }),
+				Own: w.amount(all[i], func(key object.Key) bool { return len(owners[key]) == 1 && owners[key][i] }),
+			}
+			if a.Shares[i] != want {
+				t.Errorf("seed %d: holder %d of %d has %+v, not %+v", seed, i, holders, want, a.Shares[i])
+			}
+		}
+		together := w.amount(held, func(key object.Key) bool {
+			for i := range owners[key] {
+				if h.List[i].Outside || h.List[i].Weak {
+					return false
+				}
+			}
+			return true
+		})
+		if a.Together != together {
+			t.Errorf("seed %d: together %+v, not %+v", seed, together, a.Together)
+		}
+		stored := map[object.Key]bool{}
+		for key, err := range w.store.Keys(t.Context()) {
+			w.check(err)
+			stored[key] = true
+		}
+		if want := w.amount(held, func(object.Key) bool { return true }); a.Held != want {
+			t.Errorf("seed %d: held are %+v, not %+v", seed, want, a.Held)
+		}
+		if want := w.amount(stored, func(key object.Key) bool { return !held[key] }); a.Unheld != want || want.Objects == 0 {
+			t.Errorf("seed %d: not held are %+v, not %+v", seed, want, a.Unheld)
+		}
+		if a.Copies.Objects != 0 || a.Incomplete {
+			t.Errorf("seed %d: %+v", seed, a)
+		}
+		var inVolumes gc.Amount
+		for _, v := range a.Volumes {
+			inVolumes.Objects += v.Held.Objects
+			inVolumes.Raw += v.Held.Raw
+			inVolumes.Stored += v.Held.Stored
+			if waste := v.Waste(); waste < 0 || waste > v.Bytes || (waste == 0) != (v.Held.Objects == int64(v.Objects)) {
+				t.Errorf("waste %d: %+v", waste, v)
+			}
+		}
+		if inVolumes != a.Held {
+			t.Errorf("seed %d: in volumes %+v, in all %+v", seed, inVolumes, a.Held)
+		}
+	}
+}
+
+// TestAccountOfCopies checks that what is stored twice counts once, that what is
+// not there is told of, and that skipped links are.
+func TestAccountOfCopies(t *testing.T) {
+	w := newWorld(t, 1)
+	for range 5 {
+		w.roots[fmt.Sprint(len(w.roots))] = w.commit()
+	}
+	other := newWorld(t, 1)
+	for range 5 {
+		other.commit()
+	}
+	infos, err := other.store.Volumes(t.Context())
+	w.check(err)
+	for _, info := range infos[:2] {
+		w.check(os.Rename(filepath.Join(other.dir, "volumes", info.Name), filepath.Join(w.dir, "volumes", info.Name)))
+	}
+	w.reopen()
+	gone := object.Key{Kind: object.KindTree, ID: object.Sum(w.text(9))}
+	account := func(change func(*gc.Holders)) *gc.Account {
+		t.Helper()
+		h := gc.Holders{List: make([]gc.Holder, 1)}
+		h.Members = func(_ context.Context, _ int, visit func(gc.Member) error) error {
+			for _, key := range w.roots {
+				if err := visit(gc.Member{Key: key, Holders: 1}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		change(&h)
+		a, err := gc.NewAccount(t.Context(), w.store, h)
+		w.check(err)
+		return a
+	}
+	all := func(object.Key) bool { return true }
+	a := account(func(*gc.Holders) {})
+	if want := w.amount(w.reached(), all); a.Held != want || a.Shares[0].Own != want || a.Incomplete {
+		t.Errorf("%+v, want %+v", a, want)
+	}
+	if want := int64(infos[0].Objects + infos[1].Objects); a.Copies.Objects+a.Unheld.Objects != want || a.Copies.Objects == 0 {
+		t.Errorf("%d copies, %d for nothing; want %d", a.Copies.Objects, a.Unheld.Objects, want)
+	}
+
+	commits := map[object.Key]bool{}
+	for _, key := range w.roots {
+		commits[key] = true
+	}
+	a = account(func(h *gc.Holders) {
+		h.Skips = func(from, to object.Key) bool { return from.Kind == object.KindCommit }
+	})
+	if want := w.amount(commits, all); a.Held != want {
+		t.Errorf("%+v, want %+v", a.Held, want)
+	}
+
+	w.roots["gone"] = gone
+	if a = account(func(*gc.Holders) {}); !a.Incomplete {
+		t.Error("what is gone is not told of")
+	}
+	// Beside somebody who maintains the store.
+	sweep, err := w.store.Sweep(t.Context(), volume.SweepOptions{})
+	w.check(err)
+	defer sweep.Close()
+	if a = account(func(*gc.Holders) {}); a.Held.Objects == 0 {
+		t.Error("nothing is held")
+	}
+}

@@ -1,0 +1,327 @@
+package kist_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// spender makes repositories of which much is in several branches and commits.
+type spender struct {
+	*stager
+	rng     *rand.Rand
+	texts   []string
+	commits map[object.ID]bool
+}
+
+func newSpender(t *testing.T, seed uint64) *spender {
+	s := &spender{stager: newStagerWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
+	s.check(s.repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
+	for range 12 {
+		s.texts = append(s.texts, s.text([]int{3, 20, 32, 33, 400, 5000, 300_000}[s.rng.IntN(7)]))
+	}
+	return s
+}
+
+func (s *spender) text(n int) string {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(s.rng.IntN(256))
+	}
+	return string(data)
+}
+
+// change changes some files, mostly to what others have.
+func (s *spender) change() {
+	for range 1 + s.rng.IntN(4) {
+		path := fmt.Sprintf("%c/%c/%d", 'a'+s.rng.IntN(3), 'a'+s.rng.IntN(2), s.rng.IntN(4))
+		switch text := s.texts[s.rng.IntN(len(s.texts))]; s.rng.IntN(4) {
+		case 0:
+			s.write(path, s.text(1+s.rng.IntN(3000)))
+		case 1:
+			s.write(path, text+"!") // has most of its chunks in common with another
+		default:
+			s.write(path, text)
+		}
+	}
+	s.add(kist.AddOptions{})
+}
+
+func (s *spender) grow() {
+	ctx := s.T.Context()
+	branches := []string{"main"}
+	for i := range 4 + s.rng.IntN(6) {
+		s.change()
+		res, err := s.repo.Commit(ctx, kist.CommitOptions{Message: fmt.Sprint(i)})
+		if err == nil {
+			s.commits[res.ID] = true
+		} else {
+			continue // nothing to commit
+		}
+		switch s.rng.IntN(4) {
+		case 0:
+			name := fmt.Sprintf("b%d", i)
+			_, err := s.repo.CreateBranch(ctx, name, "HEAD", false)
+			s.check(err)
+			branches = append(branches, name)
+		case 1:
+			_, _, err := s.repo.CreateTag(ctx, kist.TagOptions{Name: fmt.Sprintf("v%d", i), Rev: "HEAD", Message: []string{"", "a tag"}[s.rng.IntN(2)]})
+			s.check(err)
+		}
+		_, err = s.repo.Checkout(ctx, kist.CheckoutOptions{Rev: branches[s.rng.IntN(len(branches))], Force: true})
+		s.check(err)
+	}
+	if s.rng.IntN(2) == 0 {
+		s.change() // and it stays staged
+	}
+}
+
+// collectAll leaves no garbage.
+func (s *spender) collectAll() {
+	s.T.Helper()
+	names, err := filepath.Glob(filepath.Join(s.dir, ".kist", "*_HEAD"))
+	s.check(err)
+	for _, name := range names {
+		s.check(os.Remove(name))
+	}
+	s.collect(s.repo, gc.PlanOptions{})
+}
+
+// stored returns how many bytes the values of all objects take.
+func (s *spender) stored() (n int64) {
+	s.T.Helper()
+	infos, err := s.repo.Objects().Volumes(s.T.Context())
+	s.check(err)
+	for _, info := range infos {
+		n += info.Stored
+	}
+	return n
+}
+
+func (s *spender) stats(o kist.StatsOptions) *kist.Stats {
+	s.T.Helper()
+	st, err := s.repo.Stats(s.T.Context(), o)
+	s.check(err)
+	return st
+}
+
+// TestUniqueIsFreed deletes branches and tags, and wants gc to make just that
+// free that stats has told.
+func TestUniqueIsFreed(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			s := newSpender(t, seed)
+			s.grow()
+			ctx := t.Context()
+			told := s.stats(kist.StatsOptions{})
+			before := s.stored()
+			s.collectAll()
+			left := s.stored()
+			rest := told.Account.Unheld.Stored + told.Account.Copies.Stored + told.Spaces[len(told.Spaces)-1].Own.Stored
+			if before-left != rest {
+				t.Errorf("%d bytes were said to be for nothing, or only for logs; %d were freed", rest, before-left)
+			}
+			st := s.stats(kist.StatsOptions{})
+			if st.Account.Held.Stored != left || st.Account.Unheld.Objects != 0 || st.Account.Copies.Objects != 0 {
+				t.Errorf("%d bytes are stored, of which %+v", left, st.Account)
+			}
+			head, err := s.repo.Refs().Head()
+			s.check(err)
+			var deleted []string
+			for _, space := range st.Spaces {
+				if space.Kind == kist.SpaceIndex || space.Kind == kist.SpaceLogs || space.Name == refs.Heads+head.Branch || s.rng.IntN(2) == 0 || len(deleted) == 3 {
+					continue
+				}
+				deleted = append(deleted, space.Name)
+			}
+			if len(deleted) == 0 {
+				return
+			}
+			together := s.stats(kist.StatsOptions{Revs: deleted}).Account.Together.Stored
+			for _, name := range deleted {
+				before := s.stored()
+				one := s.stats(kist.StatsOptions{Revs: []string{name}})
+				of := slices.IndexFunc(s.stats(kist.StatsOptions{}).Spaces, func(x kist.Space) bool { return x.Name == name })
+				if of < 0 || s.stats(kist.StatsOptions{}).Spaces[of].Share != one.Spaces[0].Share || one.Account.Together != one.Spaces[0].Own {
+					t.Errorf("%s alone: %+v", name, one)
+				}
+				if _, ok := refs.BranchOf(name); ok {
+					_, err = s.repo.DeleteBranch(ctx, name, true)
+				} else {
+					_, err = s.repo.DeleteTag(ctx, strings.TrimPrefix(name, refs.Tags))
+				}
+				s.check(err)
+				s.collectAll()
+				if freed := before - s.stored(); freed != one.Spaces[0].Own.Stored {
+					t.Errorf("%s: %d bytes freed, stats said %d", name, freed, one.Spaces[0].Own.Stored)
+				}
+			}
+			if freed := left - s.stored(); freed != together {
+				t.Errorf("%v: %d bytes freed, stats said %d together", deleted, freed, together)
+			}
+			// The newest commit: without it, it goes and what only it has.
+			s.check(func() error { _, err := s.repo.Reset(ctx, "HEAD", kist.ResetHard, nil); return err }())
+			s.collectAll()
+			commit, err := object.ReadCommit(ctx, s.repo.Objects(), head.ID)
+			s.check(err)
+			others := slices.ContainsFunc(s.stats(kist.StatsOptions{}).Spaces, func(x kist.Space) bool { return x.ID == head.ID && x.Name != refs.Heads+head.Branch })
+			if len(commit.Parents) == 0 || others {
+				return
+			}
+			last := s.stats(kist.StatsOptions{Revs: []string{"HEAD"}}).Spaces[0].Own.Stored
+			_, itself, err := s.repo.Objects().StoredSize(ctx, object.Key{Kind: object.KindCommit, ID: head.ID})
+			s.check(err)
+			before = s.stored()
+			_, err = s.repo.Reset(ctx, "HEAD~1", kist.ResetHard, nil)
+			s.check(err)
+			s.collectAll()
+			if freed := before - s.stored(); !s.reached(head.ID) && freed != last+itself {
+				t.Errorf("the last commit: %d bytes freed, stats said %d and %d of its own", freed, last, itself)
+			}
+		})
+	}
+}
+
+// reached reports whether a commit is still there.
+func (s *spender) reached(id object.ID) bool {
+	has, err := s.repo.Objects().Has(s.T.Context(), object.Key{Kind: object.KindCommit, ID: id})
+	s.check(err)
+	return has
+}
+
+// below adds all that a key leads to, except commits.
+func (s *spender) below(key object.Key, to map[object.Key]bool) {
+	if key.IsZero() || to[key] {
+		return
+	}
+	to[key] = true
+	data, err := s.repo.Objects().Get(s.T.Context(), key)
+	s.check(err)
+	links, err := object.Links(key.Kind, data)
+	s.check(err)
+	for _, link := range links {
+		if link.Kind != object.KindCommit {
+			s.below(link, to)
+		}
+	}
+}
+
+// size returns what some objects take that others are not.
+func (s *spender) size(keys, without map[object.Key]bool) (n int64) {
+	for key := range keys {
+		if !without[key] {
+			_, stored, err := s.repo.Objects().StoredSize(s.T.Context(), key)
+			s.check(err)
+			n += stored
+		}
+	}
+	return n
+}
+
+// TestStatsOfPathsAndCommits compares what stats tells of commits and paths with
+// what comes out if everything is put down in full.
+func TestStatsOfPathsAndCommits(t *testing.T) {
+	for seed := range uint64(10) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			s := newSpender(t, 100+seed)
+			s.grow()
+			idx, err := s.repo.Index()
+			s.check(err)
+			staged := map[object.Key]bool{}
+			for key := range idx.Roots() {
+				if has, err := s.repo.Objects().Has(ctx, key); err == nil && has {
+					s.below(key, staged)
+				}
+			}
+			head, err := s.repo.Refs().Head()
+			s.check(err)
+			content := map[object.ID]map[object.Key]bool{}
+			trees := map[object.ID]object.ID{}
+			for id := range s.commits {
+				c, err := object.ReadCommit(ctx, s.repo.Objects(), id)
+				s.check(err)
+				content[id], trees[id] = map[object.Key]bool{}, c.Tree
+				s.below(object.Key{Kind: object.KindTree, ID: c.Tree}, content[id])
+			}
+			st := s.stats(kist.StatsOptions{Commits: true})
+			if len(st.Spaces) != len(s.commits) {
+				t.Fatalf("%d commits, not %d", len(st.Spaces), len(s.commits))
+			}
+			for _, space := range st.Spaces {
+				others := map[object.Key]bool{}
+				if space.ID != head.ID {
+					maps.Copy(others, staged)
+				}
+				for id, keys := range content {
+					if id != space.ID {
+						maps.Copy(others, keys)
+					}
+				}
+				all, own := s.size(content[space.ID], nil), s.size(content[space.ID], others)
+				if space.All.Stored != all || space.Own.Stored != own {
+					t.Errorf("%s: %d bytes, %d of its own; stats says %+v", space.ID.Short(), all, own, space.Share)
+				}
+			}
+
+			for _, paths := range [][]string{{"a"}, {"a/b"}, {"a", "b/a", "c/b/1"}, {"b/a/2"}, {""}} {
+				got, err := s.repo.Stats(ctx, kist.StatsOptions{Paths: paths})
+				if err != nil {
+					continue // there is none of this path
+				}
+				sets := make([]map[object.Key]bool, len(paths)+1) // the last of what is in none
+				for i := range sets {
+					sets[i] = map[object.Key]bool{}
+				}
+				put := func(path string, key object.Key) {
+					for i, p := range paths {
+						if p == "" || path == p || strings.HasPrefix(path, p+"/") {
+							s.below(key, sets[i])
+							return
+						}
+						if path == "" || strings.HasPrefix(p, path+"/") {
+							return
+						}
+					}
+					s.below(key, sets[len(paths)])
+				}
+				for _, root := range trees {
+					put("", object.Key{Kind: object.KindTree, ID: root})
+					s.check(tree.Walk(ctx, s.repo.Objects(), root, func(path string, e object.Entry) error {
+						put(path, e.Content)
+						return nil
+					}))
+				}
+				for path, e := range idx.All() {
+					put(path, e.Content)
+				}
+				for i, space := range got.Spaces {
+					others := map[object.Key]bool{}
+					for k, set := range sets {
+						if k != i {
+							maps.Copy(others, set)
+						}
+					}
+					all, own := s.size(sets[i], nil), s.size(sets[i], others)
+					if space.Name != paths[i] || space.All.Stored != all || space.Own.Stored != own {
+						t.Errorf("%q of %q: %d bytes, %d of its own; stats says %+v", paths[i], paths, all, own, space)
+					}
+				}
+			}
+		})
+	}
+}

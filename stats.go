@@ -60,8 +60,9 @@ type Space struct {
 // Stats tells what takes space in a repository.
 type Stats struct {
 	Spaces  []Space
-	Commits int    // that refs and HEAD reach
-	History uint64 // bytes in all of these
+	Commits int       // that refs, HEAD and holds reach
+	History uint64    // bytes in all of these
+	Named   gc.Amount // what they have with their content; only if all refs were asked for
 
 	// Account has what all Spaces have together that nothing else has, and what
 	// there is in all.

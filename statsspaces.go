@@ -93,6 +93,12 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 	}
 	s := c.stats(a, spaces, 1)
 	if everything {
+		s.Named = a.Held
+		for _, rest := range []gc.Amount{a.Shares[0].Own, a.Shares[logs].Own} {
+			s.Named.Objects -= rest.Objects
+			s.Named.Raw -= rest.Raw
+			s.Named.Stored -= rest.Stored
+		}
 		s.Spaces = append(s.Spaces, Space{Kind: SpaceIndex, Share: a.Shares[0]}, Space{Kind: SpaceLogs, Share: a.Shares[logs]})
 	}
 	return s, nil

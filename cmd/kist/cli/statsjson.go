@@ -95,8 +95,8 @@ func (o *statsOptions) statsJSON(env *Env, s *kist.Stats, total bool, freed *int
 		return env.json(togetherJSON{"together", a.Together.Objects, a.Together.Stored})
 	}
 	out := totalJSON{
-		Kind: "total", Commits: s.Commits, History: s.History, Objects: a.Held.Objects, Raw: a.Held.Raw, Stored: a.Held.Stored,
-		Dedup: ratioJSON(int64(s.History), a.Held.Raw), Compression: ratioJSON(a.Held.Raw, a.Held.Stored),
+		Kind: "total", Commits: s.Commits, History: s.History, Objects: s.Named.Objects, Raw: s.Named.Raw, Stored: s.Named.Stored,
+		Dedup: ratioJSON(int64(s.History), s.Named.Raw), Compression: ratioJSON(s.Named.Raw, s.Named.Stored),
 		Unneeded: a.Unheld.Stored, Copies: a.Copies.Stored, Volumes: len(a.Volumes), Freed: freed,
 	}
 	for _, v := range a.Volumes {

@@ -112,9 +112,9 @@ func (o *statsOptions) printTotal(env *Env, s *kist.Stats, freed *int64) {
 	if len(s.Spaces) > 2 {
 		env.printf("\n")
 	}
-	env.printf("in all   %s, %s\n", plural(uint64(s.Commits), "commit", "commits"), plural(uint64(a.Held.Objects), "object", "objects"))
+	env.printf("in all   %s, %s\n", plural(uint64(s.Commits), "commit", "commits"), plural(uint64(s.Named.Objects), "object", "objects"))
 	env.printf("content  %s in all commits, %s if each object counts once (%s), %s compressed (%s)\n", o.size(int64(s.History)),
-		o.size(a.Held.Raw), ratio(int64(s.History), a.Held.Raw), o.size(a.Held.Stored), ratio(a.Held.Raw, a.Held.Stored))
+		o.size(s.Named.Raw), ratio(int64(s.History), s.Named.Raw), o.size(s.Named.Stored), ratio(s.Named.Raw, s.Named.Stored))
 	var bytes, waste int64
 	for i := range a.Volumes {
 		bytes += a.Volumes[i].Bytes
@@ -122,9 +122,9 @@ func (o *statsOptions) printTotal(env *Env, s *kist.Stats, freed *int64) {
 	}
 	env.printf("on disk  %s in %s, %s of it for nothing\n", o.size(bytes), plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
 	if freed == nil {
-		env.printf("gc       is at work now, or cannot be: what it would make free is not known\n")
+		env.printf("gc       is at work now, or cannot work: what it would free is not known\n")
 	} else {
-		env.printf("gc       would make %s free now\n", o.size(*freed))
+		env.printf("gc       would free %s now\n", o.size(*freed))
 	}
 }
 

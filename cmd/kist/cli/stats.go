@@ -57,16 +57,16 @@ neither.
 pack on a remote.
 
 With --json, one thing a line: kind (branch, tag, ref, hold, commit, path,
-index, logs), name, id, commits, files, bytes, bytes_history (of all commits), objects,
-bytes_raw (not compressed), bytes_stored, objects_unique, bytes_unique,
+index, logs), name, id, commits, files, bytes, bytes_history (of all commits),
+objects, bytes_raw (not compressed), bytes_stored, objects_unique, bytes_unique,
 bytes_shared, dedup, compression. Then, if several were asked for, kind together
 with objects_unique and bytes_unique. If none was, kind total with commits,
 objects, bytes_history, bytes_raw, bytes_stored, dedup, compression,
 bytes_unneeded, bytes_copies, volumes, bytes_on_disk, gc_bytes_freed, which is
 null while somebody else collects garbage. Volumes have name, created, objects,
 objects_needed, bytes_on_disk, bytes_stored, bytes_needed, bytes_wasted; packs
-name, objects, objects_needed, bytes, bytes_needed, bytes_wasted, and in the last
-line there is kind total with packs, indexes and condemned, and their bytes.`,
+name, objects, objects_needed, bytes, bytes_needed, bytes_wasted. After packs
+comes kind total with packs, indexes and condemned, and their bytes.`,
 		Example: `  kist stats                          which branch takes the space?
   kist stats old-idea                 what would be free without this branch?
   kist stats --commits --sort unique  which commit does?

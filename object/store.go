@@ -17,6 +17,30 @@ type Reader interface {
 	Missing(ctx context.Context, keys []Key) ([]Key, error)
 }
 
+// Lender is a [Reader] that can lend an object's bytes, which spares a slice
+// for each.
+type Lender interface {
+	Reader
+
+	// Lend calls use with an object's bytes, verified as by Get, and returns
+	// its error. Use must not keep or change them. It is not called if they
+	// cannot be had; then errors are those of Get.
+	Lend(ctx context.Context, key Key, use func(data []byte) error) error
+}
+
+// Lend has use called with an object's bytes by r, if that is a [Lender]; else
+// it gets them first.
+func Lend(ctx context.Context, r Reader, key Key, use func(data []byte) error) error {
+	if l, ok := r.(Lender); ok {
+		return l.Lend(ctx, key, use)
+	}
+	data, err := r.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	return use(data)
+}
+
 // Writer stores objects. Implementations are safe for concurrent use.
 type Writer interface {
 	// Put stores data and returns its ID. It is idempotent: what is already

@@ -180,6 +180,15 @@ func tryDamaged(repo, dir string, heal bool) error {
 		case !errors.As(err, &damage) || damage.Key != key || errors.Is(err, object.ErrNotFound):
 			return fmt.Errorf("%s: error %v, want damage of it", key, err)
 		}
+		lent := s.Lend(ctx, key, func(data []byte) error {
+			if !bytes.Equal(data, want) {
+				return fmt.Errorf("%s lent wrong", key)
+			}
+			return nil
+		})
+		if (lent == nil) != (err == nil) || lent != nil && (!errors.As(lent, &damage) || damage.Key != key) {
+			return fmt.Errorf("%s: error %v when it is lent, but else %v", key, lent, err)
+		}
 		if missing, err := s.Missing(ctx, []object.Key{key}); err == nil && len(missing) > 0 || err != nil && !errors.Is(err, object.ErrCorrupt) {
 			return fmt.Errorf("%s: missing %v, %v", key, missing, err)
 		}

@@ -94,13 +94,23 @@ func putSeries(t testing.TB, w object.Writer, series, from, end int) {
 	}
 }
 
-// wantSeries checks that objects from to end-1 of a series are there.
+// wantSeries checks that objects from to end-1 of a series are there, to be
+// had and to be lent.
 func wantSeries(t testing.TB, r object.Reader, series, from, end int) {
 	t.Helper()
 	for i := from; i < end; i++ {
 		key, data := sample(series, i)
 		if got, err := r.Get(context.Background(), key); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("get object %d/%d: %d bytes, %v", series, i, len(got), err)
+		}
+		err := object.Lend(context.Background(), r, key, func(got []byte) error {
+			if !bytes.Equal(got, data) {
+				return fmt.Errorf("%d other bytes", len(got))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("lend object %d/%d: %v", series, i, err)
 		}
 	}
 }

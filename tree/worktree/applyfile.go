@@ -95,25 +95,49 @@ func (w *applyWorker) statPlaced(f file, d folder, name string) (index.Stat, err
 // leaves nothing behind.
 func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, error) {
 	e := w.ops[i].New
-	var data []byte
-	var err error
-	whole := e.Content.Kind != object.KindManifest
-	if whole {
-		if data, err = w.content(ctx, e); err != nil {
-			return nil, err
-		}
+	switch {
+	case e.Content.IsZero():
+		return w.writeWhole(at, e, e.Inline)
+	case e.Content.Kind != object.KindManifest:
+		var f file
+		err := object.Lend(ctx, w.r, e.Content, func(data []byte) (err error) {
+			f, err = w.writeWhole(at, e, data)
+			return err
+		})
+		return f, err
 	}
+	f, err := w.write(at, e, func(f file) error { return w.writeChunks(ctx, f, e) })
+	if err == nil {
+		w.meter.add(w.o.Progress, 1, 0)
+	}
+	return f, err
+}
+
+// writeWhole makes a file of at most one chunk, which is data.
+func (w *applyWorker) writeWhole(at staged, e *object.Entry, data []byte) (file, error) {
+	if uint64(len(data)) != e.Size {
+		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, where the entry says %d", len(data), e.Size)}
+	}
+	f, err := w.write(at, e, func(f file) error {
+		if len(data) == 0 {
+			return nil
+		}
+		_, err := f.Write(data)
+		return err
+	})
+	if err == nil {
+		w.meter.add(w.o.Progress, 1, int64(len(data)))
+	}
+	return f, err
+}
+
+// write makes a file with what fill writes to it.
+func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (file, error) {
 	f, err := at.dir.create(at.name, uint32(e.Mode&0o777))
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case whole && len(data) > 0:
-		_, err = f.Write(data)
-	case !whole:
-		err = w.writeChunks(ctx, f, e)
-	}
-	if err == nil {
+	if err = fill(f); err == nil {
 		err = w.setMetadata(f, e)
 	}
 	if err != nil {
@@ -121,27 +145,7 @@ func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, er
 		at.drop()
 		return nil, err
 	}
-	if whole {
-		w.meter.add(w.o.Progress, 1, int64(len(data)))
-	} else {
-		w.meter.add(w.o.Progress, 1, 0)
-	}
 	return f, nil
-}
-
-// content returns all bytes of a file of at most one chunk.
-func (w *applyWorker) content(ctx context.Context, e *object.Entry) ([]byte, error) {
-	data := e.Inline
-	if !e.Content.IsZero() {
-		var err error
-		if data, err = w.r.Get(ctx, e.Content); err != nil {
-			return nil, err
-		}
-	}
-	if uint64(len(data)) != e.Size {
-		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, where the entry says %d", len(data), e.Size)}
-	}
-	return data, nil
 }
 
 // setMetadata gives a file its permission bits, where creating it did not, and
@@ -208,18 +212,16 @@ func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) 
 
 func (w *applyWorker) writeChunk(ctx context.Context, f file, c object.ChunkAt) error {
 	key := object.Key{Kind: object.KindChunk, ID: c.ID}
-	data, err := w.r.Get(ctx, key)
-	if err != nil {
-		return err
-	}
-	if len(data) != int(c.Size) {
-		return &object.CorruptError{Key: key, Err: fmt.Errorf("%d bytes, where the manifest says %d", len(data), c.Size)}
-	}
-	if err := writeSparse(f, data, int64(c.Offset)); err != nil {
-		return err
-	}
-	w.meter.add(w.o.Progress, 0, int64(len(data)))
-	return nil
+	return object.Lend(ctx, w.r, key, func(data []byte) error {
+		if len(data) != int(c.Size) {
+			return &object.CorruptError{Key: key, Err: fmt.Errorf("%d bytes, where the manifest says %d", len(data), c.Size)}
+		}
+		if err := writeSparse(f, data, int64(c.Offset)); err != nil {
+			return err
+		}
+		w.meter.add(w.o.Progress, 0, int64(len(data)))
+		return nil
+	})
 }
 
 // holeSize is the least run of zeros that is not written. The file is zeros

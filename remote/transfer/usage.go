@@ -3,8 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,26 +27,26 @@ type Usage struct {
 // PackUse is what of a pack is needed.
 type PackUse struct {
 	pack.Info
-	Objects int   // in it
-	Stored  int64 // bytes of their stored values
+	Objects int // in it
 
-	// Those that refs reach, and that are read from this pack.
-	Needed      int
-	NeededBytes int64
+	// Those that refs and holds reach, and that are read from this pack.
+	Needed int
+	Stored int64 // bytes of their stored values
+
+	Waste int64 // bytes by which a pack of only what is needed would be smaller
 }
 
-// Waste returns how many bytes of values are not needed.
-func (p *PackUse) Waste() int64 { return p.Stored - p.NeededBytes }
-
-// Usage finds out what of a remote's packs its refs need, by reading the nodes
-// that they reach. Of an object that is in several packs, one copy is needed.
-func (r *Remote) Usage(ctx context.Context) (*Usage, error) {
+// Usage finds out what is needed of a remote's packs, as [Remote.PlanGC] does.
+// It reads nodes from local, which may be nil, if that has them. Of an object
+// that is in several packs, one copy is needed. The error is a [*NeededError] if
+// something that is needed is damaged or missing.
+func (r *Remote) Usage(ctx context.Context, local object.Reader) (*Usage, error) {
 	for {
 		snap, err := r.snapshot(ctx)
 		if err != nil {
 			return nil, err
 		}
-		u, err := r.usage(ctx, snap)
+		u, err := r.usage(ctx, snap, local)
 		if err == nil || ctx.Err() != nil {
 			return u, err
 		}
@@ -60,68 +58,34 @@ func (r *Remote) Usage(ctx context.Context) (*Usage, error) {
 	}
 }
 
-func (r *Remote) usage(ctx context.Context, snap *snapshot) (*Usage, error) {
-	c := &checker{r: r, snap: snap, reached: map[object.Key]bool{}}
-	if err := c.closure(ctx); err != nil {
+func (r *Remote) usage(ctx context.Context, snap *snapshot, local object.Reader) (*Usage, error) {
+	m, err := newMarker(r, local, r.o.Jobs)
+	if err != nil {
 		return nil, err
 	}
-	if len(c.problems) > 0 {
-		return nil, fmt.Errorf("remote: %w", c.problems[0])
+	defer m.close()
+	if _, err := m.follow(snap); err != nil {
+		return nil, err
+	}
+	if err := m.update(ctx); err != nil {
+		return nil, err
+	}
+	packs, err := m.usage()
+	if err != nil {
+		return nil, err
 	}
 	u := &Usage{Indexes: len(snap.state.Indexes)}
-	at := map[pack.Name]int{}
-	for i, info := range c.livePacks() {
-		u.Packs = append(u.Packs, PackUse{Info: info})
-		at[info.Name] = i
-	}
-	for e, err := range snap.entries() {
-		if err != nil {
-			return nil, err
+	for _, p := range packs {
+		use := PackUse{Info: p.Info, Objects: p.objects, Needed: p.reached, Stored: p.stored, Waste: p.waste()}
+		if p.reached == p.objects {
+			use.Waste = 0
 		}
-		k, live := at[e.Pack.Name]
-		if !live {
-			continue
-		}
-		p := &u.Packs[k]
-		p.Objects++
-		p.Stored += int64(e.Stored)
-		if _, reached := c.reached[e.Key]; !reached {
-			continue
-		}
-		first, _, err := snap.find(e.Key)
-		if err != nil {
-			return nil, err
-		}
-		if first == e {
-			p.Needed++
-			p.NeededBytes += int64(e.Stored)
-		}
+		u.Packs = append(u.Packs, use)
 	}
 	for _, f := range snap.state.Indexes {
 		u.IndexBytes += f.Size
 	}
 	return u, r.condemned(ctx, snap, u)
-}
-
-// entries yields what the index files and the root name, also what is in no live
-// pack. An entry may come more than once.
-func (s *snapshot) entries() iter.Seq2[pack.Entry, error] {
-	return func(yield func(pack.Entry, error) bool) {
-		for _, p := range s.state.Packs {
-			for _, e := range p.Entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
-		}
-		for _, x := range s.indexes {
-			for e, err := range x.All() {
-				if !yield(e, err) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // condemned counts what is condemned, and still there.

@@ -44,7 +44,7 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	defer opened.Close()
 	p := env.progress("counting what is on " + name)
 	defer p.Stop()
-	u, err := opened.Usage(ctx)
+	u, err := opened.Usage(ctx, r.Objects())
 	p.Stop()
 	if err != nil {
 		return err
@@ -56,13 +56,13 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	for i := range u.Packs {
 		x := &u.Packs[i]
 		total.Bytes += int64(x.Size)
-		total.Needed += x.NeededBytes
+		total.Needed += x.Stored
 		total.Objects += x.Needed
-		total.Wasted += x.Waste()
+		total.Wasted += x.Waste
 	}
 	if env.global.json {
 		for _, x := range u.Packs {
-			if err := env.json(packJSON{x.Name.String(), x.Objects, x.Needed, int64(x.Size), x.NeededBytes, x.Waste()}); err != nil {
+			if err := env.json(packJSON{x.Name.String(), x.Objects, x.Needed, int64(x.Size), x.Stored, x.Waste}); err != nil {
 				return err
 			}
 		}
@@ -73,10 +73,10 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 }
 
 func (o *statsOptions) printPacks(env *Env, u *transfer.Usage, total remoteStatsJSON) {
-	rows := [][]string{{"objects", "needed", "stored", "needed", "waste", ""}}
+	rows := [][]string{{"objects", "needed", "size", "needed", "waste", ""}}
 	for i := range u.Packs {
 		x := &u.Packs[i]
-		rows = append(rows, []string{formatCount(uint64(x.Objects)), formatCount(uint64(x.Needed)), o.size(x.Stored), o.size(x.NeededBytes), o.size(x.Waste()), x.Name.String()})
+		rows = append(rows, []string{formatCount(uint64(x.Objects)), formatCount(uint64(x.Needed)), o.size(int64(x.Size)), o.size(x.Stored), o.size(x.Waste), x.Name.String()})
 	}
 	if len(rows) > 1 {
 		printTable(env, rows)

@@ -34,6 +34,7 @@ type transferJSON struct {
 	Objects  int64         `json:"objects"`
 	Sent     *int64        `json:"bytes_sent,omitempty"`
 	Received *int64        `json:"bytes_received,omitempty"`
+	Records  int           `json:"records,omitempty"`
 }
 
 // tellMoved prints a line about a ref that was moved, or could not be.

@@ -49,7 +49,8 @@ connection breaks just when the branches are being moved, and nobody can tell
 whether they were, the status is 15, and the next push or fetch tells.
 
 With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects and bytes_sent.`,
+up to date), objects and bytes_sent; records, how many of what
+has expired or is held were sent, if any were.`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are
@@ -273,7 +274,7 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 // printPushed tells what came of a push.
 func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) error {
 	if e.global.json {
-		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Sent: &result.Bytes}
+		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Sent: &result.Bytes, Records: result.Records}
 		for _, ref := range result.Refs {
 			out.Refs = append(out.Refs, newRefMoveJSON(ref.Name, "", ref.Old, ref.New, ref.Status))
 		}
@@ -289,7 +290,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 			moved++
 		}
 	}
-	if moved == 0 {
+	if moved == 0 && result.Records == 0 {
 		e.tell("Everything up to date.\n")
 	} else {
 		m, err := r.Remote(o.Remote)
@@ -313,6 +314,9 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 		verb = "would be sent:"
 	}
 	e.tellTransferred(verb, result.Objects, result.Bytes)
+	if n := result.Records; n > 0 {
+		e.tell("%s %s of what has expired or is held\n", verb, plural(uint64(n), "record", "records"))
+	}
 	for _, branch := range slices.Sorted(maps.Keys(result.Upstreams)) {
 		e.tellUpstream(branch, result.Upstreams[branch].Short())
 	}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// block is what a small file takes up on most file systems.
+const block = 4096
+
+// census is what a folder holds.
+type census struct {
+	files int
+	bytes int64 // the sum of the sizes of the files
+	disk  int64 // what all of it takes up, in blocks
+}
+
+// count counts what is in folders. Files with several names count once for
+// disk.
+func count(dirs ...string) (census, error) {
+	var c census
+	seen := map[uint64]bool{}
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			if info.Mode().IsRegular() {
+				c.files++
+				c.bytes += info.Size()
+			}
+			stat := info.Sys().(*syscall.Stat_t)
+			if !d.IsDir() && stat.Nlink > 1 {
+				if seen[stat.Ino] {
+					return nil
+				}
+				seen[stat.Ino] = true
+			}
+			c.disk += stat.Blocks * 512
+			return nil
+		})
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// free returns how many bytes a user may still write to the file system of dir.
+func free(dir string) (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(s.Bavail) * int64(s.Bsize), nil
+}
+
+// settle has the system write what it still holds back, so that nobody pays
+// for what another wrote.
+func settle(ctx context.Context) error { return exec.CommandContext(ctx, "sync").Run() }
+
+// readAll reads every file below dir once, which brings them into the cache of
+// the system, and tells how long that took.
+func readAll(ctx context.Context, dir string) (time.Duration, error) {
+	began := time.Now()
+	buf := make([]byte, 1<<20)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return errors.Join(err, ctx.Err())
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for err == nil {
+			_, err = f.Read(buf)
+		}
+		if err != io.EOF {
+			return err
+		}
+		return ctx.Err()
+	})
+	return time.Since(began), err
+}
+
+// mirror makes the folder to equal to from, and writes only files that differ,
+// as a program that updates a folder does. Permissions are those of from, but
+// the owner may write.
+func mirror(ctx context.Context, from, to string) error {
+	if err := os.MkdirAll(to, 0o777); err != nil {
+		return err
+	}
+	wanted := map[string]bool{".": true}
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		wanted[name] = true
+		target := filepath.Join(to, name)
+		info, err := d.Info()
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return errors.Join(os.MkdirAll(target, 0o777), ctx.Err())
+		case info.Mode().Type() == fs.ModeSymlink:
+			return mirrorLink(path, target)
+		case info.Mode().IsRegular():
+			return mirrorFile(path, target, info.Mode().Perm()|0o600)
+		}
+		return nil // no data set needs pipes and devices
+	})
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(to, path)
+		if err != nil || wanted[name] {
+			return err
+		}
+		if err := os.RemoveAll(path); err != nil || !d.IsDir() {
+			return err
+		}
+		return filepath.SkipDir
+	})
+}
+
+func mirrorLink(from, to string) error {
+	link, err := os.Readlink(from)
+	if err != nil {
+		return err
+	}
+	if have, err := os.Readlink(to); err == nil && have == link {
+		return nil
+	}
+	os.Remove(to)
+	return os.Symlink(link, to)
+}
+
+func mirrorFile(from, to string, mode fs.FileMode) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Lstat(to); err == nil {
+		have, err := os.ReadFile(to)
+		if err == nil && info.Mode() == mode && bytes.Equal(have, data) {
+			return nil
+		}
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(to, data, mode)
+}
+
+// same returns an error unless as many files, of as many bytes, are in b as in a.
+func same(a, b string) error {
+	want, err := count(a)
+	if err != nil {
+		return err
+	}
+	got, err := count(b)
+	if err != nil {
+		return err
+	}
+	if got.files != want.files || got.bytes != want.bytes {
+		return fmt.Errorf("%d files with %d bytes were restored, of %d files with %d bytes", got.files, got.bytes, want.files, want.bytes)
+	}
+	return nil
+}

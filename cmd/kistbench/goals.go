@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// goal is something kist is to reach: figures, none of them above a limit.
+type goal struct {
+	what, limitText string
+	limit           float64
+	figures         []figure
+}
+
+// figure is one that a goal is about. It is NaN if it was not measured.
+type figure struct {
+	name  string
+	value func(*Report) float64
+}
+
+// against returns figures, one for each set: how kist compares to the best of
+// the tools of which among is true.
+func against(work string, m metric, among func(tool string) bool, sets ...string) []figure {
+	var figures []figure
+	for _, set := range sets {
+		figures = append(figures, figure{set, func(r *Report) float64 {
+			peers := slices.DeleteFunc(r.peers(set, work), func(x *Result) bool { return !among(x.Tool) })
+			return toBest(r.samples(set, work, kistTool), peers, m)
+		}})
+	}
+	return figures
+}
+
+func anyTool(string) bool { return true }
+
+func toBest(ours []Sample, peers []*Result, m metric) float64 {
+	rival := best(peers, m)
+	if rival == nil {
+		return math.NaN()
+	}
+	return ratio(ours, rival.Samples, m)
+}
+
+// toOther returns figures, one for each set: how work of kist compares to other
+// work of some tool.
+func toOther(label, work, tool, otherWork string, sets ...string) []figure {
+	var figures []figure
+	for _, set := range sets {
+		figures = append(figures, figure{label + set, func(r *Report) float64 {
+			return ratio(r.samples(set, work, kistTool), r.samples(set, otherWork, tool), seconds)
+		}})
+	}
+	return figures
+}
+
+var goals = []goal{
+	{"first version", "≤ 0.5 × the fastest peer", 0.5, against(workFirst, seconds, anyTool, "media", "src", "many")},
+	{"status and version without a change", "≤ git status", 1, slices.Concat(
+		toOther("status of ", workStatus, "git", workStatus, "src", "many"),
+		toOther("add and commit of ", workUnchanged, "git", workStatus, "src", "many"))},
+	{"version after one change among many files", "≤ 1.2 × status", 1.2, toOther("", workChanged, kistTool, workStatus, "many")},
+	{"restore", "≤ 0.7 × the fastest peer", 0.7, against(workRestore, seconds, anyTool, "media", "src", "many")},
+	{"stored, one tree", "≤ the smallest peer", 1, against(workFirst, stored, anyTool, "media", "src", "many", "db", "wide")},
+	{"stored, ten releases", "≤ the smallest backup tool", 1, []figure{{setVersions, func(r *Report) float64 {
+		var peers []*Result
+		for _, x := range r.peers(setVersions, workNext) {
+			if x.Tool != "git" {
+				peers = append(peers, &Result{Tool: x.Tool, Samples: lastStep(r, setVersions, workNext, x.Tool)})
+			}
+		}
+		return toBest(lastStep(r, setVersions, workNext, kistTool), peers, stored)
+	}}}},
+	{"stored, ten releases, after gc", "≤ 1.1 × git after gc", 1.1, against(workCompact, stored, func(tool string) bool { return tool == "git" }, setVersions)},
+	{"commit and push to a server", "≤ 0.6 × the fastest backup", 0.6, against(workFirst, seconds, anyTool, "media"+onServer, "src"+onServer)},
+	{"clone from a server", "≤ 0.7 × the fastest restore", 0.7, against(workRestore, seconds, anyTool, "media"+onServer, "src"+onServer)},
+	{"memory, up to 200,000 files", "≤ 256 MiB", 256, []figure{{"MiB", func(r *Report) float64 { return mostMemory(r, 0, 200_000) }}}},
+	{"memory, up to 1,000,000 files", "≤ 512 MiB", 512, []figure{{"MiB", func(r *Report) float64 { return mostMemory(r, 200_001, 1_000_000) }}}},
+	{"one change in a wide folder", "≤ 64 KiB more on disk", 64, []figure{{"KiB", func(r *Report) float64 {
+		return medianOf(added(r, "wide", workUnchanged, workChanged, kistTool), stored) / 1024
+	}}}},
+	{"open the repository, and log -n 1", "≤ 20 ms", 20, []figure{{"ms", func(r *Report) float64 { return 1000 * lastOfCurve(r, curveHistory, workLog) }}}},
+	{"the last commits beside the first, of a long history", "≤ 1.2 ×", 1.2, []figure{{"commit", growth(workCommit)}, {"status", growth(workStatus)}, {"log", growth(workLog)}}},
+}
+
+// mostMemory returns the most memory, in MiB, of what was measured with from to
+// most files.
+func mostMemory(r *Report, from, most int) float64 {
+	found := math.NaN()
+	for _, work := range filesWork {
+		for _, p := range filesCurve(r, work).Points {
+			if v := float64(p.Peak) / mib; from <= p.X && p.X <= most && !(v <= found) {
+				found = v
+			}
+		}
+	}
+	return found
+}
+
+// lastOfCurve returns the seconds of the last point of a curve.
+func lastOfCurve(r *Report, name, work string) float64 {
+	if c := r.curve(name, work); c != nil && len(c.Points) > 0 {
+		return c.Points[len(c.Points)-1].Seconds
+	}
+	return math.NaN()
+}
+
+// growth returns the seconds at the end of the history, the median of three
+// points, divided by those at its beginning.
+func growth(work string) func(*Report) float64 {
+	return func(r *Report) float64 {
+		c := r.curve(curveHistory, work)
+		if c == nil || len(c.Points) < 6 {
+			return math.NaN()
+		}
+		of := func(points []Point) float64 {
+			return median([]float64{points[0].Seconds, points[1].Seconds, points[2].Seconds})
+		}
+		return of(c.Points[len(c.Points)-3:]) / of(c.Points)
+	}
+}
+
+// goalTable returns what is to be reached, and what was measured. What is above
+// its limit is in bold.
+func goalTable(r *Report) string {
+	var out strings.Builder
+	out.WriteString("| what | goal | measured |\n|---|---|---|\n")
+	for _, g := range goals {
+		var cells []string
+		for _, f := range g.figures {
+			v := f.value(r)
+			if math.IsNaN(v) {
+				continue
+			}
+			cell := f.name + " " + number(v)
+			if v > g.limit {
+				cell = "**" + cell + "**"
+			}
+			cells = append(cells, cell)
+		}
+		if len(cells) == 0 {
+			cells = []string{"–"}
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s |\n", g.what, g.limitText, strings.Join(cells, ", "))
+	}
+	return out.String()
+}

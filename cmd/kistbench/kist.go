@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+)
+
+func kist() tool {
+	return tool{name: kistTool, ask: "--version", version: word(2), open: openKist, remote: true}
+}
+
+type kistRepository struct{ guest }
+
+func openKist(ctx context.Context, o opening) (repository, error) {
+	o.env = append(append([]string{}, o.env...), "KIST_AUTHOR_NAME=Bench", "KIST_AUTHOR_EMAIL=bench@chest.example")
+	o.runner = &runner{o.env}
+	k := kistRepository{guest{o, ".kist"}}
+	commands := []command{k.command("init", "-q")}
+	if o.server != nil {
+		commands = append(commands, k.command("remote", "add", "-q", "origin", o.server.kistURL()))
+	}
+	return k, k.begin(ctx, commands...)
+}
+
+func (k kistRepository) command(args ...string) command {
+	return command{dir: k.data, args: append([]string{k.program}, args...)}
+}
+
+func (k kistRepository) save(ctx context.Context, message string) (Sample, error) {
+	commit := k.command("commit", "-q", "-m", message)
+	commit.allowed = 1 // nothing to commit
+	commands := []command{k.command("add", "-q", "."), commit}
+	if k.server != nil {
+		commands = append(commands, k.command("push", "-q", "origin"))
+	}
+	return k.inside(func() (Sample, error) { return k.run(ctx, commands...) })
+}
+
+func (k kistRepository) status(ctx context.Context) (Sample, error) {
+	return k.inside(func() (Sample, error) { return k.run(ctx, k.command("status")) })
+}
+
+func (k kistRepository) log(ctx context.Context) (Sample, error) {
+	return k.inside(func() (Sample, error) { return k.run(ctx, k.command("log", "-n", "1")) })
+}
+
+func (k kistRepository) restore(ctx context.Context, to string) (Sample, error) {
+	if k.server != nil {
+		return k.run(ctx, command{dir: filepath.Dir(to), args: []string{k.program, "clone", "-q", k.server.kistURL(), to}})
+	}
+	return k.inside(func() (Sample, error) { return k.run(ctx, k.command("restore", "-q", "--to", to)) })
+}
+
+func (k kistRepository) compact(ctx context.Context) (Sample, error) {
+	return k.inside(func() (Sample, error) {
+		return k.run(ctx, k.command("gc", "-q", "--prune-older", "now", "--max-waste", "0"))
+	})
+}

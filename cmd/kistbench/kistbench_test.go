@@ -1,0 +1,171 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// buildKist builds the program to be measured, once, and returns where it is.
+var buildKist = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "kistbench-test-")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "kist")
+	out, err := exec.Command("go", "-C", filepath.Join("..", ".."), "build", "-o", program, "./cmd/kist").CombinedOutput()
+	if err != nil {
+		return program, fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+// A small run, of kist and git, from the sets to a page.
+func TestRace(t *testing.T) {
+	program, err := buildKist()
+	check(t, err)
+	git, err := exec.LookPath("git")
+	check(t, err)
+	dir := t.TempDir()
+	opts, err := parse([]string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-git", git, "-dir", dir}, io.Discard)
+	check(t, err)
+	r, err := newRunner(dir)
+	check(t, err)
+	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{Version: reportVersion, Machine: thisMachine(t.Context(), dir)}, log: io.Discard}
+	b.tools, err = findTools(t.Context(), opts, r, b.report)
+	check(t, err)
+	if len(b.tools) != 2 || len(b.report.Skipped) != 3 {
+		t.Fatalf("tools %+v, skipped %+v", b.report.Tools, b.report.Skipped)
+	}
+	for _, set := range []dataSet{manySet(150), mediaSet(4 * mib)} {
+		f := &folder{dataSet: set, path: filepath.Join(dir, "data-"+set.name)}
+		check(t, f.prepare(t.Context()))
+		f.touched = f.touched.Add(-minAge) // nothing here depends on it
+		e := b.event(f, nil)
+		for round := 1; round <= 2; round++ {
+			check(t, e.run(t.Context(), round, e.standard))
+			f.touched = f.touched.Add(-minAge)
+		}
+	}
+	for _, set := range []string{"many", "media"} {
+		for _, work := range []string{workFirst, workUnchanged, workStatus, workChanged, workRestore} {
+			for _, tool := range []string{kistTool, "git"} {
+				samples := b.report.samples(set, work, tool)
+				if len(samples) != 2 || samples[0].Seconds <= 0 || samples[0].Peak <= 0 || samples[1].Round != 2 {
+					t.Errorf("%s of %s by %s: %+v", work, set, tool, samples)
+				}
+			}
+		}
+	}
+	if first := b.report.samples("media", workFirst, kistTool); first[0].Stored < 4*mib {
+		t.Errorf("only %d bytes of 4 MiB that do not compress were stored", first[0].Stored)
+	}
+	if more := added(b.report, "media", workUnchanged, workChanged, kistTool); len(more) != 2 || more[0].Stored < mib {
+		t.Errorf("a MiB in front added %+v", more)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "of-*")); len(left) > 0 {
+		t.Errorf("repositories are left: %v", left)
+	}
+	saved := filepath.Join(dir, "report.json")
+	check(t, b.report.write(saved))
+	again, err := readReport(saved)
+	check(t, err)
+	if got, want := allTables(again), allTables(b.report); got != want {
+		t.Errorf("a report that was written and read gives\n%s\nnot\n%s", got, want)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	program, err := buildKist()
+	check(t, err)
+	dir := t.TempDir()
+	opts, err := parse([]string{"-kist", program, "-commits", "6", "-restic=", "-kopia=", "-borg=", "-git="}, io.Discard)
+	check(t, err)
+	r, err := newRunner(dir)
+	check(t, err)
+	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard}
+	b.tools, err = findTools(t.Context(), opts, r, b.report)
+	check(t, err)
+	f := &folder{dataSet: historySet(), path: filepath.Join(dir, "data")}
+	check(t, f.prepare(t.Context()))
+	f.touched = f.touched.Add(-minAge)
+	check(t, b.growHistory(t.Context(), f))
+	for _, work := range []string{workCommit, workStatus, workLog} {
+		c := b.report.curve(curveHistory, work)
+		if c == nil || len(c.Points) != 6 || c.Points[5].X != 6 || c.Points[5].Seconds <= 0 {
+			t.Errorf("%s: %+v", work, c)
+		}
+	}
+	stored := b.report.curve(curveHistory, workCommit).Points
+	if stored[5].Stored <= stored[0].Stored {
+		t.Errorf("five commits more store nothing: %d, %d", stored[0].Stored, stored[5].Stored)
+	}
+}
+
+// The names of fields are what other programs rely on.
+func TestReportJSON(t *testing.T) {
+	data, err := json.Marshal(exampleReport())
+	check(t, err)
+	var fields struct {
+		Version int
+		Results []map[string]any
+		Sets    []map[string]any
+	}
+	check(t, json.Unmarshal(data, &fields))
+	result := fields.Results[0]
+	for _, name := range []string{"set", "work", "tool", "samples"} {
+		if _, ok := result[name]; !ok {
+			t.Errorf("a result has no %q: %v", name, result)
+		}
+	}
+	sample := result["samples"].([]any)[0].(map[string]any)
+	for _, name := range []string{"round", "seconds", "user_seconds", "system_seconds", "peak_bytes"} {
+		if _, ok := sample[name]; !ok {
+			t.Errorf("a sample has no %q: %v", name, sample)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "later.json")
+	check(t, os.WriteFile(path, []byte(`{"version": 2}`), 0o666))
+	if _, err := readReport(path); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("a later version: %v", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	opts, err := parse([]string{"-quick", "-sets", "media,many", "-borg="}, io.Discard)
+	check(t, err)
+	if opts.rounds != 3 || opts.wide != 10_000 || opts.commits != 100 || opts.limit == 0 || !slices.Equal(opts.sets, []string{"media", "many"}) {
+		t.Errorf("%+v", opts)
+	}
+	if program, given := opts.tools["borg"]; !given || program != "" {
+		t.Errorf("borg is wanted: %+v", opts.tools)
+	}
+	for _, args := range [][]string{{"-sets", "medias"}, {"-rounds", "0"}, {"extra"}, {"-nothing"}} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+	if _, err := parse([]string{"-h"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("-h: %v", err)
+	}
+}
+
+func TestWithoutRoom(t *testing.T) {
+	opts, err := parse([]string{"-sets", "growth", "-large", "1000000000", "-kist", "true"}, io.Discard)
+	check(t, err)
+	b := &bench{opts: opts, dir: t.TempDir(), report: &Report{}, log: io.Discard, tools: []tool{kist()}}
+	_, cleanup, err := b.prepare(t.Context())
+	cleanup()
+	if err == nil || !strings.Contains(err.Error(), "free disk") {
+		t.Errorf("a million terabytes: %v", err)
+	}
+}

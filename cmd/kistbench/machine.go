@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Machine is what a run was made on, as far as it says who is fast at what.
+// What cannot be found out is empty.
+type Machine struct {
+	CPU        string `json:"cpu"`
+	Cores      int    `json:"cores"` // that this process may use
+	Memory     int64  `json:"memory_bytes"`
+	Kernel     string `json:"kernel"`
+	FileSystem string `json:"file_system"` // of the folder worked in
+	Arch       string `json:"arch"`
+	Go         string `json:"go"` // that built kist
+}
+
+// thisMachine describes the machine, and the file system that dir is on.
+func thisMachine(ctx context.Context, dir string) Machine {
+	m := Machine{
+		Cores: runtime.GOMAXPROCS(0), Arch: runtime.GOARCH, Go: runtime.Version(),
+		Kernel: said(ctx, "uname", "-sr"), FileSystem: fileSystem(dir),
+	}
+	if runtime.GOOS == "darwin" {
+		m.CPU = said(ctx, "sysctl", "-n", "machdep.cpu.brand_string")
+		m.Memory, _ = strconv.ParseInt(said(ctx, "sysctl", "-n", "hw.memsize"), 10, 64)
+		return m
+	}
+	m.CPU = field("/proc/cpuinfo", "model name")
+	if kb, _, ok := strings.Cut(field("/proc/meminfo", "MemTotal"), " kB"); ok {
+		n, _ := strconv.ParseInt(kb, 10, 64)
+		m.Memory = n << 10
+	}
+	return m
+}
+
+// said returns what a program prints, or nothing.
+func said(ctx context.Context, program string, args ...string) string {
+	out, err := exec.CommandContext(ctx, program, args...).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// field returns the value of the first line "name: value" of a file.
+func field(path, name string) string {
+	data, _ := os.ReadFile(path)
+	for line := range strings.Lines(string(data)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// fileSystem returns the type of the file system that dir is on, as Linux calls
+// it in its table of mounts.
+func fileSystem(dir string) string {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return ""
+	}
+	data, _ := os.ReadFile("/proc/self/mounts")
+	var longest, found string
+	for line := range strings.Lines(string(data)) {
+		f := strings.Fields(line)
+		if len(f) < 3 {
+			continue
+		}
+		at := f[1]
+		if inside := at == "/" || dir == at || strings.HasPrefix(dir, at+"/"); inside && len(at) >= len(longest) {
+			longest, found = at, f[2]
+		}
+	}
+	return found
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// starterVariable makes this program the one that starts another, and measures
+// it; see starter.
+const starterVariable = "KISTBENCH_STARTER"
+
+// Sample is what one run of a piece of work took. The work may be several
+// commands: their times are added up, and of their memory the most counts.
+type Sample struct {
+	Round   int     `json:"round"`
+	Step    int     `json:"step,omitempty"` // of work that has steps: which release, counted from 1
+	Seconds float64 `json:"seconds"`        // from the start of the first command to the end of the last
+	User    float64 `json:"user_seconds"`   // processor time, with the processes that the commands waited for
+	System  float64 `json:"system_seconds"`
+	// Background is the processor time of processes that commands left running.
+	// The next command is not started before these have ended.
+	Background float64 `json:"background_seconds,omitempty"`
+	Peak       int64   `json:"peak_bytes"` // resident memory, of the largest process
+	// Stored is what the repository takes up on disk afterwards, in blocks of
+	// the file system; on a server, the sizes of its objects.
+	Stored   int64 `json:"stored_bytes,omitempty"`
+	Sent     int64 `json:"sent_bytes,omitempty"`     // to the server, headers and all
+	Received int64 `json:"received_bytes,omitempty"` // from it
+}
+
+// cpu returns the processor time of the commands, in seconds.
+func (s Sample) cpu() float64 { return s.User + s.System }
+
+// and returns the sample of both pieces of work, one after the other.
+func (s Sample) and(next Sample) Sample {
+	s.Seconds += next.Seconds
+	s.User += next.User
+	s.System += next.System
+	s.Background += next.Background
+	s.Peak = max(s.Peak, next.Peak)
+	return s
+}
+
+// command is a program to run.
+type command struct {
+	dir     string
+	args    []string // the program first
+	env     []string // beyond the bench's
+	allowed int      // an exit status that is as good as 0
+}
+
+// CommandError tells that a command that was to be measured failed.
+type CommandError struct {
+	Args   []string
+	Status int    // its exit status; -1 if it did not end by itself
+	Stderr string // the end of what it said
+}
+
+func (e *CommandError) Error() string {
+	said := strings.TrimSpace(e.Stderr)
+	if said != "" {
+		said = ": " + said
+	}
+	return fmt.Sprintf("%s: exit status %d%s", strings.Join(append([]string{filepath.Base(e.Args[0])}, e.Args[1:]...), " "), e.Status, said)
+}
+
+// runner runs commands, with an environment of their own: no settings of the
+// user have a say.
+type runner struct {
+	env []string
+}
+
+// newRunner returns a runner that keeps the home folder and temporary files of
+// commands in dir.
+func newRunner(dir string) (*runner, error) {
+	home, temporary := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
+	for _, d := range []string{home, temporary} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	env := []string{"HOME=" + home, "TMPDIR=" + temporary, "TZ=UTC", "LC_ALL=C.UTF-8"}
+	for _, name := range []string{"PATH", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return &runner{env}, nil
+}
+
+// run runs commands one after the other, and measures them.
+func (r *runner) run(ctx context.Context, commands ...command) (Sample, error) {
+	var total Sample
+	for _, c := range commands {
+		s, err := r.runOne(ctx, c)
+		if err != nil {
+			return Sample{}, err
+		}
+		total = total.and(s)
+	}
+	return total, nil
+}
+
+func (r *runner) runOne(ctx context.Context, c command) (Sample, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return Sample{}, err
+	}
+	results, out, err := os.Pipe()
+	if err != nil {
+		return Sample{}, err
+	}
+	defer results.Close()
+	var said tail
+	cmd := exec.CommandContext(ctx, self, c.args...)
+	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = c.dir, &said, []*os.File{out}
+	cmd.Env = append(append(append([]string{}, r.env...), c.env...), starterVariable+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err = cmd.Start()
+	out.Close()
+	if err != nil {
+		return Sample{}, err
+	}
+	var got started
+	decodeErr := json.NewDecoder(results).Decode(&got)
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return Sample{}, ctx.Err()
+	case decodeErr != nil:
+		return Sample{}, fmt.Errorf("%s was not measured: %w: %s", c.args[0], errors.Join(decodeErr, err), said.String())
+	case got.Status != 0 && got.Status != c.allowed:
+		return Sample{}, &CommandError{Args: c.args, Status: got.Status, Stderr: said.String()}
+	}
+	return got.Sample, nil
+}
+
+// output runs a command that is not measured, and returns what it prints.
+func (r *runner) output(ctx context.Context, c command) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
+	cmd.Dir, cmd.Env = c.dir, append(append([]string{}, r.env...), c.env...)
+	out, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		err = &CommandError{Args: c.args, Status: failed.ExitCode(), Stderr: string(failed.Stderr)}
+	}
+	return out, err
+}
+
+// started is what the starter tells.
+type started struct {
+	Sample Sample
+	Status int
+}
+
+// starter runs a program, waits for it and for what it left running, and
+// writes to file 3 what that took. It is a process of its own because Linux
+// counts, as the peak memory of a new process, what the one that started it had
+// at its peak: this one never has much.
+func starter(args []string) int {
+	results := os.NewFile(3, "results")
+	syscall.CloseOnExec(3)
+	os.Unsetenv(starterVariable)
+	adopt()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stderr = os.Stderr
+	began := time.Now()
+	err := cmd.Run()
+	took := time.Since(began)
+	var failed *exec.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	s := Sample{
+		Seconds: took.Seconds(), User: cmd.ProcessState.UserTime().Seconds(), System: cmd.ProcessState.SystemTime().Seconds(),
+		Peak: int64(usage.Maxrss), Background: waitAdopted().Seconds(),
+	}
+	if runtime.GOOS != "darwin" {
+		s.Peak *= 1024
+	}
+	if err := json.NewEncoder(results).Encode(started{s, cmd.ProcessState.ExitCode()}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// tail keeps the end of what is written.
+type tail struct{ bytes.Buffer }
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 2000
+	t.Buffer.Write(p)
+	if extra := t.Len() - most; extra > 0 {
+		t.Next(extra)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(starterVariable) != "" {
+		os.Exit(starter(os.Args[1:]))
+	}
+	status := m.Run()
+	if program, err := buildKist(); err == nil {
+		os.RemoveAll(filepath.Dir(program))
+	}
+	os.Exit(status)
+}
+
+func newTestRunner(t *testing.T) *runner {
+	r, err := newRunner(t.TempDir())
+	check(t, err)
+	return r
+}
+
+func TestRun(t *testing.T) {
+	r := newTestRunner(t)
+	// 64 MiB of a variable, and some work.
+	s, err := r.run(t.Context(), command{args: []string{"sh", "-c", `x=$(head -c 67108864 /dev/zero | tr '\0' x); test ${#x} = 67108864`}})
+	check(t, err)
+	if s.Seconds <= 0 || s.cpu() <= 0 || s.Peak < 64*mib || s.Peak > 2048*mib {
+		t.Errorf("%+v", s)
+	}
+	again, err := r.run(t.Context(), command{args: []string{"true"}})
+	check(t, err)
+	if again.Peak > 32*mib {
+		t.Errorf("true had %s resident: is it what this process has?", byteSize(again.Peak))
+	}
+}
+
+func TestRunFails(t *testing.T) {
+	r := newTestRunner(t)
+	_, err := r.run(t.Context(), command{args: []string{"sh", "-c", "echo nothing there >&2; exit 3"}})
+	var failed *CommandError
+	if !errors.As(err, &failed) || failed.Status != 3 || strings.TrimSpace(failed.Stderr) != "nothing there" {
+		t.Errorf("error %v", err)
+	}
+	if _, err := r.run(t.Context(), command{args: []string{"sh", "-c", "exit 3"}, allowed: 3}); err != nil {
+		t.Errorf("a status that is allowed: %v", err)
+	}
+	if _, err := r.run(t.Context(), command{args: []string{"/nonexistent/program"}}); err == nil {
+		t.Error("a program that is not there runs")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := r.run(ctx, command{args: []string{"sleep", "60"}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a run that was cancelled: %v", err)
+	}
+}
+
+func TestRunHasItsOwnEnvironment(t *testing.T) {
+	t.Setenv("RESTIC_REPOSITORY", "elsewhere")
+	r := newTestRunner(t)
+	out, err := r.output(t.Context(), command{args: []string{"env"}, env: []string{"EXTRA=1"}})
+	check(t, err)
+	if home, _ := os.UserHomeDir(); strings.Contains(string(out), "RESTIC_REPOSITORY") || strings.Contains(string(out), "HOME="+home+"\n") {
+		t.Errorf("settings of the user are there:\n%s", out)
+	}
+	if !strings.Contains(string(out), "EXTRA=1") {
+		t.Errorf("no EXTRA in\n%s", out)
+	}
+}
+
+// What a command leaves running is waited for, and counted by itself.
+func TestRunWaitsForTheBackground(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // nobody else can wait for it
+	}
+	r, dir := newTestRunner(t), t.TempDir()
+	s, err := r.run(t.Context(), command{dir: dir, args: []string{"sh", "-c",
+		`(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; touch done) >/dev/null 2>&1 &`}})
+	check(t, err)
+	if _, err := os.Stat(dir + "/done"); err != nil {
+		t.Errorf("the next command would begin too early: %v", err)
+	}
+	if s.Background <= 0 {
+		t.Errorf("nothing in the background was counted: %+v", s)
+	}
+}
+
+func TestRelayCounts(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer server.Close()
+	go func() { // answers with twice what it gets
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			got, _ := io.ReadAll(conn)
+			conn.Write(append(got, got...))
+			conn.Close()
+		}
+	}()
+	r, err := newRelay(server.Addr().String())
+	check(t, err)
+	defer r.close()
+	for range 3 {
+		conn, err := net.Dial("tcp", r.address())
+		check(t, err)
+		conn.Write(make([]byte, 1000))
+		conn.(*net.TCPConn).CloseWrite()
+		if got, err := io.ReadAll(conn); err != nil || len(got) != 2000 {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		conn.Close()
+	}
+	if sent, received := r.carried(); sent != 3000 || received != 6000 {
+		t.Errorf("%d sent and %d received, want 3000 and 6000", sent, received)
+	}
+}

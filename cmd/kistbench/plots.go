@@ -1,0 +1,178 @@
+package main
+
+import (
+	"image/color"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	_ "gonum.org/v1/plot/vg/vgsvg"
+)
+
+// colors of the tools, which tell them apart for the colour-blind, too.
+var colors = map[string]color.Color{
+	kistTool: color.RGBA{0x00, 0x72, 0xb2, 0xff},
+	"restic": color.RGBA{0xe6, 0x9f, 0x00, 0xff},
+	"kopia":  color.RGBA{0x00, 0x9e, 0x73, 0xff},
+	"borg":   color.RGBA{0xcc, 0x79, 0xa7, 0xff},
+	"git":    color.RGBA{0xd5, 0x5e, 0x00, 0xff},
+}
+
+// chart is a plot that a report gives.
+type chart struct {
+	name, title string // the name is that of the file, without .svg
+	alt         string // what it shows, in words
+	draw        func(*plot.Plot, *Report) (any bool, err error)
+}
+
+// charts are all there are.
+var charts = []chart{
+	{"throughput", "First version: MiB of files a second", "bars: how many MiB of files a second each tool takes into an empty repository", drawThroughput(workFirst)},
+	{"restore", "Restore: MiB of files a second", "bars: how many MiB of files a second each tool restores", drawThroughput(workRestore)},
+	{"dedup", "Releases of a module: MiB stored", "lines: how much each tool has stored after each release", drawDedup},
+	{"history", "kist: seconds, by commits before", "lines: what a commit, status and log take with more and more commits", drawCurve(curveHistory, "commits", "seconds", seconds, workCommit, workStatus, workLog)},
+	{"files-time", "kist: seconds, by files", "lines: what each command takes with more and more files", drawCurve(curveFiles, "files", "seconds", seconds, workFirst, workStatus, workChanged, workRestore)},
+	{"files-memory", "kist: peak memory in MiB, by files", "lines: the most memory of each command with more and more files", drawCurve(curveFiles, "files", "MiB", mebibytes(peak), workFirst, workStatus, workChanged, workRestore)},
+}
+
+// drawCharts writes the plots of a report into dir, and returns those there
+// are; one that nothing was measured for is removed.
+func drawCharts(dir string, r *Report) ([]chart, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, err
+	}
+	var drawn []chart
+	for _, c := range charts {
+		p := plot.New()
+		p.Title.Text = c.title
+		p.BackgroundColor = color.White
+		p.Legend.Top = true
+		any, err := c.draw(p, r)
+		file := filepath.Join(dir, c.name+".svg")
+		switch {
+		case err != nil:
+			return nil, err
+		case !any:
+			if err := os.RemoveAll(file); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		p.Y.Min = 0
+		p.Y.Max *= 1.15 // room for the legend
+		if err := p.Save(18*vg.Centimeter, 9*vg.Centimeter, file); err != nil {
+			return nil, err
+		}
+		drawn = append(drawn, c)
+	}
+	return drawn, nil
+}
+
+func mebibytes(m metric) metric { return func(s Sample) float64 { return m(s) / mib } }
+
+// drawThroughput draws groups of bars: for each set, one for each tool.
+func drawThroughput(work string) func(*plot.Plot, *Report) (bool, error) {
+	return func(p *plot.Plot, r *Report) (bool, error) {
+		var sets []string
+		for _, s := range r.Sets {
+			if r.result(s.Name, work, kistTool) != nil && !strings.HasPrefix(s.Name, filesPrefix) {
+				sets = append(sets, s.Name)
+			}
+		}
+		if len(sets) == 0 {
+			return false, nil
+		}
+		width := vg.Points(380 / float64(len(sets)*(len(r.Tools)+1)))
+		for i, t := range r.Tools {
+			values := make(plotter.Values, len(sets))
+			for j, set := range sets {
+				if samples := r.samples(set, work, t.Name); len(samples) > 0 {
+					values[j] = float64(r.set(set).Bytes) / mib / medianOf(samples, seconds)
+				}
+			}
+			bars, err := plotter.NewBarChart(values, width)
+			if err != nil {
+				return false, err
+			}
+			bars.Color, bars.LineStyle.Width = colors[t.Name], 0
+			bars.Offset = width * vg.Length(float64(i)-float64(len(r.Tools)-1)/2)
+			p.Add(bars)
+			p.Legend.Add(t.Name, bars)
+		}
+		p.NominalX(sets...)
+		return true, nil
+	}
+}
+
+// drawDedup draws what each tool has stored after each release.
+func drawDedup(p *plot.Plot, r *Report) (bool, error) {
+	p.X.Label.Text, p.Y.Label.Text = "releases", "MiB"
+	p.Legend.Left = true
+	var any bool
+	for _, t := range r.Tools {
+		samples := slices.Concat(r.samples(setVersions, workFirst, t.Name), r.samples(setVersions, workNext, t.Name))
+		steps := map[int][]Sample{}
+		for _, s := range samples {
+			steps[s.Step] = append(steps[s.Step], s)
+		}
+		var points plotter.XYs
+		for step, samples := range steps {
+			points = append(points, plotter.XY{X: float64(step), Y: medianOf(samples, mebibytes(stored))})
+		}
+		if err := addLine(p, t.Name, colors[t.Name], points); err != nil {
+			return false, err
+		}
+		any = any || len(points) > 0
+	}
+	return any, nil
+}
+
+// drawCurve draws a figure of some work of kist as it grows.
+func drawCurve(name, x, y string, m metric, works ...string) func(*plot.Plot, *Report) (bool, error) {
+	return func(p *plot.Plot, r *Report) (bool, error) {
+		p.X.Label.Text, p.Y.Label.Text = x, y
+		p.X.Min = 0
+		p.Legend.Left = true
+		any := false
+		for i, work := range works {
+			c := r.curve(name, work)
+			if c == nil || len(c.Points) < 2 {
+				continue
+			}
+			points := make(plotter.XYs, len(c.Points))
+			for i, point := range c.Points {
+				points[i] = plotter.XY{X: float64(point.X), Y: m(point.Sample)}
+			}
+			if err := addLine(p, work, colors[toolNames[i]], points); err != nil {
+				return false, err
+			}
+			any = true
+		}
+		return any, nil
+	}
+}
+
+// addLine adds a line with a mark at each point, in the order of X.
+func addLine(p *plot.Plot, label string, c color.Color, points plotter.XYs) error {
+	if len(points) == 0 {
+		return nil
+	}
+	slices.SortFunc(points, func(a, b plotter.XY) int {
+		if a.X < b.X {
+			return -1
+		}
+		return 1
+	})
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return err
+	}
+	line.Color, line.Width, marks.Color = c, vg.Points(1.5), c
+	p.Add(line, marks)
+	p.Legend.Add(label, line, marks)
+	return nil
+}

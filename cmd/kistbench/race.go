@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// contestant is a tool that works on a set, with a repository of this round.
+type contestant struct {
+	tool
+	repository
+	dir    string
+	server *prefix
+}
+
+// event is a race in one folder: who takes part, and how far it is.
+type event struct {
+	*bench
+	*folder
+	set         string  // as results call it
+	server      *server // nil: repositories are folders
+	contestants []*contestant
+	out         map[string]bool // tools that do not take part, or no longer
+	round       int
+}
+
+// onServer ends the name of a set whose repositories are on a server.
+const onServer = "-s3"
+
+// event returns a race, and adds its set to the report.
+func (b *bench) event(f *folder, server *server) *event {
+	e := &event{bench: b, folder: f, set: f.name, server: server, out: map[string]bool{}}
+	title := f.title
+	if f.then != "" {
+		title += "; then " + f.then
+	}
+	if server != nil {
+		e.set += onServer
+		title = "to an S3 server on the same machine: " + title
+	}
+	for _, t := range b.tools {
+		e.out[t.name] = f.alone && t.name != kistTool || server != nil && !t.remote
+	}
+	b.report.Sets = append(b.report.Sets, Set{Name: e.set, Title: title})
+	return e
+}
+
+// standard is the work on a set of files.
+func (e *event) standard(ctx context.Context) error {
+	save := func(c *contestant) (Sample, error) { return c.save(ctx, "bench") }
+	took, err := readAll(ctx, e.path)
+	if err != nil {
+		return err
+	}
+	e.report.add(e.set, workFirst, floorTool, Sample{Round: e.round, Seconds: took.Seconds()})
+	if err := e.each(ctx, workFirst, 0, save); err != nil {
+		return err
+	}
+	if err := e.each(ctx, workUnchanged, 0, save); err != nil {
+		return err
+	}
+	err = e.each(ctx, workStatus, 0, func(c *contestant) (Sample, error) {
+		s, ok := c.repository.(statuser)
+		if !ok || e.server != nil {
+			return Sample{}, errors.ErrUnsupported
+		}
+		return s.status(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.change(); err != nil {
+		return err
+	}
+	if err := e.each(ctx, workChanged, 0, save); err != nil {
+		return err
+	}
+	return e.restore(ctx)
+}
+
+// restore has everybody write the last version to a new folder, and looks
+// whether all is there.
+func (e *event) restore(ctx context.Context) error {
+	target := filepath.Join(e.dir, "restored")
+	copied := func(work func() (Sample, error)) (s Sample, err error) {
+		if err := os.Mkdir(target, 0o777); err != nil {
+			return s, err
+		}
+		s, err = work()
+		if err == nil {
+			err = os.RemoveAll(filepath.Join(target, ".kist")) // of a clone
+		}
+		if err == nil {
+			err = same(e.path, target)
+		}
+		return s, errors.Join(err, os.RemoveAll(target))
+	}
+	err := e.each(ctx, workRestore, 0, func(c *contestant) (Sample, error) {
+		return copied(func() (Sample, error) { return c.repository.restore(ctx, target) })
+	})
+	if err != nil {
+		return err
+	}
+	if err := settle(ctx); err != nil {
+		return err
+	}
+	floor, err := copied(func() (Sample, error) {
+		return e.runner.run(ctx, command{args: []string{"cp", "-R", e.path + "/.", target}})
+	})
+	floor.Round = e.round
+	e.report.add(e.set, workRestore, floorTool, floor)
+	return err
+}
+
+// run runs one round: with new repositories, which are removed afterwards.
+func (e *event) run(ctx context.Context, round int, work func(context.Context) error) (err error) {
+	if err := e.age(ctx, e.log); err != nil {
+		return err
+	}
+	set := e.report.set(e.set)
+	set.Files, set.Bytes = e.held.files, e.held.bytes
+	e.round, e.contestants = round, nil
+	defer func() {
+		for _, c := range e.contestants {
+			err = errors.Join(err, c.remove(context.WithoutCancel(ctx)))
+		}
+	}()
+	// Each round begins with another tool.
+	for i := range e.tools {
+		t := e.tools[(i+round-1)%len(e.tools)]
+		if e.out[t.name] {
+			continue
+		}
+		c := &contestant{tool: t, dir: filepath.Join(e.dir, "of-"+t.name)}
+		if e.server != nil {
+			c.server = &prefix{e.server, fmt.Sprintf("%s/%s-%s-%d", filepath.Base(e.dir), e.set, t.name, e.round)}
+		}
+		e.contestants = append(e.contestants, c)
+		c.repository, err = t.open(ctx, opening{e.runner, t.program, c.dir, e.path, c.server})
+		if err != nil {
+			if err := e.failed(c, err); err != nil {
+				return err
+			}
+		}
+	}
+	return work(ctx)
+}
+
+func (c *contestant) remove(ctx context.Context) error {
+	err := os.RemoveAll(c.dir)
+	if c.server != nil {
+		err = errors.Join(err, c.server.remove(ctx))
+	}
+	return err
+}
+
+// each has everybody do a piece of work, and keeps what it took. A step is 0,
+// or tells the samples of a piece of work that is done several times apart.
+// Who cannot do it returns errors.ErrUnsupported.
+func (e *event) each(ctx context.Context, work string, step int, do func(*contestant) (Sample, error)) error {
+	for _, c := range slices.Clone(e.contestants) {
+		if e.out[c.name] {
+			continue
+		}
+		if err := settle(ctx); err != nil {
+			return err
+		}
+		s, err := e.counted(c, do)
+		if errors.Is(err, errors.ErrUnsupported) {
+			continue
+		}
+		if err == nil && work != workRestore {
+			s.Stored, err = c.stored(ctx)
+		}
+		if err != nil {
+			if err := e.failed(c, err); err != nil {
+				return err
+			}
+			continue
+		}
+		s.Round, s.Step = e.round, step
+		e.report.add(e.set, work, c.name, s)
+		fmt.Fprintf(e.log, "%-9s round %d/%d  %-9s %-6s %8.2f s  %7.2f s CPU  %8s\n",
+			e.set, e.round, e.opts.rounds, work+strings.Repeat(fmt.Sprintf(" %d", step), min(step, 1)), c.name, s.Seconds, s.cpu(), byteSize(s.Peak))
+	}
+	return nil
+}
+
+// counted does work, and counts what goes to the server meanwhile.
+func (e *event) counted(c *contestant, do func(*contestant) (Sample, error)) (Sample, error) {
+	if e.server == nil || e.server.relay == nil {
+		return do(c)
+	}
+	sent, received := e.server.relay.carried()
+	s, err := do(c)
+	s.Sent, s.Received = e.server.relay.carried()
+	s.Sent, s.Received = s.Sent-sent, s.Received-received
+	return s, err
+}
+
+// stored returns how much the repository takes up.
+func (c *contestant) stored(ctx context.Context) (int64, error) {
+	if c.server != nil {
+		return c.server.stored(ctx)
+	}
+	held, err := count(c.folders()...)
+	return held.disk, err
+}
+
+// failed notes that a tool failed on a set, and does without it there from now
+// on. Without kist there is nothing to measure.
+func (e *event) failed(c *contestant, err error) error {
+	var failed *CommandError
+	if c.name == kistTool || !errors.As(err, &failed) {
+		return err
+	}
+	e.out[c.name] = true
+	why := strings.Join(strings.Fields(strings.ReplaceAll(failed.Stderr, e.dir, "…")), " ")
+	e.report.skip(c.name+" on "+e.set, fmt.Sprintf("failed with exit status %d: %s", failed.Status, why))
+	fmt.Fprintf(e.log, "%s on %s: %v\n", c.name, e.set, err)
+	return nil
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+)
+
+// reportVersion is the version of the JSON form. Fields may be added within a
+// version; none changes its meaning.
+const reportVersion = 1
+
+// Report is all that a run measured, and on what.
+type Report struct {
+	Version int       `json:"version"`
+	Began   time.Time `json:"began"`
+	Seconds float64   `json:"seconds"` // that the run took
+	Quick   bool      `json:"quick"`
+	Rounds  int       `json:"rounds"`
+	Machine Machine   `json:"machine"`
+	Tools   []Program `json:"tools"` // in the order of columns, kist first
+	Skipped []Skip    `json:"skipped,omitempty"`
+	Sets    []Set     `json:"sets"`
+	Results []*Result `json:"results"`
+	Curves  []*Curve  `json:"curves,omitempty"`
+}
+
+// Program is a tool that was measured.
+type Program struct {
+	Name     string `json:"name"`
+	Version  string `json:"version"`
+	Settings string `json:"settings,omitempty"` // in which it differs from its defaults
+}
+
+// Skip is something that was to be measured and was not.
+type Skip struct {
+	What string `json:"what"` // the name of a tool or set, or "TOOL on SET"
+	Why  string `json:"why"`
+}
+
+// Set is a data set as it was used.
+type Set struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Files int    `json:"files"`
+	Bytes int64  `json:"bytes"` // the sum of the sizes of the files
+}
+
+// Result is what one tool took for one piece of work on one set.
+type Result struct {
+	Set     string   `json:"set"`
+	Work    string   `json:"work"` // one of the Work constants
+	Tool    string   `json:"tool"`
+	Samples []Sample `json:"samples"`
+}
+
+// Pieces of work. Those of floor, a tool that is none, are what any tool has to
+// do at least: read every file, or copy them.
+const (
+	workFirst     = "first"     // a version, into an empty repository
+	workUnchanged = "unchanged" // a version of what has not changed since
+	workStatus    = "status"    // tell that nothing has changed
+	workChanged   = "changed"   // a version after a change
+	workRestore   = "restore"   // write the last version to a new folder
+	workNext      = "next"      // a version of each later release
+	workCompact   = "compact"   // gc
+	floorTool     = "floor"
+)
+
+// Curve is how the cost of kist alone grows with something.
+type Curve struct {
+	Name   string  `json:"name"` // history
+	Work   string  `json:"work"` // commit, status or log
+	X      string  `json:"x"`    // what X of points counts: commits
+	Points []Point `json:"points"`
+}
+
+// Point is one place on a curve. Its sample has medians.
+type Point struct {
+	X int `json:"x"`
+	Sample
+}
+
+// add keeps a sample.
+func (r *Report) add(set, work, tool string, s Sample) {
+	found := r.result(set, work, tool)
+	if found == nil {
+		found = &Result{Set: set, Work: work, Tool: tool}
+		r.Results = append(r.Results, found)
+	}
+	found.Samples = append(found.Samples, s)
+}
+
+// result returns what a tool took, or nil if that was not measured.
+func (r *Report) result(set, work, tool string) *Result {
+	for _, x := range r.Results {
+		if x.Set == set && x.Work == work && x.Tool == tool {
+			return x
+		}
+	}
+	return nil
+}
+
+// samples returns the samples of a result, none if there is no such result.
+func (r *Report) samples(set, work, tool string) []Sample {
+	if x := r.result(set, work, tool); x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// peers returns the results of tools other than kist for a piece of work.
+func (r *Report) peers(set, work string) []*Result {
+	var found []*Result
+	for _, x := range r.Results {
+		if x.Set == set && x.Work == work && x.Tool != kistTool && x.Tool != floorTool {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// set returns a data set of the report, or nil.
+func (r *Report) set(name string) *Set {
+	for i := range r.Sets {
+		if r.Sets[i].Name == name {
+			return &r.Sets[i]
+		}
+	}
+	return nil
+}
+
+// curve returns a curve of the report, or nil. That of files comes from the
+// results.
+func (r *Report) curve(name, work string) *Curve {
+	if name == curveFiles {
+		if c := filesCurve(r, work); len(c.Points) > 0 {
+			return c
+		}
+		return nil
+	}
+	for _, c := range r.Curves {
+		if c.Name == name && c.Work == work {
+			return c
+		}
+	}
+	return nil
+}
+
+// point adds a point to a curve.
+func (r *Report) point(name, work, x string, p Point) {
+	c := r.curve(name, work)
+	if c == nil {
+		c = &Curve{Name: name, Work: work, X: x}
+		r.Curves = append(r.Curves, c)
+	}
+	c.Points = append(c.Points, p)
+}
+
+func (r *Report) skip(what, why string) { r.Skipped = append(r.Skipped, Skip{what, why}) }
+
+func (r *Report) write(path string) error {
+	data, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o666)
+}
+
+func readReport(path string) (*Report, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r Report
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.Version != reportVersion {
+		return nil, fmt.Errorf("%s: version %d of the report, where %d is known", path, r.Version, reportVersion)
+	}
+	return &r, nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// serverVariable has the s3:// URL of a bucket to write to, as tests take it.
+const serverVariable = "KIST_TEST_S3"
+
+// errNoServer says that there is no server to measure with.
+var errNoServer = errors.New(serverVariable + " is not set; bin/servers/run sets it")
+
+// server is a bucket of an S3 server. What goes to a server without TLS is
+// counted on the way.
+type server struct {
+	bucket string
+	host   string // and port, that tools connect to
+	secure bool
+	relay  *relay // nil: nothing is counted
+	client *minio.Client
+}
+
+// findServer returns the server that the environment names.
+func findServer() (*server, error) {
+	at := os.Getenv(serverVariable)
+	if at == "" {
+		return nil, errNoServer
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", serverVariable, err)
+	}
+	endpoint, err := url.Parse(u.Query().Get("endpoint"))
+	if err != nil || endpoint.Host == "" {
+		return nil, fmt.Errorf("%s has no endpoint=http://HOST", serverVariable)
+	}
+	s := &server{bucket: u.Host, host: endpoint.Host, secure: endpoint.Scheme == "https"}
+	s.client, err = minio.New(s.host, &minio.Options{Creds: credentials.NewEnvAWS(), Secure: s.secure, Region: s.region()})
+	if err != nil {
+		return nil, err
+	}
+	if !s.secure {
+		if s.relay, err = newRelay(s.host); err != nil {
+			return nil, err
+		}
+		s.host = s.relay.address()
+	}
+	return s, nil
+}
+
+func (s *server) close() {
+	if s.relay != nil {
+		s.relay.close()
+	}
+}
+
+// region returns the region of the server.
+func (*server) region() string {
+	if region := os.Getenv("AWS_REGION"); region != "" {
+		return region
+	}
+	return "us-east-1"
+}
+
+// prefix is a place on a server for one repository.
+type prefix struct {
+	*server
+	name string // no slash at its ends
+}
+
+// region returns the region of the server, whether there is one or not.
+func (p *prefix) region() string { return (*server)(nil).region() }
+
+func (p *prefix) endpoint() string {
+	if p.secure {
+		return "https://" + p.host
+	}
+	return "http://" + p.host
+}
+
+func (p *prefix) kistURL() string {
+	return fmt.Sprintf("s3://%s/%s?endpoint=%s", p.bucket, p.name, p.endpoint())
+}
+
+func (p *prefix) resticURL() string { return "s3:" + p.endpoint() + "/" + p.bucket + "/" + p.name }
+
+// objects lists what is stored there.
+func (p *prefix) objects(ctx context.Context) <-chan minio.ObjectInfo {
+	return p.client.ListObjects(ctx, p.bucket, minio.ListObjectsOptions{Prefix: strings.TrimSuffix(p.name, "/") + "/", Recursive: true})
+}
+
+// stored returns the sum of the sizes of the objects.
+func (p *prefix) stored(ctx context.Context) (int64, error) {
+	var total int64
+	for o := range p.objects(ctx) {
+		if o.Err != nil {
+			return 0, o.Err
+		}
+		total += o.Size
+	}
+	return total, nil
+}
+
+// remove removes all objects.
+func (p *prefix) remove(ctx context.Context) error {
+	for failed := range p.client.RemoveObjects(ctx, p.bucket, p.objects(ctx), minio.RemoveObjectsOptions{}) {
+		if failed.Err != nil {
+			return failed.Err
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"math"
+	"slices"
+)
+
+// metric is one of the figures of a sample.
+type metric func(Sample) float64
+
+func seconds(s Sample) float64  { return s.Seconds }
+func cpu(s Sample) float64      { return s.cpu() }
+func peak(s Sample) float64     { return float64(s.Peak) }
+func stored(s Sample) float64   { return float64(s.Stored) }
+func sent(s Sample) float64     { return float64(s.Sent) }
+func received(s Sample) float64 { return float64(s.Received) }
+
+// median returns the middle of values, or the mean of the two there; of none,
+// NaN.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// medianOf returns the median of a figure of samples.
+func medianOf(samples []Sample, m metric) float64 {
+	values := make([]float64, len(samples))
+	for i, s := range samples {
+		values[i] = m(s)
+	}
+	return median(values)
+}
+
+// medianSample returns the median of each figure of samples by itself.
+func medianSample(samples []Sample) Sample {
+	return Sample{
+		Seconds:    medianOf(samples, seconds),
+		User:       medianOf(samples, func(s Sample) float64 { return s.User }),
+		System:     medianOf(samples, func(s Sample) float64 { return s.System }),
+		Background: medianOf(samples, func(s Sample) float64 { return s.Background }),
+		Peak:       int64(medianOf(samples, peak)),
+		Stored:     int64(medianOf(samples, stored)),
+		Sent:       int64(medianOf(samples, sent)),
+		Received:   int64(medianOf(samples, received)),
+	}
+}
+
+// ratio returns the median of a figure of ours divided by that of theirs, each
+// taken from samples of the same round and step: what slows a machine down for
+// a while then counts for both. It is NaN if no two belong together.
+func ratio(ours, theirs []Sample, m metric) float64 {
+	var ratios []float64
+	for _, a := range ours {
+		for _, b := range theirs {
+			if a.Round == b.Round && a.Step == b.Step && m(b) > 0 {
+				ratios = append(ratios, m(a)/m(b))
+			}
+		}
+	}
+	return median(ratios)
+}
+
+// best returns which of several results has the least of a figure, by its
+// median. Those that have none of it are passed over.
+func best(results []*Result, m metric) *Result {
+	var found *Result
+	for _, r := range results {
+		if v := medianOf(r.Samples, m); v > 0 && (found == nil || v < medianOf(found.Samples, m)) {
+			found = r
+		}
+	}
+	return found
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const notMeasured = "Not measured in this run.\n"
+
+// row is a line of a table: one figure of one piece of work.
+type row struct {
+	label   string
+	m       metric
+	samples func(r *Report, set, tool string) []Sample
+}
+
+// of returns a row of a figure of a piece of work.
+func of(label, work string, m metric) row {
+	return row{label, m, func(r *Report, set, tool string) []Sample { return r.samples(set, work, tool) }}
+}
+
+// added returns the samples of what one piece of work added to what another
+// left stored.
+func added(r *Report, set, before, after, tool string) []Sample {
+	var samples []Sample
+	for _, b := range r.samples(set, before, tool) {
+		for _, a := range r.samples(set, after, tool) {
+			if a.Round == b.Round && a.Stored > 0 {
+				samples = append(samples, Sample{Round: a.Round, Stored: a.Stored - b.Stored})
+			}
+		}
+	}
+	return samples
+}
+
+// lastStep returns those samples of a piece of work that are of its last step.
+func lastStep(r *Report, set, work, tool string) []Sample {
+	samples := r.samples(set, work, tool)
+	last := 0
+	for _, s := range samples {
+		last = max(last, s.Step)
+	}
+	return slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.Step != last })
+}
+
+// rows are those of races on a set of files.
+var rows = []row{
+	of("first version, s", workFirst, seconds),
+	of("— processor, s", workFirst, cpu),
+	of("— peak memory, MiB", workFirst, mebibytes(peak)),
+	of("no change, s", workUnchanged, seconds),
+	of("status, s", workStatus, seconds),
+	of("after the change, s", workChanged, seconds),
+	of("restore, s", workRestore, seconds),
+	of("— peak memory, MiB", workRestore, mebibytes(peak)),
+	of("stored, MiB", workFirst, mebibytes(stored)),
+	{"added by the change, MiB", mebibytes(stored), func(r *Report, set, tool string) []Sample { return added(r, set, workUnchanged, workChanged, tool) }},
+	of("sent for the first version, MiB", workFirst, mebibytes(sent)),
+	of("sent after the change, MiB", workChanged, mebibytes(sent)),
+	of("received for the restore, MiB", workRestore, mebibytes(received)),
+}
+
+// releaseRows are those of the race over releases.
+var releaseRows = []row{
+	of("first release, s", workFirst, seconds),
+	of("each next one, s", workNext, seconds),
+	of("— processor, s", workNext, cpu),
+	of("— peak memory, MiB", workNext, mebibytes(peak)),
+	of("restore the last, s", workRestore, seconds),
+	of("stored after the first, MiB", workFirst, mebibytes(stored)),
+	{"stored after the last, MiB", mebibytes(stored), func(r *Report, set, tool string) []Sample { return lastStep(r, set, workNext, tool) }},
+	of("gc, s", workCompact, seconds),
+	of("— peak memory, MiB", workCompact, mebibytes(peak)),
+	of("stored after gc, MiB", workCompact, mebibytes(stored)),
+}
+
+// setTable returns the table of a set: medians, and in the last column the
+// median of the ratios of kist to the best of the others.
+func setTable(r *Report, set string) string {
+	lines := rows
+	if set == setVersions {
+		lines = releaseRows
+	}
+	tools := []string{}
+	for _, t := range r.Tools {
+		if len(r.samples(set, workFirst, t.Name)) > 0 {
+			tools = append(tools, t.Name)
+		}
+	}
+	if len(tools) == 0 {
+		return notMeasured
+	}
+	peers := len(tools) > 1
+	var out strings.Builder
+	header := append([]string{""}, tools...)
+	header = append(header, floorTool)
+	if peers {
+		header = append(header, "kist / best other")
+	}
+	writeRow(&out, header)
+	fmt.Fprintf(&out, "|---|%s\n", strings.Repeat("---:|", len(header)-1))
+	for _, line := range lines {
+		cells := []string{line.label}
+		var others []*Result
+		for _, tool := range append(slices.Clone(tools), floorTool) {
+			samples := line.samples(r, set, tool)
+			cells = append(cells, number(medianOf(samples, line.m)))
+			if tool != kistTool && tool != floorTool {
+				others = append(others, &Result{Tool: tool, Samples: samples})
+			}
+		}
+		if peers {
+			cells = append(cells, comparison(line.samples(r, set, kistTool), others, line.m))
+		}
+		if slices.ContainsFunc(cells[1:], func(s string) bool { return s != "" }) {
+			writeRow(&out, cells)
+		}
+	}
+	return out.String()
+}
+
+// comparison tells how ours compare to the best of the others, and who that is.
+func comparison(ours []Sample, others []*Result, m metric) string {
+	rival := best(others, m)
+	if rival == nil {
+		return ""
+	}
+	v := ratio(ours, rival.Samples, m)
+	if math.IsNaN(v) {
+		return ""
+	}
+	return fmt.Sprintf("%s × %s", number(v), rival.Tool)
+}
+
+func writeRow(out *strings.Builder, cells []string) {
+	fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
+}
+
+// number returns a figure with as many digits as are worth something; nothing
+// for what is zero or was not measured.
+func number(v float64) string {
+	switch size := math.Abs(v); {
+	case math.IsNaN(v) || v == 0:
+		return ""
+	case size >= 99.5:
+		return thousands(int(math.Round(v)))
+	case size >= 9.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case size >= 0.0995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 3, 64)
+	}
+}

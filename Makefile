@@ -11,6 +11,8 @@ PKGS        ?= ./...
 RACEPKGS    ?= ./...
 FUZZTIME    ?= 10s
 BENCH       ?= .
+QUICK       ?=
+BENCHFLAGS  ?=
 MODEL       ?= .
 
 # Runs a command with the servers that tests need; 'make test SERVERS=' does
@@ -18,10 +20,10 @@ MODEL       ?= .
 SERVERS     ?= $(BIN)/servers/run
 
 .DEFAULT_GOAL := help
-.PHONY: help build install try test race model servers vet lint fuzz bench docs cover clean
+.PHONY: help build install try test race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/kist
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kist ./cmd/kist
@@ -34,6 +36,7 @@ try: build ## show the main job on a real folder, in under a minute
 
 test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
 	$(SERVERS) $(GO) test $(TESTFLAGS) $(PKGS)
+	$(if $(filter ./...,$(PKGS)),$(GO) -C cmd/kistbench test $(TESTFLAGS) ./...)
 
 race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
 	$(SERVERS) $(GO) test -race $(TESTFLAGS) $(RACEPKGS)
@@ -53,13 +56,22 @@ vet: ## run go vet
 lint: vet ## check formatting, go vet and staticcheck
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 	$(GO) -C testdata/servers vet ./...
+	$(GO) -C cmd/kistbench vet ./...
 	$(GO) run $(STATICCHECK) $(PKGS)
+	$(GO) -C cmd/kistbench run $(STATICCHECK) ./...
 
 fuzz: ## run every fuzz target for FUZZTIME (10s) (FUZZ=FuzzTree, PKGS=./object/...)
 	GO=$(GO) FUZZTIME=$(FUZZTIME) FUZZ=$(FUZZ) ./testdata/fuzz.sh $(PKGS)
 
-bench: ## run the Go benchmarks (BENCH=Put, PKGS=./object/volume)
+bench: build $(SERVERS) ## measure kist beside restic, kopia, borg and git (QUICK=1, BENCHFLAGS='-sets media')
+	$(GO) -C cmd/kistbench build -o $(CURDIR)/$(BIN)/kistbench .
+	KIST_TEST_MONGODB=none $(SERVERS) $(BIN)/kistbench -kist $(BIN)/kist $(if $(QUICK),-quick) -json $(BIN)/bench.json $(BENCHFLAGS)
+
+bench-go: ## run the Go benchmarks (BENCH=Put, PKGS=./object/volume)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
+
+bench-compare: ## compare the Go benchmarks with those at REF (REF=main, BENCH=Put, PKGS=./object/volume)
+	GO=$(GO) BENCH='$(BENCH)' ./testdata/bench-compare.sh '$(REF)' $(PKGS)
 
 docs: ## write docs/man and docs/reference anew, from the commands
 	$(GO) run ./cmd/kist docs docs

@@ -213,7 +213,7 @@ func goFiles(t *testing.T) []goFile {
 	t.Helper()
 	var files []goFile
 	for _, name := range repositoryFiles(t) {
-		if filepath.Ext(name) != ".go" || strings.Contains(filepath.ToSlash(name), "testdata/") {
+		if filepath.Ext(name) != ".go" || strings.Contains(filepath.ToSlash(name), "testdata/") || inOtherModule(name) {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
@@ -235,6 +235,17 @@ func goFiles(t *testing.T) []goFile {
 		t.Fatalf("only %d Go files found: is this the root of the module?", len(files))
 	}
 	return files
+}
+
+// inOtherModule reports whether a file is in a folder that is a module of its
+// own.
+func inOtherModule(name string) bool {
+	for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // repositoryFiles returns the files that belong to the repository: those in

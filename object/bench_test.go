@@ -14,8 +14,27 @@ func perItem(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/item")
 }
 
+// BenchmarkSum hashes what chunks have.
+func BenchmarkSum(b *testing.B) {
+	for _, n := range []int{2 << 10, 256 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
+			data := make([]byte, n)
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				object.Sum(data)
+			}
+		})
+	}
+}
+
 func BenchmarkTreeEncode(b *testing.B) {
 	tree := object.Tree{Entries: files(1000)}
+	data, err := tree.Encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := tree.Encode(); err != nil {
@@ -31,6 +50,7 @@ func BenchmarkTreeDecode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := object.DecodeTree(data); err != nil {

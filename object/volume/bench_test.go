@@ -125,7 +125,8 @@ func BenchmarkGet(b *testing.B) {
 	if err := ss.Close(); err != nil {
 		b.Fatal(err)
 	}
-	b.ResetTimer()
+	b.SetBytes(int64(len(buf)))
+	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Get(ctx, object.Key{Kind: object.KindChunk, ID: ids[rand.IntN(len(ids))]}); err != nil {
 			b.Fatal(err)

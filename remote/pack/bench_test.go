@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
 )
 
 const benchEntries = 1_000_000
@@ -131,4 +132,29 @@ func BenchmarkReadIndex(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkRead reads all objects of a pack, from memory: unpacked, and checked
+// against their hashes.
+func BenchmarkRead(b *testing.B) {
+	body, _ := build(b, nameOf(1), items(1, 3000))
+	get := getter(body)
+	raw := int64(0)
+	for b.Loop() {
+		entries, err := ReadIndex(infoOf(nameOf(1), body), get)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var data []byte
+		raw = 0
+		for _, e := range entries {
+			data, err = frame.Decode(data[:0], value(body, e), int(e.Raw))
+			if err != nil || object.Sum(data) != e.Key.ID {
+				b.Fatalf("%v: %v", e.Key, err)
+			}
+			raw += int64(len(data))
+		}
+	}
+	b.SetBytes(raw)
+	b.ReportAllocs()
 }

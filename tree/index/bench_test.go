@@ -34,6 +34,9 @@ func BenchmarkLoad(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(size.name, func(b *testing.B) {
 			dir := saved(b, size.n, size.perDir)
+			x, err := Load(dir)
+			must(b, err)
+			b.SetBytes(int64(x.file.base.size))
 			b.ReportAllocs()
 			for b.Loop() {
 				if x, err := Load(dir); err != nil || x.Len() != size.n {

@@ -64,7 +64,7 @@ func (b *bench) growHistory(ctx context.Context, f *folder) (err error) {
 	if _, err := repository.save(ctx, "first"); err != nil {
 		return err
 	}
-	if err := settle(ctx); err != nil {
+	if err := b.settle(ctx); err != nil {
 		return err
 	}
 	window := max(1, b.opts.commits/20)

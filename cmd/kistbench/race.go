@@ -106,7 +106,7 @@ func (e *event) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := settle(ctx); err != nil {
+	if err := e.settle(ctx); err != nil {
 		return err
 	}
 	floor, err := copied(func() (Sample, error) {
@@ -167,7 +167,7 @@ func (e *event) each(ctx context.Context, work string, step int, do func(*contes
 		if e.out[c.name] {
 			continue
 		}
-		if err := settle(ctx); err != nil {
+		if err := e.settle(ctx); err != nil {
 			return err
 		}
 		s, err := e.counted(c, do)

@@ -16,12 +16,28 @@ import (
 func (r *Repository) Verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report, error) {
 	needed, problems := r.needs(ctx, func(refs.LogEntry) bool { return true })
 	o.Records = needed.Records
+	if o.Files == nil {
+		o.Files = r.staged
+	}
 	report, err := gc.Verify(ctx, r.objects, needed.Roots, o)
 	if err != nil {
 		return nil, err
 	}
 	report.Problems = append(distinct(problems), report.Problems...)
 	return report, nil
+}
+
+// staged yields the files that are staged, with their content.
+func (r *Repository) staged(yield func(string, object.Key) bool) {
+	idx, err := r.Index()
+	if err != nil {
+		return // that is told
+	}
+	for path, e := range idx.All() {
+		if !e.Content.IsZero() && !yield(path, e.Content) {
+			return
+		}
+	}
 }
 
 // distinct returns problems without those that tell what another one told.
@@ -59,7 +75,7 @@ func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (
 	for _, name := range names {
 		root := gc.Root{Name: name.File, Key: object.Key{Kind: object.KindCommit, ID: name.ID}}
 		tag := object.Key{Kind: object.KindTag, ID: name.ID}
-		if r.lacks(ctx, root.Key) && !r.lacks(ctx, tag) {
+		if is, err := r.objects.Has(ctx, tag); err == nil && is {
 			root.Key = tag
 		}
 		roots = append(roots, root)

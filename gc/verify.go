@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 
@@ -46,7 +47,7 @@ func (p *Problem) Error() string {
 }
 
 func (p *Problem) affects(commit object.ID, path string) {
-	if len(p.Commits) < maxAffected && !slices.Contains(p.Commits, commit) {
+	if !commit.IsZero() && len(p.Commits) < maxAffected && !slices.Contains(p.Commits, commit) {
 		p.Commits = append(p.Commits, commit)
 	}
 	if path != "" && len(p.Paths) < maxAffected && !slices.Contains(p.Paths, path) {
@@ -63,12 +64,23 @@ type Report struct {
 
 	// Healed are damaged copies of objects of which another copy is whole.
 	Healed []*Problem
+
+	// Damaged are the names, sorted, of volumes in which something is damaged.
+	Damaged []string
 }
 
 // VerifyOptions say how much [Verify] does.
 type VerifyOptions struct {
 	Volumes volume.CheckOptions // what of the stored data is read
 	Records *record.View        // say what need not be there
+
+	// Progress, if not nil, is told now and then how many nodes were read,
+	// once the volumes are checked and history is gone through.
+	Progress func(nodes int)
+
+	// Files, if not nil, yields files that are in no commit, by path, with
+	// their content. They are told of, too, where a problem affects them.
+	Files iter.Seq2[string, object.Key]
 }
 
 // Verify checks a store, and that all is in it that roots refer to: files of
@@ -83,6 +95,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		return nil, err
 	}
 	for _, p := range damaged {
+		v.report.Damaged = append(v.report.Damaged, p.Volume)
 		where := path.Join("volumes", p.Volume, p.File)
 		if v.healed(ctx, p.Key) {
 			v.report.Healed = append(v.report.Healed, &Problem{Key: p.Key, Where: where, Err: p.Err})
@@ -90,9 +103,15 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 			v.found(p.Key, where, p.Err)
 		}
 	}
+	slices.Sort(v.report.Damaged)
+	v.report.Damaged = slices.Compact(v.report.Damaged)
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
 
-	v.trees = &tree.Verifier{Reader: store, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
+	v.objects = store
+	if o.Progress != nil {
+		v.objects = &counted{Reader: store, tell: o.Progress}
+	}
+	v.trees = &tree.Verifier{Reader: v.objects, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
 	for _, root := range roots {
 		if root.Hint || o.Records.Skips(object.Key{}, root.Key) {
 			continue
@@ -102,12 +121,28 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		}
 	}
 	v.report.Commits = len(v.commits)
-	return v.report, v.affected(ctx)
+	return v.report, v.affected(ctx, o.Files)
+}
+
+// counted tells how many objects were read.
+type counted struct {
+	object.Reader
+	tell func(int)
+	n    int
+}
+
+// Get implements [object.Reader].
+func (c *counted) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if c.n++; c.n%100 == 0 {
+		c.tell(c.n)
+	}
+	return c.Reader.Get(ctx, key)
 }
 
 type verifier struct {
 	store   *volume.Store
 	records *record.View
+	objects object.Reader // the store, too
 	report  *Report
 	trees   *tree.Verifier
 	bad     map[object.Key]*Problem // by object
@@ -167,7 +202,7 @@ func (v *verifier) object(ctx context.Context, key object.Key) (more []object.Ke
 	case object.KindCommit:
 		return v.commit(ctx, key.ID)
 	case object.KindTag:
-		t, err := object.ReadTag(ctx, v.store, key.ID)
+		t, err := object.ReadTag(ctx, v.objects, key.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +215,7 @@ func (v *verifier) object(ctx context.Context, key object.Key) (more []object.Ke
 }
 
 func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key, err error) {
-	c, err := object.ReadCommit(ctx, v.store, id)
+	c, err := object.ReadCommit(ctx, v.objects, id)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +252,7 @@ func (v *verifier) content(ctx context.Context, key object.Key) error {
 		}
 		return err
 	}
-	data, err := v.store.Get(ctx, key)
+	data, err := v.objects.Get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -248,13 +283,21 @@ func aborts(ctx context.Context, err error) bool {
 }
 
 // affected tells which commits and paths the problems affect.
-func (v *verifier) affected(ctx context.Context) error {
+func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.Key]) error {
 	if len(v.bad) == 0 {
 		return nil
 	}
 	a := &affected{objects: v.store, records: v.records, bad: v.bad, needs: map[object.Key]bool{}}
 	for _, id := range v.commits {
-		if err := a.commit(ctx, id); err != nil && aborts(ctx, err) {
+		if err := a.commit(ctx, id); aborts(ctx, err) {
+			return err
+		}
+	}
+	if files == nil {
+		return nil
+	}
+	for path, key := range files {
+		if err := a.content(ctx, object.ID{}, key, path); aborts(ctx, err) {
 			return err
 		}
 	}

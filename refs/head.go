@@ -115,6 +115,18 @@ func CheckoutReason(from, to Head) string {
 	return checkoutPrefix + from.String() + " to " + to.String()
 }
 
+// CheckedOut returns what a reason in HEAD's log says was checked out: the short
+// name of a branch, or an ID in hexadecimal digits. It is empty if the reason is
+// another one.
+func CheckedOut(reason string) string {
+	move, ok := strings.CutPrefix(reason, checkoutPrefix)
+	if !ok {
+		return ""
+	}
+	_, to, _ := strings.Cut(move, " to ")
+	return to
+}
+
 // Previous returns the name of the branch, or the ID in hexadecimal digits,
 // that was checked out before the n-th last checkout: what "@{-n}" means. n
 // is 1 or more.

@@ -64,8 +64,10 @@ func (s *Store) decodeLog(file string, data []byte) ([]LogEntry, error) {
 // decodeLog returns the entries in a log's bytes, newest first, and what is
 // wrong with the first damaged line.
 func decodeLog(data []byte) (entries []LogEntry, err error) {
-	data = data[:wholeLog(data)]
-	for number := 1; len(data) > 0; number++ {
+	whole := wholeLog(data)
+	data, tail := data[:whole], data[whole:]
+	number := 1
+	for ; len(data) > 0; number++ {
 		line, rest, _ := bytes.Cut(data, []byte("\n"))
 		entry, lineErr := decodeEntry(line)
 		if lineErr == nil {
@@ -75,8 +77,24 @@ func decodeLog(data []byte) (entries []LogEntry, err error) {
 		}
 		data = rest
 	}
+	if entry, ok := badEnd(tail); ok {
+		entries = append(entries, entry)
+		if err == nil {
+			err = fmt.Errorf("line %d: its end is damaged", number)
+		}
+	}
 	slices.Reverse(entries)
 	return entries, err
+}
+
+// badEnd reports whether what follows the last whole line of a log is an entry
+// with another byte in place of its end: no append that was stopped leaves that.
+func badEnd(tail []byte) (LogEntry, bool) {
+	if len(tail) == 0 || tail[0] == 0 {
+		return LogEntry{}, false
+	}
+	entry, err := decodeEntry(tail[:len(tail)-1])
+	return entry, err == nil
 }
 
 // wholeLog returns how many of the bytes at a log's end are whole lines. What

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -58,20 +59,23 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEn
 	if err != nil || !found {
 		return 0, err
 	}
-	data = data[:wholeLog(data)]
-	entries, err := change(s.decodeLog(log, data))
-	if err != nil {
+	entries, damage := s.decodeLog(log, data)
+	_, mended := badEnd(data[wholeLog(data):])
+	if entries, err = change(entries, damage); err != nil {
 		return 0, err
 	}
-	dropped = bytes.Count(data, []byte("\n")) - len(entries)
-	if dropped == 0 {
+	lines := bytes.Count(data[:wholeLog(data)], []byte("\n"))
+	if mended {
+		lines++
+	}
+	if dropped = lines - len(entries); dropped == 0 && !mended {
 		return 0, nil
 	}
-	var lines []byte
+	var text []byte
 	for _, e := range slices.Backward(entries) {
-		lines = append(lines, encodeEntry(e)...)
+		text = append(text, encodeEntry(e)...)
 	}
-	return dropped, s.write(file{log, lines})
+	return dropped, s.write(file{log, text})
 }
 
 // Repair sets a ref whose file is damaged, to a commit that is known to be
@@ -100,4 +104,45 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 		return fmt.Errorf("repair %s: %w", name, err)
 	}
 	return nil
+}
+
+// Guess returns what a damaged file of a ref, of HEAD or of a special name said,
+// if no more than one bit of it has changed: a commit, or the ref it named. The
+// checksum in the file tells; no other value is as near to it.
+func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
+	data, found, err := s.read(name, maxValueSize)
+	if err != nil || !found {
+		return id, "", false
+	}
+	for bit := range 8 * len(data) {
+		data[bit/8] ^= 1 << (bit % 8)
+		v, err := decodeValue(data)
+		if err == nil && bytes.Equal(data, v.encode()) && (v.target == "" || mayName(name, v.target)) {
+			return v.id, v.target, true
+		}
+		data[bit/8] ^= 1 << (bit % 8)
+	}
+	return id, "", false
+}
+
+// Discard removes the file of a ref, of a special name or of a message, if sure
+// says so, which is called while nobody else writes, and reports whether it did.
+// HEAD is never removed, and logs are not.
+func (s *Store) Discard(ctx context.Context, name string, sure func() (bool, error)) (bool, error) {
+	if name == "HEAD" || !strings.HasPrefix(name, "refs/") && !isSpecial(name) && !isMessage(name) {
+		return false, badSpecial(name)
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if ok, err := sure(); !ok || err != nil {
+		return false, err
+	}
+	dir, err := s.remove(name)
+	if err == nil {
+		err = syncDirs([]string{dir})
+	}
+	return err == nil, err
 }

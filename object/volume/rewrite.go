@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/keys"
@@ -19,7 +18,7 @@ import (
 // nil, is told of each object's stored bytes. Rewrite returns how many volumes it
 // has written.
 func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) (written int, err error) {
-	r := &rewriter{Sweep: w, keep: keep, copied: copied, from: map[int]bool{}}
+	r := &rewriter{Sweep: w, keep: keep, copied: copied, from: map[int]bool{}, copier: copier{store: w.store}}
 	for _, i := range volumes {
 		r.from[i] = true
 		if t := w.volumes[i].v.info.Load().Created; t.After(r.created) {
@@ -27,9 +26,7 @@ func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) boo
 		}
 	}
 	err = r.run(ctx, volumes)
-	if r.w != nil {
-		r.w.abandon()
-	}
+	r.abandon()
 	if err != nil {
 		err = fmt.Errorf("rewrite volumes: %w", err)
 	}
@@ -39,13 +36,11 @@ func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) boo
 // rewriter is one call of Rewrite.
 type rewriter struct {
 	*Sweep
-	keep    func(Place) bool
-	copied  func(int64)
-	from    map[int]bool
-	created time.Time // of the youngest of them
-	w       *writer   // nil: none is being written
-	written []*sealed // what is sealed and read back
-	buf     []byte
+	copier
+	keep   func(Place) bool
+	copied func(int64)
+	from   map[int]bool
+	buf    []byte
 }
 
 func (r *rewriter) run(ctx context.Context, volumes []int) error {
@@ -103,31 +98,18 @@ func (r *rewriter) keeps(i int, rec keys.Record) bool {
 
 // object copies one object, unless there is a good copy.
 func (r *rewriter) object(ctx context.Context, e *swept, rec keys.Record) error {
-	if r.w != nil && r.w.has(rec.Key) {
-		return nil
-	}
 	if has, err := r.elsewhere(rec.Key, true); has || err != nil {
 		return err
 	}
-	b, err := r.store.verified(ctx, e.v, e.o, rec)
+	b, err := r.Sweep.store.verified(ctx, e.v, e.o, rec)
 	if err != nil {
 		return err
 	}
-	if r.w == nil {
-		if r.w, err = r.store.newWriter(""); err != nil {
-			b.free()
-			return err
-		}
-		r.w.created = r.created
-	}
-	if err := r.w.add(rec.Key, b, int(rec.Raw)); err != nil {
+	if err := r.add(ctx, rec.Key, b, int(rec.Raw)); err != nil {
 		return err
 	}
 	if r.copied != nil {
 		r.copied(int64(rec.Stored))
-	}
-	if r.w.full() {
-		return r.seal(ctx)
 	}
 	return nil
 }
@@ -135,10 +117,8 @@ func (r *rewriter) object(ctx context.Context, e *swept, rec keys.Record) error 
 // elsewhere reports whether a volume that is not to be removed has an object.
 // If read is set, it is read and hashed there.
 func (r *rewriter) elsewhere(key object.Key, read bool) (bool, error) {
-	for _, v := range r.written { // everything in them was read
-		if _, ok, err := v.find(key); ok || err != nil {
-			return ok, err
-		}
+	if has, err := r.has(key); has || err != nil {
+		return has, err
 	}
 	for i, e := range r.volumes {
 		if r.from[i] || e.gone {
@@ -153,38 +133,13 @@ func (r *rewriter) elsewhere(key object.Key, read bool) (bool, error) {
 		}
 		if read {
 			if r.buf, err = e.v.readStored(rec, r.buf); err != nil {
-				r.store.warn("%v", err)
+				r.Sweep.store.warn("%v", err)
 				continue
 			}
 		}
 		return true, nil
 	}
 	return false, nil
-}
-
-// seal publishes what was copied, and reads it back.
-func (r *rewriter) seal(ctx context.Context) error {
-	if r.w == nil {
-		return nil
-	}
-	if err := r.w.seal(); err != nil {
-		return err
-	}
-	name := r.w.name
-	r.w = nil
-	l, err := r.store.refresh()
-	if err != nil {
-		return err
-	}
-	v := l.byName[name]
-	if v == nil {
-		return &DamageError{Volume: name, Err: errNotListed}
-	}
-	if err := readBack(ctx, v); err != nil {
-		return fmt.Errorf("read back what was copied: %w", err)
-	}
-	r.written = append(r.written, v)
-	return nil
 }
 
 // check makes sure that everything that is to be kept of volume i is elsewhere.

@@ -72,7 +72,7 @@ func decodeSeal(data []byte) (*seal, error) {
 	}
 	if first, _, _ := strings.Cut(string(data[:sumLine]), "\n"); first != fmt.Sprintf("kist volume %d", sealVersion) {
 		var version int
-		if _, err := fmt.Sscanf(first, "kist volume %d", &version); err == nil && version > sealVersion {
+		if _, err := fmt.Sscanf(first, "kist volume %d", &version); err == nil && version > sealVersion && !isSeal(data) {
 			return nil, fmt.Errorf("version %d: %w", version, object.ErrNewerFormat)
 		}
 		return nil, errors.New("not a seal")
@@ -92,6 +92,14 @@ func decodeSeal(data []byte) (*seal, error) {
 		return nil, errors.New("not in canonical form")
 	}
 	return s, nil
+}
+
+// isSeal reports whether data would be a seal of this version, but for its first
+// line: then that is damaged.
+func isSeal(data []byte) bool {
+	_, rest, _ := bytes.Cut(data, []byte("\n"))
+	_, err := decodeSeal(append(fmt.Appendf(nil, "kist volume %d\n", sealVersion), rest...))
+	return err == nil
 }
 
 // set takes over one line.

@@ -110,9 +110,9 @@ var causes = []struct {
 
 // How to get back what is no object.
 const (
-	hintIndex = "no commit is affected: remove .kist/index, and 'kist reset' makes it anew from HEAD"
-	hintRef   = "it is a text file: write into it, as its only line, the last ID in .kist/logs/NAME, or into HEAD 'ref: refs/heads/BRANCH'"
-	hintLog   = "no branch is affected, only the log of where it was: remove the damaged lines with an editor"
+	hintIndex = "no commit is affected: 'kist verify --repair' makes it anew from HEAD"
+	hintRef   = "'kist verify --repair' restores it, if its log or another branch tells what it was"
+	hintLog   = "no branch is affected, only the log of where it was: 'kist verify --repair' drops the damaged lines"
 )
 
 // isLogDamage matches damage of a log of refs.

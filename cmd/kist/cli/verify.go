@@ -22,8 +22,12 @@ import (
 
 type verifyOptions struct {
 	transferOptions
-	readData string
-	remote   string
+	readData   string
+	remote     string
+	repair     bool
+	from       []string
+	dryRun     bool
+	singleHost bool
 }
 
 func newVerify(env *Env) *cobra.Command {
@@ -43,6 +47,16 @@ Everything that is damaged is named: the object, the file it lies in, the
 commits and paths that need it. Nothing is changed, but for a note of what is
 damaged, so that it is stored again when the same content is added.
 
+With --repair, reads everything and repairs what is damaged. Objects are stored
+again from another copy, from a remote (--from NAME: only from that one), or from
+files in the worktree that still have the content. Volumes in which something is
+damaged are replaced by new ones with all that is whole. The index is made anew
+from HEAD, and refs are set to where their logs, or else remote-tracking branches, say
+that they were. What was damaged is moved to .kist/quarantine, nothing is
+deleted. What stays lost is told, with the commits and paths, and is the reason
+for exit status 11. -n only tells what would be done. Other commands can run
+meanwhile; a repair that was stopped is ended by the next.
+
 With --remote, checks a remote instead: that each entry of its log follows the
 one before, that all packs and their indexes are there, and all that its
 branches and tags need in them. --read-data then downloads all of it.
@@ -50,27 +64,43 @@ branches and tags need in them. --read-data then downloads all of it.
 With --json: objects and bytes that were looked at, commits, healed (damaged
 copies of objects of which another copy is whole) and errors, each with kind and
 id of the object (null if it is about none), file, problem, commits and paths,
-the first 100 of each. Of a remote: roots, indexes, packs, objects, bytes, and
+the first 100 of each. With --repair also dry_run, repaired (kind, id, file, how),
+quarantined (file, to) and lost (as errors). Of a remote: roots, indexes, packs, objects, bytes, and
 errors, with kind and id, blob and problem.`,
 		Example: `  kist verify
   kist verify --read-data
   kist verify --read-data=10% --json
-  kist verify --remote origin`,
+  kist verify --remote origin
+  kist verify --repair --dry-run
+  kist verify --repair`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.remote != "" {
+			if err := o.combine(); err != nil {
+				return err
+			}
+			switch {
+			case o.remote != "":
 				return runVerifyRemote(cmd.Context(), env, o)
+			case o.repair:
+				return runRepair(cmd.Context(), env, o)
 			}
 			return runVerify(cmd.Context(), env, o)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
+	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
+	flags.BoolVar(&o.repair, "repair", false, "repair what is damaged, as far as good copies can be found")
+	flags.StringArrayVar(&o.from, "from", nil, "with --repair: take good copies from the remote `NAME`, and from no other")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --repair: only tell what would be done")
+	flags.BoolVar(&o.singleHost, "single-host", false, "with --repair: work on a network file system, which no other machine uses now")
 	flags.StringVar(&o.readData, "read-data", "", "read and hash stored content, too: all, or as much as `N%|N/T` says")
 	flags.Lookup("read-data").NoOptDefVal = "100%"
 	flags.StringVar(&o.remote, "remote", "", "check the remote `NAME`")
-	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	for _, name := range []string{"remote", "from"} {
+		must(cmd.RegisterFlagCompletionFunc(name, env.complete(remotes)))
+	}
 	o.register(cmd)
 	return cmd
 }
@@ -82,6 +112,8 @@ type verifyJSON struct {
 	Commits int           `json:"commits"`
 	Healed  int           `json:"healed"` // damaged copies of objects that have another copy
 	Errors  []problemJSON `json:"errors"`
+
+	*repairJSON // with --repair
 }
 
 // problemJSON is something that verify found to be wrong.
@@ -105,36 +137,18 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	defer r.Close()
-	p := env.progress("verifying")
-	defer p.Stop()
-	if p != nil {
-		var objects, bytes int64
-		infos, _ := r.Objects().Volumes(ctx) // what cannot be read is told below
-		for _, info := range infos {
-			objects += int64(info.Objects)
-			bytes += info.Bytes
-		}
-		if !check.ReadData || check.Subset != nil {
-			bytes = 0
-		}
-		p.Total(uint64(objects), uint64(bytes))
-		check.Progress = func(done volume.Checked) { p.Set(uint64(done.Objects), uint64(done.Bytes)) }
-	}
-	report, err := r.Verify(ctx, gc.VerifyOptions{Volumes: check})
-	p.Stop()
+	at := env.verifyProgress(ctx, r, check)
+	defer at.stop()
+	check.Progress = at.checking
+	report, err := r.Verify(ctx, gc.VerifyOptions{Volumes: check, Progress: at.following})
+	at.stop()
 	if err != nil {
 		return err
 	}
 	if env.global.json {
 		return env.verifyJSON(report)
 	}
-	for i, problem := range report.Problems {
-		if i == shownProblems {
-			env.printf("and %s more; --json tells all\n", formatCount(uint64(len(report.Problems)-i)))
-			break
-		}
-		env.printProblem(ctx, r, problem)
-	}
+	env.printProblems(ctx, r, report.Problems)
 	if n := uint64(len(report.Healed)); n > 0 {
 		env.info("%s damaged, but another copy is whole", plural(n, "stored object is", "stored objects are"))
 	}
@@ -204,17 +218,28 @@ func randomShare(seed [8]byte, share float64) func(i, n int) bool {
 }
 
 func (e *Env) verifyJSON(report *gc.Report) error {
-	out := verifyJSON{Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed), Errors: []problemJSON{}}
-	for _, p := range report.Problems {
-		out.Errors = append(out.Errors, newProblemJSON(p))
-	}
-	if err := e.json(out); err != nil {
+	if err := e.json(newVerifyJSON(report)); err != nil {
 		return err
 	}
 	if len(report.Problems) > 0 {
 		return quiet(exitDamaged)
 	}
 	return nil
+}
+
+func newVerifyJSON(report *gc.Report) verifyJSON {
+	return verifyJSON{
+		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed),
+		Errors: newProblemsJSON(report.Problems),
+	}
+}
+
+func newProblemsJSON(problems []*gc.Problem) []problemJSON {
+	list := make([]problemJSON, len(problems))
+	for i, p := range problems {
+		list[i] = newProblemJSON(p)
+	}
+	return list
 }
 
 func newProblemJSON(p *gc.Problem) problemJSON {
@@ -298,6 +323,17 @@ const (
 	shownPaths    = 10
 )
 
+// printProblems prints problems for a person.
+func (e *Env) printProblems(ctx context.Context, r *kist.Repository, problems []*gc.Problem) {
+	for i, problem := range problems {
+		if i == shownProblems {
+			e.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
+			break
+		}
+		e.printProblem(ctx, r, problem)
+	}
+}
+
 // printProblem prints a problem for a person.
 func (e *Env) printProblem(ctx context.Context, r *kist.Repository, p *gc.Problem) {
 	what := problemKind(p)
@@ -328,12 +364,14 @@ func (e *Env) printProblem(ctx context.Context, r *kist.Repository, p *gc.Proble
 	}
 }
 
+const hintRepair = "'kist verify --repair' looks for good copies: in other volumes, on remotes, in the worktree"
+
 // problemHints gives advice on what was found, each once.
 func problemHints(problems []*gc.Problem) []string {
 	var hints []string
 	told := map[string]bool{}
 	for _, p := range problems {
-		hint := "a file that is still whole in the worktree is stored again by 'touch FILE' and 'kist add FILE'"
+		hint := hintRepair
 		switch problemKind(p) {
 		case "ref":
 			hint = hintRef
@@ -341,8 +379,6 @@ func problemHints(problems []*gc.Problem) []string {
 			hint = hintLog
 		case "index":
 			hint = hintIndex
-		case "volume":
-			hint = "of a damaged volume, what is not named can still be read"
 		}
 		if !told[hint] {
 			told[hint] = true

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// repairJSON is what verify prints besides with --repair.
+type repairJSON struct {
+	DryRun      bool              `json:"dry_run"`
+	Repaired    []repairedJSON    `json:"repaired"`
+	Quarantined []quarantinedJSON `json:"quarantined"`
+	Lost        []problemJSON     `json:"lost"`
+}
+
+// repairedJSON is something that was repaired, or would be.
+type repairedJSON struct {
+	Kind string     `json:"kind"` // of object, or: file
+	ID   *object.ID `json:"id"`
+	File string     `json:"file,omitempty"`
+	How  string     `json:"how"`
+}
+
+// quarantinedJSON is something that is in the quarantine, or would be.
+type quarantinedJSON struct {
+	File string `json:"file"`
+	To   string `json:"to,omitempty"`
+}
+
+// combine says whether the options go together.
+func (o verifyOptions) combine() error {
+	switch {
+	case o.repair && o.remote != "":
+		return usagef("--repair is of the repository here: --from NAME takes good copies from a remote")
+	case o.repair && o.readData != "" && o.readData != "100%":
+		return usagef("--repair reads everything: --read-data takes no share")
+	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost):
+		return usagef("--from, --dry-run and --single-host are options of --repair")
+	}
+	return nil
+}
+
+func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
+	env.transfer = o.transferOptions
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	at := env.verifyProgress(ctx, r, volume.CheckOptions{ReadData: true})
+	defer at.stop()
+	result, err := r.Repair(ctx, kist.RepairOptions{
+		Remotes: o.from, DryRun: o.dryRun, SingleHost: o.singleHost,
+		Checking: at.checking, Following: at.following, Restoring: at.restoring,
+	})
+	at.stop()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return hintf(err, "--single-host does it, if no other machine uses the repository now")
+	}
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		return env.repairJSON(result, o.dryRun)
+	}
+	env.printRepair(ctx, r, result, o.dryRun)
+	n := uint64(len(result.Lost))
+	if n == 0 {
+		return nil
+	}
+	return &failure{
+		err:   fmt.Errorf("%s damaged or missing, with no good copy", plural(n, "thing stays", "things stay")),
+		exit:  exitDamaged,
+		hints: lostHints(result),
+	}
+}
+
+func (e *Env) repairJSON(result *kist.RepairResult, dryRun bool) error {
+	out := newVerifyJSON(result.Found)
+	out.repairJSON = &repairJSON{
+		DryRun: dryRun, Repaired: []repairedJSON{}, Quarantined: []quarantinedJSON{}, Lost: newProblemsJSON(result.Lost),
+	}
+	for _, done := range result.Repaired {
+		item := repairedJSON{Kind: "file", File: done.File, How: done.How}
+		if !done.Key.IsZero() {
+			item.Kind, item.ID = done.Key.Kind.String(), &done.Key.ID
+		}
+		out.Repaired = append(out.Repaired, item)
+	}
+	for _, q := range result.Quarantined {
+		out.Quarantined = append(out.Quarantined, quarantinedJSON(q))
+	}
+	if err := e.json(out); err != nil || len(result.Lost) == 0 {
+		return err
+	}
+	return quiet(exitDamaged)
+}
+
+// printRepair tells a person what came of a repair.
+func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *kist.RepairResult, dryRun bool) {
+	repaired, moved := "repaired", "in quarantine"
+	if dryRun {
+		repaired, moved = "would repair", "would move to quarantine"
+	}
+	for _, line := range repairedLines(result.Repaired) {
+		e.tell("%s %s\n", e.paint(green, repaired), line)
+	}
+	for _, q := range result.Quarantined {
+		what := quotePath(path.Join(kist.Dir, q.File))
+		if q.To != "" {
+			what += " as " + quotePath(path.Join(kist.Dir, q.To))
+		}
+		e.tell("%s: %s\n", moved, what)
+	}
+	e.printProblems(ctx, r, result.Lost)
+	if len(result.Lost) > 0 {
+		return
+	}
+	if len(result.Repaired)+len(result.Quarantined) == 0 {
+		e.tell("whole: nothing to repair\n")
+	} else if !dryRun {
+		e.tell("whole again\n")
+	}
+}
+
+// manyAlike is how many objects that were repaired in the same way are named.
+const manyAlike = 5
+
+// repairedLines tells what was repaired, and how. Objects that are too many to be
+// named are counted.
+func repairedLines(list []kist.Repaired) (lines []string) {
+	type way struct {
+		kind object.Kind
+		how  string
+	}
+	alike := map[way]uint64{}
+	for _, done := range list {
+		alike[way{done.Key.Kind, done.How}]++
+	}
+	for _, done := range list {
+		w := way{done.Key.Kind, done.How}
+		what := quotePath(path.Join(kist.Dir, done.File))
+		switch n := alike[w]; {
+		case done.Key.IsZero():
+		case n == 0:
+			continue // told
+		case n > manyAlike:
+			what = plural(n, w.kind.String(), w.kind.String()+"s")
+			alike[w] = 0
+		default:
+			what = w.kind.String() + " " + done.Key.ID.String()
+		}
+		lines = append(lines, what+": "+printable(done.How))
+	}
+	return lines
+}
+
+// lostHints gives advice on what could not be repaired.
+func lostHints(result *kist.RepairResult) []string {
+	hints := []string{"'kist verify --repair' can be run again: when a remote can be reached that has it, or the file is back in the worktree"}
+	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "ref" }) {
+		hints = append(hints, "a file of a ref is text: write into it, as its only line, the ID of the commit, or into HEAD 'ref: refs/heads/BRANCH'")
+	}
+	return hints
+}

@@ -163,10 +163,6 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 	if err != nil {
 		return false, err
 	}
-	said, err := p.said()
-	if err != nil {
-		said = nil // that is told
-	}
 	names = names[:0]
 	for _, v := range list {
 		file := "volumes/" + v.Volume
@@ -174,11 +170,7 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 			p.opt.Warn(fmt.Sprintf("%s is left as it is: %v", file, v.Err))
 			continue
 		}
-		for _, key := range v.Lost {
-			if _, purged := said.Purged(key); !purged {
-				p.extra = append(p.extra, key)
-			}
-		}
+		p.extra = append(p.extra, v.Lost...)
 		names = append(names, v.Volume)
 		p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: rebuilt(v)})
 		if p.o.DryRun {

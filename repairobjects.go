@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/index"
 )
@@ -25,6 +26,9 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 		}
 	}
 	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
+	if w.said, err = p.said(); err != nil {
+		return false, nil // what may be restored is not known
+	}
 	for _, key := range keys {
 		if p.try(key) {
 			w.want(ctx, key)
@@ -44,6 +48,7 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 type wanted struct {
 	*repairer
 	session *volume.Session
+	said    *record.View
 	from    string // what is being searched
 
 	mu   sync.Mutex
@@ -52,9 +57,9 @@ type wanted struct {
 	all  int // that were ever wanted
 }
 
-// want adds an object, unless there is a good copy.
+// want adds an object, unless there is a good copy, or it was purged.
 func (w *wanted) want(ctx context.Context, key object.Key) {
-	if w.keys[key] || w.stores.Found(key) {
+	if _, purged := w.said.Purged(key); purged || w.keys[key] || w.stores.Found(key) {
 		return
 	}
 	if _, err := w.objects.Get(ctx, key); err != nil {
@@ -131,7 +136,7 @@ func (w *wanted) rescue(ctx context.Context, s *source) error {
 			continue // verify tells
 		}
 		for _, link := range links {
-			if w.try(link) {
+			if !w.said.Skips(key, link) && w.try(link) {
 				w.want(ctx, link)
 			}
 		}

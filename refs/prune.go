@@ -100,7 +100,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 	case !errors.Is(damage, object.ErrCorrupt):
 		return damage
 	}
-	if err := s.apply([]move{{Change: Change{Name: name, New: id, Reason: reason}}}, who); err != nil {
+	if err := s.apply([]move{{Change: Change{Name: name, Old: id, New: id, Reason: reason}}}, who); err != nil {
 		return fmt.Errorf("repair %s: %w", name, err)
 	}
 	return nil

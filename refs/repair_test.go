@@ -1,0 +1,102 @@
+package refs
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// TestGuess flips every bit of files, which are found out to the last one, and
+// more than one, which are not.
+func TestGuess(t *testing.T) {
+	s := newStore(t)
+	s.set(t, Heads+"main", id(1))
+	s.set(t, "refs/remotes/origin/main", id(2))
+	if err := s.SetRemoteHead(ctx, "refs/remotes/origin/HEAD", "refs/remotes/origin/main"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetSpecial(ctx, MergeHead, id(3)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]value{
+		Heads + "main": {id: id(1)}, "HEAD": {target: Heads + "main"}, MergeHead: {id: id(3)},
+		"refs/remotes/origin/HEAD": {target: "refs/remotes/origin/main"},
+	} {
+		whole := s.mustRead(t, name)
+		for bit := range 8 * len(whole) {
+			data := []byte(whole)
+			data[bit/8] ^= 1 << (bit % 8)
+			s.spoil(t, name, string(data))
+			if _, found, err := s.value(name); found || !errors.Is(err, object.ErrCorrupt) {
+				t.Errorf("%s with bit %d flipped: %v", name, bit, err)
+			}
+			if id, target, ok := s.Guess(name); !ok || id != want.id || target != want.target {
+				t.Errorf("%s with bit %d flipped: guessed %v %q %v", name, bit, id, target, ok)
+			}
+			data[(bit/8+40)%len(data)] ^= 3
+			s.spoil(t, name, string(data))
+			if id, target, ok := s.Guess(name); ok {
+				t.Errorf("%s with three bits flipped: guessed %v %q", name, id, target)
+			}
+		}
+		s.spoil(t, name, "")
+		if _, _, ok := s.Guess(name); ok {
+			t.Errorf("%s was guessed from nothing", name)
+		}
+	}
+	if _, _, ok := s.Guess("refs/heads/none"); ok {
+		t.Error("guessed what is not there")
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	s := newStore(t)
+	s.set(t, Heads+"main", id(1))
+	s.set(t, Heads+"a/b", id(2))
+	if err := s.SetMessage(ctx, MergeMsg, "text"); err != nil {
+		t.Fatal(err)
+	}
+	no := errors.New("no")
+	for _, name := range []string{Heads + "a/b", MergeMsg} {
+		if did, err := s.Discard(ctx, name, func() (bool, error) { return false, nil }); did || err != nil {
+			t.Errorf("%s, which is whole: %v, %v", name, did, err)
+		}
+		if did, err := s.Discard(ctx, name, func() (bool, error) { return true, no }); did || !errors.Is(err, no) {
+			t.Errorf("%s, not kept: %v, %v", name, did, err)
+		}
+		s.mustRead(t, name)
+		if did, err := s.Discard(ctx, name, func() (bool, error) { return true, nil }); !did || err != nil {
+			t.Errorf("%s: %v, %v", name, did, err)
+		}
+	}
+	if got := s.all(t); got != "heads/main=1" {
+		t.Error(got)
+	}
+	for _, name := range []string{"HEAD", "config", "logs/HEAD"} {
+		if did, err := s.Discard(ctx, name, func() (bool, error) { return true, nil }); did || err == nil {
+			t.Errorf("%s: %v, %v", name, did, err)
+		}
+	}
+}
+
+// TestRepairRef checks that a ref is repaired once, and that its log does not tell
+// of a move.
+func TestRepairRef(t *testing.T) {
+	s := newStore(t)
+	name := Heads + "main"
+	s.set(t, name, id(1))
+	s.set(t, name, id(2))
+	var moved *MovedError
+	if err := s.Repair(ctx, name, id(1), ann, "repair"); !errors.As(err, &moved) {
+		t.Errorf("a whole ref: %v", err)
+	}
+	s.spoil(t, name, strings.Repeat("x", 20))
+	if err := s.Repair(ctx, name, id(2), ann, "repair"); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.log(t, name); got != "2>2 repair; 1>2 test; ->1 test" {
+		t.Error(got)
+	}
+}

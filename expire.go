@@ -77,7 +77,7 @@ func (r *Repository) Expire(ctx context.Context, o ExpireOptions) (*ExpireResult
 	if o.Policy.IsEmpty() == (len(o.Revs) == 0) {
 		return nil, errors.New("either a policy or commits have to say what expires")
 	}
-	said, err := r.said()
+	said, err := r.Said()
 	if err != nil {
 		return nil, err
 	}

@@ -36,17 +36,6 @@ func (e *ExpiredError) Error() string {
 // Is makes errors.Is(err, ErrExpired) true.
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
-// Expired returns the record by which a commit's content has expired, and
-// whether it has.
-func (r *Repository) Expired(commit object.ID) (record.Record, bool, error) {
-	said, err := r.said()
-	if err != nil {
-		return record.Record{}, false, err
-	}
-	rec, expired := said.Expired(commit)
-	return rec, expired, nil
-}
-
 // usable returns an [*ExpiredError] if the content of a commit has expired,
 // though it may still be here. That of HEAD is used as long as it is here in
 // full: there has to be a way out. A zero ID is no commit.
@@ -54,9 +43,13 @@ func (r *Repository) usable(ctx context.Context, commit object.ID) error {
 	if commit.IsZero() {
 		return nil
 	}
-	rec, expired, err := r.Expired(commit)
-	if err != nil || !expired {
+	said, err := r.Said()
+	if err != nil {
 		return err
+	}
+	rec, expired := said.Expired(commit)
+	if !expired {
+		return nil
 	}
 	head, err := r.refs.Head()
 	if err != nil {
@@ -74,7 +67,7 @@ func (r *Repository) usable(ctx context.Context, commit object.ID) error {
 	if e.Gone = len(gone) > 0; e.Gone || !e.Head {
 		return e
 	}
-	lacking, err := newInventory(r).lacking(ctx, c)
+	lacking, err := newInventory(r, said).lacking(ctx, c)
 	if err == nil && lacking > 0 {
 		err = e
 	}
@@ -88,11 +81,11 @@ func (r *Repository) stillUsable(ctx context.Context, commits ...object.ID) erro
 	if err := r.stillThere(ctx, commits...); err != nil {
 		return err
 	}
-	said, err := r.said()
+	said, err := r.Said()
 	if err != nil {
 		return err
 	}
-	found := newInventory(r)
+	found := newInventory(r, said)
 	for _, id := range commits {
 		rec, expired := said.Expired(id)
 		if !expired {
@@ -115,21 +108,18 @@ func (r *Repository) stillUsable(ctx context.Context, commits ...object.ID) erro
 // looked at it remembers.
 type inventory struct {
 	r     *Repository
+	said  *record.View
 	seen  map[object.Key]bool // whether it is here
 	whole map[object.Key]bool // with all below it
 }
 
-func newInventory(r *Repository) *inventory {
-	return &inventory{r: r, seen: map[object.Key]bool{}, whole: map[object.Key]bool{}}
+func newInventory(r *Repository, said *record.View) *inventory {
+	return &inventory{r: r, said: said, seen: map[object.Key]bool{}, whole: map[object.Key]bool{}}
 }
 
 // lacking returns how many objects of a commit's content are not here. Of those
 // below an object that is not here, nothing is known.
 func (v *inventory) lacking(ctx context.Context, c *object.Commit) (int, error) {
-	said, err := v.r.said()
-	if err != nil {
-		return 0, err
-	}
 	lacking := 0
 	counted := map[object.Key]bool{}
 	todo := []object.Key{{Kind: object.KindTree, ID: c.Tree}}
@@ -163,7 +153,7 @@ func (v *inventory) lacking(ctx context.Context, c *object.Commit) (int, error) 
 		}
 		below := links[:0:0]
 		for _, link := range links {
-			if !said.Skips(key, link) {
+			if !v.said.Skips(key, link) {
 				below = append(below, link)
 			}
 		}

@@ -54,7 +54,7 @@ func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, er
 			yield(Logged{}, errors.New("one path can be followed, no more and no less"))
 			return
 		}
-		said, err := r.said()
+		said, err := r.Said()
 		if err != nil {
 			yield(Logged{}, err)
 			return

@@ -44,7 +44,7 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 		}
 		anyChanged := false
 		for _, parent := range c.Parents {
-			before, err := l.r.before(ctx, l.said, parent)
+			before, err := l.r.Before(ctx, l.said, parent)
 			if err != nil {
 				return nil, err
 			}
@@ -72,19 +72,11 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 
 // Before returns what a log compares a commit with that has the given parent:
 // the parent, or if its content has expired, the first commit before it, from
-// first parent to first parent, whose content has not. If there is none, the
-// view is empty.
-func (r *Repository) Before(ctx context.Context, parent object.ID) (View, error) {
-	said, err := r.said()
-	if err != nil {
-		return View{}, err
-	}
-	return r.before(ctx, said, parent)
-}
-
-func (r *Repository) before(ctx context.Context, said *record.View, id object.ID) (View, error) {
+// first parent to first parent, whose content has not, as said tells. If there is
+// none, the view is empty.
+func (r *Repository) Before(ctx context.Context, said *record.View, parent object.ID) (View, error) {
 	v := View{Objects: r.objects}
-	for !id.IsZero() {
+	for id := parent; !id.IsZero(); {
 		c, err := object.ReadCommit(ctx, r.objects, id)
 		if err != nil {
 			return v, err

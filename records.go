@@ -6,8 +6,8 @@ import "github.com/kist-vcs/kist/refs/record"
 // is held, has expired or was purged.
 func (r *Repository) Records() *record.Store { return record.Open(r.dir) }
 
-// said returns what follows from the records now.
-func (r *Repository) said() (*record.View, error) {
+// Said returns what follows from the records now.
+func (r *Repository) Said() (*record.View, error) {
 	set, err := r.Records().Load()
 	return set.At(r.opt.Now()), err
 }

@@ -96,7 +96,7 @@ func (r *Repository) unexpire(ctx context.Context, ids []object.ID, some bool) (
 	who := r.who()
 	err := r.publish(ctx, func(ctx context.Context) error {
 		return r.Records().Update(ctx, func(set *record.Set) error {
-			found := newInventory(r)
+			found := newInventory(r, set.At(r.opt.Now()))
 			done, gone.Commits = nil, nil
 			for _, id := range ids {
 				key := object.Key{Kind: object.KindCommit, ID: id}

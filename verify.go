@@ -59,7 +59,7 @@ const holdRoot = "hold"
 func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (gc.Needed, []*gc.Problem) {
 	var roots []gc.Root
 	var problems []*gc.Problem
-	said, err := r.said()
+	said, err := r.Said()
 	if err != nil {
 		problems = append(problems, &gc.Problem{Err: err})
 	}

@@ -126,6 +126,9 @@ func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
 		env: env, repo: r, form: &o.form, paths: opt.Paths,
 		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
 	}
+	if p.said, err = r.Said(); err != nil {
+		return err
+	}
 	if o.decorated(env) {
 		p.decorations = env.decorate(ctx, r, o.decorate == "full")
 	}

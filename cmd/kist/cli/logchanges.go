@@ -36,7 +36,7 @@ func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison
 	views[0] = kist.View{Objects: p.repo.Objects()}
 	for i, parent := range c.Parents {
 		var err error
-		if views[i], err = p.repo.Before(ctx, parent); err != nil {
+		if views[i], err = p.repo.Before(ctx, p.said, parent); err != nil {
 			return cmp, nil, err
 		}
 	}

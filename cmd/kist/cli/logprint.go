@@ -7,6 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // gitTime is how git prints a time.
@@ -16,6 +17,7 @@ const gitTime = "Mon Jan 2 15:04:05 2006 -0700"
 type commitPrinter struct {
 	env         *Env
 	repo        *kist.Repository
+	said        *record.View // of commits, apart from names
 	form        *changeForm
 	paths       []string // changes of these only; none: all
 	oneline     bool

@@ -76,6 +76,9 @@ func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error 
 	p := &commitPrinter{
 		env: env, repo: r, form: &o.form, paths: paths, oneline: o.oneline, abbrev: o.oneline || o.abbrev, show: true,
 	}
+	if p.said, err = r.Said(); err != nil {
+		return err
+	}
 	if env.Terminal.Stdout && !env.global.json {
 		p.decorations = env.decorate(ctx, r, false)
 	}
@@ -107,10 +110,7 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 		return err
 	}
 	logged := kist.Logged{ID: id, Commit: commit}
-	expired, isExpired, err := p.repo.Expired(id)
-	if err != nil {
-		return err
-	}
+	expired, isExpired := p.said.Expired(id)
 	if isExpired {
 		logged.Expired = &expired
 	}

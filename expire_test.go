@@ -1,0 +1,81 @@
+package kist_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// hold holds a commit for an hour.
+func (s *stager) hold(r *kist.Repository, id object.ID) {
+	s.T.Helper()
+	s.check(r.Records().Update(s.T.Context(), func(set *record.Set) error {
+		set.Switch(record.Record{
+			Kind: record.Hold, Key: object.Key{Kind: object.KindCommit, ID: id}, On: true, Time: time.Now().UTC(), Until: time.Now().Add(time.Hour).UTC(),
+		})
+		return nil
+	}))
+}
+
+// TestExpireHeld checks that what is held does not expire, keeps its content
+// though it had expired before, and no longer than it is held.
+func TestExpireHeld(t *testing.T) {
+	ctx := t.Context()
+	s := newStager(t)
+	var ids []object.ID
+	for _, text := range []string{"first", "second", "third", "fourth"} {
+		s.write("file", text+", with a text that is too long to be kept inline")
+		s.add(kist.AddOptions{})
+		ids = append(ids, s.commit(text).ID)
+	}
+	s.hold(s.repo, ids[0])
+	var protected *kist.ProtectedError
+	if _, err := s.repo.Expire(ctx, kist.ExpireOptions{Revs: []string{ids[1].String(), ids[0].String()}}); !errors.As(err, &protected) || protected.Commit != ids[0] || !slices.Equal(protected.Why, []string{"held"}) {
+		t.Errorf("a commit that is held: %v", err)
+	}
+	if list, err := s.repo.Expirations(); len(list) > 0 || err != nil {
+		t.Errorf("after an error: %v, %v", list, err)
+	}
+	result, err := s.repo.Expire(ctx, kist.ExpireOptions{Policy: retain.Policy{Last: 1}})
+	s.check(err)
+	if len(result.Expired) != 2 || result.Expired[0].ID != ids[2] || result.Expired[1].ID != ids[1] {
+		t.Errorf("expired: %+v", result.Expired)
+	}
+	s.hold(s.repo, ids[1])
+	s.collect(s.repo, gc.PlanOptions{})
+	for i, want := range []error{nil, nil, kist.ErrExpired, nil} {
+		if _, err := s.repo.FS(ctx, ids[i]); !errors.Is(err, want) {
+			t.Errorf("commit %d: %v, want %v", i, err, want)
+		}
+	}
+	later := s.clocked(2 * time.Hour)
+	s.collect(later, gc.PlanOptions{})
+	for i, want := range []error{nil, kist.ErrExpired, kist.ErrExpired, nil} {
+		if _, err := later.FS(ctx, ids[i]); !errors.Is(err, want) {
+			t.Errorf("commit %d after the hold: %v, want %v", i, err, want)
+		}
+	}
+	var gone *kist.GoneError
+	if done, err := later.UnexpireAll(ctx); len(done) > 0 || !errors.As(err, &gone) || len(gone.Commits) != 2 || gone.Commits[0].Objects == 0 {
+		t.Errorf("undo of what is gone: %v, %v", done, err)
+	}
+}
+
+// TestExpireNeeds checks that Expire wants to be told what.
+func TestExpireNeeds(t *testing.T) {
+	s := newStager(t)
+	for _, o := range []kist.ExpireOptions{
+		{}, {Policy: retain.Policy{Last: 1}, Revs: []string{"HEAD"}}, {Policy: retain.Policy{Daily: -2}}, {Branches: []string{"main"}},
+	} {
+		if _, err := s.repo.Expire(t.Context(), o); err == nil {
+			t.Errorf("%+v: no error", o)
+		}
+	}
+}

@@ -13,12 +13,12 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// hold holds a commit for an hour.
-func (s *stager) hold(r *kist.Repository, id object.ID) {
+// hold holds a commit for an hour, or lifts that.
+func (s *stager) hold(id object.ID, on bool) {
 	s.T.Helper()
-	s.check(r.Records().Update(s.T.Context(), func(set *record.Set) error {
+	s.check(s.repo.Records().Update(s.T.Context(), func(set *record.Set) error {
 		set.Switch(record.Record{
-			Kind: record.Hold, Key: object.Key{Kind: object.KindCommit, ID: id}, On: true, Time: time.Now().UTC(), Until: time.Now().Add(time.Hour).UTC(),
+			Kind: record.Hold, Key: object.Key{Kind: object.KindCommit, ID: id}, On: on, Time: time.Now().UTC(), Until: time.Now().Add(time.Hour).UTC(),
 		})
 		return nil
 	}))
@@ -35,7 +35,7 @@ func TestExpireHeld(t *testing.T) {
 		s.add(kist.AddOptions{})
 		ids = append(ids, s.commit(text).ID)
 	}
-	s.hold(s.repo, ids[0])
+	s.hold(ids[0], true)
 	var protected *kist.ProtectedError
 	if _, err := s.repo.Expire(ctx, kist.ExpireOptions{Revs: []string{ids[1].String(), ids[0].String()}}); !errors.As(err, &protected) || protected.Commit != ids[0] || !slices.Equal(protected.Why, []string{"held"}) {
 		t.Errorf("a commit that is held: %v", err)
@@ -48,7 +48,7 @@ func TestExpireHeld(t *testing.T) {
 	if len(result.Expired) != 2 || result.Expired[0].ID != ids[2] || result.Expired[1].ID != ids[1] {
 		t.Errorf("expired: %+v", result.Expired)
 	}
-	s.hold(s.repo, ids[1])
+	s.hold(ids[1], true)
 	s.collect(s.repo, gc.PlanOptions{})
 	for i, want := range []error{nil, nil, kist.ErrExpired, nil} {
 		if _, err := s.repo.FS(ctx, ids[i]); !errors.Is(err, want) {
@@ -62,6 +62,8 @@ func TestExpireHeld(t *testing.T) {
 			t.Errorf("commit %d after the hold: %v, want %v", i, err, want)
 		}
 	}
+	s.hold(ids[0], false) // for whom the clock was not put forward
+	s.hold(ids[1], false)
 	var gone *kist.GoneError
 	if done, err := later.UnexpireAll(ctx); len(done) > 0 || !errors.As(err, &gone) || len(gone.Commits) != 2 || gone.Commits[0].Objects == 0 {
 		t.Errorf("undo of what is gone: %v, %v", done, err)

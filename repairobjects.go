@@ -26,7 +26,7 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 		}
 	}
 	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
-	if w.said, err = p.said(); err != nil {
+	if w.said, err = p.Said(); err != nil {
 		return false, nil // what may be restored is not known
 	}
 	for _, key := range keys {

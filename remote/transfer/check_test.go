@@ -92,6 +92,49 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 }
 
+// TestCheckRequests counts the requests of a check that reads everything: one
+// for a small pack, and one more for what is in it where its nodes are followed
+// from the refs.
+func TestCheckRequests(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.mustPush("small", p.grow(1))
+	files := map[string]string{}
+	for i := range 3 {
+		files[fmt.Sprint("f", i)] = noise(i, 700<<10)
+	}
+	p.mustPush("large", p.commit(p.tree(files, nil)))
+	sizes := map[bool]int{} // whether it is small: packs
+	nodes := 0
+	for _, pack := range newCollector(t, b).head().Packs {
+		sizes[pack.Info.Size <= wholePack]++
+		if pack.Entries[0].Key.Kind.IsNode() {
+			nodes++
+		}
+	}
+	if sizes[true] != 3 || sizes[false] != 1 || nodes != 2 {
+		t.Fatalf("%v packs, %d with nodes", sizes, nodes)
+	}
+	r, err := openTest(t, b, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	requests := func(readData bool) int {
+		b.ResetCounts()
+		if _, err := r.Check(t.Context(), readData, func(p Problem) { t.Error(p) }); err != nil {
+			t.Fatal(err)
+		}
+		return b.Calls(remotetest.Get)
+	}
+	requests(false) // what it learns of the roots is kept
+	quick := requests(false)
+	// The large pack: header, trailer with the index, values.
+	if got := requests(true) - quick; got != 3+3 {
+		t.Errorf("%d requests more to read all of 4 packs, want 6", got)
+	}
+}
+
 // TestCheckWhileCollected has packs deleted while a check looks: it looks again.
 func TestCheckWhileCollected(t *testing.T) {
 	b := newRemoteIn(t)

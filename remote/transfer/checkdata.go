@@ -194,9 +194,22 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	return nil
 }
 
+// wholePack is the size of the largest pack that is read by one request, where
+// a larger one takes one for each part. There may be a great many small ones.
+const wholePack = 1 << 20
+
 // readPack reads a pack. The error is of the pack as a whole.
 func (c *checker) readPack(ctx context.Context, p pack.Info) error {
-	entries, err := pack.ReadIndex(p, func(b []byte, off int64) (int, error) { return c.get(ctx, p, b, off) })
+	get := func(b []byte, off int64) (int, error) { return c.get(ctx, p, b, off) }
+	if p.Size <= wholePack {
+		whole := make([]byte, p.Size)
+		n, err := get(whole, 0)
+		if err != nil {
+			return err
+		}
+		get = func(b []byte, off int64) (int, error) { return copy(b, whole[min(off, int64(n)):n]), nil }
+	}
+	entries, err := pack.ReadIndex(p, get)
 	if err != nil {
 		return err
 	}
@@ -209,7 +222,7 @@ func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 			n++
 		}
 		buf = slices.Grow(buf[:0], size)[:size]
-		got, err := c.get(ctx, p, buf, int64(entries[0].Offset))
+		got, err := get(buf, int64(entries[0].Offset))
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // The configuration keys that say for how long log entries are kept, and for
@@ -60,9 +61,10 @@ func (r *Repository) noteGC() error {
 }
 
 // PlanGC finds out what in the repository is garbage: what neither HEAD,
-// branches, tags, remote-tracking branches, their logs, the index nor an
+// branches, tags, remote-tracking branches, their logs, holds, the index nor an
 // operation under way need. The log entries that have expired do not count, and
-// are removed when the plan is applied. Options that only the repository knows
+// are removed when the plan is applied; so are holds that are over, which are
+// switched off then. Options that only the repository knows
 // are set by it. Close the plan.
 func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, error) {
 	keep, err := r.logEntriesKept(ctx)
@@ -70,15 +72,28 @@ func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, er
 		return nil, err
 	}
 	o.Now = r.opt.Now()
-	o.Before = func(ctx context.Context) error { return r.expireLogs(ctx, keep) }
+	o.Before = func(ctx context.Context) error { return errors.Join(r.Records().Update(ctx, r.endHolds), r.expireLogs(ctx, keep)) }
 	o.After = func(context.Context) error { return r.noteGC() }
 	return gc.NewPlan(ctx, r.objects, func(ctx context.Context) (gc.Needed, error) {
-		needed, problems := r.needs(ctx, keep)
+		set, err := r.Records().Load()
+		if err == nil {
+			err = r.endHolds(set)
+		}
+		if err != nil {
+			return gc.Needed{}, rootError(&gc.Problem{Err: err})
+		}
+		needed, problems := r.needs(ctx, set.View(), keep)
 		for _, p := range problems {
 			return needed, rootError(p)
 		}
 		return needed, nil
 	}, o)
+}
+
+// endHolds switches off the holds that are over.
+func (r *Repository) endHolds(set *record.Set) error {
+	set.EndHolds(r.opt.Now(), r.recorder(), r.opt.Host)
+	return nil
 }
 
 // rootError returns the error for roots that cannot be read.

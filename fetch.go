@@ -95,16 +95,16 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	if err != nil {
 		return nil, err
 	}
-	said := head.Records
-	if (len(want) > 0 || len(said.Newer(records)) > 0) && !o.DryRun {
+	told := &transfer.FetchResult{Records: head.Records}
+	if (len(want) > 0 || len(head.Records.Newer(records)) > 0) && !o.DryRun {
 		if have, err = r.complete(ctx); err != nil {
 			return nil, err
 		}
-		got, err := opened.Fetch(ctx, session, head, transfer.FetchOptions{Want: want, Have: have, Records: records, Jobs: o.Jobs, Progress: o.Progress})
+		told, err = opened.Fetch(ctx, session, head, transfer.FetchOptions{Want: want, Have: have, Records: records, Jobs: o.Jobs, Progress: o.Progress})
 		if err != nil {
 			return nil, err
 		}
-		result.Objects, result.Bytes, said = got.Objects, got.Bytes, got.Records
+		result.Objects, result.Bytes = told.Objects, told.Bytes
 	}
 	for i, f := range wanted {
 		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
@@ -128,16 +128,30 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 		if err := r.stillThere(ctx, have...); err != nil {
 			return err
 		}
-		err := r.Records().Update(ctx, func(set *record.Set) error {
-			for _, news := range said.Newer(set) {
-				set.Merge(news)
-			}
-			return nil
-		})
-		if err != nil {
+		if err := r.noteRecords(ctx, records, told); err != nil {
 			return err
 		}
 		return r.noteFetched(ctx, o, result)
+	})
+}
+
+// noteRecords merges the records that a fetch has told with those of the
+// repository, which were before when the fetch began. It runs while the objects
+// are being published.
+func (r *Repository) noteRecords(ctx context.Context, before *record.Set, told *transfer.FetchResult) error {
+	return r.Records().Update(ctx, func(set *record.Set) error {
+		for _, since := range set.Newer(before) {
+			if since.Frees() { // what was taken to be here may be gone
+				return &volume.StaleError{Keys: []object.Key{since.Key}}
+			}
+		}
+		for _, news := range told.Forget {
+			set.Forget(news)
+		}
+		for news := range told.Records.All() {
+			set.Merge(news)
+		}
+		return nil
 	})
 }
 

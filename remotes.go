@@ -252,11 +252,10 @@ func (r *Repository) openRemote(ctx context.Context, m Remote, create bool) (*tr
 }
 
 func (r *Repository) transferOptions(m Remote) transfer.Options {
-	who := r.who()
 	return transfer.Options{
 		Dir: r.remoteDir(m.Name), URL: remote.Redact(m.URL),
 		Now: r.opt.Now, Rand: r.opt.Random, Warn: r.opt.Warn, Retry: r.opt.Retry,
-		Who: strings.TrimSpace(who.Name + " <" + who.Email + ">"), Host: r.opt.Host,
+		Who: r.recorder(), Host: r.opt.Host,
 	}
 }
 

@@ -9,12 +9,17 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // Verify checks that the repository is whole: every volume, every ref, the
 // index, and all that they refer to. What is wrong is in the report.
 func (r *Repository) Verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report, error) {
-	needed, problems := r.needs(ctx, func(refs.LogEntry) bool { return true })
+	said, err := r.Said()
+	needed, problems := r.needs(ctx, said, func(refs.LogEntry) bool { return true })
+	if err != nil {
+		problems = append([]*gc.Problem{{Err: err}}, problems...)
+	}
 	o.Records = needed.Records
 	if o.Files == nil {
 		o.Files = r.staged
@@ -54,19 +59,13 @@ func distinct(problems []*gc.Problem) []*gc.Problem {
 const holdRoot = "hold"
 
 // needs returns what has to be kept: what refs, those entries of their logs
-// that keep accepts, holds, an operation under way and the index refer to; and
-// what of these cannot be read.
-func (r *Repository) needs(ctx context.Context, keep func(refs.LogEntry) bool) (gc.Needed, []*gc.Problem) {
+// that keep accepts, holds, an operation under way and the index refer to, but
+// for what said says; and what of these cannot be read.
+func (r *Repository) needs(ctx context.Context, said *record.View, keep func(refs.LogEntry) bool) (gc.Needed, []*gc.Problem) {
 	var roots []gc.Root
 	var problems []*gc.Problem
-	said, err := r.Said()
-	if err != nil {
-		problems = append(problems, &gc.Problem{Err: err})
-	}
 	for _, id := range said.Holds() {
-		hold, _ := said.Held(id)
-		// One that ends may have been over when what it holds would have been fetched.
-		roots = append(roots, gc.Root{Name: holdRoot, Key: hold.Key, Hint: !hold.Until.IsZero() && r.lacks(ctx, hold.Key)})
+		roots = append(roots, gc.Root{Name: holdRoot, Key: object.Key{Kind: object.KindCommit, ID: id}})
 	}
 	names, err := r.refs.RootsWith(ctx, keep)
 	for _, err := range unjoin(err) {

@@ -43,9 +43,18 @@ type Record struct {
 	Who, Host string
 	Reason    string // lines of text; may be empty
 
-	// Until is when a hold ends by itself; zero: never.
+	// Until is when a hold is over; zero: never. It ends when somebody whose
+	// clock says so collects garbage, see [Set.EndHolds].
 	Until time.Time
 }
+
+// Over reports whether a record is a hold whose time is over.
+func (r *Record) Over(now time.Time) bool {
+	return r.Kind == Hold && r.On && !r.Until.IsZero() && !now.Before(r.Until)
+}
+
+// Frees reports whether less is needed because of the record than without it.
+func (r *Record) Frees() bool { return r.On != (r.Kind == Hold) }
 
 // Name returns the record's name: its kind and the object, as in
 // "expire/3fa9…" or "purge/chunk/9c2e…", with 64 hexadecimal digits.

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -81,6 +82,27 @@ func (s *Set) Switch(r Record) {
 	old, _ := s.Get(r.Kind, r.Key)
 	r.Generation = old.Generation + 1
 	s.Merge(r)
+}
+
+// EndHolds switches off the holds that are over, and says that who, on host,
+// did so now. Their other fields stay. From then on everybody who comes to know
+// of it agrees that they have ended, whatever clocks say.
+func (s *Set) EndHolds(now time.Time, who, host string) {
+	for r := range s.All() {
+		if r.Over(now) {
+			r.On, r.Time, r.Who, r.Host = false, now.UTC(), who, host
+			s.Switch(r)
+		}
+	}
+}
+
+// Forget removes a record that is as r, as if nobody had ever told. It is for
+// what is said of an object that is not there, and of which others who have it
+// say something else.
+func (s *Set) Forget(r Record) {
+	if name := r.Name(); s.byName[name] == r {
+		delete(s.byName, name)
+	}
 }
 
 // Newer returns the records that other lacks, or that count instead of its

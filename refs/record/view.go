@@ -6,15 +6,27 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// View says what follows from records at a moment. A nil View is that of no
-// records. It is safe for concurrent use.
+// View says what follows from records. A nil View is that of no records. It is
+// safe for concurrent use.
 type View struct {
 	held, expired, purged map[object.Key]Record
 }
 
-// At returns what follows from the records at a time, which decides whether a
-// hold has ended.
+// View returns what follows from the records, whoever asks and whenever: a hold
+// that is to end counts until it was switched off, see [Set.EndHolds]. This is
+// what has to be there; no clock has a say in it.
+func (s *Set) View() *View {
+	return s.view(func(*Record) bool { return true })
+}
+
+// At returns what follows from the records if holds that are over at a time do
+// not count. It is for people to look at, or to decide what may expire: what
+// has to be there, [Set.View] says.
 func (s *Set) At(now time.Time) *View {
+	return s.view(func(r *Record) bool { return !r.Over(now) })
+}
+
+func (s *Set) view(counts func(*Record) bool) *View {
 	v := &View{held: map[object.Key]Record{}, expired: map[object.Key]Record{}, purged: map[object.Key]Record{}}
 	for r := range s.All() {
 		switch {
@@ -23,7 +35,7 @@ func (s *Set) At(now time.Time) *View {
 			v.expired[r.Key] = r
 		case r.Kind == Purge:
 			v.purged[r.Key] = r
-		case r.Until.IsZero() || now.Before(r.Until):
+		case counts(&r):
 			v.held[r.Key] = r
 		}
 	}

@@ -23,8 +23,8 @@ type Claim struct {
 	HasPacks bool     // some of them are packs
 	Refs     []RefChange
 
-	// Records are those by which it was planned: what was purged at S was not
-	// sent, and is not relied on.
+	// Records are those by which it was planned: what they say was purged was
+	// not sent, and is not relied on.
 	Records *record.Set
 }
 
@@ -60,8 +60,8 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 		}
 	}
 	// Nothing is sent anew that was purged.
-	for r := range head.Records.All() {
-		if known, _ := c.Records.Get(r.Kind, r.Key); r.Kind == record.Purge && r.On && !known.On {
+	for _, r := range head.Records.Newer(c.Records) {
+		if r.Kind == record.Purge && r.On {
 			return ErrReplan
 		}
 	}

@@ -35,9 +35,12 @@ type FetchResult struct {
 	Objects int64 // received
 	Bytes   int64 // of packs, read from the remote
 
-	// Records are the remote's. What was fetched is what is needed by these and
-	// the repository's together, which the caller has to store with the refs.
+	// Records are those of the remote's that the caller has to merge with the
+	// repository's, after it has forgotten those in Forget, in one step with
+	// the refs. What was fetched is what is needed by the outcome, unless the
+	// repository's records have come to say meanwhile that it needs less.
 	Records *record.Set
+	Forget  []record.Record
 }
 
 // Fetch brings everything that o.Want refers to into session, but for what
@@ -67,7 +70,7 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 		err := f.attempt(ctx)
 		switch {
 		case err == nil:
-			return &FetchResult{Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes, Records: f.at.Records}, nil
+			return &FetchResult{Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes, Records: f.news.take, Forget: f.news.forget}, nil
 		case errors.Is(err, object.ErrNotFound) && f.moved:
 			return nil, f.deleted(ctx, err)
 		case !errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged):
@@ -98,6 +101,7 @@ type fetch struct {
 	at    *rootlog.State // the remote's head, as far as is known
 	moved bool           // it is not that with which the fetch began
 	snap  *snapshot      // of it
+	news  *fetchNews
 	plan  *chunkPlan
 	ahead ahead // of the walk
 	meter *meter
@@ -112,57 +116,13 @@ func (f *fetch) attempt(ctx context.Context) error {
 	f.moved = f.moved || snap.state.Seq != f.at.Seq
 	f.snap, f.at, f.plan, f.ahead = snap, snap.state, newChunkPlan(), ahead{}
 	f.meter.update(func(at *Progress) { at.Phase = PhasePlan })
-	want, s, err := f.news(ctx)
-	if err != nil {
+	if f.news, err = f.readNews(ctx); err != nil {
 		return err
 	}
-	if err := walk(ctx, f, "remote", append(want, f.o.Want...), f.o.Have, s); err != nil {
+	if err := walk(ctx, f, "remote", append(f.news.want, f.o.Want...), f.o.Have, f.news.said); err != nil {
 		return err
 	}
 	return f.copyChunks(ctx)
-}
-
-// news returns what is wanted because the remote's records say that it is
-// needed again, and what they and the repository's say of all that is fetched.
-func (f *fetch) news(ctx context.Context) (want []object.Key, s said, err error) {
-	now := f.r.o.Now()
-	merged := f.o.Records.Clone()
-	for _, r := range f.at.Records.Newer(f.o.Records) {
-		merged.Merge(r)
-	}
-	s = said{before: f.o.Records.At(now), after: merged.At(now)}
-	for r := range f.o.Records.All() {
-		if _, expired := s.before.Expired(r.Key.ID); r.Kind != record.Expire || !expired {
-			continue
-		}
-		if _, expired := s.after.Expired(r.Key.ID); expired {
-			continue
-		}
-		c, err := object.ReadCommit(ctx, f.session, r.Key.ID)
-		if errors.Is(err, object.ErrNotFound) {
-			continue // if it is fetched, it is whole
-		}
-		if err != nil {
-			return nil, s, err
-		}
-		want = append(want, object.Key{Kind: object.KindTree, ID: c.Tree})
-	}
-	for _, id := range s.after.Holds() {
-		want = append(want, object.Key{Kind: object.KindCommit, ID: id})
-	}
-	for r := range f.o.Records.All() {
-		if _, purged := s.after.Purged(r.Key); r.Kind != record.Purge || !r.On || purged {
-			continue
-		}
-		_, there, err := f.snap.find(r.Key)
-		if err != nil {
-			return nil, s, err
-		}
-		if there {
-			want = append(want, r.Key)
-		}
-	}
-	return want, s, nil
 }
 
 // deleted returns what to say of an object that the remote lacks, now that its

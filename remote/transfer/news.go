@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
@@ -19,57 +20,116 @@ type news struct {
 
 // newNews finds out which of a repository's records are new to a remote. That
 // something is needed again, a hold or an expiration that was undone, is only
-// told together with all that it makes needed (HOLD_GRACE, UNDO_NOCHECK).
+// told together with all that it makes needed (HOLD_GRACE, UNDO_NOCHECK), and
+// by who has that.
 func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *record.Set) (*news, error) {
 	n := &news{merged: snap.state.Records.Clone()}
 	for _, r := range records.Newer(snap.state.Records) {
-		switch {
-		case r.Kind == record.Purge && !r.On:
-			missing, err := local.Missing(ctx, []object.Key{r.Key})
+		if !r.Frees() {
+			want, ok, err := needAgain(ctx, local, snap, r)
 			if err != nil {
 				return nil, err
 			}
-			if len(missing) > 0 {
-				continue // who has the content may tell
+			if !ok {
+				continue
 			}
-			n.want = append(n.want, r.Key)
-		case r.Kind != record.Purge && r.On == (r.Kind == record.Hold):
-			c, err := object.ReadCommit(ctx, local, r.Key.ID)
-			if errors.Is(err, object.ErrNotFound) {
-				continue // who has the commit may tell
-			}
-			if err != nil {
-				return nil, err
-			}
-			_, there, err := snap.find(r.Key)
-			if err != nil {
-				return nil, err
-			}
-			if there {
-				n.want = append(n.want, r.Key, object.Key{Kind: object.KindTree, ID: c.Tree})
-			}
+			n.want = append(n.want, want...)
 		}
 		n.list = append(n.list, r)
 		n.merged.Merge(r)
 	}
-	n.after = n.merged.At(snap.r.o.Now())
+	n.after = n.merged.View()
 	return n, nil
 }
 
-// settle leaves out records of commits that the remote neither has nor gets:
-// they may be nobody else's business.
-func (n *news) settle(snap *snapshot, own *ownPacks, p *plan) error {
-	sent := map[object.Key]bool{}
-	for _, it := range p.nodes {
-		sent[it.key] = true
+// needAgain returns what a remote needs because of a record that makes
+// something needed, and whether it can be told at all. A commit that the remote
+// lacks needs nothing there: if it is sent, it is sent with all that it needs.
+func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r record.Record) (want []object.Key, ok bool, err error) {
+	was, _ := snap.state.Records.Get(r.Kind, r.Key)
+	if r.Kind == record.Purge {
+		if !was.On {
+			return nil, true, nil // nothing was left out there
+		}
+		ok, err = isWhole(ctx, local, r.Key)
+		return []object.Key{r.Key}, ok, err
 	}
+	content, err := contentOf(ctx, local, r.Key)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil || r.Kind == record.Expire && !was.On {
+		return nil, err == nil, err
+	}
+	_, there, err := snap.find(r.Key)
+	if err != nil || !there {
+		return nil, err == nil, err
+	}
+	// All the way down: that the commit is there says nothing of the rest, if
+	// no ref reaches it or its content was dropped (EXP_WALK).
+	return append(content, r.Key), true, nil
+}
+
+// contentOf returns what a commit needs but for its parents.
+func contentOf(ctx context.Context, r object.Reader, commit object.Key) ([]object.Key, error) {
+	data, err := r.Get(ctx, commit)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseCommit(commit.ID, data)
+	if err != nil {
+		return nil, err
+	}
+	return c.content(), nil
+}
+
+// isWhole reports whether a chunk or manifest is there with all below it.
+func isWhole(ctx context.Context, r object.Reader, key object.Key) (bool, error) {
+	seen := map[object.Key]bool{key: true}
+	for front := []object.Key{key}; len(front) > 0; {
+		missing, err := r.Missing(ctx, front)
+		if err != nil || len(missing) > 0 {
+			return false, err
+		}
+		var next []object.Key
+		for _, node := range front {
+			if !node.Kind.IsNode() {
+				continue
+			}
+			data, err := r.Get(ctx, node)
+			if err != nil {
+				return false, err
+			}
+			links, err := object.Links(node.Kind, data)
+			if err != nil {
+				return false, fmt.Errorf("read %s: %w", node, err)
+			}
+			for _, link := range links {
+				if !seen[link] {
+					seen[link] = true
+					next = append(next, link)
+				}
+			}
+		}
+		front = next
+	}
+	return true, nil
+}
+
+// settle leaves out records of commits that the remote neither has nor gets by
+// the plan: they may be nobody else's business. Nor may a hold be told of a
+// commit that merely lies in a pack that is sent.
+func (n *news) settle(snap *snapshot, p *plan) error {
 	var list []record.Record
 	for _, r := range n.list {
-		_, there, err := snap.find(r.Key)
-		if err != nil {
-			return err
+		tell := r.Kind == record.Purge || p.commits[r.Key.ID]
+		if !tell {
+			var err error
+			if _, tell, err = snap.find(r.Key); err != nil {
+				return err
+			}
 		}
-		if there || sent[r.Key] || own.find(r.Key) != nil || r.Kind == record.Purge {
+		if tell {
 			list = append(list, r)
 		}
 	}
@@ -78,21 +138,54 @@ func (n *news) settle(snap *snapshot, own *ownPacks, p *plan) error {
 }
 
 // at returns the records that a root with changes tells, after head. A commit
-// that a ref of it names does not expire: somebody may have made the ref
-// meanwhile.
-func (n *news) at(head *rootlog.State, changes []rootlog.RefChange) []record.Record {
-	named := map[object.Key]bool{}
-	for _, key := range head.Refs {
-		named[key] = true
-	}
-	for _, c := range changes {
-		named[c.New] = true
-	}
+// that a ref names which others may have made does not expire.
+func (n *news) at(ctx context.Context, local object.Reader, head *snapshot, changes []rootlog.RefChange) ([]record.Record, error) {
 	set := &record.Set{}
+	var named map[object.ID]bool
 	for _, r := range n.list {
-		if r.Kind != record.Expire || !r.On || !named[r.Key] {
-			set.Merge(r)
+		if r.Kind == record.Expire && r.On {
+			if named == nil {
+				var err error
+				if named, err = head.named(ctx, local, changes); err != nil {
+					return nil, err
+				}
+			}
+			if named[r.Key.ID] {
+				continue
+			}
 		}
+		set.Merge(r)
 	}
-	return set.Newer(head.Records)
+	return set.Newer(head.state.Records), nil
+}
+
+// named returns the commits that refs name, tags included, but for those refs
+// that changes change.
+func (s *snapshot) named(ctx context.Context, local object.Reader, changes []rootlog.RefChange) (map[object.ID]bool, error) {
+	changed := map[string]bool{}
+	for _, c := range changes {
+		changed[c.Name] = true
+	}
+	named := map[object.ID]bool{}
+	for name, key := range s.state.Refs {
+		if changed[name] {
+			continue
+		}
+		if key.Kind == object.KindTag {
+			data, err := local.Get(ctx, key)
+			if errors.Is(err, object.ErrNotFound) {
+				data, err = s.get(ctx, key)
+			}
+			if err != nil {
+				return nil, err
+			}
+			tag, err := object.DecodeTag(data)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", key, err)
+			}
+			key.ID = tag.Target
+		}
+		named[key.ID] = true
+	}
+	return named, nil
 }

@@ -34,6 +34,7 @@ type plan struct {
 	nodes, chunks []item // in the order in which they were met
 	bytes         int64  // stored, in all of them
 	kept          map[pack.Name]*sentPack
+	commits       map[object.ID]bool // that the remote has in the end, with all they need
 }
 
 // item is an object to be sent.
@@ -58,7 +59,7 @@ type planner struct {
 func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, after *record.View) (*plan, error) {
 	p := &planner{
 		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
-		plan: &plan{kept: map[pack.Name]*sentPack{}},
+		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}},
 	}
 	have, err := p.reached(ctx)
 	if err != nil {
@@ -70,8 +71,9 @@ func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, wa
 	return p.plan, nil
 }
 
-// reached returns the commits that refs of S name, as far as they are known
-// here. All that those refer to is in live(S).
+// reached returns the commits that refs and holds of S name, as far as they are
+// known here. All that those refer to is in live(S), but for what records of S
+// say.
 func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 	ids := map[object.ID]struct{}{}
 	for _, key := range p.snap.state.Refs {
@@ -89,6 +91,9 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 			ids[key.ID] = struct{}{}
 		}
 	}
+	for _, id := range p.snap.said.Holds() {
+		ids[id] = struct{}{}
+	}
 	have := make([]object.ID, 0, len(ids))
 	for id := range ids {
 		have = append(have, id)
@@ -100,6 +105,9 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 // need looks an object up in live(S), even a node below one that is there
 // (STOP_AT_PRESENT), and has it sent if it is not there.
 func (p *planner) need(ctx context.Context, key object.Key) error {
+	if key.Kind == object.KindCommit {
+		p.plan.commits[key.ID] = true
+	}
 	if _, ok, err := p.snap.find(key); ok || err != nil {
 		return err
 	}
@@ -135,14 +143,7 @@ func (p *planner) get(ctx context.Context, key object.Key) ([]byte, error) {
 	if !errors.Is(err, object.ErrNotFound) {
 		return data, err
 	}
-	e, ok, ferr := p.snap.find(key)
-	switch {
-	case ferr != nil:
-		return nil, ferr
-	case !ok:
-		return nil, err
-	}
-	return p.snap.read(ctx, e)
+	return p.snap.get(ctx, key)
 }
 
 // links implements [graph].

@@ -123,11 +123,15 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
-	if err := p.news.settle(snap, p.own, plan); err != nil {
+	if err := p.news.settle(snap, plan); err != nil {
 		return nil, err
 	}
 	if p.opt.DryRun {
-		p.result.Records = len(p.news.at(snap.state, changes))
+		records, err := p.news.at(ctx, p.local, snap, changes)
+		if err != nil {
+			return nil, fmt.Errorf("push: %w", err)
+		}
+		p.result.Records = len(records)
 		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches())
 		return nil, nil
 	}
@@ -212,9 +216,15 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 	for h := s; ; {
 		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
 		p.result.Refs, p.result.Seq = results, h.state.Seq
-		records := p.news.at(h.state, changes)
+		if err != nil {
+			return nil, err
+		}
+		records, err := p.news.at(ctx, p.local, h, changes)
 		if err != nil || len(changes) == 0 && len(records) == 0 {
 			return nil, err
+		}
+		if len(records) > 0 && !h.state.Records.Equal(s.state.Records) {
+			return h, nil // what they make needed may be something else now
 		}
 		if err := p.claim(s, sent, index, changes).Check(h.state, h.live()); err != nil {
 			if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {

@@ -68,7 +68,7 @@ func asDamage(err error) error {
 }
 
 func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapshot {
-	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}, said: head.Records.At(r.o.Now())}
+	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}, said: head.Records.View()}
 	named := make([][]pack.Info, len(indexes))
 	for i, x := range indexes {
 		named[i] = x.packs
@@ -122,6 +122,18 @@ func (s *snapshot) search(key object.Key) (place, bool, error) {
 func (s *snapshot) badIndex(i int, err error) error {
 	s.r.forgetIndex(s.state.Indexes[i])
 	return fmt.Errorf("%s (the copy was removed; try again): %w", s.state.Indexes[i].Name.IndexPath(), err)
+}
+
+// get returns an object, or an [*object.NotFoundError].
+func (s *snapshot) get(ctx context.Context, key object.Key) ([]byte, error) {
+	e, ok, err := s.find(key)
+	if err == nil && !ok {
+		err = &object.NotFoundError{Key: key}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.read(ctx, e)
 }
 
 // read returns an object, verified, from where it lies. An error that says that

@@ -26,12 +26,17 @@ type commit struct {
 func (w *walker) below(c *commit) []need {
 	var needs []need
 	self := object.Key{Kind: object.KindCommit, ID: c.id}
-	for _, key := range c.links {
-		if key.Kind != object.KindCommit && !w.said.after.Skips(self, key) {
+	for _, key := range c.content() {
+		if !w.said.after.Skips(self, key) {
 			needs = append(needs, need{key, c.number})
 		}
 	}
 	return needs
+}
+
+// content returns what a commit refers to but for its parents.
+func (c *commit) content() []object.Key {
+	return slices.DeleteFunc(slices.Clone(c.links), func(key object.Key) bool { return key.Kind == object.KindCommit })
 }
 
 func (c *commit) parents(yield func(object.ID) bool) {
@@ -60,7 +65,9 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 			key = links[0][0] // a tag has one link
 		}
 		if key.Kind != object.KindCommit {
-			rest = append(rest, need{key, -1})
+			if !w.said.after.Skips(object.Key{}, key) {
+				rest = append(rest, need{key, -1})
+			}
 		} else if err := w.putWanted(ctx, key.ID, -1); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,136 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// fetchNews is what a fetch makes of the records of both ends.
+type fetchNews struct {
+	said     said
+	want     []object.Key
+	take     *record.Set     // the remote's, without those that ask for what it has not got
+	forget   []record.Record // the repository's, of what it has not got
+	restored []restored
+}
+
+// restored is what is needed again here because of a record of the remote.
+type restored struct {
+	record.Record
+	want []object.Key
+}
+
+// readNews finds out what is wanted because the remote's records say that it is
+// needed again, and what they and the repository's say of all that is fetched.
+//
+// All that a remote's records make needed is there as far as its refs and holds
+// reach. Of what they do not reach it may have dropped parts, and still have the
+// record: such a record stays where it is. The other way round, a record of
+// ours by which something is needed again that we do not have, and of which the
+// remote says the opposite, must not keep us from fetching what the remote has.
+func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
+	n := &fetchNews{take: f.at.Records.Clone()}
+	ours := f.o.Records.Clone()
+	for _, r := range ours.Newer(f.at.Records) {
+		theirs, _ := f.at.Records.Get(r.Kind, r.Key)
+		if r.On || !theirs.On || r.Kind == record.Hold {
+			continue
+		}
+		here, err := f.has(ctx, r.Key)
+		if err != nil {
+			return nil, err
+		}
+		if !here {
+			n.forget = append(n.forget, r)
+			ours.Forget(r)
+		}
+	}
+	n.merge(f.o.Records, ours)
+	for _, r := range n.take.Newer(ours) {
+		if err := f.restore(ctx, n, r); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.refuse(ctx, n); err != nil {
+		return nil, err
+	}
+	n.merge(f.o.Records, ours)
+	for _, id := range n.said.after.Holds() {
+		if _, held := n.said.before.Held(id); !held {
+			n.want = append(n.want, object.Key{Kind: object.KindCommit, ID: id})
+		}
+	}
+	return n, nil
+}
+
+// merge works out what the records say: ours is what stays of before.
+func (n *fetchNews) merge(before, ours *record.Set) {
+	merged := ours.Clone()
+	for r := range n.take.All() {
+		merged.Merge(r)
+	}
+	n.said = said{before: before.View(), after: merged.View()}
+}
+
+// restore notes what is needed here because of a record, if anything is.
+func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) error {
+	if r.Frees() {
+		return nil
+	}
+	if r.Kind == record.Purge {
+		if _, purged := n.said.before.Purged(r.Key); purged {
+			n.restored = append(n.restored, restored{r, []object.Key{r.Key}})
+		}
+		return nil
+	}
+	_, before := n.said.before.Expired(r.Key.ID)
+	_, after := n.said.after.Expired(r.Key.ID)
+	if !before || after {
+		return nil
+	}
+	content, err := contentOf(ctx, f.session, r.Key)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil // if it is fetched, it is whole
+	}
+	if err == nil {
+		n.restored = append(n.restored, restored{r, content})
+	}
+	return err
+}
+
+// refuse does not take records by which something is needed that neither end
+// has in full. The rest of what they make needed is fetched or wanted.
+func (f *fetch) refuse(ctx context.Context, n *fetchNews) error {
+	var all []object.Key
+	for _, r := range n.restored {
+		all = append(all, r.want...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	err := walk(ctx, f, "remote", all, nil, n.said)
+	if !errors.Is(err, object.ErrNotFound) {
+		return err
+	}
+	for _, r := range n.restored {
+		err := walk(ctx, f, "remote", r.want, nil, n.said)
+		if errors.Is(err, object.ErrNotFound) && r.Kind != record.Hold {
+			n.take.Forget(r.Record)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// has reports whether a commit is here, or a content with all below it.
+func (f *fetch) has(ctx context.Context, key object.Key) (bool, error) {
+	if key.Kind == object.KindCommit {
+		absent, err := f.absent(ctx, []object.Key{key})
+		return len(absent) == 0, err
+	}
+	return isWhole(ctx, f.session, key)
+}

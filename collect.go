@@ -72,7 +72,9 @@ func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, er
 		return nil, err
 	}
 	o.Now = r.opt.Now()
-	o.Before = func(ctx context.Context) error { return errors.Join(r.Records().Update(ctx, r.endHolds), r.expireLogs(ctx, keep)) }
+	o.Before = func(ctx context.Context) error {
+		return errors.Join(r.Records().Update(ctx, r.endHolds), r.expireLogs(ctx, keep))
+	}
 	o.After = func(context.Context) error { return r.noteGC() }
 	return gc.NewPlan(ctx, r.objects, func(ctx context.Context) (gc.Needed, error) {
 		set, err := r.Records().Load()

@@ -77,11 +77,11 @@ func (r *Repository) Expire(ctx context.Context, o ExpireOptions) (*ExpireResult
 	if o.Policy.IsEmpty() == (len(o.Revs) == 0) {
 		return nil, errors.New("either a policy or commits have to say what expires")
 	}
-	said, err := r.Said()
+	set, err := r.Records().Load()
 	if err != nil {
 		return nil, err
 	}
-	e := &expiring{r: r, said: said}
+	e := &expiring{r: r, said: set.At(r.opt.Now())} // a hold that is over is no reason to keep anything
 	if len(o.Revs) > 0 {
 		err = e.named(ctx, o.Revs)
 	} else {
@@ -302,7 +302,6 @@ func (r *Repository) protected(ctx context.Context) (map[object.ID][]string, err
 // recordExpired writes down what has expired. What is protected meanwhile is
 // left out; if it was named, that is an error.
 func (r *Repository) recordExpired(ctx context.Context, result *ExpireResult, policy string, named bool) error {
-	who := r.who()
 	return r.Records().Update(ctx, func(set *record.Set) error {
 		protected, err := r.protected(ctx)
 		if err != nil {
@@ -326,7 +325,7 @@ func (r *Repository) recordExpired(ctx context.Context, result *ExpireResult, po
 			}
 			set.Switch(record.Record{
 				Kind: record.Expire, Key: object.Key{Kind: object.KindCommit, ID: c.ID}, On: true,
-				Time: now.UTC(), Who: who.Name + " <" + who.Email + ">", Host: r.opt.Host, Reason: policy,
+				Time: now.UTC(), Who: r.recorder(), Host: r.opt.Host, Reason: policy,
 			})
 			expired = append(expired, c)
 		}

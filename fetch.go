@@ -44,6 +44,7 @@ type FetchResult struct {
 	Refs           []FetchedRef // in the order of their names here; those that were up to date too
 	Head           string       // the remote's default branch, full name; may be empty
 	Objects, Bytes int64        // received
+	Records        int          // that were new, see package record
 }
 
 // Fetch brings what branches and tags of a remote need, and makes the
@@ -128,7 +129,7 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 		if err := r.stillThere(ctx, have...); err != nil {
 			return err
 		}
-		if err := r.noteRecords(ctx, records, told); err != nil {
+		if err := r.noteRecords(ctx, records, told, result); err != nil {
 			return err
 		}
 		return r.noteFetched(ctx, o, result)
@@ -138,7 +139,7 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 // noteRecords merges the records that a fetch has told with those of the
 // repository, which were before when the fetch began. It runs while the objects
 // are being published.
-func (r *Repository) noteRecords(ctx context.Context, before *record.Set, told *transfer.FetchResult) error {
+func (r *Repository) noteRecords(ctx context.Context, before *record.Set, told *transfer.FetchResult, result *FetchResult) error {
 	return r.Records().Update(ctx, func(set *record.Set) error {
 		for _, since := range set.Newer(before) {
 			if since.Frees() { // what was taken to be here may be gone
@@ -149,7 +150,9 @@ func (r *Repository) noteRecords(ctx context.Context, before *record.Set, told *
 			set.Forget(news)
 		}
 		for news := range told.Records.All() {
-			set.Merge(news)
+			if set.Merge(news) {
+				result.Records++
+			}
 		}
 		return nil
 	})

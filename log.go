@@ -34,6 +34,7 @@ type Logged struct {
 	Next []object.ID // with Topo: the parents, or where they are left out, the commits after them
 
 	Expired *record.Record // why the content need not be here; nil: it has not expired
+	Held    *record.Record // why the content is kept whatever happens; nil: it is not held
 }
 
 // Log gives commits, newest first.
@@ -130,6 +131,9 @@ func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged
 	out := Logged{ID: id, Commit: c, Path: l.paths[id], Next: next}
 	if rec, expired := l.said.Expired(id); expired {
 		out.Expired = &rec
+	}
+	if rec, held := l.said.Held(id); held {
+		out.Held = &rec
 	}
 	return out
 }

@@ -128,7 +128,11 @@ type namedRoot struct {
 }
 
 func (r *Repository) newCensus(ctx context.Context) (*census, error) {
-	needed, problems := r.needs(ctx, func(refs.LogEntry) bool { return true })
+	said, err := r.Said()
+	if err != nil {
+		return nil, rootError(&gc.Problem{Err: err})
+	}
+	needed, problems := r.needs(ctx, said, func(refs.LogEntry) bool { return true })
 	for _, p := range problems {
 		return nil, rootError(p)
 	}
@@ -146,7 +150,6 @@ func (r *Repository) newCensus(ctx context.Context) (*census, error) {
 			c.index = append(c.index, root)
 		case root.Name != "HEAD" && root.Name != holdRoot && !strings.HasPrefix(root.Name, "refs/"):
 			c.logs = append(c.logs, namedRoot{name: root.Name, key: root.Key})
-		case root.Hint: // a hold of what is not there
 		default:
 			c.names = append(c.names, namedRoot{name: root.Name, key: root.Key})
 		}

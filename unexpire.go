@@ -93,7 +93,6 @@ func (r *Repository) UnexpireAll(ctx context.Context) ([]object.ID, error) {
 func (r *Repository) unexpire(ctx context.Context, ids []object.ID, some bool) ([]object.ID, error) {
 	var done []object.ID
 	gone := &GoneError{}
-	who := r.who()
 	err := r.publish(ctx, func(ctx context.Context) error {
 		return r.Records().Update(ctx, func(set *record.Set) error {
 			found := newInventory(r, set.At(r.opt.Now()))
@@ -115,7 +114,7 @@ func (r *Repository) unexpire(ctx context.Context, ids []object.ID, some bool) (
 					gone.Commits = append(gone.Commits, Lacking{id, lacking})
 					continue
 				}
-				rec.On, rec.Time, rec.Who, rec.Host = false, r.opt.Date().UTC(), who.Name+" <"+who.Email+">", r.opt.Host
+				rec.On, rec.Time, rec.Who, rec.Host = false, r.opt.Date().UTC(), r.recorder(), r.opt.Host
 				set.Switch(rec)
 				done = append(done, id)
 			}

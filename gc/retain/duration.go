@@ -69,6 +69,12 @@ func (d Duration) check() error {
 	return nil
 }
 
+// After returns the time that long after t: months after it is the same day of
+// the month, or, where a month has fewer days, its last.
+func (d Duration) After(t time.Time) time.Time {
+	return Duration{-d.Years, -d.Months, -d.Days, -d.Hours}.before(t)
+}
+
 // before returns the time that long before t: months before it is the same day
 // of the month, or, where a month has fewer days, its last.
 func (d Duration) before(t time.Time) time.Time {

@@ -53,6 +53,7 @@ var causes = []struct {
 	{matches(kist.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them nevertheless"},
 	{matches(kist.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
 	{matches(kist.ErrGone), exitFailed, "gone", hintGone},
+	{matches(kist.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists what is"},
 	{matches(kist.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists what has"},
 	{matches(kist.ErrProtected), exitFailed, "protected", ""},
 	{matches(retain.ErrValue), exitUsage, "", ""},

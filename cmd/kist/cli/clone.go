@@ -37,7 +37,7 @@ remote'.
 All that is received is checked against its hash before it is stored. If a clone
 is interrupted, cloning again into the same folder goes on where it was.
 
-With --json: refs, objects and bytes_received as for 'kist fetch', and path,
+With --json: refs, objects, records and bytes_received as for 'kist fetch', and path,
 branch and id of what was checked out.`,
 		Example: `  kist clone /media/backup/photos
   kist clone s3://bucket/photos pictures
@@ -116,7 +116,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 		again = ", which went on where it was interrupted"
 	}
 	env.tell("cloned %s into %s%s\n", printable(remote.Redact(clone.URL)), quotePath(r.Root()), again)
-	env.tellTransferred("received", result.Objects, result.Bytes)
+	env.tellTransferred("received", result.Objects, result.Bytes, result.Records)
 	switch {
 	case err != nil:
 	case result.Head.Unborn() && !o.noCheckout:

@@ -37,7 +37,7 @@ interrupted fetch can be run again, and goes on where it was.
 
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
 deleted, up to date, kept; with --dry-run also moved, where only the download
-tells which), objects and bytes_received.`,
+tells which), objects, bytes_received, and records (told by the remote).`,
 		Example: `  kist fetch
   kist fetch --prune origin
   kist log HEAD..origin/main       what is new there`,
@@ -146,7 +146,7 @@ func fetchedStatus(f kist.FetchedRef) string {
 }
 
 func newFetchJSON(result *kist.FetchResult) transferJSON {
-	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Received: &result.Bytes}
+	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes}
 	for _, f := range result.Refs {
 		out.Refs = append(out.Refs, newRefMoveJSON(f.Name, f.Local, f.Old, f.New, fetchedStatus(f)))
 	}
@@ -171,5 +171,5 @@ func (e *Env) printFetched(m kist.Remote, result *kist.FetchResult) {
 		}
 		e.tellMoved(f.Name, f.Local, f.Old, f.New, status)
 	}
-	e.tellTransferred("received", result.Objects, result.Bytes)
+	e.tellTransferred("received", result.Objects, result.Bytes, result.Records)
 }

@@ -51,7 +51,7 @@ A commit of which some paths could not be stored has a line 'Partial:'. One of
 which the content has expired is marked, and has a line 'Expired:'. What it has
 changed is not known: with PATHs it is passed over, and a commit after it is
 compared with the last one before it that has its content; a line 'Changes:'
-tells which.
+tells which. One that is held is marked, and has a line 'Held:'.
 
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
@@ -59,7 +59,7 @@ RE is a regular expression (https://golang.org/s/re2syntax).
 With --json, one commit a line: id, tree, parents, author and committer {name,
 email, time}, time, message, host, files, bytes; skipped {path, reason} and
 skipped_count if it is partial; expired {time, who, host, policy} if its content
-has; with --follow path; and with --stat or its like changes, as 'kist diff
+has; held {time, who, host, until, reason} if it is; with --follow path; and with --stat or its like changes, as 'kist diff
 --json' has them, and changes_since, the commit that they were compared to, if
 that is not the first parent.`,
 		Example: `  kist log --oneline --graph --all    the whole history, as a picture

@@ -36,6 +36,7 @@ type commitPrinter struct {
 type loggedJSON struct {
 	commitJSON
 	Expired *expiredJSON `json:"expired,omitempty"` // its content has
+	Held    *heldJSON    `json:"held,omitempty"`    // its content is kept
 	Path    string       `json:"path,omitempty"`    // that was followed
 	PathRaw []byte       `json:"path_raw,omitempty"`
 	Changes []changeJSON `json:"changes,omitempty"`
@@ -67,6 +68,9 @@ func (p *commitPrinter) printJSON(ctx context.Context, c kist.Logged, cmp *compa
 	if c.Expired != nil {
 		out.Expired = newExpiredJSON(*c.Expired)
 	}
+	if c.Held != nil {
+		out.Held = newHeldJSON(*c.Held)
+	}
 	if cmp.note != "" && !cmp.old.Commit.IsZero() {
 		out.Since = &cmp.old.Commit
 	}
@@ -91,6 +95,9 @@ func (p *commitPrinter) head(c kist.Logged, note string) []string {
 	if c.Expired != nil {
 		names += " " + p.env.paint(red, "(expired)")
 	}
+	if c.Held != nil {
+		names += " " + p.env.paint(cyan, "(held)")
+	}
 	if p.oneline {
 		return []string{p.env.paint(yellow, id) + names + " " + printable(subject(c.Message))}
 	}
@@ -107,6 +114,9 @@ func (p *commitPrinter) head(c kist.Logged, note string) []string {
 	}
 	if c.Expired != nil {
 		lines = append(lines, p.env.paint(red, "Expired: "+expiredText(*c.Expired)))
+	}
+	if c.Held != nil {
+		lines = append(lines, "Held:   "+p.env.heldText(*c.Held))
 	}
 	if note != "" {
 		lines = append(lines, "Changes: "+note)

@@ -32,9 +32,9 @@ func newRefMoveJSON(name, local string, old, new object.ID, status string) refMo
 type transferJSON struct {
 	Refs     []refMoveJSON `json:"refs"`
 	Objects  int64         `json:"objects"`
+	Records  int           `json:"records"`
 	Sent     *int64        `json:"bytes_sent,omitempty"`
 	Received *int64        `json:"bytes_received,omitempty"`
-	Records  int           `json:"records,omitempty"`
 }
 
 // tellMoved prints a line about a ref that was moved, or could not be.
@@ -73,7 +73,10 @@ func refKind(name string) string {
 }
 
 // tellTransferred prints how much was sent or received.
-func (e *Env) tellTransferred(verb string, objects, bytes int64) {
+func (e *Env) tellTransferred(verb string, objects, bytes int64, records int) {
+	if records > 0 {
+		e.tell("%s %s of what has expired or is held\n", verb, plural(uint64(records), "record", "records"))
+	}
 	if objects > 0 {
 		e.tell("%s %s, %s\n", verb, plural(uint64(objects), "object", "objects"), formatSize(uint64(bytes)))
 	}

@@ -44,13 +44,16 @@ A branch is only moved if that loses no commits of others there: if it is not a
 fast-forward, nothing is moved, and the exit status is 13. 'kist pull' first.
 Any number of people can push at once.
 
+What 'kist expire', 'kist hold' and the like have recorded of commits that the
+remote has, or gets, is told to it, too.
+
 An interrupted push can be run again: it goes on where it was. If the
 connection breaks just when the branches are being moved, and nobody can tell
 whether they were, the status is 15, and the next push or fetch tells.
 
 With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects and bytes_sent; records, how many of what
-has expired or is held were sent, if any were.`,
+up to date), objects, bytes_sent, and records, how many of what has expired or is
+held were sent.`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are
@@ -274,7 +277,7 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 // printPushed tells what came of a push.
 func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) error {
 	if e.global.json {
-		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Sent: &result.Bytes, Records: result.Records}
+		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes}
 		for _, ref := range result.Refs {
 			out.Refs = append(out.Refs, newRefMoveJSON(ref.Name, "", ref.Old, ref.New, ref.Status))
 		}
@@ -284,7 +287,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 	for _, ref := range o.Refs {
 		sources[ref.Name] = ref.Source
 	}
-	moved := 0
+	moved := result.Records
 	for _, ref := range result.Refs {
 		if ref.Status != transfer.StatusUpToDate {
 			moved++
@@ -313,10 +316,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 	if o.DryRun {
 		verb = "would be sent:"
 	}
-	e.tellTransferred(verb, result.Objects, result.Bytes)
-	if n := result.Records; n > 0 {
-		e.tell("%s %s of what has expired or is held\n", verb, plural(uint64(n), "record", "records"))
-	}
+	e.tellTransferred(verb, result.Objects, result.Bytes, result.Records)
 	for _, branch := range slices.Sorted(maps.Keys(result.Upstreams)) {
 		e.tellUpstream(branch, result.Upstreams[branch].Short())
 	}

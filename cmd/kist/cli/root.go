@@ -126,6 +126,7 @@ checked against its hash whenever it is read.`,
 		newConfig(env),
 		newExpire(env),
 		newGC(env),
+		newHold(env),
 		newStats(env),
 		newVerify(env),
 	)

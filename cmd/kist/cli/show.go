@@ -30,7 +30,7 @@ Of a merge these are the files that are as in none of its parents, compared to
 the first one; --stat and its like tell what the merge brought in. If some paths
 could not be stored, they are listed. PATHs after '--' limit the changes to
 these files and folders. If its content has expired, it is told when, by whom
-and by which policy.
+and by which policy; if it is held, since when, by whom, until when and why.
 
 An annotated tag is shown with its message, and then its commit. Of REV:PATH the
 content is printed, or the names in the folder; :PATH is what is staged.
@@ -113,6 +113,13 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 	expired, isExpired := p.said.Expired(id)
 	if isExpired {
 		logged.Expired = &expired
+	}
+	held, isHeld, err := p.repo.Held(id)
+	if err != nil {
+		return err
+	}
+	if isHeld {
+		logged.Held = &held
 	}
 	if err := p.print(ctx, logged); err != nil || p.env.global.json || p.oneline || isExpired {
 		return err

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+func newHold(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "hold COMMAND",
+		Short: "have commits keep their content, whatever happens",
+		Long: `A commit that is held keeps its files: neither 'kist expire' nor 'kist gc' takes
+them, here or on a remote, nor does it matter whether a branch or tag still
+reaches it. Holds are pushed and fetched together with branches: 'kist push'
+tells the remote of those whose commits it has, and 'kist fetch' brings them,
+and the content they keep.`,
+		Example: `  kist hold add v1.0 --reason 'delivered to the customer'
+  kist hold list
+  kist hold remove v1.0 --reason 'contract over'`,
+	}
+	inRepository(cmd)
+	cmd.AddCommand(newHoldAdd(env), newHoldList(env), newHoldRemove(env))
+	return cmd
+}
+
+type holdOptions struct {
+	until  string
+	reason string
+}
+
+func newHoldAdd(env *Env) *cobra.Command {
+	var o holdOptions
+	cmd := &cobra.Command{
+		Use:   "add [OPTIONS] REV",
+		Short: "hold a commit",
+		Long: `Has the commit REV keep its content, and all that came before it as far as that
+has not expired. If the commit is held already, the new hold replaces the one
+before. Its content has to be here in full; of what has expired and is gone,
+nothing can be held.
+
+With --until the hold is over at that time, as in 2027-01-31, '2027-01-31 18:00',
+or after that long, as in 90d, 6m or 1y6m. It then ends when garbage is collected
+the next time, by the clock of whoever does that, which is recorded like any
+other end of a hold.
+
+With --json: what 'kist hold list --json' has for it.`,
+		Example: `  kist hold add HEAD
+  kist hold add v1.0 --until 2y --reason 'guarantee'
+  kist hold add 3fa9c1d2 --until 2027-01-31`,
+		Args:              arguments(1, 1, "REV"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return runHoldAdd(cmd.Context(), env, o, args[0]) },
+		ValidArgsFunction: completeNth(env.complete(revisions)),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitBusy)
+	flags := cmd.Flags()
+	flags.StringVar(&o.until, "until", "", "hold it until `TIME`, or for so long")
+	flags.StringVar(&o.reason, "reason", "", "why, a `TEXT` for those who look at it later")
+	for _, name := range []string{"until", "reason"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	return cmd
+}
+
+// end returns when a hold is to be over; zero: never.
+func (o *holdOptions) end(now time.Time) (time.Time, error) {
+	if o.until == "" {
+		return time.Time{}, nil
+	}
+	var at time.Time
+	if d, err := retain.ParseDuration(o.until); err == nil {
+		at = d.After(now)
+	} else if at, err = refs.ParseTime(o.until, now); err != nil {
+		return at, hintf(usagef("--until %s is neither a time nor a duration", quoteArg(o.until)), "write it as in 2027-01-31, '2027-01-31 18:00', 90d or 1y6m")
+	}
+	switch year := at.UTC().Year(); {
+	case year > 9999:
+		return at, usagef("--until %s is too far away", quoteArg(o.until))
+	case !at.After(now):
+		return at, usagef("--until %s is not in the future", quoteArg(o.until))
+	}
+	return at, nil
+}
+
+// checkReason makes sure that a reason can be recorded.
+func checkReason(reason string) error {
+	if err := record.CheckText(reason); err != nil {
+		return usagef("--reason: %w", err)
+	}
+	return nil
+}
+
+func runHoldAdd(ctx context.Context, env *Env, o holdOptions, rev string) error {
+	until, err := o.end(env.Now())
+	if err == nil {
+		err = checkReason(o.reason)
+	}
+	if err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	hold, err := r.Hold(ctx, kist.HoldOptions{Rev: env.previous(rev), Until: until, Reason: o.reason})
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		return env.json(env.newHoldJSON(hold))
+	}
+	end := ""
+	if !hold.Until.IsZero() {
+		end = " until " + env.holdTime(hold.Until)
+	}
+	env.tell("holding %s%s\n", env.describe(ctx, r, hold.Key.ID), end)
+	return nil
+}
+
+func newHoldRemove(env *Env) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:     "remove [OPTIONS] REV",
+		Aliases: []string{"rm"},
+		Short:   "lift a hold",
+		Long: `Lifts the hold of the commit REV. Of a commit that is not here, the first digits
+of its ID will do. If its content has expired, or no branch or tag reaches it,
+'kist gc' may remove it from then on.
+
+The record of the hold stays: 'kist hold list --all' tells who has lifted it,
+when and why.
+
+With --json: what 'kist hold list --all --json' has for it.`,
+		Example: `  kist hold remove v1.0 --reason 'contract over'`,
+		Args:    arguments(1, 1, "REV"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runHoldRemove(cmd.Context(), env, args[0], reason)
+		},
+		ValidArgsFunction: completeNth(env.complete(holds, revisions)),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitBusy)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, a `TEXT` for those who look at it later")
+	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
+	return cmd
+}
+
+func runHoldRemove(ctx context.Context, env *Env, rev, reason string) error {
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	hold, err := r.Release(ctx, env.previous(rev), reason)
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		return env.json(env.newHoldJSON(hold))
+	}
+	env.tell("no longer holding %s\n", env.describeHeld(ctx, r, hold.Key.ID))
+	return nil
+}
+
+// describeHeld is describe for a commit that may not be here.
+func (e *Env) describeHeld(ctx context.Context, r *kist.Repository, id object.ID) string {
+	if _, err := object.ReadCommit(ctx, r.Objects(), id); err != nil {
+		return id.Short() + " (not here)"
+	}
+	return e.describe(ctx, r, id)
+}
+
+// holds proposes the IDs of commits that are held.
+func holds(_ context.Context, _ *Env, r *kist.Repository, prefix string) []string {
+	set, err := r.Records().Load()
+	if err != nil || prefix == "" {
+		return nil
+	}
+	var list []string
+	for _, id := range set.View().Holds() {
+		if strings.HasPrefix(id.String(), prefix) {
+			list = append(list, id.String())
+		}
+	}
+	return list
+}

@@ -1,0 +1,112 @@
+package kist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// ErrNotHeld says that there is nothing to release.
+var ErrNotHeld = errors.New("not held")
+
+// HoldOptions say what [Repository.Hold] holds.
+type HoldOptions struct {
+	Rev    string
+	Until  time.Time // when the hold is over; zero: never
+	Reason string    // see [record.CheckText]; may be empty
+}
+
+// Hold has a commit keep its content, whatever expires and whoever collects
+// garbage, and also if no branch or tag reaches it any more. A hold of a commit
+// that is held replaces the one before. All of the content has to be here: if
+// not, nothing is recorded, and the error is a [*GoneError].
+func (r *Repository) Hold(ctx context.Context, o HoldOptions) (record.Record, error) {
+	hold := record.Record{
+		Kind: record.Hold, On: true, Time: r.opt.Date().UTC(), Who: r.recorder(), Host: r.opt.Host, Reason: o.Reason,
+	}
+	if !o.Until.IsZero() {
+		hold.Until = o.Until.UTC()
+	}
+	id, err := r.Resolve(ctx, o.Rev)
+	if err != nil {
+		return hold, err
+	}
+	hold.Key = object.Key{Kind: object.KindCommit, ID: id}
+	// While it publishes, nothing is removed as garbage.
+	err = r.publish(ctx, func(ctx context.Context) error {
+		if err := r.stillThere(ctx, id); err != nil {
+			return err
+		}
+		lacking, err := r.lackingOf(ctx, newInventory(r), id)
+		if err != nil {
+			return err
+		}
+		if lacking > 0 {
+			return &GoneError{Commits: []Lacking{{id, lacking}}}
+		}
+		return r.Records().Update(ctx, func(set *record.Set) error {
+			set.Switch(hold)
+			hold, _ = set.Get(record.Hold, hold.Key)
+			return nil
+		})
+	})
+	return hold, err
+}
+
+// Release lifts a hold. What is named is a revision, or the first digits of the
+// ID of a commit that is held, which need not be here. The record stays, and
+// says from then on who has lifted the hold, when and why. The error is
+// ErrNotHeld if the commit is not held.
+func (r *Repository) Release(ctx context.Context, rev, reason string) (record.Record, error) {
+	var released record.Record
+	err := r.Records().Update(ctx, func(set *record.Set) error {
+		held, err := r.findHold(ctx, set, rev)
+		if err != nil {
+			return err
+		}
+		held.On, held.Time, held.Who, held.Host, held.Reason = false, r.opt.Date().UTC(), r.recorder(), r.opt.Host, reason
+		set.Switch(held)
+		released, _ = set.Get(record.Hold, held.Key)
+		return nil
+	})
+	return released, err
+}
+
+// findHold returns the hold that a revision or the first digits of an ID name.
+func (r *Repository) findHold(ctx context.Context, set *record.Set, rev string) (record.Record, error) {
+	id, err := r.Resolve(ctx, rev)
+	if err == nil {
+		held, _ := set.Get(record.Hold, object.Key{Kind: object.KindCommit, ID: id})
+		if !held.On {
+			return held, fmt.Errorf("commit %s is %w", id.Short(), ErrNotHeld)
+		}
+		return held, nil
+	}
+	var ids []object.ID
+	for _, id := range set.View().Holds() {
+		if len(rev) >= 4 && strings.HasPrefix(id.String(), strings.ToLower(rev)) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) != 1 {
+		return record.Record{}, err
+	}
+	held, _ := set.Get(record.Hold, object.Key{Kind: object.KindCommit, ID: ids[0]})
+	return held, nil
+}
+
+// Held returns the record that holds a commit, and whether one does. A hold that
+// is over does until garbage is collected.
+func (r *Repository) Held(commit object.ID) (record.Record, bool, error) {
+	said, err := r.Said()
+	if err != nil {
+		return record.Record{}, false, err
+	}
+	hold, held := said.Held(commit)
+	return hold, held, nil
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -85,7 +86,8 @@ type Collection struct {
 	marker *marker
 	packs  []*usage // live at snap
 	snap   *snapshot
-	start  *snapshot // S: all was marked there
+	start  *snapshot       // S: all was marked there
+	ended  []record.Record // holds that are over at snap
 
 	own       *copies          // nil: nothing was copied yet
 	index     *mergedIndex     // made for the next root; nil: none
@@ -193,6 +195,7 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	if c.snap, err = c.r.snapshotAt(ctx, head); err != nil {
 		return err
 	}
+	c.endHolds(c.snap)
 	if _, err := c.marker.follow(c.snap); err != nil {
 		return err
 	}
@@ -205,6 +208,14 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	}
 	chooseRepacked(c.packs, c.o.MaxWaste)
 	return nil
+}
+
+// endHolds has holds that are over by the clock here count no more: the root that
+// condemns says that they have ended.
+func (c *Collection) endHolds(snap *snapshot) {
+	set := snap.state.Records.Clone()
+	set.EndHolds(c.r.o.Now(), c.r.o.Who, c.r.o.Host)
+	c.ended, snap.said = set.Newer(snap.state.Records), set.View()
 }
 
 // mark marks what the refs reach, as far as that is not done, and finds out
@@ -242,6 +253,7 @@ func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
 	}
 	if follows {
 		c.snap = snap
+		c.endHolds(snap)
 		if err = c.mark(ctx); !errors.Is(err, remote.ErrNotFound) {
 			return err
 		}
@@ -332,6 +344,7 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 	}
 	change.Condemn = append(change.Condemn, c.orphans()...)
 	change.Condemn = append(change.Condemn, c.unused()...)
+	change.Records = c.ended
 	if len(change.Condemn) == 0 && len(change.AddPacks) == 0 && len(change.AddIndexes) == 0 {
 		return nil, nil
 	}

@@ -287,7 +287,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 	for _, ref := range o.Refs {
 		sources[ref.Name] = ref.Source
 	}
-	moved := result.Records
+	moved := 0
 	for _, ref := range result.Refs {
 		if ref.Status != transfer.StatusUpToDate {
 			moved++

@@ -42,7 +42,11 @@ func (r *Repository) Hold(ctx context.Context, o HoldOptions) (record.Record, er
 		if err := r.stillThere(ctx, id); err != nil {
 			return err
 		}
-		lacking, err := r.lackingOf(ctx, newInventory(r), id)
+		said, err := r.Said()
+		if err != nil {
+			return err
+		}
+		lacking, err := r.lackingOf(ctx, newInventory(r, said), id)
 		if err != nil {
 			return err
 		}

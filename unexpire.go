@@ -47,7 +47,7 @@ func (r *Repository) Expirations() ([]record.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	said := set.At(r.opt.Now())
+	said := set.View()
 	var list []record.Record
 	for rec := range set.All() {
 		if _, expired := said.Expired(rec.Key.ID); expired && rec.Kind == record.Expire {

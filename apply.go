@@ -18,6 +18,7 @@ type applyOptions struct {
 	stage    staging
 	session  *volume.Session // holds objects that the operations name; nil: all are published
 	progress Progress
+	replaces bool // a file is removed if that which is to replace it was purged
 
 	unchanged []worktree.Refreshed            // files that turned out to be as they are staged
 	needs     []object.ID                     // commits that the operations were made of
@@ -45,13 +46,18 @@ func (r *Repository) applyOps(ctx context.Context, idx *index.Index, ops []workt
 	if len(ops)+len(o.unchanged) == 0 && o.edit == nil && o.publish == nil {
 		return nil
 	}
-	source := object.Reader(r.objects)
+	source := r.Contents()
 	if o.session != nil {
-		source = o.session
+		source = r.unpurged(o.session)
 	}
 	todo := r.prepare(idx, ops)
 	applied, applyErr := r.worktree.Apply(ctx, source, todo, worktree.ApplyOptions{Progress: applyProgress(ops, o.progress)})
 	done := applyErr == nil || isPartial(applyErr)
+	if failed := (*worktree.ApplyError)(nil); o.replaces && errors.As(applyErr, &failed) {
+		if err := r.clearPurged(ctx, idx, todo, failed); err != nil {
+			return err
+		}
+	}
 	if done && (applyErr != nil || len(todo) != len(ops)) {
 		applied = append(applied, unwritten(ops, applied)...)
 		slices.SortFunc(applied, func(a, b worktree.Applied) int { return tree.ComparePaths(a.Path, b.Path) })
@@ -193,7 +199,11 @@ func (r *Repository) checkOps(ctx context.Context, idx *index.Index, ops []workt
 	if err != nil {
 		return err
 	}
-	return obstacleError(append(inTheWay, r.obstacles(ops, found)...))
+	only, err := r.onlyCopies(ops)
+	if err != nil {
+		return err
+	}
+	return obstacleError(append(append(inTheWay, r.obstacles(ops, found)...), only...))
 }
 
 // obstacles turns what a worktree found in the way into obstacles, and adds the

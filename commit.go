@@ -167,7 +167,7 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		r.opt.Warn(fmt.Sprintf("what the commit changes cannot be told: %v", expired))
 		return result, nil
 	}
-	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.objects}, View{Tree: c.Tree, Objects: r.objects}, nil, true)
+	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.Contents()}, View{Tree: c.Tree, Objects: r.Contents()}, nil, true)
 	if err != nil {
 		r.opt.Warn(fmt.Sprintf("what the commit changes could not be told: %v", err))
 	}

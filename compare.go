@@ -33,13 +33,13 @@ func (r *Repository) CommitView(ctx context.Context, rev string) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	return View{Tree: c.Tree, Commit: id, Objects: r.objects}, nil
+	return View{Tree: c.Tree, Commit: id, Objects: r.Contents()}, nil
 }
 
 // HeadView returns the tree of HEAD's commit, or of none if there is none yet.
 func (r *Repository) HeadView(ctx context.Context) (View, error) {
 	id, err := r.headTree(ctx)
-	return View{Tree: id, Objects: r.objects}, err
+	return View{Tree: id, Objects: r.Contents()}, err
 }
 
 // headTree returns the ID of HEAD's tree, zero on an unborn branch.
@@ -84,7 +84,7 @@ func (r *Repository) IndexView(ctx context.Context) (View, error) {
 }
 
 func (r *Repository) viewIndex(ctx context.Context, idx *index.Index) (View, error) {
-	o := newOverlay(r.objects)
+	o := newOverlay(r.Contents())
 	info, err := idx.PreviewTree(ctx, o)
 	return View{Tree: info.ID, Objects: o}, err
 }
@@ -96,7 +96,7 @@ func (r *Repository) WorktreeView(ctx context.Context, paths []string) (View, er
 	if err != nil {
 		return View{}, err
 	}
-	found, err := r.worktree.Scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
+	found, err := r.scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
 	if err != nil {
 		return View{}, err
 	}
@@ -105,7 +105,7 @@ func (r *Repository) WorktreeView(ctx context.Context, paths []string) (View, er
 		return View{}, err
 	}
 	r.refreshIndex(ctx, nil, unchanged)
-	o := newOverlay(r.objects)
+	o := newOverlay(r.Contents())
 	edits, err := r.store(ctx, o, idx, found, nil)
 	if err != nil {
 		return View{}, err

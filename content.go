@@ -14,12 +14,15 @@ import (
 // what the file holds now.
 func (r *Repository) ReadContent(ctx context.Context, v View, path string, e object.Entry, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(object.NewContentReader(ctx, v.Objects, e), limit))
-	if !v.Worktree || !errors.Is(err, object.ErrNotFound) {
+	if !v.Worktree || !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrPurged) {
 		return data, err
 	}
-	f, err := r.worktree.Open(path)
-	if err != nil {
+	f, openErr := r.worktree.Open(path)
+	if openErr != nil && errors.Is(err, object.ErrPurged) {
 		return nil, err
+	}
+	if openErr != nil {
+		return nil, openErr
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, limit))

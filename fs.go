@@ -23,7 +23,7 @@ func (r *Repository) FS(ctx context.Context, commit object.ID) (fs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &treeFS{ctx: ctx, objects: r.objects, root: c.Tree, time: c.Committer.Time.Time()}, nil
+	return &treeFS{ctx: ctx, objects: r.Contents(), root: c.Tree, time: c.Committer.Time.Time()}, nil
 }
 
 // treeFS implements [fs.FS], [fs.ReadDirFS], [fs.StatFS] and [fs.ReadLinkFS]

@@ -75,7 +75,7 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 // first parent to first parent, whose content has not, as said tells. If there is
 // none, the view is empty.
 func (r *Repository) Before(ctx context.Context, said *record.View, parent object.ID) (View, error) {
-	v := View{Objects: r.objects}
+	v := View{Objects: r.Contents()}
 	for id := parent; !id.IsZero(); {
 		c, err := object.ReadCommit(ctx, r.objects, id)
 		if err != nil {
@@ -115,7 +115,7 @@ func (l *logger) follow(ctx context.Context, before View, after object.ID, path 
 		l.pass(before.Commit, path)
 		return err
 	}
-	changes, err := Diff(ctx, before, View{Tree: after, Objects: l.r.objects}, nil, true)
+	changes, err := Diff(ctx, before, View{Tree: after, Objects: l.r.Contents()}, nil, true)
 	if err != nil {
 		return fmt.Errorf("follow %q: %w", path, err)
 	}

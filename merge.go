@@ -100,8 +100,8 @@ func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, e
 		state: State{Operation: Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress,
 	}
 	m.needs = bases
-	m.base = func(ctx context.Context, session *volume.Session) (object.ID, error) {
-		return r.newBaseFinder(session).tree(ctx, bases)
+	m.base = func(ctx context.Context, rw object.ReadWriter) (object.ID, error) {
+		return r.newBaseFinder(rw).tree(ctx, bases)
 	}
 	result, err := r.merge(ctx, m)
 	if result == nil {
@@ -151,7 +151,7 @@ func (r *Repository) nothingStaged(ctx context.Context, head object.ID) error {
 	if err != nil {
 		return err
 	}
-	changes, err := diff(ctx, View{Tree: head, Objects: r.objects}, staged, tree.DiffOptions{Recursive: true, Paired: true})
+	changes, err := diff(ctx, View{Tree: head, Objects: r.Contents()}, staged, tree.DiffOptions{Recursive: true, Paired: true})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (r *Repository) nothingStaged(ctx context.Context, head object.ID) error {
 type threeWay struct {
 	head         refs.Head
 	ours, theirs object.ID
-	base         func(ctx context.Context, session *volume.Session) (object.ID, error)
+	base         func(ctx context.Context, rw object.ReadWriter) (object.ID, error)
 	labels       tree.Labels
 	needs        []object.ID // commits beside HEAD's and state's that the trees are of
 	state        State
@@ -216,11 +216,12 @@ func (r *Repository) merge(ctx context.Context, m *threeWay) (*merged, error) {
 func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Conflict, error) {
 	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
-	base, err := m.base(ctx, session)
+	rw := r.unpurged(session)
+	base, err := m.base(ctx, rw)
 	if err != nil {
 		return nil, err
 	}
-	merged, err := tree.Merge(ctx, session, base, m.ours, m.theirs, tree.MergeOptions{Labels: m.labels, Split: r.chunker.Split})
+	merged, err := tree.Merge(ctx, rw, base, m.ours, m.theirs, tree.MergeOptions{Labels: m.labels, Split: r.chunker.Split})
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +239,7 @@ func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Confli
 	}
 	err = r.applyOps(ctx, idx, ops, applyOptions{
 		session:  session,
+		replaces: true,
 		progress: m.progress,
 		needs:    append(m.needs, m.head.ID, m.state.Other),
 		edit: func(idx *index.Index) error {

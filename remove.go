@@ -125,6 +125,11 @@ func (r *Repository) checkRemoval(ctx context.Context, idx *index.Index, o Remov
 	}
 	changed := map[string]bool{}
 	e := &LocalChangesError{}
+	if !o.Cached {
+		if e.Obstacles, err = r.onlyCopies(removals(idx, o.Paths)); err != nil {
+			return err
+		}
+	}
 	for _, f := range found {
 		if f.State == worktree.Deleted || f.State == worktree.Absent || f.Dir {
 			continue
@@ -159,6 +164,20 @@ func (r *Repository) checkRemoval(ctx context.Context, idx *index.Index, o Remov
 		return e
 	}
 	return nil
+}
+
+// removals returns operations that remove what is tracked at paths and below.
+func removals(idx *index.Index, paths []string) (ops []worktree.Op) {
+	for _, p := range paths {
+		if e := idx.Entry(p); e != nil {
+			ops = append(ops, worktree.Op{Path: p, Old: e})
+		} else if d := idx.Dir(p); d != nil {
+			for below, e := range d.All() {
+				ops = append(ops, worktree.Op{Path: below, Old: e})
+			}
+		}
+	}
+	return ops
 }
 
 // Moved is a path that was moved.

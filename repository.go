@@ -92,6 +92,7 @@ type Repository struct {
 	config   *Config
 	refs     *refs.Store
 	objects  *volume.Store
+	purges   *purges
 	chunker  *chunker.Chunker
 	worktree *worktree.Worktree
 }
@@ -203,6 +204,7 @@ func Open(root string, opt Options) (*Repository, error) {
 		return nil, err
 	}
 	r.refs = refs.Open(r.dir, opt.Date)
+	r.purges = &purges{dir: r.dir}
 	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn})
 	if err != nil {
 		return nil, err
@@ -300,7 +302,7 @@ func (r *Repository) editConfig(ctx context.Context, edit func(*Config) error) e
 // Refs returns the names of commits: HEAD, branches and tags.
 func (r *Repository) Refs() *refs.Store { return r.refs }
 
-// Objects returns the local store.
+// Objects returns the local store. What is in files is read from Contents.
 func (r *Repository) Objects() *volume.Store { return r.objects }
 
 // Index reads the staging area. Where HEAD has files, an index that was lost is

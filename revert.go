@@ -120,7 +120,7 @@ func (r *Repository) revertOf(ctx context.Context, id object.ID, parent int) (*t
 	return &threeWay{
 		theirs: to,
 		needs:  []object.ID{before},
-		base:   func(context.Context, *volume.Session) (object.ID, error) { return c.Tree, nil },
+		base:   func(context.Context, object.ReadWriter) (object.ID, error) { return c.Tree, nil },
 		labels: tree.Labels{Ours: "HEAD", Theirs: "parent of " + id.Short()},
 		state:  State{Operation: Reverting, Other: id, Message: message + "."},
 	}, nil

@@ -80,7 +80,7 @@ func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) 
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.worktree.Scan(ctx, idx, worktree.ScanOptions{
+	found, err := r.scan(ctx, idx, worktree.ScanOptions{
 		Paths: o.Paths, IncludeIgnored: o.Force, ExcludeCaches: o.ExcludeCaches, NoUntracked: o.Update,
 	})
 	if err != nil {
@@ -163,8 +163,9 @@ func tellsOf(dir string, found []worktree.Found) bool {
 }
 
 // store reads what was found in the worktree into dst, and returns what that
-// means for the index. It uses up found.
-func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.Index, found []worktree.Found, progress Progress) (edits, error) {
+// means for the index. It uses up found. What was purged is taken for
+// unreadable.
+func (r *Repository) store(ctx context.Context, objects object.ReadWriter, idx *index.Index, found []worktree.Found, progress Progress) (edits, error) {
 	var list edits
 	files := found[:0] // what is to be read, in the place of what has been looked at
 	var total Amount
@@ -197,9 +198,17 @@ func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.In
 	if progress != nil {
 		report = func(files, bytes int64) { progress(Amount{files, bytes}, total) }
 	}
+	dst := object.Writer(objects)
+	said, err := r.purges.view()
+	if err != nil {
+		return nil, err
+	}
+	if said.AnyPurged() {
+		dst = &withheld{dst, said}
+	}
 	first := len(list)
 	list = append(list, make(edits, len(files))...)
-	err := r.worktree.StoreAll(ctx, dst, files, func(i int, s worktree.Stored, err error) error {
+	err = r.worktree.StoreAll(ctx, dst, files, func(i int, s worktree.Stored, err error) error {
 		e := edit{path: files[i].Path, state: files[i].State, old: files[i].Old}
 		switch {
 		case errors.Is(err, worktree.ErrGone):
@@ -210,6 +219,11 @@ func (r *Repository) store(ctx context.Context, dst object.Writer, idx *index.In
 			entry := index.NewEntry(s.Entry, s.Stat)
 			if e.old != nil && e.old.SameContent(&entry) {
 				entry.MTime = e.old.MTime // a change of the time alone is no change
+			} else if why, err := r.purgedIn(ctx, objects, &s.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
+				return err
+			} else if why != nil {
+				e.state, e.why = worktree.Unreadable, why.Error()
+				break
 			}
 			e.entry = &entry
 			if s.Unstable {

@@ -31,6 +31,7 @@ type Status struct {
 	Untracked []worktree.Found
 	Ignored   []worktree.Found
 	Skipped   []worktree.Found // cannot be read, or stored
+	Purged    []worktree.Found // tracked, but not there, since their content was purged
 	Partial   []object.Skipped // could not be read when they were to be staged: a commit would say so
 	Conflicts []index.Conflict
 }
@@ -82,6 +83,10 @@ func (r *Repository) Status(ctx context.Context, o StatusOptions) (*Status, erro
 	if err != nil {
 		return nil, err
 	}
+	found, s.Purged, err = r.withoutPurged(ctx, found)
+	if err != nil {
+		return nil, err
+	}
 	found, unchanged, err := r.worktree.Confirm(ctx, found)
 	if err != nil {
 		return nil, err
@@ -110,7 +115,7 @@ func (r *Repository) Status(ctx context.Context, o StatusOptions) (*Status, erro
 	if err != nil {
 		return nil, err
 	}
-	changes, err := Diff(ctx, View{Tree: from, Objects: r.objects}, staged, o.Paths, true)
+	changes, err := Diff(ctx, View{Tree: from, Objects: r.Contents()}, staged, o.Paths, true)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (r *Repository) switchTree(ctx context.Context, from, to tip, force bool, p
 	if err != nil {
 		return err
 	}
-	o := applyOptions{progress: progress, publish: publish, needs: []object.ID{from.commit, to.commit}}
+	o := applyOptions{progress: progress, replaces: true, publish: publish, needs: []object.ID{from.commit, to.commit}}
 	switch {
 	case force:
 		o.needs = []object.ID{to.commit}
@@ -62,7 +62,7 @@ func (r *Repository) switchTree(ctx context.Context, from, to tip, force bool, p
 	var inTheWay []Obstacle
 	if force {
 		o.edit = clearNotes
-		ops, o.unchanged, err = r.forceOps(ctx, idx, View{Tree: to.tree, Objects: r.objects}, nil)
+		ops, o.unchanged, err = r.forceOps(ctx, idx, View{Tree: to.tree, Objects: r.Contents()}, nil)
 	} else {
 		ops, inTheWay, err = r.switchOps(ctx, idx, from.tree, to.tree)
 	}

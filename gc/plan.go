@@ -90,7 +90,7 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 		sweep.Close()
 		return nil, err
 	}
-	if err := p.choose(); err != nil {
+	if err := p.choose(ctx); err != nil {
 		sweep.Close()
 		return nil, err
 	}
@@ -124,8 +124,12 @@ func (u *usage) waste() int64 {
 }
 
 // choose says which volumes go.
-func (p *Plan) choose() error {
+func (p *Plan) choose(ctx context.Context) error {
 	trash, err := p.sweep.TrashSize()
+	if err != nil {
+		return err
+	}
+	purged, err := p.marker.leftover(ctx)
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,7 @@ func (p *Plan) choose() error {
 		st.Before += u.Bytes
 		after += u.Bytes
 		switch {
-		case u.stays:
+		case u.stays || purged.held && purged.lists[i]:
 			st.Live += int64(u.Objects - u.marked)
 		case u.marked == 0:
 			none = append(none, i)
@@ -153,14 +157,15 @@ func (p *Plan) choose() error {
 			waste += u.waste()
 		}
 	}
-	slices.SortFunc(some, func(i, j int) int { // the largest share first
+	slices.SortFunc(some, func(i, j int) int { // those with what was purged, then the largest share first
 		a, b := &p.marker.use[i], &p.marker.use[j]
 		return cmp.Or(
+			compareBool(purged.volumes[j], purged.volumes[i]),
 			cmp.Compare(float64(b.waste())/float64(b.Bytes), float64(a.waste())/float64(a.Bytes)),
 			cmp.Compare(i, j))
 	})
 	n := 0 // volumes to be rewritten
-	for n < len(some) && float64(waste) > p.o.MaxWaste*float64(after) {
+	for n < len(some) && (purged.volumes[some[n]] || float64(waste) > p.o.MaxWaste*float64(after)) {
 		u := &p.marker.use[some[n]]
 		if u.marked == u.Objects && u.copies == 0 {
 			break // this one and the rest are needed wholly
@@ -171,8 +176,34 @@ func (p *Plan) choose() error {
 		n++
 	}
 	st.After, st.Rewritten, st.Deleted = after, n, len(none)
-	p.removed = append([][]int{none}, p.groups(some[:n])...)
+	// What the rest of what was purged is found by goes last, should this be
+	// stopped on the way.
+	some, someLast := split(some[:n], purged.lists)
+	none, noneLast := split(none, purged.lists)
+	p.removed = slices.Concat([][]int{none}, p.groups(some), p.groups(someLast), [][]int{noneLast})
 	return nil
+}
+
+// split takes those apart that are in a set.
+func split(list []int, set map[int]bool) (rest, in []int) {
+	for _, i := range list {
+		if set[i] {
+			in = append(in, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	return rest, in
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // groups puts volumes together that are rewritten to about one, or two that

@@ -66,6 +66,10 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("%s %s not found", e
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
+// ErrPurged is matched by errors that say that a content was given up on
+// purpose: whoever asks for it has to do without.
+var ErrPurged = errors.New("content was purged")
+
 // ErrCorrupt is matched by every error that says that stored data is damaged.
 var ErrCorrupt = errors.New("damaged data")
 

@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	"github.com/kist-vcs/kist/object"
@@ -68,7 +69,8 @@ func readContent(ctx context.Context, r object.Reader, e *object.Entry) ([]byte,
 }
 
 // readText returns the content of a file entry if it is text. A nil entry and
-// one that is not a file have no content.
+// one that is not a file have no content. What was purged is no text: nothing
+// can be made of it.
 func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byte, ok bool, err error) {
 	switch {
 	case e == nil || e.Type != object.TypeFile:
@@ -76,7 +78,11 @@ func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byt
 	case e.Size > MaxText:
 		return nil, false, nil
 	}
-	if data, err = readContent(ctx, r, e); err != nil {
+	data, err = readContent(ctx, r, e)
+	switch {
+	case errors.Is(err, object.ErrPurged):
+		return nil, false, nil
+	case err != nil:
 		return nil, false, err
 	}
 	return data, IsText(data), nil

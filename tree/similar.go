@@ -158,7 +158,7 @@ func (l *lineParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
 	}
 	l.read += e.Size
 	data, err := readContent(m.ctx, m.r, e)
-	if errors.Is(err, object.ErrNotFound) {
+	if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrPurged) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (c *chunkParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
 	}
 	var parts []part
 	for chunk, err := range object.Chunks(m.ctx, m.r, e.Content, e.Size, 0) {
-		if errors.Is(err, object.ErrNotFound) {
+		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrPurged) {
 			return nil, nil
 		} else if err != nil {
 			return nil, err

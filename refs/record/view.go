@@ -1,6 +1,8 @@
 package record
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
@@ -88,6 +90,17 @@ func (v *View) Purged(content object.Key) (Record, bool) {
 	r, ok := v.purged[content]
 	return r, ok
 }
+
+// AllPurged returns the contents that were purged, in no order.
+func (v *View) AllPurged() []object.Key {
+	if v == nil {
+		return nil
+	}
+	return slices.Collect(maps.Keys(v.purged))
+}
+
+// AnyPurged reports whether there are contents that were purged.
+func (v *View) AnyPurged() bool { return v != nil && len(v.purged) > 0 }
 
 // Skips reports whether a link does not count: what it leads to need not be
 // there on its account. An object that nothing links to, such as a root, has

@@ -168,6 +168,9 @@ func (e *Env) addOutcome(r *kist.Repository, result *kist.AddResult, asked []str
 		e.warn("not stored: %s", e.shownSkipped(r, s))
 	}
 	if err := e.partial(r, append(missed, result.Skipped...)); err != nil {
+		if slices.ContainsFunc(result.Skipped, func(s object.Skipped) bool { return strings.HasPrefix(s.Reason, object.ErrPurged.Error()) }) {
+			err = hintf(err, "'kist purge --undo ID' takes a purge back, as long as all of the content is here; 'kist purge --list' tells the IDs")
+		}
 		return err
 	}
 	if len(result.Ignored) == 0 {

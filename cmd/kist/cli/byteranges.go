@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kist-vcs/kist"
@@ -32,7 +33,8 @@ func (c *comparison) printRanges(ctx context.Context, change fileChange) error {
 	return nil
 }
 
-// ranges returns which bytes of a file differ, to whole chunks.
+// ranges returns which bytes of a file differ, to whole chunks; none if the
+// list of the chunks was purged.
 func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Range, error) {
 	side := func(e *object.Entry) object.Entry {
 		if e == nil {
@@ -41,6 +43,9 @@ func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Rang
 		return *e
 	}
 	ranges, err := kist.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
+	if errors.Is(err, object.ErrPurged) {
+		return nil, nil // that is told beside it
+	}
 	if err != nil {
 		return nil, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
 	}

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 )
 
@@ -111,5 +114,9 @@ func (e *Env) copyContent(ctx context.Context, at located, offset, length int64)
 		from = io.LimitReader(content, length)
 	}
 	_, err := io.CopyBuffer(struct{ io.Writer }{e.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
+	var purged *kist.PurgedError
+	if errors.As(err, &purged) {
+		err = fmt.Errorf("%s: %w", quoteArg(at.rev+":"+at.path), purged)
+	}
 	return err
 }

@@ -61,6 +61,7 @@ var causes = []struct {
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
 	{matches(kist.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
+	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' tells what was purged"},
 
 	// What is stored, before names and paths: a damaged file may hold a bad name.
 	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},

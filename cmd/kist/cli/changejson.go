@@ -31,6 +31,7 @@ type sideJSON struct {
 	ID        object.ID `json:"id"`
 	Target    string    `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte    `json:"target_raw,omitempty"`
+	Purged    bool      `json:"purged,omitempty"`
 }
 
 // rangeJSON is a stretch of a file that changed, in bytes.
@@ -45,7 +46,7 @@ func newSideJSON(e *object.Entry) *sideJSON {
 	if e == nil {
 		return nil
 	}
-	return &sideJSON{typeName(e.Type), modeText(e.Mode), e.Size, contentID(e), e.Target, rawPath(e.Target)}
+	return &sideJSON{Type: typeName(e.Type), Mode: modeText(e.Mode), Size: e.Size, ID: contentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
 }
 
 // typeName returns what a type of entry is called in JSON.
@@ -95,6 +96,15 @@ func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, e
 	}
 	if c.form.nameOnly || c.form.nameStatus || change.unmerged {
 		return v, nil
+	}
+	for side, e := range map[*sideJSON]*object.Entry{v.Old: change.Old, v.New: change.New} {
+		purged, err := c.repo.Purged(ctx, e)
+		if err != nil {
+			return v, err
+		}
+		if purged != nil {
+			side.Purged = true
+		}
 	}
 	n, err := c.counts(ctx, change)
 	if err != nil {

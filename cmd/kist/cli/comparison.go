@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -122,7 +123,7 @@ func (c *fileChange) letter() string {
 type texts struct{ old, new []byte }
 
 // texts reads both sides of a change. It reports false if one of them is not
-// text.
+// text, or was purged.
 func (c *comparison) texts(ctx context.Context, change fileChange) (t texts, ok bool, err error) {
 	if sameData(change.Old, change.New) {
 		return t, true, nil
@@ -152,6 +153,9 @@ func (c *comparison) text(ctx context.Context, v kist.View, path string, e *obje
 		return nil, false, nil
 	}
 	data, err := c.repo.ReadContent(ctx, v, path, *e, tree.MaxText+1)
+	if errors.Is(err, object.ErrPurged) {
+		return nil, false, nil
+	}
 	return data, err == nil && tree.IsText(data), err
 }
 

@@ -38,13 +38,15 @@ to the chunks in which the file is stored: 'bytes 0..0 -> 0..1048576' says that
 1 MiB came in at the start. A path with a merge conflict has a line '* Unmerged
 path', and then, in the worktree, how it differs from our side.
 
+Of what was purged only that is told.
+
 A file that cannot be read is taken for what is staged, and reported.
 
 With --quiet nothing is shown, and --exit-code is implied.
 
 With --json, one object a path: path, status (git's letter), renamed_from,
-similarity, old and new {type, mode, size, id, target}, and lines_added and
-lines_deleted, or binary and ranges {old_offset, old_size, new_offset,
+similarity, old and new {type, mode, size, id, target, purged}, and lines_added
+and lines_deleted, or binary and ranges {old_offset, old_size, new_offset,
 new_size}. --name-only and --name-status leave out lines and ranges, so that no
 file is read.`,
 		Example: `  kist diff                        what 'kist add' would stage

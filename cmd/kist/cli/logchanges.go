@@ -33,7 +33,7 @@ func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison
 		return cmp, nil, nil
 	}
 	views := make([]kist.View, max(len(c.Parents), 1))
-	views[0] = kist.View{Objects: p.repo.Objects()}
+	views[0] = kist.View{Objects: p.repo.Contents()}
 	for i, parent := range c.Parents {
 		var err error
 		if views[i], err = p.repo.Before(ctx, p.said, parent); err != nil {
@@ -48,7 +48,7 @@ func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison
 	default:
 		cmp.note = "since " + before.Short() + "; what lies between has expired"
 	}
-	cmp.old, cmp.new = views[0], kist.View{Tree: c.Tree, Objects: p.repo.Objects()}
+	cmp.old, cmp.new = views[0], kist.View{Tree: c.Tree, Objects: p.repo.Contents()}
 	var changes []fileChange
 	var err error
 	if c.Path != "" {

@@ -26,13 +26,15 @@ func newLs(env *Env) *cobra.Command {
 order of their bytes. A slash follows the name of a folder. ':PATH' lists what
 is staged.
 
+After a file whose content was purged comes '(purged)', but with -z.
+
 -l adds type and permissions, the size in bytes, and when the file was last
 modified; a folder has the size of all files in it. -r lists what is in folders
 instead of the folders, if there is anything, with paths that start from the
 folder that was asked for.
 
 With --json, one entry a line: path (from the root of the worktree), type, mode,
-size, mtime, id; files, how many, of a folder, and target of a symlink.`,
+size, mtime, id; files, how many, of a folder; target of a symlink; and purged.`,
 		Example: `  kist ls                   what HEAD has
   kist ls -l v1:src         the folder src of v1, in detail
   kist ls -r -z | xargs -0 -n1 echo`,
@@ -75,6 +77,7 @@ type entryJSON struct {
 	Files     *uint64    `json:"files,omitempty"`  // in a folder
 	Target    string     `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte     `json:"target_raw,omitempty"`
+	Purged    bool       `json:"purged,omitempty"` // the content, or a part of it
 }
 
 func newEntryJSON(path string, e object.Entry) entryJSON {
@@ -108,10 +111,16 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 		return err
 	}
 	print := func(path string, e object.Entry) error {
-		if env.global.json {
-			return env.json(newEntryJSON(tree.Join(at.path, path), e))
+		purged, err := r.Purged(ctx, &e)
+		if err != nil {
+			return err
 		}
-		o.print(env, path, e)
+		if env.global.json {
+			v := newEntryJSON(tree.Join(at.path, path), e)
+			v.Purged = purged != nil
+			return env.json(v)
+		}
+		o.print(env, path, e, purged != nil)
 		return nil
 	}
 	if at.entry.Type != object.TypeDir {
@@ -140,7 +149,7 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 }
 
 // print prints a line for an entry.
-func (o *lsOptions) print(env *Env, path string, e object.Entry) {
+func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 	if o.long {
 		env.printf("%s %13d %s ", modeString(e), e.Size, env.mtime(e.MTime))
 	}
@@ -162,6 +171,9 @@ func (o *lsOptions) print(env *Env, path string, e object.Entry) {
 		if e.Mode&0o111 != 0 {
 			shown = env.paint(green, shown)
 		}
+	}
+	if purged && !o.nul {
+		shown += env.paint(red, " (purged)")
 	}
 	env.printf("%s%s", shown, end)
 }

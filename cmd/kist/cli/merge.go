@@ -232,7 +232,7 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.
 // changesBetween returns what changed from one commit, which may be none, to
 // another.
 func (e *Env) changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
-	from := kist.View{Objects: r.Objects()}
+	from := kist.View{Objects: r.Contents()}
 	if !old.IsZero() {
 		var err error
 		if from, err = r.CommitView(ctx, old.String()); err != nil {

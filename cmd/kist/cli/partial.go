@@ -42,6 +42,10 @@ func (e *Env) shownSkipped(r *kist.Repository, s object.Skipped) string {
 // bareError returns why something failed, without the path, which is told
 // beside it.
 func bareError(err error) string {
+	var purged *kist.PurgedError
+	if errors.As(err, &purged) {
+		return purged.Error()
+	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return path.Err.Error()

@@ -51,6 +51,18 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 		return nil
 	}
 	c.env.printf("Binary files %s and %s differ\n", quotePath(oldName), quotePath(newName))
+	for _, side := range []struct {
+		name  string
+		entry *object.Entry
+	}{{oldName, change.Old}, {newName, change.New}} {
+		purged, err := c.repo.Purged(ctx, side.entry)
+		if err != nil {
+			return err
+		}
+		if purged != nil {
+			c.env.printf("%s: %s\n", quotePath(side.name), printable(purged.Error()))
+		}
+	}
 	return c.printRanges(ctx, change)
 }
 

@@ -127,6 +127,7 @@ checked against its hash whenever it is read.`,
 		newExpire(env),
 		newGC(env),
 		newHold(env),
+		newPurge(env),
 		newStats(env),
 		newVerify(env),
 	)

@@ -150,7 +150,13 @@ func (e *Env) showPath(ctx context.Context, r *kist.Repository, arg string) erro
 		return err
 	}
 	if e.global.json {
-		return e.json(newEntryJSON(at.path, at.entry))
+		purged, err := r.Purged(ctx, &at.entry)
+		if err != nil {
+			return err
+		}
+		v := newEntryJSON(at.path, at.entry)
+		v.Purged = purged != nil
+		return e.json(v)
 	}
 	if at.entry.Type != object.TypeDir {
 		return e.copyContent(ctx, at, 0, -1)

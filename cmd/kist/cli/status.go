@@ -35,14 +35,17 @@ differs from what is staged:
   ?? untracked   !! ignored   X cannot be read
   DD AU UD UA DU AA UU conflicts of a merge: what we and they did
 
+A file that is not there because its content was purged has not changed. Without
+--short and its like, and with --json, these files are listed, too.
+
 --porcelain is the same for programs: the paths are relative to the root of the
 worktree, and nothing is coloured. With -z, paths end with NUL and are not
 quoted, and of a rename the new path comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X); with --branch before them: branch, id, upstream,
-ahead and behind (how many commits), operation (merge or revert, if one is under
-way).`,
+renamed_from, reason (of X), purged; with --branch before them: branch, id,
+upstream, ahead and behind (how many commits), operation (merge or revert, if
+one is under way).`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
@@ -157,6 +160,7 @@ type statusLineJSON struct {
 	From     string `json:"renamed_from,omitempty"`
 	FromRaw  []byte `json:"renamed_from_raw,omitempty"`
 	Reason   string `json:"reason,omitempty"`
+	Purged   bool   `json:"purged,omitempty"` // nothing has changed, and there is no file: its content was purged
 }
 
 // statusHeadJSON is the line that --branch adds.
@@ -191,6 +195,11 @@ func (e *Env) statusJSON(o statusOptions, s *kist.Status) error {
 			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,
 		}
 		if err := e.json(line); err != nil {
+			return err
+		}
+	}
+	for _, f := range s.Purged {
+		if err := e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Purged: true}); err != nil {
 			return err
 		}
 	}

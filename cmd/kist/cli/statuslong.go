@@ -43,6 +43,7 @@ func (p *longStatus) text(o statusOptions) string {
 	p.paths("Ignored files", "'kist add -f PATH...' tracks them nevertheless", s.Ignored)
 	p.skipped()
 	if !p.draft {
+		p.paths("Purged", "tracked, but their content is no more: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
 		p.conclusion(o)
 	}
 	return p.out.String()

@@ -1,0 +1,323 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+type purgeOptions struct {
+	dryRun     bool
+	allHistory bool
+	reason     string
+	noPath     bool
+	yes        bool
+	list       bool
+	undo       bool
+}
+
+func newPurge(env *Env) *cobra.Command {
+	var o purgeOptions
+	cmd := &cobra.Command{
+		Use:   "purge [OPTIONS] PATH|REV:PATH|ID...",
+		Short: "get rid of a content for good",
+		Long: `Gets rid of what should never have been stored: a secret, or a file far too
+large. PATH is a file, or a folder with all that is in it, as it is in HEAD or
+in REV; with --all-history, every version of it in any commit. ID is that of a
+content, as 'kist ls --json' tells it, or its first digits.
+
+It is the content that is purged: under whatever path, in whatever commit it
+is. What this means is shown, and has to be confirmed. Commits stay as they
+are, but nobody is given the content any more: checkout and restore write all
+else, and name the files they could not. Files in the worktree stay.
+
+The content itself goes with the next garbage collection: 'kist gc
+--prune-older now' removes it here. 'kist push' tells a remote, and 'kist gc
+--remote NAME' removes it there; other clones get to know of it with 'kist
+fetch'. That it was purged is recorded, with the time, who did it, the paths
+(but with --no-path), and the reason, and stays recorded. Chunks that other
+contents need stay. A secret is to be changed nevertheless: whoever had the
+content may still have it.
+
+Files of at most 32 bytes are kept inside of the folders' own objects, and
+cannot be purged in this way.
+
+--list tells what was purged. --undo takes it back, as long as all of the
+content is still here.
+
+With --json: dry_run, contents (id, kind, size, here, already, paths and
+part_of, each with path, count of commits and the first 100 commits, and
+staged), inline (paths of what cannot be purged), bytes_freed and bytes_shared
+(that stay). With --list, for each content: id, kind, time, who, host, reason
+and here.`,
+		Example: `  kist purge -n secrets.env                 what would it mean?
+  kist purge --all-history secrets.env      all versions of it
+  kist purge v1:film/raw.mov --reason 'far too large'
+  kist purge --list`,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runPurge(cmd.Context(), env, o, args) },
+		ValidArgsFunction: env.complete(trackedPaths, treePaths),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitPartial, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be purged")
+	flags.BoolVar(&o.allHistory, "all-history", false, "every version of each PATH in any commit")
+	flags.StringVar(&o.reason, "reason", "", "record `TEXT` as the reason")
+	flags.BoolVar(&o.noPath, "no-path", false, "do not record the paths")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&o.list, "list", false, "tell what was purged")
+	flags.BoolVar(&o.undo, "undo", false, "take back that the content ID was purged")
+	cmd.MarkFlagsMutuallyExclusive("list", "undo", "dry-run")
+	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
+	return cmd
+}
+
+func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) error {
+	switch {
+	case o.list && len(args) > 0:
+		return usagef("--list goes without arguments")
+	case !o.list && len(args) == 0:
+		return usagef("what is to be purged?")
+	case !o.list && !o.undo && !o.dryRun && !o.yes && !env.Terminal.Stdin:
+		return hintf(usagef("there is nobody to ask whether that is to be purged"), "-n tells what would be purged, --yes purges it without asking")
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	switch {
+	case o.list:
+		return env.listPurged(ctx, r)
+	case o.undo:
+		return env.undoPurge(ctx, r, args)
+	}
+	what, err := env.purgeTargets(ctx, r, o, args)
+	if err != nil {
+		return err
+	}
+	plan, err := r.PlanPurge(ctx, what)
+	if errors.Is(err, kist.ErrNoMatch) && !o.allHistory {
+		return hintf(failf(exitFailed, "not-found", "%w", err), "--all-history finds what only other commits have")
+	}
+	if err != nil {
+		return err
+	}
+	if len(plan.Contents) == 0 {
+		return env.purgeInline(r, plan)
+	}
+	if !env.global.json || !o.dryRun && !o.yes {
+		env.printPurge(ctx, r, plan)
+	}
+	if !o.dryRun {
+		if !o.yes {
+			if sure, err := env.confirm("Purge it for good?"); err != nil || !sure {
+				return errors.Join(err, quiet(exitFailed))
+			}
+		}
+		purged, err := r.Purge(ctx, plan, o.reason, !o.noPath)
+		if err != nil {
+			return err
+		}
+		if !env.global.json {
+			env.tell("purged %s\n", plural(uint64(len(purged)), "content", "contents"))
+		}
+		env.tellAfterPurge(r)
+	}
+	if env.global.json {
+		if err := env.json(newPurgeJSON(plan, o.dryRun)); err != nil {
+			return err
+		}
+	}
+	if len(plan.Inline) > 0 {
+		return env.purgeInline(r, plan)
+	}
+	return nil
+}
+
+// purgeTargets tells paths from IDs: what HEAD or a commit has as a path is one.
+func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptions, args []string) (kist.PurgeOptions, error) {
+	what := kist.PurgeOptions{AllHistory: o.allHistory}
+	for _, arg := range args {
+		if rev, _, has := refs.SplitPath(arg); has && rev != "" {
+			if _, err := r.Resolve(ctx, rev); err == nil {
+				at, err := e.locate(ctx, r, arg)
+				if err != nil {
+					return what, err
+				}
+				what.Paths = append(what.Paths, kist.PurgePath{Rev: rev, Path: at.path})
+				continue
+			}
+		}
+		path, err := e.repoPath(r, arg)
+		if err == nil && isDigits(arg) {
+			if _, missing := e.locate(ctx, r, "HEAD:"+path); missing != nil {
+				what.IDs = append(what.IDs, arg)
+				continue
+			}
+		}
+		if err != nil {
+			return what, err
+		}
+		what.Paths = append(what.Paths, kist.PurgePath{Path: path})
+	}
+	return what, nil
+}
+
+// isDigits reports whether text may be an ID, or the first digits of one.
+func isDigits(text string) bool {
+	return len(text) >= 4 && len(text) <= 64 && strings.Trim(text, "0123456789abcdefABCDEF") == ""
+}
+
+// confirm asks a question that is answered by y, for yes, or anything else.
+func (e *Env) confirm(question string) (bool, error) {
+	fmt.Fprintf(e.Stderr, "%s [y/N] ", question)
+	line, err := bufio.NewReader(e.Stdin).ReadString('\n')
+	if err != nil && line == "" {
+		fmt.Fprintln(e.Stderr)
+		return false, nil
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
+}
+
+// purgeInline returns the error that some files cannot be purged.
+func (e *Env) purgeInline(r *kist.Repository, plan *kist.PurgePlan) error {
+	if len(plan.Inline) == 0 {
+		return failf(exitFailed, "not-found", "there is no content to be purged")
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s cannot be purged, being so short that folders have them in themselves:", plural(uint64(len(plan.Inline)), "path", "paths"))
+	for i, use := range plan.Inline {
+		if i == detailLines {
+			fmt.Fprintf(&text, "\nand %s more", formatCount(uint64(len(plan.Inline)-i)))
+			break
+		}
+		text.WriteString("\n" + e.shown(r, use.Path))
+	}
+	exit := exitPartial
+	if len(plan.Contents) == 0 {
+		exit = exitFailed
+	}
+	return failf(exit, "inline", "%s", text.String())
+}
+
+// How much is shown of what would be purged; --json tells all.
+const (
+	shownPurges     = 20
+	shownPurgePaths = 5
+)
+
+// printPurge tells a person what is purged.
+func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *kist.PurgePlan) {
+	for i, c := range plan.Contents {
+		if i == shownPurges {
+			e.tell("and %s more; --json tells all\n", plural(uint64(len(plan.Contents)-i), "content", "contents"))
+			break
+		}
+		note := ""
+		switch {
+		case c.Already && c.Here:
+			note = ", purged before"
+		case c.Already:
+			note = ", purged before, and gone"
+		case !c.Here:
+			note = ", not here"
+		}
+		e.tell("%s %s, %s%s\n", c.Key.Kind, e.paint(yellow, c.Key.ID.Short()), formatSize(c.Size), note)
+		e.tellUses(ctx, r, "", c.Uses)
+		for _, path := range c.Staged {
+			e.tell("  %s, staged\n", e.shown(r, path))
+		}
+		e.tellUses(ctx, r, "a part of ", c.PartOf)
+	}
+	e.tell("%s would be freed here", formatSize(uint64(plan.Freed)))
+	if plan.Shared > 0 {
+		e.tell("; %s stay, since other contents have the same chunks", formatSize(uint64(plan.Shared)))
+	}
+	e.tell("\n")
+}
+
+func (e *Env) tellUses(ctx context.Context, r *kist.Repository, what string, uses []kist.PurgeUse) {
+	for i, use := range uses {
+		if i == shownPurgePaths {
+			e.tell("  and %s more\n", plural(uint64(len(uses)-i), "path", "paths"))
+			return
+		}
+		in := plural(uint64(use.Count), "commit", "commits")
+		if c, err := object.ReadCommit(ctx, r.Objects(), use.Commits[0]); err == nil {
+			in += ", the last one " + use.Commits[0].Short() + " " + printable(subject(c.Message))
+		}
+		e.tell("  %s%s in %s\n", what, e.shown(r, use.Path), in)
+	}
+}
+
+// tellAfterPurge says what is left to be done.
+func (e *Env) tellAfterPurge(r *kist.Repository) {
+	text := "'kist gc --prune-older now' removes it from this repository"
+	if names := r.Remotes(); len(names) > 0 {
+		name := names[0].Name
+		text += fmt.Sprintf("\n'kist push %s' tells the remote, and 'kist gc --remote %s' removes it there\nother clones: 'kist fetch', then 'kist gc --prune-older now'", name, name)
+	}
+	e.info("%s\na secret has to be changed nevertheless: whoever had it may still have it", text)
+}
+
+// purgeJSON is what purge prints with --json.
+type purgeJSON struct {
+	DryRun   bool               `json:"dry_run"`
+	Contents []purgeContentJSON `json:"contents"`
+	Inline   []purgePathJSON    `json:"inline"`
+	Freed    int64              `json:"bytes_freed"`
+	Shared   int64              `json:"bytes_shared"`
+}
+
+type purgeContentJSON struct {
+	ID      object.ID      `json:"id"`
+	Kind    string         `json:"kind"`
+	Size    uint64         `json:"size"`
+	Here    bool           `json:"here"`
+	Already bool           `json:"already"`
+	Paths   []purgeUseJSON `json:"paths"`
+	PartOf  []purgeUseJSON `json:"part_of"`
+	Staged  []string       `json:"staged"`
+}
+
+type purgePathJSON struct {
+	Path    string `json:"path"`
+	PathRaw []byte `json:"path_raw,omitempty"`
+}
+
+type purgeUseJSON struct {
+	purgePathJSON
+	Count   int         `json:"count"`
+	Commits []object.ID `json:"commits"`
+}
+
+func newPurgeJSON(plan *kist.PurgePlan, dryRun bool) purgeJSON {
+	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []purgePathJSON{}, Freed: plan.Freed, Shared: plan.Shared}
+	uses := func(list []kist.PurgeUse) []purgeUseJSON {
+		out := []purgeUseJSON{}
+		for _, u := range list {
+			out = append(out, purgeUseJSON{purgePathJSON{u.Path, rawPath(u.Path)}, u.Count, u.Commits})
+		}
+		return out
+	}
+	for _, c := range plan.Contents {
+		out.Contents = append(out.Contents, purgeContentJSON{
+			ID: c.Key.ID, Kind: c.Key.Kind.String(), Size: c.Size, Here: c.Here, Already: c.Already,
+			Paths: uses(c.Uses), PartOf: uses(c.PartOf), Staged: append([]string{}, c.Staged...),
+		})
+	}
+	for _, u := range plan.Inline {
+		out.Inline = append(out.Inline, purgePathJSON{u.Path, rawPath(u.Path)})
+	}
+	return out
+}

@@ -1,0 +1,451 @@
+package kist_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+const secret = "TOKEN=a secret that is far too long to be kept inline, and not for everybody\n"
+
+// noise returns bytes that cannot be compressed, the same for a seed.
+func noise(seed byte, n int) []byte {
+	data := make([]byte, n)
+	_, _ = mathrand.NewChaCha8([32]byte{seed}).Read(data)
+	return data
+}
+
+func (s *stager) plan(o kist.PurgeOptions) *kist.PurgePlan {
+	s.Helper()
+	plan, err := s.repo.PlanPurge(s.Context(), o)
+	s.check(err)
+	return plan
+}
+
+func (s *stager) purge(paths ...string) *kist.PurgePlan {
+	s.Helper()
+	var o kist.PurgeOptions
+	for _, path := range paths {
+		o.Paths = append(o.Paths, kist.PurgePath{Path: path})
+	}
+	plan := s.plan(o)
+	_, err := s.repo.Purge(s.Context(), plan, "", true)
+	s.check(err)
+	return plan
+}
+
+func (s *stager) exists(path string) bool {
+	_, err := os.Lstat(filepath.Join(s.dir, path))
+	return err == nil
+}
+
+// unwritten wants an error that says that just these paths were purged.
+func (s *stager) unwritten(err error, want ...string) {
+	s.Helper()
+	var failed *worktree.ApplyError
+	if !errors.As(err, &failed) || failed.Stopped {
+		s.Fatalf("error %v, want one about the paths %q", err, want)
+	}
+	var got []string
+	for _, f := range failed.Failed {
+		var purged *kist.PurgedError
+		if !errors.As(f.Err, &purged) {
+			s.Errorf("%s: %v", f.Path, f.Err)
+		}
+		got = append(got, f.Path)
+	}
+	if !slices.Equal(got, want) {
+		s.Errorf("not written: %q, want %q", got, want)
+	}
+}
+
+// stored returns the files in the repository that have a text.
+func (s *stager) stored(text string) (files []string) {
+	s.Helper()
+	s.check(filepath.WalkDir(filepath.Join(s.dir, ".kist"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte(text)) {
+			files = append(files, path)
+		}
+		return err
+	}))
+	return files
+}
+
+// secrets makes a history: the first commit has a file, the second two secrets
+// in it, one of which is at two paths, and a large file; the third has another
+// version of one secret, and a larger file with the same beginning.
+func secrets(t *testing.T) (*stager, []object.ID) {
+	s := newStager(t)
+	var ids []object.ID
+	commit := func(message string) {
+		s.add(kist.AddOptions{})
+		ids = append(ids, s.commit(message).ID)
+	}
+	s.write("file", "a file that anybody may see, too long to be kept inline")
+	commit("first")
+	s.write("secret", secret)
+	s.write("dir/copy", secret)
+	s.write("dir/short", "short")
+	s.write("big", string(noise(1, 5<<20)))
+	commit("second")
+	s.write("secret", strings.ToUpper(secret+secret))
+	s.write("bigger", string(noise(1, 5<<20))+string(noise(2, 1<<20)))
+	commit("third")
+	return s, ids
+}
+
+func TestPlanPurge(t *testing.T) {
+	s, ids := secrets(t)
+	paths := func(uses []kist.PurgeUse) (list []string) {
+		for _, u := range uses {
+			list = append(list, u.Path)
+		}
+		return list
+	}
+
+	plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "dir"}}})
+	if len(plan.Contents) != 1 || !slices.Equal(paths(plan.Inline), []string{"dir/short"}) {
+		t.Fatalf("dir: %+v", plan)
+	}
+	c := plan.Contents[0]
+	if !slices.Equal(paths(c.Uses), []string{"dir/copy", "secret"}) || c.Key.ID != object.Sum([]byte(secret)) || c.Size != uint64(len(secret)) {
+		t.Errorf("dir: %+v", c)
+	}
+	if got := c.Uses[0].Commits; !slices.Equal(got, []object.ID{ids[2], ids[1]}) && !slices.Equal(got, []object.ID{ids[1], ids[2]}) {
+		t.Errorf("dir/copy is in %v", got)
+	}
+	if got := c.Uses[1].Commits; !slices.Equal(got, []object.ID{ids[1]}) || !slices.Equal(c.Staged, []string{"dir/copy"}) {
+		t.Errorf("secret is in %v, staged %q", got, c.Staged)
+	}
+
+	if plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "secret"}}}); len(plan.Contents) != 1 || plan.Contents[0].Size != 2*uint64(len(secret)) {
+		t.Errorf("secret: %+v", plan.Contents)
+	}
+	if plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "secret"}}, AllHistory: true}); len(plan.Contents) != 2 {
+		t.Errorf("secret in all history: %+v", plan.Contents)
+	}
+	if plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "secret", Rev: "HEAD~1"}}}); len(plan.Contents) != 1 || plan.Contents[0].Key != c.Key {
+		t.Errorf("secret of HEAD~1: %+v", plan.Contents)
+	}
+	if plan := s.plan(kist.PurgeOptions{IDs: []string{c.Key.ID.String()[:12]}}); len(plan.Contents) != 1 || plan.Contents[0].Key != c.Key {
+		t.Errorf("by ID: %+v", plan.Contents)
+	}
+
+	// What a larger file has in common stays; together both go.
+	big := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "big"}}})
+	if big.Shared < 3<<20 || big.Freed > 2<<20 || big.Freed+big.Shared < 5<<20 {
+		t.Errorf("big: %d freed, %d shared", big.Freed, big.Shared)
+	}
+	both := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "big"}, {Path: "bigger"}}})
+	if both.Shared != 0 || both.Freed < 6<<20 {
+		t.Errorf("both: %d freed, %d shared", both.Freed, both.Shared)
+	}
+
+	// A chunk is a part of two files.
+	var first object.ID
+	for c, err := range object.Chunks(t.Context(), s.repo.Objects(), big.Contents[0].Key, 5<<20, 0) {
+		s.check(err)
+		first = c.ID
+		break
+	}
+	part := s.plan(kist.PurgeOptions{IDs: []string{first.String()}})
+	if got := paths(part.Contents[0].PartOf); !slices.Equal(got, []string{"big", "bigger"}) || part.Shared != 0 {
+		t.Errorf("a chunk is a part of %q; %+v", got, part)
+	}
+
+	for _, o := range []kist.PurgeOptions{
+		{Paths: []kist.PurgePath{{Path: "nowhere"}}},
+		{Paths: []kist.PurgePath{{Path: "nowhere"}}, AllHistory: true},
+		{Paths: []kist.PurgePath{{Path: "bigger", Rev: "HEAD~1"}}},
+		{IDs: []string{"ffffffffffffffff"}},
+	} {
+		if _, err := s.repo.PlanPurge(t.Context(), o); !errors.Is(err, kist.ErrNoMatch) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	for _, id := range []string{"", "abc", "wxyz", strings.Repeat("a", 65)} {
+		if _, err := s.repo.PlanPurge(t.Context(), kist.PurgeOptions{IDs: []string{id}}); err == nil {
+			t.Errorf("ID %q: no error", id)
+		}
+	}
+}
+
+// TestPurge purges a small file and a large one, and looks for what is left.
+func TestPurge(t *testing.T) {
+	s, ids := secrets(t)
+	plan := s.purge("dir", "big")
+	if again, err := s.repo.Purge(t.Context(), plan, "", true); err != nil || len(again) > 0 {
+		t.Errorf("purged again: %v, %v", again, err)
+	}
+	list, err := s.repo.Purges()
+	s.check(err)
+	var reasons []string
+	for _, rec := range list {
+		reasons = append(reasons, rec.Reason)
+	}
+	slices.Sort(reasons)
+	if !slices.Equal(reasons, []string{"big", "dir/copy, secret"}) {
+		t.Errorf("reasons %q", reasons)
+	}
+	if len(s.stored(secret)) == 0 {
+		t.Error("the secret is nowhere before it is collected")
+	}
+	s.collect(s.repo, gc.PlanOptions{MaxWaste: 1})
+	if files := s.stored(secret); len(files) > 0 {
+		t.Errorf("the secret is in %q", files)
+	}
+	for _, c := range plan.Contents {
+		if has, err := s.repo.Objects().Has(t.Context(), c.Key); has || err != nil {
+			t.Errorf("%s is still there; %v", c.Key, err)
+		}
+	}
+	if left := s.plan(kist.PurgeOptions{IDs: []string{plan.Contents[0].Key.ID.String()}}); left.Freed != 0 || !left.Contents[0].Already || left.Contents[0].Here {
+		t.Errorf("left: %+v", left)
+	}
+
+	// What shares chunks with it is whole.
+	files, err := s.repo.FS(t.Context(), ids[2])
+	s.check(err)
+	if data, err := fs.ReadFile(files, "bigger"); err != nil || !bytes.Equal(data[:5<<20], noise(1, 5<<20)) {
+		t.Errorf("bigger: %d bytes, %v", len(data), err)
+	}
+	for _, name := range []string{"big", "dir/copy"} {
+		var path *fs.PathError
+		if data, err := fs.ReadFile(files, name); len(data) > 0 || !errors.Is(err, object.ErrPurged) || !errors.As(err, &path) && name == "" {
+			t.Errorf("%s: %d bytes, %v", name, len(data), err)
+		}
+	}
+
+	// With both gone, so are all their chunks.
+	large := noise(1, 5<<20)
+	part := func(i int) string { return string(large[i*100_000:][:64]) }
+	if len(s.stored(part(0))) == 0 {
+		t.Error("the common part is nowhere before it is collected")
+	}
+	both := s.purge("bigger")
+	s.collect(s.repo, gc.PlanOptions{MaxWaste: 1})
+	if left := s.plan(kist.PurgeOptions{IDs: []string{both.Contents[0].Key.ID.String()}}); left.Freed != 0 {
+		t.Errorf("%d bytes are left", left.Freed)
+	}
+	for _, i := range []int{0, 20, 40} {
+		if files := s.stored(part(i)); len(files) > 0 {
+			t.Errorf("part %d is in %q", i, files)
+		}
+	}
+}
+
+// TestPurgedCheckout goes from and to commits with contents that were purged.
+func TestPurgedCheckout(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		s, ids := secrets(t)
+		s.purge("dir", "big")
+		if gone {
+			s.collect(s.repo, gc.PlanOptions{})
+		}
+		// The files in the worktree are the only copies.
+		_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[0].String()})
+		var local *kist.LocalChangesError
+		if !errors.As(err, &local) || len(local.Obstacles) != 2 || !s.exists("big") {
+			t.Fatalf("checkout over the only copies: %v", err)
+		}
+		if _, err := s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{"big"}}); !errors.As(err, &local) || !s.exists("big") {
+			t.Errorf("removed the only copy: %v", err)
+		}
+		if st := s.status(); !st.Clean() || len(st.Purged) > 0 {
+			t.Errorf("status: %+v", st)
+		}
+		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[0].String(), Force: true})
+		s.check(err)
+
+		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[1].String()})
+		s.unwritten(err, "big", "dir/copy", "secret")
+		if s.exists("big") || s.exists("secret") || !s.exists("dir/short") {
+			t.Error("not all else was written, or what was purged is there")
+		}
+		st := s.status()
+		if !st.Clean() || len(st.Purged) != 3 || len(st.Skipped) > 0 {
+			t.Errorf("status: %+v", st)
+		}
+		// Nobody has removed these files.
+		s.write("more", "more")
+		s.add(kist.AddOptions{})
+		c := s.commit("more")
+		if len(c.Changes) != 1 || c.Commit.Files != 6 {
+			t.Errorf("the commit changes %+v and has %d files", c.Changes, c.Commit.Files)
+		}
+		// secret becomes another version, and this one again: the other one is
+		// not left in its place.
+		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[2].String()})
+		s.check(err)
+		if !s.exists("secret") {
+			t.Error("secret was not written")
+		}
+		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: c.ID.String()})
+		s.unwritten(err, "secret")
+		if s.exists("secret") {
+			t.Error("another version is in the place of what was purged")
+		}
+		// Whoever wants them out of commits can have that.
+		_, err = s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{"secret"}})
+		s.check(err)
+		if c := s.commit("rm"); c.Commit.Files != 5 {
+			t.Errorf("%d files", c.Commit.Files)
+		}
+		n, err := s.repo.Restore(t.Context(), kist.RestoreOptions{Paths: []string{""}, Worktree: true})
+		s.unwritten(err, "big", "dir/copy")
+		if n != 2 {
+			t.Errorf("%d paths to be restored", n)
+		}
+		_, err = s.repo.Reset(t.Context(), ids[1].String(), kist.ResetHard, nil)
+		s.unwritten(err, "big", "dir/copy", "secret")
+		view, err := s.repo.CommitView(t.Context(), "HEAD")
+		s.check(err)
+		out := t.TempDir()
+		_, err = s.repo.Extract(t.Context(), view, []string{""}, out, false, nil)
+		s.unwritten(err, "big", "dir/copy", "secret")
+		if list, err := os.ReadDir(out); err != nil || len(list) != 2 {
+			t.Errorf("extracted: %v, %v", list, err)
+		}
+	}
+}
+
+func (s *stager) status() *kist.Status {
+	s.Helper()
+	st, err := s.repo.Status(s.Context(), kist.StatusOptions{})
+	s.check(err)
+	return st
+}
+
+// TestPurgedAdd adds what was purged, and what has it in a part.
+func TestPurgedAdd(t *testing.T) {
+	s, _ := secrets(t)
+	s.purge("dir", "big")
+	s.check(os.RemoveAll(filepath.Join(s.dir, "dir")))
+	s.write("again", secret)
+	s.write("twice", string(noise(1, 5<<20)))
+	r := s.add(kist.AddOptions{})
+	if len(r.Added)+len(r.Modified) > 0 || !slices.Equal(r.Deleted, []string{"dir/short"}) || len(r.Skipped) != 2 || r.Skipped[0].Path != "again" || r.Skipped[1].Path != "twice" ||
+		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
+		t.Errorf("added: %+v", r)
+	}
+	if !s.exists("again") {
+		t.Error("the file is gone")
+	}
+	// A folder that was removed has the file still, as nobody could have left it.
+	s.check(os.Remove(filepath.Join(s.dir, "again")))
+	s.check(os.Remove(filepath.Join(s.dir, "twice")))
+	s.write("bigger", "small")
+	c := func() *kist.CommitResult {
+		c, err := s.repo.Commit(t.Context(), kist.CommitOptions{Message: "all", All: true})
+		s.check(err)
+		return c
+	}()
+	var paths []string
+	for _, change := range c.Changes {
+		paths = append(paths, change.Path)
+	}
+	if !slices.Equal(paths, []string{"bigger", "dir/short"}) || c.Commit.Files != 5 {
+		t.Errorf("the commit changes %q and has %d files", paths, c.Commit.Files)
+	}
+}
+
+// TestUnpurge takes back purges, as long as that is possible.
+func TestUnpurge(t *testing.T) {
+	s, _ := secrets(t)
+	plan := s.purge("dir", "big", "bigger")
+	id := func(path string) string {
+		for _, c := range plan.Contents {
+			if c.Uses[0].Path == path {
+				return c.Key.ID.String()
+			}
+		}
+		t.Fatalf("nothing was purged at %s", path)
+		return ""
+	}
+	for _, path := range []string{"big", "dir/copy"} {
+		_, err := s.repo.Unpurge(t.Context(), id(path)[:16])
+		s.check(err)
+		if _, err := s.repo.Unpurge(t.Context(), id(path)); !errors.Is(err, kist.ErrNotPurged) {
+			t.Errorf("%s: taken back twice: %v", path, err)
+		}
+	}
+	s.collect(s.repo, gc.PlanOptions{})
+	files, err := s.repo.FS(t.Context(), s.head())
+	s.check(err)
+	if data, err := fs.ReadFile(files, "big"); err != nil || !bytes.Equal(data, noise(1, 5<<20)) {
+		t.Errorf("big: %d bytes, %v", len(data), err)
+	}
+	if _, err := s.repo.Unpurge(t.Context(), id("bigger")); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("taken back what is gone: %v", err)
+	}
+	if _, err := s.repo.Unpurge(t.Context(), "abc"); !errors.Is(err, kist.ErrNotPurged) {
+		t.Errorf("by three digits: %v", err)
+	}
+	if list, err := s.repo.Purges(); err != nil || len(list) != 1 {
+		t.Errorf("purged: %v, %v", list, err)
+	}
+}
+
+func (s *stager) head() object.ID {
+	s.Helper()
+	id, err := s.repo.Resolve(context.Background(), "HEAD")
+	s.check(err)
+	return id
+}
+
+// TestPurgedMerge merges branches that have what was purged: a side that has not
+// changed a file has no say, and what both changed cannot be put together.
+func TestPurgedMerge(t *testing.T) {
+	s, _ := secrets(t)
+	s.write("both", secret+"base\n")
+	s.add(kist.AddOptions{})
+	s.commit("base")
+	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "theirs"})
+	s.check(err)
+	s.write("theirs", secret+"theirs")
+	s.write("both", secret+"base\ntheirs\n")
+	s.add(kist.AddOptions{})
+	s.commit("theirs")
+	s.purge("theirs", "both", "dir")
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main", Force: true})
+	s.check(err)
+	s.write("ours", "ours")
+	s.add(kist.AddOptions{})
+	s.commit("ours")
+	m, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	s.unwritten(err, "both", "theirs")
+	if len(m.Conflicts) > 0 || m.Commit == nil || m.Commit.Commit.Files != 9 {
+		t.Fatalf("merged: %+v", m)
+	}
+	for _, name := range []string{"both", "theirs"} {
+		if s.exists(name) {
+			t.Errorf("%s is there", name)
+		}
+	}
+	_, err = s.repo.Reset(t.Context(), "HEAD~1", kist.ResetHard, nil)
+	s.check(err)
+	s.write("both", "ours\n"+secret+"base\n")
+	s.add(kist.AddOptions{})
+	s.commit("ours of both")
+	m, err = s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	if err == nil || m == nil || len(m.Conflicts) != 1 || m.Conflicts[0].Path != "both" || m.Conflicts[0].Markers {
+		t.Fatalf("merged: %+v, %v", m, err)
+	}
+	s.check(s.repo.Abort(t.Context(), kist.Merging, nil))
+}

@@ -1,0 +1,497 @@
+package kist
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// purgeWalk looks for contents in all of history. Each folder's node and each
+// list of chunks is read once, and folders that have what is looked for once
+// more for each commit.
+type purgeWalk struct {
+	r       *Repository
+	commits []walkedCommit // the newest first
+
+	targets map[object.Key]*PurgeContent
+	parts   map[object.Key]bool         // all objects of targets; whether others need them too
+	lists   map[object.Key][]object.Key // other manifests that were looked at, and the targets in them
+	holds   map[object.ID]bool          // folders' nodes that were looked at, and whether targets are below
+	said    *record.View
+	places  map[place]int // of a path, in the uses of a content
+}
+
+// place is a path that has a content, or has it in a part.
+type place struct {
+	uses *[]PurgeUse
+	path string
+}
+
+type walkedCommit struct {
+	id object.ID
+	*object.Commit
+}
+
+// minPurgeDigits is how many digits of an ID have to be given.
+const minPurgeDigits = 4
+
+func newPurgeWalk(r *Repository) *purgeWalk {
+	return &purgeWalk{
+		r: r, targets: map[object.Key]*PurgeContent{}, parts: map[object.Key]bool{},
+		lists: map[object.Key][]object.Key{}, holds: map[object.ID]bool{}, places: map[place]int{},
+	}
+}
+
+// findCommits finds all commits of which the content is here.
+func (w *purgeWalk) findCommits(ctx context.Context) error {
+	said, err := w.r.Said()
+	if err != nil {
+		return err
+	}
+	needed, problems := w.r.needs(ctx, said, func(refs.LogEntry) bool { return true })
+	if len(problems) > 0 {
+		return rootError(problems[0])
+	}
+	w.said = said
+	hints := map[object.ID]bool{}
+	var queue []object.ID
+	for _, root := range needed.Roots {
+		switch root.Key.Kind {
+		case object.KindCommit, object.KindTag:
+			queue = append(queue, root.Key.ID)
+			hints[root.Key.ID] = root.Hint
+		}
+	}
+	seen := map[object.ID]bool{}
+	for len(queue) > 0 {
+		id := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		commit, err := refs.Peel(ctx, w.r.objects, id)
+		if errors.Is(err, object.ErrNotFound) && hints[id] {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if commit != id {
+			queue = append(queue, commit)
+			continue
+		}
+		c, err := object.ReadCommit(ctx, w.r.objects, id)
+		if err != nil {
+			return err
+		}
+		queue = append(queue, c.Parents...)
+		if _, expired := said.Expired(id); expired && w.r.lacks(ctx, treeOf(c)) {
+			continue
+		}
+		w.commits = append(w.commits, walkedCommit{id, c})
+	}
+	slices.SortFunc(w.commits, func(a, b walkedCommit) int {
+		return cmp.Or(b.Committer.Time.Compare(a.Committer.Time), strings.Compare(a.id.String(), b.id.String()))
+	})
+	return nil
+}
+
+func treeOf(c *object.Commit) object.Key { return object.Key{Kind: object.KindTree, ID: c.Tree} }
+
+// target notes a content as one that is to be purged.
+func (w *purgeWalk) target(key object.Key) {
+	if w.targets[key] == nil {
+		w.targets[key] = &PurgeContent{Key: key}
+	}
+}
+
+// findPath makes what a path has a target.
+func (w *purgeWalk) findPath(ctx context.Context, p *PurgePlan, at PurgePath) error {
+	var roots []walkedCommit
+	if p.o.AllHistory {
+		roots = w.commits
+	} else {
+		id, c, err := w.r.ReadCommit(ctx, cmp.Or(at.Rev, "HEAD"))
+		if err != nil {
+			return err
+		}
+		roots = []walkedCommit{{id, c}}
+	}
+	found := false
+	seen := map[object.ID]bool{}
+	for _, c := range roots {
+		e, err := tree.Find(ctx, w.r.objects, c.Tree, at.Path)
+		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		found = true
+		if err := w.collect(ctx, p, at.Path, &e, c.id, seen); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("path %q: %w", at.Path, ErrNoMatch)
+	}
+	return nil
+}
+
+// collect makes targets of an entry and all below it. Folders in seen were
+// looked at.
+func (w *purgeWalk) collect(ctx context.Context, p *PurgePlan, path string, e *object.Entry, commit object.ID, seen map[object.ID]bool) error {
+	switch {
+	case e.Type == object.TypeDir:
+		if seen[e.Content.ID] {
+			return nil
+		}
+		seen[e.Content.ID] = true
+		for sub, err := range object.Entries(ctx, w.r.objects, e.Content.ID) {
+			if err != nil {
+				return err
+			}
+			if err := w.collect(ctx, p, tree.Join(path, sub.Name), &sub, commit, seen); err != nil {
+				return err
+			}
+		}
+	case !e.Content.IsZero():
+		w.target(e.Content)
+	case len(e.Inline) > 0 || e.Target != "":
+		p.inlines[inlineContent(e)] = true
+		for i := range p.Inline {
+			if p.Inline[i].Path == path {
+				p.Inline[i].add(commit)
+				return nil
+			}
+		}
+		p.Inline = append(p.Inline, PurgeUse{})
+		use := &p.Inline[len(p.Inline)-1]
+		use.Path = path
+		use.add(commit)
+	}
+	return nil
+}
+
+// inlineContent returns what tells the content of an entry that is kept in it.
+func inlineContent(e *object.Entry) string {
+	if e.Type == object.TypeSymlink {
+		return "to " + e.Target
+	}
+	return "is " + string(e.Inline)
+}
+
+func (u *PurgeUse) add(commit object.ID) {
+	if u.Count++; len(u.Commits) < maxPurgeCommits {
+		u.Commits = append(u.Commits, commit)
+	}
+}
+
+// findID returns the content that the first digits of an ID stand for: one that
+// is here, was purged before, or is in some commit.
+func (w *purgeWalk) findID(ctx context.Context, digits string) (object.Key, error) {
+	digits = strings.ToLower(digits)
+	if _, err := hex.DecodeString(digits + "0"[:len(digits)%2]); err != nil || len(digits) < minPurgeDigits || len(digits) > 64 {
+		return object.Key{}, fmt.Errorf("%q is no ID: it has 4 to 64 digits from 0 to f", digits)
+	}
+	found := map[object.Key]bool{}
+	for _, kind := range []object.Kind{object.KindChunk, object.KindManifest} {
+		ids, err := w.r.objects.Prefix(ctx, kind, digits, 2)
+		if err != nil {
+			return object.Key{}, err
+		}
+		for _, id := range ids {
+			found[object.Key{Kind: kind, ID: id}] = true
+		}
+	}
+	set, err := w.r.Records().Load()
+	if err != nil {
+		return object.Key{}, err
+	}
+	for rec := range set.All() {
+		if rec.Kind == record.Purge && strings.HasPrefix(rec.Key.ID.String(), digits) {
+			found[rec.Key] = true
+		}
+	}
+	if len(found) == 0 {
+		seen := map[object.ID]bool{}
+		for _, c := range w.commits {
+			if err := w.contents(ctx, c.Tree, seen, func(key object.Key) {
+				if strings.HasPrefix(key.ID.String(), digits) {
+					found[key] = true
+				}
+			}); err != nil {
+				return object.Key{}, err
+			}
+		}
+	}
+	var keys []object.Key
+	for key := range found {
+		keys = append(keys, key)
+	}
+	switch len(keys) {
+	case 0:
+		return object.Key{}, fmt.Errorf("no content has the ID %q: %w", digits, ErrNoMatch)
+	case 1:
+		return keys[0], nil
+	}
+	return object.Key{}, fmt.Errorf("several contents have IDs that begin with %q: more digits are needed", digits)
+}
+
+// contents calls each for the contents of all files below a folder, but for
+// nodes in seen.
+func (w *purgeWalk) contents(ctx context.Context, id object.ID, seen map[object.ID]bool, each func(object.Key)) error {
+	if seen[id] {
+		return nil
+	}
+	seen[id] = true
+	t, err := object.ReadTree(ctx, w.r.objects, id)
+	if err != nil {
+		return err
+	}
+	for _, c := range t.Children {
+		if err := w.contents(ctx, c.ID, seen, each); err != nil {
+			return err
+		}
+	}
+	for i := range t.Entries {
+		switch e := &t.Entries[i]; {
+		case e.Type == object.TypeDir:
+			err = w.contents(ctx, e.Content.ID, seen, each)
+		case !e.Content.IsZero():
+			each(e.Content)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findUses finds out where targets are, and what else needs their parts.
+func (w *purgeWalk) findUses(ctx context.Context) error {
+	for key := range w.targets {
+		if err := eachPart(ctx, w.r.objects, key, map[object.Key]bool{}, func(part object.Key) error {
+			w.parts[part] = false
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	for _, c := range w.commits {
+		if err := w.uses(ctx, c.id, c.Tree, ""); err != nil {
+			return err
+		}
+	}
+	idx, err := w.r.Index()
+	if err != nil {
+		return err
+	}
+	for path, e := range idx.Dir("").All() {
+		entry := e.Object()
+		if c := w.targets[entry.Content]; c != nil {
+			c.Staged, c.Size = append(c.Staged, path), entry.Size
+		} else if _, err := w.has(ctx, &entry); err != nil {
+			return err
+		}
+	}
+	for _, c := range w.targets {
+		for _, uses := range [][]PurgeUse{c.Uses, c.PartOf} {
+			slices.SortFunc(uses, func(a, b PurgeUse) int { return tree.ComparePaths(a.Path, b.Path) })
+		}
+	}
+	return nil
+}
+
+// uses notes which paths of a commit have targets.
+func (w *purgeWalk) uses(ctx context.Context, commit, id object.ID, dir string) error {
+	below, err := w.below(ctx, id)
+	if err != nil || !below {
+		return err
+	}
+	t, err := object.ReadTree(ctx, w.r.objects, id)
+	if err != nil {
+		return err
+	}
+	for _, c := range t.Children {
+		if err := w.uses(ctx, commit, c.ID, dir); err != nil {
+			return err
+		}
+	}
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		path := tree.Join(dir, e.Name)
+		switch {
+		case e.Type == object.TypeDir:
+			err = w.uses(ctx, commit, e.Content.ID, path)
+		case w.targets[e.Content] != nil:
+			c := w.targets[e.Content]
+			c.Size = e.Size
+			w.used(&c.Uses, path, commit)
+		default:
+			for _, key := range w.lists[e.Content] {
+				c := w.targets[key]
+				w.used(&c.PartOf, path, commit)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// used adds a commit to the uses at a path.
+func (w *purgeWalk) used(uses *[]PurgeUse, path string, commit object.ID) {
+	i, known := w.places[place{uses, path}]
+	if !known {
+		i = len(*uses)
+		w.places[place{uses, path}] = i
+		*uses = append(*uses, PurgeUse{Path: path})
+	}
+	(*uses)[i].add(commit)
+}
+
+// below reports whether there are targets in a folder's node, or below it.
+func (w *purgeWalk) below(ctx context.Context, id object.ID) (bool, error) {
+	if has, known := w.holds[id]; known {
+		return has, nil
+	}
+	t, err := object.ReadTree(ctx, w.r.objects, id)
+	if err != nil {
+		return false, err
+	}
+	has := false
+	for _, c := range t.Children {
+		sub, err := w.below(ctx, c.ID)
+		if err != nil {
+			return false, err
+		}
+		has = has || sub
+	}
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		look := w.has
+		if e.Type == object.TypeDir {
+			look = func(ctx context.Context, e *object.Entry) (bool, error) { return w.below(ctx, e.Content.ID) }
+		}
+		sub, err := look(ctx, e)
+		if err != nil {
+			return false, err
+		}
+		has = has || sub
+	}
+	w.holds[id] = has
+	return has, nil
+}
+
+// has reports whether a file has a target as its content, or in it.
+func (w *purgeWalk) has(ctx context.Context, e *object.Entry) (bool, error) {
+	if e.Content.IsZero() || e.Type == object.TypeDir {
+		return false, nil
+	}
+	if w.targets[e.Content] != nil {
+		return true, nil
+	}
+	in, err := w.other(ctx, e.Content)
+	return len(in) > 0, err
+}
+
+// other looks at a content that is no target: what it has in common with
+// targets stays, unless that is purged itself. It returns the targets that it
+// has in it.
+func (w *purgeWalk) other(ctx context.Context, key object.Key) ([]object.Key, error) {
+	if _, gone := w.said.Purged(key); gone {
+		return nil, nil
+	}
+	if _, part := w.parts[key]; part {
+		w.parts[key] = true
+	}
+	if key.Kind != object.KindManifest {
+		return nil, nil
+	}
+	if in, known := w.lists[key]; known {
+		return in, nil
+	}
+	links, err := linksOf(ctx, w.r.objects, key)
+	if err != nil {
+		return nil, err
+	}
+	var in []object.Key
+	for _, link := range links {
+		if w.targets[link] != nil {
+			in = append(in, link)
+			continue
+		}
+		sub, err := w.other(ctx, link)
+		if err != nil {
+			return nil, err
+		}
+		in = append(in, sub...)
+	}
+	slices.SortFunc(in, func(a, b object.Key) int { return strings.Compare(a.String(), b.String()) })
+	in = slices.Compact(in)
+	w.lists[key] = in
+	return in, nil
+}
+
+// sum adds up what the targets take.
+func (w *purgeWalk) sum(ctx context.Context, p *PurgePlan) error {
+	for key, shared := range w.parts {
+		_, stored, err := w.r.objects.StoredSize(ctx, key)
+		switch {
+		case errors.Is(err, object.ErrNotFound):
+		case err != nil:
+			return err
+		case shared:
+			p.Shared += stored
+		default:
+			p.Freed += stored
+		}
+	}
+	return nil
+}
+
+// eachPart calls each for a content's objects: itself, and what its lists of
+// chunks name. What is not here has no parts.
+func eachPart(ctx context.Context, objects object.Reader, key object.Key, seen map[object.Key]bool, each func(object.Key) error) error {
+	if seen[key] {
+		return nil
+	}
+	seen[key] = true
+	if err := each(key); err != nil || key.Kind != object.KindManifest {
+		return err
+	}
+	links, err := linksOf(ctx, objects, key)
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if err := eachPart(ctx, objects, link, seen, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linksOf returns what a list of chunks names; nothing if it is not here.
+func linksOf(ctx context.Context, objects object.Reader, key object.Key) ([]object.Key, error) {
+	data, err := objects.Get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return object.Links(key.Kind, data)
+}

@@ -36,7 +36,7 @@ try: build ## show the main job on a real folder, in under a minute
 
 test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
 	$(SERVERS) $(GO) test $(TESTFLAGS) $(PKGS)
-	$(if $(filter ./...,$(PKGS)),$(GO) -C cmd/kistbench test $(TESTFLAGS) ./...)
+	$(if $(filter ./...,$(PKGS)),KIST_TEST_MONGODB=none $(SERVERS) $(GO) -C cmd/kistbench test $(TESTFLAGS) ./...)
 
 race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
 	$(SERVERS) $(GO) test -race $(TESTFLAGS) $(RACEPKGS)

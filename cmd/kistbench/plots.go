@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"image/color"
 	"os"
 	"path/filepath"
@@ -8,9 +9,11 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	_ "gonum.org/v1/plot/vg/vgsvg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // colors of the tools, which tell them apart for the colour-blind, too.
@@ -39,6 +42,8 @@ var charts = []chart{
 	{"files-memory", "kist: peak memory in MiB, by files", "lines: the most memory of each command with more and more files", drawCurve(curveFiles, "files", "MiB", mebibytes(peak), workFirst, workStatus, workChanged, workRestore)},
 }
 
+func init() { plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} }
+
 // drawCharts writes the plots of a report into dir, and returns those there
 // are; one that nothing was measured for is removed.
 func drawCharts(dir string, r *Report) ([]chart, error) {
@@ -48,9 +53,8 @@ func drawCharts(dir string, r *Report) ([]chart, error) {
 	var drawn []chart
 	for _, c := range charts {
 		p := plot.New()
-		p.Title.Text = c.title
-		p.BackgroundColor = color.White
-		p.Legend.Top = true
+		p.Title.Text, p.Title.Padding = c.title, vg.Points(6)
+		p.Legend.Top, p.Legend.Padding = true, vg.Points(1)
 		any, err := c.draw(p, r)
 		file := filepath.Join(dir, c.name+".svg")
 		switch {
@@ -63,13 +67,29 @@ func drawCharts(dir string, r *Report) ([]chart, error) {
 			continue
 		}
 		p.Y.Min = 0
-		p.Y.Max *= 1.15 // room for the legend
-		if err := p.Save(18*vg.Centimeter, 9*vg.Centimeter, file); err != nil {
+		p.Y.Max *= 1.2 // room for the legend
+		if err := save(p, file); err != nil {
 			return nil, err
 		}
 		drawn = append(drawn, c)
 	}
 	return drawn, nil
+}
+
+// save writes a plot as SVG, with a white margin.
+func save(p *plot.Plot, file string) error {
+	const width, height, margin = 18 * vg.Centimeter, 9 * vg.Centimeter, 8
+	canvas := vgsvg.New(width, height)
+	paper := vg.Rectangle{Max: vg.Point{X: width, Y: height}}.Path()
+	canvas.SetColor(color.White)
+	canvas.Fill(paper)
+	p.BackgroundColor = color.Transparent
+	p.Draw(draw.Crop(draw.New(canvas), margin, -margin, margin, -margin))
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return err
+	}
+	return os.WriteFile(file, out.Bytes(), 0o666)
 }
 
 func mebibytes(m metric) metric { return func(s Sample) float64 { return m(s) / mib } }
@@ -104,6 +124,7 @@ func drawThroughput(work string) func(*plot.Plot, *Report) (bool, error) {
 			p.Legend.Add(t.Name, bars)
 		}
 		p.NominalX(sets...)
+		p.X.Min, p.X.Max = -0.5, float64(len(sets))-0.5
 		return true, nil
 	}
 }
@@ -113,7 +134,7 @@ func drawDedup(p *plot.Plot, r *Report) (bool, error) {
 	p.X.Label.Text, p.Y.Label.Text = "releases", "MiB"
 	p.Legend.Left = true
 	var any bool
-	for _, t := range r.Tools {
+	for _, t := range slices.Backward(r.Tools) { // kist above the others
 		samples := slices.Concat(r.samples(setVersions, workFirst, t.Name), r.samples(setVersions, workNext, t.Name))
 		steps := map[int][]Sample{}
 		for _, s := range samples {

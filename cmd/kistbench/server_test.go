@@ -1,0 +1,48 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A race of kist, and of restic and kopia if they are there, to a server and
+// back.
+func TestRaceToServer(t *testing.T) {
+	server, err := findServer()
+	if err == errNoServer && os.Getenv("KIST_TEST_NOSKIP") == "" {
+		t.Skip(err)
+	}
+	check(t, err)
+	defer server.close()
+	program, err := buildKist()
+	check(t, err)
+	opts, err := parse([]string{"-kist", program, "-borg=", "-git="}, io.Discard)
+	check(t, err)
+	dir := t.TempDir()
+	r, err := newRunner(dir)
+	check(t, err)
+	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling}
+	b.tools, err = findTools(t.Context(), opts, r, b.report)
+	check(t, err)
+	f := &folder{dataSet: mediaSet(4 * mib), path: filepath.Join(dir, "data")}
+	check(t, f.prepare(t.Context()))
+	f.touched = f.touched.Add(-minAge)
+	e := b.event(f, server)
+	check(t, e.run(t.Context(), 1, e.standard))
+	for _, tool := range b.report.Tools {
+		first := b.report.samples("media"+onServer, workFirst, tool.Name)
+		if len(first) != 1 || first[0].Sent < 4*mib || first[0].Stored < 4*mib {
+			t.Errorf("%s: %+v of 4 MiB that do not compress", tool.Name, first)
+		}
+		restored := b.report.samples("media"+onServer, workRestore, tool.Name)
+		if len(restored) != 1 || restored[0].Received < 5*mib { // 1 MiB was put in front of a file
+			t.Errorf("%s: restored %+v", tool.Name, restored)
+		}
+		p := &prefix{server, filepath.Base(dir)}
+		if left, err := p.stored(t.Context()); err != nil || left != 0 {
+			t.Errorf("%d bytes are left on the server, %v", left, err)
+		}
+	}
+}

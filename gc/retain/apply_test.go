@@ -251,12 +251,13 @@ func simple(p Policy, commits []Commit) []bool {
 			kept[oldest] = true
 		}
 	}
+	lastOfMonth := lastOf(names[4])
 	for i, c := range commits {
 		if d := p.Within.Days; d > 0 && c.Time.After(commits[newest].Time.AddDate(0, 0, -d)) {
 			kept[i] = true
 		}
 		if p.WithinMonthly.Months > 0 && c.Time.After(p.WithinMonthly.before(commits[newest].Time)) {
-			kept[i] = kept[i] || i == oldest || lastOf(names[4])[i]
+			kept[i] = kept[i] || i == oldest || lastOfMonth[i]
 		}
 	}
 	return kept

@@ -19,7 +19,7 @@ var collectAll = []string{"gc", "--prune-older", "now", "--max-waste", "0"}
 // leave none.
 func (s *shell) wantEmptyStore() {
 	s.Helper()
-	for _, pattern := range []string{"refs/*/*", "logs", "index*", "*_HEAD", "*_MSG"} {
+	for _, pattern := range []string{"refs/*/*", "logs", "records", "index*", "*_HEAD", "*_MSG"} {
 		found, err := filepath.Glob(s.path(".kist/" + pattern))
 		if err != nil {
 			s.Fatal(err)

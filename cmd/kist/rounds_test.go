@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rounds is a test in which people do this and that, round by round.
+type rounds struct {
+	*place
+	rng    *rand.Rand
+	clones []*shell
+
+	done, refused, killed int
+	reasons               map[string]int // of refusals
+}
+
+// TestRounds has three people with a clone each commit, reset, make and delete
+// branches, have commits expire and hold them, push, pull, and collect garbage
+// that is not old at all, here and on the remote; some of what they do is
+// killed. After each round everything that is needed is there, and in the end,
+// when nothing is needed any more, nothing is there. KIST_TEST_ROUNDS is how
+// many rounds there are.
+func TestRounds(t *testing.T) {
+	onEachStore(t, func(p *place) {
+		usual := map[string]int{"/": 20, "s": 8, "m": 3}[p.url[:1]]
+		r := &rounds{place: p, rng: rand.New(rand.NewPCG(uint64(number("KIST_TEST_SEED", 1)), 11)), reasons: map[string]int{}}
+		r.clones = []*shell{p.begin(), p.clone(), p.clone()}
+		for _, s := range r.clones {
+			s.kist("config", "gc.reflogExpire", "now")
+			s.kist("config", "gc.reflogExpireUnreachable", "now")
+		}
+		for n := range number("KIST_TEST_ROUNDS", usual) {
+			for range 1 + r.rng.IntN(4) {
+				r.act()
+			}
+			r.wantWhole(n)
+		}
+		r.end()
+		p.Logf("%d commands were carried out, %d refused, %d killed", r.done, r.refused, r.killed)
+		if r.done < r.refused {
+			p.Error("most was refused")
+		}
+	})
+}
+
+// act has somebody do something.
+func (r *rounds) act() {
+	r.Helper()
+	s := r.clones[r.rng.IntN(len(r.clones))]
+	branch := func() string { return fmt.Sprintf("b%d", r.rng.IntN(3)) }
+	back := fmt.Sprintf("HEAD~%d", 1+r.rng.IntN(4))
+	commands := [][]string{
+		{"commit"}, {"commit"}, {"commit"}, {"commit"},
+		{"branch", "--force", branch()}, {"branch", "-D", branch()},
+		{"checkout", branch()}, {"checkout", "main"},
+		{"reset", "--hard", back},
+		{"expire", back}, {"expire", "--keep-last", "2"}, {"expire", "--undo", back},
+		{"hold", "add", back, "--reason", "needed"}, {"hold", "remove", back},
+		{"push", "origin", "main"}, {"push", "--force", "origin", "main"}, {"push", "--force", "--all"}, {"push", "--delete", "origin", branch()},
+		{"pull", "--ff-only", "origin", "main"}, {"fetch", "--prune"}, {"fetch", "--prune"},
+		collectAll, collectAll, collectRemote, collectRemote,
+	}
+	args := commands[r.rng.IntN(len(commands))]
+	if args[0] == "commit" {
+		s.write(map[string]string{fmt.Sprintf("d%d/f%d", r.rng.IntN(3), r.rng.IntN(5)): noise(r.rng, r.rng.IntN(100_000))})
+		s.kist("add", "-A", ".")
+		args = []string{"commit", "--allow-empty", "-m", "change " + noiseName(r.rng)}
+	}
+	cmd := s.start(args...)
+	if r.rng.IntN(4) == 0 {
+		time.Sleep(time.Duration(r.rng.IntN(60)) * time.Millisecond)
+		cmd.cmd.Process.Kill()
+	}
+	cmd.cmd.Wait()
+	switch o := outcomeOf(cmd.cmd, args, &cmd.stdout, &cmd.stderr); o.status {
+	case -1:
+		r.killed++
+	case 0:
+		r.done++
+	case 1, 2, 3, 13, 14: // there is no such commit or branch, or it is checked out, held, gone, moved
+		r.refused++
+		r.reasons[args[0]+": "+strings.SplitN(o.stderr, "\n", 2)[0]]++
+	default:
+		r.Fatalf("%v", o)
+	}
+}
+
+// wantWhole wants that nothing that is needed is lost.
+func (r *rounds) wantWhole(round int) {
+	r.Helper()
+	for i, s := range r.clones {
+		if o := s.run("verify", "-q", "--read-data"); o.status != 0 {
+			r.Fatalf("round %d, clone %d: %v", round, i, o)
+		}
+	}
+	if o := r.clones[0].run("verify", "-q", "--remote", "origin", "--read-data"); o.status != 0 {
+		r.Fatalf("round %d, remote: %v", round, o)
+	}
+}
+
+// end has everything be given up, and wants nothing to be left.
+func (r *rounds) end() {
+	r.Helper()
+	s := r.clones[0]
+	for reason, n := range r.reasons {
+		r.Logf("%d times %s", n, reason)
+	}
+	s.kist("fetch", "--prune")
+	for line := range strings.Lines(s.kist("hold", "list", "--json")) {
+		s.kist("hold", "remove", idOf(s, line))
+	}
+	s.kist("push", "--all", "--force")
+	for name := range r.head().Refs {
+		s.kist("push", "--delete", "origin", name)
+	}
+	for range 3 {
+		s.kist(collectRemote...)
+	}
+	for name := range r.list() {
+		if strings.HasPrefix(name, "packs/") || strings.HasPrefix(name, "index/") {
+			r.Errorf("left on the remote: %s", name)
+		}
+	}
+	for _, s := range r.clones {
+		s.wantEmptyStore()
+	}
+}

@@ -134,7 +134,7 @@ func goalTable(r *Report) string {
 				continue
 			}
 			cell := f.name + " " + number(v)
-			if v > g.limit {
+			if math.Round(v*100)/100 > g.limit { // as it is shown
 				cell = "**" + cell + "**"
 			}
 			cells = append(cells, cell)

@@ -79,6 +79,18 @@ func TestGoalTable(t *testing.T) {
 	}
 }
 
+// A figure is as near to its limit as it looks.
+func TestGoalIsReachedByRounding(t *testing.T) {
+	for stored, want := range map[int64]string{10_040: "| many 1.00 |", 10_100: "| **many 1.01** |"} {
+		r := &Report{}
+		r.add("many", workFirst, kistTool, Sample{Round: 1, Stored: stored})
+		r.add("many", workFirst, "borg", Sample{Round: 1, Stored: 10_000})
+		if got := goalTable(r); !strings.Contains(got, "≤ the smallest peer "+want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
 func TestGrowth(t *testing.T) {
 	r := exampleReport()
 	r.Sets = append(r.Sets, Set{Name: filesPrefix + "1000", Files: 1000})

@@ -206,6 +206,9 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	if err := c.mark(ctx); err != nil {
 		return err
 	}
+	if err := c.marker.notePurged(ctx, c.packs); err != nil {
+		return err
+	}
 	chooseRepacked(c.packs, c.o.MaxWaste)
 	return nil
 }

@@ -24,6 +24,7 @@ type usage struct {
 	stored  int64
 	nodes   bool // the pack has some
 	repack  bool // what is needed is to be copied
+	purged  bool // something was purged that is left only in such packs
 }
 
 // live returns how many bytes a pack of only what is needed would have.
@@ -111,14 +112,19 @@ func (m *marker) usage() ([]*usage, error) {
 	return list, nil
 }
 
-// chooseRepacked says which packs are to be repacked: the worst, until at most a
-// share of what is left is waste, and small ones if there are many.
+// chooseRepacked says which packs are to be repacked: those with what was
+// purged; the worst, until at most a share of what is left is waste; and small
+// ones if there are many.
 func chooseRepacked(packs []*usage, maxWaste float64) {
 	var some []*usage
 	var left, waste int64
 	small := map[bool][]*usage{} // by whether they are of nodes
 	for _, u := range packs {
 		if u.reached == 0 {
+			continue
+		}
+		if u.repack = u.purged; u.repack {
+			left += u.live()
 			continue
 		}
 		some = append(some, u)

@@ -239,3 +239,18 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestSetEqual(t *testing.T) {
+	var old, later Set
+	for _, r := range sample() {
+		old.Merge(r)
+		later.Merge(r)
+	}
+	if !old.Equal(&later) || !(*Set)(nil).Equal(&Set{}) {
+		t.Error("the same is not equal")
+	}
+	later.Switch(Record{Kind: Expire, Key: commit(1), Time: noon})
+	if old.Equal(&later) || later.Equal(&old) {
+		t.Error("a later record makes no difference")
+	}
+}

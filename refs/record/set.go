@@ -50,7 +50,7 @@ func (s *Set) All() iter.Seq[Record] {
 
 // Equal reports whether two sets say the same.
 func (s *Set) Equal(other *Set) bool {
-	return s.Len() == other.Len() && len(s.Newer(other)) == 0
+	return s.Len() == other.Len() && len(s.Newer(other)) == 0 && len(other.Newer(s)) == 0
 }
 
 // Clone returns a copy, which can be changed.

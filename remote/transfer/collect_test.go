@@ -86,6 +86,7 @@ func (p *pusher) many(seed, n int, parents ...object.ID) object.ID {
 }
 
 func TestCollectEverything(t *testing.T) {
+	t.Parallel()
 	b := newRemoteIn(t)
 	p := newPusher(t, b)
 	gc := newCollector(t, b)
@@ -126,6 +127,7 @@ func TestCollectEverything(t *testing.T) {
 }
 
 func TestCollectSome(t *testing.T) {
+	t.Parallel()
 	b := newRemoteIn(t)
 	p := newPusher(t, b)
 	keep := p.many(1, 700)
@@ -161,6 +163,7 @@ func TestCollectSome(t *testing.T) {
 // TestCollectRepacks has much garbage in packs of which something is needed,
 // and many small packs.
 func TestCollectRepacks(t *testing.T) {
+	t.Parallel()
 	for _, large := range []bool{false, true} {
 		b := newRemoteIn(t)
 		p := newPusher(t, b)
@@ -213,6 +216,7 @@ func TestCollectRepacks(t *testing.T) {
 }
 
 func TestCollectDryRun(t *testing.T) {
+	t.Parallel()
 	b := newRemoteIn(t)
 	p := newPusher(t, b)
 	p.mustPush("keep", p.grow(1))
@@ -245,6 +249,7 @@ func TestCollectDryRun(t *testing.T) {
 // TestCollectOrphans has files that no root names: they are condemned once they
 // are old, and deleted by that only.
 func TestCollectOrphans(t *testing.T) {
+	t.Parallel()
 	b := newRemoteIn(t)
 	now := time.Now()
 	b.Now = func() time.Time { return now }
@@ -279,6 +284,7 @@ func TestCollectOrphans(t *testing.T) {
 // TestCollectDamaged has something damaged or missing that is needed: nothing is
 // condemned or deleted.
 func TestCollectDamaged(t *testing.T) {
+	t.Parallel()
 	start := newRemoteIn(t)
 	p := newPusher(t, start)
 	p.mustPush("main", p.grow(1))
@@ -342,6 +348,7 @@ func TestCollectDamaged(t *testing.T) {
 // TestCollectInterrupted has a collection end at each of its calls, before or
 // after that takes effect. The remote is whole, and the next ones do the rest.
 func TestCollectInterrupted(t *testing.T) {
+	t.Parallel()
 	start := newRemoteIn(t)
 	p := newPusher(t, start)
 	keep := p.grow(1, p.many(1, 460))
@@ -353,7 +360,7 @@ func TestCollectInterrupted(t *testing.T) {
 	gc.delete("small")
 	before := start.Snapshot()
 	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += 1 + n/12 {
 			b := remotetest.NewMemory()
 			b.Restore(before)
 			faulty := remotetest.NewFaulty(b)
@@ -388,6 +395,7 @@ func TestCollectInterrupted(t *testing.T) {
 
 // TestCollectLosesRace has others append roots just before the collector does.
 func TestCollectLosesRace(t *testing.T) {
+	t.Parallel()
 	type others struct {
 		p    *pusher
 		gc   *collector
@@ -459,8 +467,57 @@ func TestCollectLosesRace(t *testing.T) {
 	}
 }
 
+// TestFetchWhileCollected has a collector repack what a fetch is reading, and
+// delete the old packs and index files.
+func TestFetchWhileCollected(t *testing.T) {
+	t.Parallel()
+	start := newRemoteIn(t)
+	p := newPusher(t, start)
+	content := map[string]string{}
+	for i := range 500 {
+		content[fmt.Sprint("f", i)] = noise(i, 100)
+	}
+	p.mustPush("both", p.commit(p.tree(content, nil)))
+	for i := range 250 {
+		delete(content, fmt.Sprint("f", i))
+	}
+	p.mustPush("main", p.commit(p.tree(content, nil)))
+	newCollector(t, start).delete("both")
+	before := start.Snapshot()
+	for n := 1; ; n++ {
+		b := remotetest.NewMemory()
+		b.Restore(before)
+		faulty := remotetest.NewFaulty(b)
+		c := newClone(t, faulty)
+		head, err := c.remote.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := false
+		faulty.Fail(remotetest.Fault{Op: remotetest.Get, N: n, Do: func() {
+			if st := mustCollect(t, b, atOnce); st.Repacked < 1 || st.Deleted < 3 {
+				t.Errorf("%+v", st)
+			}
+			done = true
+		}})
+		if _, err := c.fetch(head); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		if got := len(closure(t, c.store, head.Refs[mainRef])); got < 250 {
+			t.Errorf("call %d: %d objects", n, got)
+		}
+		if !done {
+			if n < 4 {
+				t.Errorf("only %d calls", n-1)
+			}
+			break
+		}
+	}
+}
+
 // TestCollectBesideOthers has two pushers and two collectors at work at once.
 func TestCollectBesideOthers(t *testing.T) {
+	t.Parallel()
 	b := newRemoteIn(t)
 	var pushers, collectors sync.WaitGroup
 	want := make([]map[string]object.ID, 2)

@@ -401,7 +401,9 @@ func TestCollectLosesRace(t *testing.T) {
 		gc   *collector
 		b    *remotetest.Memory
 		want map[string]object.ID
-		dead object.ID
+		dead object.ID // of which nothing is needed
+
+		whole object.ID // of which half is
 	}
 	for what, meanwhile := range map[string]func(o *others){
 		"a small push": func(o *others) { o.want["new"] = o.p.grow(8); o.p.mustPush("new", o.want["new"]) },
@@ -412,32 +414,53 @@ func TestCollectLosesRace(t *testing.T) {
 				o.p.t.Errorf("%d objects were sent", st.Objects)
 			}
 		},
-		"many pushes": func(o *others) { // some of which put others' packs into an index file
-			for i := range 12 {
-				o.want["new"] = o.p.grow(i, o.want["keep"])
-				o.p.mustPush(fmt.Sprint("new", i), o.want["new"])
-				o.want[fmt.Sprint("new", i)] = o.want["new"]
+		"a push of the rest of a pack": func(o *others) {
+			o.want["back"] = o.p.grow(9, o.whole)
+			o.p.mustPush("back", o.want["back"])
+		},
+		"many pushes": func(o *others) { // one puts others' packs into an index file
+			before := len(o.b.Names("index/"))
+			for i := range 4 {
+				name := fmt.Sprint("new", i)
+				o.want[name] = o.p.many(10+i, 200)
+				o.p.mustPush(name, o.want[name])
 			}
-			delete(o.want, "new")
+			if len(o.b.Names("index/")) == before {
+				o.p.t.Error("no push has made an index file")
+			}
 		},
 		"a collector":                      func(o *others) { mustCollect(o.p.t, o.b, CollectOptions{Grace: time.Hour}) },
 		"a collector that deletes":         func(o *others) { mustCollect(o.p.t, o.b, CollectOptions{DelistAfter: time.Hour}) },
 		"a collector that delists as well": func(o *others) { mustCollect(o.p.t, o.b, atOnce) },
 		"a branch deleted":                 func(o *others) { o.gc.delete("half"); delete(o.want, "half") },
 	} {
-		for _, repack := range []bool{false, true} {
+		for _, variant := range []struct {
+			objects int // so many that there are index files, or not
+			repack  bool
+		}{{460, false}, {460, true}, {20, true}} {
 			b := newRemoteIn(t)
 			p := newPusher(t, b)
-			o := &others{p, newCollector(t, b), b, map[string]object.ID{}, p.many(2, 460)}
-			o.want["keep"] = p.grow(1, p.many(1, 460))
+			o := &others{p: p, gc: newCollector(t, b), b: b, want: map[string]object.ID{}, dead: p.many(2, variant.objects)}
+			// A chunk whose entry lies in the root, needed by a node that an
+			// index file names.
+			shared := map[string]string{"shared": noise(60_000, 500)}
+			p.mustPush("first", p.commit(p.tree(shared, nil)))
+			for i := range variant.objects {
+				shared[fmt.Sprint("f", i)] = noise(61_000+i, 60)
+			}
+			o.want["shared"] = p.commit(p.tree(shared, nil))
+			p.mustPush("shared", o.want["shared"])
+			o.gc.delete("first")
+			o.want["keep"] = p.grow(1, p.many(1, variant.objects))
 			p.mustPush("keep", o.want["keep"])
 			p.mustPush("dead", o.dead)
-			p.mustPush("deadtoo", p.grow(3))
+			p.mustPush("deadtoo", p.many(3, variant.objects))
 			files := map[string]string{}
 			for i := range 20 {
 				files[fmt.Sprint("f", i)] = noise(70_000+i, 500)
 			}
-			p.mustPush("whole", p.commit(p.tree(files, nil)))
+			o.whole = p.commit(p.tree(files, nil))
+			p.mustPush("whole", o.whole)
 			o.want["half"] = p.commit(p.tree(map[string]string{"f1": files["f1"]}, nil))
 			p.mustPush("half", o.want["half"])
 			o.gc.delete("dead")
@@ -446,7 +469,7 @@ func TestCollectLosesRace(t *testing.T) {
 			faulty := remotetest.NewFaulty(b)
 			faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { meanwhile(o) }})
 			opt := CollectOptions{MaxWaste: 1}
-			if repack {
+			if variant.repack {
 				opt.MaxWaste = 0
 			}
 			if _, err := collectIn(t, faulty, nil, opt); err != nil {
@@ -456,12 +479,12 @@ func TestCollectLosesRace(t *testing.T) {
 			for range 3 {
 				mustCollect(t, b, opt)
 			}
-			if repack {
+			if variant.repack {
 				wantOnly(t, b)
 			}
 			wantWhole(t, b, o.want)
 			if t.Failed() {
-				t.Fatalf("%s, repacking: %v", what, repack)
+				t.Fatalf("%s, %+v", what, variant)
 			}
 		}
 	}

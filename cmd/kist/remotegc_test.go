@@ -182,7 +182,7 @@ func TestRemoteGCStopped(t *testing.T) {
 			s.kist("checkout", "-b", topic)
 			s.write(map[string]string{"topic": noise(rng, 64<<10)})
 			tip := s.commit("topic")
-			push := s.start("push", "--json", "--limit-upload", "16KiB")
+			push := s.start("push", "--json", "--limit-upload", "48KiB")
 			push.holdWhileSending()
 			other.kist("push", "origin", "--delete", base)
 			for range 2 {

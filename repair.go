@@ -193,12 +193,12 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 
 // rebuilt says in words what became of a volume.
 func rebuilt(v volume.Rebuilt) string {
-	how := "replaced, all of it is in other volumes"
+	how := "what is whole in it is in other volumes"
 	if v.Copied > 0 {
 		how = fmt.Sprintf("replaced by a new volume with the %d objects that are whole", v.Copied)
 	}
 	if len(v.Lost) > 0 {
-		how += fmt.Sprintf(", %d are damaged", len(v.Lost))
+		how += fmt.Sprintf("; damaged: %d", len(v.Lost))
 	}
 	return how
 }

@@ -215,3 +215,68 @@ func (r *repairable) try(s *shell, flips []flipped, rng *rand.Rand) {
 	s.succeeds("checkout", "-q", "--force", "main")
 	s.wantFiles(s.readFiles("."), r.trees[len(r.trees)-1])
 }
+
+// TestRepairRemoteFlips flips single bits of packs and index files on a remote:
+// verify finds all of them, and repair restores everything from a clone, in which
+// nothing is kept of the remote but its name half of the time. KIST_TEST_FLIPS is
+// how many.
+func TestRepairRemoteFlips(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	rng := rand.New(rand.NewPCG(uint64(number("KIST_TEST_SEED", 1)), 4))
+	n := number("KIST_TEST_FLIPS", 60)
+	names := d.names("packs", "index")
+	for done := 0; done < n; {
+		var flips []flipped
+		for _, i := range rng.Perm(len(names))[:min(1+rng.IntN(3), len(names))] {
+			flips = append(flips, flip(t, rng, d.store, names[i]))
+		}
+		done += len(flips)
+		clone := d.seen.copyFolder()
+		if rng.IntN(2) == 0 && !slices.ContainsFunc(flips, func(f flipped) bool { return strings.HasPrefix(f.file, "packs") }) {
+			removeAll(t, clone.path(".kist/remotes"))
+		}
+		found := clone.here("verify", "--remote", "origin", "--read-data", "--json")
+		for _, f := range flips {
+			if !strings.Contains(found.stdout, filepath.Base(f.file)) || found.status != 11 {
+				t.Errorf("bit %d of %s is not found: %v", f.bit, f.file, found)
+			}
+		}
+		if o := clone.here("verify", "--remote", "origin", "--repair", "-n", "--json"); o.status != 0 || !strings.Contains(o.stdout, filepath.Base(flips[0].file)) {
+			t.Errorf("%v: a dry run: %v", flips, o)
+		}
+		if o := clone.here("verify", "--remote", "origin", "--repair"); o.status != 0 {
+			t.Fatalf("%v: repair: %v", flips, o)
+		}
+		clone.succeeds("verify", "--remote", "origin", "--read-data")
+		d.away.succeeds("clone", "-q", d.store, "new")
+		again := d.away.in("new")
+		again.wantFiles(again.readFiles("."), d.want)
+		again.succeeds("verify", "--read-data")
+		again.succeeds("gc", "--remote", "origin", "--grace", "0")
+		again.succeeds("verify", "--remote", "origin", "--read-data")
+		d.seen.succeeds("fetch", "-q")
+		d.seen.succeeds("verify", "--remote", "origin", "--read-data")
+		removeAll(t, again.dir)
+		removeAll(t, clone.dir)
+
+		// Back to the beginning.
+		removeAll(t, d.store)
+		for name, data := range d.blobs {
+			d.write(name, data)
+		}
+		removeAll(t, d.seen.path(".kist/remotes"))
+	}
+}
+
+// write puts a blob into the store.
+func (d *damaged) write(name, data string) {
+	d.Helper()
+	path := filepath.Join(d.store, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		d.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(data), 0o444); err != nil {
+		d.Fatal(err)
+	}
+}

@@ -89,6 +89,7 @@ type Collection struct {
 	start  *snapshot       // S: all was marked there
 	ended  []record.Record // holds that are over at snap
 
+	mend      *mending         // nil: this is no repair
 	own       *copies          // nil: nothing was copied yet
 	index     *mergedIndex     // made for the next root; nil: none
 	made      map[string]int64 // files of our own, and their sizes
@@ -103,13 +104,7 @@ type Collection struct {
 // damaged, the error is a [*NeededError]. The Remote is not to be used for
 // anything else until the collection is closed.
 func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptions) (*Collection, error) {
-	if o.Jobs <= 0 {
-		o.Jobs = r.o.Jobs
-	}
-	c := &Collection{
-		r: r, local: local, o: o, meter: &meter{tell: o.Progress},
-		times: map[uint64]time.Time{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{},
-	}
+	c := newCollection(r, local, o)
 	head, err := r.Head(ctx)
 	if err == nil {
 		err = c.plan(ctx, head)
@@ -122,6 +117,16 @@ func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptio
 		return nil, err
 	}
 	return c, nil
+}
+
+func newCollection(r *Remote, local object.Reader, o CollectOptions) *Collection {
+	if o.Jobs <= 0 {
+		o.Jobs = r.o.Jobs
+	}
+	return &Collection{
+		r: r, local: local, o: o, meter: &meter{tell: o.Progress},
+		times: map[uint64]time.Time{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{},
+	}
 }
 
 // Close ends the collection.
@@ -205,6 +210,10 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	}
 	if err := c.mark(ctx); err != nil {
 		return err
+	}
+	if c.mend != nil {
+		c.mend.choose(c.packs)
+		return nil
 	}
 	if err := c.marker.notePurged(ctx, c.packs); err != nil {
 		return err
@@ -336,16 +345,18 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 	change := c.newChange()
 	goes := map[pack.Name]bool{}
 	for _, u := range c.packs {
-		if u.goes() {
+		if u.goes() && c.mend.condemns(u.Name) {
 			goes[u.Name] = true
 			change.Condemn = append(change.Condemn, u.Name.Path())
 		}
 	}
-	due := c.snap.dueIndexes(c.notLive(goes))
+	due := c.mend.due(c.snap.state, c.snap.dueIndexes(c.notLive(goes)))
 	if err := c.describe(ctx, change, due, goes); err != nil {
 		return nil, err
 	}
-	change.Condemn = append(change.Condemn, c.orphans()...)
+	if c.mend == nil {
+		change.Condemn = append(change.Condemn, c.orphans()...)
+	}
 	change.Condemn = append(change.Condemn, c.unused()...)
 	change.Records = c.ended
 	if len(change.Condemn) == 0 && len(change.AddPacks) == 0 && len(change.AddIndexes) == 0 {

@@ -164,13 +164,14 @@ func batchesOf(entries []pack.Entry) (batches [][]pack.Entry) {
 // writeBatch copies objects into one pack, unless they are too many. It returns
 // buf, a buffer.
 func (w *copyWriter) writeBatch(ctx context.Context, out *pack.Writer, batch []pack.Entry, buf []byte) ([]byte, error) {
+	c := w.c
 	out.Reset()
 	for len(batch) > 0 {
 		n, size := neighbours(batch)
 		buf = slices.Grow(buf[:0], size)[:size]
 		first := batch[0]
-		got, err := w.c.r.b.Get(ctx, first.Pack.Name.Path(), buf, int64(first.Offset))
-		if err != nil {
+		got, err := c.r.b.Get(ctx, first.Pack.Name.Path(), buf, int64(first.Offset))
+		if err != nil && (c.mend == nil || !isBad(err)) {
 			return nil, fmt.Errorf("copy from pack %s: %w", first.Pack.Name, err)
 		}
 		for _, e := range batch[:n] {
@@ -218,6 +219,9 @@ func (w *copyWriter) again(ctx context.Context, e pack.Entry) ([]byte, error) {
 	n, err := w.c.r.b.Get(ctx, e.Pack.Name.Path(), value, int64(e.Offset))
 	if err == nil {
 		_, err = pack.Decode(e, value[:n])
+	}
+	if err != nil && isBad(err) && w.c.mend != nil {
+		return w.c.mend.value(ctx, w.c.snap, e)
 	}
 	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, remote.ErrDamaged) {
 		err = &NeededError{Err: err}

@@ -89,7 +89,7 @@ func (c *Collection) checkThere(ctx context.Context) error {
 	group.SetLimit(c.o.Jobs)
 	for _, u := range c.packs {
 		name := u.Name.Path()
-		if info, ok := c.listed[name]; u.reached == 0 || ok && info.Size == int64(u.Size) {
+		if info, ok := c.listed[name]; u.reached == 0 || ok && info.Size == int64(u.Size) || c.mend.has(u.Name) {
 			continue
 		}
 		group.Go(func() error {

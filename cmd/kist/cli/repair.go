@@ -38,8 +38,8 @@ type quarantinedJSON struct {
 // combine says whether the options go together.
 func (o verifyOptions) combine() error {
 	switch {
-	case o.repair && o.remote != "":
-		return usagef("--repair is of the repository here: --from NAME takes good copies from a remote")
+	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost):
+		return usagef("a remote is repaired from the repository here: --from and --single-host do not go with --remote")
 	case o.repair && o.readData != "" && o.readData != "100%":
 		return usagef("--repair reads everything: --read-data takes no share")
 	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost):

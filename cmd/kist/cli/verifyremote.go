@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -19,12 +20,29 @@ type remoteVerifyJSON struct {
 	Errors  []remoteProblemJSON `json:"errors"`
 }
 
+// remoteRepairJSON is what verify prints with --json, --remote and --repair.
+type remoteRepairJSON struct {
+	DryRun   bool                `json:"dry_run"`
+	Errors   []remoteProblemJSON `json:"errors"`
+	Repaired []string            `json:"repaired"` // packs and index files
+	Objects  int64               `json:"objects_sent"`
+	Lost     []remoteProblemJSON `json:"lost"`
+}
+
 // remoteProblemJSON is something that verify found to be wrong on a remote.
 type remoteProblemJSON struct {
 	Kind    string     `json:"kind"` // of object, or: blob
 	ID      *object.ID `json:"id"`
 	Blob    string     `json:"blob,omitempty"`
 	Problem string     `json:"problem"`
+}
+
+func newRemoteProblemsJSON(problems []transfer.Problem) []remoteProblemJSON {
+	list := make([]remoteProblemJSON, len(problems))
+	for i, p := range problems {
+		list[i] = newRemoteProblemJSON(p)
+	}
+	return list
 }
 
 func newRemoteProblemJSON(p transfer.Problem) remoteProblemJSON {
@@ -64,6 +82,9 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	defer opened.Close()
+	if o.repair {
+		return env.repairRemote(ctx, r, opened, name, o.dryRun)
+	}
 	out := remoteVerifyJSON{Errors: []remoteProblemJSON{}}
 	p := env.progress("verifying " + name)
 	defer p.Stop()
@@ -82,17 +103,7 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 		}
 		return quiet(exitDamaged)
 	}
-	for i, problem := range out.Errors {
-		if i == shownProblems {
-			env.printf("and %s more; --json tells all\n", formatCount(n-uint64(i)))
-			break
-		}
-		what := problem.Blob
-		if problem.ID != nil {
-			what = problem.Kind + " " + problem.ID.String()
-		}
-		env.printf("%s: %s\n", env.paint(red, printable(what)), printable(problem.Problem))
-	}
+	env.printRemoteProblems(out.Errors)
 	if n == 0 {
 		env.tell("whole: %s in %s, %s read; %s\n", plural(uint64(done.Objects), "object", "objects"),
 			plural(uint64(done.Packs), "pack", "packs"), formatSize(uint64(done.Bytes)), plural(uint64(done.Roots), "root", "roots"))
@@ -101,6 +112,69 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	return &failure{
 		err:   fmt.Errorf("%s damaged or missing on %s", plural(n, "thing is", "things are"), quoteArg(name)),
 		exit:  exitDamaged,
-		hints: []string{"whoever has the commits whole can push them to another, new remote; do not remove anything there"},
+		hints: []string{"'kist verify --remote " + name + " --repair' sends again what is whole here; do not remove anything there"},
 	}
+}
+
+func (e *Env) printRemoteProblems(problems []remoteProblemJSON) {
+	for i, problem := range problems {
+		if i == shownProblems {
+			e.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
+			break
+		}
+		what := problem.Blob
+		if problem.ID != nil {
+			what = problem.Kind + " " + problem.ID.String()
+		}
+		e.printf("%s: %s\n", e.paint(red, printable(what)), printable(problem.Problem))
+	}
+}
+
+// repairRemote repairs a remote from the repository here.
+func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *transfer.Remote, name string, dryRun bool) error {
+	p := e.progress("repairing " + name)
+	defer p.Stop()
+	result, err := opened.Repair(ctx, r.Objects(), transfer.RepairOptions{DryRun: dryRun, Progress: func(at transfer.Progress) {
+		p.Total(uint64(at.TotalObjects), uint64(at.TotalBytes))
+		p.Set(uint64(at.Objects), uint64(at.Bytes))
+	}})
+	p.Stop()
+	if isA[*transfer.NeededError](err) {
+		return hintf(err, "nothing was changed: 'kist verify --remote %s' tells what is damaged; whoever has it whole can repair", name)
+	}
+	if err != nil {
+		return err
+	}
+	n := uint64(len(result.Lost))
+	if e.global.json {
+		out := remoteRepairJSON{
+			DryRun: dryRun, Errors: newRemoteProblemsJSON(result.Found), Repaired: append([]string{}, result.Repaired...),
+			Objects: result.Objects, Lost: newRemoteProblemsJSON(result.Lost),
+		}
+		if err := e.json(out); err != nil || n == 0 {
+			return err
+		}
+		return quiet(exitDamaged)
+	}
+	repaired := "replaced"
+	if dryRun {
+		repaired = "would replace"
+	}
+	for _, blob := range result.Repaired {
+		e.tell("%s %s\n", e.paint(green, repaired), blob)
+	}
+	e.printRemoteProblems(newRemoteProblemsJSON(result.Lost))
+	switch {
+	case n > 0:
+		return &failure{
+			err:   fmt.Errorf("%s damaged or missing on %s", plural(n, "thing stays", "things stay"), quoteArg(name)),
+			exit:  exitDamaged,
+			hints: []string{"whoever has it whole can repair it; a root, a state file or kist.json cannot be replaced: push to another, new remote then"},
+		}
+	case len(result.Found) == 0:
+		e.tell("whole: nothing to repair\n")
+	case !dryRun:
+		e.tell("whole again: %s sent; gc of the remote deletes what was damaged\n", plural(uint64(result.Objects), "object", "objects"))
+	}
+	return nil
 }

@@ -1,0 +1,75 @@
+package transfer
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// mending is what makes a repair of a collection: packs that are damaged are
+// condemned, and no others, after all that is needed of them was sent again; so
+// are index files that are damaged. A nil mending is that of no repair.
+type mending struct {
+	source  Local // where what is damaged on the remote is taken from
+	packs   map[pack.Name]bool
+	indexes map[pack.Name]bool
+}
+
+// lostError says that what is needed of a damaged pack is whole nowhere.
+type lostError struct {
+	pack pack.Name
+	err  error
+}
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
+// has reports whether a pack is damaged.
+func (m *mending) has(name pack.Name) bool { return m != nil && m.packs[name] }
+
+// condemns reports whether a pack of which nothing is needed any more is to be
+// condemned.
+func (m *mending) condemns(name pack.Name) bool { return m == nil || m.packs[name] }
+
+// choose has what is needed of damaged packs be sent again.
+func (m *mending) choose(packs []*usage) {
+	for _, u := range packs {
+		u.repack = m.packs[u.Name] && u.reached > 0
+	}
+}
+
+// due adds the index files that are damaged to those that are to be replaced.
+func (m *mending) due(state *rootlog.State, due []rootlog.File) []rootlog.File {
+	if m == nil {
+		return due
+	}
+	due = slices.Clone(due)
+	for _, f := range state.Indexes {
+		if m.indexes[f.Name] && !slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
+			due = append(due, f)
+		}
+	}
+	return due
+}
+
+// value returns the stored value of an object that is damaged at e: from here,
+// or from another pack that has it.
+func (m *mending) value(ctx context.Context, snap *snapshot, e pack.Entry) ([]byte, error) {
+	value, raw, err := m.source.GetStored(ctx, e.Key, nil)
+	if err == nil && raw == int(e.Raw) {
+		return value, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	value, other, rerr := snap.rescue(ctx, e.Key)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if value == nil || other.Raw != e.Raw {
+		return nil, &lostError{e.Pack.Name, err}
+	}
+	return value, nil
+}

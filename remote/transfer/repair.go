@@ -1,0 +1,260 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"path"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// RepairOptions say how [Remote.Repair] works.
+type RepairOptions struct {
+	DryRun   bool           // only tell what would be done
+	Progress func(Progress) // told how far it is with sending, one call at a time; may be nil
+}
+
+// RepairResult tells what came of a repair.
+type RepairResult struct {
+	Found    []Problem // what there was before
+	Repaired []string  // names of the packs and index files that were replaced
+	Objects  int64     // that were sent again
+	Lost     []Problem // what is still damaged or missing
+}
+
+// Repair checks all of the remote, as [Remote.Check] does, and replaces what is
+// damaged. Of packs, all that refs and holds need is sent again in new ones: as it
+// lies there as far as it is whole, else from local, or from other packs. An index
+// file is made anew from its copy here, or from the indexes in the packs. Then a root
+// condemns what was damaged, and gc deletes it when its time has come. Of a pack
+// of which something is whole nowhere, all stays as it is. Roots, state files
+// and kist.json are never replaced.
+//
+// It is safe at the same time as pushes, fetches, collections and other repairs, and
+// can be stopped at any moment. If something is missing that is needed to
+// find out what refs reach, the error is a [*NeededError], and nothing was changed.
+func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*RepairResult, error) {
+	m := &mending{source: local, packs: map[pack.Name]bool{}, indexes: map[pack.Name]bool{}}
+	if err := r.standIns(ctx, m); err != nil {
+		return nil, err
+	}
+	result := &RepairResult{}
+	if _, err := r.Check(ctx, true, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
+		return nil, err
+	}
+	if err := r.badPacks(ctx, result.Found, m); err != nil {
+		return nil, err
+	}
+	for len(m.packs)+len(m.indexes) > 0 {
+		objects, err := r.mend(ctx, m, o)
+		var without *lostError
+		if errors.As(err, &without) {
+			delete(m.packs, without.pack)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		result.Objects = objects
+		for name := range m.packs {
+			result.Repaired = append(result.Repaired, name.Path())
+		}
+		for name := range m.indexes {
+			result.Repaired = append(result.Repaired, name.IndexPath())
+		}
+		slices.Sort(result.Repaired)
+		break
+	}
+	if o.DryRun {
+		result.Lost = m.wouldStay(ctx, result.Found)
+		return result, nil
+	}
+	_, err := r.Check(ctx, true, func(p Problem) { result.Lost = append(result.Lost, p) })
+	return result, err
+}
+
+// standIns finds the index files that are damaged on the remote, and has others
+// stand for them here, so that what they named can be found.
+func (r *Remote) standIns(ctx context.Context, m *mending) error {
+	head, err := r.Head(ctx)
+	if err != nil {
+		return err
+	}
+	var missing []rootlog.File // that there is no copy of, either
+	for _, f := range head.Indexes {
+		err := r.readIndex(ctx, f, io.Discard)
+		if err == nil {
+			continue
+		}
+		if !isBad(err) {
+			return err
+		}
+		m.indexes[f.Name] = true
+		if x := r.wholeCopy(f); x != nil {
+			r.standIn(f, x)
+		} else {
+			missing = append(missing, f)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	x, err := r.indexOfPacks(ctx, head, m)
+	if err != nil {
+		return err
+	}
+	for _, f := range missing {
+		r.standIn(f, x)
+	}
+	return nil
+}
+
+// standIn has x stand for an index file of the remote.
+func (r *Remote) standIn(f rootlog.File, x *indexFile) {
+	if old := r.indexes[f.Name]; old != nil {
+		old.close()
+	}
+	r.indexes[f.Name] = x
+}
+
+// wholeCopy opens the copy of an index file, nil if there is none that is whole.
+func (r *Remote) wholeCopy(f rootlog.File) *indexFile {
+	if r.o.Dir == "" {
+		return nil
+	}
+	x, err := r.openCopy(f)
+	if err != nil {
+		return nil
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(x.file, 0, f.Size)); err != nil || [sha256.Size]byte(sum.Sum(nil)) != f.Sum {
+		x.close()
+		return nil
+	}
+	return x
+}
+
+// indexOfPacks makes an index of all packs that there are, are not condemned, and
+// that nothing names that can be read: from the indexes in them. A pack that was
+// sent and never published may be among them. It does no harm: what it has is
+// what its hashes say, and gc condemns it if nothing needs it.
+func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mending) (*indexFile, error) {
+	known := map[string]bool{}
+	for name := range head.Condemned {
+		known[name] = true
+	}
+	for _, p := range head.Packs {
+		known[p.Name.Path()] = true
+	}
+	whole := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return m.indexes[f.Name] })
+	indexes, err := r.openIndexes(ctx, whole)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range indexes {
+		for _, p := range x.packs {
+			known[p.Name.Path()] = true
+		}
+	}
+	var entries []pack.Entry
+	for info, err := range r.b.List(ctx, "packs/") {
+		if err != nil {
+			return nil, err
+		}
+		name, perr := pack.ParseName(path.Base(info.Name))
+		if perr != nil || name.Path() != info.Name || known[info.Name] || info.Size > math.MaxUint32 {
+			continue
+		}
+		p := pack.Info{Name: name, Size: uint32(info.Size)}
+		list, err := pack.ReadIndex(p, func(b []byte, off int64) (int, error) { return r.b.Get(ctx, info.Name, b, off) })
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			r.o.Warn(fmt.Sprintf("%s: %v", info.Name, err))
+			continue
+		}
+		entries = append(entries, list...)
+	}
+	var b bytes.Buffer
+	if err := pack.WriteIndex(&b, entries); err != nil {
+		return nil, fmt.Errorf("make an index of the packs: %w", err)
+	}
+	return newIndexFile(rootlog.File{Size: int64(b.Len())}, bytes.NewReader(b.Bytes()), nil)
+}
+
+// badPacks finds out in which packs something is damaged.
+func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) error {
+	if len(found) == 0 {
+		return nil
+	}
+	snap, err := r.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range found {
+		if name, err := pack.ParseName(path.Base(p.Blob)); err == nil && name.Path() == p.Blob {
+			m.packs[name] = true
+		}
+		if p.Key.IsZero() {
+			continue
+		}
+		entries, err := snap.all(p.Key)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if m.packs[e.Pack.Name] {
+				continue
+			}
+			_, err := snap.read(ctx, e)
+			if err != nil && !isBad(err) {
+				return err
+			}
+			m.packs[e.Pack.Name] = m.packs[e.Pack.Name] || err != nil
+		}
+	}
+	maps.DeleteFunc(m.packs, func(_ pack.Name, bad bool) bool { return !bad })
+	return nil
+}
+
+// mend does what is to be done, and returns how many objects it has sent.
+func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects int64, err error) {
+	c := newCollection(r, m.source, CollectOptions{Progress: o.Progress, DryRun: o.DryRun})
+	c.mend = m
+	defer c.Close()
+	head, err := r.Head(ctx)
+	if err == nil {
+		err = c.plan(ctx, head)
+	}
+	if err == nil && !o.DryRun {
+		err = c.condemn(ctx)
+	}
+	return c.meter.at.Objects, err
+}
+
+// wouldStay returns what of the problems a repair would not solve.
+func (m *mending) wouldStay(ctx context.Context, found []Problem) (list []Problem) {
+	for _, p := range found {
+		name, err := pack.ParseName(path.Base(p.Blob))
+		switch {
+		case !p.Key.IsZero():
+			if missing, err := m.source.Missing(ctx, []object.Key{p.Key}); err == nil && len(missing) == 0 {
+				continue
+			}
+		case err == nil && (p.Blob == name.Path() && m.packs[name] || p.Blob == name.IndexPath() && m.indexes[name]):
+			continue
+		}
+		list = append(list, p)
+	}
+	return list
+}

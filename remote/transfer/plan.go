@@ -57,15 +57,20 @@ type planner struct {
 // newPlan finds out what a remote at snap lacks of what is wanted, when after
 // says what it needs.
 func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, after *record.View) (*plan, error) {
+	have, err := (&planner{local: local, snap: snap}).reached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newPlanFrom(ctx, local, snap, own, want, have, said{before: snap.said, after: after})
+}
+
+// newPlanFrom is newPlan for a remote that has all that commits in have need.
+func newPlanFrom(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, have []object.ID, s said) (*plan, error) {
 	p := &planner{
 		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
 		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}},
 	}
-	have, err := p.reached(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := walk(ctx, p, "the repository", want, have, said{before: snap.said, after: after}); err != nil {
+	if err := walk(ctx, p, "the repository", want, have, s); err != nil {
 		return nil, err
 	}
 	return p.plan, nil

@@ -54,32 +54,49 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if err := r.badPacks(ctx, result.Found, m); err != nil {
 		return nil, err
 	}
-	for len(m.packs)+len(m.indexes) > 0 {
-		objects, err := r.mend(ctx, m, o)
-		var without *lostError
-		if errors.As(err, &without) {
-			delete(m.packs, without.pack)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		result.Objects = objects
-		for name := range m.packs {
-			result.Repaired = append(result.Repaired, name.Path())
-		}
-		for name := range m.indexes {
-			result.Repaired = append(result.Repaired, name.IndexPath())
-		}
-		slices.Sort(result.Repaired)
-		break
+	for name := range m.packs {
+		result.Repaired = append(result.Repaired, name.Path())
 	}
+	for name := range m.indexes {
+		result.Repaired = append(result.Repaired, name.IndexPath())
+	}
+	slices.Sort(result.Repaired)
 	if o.DryRun {
 		result.Lost = m.wouldStay(ctx, result.Found)
 		return result, nil
 	}
+	if err := r.mendAll(ctx, m, o, result); err != nil {
+		return nil, err
+	}
 	_, err := r.Check(ctx, true, func(p Problem) { result.Lost = append(result.Lost, p) })
 	return result, err
+}
+
+// mendAll sends what is missing, and replaces what is damaged but for packs of
+// which something is whole nowhere.
+func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, result *RepairResult) error {
+	if slices.ContainsFunc(result.Found, func(p Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
+		objects, err := r.refill(ctx, m.source, o.Progress)
+		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
+			err = &NeededError{Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		result.Objects += objects
+	}
+	for len(m.packs)+len(m.indexes) > 0 {
+		objects, err := r.mend(ctx, m, o)
+		var lost *lostError
+		if errors.As(err, &lost) {
+			delete(m.packs, lost.pack)
+			result.Repaired = slices.DeleteFunc(result.Repaired, func(name string) bool { return name == lost.pack.Path() })
+			continue
+		}
+		result.Objects += objects
+		return err
+	}
+	return nil
 }
 
 // standIns finds the index files that are damaged on the remote, and has others
@@ -229,14 +246,14 @@ func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) erro
 
 // mend does what is to be done, and returns how many objects it has sent.
 func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects int64, err error) {
-	c := newCollection(r, m.source, CollectOptions{Progress: o.Progress, DryRun: o.DryRun})
+	c := newCollection(r, m.source, CollectOptions{Progress: o.Progress})
 	c.mend = m
 	defer c.Close()
 	head, err := r.Head(ctx)
 	if err == nil {
 		err = c.plan(ctx, head)
 	}
-	if err == nil && !o.DryRun {
+	if err == nil {
 		err = c.condemn(ctx)
 	}
 	return c.meter.at.Objects, err

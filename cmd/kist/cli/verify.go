@@ -48,31 +48,36 @@ commits and paths that need it. Nothing is changed, but for a note of what is
 damaged, so that it is stored again when the same content is added.
 
 With --repair, reads everything and repairs what is damaged. Objects are stored
-again from another copy, from a remote (--from NAME: only from that one), or from
-files in the worktree that still have the content. Volumes in which something is
-damaged are replaced by new ones with all that is whole. The index is made anew
-from HEAD, and refs are set to where their logs, or else remote-tracking branches, say
-that they were. What was damaged is moved to .kist/quarantine, nothing is
-deleted. What stays lost is told, with the commits and paths, and is the reason
-for exit status 11. -n only tells what would be done. Other commands can run
-meanwhile; a repair that was stopped is ended by the next.
+again from another copy, from a remote (--from NAME: only from that one), or
+from files in the worktree that still have the content. Volumes in which
+something is damaged are replaced by new ones with all that is whole. The index
+is made anew from HEAD, and refs are set to where their logs, or else
+remote-tracking branches, say that they were. What was damaged is moved to
+.kist/quarantine, nothing is deleted. What stays lost is told, with the commits
+and paths, and is the reason for exit status 11. -n only tells what would be
+done. Other commands can run meanwhile; a repair that was stopped is ended by
+the next.
 
 With --remote, checks a remote instead: that each entry of its log follows the
 one before, that all packs and their indexes are there, and all that its
-branches and tags need in them. --read-data then downloads all of it.
+branches and tags need in them. --read-data then downloads all of it. With
+--repair, what is needed of packs that are damaged is sent again from here,
+index files are made anew, and the damaged ones are condemned, for gc to delete.
 
 With --json: objects and bytes that were looked at, commits, healed (damaged
 copies of objects of which another copy is whole) and errors, each with kind and
 id of the object (null if it is about none), file, problem, commits and paths,
 the first 100 of each. With --repair also dry_run, repaired (kind, id, file, how),
-quarantined (file, to) and lost (as errors). Of a remote: roots, indexes, packs, objects, bytes, and
-errors, with kind and id, blob and problem.`,
+quarantined (file, to) and lost (as errors). Of a remote: roots, indexes, packs,
+objects, bytes, and errors, with kind and id, blob and problem; with --repair
+dry_run, errors, repaired (names), objects_sent and lost.`,
 		Example: `  kist verify
   kist verify --read-data
   kist verify --read-data=10% --json
   kist verify --remote origin
   kist verify --repair --dry-run
-  kist verify --repair`,
+  kist verify --repair
+  kist verify --remote origin --repair`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.combine(); err != nil {

@@ -1,0 +1,84 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// refill sends all that refs and holds of the remote need and that is in no live
+// pack, and appends a root that names the packs. Nothing is taken to be there
+// because a ref says so. What local lacks is an [*object.NotFoundError]. It
+// returns how many objects it has sent.
+func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress)) (objects int64, err error) {
+	if r.o.Dir == "" {
+		return 0, errors.New("there is no folder to note what was sent")
+	}
+	p := &push{Remote: r, local: local, opt: PushOptions{Jobs: DefaultPushJobs}, meter: &meter{tell: progress}}
+	if p.own, err = r.takeOver(ctx); err != nil {
+		return 0, err
+	}
+	defer p.own.close()
+	snap, err := r.snapshot(ctx)
+	for snap != nil && err == nil {
+		snap, err = p.refillAt(ctx, snap)
+	}
+	return p.result.Objects, err
+}
+
+// refillAt is refill planned at S, which is what snap is of. If it has to be done
+// again, it returns the snapshot to plan at.
+func (p *push) refillAt(ctx context.Context, snap *snapshot) (again *snapshot, err error) {
+	p.news = &news{merged: snap.state.Records}
+	p.dropUnusable(snap)
+	want := slices.Collect(maps.Values(snap.state.Refs))
+	for _, id := range snap.said.Holds() {
+		want = append(want, object.Key{Kind: object.KindCommit, ID: id})
+	}
+	plan, err := newPlanFrom(ctx, p.local, snap, p.own, want, nil, said{before: snap.said, after: snap.said})
+	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 {
+		return nil, err
+	}
+	if gone, err := p.checkSent(ctx, plan); gone || err != nil {
+		return snap, err
+	}
+	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: snap.state.Seq, meter: p.meter}
+	sent, err := u.send(ctx, plan, p.opt.Jobs)
+	p.result.Objects += u.objects
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range plan.kept {
+		sent = append(sent, s)
+	}
+	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
+	var index *ownIndex
+	for h := snap; ; {
+		err := p.claim(snap, sent, index, nil).Check(h.state, h.live())
+		if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
+			return h, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		next, err := p.append(ctx, h, sent, &index, nil, nil)
+		var lost *rootlog.LostError
+		switch {
+		case err == nil:
+			p.done(ctx, next, sent, index)
+			return nil, nil
+		case !errors.As(err, &lost):
+			return nil, err
+		}
+		if err := p.remember(ctx, lost.Head); err != nil {
+			return nil, err
+		}
+		if h, err = p.snapshotAt(ctx, lost.Head); err != nil {
+			return nil, err
+		}
+	}
+}

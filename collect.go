@@ -120,7 +120,8 @@ func (r *Repository) expireLogs(ctx context.Context, keep func(refs.LogEntry) bo
 	return nil
 }
 
-// logEntriesKept returns which log entries have not expired.
+// logEntriesKept returns which log entries have not expired. What was rewritten
+// is not kept by logs.
 func (r *Repository) logEntriesKept(ctx context.Context) (func(refs.LogEntry) bool, error) {
 	all, err := r.age(keyLogExpire, defaultLogExpire)
 	if err != nil {
@@ -142,8 +143,12 @@ func (r *Repository) logEntriesKept(ctx context.Context) (func(refs.LogEntry) bo
 			return nil, err
 		}
 	}
+	rewritten, err := r.rewritten()
+	if err != nil {
+		return nil, err
+	}
 	return func(e refs.LogEntry) bool {
-		return !expired(e, all) && (!expired(e, unreachable) || reached[e.New] && (e.Old.IsZero() || reached[e.Old]))
+		return !rewritten[e.Old] && !rewritten[e.New] && !expired(e, all) && (!expired(e, unreachable) || reached[e.New] && (e.Old.IsZero() || reached[e.Old]))
 	}, nil
 }
 

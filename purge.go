@@ -39,6 +39,7 @@ type PurgePlan struct {
 	Freed, Shared int64
 
 	o       PurgeOptions
+	walk    *purgeWalk
 	inlines map[string]bool // the contents of Inline
 }
 
@@ -73,7 +74,7 @@ func (r *Repository) PlanPurge(ctx context.Context, o PurgeOptions) (*PurgePlan,
 	if err := w.findCommits(ctx); err != nil {
 		return nil, err
 	}
-	p := &PurgePlan{o: o, inlines: map[string]bool{}}
+	p := &PurgePlan{o: o, walk: w, inlines: map[string]bool{}}
 	for _, at := range o.Paths {
 		if err := w.findPath(ctx, p, at); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ type purgeOptions struct {
 	yes        bool
 	list       bool
 	undo       bool
+	rewrite    bool
 }
 
 func newPurge(env *Env) *cobra.Command {
@@ -47,8 +49,13 @@ fetch'. That it was purged is recorded, with the time, who did it, the paths
 contents need stay. A secret is to be changed nevertheless: whoever had the
 content may still have it.
 
-Files of at most 32 bytes are kept inside of the folders' own objects, and
-cannot be purged in this way.
+Files of at most 32 bytes are kept inside of the folders' own objects, and can
+only go together with the commits. --rewrite-history does that: all commits that
+have what is purged, and those after them, are made anew without it, and get
+other IDs. Branches, tags and holds are moved; a file in .kist/rewritten tells
+which commit became which. The files in the worktree stay, untracked. Nothing
+may be staged. Remotes then need 'kist push --force', and other clones are best
+made anew.
 
 --list tells what was purged. --undo takes it back, as long as all of the
 content is still here.
@@ -56,8 +63,9 @@ content is still here.
 With --json: dry_run, contents (id, kind, size, here, already, paths and
 part_of, each with path, count of commits and the first 100 commits, and
 staged), inline (paths of what cannot be purged), bytes_freed and bytes_shared
-(that stay). With --list, for each content: id, kind, time, who, host, reason
-and here.`,
+(that stay); and of a rewrite, rewritten (old and new, for each commit), refs
+(name, old, new) and map (the file). With --list, for each content: id, kind,
+time, who, host, reason and here.`,
 		Example: `  kist purge -n secrets.env                 what would it mean?
   kist purge --all-history secrets.env      all versions of it
   kist purge v1:film/raw.mov --reason 'far too large'
@@ -66,16 +74,18 @@ and here.`,
 		ValidArgsFunction: env.complete(trackedPaths, treePaths),
 	}
 	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitBusy)
+	mayExit(cmd, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be purged")
 	flags.BoolVar(&o.allHistory, "all-history", false, "every version of each PATH in any commit")
 	flags.StringVar(&o.reason, "reason", "", "record `TEXT` as the reason")
 	flags.BoolVar(&o.noPath, "no-path", false, "do not record the paths")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	flags.BoolVar(&o.rewrite, "rewrite-history", false, "make commits anew without the paths, too")
 	flags.BoolVar(&o.list, "list", false, "tell what was purged")
 	flags.BoolVar(&o.undo, "undo", false, "take back that the content ID was purged")
 	cmd.MarkFlagsMutuallyExclusive("list", "undo", "dry-run")
+	cmd.MarkFlagsMutuallyExclusive("list", "undo", "rewrite-history")
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	return cmd
 }
@@ -111,11 +121,21 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	if err != nil {
 		return err
 	}
-	if len(plan.Contents) == 0 {
+	rewritten := &kist.RewriteResult{}
+	if o.rewrite {
+		if rewritten, err = r.Rewrite(ctx, plan, true); err != nil {
+			return err
+		}
+	}
+	if o.rewrite && len(plan.Contents)+len(rewritten.Commits) == 0 {
+		return failf(exitFailed, "not-found", "neither a branch, a tag nor a hold has a commit with it: only logs or remote-tracking branches do")
+	}
+	if len(plan.Contents)+len(rewritten.Commits) == 0 {
 		return env.purgeInline(r, plan)
 	}
 	if !env.global.json || !o.dryRun && !o.yes {
 		env.printPurge(ctx, r, plan)
+		env.printRewrite(r, plan, o, rewritten)
 	}
 	if !o.dryRun {
 		if !o.yes {
@@ -123,24 +143,66 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 				return errors.Join(err, quiet(exitFailed))
 			}
 		}
-		purged, err := r.Purge(ctx, plan, o.reason, !o.noPath)
-		if err != nil {
+		if rewritten, err = env.purge(ctx, r, plan, o); err != nil {
 			return err
 		}
-		if !env.global.json {
-			env.tell("purged %s\n", plural(uint64(len(purged)), "content", "contents"))
-		}
-		env.tellAfterPurge(r)
 	}
 	if env.global.json {
-		if err := env.json(newPurgeJSON(plan, o.dryRun)); err != nil {
+		if err := env.json(newPurgeJSON(plan, rewritten, o.dryRun)); err != nil {
 			return err
 		}
 	}
-	if len(plan.Inline) > 0 {
+	if len(plan.Inline) > 0 && !o.rewrite {
 		return env.purgeInline(r, plan)
 	}
 	return nil
+}
+
+// purge does what was planned. What is purged is recorded first: a rewrite that
+// is interrupted can be run again.
+func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *kist.PurgePlan, o purgeOptions) (*kist.RewriteResult, error) {
+	purged, err := r.Purge(ctx, plan, o.reason, !o.noPath)
+	if err != nil {
+		return nil, err
+	}
+	if !e.global.json && len(plan.Contents) > 0 {
+		e.tell("purged %s\n", plural(uint64(len(purged)), "content", "contents"))
+	}
+	rewritten := &kist.RewriteResult{}
+	if o.rewrite {
+		if rewritten, err = r.Rewrite(ctx, plan, false); err != nil {
+			return nil, err
+		}
+	}
+	if !e.global.json && rewritten.File != "" {
+		e.tell("rewritten: %s; %s tells which became which\n", plural(uint64(len(rewritten.Commits)), "commit", "commits"),
+			quotePath(path.Join(kist.Dir, rewritten.File)))
+	}
+	e.tellAfterPurge(r, rewritten)
+	return rewritten, nil
+}
+
+// printRewrite tells a person what is rewritten.
+func (e *Env) printRewrite(r *kist.Repository, plan *kist.PurgePlan, o purgeOptions, rewritten *kist.RewriteResult) {
+	if !o.rewrite {
+		return
+	}
+	for i, use := range plan.Inline {
+		if i == shownPurges {
+			e.tell("and %s more that are kept inline\n", plural(uint64(len(plan.Inline)-i), "path", "paths"))
+			break
+		}
+		e.tell("%s, kept inline\n", e.shown(r, use.Path))
+	}
+	e.tell("%s would be rewritten", plural(uint64(len(rewritten.Commits)), "commit", "commits"))
+	for i, change := range rewritten.Refs {
+		sep := ", "
+		if i == 0 {
+			sep = "; moved: "
+		}
+		e.tell("%s%s", sep, printable(shortRef(change.Name)))
+	}
+	e.tell("\n")
 }
 
 // purgeTargets tells paths from IDs: what HEAD or a commit has as a path is one.
@@ -207,7 +269,7 @@ func (e *Env) purgeInline(r *kist.Repository, plan *kist.PurgePlan) error {
 	if len(plan.Contents) == 0 {
 		exit = exitFailed
 	}
-	return failf(exit, "inline", "%s", text.String())
+	return hintf(failf(exit, "inline", "%s", text.String()), "--rewrite-history makes the commits anew without them")
 }
 
 // How much is shown of what would be purged; --json tells all.
@@ -261,13 +323,27 @@ func (e *Env) tellUses(ctx context.Context, r *kist.Repository, what string, use
 }
 
 // tellAfterPurge says what is left to be done.
-func (e *Env) tellAfterPurge(r *kist.Repository) {
-	text := "'kist gc --prune-older now' removes it from this repository"
-	if names := r.Remotes(); len(names) > 0 {
-		name := names[0].Name
-		text += fmt.Sprintf("\n'kist push %s' tells the remote, and 'kist gc --remote %s' removes it there\nother clones: 'kist fetch', then 'kist gc --prune-older now'", name, name)
+func (e *Env) tellAfterPurge(r *kist.Repository, rewritten *kist.RewriteResult) {
+	name := ""
+	if remotes := r.Remotes(); len(remotes) > 0 {
+		name = remotes[0].Name
 	}
-	e.info("%s\na secret has to be changed nevertheless: whoever had it may still have it", text)
+	if len(rewritten.Commits) > 0 {
+		e.info("the files in the worktree stay, untracked")
+	}
+	switch {
+	case name == "":
+		e.info("'kist gc --prune-older now' removes it from this repository")
+	case len(rewritten.Commits) > 0:
+		e.info("'kist push --force %s' has to replace each branch and tag that was moved: remotes, and remote-tracking branches here, have the old commits\n"+
+			"then 'kist gc --prune-older now' removes them here, and 'kist gc --remote %s' there\n"+
+			"other clones have them, too, and are best made anew", name, name)
+	default:
+		e.info("'kist gc --prune-older now' removes it from this repository\n"+
+			"'kist push %s' tells the remote, and 'kist gc --remote %s' removes it there\n"+
+			"other clones: 'kist fetch', then 'kist gc --prune-older now'", name, name)
+	}
+	e.info("a secret has to be changed nevertheless: whoever had it may still have it")
 }
 
 // purgeJSON is what purge prints with --json.
@@ -277,6 +353,20 @@ type purgeJSON struct {
 	Inline   []purgePathJSON    `json:"inline"`
 	Freed    int64              `json:"bytes_freed"`
 	Shared   int64              `json:"bytes_shared"`
+
+	Rewritten []rewrittenJSON `json:"rewritten,omitempty"`
+	Refs      []movedRefJSON  `json:"refs,omitempty"`
+	Map       string          `json:"map,omitempty"` // a file in the worktree's root
+}
+
+type rewrittenJSON struct {
+	Old object.ID `json:"old"`
+	New object.ID `json:"new"`
+}
+
+type movedRefJSON struct {
+	Name string `json:"name"`
+	rewrittenJSON
 }
 
 type purgeContentJSON struct {
@@ -301,7 +391,7 @@ type purgeUseJSON struct {
 	Commits []object.ID `json:"commits"`
 }
 
-func newPurgeJSON(plan *kist.PurgePlan, dryRun bool) purgeJSON {
+func newPurgeJSON(plan *kist.PurgePlan, rewritten *kist.RewriteResult, dryRun bool) purgeJSON {
 	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []purgePathJSON{}, Freed: plan.Freed, Shared: plan.Shared}
 	uses := func(list []kist.PurgeUse) []purgeUseJSON {
 		out := []purgeUseJSON{}
@@ -315,6 +405,15 @@ func newPurgeJSON(plan *kist.PurgePlan, dryRun bool) purgeJSON {
 			ID: c.Key.ID, Kind: c.Key.Kind.String(), Size: c.Size, Here: c.Here, Already: c.Already,
 			Paths: uses(c.Uses), PartOf: uses(c.PartOf), Staged: append([]string{}, c.Staged...),
 		})
+	}
+	for _, c := range rewritten.Commits {
+		out.Rewritten = append(out.Rewritten, rewrittenJSON{c.Old, c.New})
+	}
+	for _, c := range rewritten.Refs {
+		out.Refs = append(out.Refs, movedRefJSON{c.Name, rewrittenJSON{c.Old, c.New}})
+	}
+	if rewritten.File != "" {
+		out.Map = path.Join(kist.Dir, rewritten.File)
 	}
 	for _, u := range plan.Inline {
 		out.Inline = append(out.Inline, purgePathJSON{u.Path, rawPath(u.Path)})

@@ -1,0 +1,145 @@
+package kist_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// TestRewrite takes a password that is kept inline, and a folder with it, out of
+// a history with a merge, tags, a hold and an expiration.
+func TestRewrite(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		s := newStager(t)
+		ids := map[string]object.ID{}
+		commit := func(name string) {
+			s.add(kist.AddOptions{})
+			ids[name] = s.commit(name).ID
+		}
+		s.write("file", "a file that anybody may see, too long to be kept inline")
+		commit("first")
+		s.write("keys/password", "swordfish, in 15")
+		s.write("keys/token", secret)
+		s.write("swordfish", "swordfish, in 15") // the same, but nobody asked
+		commit("second")
+		_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "side"})
+		s.check(err)
+		s.write("side", "side")
+		commit("side")
+		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+		s.check(err)
+		s.write("keys/password", "xyzzy")
+		commit("third")
+		m, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "side"})
+		s.check(err)
+		ids["merge"] = m.ID
+		_, _, err = s.repo.CreateTag(t.Context(), kist.TagOptions{Name: "plain", Rev: ids["third"].String()})
+		s.check(err)
+		_, _, err = s.repo.CreateTag(t.Context(), kist.TagOptions{Name: "noted", Rev: ids["second"].String(), Message: "noted"})
+		s.check(err)
+		_, _, err = s.repo.CreateTag(t.Context(), kist.TagOptions{Name: "before", Rev: ids["first"].String()})
+		s.check(err)
+		_, err = s.repo.Hold(t.Context(), kist.HoldOptions{Rev: ids["side"].String()})
+		s.check(err)
+
+		plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "keys", Rev: "noted"}}, AllHistory: all})
+		s.write("staged", "staged")
+		s.add(kist.AddOptions{})
+		var local *kist.LocalChangesError
+		if _, err := s.repo.Rewrite(t.Context(), plan, false); !errors.As(err, &local) {
+			t.Fatalf("with something staged: %v", err)
+		}
+		_, err = s.repo.Reset(t.Context(), "HEAD", kist.ResetMixed, nil)
+		s.check(err)
+
+		dry, err := s.repo.Rewrite(t.Context(), plan, true)
+		s.check(err)
+		if s.head() != ids["merge"] || dry.File != "" {
+			t.Fatalf("a dry run has moved HEAD, or written %q", dry.File)
+		}
+		done, err := s.repo.Rewrite(t.Context(), plan, false)
+		s.check(err)
+		if !slices.Equal(dry.Commits, done.Commits) || !slices.Equal(dry.Refs, done.Refs) {
+			t.Errorf("dry run: %+v; done: %+v", dry, done)
+		}
+		became := map[object.ID]object.ID{}
+		var lines strings.Builder
+		for _, c := range done.Commits {
+			became[c.Old] = c.New
+			lines.WriteString(c.Old.String() + " " + c.New.String() + "\n")
+		}
+		if text, err := os.ReadFile(filepath.Join(s.dir, ".kist", done.File)); err != nil || string(text) != lines.String() {
+			t.Errorf("the map: %q, %v", text, err)
+		}
+		if len(became) != 4 || !became[ids["first"]].IsZero() {
+			t.Errorf("rewritten: %v", became)
+		}
+		for rev, name := range map[string]string{"main": "merge", "side": "side", "plain": "third", "noted": "second", "before": "first", "main^2": "side", "main~2": "second", "main~3": "first"} {
+			want := ids[name]
+			if new, ok := became[want]; ok {
+				want = new
+			}
+			id, c, err := s.repo.ReadCommit(t.Context(), rev)
+			s.check(err)
+			if id != want || c.Message != name && name != "merge" {
+				t.Errorf("%s is %s %q, want %s", rev, id.Short(), c.Message, name)
+			}
+			files, err := s.repo.FS(t.Context(), id)
+			s.check(err)
+			for _, path := range []string{"keys/password", "keys/token", "swordfish", "file"} {
+				_, err := files.Open(path)
+				there := path == "file" || path == "swordfish" && name != "first" || !all && path == "keys/password" && (name == "third" || name == "merge")
+				if (err == nil) != there {
+					t.Errorf("%s in %s (all: %t): %v", path, rev, all, err)
+				}
+			}
+		}
+		tag, err := s.repo.Refs().Get(refs.Tags + "noted")
+		s.check(err)
+		if o, err := object.ReadTag(t.Context(), s.repo.Objects(), tag); err != nil || o.Message != "noted" || o.Target != became[ids["second"]] {
+			t.Errorf("tag object: %+v, %v", o, err)
+		}
+		set, err := s.repo.Records().Load()
+		s.check(err)
+		for _, id := range []object.ID{ids["side"], became[ids["side"]]} {
+			rec, _ := set.Get(record.Hold, object.Key{Kind: object.KindCommit, ID: id})
+			if rec.On != (id != ids["side"]) {
+				t.Errorf("hold of %s: %+v", id, rec)
+			}
+		}
+		// Stopped before all branches were moved, it can be run again.
+		side := refs.Change{Name: refs.Heads + "side", Old: became[ids["side"]], New: ids["side"]}
+		s.check(s.repo.Refs().Update(t.Context(), []refs.Change{side}, refs.Who{}))
+		rest, err := s.repo.Rewrite(t.Context(), plan, false)
+		s.check(err)
+		if len(rest.Refs) != 1 || rest.Refs[0].New != became[ids["side"]] || len(rest.Commits) != 2 {
+			t.Errorf("the rest: %+v", rest)
+		}
+		// The worktree stays, and what was removed is untracked.
+		st := s.status()
+		if !s.exists("keys/token") || !st.Clean() || len(st.Untracked) != 2 { // "staged" is the other one
+			t.Errorf("status: %+v", st)
+		}
+		// Nothing leads to the old commits.
+		s.collect(s.repo, gc.PlanOptions{})
+		for name, id := range ids {
+			if has, err := s.repo.Objects().Has(t.Context(), object.Key{Kind: object.KindCommit, ID: id}); err != nil || has != (name == "first") {
+				t.Errorf("%s is there: %t, %v", name, has, err)
+			}
+		}
+		again, err := s.repo.Rewrite(t.Context(), plan, false)
+		s.check(err)
+		if len(again.Commits)+len(again.Refs) > 0 || again.File != "" {
+			t.Errorf("rewritten again: %+v", again)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
@@ -18,13 +19,27 @@ type news struct {
 	after  *record.View // what follows from both
 }
 
+// ErrNeededAgain is matched by the error for a push of commits of which something
+// has expired or was purged here and is gone, but is needed again on the remote,
+// which lacks it as well: somebody has taken that back.
+var ErrNeededAgain = errors.New("needed again on the remote, where the expiration or purge was taken back")
+
+// tellable returns the records that are new to a remote that has theirs. That an
+// expiration or purge was taken back is no news to who never heard of it.
+func tellable(ours, theirs *record.Set) []record.Record {
+	return slices.DeleteFunc(ours.Newer(theirs), func(r record.Record) bool {
+		was, _ := theirs.Get(r.Kind, r.Key)
+		return !r.Frees() && !r.On && !was.On
+	})
+}
+
 // newNews finds out which of a repository's records are new to a remote. That
 // something is needed again, a hold or an expiration that was undone, is only
 // told together with all that it makes needed (HOLD_GRACE, UNDO_NOCHECK), and
 // by who has that.
 func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *record.Set) (*news, error) {
 	n := &news{merged: snap.state.Records.Clone()}
-	for _, r := range records.Newer(snap.state.Records) {
+	for _, r := range tellable(records, snap.state.Records) {
 		if !r.Frees() {
 			want, ok, err := needAgain(ctx, local, snap, r)
 			if err != nil {
@@ -46,11 +61,7 @@ func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *
 // something needed, and whether it can be told at all. A commit that the remote
 // lacks needs nothing there: if it is sent, it is sent with all that it needs.
 func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r record.Record) (want []object.Key, ok bool, err error) {
-	was, _ := snap.state.Records.Get(r.Kind, r.Key)
 	if r.Kind == record.Purge {
-		if !was.On {
-			return nil, true, nil // nothing was left out there
-		}
 		ok, err = isWhole(ctx, local, r.Key)
 		return []object.Key{r.Key}, ok, err
 	}
@@ -58,8 +69,8 @@ func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r recor
 	if errors.Is(err, object.ErrNotFound) {
 		return nil, false, nil
 	}
-	if err != nil || r.Kind == record.Expire && !was.On {
-		return nil, err == nil, err
+	if err != nil {
+		return nil, false, err
 	}
 	_, there, err := snap.find(r.Key)
 	if err != nil || !there {
@@ -114,6 +125,21 @@ func isWhole(ctx context.Context, r object.Reader, key object.Key) (bool, error)
 		front = next
 	}
 	return true, nil
+}
+
+// explain says of an error that something is lacking if that is because the
+// remote says that it is needed, and ours that it is not.
+func explain(err error, ours, theirs *record.Set) error {
+	var missing *object.NotFoundError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	for _, r := range theirs.Newer(ours) {
+		if was, _ := ours.Get(r.Kind, r.Key); !r.Frees() && was.On != r.On {
+			return fmt.Errorf("%s is %w, and is not here: %w", missing.Key, ErrNeededAgain, err)
+		}
+	}
+	return err
 }
 
 // settle leaves out records of commits that the remote neither has nor gets by

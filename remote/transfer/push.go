@@ -70,7 +70,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	}
 	// A push that is hopeless, or has nothing to do, is over here.
 	changes, results, err := moves(ctx, local, head, o.Updates)
-	if err != nil || len(changes) == 0 && len(o.Records.Newer(head.Records)) == 0 {
+	if err != nil || len(changes) == 0 && len(tellable(o.Records, head.Records)) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, err
 	}
 	p := &push{Remote: r, local: local, opt: o, meter: &meter{tell: o.Progress}}
@@ -121,7 +121,7 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 	}
 	plan, err := newPlan(ctx, p.local, snap, p.own, want, p.news.after)
 	if err != nil {
-		return nil, fmt.Errorf("push: %w", err)
+		return nil, fmt.Errorf("push: %w", explain(err, p.opt.Records, snap.state.Records))
 	}
 	if err := p.news.settle(snap, plan); err != nil {
 		return nil, err

@@ -67,6 +67,7 @@ var causes = []struct {
 	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
 	{isLogDamage, exitDamaged, "reflog", hintLog},
 	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
+	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever has taken it back has to push it there; nothing is damaged here"},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
 	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
 

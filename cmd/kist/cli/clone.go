@@ -37,8 +37,8 @@ remote'.
 All that is received is checked against its hash before it is stored. If a clone
 is interrupted, cloning again into the same folder goes on where it was.
 
-With --json: refs, objects, records and bytes_received as for 'kist fetch', and path,
-branch and id of what was checked out.`,
+With --json: refs, objects, records and bytes_received as for 'kist fetch', and
+path, branch and id of what was checked out.`,
 		Example: `  kist clone /media/backup/photos
   kist clone s3://bucket/photos pictures
   kist clone -b v1.0 /media/backup/photos`,

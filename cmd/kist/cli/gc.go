@@ -61,10 +61,10 @@ old (--orphan-age). Others can push, fetch and collect garbage meanwhile.
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
 bytes_freed; and salvaged (interrupted writes taken over), merged (volumes that
 were replaced), written (volumes that replace them) and deleted (volumes in
-which nothing was needed). Of a remote: packs (before), condemned, bytes_condemned,
-repacked, written, indexes (replaced index files), deleted, delisted, waiting,
-bytes_waiting and next_delete (of condemned files that are not old enough to be
-deleted).`,
+which nothing was needed). Of a remote: packs (before), condemned,
+bytes_condemned, repacked, written, indexes (replaced index files), deleted,
+delisted, waiting, bytes_waiting and next_delete (of condemned files that are
+not old enough to be deleted).`,
 		Example: `  kist gc --dry-run
   kist gc
   kist gc --prune-older now --max-waste 0

@@ -47,10 +47,10 @@ has not expired. If the commit is held already, the new hold replaces the one
 before. Its content has to be here in full; of what has expired and is gone,
 nothing can be held.
 
-With --until the hold is over at that time, as in 2027-01-31, '2027-01-31 18:00',
-or after that long, as in 90d, 6m or 1y6m. It then ends when garbage is collected
-the next time, by the clock of whoever does that, which is recorded like any
-other end of a hold.
+With --until the hold is over at that time, as in 2027-01-31, '2027-01-31
+18:00', or after that long, as in 90d, 6m or 1y6m. It then ends when garbage is
+collected the next time, by the clock of whoever does that, which is recorded
+like any other end of a hold.
 
 With --json: what 'kist hold list --json' has for it.`,
 		Example: `  kist hold add HEAD

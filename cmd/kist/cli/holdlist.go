@@ -18,8 +18,8 @@ func newHoldList(env *Env) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list what is held",
 		Long: `Lists the commits that are held, the latest hold first, and says when, by whom,
-until when and why. With --all also those whose hold is over or was lifted; time,
-name and reason are then those of its end.
+until when and why. With --all also those whose hold is over or was lifted;
+time, name and reason are then those of its end.
 
 With --json, for each: id, state (held; over: it ends when garbage is collected;
 ended: its time was over; lifted), time, who, host, until (if it is to end) and

@@ -59,9 +59,10 @@ RE is a regular expression (https://golang.org/s/re2syntax).
 With --json, one commit a line: id, tree, parents, author and committer {name,
 email, time}, time, message, host, files, bytes; skipped {path, reason} and
 skipped_count if it is partial; expired {time, who, host, policy} if its content
-has; held {time, who, host, until, reason} if it is; with --follow path; and with --stat or its like changes, as 'kist diff
---json' has them, and changes_since, the commit that they were compared to, if
-that is not the first parent.`,
+has; held {time, who, host, until, reason} if it is; with --follow path; and
+with --stat or its like changes, as 'kist diff --json' has them, and
+changes_since, the commit that they were compared to, if that is not the first
+parent.`,
 		Example: `  kist log --oneline --graph --all    the whole history, as a picture
   kist log -3 --stat                  the last three commits, and what they changed
   kist log v1..v2 -- src              what happened to src between v1 and v2

@@ -52,8 +52,8 @@ connection breaks just when the branches are being moved, and nobody can tell
 whether they were, the status is 15, and the next push or fetch tells.
 
 With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects, bytes_sent, and records, how many of what has expired or is
-held were sent.`,
+up to date), objects, bytes_sent, and records, how many of what has expired or
+is held were sent.`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -110,10 +111,16 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	said, err := r.Said()
+	if err != nil {
+		return err
+	}
 	print := func(path string, e object.Entry) error {
-		purged, err := r.Purged(ctx, &e)
-		if err != nil {
-			return err
+		var purged *kist.PurgedError
+		if said.AnyPurged() {
+			if purged, err = r.Purged(ctx, &e); err != nil {
+				return err
+			}
 		}
 		if env.global.json {
 			v := newEntryJSON(tree.Join(at.path, path), e)

@@ -244,18 +244,18 @@ func TestRemoteGCKill(t *testing.T) {
 	})
 }
 
-// TestRemoteGCBesideOthers has two people push to branches of their own, make
-// and delete more, and somebody fetch, while two collect garbage without any
-// grace. What a push has acknowledged is there in the end.
+// TestRemoteGCBesideOthers has four people push to branches of their own, make
+// and delete more, and two fetch, while two collect garbage without any grace. What a push has acknowledged is there in the end.
 func TestRemoteGCBesideOthers(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		first := p.begin()
 		var over atomic.Bool
 		var deleted, collections, fetches, unlucky atomic.Int64
 		var people, others sync.WaitGroup
-		all := p.copies(first, 5)
-		rounds := number("KIST_TEST_ROUNDS", 4)
-		for i, s := range all[:2] {
+		all := p.copies(first, 8)
+		pushers, collectors, fetchers := all[:4], all[4:6], all[6:]
+		rounds := number("KIST_TEST_ROUNDS", 2)
+		for i, s := range pushers {
 			people.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(i), 25))
 				own := fmt.Sprint("person-", i)
@@ -278,7 +278,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 				s.kist("push")
 			})
 		}
-		for i, s := range all[2:4] {
+		for i, s := range collectors {
 			others.Go(func() {
 				args := collectRemote
 				if i == 1 {
@@ -290,32 +290,34 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 				}
 			})
 		}
-		others.Go(func() {
-			for !over.Load() && !p.Failed() {
-				// A branch that is deleted, and collected at once, may be what
-				// a fetch was after.
-				switch o := all[4].run("fetch", "--json"); {
-				case o.status == 0:
-					fetches.Add(1)
-				case o.status == 1 && strings.Contains(o.stderr, "deleted or expired on the remote meanwhile"):
-					unlucky.Add(1)
-				default:
-					p.Errorf("%v", o)
+		for _, s := range fetchers {
+			others.Go(func() {
+				for !over.Load() && !p.Failed() {
+					// A branch that is deleted, and collected at once, may be
+					// what a fetch was after.
+					switch o := s.run("fetch", "--json"); {
+					case o.status == 0:
+						fetches.Add(1)
+					case o.status == 1 && strings.Contains(o.stderr, "deleted or expired on the remote meanwhile"):
+						unlucky.Add(1)
+					default:
+						p.Errorf("%v", o)
+					}
 				}
-			}
-		})
+			})
+		}
 		people.Wait()
 		over.Store(true)
 		others.Wait()
 		if p.Failed() {
 			return
 		}
-		for i, s := range all[:2] {
+		for i, s := range pushers {
 			if own := fmt.Sprint("person-", i); p.at(own) != idOf(s, s.kist("log", "-1", "--json", own)) {
 				p.Errorf("%s is at %s", own, p.at(own))
 			}
 		}
-		p.wantNoGarbage(all[4])
+		p.wantNoGarbage(fetchers[0])
 		p.wantWhole()
 		p.Logf("%d collections have deleted %d files; %d fetches, %d in vain", collections.Load(), deleted.Load(), fetches.Load(), unlucky.Load())
 		if deleted.Load() == 0 || fetches.Load() == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -143,7 +144,7 @@ func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err e
 	if did, err = p.repairVolumes(ctx, report); err != nil || did && !p.o.DryRun {
 		return did, err // then it is known what is lost
 	}
-	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairObjects, p.repairIndex, p.repairRefs} {
+	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairRecords, p.repairObjects, p.repairIndex, p.repairRefs} {
 		more, err := step(ctx, report)
 		if err != nil {
 			return did, err
@@ -265,6 +266,8 @@ func damagedFile(problem *gc.Problem) string {
 		return ref.File
 	case errors.As(problem.Err, &idx):
 		return indexFile
+	case isRecordDamage(problem.Err):
+		return record.File
 	}
 	return problem.Where
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/refs/record"
 )
 
@@ -140,4 +142,22 @@ func unjoin(err error) []error {
 		return joined.Unwrap()
 	}
 	return []error{fmt.Errorf("refs: %w", err)}
+}
+
+// AffectedOn tells which commits of a remote, and which of their paths, are
+// affected by what was found to be wrong there, as far as these can be read here.
+// What is returned is in the order of the problems.
+func (r *Repository) AffectedOn(ctx context.Context, m *transfer.Remote, found []transfer.Problem) ([]*gc.Problem, error) {
+	problems := make([]*gc.Problem, len(found))
+	for i, p := range found {
+		problems[i] = &gc.Problem{Key: p.Key, Where: p.Blob, Err: p.Err}
+	}
+	if !slices.ContainsFunc(found, func(p transfer.Problem) bool { return !p.Key.IsZero() }) {
+		return problems, nil
+	}
+	head, err := m.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return problems, gc.Affected(ctx, r.objects, head.Records.View(), slices.Collect(maps.Values(head.Refs)), problems)
 }

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
@@ -9,6 +10,43 @@ import (
 
 // maxAffected is how many commits, and how many paths, a [Problem] names.
 const maxAffected = 100
+
+// Affected has problems tell which commits, of those that tips lead to, and which
+// of their paths they affect. Objects are read from r; what is below one that
+// cannot be read is passed over.
+func Affected(ctx context.Context, r object.Reader, records *record.View, tips []object.Key, problems []*Problem) error {
+	a := &affected{objects: r, records: records, bad: map[object.Key]*Problem{}, needs: map[object.Key]bool{}}
+	for _, p := range problems {
+		if !p.Key.IsZero() && a.bad[p.Key] == nil {
+			a.bad[p.Key] = p
+		}
+	}
+	seen := map[object.Key]bool{}
+	for queue := slices.Clone(tips); len(queue) > 0 && len(a.bad) > 0; {
+		key := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		links, err := a.links(ctx, key)
+		if aborts(ctx, err) {
+			return err
+		}
+		for _, link := range links {
+			if link.Kind == object.KindCommit {
+				queue = append(queue, link)
+			}
+		}
+		if key.Kind != object.KindCommit {
+			continue
+		}
+		if err := a.commit(ctx, key.ID); aborts(ctx, err) {
+			return err
+		}
+	}
+	return nil
+}
 
 // affected finds out which commits and paths need objects that are damaged or
 // missing.

@@ -101,6 +101,33 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	return nil
 }
 
+// Replace stores records in place of a file that is damaged, and reports whether
+// it did: one that is whole is left alone. Before, keep is called. A file that a newer
+// program wrote matches [object.ErrNewerFormat].
+func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (replaced bool, err error) {
+	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
+	if err != nil {
+		return false, fmt.Errorf("lock records: %w", err)
+	}
+	defer lock.Unlock()
+	_, err = s.Load()
+	var damage *CorruptError
+	if err == nil || !errors.As(err, &damage) {
+		return false, err
+	}
+	data, err := encodeFile(set)
+	if err == nil {
+		err = keep()
+	}
+	if err == nil {
+		err = disk.WriteFile(s.path(File), data)
+	}
+	if err != nil {
+		return false, fmt.Errorf("replace records: %w", err)
+	}
+	return true, nil
+}
+
 func encodeFile(set *Set) ([]byte, error) {
 	all := make(map[string]cbor.ByteString, set.Len())
 	for r := range set.All() {

@@ -43,14 +43,28 @@ type Checked struct {
 	Bytes                 int64 // read from packs
 }
 
+// CheckOptions say how much [Remote.Check] looks at.
+type CheckOptions struct {
+	// ReadData has everything read: index files, and live packs with all values
+	// in them.
+	ReadData bool
+
+	// Subset, if not nil, tells which packs ReadData reads: pack i of n, in the
+	// order of their names.
+	Subset func(i, n int) bool
+
+	// Progress, if not nil, is told now and then how much was read. Calls do not
+	// overlap.
+	Progress func(bytes int64)
+}
+
 // Check checks a remote, and reports what is wrong, one call at a time: that
 // each root follows the one before it; that kist.json and the state files are what
 // they were; that all index files and live packs are
 // there with their sizes; that all that refs reach is in live packs, where
-// nodes are read and checked. With readData it reads everything: index files,
-// and live packs with all values in them. The error says why there was no
+// nodes are read and checked. The error says why there was no
 // answer.
-func (r *Remote) Check(ctx context.Context, readData bool, report func(Problem)) (Checked, error) {
+func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)) (Checked, error) {
 	for {
 		snap, err := r.snapshot(ctx)
 		if errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) {
@@ -60,8 +74,8 @@ func (r *Remote) Check(ctx context.Context, readData bool, report func(Problem))
 		if err != nil {
 			return Checked{}, err
 		}
-		c := &checker{r: r, snap: snap, reached: map[object.Key]bool{}}
-		if err := c.run(ctx, readData); err != nil {
+		c := &checker{r: r, o: o, snap: snap, reached: map[object.Key]bool{}}
+		if err := c.run(ctx); err != nil {
 			return c.done, err
 		}
 		if c.gone {
@@ -84,6 +98,7 @@ func (r *Remote) Check(ctx context.Context, readData bool, report func(Problem))
 // checker is a check under way.
 type checker struct {
 	r       *Remote
+	o       CheckOptions
 	snap    *snapshot
 	reached map[object.Key]bool // whether it was found where it is to be
 
@@ -93,7 +108,7 @@ type checker struct {
 	gone     bool // something is not there
 }
 
-func (c *checker) run(ctx context.Context, readData bool) error {
+func (c *checker) run(ctx context.Context) error {
 	for root, err := range c.r.log.Roots(ctx, c.snap.state.Position()) {
 		var damage *rootlog.DamageError
 		switch {
@@ -120,7 +135,7 @@ func (c *checker) run(ctx context.Context, readData bool) error {
 	if err := c.closure(ctx); err != nil {
 		return err
 	}
-	if !readData {
+	if !c.o.ReadData {
 		return nil
 	}
 	if err := c.readIndexes(ctx); err != nil {

@@ -21,7 +21,7 @@ func problems(t *testing.T, b *remotetest.Memory, readData bool) (found []string
 		t.Fatal(err)
 	}
 	defer r.Close()
-	_, err = r.Check(context.Background(), readData, func(p Problem) { found = append(found, p.Error()) })
+	_, err = r.Check(context.Background(), CheckOptions{ReadData: readData}, func(p Problem) { found = append(found, p.Error()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestCheckRequests(t *testing.T) {
 	defer r.Close()
 	requests := func(readData bool) int {
 		b.ResetCounts()
-		if _, err := r.Check(t.Context(), readData, func(p Problem) { t.Error(p) }); err != nil {
+		if _, err := r.Check(t.Context(), CheckOptions{ReadData: readData}, func(p Problem) { t.Error(p) }); err != nil {
 			t.Fatal(err)
 		}
 		return b.Calls(remotetest.Get)
@@ -153,7 +153,7 @@ func TestCheckWhileCollected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked, err := r.Check(t.Context(), true, func(p Problem) { t.Error(p) })
+	checked, err := r.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { t.Error(p) })
 	if err != nil || checked.Packs != 2 {
 		t.Errorf("%+v, %v", checked, err)
 	}
@@ -169,10 +169,57 @@ func TestCheckWithoutAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Check(t.Context(), true, func(p Problem) { t.Error(p) }); !errors.Is(err, down.Kind) {
+	if _, err := r.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { t.Error(p) }); !errors.Is(err, down.Kind) {
 		t.Errorf("%v, want that the store is down", err)
 	}
 	if p := (Problem{Key: object.Key{Kind: object.KindTree}, Err: errors.New("x")}); !strings.HasPrefix(p.Error(), "tree 0") {
 		t.Error(p)
+	}
+}
+
+// TestCheckSubset reads a share of the packs: damage is found by the one part of
+// them that has it.
+func TestCheckSubset(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	at := p.grow(1)
+	p.mustPush("main", at)
+	for i := range 5 {
+		at = p.grow(i+2, at)
+		p.mustPush("main", at)
+	}
+	head := newCollector(t, b).head()
+	bad := head.Packs[len(head.Packs)-1].Entries[0]
+	for _, packed := range head.Packs {
+		if !packed.Entries[0].Key.Kind.IsNode() {
+			bad = packed.Entries[0]
+		}
+	}
+	b.Damage(bad.Pack.Name.Path(), int(bad.Offset)+3)
+	const parts = 4
+	finders := 0
+	var read int64
+	for part := range parts {
+		r, err := openTest(t, b, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		found, told := 0, int64(0)
+		done, err := r.Check(t.Context(), CheckOptions{
+			ReadData: true, Subset: func(i, n int) bool { return i*parts/n == part }, Progress: func(bytes int64) { told = bytes },
+		}, func(problem Problem) {
+			if found++; problem.Key != bad.Key {
+				t.Errorf("part %d: %v", part, problem)
+			}
+		})
+		if err != nil || told != done.Bytes {
+			t.Errorf("part %d: told of %d of %d bytes, %v", part, told, done.Bytes, err)
+		}
+		read += done.Bytes
+		finders += found
+	}
+	if finders != 1 || read == 0 {
+		t.Errorf("found %d times", finders)
 	}
 }

@@ -164,8 +164,10 @@ func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, er
 func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[string]bool) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(c.r.o.Jobs)
-	for _, p := range packs {
-		if bad[p.Name.Path()] {
+	left := map[pack.Name]bool{} // not asked for
+	for i, p := range packs {
+		left[p.Name] = c.o.Subset != nil && !c.o.Subset(i, len(packs))
+		if bad[p.Name.Path()] || left[p.Name] {
 			continue
 		}
 		group.Go(func() error { return c.bad(p.Name.Path(), object.Key{}, c.readPack(gctx, p)) })
@@ -176,8 +178,8 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	// What is left is not where the indexes say, or a pack's own index is bad.
 	for key, found := range c.reached {
 		e, ok, err := c.snap.find(key)
-		if err != nil || !ok || found {
-			continue // it was told
+		if err != nil || !ok || found || left[e.Pack.Name] {
+			continue // it was told, or was not asked for
 		}
 		if bad[e.Pack.Name.Path()] {
 			err = corrupt(e, errors.New("the pack is gone, or not of the size it is to have"))
@@ -287,7 +289,10 @@ func (c *checker) told(e pack.Entry) bool {
 func (c *checker) get(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	n, err := c.r.b.Get(ctx, p.Name.Path(), b, off)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.done.Bytes += int64(n)
-	c.mu.Unlock()
+	if c.o.Progress != nil {
+		c.o.Progress(c.done.Bytes)
+	}
 	return n, err
 }

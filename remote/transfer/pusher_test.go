@@ -142,7 +142,7 @@ func wantWhole(t testing.TB, b remote.Backend, refs map[string]object.ID) Checke
 		t.Fatal(err)
 	}
 	defer r.closeIndexes(nil)
-	checked, err := r.Check(context.Background(), true, func(p Problem) { t.Errorf("check: %v", p) })
+	checked, err := r.Check(context.Background(), CheckOptions{ReadData: true}, func(p Problem) { t.Errorf("check: %v", p) })
 	if err != nil {
 		t.Fatalf("check: %v", err)
 	}

@@ -48,7 +48,7 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 		return nil, err
 	}
 	result := &RepairResult{}
-	if _, err := r.Check(ctx, true, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
+	if _, err := r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
 		return nil, err
 	}
 	if err := r.badPacks(ctx, result.Found, m); err != nil {
@@ -68,7 +68,7 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if err := r.mendAll(ctx, m, o, result); err != nil {
 		return nil, err
 	}
-	_, err := r.Check(ctx, true, func(p Problem) { result.Lost = append(result.Lost, p) })
+	_, err := r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
 	return result, err
 }
 

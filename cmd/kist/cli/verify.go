@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -60,17 +61,19 @@ the next.
 
 With --remote, checks a remote instead: that each entry of its log follows the
 one before, that all packs and their indexes are there, and all that its
-branches and tags need in them. --read-data then downloads all of it. With
---repair, what is needed of packs that are damaged is sent again from here,
-index files are made anew, and the damaged ones are condemned, for gc to delete.
+branches and tags need in them. --read-data then downloads all of it, or of as
+many packs as it says. With --repair, what is needed of packs that are damaged
+is sent again from here, index files are made anew, and the damaged ones are
+condemned, for gc to delete.
 
 With --json: objects and bytes that were looked at, commits, healed (damaged
 copies of objects of which another copy is whole) and errors, each with kind and
 id of the object (null if it is about none), file, problem, commits and paths,
 the first 100 of each. With --repair also dry_run, repaired (kind, id, file,
 how), quarantined (file, to) and lost (as errors). Of a remote: roots, indexes,
-packs, objects, bytes, and errors, with kind and id, blob and problem; with
---repair dry_run, errors, repaired (names), objects_sent and lost.`,
+packs, objects, bytes, and errors, with kind and id, blob, problem, commits and
+paths (as far as the repository here has what leads to them); with --repair
+dry_run, errors, repaired (names), objects_sent and lost.`,
 		Example: `  kist verify
   kist verify --read-data
   kist verify --read-data=10% --json
@@ -123,7 +126,7 @@ type verifyJSON struct {
 
 // problemJSON is something that verify found to be wrong.
 type problemJSON struct {
-	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index
+	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records
 	ID      *object.ID  `json:"id"`
 	File    string      `json:"file,omitempty"`
 	Problem string      `json:"problem"`
@@ -279,6 +282,8 @@ func problemKind(p *gc.Problem) string {
 		return "ref"
 	case isA[*index.CorruptError](p.Err):
 		return "index"
+	case isA[*record.CorruptError](p.Err):
+		return "records"
 	}
 	return "volume"
 }
@@ -294,6 +299,8 @@ func problemFile(p *gc.Problem) string {
 		return ref.File
 	case errors.As(p.Err, &idx):
 		return path.Base(idx.File)
+	case isA[*record.CorruptError](p.Err):
+		return record.File
 	case strings.HasPrefix(p.Where, "volumes/"):
 		return p.Where
 	case errors.As(p.Err, &obj):
@@ -349,9 +356,14 @@ func (e *Env) printProblem(ctx context.Context, r *kist.Repository, p *gc.Proble
 		what += ", in " + quotePath(path.Join(kist.Dir, file))
 	}
 	e.printf("%s: %s\n", e.paint(red, what), printable(problemText(p)))
-	for i, id := range p.Commits {
+	e.printAffected(ctx, r, p.Commits, p.Paths)
+}
+
+// printAffected names commits and paths that a problem affects, the first of them.
+func (e *Env) printAffected(ctx context.Context, r *kist.Repository, commits []object.ID, paths []string) {
+	for i, id := range commits {
 		if i == shownCommits {
-			e.printf("  and %d more commits\n", len(p.Commits)-i)
+			e.printf("  and %d more commits\n", len(commits)-i)
 			break
 		}
 		subject := ""
@@ -360,9 +372,9 @@ func (e *Env) printProblem(ctx context.Context, r *kist.Repository, p *gc.Proble
 		}
 		e.printf("  commit %s %s\n", id.Short(), printable(subject))
 	}
-	for i, at := range p.Paths {
+	for i, at := range paths {
 		if i == shownPaths {
-			e.printf("  and %d more paths\n", len(p.Paths)-i)
+			e.printf("  and %d more paths\n", len(paths)-i)
 			break
 		}
 		e.printf("  path %s\n", quotePath(at))

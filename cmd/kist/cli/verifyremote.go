@@ -31,18 +31,29 @@ type remoteRepairJSON struct {
 
 // remoteProblemJSON is something that verify found to be wrong on a remote.
 type remoteProblemJSON struct {
-	Kind    string     `json:"kind"` // of object, or: blob
-	ID      *object.ID `json:"id"`
-	Blob    string     `json:"blob,omitempty"`
-	Problem string     `json:"problem"`
+	Kind    string      `json:"kind"` // of object, or: blob
+	ID      *object.ID  `json:"id"`
+	Blob    string      `json:"blob,omitempty"`
+	Problem string      `json:"problem"`
+	Commits []object.ID `json:"commits"`
+	Paths   []string    `json:"paths"`
+	RawPath [][]byte    `json:"paths_raw,omitempty"` // all of paths, if one is not UTF-8
 }
 
-func newRemoteProblemsJSON(problems []transfer.Problem) []remoteProblemJSON {
-	list := make([]remoteProblemJSON, len(problems))
-	for i, p := range problems {
-		list[i] = newRemoteProblemJSON(p)
+// remoteProblems tells of problems on a remote, with the commits and paths that
+// they affect.
+func remoteProblems(ctx context.Context, r *kist.Repository, opened *transfer.Remote, found []transfer.Problem) ([]remoteProblemJSON, error) {
+	affected, err := r.AffectedOn(ctx, opened, found)
+	if err != nil {
+		return nil, err
 	}
-	return list
+	list := make([]remoteProblemJSON, len(found))
+	for i, p := range found {
+		list[i] = newRemoteProblemJSON(p)
+		told := newProblemJSON(affected[i])
+		list[i].Commits, list[i].Paths, list[i].RawPath = told.Commits, told.Paths, told.RawPath
+	}
+	return list, nil
 }
 
 func newRemoteProblemJSON(p transfer.Problem) remoteProblemJSON {
@@ -64,8 +75,9 @@ func remoteProblemText(p transfer.Problem) string {
 
 // runVerifyRemote checks a remote.
 func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
-	if o.readData != "" && o.readData != "100%" {
-		return usagef("--read-data of a remote reads everything: it takes no share")
+	check, err := o.check(env)
+	if err != nil {
+		return err
 	}
 	env.transfer = o.transferOptions
 	r, err := env.open()
@@ -88,9 +100,13 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	out := remoteVerifyJSON{Errors: []remoteProblemJSON{}}
 	p := env.progress("verifying " + name)
 	defer p.Stop()
-	done, err := opened.Check(ctx, o.readData != "", func(problem transfer.Problem) {
-		out.Errors = append(out.Errors, newRemoteProblemJSON(problem))
-	})
+	var found []transfer.Problem
+	done, err := opened.Check(ctx, transfer.CheckOptions{
+		ReadData: check.ReadData, Subset: check.Subset, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
+	}, func(problem transfer.Problem) { found = append(found, problem) })
+	if err == nil {
+		out.Errors, err = remoteProblems(ctx, r, opened, found)
+	}
 	p.Stop()
 	if err != nil {
 		return err
@@ -103,7 +119,7 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 		}
 		return quiet(exitDamaged)
 	}
-	env.printRemoteProblems(out.Errors)
+	env.printRemoteProblems(ctx, r, out.Errors)
 	if n == 0 {
 		env.tell("whole: %s in %s, %s read; %s\n", plural(uint64(done.Objects), "object", "objects"),
 			plural(uint64(done.Packs), "pack", "packs"), formatSize(uint64(done.Bytes)), plural(uint64(done.Roots), "root", "roots"))
@@ -116,7 +132,7 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	}
 }
 
-func (e *Env) printRemoteProblems(problems []remoteProblemJSON) {
+func (e *Env) printRemoteProblems(ctx context.Context, r *kist.Repository, problems []remoteProblemJSON) {
 	for i, problem := range problems {
 		if i == shownProblems {
 			e.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
@@ -127,6 +143,7 @@ func (e *Env) printRemoteProblems(problems []remoteProblemJSON) {
 			what = problem.Kind + " " + problem.ID.String()
 		}
 		e.printf("%s: %s\n", e.paint(red, printable(what)), printable(problem.Problem))
+		e.printAffected(ctx, r, problem.Commits, problem.Paths)
 	}
 }
 
@@ -146,10 +163,17 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 		return err
 	}
 	n := uint64(len(result.Lost))
+	lost, err := remoteProblems(ctx, r, opened, result.Lost)
+	if err != nil {
+		return err
+	}
 	if e.global.json {
+		found, err := remoteProblems(ctx, r, opened, result.Found)
+		if err != nil {
+			return err
+		}
 		out := remoteRepairJSON{
-			DryRun: dryRun, Errors: newRemoteProblemsJSON(result.Found), Repaired: append([]string{}, result.Repaired...),
-			Objects: result.Objects, Lost: newRemoteProblemsJSON(result.Lost),
+			DryRun: dryRun, Errors: found, Repaired: append([]string{}, result.Repaired...), Objects: result.Objects, Lost: lost,
 		}
 		if err := e.json(out); err != nil || n == 0 {
 			return err
@@ -163,7 +187,7 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 	for _, blob := range result.Repaired {
 		e.tell("%s %s\n", e.paint(green, repaired), blob)
 	}
-	e.printRemoteProblems(newRemoteProblemsJSON(result.Lost))
+	e.printRemoteProblems(ctx, r, lost)
 	switch {
 	case n > 0:
 		return &failure{

@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // Verify checks that the repository is whole: every volume, every ref, the

@@ -86,8 +86,20 @@ func TestExpireTold(t *testing.T) {
 	if a.has(tree) {
 		t.Error("what has expired is still here")
 	}
-	// A commit with the same files as the one that has expired is sent with them.
-	a.make("main", func(m *maker) object.ID { return m.commit(remake(m), a.refs["refs/remotes/main"]) })
+	// A commit with the same files as the one that has expired is sent with them,
+	// also if it follows that.
+	for _, parent := range []object.ID{a.refs["refs/remotes/main"], ids[0]} {
+		a.make("main", func(m *maker) object.ID { return m.commit(remake(m), parent) })
+		a.mustPush("main")
+		wantWhole(t, b, nil)
+		a.refs[mainRef] = ids[2]
+		a.mustPush("main")
+		mustCollect(t, b, atOnce)
+	}
+	// And if that is sent together with it.
+	private := a.make("main", func(m *maker) object.ID { return m.commit(remake(m), ids[2]) })
+	a.make("main", func(m *maker) object.ID { return m.commit(remake(m), private) })
+	a.expire(private)
 	a.mustPush("main")
 	wantWhole(t, b, nil)
 }
@@ -319,6 +331,10 @@ func TestPurgeUndone(t *testing.T) {
 	a.note(record.Purge, secret, true) // and taken back before anybody hears of it
 	a.note(record.Purge, secret, false)
 	wantTold(t, a.mustPush("main"), 0, 0)
+	a.note(record.Purge, secret, true)
+	wantTold(t, a.mustPush("main"), 1, 0)
+	a.note(record.Purge, secret, false)
+	wantTold(t, a.mustPush("main"), 1, 0)
 	c.mustFetch()
 	c.needed()
 	if !c.has(secret) {

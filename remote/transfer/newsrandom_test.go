@@ -76,6 +76,11 @@ func (r *randomRecords) step() {
 				parents = append(parents, id)
 			}
 		}
+		if r.rng.IntN(3) == 0 { // on top of something old, which may have expired
+			if key, ok := r.one(s, func(k object.Kind) bool { return k == object.KindCommit }); ok && !slices.Contains(parents, key.ID) {
+				parents = append(parents, key.ID)
+			}
+		}
 		s.make(branch, func(m *maker) object.ID { return m.commit(r.tree(m, 0), parents...) })
 		r.did("%d commits %s on %s", n, s.refs[name].Short(), branch)
 	case what < 9:

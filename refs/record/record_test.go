@@ -160,6 +160,50 @@ func TestView(t *testing.T) {
 	}
 }
 
+func TestEndHolds(t *testing.T) {
+	set := &Set{}
+	for n, until := range []time.Time{noon, noon.Add(1), {}} {
+		set.Switch(Record{Kind: Hold, Key: commit(byte(n + 1)), On: true, Time: noon, Until: until, Reason: "why"})
+		set.Switch(Record{Kind: Expire, Key: commit(byte(n + 1)), On: true, Time: noon})
+	}
+	before := set.View()
+	if n := len(before.Holds()); n != 3 {
+		t.Errorf("%d of 3 are held", n)
+	}
+	if _, expired := before.Expired(object.ID{1}); expired {
+		t.Error("a hold that was not ended does not hold")
+	}
+	set.EndHolds(noon, "B", "host")
+	want := Record{Kind: Hold, Key: commit(1), Generation: 2, Time: noon, Who: "B", Host: "host", Reason: "why", Until: noon}
+	if got, _ := set.Get(Hold, commit(1)); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	after := set.View()
+	if _, expired := after.Expired(object.ID{1}); !expired || len(after.Holds()) != 2 {
+		t.Errorf("left: %v", after.Holds())
+	}
+	set.EndHolds(noon, "C", "host")
+	if got, _ := set.Get(Hold, commit(1)); got != want {
+		t.Errorf("it was ended twice: %+v", got)
+	}
+}
+
+func TestForget(t *testing.T) {
+	set := &Set{}
+	first := Record{Kind: Expire, Key: commit(1), Generation: 1, On: true, Time: noon}
+	second := first
+	second.Generation++
+	set.Merge(second)
+	set.Forget(first) // it is not as that any more
+	if set.Len() != 1 {
+		t.Error("another record was forgotten")
+	}
+	set.Forget(second)
+	if set.Len() != 0 || !set.Merge(first) {
+		t.Error("it was not forgotten")
+	}
+}
+
 func TestStore(t *testing.T) {
 	ctx := context.Background()
 	s := Open(t.TempDir())

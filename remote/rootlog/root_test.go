@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
@@ -186,6 +187,11 @@ func vectors() []vector {
 	add("condemned pack in a wrong place", "no pack", table("condemned", fields{"set": fields{"packs/00/" + n.String(): seq}}))
 	add("condemned by root 0", "root 0", table("condemned", fields{"set": fields{n.Path(): make([]byte, 8)}}))
 	add("condemned without root", form, table("condemned", fields{"set": fields{n.Path(): []byte{}}}))
+	held := "hold/" + commit(1).ID.String()
+	_, value, _ := record.Encode(record.Record{Kind: record.Hold, Key: commit(1), Generation: 1, On: true, Time: noon, Who: "Ann", Reason: "the release"})
+	add("record", "", table("records", fields{"set": fields{held: []byte(value)}}))
+	add("record of an unknown kind", "unknown kind", table("records", fields{"set": fields{"keep/" + commit(1).ID.String(): []byte(value)}}))
+	add("cut record", "EOF", table("records", fields{"set": fields{held: []byte(value[:5])}}))
 	add("pack twice", "not sorted", with(full(), "packs", list{list{p.Name[:], p.Size, entries}, list{p.Name[:], p.Size, entries}}))
 	add("pack without name", form, with(full(), "packs", list{list{[]byte{}, p.Size, entries}}))
 	add("empty pack", form, with(full(), "packs", list{list{p.Name[:], p.Size, []byte{}}}))

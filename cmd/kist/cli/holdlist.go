@@ -94,7 +94,7 @@ func (e *Env) heldText(hold record.Record) string {
 	if hold.Who != "" {
 		text += " by " + hold.Who
 	}
-	if !hold.Until.IsZero() {
+	if hold.On && !hold.Until.IsZero() {
 		text += ", until " + e.holdTime(hold.Until)
 	}
 	if hold.Reason != "" {

@@ -52,7 +52,6 @@ type randomRecords struct {
 	faulty []*remotetest.Faulty
 	rng    *rand.Rand
 	sides  []*side
-	made   int
 	done   []string
 }
 

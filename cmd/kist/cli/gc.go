@@ -34,9 +34,9 @@ func newGC(env *Env) *cobra.Command {
 free. Kept is all that HEAD, branches, tags, remote-tracking branches, their
 logs, holds, what is staged and a merge or revert under way refer to; and
 whatever was stored in the last two weeks (--prune-older), since it may belong
-to a command that is still at work. Holds end that are over, and entries of logs
-are removed after 90 days, those of commits that no branch or tag has after 30 (gc.reflogExpire and
-gc.reflogExpireUnreachable in the configuration).
+to a command that is still at work. Holds that are over end. Entries of logs are
+removed after 90 days, those of commits that no branch or tag has after 30
+(gc.reflogExpire and gc.reflogExpireUnreachable in the configuration).
 
 Volumes in which nothing is needed are removed. Of others, the worst are
 replaced by a copy of what is needed in them, until at most 5% of what is left

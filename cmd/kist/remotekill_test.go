@@ -179,7 +179,9 @@ func (k *remoteKills) clone(p *place, cut cutter) {
 		}
 	}
 	// It may have been killed when all was done, and only the process to end.
-	if _, err := os.Stat(s.path(".kist/CLONING")); killed && (err == nil || s.tracking("main") == "") {
+	_, begun := os.Stat(s.path(".kist/config"))
+	_, under := os.Stat(s.path(".kist/CLONING"))
+	if killed && (begun != nil || under == nil) {
 		s.kist("clone", p.url, ".")
 	}
 	if status := s.kist("status", "--porcelain"); s.tracking("main") != tip || status != "" {

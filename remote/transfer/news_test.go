@@ -290,7 +290,9 @@ func TestPurgeOwn(t *testing.T) {
 	a := newSide(t, faulty)
 	ids := a.chain(1)
 	secret := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(noise(105, 300)))}
-	a.commit("main", 5, ids[0])
+	a.make("main", func(m *maker) object.ID {
+		return m.commit(m.tree(map[string]string{"secret": noise(105, 300), "harmless": noise(106, 300)}, nil), ids[0])
+	})
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", How: remotetest.Before, Err: &remote.Error{Op: "create", Kind: remote.ErrPermission}})
 	if _, err := a.push(false, "main"); !errors.Is(err, remote.ErrPermission) {
 		t.Fatal(err)

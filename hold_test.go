@@ -1,0 +1,134 @@
+package kist_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// away has a commit that only a tag reaches, whose log entries do not count.
+func (s *stager) away() object.ID {
+	s.T.Helper()
+	ctx := s.T.Context()
+	s.write("file", "the first text, which is too long to be kept inline")
+	s.add(kist.AddOptions{})
+	first := s.commit("first").ID
+	s.write("file", "the second text, which is too long to be kept inline")
+	s.add(kist.AddOptions{})
+	id := s.commit("second").ID
+	_, _, err := s.repo.CreateTag(ctx, kist.TagOptions{Name: "away", Rev: "HEAD"})
+	s.check(err)
+	_, err = s.repo.Reset(ctx, first.String(), kist.ResetHard, nil)
+	s.check(err)
+	s.check(s.repo.SetConfig(ctx, "gc.reflogExpireUnreachable", "now"))
+	s.check(s.repo.Refs().ClearSpecial(ctx, refs.OrigHead))
+	return id
+}
+
+// TestHoldWhileCollecting checks that what is held while garbage is collected
+// stays, and that nothing is held that was collected.
+func TestHoldWhileCollecting(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		ctx := t.Context()
+		s := newStager(t)
+		id := s.away()
+		_, err := s.repo.DeleteTag(ctx, "away")
+		s.check(err)
+		plan, err := s.repo.PlanGC(ctx, gc.PlanOptions{})
+		s.check(err)
+		if plan.Stats().Removed == 0 {
+			t.Fatalf("%+v", plan.Stats())
+		}
+		if before {
+			_, err = s.repo.Hold(ctx, kist.HoldOptions{Rev: id.String()})
+			s.check(err)
+		}
+		s.check(plan.Apply(ctx))
+		plan.Close()
+		if !before {
+			if _, err = s.repo.Hold(ctx, kist.HoldOptions{Rev: id.String()}); err == nil {
+				t.Error("what is gone was held")
+			}
+		}
+		_, held, err := s.repo.Held(id)
+		s.check(err)
+		_, err = s.repo.FS(ctx, id)
+		if held != before || (err == nil) != before {
+			t.Errorf("held: %v, %v; want %v", held, err, before)
+		}
+	}
+}
+
+// TestHoldEnds checks that a hold ends when garbage is collected, by the clock
+// of who does it, and is on record then.
+func TestHoldEnds(t *testing.T) {
+	ctx := t.Context()
+	s := newStager(t)
+	id := s.away()
+	_, err := s.repo.Hold(ctx, kist.HoldOptions{Rev: "away", Until: time.Now().AddDate(3, 0, 0), Reason: "evidence"})
+	s.check(err)
+	_, err = s.repo.DeleteTag(ctx, "away")
+	s.check(err)
+	s.collect(s.repo, gc.PlanOptions{})
+	later := s.clocked(4 * 365 * 24 * time.Hour) // a clock that has jumped
+	plan, err := later.PlanGC(ctx, gc.PlanOptions{DryRun: true})
+	s.check(err)
+	plan.Close()
+	if hold, held, err := later.Held(id); !held || err != nil || hold.Reason != "evidence" {
+		t.Errorf("%+v, %v, %v", hold, held, err)
+	}
+	s.collect(later, gc.PlanOptions{})
+	if _, held, err := s.repo.Held(id); held || err != nil {
+		t.Errorf("%v, %v", held, err)
+	}
+	set, err := s.repo.Records().Load()
+	s.check(err)
+	r, _ := set.Get(record.Hold, object.Key{Kind: object.KindCommit, ID: id})
+	if r.On || r.Generation != 2 || r.Time.Before(r.Until) || r.Reason != "evidence" {
+		t.Errorf("%+v", r)
+	}
+	if _, err := s.repo.Hold(ctx, kist.HoldOptions{Rev: id.String()}); err == nil {
+		t.Error("what is gone was held")
+	}
+}
+
+// TestRelease checks by what names a hold can be lifted.
+func TestRelease(t *testing.T) {
+	ctx := t.Context()
+	s := newStager(t)
+	s.away()
+	if _, err := s.repo.Release(ctx, "away", ""); !errors.Is(err, kist.ErrNotHeld) {
+		t.Errorf("%v", err)
+	}
+	hold, err := s.repo.Hold(ctx, kist.HoldOptions{Rev: "away"})
+	s.check(err)
+	id := hold.Key.ID.String()
+	for _, name := range []string{"nothing", "HEAD", id[:3], strings.Repeat("0", 8)} {
+		if r, err := s.repo.Release(ctx, name, ""); err == nil {
+			t.Errorf("%q lifts %+v", name, r)
+		}
+	}
+	for _, name := range []string{"away", id[:8], strings.ToUpper(id[:8]), id} {
+		r, err := s.repo.Release(ctx, name, "enough")
+		if err != nil || r.On || r.Key != hold.Key || r.Reason != "enough" || r.Generation != hold.Generation+1 {
+			t.Errorf("%q: %+v, %v", name, r, err)
+		}
+		if hold, err = s.repo.Hold(ctx, kist.HoldOptions{Rev: "away"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Text that cannot be recorded is refused before anything is.
+	if _, err := s.repo.Hold(ctx, kist.HoldOptions{Rev: "HEAD", Reason: "\x1b"}); err == nil {
+		t.Error("an escape was recorded")
+	}
+	if _, held, err := s.repo.Held(s.head()); held || err != nil {
+		t.Errorf("%v, %v", held, err)
+	}
+}

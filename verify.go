@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
@@ -80,16 +81,16 @@ func (r *Repository) needs(ctx context.Context, said *record.View, keep func(ref
 			root.Key = tag
 		}
 		roots = append(roots, root)
+		if strings.HasPrefix(name.File, "refs/") {
+			roots = append(roots, r.named(ctx, said, name.File, name.ID)...)
+		}
 	}
 	head, err := r.refs.Head()
 	if err == nil && head.Unborn() {
 		err = r.branchLost(head.Branch)
 	}
 	if err == nil && !head.Unborn() {
-		// What is checked out stays, even if somebody else had it expire.
-		if c, err := object.ReadCommit(ctx, r.objects, head.ID); err == nil {
-			roots = append(roots, gc.Root{Name: "HEAD", Key: object.Key{Kind: object.KindTree, ID: c.Tree}, Hint: true})
-		}
+		roots = append(roots, r.named(ctx, said, "HEAD", head.ID)...)
 	}
 	if err != nil {
 		problems = append(problems, &gc.Problem{Err: err})
@@ -113,6 +114,27 @@ func (r *Repository) needs(ctx context.Context, said *record.View, keep func(ref
 		roots = append(roots, gc.Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
 	}
 	return gc.Needed{Roots: roots, Records: said}, problems
+}
+
+// named returns the content of the commit that a ref names, if it has expired:
+// as far as it is here it stays, even if somebody else had it expire.
+func (r *Repository) named(ctx context.Context, said *record.View, name string, id object.ID) []gc.Root {
+	id, err := refs.Peel(ctx, r.objects, id)
+	if err != nil {
+		return nil // that is told
+	}
+	if _, expired := said.Expired(id); !expired {
+		return nil
+	}
+	c, err := object.ReadCommit(ctx, r.objects, id)
+	if err != nil {
+		return nil
+	}
+	root := gc.Root{Name: name, Key: object.Key{Kind: object.KindTree, ID: c.Tree}, Hint: true}
+	if c.SkippedRest.IsZero() {
+		return []gc.Root{root}
+	}
+	return []gc.Root{root, {Name: name, Key: object.Key{Kind: object.KindChunk, ID: c.SkippedRest}, Hint: true}}
 }
 
 // lacks reports whether an object is not there.

@@ -15,12 +15,14 @@ type fetchNews struct {
 	take     *record.Set     // the remote's, without those that ask for what it has not got
 	forget   []record.Record // the repository's, of what it has not got
 	restored []restored
+	named    map[object.ID]bool // commits that refs of the remote name; nil: not asked for yet
 }
 
 // restored is what is needed again here because of a record of the remote.
 type restored struct {
 	record.Record
 	want []object.Key
+	ours bool // it is ours that is to be forgotten, since a ref of the remote names the commit
 }
 
 // readNews finds out what is wanted because the remote's records say that it is
@@ -31,11 +33,18 @@ type restored struct {
 // record: such a record stays where it is. The other way round, a record of
 // ours by which something is needed again that we do not have, and of which the
 // remote says the opposite, must not keep us from fetching what the remote has.
+// Nor must an expiration of ours that the remote does not take, since one of its
+// refs names the commit.
 func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 	n := &fetchNews{take: f.at.Records.Clone()}
 	ours := f.o.Records.Clone()
 	for _, r := range ours.Newer(f.at.Records) {
 		theirs, _ := f.at.Records.Get(r.Kind, r.Key)
+		if r.Kind == record.Expire && r.On && !theirs.On {
+			if err := f.keepNamed(ctx, n, r); err != nil {
+				return nil, err
+			}
+		}
 		if r.On || !theirs.On || r.Kind == record.Hold {
 			continue
 		}
@@ -48,13 +57,16 @@ func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 			ours.Forget(r)
 		}
 	}
+	for _, r := range n.restored {
+		ours.Forget(r.Record)
+	}
 	n.merge(f.o.Records, ours)
 	for _, r := range n.take.Newer(ours) {
 		if err := f.restore(ctx, n, r); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.refuse(ctx, n); err != nil {
+	if err := f.refuse(ctx, n, ours); err != nil {
 		return nil, err
 	}
 	n.merge(f.o.Records, ours)
@@ -64,6 +76,28 @@ func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 		}
 	}
 	return n, nil
+}
+
+// keepNamed notes that an expiration of ours is to be forgotten if the commit is
+// here, and a ref of the remote names it.
+func (f *fetch) keepNamed(ctx context.Context, n *fetchNews, r record.Record) error {
+	if n.named == nil {
+		var err error
+		if n.named, err = f.snap.named(ctx, f.session, nil); err != nil {
+			return err
+		}
+	}
+	if !n.named[r.Key.ID] {
+		return nil
+	}
+	content, err := contentOf(ctx, f.session, r.Key)
+	if errors.Is(err, object.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		n.restored = append(n.restored, restored{r, content, true})
+	}
+	return err
 }
 
 // merge works out what the records say: ours is what stays of before.
@@ -82,7 +116,7 @@ func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) erro
 	}
 	if r.Kind == record.Purge {
 		if _, purged := n.said.before.Purged(r.Key); purged {
-			n.restored = append(n.restored, restored{r, []object.Key{r.Key}})
+			n.restored = append(n.restored, restored{Record: r, want: []object.Key{r.Key}})
 		}
 		return nil
 	}
@@ -96,14 +130,15 @@ func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) erro
 		return nil // if it is fetched, it is whole
 	}
 	if err == nil {
-		n.restored = append(n.restored, restored{r, content})
+		n.restored = append(n.restored, restored{Record: r, want: content})
 	}
 	return err
 }
 
 // refuse does not take records by which something is needed that neither end
-// has in full. The rest of what they make needed is fetched or wanted.
-func (f *fetch) refuse(ctx context.Context, n *fetchNews) error {
+// has in full, nor forget those of ours by which it is not. The rest of what they
+// make needed is fetched or wanted.
+func (f *fetch) refuse(ctx context.Context, n *fetchNews, ours *record.Set) error {
 	var all []object.Key
 	for _, r := range n.restored {
 		all = append(all, r.want...)
@@ -111,16 +146,25 @@ func (f *fetch) refuse(ctx context.Context, n *fetchNews) error {
 	if len(all) == 0 {
 		return nil
 	}
-	err := walk(ctx, f, "remote", all, nil, n.said)
-	if !errors.Is(err, object.ErrNotFound) {
-		return err
+	whole := walk(ctx, f, "remote", all, nil, n.said)
+	if whole != nil && !errors.Is(whole, object.ErrNotFound) {
+		return whole
 	}
 	for _, r := range n.restored {
-		err := walk(ctx, f, "remote", r.want, nil, n.said)
-		if errors.Is(err, object.ErrNotFound) && r.Kind != record.Hold {
+		var err error
+		if whole != nil {
+			err = walk(ctx, f, "remote", r.want, nil, n.said)
+		}
+		lacking := errors.Is(err, object.ErrNotFound)
+		switch {
+		case lacking && r.ours:
+			ours.Merge(r.Record)
+		case lacking && r.Kind != record.Hold:
 			n.take.Forget(r.Record)
-		} else if err != nil {
+		case err != nil:
 			return err
+		case r.ours:
+			n.forget = append(n.forget, r.Record)
 		}
 	}
 	return nil

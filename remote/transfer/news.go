@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -23,6 +24,39 @@ type news struct {
 // has expired or was purged here and is gone, but is needed again on the remote,
 // which lacks it as well: somebody has taken that back.
 var ErrNeededAgain = errors.New("needed again on the remote, where the expiration or purge was taken back")
+
+// ErrExpiredThere is matched by the error for a push of a branch or tag that names a
+// commit of which the remote says that its content has expired, which the
+// repository has not heard of yet.
+var ErrExpiredThere = errors.New("has expired on the remote, which is not known here yet")
+
+// unheard returns an error if changes have a ref name a commit whose content has
+// expired according to a remote's records, and not to ours: it would be taken for
+// kept there.
+func unheard(ctx context.Context, local object.Reader, ours, theirs *record.Set, changes []rootlog.RefChange) error {
+	here, there := ours.View(), theirs.View()
+	for _, c := range changes {
+		if c.New.IsZero() {
+			continue
+		}
+		id, err := refs.Peel(ctx, local, c.New.ID)
+		if err != nil {
+			return err
+		}
+		_, knows := here.Expired(id)
+		if _, expired := there.Expired(id); !expired || knows {
+			continue
+		}
+		merged := theirs.Clone()
+		for r := range ours.All() {
+			merged.Merge(r) // ours may be the later one: it is told
+		}
+		if _, expired := merged.View().Expired(id); expired {
+			return fmt.Errorf("%s: the content of %s %w", c.Name, id.Short(), ErrExpiredThere)
+		}
+	}
+	return nil
+}
 
 // tellable returns the records that are new to a remote that has theirs. That an
 // expiration or purge was taken back is no news to who never heard of it.

@@ -102,6 +102,9 @@ type push struct {
 func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, err error) {
 	changes, results, err := moves(ctx, p.local, snap.state, p.opt.Updates)
 	p.result.Refs, p.result.Seq = results, snap.state.Seq
+	if err == nil {
+		err = unheard(ctx, p.local, p.opt.Records, snap.state.Records, changes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -216,6 +219,9 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 	for h := s; ; {
 		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
 		p.result.Refs, p.result.Seq = results, h.state.Seq
+		if err == nil {
+			err = unheard(ctx, p.local, p.opt.Records, h.state.Records, changes)
+		}
 		if err != nil {
 			return nil, err
 		}

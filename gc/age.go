@@ -14,8 +14,8 @@ const Forever = time.Duration(math.MaxInt64)
 var errAge = errors.New("not an age like 14d, 2w, 36h, now or never")
 
 // ParseAge returns the age that a text stands for: a number of days, of weeks,
-// hours, minutes or seconds with the letter of the unit as in "14d", "2w" or
-// "36h", "now", or "never", which is [Forever].
+// hours or seconds with the letter of the unit as in "14d", "2w" or "36h", "now",
+// or "never", which is [Forever]. There is no "m": elsewhere it stands for months.
 func ParseAge(text string) (time.Duration, error) {
 	switch text {
 	case "now":
@@ -23,10 +23,10 @@ func ParseAge(text string) (time.Duration, error) {
 	case "never":
 		return Forever, nil
 	}
-	digits := strings.TrimRight(text, "wdhms")
+	digits := strings.TrimRight(text, "wdhs")
 	n, err := strconv.ParseUint(digits, 10, 31)
 	unit, ok := map[string]time.Duration{
-		"": 24 * time.Hour, "w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "m": time.Minute, "s": time.Second,
+		"": 24 * time.Hour, "w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "s": time.Second,
 	}[text[len(digits):]]
 	if err != nil || !ok {
 		return 0, errAge

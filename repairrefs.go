@@ -71,7 +71,7 @@ func (p *repairer) repairRefs(ctx context.Context, report *gc.Report) (did bool,
 			p.tried[damage.File], did = true, true
 		}
 	}
-	return did, nil
+	return did || len(p.extra) > 0, nil
 }
 
 func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
@@ -82,6 +82,9 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 		return p.discard(ctx, file, "given up: the operation that it is about cannot go on")
 	}
 	id, target, how := p.original(ctx, file)
+	if len(p.extra) > 0 {
+		return false, nil // more may be known then
+	}
 	if id.IsZero() && target == "" {
 		if strings.HasPrefix(file, refs.Remotes) {
 			return p.discard(ctx, file, "given up: 'kist fetch' makes it anew")
@@ -137,7 +140,7 @@ func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target
 // original returns what a damaged file said, as far as that can be known, and
 // how it is known. Nothing is returned if it cannot.
 func (p *repairer) original(ctx context.Context, file string) (id object.ID, target, how string) {
-	if id, target, ok := p.refs.Guess(file); ok && (target != "" || p.hasCommit(ctx, id)) {
+	if id, target, ok := p.refs.Guess(file); ok && (target != "" || p.bringsCommit(ctx, id)) {
 		return id, target, "one bit of it had changed"
 	}
 	switch {
@@ -146,12 +149,12 @@ func (p *repairer) original(ctx context.Context, file string) (id object.ID, tar
 	case !strings.HasPrefix(file, "refs/") || refs.CheckName(file) != nil:
 		return id, "", ""
 	}
-	if log, err := p.refs.Log(file); err == nil && len(log) > 0 && p.hasCommit(ctx, log[0].New) {
+	if log, err := p.refs.Log(file); err == nil && len(log) > 0 && p.bringsCommit(ctx, log[0].New) {
 		return log[0].New, "", fmt.Sprintf("set to %s, where its log says it was", log[0].New.Short())
 	}
 	if branch, ok := refs.BranchOf(file); ok {
 		for _, tracking := range p.counterparts(branch) {
-			if id, err := p.refs.Get(tracking); err == nil && p.hasCommit(ctx, id) {
+			if id, err := p.refs.Get(tracking); err == nil && p.bringsCommit(ctx, id) {
 				return id, "", fmt.Sprintf("set to %s, where %s is", id.Short(), strings.TrimPrefix(tracking, refs.Remotes))
 			}
 		}
@@ -186,7 +189,7 @@ func (p *repairer) originalTag(ctx context.Context, file string) (id object.ID, 
 			p.opt.Warn(fmt.Sprintf("remote %q: %v", s.name, err))
 			continue
 		}
-		if key, ok := head.Refs[file]; ok && p.hasCommit(ctx, key.ID) {
+		if key, ok := head.Refs[file]; ok && p.bringsCommit(ctx, key.ID) {
 			return key.ID, "", fmt.Sprintf("set to %s, where the remote %q has it", key.ID.Short(), s.name)
 		}
 	}
@@ -231,6 +234,19 @@ func (p *repairer) originalHead(ctx context.Context) (id object.ID, target, how 
 		return id, refs.Heads + DefaultBranch, fmt.Sprintf("set to the branch %q: nothing tells which it was", DefaultBranch)
 	}
 	return id, "", ""
+}
+
+// bringsCommit is hasCommit for a commit that a damaged file may have named. If
+// it is not there, it may be had before the file is looked at again: nothing
+// else may tell that it is needed.
+func (p *repairer) bringsCommit(ctx context.Context, id object.ID) bool {
+	if p.hasCommit(ctx, id) {
+		return true
+	}
+	if !id.IsZero() && !p.o.DryRun && p.try("commit "+id.String()) {
+		p.extra = append(p.extra, object.Key{Kind: object.KindCommit, ID: id}, object.Key{Kind: object.KindTag, ID: id})
+	}
+	return false
 }
 
 // hasCommit reports whether a commit, or an annotated tag, can be read.

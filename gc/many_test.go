@@ -1,0 +1,67 @@
+package gc_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+)
+
+// TestManyObjects plans a collection in a store of many objects, half of them
+// garbage. KIST_TEST_OBJECTS is how many. What the process then has had of
+// memory at most is printed with -v.
+func TestManyObjects(t *testing.T) {
+	objects := 20_000
+	if text := os.Getenv("KIST_TEST_OBJECTS"); text != "" {
+		var err error
+		if objects, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t, 9)
+	for side := range 2 {
+		w.roots[fmt.Sprint(side)] = w.commitOfMany(uint64(side)<<32, objects/2)
+	}
+	whole, err := w.plan(gc.PlanOptions{})
+	w.check(err)
+	all := whole.Stats().Live
+	whole.Close()
+	delete(w.roots, "1")
+	p, err := w.plan(gc.PlanOptions{})
+	w.check(err)
+	st := p.Stats()
+	p.Close()
+	if all < int64(objects) || st.Removed < all/2-10 || st.Live < all/2-10 || st.Live+st.Removed != all {
+		t.Errorf("%+v of %d objects", st, all)
+	}
+	var usage syscall.Rusage
+	w.check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	t.Logf("%d objects: %+v; %d MB of memory at most", all, st, usage.Maxrss>>10)
+}
+
+// commitOfMany stores a commit of n files, each of which has a content of its
+// own that begins with a number from first on.
+func (w *world) commitOfMany(first uint64, n int) object.Key {
+	w.Helper()
+	ctx := context.Background()
+	session := w.begin()
+	defer session.Close()
+	tree := object.NewTreeWriter(session)
+	text := make([]byte, 40)
+	for i := range n {
+		binary.BigEndian.PutUint64(text, first+uint64(i))
+		id, err := session.Put(ctx, object.KindChunk, text)
+		w.check(err)
+		w.check(tree.Add(ctx, object.Entry{
+			Name: fmt.Sprintf("file%09d", i), Type: object.TypeFile, Mode: 0o644, Size: uint64(len(text)),
+			Content: object.Key{Kind: object.KindChunk, ID: id},
+		}))
+	}
+	return w.finish(session, tree)
+}

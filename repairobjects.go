@@ -25,6 +25,7 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 			keys = append(keys, problem.Key)
 		}
 	}
+	keys = append(keys, p.perhapsTags(ctx, report)...)
 	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
 	if w.said, err = p.Said(); err != nil {
 		return false, nil // what may be restored is not known
@@ -40,6 +41,29 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 	w.session = p.objects.Begin(volume.SessionOptions{DryRun: p.o.DryRun})
 	err = w.search(ctx)
 	return w.got > 0, errors.Join(err, w.session.Close())
+}
+
+// perhapsTags returns the annotated tags that commits which are missing may be in
+// truth: as long as what a ref names is not there, nothing tells which it is.
+func (p *repairer) perhapsTags(ctx context.Context, report *gc.Report) (tags []object.Key) {
+	named := map[object.ID]bool{}
+	for _, problem := range report.Problems {
+		if problem.Key.Kind == object.KindCommit && errors.Is(problem.Err, object.ErrNotFound) {
+			named[problem.Key.ID] = false
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	names, _ := p.refs.Roots(ctx) // what is damaged has been told
+	for _, name := range names {
+		if found, missing := named[name.ID]; missing && !found {
+			named[name.ID] = true
+			tags = append(tags, object.Key{Kind: object.KindTag, ID: name.ID})
+			p.noteKey(tags[len(tags)-1])
+		}
+	}
+	return tags
 }
 
 // wanted are objects for which a good copy is looked for. It is an

@@ -4,25 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/index"
 )
-
-// rewrittenDir is the folder, in the .kist folder, with the maps of commits that
-// were rewritten.
-const rewrittenDir = "rewritten"
 
 // RewriteResult tells what [Repository.Rewrite] did.
 type RewriteResult struct {
@@ -44,24 +34,13 @@ type RewrittenCommit struct{ Old, New object.ID }
 // commits, and log entries and names such as ORIG_HEAD that tell of old ones are
 // dropped. The index is that of the new HEAD; the worktree stays as it is, and
 // what was removed is untracked. Which commit became which is written to a file.
-// No operation may be under way and nothing staged. Killed at any moment, it
-// leaves every branch old or new, and can be run again.
+// No operation may be under way and nothing staged. Stopped at any moment, it
+// leaves every branch old or new; run again, it ends what it has begun.
 //
 // The contents are not purged by this: remote-tracking branches, remotes and
 // other clones still have the old commits.
 func (r *Repository) Rewrite(ctx context.Context, p *PurgePlan, dryRun bool) (*RewriteResult, error) {
 	if err := r.noOperation(); err != nil {
-		return nil, err
-	}
-	head, err := r.refs.Head()
-	if err != nil {
-		return nil, err
-	}
-	from, err := r.commitTree(ctx, head.ID)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.nothingStaged(ctx, from); err != nil {
 		return nil, err
 	}
 	// The trees of old commits are taken to be whole.
@@ -71,25 +50,35 @@ func (r *Repository) Rewrite(ctx context.Context, p *PurgePlan, dryRun bool) (*R
 	if dryRun {
 		w.rw = newOverlay(r.objects)
 	}
+	var err error
 	if w.said, err = r.Said(); err != nil {
 		return nil, err
 	}
-	changes, err := w.changes(ctx, head)
+	if w.head, err = r.refs.Head(); err != nil {
+		return nil, err
+	}
+	changes, err := w.changes(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if err := w.nothingStaged(ctx); err != nil {
+		return nil, err
+	}
 	result := &RewriteResult{Commits: w.order, Refs: changes}
-	if dryRun || len(w.order) == 0 {
+	switch {
+	case dryRun:
 		return result, nil
+	case len(w.order) == 0:
+		return result, w.forget(ctx, nil)
 	}
 	return result, session.Publish(ctx, func(ctx context.Context) (err error) {
-		if err := w.unchanged(head); err != nil {
+		if err := w.unchanged(); err != nil {
 			return err
 		}
 		if result.File, err = w.writeMap(); err != nil {
 			return err
 		}
-		return w.publish(ctx, head, changes)
+		return w.publish(ctx, changes)
 	})
 }
 
@@ -100,6 +89,7 @@ type rewriter struct {
 	rw   object.ReadWriter
 	said *record.View
 
+	head    refs.Head
 	listed  []refs.Ref              // branches and tags, as they were
 	commits map[object.ID]object.ID // those that were looked at, and what they became
 	trees   map[object.ID]tree.Info // the same of trees
@@ -107,16 +97,16 @@ type rewriter struct {
 }
 
 // changes rewrites all, and returns how refs move.
-func (w *rewriter) changes(ctx context.Context, head refs.Head) ([]refs.Change, error) {
+func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 	const reason = "purge: rewrite"
 	var changes []refs.Change
-	if head.Branch == "" {
-		id, err := w.commit(ctx, head.ID)
+	if w.head.Branch == "" {
+		id, err := w.commit(ctx, w.head.ID)
 		if err != nil {
 			return nil, err
 		}
-		if id != head.ID {
-			changes = append(changes, refs.Change{Name: "HEAD", Old: head.ID, New: id, Reason: reason})
+		if id != w.head.ID {
+			changes = append(changes, refs.Change{Name: "HEAD", Old: w.head.ID, New: id, Reason: reason})
 		}
 	}
 	var err error
@@ -215,10 +205,10 @@ func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (obj
 	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
 	var parents []object.ID
 	for _, parent := range c.Parents {
-		new := w.commits[parent]
-		changed = changed || new != parent
-		if !slices.Contains(parents, new) { // two may have become the same
-			parents = append(parents, new)
+		became := w.commits[parent]
+		changed = changed || became != parent
+		if !slices.Contains(parents, became) { // two may have become the same
+			parents = append(parents, became)
 		}
 	}
 	if !changed {
@@ -229,9 +219,12 @@ func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (obj
 	if err != nil {
 		return id, err
 	}
-	new, err := w.rw.Put(ctx, object.KindCommit, data)
-	w.order = append(w.order, RewrittenCommit{id, new})
-	return new, err
+	became, err := w.rw.Put(ctx, object.KindCommit, data)
+	if err != nil {
+		return id, err
+	}
+	w.order = append(w.order, RewrittenCommit{id, became})
+	return became, nil
 }
 
 // tree returns a commit's tree without what is to go. If its content has expired
@@ -322,139 +315,6 @@ func (w *purgeWalk) each(ctx context.Context, id object.ID, dir string, fn func(
 			}
 		} else if w.targets[e.Content] != nil {
 			fn(path)
-		}
-	}
-	return nil
-}
-
-// unchanged makes sure that branches and tags are what they were: a new one
-// would keep the old commits. It is called while publishing.
-func (w *rewriter) unchanged(head refs.Head) error {
-	list, err := w.r.branchesAndTags()
-	if err != nil {
-		return err
-	}
-	if now, err := w.r.refs.Head(); err != nil {
-		return err
-	} else if !slices.Equal(list, w.listed) || now != head {
-		return fmt.Errorf("branches were moved while history was rewritten: %w", refs.ErrMoved)
-	}
-	return nil
-}
-
-// writeMap writes down which commit became which: a line for each, the old ID, a
-// space, the new one. It returns the file's name in the .kist folder.
-func (w *rewriter) writeMap() (string, error) {
-	dir := filepath.Join(w.r.dir, rewrittenDir)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return "", err
-	}
-	var text strings.Builder
-	for _, c := range w.order {
-		fmt.Fprintf(&text, "%s %s\n", c.Old, c.New)
-	}
-	name := w.r.opt.Now().UTC().Format("20060102T150405.000000000Z")
-	return rewrittenDir + "/" + name, disk.WriteFile(filepath.Join(dir, name), []byte(text.String()))
-}
-
-// rewritten returns the commits that were rewritten, by the maps that tell it.
-// Lines that are none do not count.
-func (r *Repository) rewritten() (map[object.ID]bool, error) {
-	dir := filepath.Join(r.dir, rewrittenDir)
-	list, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	old := map[object.ID]bool{}
-	for _, f := range list {
-		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(string(data)) {
-			first, _, _ := strings.Cut(line, " ")
-			if id, err := object.ParseID(first); err == nil && !id.IsZero() {
-				old[id] = true
-			}
-		}
-	}
-	return old, nil
-}
-
-// publish puts the new commits in the place of the old ones. The index comes
-// first: what was removed must not look as if it had just been staged.
-func (w *rewriter) publish(ctx context.Context, head refs.Head, changes []refs.Change) error {
-	r := w.r
-	if now, ok := w.commits[head.ID]; ok && now != head.ID {
-		to, err := r.commitTree(ctx, now)
-		if err != nil {
-			return err
-		}
-		err = index.Update(ctx, r.dir, func(idx *index.Index) error { return idx.ReadTree(ctx, r.objects, to) })
-		if err != nil {
-			return err
-		}
-	}
-	if err := r.refs.Update(ctx, changes, r.who()); err != nil {
-		return err
-	}
-	became := make(map[object.ID]object.ID, len(w.order))
-	for _, c := range w.order {
-		became[c.Old] = c.New
-	}
-	for _, change := range changes { // tag objects, too
-		became[change.Old] = change.New
-	}
-	if err := w.forget(ctx, became); err != nil {
-		return err
-	}
-	return r.Records().Update(ctx, func(set *record.Set) error {
-		for _, rec := range slices.Collect(set.All()) {
-			new, ok := became[rec.Key.ID]
-			if !ok || !rec.On || rec.Kind == record.Purge {
-				continue
-			}
-			moved := rec
-			moved.Key.ID = new
-			set.Switch(moved)
-			if rec.Kind == record.Hold {
-				rec.On, rec.Time, rec.Who, rec.Host = false, r.opt.Date().UTC(), r.recorder(), r.opt.Host
-				set.Switch(rec)
-			}
-		}
-		return nil
-	})
-}
-
-// forget drops log entries and special names that tell of old commits.
-func (w *rewriter) forget(ctx context.Context, became map[object.ID]object.ID) error {
-	logs, err := w.r.refs.Logs()
-	if err != nil {
-		return err
-	}
-	for _, name := range logs {
-		_, err := w.r.refs.ExpireLog(ctx, name, func(e refs.LogEntry) bool {
-			return became[e.Old].IsZero() && became[e.New].IsZero()
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{refs.OrigHead, refs.FetchHead} {
-		id, err := w.r.refs.Special(name)
-		if errors.Is(err, refs.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if !became[id].IsZero() {
-			if err := w.r.refs.ClearSpecial(ctx, name); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -115,7 +116,7 @@ func TestFullDisk(t *testing.T) {
 				if args[0] != "checkout" {
 					s.wantFiles(now.files, before.files)
 				}
-				if now.head != before.head || now.refs != before.refs {
+				if now.head != before.head || !maps.Equal(now.refs, before.refs) {
 					t.Fatalf("%q failed, but HEAD is %s instead of %s", args, now.head, before.head)
 				}
 				s.kist("log")

@@ -165,6 +165,27 @@ var killedCommands = []killed{
 		maintains: true,
 	},
 	{
+		name: "purge --rewrite-history",
+		prepare: func(k *killer) {
+			for i := range 4 {
+				k.write(map[string]string{"secret": noise(k.rng, 1000)})
+				k.touch()
+				k.kist("add", "tracked", "secret")
+				k.kist("commit", "-m", "with a secret")
+				k.kist("tag", "--force", fmt.Sprintf("t%d", i))
+				k.kist("tag", "--force", "-m", "noted", fmt.Sprintf("noted%d", i))
+				k.kist("checkout", "-B", fmt.Sprintf("b%d", i))
+				k.kist("checkout", "main")
+			}
+			k.kist("commit", "--allow-empty", "-m", "expires")
+			k.kist("commit", "--allow-empty", "-m", "is held")
+			k.kist("hold", "add", "HEAD")
+			k.kist("commit", "--allow-empty", "-m", "last")
+			k.kist("expire", "HEAD~2")
+		},
+		command: []string{"purge", "--yes", "--all-history", "--rewrite-history", "secret"},
+	},
+	{
 		name: "rm",
 		prepare: func(k *killer) {
 			k.write(map[string]string{"d0/tracked": "x"})

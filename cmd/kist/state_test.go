@@ -95,7 +95,8 @@ type state struct {
 	operation string
 	index     string // the tree that would be committed
 	conflicts string
-	refs      string
+	refs      map[string]string // where each is
+	records   string            // names of those that are switched on
 	files     files
 }
 
@@ -126,8 +127,18 @@ func (s *shell) readState() state {
 		}
 		now.index, now.conflicts = staged.Tree.String(), conflicts(idx)
 		list, err := r.Refs().List("")
+		if err != nil {
+			return err
+		}
+		now.refs = map[string]string{}
 		for _, ref := range list {
-			now.refs += fmt.Sprintln(ref.Name, ref.ID)
+			now.refs[ref.Name] = ref.ID.String()
+		}
+		said, err := r.Records().Load()
+		for rec := range said.All() {
+			if rec.On {
+				now.records += rec.Name() + "\n"
+			}
 		}
 		return err
 	})
@@ -150,7 +161,8 @@ func (now state) diff(want state) []string {
 		name, got, want string
 	}{
 		{"HEAD", now.head, want.head}, {"operation", now.operation, want.operation}, {"index", now.index, want.index},
-		{"conflicts", now.conflicts, want.conflicts}, {"refs", now.refs, want.refs},
+		{"conflicts", now.conflicts, want.conflicts}, {"refs", fmt.Sprint(now.refs), fmt.Sprint(want.refs)},
+		{"records", now.records, want.records},
 	} {
 		if part.got != part.want {
 			lines = append(lines, fmt.Sprintf("%s: got %v, want %v", part.name, part.got, part.want))
@@ -159,17 +171,28 @@ func (now state) diff(want state) []string {
 	return lines
 }
 
-// mix describes how a state is not one of two, or between them: HEAD, refs and
-// index are each old or new, and so is every file.
+// mix describes how a state is not one of two, or between them: HEAD, the index,
+// every ref and every file are each old or new.
 func (now state) mix(old, new state) (lines []string) {
 	for _, part := range []struct {
 		name, got, old, new string
 	}{
 		{"HEAD", now.head, old.head, new.head}, {"index", now.index, old.index, new.index},
-		{"conflicts", now.conflicts, old.conflicts, new.conflicts}, {"refs", now.refs, old.refs, new.refs},
+		{"conflicts", now.conflicts, old.conflicts, new.conflicts},
 	} {
 		if part.got != part.old && part.got != part.new {
 			lines = append(lines, fmt.Sprintf("%s is %v, neither %v nor %v", part.name, part.got, part.old, part.new))
+		}
+	}
+	names := map[string]bool{}
+	for _, list := range []map[string]string{now.refs, old.refs, new.refs} {
+		for name := range list {
+			names[name] = true
+		}
+	}
+	for name := range names {
+		if got := now.refs[name]; got != old.refs[name] && got != new.refs[name] {
+			lines = append(lines, fmt.Sprintf("%s is %q, neither %q nor %q", name, got, old.refs[name], new.refs[name]))
 		}
 	}
 	for name, got := range now.files {

@@ -1,6 +1,7 @@
 // Package frame turns an object's bytes into the value a store keeps, and
 // back: one byte naming a codec, then the payload, compressed with zstd where
-// that pays. It is the only package that knows a compression library.
+// that pays, or a patch of another object. It is the only package that knows a
+// compression library.
 //
 // The format is described in docs/format/frame.md.
 package frame
@@ -26,18 +27,20 @@ const (
 
 // The codecs. Their values are part of the format.
 const (
-	codecRaw  = 0
-	codecZstd = 1
+	codecRaw   = 0
+	codecZstd  = 1
+	codecPatch = 2
 )
 
 // The reasons an [Error] gives. They do not change.
 const (
 	ReasonEmpty   = "empty"         // no codec byte
 	ReasonCodec   = "unknown-codec" // a codec byte that this version does not know
-	ReasonHeader  = "bad-header"    // no zstd frame, or one of a form that is not allowed
+	ReasonHeader  = "bad-header"    // no zstd frame, or one of a form that is not allowed; no patch
 	ReasonWindow  = "window"        // the frame asks for a window above MaxWindow
 	ReasonLength  = "wrong-length"  // the value is, or says it is, of another length than expected
-	ReasonPayload = "bad-payload"   // the compressed bytes do not decode
+	ReasonPayload = "bad-payload"   // the compressed bytes, or the script of a patch, do not decode
+	ReasonPatch   = "patch"         // the value is a patch, where there may be none
 )
 
 // Error says why a value cannot be decoded. It matches [object.ErrCorrupt].
@@ -73,7 +76,7 @@ func Raw(value []byte) (payload []byte, ok bool) {
 // asks for, never what the value claims, and nothing if dst has room for
 // rawLen+DecodeSlack bytes. Value and the spare capacity of dst must not
 // overlap. An error is an [*Error]; dst is then returned as it was.
-// Decode is safe for concurrent use.
+// Decode is safe for concurrent use. A patch is refused: see [DecodePatch].
 func Decode(dst, value []byte, rawLen int) ([]byte, error) {
 	if len(value) == 0 {
 		return dst, &Error{Reason: ReasonEmpty}
@@ -87,6 +90,8 @@ func Decode(dst, value []byte, rawLen int) ([]byte, error) {
 		return append(dst, payload...), nil
 	case codecZstd:
 		return decodeZstd(dst, payload, rawLen)
+	case codecPatch:
+		return dst, &Error{Reason: ReasonPatch}
 	default:
 		return dst, &Error{ReasonCodec, fmt.Errorf("codec %d", value[0])}
 	}

@@ -65,6 +65,8 @@ func TestRoundTrip(t *testing.T) {
 		{"one byte", []byte{0}, codecRaw},
 		{"short", text(minCompress - 1), codecRaw},
 		{"short text", text(300), codecZstd},
+		{"shorter text", text(255), codecZstd},
+		{"shortest text", bytes.Repeat([]byte("a chest "), minCompress/8), codecZstd},
 		{"text", text(100_000), codecZstd},
 		{"text above the window", bytes.Repeat(text(1<<20), 9), codecZstd},
 		{"largest", make([]byte, MaxSize), codecZstd},
@@ -75,7 +77,7 @@ func TestRoundTrip(t *testing.T) {
 		{"half random", half, codecZstd},
 		{"hexadecimal", []byte(hex.EncodeToString(random(4, 50_000))), codecZstd},
 	}
-	for _, level := range []Level{Fastest, Default, Better} {
+	for _, level := range []Level{Fastest, Default, Better, Best} {
 		enc := NewEncoder(level)
 		for _, test := range tests {
 			value := enc.Append([]byte("before"), test.data)
@@ -109,7 +111,8 @@ func TestDecodeRefuses(t *testing.T) {
 		reason string
 	}{
 		{"empty value", nil, 0, ReasonEmpty},
-		{"codec 2", []byte{2, 'x'}, 1, ReasonCodec},
+		{"patch", []byte{2, 'x'}, 1, ReasonPatch},
+		{"codec 3", []byte{3, 'x'}, 1, ReasonCodec},
 		{"codec 255", []byte{255}, 0, ReasonCodec},
 		{"raw too short", []byte{codecRaw, 'x'}, 2, ReasonLength},
 		{"raw too long", []byte{codecRaw, 'x', 'y'}, 1, ReasonLength},

@@ -29,6 +29,9 @@ func Size(value []byte) (int, error) {
 			return 0, &Error{ReasonLength, fmt.Errorf("frame of %d bytes", h.FrameContentSize)}
 		}
 		return int(h.FrameContentSize), nil
+	case codecPatch:
+		n, _, err := patchSize(value)
+		return n, err
 	default:
 		return 0, &Error{ReasonCodec, fmt.Errorf("codec %d", value[0])}
 	}

@@ -15,7 +15,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("Size of a value for %d bytes = %d, %v", len(data), n, err)
 		}
 	}
-	for _, value := range [][]byte{nil, {2}, {1}, {1, 2, 3, 4, 5, 6}} {
+	for _, value := range [][]byte{nil, {3}, {2}, {1}, {1, 2, 3, 4, 5, 6}} {
 		var bad *Error
 		if _, err := Size(value); !errors.As(err, &bad) || !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("Size(%v): %v", value, err)

@@ -1,0 +1,144 @@
+package frame
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// MaxPatch is the most bytes of an object that is stored as a patch, and of the
+// object that a patch is made from.
+const MaxPatch = 4 << 20
+
+// patchHeader is the length of a patch's codec byte and ID.
+const patchHeader = 1 + len(object.ID{})
+
+// Base returns the ID of the object that the patch in value is made from. Its
+// kind is that of the patched object. Ok is false for a value that is no patch,
+// or too short to be one.
+func Base(value []byte) (id object.ID, ok bool) {
+	if len(value) < patchHeader || value[0] != codecPatch {
+		return id, false
+	}
+	return object.ID(value[1:patchHeader]), true
+}
+
+// DecodePatch is [Decode] for a patch, whose base is the object that [Base]
+// names. Base is neither kept nor changed. It must not overlap the spare
+// capacity of dst.
+func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
+	stored, err := patchScript(value, rawLen)
+	if err != nil {
+		return dst, err
+	}
+	if len(base) > MaxPatch {
+		return dst, &Error{ReasonLength, fmt.Errorf("made from %d bytes", len(base))}
+	}
+	n, err := Size(stored)
+	if err != nil {
+		return dst, err
+	}
+	if n > rawLen {
+		return dst, &Error{ReasonLength, fmt.Errorf("script of %d bytes for %d", n, rawLen)}
+	}
+	script, ok := Raw(stored)
+	if !ok {
+		b := scripts.Get().(*[]byte)
+		defer scripts.Put(b)
+		if *b, err = Decode((*b)[:0], stored, n); err != nil {
+			return dst, err
+		}
+		script = *b
+	}
+	grown := slices.Grow(dst, rawLen)
+	if _, err := applyScript(grown[len(dst):len(dst):len(dst)+rawLen], script, base); err != nil {
+		return dst, &Error{ReasonPayload, err}
+	}
+	return grown[:len(dst)+rawLen], nil
+}
+
+// patchScript returns the stored value of a patch's script, after what comes
+// before it was checked.
+func patchScript(value []byte, rawLen int) ([]byte, error) {
+	size, n, err := patchSize(value)
+	switch {
+	case err != nil:
+		return nil, err
+	case size != rawLen:
+		return nil, &Error{ReasonLength, fmt.Errorf("patch for %d bytes, want %d", size, rawLen)}
+	case len(value) > n && value[n] == codecPatch:
+		return nil, &Error{ReasonHeader, errors.New("the script is a patch")}
+	}
+	return value[n:], nil
+}
+
+// patchSize returns the length of the object that a patch is for, and where in
+// value its script begins.
+func patchSize(value []byte) (size, script int, err error) {
+	switch {
+	case len(value) == 0:
+		return 0, 0, &Error{Reason: ReasonEmpty}
+	case value[0] != codecPatch:
+		return 0, 0, &Error{ReasonCodec, fmt.Errorf("codec %d, want a patch", value[0])}
+	case len(value) < patchHeader:
+		return 0, 0, &Error{ReasonHeader, errors.New("cut short")}
+	}
+	v, n := binary.Uvarint(value[patchHeader:])
+	switch {
+	case n <= 0, n > 1 && v>>(7*(n-1)) == 0:
+		return 0, 0, &Error{ReasonHeader, errors.New("no length")}
+	case v > MaxPatch:
+		return 0, 0, &Error{ReasonLength, fmt.Errorf("patch for %d bytes", v)}
+	}
+	return int(v), patchHeader + n, nil
+}
+
+// AppendPatch appends to dst the value for src as a patch of base, the object of
+// that ID, and returns the extended slice. Ok is false, and nothing appended, if
+// one of them is longer than [MaxPatch], they have nothing in common, or the patch
+// would not be shorter than src. It was decoded again and compared. Nothing is
+// kept or changed; src and base must not overlap the spare capacity of dst.
+func (e *Encoder) AppendPatch(dst, src []byte, id object.ID, base []byte) (out []byte, ok bool) {
+	if len(src) > MaxPatch || len(base) > MaxPatch {
+		return dst, false
+	}
+	w := e.workers.Get().(*worker)
+	out, s := w.appendPatch(dst, src, id, base)
+	if s != broken {
+		e.workers.Put(w)
+	}
+	return out, s == compressed
+}
+
+// appendPatch appends a patch, unless it does not pay.
+func (w *worker) appendPatch(dst, src []byte, id object.ID, base []byte) (out []byte, s state) {
+	w.script = w.matcher.append(w.script[:0], src, base)
+	if len(w.script) > len(src) {
+		return dst, notWorth
+	}
+	n := len(dst)
+	out = append(append(dst, codecPatch), id[:]...)
+	out = binary.AppendUvarint(out, uint64(len(src)))
+	m := len(out)
+	s = notWorth
+	if len(w.script) >= minCompress {
+		if out, s = w.append(out, w.script); s == broken {
+			return dst, broken
+		}
+	}
+	if s == notWorth {
+		out = append(append(out[:m], codecRaw), w.script...)
+	}
+	if len(out)-n >= len(src) {
+		return dst, notWorth
+	}
+	var err error
+	w.check, err = DecodePatch(w.check[:0], out[n:], len(src), base)
+	if err != nil || string(w.check) != string(src) {
+		return dst, broken
+	}
+	return out, compressed
+}

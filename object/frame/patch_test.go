@@ -1,0 +1,216 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// edited returns data with some places changed, the same for the same seed.
+func edited(seed uint64, data []byte, places int) []byte {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	out := bytes.Clone(data)
+	for range places {
+		i := rnd.IntN(len(out) + 1)
+		j := min(len(out), i+rnd.IntN(50))
+		out = bytes.Join([][]byte{out[:i], random(int(seed), rnd.IntN(30)), out[j:]}, nil)
+	}
+	return out
+}
+
+// patch returns the patch of a base by the script given, stored as value.
+func patch(size uint64, id object.ID, script []byte) []byte {
+	value := append([]byte{codecPatch}, id[:]...)
+	return append(binary.AppendUvarint(value, size), script...)
+}
+
+func TestPatchRoundTrip(t *testing.T) {
+	base := text(100_000)
+	moved := bytes.Join([][]byte{base[50_000:], base[:50_000]}, nil)
+	tests := []struct {
+		name      string
+		src, base []byte
+		ok        bool
+		most      int
+	}{
+		{"the same", base, base, true, 60},
+		{"one byte more", append([]byte("!"), base...), base, true, 60},
+		{"cut short", base[1000:90_000], base, true, 60},
+		{"halves changed round", moved, base, true, 60},
+		{"edited", edited(1, base, 30), base, true, 3000},
+		{"random, edited", edited(2, random(1, 100_000), 5), random(1, 100_000), true, 500},
+		{"twice as long", append(bytes.Clone(base), base...), base, true, 60},
+		{"largest", edited(3, random(2, MaxPatch-1000), 3), random(2, MaxPatch), true, 1000},
+		{"object too large", make([]byte, MaxPatch+1), base, false, 0},
+		{"base too large", base, make([]byte, MaxPatch+1), false, 0},
+		{"other text", text(5000), random(1, 5000), false, 0},
+		{"other random bytes", random(2, 5000), random(1, 5000), false, 0},
+		{"base of a few bytes", text(500), []byte("abc"), false, 0},
+		{"no base", text(500), nil, false, 0},
+		{"short", text(20), text(20), false, 0},
+		{"empty", nil, base, false, 0},
+	}
+	for _, level := range []Level{Fastest, Best} {
+		enc := NewEncoder(level)
+		for _, test := range tests {
+			id := object.Sum(test.base)
+			value, ok := enc.AppendPatch([]byte("before"), test.src, id, test.base)
+			if ok != test.ok || string(value[:6]) != "before" || !ok && len(value) > 6 {
+				t.Errorf("level %d, %s: %d bytes, %v", level, test.name, len(value), ok)
+			}
+			if !ok {
+				continue
+			}
+			if value = value[6:]; len(value) > test.most {
+				t.Errorf("level %d, %s: %d bytes, at most %d are good", level, test.name, len(value), test.most)
+			}
+			if got, ok := Base(value); !ok || got != id {
+				t.Errorf("level %d, %s: made from %s, %v", level, test.name, got, ok)
+			}
+			if n, err := Size(value); err != nil || n != len(test.src) {
+				t.Errorf("level %d, %s: size %d, %v", level, test.name, n, err)
+			}
+			got, err := DecodePatch([]byte("before"), value, len(test.src), test.base)
+			if err != nil || string(got) != "before"+string(test.src) {
+				t.Errorf("level %d, %s: decoded to %d bytes, %v", level, test.name, len(got), err)
+			}
+		}
+	}
+}
+
+func TestPatchOfAnything(t *testing.T) {
+	enc := NewEncoder(Fastest)
+	for seed := range uint64(500) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		base := text(1 + rnd.IntN(5000))
+		src := edited(seed, base, rnd.IntN(20))
+		value, ok := enc.AppendPatch(nil, src, object.ID{}, base)
+		if !ok {
+			if len(src) > 500 {
+				t.Errorf("seed %d: %d bytes are no patch of %d", seed, len(src), len(base))
+			}
+			continue
+		}
+		if got, err := DecodePatch(nil, value, len(src), base); err != nil || !bytes.Equal(got, src) {
+			t.Fatalf("seed %d: %d bytes came back as %d, %v", seed, len(src), len(got), err)
+		}
+	}
+}
+
+// A zstd encoder with a bug makes no patch.
+func TestPatchEncoderBug(t *testing.T) {
+	calls := 0
+	enc := newEncoder(func() allEncoder {
+		good := NewEncoder(Fastest).workers.New().(*worker).zstd
+		return badEncoder{good, func(f []byte) []byte { return f[:len(f)-1] }, &calls}
+	})
+	base := text(50_000)
+	if out, ok := enc.AppendPatch([]byte("before"), edited(1, base, 200), object.ID{}, base); ok || string(out) != "before" || calls == 0 {
+		t.Errorf("%d bytes, %v, after %d calls", len(out), ok, calls)
+	}
+}
+
+func TestDecodePatchTruncated(t *testing.T) {
+	base := text(3000)
+	for _, src := range [][]byte{edited(1, base, 2), edited(2, base, 40)} {
+		value, ok := NewEncoder(Fastest).AppendPatch(nil, src, object.Sum(base), base)
+		if !ok {
+			t.Fatal("no patch")
+		}
+		for n := range len(value) {
+			if _, err := DecodePatch(nil, value[:n], len(src), base); !errors.Is(err, object.ErrCorrupt) {
+				t.Errorf("first %d of %d bytes: %v", n, len(value), err)
+			}
+		}
+	}
+}
+
+// A patch of a few bytes makes DecodePatch allocate what was asked for, and no
+// more.
+func TestPatchBombMemory(t *testing.T) {
+	bomb := append([]byte{codecZstd}, zstdFrame(1<<20, 100_000, 128<<10)...)
+	values := [][]byte{
+		patch(1000, object.ID{}, bomb),
+		patch(1<<40, object.ID{}, bomb),
+		patch(1<<20, object.ID{}, bomb),
+		patch(1<<20, object.ID{}, append([]byte{codecZstd}, zstdFrame(1<<62, 1, 10)...)),
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 10 {
+		for _, value := range values {
+			for _, n := range []int{1000, 1 << 20, 1 << 40, -1} {
+				if _, err := DecodePatch(nil, value, n, make([]byte, 100)); err == nil {
+					t.Fatal("bomb decoded")
+				}
+			}
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 80<<20 {
+		t.Errorf("allocated %d MiB in all for 160 bad values of 1 MiB", got>>20)
+	}
+}
+
+func FuzzDecodePatch(f *testing.F) {
+	enc := NewEncoder(Fastest)
+	base := text(2000)
+	for places := range 5 {
+		src := edited(uint64(places), base, places*10)
+		value, _ := enc.AppendPatch(nil, src, object.Sum(base), base)
+		f.Add(value, base, len(src))
+	}
+	for _, v := range patchVectors() {
+		f.Add(v.data, []byte(v.Base), v.Raw)
+	}
+	f.Fuzz(func(t *testing.T, value, base []byte, rawLen int) {
+		got, err := DecodePatch([]byte("x"), value, rawLen, base)
+		if err != nil {
+			if !errors.Is(err, object.ErrCorrupt) || string(got) != "x" {
+				t.Fatalf("%q, %v does not match ErrCorrupt", got, err)
+			}
+			return
+		}
+		if len(got) != 1+rawLen || rawLen > MaxPatch {
+			t.Fatalf("%d bytes, want %d", len(got)-1, rawLen)
+		}
+		if n, err := Size(value); err != nil || n != rawLen {
+			t.Fatalf("size %d, %v, want %d", n, err, rawLen)
+		}
+		id, ok := Base(value)
+		if !ok {
+			t.Fatal("made from nothing")
+		}
+		if value, ok = enc.AppendPatch(nil, got, id, base); ok {
+			if again, err := DecodePatch(nil, value, len(got), base); err != nil || !bytes.Equal(again, got) {
+				t.Fatalf("encoded again, it came back as %d bytes, %v", len(again), err)
+			}
+		}
+	})
+}
+
+func BenchmarkPatch(b *testing.B) {
+	base := text(15_000)
+	src := edited(1, base, 10)
+	enc := NewEncoder(Fastest)
+	value, _ := enc.AppendPatch(nil, src, object.ID{}, base)
+	b.Run("append", func(b *testing.B) {
+		b.SetBytes(int64(len(src)))
+		b.ReportAllocs()
+		for dst := []byte(nil); b.Loop(); {
+			dst, _ = enc.AppendPatch(dst[:0], src, object.ID{}, base)
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.SetBytes(int64(len(src)))
+		b.ReportAllocs()
+		for dst := []byte(nil); b.Loop(); {
+			dst, _ = DecodePatch(dst[:0], value, len(src), base)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+var update = flag.Bool("update", false, "write the test vectors instead of comparing them")
+
+const vectorFile = "../../testdata/vectors/patch.json"
+
+// patchVector is a patch, or bytes that are none. See docs/format/frame.md.
+type patchVector struct {
+	Name   string `json:"name"`
+	Hex    string `json:"hex"`
+	Base   string `json:"base"`             // the object it is made from
+	Raw    int    `json:"raw"`              // length of the object
+	Object string `json:"object,omitempty"` // if it is valid
+	Reason string `json:"reason,omitempty"` // why it is not
+
+	data []byte
+}
+
+func patchVectors() (list []patchVector) {
+	const base = "the quick brown fox jumps over the lazy dog"
+	id := object.Sum([]byte(base))
+	valid := func(name, obj string, script ...byte) {
+		list = append(list, patchVector{Name: name, Base: base, Raw: len(obj), Object: obj,
+			data: patch(uint64(len(obj)), id, append([]byte{codecRaw}, script...))})
+	}
+	invalid := func(name, reason string, raw int, data []byte) {
+		list = append(list, patchVector{Name: name, Base: base, Raw: raw, Reason: reason, data: data})
+	}
+	script := func(name, reason string, script ...byte) {
+		invalid(name, reason, 10, patch(10, id, append([]byte{codecRaw}, script...)))
+	}
+	valid("all copied", base, 0, byte(len(base)), 0)
+	valid("inserted, copied, inserted", "A quick cat", 2, 'A', ' ', 6, 8, 3, 'c', 'a', 't')
+	valid("copied from further on, then from before", "dog fox", 0, 3, 80, 1, ' ', 3, 53)
+	valid("copied twice from one place", "the the ", 0, 4, 0, 0, 4, 7)
+	valid("copies and insertions of nothing", base, 0, 0, 86, 0, byte(len(base)), 85)
+	list = append(list, patchVector{Name: "script as zstd", Base: base, Raw: 102, Object: strings.Repeat("f", 98) + "the ",
+		data: patch(102, id, zstdScript())})
+
+	invalid("empty", ReasonEmpty, 3, nil)
+	invalid("raw", ReasonCodec, 3, []byte("\x00fox"))
+	invalid("ID cut short", ReasonHeader, 3, append([]byte{codecPatch}, id[:31]...))
+	invalid("no length", ReasonHeader, 3, append([]byte{codecPatch}, id[:]...))
+	invalid("length not in its shortest form", ReasonHeader, 3, append(append([]byte{codecPatch}, id[:]...), 0x83, 0, codecRaw, 3, 'f', 'o', 'x'))
+	invalid("other length", ReasonLength, 3, patch(4, id, []byte{codecRaw, 4, 'f', 'o', 'x', 'y'}))
+	invalid("too large", ReasonLength, MaxPatch+1, patch(MaxPatch+1, id, []byte{codecRaw, 0}))
+	invalid("no script", ReasonEmpty, 3, patch(3, id, nil))
+	invalid("script of an unknown codec", ReasonCodec, 3, patch(3, id, []byte{3, 3, 'f', 'o', 'x'}))
+	invalid("script is a patch", ReasonHeader, 3, patch(3, id, patch(3, id, []byte{codecRaw, 3, 'f', 'o', 'x'})))
+	invalid("script longer than the object", ReasonLength, 3, patch(3, id, []byte{codecRaw, 0, 0, 0, 3, 'f', 'o', 'x'}))
+	invalid("script is no frame", ReasonHeader, 10, patch(10, id, []byte{codecZstd, 1, 2, 3}))
+	script("empty script", ReasonPayload)
+	script("inserts more than it has", ReasonPayload, 9, 'f', 'o', 'x')
+	script("inserts more than the object", ReasonPayload, 11, 'f', 'o', 'x')
+	script("copies more than the object", ReasonPayload, 0, 11, 0)
+	script("copies from before the base", ReasonPayload, 0, 10, 1)
+	script("copies from behind the base", ReasonPayload, 0, 10, 88, 1)
+	script("copies up to behind the base", ReasonPayload, 0, 10, 68)
+	script("ends before the object does", ReasonPayload, 3, 'f', 'o', 'x')
+	script("ends in a copy", ReasonPayload, 3, 'f', 'o', 'x', 7)
+	script("goes on behind the object", ReasonPayload, 0, 10, 0, 0)
+	script("number not in its shortest form", ReasonPayload, 0x80, 0, 10, 0)
+	script("number too large", ReasonPayload, 0, 10, 0x80, 0x80, 0x80, 0x80, 0x80, 1)
+	return list
+}
+
+// zstdScript is a script as a zstd frame: 98 times f, then four bytes copied. It
+// does not depend on an encoder: a raw block, one that repeats a byte, and
+// another raw one.
+func zstdScript() []byte {
+	raw := func(last byte, data ...byte) []byte {
+		return append([]byte{byte(len(data))<<3 | last, 0, 0}, data...)
+	}
+	frame := []byte{codecZstd, 0x28, 0xb5, 0x2f, 0xfd, 1 << 5, 101}
+	frame = append(frame, raw(0, 98)...)
+	frame = append(frame, byte(98<<3&0xff|1<<1), 98>>5, 0, 'f')
+	return append(frame, raw(1, 4, 0)...)
+}
+
+func TestPatchVectors(t *testing.T) {
+	list := patchVectors()
+	for i := range list {
+		list[i].Hex = hex.EncodeToString(list[i].data)
+	}
+	want, err := json.MarshalIndent(list, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if *update {
+		if err := os.WriteFile(vectorFile, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(vectorFile)
+	if err != nil || !bytes.Equal(data, want) {
+		t.Errorf("%s is not what the test gives; a changed format needs a new version, a new vector needs -update (%v)", vectorFile, err)
+	}
+	var vectors []patchVector
+	if err := json.Unmarshal(data, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range vectors {
+		value, err := hex.DecodeString(v.Hex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodePatch(nil, value, v.Raw, []byte(v.Base))
+		var bad *Error
+		switch {
+		case v.Reason == "" && (err != nil || string(got) != v.Object):
+			t.Errorf("%s: %q, %v", v.Name, got, err)
+		case v.Reason != "" && (!errors.As(err, &bad) || bad.Reason != v.Reason):
+			t.Errorf("%s: error %v, want reason %s", v.Name, err, v.Reason)
+		}
+	}
+}

@@ -24,38 +24,26 @@ var (
 // One subtree may be linked to many times. If far more paths come of that than
 // there are nodes for them, the error matches [ErrTooMany].
 func Walk(ctx context.Context, r object.Reader, root object.ID, fn func(path string, e object.Entry) error) error {
-	type dir struct {
-		path string
-		list *cursor
-	}
-	open := func(path string, id object.ID) (dir, error) {
-		list, err := newCursor(ctx, r, id)
-		if err != nil {
-			return dir{}, &PathError{path, err}
-		}
-		return dir{path, list}, nil
-	}
-	top, err := open("", root)
-	if err != nil {
+	return WalkInto(ctx, r, root, func(string, object.ID) (bool, error) { return true, nil }, fn)
+}
+
+// WalkInto is [Walk] that reads only those nodes for which into returns true,
+// which it is asked with the path of the directory: a directory has a root
+// node, and if it is large, others below that. An error of into ends the walk.
+func WalkInto(
+	ctx context.Context, r object.Reader, root object.ID,
+	into func(path string, node object.ID) (bool, error), fn func(path string, e object.Entry) error,
+) error {
+	w := &walk{r: r, into: into}
+	if err := w.open(ctx, "", root); err != nil {
 		return err
 	}
-	seen := 0
-	for stack := []dir{top}; len(stack) > 0; {
-		d := stack[len(stack)-1]
-		if err := d.list.toEntry(ctx); err != nil {
-			return &PathError{d.path, err}
+	for seen := 1; ; seen++ {
+		path, e, ok, err := w.next(ctx)
+		if err != nil || !ok {
+			return err
 		}
-		if d.list.done() {
-			stack = stack[:len(stack)-1]
-			continue
-		}
-		e := *d.list.entry()
-		d.list.next()
-		path := Join(d.path, e.Name)
-		if len(stack) > object.MaxDepth {
-			return &PathError{path, ErrTooDeep}
-		}
-		if seen++; seen == firstPaths {
+		if seen == firstPaths {
 			if err := checkExpansion(ctx, r, root); err != nil {
 				return err
 			}
@@ -64,19 +52,71 @@ func Walk(ctx context.Context, r object.Reader, root object.ID, fn func(path str
 		case err == SkipAll:
 			return nil
 		case err == SkipDir && e.Type != object.TypeDir:
-			stack = stack[:len(stack)-1]
+			w.stack = w.stack[:len(w.stack)-1]
 		case err == SkipDir || err == nil && e.Type != object.TypeDir:
 		case err != nil:
 			return err
 		default:
-			sub, err := open(path, e.Content.ID)
-			if err != nil {
+			if err := w.open(ctx, path, e.Content.ID); err != nil {
 				return err
 			}
-			stack = append(stack, sub)
 		}
 	}
+}
+
+// walk is a walk under way.
+type walk struct {
+	r     object.Reader
+	into  func(path string, node object.ID) (bool, error)
+	stack []walkedDir // from the root directory down
+}
+
+type walkedDir struct {
+	path string
+	list *cursor
+}
+
+// open begins a directory, unless its root node is not to be read.
+func (w *walk) open(ctx context.Context, path string, id object.ID) error {
+	if reads, err := w.into(path, id); err != nil || !reads {
+		return err
+	}
+	list, err := newCursor(ctx, w.r, id)
+	if err != nil {
+		return &PathError{path, err}
+	}
+	w.stack = append(w.stack, walkedDir{path, list})
 	return nil
+}
+
+// next returns the next entry, and whether there is one.
+func (w *walk) next(ctx context.Context) (path string, e object.Entry, ok bool, err error) {
+	for len(w.stack) > 0 {
+		d := w.stack[len(w.stack)-1]
+		switch height := d.list.height(); {
+		case height < 0:
+			w.stack = w.stack[:len(w.stack)-1]
+		case height > 0:
+			reads, err := w.into(d.path, d.list.child().ID)
+			if err != nil {
+				return d.path, e, false, err
+			}
+			if !reads {
+				d.list.next()
+			} else if err := d.list.expand(ctx); err != nil {
+				return d.path, e, false, &PathError{d.path, err}
+			}
+		default:
+			e = *d.list.entry()
+			d.list.next()
+			path = Join(d.path, e.Name)
+			if len(w.stack) > object.MaxDepth {
+				return path, e, false, &PathError{path, ErrTooDeep}
+			}
+			return path, e, true, nil
+		}
+	}
+	return "", e, false, nil
 }
 
 // Find returns the entry at a repository path. For "" it is an entry without a

@@ -2,6 +2,8 @@ package tree
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +37,62 @@ func TestWalk(t *testing.T) {
 		})
 		if err != tt.err || strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: %q, %v", tt.name, got, err)
+		}
+	}
+}
+
+// TestWalkInto leaves out a folder, and nodes of a long list.
+func TestWalkInto(t *testing.T) {
+	m := memory()
+	all := files{"a/deep/file": inline("1"), "b/file": inline("2")}
+	for i := range 1200 {
+		all[fmt.Sprintf("long/%04d", i)] = inline(fmt.Sprint(i))
+	}
+	root := all.build(t, m).ID
+	long, err := Find(ctx, m, root, "long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := object.ReadTree(ctx, m, long.Content.ID)
+	if err != nil || top.Level != 1 || len(top.Children) < 3 {
+		t.Fatalf("the long folder has %d nodes below one of level %d; %v", len(top.Children), top.Level, err)
+	}
+	only := top.Children[1]
+	var got, asked []string
+	err = WalkInto(ctx, m, root, func(path string, node object.ID) (bool, error) {
+		asked = append(asked, path)
+		return path == "" || path == "b" || node == long.Content.ID || node == only.ID, nil
+	}, func(path string, e object.Entry) error {
+		got = append(got, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	err = Walk(ctx, m, root, func(path string, e object.Entry) error {
+		name, in := strings.CutPrefix(path, "long/")
+		if in && name > top.Children[0].Last && name <= only.Last || !in && !strings.HasPrefix(path, "a/") {
+			want = append(want, path)
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("walked over %d entries, want %d; %v", len(got), len(want), err)
+	}
+	if wanted := append([]string{"", "a", "b"}, slices.Repeat([]string{"long"}, 1+len(top.Children))...); !slices.Equal(asked, wanted) {
+		t.Errorf("asked %q, want %q", asked, wanted)
+	}
+	boom := errors.New("boom")
+	for _, at := range []object.ID{root, long.Content.ID, only.ID} {
+		err := WalkInto(ctx, m, root, func(_ string, node object.ID) (bool, error) {
+			if node == at {
+				return false, boom
+			}
+			return true, nil
+		}, func(string, object.Entry) error { return nil })
+		if err != boom {
+			t.Errorf("error %v, want %v", err, boom)
 		}
 	}
 }

@@ -97,8 +97,13 @@ func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, err
 // outermost returns paths in order, without those that are, or lie below,
 // another one.
 func outermost(paths []string) []string {
-	paths = slices.SortedFunc(slices.Values(paths), tree.ComparePaths)
-	return slices.CompactFunc(paths, func(a, b string) bool { return tree.Below(b, a) })
+	var outer []string
+	for _, path := range slices.SortedFunc(slices.Values(paths), tree.ComparePaths) {
+		if n := len(outer); n == 0 || !tree.Below(path, outer[n-1]) {
+			outer = append(outer, path)
+		}
+	}
+	return outer
 }
 
 // conflictEntry returns an entry for the file that a merge has left at the path

@@ -3,9 +3,7 @@ package kist
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -40,9 +38,6 @@ type walkedCommit struct {
 	id object.ID
 	*object.Commit
 }
-
-// minPurgeDigits is how many digits of an ID have to be given.
-const minPurgeDigits = 4
 
 func newPurgeWalk(r *Repository) *purgeWalk {
 	return &purgeWalk{
@@ -108,176 +103,6 @@ func (w *purgeWalk) findCommits(ctx context.Context) error {
 
 func treeOf(c *object.Commit) object.Key { return object.Key{Kind: object.KindTree, ID: c.Tree} }
 
-// target notes a content as one that is to be purged.
-func (w *purgeWalk) target(key object.Key) {
-	if w.targets[key] == nil {
-		w.targets[key] = &PurgeContent{Key: key}
-	}
-}
-
-// findPath makes what a path has a target.
-func (w *purgeWalk) findPath(ctx context.Context, p *PurgePlan, at PurgePath) error {
-	var roots []walkedCommit
-	if p.o.AllHistory {
-		roots = w.commits
-	} else {
-		id, c, err := w.r.ReadCommit(ctx, cmp.Or(at.Rev, "HEAD"))
-		if err != nil {
-			return err
-		}
-		roots = []walkedCommit{{id, c}}
-	}
-	found := false
-	seen := map[object.ID]bool{}
-	for _, c := range roots {
-		e, err := tree.Find(ctx, w.r.objects, c.Tree, at.Path)
-		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		found = true
-		if err := w.collect(ctx, p, at.Path, &e, c.id, seen); err != nil {
-			return err
-		}
-	}
-	if !found {
-		return fmt.Errorf("path %q: %w", at.Path, ErrNoMatch)
-	}
-	return nil
-}
-
-// collect makes targets of an entry and all below it. Folders in seen were
-// looked at.
-func (w *purgeWalk) collect(ctx context.Context, p *PurgePlan, path string, e *object.Entry, commit object.ID, seen map[object.ID]bool) error {
-	switch {
-	case e.Type == object.TypeDir:
-		if seen[e.Content.ID] {
-			return nil
-		}
-		seen[e.Content.ID] = true
-		for sub, err := range object.Entries(ctx, w.r.objects, e.Content.ID) {
-			if err != nil {
-				return err
-			}
-			if err := w.collect(ctx, p, tree.Join(path, sub.Name), &sub, commit, seen); err != nil {
-				return err
-			}
-		}
-	case !e.Content.IsZero():
-		w.target(e.Content)
-	case len(e.Inline) > 0 || e.Target != "":
-		p.inlines[inlineContent(e)] = true
-		for i := range p.Inline {
-			if p.Inline[i].Path == path {
-				p.Inline[i].add(commit)
-				return nil
-			}
-		}
-		p.Inline = append(p.Inline, PurgeUse{})
-		use := &p.Inline[len(p.Inline)-1]
-		use.Path = path
-		use.add(commit)
-	}
-	return nil
-}
-
-// inlineContent returns what tells the content of an entry that is kept in it.
-func inlineContent(e *object.Entry) string {
-	if e.Type == object.TypeSymlink {
-		return "to " + e.Target
-	}
-	return "is " + string(e.Inline)
-}
-
-func (u *PurgeUse) add(commit object.ID) {
-	if u.Count++; len(u.Commits) < maxPurgeCommits {
-		u.Commits = append(u.Commits, commit)
-	}
-}
-
-// findID returns the content that the first digits of an ID stand for: one that
-// is here, was purged before, or is in some commit.
-func (w *purgeWalk) findID(ctx context.Context, digits string) (object.Key, error) {
-	digits = strings.ToLower(digits)
-	if _, err := hex.DecodeString(digits + "0"[:len(digits)%2]); err != nil || len(digits) < minPurgeDigits || len(digits) > 64 {
-		return object.Key{}, fmt.Errorf("%q is no ID: it has 4 to 64 digits from 0 to f", digits)
-	}
-	found := map[object.Key]bool{}
-	for _, kind := range []object.Kind{object.KindChunk, object.KindManifest} {
-		ids, err := w.r.objects.Prefix(ctx, kind, digits, 2)
-		if err != nil {
-			return object.Key{}, err
-		}
-		for _, id := range ids {
-			found[object.Key{Kind: kind, ID: id}] = true
-		}
-	}
-	set, err := w.r.Records().Load()
-	if err != nil {
-		return object.Key{}, err
-	}
-	for rec := range set.All() {
-		if rec.Kind == record.Purge && strings.HasPrefix(rec.Key.ID.String(), digits) {
-			found[rec.Key] = true
-		}
-	}
-	if len(found) == 0 {
-		seen := map[object.ID]bool{}
-		for _, c := range w.commits {
-			if err := w.contents(ctx, c.Tree, seen, func(key object.Key) {
-				if strings.HasPrefix(key.ID.String(), digits) {
-					found[key] = true
-				}
-			}); err != nil {
-				return object.Key{}, err
-			}
-		}
-	}
-	var keys []object.Key
-	for key := range found {
-		keys = append(keys, key)
-	}
-	switch len(keys) {
-	case 0:
-		return object.Key{}, fmt.Errorf("no content has the ID %q: %w", digits, ErrNoMatch)
-	case 1:
-		return keys[0], nil
-	}
-	return object.Key{}, fmt.Errorf("several contents have IDs that begin with %q: more digits are needed", digits)
-}
-
-// contents calls each for the contents of all files below a folder, but for
-// nodes in seen.
-func (w *purgeWalk) contents(ctx context.Context, id object.ID, seen map[object.ID]bool, each func(object.Key)) error {
-	if seen[id] {
-		return nil
-	}
-	seen[id] = true
-	t, err := object.ReadTree(ctx, w.r.objects, id)
-	if err != nil {
-		return err
-	}
-	for _, c := range t.Children {
-		if err := w.contents(ctx, c.ID, seen, each); err != nil {
-			return err
-		}
-	}
-	for i := range t.Entries {
-		switch e := &t.Entries[i]; {
-		case e.Type == object.TypeDir:
-			err = w.contents(ctx, e.Content.ID, seen, each)
-		case !e.Content.IsZero():
-			each(e.Content)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // findUses finds out where targets are, and what else needs their parts.
 func (w *purgeWalk) findUses(ctx context.Context) error {
 	for key := range w.targets {
@@ -288,8 +113,8 @@ func (w *purgeWalk) findUses(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, c := range w.commits {
-		if err := w.uses(ctx, c.id, c.Tree, ""); err != nil {
+	for i := range w.commits {
+		if err := w.uses(ctx, &w.commits[i]); err != nil {
 			return err
 		}
 	}
@@ -314,41 +139,29 @@ func (w *purgeWalk) findUses(ctx context.Context) error {
 }
 
 // uses notes which paths of a commit have targets.
-func (w *purgeWalk) uses(ctx context.Context, commit, id object.ID, dir string) error {
-	below, err := w.below(ctx, id)
-	if err != nil || !below {
-		return err
-	}
-	t, err := object.ReadTree(ctx, w.r.objects, id)
-	if err != nil {
-		return err
-	}
-	for _, c := range t.Children {
-		if err := w.uses(ctx, commit, c.ID, dir); err != nil {
-			return err
+func (w *purgeWalk) uses(ctx context.Context, c *walkedCommit) error {
+	return w.files(ctx, c.Tree, func(path string, e *object.Entry) {
+		if target := w.targets[e.Content]; target != nil {
+			target.Size = e.Size
+			w.used(&target.Uses, path, c.id)
+			return
 		}
-	}
-	for i := range t.Entries {
-		e := &t.Entries[i]
-		path := tree.Join(dir, e.Name)
-		switch {
-		case e.Type == object.TypeDir:
-			err = w.uses(ctx, commit, e.Content.ID, path)
-		case w.targets[e.Content] != nil:
-			c := w.targets[e.Content]
-			c.Size = e.Size
-			w.used(&c.Uses, path, commit)
-		default:
-			for _, key := range w.lists[e.Content] {
-				c := w.targets[key]
-				w.used(&c.PartOf, path, commit)
-			}
+		for _, key := range w.lists[e.Content] {
+			w.used(&w.targets[key].PartOf, path, c.id)
 		}
-		if err != nil {
-			return err
+	})
+}
+
+// files calls each for the files below a folder, passing over nodes without
+// targets.
+func (w *purgeWalk) files(ctx context.Context, root object.ID, each func(path string, e *object.Entry)) error {
+	into := func(_ string, node object.ID) (bool, error) { return w.below(ctx, node) }
+	return tree.WalkInto(ctx, w.r.objects, root, into, func(path string, e object.Entry) error {
+		if e.Type != object.TypeDir {
+			each(path, &e)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // used adds a commit to the uses at a path.
@@ -360,6 +173,12 @@ func (w *purgeWalk) used(uses *[]PurgeUse, path string, commit object.ID) {
 		*uses = append(*uses, PurgeUse{Path: path})
 	}
 	(*uses)[i].add(commit)
+}
+
+func (u *PurgeUse) add(commit object.ID) {
+	if u.Count++; len(u.Commits) < maxPurgeCommits {
+		u.Commits = append(u.Commits, commit)
+	}
 }
 
 // below reports whether there are targets in a folder's node, or below it.
@@ -380,12 +199,12 @@ func (w *purgeWalk) below(ctx context.Context, id object.ID) (bool, error) {
 		has = has || sub
 	}
 	for i := range t.Entries {
-		e := &t.Entries[i]
-		look := w.has
-		if e.Type == object.TypeDir {
-			look = func(ctx context.Context, e *object.Entry) (bool, error) { return w.below(ctx, e.Content.ID) }
+		var sub bool
+		if e := &t.Entries[i]; e.Type == object.TypeDir {
+			sub, err = w.below(ctx, e.Content.ID)
+		} else {
+			sub, err = w.has(ctx, e)
 		}
-		sub, err := look(ctx, e)
 		if err != nil {
 			return false, err
 		}
@@ -397,7 +216,7 @@ func (w *purgeWalk) below(ctx context.Context, id object.ID) (bool, error) {
 
 // has reports whether a file has a target as its content, or in it.
 func (w *purgeWalk) has(ctx context.Context, e *object.Entry) (bool, error) {
-	if e.Content.IsZero() || e.Type == object.TypeDir {
+	if e.Content.IsZero() {
 		return false, nil
 	}
 	if w.targets[e.Content] != nil {

@@ -260,62 +260,48 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 // paths returns what is to go from a tree, in path order.
 func (w *rewriter) paths(ctx context.Context, root object.ID) ([]string, error) {
 	found := map[string]bool{}
-	if err := w.plan.walk.each(ctx, root, "", func(path string) { found[path] = true }); err != nil {
+	walk := w.plan.walk
+	err := walk.files(ctx, root, func(path string, e *object.Entry) {
+		if walk.targets[e.Content] != nil {
+			found[path] = true
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	for _, at := range w.plan.o.Paths {
-		e, err := tree.Find(ctx, w.r.objects, root, at.Path)
-		switch {
-		case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir):
-			continue
-		case err != nil:
+		if err := w.pathsAt(ctx, root, at.Path, found); err != nil {
 			return nil, err
-		case w.plan.o.AllHistory:
-			found[at.Path] = true
-		case e.Type != object.TypeDir:
-			if w.plan.inlines[inlineContent(&e)] {
-				found[at.Path] = true
-			}
-		default:
-			if err := tree.Walk(ctx, w.r.objects, e.Content.ID, func(below string, e object.Entry) error {
-				if e.Type != object.TypeDir && e.Content.IsZero() && w.plan.inlines[inlineContent(&e)] {
-					found[tree.Join(at.Path, below)] = true
-				}
-				return nil
-			}); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return outermost(slices.Collect(maps.Keys(found))), nil
 }
 
-// each calls fn for the paths below a folder's node that have a target as their
-// content.
-func (w *purgeWalk) each(ctx context.Context, id object.ID, dir string, fn func(path string)) error {
-	below, err := w.below(ctx, id)
-	if err != nil || !below {
+// pathsAt finds what is to go at a path that the plan was made for, and below
+// it: all, or what is kept inline.
+func (w *rewriter) pathsAt(ctx context.Context, root object.ID, path string, found map[string]bool) error {
+	if !w.plan.o.AllHistory && len(w.plan.inlines) == 0 {
+		return nil
+	}
+	goes := func(e *object.Entry) bool {
+		return e.Type != object.TypeDir && e.Content.IsZero() && w.plan.inlines[inlineContent(e)]
+	}
+	e, err := tree.Find(ctx, w.r.objects, root, path)
+	switch {
+	case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir):
+		return nil
+	case err != nil:
 		return err
+	case w.plan.o.AllHistory || goes(&e):
+		found[path] = true
+		return nil
+	case e.Type != object.TypeDir:
+		return nil
 	}
-	t, err := object.ReadTree(ctx, w.r.objects, id)
-	if err != nil {
-		return err
-	}
-	for _, c := range t.Children {
-		if err := w.each(ctx, c.ID, dir, fn); err != nil {
-			return err
+	return tree.Walk(ctx, w.r.objects, e.Content.ID, func(below string, e object.Entry) error {
+		if goes(&e) {
+			found[tree.Join(path, below)] = true
 		}
-	}
-	for i := range t.Entries {
-		e := &t.Entries[i]
-		path := tree.Join(dir, e.Name)
-		if e.Type == object.TypeDir {
-			if err := w.each(ctx, e.Content.ID, path, fn); err != nil {
-				return err
-			}
-		} else if w.targets[e.Content] != nil {
-			fn(path)
-		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -2,10 +2,12 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // maxAffected is how many commits, and how many paths, a [Problem] names.
@@ -76,63 +78,47 @@ func (a *affected) commit(ctx context.Context, id object.ID) error {
 			p.affects(id, "")
 		}
 	}
-	return a.node(ctx, id, object.Key{Kind: object.KindTree, ID: c.Tree}, "")
-}
-
-// node goes through a node of a directory at path.
-func (a *affected) node(ctx context.Context, commit object.ID, key object.Key, path string) error {
-	if need, err := a.need(ctx, key); err != nil || !need {
-		return err
-	}
-	if p := a.bad[key]; p != nil {
-		p.affects(commit, path)
-		return nil
-	}
-	t, err := object.ReadTree(ctx, a.objects, key.ID)
-	if err != nil {
-		return err
-	}
-	for _, child := range t.Children {
-		if err := a.node(ctx, commit, object.Key{Kind: object.KindTree, ID: child.ID}, path); err != nil {
-			return err
+	into := func(path string, node object.ID) (bool, error) {
+		key := object.Key{Kind: object.KindTree, ID: node}
+		if p := a.bad[key]; p != nil {
+			p.affects(id, path)
+			return false, nil
 		}
+		return a.need(ctx, key)
 	}
-	for _, e := range t.Entries {
-		below := e.Name
-		if path != "" {
-			below = path + "/" + e.Name
+	err = tree.WalkInto(ctx, a.objects, c.Tree, into, func(path string, e object.Entry) error {
+		if e.Type == object.TypeDir || e.Content.IsZero() {
+			return nil
 		}
-		switch e.Content.Kind {
-		case object.KindTree:
-			err = a.node(ctx, commit, e.Content, below)
-		case 0:
-		default:
-			err = a.content(ctx, commit, e.Content, below)
-		}
-		if err != nil {
-			return err
-		}
+		return a.content(ctx, id, e.Content, path)
+	})
+	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) {
+		return nil // the paths so far have to do
 	}
-	return nil
+	return err
 }
 
 // content goes through the content of the file at path.
-func (a *affected) content(ctx context.Context, commit object.ID, key object.Key, path string) error {
-	if need, err := a.need(ctx, key); err != nil || !need {
-		return err
-	}
-	if p := a.bad[key]; p != nil {
-		p.affects(commit, path)
-		return nil
-	}
-	links, err := a.links(ctx, key)
-	if err != nil {
-		return err
-	}
-	for _, link := range links {
-		if err := a.content(ctx, commit, link, path); err != nil {
+func (a *affected) content(ctx context.Context, commit object.ID, content object.Key, path string) error {
+	seen := map[object.Key]bool{}
+	for todo := []object.Key{content}; len(todo) > 0; {
+		key := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if need, err := a.need(ctx, key); err != nil {
+			return err
+		} else if !need || seen[key] {
+			continue
+		}
+		seen[key] = true
+		if p := a.bad[key]; p != nil {
+			p.affects(commit, path)
+			continue
+		}
+		links, err := a.links(ctx, key)
+		if err != nil {
 			return err
 		}
+		todo = append(todo, links...)
 	}
 	return nil
 }

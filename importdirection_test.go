@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
-	{"object/keys", "object/frame", "object/disk", "object/objecttest", "remote/remotetest"},
+	{"object/keys", "object/frame", "object/disk", "object/canonical", "object/objecttest", "remote/remotetest"},
 	{"object", "chunker", "remote"},
 }
 
@@ -41,7 +41,7 @@ var doors = map[string][]string{
 	"github.com/restic/chunker":                  {"chunker"},
 	"github.com/go-git/go-billy":                 {"tree/worktree"},
 	"github.com/klauspost/compress":              {"object/frame"},
-	"github.com/fxamacker/cbor":                  {"object", "refs/record", "remote/rootlog"},
+	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog"},
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/BurntSushi/toml":                 {"."},
 	"github.com/minio/":                          {"remote/s3"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/kist-vcs/kist/object/canonical"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -184,7 +185,7 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 	}
 	body := &rootBody{
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
-		Time: timeBody{Sec: next.Time.Unix(), Nsec: uint32(next.Time.Nanosecond())}, Who: next.Who, Host: next.Host,
+		Time: canonical.TimeOf(next.Time), Who: next.Who, Host: next.Host,
 		Read: next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
 		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(), Records: next.records.body(),
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/kist-vcs/kist/object/canonical"
 )
 
 // The CBOR of roots and state files, see docs/format/rootlog.md.
@@ -16,7 +18,7 @@ type rootBody struct {
 	Seq  uint64          `cbor:"seq"`
 	Prev cbor.ByteString `cbor:"prev"`
 	Txid cbor.ByteString `cbor:"txid"`
-	Time timeBody        `cbor:"time"`
+	Time canonical.Time  `cbor:"time"`
 	Who  string          `cbor:"who,omitempty"`
 	Host string          `cbor:"host,omitempty"`
 
@@ -36,12 +38,6 @@ type rootBody struct {
 	Moved uint64     `cbor:"moved,omitempty"`
 
 	Stub cbor.ByteString `cbor:"stub,omitempty"`
-}
-
-type timeBody struct {
-	_    struct{} `cbor:",toarray"`
-	Sec  int64
-	Nsec uint32
 }
 
 type tableBody struct {
@@ -83,37 +79,10 @@ type stateBody struct {
 type extra map[string]cbor.RawMessage
 
 var (
-	encoding = newEncoding()
-	decoding = newDecoding()
+	encoding, decoding = canonical.Modes()
 
 	errCanonical = errors.New("not in canonical form")
 )
-
-func newEncoding() cbor.EncMode {
-	o := cbor.CoreDetEncOptions()
-	o.TagsMd = cbor.TagsForbidden
-	mode, err := o.EncMode()
-	if err != nil {
-		panic(err) // cannot be: the options are constant
-	}
-	return mode
-}
-
-func newDecoding() cbor.DecMode {
-	mode, err := cbor.DecOptions{
-		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
-		IndefLength:       cbor.IndefLengthForbidden,
-		TagsMd:            cbor.TagsForbidden,
-		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
-		MaxNestedLevels:   8,
-		MaxArrayElements:  1 << 17,
-		MaxMapPairs:       1 << 20,
-	}.DecMode()
-	if err != nil {
-		panic(err)
-	}
-	return mode
-}
 
 // rootKeys are the fields of a root that this program knows.
 var rootKeys = func() map[string]bool {

@@ -124,9 +124,8 @@ func (r *Root) parse(data []byte) (err error) {
 	}
 	b := r.body
 	r.Who, r.Host = b.Who, b.Host
-	r.Time = time.Unix(b.Time.Sec, int64(b.Time.Nsec)).UTC()
-	if year := r.Time.Year(); b.Time.Nsec >= 1e9 || year < 0 || year > 9999 {
-		return errors.New("malformed time")
+	if r.Time, err = b.Time.Time(); err != nil {
+		return err
 	}
 	if b.Stub != "" {
 		return r.parseStub()

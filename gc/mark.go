@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
 )
@@ -69,8 +70,8 @@ type usage struct {
 	stays bool // whatever is in it: it is young, or a session at work has written it
 	seen  bool // what its nodes refer to was marked, if it stays
 
-	needed bits // by roots
-	wanted bits // by what is kept for another reason, and may be incomplete
+	needed keys.Set // by roots
+	wanted keys.Set // by what is kept for another reason, and may be incomplete
 
 	marked int   // objects that are in one of the sets
 	copies int   // those of them of which another copy was there first
@@ -119,7 +120,7 @@ func (m *marker) refresh(ctx context.Context) error {
 		v := m.sweep.Volume(i)
 		m.use = append(m.use, usage{
 			SweepVolume: v, stays: v.InUse || m.young(v),
-			needed: newBits(v.Objects), wanted: newBits(v.Objects),
+			needed: keys.NewSet(v.Objects), wanted: keys.NewSet(v.Objects),
 		})
 	}
 	return nil
@@ -236,10 +237,10 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 	before := false // it was kept already, for the other reason
 	for _, p := range places {
 		u := &m.use[p.Volume]
-		if u.set(hint).has(p.Index) {
+		if u.set(hint).Has(p.Index) {
 			return false, nil
 		}
-		before = before || u.set(!hint).has(p.Index)
+		before = before || u.set(!hint).Has(p.Index)
 	}
 	for _, p := range places {
 		u := &m.use[p.Volume]
@@ -247,7 +248,7 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 		if p.Gone {
 			continue
 		}
-		u.set(hint).set(p.Index)
+		u.set(hint).Add(p.Index)
 		if had {
 			continue
 		}
@@ -264,7 +265,7 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 }
 
 // set returns one of the two sets.
-func (u *usage) set(hint bool) bits {
+func (u *usage) set(hint bool) keys.Set {
 	if hint {
 		return u.wanted
 	}
@@ -295,7 +296,7 @@ func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, erro
 }
 
 // has reports whether an object of the volume is to be kept.
-func (u *usage) has(index int) bool { return u.needed.has(index) || u.wanted.has(index) }
+func (u *usage) has(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
 
 // keeps reports whether an object is marked in any volume.
 func (m *marker) keeps(key object.Key) (bool, error) {

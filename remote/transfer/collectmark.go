@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -39,18 +40,9 @@ func (e *NeededError) Unwrap() error { return e.Err }
 
 // marks are sets of the entries of an index file.
 type marks struct {
-	reached bits // what refs need
-	copied  bits // of that, what was copied into new packs
+	reached keys.Set // what refs need
+	copied  keys.Set // of that, what was copied into new packs
 }
-
-// bits is a set of the numbers below a limit.
-type bits []uint64
-
-func newBits(n int) bits { return make(bits, (n+63)/64) }
-
-func (b bits) has(i int) bool { return b[i/64]>>(i%64)&1 != 0 }
-
-func (b bits) set(i int) { b[i/64] |= 1 << (i % 64) }
 
 // inlineMark is what marks has, for an object whose entry lies in a root.
 type inlineMark struct{ reached, copied bool }
@@ -89,7 +81,7 @@ func (m *marker) follow(snap *snapshot) (bool, error) {
 		have[f.Name] = true
 		if m.files[f.Name] == nil {
 			n := snap.indexes[i].Len()
-			m.files[f.Name] = &marks{newBits(n), newBits(n)}
+			m.files[f.Name] = &marks{keys.NewSet(n), keys.NewSet(n)}
 		}
 	}
 	for name := range m.files {
@@ -122,7 +114,7 @@ func (m *marker) get(p place) inlineMark {
 		return m.inline[p.Key]
 	}
 	f := m.files[m.snap.state.Indexes[p.file].Name]
-	return inlineMark{f.reached.has(p.at), f.copied.has(p.at)}
+	return inlineMark{f.reached.Has(p.at), f.copied.Has(p.at)}
 }
 
 // put marks an entry.
@@ -133,10 +125,10 @@ func (m *marker) put(p place, as inlineMark) {
 	}
 	f := m.files[m.snap.state.Indexes[p.file].Name]
 	if as.reached {
-		f.reached.set(p.at)
+		f.reached.Add(p.at)
 	}
 	if as.copied {
-		f.copied.set(p.at)
+		f.copied.Add(p.at)
 	}
 }
 

@@ -90,7 +90,7 @@ type applier struct {
 	done   []Applied // by place in ops
 	state  []opState // by place in ops
 	fails  failures
-	tokens chan struct{} // one for each chunk written by a goroutine of its own
+	tokens chan struct{} // one for each goroutine at work
 	meter  meter
 	making sync.Mutex // folders that no operation makes
 }
@@ -145,6 +145,8 @@ func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f
 	var workers sync.WaitGroup
 	for range min(a.w.opt.Jobs, len(groups)) {
 		workers.Go(func() {
+			a.tokens <- struct{}{}
+			defer func() { <-a.tokens }()
 			w := &applyWorker{applier: a}
 			if missing == makeIt {
 				if temp, err := a.w.newTemp(); err == nil {

@@ -166,7 +166,8 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	return nil
 }
 
-// writeChunks writes a file of many chunks, several at once.
+// writeChunks writes a file of many chunks, several at once while there are
+// fewer files to write than goroutines. Writes to one file wait for each other.
 func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) error {
 	if err := f.truncate(int64(e.Size)); err != nil {
 		return err

@@ -70,25 +70,33 @@ func b2i(b bool) int {
 	return 0
 }
 
-// maxGroup is how many operations a group has at most.
-const maxGroup = 128
+// A group has at most this many operations, and is ended by the one with which
+// it has this many bytes of files.
+const (
+	maxGroup      = 128
+	maxGroupBytes = 8 << 20
+)
 
 // groups cuts the operations that want is true for, given by their places in
 // the list, into groups that are in the same folder.
 func (l opList) groups(want func(op *Op) bool) [][]int {
 	var all [][]int
 	var group []int
+	var size uint64
 	last := ""
 	for i := range l {
 		if !want(&l[i]) {
 			continue
 		}
 		dir, _ := tree.Split(l[i].Path)
-		if len(group) > 0 && (dir != last || len(group) == maxGroup) {
+		if len(group) > 0 && (dir != last || len(group) == maxGroup || size >= maxGroupBytes) {
 			all = append(all, group)
-			group = nil
+			group, size = nil, 0
 		}
 		group, last = append(group, i), dir
+		if l[i].New != nil {
+			size += l[i].New.Size
+		}
 	}
 	if len(group) > 0 {
 		all = append(all, group)

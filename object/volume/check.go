@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
 
@@ -89,7 +90,8 @@ func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem))
 // checker is one run of Check.
 type checker struct {
 	o     CheckOptions
-	total int // objects
+	alone bool // patches are to be readable without any other volume
+	total int  // objects
 
 	mu     sync.Mutex
 	report func(Problem)
@@ -321,8 +323,12 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 			walk.pos = min(max(e.end(), logHeaderSize), walk.size)
 		}
 		if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) || err == nil && c.v.isBad(rec.Key) {
-			if verr := c.value(f, e, rec); verr != nil && err == nil {
+			switch verr := c.value(f, e, rec); {
+			case err != nil:
+			case verr != nil:
 				c.problem(name, rec.Key, fmt.Errorf("value at %d: %w", rec.Offset, verr))
+			default:
+				c.v.clearBad(rec.Key)
 			}
 		}
 	}
@@ -384,8 +390,29 @@ func (c *volumeCheck) value(f *os.File, e logEntry, rec keys.Record) error {
 	var value []byte
 	var err error
 	if value, c.buf, err = readEntry(f, e, c.buf); err == nil {
-		err = verify(rec.Key, value, int(rec.Raw), nil)
+		err = c.v.verify(rec.Key, value, int(rec.Raw), &baseReader{left: maxBases, alone: c.alone})
+	}
+	if err == nil {
+		err = c.selfContained(rec.Key, value)
 	}
 	c.progress(0, 0, e.end()-e.start)
 	return err
+}
+
+// selfContained checks that the volume has what a patch is made from. That it can
+// be read was seen, or another volume has it whole.
+func (c *volumeCheck) selfContained(key object.Key, value []byte) error {
+	id, patched := frame.Base(value)
+	if !patched {
+		return nil
+	}
+	o, err := c.v.opened()
+	if err != nil {
+		return err
+	}
+	key.ID = id
+	if _, ok, err := o.index.Find(key); err != nil || !ok {
+		return baseError(key, cmp.Or(err, errNoBase))
+	}
+	return nil
 }

@@ -15,6 +15,8 @@ type copier struct {
 	created time.Time // of the youngest volume that is copied from; zero: now
 	w       *writer   // nil: none is being written
 	written []*sealed // what is sealed and read back
+
+	optimised bool // what is written is
 }
 
 // has reports whether an object was copied.
@@ -40,7 +42,7 @@ func (c *copier) add(ctx context.Context, key object.Key, b *buffer, raw int) er
 			return err
 		}
 		c.w = w
-		c.w.created = c.created
+		c.w.created, c.w.optimised = c.created, c.optimised
 	}
 	if err := c.w.add(key, b, raw); err != nil {
 		return err

@@ -63,25 +63,31 @@ func (s *Store) loadDamaged(volumes []*sealed) {
 }
 
 // saveDamaged remembers what is known to be damaged in the volumes there are,
-// together with what others have found. Where that is not possible (a
+// together with what others have found and what was not read since. Where that is not possible (a
 // repository that is read-only), it is not.
 func (s *Store) saveDamaged(l *listing) {
 	var lines []string
+	healed := map[damaged]struct{}{}
 	for _, v := range l.volumes {
 		v.badMu.Lock()
 		for key := range v.bad {
 			lines = append(lines, damagedLine(v.name, key))
 		}
+		for key := range v.good {
+			healed[damaged{v.name, key}] = struct{}{}
+		}
 		v.badMu.Unlock()
 	}
-	if len(lines) == 0 {
+	if len(lines)+len(healed) == 0 {
 		return
 	}
 	path := s.inVolumes(damagedFile)
 	before := 0
 	for _, d := range readDamaged(path) {
 		before++
-		if l.byName[d.volume] != nil {
+		if _, ok := healed[d]; ok {
+			before = -maxDamaged // to be written
+		} else if l.byName[d.volume] != nil {
 			lines = append(lines, damagedLine(d.volume, d.key))
 		}
 	}

@@ -31,9 +31,15 @@ func sampleSeal() *seal {
 
 func TestSeal(t *testing.T) {
 	want := sampleSeal()
-	got, err := decodeSeal(want.encode())
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("decoded %+v, %v", got, err)
+	for _, want.Optimised = range []bool{false, true} {
+		got, err := decodeSeal(want.encode())
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("decoded %+v, %v", got, err)
+		}
+	}
+	twice := bytes.Replace(want.encode(), []byte("optimised\n"), []byte("optimised\noptimised\n"), 1)
+	if _, err := decodeSeal(resign(twice)); err == nil {
+		t.Error("optimised twice, and no error")
 	}
 	for i := range want.encode() {
 		data := want.encode()
@@ -59,6 +65,9 @@ func resign(data []byte) []byte {
 func FuzzDecodeSeal(f *testing.F) {
 	f.Add(sampleSeal().encode())
 	f.Add((&seal{Session: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Created: time.Unix(0, 0).UTC()}).encode())
+	optimised := sampleSeal()
+	optimised.Optimised = true
+	f.Add(optimised.encode())
 	f.Add([]byte("kist volume 2\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, data := range [][]byte{data, resign(data)} {
@@ -113,13 +122,20 @@ func FuzzVolume(f *testing.F) {
 	if err := ss.Close(); err != nil {
 		f.Fatal(err)
 	}
-	var seeds [3][]byte
-	for i, name := range []string{keysFile, sealName, logName(1)} {
-		if seeds[i], err = os.ReadFile(filepath.Join(oneVolume(f, s), name)); err != nil {
-			f.Fatal(err)
-		}
+	patches, err := Open(f.TempDir(), Options{Now: time.Now})
+	if err != nil {
+		f.Fatal(err)
 	}
-	f.Add(seeds[0], seeds[1], seeds[2])
+	writeVolume(f, patches, append(chainOf(f, 1, 2), patchVersion(f, 1, 4, 5), patchVersion(f, 1, 5, 4))...)
+	for _, s := range []*Store{s, patches} {
+		var seeds [3][]byte
+		for i, name := range []string{keysFile, sealName, logName(1)} {
+			if seeds[i], err = os.ReadFile(filepath.Join(oneVolume(f, s), name)); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.Add(seeds[0], seeds[1], seeds[2])
+	}
 	dir := f.TempDir()
 	volume := filepath.Join(dir, volumesDir, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	if err := os.MkdirAll(volume, 0o777); err != nil {

@@ -17,6 +17,10 @@ type Info struct {
 	Raw     int64 // bytes of its objects
 	Stored  int64 // bytes of the stored values
 	Bytes   int64 // bytes of its files
+
+	// Optimised says that [Sweep.Optimise] wrote it, or that it was copied from
+	// such volumes.
+	Optimised bool
 }
 
 // Volumes describes all volumes, newest first. It fails if one of them cannot
@@ -77,7 +81,7 @@ func (v *sealed) describe() (*Info, error) {
 		return nil, err
 	}
 	info := &Info{Name: v.name, Session: s.Session, Created: s.Created,
-		Objects: int(s.Objects), Raw: int64(s.Raw), Stored: int64(s.Stored), Bytes: n}
+		Objects: int(s.Objects), Raw: int64(s.Raw), Stored: int64(s.Stored), Bytes: n, Optimised: s.Optimised}
 	for _, f := range s.Files {
 		info.Bytes += f.Size
 	}

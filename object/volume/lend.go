@@ -50,7 +50,7 @@ func (v *sealed) lend(rec keys.Record) (*loan, error) {
 		} else {
 			stored := storage
 			storage = takeBuffer(int(rec.Raw) + frame.DecodeSlack)
-			data, err = decodeTo(storage.b, rec.Key, value, int(rec.Raw))
+			data, err = v.decodeTo(storage.b, rec.Key, value, int(rec.Raw))
 			stored.free()
 		}
 	}

@@ -49,7 +49,7 @@ func (s *Store) refresh() (*listing, error) {
 			v = old.byName[name]
 		}
 		if v == nil {
-			v = &sealed{name: name, path: filepath.Join(s.path, name)}
+			v = &sealed{name: name, path: filepath.Join(s.path, name), store: s}
 			added = append(added, v)
 		}
 		next.volumes = append(next.volumes, v)

@@ -25,10 +25,13 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 		}
 	}()
 	copied := volumes[:0:0]
+	w.optimised = true
 	for _, v := range volumes {
-		if info, err := v.describe(); err == nil && info.Created.After(w.created) {
+		info, err := v.describe()
+		if err == nil && info.Created.After(w.created) {
 			w.created = info.Created
 		}
+		w.optimised = w.optimised && err == nil && info.Optimised
 		if err := s.copyVolume(ctx, w, v); err == nil {
 			copied = append(copied, v)
 		} else if _, ok := err.(*copyError); ok {
@@ -74,18 +77,37 @@ func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if w.has(rec.Key) || v.isDropped(rec.Key) {
-			continue
-		}
-		b, err := s.verified(ctx, v, o, rec)
-		if err != nil {
-			return &copyError{err}
-		}
-		if err := w.add(rec.Key, b, int(rec.Raw)); err != nil {
+		if err := s.copyObject(ctx, w, v, o, rec, 0); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// copyObject adds the object at rec of v to w, unless that has it, after what it
+// is a patch of. Above patches hang on it.
+func (s *Store) copyObject(ctx context.Context, w *writer, v *sealed, o *openVolume, rec keys.Record, above int) error {
+	if w.has(rec.Key) || v.isDropped(rec.Key) {
+		return nil
+	}
+	var failed error // of what is below
+	b, err := s.carry(ctx, v, o, rec, func(base object.Key) (bool, error) {
+		at, ok, err := o.index.Find(base)
+		if ok && err == nil && above < maxChain {
+			failed = s.copyObject(ctx, w, v, o, at, above+1)
+		}
+		return w.takesPatch(base), errors.Join(err, failed)
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return &copyError{err}
+	case w.has(rec.Key): // patches of each other
+		b.free()
+		return nil
+	}
+	return w.add(rec.Key, b, int(rec.Raw))
 }
 
 // verified returns the stored value of an object, after it was hashed; if it
@@ -94,7 +116,7 @@ func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys
 	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
 	value, err := o.storedValue(rec, b.b)
 	if err == nil {
-		err = verify(rec.Key, value, int(rec.Raw), nil)
+		err = v.verify(rec.Key, value, int(rec.Raw), &baseReader{left: maxBases})
 	}
 	if err == nil {
 		b.b = value
@@ -106,9 +128,7 @@ func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys
 	if gerr != nil {
 		return nil, v.damaged(rec, err)
 	}
-	b = takeBuffer(len(data) + minValue + 1<<10 + len(data)>>10)
-	b.b = s.frame.Append(b.b, data)
-	return b, nil
+	return s.encoded(data), nil
 }
 
 // verifyCopy reads and hashes every object of copy, and checks that it has all
@@ -139,9 +159,9 @@ func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
 	return nil
 }
 
-// readBack reads and hashes every object of a volume.
+// readBack reads and hashes every object of a volume, without any other volume.
 func readBack(ctx context.Context, v *sealed) error {
-	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}}, v: v}
+	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, alone: true}, v: v}
 	if err := c.run(ctx); err != nil || len(c.found) == 0 {
 		return err
 	}

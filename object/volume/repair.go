@@ -203,9 +203,9 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 // rebuilder is one call of Rebuild.
 type rebuilder struct {
 	copier
-	from       map[*sealed]bool
-	found      map[object.Key]struct{} // not nil: nothing is copied
-	buf, other []byte                  // stored values
+	from  map[*sealed]bool
+	found map[object.Key]struct{} // not nil: nothing is copied
+	other []byte                  // a stored value
 }
 
 // youngest returns when the youngest volume was sealed; zero: that is not known
@@ -226,7 +226,7 @@ func (b *rebuilder) youngest() (t time.Time) {
 // volume copies what is whole in a volume.
 func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	// As it is on disk now, not as it was when it was opened.
-	fresh := &sealed{name: v.name, path: v.path}
+	fresh := &sealed{name: v.name, path: v.path, store: b.store}
 	defer fresh.close()
 	o, err := fresh.opened()
 	whole := err == nil && o.index.Verify() == nil
@@ -235,7 +235,7 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 			if err != nil {
 				break // the logs tell the rest
 			}
-			if err := b.record(ctx, v, o, rec, res); err != nil {
+			if err := b.record(ctx, v, fresh, rec, res, 0); err != nil {
 				return err
 			}
 		}
@@ -243,22 +243,21 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	if whole {
 		return nil
 	}
-	dir, err := os.OpenRoot(v.path)
+	found, err := fresh.openLogs(ctx)
 	if err != nil {
 		return trouble(err)
 	}
-	defer dir.Close()
-	entries, err := os.ReadDir(v.path)
-	if err != nil {
-		return trouble(err)
-	}
-	for _, e := range entries {
-		if _, ok := logNumber(e.Name()); ok {
-			if err := b.log(ctx, v, dir, e.Name(), res); err != nil {
-				return err
-			}
+	defer found.close()
+	lost := len(res.Lost) // what the logs have beside may never have been an object here
+	for rec, err := range found.open.Load().index.All() {
+		if err == nil {
+			err = b.record(ctx, v, found, rec, res, 0)
+		}
+		if err != nil {
+			return err
 		}
 	}
+	res.Lost = res.Lost[:lost]
 	return nil
 }
 
@@ -273,64 +272,51 @@ func trouble(err error) error {
 	return nil
 }
 
-// record copies the object of a record, if it is whole.
-func (b *rebuilder) record(ctx context.Context, v *sealed, o *openVolume, rec keys.Record, res *Rebuilt) error {
+// record copies the object of a record, if it is whole, after what it is a patch
+// of. From is v as it is on disk now. Above patches hang on the object.
+func (b *rebuilder) record(ctx context.Context, v, from *sealed, rec keys.Record, res *Rebuilt, above int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	value, err := o.storedValue(rec, b.buf)
-	if err == nil {
-		b.buf = value
-		err = verify(rec.Key, value, int(rec.Raw), nil)
-	}
-	if err != nil {
-		if err := trouble(err); err != nil {
-			return err
-		}
-		if !v.isDropped(rec.Key) {
-			res.Lost = append(res.Lost, rec.Key)
-		}
-		return nil
-	}
-	return b.object(ctx, v, rec.Key, value, int(rec.Raw), res)
-}
-
-// log copies what is whole in a value log.
-func (b *rebuilder) log(ctx context.Context, v *sealed, dir *os.Root, name string, res *Rebuilt) error {
-	f, err := openFile(dir, name)
-	if err != nil {
-		return trouble(err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
+	if has, err := b.copied(rec.Key); has || err != nil || v.isDropped(rec.Key) || b.elsewhere(rec.Key) {
 		return err
 	}
-	return wholeObjects(f, st.Size(), func(key object.Key, value []byte, raw int) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		return b.object(ctx, v, key, value, raw, res)
-	})
-}
-
-// object copies an object that is whole.
-func (b *rebuilder) object(ctx context.Context, v *sealed, key object.Key, value []byte, raw int, res *Rebuilt) error {
-	if v.isDropped(key) {
+	value, failed, err := b.value(ctx, v, from, rec, res, above)
+	if failed == nil {
+		failed = trouble(err)
+	}
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		res.Lost = append(res.Lost, rec.Key)
 		return nil
 	}
-	if has, err := b.copied(key); has || err != nil {
+	if has, err := b.copied(rec.Key); has || err != nil { // patches of each other
+		value.free()
 		return err
-	}
-	if b.elsewhere(key) {
-		return nil
 	}
 	res.Copied++
 	if b.found != nil {
-		b.found[key] = struct{}{}
+		b.found[rec.Key] = struct{}{}
+		value.free()
 		return nil
 	}
-	return b.add(ctx, key, copyValue(value), raw)
+	return b.add(ctx, rec.Key, value, int(rec.Raw))
+}
+
+// value returns the value of an object that is to be copied, verified, after it
+// copied what that is a patch of. Failed is what went wrong with that; err says
+// that the object is not whole.
+func (b *rebuilder) value(ctx context.Context, v, from *sealed, rec keys.Record, res *Rebuilt, above int) (value *buffer, failed, err error) {
+	o := from.open.Load()
+	value, err = b.store.carry(ctx, from, o, rec, func(base object.Key) (bool, error) {
+		if at, ok, err := o.index.Find(base); ok && err == nil && above < maxChain {
+			failed = b.record(ctx, v, from, at, res, above+1)
+		}
+		return b.found != nil || b.w != nil && b.w.takesPatch(base), failed
+	})
+	return value, failed, err
 }
 
 // copied reports whether an object was copied, or would have been.

@@ -18,19 +18,27 @@ import (
 // nil, is told of each object's stored bytes. Rewrite returns how many volumes it
 // has written.
 func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) (written int, err error) {
-	r := &rewriter{Sweep: w, keep: keep, copied: copied, from: map[int]bool{}, copier: copier{store: w.store}}
-	for _, i := range volumes {
-		r.from[i] = true
-		if t := w.volumes[i].v.info.Load().Created; t.After(r.created) {
-			r.created = t
-		}
-	}
+	r := w.newRewriter(volumes, keep)
+	r.copied = copied
 	err = r.run(ctx, volumes)
 	r.abandon()
 	if err != nil {
 		err = fmt.Errorf("rewrite volumes: %w", err)
 	}
 	return len(r.written), err
+}
+
+func (w *Sweep) newRewriter(volumes []int, keep func(Place) bool) *rewriter {
+	r := &rewriter{Sweep: w, keep: keep, from: map[int]bool{}, copier: copier{store: w.store, optimised: true}}
+	for _, i := range volumes {
+		info := w.volumes[i].v.info.Load()
+		r.from[i] = true
+		r.optimised = r.optimised && info.Optimised
+		if info.Created.After(r.created) {
+			r.created = info.Created
+		}
+	}
+	return r
 }
 
 // rewriter is one call of Rewrite.
@@ -85,7 +93,7 @@ func (r *rewriter) volume(ctx context.Context, i int) error {
 		if err != nil {
 			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
 		}
-		if err := r.object(ctx, e, rec); err != nil {
+		if err := r.object(ctx, i, rec, 0); err != nil {
 			return err
 		}
 	}
@@ -96,13 +104,25 @@ func (r *rewriter) keeps(i int, rec keys.Record) bool {
 	return !r.volumes[i].v.isDropped(rec.Key) && r.keep(Place{i, rec.Index, int64(rec.Stored), false})
 }
 
-// object copies one object, unless there is a good copy.
-func (r *rewriter) object(ctx context.Context, e *swept, rec keys.Record) error {
+// object copies one object of volume i, unless there is a good copy, after what
+// it is a patch of, if that is to be kept. Above patches hang on it.
+func (r *rewriter) object(ctx context.Context, i int, rec keys.Record, above int) error {
 	if has, err := r.elsewhere(rec.Key, true); has || err != nil {
 		return err
 	}
-	b, err := r.Sweep.store.verified(ctx, e.v, e.o, rec)
+	e := r.volumes[i]
+	b, err := r.Sweep.store.carry(ctx, e.v, e.o, rec, func(base object.Key) (bool, error) {
+		at, ok, err := e.o.index.Find(base)
+		if ok && err == nil && above < maxChain && r.keeps(i, at) {
+			err = r.object(ctx, i, at, above+1)
+		}
+		return r.w != nil && r.w.takesPatch(base), err
+	})
 	if err != nil {
+		return err
+	}
+	if has, err := r.has(rec.Key); has || err != nil { // patches of each other
+		b.free()
 		return err
 	}
 	if err := r.add(ctx, rec.Key, b, int(rec.Raw)); err != nil {

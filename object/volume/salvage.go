@@ -135,6 +135,9 @@ func restoreLog(ctx context.Context, ss *Session, f *os.File) error {
 		if err != nil {
 			return err
 		}
+		if _, patched := frame.Base(value); patched {
+			continue // what has patches was copied from volumes that are still there
+		}
 		raw, err := frame.Size(value)
 		if err == nil {
 			err = verify(e.key, value, raw, nil)

@@ -52,11 +52,12 @@ func (w *writer) finish() error {
 		w.created = w.store.o.Now().UTC().Truncate(time.Second)
 	}
 	s := &seal{
-		Session: w.session,
-		Created: w.created,
-		Objects: uint64(w.table.n),
-		Raw:     uint64(w.raw),
-		Stored:  uint64(w.stored),
+		Session:   w.session,
+		Created:   w.created,
+		Objects:   uint64(w.table.n),
+		Raw:       uint64(w.raw),
+		Stored:    uint64(w.stored),
+		Optimised: w.optimised,
 	}
 	if s.Manifest, err = os.ReadFile(filepath.Join(w.dir, manifestFile)); err != nil {
 		return err

@@ -19,8 +19,9 @@ import (
 // stays readable when its folder is renamed, and mostly when it is removed.
 // Files no longer used are closed with the memory that refers to them.
 type sealed struct {
-	name string // its ULID
-	path string
+	name  string // its ULID
+	path  string
+	store *Store
 
 	opening sync.Mutex
 	open    atomic.Pointer[openVolume]  // nil: not opened yet
@@ -31,6 +32,7 @@ type sealed struct {
 
 	badMu sync.Mutex
 	bad   map[object.Key]struct{} // known to be damaged here
+	good  map[object.Key]struct{} // taken for damaged before, and read since
 	nbad  atomic.Int32
 }
 
@@ -202,12 +204,12 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 	var value, data []byte
 	if rec.Stored == rec.Raw+frame.MaxOverhead {
 		if value, err = o.storedValue(rec, nil); err == nil {
-			data, err = decode(rec.Key, value, int(rec.Raw))
+			data, err = v.decodeTo(nil, rec.Key, value, int(rec.Raw))
 		}
 	} else {
 		buf := takeBuffer(int(min(rec.Stored, maxStored)))
 		if value, err = o.storedValue(rec, buf.b); err == nil {
-			data, err = decode(rec.Key, value, int(rec.Raw))
+			data, err = v.decodeTo(nil, rec.Key, value, int(rec.Raw))
 		}
 		buf.free()
 	}
@@ -252,7 +254,26 @@ func (v *sealed) setBad(key object.Key) {
 		v.bad = map[object.Key]struct{}{}
 	}
 	v.bad[key] = struct{}{}
+	delete(v.good, key)
 	v.nbad.Store(int32(len(v.bad)))
+}
+
+// clearBad forgets that key is damaged here: it was read since.
+func (v *sealed) clearBad(key object.Key) {
+	if v.nbad.Load() == 0 {
+		return
+	}
+	v.badMu.Lock()
+	defer v.badMu.Unlock()
+	if _, ok := v.bad[key]; !ok {
+		return
+	}
+	delete(v.bad, key)
+	v.nbad.Store(int32(len(v.bad)))
+	if v.good == nil {
+		v.good = map[object.Key]struct{}{}
+	}
+	v.good[key] = struct{}{}
 }
 
 func (v *sealed) isBad(key object.Key) bool {

@@ -22,13 +22,14 @@ const maxSealSize = 16 << 20
 // seal is the content of a volume's SEAL file: all that is known about the
 // volume except where its objects are.
 type seal struct {
-	Session  string    // the session that wrote it
-	Created  time.Time // when it was sealed; whole seconds, UTC
-	Objects  uint64
-	Raw      uint64     // bytes of the objects
-	Stored   uint64     // bytes of the stored values
-	Files    []sealFile // sorted by name; all but SEAL itself
-	Manifest []byte     // copy of MANIFEST
+	Session   string    // the session that wrote it
+	Created   time.Time // when it was sealed; whole seconds, UTC
+	Objects   uint64
+	Raw       uint64     // bytes of the objects
+	Stored    uint64     // bytes of the stored values
+	Optimised bool       // the objects were stored as small as they get
+	Files     []sealFile // sorted by name; all but SEAL itself
+	Manifest  []byte     // copy of MANIFEST
 }
 
 // sealFile is a file of the volume.
@@ -52,6 +53,9 @@ func (s *seal) encode() []byte {
 	fmt.Fprintf(&b, "session %s\n", s.Session)
 	fmt.Fprintf(&b, "created %s\n", s.Created.UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "objects %d\nraw %d\nstored %d\n", s.Objects, s.Raw, s.Stored)
+	if s.Optimised {
+		fmt.Fprintln(&b, "optimised")
+	}
 	for _, f := range s.Files {
 		word := wordFile
 		if _, ok := logNumber(f.Name); ok {
@@ -118,6 +122,8 @@ func (s *seal) set(word, rest string) (err error) {
 		_, err = fmt.Sscanf(rest, "%d", &s.Raw)
 	case "stored":
 		_, err = fmt.Sscanf(rest, "%d", &s.Stored)
+	case "optimised":
+		s.Optimised = true
 	case wordFile, wordLog:
 		var f sealFile
 		var sum string

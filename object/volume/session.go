@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/frame"
 )
 
 // SessionOptions say how a session works.
@@ -102,9 +101,7 @@ func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (objec
 	}
 	id := object.Sum(data)
 	err := s.put(ctx, object.Key{Kind: kind, ID: id}, len(data), func() (*buffer, error) {
-		b := takeBuffer(len(data) + frame.AppendSlack(len(data)) + minValue)
-		b.b = s.store.frame.Append(b.b, data)
-		return b, nil
+		return s.store.encoded(data), nil
 	})
 	if err != nil {
 		return object.ID{}, err

@@ -24,6 +24,7 @@ type Store struct {
 	path  string // .kist/volumes
 	o     Options
 	frame *frame.Encoder
+	bases baseCache
 
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following

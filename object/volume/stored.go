@@ -11,9 +11,9 @@ import (
 )
 
 // GetStored returns the stored value of an object (package frame), and how many
-// bytes the object has. It is verified, and found, as by [Store.Get]. The value
-// is in the storage of dst if that is large enough, and else in storage of its
-// own.
+// bytes the object has. It is verified, and found, as by [Store.Get]. It is no
+// patch: what is stored as one is encoded anew. The value is in the storage of dst
+// if that is large enough, and else in storage of its own.
 func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (value []byte, raw int, err error) {
 	err = s.search(ctx, func() {}, func(v *sealed) (bool, error) {
 		rec, ok, err := v.find(key)
@@ -22,6 +22,12 @@ func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (valu
 		}
 		value, err = v.readStored(rec, dst)
 		raw = int(rec.Raw)
+		if _, patched := frame.Base(value); patched && err == nil {
+			var data []byte
+			if data, err = v.read(rec); err == nil {
+				value = s.frame.Append(value[:0], data)
+			}
+		}
 		return err == nil, err
 	})
 	switch {
@@ -42,7 +48,7 @@ func (v *sealed) readStored(rec keys.Record, buf []byte) ([]byte, error) {
 	}
 	value, err := o.storedValue(rec, buf)
 	if err == nil {
-		err = verify(rec.Key, value, int(rec.Raw), nil)
+		err = v.verify(rec.Key, value, int(rec.Raw), &baseReader{left: maxBases})
 	}
 	if err != nil {
 		return nil, v.readError(rec, err)
@@ -53,8 +59,8 @@ func (v *sealed) readStored(rec keys.Record, buf []byte) ([]byte, error) {
 // PutStored puts an object of raw bytes by its stored value, as [Store.GetStored]
 // or another store gave it. If the object is not there yet, the value is decoded
 // and hashed, and [object.Check] looks at a node; one that is not what key says
-// is an [*object.CorruptError], after which the session can go on. Value is
-// then stored as it is. PutStored does not keep or change it. A dry run does
+// is an [*object.CorruptError], after which the session can go on; so is a patch.
+// Value is then stored as it is. PutStored does not keep or change it. A dry run does
 // not look at it.
 func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, raw int) error {
 	if err := ctx.Err(); err != nil {
@@ -79,8 +85,8 @@ func copyValue(value []byte) *buffer {
 	return b
 }
 
-// decode returns the object of key that value holds, verified. The result may
-// be part of value.
+// decode returns the object of key that value holds, which is no patch, verified.
+// The result may be part of value.
 func decode(key object.Key, value []byte, raw int) ([]byte, error) {
 	return decodeTo(nil, key, value, raw)
 }
@@ -107,8 +113,8 @@ func decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]byte, error)
 
 var errHash = errors.New("the bytes do not have this hash")
 
-// verify checks that value is a stored value of the object of key, which has
-// raw bytes, at most those of the largest object. Unless it is nil, check then
+// verify checks that value is a stored value of the object of key, and no patch.
+// The object has raw bytes, at most those of the largest. Unless it is nil, check then
 // looks at these; it must not keep them.
 func verify(key object.Key, value []byte, raw int, check func(data []byte) error) error {
 	if len(value) > raw+frame.MaxOverhead {

@@ -153,11 +153,12 @@ func (w *Sweep) Volume(i int) SweepVolume {
 }
 
 // Find appends the places of all copies of an object to places. A copy that is
-// known to be damaged does not count; if there are only such, the error is an
-// [*object.CorruptError]. If there is none, nothing is appended.
+// known to be damaged does not count. If there are only such, they are read once
+// more: a patch is whole again once what it is made from is. If none can be read,
+// the error is an [*object.CorruptError]. If there is none, nothing is appended.
 func (w *Sweep) Find(key object.Key, places []Place) ([]Place, error) {
 	n := len(places)
-	bad := ""
+	var bad []Place
 	for i, e := range w.volumes {
 		rec, ok, err := e.o.index.Find(key)
 		switch {
@@ -165,15 +166,41 @@ func (w *Sweep) Find(key object.Key, places []Place) ([]Place, error) {
 			return places, &DamageError{Volume: e.v.name, File: keysFile, Err: err}
 		case !ok || e.v.isDropped(key):
 		case e.v.isBad(key):
-			bad = e.v.name
+			bad = append(bad, Place{i, rec.Index, int64(rec.Stored), e.gone})
 		default:
 			places = append(places, Place{i, rec.Index, int64(rec.Stored), e.gone})
 		}
 	}
-	if len(places) == n && bad != "" {
-		return places, &object.CorruptError{Key: key, Where: filepath.Join(volumesDir, bad), Err: errors.New("known to be damaged")}
+	if len(places) > n || len(bad) == 0 {
+		return places, nil
 	}
-	return places, nil
+	return w.reread(bad, places)
+}
+
+// reread appends those of bad to places that can be read.
+func (w *Sweep) reread(bad, places []Place) ([]Place, error) {
+	n := len(places)
+	var failed error
+	for _, at := range bad {
+		e := w.volumes[at.Volume]
+		rec, err := e.o.index.At(at.Index)
+		if err == nil {
+			_, err = e.v.read(rec)
+		}
+		if err != nil && isGone(err) {
+			err = e.v.damaged(rec, err)
+		}
+		if err != nil {
+			failed = err
+			continue
+		}
+		e.v.clearBad(rec.Key)
+		places = append(places, at)
+	}
+	if len(places) > n {
+		return places, nil
+	}
+	return places, failed
 }
 
 // Keys yields the objects of one kind in volume i, and their positions.

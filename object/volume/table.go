@@ -23,6 +23,7 @@ type written struct {
 	id     object.ID
 	kind   object.Kind
 	placed bool   // file and offset are known
+	depth  uint8  // patches it is the end of; 0: it is stored whole
 	file   uint16 // number of the value log
 	batch  uint32 // number of the batch it was written in
 	offset uint32 // of the value in its log

@@ -34,6 +34,8 @@ type writer struct {
 	keep    bool      // the lock is kept when the volume is sealed
 	created time.Time // what the seal tells; zero: when it is sealed
 
+	optimised bool // what the seal tells
+
 	mu      sync.Mutex // guards the following
 	table   *table
 	stored  int64
@@ -116,7 +118,8 @@ func (s *Store) lockNew() (name string, lock *disk.FileLock, err error) {
 func (s *Store) lockPath(name string) string { return s.inVolumes(tmpPrefix + name + lockSuffix) }
 
 // add puts a stored value into the volume, and takes value over. The key must
-// not be there yet. The value may be written only by a later call, or by seal.
+// not be there yet; what a patch is made from must be, see takesPatch. The value
+// may be written only by a later call, or by seal.
 func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	stored := len(value.b)
 	pad := padding(stored)
@@ -140,7 +143,7 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	b := w.filling
 	b.keys, b.entries, b.values = append(b.keys, key), append(b.entries, entry), append(b.values, value)
 	b.size += size
-	w.table.add(written{id: key.ID, kind: key.Kind, batch: b.number, stored: uint32(stored), raw: uint32(raw)})
+	w.table.add(written{id: key.ID, kind: key.Kind, depth: w.depth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
 	w.stored += int64(stored)
 	w.raw += int64(raw)
 	if b.size >= batchBytes || len(b.entries) == batchEntries {

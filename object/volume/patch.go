@@ -1,0 +1,175 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
+)
+
+// A patch is made from another object of its volume, its base, which may be a
+// patch as well. Where the base cannot be read, a copy in another volume does.
+
+// maxChain is how many patches hang on each other at most.
+const maxChain = 8
+
+// maxBases is how many objects are read at most to read one. It takes a volume
+// that no kist has written, or much damage, to need more than maxChain.
+const maxBases = 3 * maxChain
+
+var (
+	errChain  = fmt.Errorf("more than %d patches hang on each other", maxChain)
+	errNoBase = errors.New("not in this volume")
+)
+
+// baseReader reads what patches are made from, for one object.
+type baseReader struct {
+	left  int  // objects that may still be read
+	alone bool // only from the volume that has the patch
+}
+
+// base is an object that a patch is made from.
+type base struct {
+	data  []byte // not to be changed
+	depth int    // patches it is the end of
+}
+
+// decodeTo returns the object at rec, which value holds, verified: in the storage
+// of dst if that is large enough, or as a part of value.
+func (v *sealed) decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]byte, error) {
+	id, patched := frame.Base(value)
+	if !patched {
+		return decodeTo(dst, key, value, raw)
+	}
+	return v.decodePatch(dst, key, value, raw, id, &baseReader{left: maxBases})
+}
+
+// verify is the function verify for an object in v.
+func (v *sealed) verify(key object.Key, value []byte, raw int, r *baseReader) error {
+	id, patched := frame.Base(value)
+	if !patched {
+		return verify(key, value, raw, nil)
+	}
+	dst := takeBuffer(min(raw, frame.MaxPatch))
+	defer dst.free()
+	_, err := v.decodePatch(dst.b, key, value, raw, id, r)
+	return err
+}
+
+// decodePatch is decodeTo for a patch.
+func (v *sealed) decodePatch(dst []byte, key object.Key, value []byte, raw int, id object.ID, r *baseReader) ([]byte, error) {
+	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, r)
+	if err != nil {
+		return nil, err
+	}
+	return applyPatch(dst, key, value, raw, b.data)
+}
+
+func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) ([]byte, error) {
+	data, err := frame.DecodePatch(dst[:0], value, raw, base)
+	if err != nil {
+		return nil, err
+	}
+	if object.Sum(data) != key.ID {
+		return nil, errHash
+	}
+	return data, nil
+}
+
+// base returns what a patch in v is made from, on which above patches hang.
+func (v *sealed) base(key object.Key, above int, r *baseReader) (base, error) {
+	b, err := v.readBase(key, above, r)
+	if err == nil || r.alone {
+		return b, baseError(key, err)
+	}
+	l, lerr := v.store.current()
+	if lerr != nil {
+		return base{}, baseError(key, err)
+	}
+	for _, other := range l.volumes {
+		if other == v || r.left == 0 {
+			continue
+		}
+		if _, ok, ferr := other.find(key); !ok || ferr != nil {
+			continue
+		}
+		if b, oerr := other.readBase(key, 0, r); oerr == nil {
+			return base{b.data, 0}, nil
+		}
+	}
+	return base{}, baseError(key, err)
+}
+
+func baseError(key object.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("patch of %s: %w", key, err)
+}
+
+// readBase reads an object of v that above patches hang on, verified. One that
+// was dropped is as good as any. If it is damaged, that is remembered.
+func (v *sealed) readBase(key object.Key, above int, r *baseReader) (base, error) {
+	if b, ok := v.store.bases.get(v, key); ok {
+		if above+b.depth > maxChain {
+			return base{}, errChain
+		}
+		return b, nil
+	}
+	if r.left == 0 {
+		return base{}, errChain
+	}
+	r.left--
+	o, err := v.opened()
+	if err != nil {
+		return base{}, err
+	}
+	rec, ok, err := o.index.Find(key)
+	switch {
+	case err != nil:
+		return base{}, err
+	case !ok:
+		return base{}, errNoBase
+	case rec.Raw > frame.MaxPatch:
+		return base{}, fmt.Errorf("%d bytes are too many for a patch's base", rec.Raw)
+	}
+	storage := takeBuffer(int(min(rec.Stored, frame.MaxPatch+frame.MaxOverhead)))
+	defer storage.free()
+	var b base
+	value, err := o.storedValue(rec, storage.b)
+	if err == nil {
+		b, err = v.decodeBase(key, value, int(rec.Raw), above, r)
+	}
+	if err != nil {
+		if !errors.Is(err, errChain) {
+			err = v.readError(rec, err)
+		}
+		return base{}, err
+	}
+	v.store.bases.put(v, key, b)
+	return b, nil
+}
+
+// decodeBase returns the object that value holds, which above patches hang on,
+// in storage of its own.
+func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (base, error) {
+	dst := make([]byte, 0, raw+frame.DecodeSlack)
+	id, patched := frame.Base(value)
+	if !patched {
+		data, err := decodeTo(dst, key, value, raw)
+		if _, part := frame.Raw(value); part && err == nil {
+			data = append(dst, data...)
+		}
+		return base{data, 0}, err
+	}
+	if above == maxChain {
+		return base{}, errChain
+	}
+	below, err := v.base(object.Key{Kind: key.Kind, ID: id}, above+1, r)
+	if err != nil {
+		return base{}, err
+	}
+	data, err := applyPatch(dst, key, value, raw, below.data)
+	return base{data, below.depth + 1}, err
+}

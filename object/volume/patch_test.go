@@ -1,0 +1,541 @@
+package volume
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
+)
+
+// version returns version i of a chunk: each differs in a line from the one before.
+func version(series, i int) (object.Key, []byte) {
+	lines := bytes.Split(text(uint64(series)+1, make([]byte, 6000)), []byte(" "))
+	for n := range i {
+		lines[n*7%len(lines)] = fmt.Appendf(nil, "changed-in-%d", n)
+	}
+	data := bytes.Join(lines, []byte(" "))
+	return object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, data
+}
+
+// stored is an object for a volume written by hand.
+type stored struct {
+	key   object.Key
+	data  []byte
+	value []byte
+}
+
+// wholeVersion returns version i, stored whole.
+func wholeVersion(series, i int) stored {
+	key, data := version(series, i)
+	return stored{key, data, frame.NewEncoder(frame.Fastest).Append(nil, data)}
+}
+
+// patchVersion returns version i as a patch of version base.
+func patchVersion(t testing.TB, series, i, base int) stored {
+	t.Helper()
+	key, data := version(series, i)
+	from, bytes := version(series, base)
+	value, ok := frame.NewEncoder(frame.Fastest).AppendPatch(nil, data, from.ID, bytes)
+	if !ok || len(value) > 500 {
+		t.Fatalf("version %d is no patch of %d: %d bytes", i, base, len(value))
+	}
+	return stored{key, data, value}
+}
+
+// writeVolume writes a volume of these objects, which need not be right. It
+// returns its name.
+func writeVolume(t testing.TB, s *Store, list ...stored) string {
+	t.Helper()
+	w, err := s.newWriter("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list {
+		if err := w.add(o.key, copyValue(o.value), len(o.data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.seal(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	return w.name
+}
+
+// chainOf returns version 0 whole, and each up to last as a patch of the one
+// before.
+func chainOf(t testing.TB, series, last int) []stored {
+	list := []stored{wholeVersion(series, 0)}
+	for i := 1; i <= last; i++ {
+		list = append(list, patchVersion(t, series, i, i-1))
+	}
+	return list
+}
+
+// wantVersions checks that objects are there, to be had, lent and got as they
+// are stored.
+func wantVersions(t testing.TB, s *Store, list ...stored) {
+	t.Helper()
+	for i, o := range list {
+		if got, err := s.Get(t.Context(), o.key); err != nil || !bytes.Equal(got, o.data) {
+			t.Errorf("get object %d: %d bytes, %v", i, len(got), err)
+		}
+		if err := s.Lend(t.Context(), o.key, func(got []byte) error {
+			if !bytes.Equal(got, o.data) {
+				return errors.New("other bytes")
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("lend object %d: %v", i, err)
+		}
+		value, raw, err := s.GetStored(t.Context(), o.key, nil)
+		if err == nil {
+			_, err = decode(o.key, value, raw)
+		}
+		if err != nil || raw != len(o.data) {
+			t.Errorf("get the value of object %d: %d bytes, %v", i, raw, err)
+		}
+	}
+}
+
+// patches returns how many of the objects the only volume has as patches.
+func patches(t testing.TB, s *Store, list []stored) (n int) {
+	t.Helper()
+	oneVolume(t, s)
+	for _, o := range list {
+		raw, stored, err := s.StoredSize(t.Context(), o.key)
+		if err != nil {
+			t.Error(err)
+		}
+		if stored < raw/5 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPatches(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	list := chainOf(t, 1, maxChain)
+	list = append(list, patchVersion(t, 1, 20, 0), patchVersion(t, 1, 21, 3))
+	writeVolume(t, s, list...)
+	wantVersions(t, s, list...)
+	slices.Reverse(list)
+	wantVersions(t, openStore(t, dir, testOptions(t)), list...)
+	if n := patches(t, s, list); n != len(list)-1 {
+		t.Errorf("%d patches", n)
+	}
+	wantSound(t, s)
+	fresh := openStore(t, dir, testOptions(t))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { wantVersions(t, fresh, list...) })
+	}
+	wg.Wait()
+}
+
+// What no kist writes is damage, whatever it is: nothing goes round in circles.
+func TestHostilePatches(t *testing.T) {
+	patched := func(i, base int) stored { return patchVersion(t, 1, i, base) }
+	other := patched(1, 0)
+	other.key.Kind = object.KindTree
+	huge := make([]byte, frame.MaxPatch+1)
+	hugeKey := object.Key{Kind: object.KindChunk, ID: object.Sum(huge)}
+	ofHuge := wholeVersion(1, 1)
+	ofHuge.value = append([]byte{2}, hugeKey.ID[:]...)
+	ofHuge.value = append(ofHuge.value, patched(1, 0).value[33:]...)
+	cut := patched(1, 0)
+	cut.value = cut.value[:33]
+	tests := []struct {
+		name      string
+		good, bad []stored
+	}{
+		{"a chain too long", chainOf(t, 1, maxChain), []stored{patched(maxChain+1, maxChain)}},
+		{"of itself", nil, []stored{patched(1, 1)}},
+		{"of each other", nil, []stored{patched(1, 2), patched(2, 1)}},
+		{"in a circle", []stored{wholeVersion(1, 0)}, []stored{patched(1, 3), patched(2, 1), patched(3, 2), patched(4, 1)}},
+		{"of what is not there", []stored{wholeVersion(1, 0)}, []stored{patched(2, 1)}},
+		{"of another kind", []stored{wholeVersion(1, 0)}, []stored{other}},
+		{"of what is too large", []stored{{hugeKey, huge, frame.NewEncoder(frame.Fastest).Append(nil, huge)}}, []stored{ofHuge}},
+		{"cut short", []stored{wholeVersion(1, 0)}, []stored{cut}},
+	}
+	for _, test := range tests {
+		for _, first := range []bool{true, false} { // which are read first
+			dir := t.TempDir()
+			s := openStore(t, dir, testOptions(t))
+			writeVolume(t, s, append(slices.Clone(test.bad), test.good...)...)
+			if first {
+				wantVersions(t, s, test.good...)
+			}
+			for i, o := range test.bad {
+				var damage *object.CorruptError
+				if _, err := s.Get(t.Context(), o.key); !errors.As(err, &damage) || damage.Key != o.key {
+					t.Errorf("%s: get %d: %v", test.name, i, err)
+				}
+				if _, _, err := s.GetStored(t.Context(), o.key, nil); !errors.As(err, &damage) || damage.Key != o.key {
+					t.Errorf("%s: get the value of %d: %v", test.name, i, err)
+				}
+			}
+			wantVersions(t, s, test.good...)
+			var found []object.Key
+			if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p.Key) }); err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range test.bad {
+				if !slices.Contains(found, o.key) {
+					t.Errorf("%s: Check does not name %d", test.name, i)
+				}
+			}
+			if len(found) != len(test.bad) {
+				t.Errorf("%s: Check finds %v", test.name, found)
+			}
+			repairAll(t, s)
+			wantVersions(t, s, test.good...)
+			wantSound(t, s)
+		}
+	}
+}
+
+// Two volumes whose patches are made from each other's objects are read, but each
+// is damaged.
+func TestPatchElsewhere(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	list := []stored{patchVersion(t, 1, 1, 0), wholeVersion(1, 0)}
+	writeVolume(t, s, list[0])
+	writeVolume(t, s, list[1])
+	wantVersions(t, s, list...)
+	n := 0
+	if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) {
+		if n++; p.Key != list[0].key || !errors.Is(p.Err, errNoBase) {
+			t.Error(p)
+		}
+	}); err != nil || n != 1 {
+		t.Errorf("%d problems, %v", n, err)
+	}
+	l, _ := s.current()
+	for _, v := range l.volumes {
+		if err := readBack(t.Context(), v); (err != nil) != (v.name == l.volumes[1].name) {
+			t.Errorf("read back volume %s: %v", v.name, err)
+		}
+	}
+}
+
+// flipValue changes a bit of an object's stored value.
+func flipValue(t testing.TB, s *Store, volume string, o stored) {
+	t.Helper()
+	l, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, ok, err := l.byName[volume].find(o.key)
+	if err != nil || !ok {
+		t.Fatal("not there", err)
+	}
+	change(t, filepath.Join(s.path, volume, logName(rec.File)), flipAt(int(rec.Offset)+int(rec.Stored)/2))
+}
+
+// Damage of what patches are made from is damage of all of them, until it is
+// stored again.
+func TestPatchBaseDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	list := append(chainOf(t, 1, 3), wholeVersion(2, 0), patchVersion(t, 2, 1, 0))
+	volume := writeVolume(t, s, list...)
+	flipValue(t, s, volume, list[1])
+	s.Close()
+
+	s = openStore(t, dir, testOptions(t))
+	check := func() (found []object.Key) {
+		if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p.Key) }); err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(found, object.Key.Compare)
+		return found
+	}
+	want := []object.Key{list[1].key, list[2].key, list[3].key}
+	slices.SortFunc(want, object.Key.Compare)
+	if found := check(); !slices.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	for _, key := range want {
+		if _, err := s.Get(t.Context(), key); !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("get %s: %v", key, err)
+		}
+	}
+	wantVersions(t, s, list[0], list[4], list[5])
+
+	// Put again, it heals those made from it.
+	s.Close()
+	s = openStore(t, dir, testOptions(t))
+	ss := s.Begin(SessionOptions{})
+	if _, err := ss.Put(t.Context(), object.KindChunk, list[1].data); err != nil {
+		t.Fatal(err)
+	}
+	if st := ss.Stats(); st.NewObjects != 1 {
+		t.Errorf("put again: %+v", st)
+	}
+	if err := ss.Publish(t.Context(), publishNothing); err != nil {
+		t.Fatal(err)
+	}
+	ss.Close()
+	wantVersions(t, s, list...)
+	w, err := s.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list {
+		if places, err := w.Find(o.key, nil); err != nil || len(places) != 1 {
+			t.Errorf("find %s: %v, %v", o.key, places, err)
+		}
+	}
+	if found := check(); !slices.Equal(found, []object.Key{list[1].key}) {
+		t.Errorf("found %v, want %v", found, list[1].key)
+	}
+	s.Close()
+	if bad := readDamaged(filepath.Join(dir, volumesDir, damagedFile)); len(bad) != 1 || bad[0].key != list[1].key {
+		t.Errorf("still taken for damaged: %v", bad)
+	}
+	s = openStore(t, dir, testOptions(t))
+	list2 := repairAll(t, s)
+	if list2[0].Copied != len(list)-1 || len(list2[0].Lost) != 0 {
+		t.Errorf("repaired: %+v", list2)
+	}
+	wantVersions(t, s, list...)
+	wantSound(t, s)
+}
+
+// Repair keeps patches, if what they are made from is whole.
+func TestRepairPatches(t *testing.T) {
+	list := append(chainOf(t, 1, maxChain), chainOf(t, 2, 2)...)
+	for name, damage := range map[string]func(s *Store, volume string) (lost int){
+		"patch": func(s *Store, volume string) int { flipValue(t, s, volume, list[7]); return 2 },
+		"index": func(s *Store, volume string) int {
+			change(t, filepath.Join(s.path, volume, keysFile), flipAt(60))
+			return 0
+		},
+		"no index": func(s *Store, volume string) int { os.Remove(filepath.Join(s.path, volume, keysFile)); return 0 },
+		"index and base": func(s *Store, volume string) int {
+			flipValue(t, s, volume, list[maxChain+1])
+			os.Remove(filepath.Join(s.path, volume, keysFile))
+			return 3
+		},
+	} {
+		dir := t.TempDir()
+		s := openStore(t, dir, testOptions(t))
+		volume := writeVolume(t, s, list...)
+		lost := damage(s, volume)
+		s.Close()
+		s = openStore(t, dir, testOptions(t))
+		if res := repairAll(t, s); res[0].Copied != len(list)-lost || name == "patch" && len(res[0].Lost) != lost {
+			t.Errorf("%s: %+v", name, res)
+		}
+		n := 0
+		for _, o := range list {
+			if ok, err := s.Has(t.Context(), o.key); err != nil {
+				t.Error(err)
+			} else if ok {
+				wantVersions(t, s, o)
+				n++
+			}
+		}
+		if n != len(list)-lost {
+			t.Errorf("%s: %d objects are left", name, n)
+		}
+		wantSound(t, s)
+		info, err := s.Volumes(t.Context())
+		if err != nil || len(info) != 1 || info[0].Stored > 20_000 {
+			t.Errorf("%s: %+v, %v", name, info, err)
+		}
+	}
+}
+
+// Merging keeps patches, and chains short.
+func TestMergePatches(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	first := chainOf(t, 1, maxChain)
+	writeVolume(t, s, first...)
+	// Here the first's last patch is whole, and others are made from it.
+	second := []stored{wholeVersion(1, maxChain), patchVersion(t, 1, maxChain+1, maxChain), patchVersion(t, 1, maxChain+2, maxChain+1)}
+	writeVolume(t, s, second...)
+	// And here they are patches of each other: healed, but a circle.
+	third := []stored{patchVersion(t, 1, 0, 1), patchVersion(t, 1, 1, 0), wholeVersion(2, 5)}
+	writeVolume(t, s, third...)
+	l, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldestFirst := slices.Clone(l.volumes)
+	slices.Reverse(oldestFirst)
+	if n, err := s.merge(t.Context(), oldestFirst); n != 3 || err != nil {
+		t.Fatalf("merged %d, %v", n, err)
+	}
+	list := slices.Concat(first, second[1:], third[2:])
+	wantVersions(t, s, list...)
+	wantSound(t, s)
+	if n := patches(t, s, list); n < maxChain {
+		t.Errorf("%d patches", n)
+	}
+}
+
+// A volume with a circle that other volumes heal is merged before these.
+func TestMergeCircle(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	circle := []stored{patchVersion(t, 1, 0, 1), patchVersion(t, 1, 1, 2), patchVersion(t, 1, 2, 0)}
+	writeVolume(t, s, wholeVersion(1, 0), wholeVersion(3, 0))
+	writeVolume(t, s, circle...)
+	l, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.merge(t.Context(), l.volumes); n != 2 || err != nil {
+		t.Fatalf("merged %d, %v", n, err)
+	}
+	wantVersions(t, s, circle...)
+	wantSound(t, s)
+}
+
+// A rewrite keeps a patch if it keeps what that is made from.
+func TestRewritePatches(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	list := slices.Concat(chainOf(t, 1, 4), chainOf(t, 2, 4), chainOf(t, 3, 1))
+	writeVolume(t, s, list...)
+	sweep, err := s.Sweep(t.Context(), SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweep.Close()
+	dropped := []stored{list[0], list[3], list[9]} // the start of the first chain, one in it, and the end of the second
+	left := slices.DeleteFunc(slices.Clone(list), func(o stored) bool {
+		return slices.ContainsFunc(dropped, func(d stored) bool { return d.key == o.key })
+	})
+	keep := map[int]bool{}
+	for _, o := range left {
+		places, err := sweep.Find(o.key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep[places[0].Index] = true
+	}
+	if n, err := sweep.Rewrite(t.Context(), []int{0}, func(p Place) bool { return keep[p.Index] }, nil); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := sweep.Remove(t.Context(), func(context.Context) (Removal, error) { return Removal{Volumes: []int{0}}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	wantVersions(t, s, left...)
+	for _, o := range dropped {
+		if _, err := s.Get(t.Context(), o.key); !errors.Is(err, object.ErrNotFound) {
+			t.Errorf("get what was not kept: %v", err)
+		}
+	}
+	wantSound(t, s)
+	// Versions 1 and 4 of the first, and 0 of the others, are whole now.
+	if n := patches(t, s, left); n != len(left)-4 {
+		t.Errorf("%d patches of %d", n, len(left))
+	}
+}
+
+// What is made from an object that was dropped can be read.
+func TestPatchOfDropped(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	list := chainOf(t, 1, 2)
+	writeVolume(t, s, list...)
+	sweep, err := s.Sweep(t.Context(), SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweep.Close()
+	if err := sweep.Remove(t.Context(), func(context.Context) (Removal, error) {
+		return Removal{Drop: map[int][]object.Key{0: {list[0].key, list[1].key}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantVersions(t, s, list[2])
+	if _, err := s.Get(t.Context(), list[0].key); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("get what was dropped: %v", err)
+	}
+	wantSound(t, s)
+	if _, err := sweep.Rewrite(t.Context(), []int{0}, func(Place) bool { return true }, nil); err != nil {
+		t.Fatal(err)
+	}
+	if v := sweep.Volume(1); v.Objects != 1 || v.Raw != int64(len(list[2].data)) {
+		t.Errorf("rewritten: %+v", v)
+	}
+}
+
+// Of an interrupted write with patches, the patches are left out: such a volume
+// has only copies.
+func TestSalvagePatches(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	w, err := s.newWriter("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := append(chainOf(t, 1, 3), wholeVersion(2, 0))
+	for _, o := range list {
+		if err := w.add(o.key, copyValue(o.value), len(o.data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	w.db.close()
+	w.space.close()
+	w.lock.Unlock() // as if killed
+	storeSeries(t, s, 1, 0, 3)
+	wantNames(t, s)
+	wantVersions(t, s, list[0], list[4])
+	wantSound(t, s)
+}
+
+func TestPutStoredRefusesPatches(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	list := chainOf(t, 1, 1)
+	ss := s.Begin(SessionOptions{})
+	defer ss.Close()
+	if err := ss.PutStored(t.Context(), list[0].key, list[0].value, len(list[0].data)); err != nil {
+		t.Fatal(err)
+	}
+	var bad *frame.Error
+	err := ss.PutStored(t.Context(), list[1].key, list[1].value, len(list[1].data))
+	if !errors.As(err, &bad) || bad.Reason != frame.ReasonPatch {
+		t.Errorf("put a patch: %v", err)
+	}
+}
+
+func TestBaseCache(t *testing.T) {
+	var c baseCache
+	v := &sealed{}
+	for i := range 40 {
+		key := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{byte(i)})}
+		c.put(v, key, base{make([]byte, 1<<20), i})
+		c.put(v, key, base{make([]byte, 1<<20), 99})
+		if c.bytes > maxBaseBytes || c.bytes != c.recent.Len()<<20 || len(c.places) != c.recent.Len() {
+			t.Fatalf("%d bytes, %d bases, %d places", c.bytes, c.recent.Len(), len(c.places))
+		}
+		if b, ok := c.get(v, key); !ok || b.depth != i {
+			t.Errorf("base %d: %d, %v", i, b.depth, ok)
+		}
+		if b, ok := c.get(v, object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{0})}); i < 39 && (!ok || b.depth != 0) {
+			t.Errorf("what was used all the time is gone after %d", i)
+		}
+		if _, ok := c.get(&sealed{}, key); ok {
+			t.Error("found for another volume")
+		}
+	}
+	if c.recent.Len() != 16 {
+		t.Errorf("%d bases are kept", c.recent.Len())
+	}
+}

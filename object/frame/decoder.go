@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -13,8 +12,8 @@ import (
 // [Decode] is fastest.
 const DecodeSlack = 16
 
-// decoders holds idle *zstd.Decoder.
-var decoders = sync.Pool{New: func() any { return newDecoder() }}
+// decoders holds what is not in use.
+var decoders = idle[*zstd.Decoder]{make: newDecoder}
 
 // newDecoder returns a decoder that starts no goroutines and is bounded in
 // what it allocates and writes.
@@ -34,7 +33,7 @@ func decodeZstd(dst, payload []byte, rawLen int) ([]byte, error) {
 	if err := checkHeader(payload, rawLen); err != nil {
 		return dst, err
 	}
-	d := decoders.Get().(*zstd.Decoder)
+	d := decoders.get()
 	n := len(dst)
 	grown := slices.Grow(dst, rawLen+DecodeSlack)
 	out, err := decodeAll(d, grown[n:n:n+rawLen+DecodeSlack], payload)
@@ -42,7 +41,7 @@ func decodeZstd(dst, payload []byte, rawLen int) ([]byte, error) {
 		// The decoder may be in any state: it is not used again.
 		return dst, &Error{ReasonPayload, err}
 	}
-	decoders.Put(d)
+	decoders.put(d)
 	if len(out) != rawLen {
 		return dst, &Error{ReasonLength, fmt.Errorf("%d bytes, want %d", len(out), rawLen)}
 	}

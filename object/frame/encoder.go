@@ -3,7 +3,6 @@ package frame
 import (
 	"bytes"
 	"slices"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -34,7 +33,7 @@ var zstdLevels = [...]zstd.EncoderLevel{
 // Encoder makes stored values. It keeps its buffers for the next call and is
 // safe for concurrent use; concurrent calls do not wait for each other.
 type Encoder struct {
-	workers sync.Pool // of *worker
+	workers idle[*worker]
 }
 
 // NewEncoder returns an Encoder for a level; an unknown one is [Best].
@@ -65,7 +64,7 @@ type allEncoder interface {
 
 func newEncoder(newZstd func() allEncoder) *Encoder {
 	e := &Encoder{}
-	e.workers.New = func() any { return &worker{zstd: newZstd()} }
+	e.workers.make = func() *worker { return &worker{zstd: newZstd()} }
 	return e
 }
 
@@ -77,10 +76,10 @@ func newEncoder(newZstd func() allEncoder) *Encoder {
 // len(src)+[AppendSlack](len(src)) bytes.
 func (e *Encoder) Append(dst, src []byte) []byte {
 	if len(src) >= minCompress && len(src) <= MaxSize {
-		w := e.workers.Get().(*worker)
+		w := e.workers.get()
 		out, state := w.append(dst, src)
 		if state != broken {
-			e.workers.Put(w)
+			e.workers.put(w)
 		}
 		if state == compressed {
 			return out

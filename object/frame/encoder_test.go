@@ -36,7 +36,7 @@ func TestEncoderBug(t *testing.T) {
 	for _, test := range tests {
 		var calls int
 		enc := newEncoder(func() allEncoder {
-			good := NewEncoder(Fastest).workers.New().(*worker).zstd
+			good := NewEncoder(Fastest).workers.make().zstd
 			return badEncoder{good, test.spoil, &calls}
 		})
 		for range 2 {
@@ -52,7 +52,7 @@ func TestEncoderBug(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	w := NewEncoder(Fastest).workers.New().(*worker)
+	w := NewEncoder(Fastest).workers.make()
 	mostly := random(1, 1<<20)
 	copy(mostly[300<<10:], make([]byte, 300<<10))
 	tests := []struct {

@@ -105,10 +105,10 @@ func (e *Encoder) AppendPatch(dst, src []byte, id object.ID, base []byte) (out [
 	if len(src) > MaxPatch || len(base) > MaxPatch {
 		return dst, false
 	}
-	w := e.workers.Get().(*worker)
+	w := e.workers.get()
 	out, s := w.appendPatch(dst, src, id, base)
 	if s != broken {
-		e.workers.Put(w)
+		e.workers.put(w)
 	}
 	return out, s == compressed
 }

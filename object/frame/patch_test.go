@@ -106,7 +106,7 @@ func TestPatchOfAnything(t *testing.T) {
 func TestPatchEncoderBug(t *testing.T) {
 	calls := 0
 	enc := newEncoder(func() allEncoder {
-		good := NewEncoder(Fastest).workers.New().(*worker).zstd
+		good := NewEncoder(Fastest).workers.make().zstd
 		return badEncoder{good, func(f []byte) []byte { return f[:len(f)-1] }, &calls}
 	})
 	base := text(50_000)

@@ -1,0 +1,41 @@
+package frame
+
+import "sync"
+
+// maxIdle is how many are kept for the next who needs one.
+const maxIdle = 16
+
+// idle keeps what takes long to make while nobody uses it. A [sync.Pool] would
+// have it thrown away by every other garbage collection: while the heap is
+// small, an encoder's tables would be made anew more often than used, and each
+// of them would bring the next collection nearer. It is safe for concurrent
+// use.
+type idle[T any] struct {
+	make func() T
+
+	mu   sync.Mutex
+	list []T
+}
+
+// get returns what was put last, or a new one.
+func (p *idle[T]) get() T {
+	p.mu.Lock()
+	if n := len(p.list); n > 0 {
+		x := p.list[n-1]
+		clear(p.list[n-1:])
+		p.list = p.list[:n-1]
+		p.mu.Unlock()
+		return x
+	}
+	p.mu.Unlock()
+	return p.make()
+}
+
+// put keeps x for the next, unless enough are kept already.
+func (p *idle[T]) put(x T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.list) < maxIdle {
+		p.list = append(p.list, x)
+	}
+}

@@ -21,6 +21,11 @@ type RepairOptions struct {
 	// Remotes are the names of those that good copies are taken from; nil: all.
 	Remotes []string
 
+	// LoseRecords says that damaged records are replaced by those of them that can
+	// be read, even if no remote can be asked for others: what was held
+	// may be collected as garbage then, and what had expired seems to be missing.
+	LoseRecords bool
+
 	DryRun     bool                    // only tell what would be done
 	SingleHost bool                    // see [volume.MaintainOptions]
 	Checking   func(volume.Checked)    // told how far the stored data has been read; may be nil
@@ -50,7 +55,7 @@ type RepairResult struct {
 }
 
 // Repair verifies the repository, with all stored data, and repairs what is
-// damaged: objects first, then the index, then refs. Objects come from other
+// damaged: records and objects first, then the index, then refs. Objects come from other
 // volumes, from remotes, from the worktree and the index. Volumes are replaced by new ones
 // with all that is whole in them. What was damaged is moved to the folder
 // quarantine, nothing is deleted. It can be stopped at any moment, and run again.
@@ -77,8 +82,11 @@ func (r *Repository) Repair(ctx context.Context, o RepairOptions) (*RepairResult
 	}
 	defer p.close()
 	check := gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true, Progress: o.Checking}, Progress: o.Following}
+	if err := p.repairRecords(ctx); err != nil {
+		return nil, err
+	}
 	for {
-		report, err := r.Verify(ctx, check)
+		report, err := p.verify(ctx, check)
 		if err != nil {
 			return nil, err
 		}
@@ -109,12 +117,14 @@ type repairer struct {
 	mended  map[string]bool       // files, in a dry run: of those nothing is lost
 	sources []*source             // remotes; nil: not opened yet
 	aside   string                // the folder for files, below .kist; empty: none was needed yet
+	damage  error                 // of records that were replaced
+	view    *record.View          // in a dry run: what the records would say that replace them
 }
 
 // note takes down which objects are damaged.
 func (p *repairer) note(report *gc.Report) {
 	if p.result.Found == nil {
-		p.result.Found = report
+		p.result.Found = p.withRecords(report)
 		for _, healed := range report.Healed {
 			p.noteKey(healed.Key)
 		}
@@ -122,6 +132,17 @@ func (p *repairer) note(report *gc.Report) {
 	for _, problem := range report.Problems {
 		p.noteKey(problem.Key)
 	}
+}
+
+// withRecords returns a report that tells of damaged records, too, which were
+// replaced before it was made.
+func (p *repairer) withRecords(report *gc.Report) *gc.Report {
+	if p.damage == nil {
+		return report
+	}
+	all := *report
+	all.Problems = append([]*gc.Problem{{Err: p.damage}}, report.Problems...)
+	return &all
 }
 
 func (p *repairer) noteKey(key object.Key) {
@@ -144,7 +165,7 @@ func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err e
 	if did, err = p.repairVolumes(ctx, report); err != nil || did && !p.o.DryRun {
 		return did, err // then it is known what is lost
 	}
-	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairRecords, p.repairObjects, p.repairIndex, p.repairRefs} {
+	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairObjects, p.repairIndex, p.repairRefs} {
 		more, err := step(ctx, report)
 		if err != nil {
 			return did, err

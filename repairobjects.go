@@ -27,7 +27,7 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 	}
 	keys = append(keys, p.perhapsTags(ctx, report)...)
 	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
-	if w.said, err = p.Said(); err != nil {
+	if w.said, err = p.said(); err != nil {
 		return false, nil // what may be restored is not known
 	}
 	for _, key := range keys {

@@ -4,25 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// repairRecords takes what is held, has expired or was purged from the remotes.
-// If none can be asked, the file stays: without it, what has expired would seem
-// lost, and what is held might be taken for garbage.
-func (p *repairer) repairRecords(ctx context.Context, report *gc.Report) (bool, error) {
-	if !slices.ContainsFunc(report.Problems, func(problem *gc.Problem) bool { return isRecordDamage(problem.Err) }) {
-		return false, nil
+// repairRecords makes damaged records anew: as they were, if that is known, else
+// from those that can be read and those that remotes have. If there is no remote
+// to ask, the file stays, unless LoseRecords is set: without a hold, what is held
+// might be taken for garbage. It comes before all else: what has to be here is not
+// known without.
+func (p *repairer) repairRecords(ctx context.Context) error {
+	_, damage := p.Records().Load()
+	if !isRecordDamage(damage) {
+		return nil // verify tells of other errors
 	}
+	set, exact, err := p.Records().Salvage()
+	if err != nil {
+		return err
+	}
+	how := "one bit of it had changed"
+	if !exact {
+		readable := set.Len()
+		asked, err := p.addRecords(ctx, set)
+		if err != nil {
+			return err
+		}
+		switch {
+		case asked:
+			how = fmt.Sprintf("put together from remotes and what can be read of it (records: %d): others that were not pushed are lost", readable)
+		case p.o.LoseRecords:
+			how = fmt.Sprintf("made anew from what can be read of it (records: %d): others are lost", readable)
+		default:
+			return nil
+		}
+	}
+	p.damage = damage
+	if p.o.DryRun {
+		p.view = set.View()
+	} else if replaced, err := p.Records().Replace(ctx, set, func() error { return p.keep(record.File) }); err != nil || !replaced {
+		return err
+	}
+	p.fixed(record.File, how)
+	return nil
+}
+
+// addRecords adds the records that remotes have. It reports whether one could be
+// asked.
+func (p *repairer) addRecords(ctx context.Context, set *record.Set) (asked bool, err error) {
 	sources, err := p.remotes(ctx)
 	if err != nil {
 		return false, err
 	}
-	all, asked := &record.Set{}, false
-	all = all.Clone()
 	for _, s := range sources {
 		head, err := s.remote.Head(ctx)
 		if err != nil {
@@ -31,20 +64,24 @@ func (p *repairer) repairRecords(ctx context.Context, report *gc.Report) (bool, 
 		}
 		asked = true
 		for r := range head.Records.All() {
-			all.Merge(r)
+			set.Merge(r)
 		}
 	}
-	if !asked || !p.try(record.File) {
-		return false, ctx.Err()
+	return asked, ctx.Err()
+}
+
+// verify is Verify by the records that a dry run would have made.
+func (p *repairer) verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report, error) {
+	said, err := p.said()
+	return p.verifyBy(ctx, said, err, o)
+}
+
+// said is Said by the records that a dry run would have made.
+func (p *repairer) said() (*record.View, error) {
+	if p.view != nil {
+		return p.view, nil
 	}
-	if !p.o.DryRun {
-		replaced, err := p.Records().Replace(ctx, all, func() error { return p.keep(record.File) })
-		if err != nil || !replaced {
-			return false, err
-		}
-	}
-	p.fixed(record.File, fmt.Sprintf("replaced by the %d records that the remotes have: what was not pushed is lost", all.Len()))
-	return true, nil
+	return p.Said()
 }
 
 func isRecordDamage(err error) bool {

@@ -19,9 +19,15 @@ import (
 // index, and all that they refer to. What is wrong is in the report.
 func (r *Repository) Verify(ctx context.Context, o gc.VerifyOptions) (*gc.Report, error) {
 	said, err := r.Said()
+	return r.verifyBy(ctx, said, err, o)
+}
+
+// verifyBy is Verify by what records say, unless damage says that they cannot be
+// read.
+func (r *Repository) verifyBy(ctx context.Context, said *record.View, damage error, o gc.VerifyOptions) (*gc.Report, error) {
 	needed, problems := r.needs(ctx, said, func(refs.LogEntry) bool { return true })
-	if err != nil {
-		problems = append([]*gc.Problem{{Err: err}}, problems...)
+	if damage != nil {
+		problems = append([]*gc.Problem{{Err: damage}}, problems...)
 	}
 	o.Records = needed.Records
 	if o.Files == nil {

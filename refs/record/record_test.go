@@ -264,6 +264,72 @@ func TestStoreDamaged(t *testing.T) {
 	}
 }
 
+func sampleFile(t testing.TB) (*Set, []byte) {
+	set := &Set{}
+	for _, r := range sample() {
+		set.Merge(r)
+	}
+	data, err := encodeFile(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, data
+}
+
+// TestSalvageBit flips single bits of a file: everything comes back.
+func TestSalvageBit(t *testing.T) {
+	set, data := sampleFile(t)
+	for bit := 0; bit < 8*len(data); bit += 7 {
+		data[bit/8] ^= 1 << (bit % 8)
+		if got, exact := salvage(data); !exact || !got.Equal(set) {
+			t.Fatalf("bit %d: exact: %v, %d records", bit, exact, got.Len())
+		}
+		data[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+// TestSalvageTorn damages stretches of a file: the records beside them come
+// back, as they were.
+func TestSalvageTorn(t *testing.T) {
+	set, data := sampleFile(t)
+	for start := 0; start+20 <= len(data); start++ {
+		bad := bytes.Clone(data)
+		clear(bad[start : start+20])
+		got, exact := salvage(bad)
+		same := 0
+		for r := range got.All() {
+			if want, _ := set.Get(r.Kind, r.Key); r == want {
+				same++
+			}
+		}
+		if exact || same < set.Len()-2 {
+			t.Fatalf("20 bytes at %d: exact: %v, %d records are as they were", start, exact, same)
+		}
+	}
+	if got, exact := salvage(data[:len(data)-40]); exact || got.Len() != set.Len()-1 {
+		t.Fatalf("cut off: exact: %v, %d records", exact, got.Len())
+	}
+}
+
+func FuzzSalvage(f *testing.F) {
+	_, data := sampleFile(f)
+	f.Add(data)
+	f.Add(data[:len(data)-1])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		set := readableRecords(data)
+		again, err := encodeFile(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, err := decodeFile(again); err != nil || !other.Equal(set) {
+			t.Fatalf("what was salvaged cannot be stored: %v", err)
+		}
+		if whole, err := decodeFile(data); err == nil && !set.Equal(whole) {
+			t.Fatalf("a whole file: %d records of %d", set.Len(), whole.Len())
+		}
+	})
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, r := range sample() {
 		name, value, err := Encode(r)

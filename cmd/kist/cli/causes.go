@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -67,6 +68,7 @@ var causes = []struct {
 	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
 	{isLogDamage, exitDamaged, "reflog", hintLog},
 	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
+	{isA[*record.CorruptError], exitDamaged, "records", hintRecords},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever has taken it back has to push it there; nothing is damaged here"},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
 	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
@@ -114,9 +116,10 @@ var causes = []struct {
 
 // How to get back what is no object.
 const (
-	hintIndex = "no commit is affected: 'kist verify --repair' makes it anew from HEAD"
-	hintRef   = "'kist verify --repair' restores it, if its log or another branch tells what it was"
-	hintLog   = "no branch is affected, only the log of where it was: 'kist verify --repair' drops the damaged lines"
+	hintIndex   = "no commit is affected: 'kist verify --repair' makes it anew from HEAD"
+	hintRef     = "'kist verify --repair' restores it, if its log or another branch tells what it was"
+	hintRecords = "'kist verify --repair' makes records anew; until then, what has expired or was purged seems to be missing"
+	hintLog     = "no branch is affected, only the log of where it was: 'kist verify --repair' drops the damaged lines"
 )
 
 // isLogDamage matches damage of a log of refs.

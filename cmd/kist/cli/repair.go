@@ -38,12 +38,12 @@ type quarantinedJSON struct {
 // combine says whether the options go together.
 func (o verifyOptions) combine() error {
 	switch {
-	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost):
-		return usagef("a remote is repaired from the repository here: --from and --single-host do not go with --remote")
+	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost || o.loseRecords):
+		return usagef("a remote is repaired from the repository here: --from, --single-host and --lose-records do not go with --remote")
 	case o.repair && o.readData != "" && o.readData != "100%":
 		return usagef("--repair reads everything: --read-data takes no share")
-	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost):
-		return usagef("--from, --dry-run and --single-host are options of --repair")
+	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.loseRecords):
+		return usagef("--from, --dry-run, --single-host and --lose-records are options of --repair")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	at := env.verifyProgress(ctx, r, volume.CheckOptions{ReadData: true})
 	defer at.stop()
 	result, err := r.Repair(ctx, kist.RepairOptions{
-		Remotes: o.from, DryRun: o.dryRun, SingleHost: o.singleHost,
+		Remotes: o.from, LoseRecords: o.loseRecords, DryRun: o.dryRun, SingleHost: o.singleHost,
 		Checking: at.checking, Following: at.following, Restoring: at.restoring,
 	})
 	at.stop()
@@ -79,7 +79,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	return &failure{
 		err:   fmt.Errorf("%s damaged or missing, with no good copy", plural(n, "thing stays", "things stay")),
 		exit:  exitDamaged,
-		hints: lostHints(result),
+		hints: lostHints(result, o),
 	}
 }
 
@@ -164,10 +164,19 @@ func repairedLines(list []kist.Repaired) (lines []string) {
 }
 
 // lostHints gives advice on what could not be repaired.
-func lostHints(result *kist.RepairResult) []string {
+func lostHints(result *kist.RepairResult, o verifyOptions) []string {
 	hints := []string{"'kist verify --repair' can be run again: when a remote can be reached that has it, or the file is back in the worktree"}
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "ref" }) {
 		hints = append(hints, "a file of a ref is text: write into it, as its only line, the ID of the commit, or into HEAD 'ref: refs/heads/BRANCH'")
 	}
+	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "records" }) {
+		return []string{hintNoRecords}
+	}
+	if o.loseRecords {
+		hints = append(hints, "what is missing of a commit may have expired: 'kist expire COMMIT' says so again")
+	}
 	return hints
 }
+
+const hintNoRecords = "a remote can tell what was held, had expired or was purged; " +
+	"without one, 'kist verify --repair --lose-records' goes on with the records that can be read, and what was held may be lost"

@@ -23,12 +23,13 @@ import (
 
 type verifyOptions struct {
 	transferOptions
-	readData   string
-	remote     string
-	repair     bool
-	from       []string
-	dryRun     bool
-	singleHost bool
+	readData    string
+	remote      string
+	repair      bool
+	from        []string
+	loseRecords bool
+	dryRun      bool
+	singleHost  bool
 }
 
 func newVerify(env *Env) *cobra.Command {
@@ -53,8 +54,10 @@ again from another copy, from a remote (--from NAME: only from that one), or
 from files in the worktree that still have the content. Volumes in which
 something is damaged are replaced by new ones with all that is whole. The index
 is made anew from HEAD, and refs are set to where their logs, or else
-remote-tracking branches, say that they were. What was damaged is moved to
-.kist/quarantine, nothing is deleted. What stays lost is told, with the commits
+remote-tracking branches, say that they were. Records of what is held, has
+expired or was purged are put together from those that can be read and those of
+remotes; without a remote, only --lose-records does that. What was damaged is
+moved to .kist/quarantine, nothing is deleted. What stays lost is told, with the commits
 and paths, and is the reason for exit status 11. -n only tells what would be
 done. Other commands can run meanwhile; a repair that was stopped is ended by
 the next.
@@ -101,6 +104,7 @@ dry_run, errors, repaired (names), objects_sent and lost.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.repair, "repair", false, "repair what is damaged, as far as good copies can be found")
 	flags.StringArrayVar(&o.from, "from", nil, "with --repair: take good copies from the remote `NAME`, and from no other")
+	flags.BoolVar(&o.loseRecords, "lose-records", false, "with --repair: go on with the records that can be read, if some are damaged and no remote tells what they were")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --repair: only tell what would be done")
 	flags.BoolVar(&o.singleHost, "single-host", false, "with --repair: work on a network file system, which no other machine uses now")
 	flags.StringVar(&o.readData, "read-data", "", "read and hash stored content, too: all, or as much as `N%|N/T` says")
@@ -315,11 +319,14 @@ func problemText(p *gc.Problem) string {
 	var idx *index.CorruptError
 	var obj *object.CorruptError
 	var missing *object.NotFoundError
+	var records *record.CorruptError
 	switch {
 	case errors.As(p.Err, &ref):
 		return ref.Err.Error()
 	case errors.As(p.Err, &idx):
 		return idx.Err.Error()
+	case errors.As(p.Err, &records):
+		return records.Err.Error()
 	case errors.As(p.Err, &obj) && obj.Key == p.Key:
 		return obj.Err.Error()
 	case errors.As(p.Err, &missing) && missing.Key == p.Key:
@@ -396,6 +403,8 @@ func problemHints(problems []*gc.Problem) []string {
 			hint = hintLog
 		case "index":
 			hint = hintIndex
+		case "records":
+			hint = hintRecords
 		}
 		if !told[hint] {
 			told[hint] = true

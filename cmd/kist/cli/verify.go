@@ -57,10 +57,10 @@ is made anew from HEAD, and refs are set to where their logs, or else
 remote-tracking branches, say that they were. Records of what is held, has
 expired or was purged are put together from those that can be read and those of
 remotes; without a remote, only --lose-records does that. What was damaged is
-moved to .kist/quarantine, nothing is deleted. What stays lost is told, with the commits
-and paths, and is the reason for exit status 11. -n only tells what would be
-done. Other commands can run meanwhile; a repair that was stopped is ended by
-the next.
+moved to .kist/quarantine, nothing is deleted. What stays lost is told, with the
+commits and paths, and is the reason for exit status 11. -n only tells what
+would be done. Other commands can run meanwhile; a repair that was stopped is
+ended by the next.
 
 With --remote, checks a remote instead: that each entry of its log follows the
 one before, that all packs and their indexes are there, and all that its

@@ -237,15 +237,7 @@ func (c *collector) delist() {
 		var entries []pack.Entry
 		stale := false
 		for _, f := range head.Indexes {
-			data := c.b.Data(f.Name.IndexPath())
-			x, err := pack.OpenIndex(bytes.NewReader(data), int64(len(data)))
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			for e, err := range x.All() {
-				if err != nil {
-					c.t.Fatal(err)
-				}
+			for _, e := range c.entriesOf(f) {
 				if _, condemned := head.Condemned[e.Pack.Name.Path()]; condemned {
 					stale = true
 				} else {
@@ -258,18 +250,41 @@ func (c *collector) delist() {
 			change.Condemn = nil
 			return change
 		}
-		var buf bytes.Buffer
-		name, err := pack.NewName(testRand())
-		if err == nil {
-			err = pack.WriteIndex(&buf, entries)
-		}
+		change.AddIndexes = []rootlog.File{c.putIndex(entries)}
+		return change
+	})
+}
+
+// entriesOf returns what is in an index file.
+func (c *collector) entriesOf(f rootlog.File) (entries []pack.Entry) {
+	c.t.Helper()
+	data := c.b.Data(f.Name.IndexPath())
+	x, err := pack.OpenIndex(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for e, err := range x.All() {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		c.b.Set(name.IndexPath(), buf.Bytes())
-		change.AddIndexes = []rootlog.File{{Name: name, Size: int64(buf.Len()), Sum: sha256.Sum256(buf.Bytes())}}
-		return change
-	})
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// putIndex makes an index file that no root names yet.
+func (c *collector) putIndex(entries []pack.Entry) rootlog.File {
+	c.t.Helper()
+	var buf bytes.Buffer
+	name, err := pack.NewName(testRand())
+	if err == nil {
+		err = pack.WriteIndex(&buf, entries)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.b.Set(name.IndexPath(), buf.Bytes())
+	return rootlog.File{Name: name, Size: int64(buf.Len()), Sum: sha256.Sum256(buf.Bytes())}
 }
 
 // live returns the names of the live packs whose entries are inline.

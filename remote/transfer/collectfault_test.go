@@ -1,0 +1,123 @@
+package transfer
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// TestCollectDamaged has something damaged or missing that is needed: nothing is
+// condemned or deleted.
+func TestCollectDamaged(t *testing.T) {
+	t.Parallel()
+	start := newRemoteIn(t)
+	p := newPusher(t, start)
+	p.mustPush("main", p.grow(1))
+	p.mustPush("other", p.many(2, 460))
+	newCollector(t, start).delete("other")
+	var node, chunk string
+	for _, p := range newCollector(t, start).head().Packs {
+		if p.Entries[0].Key.Kind.IsNode() {
+			node = p.Name.Path()
+		} else {
+			chunk = p.Name.Path()
+		}
+	}
+	before := start.Snapshot()
+	for what, damage := range map[string]func(b *remotetest.Memory){
+		"a damaged node":   func(b *remotetest.Memory) { b.Damage(node, 40) },
+		"a pack gone":      func(b *remotetest.Memory) { b.Remove(node) },
+		"chunks gone":      func(b *remotetest.Memory) { b.Remove(chunk) },
+		"a pack cut off":   func(b *remotetest.Memory) { b.Truncate(chunk, 200) },
+		"no longer named":  func(b *remotetest.Memory) { newCollector(t, b).condemn(chunk) },
+		"index file gone":  func(b *remotetest.Memory) { b.Remove(b.Names("index/")[0]) },
+		"index file wrong": func(b *remotetest.Memory) { b.Damage(b.Names("index/")[0], 300) },
+	} {
+		b := remotetest.NewMemory()
+		b.Restore(before)
+		damage(b)
+		names, head := len(files(b)), newCollector(t, b).head().Seq
+		b.ResetCounts()
+		_, err := collectIn(t, b, nil, atOnce)
+		if !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, remote.ErrDamaged) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if len(files(b)) != names || newCollector(t, b).head().Seq != head || b.Calls(remotetest.Delete)+b.Calls(remotetest.Put) > 0 {
+			t.Errorf("%s: something was changed", what)
+		}
+		var needed *NeededError
+		if !strings.HasPrefix(what, "index") && !errors.As(err, &needed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// Nodes that are here need not be read.
+	b := remotetest.NewMemory()
+	b.Restore(before)
+	b.Damage(node, 40)
+	if _, err := collectIn(t, b, p.local, CollectOptions{MaxWaste: 1}); err != nil {
+		t.Error(err)
+	}
+	b.Restore(before)
+	b.Damage(chunk, 40) // a chunk that is to be copied
+	other := map[string]string{"only": noise(10, 300)}
+	q := newPusher(t, b)
+	q.mustPush("main2", q.commit(q.tree(other, nil)))
+	gc := newCollector(t, b)
+	gc.delete("main")
+	head := gc.head().Seq
+	if _, err := collectIn(t, b, nil, atOnce); err != nil && (!errors.Is(err, object.ErrCorrupt) || gc.head().Seq != head) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCollectInterrupted has a collection end at each of its calls, before or
+// after that takes effect. The remote is whole, and the next ones do the rest.
+func TestCollectInterrupted(t *testing.T) {
+	t.Parallel()
+	start := newRemoteIn(t)
+	p := newPusher(t, start)
+	keep := p.grow(1, p.many(1, 460))
+	p.mustPush("keep", keep)
+	p.mustPush("large", p.many(2, 460))
+	p.mustPush("small", p.grow(3))
+	gc := newCollector(t, start)
+	gc.delete("large")
+	gc.delete("small")
+	before := start.Snapshot()
+	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
+		for n := 1; ; n += 1 + n/12 {
+			b := remotetest.NewMemory()
+			b.Restore(before)
+			faulty := remotetest.NewFaulty(b)
+			faulty.Fail(remotetest.Fault{N: n, How: how, Err: remote.ErrPermission})
+			faulty.Fail(remotetest.Fault{N: n + 1, Stays: true, Err: remote.ErrPermission})
+			r, err := openTest(t, faulty, "")
+			if err == nil {
+				var c *Collection
+				if c, err = r.PlanGC(t.Context(), nil, atOnce); err == nil {
+					err = c.Apply(t.Context())
+					c.Close()
+				}
+			}
+			if faulty.Calls(remotetest.Any) < n {
+				if err != nil || n < 20 {
+					t.Errorf("after %d calls: %v", n, err)
+				}
+				break
+			}
+			wantWhole(t, b, map[string]object.ID{"keep": keep})
+			for range 3 {
+				mustCollect(t, b, atOnce)
+			}
+			wantOnly(t, b)
+			wantWhole(t, b, map[string]object.ID{"keep": keep})
+			if t.Failed() {
+				t.Fatalf("interrupted at call %d, %v", n, how)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,16 +62,38 @@ func TestCollectDamaged(t *testing.T) {
 	if _, err := collectIn(t, b, p.local, CollectOptions{MaxWaste: 1}); err != nil {
 		t.Error(err)
 	}
-	b.Restore(before)
-	b.Damage(chunk, 40) // a chunk that is to be copied
-	other := map[string]string{"only": noise(10, 300)}
-	q := newPusher(t, b)
-	q.mustPush("main2", q.commit(q.tree(other, nil)))
+}
+
+// TestCollectCopiesDamaged has a chunk damaged that is to be copied: the pack
+// that it lies in is not condemned.
+func TestCollectCopiesDamaged(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	content := map[string]string{}
+	for i := range 30 {
+		content[fmt.Sprint("f", i)] = noise(i, 1000)
+	}
+	p.mustPush("both", p.commit(p.tree(content, nil)))
+	p.mustPush("main", p.commit(p.tree(map[string]string{"f1": content["f1"]}, nil)))
 	gc := newCollector(t, b)
-	gc.delete("main")
-	head := gc.head().Seq
-	if _, err := collectIn(t, b, nil, atOnce); err != nil && (!errors.Is(err, object.ErrCorrupt) || gc.head().Seq != head) {
-		t.Errorf("%v", err)
+	gc.delete("both")
+	head := gc.head()
+	for _, packed := range head.Packs {
+		for _, e := range packed.Entries {
+			if e.Key.ID == object.Sum([]byte(content["f1"])) {
+				b.Damage(packed.Name.Path(), int(e.Offset+e.Stored/2))
+			}
+		}
+	}
+	b.ResetCounts()
+	_, err := collectIn(t, b, nil, atOnce)
+	var needed *NeededError
+	if !errors.As(err, &needed) || !errors.Is(err, object.ErrCorrupt) {
+		t.Errorf("error %v", err)
+	}
+	if gc.head().Seq != head.Seq || b.Calls(remotetest.Delete) > 0 {
+		t.Error("something was condemned or deleted")
 	}
 }
 

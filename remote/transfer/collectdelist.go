@@ -1,0 +1,90 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// delist appends a root that forgets what was condemned long ago and is gone,
+// which raises the floor. Index files that name such packs are replaced
+// (IDX_DELIST).
+func (c *Collection) delist(ctx context.Context) error {
+	gone, err := c.gone(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		change := c.newChange()
+		forgotten := map[string]bool{}
+		for _, name := range gone {
+			if _, ok := c.snap.state.Condemned[name]; ok {
+				change.Delist = append(change.Delist, name)
+				forgotten[name] = true
+			}
+		}
+		if len(change.Delist) == 0 {
+			return nil
+		}
+		due := c.snap.dueIndexes(func(name pack.Name) bool { return forgotten[name.Path()] })
+		if err := c.describe(ctx, change, due, nil); err != nil {
+			return err
+		}
+		change.Condemn = append(change.Condemn, c.unused()...)
+		next, err := c.r.log.Append(ctx, c.snap.state, *change)
+		var lost *rootlog.LostError
+		switch {
+		case err == nil:
+			c.stats.Delisted = len(change.Delist)
+			c.noteCondemned(change)
+			return c.arrive(ctx, next)
+		case !errors.As(err, &lost):
+			return err
+		}
+		if err := c.r.remember(ctx, lost.Head); err != nil {
+			return err
+		}
+		if c.snap, err = c.r.snapshotAt(ctx, lost.Head); err != nil {
+			return err
+		}
+		if err := c.claim().Check(c.snap.state, c.snap.live()); err != nil {
+			c.dropIndex()
+		}
+		if c.index == nil {
+			c.start = c.snap
+		}
+	}
+}
+
+// gone returns the files that were condemned long ago and are not there.
+func (c *Collection) gone(ctx context.Context) (names []string, err error) {
+	old, _, err := c.aged(ctx, c.o.DelistAfter)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.o.Jobs)
+	for _, name := range old {
+		if c.mayBeThere(name) {
+			continue
+		}
+		group.Go(func() error {
+			_, err := c.r.b.Stat(gctx, name)
+			if errors.Is(err, remote.ErrNotFound) {
+				mu.Lock()
+				names = append(names, name)
+				mu.Unlock()
+				err = nil
+			}
+			return err
+		})
+	}
+	return names, group.Wait()
+}

@@ -74,6 +74,16 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if err != nil {
 		return nil, err
 	}
+	if !o.AllowEmpty && !o.Amend && state.Operation != Merging && !head.ID.IsZero() {
+		// Without a change, the whole index need not be read to find that out.
+		old, err := r.recordedTree(ctx, head.ID)
+		if err != nil {
+			return nil, err
+		}
+		if id, known := index.KnownTree(r.dir); known && id == old {
+			return nil, ErrNothingToCommit
+		}
+	}
 	// The trees that the index remembers are taken to be whole.
 	session := r.objects.Begin(volume.SessionOptions{Trusting: true})
 	defer session.Close()

@@ -106,54 +106,71 @@ func (r *decoder) checkTrees() error {
 	return nil
 }
 
+// dirRecord is what a directory's record begins with.
+type dirRecord struct {
+	flags               byte
+	name                []byte // valid until the next block is read
+	mode                uint16
+	tree                TreeInfo
+	subs, lost, entries uint64 // records that follow
+}
+
+// dirRecord reads what a directory's record begins with.
+func (f *fields) dirRecord() (d dirRecord, err error) {
+	d.flags = f.u8()
+	d.name = f.name()
+	d.mode = f.u16()
+	if d.flags&flagTree != 0 {
+		f.id(d.tree.ID[:])
+		d.tree.Files, d.tree.Bytes = f.uvarint(), f.uvarint()
+		f.bad = f.bad || d.tree.ID.IsZero()
+	}
+	d.subs = f.uvarint()
+	if d.flags&flagFresh == 0 {
+		d.lost = f.uvarint()
+	}
+	d.entries = f.uvarint()
+	if f.bad || d.flags&^(flagFresh|flagTree) != 0 || d.mode&^0o7777 != 0 {
+		return d, errCanonical
+	}
+	return d, nil
+}
+
 // dir reads one directory: its own record, and those of its entries.
 func (r *decoder) dir() error {
-	flags := r.u8()
-	name := r.x.arena.keepBytes(r.name())
-	mode := r.u16()
-	var tree TreeInfo
-	if flags&flagTree != 0 {
-		r.id(tree.ID[:])
-		tree.Files, tree.Bytes = r.uvarint(), r.uvarint()
-		r.bad = r.bad || tree.ID.IsZero()
-	}
-	subs := r.uvarint()
-	var lost uint64
-	if flags&flagFresh == 0 {
-		lost = r.uvarint()
-	}
-	entries := r.uvarint()
-	if r.bad || flags&^(flagFresh|flagTree) != 0 || mode&^0o7777 != 0 {
-		return errCanonical
-	}
-	if err := r.used(len(name)); err != nil {
-		return err
-	}
-	if subs > r.announced {
-		return errCounts
-	}
-	r.announced -= subs
-
-	d, err := r.place(name, flags&flagFresh != 0)
+	rec, err := r.dirRecord()
 	if err != nil {
 		return err
 	}
-	d.mode, d.tree, d.dirty = mode, tree, !r.base
-	r.touched = append(r.touched, d)
-	if len(r.stack) > object.MaxDepth || len(r.stack) == object.MaxDepth && entries > 0 {
-		return fmt.Errorf("more than %d directories deep", object.MaxDepth)
-	}
-	r.stack = append(r.stack, level{d: d, left: subs})
-	if flags&flagFresh != 0 {
-		at := len(r.subs)
-		r.subs = r.subs[:at+int(subs)]
-		d.subs = r.subs[at:at:len(r.subs)]
-		return r.fresh(d, entries)
-	}
-	if err := r.lose(d, lost); err != nil {
+	name, fresh := r.x.arena.keepBytes(rec.name), rec.flags&flagFresh != 0
+	if err := r.used(len(name)); err != nil {
 		return err
 	}
-	return r.edit(d, entries)
+	if rec.subs > r.announced {
+		return errCounts
+	}
+	r.announced -= rec.subs
+
+	d, err := r.place(name, fresh)
+	if err != nil {
+		return err
+	}
+	d.mode, d.tree, d.dirty = rec.mode, rec.tree, !r.base
+	r.touched = append(r.touched, d)
+	if len(r.stack) > object.MaxDepth || len(r.stack) == object.MaxDepth && rec.entries > 0 {
+		return fmt.Errorf("more than %d directories deep", object.MaxDepth)
+	}
+	r.stack = append(r.stack, level{d: d, left: rec.subs})
+	if fresh {
+		at := len(r.subs)
+		r.subs = r.subs[:at+int(rec.subs)]
+		d.subs = r.subs[at:at:len(r.subs)]
+		return r.fresh(d, rec.entries)
+	}
+	if err := r.lose(d, rec.lost); err != nil {
+		return err
+	}
+	return r.edit(d, rec.entries)
 }
 
 // used counts the bytes of strings that were read.

@@ -112,41 +112,57 @@ func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.begin(); err != nil {
+	h, err := b.headRecord()
+	if err != nil {
 		return nil, err
-	}
-	var ref baseRef
-	b.id(ref.id[:])
-	ref.size, ref.sum = b.uvarint(), b.u32()
-	dirs, entries := b.uvarint(), b.uvarint()
-	conflicts, skipped := b.uvarint(), b.uvarint()
-	c := b.counts()
-	if b.bad || ref.id == (baseID{}) && ref != (baseRef{}) {
-		return nil, errCanonical
 	}
 
 	x := New()
-	based := ref.id != (baseID{})
+	based := h.base.id != (baseID{})
 	if based {
-		if x, err = base(ref); err != nil {
+		if x, err = base(h.base); err != nil {
 			return nil, err
 		}
 		x.file.entries = x.entries
 	}
-	x.file.head, x.file.base = sha256.Sum256(head), ref
+	x.file.head, x.file.base = sha256.Sum256(head), h.base
 	d := decoder{blockReader: b, x: x, based: based}
-	if err := d.read(c, uint64(len(head))); err != nil {
+	if err := d.read(h.counts, uint64(len(head))); err != nil {
 		return nil, err
 	}
-	if uint64(x.dirs) != dirs || uint64(x.entries) != entries {
+	if uint64(x.dirs) != h.dirs || uint64(x.entries) != h.entries {
 		return nil, errCounts
 	}
-	if x.conflicts, err = b.conflicts(conflicts); err != nil {
+	if x.conflicts, err = b.conflicts(h.conflicts); err != nil {
 		return nil, err
 	}
-	if x.skipped, err = b.skippedPaths(skipped); err != nil {
+	if x.skipped, err = b.skippedPaths(h.skipped); err != nil {
 		return nil, err
 	}
 	_, err = b.finish()
 	return x, err
+}
+
+// headRecord is the first record of a head.
+type headRecord struct {
+	base               baseRef
+	dirs, entries      uint64 // in the whole index
+	conflicts, skipped uint64
+	counts             counts
+}
+
+// headRecord reads the first record of a head.
+func (b *blockReader) headRecord() (h headRecord, err error) {
+	if err := b.begin(); err != nil {
+		return h, err
+	}
+	b.id(h.base.id[:])
+	h.base.size, h.base.sum = b.uvarint(), b.u32()
+	h.dirs, h.entries = b.uvarint(), b.uvarint()
+	h.conflicts, h.skipped = b.uvarint(), b.uvarint()
+	h.counts = b.counts()
+	if b.bad || h.base.id == (baseID{}) && h.base != (baseRef{}) {
+		return h, errCanonical
+	}
+	return h, nil
 }

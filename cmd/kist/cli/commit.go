@@ -194,8 +194,12 @@ func (e *Env) printCommitted(result *kist.CommitResult) error {
 	return nil
 }
 
-// nothingToCommit explains why there is nothing to commit.
+// nothingToCommit explains why there is nothing to commit, unless --quiet is
+// given: that takes a look at the whole worktree.
 func (e *Env) nothingToCommit(ctx context.Context, r *kist.Repository, err error) error {
+	if e.global.quiet {
+		return err
+	}
 	s, serr := r.Status(ctx, kist.StatusOptions{})
 	switch {
 	case serr != nil:

@@ -57,6 +57,11 @@ func (r *rewriter) run(ctx context.Context, volumes []int) error {
 			return err
 		}
 	}
+	return r.finish(ctx, volumes)
+}
+
+// finish publishes what was copied, and makes sure that it is all.
+func (r *rewriter) finish(ctx context.Context, volumes []int) error {
 	if err := r.seal(ctx); err != nil {
 		return err
 	}
@@ -71,6 +76,12 @@ func (r *rewriter) run(ctx context.Context, volumes []int) error {
 // volume copies what is to be kept of volume i, in the order in which it lies
 // there.
 func (r *rewriter) volume(ctx context.Context, i int) error {
+	return r.asItLies(ctx, i, func(rec keys.Record) error { return r.object(ctx, i, rec, 0) })
+}
+
+// asItLies calls each for what is to be kept of volume i, in the order in which
+// it lies there.
+func (r *rewriter) asItLies(ctx context.Context, i int, each func(keys.Record) error) error {
 	type place struct{ file, offset, index uint32 }
 	var places []place
 	e := r.volumes[i]
@@ -93,7 +104,7 @@ func (r *rewriter) volume(ctx context.Context, i int) error {
 		if err != nil {
 			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
 		}
-		if err := r.object(ctx, i, rec, 0); err != nil {
+		if err := each(rec); err != nil {
 			return err
 		}
 	}
@@ -140,6 +151,11 @@ func (r *rewriter) elsewhere(key object.Key, read bool) (bool, error) {
 	if has, err := r.has(key); has || err != nil {
 		return has, err
 	}
+	return r.inOthers(key, read)
+}
+
+// inOthers is elsewhere for volumes that were there before.
+func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 	for i, e := range r.volumes {
 		if r.from[i] || e.gone {
 			continue

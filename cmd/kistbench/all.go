@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -25,8 +24,7 @@ type bench struct {
 // stage is a part of a run that every round has.
 type stage struct {
 	name string
-	room int64 // bytes of free disk that it needs, beyond its files
-	run  func(ctx context.Context, round int) error
+	run  roundOf
 }
 
 // measureAll makes a run and returns what it measured.
@@ -87,98 +85,16 @@ func (b *bench) rounds(ctx context.Context, stages []stage, began time.Time) err
 // and returns what is to be done with them. What cannot be done here is noted
 // in the report. cleanup is for the end.
 func (b *bench) prepare(ctx context.Context) (stages []stage, cleanup func(), err error) {
-	cleanup = func() {}
-	var folders []*folder
-	var files, most int64 // bytes: of all sets, and that one stage needs beyond
-	use := func(set dataSet) *folder {
-		if i := slices.IndexFunc(folders, func(f *folder) bool { return f.name == set.name }); i >= 0 {
-			return folders[i]
-		}
-		about, err := set.about(ctx)
-		if err != nil {
-			b.report.skip(set.name, err.Error())
-			return nil
-		}
-		f := &folder{dataSet: set, path: filepath.Join(b.dir, "data-"+set.name), held: about}
-		files += about.disk
-		folders = append(folders, f)
-		return f
-	}
-	add := func(name string, set dataSet, run func(*folder) func(context.Context, int) error) {
-		if f := use(set); f != nil {
-			room := b.room(f)
-			most = max(most, room)
-			stages = append(stages, stage{name, room, run(f)})
-		}
-	}
-	wanted := func(name string) bool { return slices.Contains(b.opts.sets, name) }
-	race := func(server *server) func(*folder) func(context.Context, int) error {
-		return func(f *folder) func(context.Context, int) error {
-			e := b.event(f, server)
-			return func(ctx context.Context, round int) error { return e.run(ctx, round, e.standard) }
-		}
-	}
-	for _, set := range dataSets(b.opts) {
-		if wanted(set.stage) {
-			add(set.name, set, race(nil))
-		}
-	}
-	if wanted(setVersions) {
-		set, dirs := releasesSet(ctx, b.opts.releases)
-		add(set.name, set, func(f *folder) func(context.Context, int) error {
-			e := b.event(f, nil)
-			return func(ctx context.Context, round int) error {
-				return e.run(ctx, round, func(ctx context.Context) error { return e.releases(ctx, dirs) })
-			}
-		})
-	}
-	if wanted(setGrowth) {
-		add(curveHistory, historySet(), func(f *folder) func(context.Context, int) error {
-			return func(ctx context.Context, round int) error {
-				if round > 1 {
-					return nil
-				}
-				return b.growHistory(ctx, f)
-			}
-		})
-	}
-	if wanted(setS3) {
-		switch server, err := findServer(); {
-		case err != nil:
-			b.report.skip(setS3, err.Error())
-		default:
-			cleanup = server.close
-			for _, set := range dataSets(b.opts) {
-				if set.name == "media" || set.name == "src" {
-					add(set.name+onServer, set, race(server))
-				}
-			}
-		}
-	}
-	room, err := free(b.dir)
-	if err != nil {
+	p := &schedule{bench: b}
+	cleanup = p.plan(ctx)
+	if err := p.checkRoom(); err != nil {
 		return nil, cleanup, err
 	}
-	if files+most > room {
-		return nil, cleanup, fmt.Errorf("this needs %s of free disk, and there are %s: name another folder with -dir, or fewer sets with -sets",
-			byteSize(files+most), byteSize(room))
-	}
-	for _, f := range folders {
+	for _, f := range p.folders {
 		fmt.Fprintf(b.log, "making %s: %s\n", f.name, f.title)
 		if err := f.prepare(ctx); err != nil {
 			return nil, cleanup, err
 		}
 	}
-	return stages, cleanup, nil
-}
-
-// room returns how much disk a race needs beyond its files: a repository for
-// each tool, and one copy at a time.
-func (b *bench) room(f *folder) int64 {
-	tools := len(b.tools)
-	if f.alone {
-		tools = 1
-	}
-	need := f.held.disk * int64(1+tools)
-	return need + need/8 + 64*mib
+	return p.stages, cleanup, nil
 }

@@ -116,6 +116,10 @@ func TestMirror(t *testing.T) {
 	write(to, "a/other", "old")
 	write(to, "gone/deep/file", "")
 	write(to, "b/was/a/folder", "")
+	write(from, "was/a/file", "in a folder now")
+	write(to, "was/a", "a file")
+	write(from, "was/a/link/too", "in a folder now")
+	check(t, os.MkdirAll(filepath.Join(to, "link", "was", "a", "folder"), 0o777))
 	check(t, mirror(t.Context(), from, to))
 	wantEqual(t, from, to)
 	if link, err := os.Readlink(filepath.Join(to, "link")); err != nil || link != "b" {

@@ -120,7 +120,7 @@ func mirror(ctx context.Context, from, to string) error {
 		case err != nil:
 			return err
 		case d.IsDir():
-			return errors.Join(os.MkdirAll(target, 0o777), ctx.Err())
+			return errors.Join(mirrorFolder(target), ctx.Err())
 		case info.Mode().Type() == fs.ModeSymlink:
 			return mirrorLink(path, target)
 		case info.Mode().IsRegular():
@@ -146,6 +146,16 @@ func mirror(ctx context.Context, from, to string) error {
 	})
 }
 
+// mirrorFolder makes a folder, in the place of anything else.
+func mirrorFolder(to string) error {
+	if info, err := os.Lstat(to); err == nil && !info.IsDir() {
+		if err := os.Remove(to); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(to, 0o777)
+}
+
 func mirrorLink(from, to string) error {
 	link, err := os.Readlink(from)
 	if err != nil {
@@ -154,8 +164,7 @@ func mirrorLink(from, to string) error {
 	if have, err := os.Readlink(to); err == nil && have == link {
 		return nil
 	}
-	os.Remove(to)
-	return os.Symlink(link, to)
+	return errors.Join(os.RemoveAll(to), os.Symlink(link, to))
 }
 
 func mirrorFile(from, to string, mode fs.FileMode) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -133,7 +134,7 @@ func goalTable(r *Report) string {
 			if math.IsNaN(v) {
 				continue
 			}
-			cell := f.name + " " + number(v)
+			cell := f.name + " " + cmp.Or(number(v), "0")
 			if math.Round(v*100)/100 > g.limit { // as it is shown
 				cell = "**" + cell + "**"
 			}

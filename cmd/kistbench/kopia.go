@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -54,7 +55,7 @@ func (k kopiaRepository) location(verb, machine string) []string {
 	if k.server == nil {
 		return []string{"repository", verb, "filesystem", "--path", k.folders()[0], cache}
 	}
-	args := []string{"repository", verb, "s3", "--bucket", k.server.bucket, "--prefix", k.server.name + "/", "--region", k.server.region(),
+	args := []string{"repository", verb, "s3", "--bucket", k.server.bucket, "--prefix", k.server.name + "/", "--region", region(),
 		"--endpoint", k.server.host, "--access-key", os.Getenv("AWS_ACCESS_KEY_ID"), "--secret-access-key", os.Getenv("AWS_SECRET_ACCESS_KEY"), cache}
 	if !k.server.secure {
 		args = append(args, "--disable-tls")
@@ -81,8 +82,11 @@ func (k kopiaRepository) restore(ctx context.Context, to string) (Sample, error)
 		return Sample{}, err
 	}
 	var snapshots []struct{ ID string }
-	if err := json.Unmarshal(out, &snapshots); err != nil || len(snapshots) == 0 {
-		return Sample{}, fmt.Errorf("kopia lists no snapshots: %v", err)
+	if err := json.Unmarshal(out, &snapshots); err != nil {
+		return Sample{}, fmt.Errorf("the snapshots that kopia lists: %w", err)
+	}
+	if len(snapshots) == 0 {
+		return Sample{}, errors.New("kopia lists no snapshots")
 	}
 	return k.run(ctx, k.command(machine, "snapshot", "restore", snapshots[len(snapshots)-1].ID, to))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"image/color"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ var colors = map[string]color.Color{
 type chart struct {
 	name, title string // the name is that of the file, without .svg
 	alt         string // what it shows, in words
-	draw        func(*plot.Plot, *Report) (any bool, err error)
+	draw        func(*plot.Plot, *Report) (measured bool, err error)
 }
 
 // charts are all there are.
@@ -55,12 +56,12 @@ func drawCharts(dir string, r *Report) ([]chart, error) {
 		p := plot.New()
 		p.Title.Text, p.Title.Padding = c.title, vg.Points(6)
 		p.Legend.Top, p.Legend.Padding = true, vg.Points(1)
-		any, err := c.draw(p, r)
+		measured, err := c.draw(p, r)
 		file := filepath.Join(dir, c.name+".svg")
 		switch {
 		case err != nil:
 			return nil, err
-		case !any:
+		case !measured:
 			if err := os.RemoveAll(file); err != nil {
 				return nil, err
 			}
@@ -133,7 +134,7 @@ func drawThroughput(work string) func(*plot.Plot, *Report) (bool, error) {
 func drawDedup(p *plot.Plot, r *Report) (bool, error) {
 	p.X.Label.Text, p.Y.Label.Text = "releases", "MiB"
 	p.Legend.Left = true
-	var any bool
+	measured := false
 	for _, t := range slices.Backward(r.Tools) { // kist above the others
 		samples := slices.Concat(r.samples(setVersions, workFirst, t.Name), r.samples(setVersions, workNext, t.Name))
 		steps := map[int][]Sample{}
@@ -147,9 +148,9 @@ func drawDedup(p *plot.Plot, r *Report) (bool, error) {
 		if err := addLine(p, t.Name, colors[t.Name], points); err != nil {
 			return false, err
 		}
-		any = any || len(points) > 0
+		measured = measured || len(points) > 0
 	}
-	return any, nil
+	return measured, nil
 }
 
 // drawCurve draws a figure of some work of kist as it grows.
@@ -158,7 +159,7 @@ func drawCurve(name, x, y string, m metric, works ...string) func(*plot.Plot, *R
 		p.X.Label.Text, p.Y.Label.Text = x, y
 		p.X.Min = 0
 		p.Legend.Left = true
-		any := false
+		measured := false
 		for i, work := range works {
 			c := r.curve(name, work)
 			if c == nil || len(c.Points) < 2 {
@@ -171,9 +172,9 @@ func drawCurve(name, x, y string, m metric, works ...string) func(*plot.Plot, *R
 			if err := addLine(p, work, colors[toolNames[i]], points); err != nil {
 				return false, err
 			}
-			any = true
+			measured = true
 		}
-		return any, nil
+		return measured, nil
 	}
 }
 
@@ -182,12 +183,7 @@ func addLine(p *plot.Plot, label string, c color.Color, points plotter.XYs) erro
 	if len(points) == 0 {
 		return nil
 	}
-	slices.SortFunc(points, func(a, b plotter.XY) int {
-		if a.X < b.X {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(points, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
 	line, marks, err := plotter.NewLinePoints(points)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ type Set struct {
 // Result is what one tool took for one piece of work on one set.
 type Result struct {
 	Set     string   `json:"set"`
-	Work    string   `json:"work"` // one of the Work constants
+	Work    string   `json:"work"` // see workFirst
 	Tool    string   `json:"tool"`
 	Samples []Sample `json:"samples"`
 }
@@ -70,9 +70,9 @@ const (
 
 // Curve is how the cost of kist alone grows with something.
 type Curve struct {
-	Name   string  `json:"name"` // history
+	Name   string  `json:"name"` // history or files
 	Work   string  `json:"work"` // commit, status or log
-	X      string  `json:"x"`    // what X of points counts: commits
+	X      string  `json:"x"`    // what X of points counts
 	Points []Point `json:"points"`
 }
 

@@ -12,7 +12,7 @@ func restic() tool {
 type resticRepository struct{ opening }
 
 func openRestic(ctx context.Context, o opening) (repository, error) {
-	o.runner = &runner{append(append([]string{}, o.env...), "RESTIC_PASSWORD=bench", "AWS_DEFAULT_REGION="+o.server.region())}
+	o.runner = &runner{append(append([]string{}, o.env...), "RESTIC_PASSWORD=bench", "AWS_DEFAULT_REGION="+region())}
 	r := resticRepository{o}
 	_, err := r.output(ctx, r.command("cache", "init"))
 	return r, err

@@ -43,7 +43,7 @@ func findServer() (*server, error) {
 		return nil, fmt.Errorf("%s has no endpoint=http://HOST", serverVariable)
 	}
 	s := &server{bucket: u.Host, host: endpoint.Host, secure: endpoint.Scheme == "https"}
-	s.client, err = minio.New(s.host, &minio.Options{Creds: credentials.NewEnvAWS(), Secure: s.secure, Region: s.region()})
+	s.client, err = minio.New(s.host, &minio.Options{Creds: credentials.NewEnvAWS(), Secure: s.secure, Region: region()})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *server) close() {
 }
 
 // region returns the region of the server.
-func (*server) region() string {
+func region() string {
 	if region := os.Getenv("AWS_REGION"); region != "" {
 		return region
 	}
@@ -75,9 +75,6 @@ type prefix struct {
 	*server
 	name string // no slash at its ends
 }
-
-// region returns the region of the server, whether there is one or not.
-func (p *prefix) region() string { return (*server)(nil).region() }
 
 func (p *prefix) endpoint() string {
 	if p.secure {

@@ -29,6 +29,17 @@ func exampleReport() *Report {
 	return r
 }
 
+// TestGoalOfNothing has a figure that was measured and is zero.
+func TestGoalOfNothing(t *testing.T) {
+	r := &Report{Sets: []Set{{Name: "wide"}}}
+	for _, work := range []string{workUnchanged, workChanged} {
+		r.add("wide", work, kistTool, Sample{Round: 1, Stored: mib})
+	}
+	if got := goalTable(r); !strings.Contains(got, "| KiB 0 |") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
 func TestSetTable(t *testing.T) {
 	want := `|  | kist | restic | git | floor | kist / best other |
 |---|---:|---:|---:|---:|---:|

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// schedule is what a run is to do, in this order.
+type schedule struct {
+	*bench
+	stages  []stage
+	folders []*folder
+	files   int64 // bytes of disk that all folders take
+	most    int64 // bytes of disk that one stage needs beyond them, at most
+}
+
+// roundOf is what a stage does in one round.
+type roundOf func(ctx context.Context, round int) error
+
+// plan adds all stages that are asked for. cleanup is for the end.
+func (p *schedule) plan(ctx context.Context) (cleanup func()) {
+	for _, set := range dataSets(p.opts) {
+		if p.wants(set.stage) {
+			p.add(ctx, set.name, set, func(f *folder) roundOf { return p.race(f, nil) })
+		}
+	}
+	if p.wants(setVersions) {
+		set, dirs := releasesSet(ctx, p.opts.releases)
+		p.add(ctx, set.name, set, func(f *folder) roundOf {
+			e := p.event(f, nil)
+			return func(ctx context.Context, round int) error {
+				return e.run(ctx, round, func(ctx context.Context) error { return e.releases(ctx, dirs) })
+			}
+		})
+	}
+	if p.wants(setGrowth) {
+		p.add(ctx, curveHistory, historySet(), func(f *folder) roundOf {
+			return func(ctx context.Context, round int) error {
+				if round > 1 {
+					return nil
+				}
+				return p.growHistory(ctx, f)
+			}
+		})
+	}
+	if p.wants(setS3) {
+		return p.planServer(ctx)
+	}
+	return func() {}
+}
+
+// planServer adds the stages that need a server.
+func (p *schedule) planServer(ctx context.Context) (cleanup func()) {
+	server, err := findServer()
+	if err != nil {
+		p.report.skip(setS3, err.Error())
+		return func() {}
+	}
+	for _, set := range dataSets(p.opts) {
+		if set.name == "media" || set.name == "src" {
+			p.add(ctx, set.name+onServer, set, func(f *folder) roundOf { return p.race(f, server) })
+		}
+	}
+	return server.close
+}
+
+func (p *schedule) wants(name string) bool { return slices.Contains(p.opts.sets, name) }
+
+// add adds a stage that works on a set, unless the set cannot be had.
+func (p *schedule) add(ctx context.Context, name string, set dataSet, run func(*folder) roundOf) {
+	if f := p.use(ctx, set); f != nil {
+		p.most = max(p.most, p.room(f))
+		p.stages = append(p.stages, stage{name, run(f)})
+	}
+}
+
+// use returns the folder of a set, which several stages may share; nil if the set
+// cannot be had, which is noted.
+func (p *schedule) use(ctx context.Context, set dataSet) *folder {
+	if i := slices.IndexFunc(p.folders, func(f *folder) bool { return f.name == set.name }); i >= 0 {
+		return p.folders[i]
+	}
+	about, err := set.about(ctx)
+	if err != nil {
+		p.report.skip(set.name, err.Error())
+		return nil
+	}
+	f := &folder{dataSet: set, path: filepath.Join(p.dir, "data-"+set.name), held: about}
+	p.files += about.disk
+	p.folders = append(p.folders, f)
+	return f
+}
+
+// race is a race of all tools, with repositories on a server, if there is one.
+func (p *schedule) race(f *folder, server *server) roundOf {
+	e := p.event(f, server)
+	return func(ctx context.Context, round int) error { return e.run(ctx, round, e.standard) }
+}
+
+// checkRoom makes sure that there is enough disk.
+func (p *schedule) checkRoom() error {
+	room, err := free(p.dir)
+	if err == nil && p.files+p.most > room {
+		err = fmt.Errorf("this needs %s of free disk, and there are %s: name another folder with -dir, or fewer sets with -sets",
+			byteSize(p.files+p.most), byteSize(room))
+	}
+	return err
+}
+
+// room returns how much disk a race needs beyond its files: a repository for
+// each tool, and one copy at a time.
+func (b *bench) room(f *folder) int64 {
+	tools := len(b.tools)
+	if f.alone {
+		tools = 1
+	}
+	need := f.held.disk * int64(1+tools)
+	return need + need/8 + 64*mib
+}

@@ -1,8 +1,12 @@
 package worktree
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -196,6 +200,7 @@ type listed struct {
 	off  uint32
 	size uint16
 	kind uint32 // the type bits of its mode, or 0 if they are not known
+	key  uint64 // for sort
 }
 
 func (l *listing) reset() { l.names, l.entries = l.names[:0], l.entries[:0] }
@@ -216,4 +221,33 @@ func (l *listing) add(name string, kind uint32) {
 func (l *listing) addBytes(name []byte, kind uint32) {
 	l.entries = append(l.entries, listed{off: uint32(len(l.names)), size: uint16(len(name)), kind: kind})
 	l.names = append(append(l.names, name...), 0)
+}
+
+// sort puts the names into the order of their bytes. Neighbours in a directory
+// have much in common: they are compared by the eight bytes, as a number, that
+// follow what all have in common, and by the rest only if these are the same.
+func (l *listing) sort() {
+	if len(l.entries) < 2 {
+		return
+	}
+	first := l.name(0)
+	common := len(first)
+	for i := range l.entries {
+		name := l.name(i)
+		common = min(common, len(name))
+		for name[:common] != first[:common] {
+			common--
+		}
+	}
+	for i := range l.entries {
+		var key [8]byte
+		copy(key[:], l.name(i)[common:])
+		l.entries[i].key = binary.BigEndian.Uint64(key[:])
+	}
+	slices.SortFunc(l.entries, func(a, b listed) int {
+		if c := cmp.Compare(a.key, b.key); c != 0 {
+			return c
+		}
+		return bytes.Compare(l.names[a.off:][:a.size], l.names[b.off:][:b.size])
+	})
 }

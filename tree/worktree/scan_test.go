@@ -2,8 +2,10 @@ package worktree
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -307,5 +309,57 @@ func TestScanCancelled(t *testing.T) {
 	cancel()
 	if _, err := f.w.Scan(ctx, nil, ScanOptions{}); err != context.Canceled {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A folder with many names, which several workers share, is told like any other.
+func TestScanWide(t *testing.T) {
+	f := newReal(t)
+	f.w.opt.Jobs = 4
+	f.write("wide/.kistignore", "*.tmp\n")
+	const files = wideFolder + 3*wideStep
+	for i := range files {
+		f.write(fmt.Sprintf("wide/f%05d", i), "content")
+	}
+	f.stage()
+	same(t, "nothing", f.scan(ScanOptions{}), []string{})
+	want := []string{}
+	for i := range files {
+		path := fmt.Sprintf("wide/f%05d", i)
+		switch i % (files / 20) {
+		case 1:
+			f.remove(path)
+			want = append(want, "deleted "+path)
+		case 2:
+			f.write(path, "other content")
+			want = append(want, "modified "+path)
+		case 3:
+			f.write(path+"x", "new")
+			f.write(path+".tmp", "ignored")
+			want = append(want, "untracked "+path+"x")
+		case 4:
+			f.remove(path)
+			f.write(path+"/below", "in a folder")
+			want = append(want, "type changed "+path+"/", "untracked "+path+"/below")
+		}
+	}
+	same(t, "changes", f.scan(ScanOptions{}), want)
+}
+
+func TestListingSort(t *testing.T) {
+	var l listing
+	l.sort()
+	names := []string{"note-10", "note-1", "note-000000002", "note-000000001", "note-\xff", "note-", "note-0000000", "note-00000000", "note-0000"}
+	for i := range names {
+		for j, name := range slices.Concat(names[i:], names[:i]) {
+			l.add(name, uint32(j))
+		}
+		l.sort()
+		for j := range l.entries[1:] {
+			if l.name(j) >= l.name(j+1) {
+				t.Errorf("%q comes before %q", l.name(j), l.name(j+1))
+			}
+		}
+		l.reset()
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func init() {
-	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared} {
+	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared, "full-optimise": optimiseOnFullDisk} {
 		children[name] = func(args []string) int {
 			seed, _ := strconv.Atoi(args[1])
 			if err := fill(args[0], uint64(seed)); err != nil {
@@ -242,4 +242,81 @@ func readAll(dir string, o Options, published []object.Key) error {
 	var damage error
 	_, err = s.Check(context.Background(), CheckOptions{ReadData: true}, func(p Problem) { damage = p })
 	return errors.Join(damage, err)
+}
+
+// TestFullDiskOptimise optimises on disks with more or less room: it works, or
+// says that there is none, and nothing is lost.
+func TestFullDiskOptimise(t *testing.T) {
+	for i := range fills(t) {
+		out, err := onTmpfs(t, 48, t.TempDir(), "full-optimise", strconv.Itoa(i)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("fill %d: %v\n%s", i, err, out)
+		}
+	}
+}
+
+func optimiseOnFullDisk(dir string, seed uint64) error {
+	ctx := context.Background()
+	rng := rand.New(rand.NewPCG(seed, 6))
+	o := Options{Now: time.Now, Warn: func(w string) { fmt.Println("warning:", w) }}
+	s, err := Open(dir, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var published []object.Key
+	put := func(list ...[]byte) error {
+		ss := s.Begin(SessionOptions{})
+		defer ss.Close()
+		for _, data := range list {
+			id, err := ss.Put(ctx, object.KindChunk, data)
+			if err != nil {
+				return err
+			}
+			published = append(published, object.Key{Kind: object.KindChunk, ID: id})
+		}
+		return ss.Publish(ctx, publishNothing)
+	}
+	for i := range 20 {
+		_, data := version(1, i)
+		if err := put(data, noise(rng.Uint64(), make([]byte, 200<<10))); err != nil {
+			return err
+		}
+	}
+	failed := 0
+	for round := range 20 {
+		_, data := version(1, 20+round)
+		if err := put(data); err != nil {
+			return err
+		}
+		free, err := freeSpace(dir)
+		if err != nil {
+			return err
+		}
+		ballast := filepath.Join(dir, "ballast")
+		if err := os.WriteFile(ballast, make([]byte, max(0, free-rng.Int64N(12<<20))), 0o666); err != nil {
+			return err
+		}
+		if err := optimiseAll(dir); errors.Is(err, syscall.ENOSPC) {
+			failed++
+		} else if err != nil {
+			return err
+		}
+		if err := os.Remove(ballast); err != nil {
+			return err
+		}
+		if err := readAll(dir, o, published); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	if failed == 0 || failed == 20 {
+		return fmt.Errorf("there was no room %d times of 20", failed)
+	}
+	if err := optimiseAll(dir); err != nil {
+		return err
+	}
+	if info, err := s.Volumes(ctx); err != nil || len(info) != 1 || info[0].Objects != len(published) {
+		return fmt.Errorf("%d objects, volumes %+v, %w", len(published), info, err)
+	}
+	return readAll(dir, o, published)
 }

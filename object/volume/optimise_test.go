@@ -3,9 +3,11 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -215,6 +217,60 @@ func TestOptimiseDamaged(t *testing.T) {
 	optimise(t, s, all(2), func(*Sweep) OptimiseOptions { return OptimiseOptions{Keep: keepAll} })
 	wantVersions(t, s, list...)
 	wantSound(t, s)
+}
+
+func init() {
+	children["optimise"] = func(args []string) int {
+		if err := optimiseAll(args[0]); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return 0
+	}
+}
+
+// optimiseAll makes one optimised volume of all there are.
+func optimiseAll(dir string) error {
+	ctx := context.Background()
+	s, err := Open(dir, Options{Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	w, err := s.Sweep(ctx, SweepOptions{})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if _, err := w.EmptyTrash(ctx); err != nil {
+		return err
+	}
+	if w.Len() == 1 && w.Volume(0).Optimised {
+		return nil
+	}
+	volumes := all(w.Len())
+	if _, err := w.Optimise(ctx, volumes, OptimiseOptions{Keep: keepAll}); err != nil {
+		return err
+	}
+	return w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: volumes}, nil })
+}
+
+// TestOptimiseKilledAtCalls kills it at calls that change the disk. Nothing is
+// lost, and the next one ends what was begun.
+func TestOptimiseKilledAtCalls(t *testing.T) {
+	sweepKilled(t, "optimise", optimiseAll, func(s *Store, ended bool) {
+		for i := range 30 {
+			wantVersions(t, s, wholeVersion(1, i))
+		}
+		wantSeries(t, s, 1, 0, 20)
+		if info, err := s.Volumes(t.Context()); ended && (err != nil || len(info) != 1 || !info[0].Optimised || info[0].Objects != 50) {
+			t.Errorf("volumes: %+v, %v", info, err)
+		}
+	}, func(s *Store) {
+		writeVolume(t, s, chainOf(t, 1, 5)...) // some are patches before
+		storeVersions(t, s, 1, 0, 30)
+		storeSeries(t, s, 1, 0, 20)
+	})
 }
 
 // Who stops it leaves nothing behind.

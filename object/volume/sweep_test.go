@@ -307,32 +307,41 @@ func sweepEven(dir string) error {
 // TestSweepKilledAtCalls kills a sweep at calls that change the disk. What is to
 // be kept is there afterwards, and the next one ends what was begun.
 func TestSweepKilledAtCalls(t *testing.T) {
+	sweepKilled(t, "sweep", sweepEven, func(s *Store, ended bool) {
+		for series := range 3 {
+			for i := range 20 {
+				if i%2 == 0 || series == 2 {
+					wantSeries(t, s, series, i, i+1)
+				}
+			}
+		}
+		if ended {
+			wantEven(t, openStore(t, s.dir, testOptions(t)), 2, 20)
+		}
+	}, func(s *Store) {
+		for series := range 3 {
+			storeSeries(t, s, series, 0, 20)
+		}
+	})
+}
+
+// sweepKilled runs a sweep in children, of stores that fill has filled, and kills
+// it at calls that change the disk; then it sweeps once more. Check is called
+// after both.
+func sweepKilled(t *testing.T, name string, sweep func(dir string) error, check func(s *Store, ended bool), fill func(*Store)) {
 	for _, call := range []string{"fsync", "renameat2", "unlinkat", "mkdirat", "flock"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			for when := 1; when < 200; when += 1 + when/2 {
 				dir := t.TempDir()
 				s := openStore(t, dir, testOptions(t))
-				for series := range 3 {
-					storeSeries(t, s, series, 0, 20)
-				}
-				err := straced(t, filepath.Join(dir, "log"), call, "signal=KILL:when="+strconv.Itoa(when), "sweep", dir).Run()
-				check := func() {
-					t.Helper()
-					for series := range 3 {
-						for i := range 20 {
-							if i%2 == 0 || series == 2 {
-								wantSeries(t, s, series, i, i+1)
-							}
-						}
-					}
-				}
-				check()
-				if err := sweepEven(dir); err != nil {
+				fill(s)
+				err := straced(t, filepath.Join(dir, "log"), call, "signal=KILL:when="+strconv.Itoa(when), name, dir).Run()
+				check(s, false)
+				if err := sweep(dir); err != nil {
 					t.Fatalf("after call %d: %v", when, err)
 				}
-				check()
-				wantEven(t, openStore(t, dir, testOptions(t)), 2, 20)
+				check(s, true)
 				wantSound(t, openStore(t, dir, testOptions(t)))
 				wantNames(t, s)
 				if t.Failed() {

@@ -3,6 +3,7 @@ package object_test
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -24,7 +25,7 @@ func TestNameVectors(t *testing.T) {
 		vectors = append(vectors, nameVector{bytesView(name), false})
 	}
 	var got []nameVector
-	if err := json.Unmarshal(vectorFile(t, "names.json", vectors), &got); err != nil {
+	if err := json.Unmarshal(objecttest.CheckVectors(t, filepath.Join(vectorDir, "names.json"), vectors, *update), &got); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range got {
@@ -74,7 +75,7 @@ func TestListVectors(t *testing.T) {
 		}
 		vectors = append(vectors, listVector{"manifest", n, key.ID.String(), store.nodes})
 	}
-	vectorFile(t, "lists.json", vectors)
+	objecttest.CheckVectors(t, filepath.Join(vectorDir, "lists.json"), vectors, *update)
 }
 
 // A file of one chunk, and an empty one, have no manifest.

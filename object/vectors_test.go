@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 var update = flag.Bool("update", false, "write the test vectors instead of comparing them")
@@ -106,33 +107,6 @@ func readVectors(t testing.TB, kind object.Kind) []vector {
 	return vectors
 }
 
-// vectorFile compares a file of vectors with what the test gives, or writes it.
-func vectorFile(t *testing.T, name string, vectors any) []byte {
-	t.Helper()
-	want, err := json.MarshalIndent(vectors, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	path := filepath.Join(vectorDir, name)
-	if *update {
-		if err := os.MkdirAll(vectorDir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the test gives; a changed format needs a new version, a new vector needs -update", path)
-	}
-	return got
-}
-
 func TestVectors(t *testing.T) {
 	for _, file := range []struct {
 		kind    object.Kind
@@ -147,7 +121,7 @@ func TestVectors(t *testing.T) {
 		for i := range file.vectors {
 			file.vectors[i].pack()
 		}
-		vectorFile(t, file.kind.String()+".json", file.vectors)
+		objecttest.CheckVectors(t, filepath.Join(vectorDir, file.kind.String()+".json"), file.vectors, *update)
 
 		// From here on only what is in the file counts.
 		for _, v := range readVectors(t, file.kind) {

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"flag"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 var update = flag.Bool("update", false, "write the test vectors instead of comparing them")
@@ -160,21 +159,5 @@ func TestVectors(t *testing.T) {
 			all[i].Says = says
 		}
 	}
-	want, err := json.MarshalIndent(all, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if *update {
-		if err := os.WriteFile(vectorFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := os.ReadFile(vectorFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(data, want) {
-		t.Errorf("%s is not what the test gives; a changed format needs a new version, a new vector needs -update", vectorFile)
-	}
+	objecttest.CheckVectors(t, vectorFile, all, *update)
 }

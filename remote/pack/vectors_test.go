@@ -13,6 +13,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 )
 
@@ -86,20 +87,7 @@ func compareVectors(t *testing.T, file string, vectors []vector) []vector {
 	for i := range vectors {
 		vectors[i].Hex = hex.EncodeToString(vectors[i].data)
 	}
-	want, err := json.MarshalIndent(vectors, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	path := filepath.Join(vectorDir, file)
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the test gives; a changed format needs a new version, a new vector needs -update (%v)", path, err)
-	}
+	objecttest.CheckVectors(t, filepath.Join(vectorDir, file), vectors, *update)
 	return readVectors(t, file)
 }
 

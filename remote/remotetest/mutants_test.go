@@ -6,44 +6,19 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 )
 
-// recorder is a testing.TB that only notes that a check failed.
-type recorder struct {
-	testing.TB
-	mu     sync.Mutex
-	failed bool
-}
-
-func (r *recorder) Helper() {}
-
-func (r *recorder) Error(...any) { r.fail() }
-
-func (r *recorder) Errorf(string, ...any) { r.fail() }
-
-func (r *recorder) Fatalf(string, ...any) { r.fail(); runtime.Goexit() }
-
-func (r *recorder) fail() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failed = true
-}
-
 // fails reports whether a store fails a check.
 func fails(t *testing.T, c check, b remote.Backend) bool {
-	r := &recorder{TB: t}
-	var wg sync.WaitGroup
-	wg.Go(func() { c.run(r, b) })
-	wg.Wait()
-	return r.failed
+	return objecttest.Fails(t, func(tb testing.TB) { c.run(tb, b) })
 }
 
 // mutant is a Memory with methods that do it wrong.

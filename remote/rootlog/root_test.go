@@ -9,7 +9,6 @@ import (
 	"flag"
 	"maps"
 	"math"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -215,23 +215,7 @@ func TestVectors(t *testing.T) {
 			all[i].Root = all[i].view(t)
 		}
 	}
-	want, err := json.MarshalIndent(all, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if *update {
-		if err := os.WriteFile(vectorFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := os.ReadFile(vectorFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(data, want) {
-		t.Errorf("%s is not what the test gives; a changed format needs a new version, a new vector needs -update", vectorFile)
-	}
+	data := objecttest.CheckVectors(t, vectorFile, all, *update)
 
 	// From here on only what is in the file counts.
 	var read []vector

@@ -1,0 +1,38 @@
+package objecttest
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// Fails reports whether a check fails: the test itself does not. The check must
+// not fail by other methods than Error, Errorf and Fatalf.
+func Fails(t testing.TB, check func(testing.TB)) bool {
+	r := &recorder{TB: t}
+	var wg sync.WaitGroup
+	wg.Go(func() { check(r) })
+	wg.Wait()
+	return r.failed
+}
+
+// recorder is a testing.TB that only notes that a check failed.
+type recorder struct {
+	testing.TB
+	mu     sync.Mutex
+	failed bool
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Error(...any) { r.fail() }
+
+func (r *recorder) Errorf(string, ...any) { r.fail() }
+
+func (r *recorder) Fatalf(string, ...any) { r.fail(); runtime.Goexit() }
+
+func (r *recorder) fail() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = true
+}

@@ -122,60 +122,25 @@ func (w *writer) leftFiles() (names []string, err error) {
 	return names, nil
 }
 
-// scanLogs reads the headers of all entries, checks that there is one for each
-// object that was put and nothing else, and notes where they are.
+// scanLogs goes to the end of all value logs, and checks that there is an entry
+// for each object that was put and nothing else.
 func (w *writer) scanLogs() (files []sealFile, err error) {
-	seen := make([]bool, w.table.n) // objects; reads of them go on meanwhile, and may place them
-	n := 0
+	w.committing.Lock() // objects are read meanwhile
+	defer w.committing.Unlock()
 	for i, f := range w.space.logs {
-		name := logName(uint32(i) + 1)
 		st, err := f.Stat()
 		if err != nil {
 			return nil, err
 		}
-		walk := newLogWalker(f, st.Size(), logHeaderSize)
-		walk.hash = sha256.New()
-		if err = walk.start(); err == nil {
-			for {
-				var e logEntry
-				if e, err = walk.next(); err != nil {
-					break
-				}
-				if err = w.place(uint16(i)+1, e, seen); err != nil {
-					break
-				}
-				n++
-			}
+		if err := w.walk(i, st.Size()); err != nil {
+			return nil, err
 		}
-		if err != io.EOF {
-			return nil, fmt.Errorf("%s at %d: %w", name, walk.pos, err)
-		}
-		files = append(files, sealFile{Name: name, Size: st.Size(), Sum: [sha256.Size]byte(walk.hash.Sum(nil))})
+		files = append(files, sealFile{Name: logName(uint32(i) + 1), Size: st.Size(), Sum: [sha256.Size]byte(w.walks[i].hash.Sum(nil))})
 	}
-	if n != w.table.n {
-		return nil, fmt.Errorf("value logs hold %d objects, want %d", n, w.table.n)
+	if w.placed != w.table.n {
+		return nil, fmt.Errorf("value logs hold %d objects, want %d", w.placed, w.table.n)
 	}
 	return files, nil
-}
-
-// place notes where an object is, and that it was seen.
-func (w *writer) place(log uint16, e logEntry, seen []bool) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	i := w.table.number(e.key)
-	if i < 0 {
-		return fmt.Errorf("%s was never put", e.key)
-	}
-	r := w.table.at(i)
-	switch {
-	case seen[i]:
-		return fmt.Errorf("%s is there twice", e.key)
-	case int(r.stored) != e.stored():
-		return fmt.Errorf("%s has %d stored bytes, want %d", e.key, e.stored(), r.stored)
-	}
-	seen[i] = true
-	r.placed, r.file, r.offset = true, log, uint32(e.value)
-	return nil
 }
 
 func (w *writer) writeKeys() error {

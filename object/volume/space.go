@@ -14,9 +14,9 @@ import (
 // other. What Badger writes can be told to the byte.
 
 const (
-	logStep  = 64 << 20 // value log bytes reserved at a time
-	memStep  = 2 << 20  // memtable bytes reserved at a time
-	dropStep = 32 << 20 // value log bytes after which memory is given back
+	logStep = 64 << 20 // value log bytes reserved at a time
+	memStep = 2 << 20  // memtable bytes reserved at a time
+	window  = 32 << 20 // value log bytes after which memory is given back
 
 	// memEntry is the most a memtable's log grows by an entry, or by the end
 	// of a transaction; tableEntry the most a table does.
@@ -45,7 +45,11 @@ type space struct {
 	logs   []*os.File
 	off    int64 // where the next entry goes
 	have   int64 // up to where blocks are reserved
-	synced int64 // up to where write-back was begun
+	begun  int64 // up to where write-back was begun
+	behind struct {
+		log      *os.File // nil: none yet
+		from, to int64
+	} // what it was begun for last
 
 	mem     *os.File // the memtable's log
 	memNext *os.File // the next memtable's log, made ahead; or nil
@@ -87,7 +91,7 @@ func (s *space) nextLog() error {
 	}
 	s.number++
 	s.logs = append(s.logs, f)
-	s.off, s.have, s.synced = logHeaderSize, 0, 0
+	s.off, s.have, s.begun = logHeaderSize, 0, 0
 	return nil
 }
 
@@ -180,8 +184,7 @@ func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 }
 
 // wrote takes note of a transaction of n entries and size bytes that was
-// written. Every 32 MiB it has what was written go to disk, and out of this
-// process's memory.
+// written.
 func (s *space) wrote(n int, size int64) error {
 	s.off += size
 	memSize := int64(n+1) * memEntry
@@ -202,14 +205,6 @@ func (s *space) wrote(n int, size int64) error {
 			s.tables = min(s.tables, numMemTables*int(s.o.memTableSize)/memEntry)
 		}
 	}
-	if s.off-s.synced >= dropStep || s.off > s.o.logFileSize {
-		if err := s.writeBack(); err != nil {
-			return err
-		}
-	}
-	if s.off > s.o.logFileSize {
-		return s.nextLog()
-	}
 	return nil
 }
 
@@ -217,10 +212,12 @@ func (s *space) wrote(n int, size int64) error {
 // its pages from the mapping. That comes first: it tells the kernel which
 // pages were written to. Finished tables are dropped as well. Badger unmaps
 // neither before it is closed; it may move the value log's mapping, though.
+//
+// What was begun before is on disk when it returns, and leaves the page cache:
+// its memory is used again for what comes next, and others keep theirs.
 func (s *space) writeBack() error {
-	from := s.synced
 	for _, m := range findMappings(s.log().Name(), logSuffix) {
-		if err := m.drop(from, s.off-from); err != nil {
+		if err := m.drop(s.begun, s.off-s.begun); err != nil {
 			return err
 		}
 	}
@@ -229,8 +226,17 @@ func (s *space) writeBack() error {
 			return err
 		}
 	}
-	s.synced = s.off
-	return beginWriteback(s.log(), from, s.off-from)
+	if err := beginWriteback(s.log(), s.begun, s.off-s.begun); err != nil {
+		return err
+	}
+	if b := s.behind; b.log != nil {
+		if err := dropWritten(b.log, b.from, b.to-b.from); err != nil {
+			return err
+		}
+	}
+	s.behind.log, s.behind.from, s.behind.to = s.log(), s.begun, s.off
+	s.begun = s.off
+	return nil
 }
 
 // removeUnused removes what was made ahead and not used.

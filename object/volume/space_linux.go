@@ -2,6 +2,7 @@ package volume
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -46,6 +47,22 @@ func beginWriteback(f *os.File, off, n int64) error {
 		return nil
 	}
 	return err
+}
+
+// dropWritten waits until a range of f is on disk, and takes all up to its end
+// out of the page cache. An error of a write is one of this call, and none of a
+// later sync.
+func dropWritten(f *os.File, off, n int64) error {
+	const write = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	err := unix.SyncFileRange(int(f.Fd()), off, n, write)
+	switch {
+	case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP):
+		return nil
+	case err != nil:
+		return fmt.Errorf("write to disk: %w", err)
+	}
+	unix.Fadvise(int(f.Fd()), 0, off+n, unix.FADV_DONTNEED) // advice: without it, memory goes later
+	return nil
 }
 
 // mapping is where a file is mapped into this process's memory.

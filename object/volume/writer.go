@@ -2,8 +2,10 @@ package volume
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +49,8 @@ type writer struct {
 	committing sync.Mutex // guards the following
 	db         *database
 	space      *space
+	walks      []*logWalker // through each value log, up to where places are noted
+	placed     int          // objects whose place is noted
 }
 
 // batch is the objects of one transaction.
@@ -57,11 +61,7 @@ type batch struct {
 	values  []*buffer
 	size    int64 // of the entries in the value log
 
-	// Where it was written, once done; guarded by the writer's mu.
-	done  bool
-	file  *os.File
-	log   uint32
-	start int64
+	file *os.File // the value log it was written to, once it was; guarded by the writer's mu
 }
 
 // newWriter begins a volume for a session, which is the new volume itself if
@@ -181,7 +181,6 @@ func (w *writer) commit(b *batch) error {
 	}
 	n := len(b.entries)
 	err := w.space.reserve(n, b.size)
-	log, number, start := w.space.log(), w.space.number, w.space.off
 	if err == nil {
 		err = w.db.commit(b.entries)
 	}
@@ -192,14 +191,36 @@ func (w *writer) commit(b *batch) error {
 		return w.fail(err)
 	}
 	w.mu.Lock()
-	b.done, b.file, b.log, b.start = true, log, number, start
+	b.file = w.space.log()
 	values := b.values
 	b.keys, b.entries, b.values = nil, nil, nil
 	w.mu.Unlock()
 	for _, v := range values {
 		v.free()
 	}
+	if err := w.writeBack(); err != nil {
+		return w.fail(err)
+	}
 	return nil
+}
+
+// writeBack has what was written go to disk, and out of memory, every now and
+// then. Where it is has to be known before. w.committing is held.
+func (w *writer) writeBack() error {
+	full := w.space.off > w.store.o.logFileSize
+	if !full && w.space.off-w.space.begun < window {
+		return nil
+	}
+	if err := w.locate(); err != nil {
+		return err
+	}
+	if err := w.space.writeBack(); err != nil {
+		return err
+	}
+	if !full {
+		return nil
+	}
+	return w.space.nextLog()
 }
 
 // fail makes err the writer's error, unless it has one, and returns it.
@@ -242,7 +263,7 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 		return nil, false, nil
 	}
 	raw, b := int(r.raw), w.batches[r.batch]
-	if !b.done {
+	if b.file == nil {
 		var value []byte
 		if i := slices.Index(b.keys, key); i >= 0 {
 			value = append(value, b.values[i].b[:r.stored]...)
@@ -259,20 +280,18 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 	return data, true, err
 }
 
-// read reads an object of a batch that was committed. The first time, it looks
-// for where the batch's objects are: Badger does not keep their order.
+// read reads an object of a batch that was committed.
 func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
-	w.mu.Lock()
-	placed := w.table.find(key).placed
-	w.mu.Unlock()
-	if !placed {
-		if err := w.locate(b); err != nil {
+	r := w.record(key)
+	if !r.placed {
+		w.committing.Lock()
+		err := w.locate()
+		w.committing.Unlock()
+		if err != nil {
 			return nil, err
 		}
+		r = w.record(key)
 	}
-	w.mu.Lock()
-	r := *w.table.find(key)
-	w.mu.Unlock()
 	if !r.placed {
 		return nil, errors.New("not where it was written")
 	}
@@ -283,20 +302,60 @@ func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
 	return decode(key, value, raw)
 }
 
-// locate notes where each object of a batch is.
-func (w *writer) locate(b *batch) error {
-	walk := newLogWalker(b.file, b.start+b.size, b.start)
+// record returns what is known of an object that was put into the volume.
+func (w *writer) record(key object.Key) written {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for walk.pos < walk.size {
-		e, err := walk.next()
-		if err != nil {
-			return err
+	return *w.table.find(key)
+}
+
+// locate notes where the objects are that were committed since it last did:
+// Badger does not keep the order of a batch. w.committing is held.
+func (w *writer) locate() error { return w.walk(len(w.space.logs)-1, w.space.off) }
+
+// walk goes on through value log number i, which has so many bytes now, and
+// notes where the objects in it are. Anything else there is an error.
+// w.committing is held.
+func (w *writer) walk(i int, size int64) error {
+	if i == len(w.walks) {
+		walk := newLogWalker(w.space.logs[i], size, logHeaderSize)
+		walk.hash = sha256.New()
+		if err := walk.start(); err != nil {
+			return fmt.Errorf("%s: %w", logName(uint32(i)+1), err)
 		}
-		if r := w.table.find(e.key); r != nil && r.batch == b.number {
-			r.placed, r.file, r.offset = true, uint16(b.log), uint32(e.value)
+		w.walks = append(w.walks, walk)
+	}
+	walk := w.walks[i]
+	walk.size = size
+	for {
+		e, err := walk.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = w.place(uint16(i)+1, e)
+		}
+		if err != nil {
+			return fmt.Errorf("%s at %d: %w", logName(uint32(i)+1), walk.pos, err)
 		}
 	}
+}
+
+// place notes where an object is.
+func (w *writer) place(log uint16, e logEntry) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r := w.table.find(e.key); {
+	case r == nil:
+		return fmt.Errorf("%s was never put", e.key)
+	case r.placed:
+		return fmt.Errorf("%s is there twice", e.key)
+	case int(r.stored) != e.stored():
+		return fmt.Errorf("%s has %d stored bytes, want %d", e.key, e.stored(), r.stored)
+	default:
+		r.placed, r.file, r.offset = true, log, uint32(e.value)
+	}
+	w.placed++
 	return nil
 }
 

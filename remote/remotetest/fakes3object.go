@@ -2,6 +2,7 @@ package remotetest
 
 import (
 	"crypto/md5"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -54,6 +55,11 @@ func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []
 	sum := md5.Sum(body)
 	if want := r.Header.Get("Content-Md5"); want != "" && want != base64.StdEncoding.EncodeToString(sum[:]) {
 		writeS3Error(w, 400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
+		return
+	}
+	sha := sha256.Sum256(body)
+	if want := r.Header.Get("X-Amz-Content-Sha256"); len(want) == 2*len(sha) && want != hex.EncodeToString(sha[:]) {
+		writeS3Error(w, 400, "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed.")
 		return
 	}
 	conditional := r.Header.Get("If-None-Match") == "*"

@@ -37,6 +37,10 @@ type Backend struct {
 	// before, which keeps one writer from overwriting, but not two apart.
 	unconditional bool
 
+	// Bodies are sent with their MD5: the store asked for it, or nothing is
+	// signed, and so no SHA-256 sent.
+	md5 atomic.Bool
+
 	now func() time.Time
 
 	client atomic.Pointer[regional] // replaced when the store names another region
@@ -82,6 +86,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 		return nil, failed(remote.ErrCredentials, err)
 	}
 	b := &Backend{bucket: l.bucket, prefix: l.prefix, lookup: l.lookup, unconditional: l.unconditional, now: env.Now}
+	b.md5.Store(l.anonymous)
 	if b.endpoint, err = l.findEndpoint(p, env); err != nil {
 		return nil, failed(remote.ErrURL, err)
 	}

@@ -92,13 +92,73 @@ func checkPut(t *testing.T, f *remotetest.FakeS3, key string, size int64) {
 	if got := h.Get("If-None-Match"); got != "*" {
 		t.Errorf("put of %d bytes: If-None-Match %q", size, got)
 	}
-	if h.Get("Content-Md5") == "" || h.Get("X-Amz-Content-Sha256") != "UNSIGNED-PAYLOAD" {
+	if h.Get("Content-Md5") != "" || len(h.Get("X-Amz-Content-Sha256")) != 64 {
 		t.Errorf("put of %d bytes: header %v", size, h)
 	}
 	for name := range h {
 		if strings.HasPrefix(name, "X-Amz-Checksum") || name == "X-Amz-Trailer" || name == "X-Amz-Decoded-Content-Length" {
 			t.Errorf("put of %d bytes: header %s", size, name)
 		}
+	}
+}
+
+// TestChecksum checks that bodies go with a checksum: one that is signed, of the
+// body that was given, and with the MD5 where nothing is signed or where a store
+// asks for that, as S3 does for buckets with object locks.
+func TestChecksum(t *testing.T) {
+	const (
+		body   = "a pack"
+		sha256 = "d55b179625eddb11f50e77ddd1bb9660f7373879e56123ffdc1e0a9d9ff30428"
+		md5    = "I39E3fUYMX5tJW4iaEKq2g=="
+	)
+	put := func(b *Backend, name string) error {
+		return b.Put(t.Context(), name, strings.NewReader(body), int64(len(body)))
+	}
+	f := remotetest.NewFakeS3(t, 1)
+	b := openFake(t, f)
+	f.SetAnswers(func(r remotetest.S3Request) *remotetest.S3Answer {
+		if r.Header.Get("Content-Md5") == "" && strings.Contains(r.Key, "locked") {
+			return &remotetest.S3Answer{Status: 400, Code: "InvalidRequest", Message: "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters"}
+		}
+		return nil
+	})
+	for _, test := range []struct {
+		name string
+		want []string // checksums of the requests
+	}{
+		{"packs/1", []string{sha256}},
+		{"packs/locked-1", []string{sha256, md5}},
+		{"packs/locked-2", []string{md5}},
+		{"packs/2", []string{md5}},
+	} {
+		f.Reset()
+		if err := put(b, test.name); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range f.Requests() {
+			sum := r.Header.Get("X-Amz-Content-Sha256")
+			if sum == "UNSIGNED-PAYLOAD" {
+				sum = r.Header.Get("Content-Md5")
+			}
+			got = append(got, sum)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s is put with %q, want %q", test.name, got, test.want)
+		}
+	}
+
+	f.Reset()
+	env := testEnv(t, nil)
+	env.Getenv = f.Getenv
+	anonymous, err := open(t.Context(), f.URL("some/prefix")+"&anonymous=true", env, stallTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer anonymous.Close()
+	put(anonymous, "packs/3") // the server knows nobody without a key
+	if r := f.Requests(); len(r) != 1 || r[0].Header.Get("Content-Md5") != md5 {
+		t.Errorf("put by nobody: %+v", r)
 	}
 }
 

@@ -3,10 +3,15 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/minio/minio-go/v7"
 
@@ -41,24 +46,56 @@ func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, si
 		}
 	}
 	return b.call(ctx, op, name, func(ctx context.Context, client *minio.Core, a *answer) error {
-		options := minio.PutObjectOptions{
-			ContentType: "application/octet-stream",
-			// Above 16 MiB minio-go would send parts, and the end of such an
-			// upload is not conditional.
-			DisableMultipart: true,
-			// The MD5 is signed, and so are the bytes by it.
-			SendContentMd5:       true,
-			DisableContentSha256: true,
-		}
+		// Core does not send parts, whatever the size. The end of such an upload
+		// would not be conditional.
+		options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
 		if !b.unconditional {
 			options.SetMatchETagExcept("*")
 		}
-		info, err := client.Client.PutObject(ctx, b.bucket, b.prefix+name, io.NewSectionReader(wholeBody{body, size}, 0, size), size, options)
-		if err == nil && info.ETag == "" {
-			return notS3(a.status, "an answer without an ETag: there is no S3 at this address")
+		for {
+			sum, err := b.checksum(io.NewSectionReader(wholeBody{body, size}, 0, size))
+			if err != nil {
+				return err
+			}
+			r := io.NewSectionReader(wholeBody{body, size}, 0, size)
+			info, err := client.PutObject(ctx, b.bucket, b.prefix+name, r, size, sum.md5, sum.sha256, options)
+			switch {
+			case err == nil && info.ETag == "":
+				return notS3(a.status, "an answer without an ETag: there is no S3 at this address")
+			case sum.md5 == "" && asksForMD5(err):
+				b.md5.Store(true)
+			default:
+				return err
+			}
 		}
-		return err
 	})
+}
+
+// checksum is what a store compares a body with. Of the two one is set. It is
+// signed, and so is the body by it.
+type checksum struct {
+	sha256 string // in hexadecimal
+	md5    string // in base 64
+}
+
+// checksum returns the checksum to send with a body: SHA-256, which processors
+// have instructions for, unless the store wants MD5.
+func (b *Backend) checksum(body io.Reader) (checksum, error) {
+	if b.md5.Load() {
+		h := md5.New()
+		_, err := io.Copy(h, body)
+		return checksum{md5: base64.StdEncoding.EncodeToString(h.Sum(nil))}, err
+	}
+	h := sha256.New()
+	_, err := io.Copy(h, body)
+	return checksum{sha256: hex.EncodeToString(h.Sum(nil))}, err
+}
+
+// asksForMD5 reports whether a store refused a request because it had no MD5,
+// as S3 does for buckets with object locks.
+func asksForMD5(err error) bool {
+	resp := minio.ToErrorResponse(err)
+	return resp.StatusCode == http.StatusBadRequest && strings.Contains(strings.ToLower(resp.Message), "content-md5")
 }
 
 // wholeBody is a body of which errors can be told from those of the store.

@@ -131,7 +131,7 @@ type purges struct {
 }
 
 type loadedPurges struct {
-	info fs.FileInfo // of the file that was read; nil: there was none
+	info fs.FileInfo // of the file that was read
 	said *record.View
 }
 

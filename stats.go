@@ -133,8 +133,8 @@ func (r *Repository) newCensus(ctx context.Context) (*census, error) {
 		return nil, rootError(&gc.Problem{Err: err})
 	}
 	needed, problems := r.needs(ctx, said, func(refs.LogEntry) bool { return true })
-	for _, p := range problems {
-		return nil, rootError(p)
+	if len(problems) > 0 {
+		return nil, rootError(problems[0])
 	}
 	head, err := r.refs.Head()
 	if err != nil {

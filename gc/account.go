@@ -117,9 +117,9 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 				return nil, err
 			}
 		}
-		if err := t.assign(first); err != nil {
+		if err := t.assign(ctx, first); err != nil {
 			return nil, err
 		}
 	}
-	return t.account, t.total()
+	return t.account, t.total(ctx)
 }

@@ -2,6 +2,7 @@ package gc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -239,5 +240,19 @@ func TestAccountOfCopies(t *testing.T) {
 	defer sweep.Close()
 	if a = account(func(*gc.Holders) {}); a.Held.Objects == 0 {
 		t.Error("nothing is held")
+	}
+}
+
+// TestAccountCancelled ends an account when all that is left is to count.
+func TestAccountCancelled(t *testing.T) {
+	w := newWorld(t, 12)
+	w.commit()
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := gc.NewAccount(ctx, w.store, gc.Holders{
+		List:    make([]gc.Holder, 1),
+		Members: func(context.Context, int, func(gc.Member) error) error { cancel(); return nil },
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }

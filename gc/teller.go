@@ -183,7 +183,7 @@ func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, 
 
 // assign counts what the holders from number first on have, and notes who is
 // the only one.
-func (t *teller) assign(first int) error {
+func (t *teller) assign(ctx context.Context, first int) error {
 	var weak, outside uint64
 	for i, h := range t.h.List[first:min(first+64, len(t.h.List))] {
 		if h.Weak {
@@ -197,7 +197,7 @@ func (t *teller) assign(first int) error {
 	if first == 0 && t.h.Index != t.h.Head {
 		yields, to = 1<<t.h.Index, 1<<t.h.Head
 	}
-	return t.each(func(i int, rec keys.Record) {
+	return t.each(ctx, func(i int, rec keys.Record) error {
 		raw, stored := int64(rec.Raw), int64(rec.Stored)
 		use := &t.use[i]
 		has := use.holders[rec.Index]
@@ -221,11 +221,12 @@ func (t *teller) assign(first int) error {
 		default:
 			*owner = *owner&^onlyOwner | many
 		}
+		return nil
 	})
 }
 
 // total counts what is left to be counted when all holders were looked at.
-func (t *teller) total() error {
+func (t *teller) total(ctx context.Context) error {
 	a := t.account
 	weak := -1
 	for i, h := range t.h.List {
@@ -236,7 +237,7 @@ func (t *teller) total() error {
 	for i := range t.sweep.Len() {
 		a.Volumes = append(a.Volumes, VolumeUse{Info: t.sweep.Volume(i).Info})
 	}
-	return t.each(func(i int, rec keys.Record) {
+	return t.each(ctx, func(i int, rec keys.Record) error {
 		raw, stored := int64(rec.Raw), int64(rec.Stored)
 		owner := t.use[i].owner[rec.Index]
 		switch only := owner & onlyOwner; {
@@ -251,27 +252,36 @@ func (t *teller) total() error {
 		if owner != nobody {
 			a.Held.add(raw, stored)
 			a.Volumes[i].Held.add(raw, stored)
-			return
+			return nil
 		}
 		places, err := t.sweep.Find(rec.Key, t.places[:0])
 		t.places = places
-		if err == nil && (places[0].Volume != i || places[0].Index != rec.Index) {
+		switch {
+		case err != nil && !errors.Is(err, object.ErrCorrupt):
+			return &DamageError{Err: err}
+		case err == nil && (places[0].Volume != i || places[0].Index != rec.Index):
 			a.Copies.add(raw, stored)
-		} else {
+		default:
 			a.Unheld.add(raw, stored)
 		}
+		return nil
 	})
 }
 
 // each goes through the objects of all volumes.
-func (t *teller) each(visit func(volume int, rec keys.Record)) error {
+func (t *teller) each(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
 	for i := range t.sweep.Len() {
 		for kind := object.KindChunk; kind.Valid(); kind++ {
 			for rec, err := range t.sweep.Keys(i, kind) {
 				if err != nil {
 					return &DamageError{Err: err}
 				}
-				visit(i, rec)
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if err := visit(i, rec); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -102,16 +102,6 @@ func (c *cursor) expand(ctx context.Context) error {
 	return nil
 }
 
-// toEntry expands nodes until the cursor stands on an entry or is done.
-func (c *cursor) toEntry(ctx context.Context) error {
-	for c.height() > 0 {
-		if err := c.expand(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (c *cursor) top() *place { return &c.stack[len(c.stack)-1] }
 
 // items returns the number of entries or children of a node.

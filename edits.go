@@ -50,9 +50,11 @@ func (e *edit) isDir() bool { return e.dir && !e.remove && e.why == "" }
 // settles reports whether the edit ends a conflict about its path.
 func (e *edit) settles() bool { return e.resolved || e.remove || e.entry != nil || e.isDir() }
 
-// apply changes idx.
+// apply changes idx, and lets go of the entries that it has put there.
 func (list edits) apply(idx *index.Index) error {
-	for _, e := range list {
+	for i := range list {
+		e := list[i]
+		list[i].entry = nil
 		var err error
 		switch {
 		case e.resolved:

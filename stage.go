@@ -99,7 +99,10 @@ func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) 
 	}
 	result := stored.result()
 	result.Stats = session.Stats()
-	list := append(r.settled(idx, stored, o), stored...)
+	list := stored
+	if settled := r.settled(idx, stored, o); len(settled) > 0 {
+		list = append(settled, stored...)
+	}
 	for _, e := range list {
 		if _, conflict := idx.Conflict(e.path); conflict && e.settles() {
 			result.Resolved = append(result.Resolved, e.path)
@@ -162,12 +165,25 @@ func tellsOf(dir string, found []worktree.Found) bool {
 	return false
 }
 
+// fileRuns is a list that can be given back to the system part by part.
+type fileRuns [][]worktree.Found
+
+// runLength is how many files are in a part.
+const runLength = 16 << 10
+
+func (l *fileRuns) add(f worktree.Found) {
+	if n := len(*l); n == 0 || len((*l)[n-1]) == runLength {
+		*l = append(*l, nil)
+	}
+	last := &(*l)[len(*l)-1]
+	*last = append(*last, f)
+}
+
 // store reads what was found in the worktree into dst, and returns what that
-// means for the index. It uses up found. What was purged is taken for
-// unreadable.
+// means for the index. What was purged is taken for unreadable.
 func (r *Repository) store(ctx context.Context, objects object.ReadWriter, idx *index.Index, found []worktree.Found, progress Progress) (edits, error) {
 	var list edits
-	files := found[:0] // what is to be read, in the place of what has been looked at
+	files := fileRuns{} // what is to be read
 	var total Amount
 	for i, f := range found {
 		e := edit{path: f.Path, state: f.State, old: f.Old, dir: f.Dir, mode: f.Mode}
@@ -186,17 +202,13 @@ func (r *Repository) store(ctx context.Context, objects object.ReadWriter, idx *
 			e.why, e.remove = f.State.String(), indexed(idx, f.Path) != nil
 		default:
 			if !f.Dir {
-				files = append(files, f)
+				files.add(f)
 				total.Files++
 				total.Bytes += f.Stat.Size
 				continue
 			}
 		}
 		list = append(list, e)
-	}
-	report := func(files, bytes int64) {}
-	if progress != nil {
-		report = func(files, bytes int64) { progress(Amount{files, bytes}, total) }
 	}
 	dst := object.Writer(objects)
 	said, err := r.purges.view()
@@ -207,31 +219,52 @@ func (r *Repository) store(ctx context.Context, objects object.ReadWriter, idx *
 		dst = &withheld{dst, said}
 	}
 	first := len(list)
-	list = append(list, make(edits, len(files))...)
-	err = r.worktree.StoreAll(ctx, dst, files, func(i int, s worktree.Stored, err error) error {
-		e := edit{path: files[i].Path, state: files[i].State, old: files[i].Old}
-		switch {
-		case errors.Is(err, worktree.ErrGone):
-			e.state, e.remove = worktree.Deleted, indexed(idx, e.path) != nil
-		case err != nil:
-			e.state, e.why = worktree.Unreadable, reason(err)
-		default:
-			entry := index.NewEntry(s.Entry, s.Stat)
-			if e.old != nil && e.old.SameContent(&entry) {
-				entry.MTime = e.old.MTime // a change of the time alone is no change
-			} else if why, err := r.purgedIn(ctx, objects, &s.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
-				return err
-			} else if why != nil {
-				e.state, e.why = worktree.Unreadable, why.Error()
-				break
-			}
-			e.entry = &entry
-			if s.Unstable {
-				e.why = "changed while it was read"
-			}
+	list = append(list, make(edits, total.Files)...)
+	var before, now Amount // what is done: before this part, and with it
+	report := func(files, bytes int64) {
+		now = Amount{before.Files + files, before.Bytes + bytes}
+		if progress != nil {
+			progress(now, total)
 		}
-		list[first+i] = e
-		return nil
-	}, report)
-	return list, err
+	}
+	for i := range files {
+		err := r.worktree.StoreAll(ctx, dst, files[i], func(at int, s worktree.Stored, err error) error {
+			e, err := r.storedEdit(ctx, objects, idx, &files[i][at], s, err)
+			list[first+at] = e
+			return err
+		}, report)
+		if err != nil {
+			return nil, err
+		}
+		first, before = first+len(files[i]), now
+		files[i] = nil // while what was read takes more and more memory
+	}
+	return list, nil
+}
+
+// storedEdit returns what it means for the index that a file that was found was
+// stored, or could not be.
+func (r *Repository) storedEdit(ctx context.Context, objects object.Reader, idx *index.Index, f *worktree.Found, s worktree.Stored, err error) (edit, error) {
+	e := edit{path: f.Path, state: f.State, old: f.Old}
+	switch {
+	case errors.Is(err, worktree.ErrGone):
+		e.state, e.remove = worktree.Deleted, indexed(idx, e.path) != nil
+	case err != nil:
+		e.state, e.why = worktree.Unreadable, reason(err)
+	default:
+		entry := index.NewEntry(s.Entry, s.Stat)
+		if e.old != nil && e.old.SameContent(&entry) {
+			entry.MTime = e.old.MTime // a change of the time alone is no change
+		} else if why, err := r.purgedIn(ctx, objects, &s.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
+			return e, err
+		} else if why != nil {
+			e.state, e.why = worktree.Unreadable, why.Error()
+			break
+		}
+		e.entry = &entry
+		if s.Unstable {
+			e.why = "changed while it was read"
+		}
+	}
+	return e, nil
 }

@@ -261,3 +261,28 @@ func TestAddOfAFileThatChanges(t *testing.T) {
 		t.Errorf("the next commit still says that %+v was skipped", c.Commit.Skipped)
 	}
 }
+
+// More files than are kept together in memory are staged like few.
+func TestAddManyFiles(t *testing.T) {
+	s := newStager(t)
+	const files = 17_000
+	for i := range files {
+		s.write(fmt.Sprintf("d%d/f%d", i%7, i), "")
+	}
+	s.write("d3/last", "not empty")
+	var done, total kist.Amount
+	result := s.add(kist.AddOptions{Progress: func(d, t kist.Amount) { done, total = d, t }})
+	if want := (kist.Amount{Files: files + 1, Bytes: 9}); len(result.Added) != files+1 || result.Read != want || done != want || total != want {
+		t.Errorf("%d added, %v read, progress %v of %v", len(result.Added), result.Read, done, total)
+	}
+	idx, err := s.repo.Index()
+	s.check(err)
+	for i := range files {
+		if path := fmt.Sprintf("d%d/f%d", i%7, i); idx.Entry(path) == nil {
+			t.Fatalf("%s is not staged", path)
+		}
+	}
+	if e := idx.Entry("d3/last"); e == nil || e.Data != "not empty" {
+		t.Errorf("d3/last: %+v", e)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -274,6 +275,31 @@ func sampleFile(t testing.TB) (*Set, []byte) {
 		t.Fatal(err)
 	}
 	return set, data
+}
+
+// TestStoreTooLong has a file that is far too long: it is not read.
+func TestStoreTooLong(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, File)
+	if err := os.WriteFile(file, []byte(magic), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, maxSize+1); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := Open(dir).Load()
+	var damage *CorruptError
+	if !errors.As(err, &damage) || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("error %v", err)
+	}
+	if set, exact, err := Open(dir).Salvage(); err != nil || exact || set.Len() > 0 {
+		t.Errorf("salvaged %d records, %t, %v", set.Len(), exact, err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
+		t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
+	}
 }
 
 // TestSalvageBit flips single bits of a file: everything comes back.

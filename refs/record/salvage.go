@@ -3,21 +3,27 @@ package record
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"hash"
 	"math/bits"
-	"os"
 	"regexp"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // Salvage returns what can be read of a file that is damaged. If no more than one
 // bit of it has changed, and it is of a usual size, exact is true: that is all that
 // was in it, as its checksum tells. Else the set has the records that can be
 // decoded: others may be missing, and as a record has no checksum of its own, one may
-// say something else than it did. The set is the caller's.
+// say something else than it did. Of a file that is too long to be one, nothing is
+// read. The set is the caller's.
 func (s *Store) Salvage() (set *Set, exact bool, err error) {
-	data, err := os.ReadFile(s.path(File))
+	data, err := s.read()
+	if errors.Is(err, object.ErrCorrupt) { // too long
+		return (&Set{}).Clone(), false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}

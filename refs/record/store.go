@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 // [*CorruptError]; a file that a newer program wrote matches
 // [object.ErrNewerFormat].
 func (s *Store) Load() (*Set, error) {
-	data, err := os.ReadFile(s.path(File))
+	data, err := s.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return (&Set{}).Clone(), nil
 	}
@@ -68,6 +69,23 @@ func (s *Store) Load() (*Set, error) {
 		return nil, &CorruptError{Err: err}
 	}
 	return set, nil
+}
+
+// read returns what is in the file: of one that is too long, nothing.
+func (s *Store) read() ([]byte, error) {
+	f, err := os.Open(s.path(File))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxSize {
+		return nil, &CorruptError{Err: fmt.Errorf("longer than %d bytes", maxSize)}
+	}
+	return io.ReadAll(io.LimitReader(f, maxSize))
 }
 
 // Update has change change the records, and stores them. If it returns an
@@ -155,8 +173,6 @@ func encodeFile(set *Set) ([]byte, error) {
 func decodeFile(data []byte) (*Set, error) {
 	end := len(data) - sha256.Size
 	switch {
-	case len(data) > maxSize:
-		return nil, fmt.Errorf("longer than %d bytes", maxSize)
 	case end >= len(magic) && bytes.HasPrefix(data, []byte("kist records ")) && !bytes.HasPrefix(data, []byte(magic)):
 		return nil, object.ErrNewerFormat
 	case end < len(magic) || !bytes.HasPrefix(data, []byte(magic)):

@@ -14,16 +14,16 @@ import (
 
 // edit is what the state of a path in the worktree means for the index.
 type edit struct {
-	path   string
-	state  worktree.State
-	old    *index.Entry // what the index had; nil: nothing, or a directory
-	why    string       // why the path is not, or may not be, what it is in the worktree
-	remove bool
-	dir    bool         // it is, or was, a directory
-	told   bool         // it is told by what is in it
-	mode   uint16       // of a directory
-	entry  *index.Entry // of anything else
+	path  string
+	why   string       // why the path is not, or may not be, what it is in the worktree
+	old   *index.Entry // what the index had; nil: nothing, or a directory
+	entry *index.Entry // of anything but a directory
+	mode  uint16       // of a directory
 
+	state    worktree.State
+	remove   bool
+	dir      bool // it is, or was, a directory
+	told     bool // it is told by what is in it
 	resolved bool // the path has a conflict no more
 	readable bool // the path can be read again, or is gone
 }

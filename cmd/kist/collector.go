@@ -12,8 +12,8 @@ import (
 // files, a collection is worth what it saves.
 const (
 	garbage      = 48 << 20
-	leastGarbage = 20
-	mostGarbage  = 200
+	leastGarbage = 15
+	mostGarbage  = 1200
 )
 
 // tuneCollector sets how much garbage is let be, and does so again after each

@@ -17,9 +17,10 @@ type decoder struct {
 	base    bool // they are the base's
 	dirs    []Dir
 	subs    []*Dir
-	entries []Entry
 	blocks  [][]Entry
-	strings uint64 // bytes still to come
+	room    []Entry // for the next entries
+	entries uint64  // still to come
+	strings uint64  // bytes still to come
 	stack   []level
 	touched []*Dir // all that had a record
 
@@ -66,7 +67,7 @@ func (r *decoder) read(c counts, size uint64) error {
 	}
 	r.dirs = make([]Dir, 0, c.dirs)
 	r.subs = make([]*Dir, 0, c.dirs)
-	r.entries = make([]Entry, 0, c.entries)
+	r.entries = c.entries
 	r.blocks = make([][]Entry, 0, c.dirs+c.entries/blockSize)
 	r.touched = make([]*Dir, 0, c.dirs)
 	r.strings = c.strings
@@ -85,7 +86,7 @@ func (r *decoder) read(c counts, size uint64) error {
 			return errCounts
 		}
 	}
-	if r.strings != 0 || uint64(len(r.entries)) != c.entries {
+	if r.strings != 0 || r.entries != 0 {
 		return errCounts
 	}
 	return r.checkTrees()

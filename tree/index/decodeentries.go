@@ -2,37 +2,50 @@ package index
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kist-vcs/kist/object"
 )
 
+// roomSize is how many entries are made room for at once: not all, or the
+// garbage collector would go through, and so claim, memory that is yet unused.
+const roomSize = 16 * blockSize
+
 // fresh reads the n entries of a new directory.
 func (r *decoder) fresh(d *Dir, n uint64) error {
-	if n > uint64(cap(r.entries)-len(r.entries)) {
+	if n > r.entries {
 		return errCounts
 	}
-	at := len(r.entries)
-	r.entries = r.entries[:at+int(n)]
-	entries := r.entries[at:]
+	r.x.entries += int(n)
+	at := len(r.blocks)
 	last := ""
-	for i := range entries {
-		e := &entries[i]
-		if err := r.one(d, e, last); err != nil {
-			return err
+	for left := int(n); left > 0; {
+		block := r.block(min(left, blockSize))
+		for i := range block {
+			e := &block[i]
+			if err := r.one(d, e, last); err != nil {
+				return err
+			}
+			if e.Type == 0 {
+				return errCanonical
+			}
+			last = e.Name
 		}
-		if e.Type == 0 {
-			return errCanonical
-		}
-		last = e.Name
-	}
-	at = len(r.blocks)
-	for block := range slices.Chunk(entries, blockSize) {
 		r.blocks = append(r.blocks, block)
+		left -= len(block)
 	}
-	d.entries = list{blocks: r.blocks[at:len(r.blocks):len(r.blocks)], n: len(entries)}
-	r.x.entries += len(entries)
+	d.entries = list{blocks: r.blocks[at:len(r.blocks):len(r.blocks)], n: int(n)}
 	return nil
+}
+
+// block returns room for n entries, which are counted as read.
+func (r *decoder) block(n int) []Entry {
+	if len(r.room) < n {
+		r.room = make([]Entry, min(r.entries, roomSize))
+	}
+	block := r.room[:n:n]
+	r.room = r.room[n:]
+	r.entries -= uint64(n)
+	return block
 }
 
 // one reads one entry's record, which comes after the name last.

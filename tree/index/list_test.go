@@ -68,3 +68,32 @@ func sameList(t *testing.T, l *list, want map[string]uint64) {
 		t.Fatal("found what is not there")
 	}
 }
+
+// A directory with more entries than are made room for at once is read whole.
+func TestLoadWide(t *testing.T) {
+	dir := t.TempDir()
+	const files = 2*roomSize + blockSize/2
+	must(t, Update(ctx, dir, func(x *Index) error {
+		for i := range files {
+			if err := x.Set(fmt.Sprintf("wide/%05d", i), file(i)); err != nil {
+				return err
+			}
+			if err := x.Set(fmt.Sprintf("d%05d/f", i%300), file(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	x, err := Load(dir)
+	must(t, err)
+	if x.Len() != files+300 {
+		t.Errorf("%d entries, want %d", x.Len(), files+300)
+	}
+	i := 0
+	for e := range x.Dir("wide").Entries() {
+		if want := named(file(i), fmt.Sprintf("%05d", i)); *e != want {
+			t.Fatalf("entry %d is %+v, want %+v", i, *e, want)
+		}
+		i++
+	}
+}

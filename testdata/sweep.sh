@@ -6,8 +6,8 @@
 #
 #     testdata/sweep.sh KIST [COMMAND...]
 #
-# KIST is the program; the commands are add, commit, checkout and merge, all
-# unless told otherwise. CALLS and FAULTS limit what is done, STEP=3 takes every
+# KIST is the program; the commands are add, commit, checkout, merge and rewrite
+# (purge --rewrite-history), all unless told otherwise. CALLS and FAULTS limit what is done, STEP=3 takes every
 # third call only. Needs strace; works in TMPDIR, best on a file system in memory.
 set -euo pipefail
 export LC_ALL=C TZ=UTC KIST_GC_AUTO=0 KIST_DATE=2026-01-31T12:00:00Z
@@ -18,7 +18,7 @@ command -v strace >/dev/null || { echo "sweep.sh: no strace" >&2; exit 2; }
 kist=$(realpath "$1")
 shift
 commands=("$@")
-[ $# -gt 0 ] || commands=(add commit checkout merge)
+[ $# -gt 0 ] || commands=(add commit checkout merge rewrite)
 read -ra calls <<<"${CALLS:-fsync msync rename renameat renameat2 pwrite64 write fallocate ftruncate unlinkat mkdirat linkat symlinkat fchmodat openat}"
 read -ra faults <<<"${FAULTS:-signal=KILL error=ENOSPC error=EIO}"
 work=$(mktemp -d)
@@ -31,6 +31,7 @@ line() {
 	commit) echo commit -m second ;;
 	checkout) echo checkout side ;;
 	merge) echo merge side ;;
+	rewrite) echo purge --yes --all-history --rewrite-history b/1 ;;
 	esac
 }
 
@@ -47,6 +48,10 @@ state() {
 	files
 	"$kist" log -1 --json | sed 's/.*"id":"\([0-9a-f]*\)".*/HEAD \1/;q'
 	"$kist" status --porcelain=v1 --branch 2>/dev/null || "$kist" status --porcelain
+	"$kist" branch --json
+	"$kist" tag --json
+	"$kist" hold list --json
+	"$kist" expire --list --json
 }
 
 prepare() {
@@ -68,6 +73,14 @@ prepare() {
 	"$kist" add -A . && "$kist" commit -q -m side
 	"$kist" checkout -q main
 	cp -a "$work/start" "$work/checkout"
+
+	cp -a "$work/start" "$work/rewrite" && cd "$work/rewrite"
+	"$kist" hold add side
+	"$kist" tag -m noted noted
+	for i in 1 2 3; do "$kist" commit -q --allow-empty -m "empty $i"; done
+	"$kist" expire HEAD~2
+	"$kist" branch other HEAD~1
+	cd "$work/start"
 
 	echo "file 3 of the second version, more than 32 bytes" >b/3
 	noise 200000 3 >e

@@ -35,6 +35,7 @@ type CommitResult struct {
 	Commit  *object.Commit
 	Branch  string        // "" if HEAD is detached
 	Changes []tree.Change // from the first parent's tree
+	Unknown bool          // what these are is not known, which was warned of
 	Read    Amount        // of the worktree's files, if All was asked for
 	Stats   volume.Stats  // what was stored, by staging too if All was asked for
 }
@@ -175,11 +176,13 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	result := &CommitResult{ID: id, Commit: c, Branch: head.Branch, Stats: session.Stats()}
 	if expired != nil {
 		r.opt.Warn(fmt.Sprintf("what the commit changes cannot be told: %v", expired))
+		result.Unknown = true
 		return result, nil
 	}
 	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.Contents()}, View{Tree: c.Tree, Objects: r.Contents()}, nil, true)
 	if err != nil {
 		r.opt.Warn(fmt.Sprintf("what the commit changes could not be told: %v", err))
+		result.Unknown = true
 	}
 	return result, nil
 }

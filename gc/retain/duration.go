@@ -2,6 +2,7 @@ package retain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,13 +14,14 @@ type Duration struct{ Years, Months, Days, Hours int }
 // maxDuration is the largest number in a [Duration].
 const maxDuration = 1_000_000
 
-// ParseDuration reads numbers of years, months, days and hours, in this order
-// and as many of them as wanted: "1y5m7d2h", "14d". The error matches
-// [ErrValue].
+// ParseDuration reads numbers of years, months, weeks, days and hours, in this
+// order and as many of them as wanted: "1y5m7d2h", "14d", "2w". A week is seven
+// days. The error matches [ErrValue].
 func ParseDuration(text string) (Duration, error) {
 	var d Duration
+	var weeks int
 	rest := text
-	for _, unit := range d.units() {
+	for _, unit := range slices.Insert(d.units(), 2, durationUnit{"w", &weeks}) {
 		digits, after, found := strings.Cut(rest, unit.letter)
 		if !found {
 			continue
@@ -31,8 +33,9 @@ func ParseDuration(text string) (Duration, error) {
 		}
 		*unit.n, rest = int(n), after
 	}
-	if rest != "" || text == "" {
-		return Duration{}, fmt.Errorf("%w, not a duration like 1y5m7d2h, 6m or 14d", ErrValue)
+	d.Days += 7 * weeks
+	if rest != "" || text == "" || d.Days > maxDuration {
+		return Duration{}, fmt.Errorf("%w, not a duration like 1y5m7d2h, 6m or 2w", ErrValue)
 	}
 	return d, nil
 }

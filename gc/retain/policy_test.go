@@ -23,6 +23,7 @@ func TestParseCount(t *testing.T) {
 func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]Duration{
 		"1y5m7d2h": {1, 5, 7, 2}, "14d": {Days: 14}, "2h": {Hours: 2}, "1y2h": {Years: 1, Hours: 2}, "0d": {}, "1000000y": {Years: 1000000},
+		"1w": {Days: 7}, "1m2w3d": {Months: 1, Days: 17}, "142857w1d": {Days: 1000000},
 	} {
 		got, err := ParseDuration(text)
 		if got != want || err != nil {
@@ -32,7 +33,7 @@ func TestParseDuration(t *testing.T) {
 			t.Errorf("%q: %q is %v, %v", text, got, again, err)
 		}
 	}
-	for _, text := range []string{"", "7", "d", "7d1y", "7d7d", "-7d", "+7d", "1.5d", "7 d", "7D", "7w", "1000001d", "99999999999999999999h", "1y5", "y5m"} {
+	for _, text := range []string{"", "7", "d", "7d1y", "7d7d", "-7d", "+7d", "1.5d", "7 d", "7D", "1d1w", "142857w2d", "w", "1000001d", "99999999999999999999h", "1y5", "y5m"} {
 		if d, err := ParseDuration(text); !errors.Is(err, ErrValue) || d != (Duration{}) {
 			t.Errorf("%q: %v, %v", text, d, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/index"
@@ -70,6 +71,9 @@ var causes = []struct {
 	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
 	{isA[*record.CorruptError], exitDamaged, "records", hintRecords},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever has taken it back has to push it there; nothing is damaged here"},
+	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // whoever meets it gives a hint
+	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
+	{isA[*pack.CorruptError], exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
 	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
 
@@ -85,7 +89,7 @@ var causes = []struct {
 	{matches(index.ErrConflict), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
 
 	// Remotes.
-	{matches(kist.ErrNoRemote), exitFailed, "no-remote", ""},
+	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
 	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it"},
 	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
@@ -95,7 +99,6 @@ var causes = []struct {
 	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
 	{matches(remote.ErrCredentials), exitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(remote.ErrPermission), exitCredentials, "permission", ""},
-	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", ""},
 	{matches(remote.ErrNoStore), exitRemote, "no-store", ""},
 	{matches(remote.ErrFull), exitRemote, "full", ""},
 	{matches(remote.ErrUnsupported), exitRemote, "unsupported", ""},
@@ -116,10 +119,11 @@ var causes = []struct {
 
 // How to get back what is no object.
 const (
-	hintIndex   = "no commit is affected: 'kist verify --repair' makes it anew from HEAD"
-	hintRef     = "'kist verify --repair' restores it, if its log or another branch tells what it was"
-	hintRecords = "'kist verify --repair' makes records anew; until then, what has expired or was purged seems to be missing"
-	hintLog     = "no branch is affected, only the log of where it was: 'kist verify --repair' drops the damaged lines"
+	hintIndex        = "no commit is affected: 'kist verify --repair' makes it anew from HEAD"
+	hintRef          = "'kist verify --repair' restores it, if its log or another branch tells what it was"
+	hintRecords      = "'kist verify --repair' makes records anew; until then, what has expired or was purged seems to be missing"
+	hintRemoteDamage = "'kist verify --remote NAME' tells what is damaged there"
+	hintLog          = "no branch is affected, only the log of where it was: 'kist verify --repair' drops the damaged lines"
 )
 
 // isLogDamage matches damage of a log of refs.

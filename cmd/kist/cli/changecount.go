@@ -38,11 +38,12 @@ func ofFolder(c tree.Change) bool {
 
 // changeCounts counts changes by what happened.
 type changeCounts struct {
-	Added    int `json:"added"`
-	Modified int `json:"modified"` // their type, too
-	Deleted  int `json:"deleted"`
-	Renamed  int `json:"renamed"`
-	folders  int // of all these
+	Added    int  `json:"added"`
+	Modified int  `json:"modified"` // their type, too
+	Deleted  int  `json:"deleted"`
+	Renamed  int  `json:"renamed"`
+	folders  int  // of all these
+	unknown  bool // what changed, so there is nothing to count
 }
 
 func countChanges(changes []tree.Change) changeCounts {
@@ -65,9 +66,19 @@ func countChanges(changes []tree.Change) changeCounts {
 	return n
 }
 
+// committedChanges counts what a commit has changed.
+func committedChanges(result *kist.CommitResult) changeCounts {
+	n := countChanges(result.Changes)
+	n.unknown = result.Unknown
+	return n
+}
+
 // String returns the counts as in "3 files and 1 folder changed, 1 added, 3
 // modified". A folder counts only if it is empty, or has other permission bits.
 func (n changeCounts) String() string {
+	if n.unknown {
+		return "what changed is not known"
+	}
 	files := n.Added + n.Modified + n.Deleted + n.Renamed - n.folders
 	var what []string
 	if files > 0 || n.folders == 0 {

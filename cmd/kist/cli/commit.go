@@ -173,7 +173,7 @@ func (o *commitOptions) message(env *Env) (string, error) {
 }
 
 func (e *Env) printCommitted(result *kist.CommitResult) error {
-	n, did := countChanges(result.Changes), newWork(result.Read, result.Stats)
+	n, did := committedChanges(result), newWork(result.Read, result.Stats)
 	if e.global.json {
 		out := commitDoneJSON{commitJSON: newCommitJSON(result.ID, result.Commit), changeCounts: n, work: did}
 		if result.Branch != "" {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -136,8 +137,19 @@ func usageError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		err = invalidValue(invalid)
+	} else if set := exclusive.FindStringSubmatch(err.Error()); set != nil {
+		err = togetherError(strings.Fields(set[1]))
 	}
 	return hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath())
+}
+
+// exclusive finds the flags in what cobra says of some that exclude each other.
+var exclusive = regexp.MustCompile(`none of the others can be; \[(.+)\] were all set$`)
+
+// togetherError says that flags exclude each other, of which there are two at least.
+func togetherError(names []string) error {
+	last := len(names) - 1
+	return fmt.Errorf("--%s and --%s do not go together", strings.Join(names[:last], ", --"), names[last])
 }
 
 // invalidValue says what is wrong with the value of a flag.

@@ -190,20 +190,20 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.
 	case result.FastForward:
 		what = "fast-forward"
 		changes, err := e.changesBetween(ctx, r, result.Old, result.ID)
-		if errors.Is(err, kist.ErrExpired) { // the work is done nevertheless
-			e.warn("what changed cannot be told: %v", err)
-			err = nil
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, kist.ErrExpired) {
 			return err
 		}
 		n = countChanges(changes)
+		if err != nil { // the work is done nevertheless
+			e.warn("what changed cannot be told: %v", err)
+			n.unknown = true
+		}
 	case len(result.Conflicts) > 0:
 		what = "conflicts"
 	case result.Commit == nil:
 		what = "stopped"
 	default:
-		n = countChanges(result.Commit.Changes)
+		n = committedChanges(result.Commit)
 	}
 	e.tellConflicts(r, result.Conflicts)
 	if e.global.json {

@@ -256,13 +256,10 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 	switch {
 	case name != "":
 		_, err := r.Remote(name)
-		if err != nil && strings.ContainsAny(name, "/:") {
-			return "", hintf(err, "a remote gets a name first: kist remote add NAME %s", remote.Redact(name))
+		if errors.Is(err, kist.ErrNoRemote) && strings.ContainsAny(name, "/:") {
+			return "", hintf(failf(exitFailed, "no-remote", "%w", err), "a remote gets a name first: kist remote add NAME %s", remote.Redact(name))
 		}
-		if err != nil {
-			return "", hintf(err, "'kist remote' lists them, 'kist remote add NAME URL' adds one")
-		}
-		return name, nil
+		return name, err
 	case len(list) == 0:
 		return "", hintf(failf(exitFailed, "no-remote", "no remote is configured"), "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE")
 	case len(list) == 1:

@@ -112,7 +112,7 @@ func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) 
 		return result, nil
 	}
 	err = session.Publish(ctx, func(ctx context.Context) error {
-		return index.Update(ctx, r.dir, func(idx *index.Index) error { return list.apply(idx) })
+		return index.UpdateWith(ctx, r.dir, index.Options{From: idx}, list.apply)
 	})
 	result.Stats = session.Stats()
 	return result, errors.Join(err, session.Close())

@@ -56,9 +56,10 @@ type Optimised struct {
 
 // Optimise is [Sweep.Rewrite], with all it promises, but stores objects smaller:
 // as patches of objects that they resemble and that come not too long before
-// them, or else compressed as well as can be. Patches stay if what they are made
-// from comes before them. The volumes written are marked as optimised. Keep and
-// Order are called from one goroutine at a time, and Progress from another one.
+// them, or else compressed as well as can be. A patch stays if it is made from
+// the object that it would be made from now, and so does what an optimised
+// volume has whole. The volumes written are marked as optimised. Keep and Order
+// are called from one goroutine at a time, and Progress from another one.
 func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) (Optimised, error) {
 	r := &optimiser{rewriter: w.newRewriter(volumes, o.Keep), o: o, passed: map[int]*bitmap{}}
 	r.optimised = true
@@ -89,7 +90,8 @@ type smaller struct {
 	data   []byte
 	stored []byte            // its stored value, as it was; nil: that is damaged
 	base   similar.Candidate // what it may be a patch of; nothing, if it has no Data
-	keep   bool              // it is a patch, of an object that comes before it
+	keep   bool              // it is a patch already, of base
+	best   bool              // it was stored as small as it gets; if it is a patch, but not of base
 	weight int64
 
 	encoded chan struct{} // closed when value is set
@@ -158,6 +160,8 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*smaller)
 		}
 		if c, ok := window.Next(s.key, s.data); ok && c.Key != s.key {
 			s.base = c
+			id, patched := frame.Base(s.stored)
+			s.keep = patched && id == c.Key.ID
 		}
 		return each(s)
 	}
@@ -215,10 +219,7 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*smaller,
 		}
 		s.stored = nil
 	}
-	if id, patched := frame.Base(s.stored); patched {
-		base, ok, err := e.o.index.Find(object.Key{Kind: rec.Key.Kind, ID: id})
-		s.keep = err == nil && ok && r.passed[i].has(base.Index)
-	}
+	s.best = e.v.info.Load().Optimised
 	s.weight = min(int64(len(s.stored)+len(s.data)), optimiseBytes)
 	return s, nil
 }
@@ -239,9 +240,7 @@ func (s *smaller) encode() {
 			b.free()
 		}
 	}
-	// A patch of half the bytes it took before leaves nothing to be won.
-	_, patched := frame.Base(s.stored)
-	if s.value != nil && !patched && 2*len(s.value.b) <= len(s.stored) {
+	if s.value != nil && s.suffices(len(s.value.b)) {
 		return
 	}
 	whole := s.whole()
@@ -253,9 +252,22 @@ func (s *smaller) encode() {
 	}
 }
 
+// suffices reports whether a patch of n bytes is so small that storing the object
+// whole cannot be much better: half of the bytes that took before, or not much
+// larger than another patch, which was better than that.
+func (s *smaller) suffices(n int) bool {
+	if _, patched := frame.Base(s.stored); patched {
+		return s.best && n <= 2*len(s.stored)
+	}
+	return 2*n <= len(s.stored)
+}
+
 // whole returns the value of the object that is no patch: what does not compress
-// is not tried again.
+// is not tried again, nor what was compressed as well as can be.
 func (s *smaller) whole() *buffer {
+	if _, patched := frame.Base(s.stored); s.best && s.stored != nil && !patched {
+		return copyValue(s.stored)
+	}
 	if _, raw := frame.Raw(s.stored); raw && len(s.data) >= triedBefore {
 		return copyValue(s.stored)
 	}

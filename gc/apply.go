@@ -19,8 +19,8 @@ func (p *Plan) Apply(ctx context.Context) error {
 		return err
 	}
 	var done, total int64
-	for _, group := range p.removed {
-		for _, i := range group {
+	for _, g := range p.removed {
+		for _, i := range g.volumes {
 			total += p.marker.use[i].stored
 		}
 	}
@@ -30,11 +30,12 @@ func (p *Plan) Apply(ctx context.Context) error {
 		}
 	}
 	p.stats.Removed, p.stats.Rewritten, p.stats.Deleted = 0, 0, 0
-	for _, group := range p.removed {
-		if len(group) == 0 {
+	p.stats.Optimised, p.stats.OptimisedBytes = 0, 0
+	for _, g := range p.removed {
+		if len(g.volumes) == 0 {
 			continue
 		}
-		if err := p.remove(ctx, group, copied); err != nil {
+		if err := p.remove(ctx, g, copied); err != nil {
 			return err
 		}
 	}
@@ -48,15 +49,43 @@ func (p *Plan) Apply(ctx context.Context) error {
 			continue
 		}
 		p.stats.After += u.Bytes
-		if u.stays {
-			p.stats.Live += int64(u.Objects - u.marked)
+		if !u.stays {
+			continue
 		}
+		unmarked, err := p.unmarked(i)
+		if err != nil {
+			return err
+		}
+		p.stats.Live += unmarked
 	}
 	p.stats.Live += p.marker.kept
 	if p.o.After != nil {
 		return p.o.After(ctx)
 	}
 	return nil
+}
+
+// unmarked returns how many objects of volume i are marked nowhere.
+func (p *Plan) unmarked(i int) (n int64, err error) {
+	u := &p.marker.use[i]
+	if i < p.stats.Volumes {
+		return int64(u.Objects - u.marked), nil
+	}
+	for kind := object.KindChunk; kind.Valid(); kind++ {
+		for rec, err := range p.sweep.Keys(i, kind) {
+			kept := false
+			if err == nil { // what was copied was marked where it was copied from
+				kept, err = p.marker.keeps(rec.Key)
+			}
+			if err != nil {
+				return n, &DamageError{Err: err}
+			}
+			if !kept {
+				n++
+			}
+		}
+	}
+	return n, nil
 }
 
 func (p *Plan) before(ctx context.Context) error {
@@ -66,18 +95,17 @@ func (p *Plan) before(ctx context.Context) error {
 	return p.o.Before(ctx)
 }
 
-// remove removes volumes, after what is needed of them was copied.
-func (p *Plan) remove(ctx context.Context, group []int, copied func(int64)) error {
+// remove removes volumes, after what is needed of them was stored anew.
+func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 	m := p.marker
-	marked := make([]int, len(group))
+	marked := make([]int, len(g.volumes))
 	some := false
-	for k, i := range group {
+	for k, i := range g.volumes {
 		marked[k] = m.use[i].marked
 		some = some || marked[k] > 0
 	}
 	if some {
-		keep := func(at volume.Place) bool { return m.use[at.Volume].has(at.Index) }
-		written, err := p.sweep.Rewrite(ctx, group, keep, copied)
+		written, err := p.store(ctx, g, copied)
 		p.stats.Written += written
 		if err != nil {
 			return err
@@ -95,16 +123,22 @@ func (p *Plan) remove(ctx context.Context, group []int, copied func(int64)) erro
 		if err := m.update(ctx, p.needs); err != nil {
 			return r, err
 		}
-		for k, i := range group {
+		for k, i := range g.volumes {
 			u := &m.use[i]
 			if u.marked != marked[k] {
 				continue // something of it is used again
 			}
 			r.Volumes = append(r.Volumes, i)
-			p.stats.Removed += int64(u.Objects - u.marked)
-			if u.marked > 0 {
+			if !u.stays {
+				p.stats.Removed += int64(u.Objects - u.marked)
+			}
+			switch {
+			case g.optimise:
+				p.stats.Optimised++
+				p.stats.OptimisedBytes += u.Bytes
+			case u.marked > 0:
 				p.stats.Rewritten++
-			} else {
+			default:
 				p.stats.Deleted++
 			}
 		}

@@ -26,6 +26,17 @@ type PlanOptions struct {
 	// Volumes are rewritten, the worst first, until it is not more.
 	MaxWaste float64
 
+	// Optimise has objects that are much like others stored as the difference
+	// from these, in volumes that are not optimised yet, but for those of media.
+	Optimise bool
+
+	// Idle says that young volumes are not optimised, see PruneOlder.
+	Idle bool
+
+	// MinOptimise is how many stored bytes of compressed data there have to be
+	// that are not optimised. With less, none are.
+	MinOptimise int64
+
 	Now        time.Time // the time it is
 	SingleHost bool      // see [volume.MaintainOptions]
 	DryRun     bool      // the plan will not be applied: nothing is changed
@@ -51,9 +62,14 @@ type Stats struct {
 	Rewritten int   // volumes that are replaced by what is needed of them
 	Written   int   // volumes that was copied to; of an applied plan
 	Deleted   int   // volumes that nothing is needed of
+	Optimised int   // volumes that are replaced by optimised ones
+	Patches   int64 // objects in these that were stored as differences; of an applied plan
 	Salvaged  int   // interrupted writes that were taken over
 
-	// Bytes of all files of volumes, those removed earlier as well.
+	OptimisedBytes int64 // bytes of the files of the volumes that are replaced by optimised ones
+
+	// Bytes of all files of volumes, those removed earlier as well. Of a plan that
+	// was not applied, After does not know what optimising will gain.
 	Before, After int64
 }
 
@@ -65,7 +81,13 @@ type Plan struct {
 	sweep   *volume.Sweep
 	marker  *marker
 	stats   Stats
-	removed [][]int // numbers of volumes, those that go together
+	removed []group
+}
+
+// group is volumes that go together, by their numbers.
+type group struct {
+	volumes  []int
+	optimise bool
 }
 
 // NewPlan finds out what is needed of a store, and what of the rest can go. The
@@ -133,6 +155,16 @@ func (p *Plan) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	optimise := map[int]bool{}
+	if p.o.Optimise {
+		list, err := p.optimisable(ctx, purged.volumes)
+		if err != nil {
+			return err
+		}
+		for _, i := range list {
+			optimise[i] = true
+		}
+	}
 	st := &p.stats
 	st.Salvaged = p.sweep.Salvaged
 	st.Before = trash
@@ -140,14 +172,22 @@ func (p *Plan) choose(ctx context.Context) error {
 	var after, waste int64
 	var some []int // volumes of which some is needed
 	var none []int
+	var anew []int // volumes that are optimised
 	for i := range p.marker.use {
 		u := &p.marker.use[i]
 		st.Volumes++
 		st.Before += u.Bytes
 		after += u.Bytes
+		if optimise[i] {
+			anew = append(anew, i)
+			st.OptimisedBytes += u.Bytes
+			after -= u.waste()
+		}
 		switch {
 		case u.stays || purged.held && purged.lists[i]:
 			st.Live += int64(u.Objects - u.marked)
+		case optimise[i]:
+			st.Removed += int64(u.Objects - u.marked)
 		case u.marked == 0:
 			none = append(none, i)
 			after -= u.Bytes
@@ -157,6 +197,25 @@ func (p *Plan) choose(ctx context.Context) error {
 			waste += u.waste()
 		}
 	}
+	n := p.worst(some, purged, &after, waste)
+	for _, i := range some[:n] {
+		u := &p.marker.use[i]
+		st.Removed += int64(u.Objects - u.marked)
+	}
+	st.After, st.Rewritten, st.Deleted, st.Optimised = after, n, len(none), len(anew)
+	// What the rest of what was purged is found by goes last, should this be
+	// stopped on the way.
+	some, someLast := split(some[:n], purged.lists)
+	none, noneLast := split(none, purged.lists)
+	p.removed = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(anew, true),
+		p.groups(someLast, false), []group{{volumes: noneLast}})
+	return nil
+}
+
+// worst sorts volumes of which some is needed, and returns how many of the first
+// are to be rewritten, so that of waste bytes few enough are left. It takes what
+// they waste from after.
+func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n int) {
 	slices.SortFunc(some, func(i, j int) int { // those with what was purged, then the largest share first
 		a, b := &p.marker.use[i], &p.marker.use[j]
 		return cmp.Or(
@@ -164,24 +223,16 @@ func (p *Plan) choose(ctx context.Context) error {
 			cmp.Compare(float64(b.waste())/float64(b.Bytes), float64(a.waste())/float64(a.Bytes)),
 			cmp.Compare(i, j))
 	})
-	n := 0 // volumes to be rewritten
-	for n < len(some) && (purged.volumes[some[n]] || float64(waste) > p.o.MaxWaste*float64(after)) {
+	for n < len(some) && (purged.volumes[some[n]] || float64(waste) > p.o.MaxWaste*float64(*after)) {
 		u := &p.marker.use[some[n]]
 		if u.marked == u.Objects && u.copies == 0 {
 			break // this one and the rest are needed wholly
 		}
-		after -= u.waste()
+		*after -= u.waste()
 		waste -= u.waste()
-		st.Removed += int64(u.Objects - u.marked)
 		n++
 	}
-	st.After, st.Rewritten, st.Deleted = after, n, len(none)
-	// What the rest of what was purged is found by goes last, should this be
-	// stopped on the way.
-	some, someLast := split(some[:n], purged.lists)
-	none, noneLast := split(none, purged.lists)
-	p.removed = slices.Concat([][]int{none}, p.groups(some), p.groups(someLast), [][]int{noneLast})
-	return nil
+	return n
 }
 
 // split takes those apart that are in a set.
@@ -208,22 +259,22 @@ func compareBool(a, b bool) int {
 
 // groups puts volumes together that are rewritten to about one, or two that
 // are full: only then do they go, and their space is free.
-func (p *Plan) groups(volumes []int) (groups [][]int) {
+func (p *Plan) groups(volumes []int, optimise bool) (groups []group) {
 	slices.Sort(volumes) // by age: what was put together stays together
-	var group []int
+	var list []int
 	var bytes, objects int64
 	for _, i := range volumes {
 		u := &p.marker.use[i]
-		group = append(group, i)
+		list = append(list, i)
 		bytes += u.stored
 		objects += int64(u.marked)
 		if bytes >= volume.DefaultMaxBytes || objects >= volume.DefaultMaxObjects {
-			groups = append(groups, group)
-			group, bytes, objects = nil, 0, 0
+			groups = append(groups, group{list, optimise})
+			list, bytes, objects = nil, 0, 0
 		}
 	}
-	if len(group) > 0 {
-		groups = append(groups, group)
+	if len(list) > 0 {
+		groups = append(groups, group{list, optimise})
 	}
 	return groups
 }

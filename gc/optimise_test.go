@@ -1,0 +1,180 @@
+package gc_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// versions stores commits of one text that changes, one upon the other, and
+// makes the last one a root.
+func (w *world) versions(n int) {
+	w.Helper()
+	ctx := context.Background()
+	for range n {
+		session := w.begin()
+		tree := object.NewTreeWriter(session)
+		text := w.version()
+		id, err := session.Put(ctx, object.KindChunk, text)
+		w.check(err)
+		w.check(tree.Add(ctx, object.Entry{
+			Name: "text", Type: object.TypeFile, Mode: 0o644, Size: uint64(len(text)), Content: object.Key{Kind: object.KindChunk, ID: id},
+		}))
+		var parents []object.ID
+		if before, ok := w.roots["versions"]; ok {
+			parents = append(parents, before.ID)
+		}
+		w.roots["versions"] = w.finish(session, tree, parents...)
+		session.Close()
+	}
+}
+
+// optimise collects all garbage, optimises, and wants all to be there that was
+// needed.
+func (w *world) optimise(o gc.PlanOptions) gc.Stats {
+	w.Helper()
+	o.Optimise = true
+	st := w.collect(o)
+	w.wantWhole()
+	return st
+}
+
+// TestOptimise checks that versions take little once they are optimised, that
+// nothing is done twice, and that later versions become differences too.
+func TestOptimise(t *testing.T) {
+	w := newWorld(t, 21)
+	w.versions(20)
+	dry, err := w.plan(gc.PlanOptions{Optimise: true, DryRun: true})
+	w.check(err)
+	planned := dry.Stats()
+	dry.Close()
+	st := w.optimise(gc.PlanOptions{})
+	if st.Optimised != 20 || st.Optimised != planned.Optimised || st.OptimisedBytes != planned.OptimisedBytes || st.Patches < 15 || st.After > st.Before/3 {
+		t.Errorf("first: %+v", st)
+	}
+	again := w.optimise(gc.PlanOptions{})
+	if again.Optimised != 0 || again.Written != 0 || again.After != st.After {
+		t.Errorf("again: %+v", again)
+	}
+	w.versions(5)
+	more := w.optimise(gc.PlanOptions{})
+	if more.Optimised != 6 || more.Patches < 20 || more.After > st.After+5*2500 {
+		t.Errorf("five more: %+v, before them %d", more, st.After)
+	}
+	w.now = w.now.Add(time.Hour)
+	plain := w.collect(gc.PlanOptions{PruneOlder: time.Minute})
+	if w.wantWhole(); plain.After != more.After {
+		t.Errorf("a collection without garbage: %+v", plain)
+	}
+}
+
+// TestOptimiseGarbage checks that garbage in what is optimised is removed, at
+// once or when it is old, and not kept young by being optimised again and again.
+func TestOptimiseGarbage(t *testing.T) {
+	w := newWorld(t, 22)
+	w.versions(5)
+	garbage := w.commit()
+	const age = 10 * time.Hour
+	for hour := range 16 {
+		w.now = w.now.Add(time.Hour)
+		w.versions(1)
+		st := w.optimise(gc.PlanOptions{PruneOlder: age})
+		if st.After > 42_000 { // 25,000 are what was there before, and what is garbage
+			t.Errorf("after %d hours: %+v", hour+1, st)
+		}
+		if there, old := w.kept()[garbage], hour >= 9; there == old {
+			t.Errorf("after %d hours, garbage is there: %v; %+v", hour+1, there, st)
+		}
+	}
+	garbage = w.commit()
+	st := w.optimise(gc.PlanOptions{})
+	if reached := w.reached(); !maps.Equal(w.kept(), reached) || st.Live != int64(len(reached)) {
+		t.Errorf("%d objects are needed, %d there: %+v", len(reached), len(w.kept()), st)
+	}
+	// Half of the versions go, what others are made from among them.
+	old := st.After
+	for key := range w.reached() {
+		if key.Kind == object.KindCommit && w.rng.IntN(2) == 0 && key != w.roots["versions"] {
+			w.said.Switch(record.Record{Kind: record.Expire, Key: key, On: true, Time: w.now})
+		}
+	}
+	st = w.collect(gc.PlanOptions{})
+	if w.wantWhole(); st.After > old+old/4 || st.Removed == 0 {
+		t.Errorf("%d bytes, once half has expired: %+v", old, st)
+	}
+}
+
+// TestOptimiseIdle checks what is left alone: what is young, if only what is idle
+// is to be optimised, what is not enough, and what does not compress.
+func TestOptimiseIdle(t *testing.T) {
+	w := newWorld(t, 23)
+	w.versions(6)
+	for what, o := range map[string]gc.PlanOptions{
+		"young": {Idle: true, PruneOlder: time.Hour}, "too little": {MinOptimise: 1 << 20},
+	} {
+		if st := w.optimise(o); st.Optimised != 0 {
+			t.Errorf("%s: %+v", what, st)
+		}
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	w.versions(1)
+	if st := w.optimise(gc.PlanOptions{Idle: true, PruneOlder: time.Hour, MinOptimise: 1000}); st.Optimised != 6 {
+		t.Errorf("six are old: %+v", st)
+	}
+	film := newWorld(t, 24)
+	session := film.begin()
+	defer session.Close()
+	tree := object.NewTreeWriter(session)
+	ctx := context.Background()
+	for i := range 20 {
+		id, err := session.Put(ctx, object.KindChunk, film.text(100_000))
+		film.check(err)
+		film.check(tree.Add(ctx, object.Entry{
+			Name: fmt.Sprintf("film%02d", i), Type: object.TypeFile, Mode: 0o644, Size: 100_000, Content: object.Key{Kind: object.KindChunk, ID: id},
+		}))
+	}
+	film.roots["film"] = film.finish(session, tree)
+	if st := film.optimise(gc.PlanOptions{}); st.Optimised != 0 {
+		t.Errorf("media: %+v", st)
+	}
+}
+
+// TestOptimiseDamaged checks that nothing is removed if an object that is to be
+// optimised is damaged.
+func TestOptimiseDamaged(t *testing.T) {
+	w := newWorld(t, 25)
+	w.versions(3)
+	before := w.kept()
+	logs, err := filepath.Glob(filepath.Join(w.dir, "volumes", "0*", "*.vlog"))
+	w.check(err)
+	data, err := os.ReadFile(logs[0])
+	w.check(err)
+	data[len(data)/2] ^= 1
+	w.check(os.Chmod(logs[0], 0o644))
+	w.check(os.WriteFile(logs[0], data, 0o644))
+	w.reopen()
+	p, err := w.plan(gc.PlanOptions{Optimise: true})
+	if err == nil {
+		err = p.Apply(context.Background())
+		p.Close()
+	}
+	if err == nil {
+		t.Fatal("no error")
+	}
+	data[len(data)/2] ^= 1
+	w.check(os.WriteFile(logs[0], data, 0o644))
+	os.Remove(filepath.Join(w.dir, "volumes", "damaged"))
+	w.reopen()
+	if !maps.Equal(before, w.kept()) {
+		t.Error("the store has changed")
+	}
+	w.wantWhole()
+}

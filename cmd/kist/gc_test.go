@@ -15,6 +15,23 @@ import (
 // collectAll is the command that leaves no garbage.
 var collectAll = []string{"gc", "--prune-older", "now", "--max-waste", "0"}
 
+// optimiseAll is collectAll, and optimises.
+var optimiseAll = append([]string{"gc", "--optimise"}, collectAll[1:]...)
+
+// wording returns a version of a text: most of it is the same in each.
+func wording(rng *rand.Rand) string {
+	var text strings.Builder
+	changed := rng.IntN(300)
+	for i := range 300 {
+		if i == changed {
+			fmt.Fprintf(&text, "a line that is changed: %s\n", noiseName(rng))
+		} else {
+			fmt.Fprintf(&text, "line %d, which all versions have: %x\n", i, i*i*i)
+		}
+	}
+	return text.String()
+}
+
 // wantEmptyStore removes everything that could need an object, and wants gc to
 // leave none.
 func (s *shell) wantEmptyStore() {
@@ -67,6 +84,7 @@ func TestGCBesideOthers(t *testing.T) {
 			for i := range 14 {
 				for range 1 + rng.IntN(3) {
 					s.write(map[string]string{fmt.Sprintf("%s/%d/f%d", dir, rng.IntN(3), rng.IntN(4)): noise(rng, rng.IntN(200_000))})
+					s.write(map[string]string{dir + "/text": wording(rng)})
 				}
 				message := fmt.Sprintf("%d of %s", i, dir)
 				args := [][]string{
@@ -88,10 +106,11 @@ func TestGCBesideOthers(t *testing.T) {
 			}
 		})
 	}
-	for range 2 {
+	for side := range 2 {
 		others.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(side), 10))
 			for !over.Load() && !t.Failed() {
-				o := s.run(append(collectAll, "--json")...)
+				o := s.run(append([][]string{collectAll, optimiseAll}[rng.IntN(2)], "--json")...)
 				var result struct {
 					Removed int64 `json:"objects_removed"`
 				}

@@ -62,11 +62,11 @@ func (r *rounds) act() {
 		{"hold", "add", back, "--reason", "needed"}, {"hold", "remove", back},
 		{"push", "origin", "main"}, {"push", "--force", "origin", "main"}, {"push", "--force", "--all"}, {"push", "--delete", "origin", branch()},
 		{"pull", "--ff-only", "origin", "main"}, {"fetch", "--prune"}, {"fetch", "--prune"},
-		collectAll, collectAll, collectRemote, collectRemote,
+		collectAll, collectAll, optimiseAll, optimiseAll, collectRemote, collectRemote,
 	}
 	args := commands[r.rng.IntN(len(commands))]
 	if args[0] == "commit" {
-		s.write(map[string]string{fmt.Sprintf("d%d/f%d", r.rng.IntN(3), r.rng.IntN(5)): noise(r.rng, r.rng.IntN(100_000))})
+		s.write(map[string]string{fmt.Sprintf("d%d/f%d", r.rng.IntN(3), r.rng.IntN(5)): noise(r.rng, r.rng.IntN(100_000)), "text": wording(r.rng)})
 		s.kist("add", "-A", ".")
 		args = []string{"commit", "--allow-empty", "-m", "change " + noiseName(r.rng)}
 	}

@@ -27,9 +27,11 @@ prints all that is set as KEY=VALUE. The exit status is 1 if KEY is not set.
 The configuration is the file .kist/config. What was fixed when the repository
 was made (version, metadata, chunker…) can be read, but not changed.
 
-  user.name    who commits
-  user.email   their address
-  gc.auto      false: nothing is tidied up in the background
+  user.name        who commits
+  user.email       their address
+  gc.auto          false: nothing is tidied up in the background
+  gc.autoOptimise  false, or how much has to be two weeks old for it to be
+                   optimised then: 16MiB
 
 With --json: key and value, and with list one such line for each key.`,
 		Example: `  kist config user.name 'Anna Chest'
@@ -137,7 +139,7 @@ func configCompletions(env *Env, args []string) []cobra.Completion {
 	case len(args) > 1 || !slices.Contains([]string{"get", "set", "unset"}, args[0]):
 		return nil
 	}
-	words = append(words, "user.name", "user.email", "gc.auto")
+	words = append(words, "user.name", "user.email", "gc.auto", "gc.autoOptimise")
 	if r, err := env.open(); err == nil {
 		defer r.Close()
 		words = append(words, r.Config().Keys()...)

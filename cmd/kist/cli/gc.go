@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -21,6 +23,7 @@ type gcOptions struct {
 	dryRun     bool
 	pruneOlder string
 	maxWaste   string
+	optimise   bool
 	auto       bool
 	singleHost bool
 }
@@ -45,9 +48,18 @@ more after it was written. Small volumes are merged if there are many. If
 anything that is needed is found to be missing or damaged, gc stops and removes
 no more.
 
+With --optimise, objects are then stored smaller: those that are much like
+others, such as versions of a file, as the difference from these, and all others
+compressed as well as can be. That takes longer than anything else gc does, and
+reading takes a little longer from then on. What is optimised already, and
+media, are left alone; what was stored since is done together with what it fits
+to.
+
 Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
 the background when there is something to do. 'kist config gc.auto false' stops
-that, and so does KIST_GC_AUTO=0 in the environment.
+that, and so does KIST_GC_AUTO=0 in the environment. It optimises what is older
+than two weeks when that is 16 MiB or more (gc.autoOptimise in the
+configuration: a size, or false).
 
 With --remote, collects the garbage of a remote instead: what none of its
 branches and tags leads to. Packs in which nothing is needed are condemned: they
@@ -60,14 +72,16 @@ old (--orphan-age). Others can push, fetch and collect garbage meanwhile.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
 bytes_freed; and salvaged (interrupted writes taken over), merged (volumes that
-were replaced), written (volumes that replace them) and deleted (volumes in
-which nothing was needed). Of a remote: packs (before), condemned,
-bytes_condemned, repacked, written, indexes (replaced index files), deleted,
-delisted, waiting, bytes_waiting and next_delete (of condemned files that are
-not old enough to be deleted).`,
+were replaced), written (volumes that replace them), deleted (volumes in which
+nothing was needed), optimised (volumes that were), bytes_optimised (in them
+before) and patches (objects stored as differences). Of a remote: packs
+(before), condemned, bytes_condemned, repacked, written, indexes (replaced index
+files), deleted, delisted, waiting, bytes_waiting and next_delete (of condemned
+files that are not old enough to be deleted).`,
 		Example: `  kist gc --dry-run
   kist gc
   kist gc --prune-older now --max-waste 0
+  kist gc --optimise
   kist gc --remote origin`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,6 +101,7 @@ not old enough to be deleted).`,
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be removed")
 	flags.StringVar(&o.pruneOlder, "prune-older", "14d", "keep what was stored within `AGE`: 14d, 2w, 36h, now")
 	flags.StringVar(&o.maxWaste, "max-waste", "5%", "leave at most `N%` of garbage")
+	flags.BoolVar(&o.optimise, "optimise", false, "store what is alike as differences")
 	flags.BoolVar(&o.auto, "auto", false, "only if there is much to do, and nobody else is at it; say nothing")
 	flags.BoolVar(&o.singleHost, "single-host", false, "work on a network file system, which no other machine uses now")
 	o.remote.register(cmd, env)
@@ -109,11 +124,15 @@ type gcJSON struct {
 	Merged   int   `json:"merged"`
 	Written  int   `json:"written"`
 	Deleted  int   `json:"deleted"`
+
+	Optimised      int   `json:"optimised"`
+	OptimisedBytes int64 `json:"bytes_optimised"`
+	Patches        int64 `json:"patches"`
 }
 
 // plan returns what the options say of a plan.
 func (o gcOptions) plan() (gc.PlanOptions, error) {
-	p := gc.PlanOptions{SingleHost: o.singleHost, DryRun: o.dryRun}
+	p := gc.PlanOptions{SingleHost: o.singleHost, DryRun: o.dryRun, Optimise: o.optimise}
 	var err error
 	if p.PruneOlder, err = gc.ParseAge(o.pruneOlder); err != nil {
 		return p, usagef("--prune-older %s: %w", quoteArg(o.pruneOlder), err)
@@ -134,6 +153,9 @@ func (o gcOptions) waste() (float64, error) {
 func runGC(ctx context.Context, env *Env, o gcOptions) error {
 	if o.auto && o.dryRun {
 		return usagef("--auto and --dry-run do not go together")
+	}
+	if o.auto && o.optimise {
+		return usagef("--auto and --optimise do not go together: --auto decides itself")
 	}
 	plan, err := o.plan()
 	if err != nil {
@@ -163,7 +185,7 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 	}
 	if env.global.json {
 		return env.json(gcJSON{o.dryRun, stats.Live, stats.Removed, stats.Before, stats.After, stats.Before - stats.After,
-			stats.Salvaged, stats.Rewritten, stats.Written, stats.Deleted})
+			stats.Salvaged, stats.Rewritten, stats.Written, stats.Deleted, stats.Optimised, stats.OptimisedBytes, stats.Patches})
 	}
 	env.printGC(stats, o.dryRun)
 	return nil
@@ -179,6 +201,11 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	if !r.NeedsGC() {
 		return nil
 	}
+	o.Idle = true
+	var err error
+	if o.Optimise, o.MinOptimise, err = autoOptimise(r.Config()); err != nil {
+		return err
+	}
 	plan, err := r.PlanGC(ctx, o)
 	if err == nil {
 		err = plan.Apply(ctx)
@@ -188,6 +215,29 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 		err = errors.Join(err, r.PutOffGC(ctx))
 	}
 	return err
+}
+
+// The configuration key that says from how many stored bytes on gc --auto
+// optimises what is old, and what it says if it is absent.
+const (
+	keyAutoOptimise     = "gc.autoOptimise"
+	defaultAutoOptimise = 16 << 20
+)
+
+// autoOptimise returns whether gc --auto optimises, and from how many bytes on.
+func autoOptimise(c *kist.Config) (bool, int64, error) {
+	text, set := c.Get(keyAutoOptimise)
+	switch {
+	case !set:
+		return true, defaultAutoOptimise, nil
+	case text == "false":
+		return false, 0, nil
+	}
+	size, err := parseSize(text)
+	if err != nil || size > math.MaxInt64 {
+		return false, 0, &kist.ConfigError{Err: fmt.Errorf("%s: %q is not a size like 64MiB, or false", keyAutoOptimise, text)}
+	}
+	return true, int64(size), nil
 }
 
 // collect merges small volumes if there are many, makes a plan, and applies it,
@@ -227,7 +277,15 @@ func (e *Env) printGC(st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
 		e.tell("took over %s\n", plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
-	if st.Rewritten+st.Deleted == 0 && st.Before == st.After {
+	if st.Optimised > 0 {
+		volumes := plural(uint64(st.Optimised), "volume", "volumes")
+		if dryRun {
+			e.tell("would optimise %s of %s\n", volumes, formatSize(uint64(st.OptimisedBytes)))
+		} else {
+			e.tell("optimised %s: %s stored as differences\n", volumes, plural(uint64(st.Patches), "object", "objects"))
+		}
+	}
+	if st.Rewritten+st.Deleted+st.Optimised == 0 && st.Before == st.After {
 		if st.Salvaged == 0 {
 			e.tell("nothing to do\n")
 		}

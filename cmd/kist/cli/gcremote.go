@@ -33,7 +33,7 @@ func (o *remoteGCOptions) register(cmd *cobra.Command, env *Env) {
 func (o gcOptions) check(flags *pflag.FlagSet) error {
 	others, where := []string{"grace", "delist-after", "orphan-age", "limit-upload", "limit-download"}, "is for a remote: add --remote NAME"
 	if o.remote.name != "" {
-		others, where = []string{"prune-older", "auto", "single-host"}, "is not for a remote"
+		others, where = []string{"prune-older", "auto", "optimise", "single-host"}, "is not for a remote"
 	}
 	for _, name := range others {
 		if flags.Changed(name) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,4 +58,69 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 	if len(started) > 0 {
 		t.Errorf("though it is forbidden: started %q", started)
 	}
+}
+
+// TestAutoOptimise checks when gc --auto optimises: what is old, and enough.
+func TestAutoOptimise(t *testing.T) {
+	env, _, stderr := testEnv(t)
+	now := time.Now()
+	env.Now = func() time.Time { return now }
+	run := func(want int, args ...string) {
+		t.Helper()
+		if status := Run(t.Context(), env, args); status != want {
+			t.Fatalf("kist %q: exit status %d: %s", args, status, stderr)
+		}
+	}
+	run(exitOK, "init", "-q")
+	version := func() {
+		t.Helper()
+		text := fmt.Append(bytes.Repeat([]byte("a text of many lines\n"), 1000), now)
+		if err := os.WriteFile(filepath.Join(env.Dir, "text"), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		run(exitOK, "add", "-q", ".")
+		run(exitOK, "commit", "-q", "-m", "version")
+		now = now.Add(24 * time.Hour)
+	}
+	optimised := func() (n int) {
+		t.Helper()
+		r, err := env.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		infos, err := r.Objects().Volumes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range infos {
+			if info.Optimised {
+				n++
+			}
+		}
+		return n
+	}
+	version()
+	version()
+	now = now.Add(20 * 24 * time.Hour)
+	run(exitOK, "gc", "--auto")
+	if n := optimised(); n > 0 {
+		t.Errorf("though it is little, %d volumes are optimised", n)
+	}
+	now = now.Add(20 * 24 * time.Hour)
+	run(exitOK, "config", "gc.autoOptimise", "much")
+	run(exitDamaged, "gc", "--auto")
+	run(exitOK, "config", "gc.autoOptimise", "false")
+	run(exitOK, "gc", "--auto")
+	if n := optimised(); n > 0 {
+		t.Errorf("though it is forbidden, %d volumes are optimised", n)
+	}
+	now = now.Add(20 * 24 * time.Hour)
+	run(exitOK, "config", "gc.autoOptimise", "100B")
+	version()
+	run(exitOK, "gc", "--auto")
+	if n := optimised(); n != 1 {
+		t.Errorf("%d volumes are optimised", n)
+	}
+	run(exitOK, "verify", "--read-data")
 }

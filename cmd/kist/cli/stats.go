@@ -44,7 +44,7 @@ that the REVs stand for, by default in all.
                than once is stored once
   compr        how many times smaller that gets by compression
 
-Sizes are of stored values. What a volume adds for each object, about 100 bytes,
+Sizes are of stored values. What a volume adds for each object, about 170 bytes,
 is not in them. Unique is exact, but for what logs still need: that is told in a
 line of its own, as is what is staged and in no commit. What logs tell of is
 free when their entries have expired (see 'kist gc').

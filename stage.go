@@ -210,16 +210,23 @@ func (r *Repository) store(ctx context.Context, objects object.ReadWriter, idx *
 		}
 		list = append(list, e)
 	}
+	at := len(list)
+	list = append(list, make(edits, total.Files)...)
+	return list, r.storeFiles(ctx, objects, idx, files, list[at:], total, progress)
+}
+
+// storeFiles reads files, total in all, into objects, and sets an edit of list
+// for each. It lets go of the files as it goes on: the more is read, the more
+// memory the edits take.
+func (r *Repository) storeFiles(ctx context.Context, objects object.ReadWriter, idx *index.Index, files fileRuns, list edits, total Amount, progress Progress) error {
 	dst := object.Writer(objects)
 	said, err := r.purges.view()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if said.AnyPurged() {
 		dst = &withheld{dst, said}
 	}
-	first := len(list)
-	list = append(list, make(edits, total.Files)...)
 	var before, now Amount // what is done: before this part, and with it
 	report := func(files, bytes int64) {
 		now = Amount{before.Files + files, before.Bytes + bytes}
@@ -229,17 +236,15 @@ func (r *Repository) store(ctx context.Context, objects object.ReadWriter, idx *
 	}
 	for i := range files {
 		err := r.worktree.StoreAll(ctx, dst, files[i], func(at int, s worktree.Stored, err error) error {
-			e, err := r.storedEdit(ctx, objects, idx, &files[i][at], s, err)
-			list[first+at] = e
+			list[at], err = r.storedEdit(ctx, objects, idx, &files[i][at], s, err)
 			return err
 		}, report)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		first, before = first+len(files[i]), now
-		files[i] = nil // while what was read takes more and more memory
+		list, before, files[i] = list[len(files[i]):], now, nil
 	}
-	return list, nil
+	return nil
 }
 
 // storedEdit returns what it means for the index that a file that was found was

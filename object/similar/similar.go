@@ -31,7 +31,7 @@ const (
 
 // The limits of a [Window].
 const (
-	MaxBytes   = 32 << 20 // of the objects that it remembers
+	MaxBytes   = 16 << 20 // of the objects that it remembers
 	MaxObjects = 4096     // that it remembers
 )
 

@@ -8,7 +8,7 @@ import (
 )
 
 // maxBaseBytes is how much a baseCache keeps.
-const maxBaseBytes = 16 << 20
+const maxBaseBytes = 8 << 20
 
 // baseCache keeps the objects that patches were made from lately, so that what
 // hangs on them can be read without reading them each time.

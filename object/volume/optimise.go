@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -18,15 +17,11 @@ import (
 
 const (
 	// optimiseBytes is how much of objects is on the way at a time.
-	optimiseBytes = 16 << 20
+	optimiseBytes = 8 << 20
 
-	// optimiseEncoders is how many encode at a time, at most: each takes 45 MiB.
+	// optimiseEncoders is how many encode at a time, at most: each takes 40 MiB.
 	optimiseEncoders = 2
 )
-
-// bestEncoder is for what Optimise writes. It takes much memory, so there is one
-// for all stores.
-var bestEncoder = sync.OnceValue(func() *frame.Encoder { return frame.NewEncoder(frame.Best) })
 
 // OptimiseOptions say what [Sweep.Optimise] writes.
 type OptimiseOptions struct {
@@ -62,6 +57,7 @@ type Optimised struct {
 // are called from one goroutine at a time, and Progress from another one.
 func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) (Optimised, error) {
 	r := &optimiser{rewriter: w.newRewriter(volumes, o.Keep), o: o, passed: map[int]*bitmap{}}
+	r.encoder = frame.NewEncoder(frame.Best)
 	r.optimised = true
 	for _, i := range volumes {
 		r.passed[i] = &bitmap{}
@@ -79,9 +75,10 @@ func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) 
 // encoded by some, and written in order by one.
 type optimiser struct {
 	*rewriter
-	o      OptimiseOptions
-	passed map[int]*bitmap // what was read, by number of the volume
-	done   Optimised
+	o       OptimiseOptions
+	passed  map[int]*bitmap // what was read, by number of the volume
+	encoder *frame.Encoder
+	done    Optimised
 }
 
 // smaller is an object on its way.
@@ -94,6 +91,7 @@ type smaller struct {
 	best   bool              // it was stored as small as it gets; if it is a patch, but not of base
 	weight int64
 
+	encoder *frame.Encoder
 	encoded chan struct{} // closed when value is set
 	value   *buffer
 }
@@ -206,7 +204,7 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*smaller,
 		return nil, err
 	}
 	e := r.volumes[i]
-	s := &smaller{key: rec.Key, encoded: make(chan struct{})}
+	s := &smaller{key: rec.Key, encoder: r.encoder, encoded: make(chan struct{})}
 	var err error
 	if s.stored, err = e.o.storedValue(rec, nil); err == nil {
 		s.data, err = e.v.decodeTo(nil, rec.Key, s.stored, int(rec.Raw))
@@ -234,7 +232,7 @@ func (s *smaller) encode() {
 	if s.base.Data != nil {
 		b := takeBuffer(len(s.data)/2 + minValue)
 		var ok bool
-		if b.b, ok = bestEncoder().AppendPatch(b.b, s.data, s.base.Key.ID, s.base.Data); ok {
+		if b.b, ok = s.encoder.AppendPatch(b.b, s.data, s.base.Key.ID, s.base.Data); ok {
 			s.value = b
 		} else {
 			b.free()
@@ -272,7 +270,7 @@ func (s *smaller) whole() *buffer {
 		return copyValue(s.stored)
 	}
 	b := takeBuffer(len(s.data) + frame.AppendSlack(len(s.data)) + minValue)
-	b.b = bestEncoder().Append(b.b, s.data)
+	b.b = s.encoder.Append(b.b, s.data)
 	if _, patched := frame.Base(s.stored); s.stored != nil && !patched && len(s.stored) <= len(b.b) {
 		b.b = append(b.b[:0], s.stored...)
 	}

@@ -535,7 +535,7 @@ func TestBaseCache(t *testing.T) {
 			t.Error("found for another volume")
 		}
 	}
-	if c.recent.Len() != 16 {
+	if c.recent.Len() != maxBaseBytes>>20 {
 		t.Errorf("%d bases are kept", c.recent.Len())
 	}
 }

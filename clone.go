@@ -65,7 +65,9 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 			return nil, nil, err
 		}
 	}
-	result.FetchResult, err = r.Fetch(ctx, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching})
+	ahead := &cloneAhead{r: r, o: o}
+	defer ahead.close()
+	result.FetchResult, err = r.Fetch(ctx, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, chunks: ahead.chunks})
 	if err != nil {
 		return r, result, err
 	}
@@ -144,10 +146,11 @@ func createClone(ctx context.Context, dir string, opt Options, m Remote) (*Repos
 	return create(ctx, dir, opt, config, DefaultBranch)
 }
 
-// checkoutClone makes the branch that a clone begins with, and checks it out.
-func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched *FetchResult) (refs.Head, error) {
-	full := fetched.Head
-	tracking := map[string]FetchedRef{}
+// cloneTarget returns the branch or tag, by its full name on the remote, that a
+// clone begins with, and all that were fetched by that name. It is "" if there
+// is none.
+func cloneTarget(o CloneOptions, fetched *FetchResult) (full string, tracking map[string]FetchedRef, err error) {
+	full, tracking = fetched.Head, map[string]FetchedRef{}
 	for _, f := range fetched.Refs {
 		tracking[f.Name] = f
 	}
@@ -157,7 +160,7 @@ func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched 
 			full = refs.Tags + o.Branch
 		}
 		if _, ok := tracking[full]; !ok {
-			return refs.Head{}, &refs.NotFoundError{Name: o.Branch}
+			return "", nil, &refs.NotFoundError{Name: o.Branch}
 		}
 	}
 	if _, ok := tracking[full]; !ok { // the default branch was never pushed, or deleted
@@ -168,6 +171,15 @@ func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched 
 				break
 			}
 		}
+	}
+	return full, tracking, nil
+}
+
+// checkoutClone makes the branch that a clone begins with, and checks it out.
+func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched *FetchResult) (refs.Head, error) {
+	full, tracking, err := cloneTarget(o, fetched)
+	if err != nil {
+		return refs.Head{}, err
 	}
 	if full == "" {
 		return r.refs.Head()

@@ -27,6 +27,11 @@ type FetchOptions struct {
 	DryRun   bool
 	Jobs     int // downloads at once; 0: as package transfer has it
 	Progress func(transfer.Progress)
+
+	// chunks is as in transfer.FetchOptions, and also given what has all else,
+	// and the result as far as it is known. It is not called if anything was
+	// purged on the remote.
+	chunks func(ctx context.Context, objects object.Reader, result *FetchResult) func(id object.ID, data []byte)
 }
 
 // FetchedRef is a ref that a fetch has looked at.
@@ -101,7 +106,13 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 		if have, err = r.complete(ctx); err != nil {
 			return nil, err
 		}
-		told, err = opened.Fetch(ctx, session, head, transfer.FetchOptions{Want: want, Have: have, Records: records, Jobs: o.Jobs, Progress: o.Progress})
+		to := transfer.FetchOptions{Want: want, Have: have, Records: records, Jobs: o.Jobs, Progress: o.Progress}
+		if o.chunks != nil && !purged(head.Records) {
+			to.Chunks = func(ctx context.Context, chunks, bytes int64) func(object.ID, []byte) {
+				return o.chunks(ctx, session, &FetchResult{Refs: wanted, Head: head.Head, Objects: chunks, Bytes: bytes})
+			}
+		}
+		told, err = opened.Fetch(ctx, session, head, to)
 		if err != nil {
 			return nil, err
 		}
@@ -134,6 +145,16 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 		}
 		return r.noteFetched(ctx, o, result)
 	})
+}
+
+// purged reports whether records say of anything that it was purged.
+func purged(records *record.Set) bool {
+	for r := range records.All() {
+		if r.Kind == record.Purge {
+			return true
+		}
+	}
+	return false
 }
 
 // noteRecords merges the records that a fetch has told with those of the

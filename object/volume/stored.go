@@ -63,6 +63,12 @@ func (v *sealed) readStored(rec keys.Record, buf []byte) ([]byte, error) {
 // Value is then stored as it is. PutStored does not keep or change it. A dry run does
 // not look at it.
 func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, raw int) error {
+	return s.PutAndLend(ctx, key, value, raw, nil)
+}
+
+// PutAndLend is PutStored, and calls use with the object's bytes, verified, if
+// it was not there yet. Use must not keep or change them; nil: no one is told.
+func (s *Session) PutAndLend(ctx context.Context, key object.Key, value []byte, raw int, use func(data []byte)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -70,7 +76,13 @@ func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, r
 		return err
 	}
 	return s.put(ctx, key, raw, func() (*buffer, error) {
-		err := verify(key, value, raw, func(data []byte) error { return object.Check(key.Kind, data) })
+		err := verify(key, value, raw, func(data []byte) error {
+			err := object.Check(key.Kind, data)
+			if err == nil && use != nil {
+				use(data)
+			}
+			return err
+		})
 		if err != nil {
 			return nil, &object.CorruptError{Key: key, Err: err}
 		}

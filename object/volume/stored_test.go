@@ -326,6 +326,34 @@ func TestPutStoredThere(t *testing.T) {
 	}
 }
 
+// TestPutAndLend checks that an object's bytes are lent once they are verified,
+// and only if it is stored.
+func TestPutAndLend(t *testing.T) {
+	ctx := context.Background()
+	s := openStore(t, t.TempDir(), testOptions(t))
+	storeChunks(t, s, 1, 0, 1)
+	ss := s.Begin(SessionOptions{})
+	defer ss.Close()
+	there, thereData := chunk(1, 0)
+	key, data := chunk(1, 1)
+	value := s.frame.Append(nil, data)
+	flipped := bytes.Clone(value)
+	flipped[len(flipped)/2] ^= 1
+	var lent [][]byte
+	use := func(data []byte) { lent = append(lent, bytes.Clone(data)) }
+	var damage *object.CorruptError
+	if err := ss.PutAndLend(ctx, key, flipped, len(data), use); !errors.As(err, &damage) {
+		t.Errorf("damaged: %v", err)
+	}
+	err := errors.Join(
+		ss.PutAndLend(ctx, there, s.frame.Append(nil, thereData), len(thereData), use),
+		ss.PutAndLend(ctx, key, value, len(data), use),
+		ss.PutAndLend(ctx, key, value, len(data), use))
+	if err != nil || len(lent) != 1 || !bytes.Equal(lent[0], data) {
+		t.Errorf("%d objects were lent, %v", len(lent), err)
+	}
+}
+
 // TestPutStoredStale is TestStale for stored values.
 func TestPutStoredStale(t *testing.T) {
 	ctx := context.Background()

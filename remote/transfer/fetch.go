@@ -26,6 +26,13 @@ type FetchOptions struct {
 	// refers to.
 	Records *record.Set
 
+	// Chunks is called when all that is wanted is in the session but that many
+	// chunks, and they are about to be received. What it returns is told of each
+	// that is received for the first time, with its bytes, which are verified;
+	// it must not keep them, and is called by several goroutines at once. Both
+	// may be nil.
+	Chunks func(ctx context.Context, chunks, bytes int64) func(id object.ID, data []byte)
+
 	Jobs     int            // requests under way at once; 0: as the Remote
 	Progress func(Progress) // called every now and then, never twice at once; nil: no one is told
 }
@@ -105,6 +112,9 @@ type fetch struct {
 	plan  *chunkPlan
 	ahead ahead // of the walk
 	meter *meter
+
+	told  bool                            // that chunks are about to be received
+	chunk func(id object.ID, data []byte) // told of each that is received, if not nil
 }
 
 // attempt plans the fetch at the head that is known and does it.

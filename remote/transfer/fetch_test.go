@@ -98,8 +98,23 @@ func TestFetchClone(t *testing.T) {
 			t.Fatal(err)
 		}
 		session := c.store.Begin(volume.SessionOptions{})
+		var told, planned int64
+		var mu sync.Mutex
+		lent := map[object.ID]bool{}
 		result, err := c.remote.Fetch(t.Context(), session, head, FetchOptions{
 			Want: []object.Key{head.Refs[mainRef], head.Refs[mainRef]}, Jobs: 3,
+			Chunks: func(_ context.Context, chunks, bytes int64) func(object.ID, []byte) {
+				told++
+				planned = chunks
+				return func(id object.ID, data []byte) {
+					mu.Lock()
+					defer mu.Unlock()
+					if lent[id] || object.Sum(data) != id {
+						t.Errorf("chunk %s is lent again, or is another one", id)
+					}
+					lent[id] = true
+				}
+			},
 			Progress: func(p Progress) {
 				if p.Objects < last.Objects || p.Bytes < last.Bytes {
 					t.Errorf("%+v after %+v", p, last)
@@ -114,6 +129,15 @@ func TestFetchClone(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wantAll(o, head.Refs[mainRef])
+		chunks := 0
+		for _, key := range o.all.Keys() {
+			if key.Kind == object.KindChunk {
+				chunks++
+			}
+		}
+		if told != 1 || planned != int64(chunks) || len(lent) != chunks {
+			t.Errorf("told %d times of %d chunks, lent %d of %d", told, planned, len(lent), chunks)
+		}
 		all := int64(o.all.Len())
 		if result.Objects != all || last != (Progress{PhaseCopy, all, all, result.Bytes, result.Bytes}) {
 			t.Errorf("received %+v of %d objects, %+v", result, all, last)

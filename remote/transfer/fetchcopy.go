@@ -24,6 +24,9 @@ func (f *fetch) copyChunks(ctx context.Context) error {
 	f.meter.update(func(at *Progress) {
 		at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, at.Objects+objects, at.Bytes+bytes
 	})
+	if f.o.Chunks != nil && !f.told {
+		f.told, f.chunk = true, f.o.Chunks(ctx, objects, bytes)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	runs := make(chan run)
 	group.Go(func() error {
@@ -86,7 +89,11 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 
 // keep stores a value, verified.
 func (f *fetch) keep(ctx context.Context, e pack.Entry, value []byte) error {
-	if err := f.session.PutStored(ctx, e.Key, value, int(e.Raw)); err != nil {
+	var use func(data []byte)
+	if f.chunk != nil && e.Key.Kind == object.KindChunk {
+		use = func(data []byte) { f.chunk(e.Key.ID, data) }
+	}
+	if err := f.session.PutAndLend(ctx, e.Key, value, int(e.Raw), use); err != nil {
 		return err
 	}
 	f.meter.update(func(at *Progress) { at.Objects++ })

@@ -20,6 +20,9 @@ func (a *applier) makeFiles(ctx context.Context) {
 		if e := a.ops[i].New; e.Type != object.TypeFile {
 			return ErrSpecial
 		}
+		if w.placeAhead(ctx, d, name, i) {
+			return nil
+		}
 		return w.place(ctx, d, name, i, w.writeFile)
 	})
 }
@@ -44,16 +47,7 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 		at := temp.stage(d)
 		f, err := write(ctx, at, i)
 		if err == nil {
-			err = at.move(d, name)
-			if errnoOf(err) == syscall.EISDIR || notEmpty(err) {
-				// A folder is in its place. If nothing is in it, nothing is lost.
-				if d.rmdir(name) == nil {
-					err = at.move(d, name)
-				}
-			}
-			if err != nil {
-				at.drop()
-			}
+			err = at.place(d, name)
 		}
 		var st index.Stat
 		if err == nil {
@@ -77,6 +71,31 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 		}
 		return nil
 	}
+}
+
+// placeAhead is place for a file that was written ahead, and reports whether it
+// was. What it fails with will be told by place.
+func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i int) bool {
+	e := w.ops[i].New
+	at, f := w.w.ahead.Load().take(w.ops[i].Path, e)
+	if f == nil {
+		return false
+	}
+	defer f.Close()
+	if _, err := w.r.Get(ctx, e.Content); err != nil || w.setMetadata(f, e) != nil {
+		at.drop()
+		return false
+	}
+	if at.place(d, name) != nil {
+		return false
+	}
+	st, err := w.statPlaced(f, d, name)
+	if err != nil {
+		return false
+	}
+	w.finish(i, st)
+	w.meter.add(w.o.Progress, 1, int64(e.Size))
+	return true
 }
 
 // statPlaced describes a file after it was moved, which changes its ctime.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 )
 
 // tempPrefix begins the names of folders for temporary files.
@@ -110,8 +111,21 @@ func (t *tempFolder) stage(to folder) staged {
 	return staged{t.folder, fmt.Sprintf("%08x", t.next)}
 }
 
-// move moves it to its place, in which there may be a file or symlink.
-func (s staged) move(to folder, name string) error { return s.dir.rename(s.name, to, name) }
+// place moves it to its place, in which there may be a file, a symlink or an
+// empty folder, or drops it.
+func (s staged) place(to folder, name string) error {
+	err := s.dir.rename(s.name, to, name)
+	if errnoOf(err) == syscall.EISDIR || notEmpty(err) {
+		// A folder is in its place. If nothing is in it, nothing is lost.
+		if to.rmdir(name) == nil {
+			err = s.dir.rename(s.name, to, name)
+		}
+	}
+	if err != nil {
+		s.drop()
+	}
+	return err
+}
 
 // drop removes it.
 func (s staged) drop() { s.dir.unlink(s.name) }

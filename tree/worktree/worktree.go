@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-git/go-billy/v5"
@@ -58,6 +59,8 @@ type Worktree struct {
 
 	clockOnce sync.Once
 	clockAt   time.Duration // how far the file system's clock is ahead of Now
+
+	ahead atomic.Pointer[Ahead] // nil: nothing is written ahead
 }
 
 // Errors of single paths.

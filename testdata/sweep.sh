@@ -2,12 +2,13 @@
 # Has kist killed, or its disk fail, at each of the system calls that change
 # the disk: the first, the second, and so on until there are no more. After each
 # the repository has to be whole, HEAD old or new, every file of the worktree
-# old or new, and the command has to succeed when it is run again.
+# old or new, and the command has to succeed when it is run again. (What is to be
+# repaired need not be whole before.)
 #
 #     testdata/sweep.sh KIST [COMMAND...]
 #
-# KIST is the program; the commands are add, commit, checkout, merge and rewrite
-# (purge --rewrite-history), all unless told otherwise. CALLS and FAULTS limit what is done, STEP=3 takes every
+# KIST is the program; the commands are add, commit, checkout, merge, rewrite
+# (purge --rewrite-history) and repair, all unless told otherwise. CALLS and FAULTS limit what is done, STEP=3 takes every
 # third call only. Needs strace; works in TMPDIR, best on a file system in memory.
 set -euo pipefail
 export LC_ALL=C TZ=UTC KIST_GC_AUTO=0 KIST_DATE=2026-01-31T12:00:00Z
@@ -18,7 +19,7 @@ command -v strace >/dev/null || { echo "sweep.sh: no strace" >&2; exit 2; }
 kist=$(realpath "$1")
 shift
 commands=("$@")
-[ $# -gt 0 ] || commands=(add commit checkout merge rewrite)
+[ $# -gt 0 ] || commands=(add commit checkout merge rewrite repair)
 read -ra calls <<<"${CALLS:-fsync msync rename renameat renameat2 pwrite64 write fallocate ftruncate unlinkat mkdirat linkat symlinkat fchmodat openat}"
 read -ra faults <<<"${FAULTS:-signal=KILL error=ENOSPC error=EIO}"
 work=$(mktemp -d)
@@ -31,6 +32,7 @@ line() {
 	commit) echo commit -m second ;;
 	checkout) echo checkout side ;;
 	merge) echo merge side ;;
+	repair) echo verify --repair ;;
 	rewrite) echo purge --yes --all-history --rewrite-history b/1 ;;
 	esac
 }
@@ -52,6 +54,14 @@ state() {
 	"$kist" tag --json
 	"$kist" hold list --json
 	"$kist" expire --list --json
+}
+
+# damage FILE: changes a bit in the middle of it.
+damage() {
+	local at=$(($(stat -c %s "$1") / 2)) byte
+	chmod u+w "$1"
+	byte=$(od -An -tu1 -j $at -N 1 "$1")
+	printf "\\x$(printf %x $((byte ^ 1)))" | dd of="$1" bs=1 seek=$at conv=notrunc
 }
 
 prepare() {
@@ -80,6 +90,21 @@ prepare() {
 	for i in 1 2 3; do "$kist" commit -q --allow-empty -m "empty $i"; done
 	"$kist" expire HEAD~2
 	"$kist" branch other HEAD~1
+
+	# Bits of files are flipped, and a volume is gone; a remote has everything.
+	cp -a "$work/rewrite" "$work/repair" && cd "$work/repair"
+	mkdir "$work/remote"
+	"$kist" tag -m 'has a volume of its own' alone
+	"$kist" remote add --no-check origin "$work/remote"
+	"$kist" push --all --tags
+	local volumes=(.kist/volumes/*/) i
+	for i in 0 2; do damage "${volumes[i]}000001.vlog"; done
+	damage "${volumes[1]}KEYS"
+	damage .kist/index
+	damage .kist/refs/heads/other
+	damage .kist/logs/HEAD
+	damage .kist/records
+	chmod -R u+w "${volumes[-1]}" && rm -r "${volumes[-1]}"
 	cd "$work/start"
 
 	echo "file 3 of the second version, more than 32 bytes" >b/3
@@ -102,6 +127,9 @@ check() {
 	local command=$1 what=$2 status=$3 output=$4 out new
 	if grep -qE 'panic:|fatal error:|goroutine |unexpected fault' <<<"$output"; then
 		fail "$what: crashed: $output"
+	fi
+	if [ "$command" = repair ]; then
+		out=$("$kist" $(line repair) 2>&1) || fail "$what: cannot be run again: $out"
 	fi
 	out=$("$kist" verify --read-data 2>&1) || fail "$what: not whole: $out"
 	while read -r sum name; do
@@ -132,7 +160,7 @@ prepare
 for command in "${commands[@]}"; do
 	cp -a "$work/$command" "$work/reference"
 	cd "$work/reference"
-	state >"$work/$command.old"
+	state >"$work/$command.old" 2>/dev/null || [ "$command" = repair ]
 	"$kist" $(line "$command") >/dev/null 2>&1
 	state >"$work/$command.new"
 	cd "$work" && chmod -R u+w reference && rm -rf reference

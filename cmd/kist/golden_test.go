@@ -184,6 +184,7 @@ func TestGolden(t *testing.T) {
 		{"plain", "", []string{"one", "two"}},
 		{"big", "", []string{"one", "two"}},
 		{"merged", "--all", []string{"light", "main"}},
+		{"optimised", "", []string{"one", "main"}},
 		{"small", "", []string{"one", "main"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

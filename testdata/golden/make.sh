@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the golden repositories of this folder anew:
 #
-#     testdata/golden/make.sh KIST DIR
+#     testdata/golden/make.sh KIST DIR [NAME...]
 #
-# with the program KIST, into DIR. Those that are kept here were made by the
+# with the program KIST, into DIR; with names, only those of them that are whole. Those that are kept here were made by the
 # first version of the format; golden_test.go in cmd/kist says what later ones
 # must make of them. So this is run for new repositories only, and what it
 # makes is put beside what is there, never in its place.
@@ -224,6 +224,34 @@ big() {
 	keep big
 }
 
+# optimised: what 'gc --optimise' makes of versions, some stored as patches.
+optimised() {
+	mkdir "$work/optimised" && cd "$work/optimised"
+	at 0
+	kist init .
+	mkdir folder
+	lines 400 poem >poem
+	lines 300 neighbour >folder/neighbour
+	local i
+	for i in {1..12}; do
+		sed -i "$((30 * i))s/.*/changed in version $i/" poem
+		echo "only in version $i, which is more than 32 bytes" >"folder/$i"
+		kist add -A .
+		at "$i"
+		kist commit -m "Version $i"
+		if [ "$i" = 1 ]; then
+			kist tag one
+			list >"$out/optimised.one.gz"
+		fi
+	done
+	list >"$out/optimised.main.gz"
+	kist log --json >"$out/optimised.log"
+	kist gc --optimise --prune-older 0s
+	grep -qx optimised .kist/volumes/*/SEAL
+	kist verify --read-data
+	keep optimised
+}
+
 # small: what is damaged below. Two commits, so two volumes with files and two
 # with trees.
 small() {
@@ -316,7 +344,11 @@ d_torn_writer() {
 	truncate -s -100 "$tmp"/000001.vlog
 }
 
-for name in plain merged big small; do (set -e; $name); done
+if [ $# -gt 2 ]; then
+	for name in "${@:3}"; do (set -e; $name); done
+	exit
+fi
+for name in plain merged big optimised small; do (set -e; $name); done
 for name in $(declare -F | sed -n 's/^declare -f d_//p'); do
 	case $name in
 	*index_base) (set -e; damaged big $name) ;;

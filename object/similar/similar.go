@@ -19,9 +19,11 @@ const (
 	bucketBits = 5
 	windowSize = 16
 
-	// minShared is how many buckets must agree. With fewer, storing an object
-	// whole mostly takes less.
+	// minShared is how many buckets must agree, and perDepth how many more for
+	// each step of depth. With fewer, storing an object whole mostly takes less,
+	// or is better for those that come after it.
 	minShared = 4
+	perDepth  = 2
 
 	// slots is how many objects are remembered that have one hash in a bucket.
 	slots = 8
@@ -122,7 +124,7 @@ func (w *Window) best(kind object.Kind, s *sketch) *entry {
 	for _, n := range w.voted {
 		e, shared := w.at(n), int(w.votes[n%MaxObjects])
 		w.votes[n%MaxObjects] = 0
-		if shared < minShared {
+		if shared < minShared+perDepth*e.Depth {
 			continue
 		}
 		if score := shared * (16 - min(e.Depth, 15)); score > bestScore || score == bestScore && n-w.first > last {

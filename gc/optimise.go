@@ -96,8 +96,7 @@ func (p *Plan) optimises(i, index int) bool {
 // store stores what is to be kept of a group of volumes anew.
 func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written int, err error) {
 	if !g.optimise {
-		keep := func(at volume.Place) bool { return p.marker.use[at.Volume].has(at.Index) }
-		return p.sweep.Rewrite(ctx, g.volumes, keep, copied)
+		return p.rewrite(ctx, g.volumes, copied)
 	}
 	var young []int
 	for _, i := range g.volumes {
@@ -125,5 +124,29 @@ func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written 
 		Progress: copied,
 	})
 	p.stats.Patches += did.Patches
+	return written + did.Written, err
+}
+
+// rewrite stores anew what is needed of volumes. What was optimised is again, as
+// it lies: patches of objects that go become patches of others.
+func (p *Plan) rewrite(ctx context.Context, volumes []int, copied func(int64)) (written int, err error) {
+	keep := func(at volume.Place) bool { return p.marker.use[at.Volume].has(at.Index) }
+	var plain, optimised []int
+	for _, i := range volumes {
+		if p.sweep.Volume(i).Optimised {
+			optimised = append(optimised, i)
+		} else {
+			plain = append(plain, i)
+		}
+	}
+	if len(plain) > 0 {
+		if written, err = p.sweep.Rewrite(ctx, plain, keep, copied); err != nil {
+			return written, err
+		}
+	}
+	if len(optimised) == 0 {
+		return written, nil
+	}
+	did, err := p.sweep.Optimise(ctx, optimised, volume.OptimiseOptions{Keep: keep, Progress: copied})
 	return written + did.Written, err
 }

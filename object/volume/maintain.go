@@ -88,8 +88,25 @@ func (s *Store) NeedsMaintenance() bool {
 			return true
 		}
 	}
-	old, _ := s.oldTrash()
-	return len(old) > 0
+	return s.mayHaveOldTrash()
+}
+
+// mayHaveOldTrash reports whether files of a removed volume may have to be
+// deleted. Its folder was changed last when it was marked.
+func (s *Store) mayHaveOldTrash() bool {
+	entries, err := os.ReadDir(s.path)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutPrefix(e.Name(), trashPrefix); !ok || !isName(name) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && s.o.Now().Sub(info.ModTime()) > trashAge {
+			return true
+		}
+	}
+	return false
 }
 
 // nextGroup returns the volumes to be merged next: the smallest ones, if too
@@ -131,7 +148,6 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 // trashed is a removed volume whose files are still there.
 type trashed struct {
 	path string
-	size int64
 	old  bool // it was removed long enough ago
 }
 
@@ -154,7 +170,7 @@ func (s *Store) trash() ([]trashed, error) {
 		since, err := readMark(path)
 		// Without a mark, deleting it was interrupted.
 		old := err == nil && s.o.Now().Sub(since) > trashAge || errors.Is(err, os.ErrNotExist)
-		list = append(list, trashed{path, folderSize(path), old})
+		list = append(list, trashed{path, old})
 	}
 	return list, nil
 }
@@ -163,7 +179,7 @@ func (s *Store) trash() ([]trashed, error) {
 func (s *Store) trashSize() (size int64, err error) {
 	list, err := s.trash()
 	for _, t := range list {
-		size += t.size
+		size += folderSize(t.path)
 	}
 	return size, err
 }
@@ -194,11 +210,12 @@ func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		size := folderSize(t.path)
 		if err := deleteTrash(t.path); err != nil {
 			return err
 		}
 		st.Deleted++
-		st.Freed += t.size
+		st.Freed += size
 	}
 	return nil
 }

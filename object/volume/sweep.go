@@ -282,13 +282,15 @@ func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
 		if err == nil {
 			err = ctx.Err()
 		}
+		size := int64(0)
 		if err == nil {
+			size = folderSize(t.path)
 			err = deleteTrash(t.path)
 		}
 		if err != nil {
 			return freed, fmt.Errorf("remove volumes: %w", err)
 		}
-		freed += t.size
+		freed += size
 	}
 	return freed, err
 }

@@ -181,7 +181,7 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 	if len(names) == 0 {
 		return false, nil
 	}
-	list, err := p.stores.Rebuild(ctx, names)
+	list, err := p.rebuild(ctx, names)
 	if err != nil {
 		return false, err
 	}
@@ -211,6 +211,30 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 		p.result.Quarantined = append(p.result.Quarantined, Quarantined{File: "volumes/" + path.Base(to), To: to})
 	}
 	return true, err
+}
+
+// rebuild has volumes rebuilt, and once more if something that is lost with them
+// was found elsewhere: what they have as patches of that is then whole again.
+func (p *repairer) rebuild(ctx context.Context, names []string) ([]volume.Rebuilt, error) {
+	list, err := p.stores.Rebuild(ctx, names)
+	if err != nil || p.o.DryRun {
+		return list, err
+	}
+	var lost []object.Key
+	for _, v := range list {
+		lost = append(lost, v.Lost...)
+	}
+	for _, key := range lost {
+		p.noteKey(key)
+	}
+	if did, err := p.restore(ctx, lost); !did || err != nil {
+		return list, err
+	}
+	again, err := p.stores.Rebuild(ctx, names)
+	for i := range again {
+		again[i].Copied += list[i].Copied
+	}
+	return again, err
 }
 
 // rebuilt says in words what became of a volume.

@@ -26,6 +26,12 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 		}
 	}
 	keys = append(keys, p.perhapsTags(ctx, report)...)
+	return p.restore(ctx, keys)
+}
+
+// restore stores those of keys anew that were not tried before, as far as a good
+// copy can be found. It reports whether there was any.
+func (p *repairer) restore(ctx context.Context, keys []object.Key) (did bool, err error) {
 	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
 	if w.said, err = p.said(); err != nil {
 		return false, nil // what may be restored is not known

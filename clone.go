@@ -60,10 +60,10 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 		return nil, nil, err
 	}
 	result := &CloneResult{Resumed: r != nil}
-	if r == nil {
-		if r, err = createClone(ctx, dir, opt, m); err != nil {
-			return nil, nil, err
-		}
+	if result.Resumed {
+		r.worktree.SweepTemp() // may be as much as is yet to be received
+	} else if r, err = createClone(ctx, dir, opt, m); err != nil {
+		return nil, nil, err
 	}
 	ahead := &cloneAhead{r: r, o: o}
 	defer ahead.close()
@@ -72,6 +72,7 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 		return r, result, err
 	}
 	result.Head, err = r.checkoutClone(ctx, o, result.FetchResult)
+	ahead.close() // before it can no longer be gone on with
 	if err == nil || isPartial(err) {
 		if rerr := os.Remove(filepath.Join(r.dir, cloningFile)); rerr != nil {
 			err = errors.Join(err, rerr)

@@ -2,6 +2,7 @@ package kist_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -10,13 +11,15 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestCloneWritesAhead checks that large files of a clone are there whole when
-// the checkout comes to them.
-func TestCloneWritesAhead(t *testing.T) {
+// pushed returns a repository with a file, which was pushed to "/memory", and
+// the options with which that can be cloned.
+func pushed(t *testing.T, name, content string) (*stager, kist.Options) {
+	t.Helper()
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
 	opt := kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return memory, nil }}
@@ -25,15 +28,23 @@ func TestCloneWritesAhead(t *testing.T) {
 	s.check(err)
 	defer giver.Close()
 	s.check(giver.AddRemote(ctx, kist.Remote{Name: "origin", URL: "/memory"}))
-	large := make([]byte, 8<<20)
-	rand.NewChaCha8([32]byte{1}).Read(large)
-	s.write("folder/large", string(large))
+	s.write(name, content)
 	s.add(kist.AddOptions{})
 	s.commit("first")
 	p, err := giver.ParsePush(ctx, "main")
 	s.check(err)
 	_, err = giver.Push(ctx, kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
 	s.check(err)
+	return s, opt
+}
+
+// TestCloneWritesAhead checks that large files of a clone are there whole when
+// the checkout comes to them.
+func TestCloneWritesAhead(t *testing.T) {
+	ctx := t.Context()
+	large := make([]byte, 8<<20)
+	rand.NewChaCha8([32]byte{1}).Read(large)
+	s, opt := pushed(t, "folder/large", string(large))
 
 	clone := func(o kist.CloneOptions) (first kist.Amount) {
 		t.Helper()
@@ -64,4 +75,34 @@ func TestCloneWritesAhead(t *testing.T) {
 		t.Errorf("the first to be written were %+v, not the whole file", first)
 	}
 	clone(kist.CloneOptions{NoCheckout: true})
+}
+
+// TestCloneSweeps checks that going on with a clone that was killed first
+// removes the files that it was writing: they may be as large as all that is
+// still to be received.
+func TestCloneSweeps(t *testing.T) {
+	ctx := t.Context()
+	s, opt := pushed(t, "file", "content")
+
+	dir := t.TempDir()
+	interrupted, _, err := kist.Clone(ctx, dir, opt, kist.CloneOptions{URL: "/memory", Branch: "absent"})
+	if !errors.Is(err, refs.ErrNotFound) {
+		t.Fatal(err)
+	}
+	s.check(interrupted.Close())
+	left := filepath.Join(dir, ".kist/tmp/write-0123456789abcdef")
+	s.check(os.MkdirAll(left, 0o700))
+	s.check(os.WriteFile(filepath.Join(left, "00000001"), make([]byte, 1000), 0o600))
+	there := func() bool { _, err := os.Lstat(left); return err == nil }
+	taker, result, err := kist.Clone(ctx, dir, opt, kist.CloneOptions{URL: "/memory", NoCheckout: true})
+	s.check(err)
+	defer taker.Close()
+	if !result.Resumed || there() {
+		t.Errorf("resumed: %t, the killed clone's files are there: %t", result.Resumed, there())
+	}
+	report, err := taker.Verify(ctx, gc.VerifyOptions{})
+	s.check(err)
+	for _, p := range report.Problems {
+		t.Errorf("verify: %v", p)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // collectRemote is the command that leaves no garbage on a remote.
@@ -210,7 +211,7 @@ func TestRemoteGCStopped(t *testing.T) {
 func TestRemoteGCKill(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := rand.New(rand.NewPCG(24, 4))
-		cut := atRandom(rng)
+		cut := atRandom(rng, 100*time.Millisecond)
 		s := p.begin()
 		killed, usual := 0, 8
 		if strings.HasPrefix(p.url, "/") {

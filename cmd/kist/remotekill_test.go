@@ -14,9 +14,8 @@ import (
 type cutter func(s *shell, args ...string) bool
 
 // atRandom kills after a random time, of about what the command takes: some
-// kills come too late.
-func atRandom(rng *rand.Rand) cutter {
-	expect := 100 * time.Millisecond
+// kills come too late. Expect is how long it takes, if that is known roughly.
+func atRandom(rng *rand.Rand, expect time.Duration) cutter {
 	return func(s *shell, args ...string) bool {
 		killed := (&killer{shell: s}).kill(time.Duration(rng.Int64N(int64(expect))), syscall.SIGKILL, args)
 		if killed {
@@ -38,7 +37,10 @@ func killsAt(p *place) int {
 }
 
 // remoteKills counts what became of commands that were killed.
-type remoteKills struct{ old, done, late int }
+type remoteKills struct {
+	old, done, late int
+	midway          int // clones that were writing files
+}
 
 // TestRemoteKillPush kills pushes at random moments. The remote is whole, and
 // what it was or what it was to be; the next push does the rest, and does not
@@ -46,7 +48,7 @@ type remoteKills struct{ old, done, late int }
 func TestRemoteKillPush(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := rand.New(rand.NewPCG(4, 4))
-		cut := atRandom(rng)
+		cut := atRandom(rng, 100*time.Millisecond)
 		s := p.begin()
 		var kills remoteKills
 		for range killsAt(p) {
@@ -120,7 +122,7 @@ func packs(list map[string]int64) (n int) {
 func TestRemoteKillFetch(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := rand.New(rand.NewPCG(5, 5))
-		cut, cutClone := atRandom(rng), atRandom(rng)
+		cut, cutClone := atRandom(rng, 100*time.Millisecond), atRandom(rng, 100*time.Millisecond)
 		from := p.begin()
 		s := p.clone()
 		var fetches, clones remoteKills
@@ -128,11 +130,46 @@ func TestRemoteKillFetch(t *testing.T) {
 			from.change(rng)
 			from.kist("push")
 			fetches.fetch(p, s, cut)
-			clones.clone(p, cutClone)
+			clones.clone(p, from, cutClone)
 		}
 		s.kist("merge", "--ff-only", "origin/main")
 		s.wantFiles(s.readFiles("."), from.readFiles("."))
 		p.Logf("fetches: %+v, clones: %+v", fetches, clones)
+	})
+}
+
+// TestRemoteKillCloneLarge kills clones of large files, which are written while
+// their chunks are received.
+func TestRemoteKillCloneLarge(t *testing.T) {
+	onEachStore(t, func(p *place) {
+		rng := rand.New(rand.NewPCG(8, 8))
+		from := p.folder()
+		from.kist("init", "--chunk-size", "64KiB")
+		from.kist("remote", "add", "--no-check", "origin", p.url)
+		common := noise(rng, 3<<20)
+		large := map[string]string{
+			"a": common, "d/the same": common, "d/e/shared": noise(rng, 1<<20) + common,
+			"zeros": strings.Repeat("\x00", 2<<20) + noise(rng, 1<<20), "x": noise(rng, 2<<20),
+		}
+		for i := range 6 {
+			large["f/"+noiseName(rng)] = noise(rng, i<<20)
+		}
+		from.write(large)
+		for name, mode := range map[string]os.FileMode{"x": 0o755, "a": 0o444, "f": 0o555} {
+			if err := os.Chmod(from.path(name), mode); err != nil {
+				p.Fatal(err)
+			}
+		}
+		from.commit("large files")
+		from.kist("push")
+		began := time.Now()
+		p.clone().drop()
+		cut := atRandom(rng, time.Since(began))
+		var clones remoteKills
+		for range number("KIST_TEST_KILLS", 6) {
+			clones.clone(p, from, cut)
+		}
+		p.Logf("%+v", clones)
 	})
 }
 
@@ -159,12 +196,21 @@ func (k *remoteKills) fetch(p *place, s *shell, cut cutter) {
 	s.verify()
 }
 
-// clone has a clone cut off, and clones again into what it has left.
-func (k *remoteKills) clone(p *place, cut cutter) {
+// clone has a clone cut off, and clones again into what it has left. A file has
+// its name only when it is what it is where it came from.
+func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 	p.Helper()
 	s := p.folder()
 	killed := cut(s, "clone", p.url, ".")
-	tip := p.at("main")
+	tip, files := p.at("main"), from.readFiles(".")
+	for name, now := range s.readFiles(".") {
+		if now != files[name] && !strings.HasPrefix(now, "d") { // folders get their modes last
+			p.Fatalf("killed, and %q is %s, want %s", name, now, files[name])
+		}
+	}
+	if left, err := os.ReadDir(s.path(".kist/tmp")); err == nil && len(left) > 0 {
+		k.midway++
+	}
 	if _, err := os.Stat(s.path(".kist/config")); err == nil {
 		s.verify()
 		switch now := s.tracking("main"); {
@@ -187,6 +233,8 @@ func (k *remoteKills) clone(p *place, cut cutter) {
 	if status := s.kist("status", "--porcelain"); s.tracking("main") != tip || status != "" {
 		p.Fatalf("the clone is at %s, want %s:\n%s", s.tracking("main"), tip, status)
 	}
+	s.wantFiles(s.readFiles("."), files)
+	(&killer{shell: s}).wantNothingLeft()
 	if o := s.run("clone", p.url, "."); o.status != 1 || !strings.Contains(o.stderr, "not empty") {
 		p.Fatalf("want that there is a clone: %v", o)
 	}

@@ -107,7 +107,7 @@ func TestRemoteKillAtRequest(t *testing.T) {
 		round func(kills *remoteKills, cut cutter)
 		done  int // kills that come when all is done but for the answer
 	}{
-		{"clone", func(kills *remoteKills, cut cutter) { kills.clone(p, cut) }, 0},
+		{"clone", func(kills *remoteKills, cut cutter) { kills.clone(p, from, cut) }, 0},
 		{"push", func(kills *remoteKills, cut cutter) { kills.push(p, from, from.change(rng), cut) }, 1},
 		{"fetch", func(kills *remoteKills, cut cutter) {
 			from.change(rng)

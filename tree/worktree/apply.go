@@ -58,9 +58,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 		done: make([]Applied, len(list)), state: make([]opState, len(list)),
 		tokens: make(chan struct{}, w.opt.Jobs),
 	}
-	if w.opt.TempDir != "" {
-		w.sweepTemp()
-	}
+	w.SweepTemp()
 	a.refuseCollisions()
 	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks} {
 		if ctx.Err() == nil && !a.fails.stop() {

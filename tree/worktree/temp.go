@@ -130,8 +130,12 @@ func (s staged) place(to folder, name string) error {
 // drop removes it.
 func (s staged) drop() { s.dir.unlink(s.name) }
 
-// sweepTemp removes what killed processes left behind.
-func (w *Worktree) sweepTemp() {
+// SweepTemp removes the temporary files that killed processes left behind.
+// [Worktree.Apply] does so, too. What cannot be removed stays.
+func (w *Worktree) SweepTemp() {
+	if w.opt.TempDir == "" {
+		return
+	}
 	parent, err := w.fs.openFolder(w.opt.TempDir)
 	if err != nil {
 		return

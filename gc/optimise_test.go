@@ -94,7 +94,7 @@ func TestOptimiseGarbage(t *testing.T) {
 			t.Errorf("after %d hours, garbage is there: %v; %+v", hour+1, there, st)
 		}
 	}
-	garbage = w.commit()
+	w.commit() // garbage
 	st := w.optimise(gc.PlanOptions{})
 	if reached := w.reached(); !maps.Equal(w.kept(), reached) || st.Live != int64(len(reached)) {
 		t.Errorf("%d objects are needed, %d there: %+v", len(reached), len(w.kept()), st)

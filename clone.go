@@ -71,6 +71,9 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 	if err != nil {
 		return r, result, err
 	}
+	if records, err := r.Records().Load(); err != nil || purged(records) {
+		ahead.close() // purged meanwhile: the checkout leaves out what was
+	}
 	result.Head, err = r.checkoutClone(ctx, o, result.FetchResult)
 	ahead.close() // before it can no longer be gone on with
 	if err == nil || isPartial(err) {

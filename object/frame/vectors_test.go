@@ -1,16 +1,15 @@
 package frame
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 var update = flag.Bool("update", false, "write the test vectors instead of comparing them")
@@ -95,20 +94,7 @@ func TestPatchVectors(t *testing.T) {
 	for i := range list {
 		list[i].Hex = hex.EncodeToString(list[i].data)
 	}
-	want, err := json.MarshalIndent(list, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if *update {
-		if err := os.WriteFile(vectorFile, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data, err := os.ReadFile(vectorFile)
-	if err != nil || !bytes.Equal(data, want) {
-		t.Errorf("%s is not what the test gives; a changed format needs a new version, a new vector needs -update (%v)", vectorFile, err)
-	}
+	data := objecttest.CheckVectors(t, vectorFile, list, *update)
 	var vectors []patchVector
 	if err := json.Unmarshal(data, &vectors); err != nil {
 		t.Fatal(err)

@@ -63,8 +63,8 @@ func (s *Store) loadDamaged(volumes []*sealed) {
 }
 
 // saveDamaged remembers what is known to be damaged in the volumes there are,
-// together with what others have found and what was not read since. Where that is not possible (a
-// repository that is read-only), it is not.
+// together with what others have found and what was not read since. Where that
+// is not possible (a repository that is read-only), it is not.
 func (s *Store) saveDamaged(l *listing) {
 	var lines []string
 	healed := map[damaged]struct{}{}

@@ -27,7 +27,8 @@ type stage struct {
 	run  roundOf
 }
 
-// measureAll makes a run and returns what it measured.
+// measureAll makes a run and returns what it measured. If it was stopped, that
+// is what it had measured until then, with the error.
 func measureAll(ctx context.Context, opts *options, log io.Writer) (_ *Report, err error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(opts.dir, "kistbench-")
@@ -52,14 +53,17 @@ func measureAll(ctx context.Context, opts *options, log io.Writer) (_ *Report, e
 	if err != nil {
 		return nil, err
 	}
-	if err := b.rounds(ctx, stages, began); err != nil {
+	if err = b.rounds(ctx, stages, began); err != nil && ctx.Err() == nil {
 		return nil, err
+	}
+	if err != nil {
+		report.skip("what comes later", "the run was stopped")
 	}
 	for _, s := range report.Skipped {
 		fmt.Fprintf(log, "not measured: %s: %s\n", s.What, s.Why)
 	}
 	report.Seconds = time.Since(began).Round(time.Second).Seconds()
-	return report, nil
+	return report, err
 }
 
 // rounds runs all stages as often as the options say, or as there is time for:

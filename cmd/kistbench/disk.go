@@ -97,6 +97,27 @@ func readAll(ctx context.Context, dir string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
+// writeDurably writes size bytes to a new file, has the system bring them to the
+// disk, and tells how long that took. Then it removes the file.
+func writeDurably(ctx context.Context, path string, size int64) (took time.Duration, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close(), os.Remove(path)) }()
+	buf := make([]byte, mib)
+	began := time.Now()
+	for size > 0 {
+		n, err := f.Write(buf[:min(size, mib)])
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return 0, err
+		}
+		size -= int64(n)
+	}
+	err = f.Sync()
+	return time.Since(began), err
+}
+
 // mirror makes the folder to equal to from, and writes only files that differ,
 // as a program that updates a folder does. Permissions are those of from, but
 // the owner may write.

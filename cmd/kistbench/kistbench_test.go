@@ -70,6 +70,9 @@ func TestRace(t *testing.T) {
 			}
 		}
 	}
+	if disk := b.report.samples("media", workFlush, floorTool); len(disk) != 2 || disk[1].Seconds <= 0 || disk[1].Round != 2 {
+		t.Errorf("what the disk takes: %+v", disk)
+	}
 	if first := b.report.samples("media", workFirst, kistTool); first[0].Stored < 4*mib {
 		t.Errorf("only %d bytes of 4 MiB that do not compress were stored", first[0].Stored)
 	}
@@ -171,5 +174,37 @@ func TestWithoutRoom(t *testing.T) {
 	cleanup()
 	if err == nil || !strings.Contains(err.Error(), "free disk") {
 		t.Errorf("a million terabytes: %v", err)
+	}
+}
+
+// cancelAt is a log that cancels a run once it says something.
+type cancelAt struct {
+	says   string
+	cancel context.CancelFunc
+}
+
+func (c cancelAt) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), c.says) {
+		c.cancel()
+	}
+	return len(p), nil
+}
+
+// What was measured before a run is stopped is written.
+func TestStopped(t *testing.T) {
+	program, err := buildKist()
+	check(t, err)
+	dir := t.TempDir()
+	saved := filepath.Join(dir, "report.json")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	args := []string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-git=", "-dir", dir, "-sets", "wide", "-wide", "100", "-json", saved}
+	if err := run(ctx, args, io.Discard, cancelAt{"waiting", cancel}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a run that was stopped: %v", err)
+	}
+	r, err := readReport(saved)
+	check(t, err)
+	if len(r.Tools) != 1 || len(r.Sets) != 1 || !slices.ContainsFunc(r.Skipped, func(s Skip) bool { return s.Why == "the run was stopped" }) {
+		t.Errorf("written: %+v", r)
 	}
 }

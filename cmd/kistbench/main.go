@@ -71,13 +71,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	} else {
 		report, err = measureAll(ctx, opts, stderr)
 	}
+	if report != nil && opts.json != "" {
+		err = errors.Join(err, report.write(opts.json))
+	}
 	if err != nil {
 		return err
-	}
-	if opts.json != "" {
-		if err := report.write(opts.json); err != nil {
-			return err
-		}
 	}
 	if opts.doc != "" {
 		if err := updateDocument(opts.doc, report); err != nil {

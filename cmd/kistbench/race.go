@@ -61,6 +61,9 @@ func (e *event) standard(ctx context.Context) error {
 	if err := e.each(ctx, workFirst, 0, save); err != nil {
 		return err
 	}
+	if err := e.flush(ctx); err != nil {
+		return err
+	}
 	if err := e.each(ctx, workUnchanged, 0, save); err != nil {
 		return err
 	}
@@ -81,6 +84,20 @@ func (e *event) standard(ctx context.Context) error {
 		return err
 	}
 	return e.restore(ctx)
+}
+
+// flush measures how long the disk takes for as many bytes as kist has stored.
+func (e *event) flush(ctx context.Context) error {
+	samples := e.report.samples(e.set, workFirst, kistTool)
+	if len(samples) == 0 {
+		return nil
+	}
+	if err := e.settle(ctx); err != nil {
+		return err
+	}
+	took, err := writeDurably(ctx, filepath.Join(e.dir, "flushed"), samples[len(samples)-1].Stored)
+	e.report.add(e.set, workFlush, floorTool, Sample{Round: e.round, Seconds: took.Seconds()})
+	return err
 }
 
 // restore has everybody write the last version to a new folder, and looks

@@ -56,9 +56,11 @@ type Result struct {
 }
 
 // Pieces of work. Those of floor, a tool that is none, are what any tool has to
-// do at least: read every file, or copy them.
+// do at least: read every file, write as much as kist stores and have it on disk,
+// or copy the files.
 const (
 	workFirst     = "first"     // a version, into an empty repository
+	workFlush     = "flush"     // write as many bytes as the first version has, durably
 	workUnchanged = "unchanged" // a version of what has not changed since
 	workStatus    = "status"    // tell that nothing has changed
 	workChanged   = "changed"   // a version after a change

@@ -49,6 +49,7 @@ func lastStep(r *Report, set, work, tool string) []Sample {
 // rows are those of races on a set of files.
 var rows = []row{
 	of("first version, s", workFirst, seconds),
+	of("— writing as much, flushed, s", workFlush, seconds),
 	of("— processor, s", workFirst, cpu),
 	of("— peak memory, MiB", workFirst, mebibytes(peak)),
 	of("no change, s", workUnchanged, seconds),

@@ -18,6 +18,7 @@ func exampleReport() *Report {
 			return Sample{Round: round + 1, Seconds: seconds * slow, Peak: peak * mib, Stored: stored * mib}
 		}
 		r.add("many", workFirst, floorTool, sample(0.1, 0, 0))
+		r.add("many", workFlush, floorTool, sample(0.3, 0, 0))
 		r.add("many", workFirst, kistTool, sample(1, 60, 20))
 		r.add("many", workFirst, "restic", sample(4, 80, 25))
 		r.add("many", workFirst, "git", sample(8, 30, 80))
@@ -44,6 +45,7 @@ func TestSetTable(t *testing.T) {
 	want := `|  | kist | restic | git | floor | kist / best other |
 |---|---:|---:|---:|---:|---:|
 | first version, s | 5.50 | 22.0 | 44.0 | 0.55 | 0.25 × restic |
+| — writing as much, flushed, s |  |  |  | 1.65 |  |
 | — peak memory, MiB | 60.0 | 80.0 | 30.0 |  | 2.00 × git |
 | no change, s | 0.55 |  |  |  |  |
 | status, s | 0.22 |  | 0.28 |  | 0.80 × git |

@@ -50,7 +50,9 @@ func TestRace(t *testing.T) {
 	if len(b.tools) != 2 || len(b.report.Skipped) != 3 {
 		t.Fatalf("tools %+v, skipped %+v", b.report.Tools, b.report.Skipped)
 	}
-	for _, set := range []dataSet{manySet(150), mediaSet(4 * mib)} {
+	many := manySet(150)
+	many.compacts = true
+	for _, set := range []dataSet{many, mediaSet(4 * mib)} {
 		f := &folder{dataSet: set, path: filepath.Join(dir, "data-"+set.name)}
 		check(t, f.prepare(t.Context()))
 		f.touched = f.touched.Add(-minAge) // nothing here depends on it
@@ -68,6 +70,11 @@ func TestRace(t *testing.T) {
 					t.Errorf("%s of %s by %s: %+v", work, set, tool, samples)
 				}
 			}
+		}
+	}
+	for _, tool := range []string{kistTool, "git"} {
+		if gc := b.report.samples("many", workCompact, tool); len(gc) != 2 || gc[0].Stored <= 0 || gc[0].Stored >= b.report.samples("many", workChanged, tool)[0].Stored {
+			t.Errorf("gc by %s: %+v", tool, gc)
 		}
 	}
 	if disk := b.report.samples("media", workFlush, floorTool); len(disk) != 2 || disk[1].Seconds <= 0 || disk[1].Round != 2 {

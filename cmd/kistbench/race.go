@@ -83,7 +83,21 @@ func (e *event) standard(ctx context.Context) error {
 	if err := e.each(ctx, workChanged, 0, save); err != nil {
 		return err
 	}
-	return e.restore(ctx)
+	if err := e.restore(ctx); err != nil || !e.compacts || e.server != nil {
+		return err
+	}
+	return e.compact(ctx)
+}
+
+// compact has those who can make their repositories as small as they get.
+func (e *event) compact(ctx context.Context) error {
+	return e.each(ctx, workCompact, 0, func(c *contestant) (Sample, error) {
+		s, ok := c.repository.(compacter)
+		if !ok {
+			return Sample{}, errors.ErrUnsupported
+		}
+		return s.compact(ctx)
+	})
 }
 
 // flush measures how long the disk takes for as many bytes as kist has stored.

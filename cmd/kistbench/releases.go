@@ -91,14 +91,7 @@ func (e *event) releases(ctx context.Context, r *releases) (err error) {
 			return err
 		}
 	}
-	err = e.each(ctx, workCompact, 0, func(c *contestant) (Sample, error) {
-		s, ok := c.repository.(compacter)
-		if !ok {
-			return Sample{}, errors.ErrUnsupported
-		}
-		return s.compact(ctx)
-	})
-	if err != nil {
+	if err := e.compact(ctx); err != nil {
 		return err
 	}
 	return e.restore(ctx)

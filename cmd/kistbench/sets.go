@@ -25,6 +25,7 @@ type dataSet struct {
 	stage       string // what -sets calls it
 	then        string // what mutate does, in words; empty if it is nil
 	alone       bool   // only kist works on it
+	compacts    bool   // what gc makes of it is measured, too
 	// about says how large the set will be. An error tells why it cannot be had.
 	about func(context.Context) (census, error)
 	// make makes the files in dir, which is empty.
@@ -47,6 +48,7 @@ func dataSets(opts *options) []dataSet {
 	}
 	for i := range sets {
 		sets[i].stage = sets[i].name
+		sets[i].compacts = sets[i].name == "src" || sets[i].name == "many"
 	}
 	many := opts.scale(200_000, 20_000)
 	for _, n := range fileCounts(opts.files) {

@@ -52,7 +52,7 @@ func orderOf(t testing.TB, w *Sweep, list []stored) iter.Seq2[int, int] {
 func keepAll(Place) bool { return true }
 
 // optimise optimises the volumes, and removes them.
-func optimise(t testing.TB, s *Store, volumes []int, o func(*Sweep) OptimiseOptions) Optimised {
+func optimised(t testing.TB, s *Store, volumes []int, o func(*Sweep) OptimiseOptions) Optimised {
 	t.Helper()
 	w, err := s.Sweep(t.Context(), SweepOptions{})
 	if err != nil {
@@ -90,7 +90,7 @@ func TestOptimise(t *testing.T) {
 	newest := slices.Clone(list)
 	slices.Reverse(newest)
 	var before int64
-	done := optimise(t, s, all(3), func(w *Sweep) OptimiseOptions {
+	done := optimised(t, s, all(3), func(w *Sweep) OptimiseOptions {
 		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, newest), Progress: func(n int64) { before += n }}
 	})
 	if done.Written != 1 || done.Objects != 70 || done.Patches < 30 || done.Before != before || done.After > done.Before-80_000 {
@@ -107,7 +107,7 @@ func TestOptimise(t *testing.T) {
 
 	// With more versions, those that are there stay as they are where they can.
 	more := storeVersions(t, s, 1, 40, 50)
-	again := optimise(t, s, all(2), func(w *Sweep) OptimiseOptions {
+	again := optimised(t, s, all(2), func(w *Sweep) OptimiseOptions {
 		newest := slices.Concat(list, more)
 		slices.Reverse(newest)
 		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, newest)}
@@ -128,7 +128,7 @@ func TestOptimiseKeeps(t *testing.T) {
 	writeVolume(t, s, chainOf(t, 1, 8)...)
 	writeVolume(t, s, wholeVersion(1, 8), wholeVersion(1, 7), patchVersion(t, 1, 9, 8))
 	last, _ := version(1, 9)
-	done := optimise(t, s, []int{0, 1}, func(w *Sweep) OptimiseOptions { // the newest are first
+	done := optimised(t, s, []int{0, 1}, func(w *Sweep) OptimiseOptions { // the newest are first
 		places, err := w.Find(last, nil)
 		if err != nil || len(places) != 1 {
 			t.Fatal(places, err)
@@ -158,7 +158,7 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := optimise(t, s, all(len(l.volumes)), func(w *Sweep) OptimiseOptions {
+	done := optimised(t, s, all(len(l.volumes)), func(w *Sweep) OptimiseOptions {
 		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, list)}
 	})
 	if done.Objects != 40 || done.Written != 6 || done.Patches < 25 {
@@ -179,7 +179,7 @@ func TestOptimiseOrder(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := storeVersions(t, s, 1, 0, 10)
 	storeVersions(t, s, 2, 0, 1)
-	done := optimise(t, s, []int{1}, func(*Sweep) OptimiseOptions {
+	done := optimised(t, s, []int{1}, func(*Sweep) OptimiseOptions {
 		return OptimiseOptions{Keep: keepAll, Order: func(yield func(int, int) bool) {
 			for _, at := range [][2]int{{1, 5}, {1, 5}, {0, 0}, {7, 7}, {-1, 0}, {1, -1}, {1, 10}, {1, 0}} {
 				if !yield(at[0], at[1]) {
@@ -214,7 +214,7 @@ func TestOptimiseDamaged(t *testing.T) {
 	wantVersions(t, s, list[0])
 
 	writeVolume(t, s, wholeVersion(1, 1))
-	optimise(t, s, all(2), func(*Sweep) OptimiseOptions { return OptimiseOptions{Keep: keepAll} })
+	optimised(t, s, all(2), func(*Sweep) OptimiseOptions { return OptimiseOptions{Keep: keepAll} })
 	wantVersions(t, s, list...)
 	wantSound(t, s)
 }

@@ -1,4 +1,4 @@
-package gc
+package order_test
 
 import (
 	"cmp"
@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/object/order"
 )
 
 // TestOrder checks in which order objects are stored: chunks, then trees, then
@@ -17,16 +17,13 @@ import (
 // once.
 func TestOrder(t *testing.T) {
 	ctx := context.Background()
-	now := time.Now()
-	store, err := volume.Open(t.TempDir(), volume.Options{Now: func() time.Time { return now }})
+	store := objecttest.NewMemory()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	check(err)
-	t.Cleanup(func() { store.Close() })
 
 	// A text of each version is at two paths, and one is new in each version.
 	const versions = 5
@@ -35,17 +32,15 @@ func TestOrder(t *testing.T) {
 		version int
 	}
 	from := map[object.ID]origin{}
-	session := store.Begin(volume.SessionOptions{})
-	defer session.Close()
 	var last object.ID
 	for version := range versions {
-		tree := object.NewTreeWriter(session)
+		tree := object.NewTreeWriter(store)
 		for _, name := range []string{"a", "b", "c", "only-" + fmt.Sprint(version)} {
 			text := fmt.Appendf(nil, "version %d of the text of %s, which is not inline", version, name)
 			if name == "c" {
 				text = fmt.Appendf(nil, "version %d of the text of %s, which is not inline", version, "b")
 			}
-			id, err := session.Put(ctx, object.KindChunk, text)
+			id, err := store.Put(ctx, object.KindChunk, text)
 			check(err)
 			if _, known := from[id]; !known {
 				from[id] = origin{name, version}
@@ -63,38 +58,40 @@ func TestOrder(t *testing.T) {
 		}
 		data, err := c.Encode()
 		check(err)
-		last, err = session.Put(ctx, object.KindCommit, data)
+		last, err = store.Put(ctx, object.KindCommit, data)
 		check(err)
 		from[root], from[last] = origin{"tree", version}, origin{"commit", version}
 	}
-	check(session.Publish(ctx, func(context.Context) error { return nil }))
-
-	sweep, err := store.Look(ctx)
-	check(err)
-	m := &marker{sweep: sweep, objects: store, young: func(volume.SweepVolume) bool { return false }}
-	check(m.refresh(ctx))
-	keyAt := map[int]object.Key{}
-	for kind := object.KindChunk; kind.Valid(); kind++ {
-		for rec, err := range sweep.Keys(0, kind) {
-			check(err)
-			keyAt[rec.Index] = rec.Key
+	roots := []object.Key{
+		{Kind: object.KindCommit, ID: last},
+		{Kind: object.KindTree, ID: object.Sum([]byte("gone"))},
+	}
+	skipped := object.Key{Kind: object.KindChunk, ID: object.Sum(fmt.Appendf(nil, "version %d of the text of a, which is not inline", versions-1))}
+	keys := store.Keys()
+	find := func(wanted func(object.Kind) bool) (list []object.Key) {
+		t.Helper()
+		seen := map[object.Key]bool{}
+		places, err := order.Objects(ctx, roots, order.Walk{
+			Objects: store,
+			Skips:   func(_, link object.Key) bool { return link == skipped },
+			Meet: func(key object.Key) (uint64, bool, bool) {
+				i := slices.Index(keys, key)
+				if i < 0 || seen[key] {
+					return 0, false, false
+				}
+				seen[key] = true
+				return uint64(i), wanted(key.Kind), true
+			},
+		})
+		check(err)
+		for at := range places {
+			list = append(list, keys[at])
 		}
+		return list
 	}
-	roots := []Root{
-		{Key: object.Key{Kind: object.KindCommit, ID: last}},
-		{Key: object.Key{Kind: object.KindTree, ID: object.Sum([]byte("gone"))}, Hint: true},
-	}
-	order, err := m.order(ctx, roots, []int{0})
-	check(err)
-	var list []object.Key
-	for v, i := range order {
-		if v != 0 {
-			t.Fatalf("volume %d", v)
-		}
-		list = append(list, keyAt[i])
-	}
-	if want := versions * 5; len(list) != want || len(keyAt) != want {
-		t.Fatalf("%d objects are put in order, %d are there, not %d", len(list), len(keyAt), want)
+	list := find(func(object.Kind) bool { return true })
+	if want := versions * 5; len(list) != want-1 || len(keys) != want {
+		t.Fatalf("%d objects are put in order, %d are there, not %d", len(list), len(keys), want)
 	}
 	if !slices.IsSortedFunc(list, func(a, b object.Key) int { return cmp.Compare(a.Kind, b.Kind) }) {
 		t.Error("kinds are mixed")
@@ -114,10 +111,13 @@ func TestOrder(t *testing.T) {
 		seen[at.name] = true
 	}
 
-	if order, err = m.order(ctx, roots, nil); err != nil {
-		t.Fatal(err)
+	trees := find(func(kind object.Kind) bool { return kind == object.KindTree })
+	if len(trees) != versions || slices.ContainsFunc(trees, func(key object.Key) bool { return key.Kind != object.KindTree }) {
+		t.Errorf("wanted are %d trees, got %v", versions, trees)
 	}
-	for v, i := range order {
-		t.Errorf("%d in volume %d, though none was asked for", i, v)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := order.Objects(gone, roots, order.Walk{}); err != context.Canceled {
+		t.Errorf("cancelled: %v", err)
 	}
 }

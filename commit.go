@@ -75,7 +75,8 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if err != nil {
 		return nil, err
 	}
-	if !o.AllowEmpty && !o.Amend && state.Operation != Merging && !head.ID.IsZero() {
+	mayBeSame := o.AllowEmpty || o.Amend || state.Operation == Merging
+	if !mayBeSame && !head.ID.IsZero() {
 		// Without a change, the whole index need not be read to find that out.
 		old, err := r.recordedTree(ctx, head.ID)
 		if err != nil {
@@ -95,46 +96,10 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if len(idx.Conflicts()) > 0 {
 		return nil, ErrConflicts
 	}
-
-	c := &object.Commit{Message: o.Message, Host: r.opt.Host, Committer: r.signature()}
-	c.Author = c.Committer
-	var old object.ID // the commit that the new one is compared with
-	if !head.ID.IsZero() {
-		parent, err := object.ReadCommit(ctx, r.objects, head.ID)
-		if err != nil {
-			return nil, err
-		}
-		c.Parents, old = []object.ID{head.ID}, head.ID
-		if o.Amend {
-			c.Parents, c.Author = parent.Parents, parent.Author
-			if c.Message == "" {
-				c.Message = parent.Message
-			}
-			old = firstParent(parent)
-		}
-	} else if err := r.branchLost(head.Branch); err != nil {
+	c, old, err := r.draft(ctx, o, head, state)
+	if err != nil {
 		return nil, err
-	} else if o.Amend {
-		return nil, fmt.Errorf("amend: %w", ErrUnborn)
 	}
-	if state.Operation == Merging {
-		c.Parents = append(c.Parents, state.Other)
-	}
-	if c.Message == "" {
-		c.Message = state.Message
-	}
-	if strings.TrimSpace(c.Message) == "" {
-		return nil, errors.New("empty commit message")
-	}
-	if a := o.Author; a != nil {
-		if a.Name != "" || a.Email != "" {
-			c.Author.Name, c.Author.Email = a.Name, a.Email
-		}
-		if !a.Time.IsZero() {
-			c.Author.Time, c.Author.Zone = a.Time, a.Zone
-		}
-	}
-
 	oldTree, err := r.recordedTree(ctx, old)
 	if err != nil {
 		return nil, err
@@ -143,21 +108,13 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if expired != nil && !errors.Is(expired, ErrExpired) {
 		return nil, expired
 	}
-
-	info, err := idx.WriteTree(ctx, session)
-	if err != nil {
+	if err := writeStaged(ctx, session, idx, c); err != nil {
 		return nil, err
 	}
-	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
-	if skipped := idx.Skipped(); len(skipped) > 0 {
-		if err := c.SetSkipped(ctx, session, skipped); err != nil {
-			return nil, err
-		}
-	}
-	if !o.AllowEmpty && !o.Amend && state.Operation != Merging {
-		changed := oldTree != info.ID
+	if !mayBeSame {
+		changed := oldTree != c.Tree
 		if changed && expired == nil {
-			if changed, err = differ(ctx, session, oldTree, info.ID); err != nil {
+			if changed, err = differ(ctx, session, oldTree, c.Tree); err != nil {
 				return nil, err
 			}
 		}
@@ -185,6 +142,62 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		result.Unknown = true
 	}
 	return result, nil
+}
+
+// draft returns the commit to make, without its tree, and the commit that it is
+// to be compared with, zero if there is none.
+func (r *Repository) draft(ctx context.Context, o CommitOptions, head refs.Head, state State) (c *object.Commit, old object.ID, err error) {
+	c = &object.Commit{Message: o.Message, Host: r.opt.Host, Committer: r.signature()}
+	c.Author = c.Committer
+	if !head.ID.IsZero() {
+		parent, err := object.ReadCommit(ctx, r.objects, head.ID)
+		if err != nil {
+			return nil, old, err
+		}
+		c.Parents, old = []object.ID{head.ID}, head.ID
+		if o.Amend {
+			c.Parents, c.Author = parent.Parents, parent.Author
+			if c.Message == "" {
+				c.Message = parent.Message
+			}
+			old = firstParent(parent)
+		}
+	} else if err := r.branchLost(head.Branch); err != nil {
+		return nil, old, err
+	} else if o.Amend {
+		return nil, old, fmt.Errorf("amend: %w", ErrUnborn)
+	}
+	if state.Operation == Merging {
+		c.Parents = append(c.Parents, state.Other)
+	}
+	if c.Message == "" {
+		c.Message = state.Message
+	}
+	if strings.TrimSpace(c.Message) == "" {
+		return nil, old, errors.New("empty commit message")
+	}
+	if a := o.Author; a != nil {
+		if a.Name != "" || a.Email != "" {
+			c.Author.Name, c.Author.Email = a.Name, a.Email
+		}
+		if !a.Time.IsZero() {
+			c.Author.Time, c.Author.Zone = a.Time, a.Zone
+		}
+	}
+	return c, old, nil
+}
+
+// writeStaged stores the trees of what is staged, and notes them in c.
+func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index, c *object.Commit) error {
+	info, err := idx.WriteTree(ctx, session)
+	if err != nil {
+		return err
+	}
+	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
+	if skipped := idx.Skipped(); len(skipped) > 0 {
+		return c.SetSkipped(ctx, session, skipped)
+	}
+	return nil
 }
 
 // differ reports whether two trees differ in more than times.

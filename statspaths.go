@@ -24,65 +24,76 @@ func (c *census) paths(ctx context.Context, o StatsOptions) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
-	others := len(o.Paths)
+	p := &pathCensus{census: c, paths: o.Paths, scope: scope}
+	for _, path := range o.Paths {
+		p.spaces = append(p.spaces, Space{Kind: SpacePath, Name: path})
+		p.newest = append(p.newest, -1)
+	}
 	list := make([]gc.Holder, 1+len(o.Paths))
-	list[others].Outside = true
-	spaces := make([]Space, len(o.Paths))
-	newest := make([]int, len(o.Paths))
-	for k, path := range o.Paths {
-		spaces[k] = Space{Kind: SpacePath, Name: path}
-		newest[k] = -1
-	}
-	members := func(ctx context.Context, first int, visit func(gc.Member) error) error {
-		s := &splitter{ctx: ctx, objects: c.r.objects, skips: c.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
-		for k, path := range o.Paths {
-			s.all = append(s.all, splitPath{k, path})
-		}
-		if err := c.splitIndex(s, scope); err != nil {
-			return err
-		}
-		for i := range c.graph.commits {
-			commit := &c.graph.commits[i]
-			if !scope[i] {
-				if i < c.named {
-					if err := visitContent(commit, bit(others, first), visit); err != nil {
-						return err
-					}
-				}
-				continue
-			}
-			if len(commit.content) == 0 {
-				continue
-			}
-			found, err := s.split(commit.content[0].ID, s.all)
-			if err != nil {
-				return err
-			}
-			if first > 0 {
-				continue // they were counted
-			}
-			for _, f := range found {
-				space := &spaces[f.holder]
-				space.Commits++
-				space.History += f.bytes
-				if newest[f.holder] <= i {
-					newest[f.holder] = i
-					space.ID, space.Files, space.Bytes = commit.id, f.files, f.bytes
-				}
-			}
-		}
-		return nil
-	}
-	a, err := c.account(ctx, list, false, members)
+	list[len(o.Paths)].Outside = true
+	a, err := c.account(ctx, list, false, p.members)
 	if err != nil {
 		return nil, err
 	}
-	for _, space := range spaces {
+	for _, space := range p.spaces {
 		if space.Commits == 0 {
 			return nil, &tree.PathError{Path: space.Name, Err: tree.ErrNotExist}
 		}
 	}
-	return c.stats(a, spaces, 0), nil
+	return c.stats(a, p.spaces, 0), nil
+}
+
+// pathCensus counts what paths have. Each path is a holder, and after these
+// comes one for all the rest.
+type pathCensus struct {
+	*census
+	paths  []string
+	scope  []bool // of the commits, those asked for
+	spaces []Space
+	newest []int // the number of the last commit that has the path; -1: none so far
+}
+
+// members visits what the holders from first on have.
+func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
+	others := len(p.paths)
+	s := &splitter{ctx: ctx, objects: p.r.objects, skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
+	for k, path := range p.paths {
+		s.all = append(s.all, splitPath{k, path})
+	}
+	if err := p.splitIndex(s, p.scope); err != nil {
+		return err
+	}
+	for i := range p.graph.commits {
+		commit := &p.graph.commits[i]
+		switch {
+		case !p.scope[i] && i < p.named:
+			if err := visitContent(commit, bit(others, first), visit); err != nil {
+				return err
+			}
+		case p.scope[i] && len(commit.content) > 0:
+			found, err := s.split(commit.content[0].ID, s.all)
+			if err != nil {
+				return err
+			}
+			if first == 0 {
+				p.count(i, found)
+			}
+		}
+	}
+	return nil
+}
+
+// count adds what the paths have in commit i.
+func (p *pathCensus) count(i int, found []pathTotals) {
+	for _, f := range found {
+		space := &p.spaces[f.holder]
+		space.Commits++
+		space.History += f.bytes
+		if p.newest[f.holder] <= i {
+			p.newest[f.holder] = i
+			space.ID, space.Files, space.Bytes = p.graph.commits[i].id, f.files, f.bytes
+		}
+	}
 }
 
 // PathsOverlapError says that of two paths one lies in the other.

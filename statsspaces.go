@@ -24,84 +24,92 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == c.head })
 		names = slices.Insert(names, 0, c.head)
 	}
-	others, logs := 1+len(names), 2+len(names)
-	list := make([]gc.Holder, 3+len(names))
-	list[0].Outside, list[others].Outside, list[logs].Weak = true, true, true
-	numbers := map[string]int{}
+	r := &refCensus{census: c, numbers: map[string]int{}, others: 1 + len(names), inLogs: 2 + len(names), spaces: make([]Space, len(names))}
 	for k, name := range names {
-		numbers[name] = 1 + k
+		r.numbers[name] = 1 + k
 	}
-	holder := func(name string) int {
-		if i, asked := numbers[name]; asked {
-			return i
-		}
-		return others
-	}
-
-	spaces := make([]Space, len(names))
-	members := func(ctx context.Context, first int, visit func(gc.Member) error) error {
-		sets := make([]uint64, len(c.graph.commits))
-		for _, n := range c.names {
-			mine := bit(holder(n.name), first)
-			sets[c.graph.at[n.commit]] |= mine
-			if n.key.Kind != object.KindCommit && mine != 0 {
-				if err := visit(gc.Member{Key: n.key, Holders: mine}); err != nil {
-					return err
-				}
-			}
-		}
-		if err := visitRoots(c.index, bit(0, first), visit); err != nil {
-			return err
-		}
-		if mine := bit(logs, first); mine != 0 {
-			for _, root := range c.logs {
-				sets[c.graph.at[root.commit]] |= mine
-				if root.key.Kind != object.KindCommit {
-					if err := visit(gc.Member{Key: root.key, Holders: mine}); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		c.graph.spread(sets)
-		for i := range c.graph.commits {
-			commit := &c.graph.commits[i]
-			if sets[i] == 0 {
-				continue
-			}
-			if err := visit(gc.Member{Key: commit.key(), Holders: sets[i]}); err != nil {
-				return err
-			}
-			for k := max(first-1, 0); k < min(first+63, len(spaces)); k++ {
-				if sets[i]&bit(1+k, first) != 0 {
-					spaces[k].Commits++
-					spaces[k].History += commit.history()
-				}
-			}
-		}
-		return nil
-	}
-	a, err := c.account(ctx, list, ours, members)
+	list := make([]gc.Holder, 3+len(names))
+	list[0].Outside, list[r.others].Outside, list[r.inLogs].Weak = true, true, true
+	a, err := c.account(ctx, list, ours, r.members)
 	if err != nil {
 		return nil, err
 	}
 	for k, name := range names {
 		at := slices.IndexFunc(c.names, func(n namedRoot) bool { return n.name == name })
 		commit := c.graph.commits[c.graph.at[c.names[at].commit]]
-		spaces[k].Kind, spaces[k].Name, spaces[k].ID = spaceKind(name), name, commit.id
-		spaces[k].Files, spaces[k].Bytes = commit.files, commit.bytes
+		space := &r.spaces[k]
+		space.Kind, space.Name, space.ID = spaceKind(name), name, commit.id
+		space.Files, space.Bytes = commit.files, commit.bytes
 	}
-	s := c.stats(a, spaces, 1)
+	s := c.stats(a, r.spaces, 1)
 	if everything {
 		s.Named = a.Held
-		for _, rest := range []gc.Amount{a.Shares[0].Own, a.Shares[logs].Own} {
+		for _, rest := range []gc.Amount{a.Shares[0].Own, a.Shares[r.inLogs].Own} {
 			s.Named.Objects -= rest.Objects
 			s.Named.Raw -= rest.Raw
 			s.Named.Stored -= rest.Stored
 		}
-		s.Spaces = append(s.Spaces, Space{Kind: SpaceIndex, Share: a.Shares[0]}, Space{Kind: SpaceLogs, Share: a.Shares[logs]})
+		s.Spaces = append(s.Spaces, Space{Kind: SpaceIndex, Share: a.Shares[0]}, Space{Kind: SpaceLogs, Share: a.Shares[r.inLogs]})
 	}
 	return s, nil
+}
+
+// refCensus counts what refs have. The first holder is the index; then comes
+// each ref asked for, all others together, and the logs.
+type refCensus struct {
+	*census
+	numbers        map[string]int // of the holders of refs asked for, by name
+	others, inLogs int
+	spaces         []Space // of the refs asked for
+}
+
+// members visits what the holders from first on have.
+func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
+	sets := make([]uint64, len(c.graph.commits)) // the holders of each commit
+	add := func(commit object.ID, key object.Key, holder int) error {
+		mine := bit(holder, first)
+		sets[c.graph.at[commit]] |= mine
+		if key.Kind == object.KindCommit || mine == 0 {
+			return nil
+		}
+		return visit(gc.Member{Key: key, Holders: mine})
+	}
+	for _, n := range c.names {
+		holder, asked := c.numbers[n.name]
+		if !asked {
+			holder = c.others
+		}
+		if err := add(n.commit, n.key, holder); err != nil {
+			return err
+		}
+	}
+	if err := visitRoots(c.index, bit(0, first), visit); err != nil {
+		return err
+	}
+	if bit(c.inLogs, first) != 0 {
+		for _, root := range c.logs {
+			if err := add(root.commit, root.key, c.inLogs); err != nil {
+				return err
+			}
+		}
+	}
+	c.graph.spread(sets)
+	for i := range c.graph.commits {
+		commit := &c.graph.commits[i]
+		if sets[i] == 0 {
+			continue
+		}
+		if err := visit(gc.Member{Key: commit.key(), Holders: sets[i]}); err != nil {
+			return err
+		}
+		for k := max(first-1, 0); k < min(first+63, len(c.spaces)); k++ {
+			if sets[i]&bit(1+k, first) != 0 {
+				c.spaces[k].Commits++
+				c.spaces[k].History += commit.history()
+			}
+		}
+	}
+	return nil
 }
 
 // contents counts what commits have, without the commits themselves.

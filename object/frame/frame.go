@@ -1,7 +1,7 @@
 // Package frame turns an object's bytes into the value a store keeps, and
 // back: one byte naming a codec, then the payload, compressed with zstd where
-// that pays, or a patch of another object. It is the only package that knows a
-// compression library.
+// that pays, or a patch of another object, which is named by its ID or by the
+// place of its value. It is the only package that knows a compression library.
 //
 // The format is described in docs/format/frame.md.
 package frame
@@ -30,6 +30,7 @@ const (
 	codecRaw   = 0
 	codecZstd  = 1
 	codecPatch = 2
+	codecNear  = 3
 )
 
 // The reasons an [Error] gives. They do not change.
@@ -90,7 +91,7 @@ func Decode(dst, value []byte, rawLen int) ([]byte, error) {
 		return append(dst, payload...), nil
 	case codecZstd:
 		return decodeZstd(dst, payload, rawLen)
-	case codecPatch:
+	case codecPatch, codecNear:
 		return dst, &Error{Reason: ReasonPatch}
 	default:
 		return dst, &Error{ReasonCodec, fmt.Errorf("codec %d", value[0])}

@@ -112,7 +112,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		{"empty value", nil, 0, ReasonEmpty},
 		{"patch", []byte{2, 'x'}, 1, ReasonPatch},
-		{"codec 3", []byte{3, 'x'}, 1, ReasonCodec},
+		{"codec 4", []byte{4, 'x'}, 1, ReasonCodec},
 		{"codec 255", []byte{255}, 0, ReasonCodec},
 		{"raw too short", []byte{codecRaw, 'x'}, 2, ReasonLength},
 		{"raw too long", []byte{codecRaw, 'x', 'y'}, 1, ReasonLength},

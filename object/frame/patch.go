@@ -18,7 +18,7 @@ const patchHeader = 1 + len(object.ID{})
 
 // Base returns the ID of the object that the patch in value is made from. Its
 // kind is that of the patched object. Ok is false for a value that is no patch,
-// or too short to be one.
+// or too short to be one, and for a near patch, which has no ID: see [NearBase].
 func Base(value []byte) (id object.ID, ok bool) {
 	if len(value) < patchHeader || value[0] != codecPatch {
 		return id, false
@@ -26,16 +26,16 @@ func Base(value []byte) (id object.ID, ok bool) {
 	return object.ID(value[1:patchHeader]), true
 }
 
-// DecodePatch is [Decode] for a patch, whose base is the object that [Base]
-// names. Base is neither kept nor changed. It must not overlap the spare
+// DecodePatch is [Decode] for a patch or a near patch, whose base is the object
+// that [Base] or [NearBase] names. Base is neither kept nor changed. It must not overlap the spare
 // capacity of dst.
 func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 	stored, err := patchScript(value, rawLen)
 	if err != nil {
 		return dst, err
 	}
-	if len(base) > MaxPatch {
-		return dst, &Error{ReasonLength, fmt.Errorf("made from %d bytes", len(base))}
+	if err := checkBase(value, len(base)); err != nil {
+		return dst, err
 	}
 	n, err := Size(stored)
 	if err != nil {
@@ -60,6 +60,21 @@ func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 	return grown[:len(dst)+rawLen], nil
 }
 
+// checkBase checks the length of what is to be the base of a patch.
+func checkBase(value []byte, length int) error {
+	if length > MaxPatch {
+		return &Error{ReasonLength, fmt.Errorf("made from %d bytes", length)}
+	}
+	if !IsNear(value) {
+		return nil
+	}
+	n, err := NearBase(value)
+	if err == nil && n.Raw != length {
+		err = &Error{ReasonLength, fmt.Errorf("made from %d bytes, want %d", length, n.Raw)}
+	}
+	return err
+}
+
 // patchScript returns the stored value of a patch's script, after what comes
 // before it was checked.
 func patchScript(value []byte, rawLen int) ([]byte, error) {
@@ -69,7 +84,7 @@ func patchScript(value []byte, rawLen int) ([]byte, error) {
 		return nil, err
 	case size != rawLen:
 		return nil, &Error{ReasonLength, fmt.Errorf("patch for %d bytes, want %d", size, rawLen)}
-	case len(value) > n && value[n] == codecPatch:
+	case len(value) > n && (value[n] == codecPatch || value[n] == codecNear):
 		return nil, &Error{ReasonHeader, errors.New("the script is a patch")}
 	}
 	return value[n:], nil
@@ -78,22 +93,44 @@ func patchScript(value []byte, rawLen int) ([]byte, error) {
 // patchSize returns the length of the object that a patch is for, and where in
 // value its script begins.
 func patchSize(value []byte) (size, script int, err error) {
-	switch {
-	case len(value) == 0:
-		return 0, 0, &Error{Reason: ReasonEmpty}
-	case value[0] != codecPatch:
-		return 0, 0, &Error{ReasonCodec, fmt.Errorf("codec %d, want a patch", value[0])}
-	case len(value) < patchHeader:
-		return 0, 0, &Error{ReasonHeader, errors.New("cut short")}
+	at, err := baseEnd(value)
+	if err != nil {
+		return 0, 0, err
 	}
-	v, n := binary.Uvarint(value[patchHeader:])
+	v, n, err := patchNumber(value[at:], "length")
 	switch {
-	case n <= 0, n > 1 && v>>(7*(n-1)) == 0:
-		return 0, 0, &Error{ReasonHeader, errors.New("no length")}
+	case err != nil:
+		return 0, 0, err
 	case v > MaxPatch:
 		return 0, 0, &Error{ReasonLength, fmt.Errorf("patch for %d bytes", v)}
 	}
-	return int(v), patchHeader + n, nil
+	return int(v), at + n, nil
+}
+
+// baseEnd returns where in a patch that which names its base ends.
+func baseEnd(value []byte) (int, error) {
+	switch {
+	case len(value) == 0:
+		return 0, &Error{Reason: ReasonEmpty}
+	case value[0] == codecNear:
+		_, n, err := nearBase(value)
+		return n, err
+	case value[0] != codecPatch:
+		return 0, &Error{ReasonCodec, fmt.Errorf("codec %d, want a patch", value[0])}
+	case len(value) < patchHeader:
+		return 0, &Error{ReasonHeader, errors.New("cut short")}
+	}
+	return patchHeader, nil
+}
+
+// patchNumber reads a number with which b begins, and returns how many bytes it
+// has. What tells what it is.
+func patchNumber(b []byte, what string) (v uint64, n int, err error) {
+	v, n = binary.Uvarint(b)
+	if n <= 0 || n > 1 && v>>(7*(n-1)) == 0 {
+		return 0, 0, &Error{ReasonHeader, errors.New("no " + what)}
+	}
+	return v, n, nil
 }
 
 // AppendPatch appends to dst the value for src as a patch of base, the object of

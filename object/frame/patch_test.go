@@ -29,6 +29,15 @@ func patch(size uint64, id object.ID, script []byte) []byte {
 	return append(binary.AppendUvarint(value, size), script...)
 }
 
+// near returns the near patch of a base at n by the script given, stored as value.
+func near(size uint64, n Near, script []byte) []byte {
+	value := []byte{codecNear}
+	for _, v := range [...]int{n.Distance, n.Stored, n.Raw} {
+		value = binary.AppendUvarint(value, uint64(v))
+	}
+	return append(binary.AppendUvarint(value, size), script...)
+}
+
 func TestPatchRoundTrip(t *testing.T) {
 	base := text(100_000)
 	moved := bytes.Join([][]byte{base[50_000:], base[:50_000]}, nil)
@@ -79,6 +88,62 @@ func TestPatchRoundTrip(t *testing.T) {
 			if err != nil || string(got) != "before"+string(test.src) {
 				t.Errorf("level %d, %s: decoded to %d bytes, %v", level, test.name, len(got), err)
 			}
+			wantNear(t, value, id, test.src, test.base)
+		}
+	}
+}
+
+// wantNear wants the patch of base for src to be one as a near patch, too, and
+// that to become the patch again.
+func wantNear(t *testing.T, patch []byte, id object.ID, src, base []byte) {
+	t.Helper()
+	n := Near{Distance: 5 << 20, Stored: len(base), Raw: len(base)}
+	value, err := AppendNear([]byte("before"), patch, n)
+	if err != nil || string(value[:6]) != "before" || len(value)-6 > len(patch)-20 {
+		t.Fatalf("near patch of %d bytes for %d, %v", len(value)-6, len(patch), err)
+	}
+	value = value[6:]
+	if got, err := NearBase(value); err != nil || got != n || !IsNear(value) || IsNear(patch) {
+		t.Errorf("made from %+v, %v; want %+v", got, err, n)
+	}
+	if id, ok := Base(value); ok {
+		t.Errorf("a near patch is made from %s", id)
+	}
+	if size, err := Size(value); err != nil || size != len(src) {
+		t.Errorf("near patch: size %d, %v", size, err)
+	}
+	if got, err := DecodePatch([]byte("before"), value, len(src), base); err != nil || string(got) != "before"+string(src) {
+		t.Errorf("near patch decoded to %d bytes, %v", len(got), err)
+	}
+	if again, err := AppendFar([]byte("before"), value, id); err != nil || string(again) != "before"+string(patch) {
+		t.Errorf("the patch came back as %d bytes, %v", len(again), err)
+	}
+}
+
+// Nothing becomes of what is no patch, or of what names its base in the other way.
+func TestNearRefused(t *testing.T) {
+	n := Near{44, 44, 43}
+	script := []byte{codecRaw, 3, 'f', 'o', 'x'}
+	far, close := patch(3, object.ID{}, script), near(3, n, script)
+	for _, value := range [][]byte{nil, script, close, far[:20], far[:33], patch(MaxPatch+1, object.ID{}, script)} {
+		if out, err := AppendNear([]byte("x"), value, n); !errors.Is(err, object.ErrCorrupt) || string(out) != "x" {
+			t.Errorf("AppendNear(%x): %q, %v", value, out, err)
+		}
+	}
+	for _, n := range []Near{{}, {43, 44, 43}, {44, 44, 0}, {44, 44, MaxPatch + 1}, {MaxDistance + 1, 44, 43}, {-1, 44, 43}} {
+		if out, err := AppendNear([]byte("x"), far, n); !errors.Is(err, object.ErrCorrupt) || string(out) != "x" {
+			t.Errorf("AppendNear at %+v: %q, %v", n, out, err)
+		}
+	}
+	for _, value := range [][]byte{nil, script, far, close[:3], close[:4], near(3, Near{1, 44, 43}, script)} {
+		if out, err := AppendFar([]byte("x"), value, object.ID{}); !errors.Is(err, object.ErrCorrupt) || string(out) != "x" {
+			t.Errorf("AppendFar(%x): %q, %v", value, out, err)
+		}
+	}
+	for _, value := range [][]byte{far, close} {
+		var refused *Error
+		if _, err := Decode(nil, value, 3); !errors.As(err, &refused) || refused.Reason != ReasonPatch {
+			t.Errorf("Decode(%x): %v", value, err)
 		}
 	}
 }
@@ -183,8 +248,8 @@ func FuzzDecodePatch(f *testing.F) {
 			t.Fatalf("size %d, %v, want %d", n, err, rawLen)
 		}
 		id, ok := Base(value)
-		if !ok {
-			t.Fatal("made from nothing")
+		if n, err := NearBase(value); ok == (err == nil) || !ok && n.Raw != len(base) {
+			t.Fatalf("made from %s, %t, and from %+v, %v", id, ok, n, err)
 		}
 		if value, ok = enc.AppendPatch(nil, got, id, base); ok {
 			if again, err := DecodePatch(nil, value, len(got), base); err != nil || !bytes.Equal(again, got) {

@@ -29,7 +29,7 @@ func Size(value []byte) (int, error) {
 			return 0, &Error{ReasonLength, fmt.Errorf("frame of %d bytes", h.FrameContentSize)}
 		}
 		return int(h.FrameContentSize), nil
-	case codecPatch:
+	case codecPatch, codecNear:
 		n, _, err := patchSize(value)
 		return n, err
 	default:

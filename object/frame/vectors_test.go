@@ -23,6 +23,7 @@ type patchVector struct {
 	Base   string `json:"base"`             // the object it is made from
 	Raw    int    `json:"raw"`              // length of the object
 	Object string `json:"object,omitempty"` // if it is valid
+	Near   *Near  `json:"near,omitempty"`   // of a valid near patch
 	Reason string `json:"reason,omitempty"` // why it is not
 
 	data []byte
@@ -48,6 +49,7 @@ func patchVectors() (list []patchVector) {
 	valid("copies and insertions of nothing", base, 0, 0, 86, 0, byte(len(base)), 85)
 	list = append(list, patchVector{Name: "script as zstd", Base: base, Raw: 102, Object: strings.Repeat("f", 98) + "the ",
 		data: patch(102, id, zstdScript())})
+	list = append(list, nearVectors(base)...)
 
 	invalid("empty", ReasonEmpty, 3, nil)
 	invalid("raw", ReasonCodec, 3, []byte("\x00fox"))
@@ -57,8 +59,9 @@ func patchVectors() (list []patchVector) {
 	invalid("other length", ReasonLength, 3, patch(4, id, []byte{codecRaw, 4, 'f', 'o', 'x', 'y'}))
 	invalid("too large", ReasonLength, MaxPatch+1, patch(MaxPatch+1, id, []byte{codecRaw, 0}))
 	invalid("no script", ReasonEmpty, 3, patch(3, id, nil))
-	invalid("script of an unknown codec", ReasonCodec, 3, patch(3, id, []byte{3, 3, 'f', 'o', 'x'}))
+	invalid("script of an unknown codec", ReasonCodec, 3, patch(3, id, []byte{4, 3, 'f', 'o', 'x'}))
 	invalid("script is a patch", ReasonHeader, 3, patch(3, id, patch(3, id, []byte{codecRaw, 3, 'f', 'o', 'x'})))
+	invalid("script is a near patch", ReasonHeader, 3, patch(3, id, near(3, Near{100, 44, 43}, []byte{codecRaw, 3, 'f', 'o', 'x'})))
 	invalid("script longer than the object", ReasonLength, 3, patch(3, id, []byte{codecRaw, 0, 0, 0, 3, 'f', 'o', 'x'}))
 	invalid("script is no frame", ReasonHeader, 10, patch(10, id, []byte{codecZstd, 1, 2, 3}))
 	script("empty script", ReasonPayload)
@@ -73,6 +76,43 @@ func patchVectors() (list []patchVector) {
 	script("goes on behind the object", ReasonPayload, 0, 10, 0, 0)
 	script("number not in its shortest form", ReasonPayload, 0x80, 0, 10, 0)
 	script("number too large", ReasonPayload, 0, 10, 0x80, 0x80, 0x80, 0x80, 0x80, 1)
+	return list
+}
+
+// nearVectors are near patches of base, and bytes that are none.
+func nearVectors(base string) (list []patchVector) {
+	script := []byte{codecRaw, 0, 19, 0}
+	valid := func(name string, n Near) {
+		list = append(list, patchVector{Name: "near: " + name, Base: base, Raw: 19, Object: "the quick brown fox", Near: &n, data: near(19, n, script)})
+	}
+	invalid := func(name, reason string, data []byte) {
+		list = append(list, patchVector{Name: "near: " + name, Base: base, Raw: 19, Reason: reason, data: data})
+	}
+	bad := func(name, reason string, n Near) { invalid(name, reason, near(19, n, script)) }
+	valid("right before", Near{44, 44, 43})
+	valid("compressed", Near{1_000_000, 20, 43})
+	valid("as far as can be", Near{MaxDistance, 44, 43})
+	invalid("nothing more", ReasonHeader, []byte{codecNear})
+	invalid("no stored length", ReasonHeader, []byte{codecNear, 44})
+	invalid("no length of the base", ReasonHeader, []byte{codecNear, 44, 44})
+	invalid("no length", ReasonHeader, []byte{codecNear, 44, 44, 43})
+	invalid("distance not in its shortest form", ReasonHeader, append([]byte{codecNear, 0xac, 0, 44, 43, 19}, script...))
+	invalid("stored length not in its shortest form", ReasonHeader, append([]byte{codecNear, 44, 0xac, 0, 43, 19}, script...))
+	invalid("length of the base not in its shortest form", ReasonHeader, append([]byte{codecNear, 44, 44, 0xab, 0, 19}, script...))
+	invalid("length not in its shortest form", ReasonHeader, append([]byte{codecNear, 44, 44, 43, 0x93, 0}, script...))
+	bad("made from itself", ReasonHeader, Near{0, 44, 43})
+	bad("made from what it is in", ReasonHeader, Near{43, 44, 43})
+	bad("too far", ReasonHeader, Near{MaxDistance + 1, 44, 43})
+	bad("nothing stored", ReasonHeader, Near{44, 0, 43})
+	bad("empty base", ReasonHeader, Near{44, 1, 0})
+	bad("stored too long", ReasonHeader, Near{45, 45, 43})
+	bad("another base", ReasonLength, Near{44, 44, 44})
+	bad("base too large", ReasonLength, Near{44, 44, MaxPatch + 1})
+	invalid("other length", ReasonLength, near(20, Near{44, 44, 43}, []byte{codecRaw, 0, 20, 0}))
+	invalid("too large", ReasonLength, near(MaxPatch+1, Near{44, 44, 43}, script))
+	invalid("no script", ReasonEmpty, near(19, Near{44, 44, 43}, nil))
+	invalid("script is a patch", ReasonHeader, near(19, Near{44, 44, 43}, near(19, Near{44, 44, 43}, script)))
+	invalid("bad script", ReasonPayload, near(19, Near{44, 44, 43}, []byte{codecRaw, 0, 19, 1}))
 	return list
 }
 
@@ -109,6 +149,10 @@ func TestPatchVectors(t *testing.T) {
 		switch {
 		case v.Reason == "" && (err != nil || string(got) != v.Object):
 			t.Errorf("%s: %q, %v", v.Name, got, err)
+		case v.Near != nil:
+			if n, err := NearBase(value); err != nil || n != *v.Near {
+				t.Errorf("%s: made from %+v, %v", v.Name, n, err)
+			}
 		case v.Reason != "" && (!errors.As(err, &bad) || bad.Reason != v.Reason):
 			t.Errorf("%s: error %v, want reason %s", v.Name, err, v.Reason)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/bases"
 	"github.com/kist-vcs/kist/object/frame"
 )
 
@@ -29,10 +30,13 @@ type baseReader struct {
 	alone bool // only from the volume that has the patch
 }
 
-// base is an object that a patch is made from.
-type base struct {
-	data  []byte // not to be changed
-	depth int    // patches it is the end of
+// maxBaseBytes is how many bytes of bases a store keeps.
+const maxBaseBytes = 8 << 20
+
+// basePlace is where a base was read.
+type basePlace struct {
+	v   *sealed
+	key object.Key
 }
 
 // decodeTo returns the object at rec, which value holds, verified: in the storage
@@ -63,7 +67,7 @@ func (v *sealed) decodePatch(dst []byte, key object.Key, value []byte, raw int, 
 	if err != nil {
 		return nil, err
 	}
-	return applyPatch(dst, key, value, raw, b.data)
+	return applyPatch(dst, key, value, raw, b.Data)
 }
 
 func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) ([]byte, error) {
@@ -78,14 +82,14 @@ func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) 
 }
 
 // base returns what a patch in v is made from, on which above patches hang.
-func (v *sealed) base(key object.Key, above int, r *baseReader) (base, error) {
+func (v *sealed) base(key object.Key, above int, r *baseReader) (bases.Base, error) {
 	b, err := v.readBase(key, above, r)
 	if err == nil || r.alone {
 		return b, baseError(key, err)
 	}
 	l, lerr := v.store.current()
 	if lerr != nil {
-		return base{}, baseError(key, err)
+		return bases.Base{}, baseError(key, err)
 	}
 	for _, other := range l.volumes {
 		if other == v || r.left == 0 {
@@ -95,10 +99,10 @@ func (v *sealed) base(key object.Key, above int, r *baseReader) (base, error) {
 			continue
 		}
 		if b, oerr := other.readBase(key, 0, r); oerr == nil {
-			return base{b.data, 0}, nil
+			return bases.Base{Data: b.Data}, nil
 		}
 	}
-	return base{}, baseError(key, err)
+	return bases.Base{}, baseError(key, err)
 }
 
 func baseError(key object.Key, err error) error {
@@ -110,33 +114,33 @@ func baseError(key object.Key, err error) error {
 
 // readBase reads an object of v that above patches hang on, verified. One that
 // was dropped is as good as any. If it is damaged, that is remembered.
-func (v *sealed) readBase(key object.Key, above int, r *baseReader) (base, error) {
-	if b, ok := v.store.bases.get(v, key); ok {
-		if above+b.depth > maxChain {
-			return base{}, errChain
+func (v *sealed) readBase(key object.Key, above int, r *baseReader) (bases.Base, error) {
+	if b, ok := v.store.bases.Get(basePlace{v, key}); ok {
+		if above+b.Depth > maxChain {
+			return bases.Base{}, errChain
 		}
 		return b, nil
 	}
 	if r.left == 0 {
-		return base{}, errChain
+		return bases.Base{}, errChain
 	}
 	r.left--
 	o, err := v.opened()
 	if err != nil {
-		return base{}, err
+		return bases.Base{}, err
 	}
 	rec, ok, err := o.index.Find(key)
 	switch {
 	case err != nil:
-		return base{}, err
+		return bases.Base{}, err
 	case !ok:
-		return base{}, errNoBase
+		return bases.Base{}, errNoBase
 	case rec.Raw > frame.MaxPatch:
-		return base{}, fmt.Errorf("%d bytes are too many for a patch's base", rec.Raw)
+		return bases.Base{}, fmt.Errorf("%d bytes are too many for a patch's base", rec.Raw)
 	}
 	storage := takeBuffer(int(min(rec.Stored, frame.MaxPatch+frame.MaxOverhead)))
 	defer storage.free()
-	var b base
+	var b bases.Base
 	value, err := o.storedValue(rec, storage.b)
 	if err == nil {
 		b, err = v.decodeBase(key, value, int(rec.Raw), above, r)
@@ -145,15 +149,15 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (base, error
 		if !errors.Is(err, errChain) {
 			err = v.readError(rec, err)
 		}
-		return base{}, err
+		return bases.Base{}, err
 	}
-	v.store.bases.put(v, key, b)
+	v.store.bases.Put(basePlace{v, key}, b)
 	return b, nil
 }
 
 // decodeBase returns the object that value holds, which above patches hang on,
 // in storage of its own.
-func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (base, error) {
+func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (bases.Base, error) {
 	dst := make([]byte, 0, raw+frame.DecodeSlack)
 	id, patched := frame.Base(value)
 	if !patched {
@@ -161,15 +165,15 @@ func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *bas
 		if _, part := frame.Raw(value); part && err == nil {
 			data = append(dst, data...)
 		}
-		return base{data, 0}, err
+		return bases.Base{Data: data}, err
 	}
 	if above == maxChain {
-		return base{}, errChain
+		return bases.Base{}, errChain
 	}
 	below, err := v.base(object.Key{Kind: key.Kind, ID: id}, above+1, r)
 	if err != nil {
-		return base{}, err
+		return bases.Base{}, err
 	}
-	data, err := applyPatch(dst, key, value, raw, below.data)
-	return base{data, below.depth + 1}, err
+	data, err := applyPatch(dst, key, value, raw, below.Data)
+	return bases.Base{Data: data, Depth: below.Depth + 1}, err
 }

@@ -514,28 +514,3 @@ func TestPutStoredRefusesPatches(t *testing.T) {
 		t.Errorf("put a patch: %v", err)
 	}
 }
-
-func TestBaseCache(t *testing.T) {
-	var c baseCache
-	v := &sealed{}
-	for i := range 40 {
-		key := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{byte(i)})}
-		c.put(v, key, base{make([]byte, 1<<20), i})
-		c.put(v, key, base{make([]byte, 1<<20), 99})
-		if c.bytes > maxBaseBytes || c.bytes != c.recent.Len()<<20 || len(c.places) != c.recent.Len() {
-			t.Fatalf("%d bytes, %d bases, %d places", c.bytes, c.recent.Len(), len(c.places))
-		}
-		if b, ok := c.get(v, key); !ok || b.depth != i {
-			t.Errorf("base %d: %d, %v", i, b.depth, ok)
-		}
-		if b, ok := c.get(v, object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{0})}); i < 39 && (!ok || b.depth != 0) {
-			t.Errorf("what was used all the time is gone after %d", i)
-		}
-		if _, ok := c.get(&sealed{}, key); ok {
-			t.Error("found for another volume")
-		}
-	}
-	if c.recent.Len() != maxBaseBytes>>20 {
-		t.Errorf("%d bases are kept", c.recent.Len())
-	}
-}

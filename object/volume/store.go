@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/bases"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
@@ -24,7 +25,7 @@ type Store struct {
 	path  string // .kist/volumes
 	o     Options
 	frame *frame.Encoder
-	bases baseCache
+	bases *bases.Cache[basePlace]
 
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following
@@ -47,7 +48,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
-	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level)}
+	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level), bases: bases.New[basePlace](maxBaseBytes)}
 	if _, err := s.refresh(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}

@@ -10,9 +10,17 @@ import (
 const HeaderSize = 32
 
 const (
-	headerMagic   = "kistblob"
-	headerVersion = 1
-	schemePlain   = 0
+	headerMagic = "kistblob"
+	schemePlain = 0
+)
+
+// The versions of blobs. Their values are part of the format.
+const (
+	// Version1 is that of all blobs but for packs of version 2.
+	Version1 = 1
+
+	// Version2 is that of packs in which there may be patches.
+	Version2 = 2
 )
 
 // Type tells what a blob is.
@@ -45,14 +53,27 @@ func (t Type) String() string {
 // a scheme, that this program does not know.
 var ErrNewerFormat = errors.New("newer format on the remote")
 
-// AppendHeader appends the header of a blob of a type to dst.
-func AppendHeader(dst []byte, t Type) []byte {
+// newest returns the newest version of blobs of the type.
+func (t Type) newest() byte {
+	if t == TypePack {
+		return Version2
+	}
+	return Version1
+}
+
+// AppendHeader appends the header of a blob of a type and version to dst.
+func AppendHeader(dst []byte, t Type, version uint8) []byte {
 	dst = append(dst, headerMagic...)
-	dst = append(dst, byte(t), headerVersion, schemePlain)
+	dst = append(dst, byte(t), version, schemePlain)
 	return append(dst, make([]byte, HeaderSize-len(headerMagic)-3)...)
 }
 
-// CheckHeader checks that data begins with the header of a blob of a type.
+// HeaderVersion returns the version of a blob whose header [CheckHeader] found
+// to be right.
+func HeaderVersion(data []byte) uint8 { return data[len(headerMagic)+1] }
+
+// CheckHeader checks that data begins with the header of a blob of a type, of a
+// version that this program knows.
 func CheckHeader(data []byte, t Type) error {
 	if len(data) < HeaderSize {
 		return fmt.Errorf("%d bytes are too few for a %s", len(data), t)
@@ -64,9 +85,9 @@ func CheckHeader(data []byte, t Type) error {
 	switch {
 	case Type(rest[0]) != t:
 		return fmt.Errorf("a %s, not a %s", Type(rest[0]), t)
-	case rest[1] > headerVersion:
+	case rest[1] > t.newest():
 		return fmt.Errorf("%w: %s of version %d", ErrNewerFormat, t, rest[1])
-	case rest[1] != headerVersion:
+	case rest[1] < Version1:
 		return fmt.Errorf("%s of unknown version %d", t, rest[1])
 	case rest[2] != schemePlain:
 		return fmt.Errorf("%w: %s sealed by scheme %d", ErrNewerFormat, t, rest[2])

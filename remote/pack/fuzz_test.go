@@ -179,3 +179,37 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// FuzzValues feeds values of which anything may be said to be made from anything
+// else in the pack: no panic, no more reads than a chain may have, and only what has
+// the right hash is returned.
+func FuzzValues(f *testing.F) {
+	body, entries := buildOptimised(f, nameOf(1), chained(f, 1, object.KindTree, 4, 300))
+	for _, e := range entries {
+		f.Add(body, e.Offset, e.Stored, e.Raw, e.Key.ID[:], uint16(0))
+	}
+	body, last := longChain(MaxChain+1, 20)
+	f.Add(body, last.Offset, last.Stored, last.Raw, last.Key.ID[:], uint16(100))
+	f.Fuzz(func(t *testing.T, body []byte, off, stored, raw uint32, id []byte, block uint16) {
+		if off < remote.HeaderSize || uint64(off)+uint64(stored) > uint64(len(body)) {
+			return
+		}
+		e := Entry{Pack: Info{nameOf(1), uint32(len(body))}, Offset: off, Stored: stored, Raw: raw}
+		e.Key.Kind = object.KindTree
+		copy(e.Key.ID[:], id)
+		source := &counted{body: body}
+		values := NewValues(source.get, int(block))
+		for _, held := range []Part{{}, {int64(off / 2), body[off/2:]}} {
+			data, err := values.Decode(t.Context(), e, value(body, e), held)
+			switch {
+			case err == nil && (object.Sum(data) != e.Key.ID || len(data) != int(raw)):
+				t.Fatal("wrong bytes")
+			case err != nil && !errors.Is(err, object.ErrCorrupt):
+				t.Fatalf("not a damage error: %v", err)
+			}
+		}
+		if source.calls > 2*MaxChain || source.most > object.MaxNodeSize+int(block)+1 {
+			t.Fatalf("%d reads of at most %d bytes", source.calls, source.most)
+		}
+	})
+}

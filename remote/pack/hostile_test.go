@@ -33,14 +33,14 @@ func appendIndex(t testing.TB, dst []byte, records []keys.Record) []byte {
 
 // madeUpPack returns a pack whose index has any records at all.
 func madeUpPack(t testing.TB, name Name, values []byte, records ...keys.Record) []byte {
-	body := append(remote.AppendHeader(nil, remote.TypePack), values...)
+	body := append(remote.AppendHeader(nil, remote.TypePack, remote.Version1), values...)
 	start := len(body)
 	return appendTrailer(appendIndex(t, body, records), name, start)
 }
 
 // madeUpIndex returns an index file of any packs and records at all.
 func madeUpIndex(t testing.TB, packs []Info, records ...keys.Record) []byte {
-	data, trailer := appendPacks(remote.AppendHeader(nil, remote.TypeIndex), packs)
+	data, trailer := appendPacks(remote.AppendHeader(nil, remote.TypeIndex, remote.Version1), packs)
 	return append(appendIndex(t, data, records), trailer...)
 }
 

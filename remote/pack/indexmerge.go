@@ -41,7 +41,7 @@ func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) e
 // several entries with one key the first counts, and those of other packs do
 // not.
 func merge(w io.Writer, packs []Info, entries iter.Seq[Entry]) error {
-	head, tail := appendPacks(remote.AppendHeader(nil, remote.TypeIndex), packs)
+	head, tail := appendPacks(remote.AppendHeader(nil, remote.TypeIndex, remote.Version1), packs)
 	if _, err := w.Write(head); err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ const (
 	MaxSize = 64 << 20
 )
 
+// MaxChain is how many patches of a pack hang on each other at most.
+const MaxChain = 8
+
 // The layout, see docs/format/pack.md.
 const (
 	trailerSize = nameSize + 4 + 4 + 4 + magicSize // name, index offset and length, checksum, magic
@@ -86,16 +89,20 @@ func (e *Entry) check() error {
 	return nil
 }
 
+// maxRaw returns how many bytes an object of a kind has at most.
+func maxRaw(kind object.Kind) int {
+	if kind == object.KindChunk {
+		return object.MaxChunkSize
+	}
+	return object.MaxNodeSize
+}
+
 // checkValue checks the lengths of an object and of its stored value.
 func checkValue(kind object.Kind, stored, raw int) error {
-	limit := object.MaxNodeSize
-	if kind == object.KindChunk {
-		limit = object.MaxChunkSize
-	}
 	switch {
 	case !kind.Valid():
 		return fmt.Errorf("invalid %s", kind)
-	case raw <= 0 || raw > limit:
+	case raw <= 0 || raw > maxRaw(kind):
 		return fmt.Errorf("%s of %d bytes", kind, raw)
 	case stored <= 0 || stored > raw+frame.MaxOverhead:
 		return fmt.Errorf("%s of %d bytes stored as %d", kind, raw, stored)
@@ -105,33 +112,60 @@ func checkValue(kind object.Kind, stored, raw int) error {
 
 // Decode returns the object of e, whose stored value was read from the pack.
 // It is verified against its ID, and its form is not looked at. The result may
-// be part of value. An error is an [*object.CorruptError].
+// be part of value. An error is an [*object.CorruptError]. A near patch is refused:
+// see [Values].
 func Decode(e Entry, value []byte) ([]byte, error) {
 	data, err := decode(&e, value)
 	if err != nil {
-		return nil, &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
+		return nil, e.corrupt(err)
 	}
 	return data, nil
 }
 
+// corrupt says that the object of e is damaged.
+func (e *Entry) corrupt(err error) error {
+	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
+}
+
 func decode(e *Entry, value []byte) ([]byte, error) {
-	if err := checkValue(e.Key.Kind, int(e.Stored), int(e.Raw)); err != nil {
+	if err := e.checkStored(value); err != nil {
 		return nil, err
 	}
+	data, err := decodeWhole(value, int(e.Raw))
+	if err != nil {
+		return nil, err
+	}
+	return data, e.verify(data)
+}
+
+// checkStored checks that value may be that of e.
+func (e *Entry) checkStored(value []byte) error {
+	if err := checkValue(e.Key.Kind, int(e.Stored), int(e.Raw)); err != nil {
+		return err
+	}
 	if len(value) != int(e.Stored) {
-		return nil, fmt.Errorf("%d bytes stored, want %d", len(value), e.Stored)
+		return fmt.Errorf("%d bytes stored, want %d", len(value), e.Stored)
 	}
-	data, ok := frame.Raw(value)
-	if !ok {
-		var err error
-		if data, err = frame.Decode(make([]byte, 0, int(e.Raw)+frame.DecodeSlack), value, int(e.Raw)); err != nil {
-			return nil, err
-		}
-	} else if len(data) != int(e.Raw) {
-		return nil, fmt.Errorf("%d bytes, want %d", len(data), e.Raw)
-	}
+	return nil
+}
+
+// verify checks that data is the object of e.
+func (e *Entry) verify(data []byte) error {
 	if object.Sum(data) != e.Key.ID {
-		return nil, errors.New("the bytes do not have this hash")
+		return errors.New("the bytes do not have this hash")
+	}
+	return nil
+}
+
+// decodeWhole returns the object of raw bytes that value holds, which is no
+// patch. The result may be part of value.
+func decodeWhole(value []byte, raw int) ([]byte, error) {
+	data, ok := frame.Raw(value)
+	switch {
+	case !ok:
+		return frame.Decode(make([]byte, 0, raw+frame.DecodeSlack), value, raw)
+	case len(data) != raw:
+		return nil, fmt.Errorf("%d bytes, want %d", len(data), raw)
 	}
 	return data, nil
 }

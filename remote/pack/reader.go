@@ -27,12 +27,8 @@ func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, 
 	if err := info.check(); err != nil {
 		return nil, p.corrupt("size", err)
 	}
-	header := make([]byte, remote.HeaderSize)
-	if err := p.read("header", header, 0); err != nil {
+	if _, err := p.version(); err != nil {
 		return nil, err
-	}
-	if err := remote.CheckHeader(header, remote.TypePack); err != nil {
-		return nil, p.corrupt("header", err)
 	}
 	size := int(info.Size)
 	tail := make([]byte, min(tailSize, size-remote.HeaderSize))
@@ -57,6 +53,15 @@ func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, 
 	return p.parseIndex(index, start)
 }
 
+// Optimised reports whether the pack called info.Name may have patches: it was
+// begun by [Writer.ResetOptimised]. Only its header is read. Get and errors are as
+// those of [ReadIndex].
+func Optimised(info Info, get func(p []byte, off int64) (int, error)) (bool, error) {
+	p := &packReader{info: info, get: get}
+	version, err := p.version()
+	return version == remote.Version2, err
+}
+
 // packReader reads a pack.
 type packReader struct {
 	info Info
@@ -74,6 +79,18 @@ func (p *packReader) read(part string, b []byte, off int) error {
 		err = p.corrupt(part, fmt.Errorf("the pack ends after %d of %d bytes", off+n, p.info.Size))
 	}
 	return err
+}
+
+// version checks the pack's header and returns its version.
+func (p *packReader) version() (uint8, error) {
+	header := make([]byte, remote.HeaderSize)
+	if err := p.read("header", header, 0); err != nil {
+		return 0, err
+	}
+	if err := remote.CheckHeader(header, remote.TypePack); err != nil {
+		return 0, p.corrupt("header", err)
+	}
+	return remote.HeaderVersion(header), nil
 }
 
 // parseTrailer returns where the index begins.

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
@@ -30,6 +32,7 @@ type vector struct {
 	Newer   bool          `json:"newer,omitempty"` // of a newer format
 	Packs   []vectorPack  `json:"packs,omitempty"`
 	Entries []vectorEntry `json:"entries,omitempty"`
+	Damaged []string      `json:"damaged,omitempty"` // keys of entries whose objects are
 
 	data []byte
 }
@@ -47,10 +50,11 @@ type vectorEntry struct {
 	Raw    uint32 `json:"raw"`
 }
 
+func viewKey(key object.Key) string { return key.Kind.String() + ":" + key.ID.String() }
+
 func viewEntries(entries []Entry) (view []vectorEntry) {
 	for _, e := range entries {
-		key := e.Key.Kind.String() + ":" + e.Key.ID.String()
-		view = append(view, vectorEntry{key, e.Pack.Name.String(), e.Offset, e.Stored, e.Raw})
+		view = append(view, vectorEntry{viewKey(e.Key), e.Pack.Name.String(), e.Offset, e.Stored, e.Raw})
 	}
 	return view
 }
@@ -126,6 +130,8 @@ func TestPackVectors(t *testing.T) {
 	name := nameOf(0xab)
 	body, entries := build(t, name, samples(t))
 	one, oneEntry := build(t, name, samples(t)[:1])
+	optimised, optimisedEntries := buildOptimised(t, name, append(samples(t), patchSamples(t)...))
+	patches := badPatches(t, name)
 	values := make([]byte, 20)
 	bad := func(what, part string, data []byte) vector { return vector{Name: what, Part: part, data: data} }
 	newer := func(what string, data []byte) vector {
@@ -138,7 +144,10 @@ func TestPackVectors(t *testing.T) {
 		bad("too short", "size", one[:100]),
 		bad("other magic", "header", edited(one, 0, 'K')),
 		bad("index file", "header", edited(one, 8, byte(remote.TypeIndex))),
-		newer("newer version", edited(one, 9, 2)),
+		{Name: "version 2", data: optimised, Packs: viewPacks([]Info{infoOf(name, optimised)}), Entries: viewEntries(optimisedEntries)},
+		patches,
+		newer("newer version", edited(one, 9, 3)),
+		bad("version 0", "header", edited(one, 9, 0)),
 		newer("sealed", edited(one, 10, 1)),
 		bad("reserved byte", "header", edited(one, 31, 1)),
 		bad("other end", "trailer", edited(one, -1, 'K')),
@@ -162,12 +171,71 @@ func TestPackVectors(t *testing.T) {
 	}) {
 		got, err := readPack(name, v.data)
 		v.check(t, got, []Info{infoOf(name, v.data)}, err)
+		values := NewValues((&counted{body: v.data}).get, 1<<20)
 		for _, e := range got {
-			if _, err := Decode(e, value(v.data, e)); err != nil {
-				t.Errorf("%s: %v", v.Name, err)
+			_, err := values.Decode(t.Context(), e, value(v.data, e), Part{})
+			if damaged := slices.Contains(v.Damaged, viewKey(e.Key)); damaged != (err != nil) {
+				t.Errorf("%s: %s: %v", v.Name, e.Key, err)
 			}
 		}
 	}
+}
+
+// patchSamples are patches of samples, which do not depend on an encoder.
+func patchSamples(t testing.TB) []item {
+	t.Helper()
+	base := samples(t)[0]
+	from := func(from item, data string, script ...byte) item {
+		value := append([]byte{2}, from.key.ID[:]...)
+		value = append(append(value, byte(len(data)), 0), script...)
+		return item{object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(data))}, []byte(data), value}
+	}
+	first := from(base, strings.Repeat("k", 40), 0, 40, 0)
+	second := from(first, "kist"+strings.Repeat("k", 40), 4, 'k', 'i', 's', 't', 40, 0)
+	return []item{first, second, from(base, strings.Repeat("k", 60), 0, 60, 0)}
+}
+
+// badPatches is a pack with a whole object, one patch more than may hang on each
+// other of it, each of which makes one byte less of the one before, and some
+// that are made from what is no base.
+func badPatches(t testing.TB, name Name) vector {
+	t.Helper()
+	base := samples(t)[0]
+	body := append(remote.AppendHeader(nil, remote.TypePack, remote.Version2), base.value...)
+	records := []keys.Record{{Key: base.key, Offset: remote.HeaderSize, Stored: uint32(len(base.value)), Raw: 100}}
+	var damaged []string
+	add := func(good bool, raw int, n frame.Near) {
+		patch := hostilePatch(raw, n)
+		key := object.Key{Kind: object.KindChunk, ID: object.Sum(base.data[:raw])}
+		records = append(records, keys.Record{Key: key, Offset: uint32(len(body)), Stored: uint32(len(patch)), Raw: uint32(raw)})
+		body = append(body, patch...)
+		if !good {
+			damaged = append(damaged, viewKey(key))
+		}
+	}
+	for i := range MaxChain + 1 {
+		last := records[len(records)-1]
+		add(i < MaxChain, 99-i, frame.Near{Distance: len(body) - int(last.Offset), Stored: int(last.Stored), Raw: int(last.Raw)})
+	}
+	at, stored := len(body)-remote.HeaderSize, len(base.value)
+	add(false, 50, frame.Near{Distance: at + 1, Stored: stored, Raw: 100})
+	add(false, 49, frame.Near{Distance: 1, Stored: stored, Raw: 100})
+	at = len(body) - remote.HeaderSize
+	add(false, 48, frame.Near{Distance: at, Stored: stored, Raw: 99})
+	at = len(body) - remote.HeaderSize
+	add(false, 47, frame.Near{Distance: at, Stored: stored + 1, Raw: 100})
+	at = len(body) - remote.HeaderSize
+	add(false, 46, frame.Near{Distance: at - 1, Stored: stored, Raw: 100})
+	at = len(body) - remote.HeaderSize
+	add(true, 45, frame.Near{Distance: at, Stored: stored, Raw: 100})
+	start := len(body)
+	slices.SortFunc(records, func(a, b keys.Record) int { return a.Key.Compare(b.Key) })
+	body = appendTrailer(appendIndex(t, body, records), name, start)
+	entries, err := readPack(name, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vector{Name: "bad patches", data: body, Packs: viewPacks([]Info{infoOf(name, body)}), Entries: viewEntries(entries), Damaged: damaged}
 }
 
 func TestIndexVectors(t *testing.T) {

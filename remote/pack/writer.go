@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/remote"
 )
@@ -18,6 +19,15 @@ type Writer struct {
 	values   int    // where the values end in buf
 	records  []keys.Record
 	finished bool
+
+	optimised bool
+	bases     map[object.Key]added // what can be one, in an optimised pack
+}
+
+// added is an object that was added.
+type added struct {
+	record int
+	depth  uint8 // how many patches it hangs on, with itself
 }
 
 // buffer is an io.Writer that appends.
@@ -39,14 +49,38 @@ func NewWriter(buf []byte) *Writer {
 
 // Reset begins a new pack in the same storage. What Finish returned as body is
 // then gone.
-func (w *Writer) Reset() {
-	w.buf = remote.AppendHeader(w.buf[:0], remote.TypePack)
+func (w *Writer) Reset() { w.reset(remote.Version1) }
+
+// ResetOptimised is Reset for a pack of version 2, which may have patches. The
+// writer then needs about 60 bytes more for each object.
+func (w *Writer) ResetOptimised() {
+	w.reset(remote.Version2)
+	w.optimised = true
+	if w.bases == nil {
+		w.bases = map[object.Key]added{}
+	}
+}
+
+func (w *Writer) reset(version uint8) {
+	w.buf = remote.AppendHeader(w.buf[:0], remote.TypePack, version)
 	w.values = len(w.buf)
-	w.records, w.finished = w.records[:0], false
+	w.records, w.finished, w.optimised = w.records[:0], false, false
+	clear(w.bases)
+}
+
+// TakesPatch reports whether a patch made from base can be added: the pack may
+// have patches, base is in it, and neither is it too large for that nor does it
+// hang on too many others.
+func (w *Writer) TakesPatch(base object.Key) bool {
+	b, ok := w.bases[base]
+	return ok && !w.finished && b.depth < MaxChain && w.records[b.record].Raw <= frame.MaxPatch
 }
 
 // Add adds the stored value (package object/frame) of an object of raw bytes.
-// It is copied as it is. A key must be added once only, which Finish checks. It
+// It is copied as it is, but for a patch: that names its base by its ID, and is
+// added as a near patch, which has at least 20 bytes less. That is an error if
+// [Writer.TakesPatch] says no; so is a near patch. Neither value nor script is
+// decoded. A key must be added once only, which Finish checks. It
 // is an error if the pack would be larger than MaxSize: see [Writer.Full].
 func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if w.finished {
@@ -58,10 +92,37 @@ func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if w.size(1, len(value)) > MaxSize {
 		return fmt.Errorf("add to pack: %s of %d bytes does not fit", key, len(value))
 	}
-	w.records = append(w.records, keys.Record{Key: key, Offset: uint32(w.values), Stored: uint32(len(value)), Raw: uint32(raw)})
-	w.buf = append(w.buf[:w.values], value...)
+	depth, err := w.append(key, value)
+	if err != nil {
+		return fmt.Errorf("add to pack: %s: %w", key, err)
+	}
+	if w.optimised {
+		w.bases[key] = added{len(w.records), depth}
+	}
+	w.records = append(w.records, keys.Record{Key: key, Offset: uint32(w.values), Stored: uint32(len(w.buf) - w.values), Raw: uint32(raw)})
 	w.values = len(w.buf)
 	return nil
+}
+
+// append appends a value to the pack, and returns how many patches it hangs on.
+func (w *Writer) append(key object.Key, value []byte) (depth uint8, err error) {
+	w.buf = w.buf[:w.values]
+	if frame.IsNear(value) {
+		return 0, errors.New("a near patch names its base by the place in another pack")
+	}
+	id, patched := frame.Base(value)
+	if !patched {
+		w.buf = append(w.buf, value...)
+		return 0, nil
+	}
+	base := object.Key{Kind: key.Kind, ID: id}
+	if !w.TakesPatch(base) {
+		return 0, fmt.Errorf("no patch of %s can be here", base)
+	}
+	b := w.bases[base]
+	rec := &w.records[b.record]
+	w.buf, err = frame.AppendNear(w.buf, value, frame.Near{Distance: w.values - int(rec.Offset), Stored: int(rec.Stored), Raw: int(rec.Raw)})
+	return b.depth + 1, err
 }
 
 // Len returns the number of objects added.

@@ -71,7 +71,7 @@ func appendRoot(body *rootBody, more extra) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := append(remote.AppendHeader(nil, remote.TypeRoot), encoded...)
+	data := append(remote.AppendHeader(nil, remote.TypeRoot, remote.Version1), encoded...)
 	sum := sha256.Sum256(data)
 	return append(data, sum[:]...), nil
 }

@@ -43,7 +43,7 @@ func seal(f fields) []byte {
 }
 
 func rawBody(body []byte) []byte {
-	data := append(remote.AppendHeader(nil, remote.TypeRoot), body...)
+	data := append(remote.AppendHeader(nil, remote.TypeRoot, remote.Version1), body...)
 	sum := sha256.Sum256(data)
 	return append(data, sum[:]...)
 }
@@ -437,7 +437,7 @@ func FuzzDecodeState(f *testing.F) {
 	}
 	f.Add(data[remote.HeaderSize:])
 	f.Fuzz(func(t *testing.T, body []byte) {
-		data := append(remote.AppendHeader(nil, remote.TypeState), body...)
+		data := append(remote.AppendHeader(nil, remote.TypeState, remote.Version1), body...)
 		for _, kind := range []*tableKind{refsTable, indexesTable, condemnedTable} {
 			entries, err := decodeState(kind, data)
 			if err != nil {

@@ -24,7 +24,7 @@ func encodeState(kind *tableKind, entries map[string]cbor.ByteString) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	return append(remote.AppendHeader(nil, remote.TypeState), data...), nil
+	return append(remote.AppendHeader(nil, remote.TypeState, remote.Version1), data...), nil
 }
 
 // decodeState returns the table in a state file.

@@ -1,0 +1,224 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kist-vcs/kist/object/bases"
+	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/remote"
+)
+
+// What is kept to read what patches are made from, in bytes.
+const (
+	maxBaseBytes = 8 << 20
+	maxBlocks    = 8
+)
+
+// Part is a part of a pack that the caller has in memory. The zero Part is none.
+type Part struct {
+	Off  int64 // in the pack
+	Data []byte
+}
+
+// value returns what is in p at off, n bytes, if it is there whole.
+func (p Part) value(off int64, n int) ([]byte, bool) {
+	at := off - p.Off
+	if at < 0 || at+int64(n) > int64(len(p.Data)) {
+		return nil, false
+	}
+	return p.Data[at:][:n:n], true
+}
+
+// Getter reads from a pack as [remote.Blobs] does: fewer bytes than asked for
+// without an error mean that it ends there.
+type Getter func(ctx context.Context, p Info, b []byte, off int64) (int, error)
+
+// Values decodes stored values, among them near patches, whose bases it reads. It
+// keeps up to 8 MiB of these. Nothing it keeps is trusted: what it returns was
+// verified, and what it kept of a pack is dropped once anything of that was
+// found to be damaged, so that all is read anew. It is safe for concurrent use.
+type Values struct {
+	get    Getter
+	block  int
+	bases  *bases.Cache[place]
+	blocks blocks
+}
+
+// place is where a value begins.
+type place struct {
+	pack Name
+	off  int64
+}
+
+// NewValues returns a Values that reads bases by get. It reads at least block
+// bytes at once, as far as the pack has them, and keeps up to 8 such blocks, since
+// more bases are usually near: that saves requests. 0: it reads the base alone,
+// and keeps no blocks.
+func NewValues(get Getter, block int) *Values {
+	return &Values{get: get, block: block, bases: bases.New[place](maxBaseBytes)}
+}
+
+// Decode returns the object of e, whose stored value was read from the pack. Bases
+// that lie in held, a part of the same pack, are taken from there; held is not
+// kept. The object is verified against its ID, and its form is not looked at. The
+// result must not be changed, and may be part of value. If the object, or what it
+// is made from, is damaged, the error is an [*object.CorruptError] that names the
+// place of e; an error of get is wrapped. A patch takes up to MaxChain reads, and
+// memory for MaxChain+1 values and objects of at most [frame.MaxPatch] bytes.
+func (v *Values) Decode(ctx context.Context, e Entry, value []byte, held Part) ([]byte, error) {
+	if !frame.IsNear(value) {
+		return Decode(e, value)
+	}
+	c := &chain{v: v, e: &e, held: held}
+	data, err := c.object(ctx, value)
+	var failed *getError
+	switch {
+	case errors.As(err, &failed):
+		return nil, fmt.Errorf("read what %s is made from: %w", e.Key, failed.err)
+	case err != nil:
+		v.forget(e.Pack.Name)
+		return nil, e.corrupt(err)
+	}
+	c.keep()
+	return data, nil
+}
+
+// forget drops what is kept of a pack.
+func (v *Values) forget(name Name) {
+	v.blocks.forget(name)
+	v.bases.Forget(func(p place) bool { return p.pack == name })
+}
+
+// getError says that a base could not be read.
+type getError struct{ err error }
+
+func (e *getError) Error() string { return e.err.Error() }
+
+// chain decodes the patch of an entry.
+type chain struct {
+	v    *Values
+	e    *Entry
+	held Part
+	made []made // bases, which are kept once all is well
+}
+
+type made struct {
+	place
+	bases.Base
+}
+
+// keep keeps the bases that were decoded, and the object, from which what follows
+// may be made.
+func (c *chain) keep() {
+	for _, m := range c.made {
+		c.v.bases.Put(m.place, m.Base)
+	}
+}
+
+// object returns the object of the entry.
+func (c *chain) object(ctx context.Context, value []byte) ([]byte, error) {
+	if err := c.e.checkStored(value); err != nil {
+		return nil, err
+	}
+	b, err := c.patched(ctx, value, int64(c.e.Offset), int(c.e.Raw), 1)
+	if err != nil {
+		return nil, err
+	}
+	return b.Data, c.e.verify(b.Data)
+}
+
+// patched returns the object of raw bytes that the patch in value makes, which
+// begins at off, and is the last of so many patches that hang on each other.
+func (c *chain) patched(ctx context.Context, value []byte, off int64, raw, patches int) (bases.Base, error) {
+	n, err := frame.NearBase(value)
+	if err != nil {
+		return bases.Base{}, err
+	}
+	from := off - int64(n.Distance)
+	below, err := c.base(ctx, n, from, patches)
+	if err != nil {
+		return bases.Base{}, fmt.Errorf("base at offset %d: %w", from, err)
+	}
+	data, err := frame.DecodePatch(nil, value, raw, below.Data)
+	if err != nil {
+		return bases.Base{}, err
+	}
+	b := bases.Base{Data: data, Depth: below.Depth + 1}
+	c.made = append(c.made, made{place{c.e.Pack.Name, off}, b})
+	return b, nil
+}
+
+// base returns the base at n, whose value begins at off, and on which so many
+// patches hang.
+func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) (bases.Base, error) {
+	switch {
+	case off < remote.HeaderSize:
+		return bases.Base{}, errors.New("not among the values")
+	case n.Raw > maxRaw(c.e.Key.Kind):
+		return bases.Base{}, fmt.Errorf("%s of %d bytes", c.e.Key.Kind, n.Raw)
+	}
+	at := place{c.e.Pack.Name, off}
+	if b, ok := c.v.bases.Get(at); ok {
+		if patches+b.Depth > MaxChain {
+			return bases.Base{}, errChain
+		}
+		return b, nil
+	}
+	value, err := c.stored(ctx, off, n.Stored)
+	if err != nil {
+		return bases.Base{}, err
+	}
+	if frame.IsNear(value) {
+		if patches == MaxChain {
+			return bases.Base{}, errChain
+		}
+		return c.patched(ctx, value, off, n.Raw, patches+1)
+	}
+	data, err := decodeWhole(value, n.Raw)
+	if err != nil {
+		return bases.Base{}, err
+	}
+	if _, part := frame.Raw(value); part {
+		data = append([]byte(nil), data...)
+	}
+	c.made = append(c.made, made{at, bases.Base{Data: data}})
+	return bases.Base{Data: data}, nil
+}
+
+var errChain = fmt.Errorf("more than %d patches hang on each other", MaxChain)
+
+// stored returns what lies in the pack at off, n bytes, which are not to be
+// changed.
+func (c *chain) stored(ctx context.Context, off int64, n int) ([]byte, error) {
+	if value, ok := c.held.value(off, n); ok {
+		return value, nil
+	}
+	p := c.e.Pack
+	if value, ok := c.v.blocks.value(p.Name, off, n); ok {
+		return value, nil
+	}
+	block := Part{Off: off}
+	size := n
+	if c.v.block > n {
+		// Most of it is before what was asked for, as bases are before patches.
+		end := min(off+int64(n+c.v.block/4), int64(p.Size))
+		block.Off = min(off, max(end-int64(c.v.block), remote.HeaderSize))
+		size = int(end - block.Off)
+	}
+	block.Data = make([]byte, size)
+	got, err := c.v.get(ctx, p, block.Data, block.Off)
+	if err != nil {
+		return nil, &getError{err}
+	}
+	block.Data = block.Data[:got]
+	value, ok := block.value(off, n)
+	if !ok {
+		return nil, fmt.Errorf("the pack ends after %d of %d bytes", block.Off+int64(got), p.Size)
+	}
+	if size > n {
+		c.v.blocks.put(p.Name, block)
+	}
+	return value, nil
+}

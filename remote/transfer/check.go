@@ -75,6 +75,7 @@ func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)
 			return Checked{}, err
 		}
 		c := &checker{r: r, o: o, snap: snap, reached: map[object.Key]bool{}}
+		c.objects = pack.NewValues(c.get, baseBlock)
 		if err := c.run(ctx); err != nil {
 			return c.done, err
 		}
@@ -101,6 +102,7 @@ type checker struct {
 	o       CheckOptions
 	snap    *snapshot
 	reached map[object.Key]bool // whether it was found where it is to be
+	objects *pack.Values        // as they are read from packs
 
 	mu       sync.Mutex // guards the following
 	done     Checked

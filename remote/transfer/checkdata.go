@@ -96,7 +96,7 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 		group.Go(func() error {
 			value, err := nodes.value(e)
 			if err == nil {
-				lists[i], err = nodeLinks(e, value)
+				lists[i], err = nodeLinks(ctx, nodes.values, e, value, pack.Part{})
 			}
 			if err == nil {
 				lists[i] = c.needed(e.Key, lists[i])
@@ -124,9 +124,10 @@ func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
 	return slices.DeleteFunc(links, func(link object.Key) bool { return c.snap.said.Skips(from, link) })
 }
 
-// nodeLinks returns the links of a node, which is checked, from its value.
-func nodeLinks(e pack.Entry, value []byte) ([]object.Key, error) {
-	data, err := pack.Decode(e, value)
+// nodeLinks returns the links of a node, which is checked, from its value. See
+// [pack.Values.Decode].
+func nodeLinks(ctx context.Context, values *pack.Values, e pack.Entry, value []byte, held pack.Part) ([]object.Key, error) {
+	data, err := values.Decode(ctx, e, value, held)
 	if err != nil {
 		return nil, err
 	}
@@ -203,13 +204,15 @@ const wholePack = 1 << 20
 // readPack reads a pack. The error is of the pack as a whole.
 func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 	get := func(b []byte, off int64) (int, error) { return c.get(ctx, p, b, off) }
+	var held pack.Part
 	if p.Size <= wholePack {
-		whole := make([]byte, p.Size)
-		n, err := get(whole, 0)
+		held.Data = make([]byte, p.Size)
+		n, err := get(held.Data, 0)
 		if err != nil {
 			return err
 		}
-		get = func(b []byte, off int64) (int, error) { return copy(b, whole[min(off, int64(n)):n]), nil }
+		held.Data = held.Data[:n]
+		get = func(b []byte, off int64) (int, error) { return copy(b, held.Data[min(off, int64(n)):]), nil }
 	}
 	entries, err := pack.ReadIndex(p, get)
 	if err != nil {
@@ -231,7 +234,11 @@ func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 		if got < size {
 			return damaged(p.Name.Path(), &shortError{p, int64(entries[0].Offset) + int64(got)})
 		}
-		if err := c.values(buf, entries[:n]); err != nil {
+		part := held
+		if part.Data == nil {
+			part = pack.Part{Off: int64(entries[0].Offset), Data: buf}
+		}
+		if err := c.readValues(ctx, entries[:n], part); err != nil {
 			return err
 		}
 		entries = entries[n:]
@@ -239,15 +246,15 @@ func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 	return nil
 }
 
-// values checks the values in buf, one after the other.
-func (c *checker) values(buf []byte, entries []pack.Entry) error {
+// readValues checks the values of entries, which are all in held.
+func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pack.Part) error {
 	for _, e := range entries {
-		value := buf[e.Offset-entries[0].Offset:][:e.Stored]
+		value := held.Data[int64(e.Offset)-held.Off:][:e.Stored]
 		var err error
 		if e.Key.Kind.IsNode() {
-			_, err = nodeLinks(e, value)
+			_, err = nodeLinks(ctx, c.objects, e, value, held)
 		} else {
-			_, err = pack.Decode(e, value)
+			_, err = c.objects.Decode(ctx, e, value, held)
 		}
 		if err != nil && c.told(e) {
 			continue

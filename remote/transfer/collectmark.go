@@ -65,9 +65,7 @@ type marker struct {
 func newMarker(r *Remote, local object.Reader, jobs int) (*marker, error) {
 	m := &marker{r: r, local: local, jobs: jobs, files: map[pack.Name]*marks{}, inline: map[object.Key]inlineMark{}}
 	var err error
-	m.nodes, err = openNodePacks(r.o.Dir, jobs, func(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
-		return r.b.Get(ctx, p.Name.Path(), b, off)
-	})
+	m.nodes, err = openNodePacks(r.o.Dir, jobs, r.read)
 	return m, err
 }
 
@@ -280,7 +278,7 @@ func (m *marker) remoteLinks(ctx context.Context, e pack.Entry) ([]object.Key, e
 	value, err := m.nodes.value(e)
 	if err == nil {
 		var links []object.Key
-		if links, err = nodeLinks(e, value); err == nil {
+		if links, err = nodeLinks(ctx, m.nodes.values, e, value, pack.Part{}); err == nil {
 			return links, nil
 		}
 	}

@@ -67,6 +67,7 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 	if f.jobs <= 0 {
 		f.jobs = r.o.Jobs
 	}
+	f.values = pack.NewValues(f.readBases, baseBlock)
 	var err error
 	if f.nodes, err = openNodePacks(r.o.Dir, f.jobs, f.read); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
@@ -104,14 +105,15 @@ type fetch struct {
 	o       FetchOptions
 	jobs    int
 
-	nodes *nodePacks
-	at    *rootlog.State // the remote's head, as far as is known
-	moved bool           // it is not that with which the fetch began
-	snap  *snapshot      // of it
-	news  *fetchNews
-	plan  *chunkPlan
-	ahead ahead // of the walk
-	meter *meter
+	nodes  *nodePacks
+	values *pack.Values
+	at     *rootlog.State // the remote's head, as far as is known
+	moved  bool           // it is not that with which the fetch began
+	snap   *snapshot      // of it
+	news   *fetchNews
+	plan   *chunkPlan
+	ahead  ahead // of the walk
+	meter  *meter
 
 	told  bool                            // that chunks are about to be received
 	chunk func(id object.ID, data []byte) // told of each that is received, if not nil
@@ -170,4 +172,16 @@ func (f *fetch) read(ctx context.Context, p pack.Info, b []byte, off int64) (int
 	}
 	f.meter.update(func(at *Progress) { at.Bytes += int64(n) })
 	return n, nil
+}
+
+// readBases is read for what patches are made from, which is not among what is to
+// be moved.
+func (f *fetch) readBases(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	n, err := f.read(ctx, p, b, off)
+	f.meter.update(func(at *Progress) {
+		if at.TotalBytes > 0 {
+			at.TotalBytes += int64(n)
+		}
+	})
+	return n, err
 }

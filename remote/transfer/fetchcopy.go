@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -63,6 +64,7 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 	if err != nil && !isBad(err) {
 		return fmt.Errorf("read pack %s: %w", r.pack.Name, err)
 	}
+	held := pack.Part{Off: r.off, Data: buf[:n]}
 	for _, i := range r.records {
 		e := f.plan.entry(i)
 		start := int(int64(e.Offset) - r.off)
@@ -72,7 +74,7 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 			bad = &shortError{r.pack, r.off + int64(n)}
 		}
 		if bad == nil {
-			bad = f.keep(ctx, e, buf[start:end])
+			bad = f.keep(ctx, e, buf[start:end], held)
 		}
 		if bad == nil {
 			continue
@@ -87,8 +89,20 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 	return nil
 }
 
-// keep stores a value, verified.
-func (f *fetch) keep(ctx context.Context, e pack.Entry, value []byte) error {
+// keep stores a value, verified. Held is a part of its pack.
+func (f *fetch) keep(ctx context.Context, e pack.Entry, value []byte, held pack.Part) error {
+	if !frame.IsNear(value) {
+		return f.keepValue(ctx, e, value)
+	}
+	data, err := f.values.Decode(ctx, e, value, held)
+	if err != nil {
+		return err
+	}
+	return f.keepObject(ctx, e, data)
+}
+
+// keepValue stores a value as it is, verified.
+func (f *fetch) keepValue(ctx context.Context, e pack.Entry, value []byte) error {
 	var use func(data []byte)
 	if f.chunk != nil && e.Key.Kind == object.KindChunk {
 		use = func(data []byte) { f.chunk(e.Key.ID, data) }
@@ -100,13 +114,32 @@ func (f *fetch) keep(ctx context.Context, e pack.Entry, value []byte) error {
 	return nil
 }
 
-// store stores a value, verified, and returns its object.
-func (f *fetch) store(ctx context.Context, e pack.Entry, value []byte) ([]byte, error) {
-	data, err := pack.Decode(e, value)
-	if err != nil {
-		return nil, err
+// keepObject stores the object of e, whose hash was checked, whole: its value
+// is a patch of what may not be here.
+func (f *fetch) keepObject(ctx context.Context, e pack.Entry, data []byte) error {
+	if err := object.Check(e.Key.Kind, data); err != nil {
+		return &object.CorruptError{Key: e.Key, Err: err}
 	}
-	return data, f.keep(ctx, e, value)
+	if _, err := f.session.Put(ctx, e.Key.Kind, data); err != nil {
+		return err
+	}
+	if f.chunk != nil && e.Key.Kind == object.KindChunk {
+		f.chunk(e.Key.ID, data)
+	}
+	f.meter.update(func(at *Progress) { at.Objects++ })
+	return nil
+}
+
+// store stores a value, verified, and returns its object, which values decodes.
+func (f *fetch) store(ctx context.Context, values *pack.Values, e pack.Entry, value []byte) ([]byte, error) {
+	data, err := values.Decode(ctx, e, value, pack.Part{})
+	switch {
+	case err != nil:
+		return nil, err
+	case frame.IsNear(value):
+		return data, f.keepObject(ctx, e, data)
+	}
+	return data, f.keepValue(ctx, e, value)
 }
 
 // readAgain receives an object that was damaged or gone where it was looked for
@@ -126,7 +159,7 @@ func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
 		}
 		var data []byte
 		if err == nil {
-			data, err = f.store(ctx, e, value)
+			data, err = f.store(ctx, f.values, e, value)
 		}
 		switch {
 		case err == nil:

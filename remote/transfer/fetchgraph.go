@@ -155,7 +155,7 @@ func (f *fetch) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
 	value, err := f.nodes.value(e)
 	if err == nil {
 		var data []byte
-		if data, err = f.store(ctx, e, value); err == nil {
+		if data, err = f.store(ctx, f.nodes.values, e, value); err == nil {
 			return data, nil
 		}
 	}

@@ -19,6 +19,7 @@ type nodePacks struct {
 	jobs    int
 	file    *os.File // nil: pieces are kept in memory
 	buffers sync.Pool
+	values  *pack.Values // of these
 
 	mu    sync.Mutex // guards the following
 	packs map[pack.Name][]*piece
@@ -41,6 +42,7 @@ type piece struct {
 // openNodePacks makes a file in dir, or none if dir is empty. Close it.
 func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []byte, int64) (int, error)) (*nodePacks, error) {
 	n := &nodePacks{get: get, jobs: jobs, packs: map[pack.Name][]*piece{}}
+	n.values = pack.NewValues(n.part, 0)
 	if dir == "" {
 		return n, nil
 	}
@@ -144,6 +146,15 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		off += int64(len(part))
 	}
 	return value, nil
+}
+
+// part reads a part of a pack, after what it lies in was taken if need be. It is a
+// [pack.Getter].
+func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	e := pack.Entry{Pack: p, Offset: uint32(off), Stored: uint32(len(b))}
+	n.take(ctx, []pack.Entry{e})
+	value, err := n.value(e)
+	return copy(b, value), err
 }
 
 // shortError says that a pack is shorter than it was.

@@ -32,9 +32,10 @@ type origin struct {
 	log  *rootlog.Log
 	at   *rootlog.State
 
-	sent     map[object.Key]pack.Entry
-	packSize int  // of chunks, in bytes
-	inline   bool // entries go into roots, not into index files
+	sent      map[object.Key]pack.Entry
+	packSize  int  // of chunks, in bytes
+	inline    bool // entries go into roots, not into index files
+	optimised bool // packs have patches
 }
 
 const mainRef = "refs/heads/main"
@@ -80,13 +81,13 @@ func (o *origin) pack(keys []object.Key) (c rootlog.Change) {
 	enc := frame.NewEncoder(frame.Fastest)
 	var entries []pack.Entry
 	for _, nodes := range []bool{false, true} {
-		w := pack.NewWriter(nil)
+		w := o.writer()
 		finish := func() {
 			if w.Len() > 0 {
 				in := o.put(w)
 				entries = append(entries, in.Entries...)
 				c.AddPacks = append(c.AddPacks, in)
-				w = pack.NewWriter(nil)
+				w = o.writer()
 			}
 		}
 		for _, key := range keys {
@@ -97,13 +98,11 @@ func (o *origin) pack(keys []object.Key) (c rootlog.Change) {
 			if err != nil {
 				o.t.Fatal(err)
 			}
-			value := enc.Append(nil, data)
+			value := w.value(enc, key, data)
 			if w.Full(len(value)) || !nodes && w.Size() > o.packSize {
 				finish()
 			}
-			if err := w.Add(key, value, len(data)); err != nil {
-				o.t.Fatal(err)
-			}
+			w.add(o.t, key, value, data)
 		}
 		finish()
 	}
@@ -117,8 +116,54 @@ func (o *origin) pack(keys []object.Key) (c rootlog.Change) {
 	return c
 }
 
+// packWriter is a writer of packs that knows what is in the pack.
+type packWriter struct {
+	*pack.Writer
+	bases []sample // none: there are no patches
+	patch bool
+}
+
+// sample is an object.
+type sample struct {
+	key  object.Key
+	data []byte
+}
+
+func (o *origin) writer() *packWriter {
+	w := &packWriter{Writer: pack.NewWriter(nil), patch: o.optimised}
+	if o.optimised {
+		w.ResetOptimised()
+	}
+	return w
+}
+
+// value returns the shortest value there is for an object: whole, or a patch of
+// any in the pack.
+func (w *packWriter) value(enc *frame.Encoder, key object.Key, data []byte) []byte {
+	value := enc.Append(nil, data)
+	for _, b := range w.bases {
+		if b.key.Kind != key.Kind || !w.TakesPatch(b.key) {
+			continue
+		}
+		if patch, ok := enc.AppendPatch(nil, data, b.key.ID, b.data); ok && len(patch) < len(value) {
+			value = patch
+		}
+	}
+	return value
+}
+
+func (w *packWriter) add(t testing.TB, key object.Key, value, data []byte) {
+	t.Helper()
+	if err := w.Add(key, value, len(data)); err != nil {
+		t.Fatal(err)
+	}
+	if w.patch {
+		w.bases = append(w.bases, sample{key, data})
+	}
+}
+
 // put stores a pack.
-func (o *origin) put(w *pack.Writer) rootlog.Inline {
+func (o *origin) put(w *packWriter) rootlog.Inline {
 	o.t.Helper()
 	name, err := pack.NewName(rand.Reader)
 	if err != nil {

@@ -73,6 +73,7 @@ type Remote struct {
 	cache *cache
 
 	indexes map[pack.Name]*indexFile // opened
+	values  *pack.Values
 }
 
 // Open opens the remote in b, which from then on belongs to the Remote. It
@@ -96,8 +97,18 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 		}
 	}
 	r := &Remote{b: b, o: o, id: id, cache: c, indexes: map[pack.Name]*indexFile{}}
+	r.values = pack.NewValues(r.read, baseBlock)
 	r.log = rootlog.Open(b, id, rootlog.Options{Rand: o.Rand, Cache: c.stateDir(), Sleep: o.Retry.Sleep})
 	return r, nil
+}
+
+// baseBlock is how many bytes are read at once where a base is of what is stored
+// as a patch: in a line's time for a request it can bring as much.
+const baseBlock = 1 << 20
+
+// read reads from a pack. It is a [pack.Getter].
+func (r *Remote) read(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	return r.b.Get(ctx, p.Name.Path(), b, off)
 }
 
 // Close closes the remote's store, and files that are open.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -39,6 +40,16 @@ func (r *Remote) Rescue(ctx context.Context, keys []object.Key, take func(key ob
 	return group.Wait()
 }
 
+// whole returns a value of the object of e that is no patch, for that which was
+// read. It is verified.
+func (s *snapshot) whole(ctx context.Context, e pack.Entry, value []byte) ([]byte, error) {
+	data, err := s.r.values.Decode(ctx, e, value, pack.Part{})
+	if err == nil && frame.IsNear(value) {
+		value = frame.NewEncoder(frame.Default).Append(nil, data)
+	}
+	return value, err
+}
+
 // rescue returns the stored value of an object from the first place where it is
 // whole, nil if there is none.
 func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at pack.Entry, err error) {
@@ -50,7 +61,7 @@ func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at
 		value = make([]byte, e.Stored)
 		n, err := s.r.b.Get(ctx, e.Pack.Name.Path(), value, int64(e.Offset))
 		if err == nil {
-			_, err = pack.Decode(e, value[:n])
+			value, err = s.whole(ctx, e, value[:n])
 		}
 		switch {
 		case err == nil:

@@ -144,5 +144,5 @@ func (s *snapshot) read(ctx context.Context, e pack.Entry) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", e.Key, err)
 	}
-	return pack.Decode(e, value[:n])
+	return s.r.values.Decode(ctx, e, value[:n], pack.Part{})
 }

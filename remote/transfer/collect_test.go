@@ -273,7 +273,7 @@ func TestCollectOrphans(t *testing.T) {
 	if st := mustCollect(t, b, atOnce); st.Deleted != 3 || st.Delisted != 3 {
 		t.Errorf("%+v", st)
 	}
-	if len(b.Names("packs/readme")) != 1 || len(b.Names("packs/00/")) != 1 {
+	if len(b.Names("packs/readme")) != 1 || len(b.Names("packs/00/11")) != 1 {
 		t.Error("somebody else's file was deleted")
 	}
 }

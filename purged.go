@@ -159,14 +159,18 @@ func (p *purges) view() (*record.View, error) {
 // a part of it, was purged; nil otherwise. It reads lists of chunks, and no
 // chunks.
 func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*PurgedError, error) {
-	return r.purgedIn(ctx, r.objects, e)
+	said, err := r.purges.view()
+	if err != nil {
+		return nil, err
+	}
+	return r.purgedIn(ctx, said, r.objects, e)
 }
 
-// purgedIn is Purged for a content of which the list of chunks is in objects.
-func (r *Repository) purgedIn(ctx context.Context, objects object.Reader, e *object.Entry) (*PurgedError, error) {
-	said, err := r.purges.view()
-	if err != nil || !said.AnyPurged() || e == nil || e.Type != object.TypeFile || e.Content.IsZero() {
-		return nil, err
+// purgedIn is Purged by what the records said, for a content of which the list
+// of chunks is in objects.
+func (r *Repository) purgedIn(ctx context.Context, said *record.View, objects object.Reader, e *object.Entry) (*PurgedError, error) {
+	if !said.AnyPurged() || e == nil || e.Type != object.TypeFile || e.Content.IsZero() {
+		return nil, nil
 	}
 	if rec, purged := said.Purged(e.Content); purged {
 		return &PurgedError{Key: e.Content, Record: rec}, nil

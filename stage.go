@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -236,7 +237,7 @@ func (r *Repository) storeFiles(ctx context.Context, objects object.ReadWriter, 
 	}
 	for i := range files {
 		err := r.worktree.StoreAll(ctx, dst, files[i], func(at int, s worktree.Stored, err error) error {
-			list[at], err = r.storedEdit(ctx, objects, idx, &files[i][at], s, err)
+			list[at], err = r.storedEdit(ctx, said, objects, idx, &files[i][at], s, err)
 			return err
 		}, report)
 		if err != nil {
@@ -248,8 +249,8 @@ func (r *Repository) storeFiles(ctx context.Context, objects object.ReadWriter, 
 }
 
 // storedEdit returns what it means for the index that a file that was found was
-// stored, or could not be.
-func (r *Repository) storedEdit(ctx context.Context, objects object.Reader, idx *index.Index, f *worktree.Found, s worktree.Stored, err error) (edit, error) {
+// stored, or could not be. What was purged is what said tells.
+func (r *Repository) storedEdit(ctx context.Context, said *record.View, objects object.Reader, idx *index.Index, f *worktree.Found, s worktree.Stored, err error) (edit, error) {
 	e := edit{path: f.Path, state: f.State, old: f.Old}
 	switch {
 	case errors.Is(err, worktree.ErrGone):
@@ -260,7 +261,7 @@ func (r *Repository) storedEdit(ctx context.Context, objects object.Reader, idx 
 		entry := index.NewEntry(s.Entry, s.Stat)
 		if e.old != nil && e.old.SameContent(&entry) {
 			entry.MTime = e.old.MTime // a change of the time alone is no change
-		} else if why, err := r.purgedIn(ctx, objects, &s.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
+		} else if why, err := r.purgedIn(ctx, said, objects, &s.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
 			return e, err
 		} else if why != nil {
 			e.state, e.why = worktree.Unreadable, why.Error()

@@ -25,6 +25,7 @@ type CommitOptions struct {
 	All        bool              // first stage what has changed of what is tracked
 	Amend      bool              // replace HEAD's commit
 	AllowEmpty bool              // even if nothing has changed
+	Brief      bool              // what the commit changes is not asked for
 	Author     *object.Signature // nil, and what is zero in it: who commits, or of an amended commit its author
 	Progress   Progress          // may be nil
 }
@@ -34,7 +35,7 @@ type CommitResult struct {
 	ID      object.ID
 	Commit  *object.Commit
 	Branch  string        // "" if HEAD is detached
-	Changes []tree.Change // from the first parent's tree
+	Changes []tree.Change // from the first parent's tree; none if Brief was asked for
 	Unknown bool          // what these are is not known, which was warned of
 	Read    Amount        // of the worktree's files, if All was asked for
 	Stats   volume.Stats  // what was stored, by staging too if All was asked for
@@ -134,6 +135,9 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if expired != nil {
 		r.opt.Warn(fmt.Sprintf("what the commit changes cannot be told: %v", expired))
 		result.Unknown = true
+		return result, nil
+	}
+	if o.Brief {
 		return result, nil
 	}
 	result.Changes, err = Diff(ctx, View{Tree: oldTree, Objects: r.Contents()}, View{Tree: c.Tree, Objects: r.Contents()}, nil, true)

@@ -286,3 +286,21 @@ func TestAddManyFiles(t *testing.T) {
 		t.Errorf("d3/last: %+v", e)
 	}
 }
+
+// TestCommitBrief checks that a commit does not tell what it changes if that is
+// not asked for, and is the same otherwise.
+func TestCommitBrief(t *testing.T) {
+	s := newStager(t)
+	s.write("folder/file", "text")
+	s.add(kist.AddOptions{})
+	result, err := s.repo.Commit(s.Context(), kist.CommitOptions{Message: "brief", Brief: true})
+	s.check(err)
+	if result.Changes != nil || result.Unknown || result.Commit.Files != 1 {
+		t.Errorf("changes %v, unknown %v, %d files", result.Changes, result.Unknown, result.Commit.Files)
+	}
+	s.write("other", "text")
+	s.add(kist.AddOptions{})
+	if changes := s.commit("not brief").Changes; len(changes) != 1 || changes[0].Path != "other" {
+		t.Errorf("changes %v, want one of other", changes)
+	}
+}

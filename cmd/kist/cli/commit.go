@@ -106,6 +106,7 @@ func runCommit(ctx context.Context, env *Env, o commitOptions) error {
 	defer p.Stop()
 	result, err := r.Commit(ctx, kist.CommitOptions{
 		Message: message, All: o.all, Amend: o.amend, AllowEmpty: o.allowEmpty, Author: author, Progress: p.amounts(),
+		Brief: env.global.quiet && !env.global.json,
 	})
 	p.Stop()
 	if errors.Is(err, kist.ErrNothingToCommit) {

@@ -36,9 +36,17 @@ func (w *writer) finish() error {
 	if err := checkFree(w.dir, w.space.closing()); err != nil {
 		return err
 	}
+	if err := w.space.startWriting(); err != nil {
+		return err
+	}
 	// From here on, Badger is closed, or has failed and is left alone.
 	w.db = nil
-	if err := db.close(); err != nil {
+	closed := make(chan error, 1)
+	go func() { closed <- db.close() }()
+	// That takes some time, and all that was put is in the value logs already.
+	err := w.locateAll()
+	order := w.table.sorted()
+	if err := errors.Join(<-closed, err); err != nil {
 		return err
 	}
 	if err := w.space.removeUnused(); err != nil {
@@ -65,7 +73,7 @@ func (w *writer) finish() error {
 	if s.Files, err = w.scanLogs(); err != nil {
 		return err
 	}
-	if err := w.writeKeys(); err != nil {
+	if err := w.writeKeys(order); err != nil {
 		return err
 	}
 	for _, name := range append(files, keysFile) {
@@ -143,10 +151,11 @@ func (w *writer) scanLogs() (files []sealFile, err error) {
 	return files, nil
 }
 
-func (w *writer) writeKeys() error {
+// writeKeys writes KEYS; order are the numbers of the objects, by key.
+func (w *writer) writeKeys(order []uint32) error {
 	return writeFile(filepath.Join(w.dir, keysFile), func(f io.Writer) error {
 		x := keys.NewWriter(f)
-		for _, i := range w.table.sorted() {
+		for _, i := range order {
 			r := w.table.at(int(i))
 			if err := x.Add(keys.Record{Key: w.table.key(r), File: uint32(r.file), Offset: r.offset, Stored: r.stored, Raw: r.raw}); err != nil {
 				return err

@@ -18,6 +18,10 @@ const (
 	memStep = 2 << 20  // memtable bytes reserved at a time
 	window  = 32 << 20 // value log bytes after which memory is given back
 
+	// startStep is how many value log bytes the disk is given at a time, so
+	// that it writes while more is read and compressed.
+	startStep = 8 << 20
+
 	// memEntry is the most a memtable's log grows by an entry, or by the end
 	// of a transaction; tableEntry the most a table does.
 	memEntry   = 80
@@ -45,11 +49,12 @@ type space struct {
 	logs   []*os.File
 	off    int64 // where the next entry goes
 	have   int64 // up to where blocks are reserved
-	begun  int64 // up to where write-back was begun
+	begun  int64 // up to where pages were dropped from the mapping
 	behind struct {
 		log      *os.File // nil: none yet
 		from, to int64
-	} // what it was begun for last
+	} // what was dropped last
+	started int64 // up to where the disk was told to write
 
 	mem     *os.File // the memtable's log
 	memNext *os.File // the next memtable's log, made ahead; or nil
@@ -91,7 +96,7 @@ func (s *space) nextLog() error {
 	}
 	s.number++
 	s.logs = append(s.logs, f)
-	s.off, s.have, s.begun = logHeaderSize, 0, 0
+	s.off, s.have, s.begun, s.started = logHeaderSize, 0, 0, 0
 	return nil
 }
 
@@ -226,7 +231,7 @@ func (s *space) writeBack() error {
 			return err
 		}
 	}
-	if err := beginWriteback(s.log(), s.begun, s.off-s.begun); err != nil {
+	if err := s.startWriting(); err != nil {
 		return err
 	}
 	if b := s.behind; b.log != nil {
@@ -237,6 +242,13 @@ func (s *space) writeBack() error {
 	s.behind.log, s.behind.from, s.behind.to = s.log(), s.begun, s.off
 	s.begun = s.off
 	return nil
+}
+
+// startWriting begins to write what is new in the value log to disk.
+func (s *space) startWriting() error {
+	err := beginWriteback(s.log(), s.started, s.off-s.started)
+	s.started = s.off
+	return err
 }
 
 // removeUnused removes what was made ahead and not used.

@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"cmp"
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
 
@@ -83,12 +85,26 @@ func (t *table) add(w written) {
 
 // sorted returns the numbers of all records in the order of their keys.
 func (t *table) sorted() []uint32 {
-	order := make([]uint32, t.n)
-	for i := range order {
-		order[i] = uint32(i)
+	// The keys lie all over the memory, so they are compared by their first
+	// bytes, which all but decides.
+	type place struct {
+		first  uint64
+		number uint32
 	}
-	slices.SortFunc(order, func(a, b uint32) int {
-		return t.key(t.at(int(a))).Compare(t.key(t.at(int(b))))
+	places := make([]place, t.n)
+	for i := range places {
+		r := t.at(i)
+		places[i] = place{uint64(r.kind)<<56 | binary.BigEndian.Uint64(r.id[:])>>8, uint32(i)}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.first != b.first {
+			return cmp.Compare(a.first, b.first)
+		}
+		return t.key(t.at(int(a.number))).Compare(t.key(t.at(int(b.number))))
 	})
+	order := make([]uint32, t.n)
+	for i, p := range places {
+		order[i] = p.number
+	}
 	return order
 }

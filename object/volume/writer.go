@@ -209,7 +209,10 @@ func (w *writer) commit(b *batch) error {
 func (w *writer) writeBack() error {
 	full := w.space.off > w.store.o.logFileSize
 	if !full && w.space.off-w.space.begun < window {
-		return nil
+		if w.space.off-w.space.started < startStep {
+			return nil
+		}
+		return w.space.startWriting()
 	}
 	if err := w.locate(); err != nil {
 		return err
@@ -284,10 +287,7 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
 	r := w.record(key)
 	if !r.placed {
-		w.committing.Lock()
-		err := w.locate()
-		w.committing.Unlock()
-		if err != nil {
+		if err := w.locateAll(); err != nil {
 			return nil, err
 		}
 		r = w.record(key)
@@ -312,6 +312,13 @@ func (w *writer) record(key object.Key) written {
 // locate notes where the objects are that were committed since it last did:
 // Badger does not keep the order of a batch. w.committing is held.
 func (w *writer) locate() error { return w.walk(len(w.space.logs)-1, w.space.off) }
+
+// locateAll is locate, for who does not hold w.committing.
+func (w *writer) locateAll() error {
+	w.committing.Lock()
+	defer w.committing.Unlock()
+	return w.locate()
+}
 
 // walk goes on through value log number i, which has so many bytes now, and
 // notes where the objects in it are. Anything else there is an error.

@@ -1,0 +1,31 @@
+package volume
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// TestTableSorted checks that records come in the order of their keys, if the
+// first bytes of their IDs are the same, too.
+func TestTableSorted(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	table := newTable()
+	var want []object.Key
+	for i := range 3 * tableChunk {
+		key := object.Key{Kind: object.Kind(1 + rnd.IntN(4))}
+		key.ID[0] = byte(rnd.IntN(2) * 255)
+		key.ID[6+rnd.IntN(26)] = byte(rnd.IntN(256))
+		key.ID[30], key.ID[31] = byte(i), byte(i>>8)
+		want = append(want, key)
+		table.add(written{id: key.ID, kind: key.Kind})
+	}
+	slices.SortFunc(want, object.Key.Compare)
+	for i, number := range table.sorted() {
+		if got := table.key(table.at(int(number))); got != want[i] {
+			t.Fatalf("record %d is %s, want %s", i, got, want[i])
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -99,30 +100,43 @@ func isPartial(err error) bool {
 //   - folders that are tracked as read-only, in which something changes, are
 //     among them, so that they are made writable and then read-only again.
 func (r *Repository) prepare(idx *index.Index, ops []worktree.Op) []worktree.Op {
-	list := make([]worktree.Op, 0, len(ops))
-	folders := map[string]bool{} // of which there is an operation
-	for _, op := range ops {
-		if op.Old == nil && op.New == nil && r.at != "" && tree.Below(r.at, op.Path) {
-			continue
-		}
-		if op.Old == nil {
-			folders[op.Path] = true
-		}
-		list = append(list, op)
+	stays := func(op worktree.Op) bool { return op.Old == nil && op.New == nil && tree.Below(r.at, op.Path) }
+	if r.at != "" && slices.ContainsFunc(ops, stays) {
+		ops = slices.DeleteFunc(slices.Clone(ops), stays)
 	}
+	list := slices.Clip(ops)
+	folders := readOnlyFolders(idx, ops)
+	for _, path := range slices.Sorted(maps.Keys(folders)) {
+		list = append(list, worktree.Op{Path: path, New: &object.Entry{Type: object.TypeDir, Mode: folders[path]}})
+	}
+	return list
+}
+
+// readOnlyFolders returns the modes of folders that are tracked as read-only
+// and in which ops change something, by their paths, unless there is an
+// operation of the folder itself.
+func readOnlyFolders(idx *index.Index, ops []worktree.Op) map[string]uint16 {
+	folders := map[string]uint16{}
 	last := ""
 	for _, op := range ops {
 		path, _ := tree.Split(op.Path)
-		if path == last || path == "" || folders[path] {
+		if path == last || path == "" {
 			continue
 		}
 		last = path
 		if d := idx.Dir(path); d != nil && d.Mode()&0o300 != 0o300 {
-			folders[path] = true
-			list = append(list, worktree.Op{Path: path, New: &object.Entry{Type: object.TypeDir, Mode: d.Mode()}})
+			folders[path] = d.Mode()
 		}
 	}
-	return list
+	if len(folders) == 0 {
+		return nil
+	}
+	for _, op := range ops {
+		if op.Old == nil {
+			delete(folders, op.Path)
+		}
+	}
+	return folders
 }
 
 // unwritten returns the operations that were not carried out as if they were,
@@ -137,16 +151,13 @@ func unwritten(ops []worktree.Op, applied []worktree.Applied) []worktree.Applied
 		if done[op.Path] {
 			continue
 		}
-		a := worktree.Applied{Path: op.Path}
-		if op.New != nil {
-			a.Entry = *op.New
-		}
-		rest = append(rest, a)
+		rest = append(rest, worktree.Applied{Path: op.Path, New: op.New})
 	}
 	return rest
 }
 
-// stageApplied stages what was written to the worktree.
+// stageApplied stages what was written to the worktree. It lets go of what it
+// has staged: with a million files, both would not be in memory at once.
 func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) error {
 	if how == stageNone {
 		return nil
@@ -154,26 +165,27 @@ func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) err
 	// What is gone goes first, and folders after what was in them: one that
 	// holds something else stays.
 	for _, a := range slices.Backward(applied) {
-		if a.Entry.Type != 0 || how != stageAll {
+		if a.New != nil || how != stageAll {
 			continue
 		}
 		if d := idx.Dir(a.Path); d == nil || d.Len() == 0 && len(d.Subdirs()) == 0 {
 			idx.Remove(a.Path)
 		}
 	}
-	for _, a := range applied {
+	for i, a := range applied {
+		applied[i] = worktree.Applied{}
 		var err error
 		switch {
-		case a.Entry.Type == 0:
+		case a.New == nil:
 		case how == stageStat:
-			e := index.NewEntry(a.Entry, a.Stat)
+			e := index.NewEntry(*a.New, a.Stat)
 			if have := idx.Entry(a.Path); have != nil && have.SameContent(&e) {
 				idx.SetStat(a.Path, a.Stat)
 			}
-		case a.Entry.Type == object.TypeDir:
-			err = idx.SetDir(a.Path, a.Entry.Mode)
+		case a.New.Type == object.TypeDir:
+			err = idx.SetDir(a.Path, a.New.Mode)
 		default:
-			err = idx.Set(a.Path, index.NewEntry(a.Entry, a.Stat))
+			err = idx.Set(a.Path, index.NewEntry(*a.New, a.Stat))
 		}
 		if err != nil {
 			return err

@@ -52,9 +52,9 @@ func (r *Repository) Extract(ctx context.Context, source View, paths []string, t
 	applied, err := w.Apply(ctx, source.Objects, ops, worktree.ApplyOptions{RestoreTimes: true, Progress: applyProgress(ops, progress)})
 	var wrote Amount
 	for _, a := range applied {
-		if a.Entry.Type != object.TypeDir {
+		if a.New.Type != object.TypeDir {
 			wrote.Files++
-			wrote.Bytes += int64(a.Entry.Size)
+			wrote.Bytes += int64(a.New.Size)
 		}
 	}
 	return wrote, err

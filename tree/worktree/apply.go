@@ -27,9 +27,9 @@ type ApplyOptions struct {
 
 // Applied is a path that is now as an operation wanted it.
 type Applied struct {
-	Path  string
-	Entry object.Entry // zero if it was removed
-	Stat  index.Stat   // of files and symlinks
+	Path string
+	New  *object.Entry // that of the operation; nil if it was removed
+	Stat index.Stat    // of files and symlinks
 }
 
 // Apply makes paths in the worktree what operations say, reading content from
@@ -66,7 +66,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 		}
 	}
 	a.finishFolders(ctx)
-	applied := make([]Applied, 0, len(list))
+	applied := a.done[:0] // with a million files, a second list would be much
 	for i, state := range a.state {
 		if state == opDone {
 			applied = append(applied, a.done[i])
@@ -206,11 +206,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 // finish notes that an operation is done.
 func (a *applier) finish(i int, st index.Stat) {
 	op := &a.ops[i]
-	a.done[i] = Applied{Path: op.Path, Stat: st}
-	if op.New != nil {
-		a.done[i].Entry = *op.New
-		_, a.done[i].Entry.Name = tree.Split(op.Path)
-	}
+	a.done[i] = Applied{op.Path, op.New, st}
 	a.state[i] = opDone
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,6 +52,31 @@ func (f *fixture) temps() []string {
 	return names
 }
 
+// TestOperationsStayTheirCallers checks that neither Check nor Apply changes
+// the list it is given, in whatever order that is.
+func TestOperationsStayTheirCallers(t *testing.T) {
+	each(t, func(t *testing.T, f *fixture) {
+		a, b := f.file("a"), f.file("b")
+		f.check(f.idx.Set("a", index.NewEntry(*f.file("staged"), index.Stat{})))
+		for _, ops := range [][]Op{
+			{{Path: "a", New: a}, {Path: "b", New: b}},
+			{{Path: "b", New: b}, {Path: "a", New: a}},
+			{{Path: "a", New: a}, {Path: "a", New: a}, {Path: "b", New: b}},
+		} {
+			given := slices.Clone(ops)
+			_, err := f.w.Check(ctx, f.idx, ops)
+			f.check(err)
+			applied := f.apply(ops...)
+			if !slices.Equal(ops, given) {
+				t.Errorf("%v has become %v", given, ops)
+			}
+			if len(applied) != 2 || applied[0].New != a || applied[1].New != b {
+				t.Errorf("%v: applied %v", given, applied)
+			}
+		}
+	})
+}
+
 func TestApplyRoundTrip(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		want := map[string]*object.Entry{
@@ -87,8 +113,8 @@ func TestApplyRoundTrip(t *testing.T) {
 			if f.root != "" && e.Type != object.TypeDir && (!a.Stat.Same(stored.Stat) || !a.Stat.Racy()) {
 				t.Errorf("%s: stat %+v, not %+v", a.Path, a.Stat, stored.Stat)
 			}
-			if a.Entry.Name != filepath.Base(a.Path) {
-				t.Errorf("%s: entry is called %q", a.Path, a.Entry.Name)
+			if a.New != e {
+				t.Errorf("%s: has become %+v", a.Path, a.New)
 			}
 		}
 		same(t, "temporary files", f.temps(), []string(nil))

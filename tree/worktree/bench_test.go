@@ -59,7 +59,7 @@ func BenchmarkMany(b *testing.B) {
 			b.StopTimer()
 			for _, a := range applied {
 				a.Stat.ReadAt += 2 * index.RacyWindow
-				f.check(f.idx.Set(a.Path, index.NewEntry(a.Entry, a.Stat)))
+				f.check(f.idx.Set(a.Path, index.NewEntry(*a.New, a.Stat)))
 			}
 			b.StartTimer()
 		}

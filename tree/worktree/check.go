@@ -55,12 +55,9 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{w: w, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
+	c := &checker{w: w, idx: idx, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
 	for i := range c.ops {
 		op := &c.ops[i]
-		if op.Old == nil && op.New != nil && idx != nil {
-			op.Old = idx.Entry(op.Path)
-		}
 		if op.New == nil || op.makes(object.TypeDir) {
 			c.removed[op.Path] = true
 		}
@@ -91,6 +88,7 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 
 type checker struct {
 	w       *Worktree
+	idx     *index.Index // may be nil
 	ops     opList
 	removed map[string]bool // paths where no file or symlink will be, other than one that is made
 
@@ -125,7 +123,11 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.check(ctx, s, d, &c.ops[i])
+		op := c.ops[i]
+		if op.Old == nil && op.New != nil && c.idx != nil {
+			op.Old = c.idx.Entry(op.Path)
+		}
+		c.check(ctx, s, d, &op)
 	}
 }
 

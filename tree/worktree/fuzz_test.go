@@ -60,11 +60,11 @@ func FuzzApply(f *testing.F) {
 			x.w.Check(ctx, x.idx, ops)
 			applied, err := x.w.Apply(ctx, x.store, ops, ApplyOptions{})
 			for _, a := range applied {
-				if a.Entry.Type == 0 || err != nil {
+				if a.New == nil || err != nil {
 					continue
 				}
 				info, err := x.w.Lstat(a.Path)
-				if err != nil || info.Type != a.Entry.Type {
+				if err != nil || info.Type != a.New.Type {
 					t.Errorf("%q: %+v, %v", a.Path, info, err)
 				}
 			}

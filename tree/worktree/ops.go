@@ -31,12 +31,15 @@ func (o *Op) makes(t object.EntryType) bool { return o.New != nil && o.New.Type 
 type opList []Op
 
 // newOpList checks operations and sorts them. No two may make the same path,
-// unless they make the same of it.
+// unless they make the same of it. The list may be ops itself, and must not be
+// changed.
 func newOpList(ops []Op) (opList, error) {
-	list := slices.Clone(ops)
-	slices.SortStableFunc(list, func(a, b Op) int {
-		return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(b2i(a.New != nil), b2i(b.New != nil)))
-	})
+	list := ops
+	if !slices.IsSortedFunc(list, compareOps) {
+		list = slices.Clone(ops)
+		slices.SortStableFunc(list, compareOps)
+	}
+	twice := false
 	for i := range list {
 		op := &list[i]
 		clean, err := cleanPath(op.Path)
@@ -52,10 +55,23 @@ func newOpList(ops []Op) (opList, error) {
 		if i > 0 && op.contradicts(&list[i-1]) {
 			return nil, fmt.Errorf("worktree: %q is to be made twice", op.Path)
 		}
+		twice = twice || i > 0 && op.repeats(&list[i-1])
 	}
-	return slices.CompactFunc(list, func(a, b Op) bool {
-		return a.Path == b.Path && (a.New == nil) == (b.New == nil) && (a.Old == nil) == (b.Old == nil)
-	}), nil
+	if !twice {
+		return list, nil
+	}
+	return slices.CompactFunc(slices.Clone(list), func(a, b Op) bool { return a.repeats(&b) }), nil
+}
+
+// compareOps orders operations by their paths, and what is removed before what
+// is made.
+func compareOps(a, b Op) int {
+	return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(b2i(a.New != nil), b2i(b.New != nil)))
+}
+
+// repeats reports whether another operation of the same path does the same.
+func (o *Op) repeats(other *Op) bool {
+	return o.Path == other.Path && (o.New == nil) == (other.New == nil) && (o.Old == nil) == (other.Old == nil)
 }
 
 // contradicts reports whether two operations make different things of a path.

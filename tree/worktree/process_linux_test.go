@@ -241,7 +241,7 @@ func TestFullDisk(t *testing.T) {
 			written[a.Path] = true
 			s, err := f.w.Store(ctx, object.Discard, a.Path)
 			f.check(err)
-			if s.Entry.Content != a.Entry.Content {
+			if s.Entry.Content != a.New.Content {
 				t.Errorf("%s is not whole", a.Path)
 			}
 		}

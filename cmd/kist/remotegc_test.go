@@ -16,6 +16,9 @@ import (
 // collectRemote is the command that leaves no garbage on a remote.
 var collectRemote = []string{"gc", "--remote", "origin", "--grace", "now", "--delist-after", "now", "--orphan-age", "now", "--max-waste", "0"}
 
+// optimiseRemote is collectRemote, and optimises.
+var optimiseRemote = append([]string{"gc", "--optimise"}, collectRemote[1:]...)
+
 // collected is what gc of a remote prints with --json.
 type collected struct {
 	Removed   int64 `json:"objects_removed"`
@@ -23,6 +26,7 @@ type collected struct {
 	After     int64 `json:"bytes_after"`
 	Condemned int   `json:"condemned"`
 	Repacked  int   `json:"repacked"`
+	Optimised int   `json:"optimised"`
 	Deleted   int   `json:"deleted"`
 	Delisted  int   `json:"delisted"`
 	Waiting   int   `json:"waiting"`
@@ -64,6 +68,19 @@ func (p *place) wantNoGarbage(s *shell) {
 				p.Errorf("left: %s", name)
 			}
 		}
+	}
+}
+
+// wantOptimised wants that there is nothing to optimise, once it was done.
+func (p *place) wantOptimised(s *shell) {
+	p.Helper()
+	s.collect(optimiseRemote...)
+	s.kist("verify", "--remote", "origin", "--read-data")
+	for range 2 {
+		s.collect(optimiseRemote...)
+	}
+	if c := s.collect(optimiseRemote...); c.Optimised+c.Condemned+c.Deleted+c.Delisted+c.Waiting > 0 {
+		p.Errorf("there is always something to do: %+v", c)
 	}
 }
 
@@ -221,7 +238,7 @@ func TestRemoteGCKill(t *testing.T) {
 			branch := fmt.Sprint("b", i)
 			s.kist("checkout", "-b", branch, "main")
 			for f := range 3 {
-				s.write(map[string]string{fmt.Sprint("f", f): noise(rng, rng.IntN(8000))})
+				s.write(map[string]string{fmt.Sprint("f", f): noise(rng, rng.IntN(8000)), "text": wording(rng)})
 			}
 			s.commit(branch)
 			s.kist("push")
@@ -231,12 +248,13 @@ func TestRemoteGCKill(t *testing.T) {
 			if i%3 > 0 {
 				s.kist("push", "origin", "--delete", branch)
 			}
-			if cut(s, collectRemote...) {
+			if cut(s, [][]string{collectRemote, optimiseRemote}[rng.IntN(2)]...) {
 				killed++
 			}
 			s.kist("verify", "--remote", "origin", "--read-data")
 		}
 		p.wantNoGarbage(s)
+		p.wantOptimised(s)
 		p.wantWhole()
 		p.Logf("%d collections were killed", killed)
 		if killed == 0 {
@@ -283,7 +301,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 			others.Go(func() {
 				args := collectRemote
 				if i == 1 {
-					args = append(args[:len(args):len(args)], "--orphan-age", "30d")
+					args = append(args[:len(args):len(args)], "--orphan-age", "30d", "--optimise")
 				}
 				for !over.Load() && !p.Failed() {
 					deleted.Add(int64(s.collect(args...).Deleted))

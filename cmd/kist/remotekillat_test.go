@@ -84,8 +84,26 @@ func (k *requestKiller) set(n int, effect bool) {
 	k.n, k.effect, k.seen, k.victim = n, effect, 0, make(chan *process, 1)
 }
 
-// TestRemoteKillAtRequest kills clones, pushes and fetches at the first request
-// that they make, the second, and so on: before it takes effect, or after.
+// optimise has a collection that optimises cut off, looks at what there is, and
+// does it again.
+func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
+	p.Helper()
+	s.write(map[string]string{"text": wording(rng)})
+	s.change(rng)
+	s.kist("push")
+	if !cut(s, optimiseRemote...) {
+		k.late++
+	}
+	s.kist("verify", "--remote", "origin", "--read-data")
+	p.wantOptimised(s)
+	clone := p.wantWhole()
+	clone.wantFiles(clone.readFiles("."), s.readFiles("."))
+	clone.drop()
+}
+
+// TestRemoteKillAtRequest kills clones, pushes, fetches and collections that
+// optimise at the first request that they make, the second, and so on: before it
+// takes effect, or after.
 func TestRemoteKillAtRequest(t *testing.T) {
 	t.Parallel()
 	fake := remotetest.NewFakeS3(t, 1)
@@ -114,6 +132,7 @@ func TestRemoteKillAtRequest(t *testing.T) {
 			from.kist("push")
 			kills.fetch(p, to, cut)
 		}, 0},
+		{"gc", func(kills *remoteKills, cut cutter) { kills.optimise(p, from, rng, cut) }, 0},
 	} {
 		var kills remoteKills
 		n := 1

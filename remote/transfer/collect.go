@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
@@ -38,6 +39,11 @@ type CollectOptions struct {
 	// Packs are repacked, the worst first, until it is not more.
 	MaxWaste float64
 
+	// Optimise has packs stored anew in which much is compressed, or nodes: with
+	// objects as patches of others. What was optimised before is left alone, or done
+	// once more with what is new, as long as it is little.
+	Optimise bool
+
 	DryRun   bool           // the plan will not be applied
 	Jobs     int            // requests under way at once; 0: as the Remote
 	Progress func(Progress) // told how far Apply is with copying, one call at a time; may be nil
@@ -52,7 +58,10 @@ type CollectStats struct {
 
 	Condemned      int   // files
 	CondemnedBytes int64 // of them
-	Repacked       int   // condemned packs of which something was copied
+	Repacked       int   // condemned packs of which something was copied, but for those that were optimised
+	Optimised      int   // condemned packs that were
+	OptimisedBytes int64 // of these
+	Patches        int64 // objects stored as patches; of an applied plan
 	Written        int   // packs that was copied to; of an applied plan
 	Indexes        int   // index files among the condemned
 
@@ -81,7 +90,8 @@ type Collection struct {
 	times  map[uint64]time.Time   // of roots that condemned something
 
 	marker *marker
-	packs  []*usage // live at snap
+	packs  []*usage           // live at snap
+	looked map[pack.Name]bool // whether packs are optimised, as far as their headers were read
 	snap   *snapshot
 	start  *snapshot       // S: all was marked there
 	ended  []record.Record // holds that are over at snap
@@ -122,7 +132,7 @@ func newCollection(r *Remote, local object.Reader, o CollectOptions) *Collection
 	}
 	return &Collection{
 		r: r, local: local, o: o, meter: &meter{tell: o.Progress},
-		times: map[uint64]time.Time{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{},
+		times: map[uint64]time.Time{}, looked: map[pack.Name]bool{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{},
 	}
 }
 
@@ -213,6 +223,9 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 		return nil
 	}
 	if err := c.marker.notePurged(ctx, c.packs); err != nil {
+		return err
+	}
+	if err := c.chooseOptimised(ctx); err != nil {
 		return err
 	}
 	chooseRepacked(c.packs, c.o.MaxWaste)

@@ -66,7 +66,11 @@ func (c *Collection) copyOnce(ctx context.Context) error {
 		switch {
 		case herr != nil:
 			return herr
-		case head.Seq != c.snap.state.Seq:
+		case head.Seq == c.snap.state.Seq:
+		case err != nil: // what was marked as copied may not have been
+			c.abandon()
+			err = c.plan(ctx, head)
+		default:
 			err = c.moveTo(ctx, head)
 		}
 		if err != nil {
@@ -129,12 +133,10 @@ func (c *Collection) done(ctx context.Context, next *rootlog.State, change *root
 	for _, u := range c.packs {
 		if u.goes() {
 			st.Removed += int64(u.objects - u.reached)
-			if u.reached > 0 {
-				st.Repacked++
-			}
+			st.countCopied(u, c.own.anew[u.Name])
 		}
 	}
-	st.Written = len(c.own.packs)
+	st.Written, st.Patches = len(c.own.packs), c.own.patches
 	c.noteCondemned(change)
 	c.own.close()
 	c.own = &copies{}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 
@@ -24,7 +25,9 @@ const copyAtOnce = 1 << 20
 type copies struct {
 	packs   []pack.Info
 	objects int
-	indexes []*spool // of what is in them
+	patches int64              // of the objects
+	anew    map[pack.Name]bool // packs that were optimised
+	indexes []*spool           // of what is in them
 }
 
 func (c *copies) close() {
@@ -38,8 +41,8 @@ func (c *copies) close() {
 // are of use only as long as they are neither condemned nor begun before the
 // floor (GCQ_NOCHECK).
 func (c *Collection) copy(ctx context.Context) error {
-	c.own = &copies{}
-	var todo []*usage
+	c.own = &copies{anew: map[pack.Name]bool{}}
+	var todo, plain, optimised []*usage
 	objects, bytes := int64(0), int64(0)
 	for _, u := range c.packs {
 		if u.repack {
@@ -49,27 +52,67 @@ func (c *Collection) copy(ctx context.Context) error {
 		}
 	}
 	c.meter.update(func(at *Progress) { *at = Progress{Phase: PhaseCopy, TotalObjects: objects, TotalBytes: bytes} })
-	for len(todo) > 0 {
-		n, count := 0, 0
-		for n < len(todo) && (n == 0 || count+todo[n].reached <= copyAtOnce) {
-			count += todo[n].reached
+	if err := c.look(ctx, todo); err != nil {
+		return err
+	}
+	for _, u := range todo {
+		if u.anew || c.looked[u.Name] {
+			optimised = append(optimised, u)
+		} else {
+			plain = append(plain, u)
+		}
+		c.own.anew[u.Name] = u.anew
+	}
+	err := inBatches(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
+	if err == nil {
+		err = c.copyOptimised(ctx, optimised)
+	}
+	if err != nil {
+		return err
+	}
+	for _, u := range todo {
+		u.copied = u.reached
+	}
+	return nil
+}
+
+// inBatches calls each for as many packs at a time as have so many objects that
+// are needed, and so many bytes, or for one that has more.
+func inBatches(packs []*usage, objects int, bytes int64, each func([]*usage) error) error {
+	for len(packs) > 0 {
+		n, count, size := 0, 0, int64(0)
+		for n < len(packs) {
+			count += packs[n].reached
+			size += int64(packs[n].Size)
+			if n > 0 && (count > objects || size > bytes) {
+				break
+			}
 			n++
 		}
-		if err := c.copyPacks(ctx, todo[:n]); err != nil {
+		if err := each(packs[:n]); err != nil {
 			return err
 		}
-		todo = todo[n:]
-	}
-	for _, u := range c.packs {
-		if u.repack {
-			u.copied = u.reached
-		}
+		packs = packs[n:]
 	}
 	return nil
 }
 
 // copyPacks copies what is needed of some packs.
 func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
+	entries, err := c.take(packs)
+	if err != nil {
+		return err
+	}
+	w := &copyWriter{c: c}
+	if err := w.write(ctx, entries); err != nil {
+		return err
+	}
+	return w.done()
+}
+
+// take returns what is needed of packs, and notes that it was copied: in the order
+// in which it lies there, nodes apart from chunks.
+func (c *Collection) take(packs []*usage) ([]pack.Entry, error) {
 	from := make(map[pack.Name]bool, len(packs))
 	for _, u := range packs {
 		from[u.Name] = true
@@ -77,33 +120,26 @@ func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
 	var entries []pack.Entry
 	for p, err := range c.snap.entries() {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if from[p.Pack.Name] && c.marker.get(p).reached {
 			entries = append(entries, p.Entry)
 			c.marker.put(p, inlineMark{reached: true, copied: true})
 		}
 	}
-	slices.SortFunc(entries, func(a, b pack.Entry) int {
-		if node := a.Key.Kind.IsNode(); node != b.Key.Kind.IsNode() { // nodes apart from chunks
-			if node {
-				return -1
-			}
-			return 1
+	slices.SortFunc(entries, asItLies)
+	return entries, nil
+}
+
+// asItLies compares where objects are: nodes apart from chunks, by pack, by place.
+func asItLies(a, b pack.Entry) int {
+	if node := a.Key.Kind.IsNode(); node != b.Key.Kind.IsNode() {
+		if node {
+			return -1
 		}
-		return cmp.Or(a.Pack.Name.Compare(b.Pack.Name), cmp.Compare(a.Offset, b.Offset))
-	})
-	w := &copyWriter{c: c}
-	if err := w.write(ctx, entries); err != nil {
-		return err
+		return 1
 	}
-	index, err := c.r.spool(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
-	if err != nil {
-		return err
-	}
-	c.own.indexes = append(c.own.indexes, index)
-	c.own.objects += len(w.entries)
-	return nil
+	return cmp.Or(a.Pack.Name.Compare(b.Pack.Name), cmp.Compare(a.Offset, b.Offset))
 }
 
 // copyWriter copies objects into new packs.
@@ -112,6 +148,17 @@ type copyWriter struct {
 
 	mu      sync.Mutex // guards entries and the collection's copies
 	entries []pack.Entry
+}
+
+// done makes the index of what was written.
+func (w *copyWriter) done() error {
+	index, err := w.c.r.spool(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
+	if err != nil {
+		return err
+	}
+	w.c.own.indexes = append(w.c.own.indexes, index)
+	w.c.own.objects += len(w.entries)
+	return nil
 }
 
 // write copies what is at entries, several packs at once.
@@ -191,6 +238,7 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *pack.Writer, batch []p
 			if err := out.Add(e.Key, value, int(e.Raw)); err != nil {
 				return nil, err
 			}
+			w.tell(int(e.Stored))
 		}
 		batch = batch[n:]
 	}
@@ -240,19 +288,19 @@ func (w *copyWriter) put(ctx context.Context, out *pack.Writer) error {
 	if err != nil {
 		return fmt.Errorf("send a pack: %w", err)
 	}
-	stored := int64(0)
-	for _, e := range entries {
-		stored += int64(e.Stored)
-	}
 	w.mu.Lock()
 	w.entries = append(w.entries, entries...)
 	w.c.own.packs = append(w.c.own.packs, entries[0].Pack)
 	w.c.made[entries[0].Pack.Name.Path()] = int64(entries[0].Pack.Size)
 	w.c.stats.After += int64(entries[0].Pack.Size)
 	w.mu.Unlock()
-	w.c.meter.update(func(at *Progress) {
-		at.Objects += int64(len(entries))
-		at.Bytes += stored
-	})
 	return nil
+}
+
+// tell notes the progress: one object more, that took so many bytes.
+func (w *copyWriter) tell(stored int) {
+	w.c.meter.update(func(at *Progress) {
+		at.Objects++
+		at.Bytes += int64(stored)
+	})
 }

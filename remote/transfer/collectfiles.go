@@ -276,9 +276,7 @@ func (c *Collection) foresee(ctx context.Context) error {
 		goes[u.Name] = true
 		condemn = append(condemn, u.Name.Path())
 		st.Removed += int64(u.objects - u.reached)
-		if u.reached > 0 {
-			st.Repacked++
-		}
+		st.countCopied(u, u.anew)
 		st.After += u.live()
 	}
 	for _, f := range c.snap.dueIndexes(c.notLive(goes)) {

@@ -132,11 +132,7 @@ func (m *marker) put(p place, as inlineMark) {
 
 // update marks what the refs of the root reach, and commits that are held.
 func (m *marker) update(ctx context.Context) error {
-	roots := map[string]object.Key{}
-	maps.Copy(roots, m.snap.state.Refs)
-	for _, id := range m.snap.said.Holds() {
-		roots["the hold of "+id.String()] = object.Key{Kind: object.KindCommit, ID: id}
-	}
+	roots := m.roots()
 	for _, name := range slices.Sorted(maps.Keys(roots)) {
 		err := m.reach(ctx, roots[name])
 		var short *shortError
@@ -149,6 +145,16 @@ func (m *marker) update(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// roots returns what is needed, by the names of refs, or holds.
+func (m *marker) roots() map[string]object.Key {
+	roots := map[string]object.Key{}
+	maps.Copy(roots, m.snap.state.Refs)
+	for _, id := range m.snap.said.Holds() {
+		roots["the hold of "+id.String()] = object.Key{Kind: object.KindCommit, ID: id}
+	}
+	return roots
 }
 
 // reach marks an object and all below it. The last nodes met are walked first,

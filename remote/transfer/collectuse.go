@@ -22,9 +22,11 @@ type usage struct {
 	reached int // of these
 	copied  int // of the reached
 	stored  int64
-	nodes   bool // the pack has some
-	repack  bool // what is needed is to be copied
-	purged  bool // something was purged that is left only in such packs
+	gain    int64 // of stored: nodes, and what is compressed
+	nodes   bool  // the pack has some
+	repack  bool  // what is needed is to be copied
+	anew    bool  // with others, in the order of the history: the pack is to be optimised
+	purged  bool  // something was purged that is left only in such packs
 }
 
 // live returns how many bytes a pack of only what is needed would have.
@@ -105,6 +107,9 @@ func (m *marker) usage() ([]*usage, error) {
 		u.reached++
 		u.stored += int64(p.Stored)
 		u.nodes = u.nodes || p.Key.Kind.IsNode()
+		if p.Key.Kind.IsNode() || p.Stored < p.Raw {
+			u.gain += int64(p.Stored)
+		}
 		if mark.copied {
 			u.copied++
 		}
@@ -112,8 +117,8 @@ func (m *marker) usage() ([]*usage, error) {
 	return list, nil
 }
 
-// chooseRepacked says which packs are to be repacked: those with what was
-// purged; the worst, until at most a share of what is left is waste; and small
+// chooseRepacked says which packs are to be repacked: those that are to be
+// optimised, or have what was purged; the worst, until at most a share of what is left is waste; and small
 // ones if there are many.
 func chooseRepacked(packs []*usage, maxWaste float64) {
 	var some []*usage
@@ -123,7 +128,7 @@ func chooseRepacked(packs []*usage, maxWaste float64) {
 		if u.reached == 0 {
 			continue
 		}
-		if u.repack = u.purged; u.repack {
+		if u.repack = u.anew || u.purged; u.repack {
 			left += u.live()
 			continue
 		}

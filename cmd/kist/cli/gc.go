@@ -68,21 +68,24 @@ be reading them. Packs that are partly garbage (--max-waste) or small and many
 are replaced by copies of what is needed in them. After 30 days (--delist-after)
 the remote's log forgets deleted files; a push that began before then begins
 anew. What uploads left that were never finished is condemned when it is 30 days
-old (--orphan-age). Others can push, fetch and collect garbage meanwhile.
+old (--orphan-age). Others can push, fetch and collect garbage meanwhile. With
+--optimise, packs are stored smaller, too: those of nodes, and those of which
+much is compressed.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
 bytes_freed; and salvaged (interrupted writes taken over), merged (volumes that
 were replaced), written (volumes that replace them), deleted (volumes in which
-nothing was needed), optimised (volumes that were), bytes_optimised (in them
-before) and patches (objects stored as differences). Of a remote: packs
-(before), condemned, bytes_condemned, repacked, written, indexes (replaced index
-files), deleted, delisted, waiting, bytes_waiting and next_delete (of condemned
-files that are not old enough to be deleted).`,
+nothing was needed). Of a remote: packs (before), condemned, bytes_condemned,
+repacked, written, indexes (replaced index files), deleted, delisted, waiting,
+bytes_waiting and next_delete (of condemned files that are not old enough to be
+deleted). Of both: optimised (volumes or packs that were), bytes_optimised (in
+them before) and patches (objects stored as differences).`,
 		Example: `  kist gc --dry-run
   kist gc
   kist gc --prune-older now --max-waste 0
   kist gc --optimise
-  kist gc --remote origin`,
+  kist gc --remote origin
+  kist gc --remote origin --optimise`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(cmd.Flags()); err != nil {
@@ -273,17 +276,22 @@ func (e *Env) collect(ctx context.Context, r *kist.Repository, o gc.PlanOptions)
 	return st, err
 }
 
+// printOptimised tells how many volumes or packs were optimised, or would be.
+func (e *Env) printOptimised(what string, n int, bytes, patches int64, dryRun bool) {
+	text := plural(uint64(n), what, what+"s")
+	if dryRun {
+		e.tell("would optimise %s of %s\n", text, formatSize(uint64(bytes)))
+	} else {
+		e.tell("optimised %s: %s stored as differences\n", text, plural(uint64(patches), "object", "objects"))
+	}
+}
+
 func (e *Env) printGC(st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
 		e.tell("took over %s\n", plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
 	if st.Optimised > 0 {
-		volumes := plural(uint64(st.Optimised), "volume", "volumes")
-		if dryRun {
-			e.tell("would optimise %s of %s\n", volumes, formatSize(uint64(st.OptimisedBytes)))
-		} else {
-			e.tell("optimised %s: %s stored as differences\n", volumes, plural(uint64(st.Patches), "object", "objects"))
-		}
+		e.printOptimised("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun)
 	}
 	if st.Rewritten+st.Deleted+st.Optimised == 0 && st.Before == st.After {
 		if st.Salvaged == 0 {

@@ -33,7 +33,7 @@ func (o *remoteGCOptions) register(cmd *cobra.Command, env *Env) {
 func (o gcOptions) check(flags *pflag.FlagSet) error {
 	others, where := []string{"grace", "delist-after", "orphan-age", "limit-upload", "limit-download"}, "is for a remote: add --remote NAME"
 	if o.remote.name != "" {
-		others, where = []string{"prune-older", "auto", "optimise", "single-host"}, "is not for a remote"
+		others, where = []string{"prune-older", "auto", "single-host"}, "is not for a remote"
 	}
 	for _, name := range others {
 		if flags.Changed(name) {
@@ -45,7 +45,7 @@ func (o gcOptions) check(flags *pflag.FlagSet) error {
 
 // collection returns what the options say of a collection.
 func (o gcOptions) collection() (c transfer.CollectOptions, err error) {
-	c.DryRun = o.dryRun
+	c.DryRun, c.Optimise = o.dryRun, o.optimise
 	for _, age := range []struct {
 		flag, text string
 		to         *time.Duration
@@ -81,6 +81,10 @@ type remoteGCJSON struct {
 	Waiting        int        `json:"waiting"`
 	WaitingBytes   int64      `json:"bytes_waiting"`
 	NextDelete     *time.Time `json:"next_delete"`
+
+	Optimised      int   `json:"optimised"`
+	OptimisedBytes int64 `json:"bytes_optimised"`
+	Patches        int64 `json:"patches"`
 }
 
 // runRemoteGC collects the garbage of a remote.
@@ -127,6 +131,7 @@ func runRemoteGC(ctx context.Context, env *Env, o gcOptions) error {
 			DryRun: o.dryRun, Live: st.Live, Removed: st.Removed, Before: st.Before, After: st.After, Freed: st.Before - st.After,
 			Packs: st.Packs, Condemned: st.Condemned, CondemnedBytes: st.CondemnedBytes, Repacked: st.Repacked, Written: st.Written,
 			Indexes: st.Indexes, Deleted: st.Deleted, Delisted: st.Delisted, Waiting: st.Waiting, WaitingBytes: st.WaitingBytes,
+			Optimised: st.Optimised, OptimisedBytes: st.OptimisedBytes, Patches: st.Patches,
 		}
 		if !st.Next.IsZero() {
 			next := st.Next.UTC().Truncate(time.Second)
@@ -150,6 +155,9 @@ func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o gcOptions) 
 			return would + verb
 		}
 		return past
+	}
+	if st.Optimised > 0 {
+		e.printOptimised("pack", st.Optimised, st.OptimisedBytes, st.Patches, o.dryRun)
 	}
 	if st.Condemned > 0 {
 		text := past("condemn", "condemned") + " " + files(st.Condemned) + " with " + formatSize(uint64(st.CondemnedBytes)) +

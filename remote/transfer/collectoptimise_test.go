@@ -1,0 +1,376 @@
+package transfer
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// optimised leaves no garbage, and optimises.
+var optimised = CollectOptions{Optimise: true}
+
+// writer pushes versions of texts.
+type writer struct {
+	*pusher
+	rng   *rand.Rand
+	texts map[string]string
+	tip   []object.ID
+
+	branch string
+}
+
+func newWriter(t testing.TB, b remote.Backend, seed uint64) *writer {
+	w := &writer{pusher: newPusher(t, b), rng: rand.New(rand.NewPCG(seed, 7)), texts: map[string]string{}, branch: "main"}
+	for i := range 8 {
+		w.texts[fmt.Sprint("text", i)] = w.words(1000)
+	}
+	return w
+}
+
+func (w *writer) words(n int) string {
+	var b strings.Builder
+	for range n {
+		fmt.Fprintf(&b, "%d%c", w.rng.IntN(100_000), "\n  ,"[w.rng.IntN(4)])
+	}
+	return b.String()
+}
+
+// version pushes a commit in which some texts are a little different.
+func (w *writer) version() {
+	w.t.Helper()
+	for name, text := range w.texts {
+		if w.rng.IntN(2) == 0 {
+			at := w.rng.IntN(len(text))
+			w.texts[name] = text[:at] + w.words(5) + text[at:]
+		}
+	}
+	w.tip = []object.ID{w.commit(w.tree(w.texts, nil), w.tip...)}
+	w.mustPush(w.branch, w.tip[0])
+}
+
+// wantTip wants the remote to be whole, at the last commit.
+func (w *writer) wantTip(b *remotetest.Memory) {
+	w.t.Helper()
+	wantWhole(w.t, b, map[string]object.ID{"main": w.tip[0]})
+}
+
+// packsOf returns the sizes of the packs in a store that are optimised, and those
+// of the others, by their names.
+func packsOf(t testing.TB, b *remotetest.Memory) (optimised, others map[string]int64) {
+	t.Helper()
+	optimised, others = map[string]int64{}, map[string]int64{}
+	for _, name := range b.Names("packs/") {
+		info, err := b.Stat(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := pack.ParseName(name[len(name)-32:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := pack.Optimised(pack.Info{Name: id, Size: uint32(info.Size)}, func(p []byte, off int64) (int, error) {
+			return b.Get(t.Context(), name, p, off)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is {
+			optimised[name] = info.Size
+		} else {
+			others[name] = info.Size
+		}
+	}
+	return optimised, others
+}
+
+// TestOptimise checks that versions take little once they are optimised, that
+// nothing is done twice, and that later versions become patches too.
+func TestOptimise(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	w := newWriter(t, b, 1)
+	for range 20 {
+		w.version()
+	}
+	w.mustPush("film", w.many(1, 500)) // of which nothing is compressed
+	_, before := packsOf(t, b)
+	r, err := openTest(t, b, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ResetCounts()
+	c, err := r.PlanGC(t.Context(), w.local, CollectOptions{Optimise: true, DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := c.Stats()
+	c.Close()
+	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create) + b.Calls(remotetest.Delete); n > 0 {
+		t.Errorf("%d calls that write", n)
+	}
+	st := mustCollect(t, b, optimised)
+	if st.Optimised != 41 || st.Optimised != plan.Optimised || st.OptimisedBytes != plan.OptimisedBytes || st.Repacked != 0 ||
+		st.Patches < 80 {
+		t.Errorf("planned %+v\n   done %+v", plan, st)
+	}
+	wantWhole(t, b, nil)
+	after, others := packsOf(t, b)
+	if len(after) != 2 || len(others) != 1 || st.Written != 2 {
+		t.Errorf("%d packs are optimised, %d are not, of %d", len(after), len(others), len(before))
+	}
+	size := int64(0)
+	for _, n := range after {
+		size += n
+	}
+	if size > st.OptimisedBytes/3 {
+		t.Errorf("%d bytes became %d", st.OptimisedBytes, size)
+	}
+	for range 2 {
+		mustCollect(t, b, optimised)
+	}
+	b.ResetCounts()
+	for _, o := range []CollectOptions{optimised, atOnce} {
+		if st := mustCollect(t, b, o); st.Optimised+st.Repacked+st.Condemned > 0 || b.Calls(remotetest.Create)+b.Calls(remotetest.Put) > 0 {
+			t.Errorf("again: %+v", st)
+		}
+	}
+	size = st.After
+	for range 5 {
+		w.version()
+	}
+	st = mustCollect(t, b, optimised)
+	if st.Optimised != 12 || st.After > size+30_000 {
+		t.Errorf("five more: %+v, before them %d", st, size)
+	}
+	wantWhole(t, b, nil)
+	if st = mustCollect(t, b, optimised); st.Optimised != 0 {
+		t.Errorf("again: %+v", st)
+	}
+}
+
+// TestOptimiseRepacks has garbage collected in what is optimised: it stays so, and
+// patches of what goes become others.
+func TestOptimiseRepacks(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	w := newWriter(t, b, 2)
+	for range 5 {
+		w.version()
+	}
+	fork := w.tip
+	w.branch = "side"
+	for range 10 {
+		w.version()
+	}
+	w.tip, w.branch = fork, "main"
+	w.texts["new"] = w.words(200)
+	for range 3 {
+		w.version()
+	}
+	first := mustCollect(t, b, optimised)
+	wantWhole(t, b, nil)
+	newCollector(t, b).delete("side")
+	st := mustCollect(t, b, atOnce)
+	if st.Optimised != 0 || st.Repacked != 2 || st.Removed < 20 || st.After >= first.After || st.Patches < 30 {
+		t.Errorf("%+v, before %+v", st, first)
+	}
+	if is, others := packsOf(t, b); len(is) != 2 || len(others) != 0 {
+		t.Errorf("%d packs are optimised, %d are not", len(is), len(others))
+	}
+	w.wantTip(b)
+	w.version()
+	w.wantTip(b)
+}
+
+// TestOptimiseMany has more than goes into one pack.
+func TestOptimiseMany(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes a while")
+	}
+	b := newRemoteIn(t)
+	w := newWriter(t, b, 3)
+	for i := range 44 {
+		w.texts[fmt.Sprint("long", i)] = noise(i, 800<<10) + strings.Repeat(" ", 300<<10)
+	}
+	for range 3 {
+		w.version()
+	}
+	st := mustCollect(t, b, optimised)
+	if st.Written < 3 || st.Patches < 50 || st.After > st.Before*2/3 {
+		t.Errorf("%+v", st)
+	}
+	w.wantTip(b)
+	if st := mustCollect(t, b, optimised); st.Optimised != 0 {
+		t.Errorf("again: %+v", st)
+	}
+}
+
+// TestOptimiseBesidePush has somebody push while packs are optimised.
+func TestOptimiseBesidePush(t *testing.T) {
+	t.Parallel()
+	for _, deletes := range []bool{false, true} {
+		b := newRemoteIn(t)
+		w := newWriter(t, b, 4)
+		for range 10 {
+			w.version()
+		}
+		w.mustPush("side", w.grow(1))
+		r, err := openTest(t, b, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.PlanGC(t.Context(), nil, optimised)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.version()
+		if deletes { // another collector is first
+			newCollector(t, b).delete("side")
+			mustCollect(t, b, optimised)
+		}
+		if err := c.Apply(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		st := c.Stats()
+		c.Close()
+		if want := map[bool]int{false: 21, true: 0}[deletes]; st.Optimised != want {
+			t.Errorf("deletes %v: %+v", deletes, st)
+		}
+		wantWhole(t, b, nil)
+	}
+}
+
+// TestOptimiseDamaged has a value that is needed be damaged, in what is to be
+// optimised and in what is: nothing is condemned.
+func TestOptimiseDamaged(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	w := newWriter(t, b, 5)
+	for round := range 2 {
+		for range 3 {
+			w.version()
+		}
+		before := b.Snapshot()
+		for _, name := range b.Names("packs/") {
+			b.Damage(name, 200)
+		}
+		head := newCollector(t, b).head().Seq
+		_, err := collectIn(t, b, w.local, optimised)
+		var needed *NeededError
+		if !errors.As(err, &needed) || !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("round %d: %v", round, err)
+		}
+		if now := newCollector(t, b).head().Seq; now != head {
+			t.Errorf("round %d: something was condemned", round)
+		}
+		b.Restore(before)
+		mustCollect(t, b, optimised)
+	}
+	w.wantTip(b)
+}
+
+// TestOptimiseInterrupted has a collection end at each of its calls, before or
+// after that takes effect. The remote is whole, and the next ones do the rest.
+func TestOptimiseInterrupted(t *testing.T) {
+	t.Parallel()
+	start := newRemoteIn(t)
+	w := newWriter(t, start, 6)
+	for range 3 {
+		w.version()
+	}
+	mustCollect(t, start, optimised)
+	for range 2 {
+		w.version()
+	}
+	before := start.Snapshot()
+	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
+		for n := 1; ; n++ {
+			b := remotetest.NewMemory()
+			b.Restore(before)
+			faulty := remotetest.NewFaulty(b)
+			faulty.Fail(remotetest.Fault{N: n, How: how, Err: remote.ErrPermission})
+			faulty.Fail(remotetest.Fault{N: n + 1, Stays: true, Err: remote.ErrPermission})
+			r, err := openTest(t, faulty, "")
+			if err == nil {
+				var c *Collection
+				if c, err = r.PlanGC(t.Context(), nil, optimised); err == nil {
+					err = c.Apply(t.Context())
+					c.Close()
+				}
+			}
+			if faulty.Calls(remotetest.Any) < n {
+				if err != nil || n < 20 {
+					t.Errorf("after %d calls: %v", n, err)
+				}
+				break
+			}
+			w.wantTip(b)
+			for range 3 {
+				mustCollect(t, b, optimised)
+			}
+			wantOnly(t, b)
+			w.wantTip(b)
+			if _, others := packsOf(t, b); len(others) > 0 {
+				t.Errorf("ended at call %d: %d packs are not optimised", n, len(others))
+			}
+		}
+	}
+}
+
+// TestRepairOptimised has optimised packs be damaged: what is made from what is
+// damaged is taken from here, and what is sent stays optimised.
+func TestRepairOptimised(t *testing.T) {
+	t.Parallel()
+	start := newRemoteIn(t)
+	w := newWriter(t, start, 7)
+	for range 8 {
+		w.version()
+	}
+	st := mustCollect(t, start, optimised)
+	before := start.Snapshot()
+	for what, damage := range map[string]func(b *remotetest.Memory, name string){
+		"the first value": func(b *remotetest.Memory, name string) { b.Damage(name, remote.HeaderSize+5) },
+		"the header":      func(b *remotetest.Memory, name string) { b.Damage(name, 0) },
+		"the version":     func(b *remotetest.Memory, name string) { b.Damage(name, 9) },
+		"the end":         func(b *remotetest.Memory, name string) { b.Truncate(name, 1000) },
+		"all of it":       func(b *remotetest.Memory, name string) { b.Remove(name) },
+	} {
+		b := remotetest.NewMemory()
+		b.Restore(before)
+		names := b.Names("packs/")
+		for _, name := range names {
+			damage(b, name)
+		}
+		r, err := openTest(t, b, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := r.Repair(t.Context(), w.local, RepairOptions{})
+		if err != nil || len(result.Found) == 0 || len(result.Repaired) < len(names) || len(result.Lost) > 0 {
+			t.Errorf("%s: %+v, %v", what, result, err)
+			continue
+		}
+		w.wantTip(b)
+		mustCollect(t, b, atOnce)
+		w.wantTip(b)
+		is, others := packsOf(t, b)
+		if len(is) != 2 || len(others) > 0 {
+			t.Errorf("%s: %d packs are optimised, %d are not", what, len(is), len(others))
+		}
+		size := int64(0)
+		for _, n := range is {
+			size += n
+		}
+		if size > 2*st.After {
+			t.Errorf("%s: %d bytes, before %d", what, size, st.After)
+		}
+	}
+}

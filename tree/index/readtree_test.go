@@ -26,8 +26,8 @@ func TestReadTreeKeeps(t *testing.T) {
 	must(t, y.SetSkipped("x", "y"))
 	store := &counting{ReadWriter: memory}
 	must(t, y.ReadTree(ctx, store, info.ID))
-	if store.gets > 20 {
-		t.Errorf("%d nodes were read", store.gets)
+	if gets := store.gets.Load(); gets > 20 {
+		t.Errorf("%d nodes were read", gets)
 	}
 	for path, e := range x.All() {
 		got := y.Entry(path)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -55,16 +56,16 @@ func TestWriteAndReadTree(t *testing.T) {
 // counting counts what is put and read.
 type counting struct {
 	object.ReadWriter
-	puts, gets int
+	puts, gets atomic.Int32
 }
 
 func (c *counting) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
-	c.puts++
+	c.puts.Add(1)
 	return c.ReadWriter.Put(ctx, kind, data)
 }
 
 func (c *counting) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	c.gets++
+	c.gets.Add(1)
 	return c.ReadWriter.Get(ctx, key)
 }
 
@@ -75,7 +76,7 @@ func TestWriteTreeFollowsChanges(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		edit func()
-		puts int
+		puts int32
 	}{
 		{"nothing", func() {}, 0},
 		{"stat data", func() { x.SetStat("wide/1", Stat{Inode: 99}) }, 0},
@@ -84,15 +85,39 @@ func TestWriteTreeFollowsChanges(t *testing.T) {
 	} {
 		test.edit()
 		x = roundTrip(t, x)
-		store.puts = 0
+		store.puts.Store(0)
 		_, err := x.WriteTree(ctx, store)
 		must(t, err)
-		if store.puts != test.puts {
-			t.Errorf("%s: %d nodes put, want %d", test.name, store.puts, test.puts)
+		if puts := store.puts.Load(); puts != test.puts {
+			t.Errorf("%s: %d nodes put, want %d", test.name, puts, test.puts)
 		}
 	}
 	if again, _ := x.Root().Tree(); again != first {
 		t.Errorf("back at the first state: got %v, want %v", again, first)
+	}
+}
+
+// full is a store that has no room for the third object, and later ones.
+type full struct{ *counting }
+
+func (f full) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
+	if f.puts.Add(1) > 2 {
+		return object.ID{}, errFull
+	}
+	return f.ReadWriter.Put(ctx, kind, data)
+}
+
+var errFull = errors.New("full")
+
+// TestWriteTreeStoreFails checks that an error of the store is passed on, and that
+// no tree is remembered then.
+func TestWriteTreeStoreFails(t *testing.T) {
+	x := sample(t)
+	if _, err := x.WriteTree(ctx, full{&counting{ReadWriter: objecttest.NewMemory()}}); !errors.Is(err, errFull) {
+		t.Fatalf("error %v, want that of the store", err)
+	}
+	if info, known := x.Root().Tree(); known {
+		t.Errorf("the tree %v is remembered", info)
 	}
 }
 
@@ -124,8 +149,8 @@ func TestLostTreesAreWrittenAgain(t *testing.T) {
 	store := &counting{ReadWriter: forgetful{memory, lost}}
 	got, err := x.WriteTree(ctx, store)
 	must(t, err)
-	if got != want || store.puts != len(lost) {
-		t.Errorf("got %v after %d puts, want %v after %d", got, store.puts, want, len(lost))
+	if puts := int(store.puts.Load()); got != want || puts != len(lost) {
+		t.Errorf("got %v after %d puts, want %v after %d", got, puts, want, len(lost))
 	}
 }
 

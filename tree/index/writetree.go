@@ -1,8 +1,11 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -19,8 +22,12 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, e
 		}
 		return TreeInfo{}, &ConflictError{paths}
 	}
-	t := treeWriter{w: w, written: make(map[*Dir]TreeInfo)}
-	info, err := t.root(ctx, x.root)
+	behind := newWriteBehind(ctx, w)
+	t := treeWriter{w: behind, written: make(map[*Dir]TreeInfo)}
+	info, err := t.root(behind.ctx, x.root)
+	if stored := behind.group.Wait(); stored != nil {
+		err = stored // the other is only that nothing more was wanted
+	}
 	if err != nil {
 		return TreeInfo{}, err
 	}
@@ -146,4 +153,32 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
 // object returns the entry of d in the tree above, d's tree being t.
 func (d *Dir) object(t TreeInfo) object.Entry {
 	return object.Entry{Name: d.name, Type: object.TypeDir, Mode: d.mode, Size: t.Bytes, Files: t.Files, Content: t.key()}
+}
+
+// maxBehind is how many nodes are stored at once, at most.
+const maxBehind = 16
+
+// writeBehind stores objects while more of them are made: what one is called is
+// known before. They cannot be read until group.Wait has returned: it returns
+// the first error, which also ends the context.
+type writeBehind struct {
+	object.ReadWriter
+	ctx   context.Context
+	group *errgroup.Group
+}
+
+func newWriteBehind(ctx context.Context, w object.ReadWriter) *writeBehind {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxBehind)
+	return &writeBehind{w, ctx, group}
+}
+
+// Put implements [object.Writer].
+func (b *writeBehind) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
+	data = bytes.Clone(data)
+	b.group.Go(func() error {
+		_, err := b.ReadWriter.Put(ctx, kind, data)
+		return err
+	})
+	return object.Sum(data), ctx.Err()
 }

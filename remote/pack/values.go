@@ -71,6 +71,11 @@ func (v *Values) Decode(ctx context.Context, e Entry, value []byte, held Part) (
 	if !frame.IsNear(value) {
 		return Decode(e, value)
 	}
+	return v.decodePatch(ctx, e, value, held)
+}
+
+// decodePatch is Decode for a near patch.
+func (v *Values) decodePatch(ctx context.Context, e Entry, value []byte, held Part) ([]byte, error) {
 	c := &chain{v: v, e: &e, held: held}
 	data, err := c.object(ctx, value)
 	var failed *getError

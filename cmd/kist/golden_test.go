@@ -220,6 +220,49 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestGoldenRemote reads a remote that an earlier version has optimised, mends it,
+// and goes on in it.
+func TestGoldenRemote(t *testing.T) {
+	t.Parallel()
+	s := unpack(t, "sent")
+	s.kist("clone", "remote", "clone")
+	c := s.in("clone")
+	c.verify()
+	c.wantHistory(t, "sent.log")
+	for _, rev := range []string{"one", "main"} {
+		c.kist("checkout", rev)
+		wantGolden(t, c.dir, "sent."+rev)
+	}
+	c.kist("verify", "--remote", "origin", "--read-data")
+	packs, err := filepath.Glob(s.path("remote/packs/*/*"))
+	if err != nil || len(packs) != 4 {
+		t.Fatalf("%q, %v", packs, err)
+	}
+	for _, pack := range packs {
+		data, err := os.ReadFile(pack)
+		if err == nil {
+			data[40] ^= 1 // in the first value, on which others hang
+			err = errors.Join(os.Chmod(pack, 0o600), os.WriteFile(pack, data, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.exits(11, "verify", "--remote", "origin", "--read-data")
+	c.kist("verify", "--remote", "origin", "--repair")
+	c.kist("verify", "--remote", "origin", "--read-data")
+	c.write(map[string]string{"new": "a file that is added by a later version"})
+	c.kist("add", "-A", ".")
+	c.kist("commit", "-m", "by a later version")
+	c.kist("push")
+	c.kist("gc", "--remote", "origin", "--max-waste", "0", "--grace", "0s")
+	c.kist("verify", "--remote", "origin", "--read-data")
+	s.kist("clone", "remote", "again")
+	s.in("again").verify()
+	s.in("again").kist("checkout", "main~1")
+	wantGolden(t, s.path("again"), "sent.main")
+}
+
 // wantListed fails the test if ls does not list the paths that a folder has.
 func (s *shell) wantListed(rev, dir string) {
 	s.Helper()

@@ -9,7 +9,7 @@
 # makes is put beside what is there, never in its place.
 #
 # Each repository is a tar archive of its .kist, and of its files where they
-# matter. Beside it: NAME.log, the history as 'kist log --json' gave it, and
+# matter; sent is one of a remote in a folder, without a repository. Beside it: NAME.log, the history as 'kist log --json' gave it, and
 # NAME.REV.gz, the files of a revision, one a line: type, permissions, SHA-256
 # of the content or of a link's target, and path with odd bytes as %XX.
 #
@@ -70,7 +70,12 @@ keep() {
 	shift
 	# A lock holds nothing but the number of a process.
 	find .kist -name '*.lock' -exec truncate -s 0 {} +
-	tar --format=gnu --sort=name --owner=0 --group=0 --numeric-owner --mtime=2026-01-31 --sparse -cf - .kist "$@" | gzip -9n >"$out/$name.tar.gz"
+	archive "$name" .kist "$@"
+}
+
+# archive NAME PATH...: put paths into an archive.
+archive() {
+	tar --format=gnu --sort=name --owner=0 --group=0 --numeric-owner --mtime=2026-01-31 --sparse -cf - "${@:2}" | gzip -9n >"$out/$1.tar.gz"
 }
 
 # flip FILE OFFSET: change the lowest bit of a byte.
@@ -252,6 +257,41 @@ optimised() {
 	keep optimised
 }
 
+# versions FROM TO: commits in which a little changes.
+versions() {
+	local i
+	for ((i = $1; i <= $2; i++)); do
+		sed -i "$((30 * i))s/.*/changed in version $i/" poem
+		echo "only in version $i, which is more than 32 bytes" >"folder/$i"
+		kist add -A .
+		at "$i"
+		kist commit -m "Version $i"
+	done
+}
+
+# sent: a remote with optimised packs and one of the first version.
+sent() {
+	mkdir "$work/sent" && cd "$work/sent"
+	at 0
+	kist init .
+	mkdir folder
+	lines 400 poem >poem
+	lines 300 neighbour >folder/neighbour
+	kist remote add origin "$work/remote"
+	versions 1 1
+	kist tag one
+	list >"$out/sent.one.gz"
+	versions 2 12
+	kist push origin main one
+	kist gc --remote origin --optimise --grace 0s
+	versions 13 13
+	kist push
+	list >"$out/sent.main.gz"
+	kist log --json >"$out/sent.log"
+	kist verify --remote origin --read-data
+	cd .. && archive sent remote
+}
+
 # small: what is damaged below. Two commits, so two volumes with files and two
 # with trees.
 small() {
@@ -348,7 +388,7 @@ if [ $# -gt 2 ]; then
 	for name in "${@:3}"; do (set -e; $name); done
 	exit
 fi
-for name in plain merged big optimised small; do (set -e; $name); done
+for name in plain merged big optimised sent small; do (set -e; $name); done
 for name in $(declare -F | sed -n 's/^declare -f d_//p'); do
 	case $name in
 	*index_base) (set -e; damaged big $name) ;;

@@ -1,0 +1,97 @@
+package transfer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// TestRandomOptimised has versions of branches pushed, branches deleted, garbage
+// collected with and without optimising, packs damaged and repaired. After every
+// step all is on the remote, and can be fetched.
+func TestRandomOptimised(t *testing.T) {
+	seeds, steps := uint64(6), 40
+	if testing.Short() {
+		seeds, steps = 2, 25
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			b := newRemoteIn(t)
+			r := &randomOptimised{
+				writer: newWriter(t, b, seed), b: b, rng: rand.New(rand.NewPCG(seed, 3)),
+				tips: map[string]object.ID{}, reader: newSide(t, b),
+			}
+			for range steps {
+				r.step()
+				wantWhole(t, b, r.tips)
+				if t.Failed() {
+					t.Fatalf("after: %s", strings.Join(r.done, "; "))
+				}
+			}
+			newSide(t, b).mustFetch()
+		})
+	}
+}
+
+type randomOptimised struct {
+	*writer
+	b      *remotetest.Memory
+	rng    *rand.Rand
+	tips   map[string]object.ID // by branch
+	reader *side
+	done   []string
+}
+
+func (r *randomOptimised) step() {
+	r.t.Helper()
+	branch := fmt.Sprint("branch", r.rng.IntN(3))
+	what := branch
+	switch n := r.rng.IntN(12); {
+	case n < 5 || r.tips[branch].IsZero():
+		what = "version of " + what
+		r.branch, r.writer.tip = branch, nil
+		if id := r.tips[branch]; !id.IsZero() {
+			r.writer.tip = []object.ID{id}
+		}
+		r.version()
+		r.tips[branch] = r.writer.tip[0]
+	case n == 5:
+		what = "delete " + what
+		newCollector(r.t, r.b).delete(branch)
+		delete(r.tips, branch)
+	case n < 10:
+		o := CollectOptions{Optimise: n < 8, MaxWaste: 0.3 * float64(r.rng.IntN(2))}
+		what = fmt.Sprintf("collect %+v", o)
+		mustCollect(r.t, r.b, o)
+	case n == 10:
+		what = "repair"
+		r.repair()
+	default:
+		what = "fetch"
+		r.reader.mustFetch()
+	}
+	r.done = append(r.done, what)
+}
+
+// repair damages a pack, whose first bytes are in what others are made from, and
+// repairs it from here.
+func (r *randomOptimised) repair() {
+	r.t.Helper()
+	names := r.b.Names("packs/")
+	name := names[r.rng.IntN(len(names))]
+	r.b.Damage(name, remote.HeaderSize+r.rng.IntN(len(r.b.Data(name))/3))
+	opened, err := openTest(r.t, r.b, r.t.TempDir())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	result, err := opened.Repair(r.t.Context(), r.local, RepairOptions{})
+	if err != nil || len(result.Lost) > 0 {
+		r.t.Fatalf("repair: %+v, %v", result, err)
+	}
+}

@@ -43,6 +43,9 @@ type item struct {
 	stored uint32 // bytes of its stored value
 }
 
+// room returns about how many bytes of a pack an item takes, and no fewer.
+func (it item) room() int { return int(it.stored) + indexRoom }
+
 func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
 
 // planner plans a push against one snapshot, S. It is a [graph].
@@ -199,21 +202,35 @@ func (p *planner) certain(ctx context.Context, key object.Key) ([]byte, error) {
 const indexRoom = 64
 
 // batches returns what is to go into each pack: nodes apart from chunks, and
-// what was met together together.
-func (p *plan) batches() [][]item {
+// what was met together together. If not much is sent, that many jobs have
+// about as much of it each: filling a pack takes time, too.
+func (p *plan) batches(jobs int) [][]item {
 	var all [][]item
 	for _, items := range [][]item{p.nodes, p.chunks} {
+		full := fullSize(items, jobs)
 		start, size := 0, 0
 		for i, it := range items {
-			if size >= pack.TargetSize {
+			if size >= full {
 				all = append(all, items[start:i])
 				start, size = i, 0
 			}
-			size += int(it.stored) + indexRoom
+			size += it.room()
 		}
 		if start < len(items) {
 			all = append(all, items[start:])
 		}
 	}
 	return all
+}
+
+// fullSize returns the size from which on a pack of some of the items is full:
+// so that jobs have packs of the same size, but none has a small one.
+func fullSize(items []item, jobs int) int {
+	total := 0
+	for _, it := range items {
+		total += it.room()
+	}
+	packs := (total + pack.TargetSize - 1) / pack.TargetSize
+	packs = max(1, (packs+jobs-1)/jobs) * jobs
+	return min(max(total/packs, smallPack), pack.TargetSize)
 }

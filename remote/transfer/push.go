@@ -135,7 +135,7 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 			return nil, fmt.Errorf("push: %w", err)
 		}
 		p.result.Records = len(records)
-		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches())
+		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches(p.opt.Jobs))
 		return nil, nil
 	}
 	if gone, err := p.checkSent(ctx, plan); gone || err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -110,7 +109,7 @@ func TestPushFromVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := closure(t, store, tag)
-	if result.Objects != int64(len(want)) || result.Packs != 3 || c.SkippedRest.IsZero() || !want[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}] {
+	if result.Objects != int64(len(want)) || result.Packs != 4 || c.SkippedRest.IsZero() || !want[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}] {
 		t.Errorf("%+v, want %d objects", result, len(want))
 	}
 	if last := seen[len(seen)-1]; last.Phase != PhaseCopy || last.Objects != result.Objects || last.TotalObjects != last.Objects || last.Bytes != last.TotalBytes || last.Bytes < 45<<20 {
@@ -403,20 +402,22 @@ func TestBatches(t *testing.T) {
 		p.chunks = append(p.chunks, item{object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{byte(i)})}, uint32(i%5) << 20})
 	}
 	p.nodes = []item{{object.Key{Kind: object.KindTree}, 100}}
-	all := p.batches()
-	if len(all) < 6 || len(all) > 8 || len(all[0]) != 1 {
-		t.Fatalf("%d batches", len(all))
-	}
-	if got := slices.Concat(all[1:]...); !slices.Equal(got, p.chunks) {
-		t.Error("chunks lost, or not in order")
-	}
-	for _, batch := range all[1 : len(all)-1] {
-		size := 0
-		for _, it := range batch {
-			size += int(it.stored) + indexRoom
+	for _, c := range []struct{ jobs, size int }{{1, 200 << 20 / 7}, {3, 200 << 20 / 9}, {4, 25 << 20}, {100, smallPack}} {
+		all := p.batches(c.jobs)
+		if len(all[0]) != 1 {
+			t.Fatalf("%d jobs: %d objects in the first batch", c.jobs, len(all[0]))
 		}
-		if size < pack.TargetSize || size > pack.MaxSize {
-			t.Errorf("a batch of %d bytes", size)
+		if got := slices.Concat(all[1:]...); !slices.Equal(got, p.chunks) {
+			t.Errorf("%d jobs: chunks lost, or not in order", c.jobs)
+		}
+		for _, batch := range all[1 : len(all)-1] {
+			size := 0
+			for _, it := range batch {
+				size += it.room()
+			}
+			if size < c.size || size > c.size+5<<20 {
+				t.Errorf("%d jobs: a batch of %d bytes", c.jobs, size)
+			}
 		}
 	}
 }

@@ -32,12 +32,12 @@ type uploader struct {
 // send sends what a plan says, jobs packs at once: while some are filled,
 // others are under way. It needs the memory of so many packs.
 func (u *uploader) send(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
-	batches := p.batches()
+	batches := p.batches(jobs)
 	largest := 0
 	for _, b := range batches {
 		size := remote.HeaderSize + 4<<10
 		for _, it := range b {
-			size += int(it.stored) + indexRoom
+			size += it.room()
 		}
 		largest = max(largest, size)
 	}

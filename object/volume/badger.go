@@ -19,7 +19,9 @@ const (
 	// defaultLogFileSize is the size at which Badger begins the next value log.
 	defaultLogFileSize = 1<<30 - 1
 
-	defaultMemTableSize = 16 << 20
+	// defaultMemTableSize is that of some 20,000 keys. They fit into a
+	// processor's cache, and most are in tables before the volume is closed.
+	defaultMemTableSize = 2 << 20
 	numMemTables        = 2
 
 	// closeGrace is how long Badger may go on trying to close after it

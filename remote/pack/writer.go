@@ -80,8 +80,8 @@ func (w *Writer) TakesPatch(base object.Key) bool {
 // It is copied as it is, but for a patch: that names its base by its ID, and is
 // added as a near patch, which has at least 20 bytes less. That is an error if
 // [Writer.TakesPatch] says no; so is a near patch. Neither value nor script is
-// decoded. A key must be added once only, which Finish checks. It
-// is an error if the pack would be larger than MaxSize: see [Writer.Full].
+// decoded. A key must be added once only, which Finish checks. It is an error if
+// the pack would be larger than MaxSize: see [Writer.Full].
 func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if w.finished {
 		return errFinished

@@ -39,8 +39,10 @@ type RenameOptions struct {
 // 256 MiB of text or a million chunks. Content that r does not have is not
 // similar to anything.
 func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts RenameOptions) ([]Change, error) {
-	if !slices.ContainsFunc(changes, func(c Change) bool { return c.New == nil && movable(c.Old) }) {
-		return changes, nil // all may have been added, and be many
+	removed := slices.ContainsFunc(changes, func(c Change) bool { return c.New == nil && movable(c.Old) })
+	added := slices.ContainsFunc(changes, func(c Change) bool { return c.Old == nil && movable(c.New) })
+	if !removed || !added {
+		return changes, nil // all may have been added, or removed, and be many
 	}
 	m := renameMatcher{ctx: ctx, r: r, threshold: uint64(cmp.Or(opts.Threshold, defaultThreshold))}
 	var oldAt, newAt []int

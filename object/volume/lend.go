@@ -42,7 +42,7 @@ func (v *sealed) lend(rec keys.Record) (*loan, error) {
 		return nil, err
 	}
 	storage := takeBuffer(int(min(rec.Stored, maxStored)))
-	value, err := o.storedValue(rec, storage.b)
+	value, err := o.storedValueWith(rec, storage.b, v.store.lendReader(rec.File, int64(rec.Offset), int(rec.Stored)))
 	var data []byte
 	if err == nil {
 		if _, raw := frame.Raw(value); raw {

@@ -173,6 +173,11 @@ func (o *openVolume) closeLogs() {
 
 // storedValue reads the stored value of rec into buf, if that is large enough.
 func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
+	return o.storedValueWith(rec, buf, (*os.File).ReadAt)
+}
+
+// storedValueWith is storedValue that reads with the given function.
+func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read func(f *os.File, buf []byte, off int64) (int, error)) ([]byte, error) {
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
 	}
@@ -184,7 +189,7 @@ func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
 		buf = make([]byte, rec.Stored)
 	}
 	buf = buf[:rec.Stored]
-	if n, err := f.ReadAt(buf, int64(rec.Offset)); n < len(buf) {
+	if n, err := read(f, buf, int64(rec.Offset)); n < len(buf) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}

@@ -26,6 +26,7 @@ type Store struct {
 	o     Options
 	frame *frame.Encoder
 	bases *bases.Cache[basePlace]
+	lent  readBefore
 
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following

@@ -1,0 +1,48 @@
+package volume
+
+import (
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// noReadOnce is set once the kernel, or a file system, turned out not to know
+// RWF_DONTCACHE.
+var noReadOnce atomic.Bool
+
+// readOnce is f.ReadAt, but what had to be read from disk does not stay in the
+// page cache. That spares the memory that others have there, and, where memory
+// was not used before, what it costs to get it.
+func readOnce(f *os.File, buf []byte, off int64) (int, error) {
+	if noReadOnce.Load() {
+		return f.ReadAt(buf, off)
+	}
+	n := 0
+	c, err := f.SyscallConn()
+	if err == nil {
+		err = c.Control(func(fd uintptr) { n = readUncached(int(fd), buf, off) })
+	}
+	if err == nil && n == len(buf) {
+		return n, nil
+	}
+	return f.ReadAt(buf, off) // tells what is wrong
+}
+
+// readUncached reads from off as far as it can.
+func readUncached(fd int, buf []byte, off int64) (done int) {
+	for done < len(buf) {
+		n, err := unix.Preadv2(fd, [][]byte{buf[done:]}, off+int64(done), unix.RWF_DONTCACHE)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EOPNOTSUPP || err == unix.ENOSYS || err == unix.EINVAL:
+			noReadOnce.Store(true)
+			return done
+		case err != nil || n == 0:
+			return done
+		}
+		done += n
+	}
+	return done
+}

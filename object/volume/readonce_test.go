@@ -1,0 +1,56 @@
+package volume
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestReadOnce reads as ReadAt does, past the end and from what is closed, too.
+func TestReadOnce(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+	name := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ off, n, want int }{
+		{0, len(data), len(data)}, {4099, 100_000, 100_000}, {len(data) - 10, 20, 10}, {len(data) + 5, 1, 0},
+	} {
+		buf := make([]byte, tt.n)
+		n, err := readOnce(f, buf, int64(tt.off))
+		if n != tt.want || n < tt.n && err != io.EOF || n == tt.n && err != nil {
+			t.Errorf("%d bytes at %d: %d, %v", tt.n, tt.off, n, err)
+		}
+		if n > 0 && !bytes.Equal(buf[:n], data[tt.off:][:n]) {
+			t.Errorf("%d bytes at %d are others", tt.n, tt.off)
+		}
+	}
+	f.Close()
+	if n, err := readOnce(f, make([]byte, 10), 0); n != 0 || !errors.Is(err, os.ErrClosed) {
+		t.Errorf("closed: %d, %v", n, err)
+	}
+}
+
+func TestReadBefore(t *testing.T) {
+	var r readBefore
+	twice := 0
+	for i := range 1000 {
+		off := int64(20 + i*300_000)
+		if r.note(uint32(1+i%3), off) {
+			twice++
+		}
+		if !r.note(uint32(1+i%3), off) {
+			t.Errorf("value %d is not remembered", i)
+		}
+	}
+	if twice > 10 {
+		t.Errorf("%d of 1000 values were taken for others", twice)
+	}
+}

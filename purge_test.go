@@ -365,6 +365,24 @@ func TestPurgedAdd(t *testing.T) {
 	}
 }
 
+// TestPurgedWhileAdding purges a content while files are added that have it.
+func TestPurgedWhileAdding(t *testing.T) {
+	s, _ := secrets(t)
+	s.write("again", secret)
+	s.write("other", "text")
+	purged := false
+	r := s.add(kist.AddOptions{Progress: func(kist.Amount, kist.Amount) {
+		if !purged {
+			purged = true
+			s.purge("dir")
+		}
+	}})
+	if !purged || !slices.Equal(r.Added, []string{"other"}) || len(r.Skipped) != 1 || r.Skipped[0].Path != "again" ||
+		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
+		t.Errorf("added: %+v", r)
+	}
+}
+
 // TestUnpurge takes back purges, as long as that is possible.
 func TestUnpurge(t *testing.T) {
 	s, _ := secrets(t)

@@ -92,6 +92,10 @@ func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) 
 			return nil, fmt.Errorf("path %q: %w", f.Path, ErrNoMatch)
 		}
 	}
+	said, err := r.purges.view()
+	if err != nil {
+		return nil, err
+	}
 	session := r.objects.Begin(volume.SessionOptions{DryRun: o.DryRun})
 	defer session.Close()
 	stored, err := r.store(ctx, session, idx, found, o.Progress)
@@ -113,10 +117,35 @@ func (r *Repository) add(ctx context.Context, o AddOptions) (*AddResult, error) 
 		return result, nil
 	}
 	err = session.Publish(ctx, func(ctx context.Context) error {
+		if err := r.stillUnpurged(ctx, said, stored); err != nil {
+			return err
+		}
 		return index.UpdateWith(ctx, r.dir, index.Options{From: idx}, list.apply)
 	})
 	result.Stats = session.Stats()
 	return result, errors.Join(err, session.Close())
+}
+
+// stillUnpurged makes sure that nothing that is new in list was purged since
+// the records were as said. It is called within publish.
+func (r *Repository) stillUnpurged(ctx context.Context, said *record.View, list edits) error {
+	if now, err := r.purges.view(); err != nil || now == said {
+		return err
+	}
+	for _, e := range list {
+		if e.entry == nil || e.old != nil && e.old.SameContent(e.entry) {
+			continue
+		}
+		entry := e.entry.Object()
+		why, err := r.Purged(ctx, &entry)
+		if err != nil && !errors.Is(err, object.ErrNotFound) {
+			return err
+		}
+		if why != nil {
+			return &volume.StaleError{Keys: []object.Key{why.Key}}
+		}
+	}
+	return nil
 }
 
 // settled returns what the index notes of paths that were looked at, and need

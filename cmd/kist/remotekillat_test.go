@@ -95,7 +95,7 @@ func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
 		k.late++
 	}
 	s.kist("verify", "--remote", "origin", "--read-data")
-	p.wantOptimised(s)
+	s.kist(optimiseRemote...)
 	clone := p.wantWhole()
 	clone.wantFiles(clone.readFiles("."), s.readFiles("."))
 	clone.drop()

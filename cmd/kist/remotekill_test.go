@@ -227,8 +227,11 @@ func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 	// It may have been killed when all was done, and only the process to end.
 	_, begun := os.Stat(s.path(".kist/config"))
 	_, under := os.Stat(s.path(".kist/CLONING"))
-	if killed && (begun != nil || under == nil) {
+	switch {
+	case killed && (begun != nil || under == nil):
 		s.kist("clone", p.url, ".")
+	case killed:
+		s.kist("gc") // clears away what that process did not get to
 	}
 	if status := s.kist("status", "--porcelain"); s.tracking("main") != tip || status != "" {
 		p.Fatalf("the clone is at %s, want %s:\n%s", s.tracking("main"), tip, status)

@@ -236,7 +236,7 @@ func (r *Repository) openWorktree(dir string) (*worktree.Worktree, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := worktree.Options{Chunker: r.chunker, Now: r.opt.Now, Jobs: r.opt.Jobs}
+	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs}
 	if dir == r.root {
 		o.TempDir = Dir + "/tmp"
 	}

@@ -188,7 +188,12 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 		c.add(op.Path, reason, nil)
 		return
 	}
-	stored, err := s.store(ctx, op.Path, nil)
+	known := op.Old
+	if op.New != nil && (known == nil || known.Size != uint64(st.size)) {
+		e := index.NewEntry(*op.New, index.Stat{})
+		known = &e
+	}
+	stored, err := s.store(ctx, op.Path, nil, known)
 	if errors.Is(err, ErrGone) {
 		return
 	}

@@ -42,7 +42,7 @@ func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (S
 	}
 	s := w.newStorer(dst, nil)
 	defer s.close()
-	stored, err := s.store(ctx, path, nil)
+	stored, err := s.store(ctx, path, nil, nil)
 	if isStoreError(err) {
 		err = errors.Unwrap(err)
 	}
@@ -85,12 +85,12 @@ func isStoreError(err error) bool {
 }
 
 // store stores what is at path. If seen is not nil, it is what a scan saw
-// there.
-func (s *storer) store(ctx context.Context, path string, seen *Found) (Stored, error) {
+// there; if known is not nil, it is what a file there may have as its content.
+func (s *storer) store(ctx context.Context, path string, seen *Found, known *index.Entry) (Stored, error) {
 	if err := ctx.Err(); err != nil {
 		return Stored{}, &storeError{err}
 	}
-	stored, err := s.storePath(ctx, path, seen)
+	stored, err := s.storePath(ctx, path, seen, known)
 	switch {
 	case err == nil || isStoreError(err):
 	case errors.Is(err, fs.ErrNotExist), notFolder(err), errors.Is(err, errNotRegular):
@@ -101,7 +101,7 @@ func (s *storer) store(ctx context.Context, path string, seen *Found) (Stored, e
 	return stored, err
 }
 
-func (s *storer) storePath(ctx context.Context, path string, seen *Found) (Stored, error) {
+func (s *storer) storePath(ctx context.Context, path string, seen *Found, known *index.Entry) (Stored, error) {
 	dir, name := tree.Split(path)
 	if s.folder == nil || s.dir != dir {
 		s.close()
@@ -112,7 +112,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found) (Store
 		s.dir, s.folder = dir, d
 	}
 	if seen != nil && seen.Type == object.TypeFile {
-		return s.storeFile(ctx, name)
+		return s.storeFile(ctx, name, known)
 	}
 	readAt := s.w.readClock()
 	st, err := s.lstat(name)
@@ -122,7 +122,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found) (Store
 	e := object.Entry{Name: name, Type: st.entryType(), Mode: st.perm()}
 	switch e.Type {
 	case object.TypeFile:
-		return s.storeFile(ctx, name)
+		return s.storeFile(ctx, name, known)
 	case object.TypeDir:
 	case object.TypeSymlink:
 		e.Mode, e.MTime = linkMode, st.time()
@@ -144,9 +144,9 @@ func (s *storer) lstat(name string) (fileStat, error) {
 }
 
 // storeFile stores a file. It is read again if it changes meanwhile.
-func (s *storer) storeFile(ctx context.Context, name string) (stored Stored, err error) {
+func (s *storer) storeFile(ctx context.Context, name string, known *index.Entry) (stored Stored, err error) {
 	for range 1 + rereads {
-		stored, err = s.readFile(ctx, name)
+		stored, err = s.readFile(ctx, name, known)
 		if err != nil || !stored.Unstable {
 			return stored, err
 		}
@@ -156,7 +156,7 @@ func (s *storer) storeFile(ctx context.Context, name string) (stored Stored, err
 }
 
 // readFile stores a file, and says whether it was the same before and after.
-func (s *storer) readFile(ctx context.Context, name string) (Stored, error) {
+func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) (Stored, error) {
 	readAt := s.w.readClock()
 	f, err := s.folder.open(name)
 	if err != nil {
@@ -171,9 +171,12 @@ func (s *storer) readFile(ctx context.Context, name string) (Stored, error) {
 		return Stored{}, err
 	}
 	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.time()}
-	if before.size <= int64(s.w.opt.Chunker.Params().Min) {
+	isKnown, err := s.storeKnown(ctx, f, known, before.size, &e)
+	switch {
+	case err != nil || isKnown:
+	case before.size <= int64(s.w.opt.Chunker.Params().Min):
 		err = s.storeSmall(ctx, f, before.size, &e)
-	} else {
+	default:
 		err = s.storeLarge(ctx, f, before.size, &e)
 	}
 	if err != nil {

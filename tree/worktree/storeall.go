@@ -41,7 +41,7 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 			defer s.close()
 			for from, to := q.next(); from < to; from, to = q.next() {
 				for i := from; i < to; i++ {
-					stored, err := s.store(ctx, found[i].Path, &found[i])
+					stored, err := s.store(ctx, found[i].Path, &found[i], found[i].Old)
 					if isStoreError(err) {
 						cancel(errors.Unwrap(err))
 						return

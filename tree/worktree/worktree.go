@@ -22,12 +22,17 @@ import (
 	"github.com/go-git/go-billy/v5"
 
 	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
 
 // Options are what a [Worktree] needs besides its files.
 type Options struct {
 	Chunker *chunker.Chunker // how file content is cut; needed for storing
+
+	// Objects has the lists of chunks of files that are known, some of which may
+	// be cut as another chunker does. nil: there are none.
+	Objects object.Reader
 
 	// Now is the clock, by which it is noted when a file was read; needed for
 	// storing and applying. It must go on as time does, but need not be right.

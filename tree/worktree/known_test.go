@@ -1,0 +1,111 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+// elsewhere has the fixture's files be those of a repository that cuts in other
+// places.
+func (f *fixture) elsewhere(p chunker.Params) {
+	f.t.Helper()
+	c, err := chunker.New(p)
+	f.check(err)
+	o := f.w.opt
+	o.Chunker = c
+	f.w = New(f.fs, o)
+}
+
+// touch sets the times of files to now, so that they have to be read.
+func (f *fixture) touch(paths ...string) {
+	f.t.Helper()
+	for _, path := range paths {
+		f.check(os.Chtimes(filepath.Join(f.root, path), time.Now(), time.Now()))
+	}
+}
+
+// Files that were cut elsewhere are known by their content, and stored once.
+func TestCutElsewhere(t *testing.T) {
+	for name, there := range map[string]chunker.Params{
+		"otherwise": {Polynomial: 0x30e2e2979e3a1f, Min: 1 << 10, Avg: 4 << 10, Max: 32 << 10},
+		"smaller":   {Polynomial: 0x30e2e2979e3a1f, Min: 128, Avg: 512, Max: 4 << 10},
+		"larger":    {Polynomial: 0x30e2e2979e3a1f, Min: 32 << 10, Avg: 64 << 10, Max: 128 << 10},
+		"the same":  cutter(t).Params(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newReal(t)
+			sizes := map[string]int{"large": 300_000, "medium": 10_000, "small": 900}
+			paths := []string{"large", "medium", "small"}
+			for i, path := range paths {
+				f.write(path, random(i, sizes[path]))
+			}
+			f.elsewhere(there)
+			f.stage()
+			stored := f.store.(*objecttest.Memory).Len()
+			f.w.opt.Objects = f.store
+			f.elsewhere(cutter(t).Params())
+
+			f.touch(paths...)
+			changed, unchanged := f.confirm()
+			if len(changed) > 0 || len(unchanged) != len(paths) {
+				t.Errorf("touched: %d are unchanged, and these are not: %v", len(unchanged), lines(changed))
+			}
+			found, err := f.w.Scan(ctx, f.idx, ScanOptions{})
+			f.check(err)
+			f.check(f.w.StoreAll(ctx, f.store, found, func(i int, s Stored, err error) error {
+				if e := f.idx.Entry(found[i].Path); err == nil && (s.Entry.Content != e.Content || s.Entry.Size != e.Size) {
+					t.Errorf("%s has become %v", e.Name, s.Entry.Content)
+				}
+				return err
+			}, nil))
+			if n := f.store.(*objecttest.Memory).Len(); n != stored {
+				t.Errorf("%d objects more were stored", n-stored)
+			}
+			var ops []Op
+			for _, path := range paths {
+				ops = append(ops, Op{Path: path, Old: f.idx.Entry(path)})
+			}
+			obstacles, err := f.w.Check(ctx, f.idx, ops)
+			f.check(err)
+			if len(obstacles) > 0 {
+				t.Errorf("in the way: %+v", obstacles)
+			}
+
+			// What has changed is seen, wherever in the file that is.
+			for _, at := range []int{0, 150_000, 299_999} {
+				content := []byte(random(0, sizes["large"]))
+				content[at] ^= 1
+				f.write("large", string(content))
+				f.touch("large")
+				if changed, _ := f.confirm(); !slices.Equal(lines(changed), []string{"modified large"}) {
+					t.Errorf("byte %d was changed, and what is modified is %v", at, lines(changed))
+				}
+				s, err := f.w.Store(ctx, f.store, "large")
+				f.check(err)
+				if got := f.read(s.Entry); got != string(content) {
+					t.Errorf("byte %d was changed, and something else is stored", at)
+				}
+			}
+		})
+	}
+}
+
+// Without the list of chunks a file is cut anew.
+func TestCutElsewhereUnknown(t *testing.T) {
+	f := newReal(t)
+	f.write("large", random(1, 300_000))
+	f.elsewhere(chunker.Params{Polynomial: 0x30e2e2979e3a1f, Min: 1 << 10, Avg: 4 << 10, Max: 32 << 10})
+	f.stage()
+	f.w.opt.Objects = objecttest.NewMemory()
+	f.elsewhere(cutter(t).Params())
+	f.touch("large")
+	if changed, _ := f.confirm(); !slices.Equal(lines(changed), []string{"modified large"}) {
+		t.Errorf("modified: %v", lines(changed))
+	}
+}

@@ -38,17 +38,21 @@ func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, err
 	o.Paths = outermost(o.Paths)
 	var removed []string
 	var ops []worktree.Op
+	add := func(path string, old *index.Entry) {
+		removed = append(removed, path)
+		if !o.Cached {
+			ops = append(ops, worktree.Op{Path: path, Old: old})
+		}
+	}
 	for _, p := range o.Paths {
 		dir := idx.Dir(p)
 		conflict, inConflict := idx.Conflict(p)
 		switch e := idx.Entry(p); {
 		case e != nil:
-			removed = append(removed, p)
-			ops = append(ops, worktree.Op{Path: p, Old: e})
+			add(p, e)
 			continue
 		case inConflict && dir == nil:
-			removed = append(removed, p)
-			ops = append(ops, worktree.Op{Path: p, Old: conflictEntry(conflict)})
+			add(p, conflictEntry(conflict))
 			continue
 		case dir == nil:
 			return nil, fmt.Errorf("path %q: %w", p, ErrNoMatch)
@@ -56,8 +60,7 @@ func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, err
 			return nil, fmt.Errorf("path %q: %w", p, ErrIsDirectory)
 		}
 		for below, e := range dir.All() {
-			removed = append(removed, below)
-			ops = append(ops, worktree.Op{Path: below, Old: e})
+			add(below, e)
 		}
 		for below, d := range dir.Walk() {
 			if below == "" {
@@ -79,7 +82,7 @@ func (r *Repository) Remove(ctx context.Context, o RemoveOptions) ([]string, err
 		return removed, nil
 	}
 	if o.Cached {
-		return removed, r.editIndex(ctx, func(idx *index.Index) error {
+		return removed, r.editIndex(ctx, idx, func(idx *index.Index) error {
 			for _, p := range o.Paths {
 				idx.Remove(p)
 			}
@@ -233,15 +236,15 @@ func (r *Repository) Move(ctx context.Context, sources []string, destination str
 	}
 	for i, m := range moves {
 		if err := r.worktree.Rename(m.From, m.To); err != nil {
-			return moves[:i], errors.Join(err, r.stageMoves(ctx, moves[:i]))
+			return moves[:i], errors.Join(err, r.stageMoves(ctx, idx, moves[:i]))
 		}
 	}
-	return moves, r.stageMoves(ctx, moves)
+	return moves, r.stageMoves(ctx, idx, moves)
 }
 
 // stageMoves renames in the index what was renamed in the worktree.
-func (r *Repository) stageMoves(ctx context.Context, moves []Moved) error {
-	return r.editIndex(ctx, func(idx *index.Index) error {
+func (r *Repository) stageMoves(ctx context.Context, idx *index.Index, moves []Moved) error {
+	return r.editIndex(ctx, idx, func(idx *index.Index) error {
 		for _, m := range moves {
 			if err := idx.Move(m.From, m.To); err != nil {
 				return err

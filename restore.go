@@ -168,7 +168,7 @@ func (r *Repository) restoreIndex(ctx context.Context, idx *index.Index, source 
 	if err != nil {
 		return 0, err
 	}
-	return len(changes), r.editIndex(ctx, func(idx *index.Index) error {
+	return len(changes), r.editIndex(ctx, idx, func(idx *index.Index) error {
 		if err := r.stillUsable(ctx, source.Commit); err != nil {
 			return err
 		}
@@ -196,10 +196,12 @@ func setEntry(idx *index.Index, path string, e *object.Entry, keep bool) error {
 	return idx.Set(path, index.NewEntry(*e, index.Stat{}))
 }
 
-// editIndex changes the index, and publishes it.
-func (r *Repository) editIndex(ctx context.Context, edit func(idx *index.Index) error) error {
+// editIndex changes the index, and publishes it. From is what the index was when
+// it was looked at: it is changed, and not to be used after, unless that is
+// outdated.
+func (r *Repository) editIndex(ctx context.Context, from *index.Index, edit func(idx *index.Index) error) error {
 	return r.publish(ctx, func(ctx context.Context) error {
-		return index.Update(ctx, r.dir, edit)
+		return index.UpdateWith(ctx, r.dir, index.Options{From: from}, edit)
 	})
 }
 

@@ -74,7 +74,7 @@ func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
 	p.Helper()
 	before, old, seq := packs(p.list()), p.at("main"), p.head().Seq
 	killed := cut(s, "push")
-	noted, head := s.noted(), p.head() // which may still move on: the server works by itself
+	noted, head := len(s.noted()), p.head() // which may still move on: the server works by itself
 	now := branchAt(head, "main")
 	switch {
 	case !killed:
@@ -101,7 +101,7 @@ func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
 	if sent := packs(p.list()) - before; sent > 4-noted && now == old {
 		p.Errorf("%d packs are there, %d of them noted when the push was killed", sent, noted)
 	}
-	if n := s.noted(); n > 0 && now == old { // the next push that has something to send forgets them
+	if n := len(s.noted()); n > 0 && now == old { // the next push that has something to send forgets them
 		p.Errorf("%d packs are still noted", n)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // another. It has to send with a limit, so that there is time to do so.
 func (p *process) holdWhileSending() {
 	p.Helper()
-	for began := time.Now(); p.noted() == 0; time.Sleep(time.Millisecond) {
+	for began := time.Now(); len(p.noted()) == 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > commandTime {
 			p.Fatalf("kist %q does not begin to send", p.args)
 		}
@@ -19,12 +19,16 @@ func (p *process) holdWhileSending() {
 	p.signal(syscall.SIGSTOP)
 }
 
-// noted returns how many packs pushes in the folder have sent that no root names.
-func (s *shell) noted() int {
+// noted returns the names of the packs that pushes in the folder have sent and no
+// root names.
+func (s *shell) noted() []string {
 	s.Helper()
 	found, err := filepath.Glob(s.path(".kist/remotes/origin/push/*/" + strings.Repeat("[0-9a-f]", 32)))
 	if err != nil {
 		s.Fatal(err)
 	}
-	return len(found)
+	for i, path := range found {
+		found[i] = filepath.Base(path)
+	}
+	return found
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -378,8 +379,42 @@ func TestConfirmStates(t *testing.T) {
 	if len(unchanged) != 1 || unchanged[0].Path != "touched" || unchanged[0].Old != f.idx.Entry("touched") || unchanged[0].Stat.MTime == unchanged[0].Old.Stat.MTime {
 		t.Errorf("unchanged: %+v", unchanged)
 	}
-	if found[1].State != Modified {
-		t.Error("Confirm changed what it was given")
+}
+
+// TestConfirmMany has more files than are read at once, of which some differ.
+func TestConfirmMany(t *testing.T) {
+	f := newReal(t)
+	const files = 2*confirmAtOnce + 10
+	all := make([]Found, files)
+	for i := range all {
+		all[i] = Found{Path: fmt.Sprintf("d/%05d", i), State: Untracked}
 	}
-	_ = index.Stat{}
+	for _, i := range []int{0, 5, confirmAtOnce - 1, confirmAtOnce, 2 * confirmAtOnce, files - 1} {
+		path := all[i].Path
+		f.write(path, "old")
+		s, err := f.w.Store(ctx, f.store, path)
+		f.check(err)
+		e := index.NewEntry(s.Entry, s.Stat)
+		if i%2 == 0 {
+			f.write(path, "new")
+		}
+		all[i] = Found{Path: path, Type: object.TypeFile, Stat: s.Stat, State: Modified, Old: &e}
+	}
+	var want []string
+	for i := range all {
+		switch {
+		case all[i].State == Untracked:
+			want = append(want, "untracked "+all[i].Path)
+		case i%2 == 0:
+			want = append(want, "modified "+all[i].Path)
+		}
+	}
+	changed, same, err := f.w.Confirm(ctx, all)
+	f.check(err)
+	if got := lines(changed); !slices.Equal(got, want) {
+		t.Errorf("%d are changed, want %d", len(got), len(want))
+	}
+	if len(same) != files-len(want) || len(same) != 3 {
+		t.Errorf("%d are unchanged, want %d", len(same), files-len(want))
+	}
 }

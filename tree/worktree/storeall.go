@@ -104,29 +104,53 @@ type Refreshed struct {
 	Old  *index.Entry // what the index has, and the content still is
 }
 
+// confirmAtOnce is how many of the files that it is given Confirm has read at once:
+// a great many may have been written just now.
+const confirmAtOnce = 1 << 14
+
 // Confirm reads the files and symlinks that a scan found to be Modified, to see
 // which really are. It returns found without those that are not, in the same
-// order, and these apart, with stat data that makes the next scan faster. Of a
-// file of which only the permission bits differ the state becomes ModeChanged;
-// one that cannot be read becomes Unreadable, and one that is gone Deleted. The
-// error is about the whole. found is not changed.
+// order and the same storage, and these apart, with stat data that makes the next
+// scan faster. Of a file of which only the permission bits differ the state becomes
+// ModeChanged; one that cannot be read becomes Unreadable, and one that is gone
+// Deleted. The error is about the whole. Found is not to be used after.
 func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refreshed, error) {
+	var refreshed []Refreshed
 	var ask []Found
-	var places []int
-	for i := range found {
-		if f := &found[i]; f.State == Modified && f.Old != nil && !differs(f) {
-			ask = append(ask, *f)
-			places = append(places, i)
+	var places []int // in found, of those in ask
+	n := 0           // of found, those that are returned
+	for from := 0; from < len(found); {
+		ask, places = ask[:0], places[:0]
+		to := min(from+confirmAtOnce, len(found))
+		for i := from; i < to; i++ {
+			if f := &found[i]; f.State == Modified && f.Old != nil && !differs(f) {
+				ask, places = append(ask, *f), append(places, i)
+			}
+		}
+		same, err := w.confirm(ctx, ask, func(i int) *Found { return &found[places[i]] })
+		if err != nil {
+			return nil, nil, err
+		}
+		refreshed = append(refreshed, same...)
+		for ; from < to; from++ {
+			if found[from].State != unchanged {
+				found[n] = found[from]
+				n++
+			}
 		}
 	}
-	if len(ask) == 0 {
-		return found, nil, nil
-	}
-	result := append([]Found(nil), found...)
-	same := make([]bool, len(found))
-	var refreshed []Refreshed
-	err := w.StoreAll(ctx, object.Discard, ask, func(i int, s Stored, err error) error {
-		f := &result[places[i]]
+	clear(found[n:])
+	return found[:n], refreshed, nil
+}
+
+// unchanged is the state, within Confirm, of what it does not return.
+const unchanged State = 0
+
+// confirm reads what is in ask, and notes at its place what has become of it. It
+// returns what has not changed.
+func (w *Worktree) confirm(ctx context.Context, ask []Found, place func(i int) *Found) (same []Refreshed, err error) {
+	err = w.StoreAll(ctx, object.Discard, ask, func(i int, s Stored, err error) error {
+		f := place(i)
 		now := index.NewEntry(s.Entry, s.Stat)
 		switch {
 		case errors.Is(err, ErrGone):
@@ -134,8 +158,8 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 		case err != nil:
 			f.State, f.Err = Unreadable, err
 		case f.Old.SameContent(&now) && !s.Unstable:
-			same[places[i]] = true
-			refreshed = append(refreshed, Refreshed{f.Path, s.Stat, f.Old})
+			f.State = unchanged
+			same = append(same, Refreshed{f.Path, s.Stat, f.Old})
 		default:
 			f.Stat, f.Mode = s.Stat, s.Entry.Mode
 			now.Mode = f.Old.Mode
@@ -145,17 +169,7 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 		}
 		return nil
 	}, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	n := 0
-	for i := range result {
-		if !same[i] {
-			result[n] = result[i]
-			n++
-		}
-	}
-	return result[:n], refreshed, nil
+	return same, err
 }
 
 // differs reports whether a file cannot be what the index has, by its size.

@@ -50,12 +50,11 @@ func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, siz
 		if _, err := io.ReadFull(f, data); err != nil {
 			return false, atEnd(err)
 		}
-		id, err := s.dst.Put(ctx, object.KindChunk, data)
-		if err != nil {
-			return false, &storeError{err}
-		}
-		if id != chunk.ID {
+		if object.Sum(data) != chunk.ID {
 			return false, nil
+		}
+		if _, err := s.dst.Put(ctx, object.KindChunk, data); err != nil { // it may be gone
+			return false, &storeError{err}
 		}
 		if done += int64(len(data)); s.bytes != nil {
 			s.bytes(int64(len(data)))

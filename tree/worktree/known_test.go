@@ -83,6 +83,20 @@ func TestCutElsewhere(t *testing.T) {
 				content[at] ^= 1
 				f.write("large", string(content))
 				f.touch("large")
+				known := *f.idx.Entry("large")
+				storer := f.w.newStorer(f.store, nil)
+				before := f.store.(*objecttest.Memory).Len()
+				as, err := storer.store(ctx, "large", nil, &known)
+				storer.close()
+				f.check(err)
+				again := objecttest.NewMemory()
+				alone := f.w.newStorer(again, nil)
+				_, err = alone.store(ctx, "large", nil, nil)
+				alone.close()
+				f.check(err)
+				if got := f.store.(*objecttest.Memory).Len() - before; as.Entry.Content == known.Content || got > again.Len() {
+					t.Errorf("byte %d was changed, and %d objects are stored, want %d at most", at, got, again.Len())
+				}
 				if changed, _ := f.confirm(); !slices.Equal(lines(changed), []string{"modified large"}) {
 					t.Errorf("byte %d was changed, and what is modified is %v", at, lines(changed))
 				}

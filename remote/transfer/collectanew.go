@@ -36,7 +36,10 @@ const outPacks = 2
 func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 	slices.SortFunc(packs, func(a, b *usage) int { // what was sent together stays together
 		if a.nodes != b.nodes {
-			return compareBool(a.nodes, b.nodes)
+			if b.nodes {
+				return -1
+			}
+			return 1
 		}
 		return cmp.Or(c.listed[a.Name.Path()].Modified.Compare(c.listed[b.Name.Path()].Modified), a.Name.Compare(b.Name))
 	})
@@ -57,16 +60,6 @@ func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 		}
 		return c.optimise(ctx, entries, list)
 	})
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // order returns the numbers of entries, which are sorted as they lie, in the order

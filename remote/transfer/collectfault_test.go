@@ -111,8 +111,18 @@ func TestCollectInterrupted(t *testing.T) {
 	gc.delete("large")
 	gc.delete("small")
 	before := start.Snapshot()
+	interruptEach(t, before, atOnce, func(n int) int { return n + 1 + n/12 }, func(b *remotetest.Memory, _ bool) {
+		wantWhole(t, b, map[string]object.ID{"keep": keep})
+	})
+}
+
+// interruptEach has a collection of what is in before end at some of its calls,
+// each the next one after another, and then three collections do the rest. The
+// remote is to be whole after the one, and after the others.
+func interruptEach(t *testing.T, before remotetest.Snapshot, o CollectOptions, next func(n int) int, whole func(b *remotetest.Memory, ended bool)) {
+	t.Helper()
 	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
-		for n := 1; ; n += 1 + n/12 {
+		for n := 1; ; n = next(n) {
 			b := remotetest.NewMemory()
 			b.Restore(before)
 			faulty := remotetest.NewFaulty(b)
@@ -121,7 +131,7 @@ func TestCollectInterrupted(t *testing.T) {
 			r, err := openTest(t, faulty, "")
 			if err == nil {
 				var c *Collection
-				if c, err = r.PlanGC(t.Context(), nil, atOnce); err == nil {
+				if c, err = r.PlanGC(t.Context(), nil, o); err == nil {
 					err = c.Apply(t.Context())
 					c.Close()
 				}
@@ -132,12 +142,12 @@ func TestCollectInterrupted(t *testing.T) {
 				}
 				break
 			}
-			wantWhole(t, b, map[string]object.ID{"keep": keep})
+			whole(b, false)
 			for range 3 {
-				mustCollect(t, b, atOnce)
+				mustCollect(t, b, o)
 			}
 			wantOnly(t, b)
-			wantWhole(t, b, map[string]object.ID{"keep": keep})
+			whole(b, true)
 			if t.Failed() {
 				t.Fatalf("interrupted at call %d, %v", n, how)
 			}

@@ -291,38 +291,12 @@ func TestOptimiseInterrupted(t *testing.T) {
 		w.version()
 	}
 	before := start.Snapshot()
-	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
-		for n := 1; ; n++ {
-			b := remotetest.NewMemory()
-			b.Restore(before)
-			faulty := remotetest.NewFaulty(b)
-			faulty.Fail(remotetest.Fault{N: n, How: how, Err: remote.ErrPermission})
-			faulty.Fail(remotetest.Fault{N: n + 1, Stays: true, Err: remote.ErrPermission})
-			r, err := openTest(t, faulty, "")
-			if err == nil {
-				var c *Collection
-				if c, err = r.PlanGC(t.Context(), nil, optimised); err == nil {
-					err = c.Apply(t.Context())
-					c.Close()
-				}
-			}
-			if faulty.Calls(remotetest.Any) < n {
-				if err != nil || n < 20 {
-					t.Errorf("after %d calls: %v", n, err)
-				}
-				break
-			}
-			w.wantTip(b)
-			for range 3 {
-				mustCollect(t, b, optimised)
-			}
-			wantOnly(t, b)
-			w.wantTip(b)
-			if _, others := packsOf(t, b); len(others) > 0 {
-				t.Errorf("ended at call %d: %d packs are not optimised", n, len(others))
-			}
+	interruptEach(t, before, optimised, func(n int) int { return n + 1 }, func(b *remotetest.Memory, ended bool) {
+		w.wantTip(b)
+		if _, others := packsOf(t, b); ended && len(others) > 0 {
+			t.Errorf("%d packs are not optimised", len(others))
 		}
-	}
+	})
 }
 
 // TestRepairOptimised has optimised packs be damaged: what is made from what is

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -292,32 +290,12 @@ func wantProblems(t *testing.T, o *origin, broken map[object.Key]bool) {
 	}
 }
 
-// flippedOnce gives what is read of each pack first wrongly.
-type flippedOnce struct {
-	remote.Backend
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-func (f *flippedOnce) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
-	n, err := f.Backend.Get(ctx, name, p, off)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if strings.HasPrefix(name, "packs/") && !f.seen[name] {
-		f.seen[name] = true
-		for i := range n {
-			p[i] ^= 0x55
-		}
-	}
-	return n, err
-}
-
 // TestFetchPatchesReadsAgain checks that what is damaged on its way is read again,
 // with what it is made from.
 func TestFetchPatchesReadsAgain(t *testing.T) {
 	t.Parallel()
 	o, _ := newDrafts(t, false)
-	f := &flippedOnce{Backend: o.blob, seen: map[string]bool{}}
+	f := &flipping{Backend: o.blob, once: true, seen: map[string]bool{}}
 	newClone(t, f).mustFetch(o)
 	if len(f.seen) != len(o.packs()) {
 		t.Errorf("of %d packs something was damaged", len(f.seen))

@@ -68,32 +68,50 @@ func (r *Repository) Commit(ctx context.Context, o CommitOptions) (*CommitResult
 }
 
 func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult, error) {
-	head, err := r.refs.Head()
-	if err != nil {
-		return nil, err
-	}
 	state, err := r.State()
 	if err != nil {
 		return nil, err
 	}
-	mayBeSame := o.AllowEmpty || o.Amend || state.Operation == Merging
-	if !mayBeSame && !head.ID.IsZero() {
-		// Without a change, the whole index need not be read to find that out.
-		old, err := r.recordedTree(ctx, head.ID)
-		if err != nil {
-			return nil, err
-		}
-		if id, known := index.KnownTree(r.dir); known && id == old {
-			return nil, ErrNothingToCommit
-		}
+	if !o.mayBeSame(state) && r.surelySame(ctx) {
+		return nil, ErrNothingToCommit
 	}
-	// The trees that the index remembers are taken to be whole.
-	session := r.objects.Begin(volume.SessionOptions{Trusting: true})
+	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
-	idx, err := r.Index()
+	head, idx, err := r.trusted(ctx, session)
 	if err != nil {
 		return nil, err
 	}
+	result, err := r.commitIndex(ctx, o, session, head, idx, state)
+	if errors.Is(err, object.ErrNotFound) {
+		// Others may have moved HEAD or changed the index since, and removed what
+		// it had: then it is stale.
+		err = session.Publish(ctx, func(context.Context) error { return err })
+	}
+	return result, err
+}
+
+// mayBeSame reports whether a commit may be made that changes nothing.
+func (o *CommitOptions) mayBeSame(s State) bool {
+	return o.AllowEmpty || o.Amend || s.Operation == Merging
+}
+
+// surelySame reports whether little of the index has to be read to see that it
+// holds what HEAD's commit does.
+func (r *Repository) surelySame(ctx context.Context) bool {
+	head, err := r.refs.Head()
+	if err != nil || head.Unborn() {
+		return false
+	}
+	recorded, err := r.recordedTree(ctx, head.ID)
+	if err != nil {
+		return false
+	}
+	staged, known := index.KnownTree(r.dir)
+	return known && staged == recorded
+}
+
+// commitIndex commits what idx holds on head.
+func (r *Repository) commitIndex(ctx context.Context, o CommitOptions, session *volume.Session, head refs.Head, idx *index.Index, state State) (*CommitResult, error) {
 	if len(idx.Conflicts()) > 0 {
 		return nil, ErrConflicts
 	}
@@ -112,7 +130,7 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	if err := writeStaged(ctx, session, idx, c); err != nil {
 		return nil, err
 	}
-	if !mayBeSame {
+	if !o.mayBeSame(state) {
 		changed := oldTree != c.Tree
 		if changed && expired == nil {
 			if changed, err = differ(ctx, session, oldTree, c.Tree); err != nil {
@@ -146,6 +164,18 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 		result.Unknown = true
 	}
 	return result, nil
+}
+
+// trusted reads HEAD and the index. Session takes its commit, and the trees that
+// the index remembers, to be whole.
+func (r *Repository) trusted(ctx context.Context, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
+	err = session.Trust(ctx, func() error {
+		if head, err = r.refs.Head(); err == nil {
+			idx, err = r.Index()
+		}
+		return err
+	})
+	return head, idx, err
 }
 
 // draft returns the commit to make, without its tree, and the commit that it is

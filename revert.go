@@ -147,9 +147,9 @@ func (r *Repository) undone(ctx context.Context, id object.ID, parent int) (*obj
 
 // writeIndex stores what is staged as a tree.
 func (r *Repository) writeIndex(ctx context.Context) (object.ID, error) {
-	session := r.objects.Begin(volume.SessionOptions{Trusting: true}) // as in commit
+	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
-	idx, err := r.Index()
+	_, idx, err := r.trusted(ctx, session)
 	if err != nil {
 		return object.ID{}, err
 	}

@@ -43,8 +43,7 @@ func (r *Repository) Rewrite(ctx context.Context, p *PurgePlan, dryRun bool) (*R
 	if err := r.noOperation(); err != nil {
 		return nil, err
 	}
-	// The trees of old commits are taken to be whole.
-	session := r.objects.Begin(volume.SessionOptions{Trusting: true})
+	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
 	w := &rewriter{r: r, plan: p, rw: session, commits: map[object.ID]object.ID{}, trees: map[object.ID]tree.Info{}}
 	if dryRun {
@@ -54,7 +53,8 @@ func (r *Repository) Rewrite(ctx context.Context, p *PurgePlan, dryRun bool) (*R
 	if w.said, err = r.Said(); err != nil {
 		return nil, err
 	}
-	if w.head, err = r.refs.Head(); err != nil {
+	// The trees of old commits are taken to be whole.
+	if w.head, _, err = r.trusted(ctx, session); err != nil {
 		return nil, err
 	}
 	changes, err := w.changes(ctx)

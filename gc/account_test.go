@@ -190,7 +190,7 @@ func TestAccountOfCopies(t *testing.T) {
 	infos, err := other.store.Volumes(t.Context())
 	w.check(err)
 	for _, info := range infos[:2] {
-		w.check(os.Rename(filepath.Join(other.dir, "volumes", info.Name), filepath.Join(w.dir, "volumes", info.Name)))
+		w.check(os.Rename(filepath.Join(other.inVolumes(), info.Name), filepath.Join(w.dir, "volumes", info.Name)))
 	}
 	w.reopen()
 	gone := object.Key{Kind: object.KindTree, ID: object.Sum(w.text(9))}

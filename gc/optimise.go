@@ -93,20 +93,15 @@ func (p *Plan) optimises(i, index int) bool {
 	return u.has(index)
 }
 
-// store stores what is to be kept of a group of volumes anew.
+// store stores what is to be kept of a group of volumes anew. All of them are to
+// go: no copy in one of them counts as being elsewhere, whichever pass stores it.
 func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written int, err error) {
 	if !g.optimise {
 		return p.rewrite(ctx, g.volumes, copied)
 	}
-	var young []int
-	for _, i := range g.volumes {
-		if p.marker.use[i].stays {
-			young = append(young, i)
-		}
-	}
-	if len(young) > 0 {
-		apart := func(at volume.Place) bool { return !p.optimises(at.Volume, at.Index) }
-		if written, err = p.sweep.Rewrite(ctx, young, apart, copied); err != nil {
+	if slices.ContainsFunc(g.volumes, func(i int) bool { return p.marker.use[i].stays }) {
+		apart := func(at volume.Place) bool { return p.marker.use[at.Volume].stays && !p.optimises(at.Volume, at.Index) }
+		if written, err = p.sweep.Rewrite(ctx, g.volumes, apart, copied); err != nil {
 			return written, err
 		}
 	}
@@ -130,23 +125,21 @@ func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written 
 // rewrite stores anew what is needed of volumes. What was optimised is again, as
 // it lies: patches of objects that go become patches of others.
 func (p *Plan) rewrite(ctx context.Context, volumes []int, copied func(int64)) (written int, err error) {
-	keep := func(at volume.Place) bool { return p.marker.use[at.Volume].has(at.Index) }
-	var plain, optimised []int
-	for _, i := range volumes {
-		if p.sweep.Volume(i).Optimised {
-			optimised = append(optimised, i)
-		} else {
-			plain = append(plain, i)
+	optimised := func(i int) bool { return p.marker.use[i].Optimised }
+	keep := func(which bool) func(volume.Place) bool {
+		return func(at volume.Place) bool {
+			return optimised(at.Volume) == which && p.marker.use[at.Volume].has(at.Index)
 		}
 	}
-	if len(plain) > 0 {
-		if written, err = p.sweep.Rewrite(ctx, plain, keep, copied); err != nil {
+	if slices.ContainsFunc(volumes, optimised) {
+		did, err := p.sweep.Optimise(ctx, volumes, volume.OptimiseOptions{Keep: keep(true), Progress: copied})
+		if written = did.Written; err != nil {
 			return written, err
 		}
 	}
-	if len(optimised) == 0 {
-		return written, nil
+	if slices.ContainsFunc(volumes, func(i int) bool { return !optimised(i) }) {
+		n, err := p.sweep.Rewrite(ctx, volumes, keep(false), copied)
+		return written + n, err
 	}
-	did, err := p.sweep.Optimise(ctx, optimised, volume.OptimiseOptions{Keep: keep, Progress: copied})
-	return written + did.Written, err
+	return written, nil
 }

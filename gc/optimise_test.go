@@ -153,7 +153,7 @@ func TestOptimiseDamaged(t *testing.T) {
 	w := newWorld(t, 25)
 	w.versions(3)
 	before := w.kept()
-	logs, err := filepath.Glob(filepath.Join(w.dir, "volumes", "0*", "*.vlog"))
+	logs, err := filepath.Glob(filepath.Join(w.inVolumes(), "0*", "*.vlog"))
 	w.check(err)
 	data, err := os.ReadFile(logs[0])
 	w.check(err)
@@ -171,10 +171,56 @@ func TestOptimiseDamaged(t *testing.T) {
 	}
 	data[len(data)/2] ^= 1
 	w.check(os.WriteFile(logs[0], data, 0o644))
-	os.Remove(filepath.Join(w.dir, "volumes", "damaged"))
+	os.Remove(filepath.Join(w.inVolumes(), "damaged"))
 	w.reopen()
 	if !maps.Equal(before, w.kept()) {
 		t.Error("the store has changed")
 	}
 	w.wantWhole()
+}
+
+// TestOptimisedCopies checks that objects of which an optimised volume has a
+// copy and one that is not optimised another stay if both volumes go, whether
+// they are needed or only young.
+func TestOptimisedCopies(t *testing.T) {
+	w := newWorld(t, 26)
+	w.versions(6)
+	half := w.roots["versions"]
+	w.versions(6)
+	plain := t.TempDir()
+	w.check(os.CopyFS(plain, os.DirFS(w.inVolumes())))
+	w.optimise(gc.PlanOptions{})
+	w.check(os.CopyFS(w.inVolumes(), os.DirFS(plain)))
+	w.reopen()
+	w.roots["versions"] = half
+	if st := w.collect(gc.PlanOptions{}); st.Rewritten < 2 {
+		t.Errorf("not both were stored anew: %+v", st)
+	}
+	w.wantWhole()
+
+	young := newWorld(t, 26)
+	young.now = w.now.Add(2 * time.Hour)
+	young.versions(1)
+	session := young.begin()
+	defer session.Close()
+	var unneeded object.Key
+	for key := range w.reached() {
+		if key.Kind == object.KindChunk {
+			unneeded = key
+			data, err := w.store.Get(t.Context(), key)
+			w.check(err)
+			_, err = session.Put(t.Context(), key.Kind, data)
+			w.check(err)
+		}
+	}
+	young.roots["versions"] = young.finish(session, object.NewTreeWriter(session))
+	w.check(os.CopyFS(w.inVolumes(), os.DirFS(young.inVolumes())))
+	w.reopen()
+	w.now, w.roots = young.now, young.roots
+	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour}); st.Optimised < 2 {
+		t.Errorf("not both were optimised: %+v", st)
+	}
+	if !w.kept()[unneeded] {
+		t.Error("what is young is lost")
+	}
 }

@@ -47,6 +47,8 @@ func (w *world) reopen() {
 	w.store = store
 }
 
+func (w *world) inVolumes() string { return filepath.Join(w.dir, "volumes") }
+
 func (w *world) check(err error) {
 	w.Helper()
 	if err != nil {
@@ -437,7 +439,7 @@ func TestDamaged(t *testing.T) {
 	}
 
 	spoil := func(pattern string) (undo func()) {
-		found, err := filepath.Glob(filepath.Join(w.dir, "volumes", "0*", pattern))
+		found, err := filepath.Glob(filepath.Join(w.inVolumes(), "0*", pattern))
 		w.check(err)
 		old := map[string][]byte{}
 		for _, path := range found {
@@ -466,7 +468,7 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%s: the store has changed", pattern)
 		}
 	}
-	os.Remove(filepath.Join(w.dir, "volumes", "damaged"))
+	os.Remove(filepath.Join(w.inVolumes(), "damaged"))
 	w.reopen()
 	w.collect(gc.PlanOptions{})
 	w.wantWhole()

@@ -33,7 +33,7 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	if err := s.seal(nil); err != nil {
 		return err
 	}
-	lock, err := disk.Lock(ctx, filepath.Join(s.store.dir, gcLockFile), disk.Shared, gcLockWait)
+	lock, err := s.store.lockPublish(ctx)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
@@ -44,6 +44,11 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	return write(ctx)
 }
 
+// lockPublish takes the lock under which nothing is removed from the store.
+func (s *Store) lockPublish(ctx context.Context) (*disk.FileLock, error) {
+	return disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Shared, gcLockWait)
+}
+
 // recheck makes sure that all that was put, or found, is there. The gc lock is
 // held.
 func (s *Session) recheck(ctx context.Context) error {
@@ -51,7 +56,7 @@ func (s *Session) recheck(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("publish: list volumes: %w", err)
 	}
-	if s.began != nil && slices.ContainsFunc(s.began.volumes, func(v *sealed) bool { return l.byName[v.name] == nil }) {
+	if s.trusted != nil && slices.ContainsFunc(s.trusted.volumes, func(v *sealed) bool { return l.byName[v.name] == nil }) {
 		return &StaleError{}
 	}
 	s.mu.Lock()

@@ -16,11 +16,6 @@ type SessionOptions struct {
 	// DryRun makes a session that stores nothing and only counts. It does not
 	// read back what was put.
 	DryRun bool
-
-	// Trusting makes a session that relies on all that the objects refer to
-	// which Missing told are there. It cannot publish after any volume was
-	// removed since it began, not even if nothing that it knows of was lost.
-	Trusting bool
 }
 
 // Stats count what a session did.
@@ -42,7 +37,7 @@ type Session struct {
 	store *Store
 	dry   map[object.Key]struct{} // what was put, in a dry run; else nil
 
-	began *listing // what there was when a trusting session began; else nil
+	trusted *listing // what there was when Trust was called; else nil
 
 	salvage sync.Once
 	phase   sync.RWMutex // read-held while something is added to the volume, held while it is sealed
@@ -74,13 +69,25 @@ func (s *Store) Begin(o SessionOptions) *Session {
 	if o.DryRun {
 		ss.dry = map[object.Key]struct{}{}
 	}
-	if o.Trusting {
-		// Without a list, everything seems to have been removed.
-		if ss.began, _ = s.refresh(); ss.began == nil {
-			ss.began = &listing{volumes: []*sealed{{}}}
-		}
-	}
 	return ss
+}
+
+// Trust calls read, which finds out about objects that are there with all that
+// they refer to, and has the session rely on that: nothing is removed from the
+// store while read runs, and if any volume is removed later, Publish returns a
+// [*StaleError], even if nothing that the session knows of was lost. It is called
+// once, before other methods.
+func (s *Session) Trust(ctx context.Context, read func() error) error {
+	lock, err := s.store.lockPublish(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	if err := read(); err != nil {
+		return err
+	}
+	s.trusted, err = s.store.refresh()
+	return err
 }
 
 // Stats returns what was done so far.

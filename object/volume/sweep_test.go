@@ -364,9 +364,19 @@ func TestTrusting(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, s, 0, 0, 10)
 	storeSeries(t, s, 1, 0, 10)
-	trusting, other := s.Begin(SessionOptions{Trusting: true}), s.Begin(SessionOptions{})
+	trusting, other := s.Begin(SessionOptions{}), s.Begin(SessionOptions{})
 	defer trusting.Close()
 	defer other.Close()
+	err := trusting.Trust(ctx, func() error {
+		if l, err := disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Exclusive, 0); err == nil {
+			l.Unlock()
+			t.Error("volumes can be removed meanwhile")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, ss := range []*Session{trusting, other} {
 		putSeries(t, ss, 1, 0, 10)
 		if err := ss.Publish(ctx, publishNothing); err != nil {

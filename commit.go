@@ -83,8 +83,8 @@ func (r *Repository) commit(ctx context.Context, o CommitOptions) (*CommitResult
 	}
 	result, err := r.commitIndex(ctx, o, session, head, idx, state)
 	if errors.Is(err, object.ErrNotFound) {
-		// Others may have moved HEAD or changed the index since, and removed what
-		// it had: then it is stale.
+		// Others may have moved HEAD, or changed the index, and removed what these
+		// had. Publish knows whether anything was removed.
 		err = session.Publish(ctx, func(context.Context) error { return err })
 	}
 	return result, err

@@ -204,6 +204,7 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	if c.marker, err = newMarker(c.r, c.local, c.o.Jobs); err != nil {
 		return err
 	}
+	c.marker.mends = c.mend != nil
 	if c.snap, err = c.r.snapshotAt(ctx, head); err != nil {
 		return err
 	}

@@ -54,6 +54,7 @@ type marker struct {
 	r     *Remote
 	local object.Reader // may be nil
 	jobs  int
+	mends bool // a node that is damaged is read from another pack, if one has it
 	snap  *snapshot
 	nodes *nodePacks
 
@@ -292,6 +293,9 @@ func (m *marker) remoteLinks(ctx context.Context, e pack.Entry) ([]object.Key, e
 		return nil, fmt.Errorf("read %s: %w", e.Key, err)
 	}
 	data, err := m.snap.read(ctx, e)
+	if m.mends && isBad(err) {
+		data, err = m.snap.readElsewhere(ctx, e.Key, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -73,3 +73,17 @@ func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at
 	}
 	return nil, at, nil
 }
+
+// readElsewhere returns an object that is bad where it was looked for first, from
+// another place, or else bad, the error for that one.
+func (s *snapshot) readElsewhere(ctx context.Context, key object.Key, bad error) ([]byte, error) {
+	value, e, err := s.rescue(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, bad
+	}
+	e.Stored = uint32(len(value))
+	return pack.Decode(e, value)
+}

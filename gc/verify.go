@@ -165,13 +165,11 @@ func (v *verifier) found(key object.Key, where string, err error) {
 	}
 }
 
-// healed reports whether an object of which a copy is damaged has another one.
+// healed reports whether an object of which a copy is damaged has another one,
+// which is whole. That it can be read is not enough: the damage may be where a
+// reader does not look.
 func (v *verifier) healed(ctx context.Context, key object.Key) bool {
-	if key.IsZero() {
-		return false
-	}
-	_, err := v.store.Get(ctx, key)
-	return err == nil
+	return !key.IsZero() && v.store.HasWhole(ctx, key)
 }
 
 // history checks all that a root reaches.

@@ -39,6 +39,22 @@ func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (valu
 	return value, raw, nil
 }
 
+// HasWhole reports whether a volume has an object whole: it is read and hashed.
+// Copies that are known to be damaged do not count, even if they can be read.
+func (s *Store) HasWhole(ctx context.Context, key object.Key) bool {
+	whole := false
+	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
+		rec, ok, err := v.find(key)
+		if !ok || err != nil || v.isBad(key) {
+			return false, err
+		}
+		_, err = v.read(rec)
+		whole = err == nil
+		return whole, err
+	})
+	return whole && err == nil
+}
+
 // readStored returns the stored value of the object at rec, in buf if that is
 // large enough, after it was verified. Errors are those of read.
 func (v *sealed) readStored(rec keys.Record, buf []byte) ([]byte, error) {

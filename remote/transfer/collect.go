@@ -265,7 +265,7 @@ func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
 		return err
 	}
 	err = c.claim().Check(snap.state, snap.live())
-	follows := err == nil
+	follows := err == nil && !c.named(snap)
 	if follows {
 		follows, err = c.marker.follow(snap)
 	} else if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {

@@ -114,12 +114,22 @@ func (c *Collection) notLive(goes map[pack.Name]bool) func(pack.Name) bool {
 	}
 }
 
-// unused returns those of our own files that no root will name, and that are
-// not condemned.
+// unused returns those of our own files that we have no use for, and that the root
+// does not name: neither as condemned nor, since a repair took them for packs of
+// an index file that is lost, as live.
 func (c *Collection) unused() []string {
-	return slices.DeleteFunc(slices.Clone(c.abandoned), func(name string) bool {
-		_, condemned := c.snap.state.Condemned[name]
-		return condemned
+	if len(c.abandoned) == 0 {
+		return nil
+	}
+	known := c.snap.files()
+	return slices.DeleteFunc(slices.Clone(c.abandoned), func(name string) bool { return known[name] })
+}
+
+// named reports whether a root names packs of our own already, as a repair has it.
+func (c *Collection) named(snap *snapshot) bool {
+	return c.own != nil && slices.ContainsFunc(c.own.packs, func(p pack.Info) bool {
+		_, live := snap.packs[p.Name]
+		return live
 	})
 }
 

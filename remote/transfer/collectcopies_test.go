@@ -2,11 +2,13 @@ package transfer
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
@@ -49,6 +51,101 @@ func TestRepairFromCopies(t *testing.T) {
 				continue
 			}
 			wantWhole(t, b, map[string]object.ID{"main": id, "other": id})
+		}
+	}
+}
+
+// TestCollectBesideRepair has an index file be lost while a collector is at work,
+// and a repair that finds what to name by the packs that are there: those of the
+// collector are among them.
+func TestCollectBesideRepair(t *testing.T) {
+	t.Parallel()
+	for n := range 6 {
+		b := newRemoteIn(t)
+		p := newPusher(t, b)
+		want := map[string]object.ID{"keep": p.grow(1, p.many(1, 460))}
+		p.mustPush("keep", want["keep"])
+		p.mustPush("both", p.grow(2, p.many(2, 460)))
+		want["half"] = p.commit(p.tree(map[string]string{"f1": noise(200_001, 60)}, nil))
+		p.mustPush("half", want["half"])
+		newCollector(t, b).delete("both")
+		faulty := remotetest.NewFaulty(b)
+		faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
+			lost := b.Names("index/")
+			if n%2 == 0 {
+				want["new"] = p.many(3, 460)
+				p.mustPush("new", want["new"])
+				lost = slices.DeleteFunc(b.Names("index/"), func(name string) bool { return slices.Contains(lost, name) })
+			}
+			for _, name := range lost {
+				b.Remove(name)
+			}
+			r, err := openTest(t, b, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result, err := r.Repair(t.Context(), p.local, RepairOptions{}); err != nil || len(result.Lost) > 0 {
+				t.Errorf("repair: %+v, %v", result, err)
+			}
+			wantWhole(t, b, want)
+		}})
+		if _, err := collectIn(t, faulty, nil, CollectOptions{OrphanAge: math.MaxInt64}); err != nil {
+			t.Error(err)
+		}
+		wantWhole(t, b, want)
+		mustCollect(t, b, atOnce)
+		wantWhole(t, b, want)
+		if t.Failed() {
+			t.Fatalf("run %d", n)
+		}
+	}
+}
+
+// TestMarkerFollows has a pack be condemned that an index file still names: what
+// was marked in it is marked nowhere.
+func TestMarkerFollows(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.mustPush("main", p.many(1, 460))
+	r, err := openTest(t, b, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := newMarker(r, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	for i, want := range []bool{true, true, false} {
+		if i == 2 {
+			newCollector(t, b).condemn(b.Names("packs/")[0])
+		}
+		snap, err := r.snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if follows, err := m.follow(snap); err != nil || follows != want {
+			t.Errorf("%d: %v, %v", i, follows, err)
+		}
+	}
+}
+
+// TestMergedIndexFits has a pack go that an index file names: of two copies it may
+// have left out the one that stays.
+func TestMergedIndexFits(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.mustPush("main", p.grow(1))
+	snap, err := p.remote.snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &mergedIndex{named: snap.packs}
+	for _, gone := range []bool{false, true} {
+		if x.fits(snap, nil, func(pack.Name) bool { return gone }) == gone {
+			t.Errorf("packs go: %v", gone)
 		}
 	}
 }

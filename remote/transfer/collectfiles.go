@@ -110,23 +110,7 @@ func (c *Collection) checkThere(ctx context.Context) error {
 // They are condemned like any other: who has sent one learns of it before a
 // root names it, or by the floor (ORPH_AGE, IDX_ORPH_AGE).
 func (c *Collection) orphans() (names []string) {
-	state := c.snap.state
-	known := map[string]bool{}
-	for name := range state.Condemned {
-		known[name] = true
-	}
-	for _, name := range state.StateFiles() {
-		known[name] = true
-	}
-	for i, f := range state.Indexes {
-		known[f.Name.IndexPath()] = true
-		for _, p := range c.snap.indexes[i].packs {
-			known[p.Name.Path()] = true
-		}
-	}
-	for _, p := range state.Packs {
-		known[p.Name.Path()] = true
-	}
+	known := c.snap.files()
 	now := c.r.o.Now()
 	for name, info := range c.listed {
 		if _, ours := c.made[name]; ours || known[name] {
@@ -138,6 +122,27 @@ func (c *Collection) orphans() (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// files returns the files that the root names, condemned ones included.
+func (s *snapshot) files() map[string]bool {
+	state, known := s.state, map[string]bool{}
+	for name := range state.Condemned {
+		known[name] = true
+	}
+	for _, name := range state.StateFiles() {
+		known[name] = true
+	}
+	for i, f := range state.Indexes {
+		known[f.Name.IndexPath()] = true
+		for _, p := range s.indexes[i].packs {
+			known[p.Name.Path()] = true
+		}
+	}
+	for _, p := range state.Packs {
+		known[p.Name.Path()] = true
+	}
+	return known
 }
 
 // aged returns the files that were condemned so long ago, sorted, and when the

@@ -94,8 +94,8 @@ type mergedIndex struct {
 
 // fits reports whether the index file is what would be made for a root that
 // follows what snap is of, in which due are to be replaced: that it names live
-// packs only, and leaves out none but those of which gone says that they are
-// condemned (IDX_STALE, IDX_UNION).
+// packs only, and neither names nor leaves out others than it would, if those of
+// which gone says so are condemned (IDX_STALE, IDX_UNION).
 func (x *mergedIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Name) bool) bool {
 	for _, f := range x.replaced {
 		i := slices.IndexFunc(snap.state.Indexes, func(have rootlog.File) bool { return have.Name == f.Name })
@@ -124,7 +124,8 @@ func (x *mergedIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Na
 		}
 	}
 	for name := range x.named {
-		if _, live := snap.packs[name]; !live {
+		// Of what a pack has that goes now, the index file may name no other copy.
+		if _, live := snap.packs[name]; !live || gone(name) {
 			return false
 		}
 	}

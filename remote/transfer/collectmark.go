@@ -88,8 +88,15 @@ func (m *marker) follow(snap *snapshot) (bool, error) {
 			return false, nil
 		}
 	}
-	if m.snap != nil && !m.snap.state.Records.Equal(snap.state.Records) {
-		return false, nil // what was given up may be needed again
+	if m.snap != nil {
+		if !m.snap.state.Records.Equal(snap.state.Records) {
+			return false, nil // what was given up may be needed again
+		}
+		for name := range m.snap.packs {
+			if _, live := snap.packs[name]; !live {
+				return false, nil // though an index file may still name it
+			}
+		}
 	}
 	m.snap = snap
 	for key, was := range m.inline {

@@ -55,6 +55,36 @@ func TestRepairFromCopies(t *testing.T) {
 	}
 }
 
+// TestRepairBesidePush has a push come to need more of a damaged pack, when all
+// that was needed of it was sent again.
+func TestRepairBesidePush(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.mustPush("all", p.many(1, 30))
+	chunks := b.Names("packs/")
+	want := map[string]object.ID{"some": p.many(1, 10)}
+	p.mustPush("some", want["some"])
+	newCollector(t, b).delete("all")
+	for _, name := range chunks {
+		b.Damage(name, remote.HeaderSize+5)
+	}
+	faulty := remotetest.NewFaulty(b)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
+		want["more"] = p.many(1, 20)
+		p.mustPush("more", want["more"])
+	}})
+	r, err := openTest(t, faulty, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := r.Repair(t.Context(), p.local, RepairOptions{})
+	if err != nil || len(result.Lost) > 0 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	wantWhole(t, b, want)
+}
+
 // TestCollectBesideRepair has an index file be lost while a collector is at work,
 // and a repair that finds what to name by the packs that are there: those of the
 // collector are among them.

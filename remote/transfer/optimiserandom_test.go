@@ -2,18 +2,21 @@ package transfer
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestRandomOptimised has versions of branches pushed, branches deleted, garbage
-// collected with and without optimising, packs damaged and repaired. After every
-// step all is on the remote, and can be fetched.
+// TestRandomOptimised has versions of branches pushed, some by two at once, so that
+// packs have copies of the same objects, branches deleted, garbage collected with
+// and without optimising, packs damaged and repaired. After every step all is on
+// the remote, and can be fetched.
 func TestRandomOptimised(t *testing.T) {
 	seeds, steps := uint64(6), 40
 	if testing.Short() {
@@ -23,10 +26,12 @@ func TestRandomOptimised(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			b := newRemoteIn(t)
+			faulty := remotetest.NewFaulty(b)
 			r := &randomOptimised{
-				writer: newWriter(t, b, seed), b: b, rng: rand.New(rand.NewPCG(seed, 3)),
-				tips: map[string]object.ID{}, reader: newSide(t, b),
+				writer: newWriter(t, faulty, seed), faulty: faulty, b: b, rng: rand.New(rand.NewPCG(seed, 3)),
+				tips: map[string]object.ID{}, other: newPusher(t, b), reader: newSide(t, b),
 			}
+			r.other.local = r.local
 			for range steps {
 				r.step()
 				wantWhole(t, b, r.tips)
@@ -41,9 +46,11 @@ func TestRandomOptimised(t *testing.T) {
 
 type randomOptimised struct {
 	*writer
+	faulty *remotetest.Faulty
 	b      *remotetest.Memory
 	rng    *rand.Rand
 	tips   map[string]object.ID // by branch
+	other  *pusher              // has what the writer has
 	reader *side
 	done   []string
 }
@@ -59,10 +66,17 @@ func (r *randomOptimised) step() {
 		if id := r.tips[branch]; !id.IsZero() {
 			r.writer.tip = []object.ID{id}
 		}
+		if r.rng.IntN(3) == 0 {
+			what += ", and another one at once"
+			r.faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: r.beside})
+		}
 		r.version()
 		r.tips[branch] = r.writer.tip[0]
 	case n == 5:
-		what = "delete " + what
+		if !r.tips["copy"].IsZero() && r.rng.IntN(2) == 0 {
+			branch = "copy"
+		}
+		what = "delete " + branch
 		newCollector(r.t, r.b).delete(branch)
 		delete(r.tips, branch)
 	case n < 10:
@@ -77,6 +91,20 @@ func (r *randomOptimised) step() {
 		r.reader.mustFetch()
 	}
 	r.done = append(r.done, what)
+}
+
+// beside has another clone push what the writer is pushing, and perhaps garbage be
+// collected after that.
+func (r *randomOptimised) beside() {
+	r.t.Helper()
+	id := r.writer.tip[0]
+	if _, err := r.other.remote.Push(r.t.Context(), r.local, PushOptions{Updates: []RefUpdate{{Name: "refs/heads/copy", New: commitKeys(id)[0], Force: true}}}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.tips["copy"] = id
+	if r.rng.IntN(2) == 0 {
+		mustCollect(r.t, r.b, CollectOptions{Optimise: r.rng.IntN(2) == 0, DelistAfter: time.Hour, OrphanAge: math.MaxInt64})
+	}
 }
 
 // repair damages a pack, whose first bytes are in what others are made from, and

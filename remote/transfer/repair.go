@@ -86,7 +86,7 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 		result.Objects += objects
 	}
 	for len(m.packs)+len(m.indexes) > 0 {
-		objects, err := r.mend(ctx, m, o)
+		objects, again, err := r.mend(ctx, m, o)
 		var lost *lostError
 		if errors.As(err, &lost) {
 			delete(m.packs, lost.pack)
@@ -94,7 +94,9 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 			continue
 		}
 		result.Objects += objects
-		return err
+		if !again || err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -244,8 +246,10 @@ func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) erro
 	return nil
 }
 
-// mend does what is to be done, and returns how many objects it has sent.
-func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects int64, err error) {
+// mend does what is to be done, and returns how many objects it has sent, and
+// whether that is to be done again: a push has come to need more of a pack that is
+// damaged.
+func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects int64, again bool, err error) {
 	c := newCollection(r, m.source, CollectOptions{Progress: o.Progress})
 	c.mend = m
 	defer c.Close()
@@ -256,7 +260,8 @@ func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects
 	if err == nil {
 		err = c.condemn(ctx)
 	}
-	return c.meter.at.Objects, err
+	again = slices.ContainsFunc(c.packs, func(u *usage) bool { return m.packs[u.Name] && !u.goes() })
+	return c.meter.at.Objects, again, err
 }
 
 // wouldStay returns what of the problems a repair would not solve.

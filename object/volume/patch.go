@@ -28,6 +28,7 @@ var (
 type baseReader struct {
 	left  int  // objects that may still be read
 	alone bool // only from the volume that has the patch
+	other bool // something was read from another volume
 }
 
 // maxBaseBytes is how many bytes of bases a store keeps.
@@ -99,6 +100,7 @@ func (v *sealed) base(key object.Key, above int, r *baseReader) (bases.Base, err
 			continue
 		}
 		if b, oerr := other.readBase(key, 0, r); oerr == nil {
+			r.other = true
 			return bases.Base{Data: b.Data}, nil
 		}
 	}
@@ -151,7 +153,9 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (bases.Base,
 		}
 		return bases.Base{}, err
 	}
-	v.store.bases.Put(basePlace{v, key}, b)
+	if !r.other { // so that what is kept can be read from v alone
+		v.store.bases.Put(basePlace{v, key}, b)
+	}
 	return b, nil
 }
 

@@ -446,6 +446,40 @@ func TestRewritePatches(t *testing.T) {
 	}
 }
 
+// A copy that can be read only because of a volume that goes does not count as
+// another one.
+func TestRewriteBaseDamaged(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	base, patch, more := wholeVersion(1, 0), patchVersion(t, 1, 1, 0), patchVersion(t, 1, 2, 1)
+	_, goes := writeVolume(t, s, base, patch, more), writeVolume(t, s, base, wholeVersion(1, 1), wholeVersion(1, 2))
+	l, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipValue(t, s, l.volumes[1].name, base)
+	wantVersions(t, s, base, patch, more)
+	if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(Problem) {}); err != nil {
+		t.Fatal(err)
+	}
+	sweep, err := s.Sweep(t.Context(), SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sweep.Close()
+	i := slices.IndexFunc(sweep.volumes, func(e *swept) bool { return e.v.name == goes })
+	needed := func(p Place) bool {
+		rec, err := sweep.volumes[i].o.index.At(p.Index)
+		return err == nil && rec.Key != base.key
+	}
+	if n, err := sweep.Rewrite(t.Context(), []int{i}, needed, nil); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if err := sweep.Remove(t.Context(), func(context.Context) (Removal, error) { return Removal{Volumes: []int{i}}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	wantVersions(t, s, patch, more)
+}
+
 // What is made from an object that was dropped can be read.
 func TestPatchOfDropped(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))

@@ -12,7 +12,8 @@ import (
 
 // Rewrite copies objects of volumes into new volumes, which it publishes after
 // all that is in them was read back and hashed: those that keep says, unless a
-// volume that is not among these has a copy, which then is read and hashed too.
+// volume that is not among these has a copy that stays, see [Sweep], which then is
+// read and hashed too, without any other volume.
 // The volumes can be removed afterwards. An object that can be read nowhere is
 // an [*object.CorruptError], and no volume is to be removed then. Copied, if not
 // nil, is told of each object's stored bytes. Rewrite returns how many volumes it
@@ -164,11 +165,11 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !ok || e.v.isBad(key) {
+		if !ok || e.v.isBad(key) || r.Stays != nil && !r.Stays(Place{i, rec.Index, int64(rec.Stored), false}) {
 			continue
 		}
 		if read {
-			if r.buf, err = e.v.readStored(rec, r.buf); err != nil {
+			if r.buf, err = e.v.readAlone(rec, r.buf); err != nil {
 				r.Sweep.store.warn("%v", err)
 				continue
 			}

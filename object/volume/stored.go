@@ -58,13 +58,23 @@ func (s *Store) HasWhole(ctx context.Context, key object.Key) bool {
 // readStored returns the stored value of the object at rec, in buf if that is
 // large enough, after it was verified. Errors are those of read.
 func (v *sealed) readStored(rec keys.Record, buf []byte) ([]byte, error) {
+	return v.readStoredWith(rec, buf, &baseReader{left: maxBases})
+}
+
+// readAlone is readStored for an object that is to stay readable when all other
+// volumes go.
+func (v *sealed) readAlone(rec keys.Record, buf []byte) ([]byte, error) {
+	return v.readStoredWith(rec, buf, &baseReader{left: maxBases, alone: true})
+}
+
+func (v *sealed) readStoredWith(rec keys.Record, buf []byte, r *baseReader) ([]byte, error) {
 	o, err := v.opened()
 	if err != nil {
 		return nil, err
 	}
 	value, err := o.storedValue(rec, buf)
 	if err == nil {
-		err = v.verify(rec.Key, value, int(rec.Raw), &baseReader{left: maxBases})
+		err = v.verify(rec.Key, value, int(rec.Raw), r)
 	}
 	if err != nil {
 		return nil, v.readError(rec, err)

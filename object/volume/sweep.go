@@ -29,6 +29,10 @@ type SweepOptions struct {
 type Sweep struct {
 	Salvaged int // interrupted writes that were taken over
 
+	// Stays, if not nil, says of a copy in a volume that is not to be stored anew
+	// whether it stays, so that no other one is needed. nil: all stay.
+	Stays func(Place) bool
+
 	store   *Store
 	lock    *disk.FileLock
 	volumes []*swept

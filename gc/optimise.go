@@ -122,6 +122,17 @@ func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written 
 	return written + did.Written, err
 }
 
+// relies reports whether a copy of an object may be relied on: this collection
+// does not remove it, or stores it anew before that. A volume that appeared while
+// things were marked has copies that are not.
+func (p *Plan) relies(at volume.Place) bool {
+	if at.Volume >= p.stats.Volumes {
+		return true // it came after what is to go was chosen
+	}
+	u := &p.marker.use[at.Volume]
+	return u.stays || u.has(at.Index)
+}
+
 // rewrite stores anew what is needed of volumes. What was optimised is again, as
 // it lies: patches of objects that go become patches of others.
 func (p *Plan) rewrite(ctx context.Context, volumes []int, copied func(int64)) (written int, err error) {

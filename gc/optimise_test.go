@@ -233,3 +233,68 @@ func TestOptimisedCopies(t *testing.T) {
 		t.Error("what is young is lost")
 	}
 }
+
+// withBeside stores a commit of a file, and chunks beside it in the same volume.
+func (w *world) withBeside(content []byte, beside ...[]byte) object.Key {
+	w.Helper()
+	session := w.begin()
+	defer session.Close()
+	var id object.ID
+	for _, data := range append(beside, content) {
+		var err error
+		id, err = session.Put(w.Context(), object.KindChunk, data)
+		w.check(err)
+	}
+	tree := object.NewTreeWriter(session)
+	w.check(tree.Add(w.Context(), object.Entry{
+		Name: "file", Type: object.TypeFile, Mode: 0o644, Size: uint64(len(content)), Content: object.Key{Kind: object.KindChunk, ID: id},
+	}))
+	return w.finish(session, tree)
+}
+
+// TestYoungCopy checks that what is young stays, if an old volume has it too, in
+// which it is garbage, but the young one is optimised.
+func TestYoungCopy(t *testing.T) {
+	w := newWorld(t, 28)
+	text := w.version()
+	w.roots["film"] = w.withBeside(w.text(100_000), text)
+	young := object.Key{Kind: object.KindChunk, ID: object.Sum(text)}
+	w.now = w.now.Add(2 * time.Hour)
+	w.versions(1)
+	w.storeAgain(map[object.Key]bool{young: true, w.roots["versions"]: true})
+	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Optimised != 2 || st.Rewritten != 0 {
+		t.Errorf("%+v", st)
+	}
+	w.collect(gc.PlanOptions{PruneOlder: time.Hour})
+	if !w.kept()[young] {
+		t.Error("what is young is lost")
+	}
+}
+
+// TestCopyAppears checks that a chunk is not lost of which another copy appears
+// while it is found out what is needed, if both volumes go, one after the other.
+func TestCopyAppears(t *testing.T) {
+	w, other := newWorld(t, 29), newWorld(t, 30)
+	text := w.version()
+	chunk := object.Key{Kind: object.KindChunk, ID: object.Sum(text)}
+	film := w.withBeside(w.text(100_000), text, w.text(50_000))
+	late := other.withBeside(other.version(), text)
+	appeared := false
+	needs := func(context.Context) (gc.Needed, error) {
+		if !appeared {
+			w.check(os.CopyFS(w.inVolumes(), os.DirFS(other.inVolumes())))
+			appeared = true
+		}
+		return gc.Needed{Roots: []gc.Root{{Key: chunk}, {Key: film}, {Key: late}}, Records: w.said.At(w.now)}, nil
+	}
+	p, err := gc.NewPlan(t.Context(), w.store, needs, gc.PlanOptions{Now: w.now, Optimise: true})
+	w.check(err)
+	w.check(p.Apply(t.Context()))
+	p.Close()
+	if st := p.Stats(); st.Rewritten != 1 || st.Optimised != 1 {
+		t.Errorf("%+v", st)
+	}
+	if _, err := w.store.Get(t.Context(), chunk); err != nil {
+		t.Error(err)
+	}
+}

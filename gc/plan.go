@@ -108,6 +108,7 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 	p.marker = &marker{sweep: sweep, objects: store, skipped: map[link]bool{}, young: func(v volume.SweepVolume) bool {
 		return o.PruneOlder > 0 && o.Now.Sub(v.Created) < o.PruneOlder
 	}}
+	sweep.Stays = p.relies
 	if err := p.marker.update(ctx, needs); err != nil {
 		sweep.Close()
 		return nil, err

@@ -105,6 +105,26 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 			m.use[i].seen = true
 		}
 	}
+	return m.markBases(ctx)
+}
+
+// markBases marks what is damaged in volumes of which something is needed: that
+// may be made from it, and be readable only as long as there is another copy.
+func (m *marker) markBases(ctx context.Context) error {
+	for i := range m.use {
+		u := &m.use[i]
+		if u.marked == 0 && !u.stays || m.sweep.Volume(i).Gone {
+			continue
+		}
+		for _, key := range m.sweep.Damaged(i) {
+			if m.records.Skips(object.Key{}, key) {
+				continue
+			}
+			if _, err := m.mark(ctx, key, true); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package gc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/refs/record"
 )
 
@@ -297,4 +299,61 @@ func TestCopyAppears(t *testing.T) {
 	if _, err := w.store.Get(t.Context(), chunk); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestHealedBase checks that a version stays that only differences are made from,
+// if it is damaged among them, and was stored once more.
+func TestHealedBase(t *testing.T) {
+	w := newWorld(t, 31)
+	for _, name := range []string{"one", "another"} {
+		w.roots[name] = w.withBeside(w.version())
+	}
+	w.optimise(gc.PlanOptions{})
+	look, err := w.store.Look(t.Context())
+	w.check(err)
+	var base keys.Record
+	for rec, err := range look.Keys(0, object.KindChunk) {
+		w.check(err)
+		if rec.Stored > base.Stored {
+			base = rec
+		}
+	}
+	data, err := w.store.Get(t.Context(), base.Key)
+	w.check(err)
+	path := filepath.Join(w.inVolumes(), look.Volume(0).Name, fmt.Sprintf("%06d.vlog", base.File))
+	w.flip(path, int(base.Offset+base.Stored/2))
+	w.store.Close()
+	w.reopen()
+	if _, err := w.store.Get(t.Context(), base.Key); !errors.Is(err, object.ErrCorrupt) {
+		t.Fatal(err)
+	}
+	session := w.begin()
+	defer session.Close()
+	_, err = session.Put(t.Context(), object.KindChunk, data)
+	w.check(err)
+	w.check(session.Publish(t.Context(), func(context.Context) error { return nil }))
+	w.check(session.Close())
+	last := w.roots["another"]
+	if delete(w.roots, "another"); w.reached()[base.Key] {
+		w.roots["one"] = last
+	}
+	w.collect(gc.PlanOptions{MaxWaste: 1})
+	w.store.Close()
+	w.reopen()
+	w.reached()
+	w.collect(gc.PlanOptions{}) // what is damaged goes
+	w.collect(gc.PlanOptions{})
+	if w.wantWhole(); w.kept()[base.Key] {
+		t.Error("it is there, and nothing is made from it")
+	}
+}
+
+// flip changes a byte of a file.
+func (w *world) flip(path string, offset int) {
+	w.Helper()
+	data, err := os.ReadFile(path)
+	w.check(err)
+	data[offset] ^= 0x55
+	w.check(os.Chmod(path, 0o644))
+	w.check(os.WriteFile(path, data, 0o444))
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -205,6 +207,15 @@ func (w *Sweep) reread(bad, places []Place) ([]Place, error) {
 		return places, nil
 	}
 	return places, failed
+}
+
+// Damaged returns the objects of volume i that are known to be damaged in it. What
+// is made from them there is read with the help of copies in other volumes.
+func (w *Sweep) Damaged(i int) []object.Key {
+	v := w.volumes[i].v
+	v.badMu.Lock()
+	defer v.badMu.Unlock()
+	return slices.SortedFunc(maps.Keys(v.bad), object.Key.Compare)
 }
 
 // Keys yields the objects of one kind in volume i, and their positions.

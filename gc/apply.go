@@ -2,7 +2,6 @@ package gc
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -143,18 +142,19 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 			}
 		}
 		var err error
-		r.Drop, err = p.drop(r.Volumes)
+		r.Drop, err = p.drop()
 		return r, err
 	})
 }
 
-// drop returns the commits and tags that are garbage in volumes that stay. What
-// they refer to may be removed: they must not be there without it.
-func (p *Plan) drop(removed []int) (map[int][]object.Key, error) {
+// drop returns the commits and tags that are garbage in volumes that are there.
+// What they refer to may be removed: they must not be there without it, not even
+// if this is stopped after some of the volumes that go are gone.
+func (p *Plan) drop() (map[int][]object.Key, error) {
 	drop := map[int][]object.Key{}
 	for i := range p.marker.use {
 		u := &p.marker.use[i]
-		if u.stays || slices.Contains(removed, i) || p.sweep.Volume(i).Gone {
+		if u.stays || p.sweep.Volume(i).Gone {
 			continue
 		}
 		for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {

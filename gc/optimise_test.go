@@ -357,3 +357,28 @@ func (w *world) flip(path string, offset int) {
 	w.check(os.Chmod(path, 0o644))
 	w.check(os.WriteFile(path, data, 0o444))
 }
+
+// TestKilledOnTheWay checks that a commit is not there without what it refers to
+// if a collection ends when some volumes are gone.
+func TestKilledOnTheWay(t *testing.T) {
+	w := newWorld(t, 32)
+	w.versions(1)
+	commit := w.roots["versions"]
+	w.storeAgain(map[object.Key]bool{commit: true})
+	infos, err := w.store.Volumes(t.Context())
+	w.check(err)
+	last := filepath.Join(w.inVolumes(), infos[0].Name)
+	before := t.TempDir()
+	w.check(os.CopyFS(before, os.DirFS(last)))
+	clear(w.roots)
+	w.collect(gc.PlanOptions{})
+	w.check(os.CopyFS(last, os.DirFS(before))) // as if it had not gone yet
+	w.reopen()
+	if w.kept()[commit] {
+		t.Error("it is")
+	}
+	w.collect(gc.PlanOptions{})
+	if size, err := w.store.Size(t.Context()); size != 0 || err != nil {
+		t.Error(size, err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -361,6 +362,50 @@ func TestApplyCancelled(t *testing.T) {
 		}
 	}
 	same(t, "temporary files", f.temps(), []string(nil))
+}
+
+// countdown is a context that is cancelled once its error was asked for so often.
+type countdown struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *countdown) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestApplyCancelledAnywhere cancels at every moment. Whatever folders were made
+// have their modes then: what is done later takes those that are there for done.
+func TestApplyCancelledAnywhere(t *testing.T) {
+	const mode = 0o711
+	for n := int64(0); ; n++ {
+		f := newReal(t)
+		f.w.opt.Jobs = 1
+		var ops []Op
+		for i := range 3 {
+			d := fmt.Sprintf("d%d", i)
+			ops = append(ops, Op{Path: d, New: dir(mode)}, Op{Path: d + "/e", New: dir(mode)}, Op{Path: d + "/f", New: f.file("content")})
+		}
+		c := &countdown{Context: ctx}
+		c.left.Store(n)
+		_, err := f.w.Apply(c, f.store, ops, ApplyOptions{})
+		for path := range f.snapshot() {
+			info, serr := os.Lstat(filepath.Join(f.root, path))
+			f.check(serr)
+			if info.IsDir() && info.Mode().Perm() != mode {
+				t.Errorf("cancelled at the %dth look: %s has the mode %v", n, path, info.Mode())
+			}
+		}
+		if err == nil {
+			return
+		}
+		if err != context.Canceled {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestApplyProgress(t *testing.T) {

@@ -88,11 +88,12 @@ func (w *applyWorker) makeFolder(d folder, name string, _ int) error {
 }
 
 // finishFolders gives folders their permission bits and times, the deepest
-// first. Those that were made get them even if the rest cannot be done: nobody
-// would do it later.
+// first. Those that were made get them even if the rest cannot be done, or this is
+// cancelled meanwhile: nobody would do it later.
 func (a *applier) finishFolders(ctx context.Context) {
 	groups := a.ops.groups(a.isFolder)
 	w := &applyWorker{applier: a, stops: ctx.Err() != nil || a.fails.stop()}
+	ctx = context.WithoutCancel(ctx)
 	for g := len(groups) - 1; g >= 0; g-- {
 		if !w.group(ctx, groups[g], fail, (*applyWorker).finishFolder) {
 			return

@@ -200,7 +200,7 @@ func TestOptimiseDamaged(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := chainOf(t, 1, 4)
 	volume := writeVolume(t, s, list...)
-	flipValue(t, s, volume, list[1])
+	flipValue(t, s, volume, list[1].key)
 	w, err := s.Sweep(t.Context(), SweepOptions{})
 	if err != nil {
 		t.Fatal(err)

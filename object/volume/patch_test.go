@@ -232,13 +232,13 @@ func TestPatchElsewhere(t *testing.T) {
 }
 
 // flipValue changes a bit of an object's stored value.
-func flipValue(t testing.TB, s *Store, volume string, o stored) {
+func flipValue(t testing.TB, s *Store, volume string, key object.Key) {
 	t.Helper()
 	l, err := s.current()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, ok, err := l.byName[volume].find(o.key)
+	rec, ok, err := l.byName[volume].find(key)
 	if err != nil || !ok {
 		t.Fatal("not there", err)
 	}
@@ -252,7 +252,7 @@ func TestPatchBaseDamaged(t *testing.T) {
 	s := openStore(t, dir, testOptions(t))
 	list := append(chainOf(t, 1, 3), wholeVersion(2, 0), patchVersion(t, 2, 1, 0))
 	volume := writeVolume(t, s, list...)
-	flipValue(t, s, volume, list[1])
+	flipValue(t, s, volume, list[1].key)
 	s.Close()
 
 	s = openStore(t, dir, testOptions(t))
@@ -319,14 +319,14 @@ func TestPatchBaseDamaged(t *testing.T) {
 func TestRepairPatches(t *testing.T) {
 	list := append(chainOf(t, 1, maxChain), chainOf(t, 2, 2)...)
 	for name, damage := range map[string]func(s *Store, volume string) (lost int){
-		"patch": func(s *Store, volume string) int { flipValue(t, s, volume, list[7]); return 2 },
+		"patch": func(s *Store, volume string) int { flipValue(t, s, volume, list[7].key); return 2 },
 		"index": func(s *Store, volume string) int {
 			change(t, filepath.Join(s.path, volume, keysFile), flipAt(60))
 			return 0
 		},
 		"no index": func(s *Store, volume string) int { os.Remove(filepath.Join(s.path, volume, keysFile)); return 0 },
 		"index and base": func(s *Store, volume string) int {
-			flipValue(t, s, volume, list[maxChain+1])
+			flipValue(t, s, volume, list[maxChain+1].key)
 			os.Remove(filepath.Join(s.path, volume, keysFile))
 			return 3
 		},
@@ -456,7 +456,7 @@ func TestRewriteBaseDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flipValue(t, s, l.volumes[1].name, base)
+	flipValue(t, s, l.volumes[1].name, base.key)
 	wantVersions(t, s, base, patch, more)
 	if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(Problem) {}); err != nil {
 		t.Fatal(err)

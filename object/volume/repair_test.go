@@ -156,8 +156,8 @@ func TestRepairBoth(t *testing.T) {
 	for i, dir := range dirs {
 		s := openStore(t, dir, testOptions(t))
 		storeSeries(t, s, 1, 0, n)
-		path := filepath.Join(oneVolume(t, s), logName(1))
-		change(t, path, flipAt([]int{-30, 200_000}[i]))
+		key, _ := sample(1, i)
+		flipValue(t, s, filepath.Base(oneVolume(t, s)), key)
 		if i == 1 {
 			to := filepath.Join(dirs[0], volumesDir, filepath.Base(oneVolume(t, s)))
 			if err := os.Rename(oneVolume(t, s), to); err != nil {

@@ -75,11 +75,8 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 		}
 	}
 	c.AddIndexes = []rootlog.File{x.File}
-	if !alone {
-		for _, other := range snap.state.Packs {
-			c.Merged = append(c.Merged, other.Name)
-		}
-	}
+	// No more than it names: others may have come to lie in the root since.
+	c.Merged = x.merged
 	return x, nil
 }
 

@@ -411,6 +411,30 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 	}
 }
 
+// TestInlineAfterLostRace has somebody else leave a pack in the root when a push
+// has made an index file of what lay there: the pack stays in the root, since the
+// index file does not name it.
+func TestInlineAfterLostRace(t *testing.T) {
+	b := newRemoteIn(t)
+	faulty := remotetest.NewFaulty(b)
+	p, other := newPusher(t, faulty), newPusher(t, b)
+	commit := func(q *pusher, from, n int) object.ID {
+		files := map[string]string{}
+		for i := range n {
+			files[fmt.Sprint("f", i)] = noise(from+i, 50)
+		}
+		return q.commit(q.tree(files, nil))
+	}
+	one, two, stays := commit(p, 0, 250), commit(p, 1000, 250), commit(other, 2000, 1)
+	p.mustPush("one", one)
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { other.mustPush("stays", stays) }})
+	p.mustPush("two", two)
+	if head := newCollector(t, b).head(); len(head.Indexes) != 1 {
+		t.Fatalf("%d index files", len(head.Indexes))
+	}
+	wantWhole(t, b, map[string]object.ID{"one": one, "two": two, "stays": stays})
+}
+
 // TestOwnIndexCondemned has the index file condemned that a push has sent, and
 // nothing else.
 func TestOwnIndexCondemned(t *testing.T) {

@@ -27,13 +27,21 @@ type damaged struct {
 }
 
 // readDamaged reads the file at path, as far as it makes sense.
-func readDamaged(path string) (list []damaged) {
+func readDamaged(path string) []damaged {
+	list, _ := readCopies(path, maxDamaged)
+	return list
+}
+
+// readCopies reads at most so many lines of the file at path, and passes over
+// those that make no sense.
+func readCopies(path string, most int) (list []damaged, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan() && len(list) < maxDamaged; {
+	lines := bufio.NewScanner(f)
+	for len(list) < most && lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) != 3 || !isName(fields[0]) || len(fields[1]) != 1 {
 			continue
@@ -44,7 +52,7 @@ func readDamaged(path string) (list []damaged) {
 			list = append(list, damaged{fields[0], object.Key{Kind: kind, ID: id}})
 		}
 	}
-	return list
+	return list, lines.Err()
 }
 
 // loadDamaged tells the volumes that were just listed what is known of them.

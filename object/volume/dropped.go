@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -26,25 +27,33 @@ func (v *sealed) isDropped(key object.Key) bool {
 }
 
 // loadDropped tells volumes what of them was dropped, if the file has changed
-// or the volumes were just listed. s.refreshing is held.
-func (s *Store) loadDropped(volumes, added []*sealed) {
+// or the volumes were just listed. s.refreshing is held. An error says nothing
+// about the disk: what was dropped must not come back for want of memory.
+func (s *Store) loadDropped(volumes, added []*sealed) error {
 	path := s.inVolumes(droppedFile)
 	info, err := os.Stat(path)
+	if err := trouble(err); err != nil {
+		return err
+	}
 	if err != nil {
 		info = nil // nothing was, or it cannot be known
 	}
 	switch old := s.droppedInfo; {
 	case info == nil && old == nil:
-		return
+		return nil
 	case info == nil || old == nil || !os.SameFile(info, old) || !info.ModTime().Equal(old.ModTime()):
 	case len(added) == 0:
-		return
+		return nil
 	default:
 		volumes = added
 	}
+	list, err := readCopies(path, math.MaxInt)
+	if err := trouble(err); err != nil {
+		return err
+	}
 	s.droppedInfo = info
 	lists := map[string]map[object.Key]struct{}{}
-	for _, d := range readDamaged(path) {
+	for _, d := range list {
 		if lists[d.volume] == nil {
 			lists[d.volume] = map[object.Key]struct{}{}
 		}
@@ -55,6 +64,7 @@ func (s *Store) loadDropped(volumes, added []*sealed) {
 			v.dropped.Store(&list)
 		}
 	}
+	return nil
 }
 
 // drop notes objects that volumes are no longer to have, beside those that are

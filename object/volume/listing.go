@@ -55,7 +55,9 @@ func (s *Store) refresh() (*listing, error) {
 		next.volumes = append(next.volumes, v)
 		next.byName[name] = v
 	}
-	s.loadDropped(next.volumes, added)
+	if err := s.loadDropped(next.volumes, added); err != nil {
+		return nil, err
+	}
 	if old != nil && len(added) == 0 && len(next.volumes) == len(old.volumes) {
 		return old, nil
 	}

@@ -2,11 +2,13 @@ package volume
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -404,5 +406,31 @@ func TestTrusting(t *testing.T) {
 	}
 	if err := other.Publish(ctx, publishNothing); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDropMany checks that however much was dropped, none of it is there.
+func TestDropMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes and reads 90 MB")
+	}
+	dir := t.TempDir()
+	s := openStore(t, dir, testOptions(t))
+	storeSeries(t, s, 0, 0, 2)
+	key, _ := sample(0, 1)
+	l, err := s.current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for i := range maxDamaged {
+		other := object.Key{Kind: object.KindCommit}
+		binary.BigEndian.PutUint32(other.ID[:], uint32(i))
+		text.WriteString(damagedLine(l.volumes[0].name, other))
+	}
+	text.WriteString(damagedLine(l.volumes[0].name, key))
+	write(t, s.inVolumes(droppedFile), text.String())
+	if _, err := openStore(t, dir, testOptions(t)).Get(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("get: %v", err)
 	}
 }

@@ -20,6 +20,7 @@ type applyOptions struct {
 	session  *volume.Session // holds objects that the operations name; nil: all are published
 	progress Progress
 	replaces bool // a file is removed if that which is to replace it was purged
+	whole    bool // nothing is staged if it is interrupted: it cannot begin again with anything staged
 
 	unchanged []worktree.Refreshed            // files that turned out to be as they are staged
 	needs     []object.ID                     // commits that the operations were made of
@@ -41,8 +42,8 @@ const (
 //
 // Paths that cannot be written are in a [*worktree.ApplyError]. All else is
 // done then, and these paths are staged like the others, unless the error says
-// that it was no use going on: then what was written is staged, and nothing
-// published.
+// that it was no use going on: then what was written is staged, or nothing if that
+// is asked for, and nothing published.
 func (r *Repository) applyOps(ctx context.Context, idx *index.Index, ops []worktree.Op, o applyOptions) error {
 	if len(ops)+len(o.unchanged) == 0 && o.edit == nil && o.publish == nil {
 		return nil
@@ -54,6 +55,9 @@ func (r *Repository) applyOps(ctx context.Context, idx *index.Index, ops []workt
 	todo := r.prepare(idx, ops)
 	applied, applyErr := r.worktree.Apply(ctx, source, todo, worktree.ApplyOptions{Progress: applyProgress(ops, o.progress)})
 	done := applyErr == nil || isPartial(applyErr)
+	if !done && o.whole {
+		return applyErr
+	}
 	if failed := (*worktree.ApplyError)(nil); o.replaces && errors.As(applyErr, &failed) {
 		if err := r.clearPurged(ctx, idx, todo, failed); err != nil {
 			return err
@@ -105,7 +109,7 @@ func (r *Repository) prepare(idx *index.Index, ops []worktree.Op) []worktree.Op 
 		ops = slices.DeleteFunc(slices.Clone(ops), stays)
 	}
 	list := slices.Clip(ops)
-	folders := readOnlyFolders(idx, ops)
+	folders := r.readOnlyFolders(idx, ops)
 	for _, path := range slices.Sorted(maps.Keys(folders)) {
 		list = append(list, worktree.Op{Path: path, New: &object.Entry{Type: object.TypeDir, Mode: folders[path]}})
 	}
@@ -114,8 +118,9 @@ func (r *Repository) prepare(idx *index.Index, ops []worktree.Op) []worktree.Op 
 
 // readOnlyFolders returns the modes of folders that are tracked as read-only
 // and in which ops change something, by their paths, unless there is an
-// operation of the folder itself.
-func readOnlyFolders(idx *index.Index, ops []worktree.Op) map[string]uint16 {
+// operation of the folder itself. What the user has in the place of one stays, and
+// one that is gone is only made for what is to be in it.
+func (r *Repository) readOnlyFolders(idx *index.Index, ops []worktree.Op) map[string]uint16 {
 	folders := map[string]uint16{}
 	last := ""
 	for _, op := range ops {
@@ -131,11 +136,19 @@ func readOnlyFolders(idx *index.Index, ops []worktree.Op) map[string]uint16 {
 	if len(folders) == 0 {
 		return nil
 	}
+	made := map[string]bool{} // folders in which something is
 	for _, op := range ops {
 		if op.Old == nil {
 			delete(folders, op.Path)
 		}
+		if dir, _ := tree.Split(op.Path); op.New != nil {
+			made[dir] = true
+		}
 	}
+	maps.DeleteFunc(folders, func(path string, _ uint16) bool {
+		info, err := r.worktree.Lstat(path)
+		return err == nil && info.Type != object.TypeDir || err != nil && !made[path]
+	})
 	return folders
 }
 

@@ -240,6 +240,7 @@ func (r *Repository) mergeTrees(ctx context.Context, m *threeWay) ([]tree.Confli
 	err = r.applyOps(ctx, idx, ops, applyOptions{
 		session:  session,
 		replaces: true,
+		whole:    true,
 		progress: m.progress,
 		needs:    append(m.needs, m.head.ID, m.state.Other),
 		edit: func(idx *index.Index) error {

@@ -235,6 +235,9 @@ func (r *Repository) Move(ctx context.Context, sources []string, destination str
 		return moves, nil
 	}
 	for i, m := range moves {
+		if err := ctx.Err(); err != nil {
+			return moves[:i], errors.Join(err, r.stageMoves(ctx, idx, moves[:i]))
+		}
 		if err := r.worktree.Rename(m.From, m.To); err != nil {
 			return moves[:i], errors.Join(err, r.stageMoves(ctx, idx, moves[:i]))
 		}
@@ -242,9 +245,10 @@ func (r *Repository) Move(ctx context.Context, sources []string, destination str
 	return moves, r.stageMoves(ctx, idx, moves)
 }
 
-// stageMoves renames in the index what was renamed in the worktree.
+// stageMoves renames in the index what was renamed in the worktree, also if the
+// command was interrupted meanwhile.
 func (r *Repository) stageMoves(ctx context.Context, idx *index.Index, moves []Moved) error {
-	return r.editIndex(ctx, idx, func(idx *index.Index) error {
+	return r.editIndex(context.WithoutCancel(ctx), idx, func(idx *index.Index) error {
 		for _, m := range moves {
 			if err := idx.Move(m.From, m.To); err != nil {
 				return err

@@ -115,7 +115,30 @@ func (r *Repository) switchOps(ctx context.Context, idx *index.Index, from, to o
 	if replaced {
 		inTheWay = append(inTheWay, stagedBelow(idx, ops)...)
 	}
-	return ops, inTheWay, nil
+	return ops, append(inTheWay, stagedAbove(idx, ops)...), nil
+}
+
+// stagedAbove returns what is staged, and does not become a folder, where ops need
+// one.
+func stagedAbove(idx *index.Index, ops []worktree.Op) []Obstacle {
+	folders := map[string]bool{} // that are files yet
+	var inTheWay []Obstacle
+	last := ""
+	for _, op := range ops {
+		if op.Old != nil && isFolder(op.New) {
+			folders[op.Path] = true
+		}
+		dir, _ := tree.Split(op.Path)
+		if op.New == nil || dir == last {
+			continue
+		}
+		for last = dir; dir != "" && idx.Dir(dir) == nil; dir, _ = tree.Split(dir) {
+			if idx.Entry(dir) != nil && !folders[dir] {
+				inTheWay = append(inTheWay, Obstacle{dir, stagedReason})
+			}
+		}
+	}
+	return inTheWay
 }
 
 // stagedBelow returns what is staged, and not removed, in folders that become

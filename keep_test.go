@@ -1,0 +1,142 @@
+package kist_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+)
+
+// TestFileInPlaceOfReadOnlyFolder has a file of the user's where a folder is
+// tracked as read-only, from which something is removed. The file stays.
+func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
+	remove := func(s *stager) error {
+		_, err := s.repo.Remove(s.Context(), kist.RemoveOptions{Paths: []string{"folder/gone"}})
+		return err
+	}
+	checkout := func(s *stager) error {
+		_, err := s.repo.Checkout(s.Context(), kist.CheckoutOptions{Rev: "without"})
+		return err
+	}
+	restore := func(s *stager) error {
+		_, err := s.repo.Restore(s.Context(), kist.RestoreOptions{Paths: []string{"folder/gone"}, Worktree: true})
+		if err == nil {
+			s.Error("a file was restored below another one")
+		}
+		return nil
+	}
+	for name, do := range map[string]func(*stager) error{"remove": remove, "checkout": checkout, "restore": restore} {
+		t.Run(name, func(t *testing.T) {
+			s := newStager(t)
+			folder := filepath.Join(s.dir, "folder")
+			s.write("folder/gone", "gone")
+			s.write("folder/stays", "stays")
+			s.check(os.Chmod(folder, 0o555))
+			s.add(kist.AddOptions{})
+			s.commit("with")
+			_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "without"})
+			s.check(err)
+			_, err = s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{"folder/gone"}})
+			s.check(err)
+			s.commit("without")
+			_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+			s.check(err)
+			s.check(os.Chmod(folder, 0o755))
+			s.check(os.RemoveAll(folder))
+			s.write("folder", "the only copy")
+			s.check(do(s))
+			s.want("folder", "the only copy")
+		})
+	}
+}
+
+// TestStagedInPlaceOfFolder has a file staged, and no more in the worktree, where
+// a commit has a folder in which there is something new. A checkout would lose
+// what is staged.
+func TestStagedInPlaceOfFolder(t *testing.T) {
+	s := newStager(t)
+	s.write("folder/a", "a")
+	s.add(kist.AddOptions{})
+	s.commit("first")
+	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "more"})
+	s.check(err)
+	s.write("folder/below/b", "b")
+	s.add(kist.AddOptions{})
+	s.commit("more")
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+	s.check(err)
+	s.check(os.RemoveAll(filepath.Join(s.dir, "folder")))
+	s.write("folder", "staged alone")
+	s.add(kist.AddOptions{})
+	s.check(os.Remove(filepath.Join(s.dir, "folder")))
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "more"})
+	var local *kist.LocalChangesError
+	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "folder" {
+		t.Fatalf("checkout: %v", err)
+	}
+	idx, err := s.repo.Index()
+	s.check(err)
+	if idx.Entry("folder") == nil {
+		t.Error("what was staged is lost")
+	}
+}
+
+// TestMergeInterrupted cancels a merge while it writes files. Run again, it ends.
+func TestMergeInterrupted(t *testing.T) {
+	s := newStager(t)
+	s.write("ours", "base")
+	s.add(kist.AddOptions{})
+	s.commit("base")
+	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "theirs"})
+	s.check(err)
+	for _, path := range []string{"a", "b/c", "b/d", "e"} {
+		s.write(path, "theirs")
+	}
+	s.check(os.Remove(filepath.Join(s.dir, "ours")))
+	s.write("ours/is/a/folder", "theirs")
+	s.add(kist.AddOptions{})
+	s.commit("theirs")
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+	s.check(err)
+	s.write("new", "ours")
+	s.add(kist.AddOptions{})
+	s.commit("ours")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err = s.repo.Merge(ctx, kist.MergeOptions{Rev: "theirs", Progress: func(done, total kist.Amount) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("merge: %v", err)
+	}
+	merged, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	s.check(err)
+	if merged.Commit == nil || len(merged.Commit.Commit.Parents) != 2 {
+		t.Errorf("merged: %+v", merged)
+	}
+	status, err := s.repo.Status(t.Context(), kist.StatusOptions{})
+	s.check(err)
+	if !status.Clean() || len(status.Untracked) > 0 {
+		t.Errorf("status: %+v", status)
+	}
+}
+
+// TestMoveInterrupted checks that a move that is cancelled leaves nothing in the
+// worktree that the index does not know of.
+func TestMoveInterrupted(t *testing.T) {
+	s := newStager(t)
+	s.write("old", "old")
+	s.add(kist.AddOptions{})
+	s.commit("first")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.repo.Move(ctx, []string{"old"}, "new", false, false)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("move: %v", err)
+	}
+	s.want("old", "old")
+	_, err = s.repo.Move(t.Context(), []string{"old"}, "new", false, false)
+	s.check(err)
+	s.want("new", "old")
+}

@@ -152,6 +152,7 @@ func (r *Repository) lastSeen(remoteName, ref string) (object.ID, error) {
 func (r *Repository) track(ctx context.Context, remoteName string, moved []transfer.RefResult) error {
 	return r.publish(ctx, func(ctx context.Context) error {
 		var changes []refs.Change
+		var now []object.ID
 		for _, m := range moved {
 			branch, ok := strings.CutPrefix(m.Name, refs.Heads)
 			if !ok || m.Err != nil {
@@ -164,7 +165,11 @@ func (r *Repository) track(ctx context.Context, remoteName string, moved []trans
 			}
 			if old != m.New {
 				changes = append(changes, refs.Change{Name: name, Old: old, New: m.New, Reason: "update by push"})
+				now = append(now, m.New)
 			}
+		}
+		if err := r.stillThere(ctx, now...); err != nil { // that which was pushed may have lost its name
+			return err
 		}
 		if err := r.changeRefs(ctx, changes); !errors.Is(err, refs.ErrMoved) { // by a fetch, which knows better
 			return err

@@ -1,0 +1,58 @@
+package kist_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// TestPushWhileCollected has a branch deleted, and its commit removed, while it is
+// pushed: no remote-tracking branch names what is gone, and a fetch brings it back.
+func TestPushWhileCollected(t *testing.T) {
+	ctx := t.Context()
+	s := newStager(t)
+	faulty := remotetest.NewFaulty(remotetest.NewMemory())
+	repo, err := kist.Open(s.dir, kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return faulty, nil }})
+	s.check(err)
+	defer repo.Close()
+	s.check(repo.AddRemote(ctx, kist.Remote{Name: "origin", URL: "/memory"}))
+	s.write("file", "one")
+	s.add(kist.AddOptions{})
+	s.commit("one")
+	_, err = s.repo.Checkout(ctx, kist.CheckoutOptions{Create: "topic"})
+	s.check(err)
+	s.write("file", "two")
+	s.add(kist.AddOptions{})
+	topic := s.commit("two").ID
+	_, err = s.repo.Checkout(ctx, kist.CheckoutOptions{Rev: "main"})
+	s.check(err)
+
+	p, err := repo.ParsePush(ctx, "topic")
+	s.check(err)
+	removed := 0
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", How: remotetest.After, Do: func() {
+		_, err := s.repo.DeleteBranch(ctx, "refs/heads/topic", true)
+		s.check(err)
+		later := s.clocked(400 * 24 * time.Hour)
+		removed = int(s.collect(later, gc.PlanOptions{}).Removed)
+	}})
+	_, err = repo.Push(ctx, kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
+	s.check(err)
+	if removed == 0 {
+		t.Fatal("nothing was removed meanwhile")
+	}
+	_, err = repo.Fetch(ctx, kist.FetchOptions{Remote: "origin"})
+	s.check(err)
+	_, err = repo.FS(ctx, topic)
+	s.check(err)
+	report, err := repo.Verify(ctx, gc.VerifyOptions{})
+	s.check(err)
+	for _, p := range report.Problems {
+		t.Errorf("after the fetch: %v", p)
+	}
+}

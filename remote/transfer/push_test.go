@@ -223,6 +223,21 @@ func TestRejected(t *testing.T) {
 	}
 }
 
+// TestTagTwice pushes two refs that name one tag object.
+func TestTagTwice(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	tag := object.Key{Kind: object.KindTag, ID: p.put(object.KindTag, &object.Tag{Target: p.grow(1), Name: "v1", Tagger: object.Signature{Name: "A"}})}
+	result, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{{Name: "refs/tags/v1", New: tag}, {Name: "refs/tags/stable", New: tag}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len(closure(t, p.local, tag)); result.Objects != int64(want) {
+		t.Errorf("%d objects were sent, want %d", result.Objects, want)
+	}
+	wantWhole(t, b, nil)
+}
+
 func TestDryRun(t *testing.T) {
 	b := newRemoteIn(t)
 	p := newPusher(t, b)

@@ -56,7 +56,12 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 			return nil, err
 		}
 	}
+	seen := map[object.Key]bool{} // several refs may name one tag
 	for _, key := range want {
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
 		for key.Kind == object.KindTag {
 			links, err := w.g.links(ctx, []object.Key{key})
 			if err != nil {

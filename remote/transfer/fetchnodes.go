@@ -63,7 +63,7 @@ func (n *nodePacks) close() {
 	}
 }
 
-// pieces returns those in which the value of e lies.
+// pieces returns those in which the value of e lies, as far as there are any.
 func (n *nodePacks) pieces(e pack.Entry) []*piece {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -76,8 +76,10 @@ func (n *nodePacks) pieces(e pack.Entry) []*piece {
 		n.end += int64(e.Pack.Size)
 		n.packs[e.Pack.Name] = all
 	}
+	// Two index files may say of one pack that it has another size.
 	first, last := int64(e.Offset)/maxRead, (int64(e.Offset)+int64(e.Stored)-1)/maxRead
-	return all[first:min(last+1, int64(len(all)))]
+	there := int64(len(all))
+	return all[min(first, there):min(last+1, there)]
 }
 
 // asked reports whether any of the pack of e was asked for.
@@ -131,8 +133,9 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		if p.err != nil {
 			return nil, p.err
 		}
-		part := value[len(value):min(len(value)+int(p.off+int64(p.size)-off), cap(value))]
-		switch at := off - p.off; {
+		at := off - p.off
+		part := value[len(value):min(len(value)+int(max(int64(p.size)-at, 0)), cap(value))]
+		switch {
 		case at+int64(len(part)) > int64(p.n):
 			return nil, &shortError{e.Pack, p.off + int64(p.n)}
 		case n.file == nil:
@@ -144,6 +147,9 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		}
 		value = value[:len(value)+len(part)]
 		off += int64(len(part))
+	}
+	if len(value) < int(e.Stored) {
+		return nil, &shortError{e.Pack, off}
 	}
 	return value, nil
 }

@@ -1,7 +1,9 @@
 package transfer
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -109,5 +111,26 @@ func BenchmarkChunkPlan(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/chunk")
 		runtime.KeepAlive(p)
+	}
+}
+
+// TestNodePacksOfTwoSizes has entries say of one pack that it has different sizes:
+// what lies behind the end of the smaller one is not there.
+func TestNodePacksOfTwoSizes(t *testing.T) {
+	for _, offset := range []uint32{5000, maxRead - 10, 2*maxRead - 10, 3*maxRead - 70} {
+		n, err := openNodePacks("", 1, func(_ context.Context, _ pack.Info, b []byte, _ int64) (int, error) { return len(b), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		small := pack.Entry{Pack: pack.Info{Name: pack.Name{1}, Size: 1000}, Offset: 100, Stored: 50}
+		large := pack.Entry{Pack: pack.Info{Name: pack.Name{1}, Size: 3 * maxRead}, Offset: offset, Stored: 50}
+		n.take(t.Context(), []pack.Entry{small, large})
+		if value, err := n.value(small); len(value) != 50 || err != nil {
+			t.Errorf("%d bytes, %v", len(value), err)
+		}
+		var short *shortError
+		if value, err := n.value(large); !errors.As(err, &short) {
+			t.Errorf("offset %d: %d bytes, %v", offset, len(value), err)
+		}
 	}
 }

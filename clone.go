@@ -1,6 +1,7 @@
 package kist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +12,15 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // cloningFile is in the folder of a repository from before it is one until its
-// clone is complete.
+// clone is complete. It names what is being checked out, once that begins.
 const cloningFile = "CLONING"
 
 // ErrNotEmpty says that a folder to clone into has something in it.
@@ -205,5 +208,50 @@ func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched 
 		head := refs.Head{Branch: co.Create}
 		return head, r.publish(ctx, func(ctx context.Context) error { return r.refs.SetHead(ctx, head, r.who(), "") })
 	}
-	return r.Checkout(ctx, co)
+	if err := r.cloneCommit(ctx, full, &co); err != nil {
+		return refs.Head{}, err
+	}
+	head, err := r.Checkout(ctx, co)
+	if err != nil || co.Detach {
+		return head, err
+	}
+	return r.catchUp(ctx, head, tracking[full].Local, o)
+}
+
+// cloneCommit notes which commit a clone checks out. One that was interrupted goes
+// on with the same commit, though the remote has another one by now: what it has
+// written already would be in the way.
+func (r *Repository) cloneCommit(ctx context.Context, full string, co *CheckoutOptions) error {
+	file := filepath.Join(r.dir, cloningFile)
+	noted, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if name, rev, ok := strings.Cut(strings.TrimSuffix(string(noted), "\n"), " "); ok && name == full {
+		if id, err := object.ParseID(rev); err == nil && r.usable(ctx, id) == nil {
+			if co.Create != "" || co.Detach {
+				co.Rev = rev
+			}
+			return nil
+		}
+	}
+	id, err := r.Resolve(ctx, co.Rev)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(file, fmt.Appendf(nil, "%s %s\n", full, id))
+}
+
+// catchUp moves the branch of a clone that was interrupted to where the remote's
+// is by now, if that is ahead of it.
+func (r *Repository) catchUp(ctx context.Context, head refs.Head, local string, o CloneOptions) (refs.Head, error) {
+	_, err := r.Merge(ctx, MergeOptions{Rev: local, FastForwardOnly: true, Progress: o.Writing})
+	if errors.Is(err, ErrNotFastForward) || errors.Is(err, ErrNoCommonHistory) {
+		return head, nil // a merge is for a person to decide on
+	}
+	if err != nil && !isPartial(err) {
+		return head, err
+	}
+	now, headErr := r.refs.Head()
+	return now, cmp.Or(err, headErr)
 }

@@ -106,3 +106,43 @@ func TestCloneSweeps(t *testing.T) {
 		t.Errorf("verify: %v", p)
 	}
 }
+
+// TestCloneInterruptedWhileRemoteMoves cancels a clone while it writes files, and
+// goes on with it after something else was pushed.
+func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
+	s, opt := pushed(t, "a", "first")
+	giver, err := kist.Open(s.dir, opt)
+	s.check(err)
+	defer giver.Close()
+	push := func(content string) {
+		for _, path := range []string{"a", "b", "c/d", "c/e"} {
+			s.write(path, content)
+		}
+		s.add(kist.AddOptions{})
+		s.commit(content)
+		p, err := giver.ParsePush(t.Context(), "main")
+		s.check(err)
+		_, err = giver.Push(t.Context(), kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
+		s.check(err)
+	}
+	push("second")
+	dir := t.TempDir()
+	for range 3 { // the last two while the branch is moved on
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _, err := kist.Clone(ctx, dir, opt, kist.CloneOptions{URL: "/memory", Writing: func(_, _ kist.Amount) { cancel() }})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("interrupted clone: %v", err)
+		}
+		s.check(r.Close())
+		cancel()
+		push("another " + s.head().String())
+	}
+	r, result, err := kist.Clone(t.Context(), dir, opt, kist.CloneOptions{URL: "/memory"})
+	s.check(err)
+	defer r.Close()
+	status, err := r.Status(t.Context(), kist.StatusOptions{})
+	s.check(err)
+	if !status.Clean() || len(status.Untracked) > 0 || result.Head.ID != s.head() {
+		t.Errorf("head: %v, want %v; status: %+v", result.Head, s.head(), status)
+	}
+}

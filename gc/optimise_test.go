@@ -358,25 +358,33 @@ func (w *world) flip(path string, offset int) {
 	w.check(os.WriteFile(path, data, 0o444))
 }
 
-// TestKilledOnTheWay checks that a commit is not there without what it refers to
+// TestStoppedOnTheWay checks that a commit is not there without what it refers to
 // if a collection ends when some volumes are gone.
-func TestKilledOnTheWay(t *testing.T) {
+func TestStoppedOnTheWay(t *testing.T) {
 	w := newWorld(t, 32)
 	w.versions(1)
 	commit := w.roots["versions"]
+	w.now = w.now.Add(-time.Second) // the latest goes first
 	w.storeAgain(map[object.Key]bool{commit: true})
 	infos, err := w.store.Volumes(t.Context())
 	w.check(err)
-	last := filepath.Join(w.inVolumes(), infos[0].Name)
-	before := t.TempDir()
-	w.check(os.CopyFS(before, os.DirFS(last)))
+	mark := filepath.Join(w.inVolumes(), infos[1].Name, "TRASH") // cannot be written
+	w.check(os.MkdirAll(filepath.Join(mark, "in the way"), 0o777))
 	clear(w.roots)
-	w.collect(gc.PlanOptions{})
-	w.check(os.CopyFS(last, os.DirFS(before))) // as if it had not gone yet
+	p, err := w.plan(gc.PlanOptions{})
+	w.check(err)
+	if err := p.Apply(t.Context()); err == nil {
+		t.Fatal("all volumes could be removed")
+	}
+	p.Close()
+	if infos, err = w.store.Volumes(t.Context()); len(infos) != 1 || infos[0].Objects != 1 || err != nil {
+		t.Error("not the other volume was removed:", infos, err)
+	}
 	w.reopen()
 	if w.kept()[commit] {
 		t.Error("it is")
 	}
+	w.check(os.RemoveAll(mark))
 	w.collect(gc.PlanOptions{})
 	if size, err := w.store.Size(t.Context()); size != 0 || err != nil {
 		t.Error(size, err)

@@ -286,7 +286,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 		e.o.closeLogs() // so that the disk is free again
 		removed = append(removed, e)
 	}
-	return removed, nil
+	return removed, w.drop(nil) // what was dropped in volumes that are gone need not be known
 }
 
 // EmptyTrash deletes the files of all volumes that were removed earlier, and

@@ -245,6 +245,9 @@ func (r *Repository) cloneCommit(ctx context.Context, full string, co *CheckoutO
 // catchUp moves the branch of a clone that was interrupted to where the remote's
 // is by now, if that is ahead of it.
 func (r *Repository) catchUp(ctx context.Context, head refs.Head, local string, o CloneOptions) (refs.Head, error) {
+	if id, err := r.Resolve(ctx, local); err != nil || id == head.ID {
+		return head, err
+	}
 	_, err := r.Merge(ctx, MergeOptions{Rev: local, FastForwardOnly: true, Progress: o.Writing})
 	if errors.Is(err, ErrNotFastForward) || errors.Is(err, ErrNoCommonHistory) {
 		return head, nil // a merge is for a person to decide on

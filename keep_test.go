@@ -140,3 +140,59 @@ func TestMoveInterrupted(t *testing.T) {
 	s.check(err)
 	s.want("new", "old")
 }
+
+// TestFileInFolderThatGoes has a file of the user's where a folder was, in a folder
+// that a checkout makes a file. Nothing is done.
+func TestFileInFolderThatGoes(t *testing.T) {
+	s := newStager(t)
+	s.write("a/b/c", "c")
+	s.add(kist.AddOptions{})
+	s.commit("folder")
+	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "file"})
+	s.check(err)
+	s.check(os.RemoveAll(filepath.Join(s.dir, "a")))
+	s.write("a", "a")
+	s.add(kist.AddOptions{})
+	s.commit("file")
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+	s.check(err)
+	s.check(os.RemoveAll(filepath.Join(s.dir, "a/b")))
+	s.write("a/b", "the only copy")
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "file"})
+	var local *kist.LocalChangesError
+	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "a/b" {
+		t.Errorf("checkout: %v", err)
+	}
+	s.want("a/b", "the only copy")
+}
+
+// TestFolderThatStays checks that a read-only folder is read-only again that was
+// to be removed and is not, for something untracked is in it.
+func TestFolderThatStays(t *testing.T) {
+	s := newStager(t)
+	s.write("file", "file")
+	s.add(kist.AddOptions{})
+	s.commit("first")
+	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "more"})
+	s.check(err)
+	s.write("a/b/c", "c")
+	for _, folder := range []string{"a/b", "a"} {
+		s.check(os.Chmod(filepath.Join(s.dir, folder), 0o555))
+	}
+	s.add(kist.AddOptions{})
+	s.commit("more")
+	s.check(os.Chmod(filepath.Join(s.dir, "a/b"), 0o755))
+	s.write("a/b/untracked", "untracked")
+	s.check(os.Chmod(filepath.Join(s.dir, "a/b"), 0o555))
+	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+	s.check(err)
+	s.want("a/b/untracked", "untracked")
+	for _, folder := range []string{"a/b", "a"} {
+		info, err := os.Stat(filepath.Join(s.dir, folder))
+		s.check(err)
+		if got := info.Mode().Perm(); got != 0o555 {
+			t.Errorf("%s: %o", folder, got)
+		}
+		s.check(os.Chmod(filepath.Join(s.dir, folder), 0o755))
+	}
+}

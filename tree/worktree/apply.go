@@ -38,7 +38,8 @@ type Applied struct {
 //
 // First it removes files, then folders; then it makes folders, files, and last
 // of all symlinks; then folders get their permission bits and times. Folders
-// that are to be removed, or to be folders, are made writable before. A file is
+// that are to be removed, or to be folders, are made writable before, and those that
+// stay get their bits back. A file is
 // written under a temporary name and moved to its own when it is complete, so
 // that it is old or new whenever the process is killed. No component of a path
 // may be a symlink, and nothing in the repository's own folder is touched, even
@@ -56,7 +57,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	a := &applier{
 		w: w, r: r, o: o, ops: list,
 		done: make([]Applied, len(list)), state: make([]opState, len(list)),
-		tokens: make(chan struct{}, w.opt.Jobs),
+		tokens: make(chan struct{}, w.opt.Jobs), locked: map[int]uint32{},
 	}
 	w.SweepTemp()
 	a.refuseCollisions()
@@ -65,6 +66,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 			phase(ctx)
 		}
 	}
+	a.lockFolders()
 	a.finishFolders(ctx)
 	applied := a.done[:0] // with a million files, a second list would be much
 	for i, state := range a.state {
@@ -85,8 +87,9 @@ type applier struct {
 	o   ApplyOptions
 	ops opList
 
-	done   []Applied // by place in ops
-	state  []opState // by place in ops
+	done   []Applied      // by place in ops
+	state  []opState      // by place in ops
+	locked map[int]uint32 // permission bits of folders to be removed that were made writable, by place in ops
 	fails  failures
 	tokens chan struct{} // one for each goroutine at work
 	meter  meter

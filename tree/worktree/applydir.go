@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -30,7 +32,7 @@ func (a *applier) unlockFolders(ctx context.Context) {
 		}
 		for _, i := range group {
 			_, name := tree.Split(a.ops[i].Path)
-			w.unlockFolder(d, name)
+			w.unlockFolder(d, name, i)
 		}
 		d.Close()
 		if ctx.Err() != nil {
@@ -39,7 +41,7 @@ func (a *applier) unlockFolders(ctx context.Context) {
 	}
 }
 
-func (w *applyWorker) unlockFolder(d folder, name string) {
+func (w *applyWorker) unlockFolder(d folder, name string, i int) {
 	sub, err := d.sub(name)
 	if err != nil {
 		return
@@ -47,7 +49,26 @@ func (w *applyWorker) unlockFolder(d folder, name string) {
 	defer sub.Close()
 	st, err := sub.self()
 	if err == nil && !w.w.isRepo(&st) && st.mode&workingMode != workingMode {
-		_ = sub.chmodSelf(uint32(st.perm()) | workingMode)
+		if sub.chmodSelf(uint32(st.perm())|workingMode) == nil && w.ops[i].New == nil {
+			w.locked[i] = uint32(st.perm())
+		}
+	}
+}
+
+// lockFolders gives folders their permission bits back that were to be removed and
+// are still there: something else is in them, or this was cancelled.
+func (a *applier) lockFolders() {
+	for _, i := range slices.Backward(slices.Sorted(maps.Keys(a.locked))) {
+		dir, name := tree.Split(a.ops[i].Path)
+		d, err := a.w.openFolder(dir)
+		if err != nil {
+			continue // gone, with what was in it
+		}
+		if sub, err := d.sub(name); err == nil {
+			_ = sub.chmodSelf(a.locked[i])
+			sub.Close()
+		}
+		d.Close()
 	}
 }
 

@@ -59,7 +59,7 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 	for i := range c.ops {
 		op := &c.ops[i]
 		if op.New == nil || op.makes(object.TypeDir) {
-			c.removed[op.Path] = true
+			c.removed[op.Path] = op.Old != nil || op.New != nil
 		}
 	}
 	groups := c.ops.groups(func(*Op) bool { return true })
@@ -90,7 +90,7 @@ type checker struct {
 	w       *Worktree
 	idx     *index.Index // may be nil
 	ops     opList
-	removed map[string]bool // paths where no file or symlink will be, other than one that is made
+	removed map[string]bool // paths where no file or symlink will be, other than one that is made; false: only a folder goes
 
 	mu    sync.Mutex
 	found map[string]Obstacle
@@ -234,10 +234,11 @@ func (c *checker) checkBelow(path string) {
 	for i := range l.entries {
 		at := path + "/" + l.name(i)
 		st, err := d.listed(&l, i)
+		file, removed := c.removed[at]
 		switch {
 		case err != nil:
 			c.add(at, CannotRead, err)
-		case !c.removed[at]:
+		case !removed || !file && !st.isDir():
 			c.add(at, UntrackedInWay, nil)
 		case st.isDir():
 			c.checkBelow(at)

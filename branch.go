@@ -203,7 +203,11 @@ func (r *Repository) checkNew(prefix, name string, mayExist bool) (object.ID, er
 func (r *Repository) updateRef(ctx context.Context, change refs.Change) error {
 	return r.publish(ctx, func(ctx context.Context) error {
 		if !change.New.IsZero() {
-			if _, err := refs.Peel(ctx, r.objects, change.New); err != nil {
+			commit, err := refs.Peel(ctx, r.objects, change.New)
+			if err == nil {
+				err = r.stillThere(ctx, commit)
+			}
+			if err != nil {
 				return err
 			}
 		}

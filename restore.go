@@ -220,20 +220,3 @@ func (r *Repository) publishWith(ctx context.Context, session *volume.Session, f
 	err := session.Publish(ctx, f)
 	return errors.Join(err, session.Close())
 }
-
-// stillThere makes sure that commits were not removed as garbage since they
-// were looked at: a commit that is there has all that it refers to. It is called
-// within publish. Zero IDs do not count.
-func (r *Repository) stillThere(ctx context.Context, commits ...object.ID) error {
-	var keys []object.Key
-	for _, id := range commits {
-		if !id.IsZero() {
-			keys = append(keys, object.Key{Kind: object.KindCommit, ID: id})
-		}
-	}
-	gone, err := r.objects.Missing(ctx, keys)
-	if err == nil && len(gone) > 0 {
-		err = &volume.StaleError{Keys: gone}
-	}
-	return err
-}

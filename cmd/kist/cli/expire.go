@@ -250,7 +250,7 @@ func (e *Env) unexpire(ctx context.Context, r *kist.Repository, revs []string) e
 }
 
 // hintGone says how content that was removed here can come back.
-const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist push' there, then 'kist fetch' here bring it back"
+const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist push' there, then 'kist fetch' here bring it back; if a fetch was stopped, the next one brings the rest"
 
 // expiredHint returns how to come by content that has expired, "" if err is not
 // about that.

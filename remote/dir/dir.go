@@ -35,7 +35,9 @@ type Backend struct {
 
 	own atomic.Bool // the folder is known to be a remote's, or empty
 
-	link, rename move // but for tests, linkat and renameNew
+	// But for tests: linkat, renameNew, (*os.File).ReadAt.
+	link, rename move
+	readAt       func(f *os.File, p []byte, off int64) (int, error)
 }
 
 // Open opens the folder a path or a URL of the scheme file is of. A relative
@@ -66,7 +68,7 @@ func open(ctx context.Context, rawURL, dir string) (*Backend, error) {
 	if err != nil {
 		return nil, noStore(err)
 	}
-	return &Backend{root: root, link: linkat, rename: renameNew}, nil
+	return &Backend{root: root, link: linkat, rename: renameNew, readAt: (*os.File).ReadAt}, nil
 }
 
 func checkFolder(path string) error {

@@ -298,6 +298,20 @@ func TestTempGone(t *testing.T) {
 	}
 }
 
+// TestReadFails has the disk not give back what is in a file: that is damaged, and
+// not the remote out of reach.
+func TestReadFails(t *testing.T) {
+	b := openDir(t, t.TempDir())
+	if err := put(b, "packs/a", "text"); err != nil {
+		t.Fatal(err)
+	}
+	for errno, kind := range map[unix.Errno]error{unix.EIO: remote.ErrDamaged, unix.ESTALE: remote.ErrTemporary} {
+		b.readAt = func(*os.File, []byte, int64) (int, error) { return 2, errno }
+		_, err := b.Get(bg, "packs/a", make([]byte, 4), 0)
+		wantKind(t, errno.Error(), err, kind, errno.Error())
+	}
+}
+
 // TestMoveFails has the moves fail in ways of their own: the error says so,
 // nothing is there, and nothing is left behind.
 func TestMoveFails(t *testing.T) {

@@ -56,10 +56,13 @@ func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n 
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
-		m, err := f.ReadAt(p[n:min(n+piece, len(p))], off+int64(n))
+		m, err := b.readAt(f, p[n:min(n+piece, len(p))], off+int64(n))
 		n += m
 		if err == io.EOF {
 			break
+		}
+		if errors.Is(err, unix.EIO) { // the disk does not give these bytes back; others may be whole
+			err = &kindError{remote.ErrDamaged, err}
 		}
 		if err != nil {
 			return n, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/kist-vcs/kist"
@@ -194,5 +195,22 @@ func TestFolderThatStays(t *testing.T) {
 			t.Errorf("%s: %o", folder, got)
 		}
 		s.check(os.Chmod(filepath.Join(s.dir, folder), 0o755))
+	}
+}
+
+// TestStatusOfSpecialFile checks that a worktree is not clean in which something
+// is in the place of a tracked file that cannot be stored.
+func TestStatusOfSpecialFile(t *testing.T) {
+	s := newStager(t)
+	s.write("file", "file")
+	s.add(kist.AddOptions{})
+	s.commit("first")
+	file := filepath.Join(s.dir, "file")
+	s.check(os.Remove(file))
+	s.check(syscall.Mkfifo(file, 0o644))
+	status, err := s.repo.Status(t.Context(), kist.StatusOptions{})
+	s.check(err)
+	if status.Clean() {
+		t.Errorf("clean: %+v", status)
 	}
 }

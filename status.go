@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -36,10 +37,11 @@ type Status struct {
 	Conflicts []index.Conflict
 }
 
-// Clean reports whether there is nothing to stage, commit or resolve.
-// Untracked files do not count.
+// Clean reports whether there is nothing to stage, commit or resolve, and all tracked
+// files can be read. Untracked files do not count.
 func (s *Status) Clean() bool {
-	return len(s.Staged)+len(s.Changed)+len(s.Conflicts) == 0
+	tracked := func(f worktree.Found) bool { return f.Old != nil }
+	return len(s.Staged)+len(s.Changed)+len(s.Conflicts) == 0 && !slices.ContainsFunc(s.Skipped, tracked)
 }
 
 // Status compares HEAD, the index and the worktree. Files of which the index

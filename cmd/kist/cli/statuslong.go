@@ -210,7 +210,7 @@ func (p *longStatus) conclusion(o statusOptions) {
 	}
 	p.printf("\n")
 	switch {
-	case len(changedPaths(s))+len(s.Conflicts) > 0:
+	case len(changedPaths(s)) > 0 || !s.Clean():
 		p.printf("nothing is staged ('kist add' stages changes, 'kist commit -a' does and commits)\n")
 	case len(s.Untracked) > 0:
 		p.printf("nothing is staged, but there are untracked files ('kist add' tracks them)\n")

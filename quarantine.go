@@ -57,7 +57,7 @@ func (p *repairer) makeAside() error {
 // regular file is moved.
 func copyFile(from, to string) error {
 	dir, name := filepath.Split(to)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := makeFolders(filepath.Clean(dir)); err != nil {
 		return err
 	}
 	info, err := os.Lstat(from)
@@ -76,4 +76,18 @@ func copyFile(from, to string) error {
 		_, err := io.Copy(w, f)
 		return name, err
 	})
+}
+
+// makeFolders makes a folder and those above it, durably, unless they are there.
+func makeFolders(dir string) error {
+	err := os.Mkdir(dir, 0o777)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeFolders(filepath.Dir(dir)); err == nil {
+			err = os.Mkdir(dir, 0o777)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return errors.Join(err, disk.SyncDir(filepath.Dir(dir)))
 }

@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/kist-vcs/kist/remote"
 )
@@ -264,7 +265,12 @@ func TestIndexes(t *testing.T) {
 	if err := c.chunks.Indexes().DropAll(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.chunks.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{{Key: "files_id", Value: 1}, {Key: "n", Value: 1}}}); err != nil {
+	other := mongo.IndexModel{
+		Keys: bson.D{{Key: "files_id", Value: 1}, {Key: "n", Value: 1}},
+		// FerretDB may still have the one of the usual name just after it was dropped.
+		Options: options.Index().SetName("other"),
+	}
+	if _, err := c.chunks.Indexes().CreateOne(ctx, other); err != nil {
 		t.Fatal(err)
 	}
 	err := reopen(t, b).Put(ctx, "packs/c", strings.NewReader("x"), 1)

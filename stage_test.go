@@ -73,6 +73,13 @@ func (s *stager) commit(message string) *kist.CommitResult {
 	return result
 }
 
+// checkout switches, which must succeed.
+func (s *stager) checkout(o kist.CheckoutOptions) {
+	s.Helper()
+	_, err := s.repo.Checkout(s.Context(), o)
+	s.check(err)
+}
+
 // conflict leaves a merge with conflicts about the paths both, which both
 // sides changed, and gone, which we removed and they changed.
 func (s *stager) conflict() {

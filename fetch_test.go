@@ -11,27 +11,37 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
+// opens returns options by which every remote is b.
+func opens(b remote.Backend) kist.Options {
+	return kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return b, nil }}
+}
+
+// withRemote opens the repository anew, with b as its remote origin.
+func (s *stager) withRemote(b remote.Backend) *kist.Repository {
+	s.Helper()
+	r, err := kist.Open(s.dir, opens(b))
+	s.check(err)
+	s.Cleanup(func() { r.Close() })
+	s.check(r.AddRemote(s.Context(), kist.Remote{Name: "origin", URL: "/memory"}))
+	return r
+}
+
+// push pushes to origin.
+func (s *stager) push(r *kist.Repository, ref string) {
+	s.Helper()
+	p, err := r.ParsePush(s.Context(), ref)
+	s.check(err)
+	_, err = r.Push(s.Context(), kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
+	s.check(err)
+}
+
 // TestFetchWhileExpiring has the content of a commit expire, and be removed,
 // while something is fetched that shares most of it.
 func TestFetchWhileExpiring(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
-	open := func(b remote.Backend) func(context.Context, string) (remote.Backend, error) {
-		return func(context.Context, string) (remote.Backend, error) { return b, nil }
-	}
 	s := newStager(t)
-	giver, err := kist.Open(s.dir, kist.Options{Backend: open(memory)})
-	s.check(err)
-	defer giver.Close()
-	err = giver.AddRemote(ctx, kist.Remote{Name: "origin", URL: "/memory"})
-	s.check(err)
-	push := func(ref string) {
-		t.Helper()
-		p, err := giver.ParsePush(ctx, ref)
-		s.check(err)
-		_, err = giver.Push(ctx, kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
-		s.check(err)
-	}
+	giver := s.withRemote(memory)
 	s.write("folder/file", "a text that both have, and that is too long to be kept inline")
 	s.write("other", "a text that only the first has, too long to be kept inline")
 	s.add(kist.AddOptions{})
@@ -40,11 +50,11 @@ func TestFetchWhileExpiring(t *testing.T) {
 	s.write("other", "")
 	s.add(kist.AddOptions{})
 	s.commit("second")
-	push("main")
+	s.push(giver, "main")
 
 	dir := t.TempDir()
 	faulty := remotetest.NewFaulty(memory)
-	taker, _, err := kist.Clone(ctx, dir, kist.Options{Backend: open(faulty)}, kist.CloneOptions{URL: "/memory"})
+	taker, _, err := kist.Clone(ctx, dir, opens(faulty), kist.CloneOptions{URL: "/memory"})
 	s.check(err)
 	defer taker.Close()
 
@@ -53,7 +63,7 @@ func TestFetchWhileExpiring(t *testing.T) {
 	s.write("other", "a text that is new, and too long to be kept inline")
 	s.add(kist.AddOptions{})
 	third := s.commit("third").ID
-	push("HEAD:refs/heads/topic")
+	s.push(giver, "HEAD:refs/heads/topic")
 
 	again, err := kist.Open(dir, kist.Options{Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }})
 	s.check(err)

@@ -1,13 +1,11 @@
 package kist_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
@@ -17,20 +15,15 @@ func TestPushWhileCollected(t *testing.T) {
 	ctx := t.Context()
 	s := newStager(t)
 	faulty := remotetest.NewFaulty(remotetest.NewMemory())
-	repo, err := kist.Open(s.dir, kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return faulty, nil }})
-	s.check(err)
-	defer repo.Close()
-	s.check(repo.AddRemote(ctx, kist.Remote{Name: "origin", URL: "/memory"}))
+	repo := s.withRemote(faulty)
 	s.write("file", "one")
 	s.add(kist.AddOptions{})
 	s.commit("one")
-	_, err = s.repo.Checkout(ctx, kist.CheckoutOptions{Create: "topic"})
-	s.check(err)
+	s.checkout(kist.CheckoutOptions{Create: "topic"})
 	s.write("file", "two")
 	s.add(kist.AddOptions{})
 	topic := s.commit("two").ID
-	_, err = s.repo.Checkout(ctx, kist.CheckoutOptions{Rev: "main"})
-	s.check(err)
+	s.checkout(kist.CheckoutOptions{Rev: "main"})
 
 	p, err := repo.ParsePush(ctx, "topic")
 	s.check(err)

@@ -1,7 +1,6 @@
 package kist_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -17,39 +16,26 @@ import (
 func TestNameAfterStoppedFetch(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
-	open := func(b remote.Backend) func(context.Context, string) (remote.Backend, error) {
-		return func(context.Context, string) (remote.Backend, error) { return b, nil }
-	}
 	s := newStager(t)
-	giver, err := kist.Open(s.dir, kist.Options{Backend: open(memory)})
-	s.check(err)
-	defer giver.Close()
-	s.check(giver.AddRemote(ctx, kist.Remote{Name: "origin", URL: "/memory"}))
-	push := func() {
-		t.Helper()
-		p, err := giver.ParsePush(ctx, "main")
-		s.check(err)
-		_, err = giver.Push(ctx, kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
-		s.check(err)
-	}
+	giver := s.withRemote(memory)
 	s.write("file", "one")
 	s.add(kist.AddOptions{})
 	s.commit("first")
-	push()
+	s.push(giver, "main")
 	faulty := remotetest.NewFaulty(memory)
 	dir := t.TempDir()
-	taker, _, err := kist.Clone(ctx, dir, kist.Options{Backend: open(faulty)}, kist.CloneOptions{URL: "/memory"})
+	taker, _, err := kist.Clone(ctx, dir, opens(faulty), kist.CloneOptions{URL: "/memory"})
 	s.check(err)
 	defer taker.Close()
 	s.write("file", strings.Repeat("a text that is too long to be kept inline ", 100))
 	s.add(kist.AddOptions{})
 	id := s.commit("second").ID
-	push()
+	s.push(giver, "main")
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Stays: true, Err: remote.ErrPermission})
 	if _, err := taker.Fetch(ctx, kist.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
 		t.Fatalf("fetch: %v", err)
 	}
-	taker, err = kist.Open(dir, kist.Options{Backend: open(memory)})
+	taker, err = kist.Open(dir, opens(memory))
 	s.check(err)
 	defer taker.Close()
 	if _, err := taker.CreateBranch(ctx, "early", id.String(), false); !errors.Is(err, kist.ErrGone) {

@@ -208,53 +208,70 @@ func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched 
 		head := refs.Head{Branch: co.Create}
 		return head, r.publish(ctx, func(ctx context.Context) error { return r.refs.SetHead(ctx, head, r.who(), "") })
 	}
-	if err := r.cloneCommit(ctx, full, &co); err != nil {
+	noted, err := r.cloneCommit(ctx, full, &co)
+	if err != nil {
 		return refs.Head{}, err
 	}
 	head, err := r.Checkout(ctx, co)
 	if err != nil || co.Detach {
 		return head, err
 	}
-	return r.catchUp(ctx, head, tracking[full].Local, o)
+	return r.catchUp(ctx, head, noted, full, tracking[full].Local, o)
 }
 
-// cloneCommit notes which commit a clone checks out. One that was interrupted goes
-// on with the same commit, though the remote has another one by now: what it has
-// written already would be in the way.
-func (r *Repository) cloneCommit(ctx context.Context, full string, co *CheckoutOptions) error {
-	file := filepath.Join(r.dir, cloningFile)
-	noted, err := os.ReadFile(file)
+// cloneCommit notes which commit a clone checks out, and returns it. One that was
+// interrupted goes on with the same commit, though the remote has another one by
+// now: what it has written already would be in the way.
+func (r *Repository) cloneCommit(ctx context.Context, full string, co *CheckoutOptions) (object.ID, error) {
+	data, err := os.ReadFile(filepath.Join(r.dir, cloningFile))
 	if err != nil {
-		return err
+		return object.ID{}, err
 	}
-	if name, rev, ok := strings.Cut(strings.TrimSuffix(string(noted), "\n"), " "); ok && name == full {
+	if name, rev, ok := strings.Cut(strings.TrimSuffix(string(data), "\n"), " "); ok && name == full {
 		if id, err := object.ParseID(rev); err == nil && r.usable(ctx, id) == nil {
 			if co.Create != "" || co.Detach {
 				co.Rev = rev
 			}
-			return nil
+			return id, nil
 		}
 	}
 	id, err := r.Resolve(ctx, co.Rev)
 	if err != nil {
-		return err
+		return id, err
 	}
-	return disk.WriteFile(file, fmt.Appendf(nil, "%s %s\n", full, id))
+	return id, r.noteCloning(full, id)
 }
 
-// catchUp moves the branch of a clone that was interrupted to where the remote's
-// is by now, if that is ahead of it.
-func (r *Repository) catchUp(ctx context.Context, head refs.Head, local string, o CloneOptions) (refs.Head, error) {
-	if id, err := r.Resolve(ctx, local); err != nil || id == head.ID {
+// noteCloning notes which commit a clone is about to check out.
+func (r *Repository) noteCloning(full string, id object.ID) error {
+	return disk.WriteFile(filepath.Join(r.dir, cloningFile), fmt.Appendf(nil, "%s %s\n", full, id))
+}
+
+// catchUp moves the branch of a clone that was interrupted to where it was being
+// moved, then to where the remote's is by now, if that is ahead of it.
+func (r *Repository) catchUp(ctx context.Context, head refs.Head, noted object.ID, full, local string, o CloneOptions) (refs.Head, error) {
+	now, err := r.Resolve(ctx, local)
+	if err != nil {
 		return head, err
 	}
-	_, err := r.Merge(ctx, MergeOptions{Rev: local, FastForwardOnly: true, Progress: o.Writing})
-	if errors.Is(err, ErrNotFastForward) || errors.Is(err, ErrNoCommonHistory) {
-		return head, nil // a merge is for a person to decide on
+	for _, id := range []object.ID{noted, now} {
+		if id == head.ID {
+			continue
+		}
+		if err := r.noteCloning(full, id); err != nil {
+			return head, err
+		}
+		_, err := r.Merge(ctx, MergeOptions{Rev: id.String(), FastForwardOnly: true, Progress: o.Writing})
+		if errors.Is(err, ErrNotFastForward) || errors.Is(err, ErrNoCommonHistory) {
+			return head, nil // a merge is for a person to decide on
+		}
+		if err != nil && !isPartial(err) {
+			return head, err
+		}
+		var headErr error
+		if head, headErr = r.refs.Head(); err != nil || headErr != nil {
+			return head, cmp.Or(err, headErr)
+		}
 	}
-	if err != nil && !isPartial(err) {
-		return head, err
-	}
-	now, headErr := r.refs.Head()
-	return now, cmp.Or(err, headErr)
+	return head, nil
 }

@@ -3,7 +3,9 @@ package volume
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -140,46 +142,82 @@ func wantAfterKill(t testing.TB, dir string) (salvaged int) {
 }
 
 // leftBehind returns the keys of all whole objects in volumes that were being
-// written. It knows the format by itself.
+// written.
 func leftBehind(t testing.TB, dir string) (whole []object.Key) {
+	t.Helper()
+	for _, path := range logsLeft(t, dir) {
+		keys, _, _ := wholeEntries(t, path)
+		whole = append(whole, keys...)
+	}
+	return whole
+}
+
+// tear makes the last whole entry of each value log that was being written one
+// that was written in part: a kill comes in the middle of one but seldom.
+func tear(t testing.TB, dir string) (torn int) {
+	t.Helper()
+	for _, path := range logsLeft(t, dir) {
+		keys, last, end := wholeEntries(t, path)
+		if len(keys) == 0 {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := (last + end) / 2
+		if _, err := f.WriteAt(make([]byte, end-from), int64(from)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		torn++
+	}
+	return torn
+}
+
+// logsLeft returns the value logs of volumes that were being written.
+func logsLeft(t testing.TB, dir string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, volumesDir, "tmp-*", "*.vlog"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(io.LimitReader(f, 64<<20))
-		f.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A header of 20 bytes; then for each entry two bytes, the lengths of
-		// key and value, a byte, key, value and checksum.
-		for data = data[min(20, len(data)):]; len(data) > 50 && data[0] == 0 && data[2] == 41; {
-			size, width := 0, 0
-			for shift := 0; ; shift += 7 {
-				b := data[3+width]
-				size |= int(b&0x7f) << shift
-				if width++; b < 0x80 {
-					break
-				}
-			}
-			key := data[3+width+1:]
-			if len(key) < 41+size+4 {
-				break
-			}
-			whole = append(whole, object.Key{Kind: object.Kind(key[0]), ID: object.ID(key[1:33])})
-			data = key[41+size+4:]
-		}
-	}
-	return whole
+	return paths
 }
 
-// TestKill kills a writing process at random moments.
+// wholeEntries returns the keys of a value log's entries up to the first that
+// is not whole, and where the last whole one begins and ends. It knows the
+// format by itself: a header of 20 bytes; then for each entry two bytes, the
+// lengths of key and value, a byte, key, value and checksum.
+func wholeEntries(t testing.TB, path string) (keys []object.Key, last, end int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 64<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 20; len(data) > at+50 && data[at] == 0 && data[at+2] == 41; {
+		size, width := binary.Uvarint(data[at+3:])
+		key := at + 3 + width + 1
+		sum := key + 41 + int(size)
+		if len(data) < sum+4 || crc32.Checksum(data[at:sum], castagnoli) != binary.BigEndian.Uint32(data[sum:]) {
+			break
+		}
+		keys = append(keys, object.Key{Kind: object.Kind(data[key]), ID: object.ID(data[key+1 : key+33])})
+		last, end = at, sum+4
+		at = end
+	}
+	return keys, last, end
+}
+
+// TestKill kills a writing process at random moments, every third time as if
+// in the middle of an entry.
 // KIST_TEST_KILLS is how often (default 25).
 func TestKill(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("KIST_TEST_KILLS"))
@@ -188,7 +226,7 @@ func TestKill(t *testing.T) {
 	}
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(uint64(kills), 3))
-	salvaged := 0
+	salvaged, torn := 0, 0
 	for i := range kills {
 		cmd := child(t, "write", dir, strconv.Itoa(i*1000), "1000")
 		var out bytes.Buffer
@@ -201,6 +239,9 @@ func TestKill(t *testing.T) {
 		if err := cmd.Wait(); err == nil || out.Len() > 0 {
 			t.Fatalf("child: %v\n%s", err, &out)
 		}
+		if i%3 == 2 {
+			torn += tear(t, dir)
+		}
 		salvaged += wantAfterKill(t, dir)
 		if t.Failed() {
 			t.Fatalf("after kill %d", i)
@@ -210,7 +251,7 @@ func TestKill(t *testing.T) {
 			os.Mkdir(dir, 0o777)
 		}
 	}
-	t.Logf("%d objects recovered", salvaged)
+	t.Logf("%d objects recovered, %d torn", salvaged, torn)
 }
 
 // strace returns a command that runs a writing child under strace, which

@@ -49,13 +49,13 @@ const DefaultWait = 30 * time.Second
 type FileLock struct{ f *os.File }
 
 // Unlock frees the lock. The file stays.
-func (l *FileLock) Unlock() { l.f.Close() }
+func (l *FileLock) Unlock() { release(l.f) }
 
 // Remove frees the lock and removes its file, if that can be done: it is for
 // files that come and go, which nobody else may remove.
 func (l *FileLock) Remove() {
 	os.Remove(l.f.Name())
-	l.f.Close()
+	release(l.f)
 }
 
 // Lock takes the lock on the file at path, which is made if it is absent. If it
@@ -91,7 +91,7 @@ func IsLocked(path string) bool {
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	defer f.Close()
+	defer release(f)
 	return flock(f, Shared) != nil
 }
 
@@ -107,7 +107,7 @@ func tryLock(path string, mode Mode) (*FileLock, error) {
 			return nil, err
 		}
 		if !isAt(f, path) { // it was removed while we took the lock
-			f.Close()
+			release(f)
 			continue
 		}
 		if mode == Exclusive {
@@ -142,6 +142,14 @@ func flock(f *os.File, mode Mode) error {
 			return &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
 		}
 	}
+}
+
+// release frees the lock on f, if there is one, and closes f. Closing alone does
+// not free it while a program is being started: until that runs, its process has
+// all files that are open here.
+func release(f *os.File) {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	f.Close()
 }
 
 // isAt reports whether f is the file at path.

@@ -19,6 +19,7 @@ const (
 	smallVolume = 64 << 20 // bytes below which a volume is small
 	manySmall   = 32       // small volumes that are left alone
 	fanIn       = 8        // volumes merged into one at a time
+	manyTrash   = 64       // removed volumes whose files are left for trashAge
 	trashAge    = time.Hour
 )
 
@@ -41,8 +42,9 @@ type MaintainStats struct {
 
 // Maintain merges small volumes if there are many, takes over what dead
 // writers left, and deletes the files of volumes that were removed more than
-// an hour ago. Readers and writers go on meanwhile. It returns [disk.ErrBusy] if
-// another process maintains the store or collects its garbage.
+// an hour ago, or when many have been since. Readers and writers go on
+// meanwhile. It returns [disk.ErrBusy] if another process maintains the store or
+// collects its garbage.
 func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats, error) {
 	var st MaintainStats
 	lock, err := s.lockMaintenance(ctx, o)
@@ -147,11 +149,11 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 
 // trashed is a removed volume whose files are still there.
 type trashed struct {
-	path string
-	old  bool // it was removed long enough ago
+	path    string
+	removed time.Time // zero if deleting it was interrupted
 }
 
-// trash returns the removed volumes.
+// trash returns the removed volumes, the last removed first.
 func (s *Store) trash() ([]trashed, error) {
 	entries, err := os.ReadDir(s.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -166,12 +168,15 @@ func (s *Store) trash() ([]trashed, error) {
 		if !ok || !isName(name) {
 			continue
 		}
-		path := s.inVolumes(e.Name())
-		since, err := readMark(path)
-		// Without a mark, deleting it was interrupted.
-		old := err == nil && s.o.Now().Sub(since) > trashAge || errors.Is(err, os.ErrNotExist)
-		list = append(list, trashed{path, old})
+		t := trashed{path: s.inVolumes(e.Name())}
+		if t.removed, err = readMark(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if info, err := e.Info(); err == nil {
+				t.removed = info.ModTime()
+			}
+		}
+		list = append(list, t)
 	}
+	slices.SortStableFunc(list, func(a, b trashed) int { return b.removed.Compare(a.removed) })
 	return list, nil
 }
 
@@ -184,12 +189,6 @@ func (s *Store) trashSize() (size int64, err error) {
 	return size, err
 }
 
-// oldTrash returns the volumes that were removed long enough ago.
-func (s *Store) oldTrash() ([]trashed, error) {
-	list, err := s.trash()
-	return slices.DeleteFunc(list, func(t trashed) bool { return !t.old }), err
-}
-
 func folderSize(path string) (size int64) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
@@ -200,13 +199,14 @@ func folderSize(path string) (size int64) {
 	return size
 }
 
-// emptyTrash deletes the files of volumes that were removed long enough ago.
+// emptyTrash deletes the files of volumes that were removed long enough ago, and
+// of those beyond the last manyTrash: whoever lists the volumes comes by all.
 func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
-	old, err := s.oldTrash()
-	if err != nil {
-		return err
-	}
-	for _, t := range old {
+	list, err := s.trash()
+	for i, t := range list {
+		if i < manyTrash && s.o.Now().Sub(t.removed) <= trashAge {
+			continue
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -217,7 +217,7 @@ func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
 		st.Deleted++
 		st.Freed += size
 	}
-	return nil
+	return err
 }
 
 // remove takes volumes out of the store: each is marked, then renamed. All

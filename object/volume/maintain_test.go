@@ -82,6 +82,53 @@ func TestMaintain(t *testing.T) {
 	lock.Unlock()
 }
 
+// TestManyTrash checks that of many volumes that were just removed only the last
+// are kept, and that without a mark that can be read the folder's time counts.
+func TestManyTrash(t *testing.T) {
+	var c clock
+	o := testOptions(t)
+	o.Now = c.now
+	s := openStore(t, t.TempDir(), o)
+	storeSeries(t, s, 0, 0, 4)
+	const beyond = 5
+	var trash []string
+	for range manyTrash + beyond {
+		name, err := newName(s.o.Now(), s.o.Rand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := s.inVolumes(trashPrefix + name)
+		if err := os.Mkdir(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.mark(path); err != nil {
+			t.Fatal(err)
+		}
+		trash = append(trash, path)
+		c.ahead.Add(int64(time.Second))
+	}
+	maintain := func(want int) {
+		t.Helper()
+		if st, err := s.Maintain(t.Context(), MaintainOptions{}); err != nil || st.Deleted != want {
+			t.Errorf("Maintain: %+v, %v; want %d deleted", st, err, want)
+		}
+	}
+	maintain(beyond)
+	for i, path := range trash {
+		if _, err := os.Stat(path); (err == nil) != (i >= beyond) {
+			t.Errorf("removed as number %d of %d: %v", i, len(trash), err)
+		}
+	}
+	for _, path := range trash[beyond:] {
+		write(t, filepath.Join(path, trashFile), "something else\n")
+	}
+	maintain(0)
+	c.ahead.Add(int64(2 * time.Hour))
+	maintain(manyTrash)
+	wantSeries(t, s, 0, 0, 4)
+	wantSound(t, s)
+}
+
 // TestMergeDamaged checks that a volume with an object that cannot be read is
 // not merged, unless another volume has that object, and that nothing is lost.
 func TestMergeDamaged(t *testing.T) {

@@ -45,6 +45,7 @@ type FakeS3 struct {
 	rand      *rand.Rand
 	objects   map[string]fakeObject
 	under     map[string]int // PUTs under way, by key
+	looks     map[string]int // PUTs that came, by key
 	requests  []S3Request
 	effects   []fakeEffect // of the past, for replays
 	condition S3Condition
@@ -86,6 +87,7 @@ func NewFakeS3(t testing.TB, seed uint64) *FakeS3 {
 		rand:     rand.New(rand.NewPCG(seed, 0)),
 		objects:  map[string]fakeObject{},
 		under:    map[string]int{},
+		looks:    map[string]int{},
 		pageSize: 1000,
 		clock:    time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 	}

@@ -68,6 +68,8 @@ func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []
 	_, taken := f.objects[key]
 	busy := f.under[key] > 0
 	f.under[key]++
+	f.looks[key]++
+	look := f.looks[key]
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
@@ -85,8 +87,10 @@ func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []
 	case conditional && condition == S3Races && taken:
 		writeS3Error(w, 412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 		return
-	case conditional && (condition == S3Races || condition == S3Conflicts):
-		for range 5 { // others come to look before this one stores
+	case conditional && condition == S3Races:
+		f.awaitLook(key, look)
+	case conditional && condition == S3Conflicts:
+		for range 5 { // others come while this one is under way
 			runtime.Gosched()
 			time.Sleep(20 * time.Microsecond)
 		}
@@ -96,6 +100,20 @@ func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []
 		return
 	}
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
+}
+
+// awaitLook waits until others have looked at what is under key after the one
+// who was the look-th, but not for long: there may be none.
+func (f *FakeS3) awaitLook(key string, look int) {
+	for range 50 {
+		f.mu.Lock()
+		others := f.looks[key] > look
+		f.mu.Unlock()
+		if others {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (f *FakeS3) get(w http.ResponseWriter, r *http.Request, key string, answer *S3Answer) {

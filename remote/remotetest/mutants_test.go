@@ -249,11 +249,23 @@ var mutants = []struct {
 		}
 	}},
 	{"stored bit by bit", "PutWhole", func(m *mutant) {
+		seen := make(chan struct{})
+		var once sync.Once
+		m.stat = func(ctx context.Context, name string) (remote.Info, error) {
+			info, err := m.Memory.Stat(ctx, name)
+			if err == nil {
+				once.Do(func() { close(seen) })
+			}
+			return info, err
+		}
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			if err := m.Memory.Put(ctx, name, body, size/2); err != nil {
 				return err
 			}
-			time.Sleep(20 * time.Millisecond)
+			select {
+			case <-seen:
+			case <-time.After(time.Minute):
+			}
 			m.Remove(name)
 			return m.Memory.Put(ctx, name, body, size)
 		}

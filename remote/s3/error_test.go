@@ -133,7 +133,11 @@ func TestBroken(t *testing.T) {
 			f := remotetest.NewFakeS3(t, 1)
 			env := testEnv(t, nil)
 			env.Getenv = f.Getenv
-			b, err := open(t.Context(), f.URL("some/prefix"), env, 100*time.Millisecond)
+			stall := stallTimeout
+			if answer.Stuck {
+				stall = 100 * time.Millisecond
+			}
+			b, err := open(t.Context(), f.URL("some/prefix"), env, stall)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +149,7 @@ func TestBroken(t *testing.T) {
 				t.Errorf("blob is stored: %v", ok)
 			}
 			f.SetAnswers()
-			switch err := calls(t.Context(), b)["put"](); {
+			switch err := calls(t.Context(), openFake(t, f))["put"](); {
 			case answer.Effect:
 				wantError(t, "put", err, remote.ErrExists, 0, "")
 			case err != nil:
@@ -173,6 +177,7 @@ func TestBodyCutShort(t *testing.T) {
 
 // TestSlow has a body that comes slowly, but comes, and one that stops.
 func TestSlow(t *testing.T) {
+	t.Parallel()
 	f := remotetest.NewFakeS3(t, 1)
 	env := testEnv(t, nil)
 	env.Getenv = f.Getenv
@@ -181,7 +186,7 @@ func TestSlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.SetObject("some/prefix/packs/a", make([]byte, 40_000))
-	f.SetAnswers(remotetest.S3Do(remotetest.S3Answer{Slow: 5 * time.Millisecond}))
+	f.SetAnswers(remotetest.S3Do(remotetest.S3Answer{Slow: 300 * time.Millisecond}))
 	if n, err := b.Get(t.Context(), "packs/a", make([]byte, 50_000), 0); n != 40_000 || err != nil {
 		t.Errorf("get: %d, %v", n, err)
 	}

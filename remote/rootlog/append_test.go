@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,6 +180,17 @@ func (s *spy) Create(ctx context.Context, name string, data []byte) error {
 	return s.Backend.Create(ctx, name, data)
 }
 
+// onCreate calls do before each Create.
+type onCreate struct {
+	remote.Backend
+	do func()
+}
+
+func (o *onCreate) Create(ctx context.Context, name string, data []byte) error {
+	o.do()
+	return o.Backend.Create(ctx, name, data)
+}
+
 // No answer at all is neither yes nor no.
 func TestAppendUnknown(t *testing.T) {
 	m := remotetest.NewMemory()
@@ -206,9 +218,12 @@ func TestAppendUnknown(t *testing.T) {
 			f := remotetest.NewFaulty(m)
 			l := newLog(t, f)
 			ctx, cancel := context.WithCancel(ctx)
-			if cancelled {
-				time.AfterFunc(20*time.Millisecond, cancel)
-			} else {
+			var sent sync.Once
+			switch {
+			case test.also == remote.ErrFull: // it ends by itself
+			case cancelled:
+				l.b = &onCreate{f, func() { sent.Do(func() { time.AfterFunc(20*time.Millisecond, cancel) }) }}
+			default:
 				l.o.Deadline = 20 * time.Millisecond
 			}
 			for _, fault := range test.faults {

@@ -34,7 +34,8 @@ const additions = 20
 
 func playAdd(dir string) int {
 	for i := range additions {
-		err := Update(ctx, dir, func(x *Index) error {
+		// The lock is not given in turn, and a slow disk may let one wait long.
+		err := UpdateWith(ctx, dir, Options{Wait: 10 * time.Minute}, func(x *Index) error {
 			x.fold = i%5 == 0
 			return x.Set(fmt.Sprintf("%d/%d", os.Getpid(), i), file(i))
 		})

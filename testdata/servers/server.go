@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	startTime = 60 * time.Second // for a server to answer
-	stopTime  = 5 * time.Second  // for one to end by itself
+	startTime = 3 * time.Minute // for a server to answer; it takes seconds, but not on any machine
+	stopTime  = 5 * time.Second // for one to end by itself
 )
 
 // A server is one that tests are told of by environment variables.
@@ -112,12 +113,10 @@ func (s *server) start(ctx context.Context, binaries, dir string) error {
 }
 
 func (s *server) try(ctx context.Context, binary, data string) error {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	var err error
+	if s.address, err = freeAddress(); err != nil {
 		return err
 	}
-	s.address = free.Addr().String()
-	free.Close()
 	log, err := os.Create(s.log)
 	if err != nil {
 		return err
@@ -153,6 +152,22 @@ func (s *server) try(ctx context.Context, binary, data string) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// freeAddress returns an address of the loopback interface that nobody listens
+// on. Its port is below those that systems give to whoever asks for any: nobody
+// is given it until the server listens, and answers in its place.
+func freeAddress() (string, error) {
+	const lowest, highest = 10_000, 32_000
+	var err error
+	for range 100 {
+		var free net.Listener
+		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest))
+		if free, err = net.Listen("tcp", address); err == nil {
+			return address, free.Close()
+		}
+	}
+	return "", err
 }
 
 // stop ends the server, if it runs, and complains if it had ended before.

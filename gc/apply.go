@@ -48,7 +48,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 			continue
 		}
 		p.stats.After += u.Bytes
-		if !u.stays {
+		if !u.stays && !u.holds {
 			continue
 		}
 		unmarked, err := p.unmarked(i)
@@ -66,9 +66,8 @@ func (p *Plan) Apply(ctx context.Context) error {
 
 // unmarked returns how many objects of volume i are marked nowhere.
 func (p *Plan) unmarked(i int) (n int64, err error) {
-	u := &p.marker.use[i]
 	if i < p.stats.Volumes {
-		return int64(u.Objects - u.marked), nil
+		return p.spared(i), nil
 	}
 	for kind := object.KindChunk; kind.Valid(); kind++ {
 		for rec, err := range p.sweep.Keys(i, kind) {

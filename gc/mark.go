@@ -68,6 +68,7 @@ type link struct{ from, to object.Key }
 type usage struct {
 	volume.SweepVolume
 	stays bool // whatever is in it: it is young, or a session at work has written it
+	holds bool // it stays for now, with nodes by which the rest of what was purged is found
 	seen  bool // what its nodes refer to was marked, if it stays
 
 	needed keys.Set // by roots

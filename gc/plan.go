@@ -186,7 +186,8 @@ func (p *Plan) choose(ctx context.Context) error {
 		}
 		switch {
 		case u.stays || purged.held && purged.lists[i]:
-			st.Live += int64(u.Objects - u.marked)
+			st.Live += p.spared(i)
+			u.holds = !u.stays
 		case optimise[i]:
 			st.Removed += int64(u.Objects - u.marked)
 		case u.marked == 0:
@@ -211,6 +212,12 @@ func (p *Plan) choose(ctx context.Context) error {
 	p.removed = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(anew, true),
 		p.groups(someLast, false), []group{{volumes: noneLast}})
 	return nil
+}
+
+// spared returns how many objects of a volume that stays are there, and not marked.
+func (p *Plan) spared(i int) int64 {
+	u := &p.marker.use[i]
+	return int64(max(0, u.Objects-u.marked-p.sweep.Dropped(i)))
 }
 
 // worst sorts volumes of which some is needed, and returns how many of the first

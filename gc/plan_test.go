@@ -489,3 +489,23 @@ func TestParseAge(t *testing.T) {
 		}
 	}
 }
+
+// TestDroppedIsNotLive checks that what was dropped from a volume is not counted,
+// should the volume be too young to be touched once more.
+func TestDroppedIsNotLive(t *testing.T) {
+	w := newWorld(t, 34)
+	text := w.version()
+	commit := w.withBeside(text)
+	w.roots["chunk"] = object.Key{Kind: object.KindChunk, ID: object.Sum(text)}
+	w.commit() // in a volume that goes
+	w.collect(gc.PlanOptions{MaxWaste: 1})
+	if w.kept()[commit] {
+		t.Fatal("a commit that is garbage was not dropped")
+	}
+	for _, optimise := range []bool{false, true} {
+		st := w.collect(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1, Optimise: optimise})
+		if n := len(w.kept()); st.Live != int64(n) {
+			t.Errorf("%d objects are there: %+v", n, st)
+		}
+	}
+}

@@ -218,6 +218,14 @@ func (w *Sweep) Damaged(i int) []object.Key {
 	return slices.SortedFunc(maps.Keys(v.bad), object.Key.Compare)
 }
 
+// Dropped returns how many objects volume i has that it is not to have any more.
+func (w *Sweep) Dropped(i int) int {
+	if dropped := w.volumes[i].v.dropped.Load(); dropped != nil {
+		return len(*dropped)
+	}
+	return 0
+}
+
 // Keys yields the objects of one kind in volume i, and their positions.
 func (w *Sweep) Keys(i int, kind object.Kind) iter.Seq2[keys.Record, error] {
 	e := w.volumes[i]

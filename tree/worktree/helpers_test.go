@@ -152,10 +152,31 @@ func lines(found []Found) []string {
 	return list
 }
 
+// tick waits until the clock of the file system has gone on, which is coarse:
+// what changes then has a time that nothing had before.
+func (f *fixture) tick() {
+	f.t.Helper()
+	if f.root == "" {
+		return
+	}
+	at := filepath.Join(f.root, ".kist", "clock")
+	defer os.Remove(at)
+	now := func() time.Time {
+		f.check(os.WriteFile(at, []byte("tick"), 0o666))
+		info, err := os.Stat(at)
+		f.check(err)
+		return info.ModTime()
+	}
+	for before := now(); !now().After(before); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // stage stores all that differs and puts it into the index, as files read long
-// after they were written.
+// after they were written. What is written next has another time.
 func (f *fixture) stage() {
 	f.t.Helper()
+	defer f.tick()
 	found, err := f.w.Scan(ctx, f.idx, ScanOptions{})
 	f.check(err)
 	var files []Found

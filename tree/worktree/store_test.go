@@ -236,21 +236,6 @@ func TestStoreChanging(t *testing.T) {
 	}
 }
 
-// tick waits until the clock of the file system has gone on, which is coarse:
-// what changes then has a time that nothing had before.
-func (f *fixture) tick() {
-	f.t.Helper()
-	now := func() time.Time {
-		f.write(".kist/clock", "tick")
-		info, err := os.Stat(filepath.Join(f.root, ".kist/clock"))
-		f.check(err)
-		return info.ModTime()
-	}
-	for before := now(); !now().After(before); {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func appendTo(f *fixture, at, more string) {
 	file, err := os.OpenFile(at, os.O_WRONLY|os.O_APPEND, 0)
 	f.check(err)

@@ -41,7 +41,7 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 	switch old := s.droppedInfo; {
 	case info == nil && old == nil:
 		return nil
-	case info == nil || old == nil || !os.SameFile(info, old) || !info.ModTime().Equal(old.ModTime()):
+	case info == nil || old == nil || !os.SameFile(info, old) || !info.ModTime().Equal(old.ModTime()) || info.Size() != old.Size():
 	case len(added) == 0:
 		return nil
 	default:

@@ -409,6 +409,30 @@ func TestTrusting(t *testing.T) {
 	}
 }
 
+// TestDropAtOnce checks that what is dropped at once after something else is
+// noticed, in the same tick of the file system's clock.
+func TestDropAtOnce(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	storeSeries(t, s, 0, 0, 2)
+	path, at := s.inVolumes(droppedFile), time.Now()
+	name := filepath.Base(oneVolume(t, s))
+	lines := ""
+	for i := range 2 {
+		key, _ := sample(0, i)
+		lines += damagedLine(name, key)
+		write(t, path, lines)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.refresh(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
+			t.Errorf("get object %d: %v", i, err)
+		}
+	}
+}
+
 // TestDropMany checks that however much was dropped, none of it is there.
 func TestDropMany(t *testing.T) {
 	if testing.Short() {

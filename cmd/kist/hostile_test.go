@@ -440,7 +440,14 @@ func TestHostileNumbers(t *testing.T) {
 
 	// Writing as much as that takes its time, but can be interrupted.
 	p := s.start("checkout", "bytes")
-	time.Sleep(500 * time.Millisecond)
+	for writing := false; !writing && !p.hasEnded(); time.Sleep(time.Millisecond) {
+		begun, err := filepath.Glob(s.path(".kist/tmp/write-*/*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		writing = len(begun) > 0
+	}
+	time.Sleep(100 * time.Millisecond)
 	p.signal(syscall.SIGTERM)
 	if o := p.wait(); o.status != 130 || o.memory > hostileMemory {
 		t.Errorf("interrupted, having taken %d bytes of memory: %v", o.memory, o)

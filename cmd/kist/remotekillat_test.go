@@ -26,12 +26,19 @@ type requestKiller struct {
 	effect bool       // that request takes effect
 	seen   int
 	victim chan *process
-	under  sync.WaitGroup // requests
+	under  int        // requests that are under way
+	ended  *sync.Cond // of one of them
+}
+
+func newRequestKiller(next http.Handler) *requestKiller {
+	k := &requestKiller{next: next}
+	k.ended = sync.NewCond(&k.mu)
+	return k
 }
 
 func (k *requestKiller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	k.under.Add(1)
-	defer k.under.Done()
+	k.begin()
+	defer k.end()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -45,6 +52,29 @@ func (k *requestKiller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	k.next.ServeHTTP(w, r)
+}
+
+func (k *requestKiller) begin() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.under++
+}
+
+func (k *requestKiller) end() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.under--
+	k.ended.Broadcast()
+}
+
+// over waits until no request is under way, and returns how many there were.
+func (k *requestKiller) over() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.under > 0 {
+		k.ended.Wait()
+	}
+	return k.seen
 }
 
 // passes kills if it is time to, and reports whether the request takes effect.
@@ -65,13 +95,10 @@ func (k *requestKiller) at(n int, effect bool) cutter {
 		k.set(n, effect)
 		p := s.start(args...)
 		k.victim <- p
-		_ = p.cmd.Wait() // what it came to is looked at below
-		k.under.Wait()
-		k.mu.Lock()
-		killed := k.seen >= n
-		k.mu.Unlock()
+		o := p.outcome()
+		killed := k.over() >= n
 		k.set(0, false)
-		if o := outcomeOf(p.cmd, args, &p.stdout, &p.stderr); !killed && o.status != 0 {
+		if !killed && o.status != 0 {
 			s.Fatal(o)
 		}
 		return killed
@@ -111,7 +138,7 @@ func TestRemoteKillAtRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &requestKiller{next: httputil.NewSingleHostReverseProxy(target)}
+	k := newRequestKiller(httputil.NewSingleHostReverseProxy(target))
 	server := httptest.NewServer(k)
 	t.Cleanup(server.Close)
 	p := newPlace(t, s3.Open, "s3://"+remotetest.FakeS3Bucket+"/remote?endpoint="+server.URL, fake.Getenv)

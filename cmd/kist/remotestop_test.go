@@ -12,6 +12,9 @@ import (
 func (p *process) holdWhileSending() {
 	p.Helper()
 	for began := time.Now(); len(p.noted()) == 0; time.Sleep(time.Millisecond) {
+		if p.hasEnded() {
+			p.Fatalf("it was over before it could be held: %v", p.outcome())
+		}
 		if time.Since(began) > commandTime {
 			p.Fatalf("kist %q does not begin to send", p.args)
 		}

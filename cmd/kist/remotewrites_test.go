@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/remote/remotetest"
-	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/s3"
 )
 
@@ -103,14 +102,16 @@ func TestRemoteLarge(t *testing.T) {
 	const jobs, most = 2, 64 << 20 // bytes of a pack
 	killed := 0
 	for len(s.noted()) < 4 {
-		push := s.start("push", "--jobs", fmt.Sprint(jobs))
-		for n := len(s.noted()); len(s.noted()) == n; time.Sleep(time.Millisecond) {
-			if _, err := os.Stat(filepath.Join(p.url, rootlog.RootName(2))); err == nil {
-				t.Fatal("the push was done before it could be killed")
+		n := len(s.noted())
+		push := s.start("push", "--jobs", fmt.Sprint(jobs), "--limit-upload", "64MiB") // or it may be done before it can be killed
+		for len(s.noted()) == n {
+			if push.hasEnded() {
+				t.Fatalf("the push was done before it could be killed: %v", push.outcome())
 			}
+			time.Sleep(time.Millisecond)
 		}
 		push.signal(syscall.SIGKILL)
-		push.cmd.Wait()
+		push.outcome()
 		killed++
 		if seq := p.head().Seq; seq != 1 {
 			t.Fatalf("a push that was killed has moved the branch: root %d", seq)

@@ -41,7 +41,7 @@ func TestRounds(t *testing.T) {
 		}
 		r.end()
 		p.Logf("%d commands were carried out, %d refused, %d killed", r.done, r.refused, r.killed)
-		if r.done < r.refused {
+		if r.done+r.refused >= 20 && r.done < r.refused { // of fewer it may be chance
 			p.Error("most was refused")
 		}
 	})
@@ -70,13 +70,12 @@ func (r *rounds) act() {
 		s.kist("add", "-A", ".")
 		args = []string{"commit", "--allow-empty", "-m", "change " + noiseName(r.rng)}
 	}
-	cmd := s.start(args...)
+	p := s.start(args...)
 	if r.rng.IntN(4) == 0 {
 		time.Sleep(time.Duration(r.rng.IntN(60)) * time.Millisecond)
-		cmd.cmd.Process.Kill()
+		p.cmd.Process.Kill()
 	}
-	cmd.cmd.Wait()
-	switch o := outcomeOf(cmd.cmd, args, &cmd.stdout, &cmd.stderr); o.status {
+	switch o := p.outcome(); o.status {
 	case -1:
 		r.killed++
 	case 0:

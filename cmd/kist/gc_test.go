@@ -143,7 +143,7 @@ func TestGCBesideOthers(t *testing.T) {
 	s.verify()
 	s.kist("add", "-A", ".")
 	s.kist("commit", "--allow-empty", "-m", "last")
-	s.kist(collectAll...)
+	removed.Add(s.collect(collectAll...).Removed)
 	s.verify()
 	s.wantStoredOnce()
 	out := tempDir(t)

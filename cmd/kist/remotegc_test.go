@@ -336,11 +336,15 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 				p.Errorf("%s is at %s", own, p.at(own))
 			}
 		}
+		for _, s := range fetchers { // nobody else is at work
+			s.kist("fetch")
+			deleted.Add(int64(s.collect(collectRemote...).Deleted))
+		}
 		p.wantNoGarbage(fetchers[0])
 		p.wantWhole()
 		p.Logf("%d collections have deleted %d files; %d fetches, %d in vain", collections.Load(), deleted.Load(), fetches.Load(), unlucky.Load())
-		if deleted.Load() == 0 || fetches.Load() == 0 {
-			p.Error("nothing was ever deleted, or fetched")
+		if deleted.Load() == 0 {
+			p.Error("nothing was ever deleted")
 		}
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,12 +40,6 @@ func (s *shell) wantNoCanary(o outcome, except string) {
 // No command tells them, or writes them anywhere, whether it succeeds or fails.
 func TestRemoteSecrets(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
 	settings := [][]string{
 		{"AWS_ACCESS_KEY_ID=" + remotetest.FakeS3AccessKey, "AWS_SECRET_ACCESS_KEY=" + canary + "/secret", "AWS_SESSION_TOKEN=" + canary + "=token"},
 		{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="}, // from the file

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -150,12 +149,6 @@ func TestRemoteErrors(t *testing.T) {
 // few tries.
 func TestRemoteUnreachable(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
 	for _, c := range []struct {
 		name, url, reason string
 	}{

@@ -12,6 +12,10 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
+// closed is where nobody listens. A port that was free a moment ago may be
+// somebody's by the time that it is tried.
+const closed = "127.0.0.1:1"
+
 // fakeKeys is the environment in which kist finds the keys of a fake S3.
 func fakeKeys(f *remotetest.FakeS3) []string {
 	var env []string

@@ -70,7 +70,8 @@ func (g *gitTwin) try(args ...string) error {
 }
 
 func (g *gitTwin) run(args ...string) (string, error) {
-	cmd := exec.Command("git", append([]string{"-C", g.path}, args...)...)
+	// What git does in the background may be at work while this copies or removes it.
+	cmd := exec.Command("git", append([]string{"-C", g.path, "-c", "maintenance.auto=false"}, args...)...)
 	date := g.now.Format(time.RFC3339)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@x", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@x",

@@ -104,7 +104,7 @@ func gitRepository(t *testing.T, history []version) func(args ...string) string 
 	}
 	dir := t.TempDir()
 	run := func(stdin string, args ...string) string {
-		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "maintenance.auto=false"}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 		cmd.Stdin = strings.NewReader(stdin)
 		var stderr bytes.Buffer

@@ -34,7 +34,7 @@ func onTmpfs(t *testing.T, options string) *shell {
 		}
 	}
 	cmd := exec.Command("unshare", "-m", "sh", "-c", fmt.Sprintf(`mount -t tmpfs -o %s none "$0" && exec "$@"`, options), dir,
-		self, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", commandTime.String())
+		self, "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", (10 * commandTime).String())
 	cmd.Env = append(os.Environ(), mounted+"="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -76,12 +76,13 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 	for again := false; ; {
 		f.at = head
 		err := f.attempt(ctx)
-		switch {
-		case err == nil:
+		if err == nil {
 			return &FetchResult{Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes, Records: f.news.take, Forget: f.news.forget}, nil
-		case errors.Is(err, object.ErrNotFound) && f.moved:
-			return nil, f.deleted(ctx, err)
-		case !errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged):
+		}
+		if errors.Is(err, object.ErrNotFound) && f.moved {
+			err = f.deleted(ctx, err)
+		}
+		if !errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) {
 			return nil, err
 		}
 		next, headErr := r.Head(ctx)
@@ -138,7 +139,8 @@ func (f *fetch) attempt(ctx context.Context) error {
 }
 
 // deleted returns what to say of an object that the remote lacks, now that its
-// head is another one than the wanted commits were read from.
+// head is another one than the wanted commits were read from. Packs may be gone
+// again by now: then the error matches [remote.ErrNotFound], too.
 func (f *fetch) deleted(ctx context.Context, lacking error) error {
 	named := map[object.Key]bool{}
 	var refs []object.Key

@@ -387,29 +387,36 @@ func TestFetchMovedPacks(t *testing.T) {
 	}
 }
 
-// TestFetchDeleted deletes what is wanted while it is read.
+// TestFetchDeleted deletes what is wanted while it is read, and may move what is
+// read to find out whether it is still there.
 func TestFetchDeleted(t *testing.T) {
 	t.Parallel()
 	for _, replaced := range []bool{false, true} {
-		o := newOrigin(t)
-		o.history(2)
-		faulty := remotetest.NewFaulty(o.blob)
-		c := newClone(t, faulty)
-		head, err := c.remote.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Do: func() {
-			move := rootlog.RefChange{Name: mainRef, Old: o.at.Refs[mainRef]}
-			if replaced {
-				move.New = commitKeys(o.commit(o.tree(nil, nil)))[0]
+		for n := 0; n < 9; n++ { // the read at which packs move once more
+			o := newOrigin(t)
+			o.packSize = 2000
+			o.history(2)
+			faulty := remotetest.NewFaulty(o.blob)
+			c := newClone(t, faulty)
+			head, err := c.remote.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
-			o.change(rootlog.Change{Refs: []rootlog.RefChange{move}})
-			o.collect()
-		}})
-		_, err = c.fetch(head)
-		if !errors.Is(err, ErrDeleted) || !strings.Contains(err.Error(), head.Refs[mainRef].String()) {
-			t.Errorf("fetch: %v", err)
+			faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Do: func() {
+				move := rootlog.RefChange{Name: mainRef, Old: o.at.Refs[mainRef]}
+				if replaced {
+					move.New = commitKeys(o.commit(o.tree(nil, nil)))[0]
+				}
+				o.change(rootlog.Change{Refs: []rootlog.RefChange{move}})
+				o.collect()
+				if n > 0 {
+					faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: n, Do: o.collect})
+				}
+			}})
+			_, err = c.fetch(head)
+			if !errors.Is(err, ErrDeleted) || !strings.Contains(err.Error(), head.Refs[mainRef].String()) {
+				t.Errorf("fetch, with packs that move at read %d: %v", n, err)
+			}
 		}
 	}
 }

@@ -131,10 +131,7 @@ func TestFetchWhileCollected(t *testing.T) {
 		b.Restore(before)
 		faulty := remotetest.NewFaulty(b)
 		c := newClone(t, faulty)
-		head, err := c.remote.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := c.head()
 		done := false
 		faulty.Fail(remotetest.Fault{Op: remotetest.Get, N: n, Do: func() {
 			if st := mustCollect(t, b, atOnce); st.Repacked < 1 || st.Deleted < 3 {

@@ -93,10 +93,7 @@ func TestFetchClone(t *testing.T) {
 		c := newClone(t, o.blob)
 		o.blob.ResetCounts()
 		var last Progress
-		head, err := c.remote.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := c.head()
 		session := c.store.Begin(volume.SessionOptions{})
 		var told, planned int64
 		var mu sync.Mutex
@@ -194,11 +191,8 @@ func TestFetchInterrupted(t *testing.T) {
 		c := newClone(t, faulty)
 		how := []remotetest.How{remotetest.Before, remotetest.Short}[n%2]
 		faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: n, How: how})
-		head, err := c.remote.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.fetch(head)
+		head := c.head()
+		_, err := c.fetch(head)
 		if err == nil {
 			if n < 5 {
 				t.Errorf("only %d calls", n-1)
@@ -220,14 +214,11 @@ func TestFetchCancelled(t *testing.T) {
 	for n := range 4 {
 		faulty := remotetest.NewFaulty(o.blob)
 		c := newClone(t, faulty)
-		head, err := c.remote.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := c.head()
 		ctx, cancel := context.WithCancel(t.Context())
 		faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: n, Do: cancel, How: remotetest.Stuck})
 		session := c.store.Begin(volume.SessionOptions{})
-		_, err = c.remote.Fetch(ctx, session, head, FetchOptions{Want: []object.Key{head.Refs[mainRef]}})
+		_, err := c.remote.Fetch(ctx, session, head, FetchOptions{Want: []object.Key{head.Refs[mainRef]}})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
@@ -276,11 +267,8 @@ func TestFetchDamage(t *testing.T) {
 				spoil(o, victim)
 
 				c := newClone(t, o.blob)
-				head, err := c.remote.Head(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				_, err = c.fetch(head)
+				head := c.head()
+				_, err := c.fetch(head)
 				var corrupt *object.CorruptError
 				if !errors.As(err, &corrupt) {
 					t.Fatalf("fetch: %v", err)
@@ -362,10 +350,7 @@ func TestFetchMovedPacks(t *testing.T) {
 			o.history(3)
 			faulty := remotetest.NewFaulty(o.blob)
 			c := newClone(t, faulty)
-			head, err := c.remote.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			head := c.head()
 			done := false
 			faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: n, Do: func() { o.collect(); done = true }})
 			if !inline && n == 1 { // before index files are read
@@ -398,10 +383,7 @@ func TestFetchDeleted(t *testing.T) {
 			o.history(2)
 			faulty := remotetest.NewFaulty(o.blob)
 			c := newClone(t, faulty)
-			head, err := c.remote.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			head := c.head()
 			faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Do: func() {
 				move := rootlog.RefChange{Name: mainRef, Old: o.at.Refs[mainRef]}
 				if replaced {
@@ -413,7 +395,7 @@ func TestFetchDeleted(t *testing.T) {
 					faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: n, Do: o.collect})
 				}
 			}})
-			_, err = c.fetch(head)
+			_, err := c.fetch(head)
 			if !errors.Is(err, ErrDeleted) || !strings.Contains(err.Error(), head.Refs[mainRef].String()) {
 				t.Errorf("fetch, with packs that move at read %d: %v", n, err)
 			}
@@ -429,10 +411,7 @@ func TestFetchAhead(t *testing.T) {
 	commits := o.history(2)
 	faulty := remotetest.NewFaulty(o.blob)
 	c := newClone(t, faulty)
-	head, err := c.remote.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := c.head()
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Do: func() {
 		o.push(o.commit(o.tree(map[string]string{"new": "new"}, nil), commits[1]))
 		o.collect()
@@ -460,11 +439,8 @@ func TestFetchLacks(t *testing.T) {
 		o.sent[left] = pack.Entry{}
 		o.push(second)
 		c := newClone(t, o.blob)
-		head, err := c.remote.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = c.fetch(head)
+		head := c.head()
+		_, err := c.fetch(head)
 		var missing *object.NotFoundError
 		if !errors.As(err, &missing) || missing.Key != left || !strings.Contains(err.Error(), "remote lacks "+left.String()+", which commit ") {
 			t.Errorf("%v", err)

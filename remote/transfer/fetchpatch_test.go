@@ -111,10 +111,7 @@ func TestFetchPatches(t *testing.T) {
 	for _, inline := range []bool{false, true} {
 		o, patches := newDrafts(t, inline)
 		c := newClone(t, o.blob)
-		head, err := c.remote.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := c.head()
 		var mu sync.Mutex
 		lent := map[object.ID]int{}
 		session := c.store.Begin(volume.SessionOptions{})
@@ -242,11 +239,8 @@ func TestFetchPatchDamage(t *testing.T) {
 			o.blob.Damage(victim.Pack.Name.Path(), int(victim.Offset+victim.Stored)-2)
 
 			c := newClone(t, o.blob)
-			head, err := c.remote.Head(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = c.fetch(head)
+			head := c.head()
+			_, err := c.fetch(head)
 			var corrupt *object.CorruptError
 			if !errors.As(err, &corrupt) || !broken[corrupt.Key] {
 				t.Fatalf("fetch: %v", err)

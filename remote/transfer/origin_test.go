@@ -289,13 +289,20 @@ func (c *clone) fetch(head *rootlog.State, have ...object.ID) (*FetchResult, err
 	return result, errors.Join(err, session.Close())
 }
 
-// mustFetch is fetch at the remote's head; then all of it has to be here.
-func (c *clone) mustFetch(o *origin, have ...object.ID) *FetchResult {
+// head returns the remote's head.
+func (c *clone) head() *rootlog.State {
 	c.t.Helper()
 	head, err := c.remote.Head(context.Background())
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return head
+}
+
+// mustFetch is fetch at the remote's head; then all of it has to be here.
+func (c *clone) mustFetch(o *origin, have ...object.ID) *FetchResult {
+	c.t.Helper()
+	head := c.head()
 	result, err := c.fetch(head, have...)
 	if err != nil {
 		c.t.Fatal(err)

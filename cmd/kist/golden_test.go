@@ -17,6 +17,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -491,4 +492,67 @@ func TestGoldenIsSmall(t *testing.T) {
 	if size > 1<<20 {
 		t.Errorf("they have %d bytes, which is more than 1 MiB", size)
 	}
+}
+
+// TestWalkPage compares the files and hex dumps that docs/format/walk.md shows
+// with the golden repository that it walks through.
+func TestWalkPage(t *testing.T) {
+	s := unpack(t, "small")
+	page, err := os.ReadFile("../../docs/format/walk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	command := regexp.MustCompile(`(?m)^    \$ (cat|xxd)(?: -s (0x[0-9a-f]+) -l (\d+))? ([^ \n]+)\n((?:    [^$].*\n)+)`)
+	blocks := command.FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != 8 {
+		t.Errorf("the page shows %d files and dumps, want 8", len(blocks))
+	}
+	for _, b := range blocks {
+		data, err := os.ReadFile(s.path(filepath.Join(kist.Dir, b[4])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := string(data)
+		if b[1] == "xxd" {
+			from, length := int64(0), int64(len(data))
+			if b[2] != "" {
+				from, length = pageNumber(t, b[2]), pageNumber(t, b[3])
+			}
+			want = hexDump(data[from:from+length], from)
+		}
+		if shown := strings.ReplaceAll(strings.TrimPrefix(b[5], "    "), "\n    ", "\n"); shown != want {
+			t.Errorf("%s: the page shows\n%s\nwant\n%s", b[4], shown, want)
+		}
+	}
+}
+
+func pageNumber(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 0, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// hexDump formats data as xxd does. Offset is that of the first byte.
+func hexDump(data []byte, offset int64) string {
+	var dump strings.Builder
+	for line := range slices.Chunk(data, 16) {
+		var digits, text strings.Builder
+		for i, c := range line {
+			if i > 0 && i%2 == 0 {
+				digits.WriteByte(' ')
+			}
+			fmt.Fprintf(&digits, "%02x", c)
+			if c < ' ' || c > '~' {
+				c = '.'
+			}
+			text.WriteByte(c)
+		}
+		fmt.Fprintf(&dump, "%08x: %-39s  %s\n", offset, digits.String(), text.String())
+		offset += 16
+	}
+	return dump.String()
 }

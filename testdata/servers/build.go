@@ -33,11 +33,11 @@ func build(ctx context.Context, source, binaries string) error {
 		return nil
 	}
 	os.Remove(stamp)
-	for _, target := range []struct{ name, pkg, note string }{
-		{"ferretdb", "./ferretdb", ""},
-		{"minio", "github.com/minio/minio", "; the first time this takes minutes"},
+	fmt.Fprintln(os.Stderr, "servers: building FerretDB and MinIO for the tests; the first time this takes two to four minutes")
+	for _, target := range []struct{ name, pkg string }{
+		{"ferretdb", "./ferretdb"},
+		{"minio", "github.com/minio/minio"},
 	} {
-		fmt.Fprintf(os.Stderr, "servers: building %s for the tests%s\n", target.name, target.note)
 		began := time.Now()
 		if err := goBuild(ctx, source, filepath.Join(binaries, target.name), target.pkg); err != nil {
 			return fmt.Errorf("build %s: %w", target.name, err)
@@ -52,11 +52,14 @@ func goBuild(ctx context.Context, source, binary, pkg string) error {
 	if tool == "" {
 		tool = "go"
 	}
-	cmd := exec.CommandContext(ctx, tool, "build", "-ldflags", "-s -w", "-o", binary+".new", pkg)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = source, os.Stderr, os.Stderr
+	cmd := exec.CommandContext(ctx, tool, "build", "-v", "-ldflags", "-s -w", "-o", binary+".new", pkg)
+	p := newProgress(os.Stderr, filepath.Base(binary))
+	cmd.Dir, cmd.Stdout, cmd.Stderr = source, p, p
 	cmd.Env = without(os.Environ(), "GOFLAGS", "GOOS", "GOARCH")
 	cmd.Env = append(cmd.Env, "GOFLAGS=-buildvcs=false")
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	p.clear()
+	if err != nil {
 		os.Remove(binary + ".new")
 		return err
 	}

@@ -16,6 +16,10 @@ var (
 	// kist.json, and no root either.
 	ErrEmpty = errors.New("no kist remote there")
 
+	// ErrNoRoots says that a remote has packs, but no root that names any. Its
+	// roots were lost, or its first push was interrupted.
+	ErrNoRoots = errors.New("there are packs, but no roots: they were lost, or the first push was interrupted")
+
 	// ErrFormat is matched by errors that say that a newer program is needed.
 	ErrFormat = remote.ErrNewerFormat
 

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
 )
 
 // Act is what a program does with a remote.
@@ -121,13 +123,39 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 // absentIdentity tells an empty store from a remote whose kist.json is gone.
 func absentIdentity(ctx context.Context, b remote.Backend) error {
 	_, err := b.Stat(ctx, RootName(1))
-	switch {
-	case err == nil:
+	if err == nil {
 		return &DamageError{Name: identityName, Err: fmt.Errorf("it is gone, and there is %s", RootName(1))}
-	case errors.Is(err, remote.ErrNotFound):
-		return ErrEmpty
 	}
-	return err
+	if !errors.Is(err, remote.ErrNotFound) {
+		return err
+	}
+
+	switch there, err := HasPacks(ctx, b); {
+	case err != nil:
+		return err
+	case there:
+		return &DamageError{Name: identityName, Err: errors.New("it is gone, and there are packs")}
+	}
+	return ErrEmpty
+}
+
+// HasPacks reports whether a store has a pack. It looks at the first names that
+// a list of the packs has.
+func HasPacks(ctx context.Context, b remote.Backend) (bool, error) {
+	n := 0
+	for info, err := range b.List(ctx, packFolder) {
+		if err != nil {
+			return false, err
+		}
+		name, err := pack.ParseName(path.Base(info.Name))
+		if err == nil && info.Name == name.Path() {
+			return true, nil
+		}
+		if n++; n == listed {
+			break
+		}
+	}
+	return false, nil
 }
 
 // Init makes a store a remote of a repository, whose id has 32 hexadecimal

@@ -63,6 +63,7 @@ const (
 	identityName = "kist.json"
 	rootFolder   = "root/"
 	stateFolder  = "state/"
+	packFolder   = "packs/"
 )
 
 // maxSeq is more roots than a log will ever have; numbers above are not

@@ -130,6 +130,10 @@ func (c *checker) run(ctx context.Context) error {
 	for _, damage := range stored {
 		c.found(Problem{Blob: damage.Name, Err: damage.Err})
 	}
+	if c.snap.state.Seq == 0 {
+		return c.withoutRoots(ctx)
+	}
+
 	packs := c.snap.infos()
 	if err := c.sizes(ctx, packs); err != nil {
 		return err
@@ -148,6 +152,17 @@ func (c *checker) run(ctx context.Context) error {
 		bad[p.Blob] = true
 	}
 	return c.readPacks(ctx, packs, bad)
+}
+
+// withoutRoots reports packs of a remote that has no root: nothing says what
+// they are for.
+func (c *checker) withoutRoots(ctx context.Context) error {
+	there, err := rootlog.HasPacks(ctx, c.r.b)
+	if err != nil || !there {
+		return err
+	}
+	c.found(Problem{Blob: rootlog.RootName(1), Err: &rootlog.DamageError{Name: rootlog.RootName(1), Err: rootlog.ErrNoRoots}})
+	return nil
 }
 
 // found notes a problem.

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // TestCollectDamaged has something damaged or missing that is needed: nothing is
@@ -152,5 +153,44 @@ func interruptEach(t *testing.T, before remotetest.Snapshot, o CollectOptions, n
 				t.Fatalf("interrupted at call %d, %v", n, how)
 			}
 		}
+	}
+}
+
+// TestLostRoots has a remote that lost all of its roots, or kist.json as well:
+// a check reports it, and a collection leaves the packs alone.
+func TestLostRoots(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.mustPush("main", p.many(1, 600))
+	for _, name := range b.Names("root/") {
+		b.Remove(name)
+	}
+
+	if found := problems(t, b, false); len(found) != 1 || !strings.Contains(found[0], "there are packs, but no roots") {
+		t.Errorf("found %q", found)
+	}
+	names := len(files(b))
+	for range 3 {
+		if st := mustCollect(t, b, atOnce); st.Condemned+st.Deleted > 0 {
+			t.Errorf("%+v", st)
+		}
+	}
+	if len(files(b)) != names {
+		t.Errorf("%d files are left of %d", len(files(b)), names)
+	}
+
+	b.Remove("kist.json")
+	var damage *rootlog.DamageError
+	if _, err := openTest(t, b, t.TempDir()); !errors.As(err, &damage) || damage.Name != "kist.json" {
+		t.Errorf("%v, want damage of kist.json", err)
+	}
+}
+
+// TestNoRootsYet has a remote that nothing was pushed to.
+func TestNoRootsYet(t *testing.T) {
+	t.Parallel()
+	if found := problems(t, newRemoteIn(t), true); len(found) > 0 {
+		t.Errorf("found %q", found)
 	}
 }

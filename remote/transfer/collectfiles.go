@@ -106,10 +106,17 @@ func (c *Collection) checkThere(ctx context.Context) error {
 	return group.Wait()
 }
 
-// orphans returns the files that no root has named and that are old, sorted.
-// They are condemned like any other: who has sent one learns of it before a
-// root names it, or by the floor (ORPH_AGE, IDX_ORPH_AGE).
+// orphans returns the old files that no root has named, sorted. They are
+// condemned like any other file: their sender learns of it before a root names
+// them, or by the floor (ORPH_AGE, IDX_ORPH_AGE).
+//
+// A remote without a root has none: it has lost its roots, or its first push is
+// under way. In both cases the files may be all that is left of a history.
 func (c *Collection) orphans() (names []string) {
+	if c.snap.state.Seq == 0 {
+		return nil
+	}
+
 	known := c.snap.files()
 	now := c.r.o.Now()
 	for name, info := range c.listed {

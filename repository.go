@@ -146,6 +146,9 @@ func create(ctx context.Context, dir string, opt Options, c *Config, branch stri
 	}
 
 	kistDir := filepath.Join(dir, Dir)
+	if _, err := isRepositoryDir(kistDir); err != nil {
+		return nil, err
+	}
 	if _, err := os.Lstat(filepath.Join(kistDir, "config")); err == nil {
 		return nil, fmt.Errorf("%q: %w", dir, ErrExists)
 	}
@@ -165,20 +168,33 @@ func create(ctx context.Context, dir string, opt Options, c *Config, branch stri
 }
 
 // Discover returns the nearest folder, dir itself or one above it, that has a
-// repository.
+// repository. The error matches [disk.ErrSymlink] if its .kist is a symlink.
 func Discover(dir string) (string, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
 	for at := start; ; at = filepath.Dir(at) {
-		if info, err := os.Stat(filepath.Join(at, Dir)); err == nil && info.IsDir() {
-			return at, nil
+		if exists, err := isRepositoryDir(filepath.Join(at, Dir)); exists || err != nil {
+			return at, err
 		}
 		if at == filepath.Dir(at) {
 			return "", fmt.Errorf("%q and the folders above it: %w", start, ErrNoRepository)
 		}
 	}
+}
+
+// isRepositoryDir reports whether path is a folder. A symlink to a folder is an
+// error: the target may lie in the worktree, whose files kist adds and removes.
+func isRepositoryDir(path string) (bool, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false, nil
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		return false, &os.PathError{Op: "open", Path: path, Err: disk.ErrSymlink}
+	}
+	return info.IsDir(), nil
 }
 
 // Open opens the repository of the worktree with the given root.
@@ -189,6 +205,9 @@ func Open(root string, opt Options) (*Repository, error) {
 		return nil, err
 	}
 	r := &Repository{root: root, dir: filepath.Join(root, Dir), at: pathBelow(root, opt.WorkDir), opt: opt}
+	if _, err := isRepositoryDir(r.dir); err != nil {
+		return nil, err
+	}
 	r.config, err = loadConfig(r.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%q: %w", root, ErrNoRepository)

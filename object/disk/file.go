@@ -12,6 +12,10 @@ import (
 	"path/filepath"
 )
 
+// ErrSymlink says that a file or folder of a repository is a symlink. Kist makes
+// none there, and follows none.
+var ErrSymlink = errors.New("is a symlink; kist follows none in a repository")
+
 // WriteFile replaces the file at path, or makes it. At every moment, and after
 // a crash at any, the file has its old content or data. The folder must exist.
 // Only one process at a time may write a path: hold a [Lock].

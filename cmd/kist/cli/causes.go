@@ -109,6 +109,7 @@ var causes = []struct {
 	{matches(disk.ErrBusy), exitBusy, "", ""},
 
 	// The operating system.
+	{matches(disk.ErrSymlink), exitFailed, "symlink", "put the folder or file itself in its place"},
 	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},
 	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; nothing that was stored before is affected"},
 	{matches(syscall.EROFS), exitFailed, "read-only", ""},

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+)
+
+// securityCommand is a row of the security suite: a command, and a way to run
+// it so that it does its work in the repository of [newVictim].
+type securityCommand struct {
+	name   string // as in "hold add"
+	args   []string
+	beside bool // the command uses no repository
+	status int  // when nothing is hostile
+}
+
+// securityCommands has every leaf of the command tree. A new command joins the
+// suite by a line here.
+var securityCommands = []securityCommand{
+	{name: "add", args: []string{"add", "."}},
+	{name: "branch", args: []string{"branch", "made"}},
+	{name: "cat", args: []string{"cat", "HEAD:a.txt"}},
+	{name: "checkout", args: []string{"checkout", "topic"}},
+	{name: "clone", args: []string{"clone", "../remote", "../cloned"}, beside: true},
+	{name: "commit", args: []string{"commit", "-a", "-m", "made"}},
+	{name: "completion", args: []string{"completion", "bash"}, beside: true},
+	{name: "config", args: []string{"config", "user.name", "Anna"}},
+	{name: "diff", args: []string{"diff"}},
+	{name: "docs", args: []string{"docs", "../docs"}, beside: true},
+	{name: "du", args: []string{"du"}},
+	{name: "expire", args: []string{"expire", "--keep-last", "1"}},
+	{name: "fetch", args: []string{"fetch"}},
+	{name: "gc", args: []string{"gc", "--prune-older", "now", "--optimise"}},
+	{name: "help", args: []string{"help", "add"}, beside: true},
+	{name: "hold add", args: []string{"hold", "add", "HEAD"}},
+	{name: "hold list", args: []string{"hold", "list"}},
+	{name: "hold remove", args: []string{"hold", "remove", "v1"}},
+	{name: "init", args: []string{"init", "../made"}, beside: true},
+	{name: "log", args: []string{"log", "--stat"}},
+	{name: "ls", args: []string{"ls", "-r"}},
+	{name: "ls-remote", args: []string{"ls-remote"}},
+	{name: "merge", args: []string{"merge", "topic"}},
+	{name: "mv", args: []string{"mv", "a.txt", "moved.txt"}},
+	{name: "pull", args: []string{"pull", "origin", "theirs"}},
+	{name: "purge", args: []string{"purge", "--yes", "HEAD:c.txt"}},
+	{name: "push", args: []string{"push", "origin", "main"}},
+	{name: "reflog", args: []string{"reflog"}},
+	{name: "remote add", args: []string{"remote", "add", "second", "../second"}},
+	{name: "remote check", args: []string{"remote", "check", "origin"}},
+	{name: "remote list", args: []string{"remote", "list"}},
+	{name: "remote log", args: []string{"remote", "log", "origin"}},
+	{name: "remote remove", args: []string{"remote", "remove", "origin"}},
+	{name: "reset", args: []string{"reset", "--hard", "HEAD~1"}},
+	{name: "restore", args: []string{"restore", "a.txt"}},
+	{name: "revert", args: []string{"revert", "--no-edit", "HEAD"}},
+	{name: "rm", args: []string{"rm", "folder/b.txt"}},
+	{name: "show", args: []string{"show"}},
+	{name: "stats", args: []string{"stats"}},
+	{name: "status", args: []string{"status"}},
+	{name: "tag", args: []string{"tag", "-a", "-m", "made", "v2"}},
+	{name: "verify", args: []string{"verify", "--read-data"}},
+	{name: "version", args: []string{"version"}, beside: true},
+}
+
+// securityScenario makes something hostile, runs every command, and checks what
+// each one did. Every scenario has a [newVictim] of its own, which is restored
+// before each command.
+type securityScenario struct {
+	name   string
+	beside bool // run the commands that use no repository, too
+
+	// hostile changes the victim before a command runs. If it returns a shell,
+	// the command runs in that one.
+	hostile func(v *victim, c securityCommand) *shell
+
+	// check looks at the outcome, and at the victim's files.
+	check func(v *victim, c securityCommand, o outcome)
+
+	// run runs the command; nil: without a process of its own.
+	run func(s *shell, args ...string) outcome
+}
+
+// securityScenarios are run over all commands.
+var securityScenarios = []securityScenario{
+	{
+		name:   "nothing hostile", // each row of the table does its work
+		beside: true,
+		check: func(v *victim, c securityCommand, o outcome) {
+			if o.status != c.status {
+				v.Errorf("want exit status %d: %v", c.status, o)
+			}
+		},
+	},
+	{
+		name:    ".kist is a symlink",
+		hostile: hostileRepositoryLink,
+		check: func(v *victim, c securityCommand, o outcome) {
+			if o.status != 1 || !strings.Contains(o.stderr, "symlink") {
+				v.Errorf("not refused: %v", o)
+			}
+			v.wantFiles(v.readFiles("inside"), v.in("../../master/work").readFiles(".kist"))
+		},
+	},
+}
+
+// hostileRepositoryLink makes .kist a symlink to a folder of the worktree: add
+// would store the repository in itself, and checkout would remove it.
+func hostileRepositoryLink(v *victim, _ securityCommand) *shell {
+	for _, err := range []error{os.Rename(v.path(".kist"), v.path("inside")), os.Symlink("inside", v.path(".kist"))} {
+		if err != nil {
+			v.Fatal(err)
+		}
+	}
+	return nil
+}
+
+// TestSecurity runs every scenario over every command.
+func TestSecurity(t *testing.T) {
+	for _, scenario := range securityScenarios {
+		t.Run(scenario.name, func(t *testing.T) {
+			t.Parallel()
+			v := newVictim(t)
+			for _, c := range securityCommands {
+				if c.beside && !scenario.beside {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) { v.runScenario(t, scenario, c) })
+			}
+		})
+	}
+}
+
+// TestSecurityCommands wants every command of kist in the table.
+func TestSecurityCommands(t *testing.T) {
+	var leaves, rows []string
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		if !cmd.HasSubCommands() {
+			leaves = append(leaves, strings.TrimPrefix(cmd.CommandPath(), "kist "))
+		}
+	}
+	walk(cli.New(&cli.Env{}))
+
+	for _, c := range securityCommands {
+		rows = append(rows, c.name)
+		if !strings.HasPrefix(strings.Join(c.args, " "), c.name) {
+			t.Errorf("the row %q runs %q", c.name, c.args)
+		}
+	}
+	for _, name := range leaves {
+		if !slices.Contains(rows, name) {
+			t.Errorf("securityCommands lacks kist %s: the security suite does not cover it", name)
+		}
+	}
+	for _, name := range rows {
+		if !slices.Contains(leaves, name) {
+			t.Errorf("securityCommands has %q, which is no command", name)
+		}
+	}
+}
+
+// victim is a repository with a remote, both prepared so that every command
+// has something to do. Its shell is in the worktree.
+type victim struct {
+	*shell
+	base, master string // the folder that is restored, and the folder with its copy
+}
+
+// newVictim prepares a repository. The worktree has a changed file, a.txt, and
+// an untracked one. Branch topic merges without conflict. The remote, in
+// ../remote, lacks the last commit of main and has a branch to fetch.
+func newVictim(t testing.TB) *victim {
+	dir := tempDir(t)
+	v := &victim{base: filepath.Join(dir, "base"), master: filepath.Join(dir, "master")}
+	v.shell = &shell{TB: t, dir: filepath.Join(v.base, "work"), program: "kist"}
+	other := v.in("../other")
+	for _, dir := range []string{v.dir, other.dir, v.path("../outside")} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.write(map[string]string{"a.txt": "a\n", "folder/b.txt": "b\n", "c.txt": strings.Repeat("long enough for a chunk\n", 9), "../outside/secret": "kept\n"})
+	v.commands("init", "add .", "commit -m first", "tag v1", "branch topic", "hold add v1",
+		"remote add origin ../remote", "push -u origin main", "checkout topic")
+	v.write(map[string]string{"folder/b.txt": "changed on topic\n"})
+	v.commands("commit -a -m topic", "checkout main")
+
+	other.commands("clone ../remote .", "checkout -b theirs")
+	other.write(map[string]string{"theirs.txt": "theirs\n"})
+	other.commands("add .", "commit -m theirs", "push origin theirs")
+
+	v.write(map[string]string{"c.txt": strings.Repeat("changed on main\n", 9)})
+	v.commands("commit -a -m second")
+	v.write(map[string]string{"a.txt": "not staged\n", "untracked.txt": "new\n"})
+	copyFolder(t, v.base, v.master)
+	return v
+}
+
+// commands runs commands, of words without spaces, that have to succeed.
+func (v *shell) commands(lines ...string) {
+	v.Helper()
+	for _, line := range lines {
+		if o := v.quick(strings.Fields(line)...); o.status != 0 {
+			v.Fatal(o)
+		}
+	}
+}
+
+// runScenario restores the victim and runs one command.
+func (v *victim) runScenario(t *testing.T, scenario securityScenario, c securityCommand) {
+	s := *v.shell
+	s.TB = t
+	v = &victim{&s, v.base, v.master}
+	removeAll(t, v.base)
+	copyFolder(t, v.master, v.base)
+
+	in := v.shell
+	if scenario.hostile != nil {
+		if changed := scenario.hostile(v, c); changed != nil {
+			in = changed
+		}
+	}
+	run := scenario.run
+	if run == nil {
+		run = (*shell).quick
+	}
+	scenario.check(v, c, run(in, c.args...))
+}
+
+// copyFolder copies a folder with modes and times; symlinks stay what they are.
+func copyFolder(t testing.TB, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, strings.TrimPrefix(path, from))
+		switch {
+		case d.IsDir():
+			return os.Mkdir(target, info.Mode().Perm()|0o700)
+		case d.Type()&fs.ModeSymlink != 0:
+			link, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(link, target)
+		}
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(target, data, info.Mode().Perm())
+		}
+		if err == nil {
+			err = os.Chtimes(target, info.ModTime(), info.ModTime())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -323,10 +323,18 @@ func (r *Repository) recordExpired(ctx context.Context, result *ExpireResult, po
 				result.Kept = append(result.Kept, c)
 				continue
 			}
-			set.Switch(record.Record{
+			err := set.Switch(record.Record{
 				Kind: record.Expire, Key: object.Key{Kind: object.KindCommit, ID: c.ID}, On: true,
 				Time: now.UTC(), Who: r.recorder(), Host: r.opt.Host, Reason: policy,
 			})
+			if err != nil && named {
+				return err
+			}
+			if err != nil {
+				c.keep(record.ErrFinal.Error())
+				result.Kept = append(result.Kept, c)
+				continue
+			}
 			expired = append(expired, c)
 		}
 		result.Expired = expired

@@ -115,7 +115,9 @@ func (r *Repository) unexpire(ctx context.Context, ids []object.ID, some bool) (
 					continue
 				}
 				rec.On, rec.Time, rec.Who, rec.Host = false, r.opt.Date().UTC(), r.recorder(), r.opt.Host
-				set.Switch(rec)
+				if err := set.Switch(rec); err != nil {
+					return err
+				}
 				done = append(done, id)
 			}
 			if len(gone.Commits) > 0 && !some {

@@ -25,8 +25,13 @@ const (
 // MaxText is the limit of each text of a record, in bytes.
 const MaxText = 4096
 
-// maxGeneration is how often a record can be changed.
-const maxGeneration = 1 << 62
+// The limits of generations. A decoder accepts up to maxGeneration. Above
+// MaxPlausible a generation cannot be the number of changes that people made:
+// a change each second for 136 years does not reach it.
+const (
+	maxGeneration = 1 << 62
+	MaxPlausible  = 1 << 32
+)
 
 // Record says one thing of one object.
 type Record struct {
@@ -52,6 +57,10 @@ type Record struct {
 func (r *Record) Over(now time.Time) bool {
 	return r.Kind == Hold && r.On && !r.Until.IsZero() && !now.Before(r.Until)
 }
+
+// Plausible reports whether the generation can be honest. Other records have no
+// effect and are never merged: nobody could take back what they say.
+func (r *Record) Plausible() bool { return r.Generation <= MaxPlausible }
 
 // Frees reports whether less is needed because of the record than without it.
 func (r *Record) Frees() bool { return r.On != (r.Kind == Hold) }

@@ -123,6 +123,44 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
+// TestGenerations checks that a generation that nobody can reach is refused, and
+// that the highest one leaves a way to keep more.
+func TestGenerations(t *testing.T) {
+	for _, kind := range []Kind{Hold, Expire} {
+		forged := Record{Kind: kind, Key: commit(1), Generation: MaxPlausible + 1, On: true, Time: noon}
+		set := &Set{}
+		if set.Merge(forged) || set.Len() > 0 {
+			t.Errorf("%s: generation %d was merged", kind, forged.Generation)
+		}
+		forged.Generation = MaxPlausible
+		if !set.Merge(forged) {
+			t.Fatalf("%s: generation %d was refused", kind, forged.Generation)
+		}
+		err := set.Switch(Record{Kind: kind, Key: commit(1), Time: noon})
+		got, _ := set.Get(kind, commit(1))
+		if kind == Hold && (!errors.Is(err, ErrFinal) || !got.On) || kind == Expire && (err != nil || got.On) {
+			t.Errorf("%s, switched off: on is %v, %v", kind, got.On, err)
+		}
+		if set.Merge(forged) {
+			t.Errorf("%s: the same generation counts again", kind)
+		}
+	}
+	// A file that an earlier version wrote is read without it.
+	s := Open(t.TempDir())
+	forged := Record{Kind: Expire, Key: commit(1), Generation: maxGeneration, On: true, Time: noon}
+	other := Record{Kind: Expire, Key: commit(2), Generation: 1, On: true, Time: noon}
+	data, err := encodeFile(&Set{byName: map[string]Record{forged.Name(): forged, other.Name(): other}})
+	if err == nil {
+		err = os.WriteFile(s.path(File), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := s.Load(); err != nil || set.Len() != 1 {
+		t.Errorf("%d records, %v", set.Len(), err)
+	}
+}
+
 func TestView(t *testing.T) {
 	set := &Set{}
 	for _, r := range []Record{

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -63,9 +65,13 @@ func (s *Set) Clone() *Set {
 }
 
 // Merge adds a record that came from elsewhere, and reports whether that
-// changed anything: one of the same name that was changed more often stays.
+// changed anything: one of the same name that was changed more often stays. A
+// record that is not [Record.Plausible] is refused.
 func (s *Set) Merge(r Record) bool {
 	name := r.Name()
+	if !r.Plausible() {
+		return false
+	}
 	if old, ok := s.byName[name]; ok && r.later(&old) <= 0 {
 		return false
 	}
@@ -76,12 +82,21 @@ func (s *Set) Merge(r Record) bool {
 	return true
 }
 
+// ErrFinal says that a record has the highest generation, and that by which less
+// is kept cannot replace it.
+var ErrFinal = errors.New("the record was changed too often to be changed again")
+
 // Switch changes a record or makes it: what r says counts from now on. Its
-// generation is set.
-func (s *Set) Switch(r Record) {
+// generation is set. At the highest generation a change counts only if more is
+// kept by it, so nobody can use generations up to remove something for good. Any
+// other change is ErrFinal then.
+func (s *Set) Switch(r Record) error {
 	old, _ := s.Get(r.Kind, r.Key)
-	r.Generation = old.Generation + 1
-	s.Merge(r)
+	r.Generation = min(old.Generation+1, MaxPlausible)
+	if !s.Merge(r) && r.On != old.On {
+		return fmt.Errorf("%s: %w", r.Name(), ErrFinal)
+	}
+	return nil
 }
 
 // EndHolds switches off the holds that are over, and says that who, on host,
@@ -91,7 +106,7 @@ func (s *Set) EndHolds(now time.Time, who, host string) {
 	for r := range s.All() {
 		if r.Over(now) {
 			r.On, r.Time, r.Who, r.Host = false, now.UTC(), who, host
-			s.Switch(r)
+			_ = s.Switch(r) // what is final holds on
 		}
 	}
 }

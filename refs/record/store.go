@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -195,5 +196,6 @@ func decodeFile(data []byte) (*Set, error) {
 	if again, err := encodeFile(set); err != nil || !bytes.Equal(again, data) {
 		return nil, errors.Join(errCanonical, err)
 	}
+	maps.DeleteFunc(set.byName, func(_ string, r Record) bool { return !r.Plausible() })
 	return set, nil
 }

@@ -178,13 +178,17 @@ func (s *State) fill() error {
 		}
 		s.Condemned[name] = seq
 	}
-	s.Records = &record.Set{}
+	s.Records, s.Implausible = &record.Set{}, nil
 	for name, value := range s.records.entries {
 		r, err := record.Decode(name, string(value))
 		if err != nil {
 			return err
 		}
-		s.Records.Merge(r)
+		if r.Plausible() {
+			s.Records.Merge(r)
+		} else {
+			s.Implausible = append(s.Implausible, r)
+		}
 	}
 	s.Indexes = nil
 	for name, value := range s.indexes.entries {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/remotetest"
@@ -45,5 +47,39 @@ func TestManyRecords(t *testing.T) {
 	}
 	if problems, err := newLog(t, m).Stored(ctx, read); err != nil || len(problems) > 0 {
 		t.Error(problems, err)
+	}
+}
+
+// A record of an implausible generation has no effect, is not appended, and goes
+// when somebody says something of the same object.
+func TestImplausibleRecord(t *testing.T) {
+	m := remotetest.NewMemory()
+	l := newLog(t, m)
+	s := mustHead(t, l, nil)
+	forged := purge(1)
+	forged.Generation = record.MaxPlausible + 1
+	s = mustAppend(t, l, s, Change{Time: noon, Records: []record.Record{forged, purge(2)}})
+	if s.Records.Len() != 1 || len(s.records.entries) != 1 {
+		t.Errorf("%d records, %d stored", s.Records.Len(), len(s.records.entries))
+	}
+	name, value, err := record.Encode(forged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.records.entries[name] = cbor.ByteString(value) // by another program
+	mustAppend(t, l, s, Change{Time: noon, Records: []record.Record{purge(3)}})
+	s = mustHead(t, newLog(t, m), nil)
+	if s.Records.Len() != 2 || len(s.Implausible) != 1 || s.Implausible[0] != forged {
+		t.Errorf("%d records, implausible: %v", s.Records.Len(), s.Implausible)
+	}
+	if _, purged := s.Records.View().Purged(forged.Key); purged {
+		t.Error("it has an effect")
+	}
+	undone := purge(1)
+	undone.On = false
+	mustAppend(t, l, s, Change{Time: noon, Records: []record.Record{undone}})
+	s = mustHead(t, newLog(t, m), nil)
+	if got, ok := s.Records.Get(record.Purge, undone.Key); !ok || got != undone || len(s.Implausible) > 0 {
+		t.Errorf("taken back: %+v, implausible: %v", got, s.Implausible)
 	}
 }

@@ -32,6 +32,10 @@ type State struct {
 	Condemned map[string]uint64     // full name of a pack, index or state file → root that condemned it
 	Records   *record.Set           // of commits and contents
 
+	// Implausible are records that have no effect, see [record.Record.Plausible].
+	// A record of the same name that is merged replaces one.
+	Implausible []record.Record
+
 	Read, Write, GC []string // features, see [Act]
 
 	refs, indexes, condemned, records table

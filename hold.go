@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,41 @@ import (
 
 // ErrNotHeld says that there is nothing to release.
 var ErrNotHeld = errors.New("not held")
+
+// HeldError says that something cannot be purged or rewritten, since a held
+// commit, or one before it, has it. It matches [ErrProtected].
+type HeldError struct{ Holds []record.Record }
+
+func (e *HeldError) Error() string {
+	text := ""
+	for i, hold := range e.Holds {
+		if i > 0 {
+			text += "; "
+		}
+		text += "commit " + hold.Key.ID.Short() + " is held"
+		if hold.Who != "" {
+			text += " by " + hold.Who
+		}
+		if hold.Reason != "" {
+			text += " (" + hold.Reason + ")"
+		}
+	}
+	return text
+}
+
+// Is makes errors.Is(err, ErrProtected) true.
+func (e *HeldError) Is(target error) bool { return target == ErrProtected }
+
+// holdsOf returns the holds of a view, in the order of their commits.
+func holdsOf(said *record.View) []record.Record {
+	var list []record.Record
+	for _, id := range said.Holds() {
+		hold, _ := said.Held(id)
+		list = append(list, hold)
+	}
+	slices.SortFunc(list, func(a, b record.Record) int { return a.Key.ID.Compare(b.Key.ID) })
+	return list
+}
 
 // HoldOptions say what [Repository.Hold] holds.
 type HoldOptions struct {
@@ -54,7 +90,9 @@ func (r *Repository) Hold(ctx context.Context, o HoldOptions) (record.Record, er
 			return &GoneError{Commits: []Lacking{{id, lacking}}}
 		}
 		return r.Records().Update(ctx, func(set *record.Set) error {
-			set.Switch(hold)
+			if err := set.Switch(hold); err != nil {
+				return err
+			}
 			hold, _ = set.Get(record.Hold, hold.Key)
 			return nil
 		})
@@ -62,23 +100,25 @@ func (r *Repository) Hold(ctx context.Context, o HoldOptions) (record.Record, er
 	return hold, err
 }
 
-// Release lifts a hold. What is named is a revision, or the first digits of the
+// Release lifts a hold. The argument is a revision, or the first digits of the
 // ID of a commit that is held, which need not be here. The record stays, and
-// says from then on who has lifted the hold, when and why. The error is
-// ErrNotHeld if the commit is not held.
-func (r *Repository) Release(ctx context.Context, rev, reason string) (record.Record, error) {
-	var released record.Record
-	err := r.Records().Update(ctx, func(set *record.Set) error {
+// says from then on who has lifted the hold, when and why. Release returns the
+// record before and after. The error is ErrNotHeld if the commit is not held.
+func (r *Repository) Release(ctx context.Context, rev, reason string) (was, released record.Record, err error) {
+	err = r.Records().Update(ctx, func(set *record.Set) error {
 		held, err := r.findHold(ctx, set, rev)
 		if err != nil {
 			return err
 		}
+		was = held
 		held.On, held.Time, held.Who, held.Host, held.Reason = false, r.opt.Date().UTC(), r.recorder(), r.opt.Host, reason
-		set.Switch(held)
+		if err := set.Switch(held); err != nil {
+			return err
+		}
 		released, _ = set.Get(record.Hold, held.Key)
 		return nil
 	})
-	return released, err
+	return was, released, err
 }
 
 // findHold returns the hold that a revision or the first digits of an ID name.

@@ -104,19 +104,19 @@ func TestRelease(t *testing.T) {
 	ctx := t.Context()
 	s := newStager(t)
 	s.away()
-	if _, err := s.repo.Release(ctx, "away", ""); !errors.Is(err, kist.ErrNotHeld) {
+	if _, _, err := s.repo.Release(ctx, "away", ""); !errors.Is(err, kist.ErrNotHeld) {
 		t.Errorf("%v", err)
 	}
 	hold, err := s.repo.Hold(ctx, kist.HoldOptions{Rev: "away"})
 	s.check(err)
 	id := hold.Key.ID.String()
 	for _, name := range []string{"nothing", "HEAD", id[:3], strings.Repeat("0", 8)} {
-		if r, err := s.repo.Release(ctx, name, ""); err == nil {
+		if _, r, err := s.repo.Release(ctx, name, ""); err == nil {
 			t.Errorf("%q lifts %+v", name, r)
 		}
 	}
 	for _, name := range []string{"away", id[:8], strings.ToUpper(id[:8]), id} {
-		r, err := s.repo.Release(ctx, name, "enough")
+		_, r, err := s.repo.Release(ctx, name, "enough")
 		if err != nil || r.On || r.Key != hold.Key || r.Reason != "enough" || r.Generation != hold.Generation+1 {
 			t.Errorf("%q: %+v, %v", name, r, err)
 		}

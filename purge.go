@@ -1,6 +1,7 @@
 package kist
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,8 +32,9 @@ type PurgePath struct {
 // PurgePlan tells what is purged, and what that means. Nothing is changed by a
 // plan; [Repository.Purge] carries it out.
 type PurgePlan struct {
-	Contents []PurgeContent // by the first path that has each
-	Inline   []PurgeUse     // found, but kept in folders' own objects: these cannot be purged
+	Contents []PurgeContent  // by the first path that has each
+	Inline   []PurgeUse      // found, but kept in folders' own objects: these cannot be purged
+	Holds    []record.Record // of commits that have a content, or that come after such a commit: they block the purge
 
 	// What the contents take in the local store, in bytes: what would be freed,
 	// and what stays because other contents have the same chunks.
@@ -97,6 +99,9 @@ func (r *Repository) PlanPurge(ctx context.Context, o PurgeOptions) (*PurgePlan,
 	if err != nil {
 		return nil, err
 	}
+	if p.Holds, err = w.heldBy(ctx, set.At(r.opt.Now())); err != nil {
+		return nil, err
+	}
 	for key, c := range w.targets {
 		old, _ := set.Get(record.Purge, key)
 		c.Already = old.On
@@ -130,7 +135,8 @@ func (c *PurgeContent) first() string {
 // Purge records that the contents of a plan were purged: from now on nobody is
 // given them, and garbage collections remove them, here and on the remotes that
 // get to know of it. The reason is stored and pushed, after the paths of each
-// content if withPath is set. It returns what was not purged before.
+// content if withPath is set. It returns what was not purged before. If a commit
+// that is held needs a content, nothing is purged, and the error is a [*HeldError].
 func (r *Repository) Purge(ctx context.Context, p *PurgePlan, reason string, withPath bool) ([]PurgeContent, error) {
 	if err := record.CheckText(reason); err != nil {
 		return nil, fmt.Errorf("reason: %w", err)
@@ -139,6 +145,9 @@ func (r *Repository) Purge(ctx context.Context, p *PurgePlan, reason string, wit
 	var purged []PurgeContent
 	err := r.Records().Update(ctx, func(set *record.Set) error {
 		purged = nil
+		if holds, err := p.walk.heldBy(ctx, set.At(r.opt.Now())); err != nil || len(holds) > 0 {
+			return cmp.Or(err, error(&HeldError{holds}))
+		}
 		for _, c := range p.Contents {
 			if old, _ := set.Get(record.Purge, c.Key); old.On {
 				continue
@@ -147,9 +156,11 @@ func (r *Repository) Purge(ctx context.Context, p *PurgePlan, reason string, wit
 			if withPath {
 				text = c.reason(reason)
 			}
-			set.Switch(record.Record{
+			if err := set.Switch(record.Record{
 				Kind: record.Purge, Key: c.Key, On: true, Time: r.opt.Date().UTC(), Who: who, Host: r.opt.Host, Reason: text,
-			})
+			}); err != nil {
+				return err
+			}
 			purged = append(purged, c)
 		}
 		return nil
@@ -238,8 +249,7 @@ func (r *Repository) Unpurge(ctx context.Context, id string) (record.Record, err
 				return fmt.Errorf("%q: %w", id, ErrNotPurged)
 			}
 			old.On, old.Time, old.Who, old.Host = false, r.opt.Date().UTC(), r.recorder(), r.opt.Host
-			set.Switch(old)
-			return nil
+			return set.Switch(old)
 		})
 	})
 	return rec, err

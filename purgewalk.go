@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -136,6 +137,39 @@ func (w *purgeWalk) findUses(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// heldBy returns the holds in said whose commits need a target: the commit that
+// is held, or one before it whose content has not expired.
+func (w *purgeWalk) heldBy(ctx context.Context, said *record.View) ([]record.Record, error) {
+	var list []record.Record
+	for _, hold := range holdsOf(said) {
+		needs, err := w.reaches(ctx, said, hold.Key.ID)
+		if err != nil {
+			return nil, err
+		}
+		if needs {
+			list = append(list, hold)
+		}
+	}
+	return list, nil
+}
+
+// reaches reports whether a commit, or one before it, needs a target. Expired
+// commits need none.
+func (w *purgeWalk) reaches(ctx context.Context, said *record.View, commit object.ID) (bool, error) {
+	for c, err := range history.Walk(ctx, w.r.objects, []object.ID{commit}, history.Options{}) {
+		if err != nil {
+			return false, err
+		}
+		if _, expired := said.Expired(c.ID); expired {
+			continue
+		}
+		if below, err := w.below(ctx, c.Tree); below || err != nil {
+			return below, err
+		}
+	}
+	return false, nil
 }
 
 // uses notes which paths of a commit have targets.

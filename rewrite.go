@@ -24,14 +24,17 @@ type RewriteResult struct {
 // RewrittenCommit is a commit, and the one in its place.
 type RewrittenCommit struct{ Old, New object.ID }
 
-// Rewrite makes the history anew without what a plan would purge, what is kept
-// inline included: all commits that HEAD, branches, tags and holds reach, if
+// Rewrite replaces the history by one without what a plan would purge, inline
+// content included: all commits that HEAD, branches and tags reach, if
 // they have it, and those after them, get other IDs. Authors, dates, messages
 // and the structure of merges stay. Of paths that were given with AllHistory,
 // nothing stays, whatever they held.
 //
-// Branches and tags are moved, holds and expirations are those of the new
-// commits, and log entries and names such as ORIG_HEAD that tell of old ones are
+// If a commit that is held would become another one, nothing is done, and the
+// error is a [*HeldError].
+//
+// Branches and tags are moved, the new commits have expired if the old ones had,
+// and log entries and names such as ORIG_HEAD that tell of old ones are
 // dropped. The index is that of the new HEAD; the worktree stays as it is, and
 // what was removed is untracked. Which commit became which is written to a file.
 // No operation may be under way and nothing staged. Stopped at any moment, it
@@ -49,10 +52,11 @@ func (r *Repository) Rewrite(ctx context.Context, p *PurgePlan, dryRun bool) (*R
 	if dryRun {
 		w.rw = newOverlay(r.objects)
 	}
-	var err error
-	if w.said, err = r.Said(); err != nil {
+	set, err := r.Records().Load()
+	if err != nil {
 		return nil, err
 	}
+	w.said = set.At(r.opt.Now()) // a hold that is over blocks nothing
 	// The trees of old commits are taken to be whole.
 	if w.head, _, err = r.trusted(ctx, session); err != nil {
 		return nil, err
@@ -122,12 +126,25 @@ func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 			changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID, New: id, Reason: reason})
 		}
 	}
-	for _, id := range w.said.Holds() {
-		if _, err := w.commit(ctx, id); err != nil {
-			return nil, fmt.Errorf("rewrite what is held: %w", err)
+	return changes, w.noneHeld(ctx)
+}
+
+// noneHeld makes sure that no commit that is held would become another one.
+func (w *rewriter) noneHeld(ctx context.Context) error {
+	var held []record.Record
+	for _, hold := range holdsOf(w.said) {
+		became, err := w.commit(ctx, hold.Key.ID)
+		if err != nil {
+			return fmt.Errorf("look at the hold of %s: %w", hold.Key.ID.Short(), err)
+		}
+		if became != hold.Key.ID {
+			held = append(held, hold)
 		}
 	}
-	return changes, nil
+	if len(held) > 0 {
+		return &HeldError{held}
+	}
+	return nil
 }
 
 func (r *Repository) branchesAndTags() ([]refs.Ref, error) {

@@ -92,9 +92,6 @@ func (w *rewriter) publish(ctx context.Context, changes []refs.Change) error {
 	if err := w.r.refs.Update(ctx, w.headLast(changes), w.r.who()); err != nil {
 		return err
 	}
-	if err := w.endHolds(ctx, became); err != nil {
-		return err
-	}
 	return w.forget(ctx, changes)
 }
 
@@ -105,26 +102,22 @@ func (w *rewriter) headLast(changes []refs.Change) []refs.Change {
 	return append(sorted, slices.DeleteFunc(slices.Clone(changes), func(c refs.Change) bool { return !last(c) })...)
 }
 
-// record says of new commits what is said of the old ones.
+// record has those new commits expire whose old ones had. A hold that was made
+// meanwhile ends the rewrite before it has changed anything.
 func (w *rewriter) record(ctx context.Context, became map[object.ID]object.ID) error {
 	return w.r.Records().Update(ctx, func(set *record.Set) error {
+		now := w.r.opt.Now()
 		for _, rec := range slices.Collect(set.All()) {
-			if id, ok := became[rec.Key.ID]; ok && rec.On && rec.Key.Kind == object.KindCommit {
-				rec.Key.ID = id
-				set.Switch(rec)
+			id, ok := became[rec.Key.ID]
+			if !ok || !rec.On || rec.Over(now) || rec.Key.Kind != object.KindCommit {
+				continue
 			}
-		}
-		return nil
-	})
-}
-
-// endHolds switches off the holds of old commits.
-func (w *rewriter) endHolds(ctx context.Context, became map[object.ID]object.ID) error {
-	return w.r.Records().Update(ctx, func(set *record.Set) error {
-		for _, rec := range slices.Collect(set.All()) {
-			if _, ok := became[rec.Key.ID]; ok && rec.On && rec.Kind == record.Hold {
-				rec.On, rec.Time, rec.Who, rec.Host = false, w.r.opt.Date().UTC(), w.r.recorder(), w.r.opt.Host
-				set.Switch(rec)
+			if rec.Kind == record.Hold {
+				return &HeldError{[]record.Record{rec}}
+			}
+			rec.Key.ID = id
+			if err := set.Switch(rec); err != nil {
+				return err
 			}
 		}
 		return nil

@@ -29,7 +29,7 @@ func TestRewriteStopped(t *testing.T) {
 		t.Run(step.file, func(t *testing.T) {
 			s := newStager(t)
 			ids := map[string]object.ID{}
-			for _, name := range []string{"first", "expired", "held"} {
+			for _, name := range []string{"first", "expired", "third"} {
 				s.write(name, name+", which is too long to be kept inline in a folder's node")
 				s.write("secret", secret)
 				s.add(kist.AddOptions{})
@@ -43,7 +43,6 @@ func TestRewriteStopped(t *testing.T) {
 			s.write("side", "side")
 			s.add(kist.AddOptions{})
 			ids["side"] = s.commit("side").ID
-			s.hold(ids["held"], true)
 			_, err = s.repo.Expire(t.Context(), kist.ExpireOptions{Revs: []string{ids["expired"].String()}})
 			s.check(err)
 			s.collect(s.repo, gc.PlanOptions{})
@@ -66,15 +65,15 @@ func TestRewriteStopped(t *testing.T) {
 			}
 			set, err := s.repo.Records().Load()
 			s.check(err)
-			_, c, err := s.repo.ReadCommit(t.Context(), "side")
+			_, c, err := s.repo.ReadCommit(t.Context(), "side~2")
 			s.check(err)
-			held := object.Key{Kind: object.KindCommit, ID: c.Parents[0]}
-			if rec, _ := set.Get(record.Hold, held); !rec.On {
-				t.Errorf("hold of the new commit: %+v", rec)
+			if rec, _ := set.Get(record.Expire, object.Key{Kind: object.KindCommit, ID: c.Parents[0]}); rec.On {
+				t.Errorf("another commit has expired: %+v", rec)
 			}
-			held.ID = ids["held"]
-			if rec, _ := set.Get(record.Hold, held); rec.On {
-				t.Errorf("hold of the old commit: %+v", rec)
+			id, err := s.repo.Resolve(t.Context(), "side~2")
+			s.check(err)
+			if rec, _ := set.Get(record.Expire, object.Key{Kind: object.KindCommit, ID: id}); !rec.On {
+				t.Errorf("expiration of the new commit: %+v", rec)
 			}
 			if st := s.status(); len(st.Staged) > 0 {
 				t.Errorf("staged: %v", st.Staged)

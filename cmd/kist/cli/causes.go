@@ -57,6 +57,7 @@ var causes = []struct {
 	{matches(kist.ErrGone), exitFailed, "gone", hintGone},
 	{matches(kist.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists what is"},
 	{matches(kist.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists what has"},
+	{isA[*kist.HeldError], exitFailed, "held", "'kist hold remove' lifts a hold, if whoever made it agrees"},
 	{matches(kist.ErrProtected), exitFailed, "protected", ""},
 	{matches(retain.ErrValue), exitUsage, "", ""},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},

@@ -164,9 +164,12 @@ func runHoldRemove(ctx context.Context, env *Env, rev, reason string) error {
 		return err
 	}
 	defer r.Close()
-	hold, err := r.Release(ctx, env.previous(rev), reason)
+	was, hold, err := r.Release(ctx, env.previous(rev), reason)
 	if err != nil {
 		return err
+	}
+	if was.Who != hold.Who && was.Who != "" {
+		env.warn("somebody else's hold: held %s", env.heldText(was))
 	}
 	if env.global.json {
 		return env.json(env.newHoldJSON(hold))

@@ -46,14 +46,15 @@ The content itself goes with the next garbage collection: 'kist gc
 --remote NAME' removes it there; other clones get to know of it with 'kist
 fetch'. That it was purged is recorded, with the time, who did it, the paths
 (but with --no-path), and the reason, and stays recorded. Chunks that other
-contents need stay. A secret is to be changed nevertheless: whoever had the
+contents need stay, and what a held commit or one before it needs is not purged
+until the hold is lifted. A secret is to be changed nevertheless: whoever had the
 content may still have it.
 
 Files of at most 32 bytes are kept inside of the folders' own objects, and can
 only go together with the commits. --rewrite-history does that: all commits that
 have what is purged, and those after them, are made anew without it, and get
-other IDs. Branches, tags and holds are moved; a file in .kist/rewritten tells
-which commit became which. The files in the worktree stay, untracked. Nothing
+other IDs. Branches and tags are moved; a file in .kist/rewritten tells which
+commit became which. The files in the worktree stay, untracked. Nothing
 may be staged. Remotes then need 'kist push --force', and other clones are best
 made anew.
 
@@ -136,6 +137,9 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	if !env.global.json || !o.dryRun && !o.yes {
 		env.printPurge(ctx, r, plan)
 		env.printRewrite(r, plan, o, rewritten)
+	}
+	if len(plan.Holds) > 0 && !o.dryRun {
+		return &kist.HeldError{Holds: plan.Holds}
 	}
 	if !o.dryRun {
 		if !o.yes {
@@ -300,6 +304,9 @@ func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *kist.Pur
 			e.tell("  %s, staged\n", e.shown(r, path))
 		}
 		e.tellUses(ctx, r, "a part of ", c.PartOf)
+	}
+	for _, hold := range plan.Holds {
+		e.tell("not before a hold is lifted: %s, held %s\n", e.describeHeld(ctx, r, hold.Key.ID), e.heldText(hold))
 	}
 	e.tell("%s would be freed here", formatSize(uint64(plan.Freed)))
 	if plan.Shared > 0 {

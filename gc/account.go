@@ -73,6 +73,7 @@ type Account struct {
 	Unheld   Amount  // what nobody has
 	Copies   Amount  // second and further copies of what is held
 	Volumes  []VolumeUse
+	Left     int64 // bytes on the disk that interrupted writes left
 
 	// Incomplete says that something that is held is not in the store.
 	Incomplete bool

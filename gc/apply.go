@@ -39,6 +39,13 @@ func (p *Plan) Apply(ctx context.Context) error {
 		}
 	}
 	p.stats.Live, p.stats.After = 0, 0
+	left, err := p.sweep.Leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		p.stats.After += l.Bytes
+	}
 	if err := p.marker.refresh(ctx); err != nil {
 		return err
 	}

@@ -64,12 +64,12 @@ type Stats struct {
 	Deleted   int   // volumes that nothing is needed of
 	Optimised int   // volumes that are replaced by optimised ones
 	Patches   int64 // objects in these that were stored as differences; of an applied plan
-	Salvaged  int   // interrupted writes that were taken over
+	Salvaged  int   // interrupted writes that were taken over, or would be
 
 	OptimisedBytes int64 // bytes of the files of the volumes that are replaced by optimised ones
 
-	// Bytes of all files of volumes, those removed earlier as well. Of a plan that
-	// was not applied, After does not know what optimising will gain.
+	// Bytes of all files of volumes, including those removed earlier and those of
+	// interrupted writes. Of a plan that was not applied, After does not know what optimising will gain.
 	Before, After int64
 }
 
@@ -105,9 +105,7 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 		return nil, err
 	}
 	p := &Plan{o: o, needs: needs, sweep: sweep}
-	p.marker = &marker{sweep: sweep, objects: store, skipped: map[link]bool{}, young: func(v volume.SweepVolume) bool {
-		return o.PruneOlder > 0 && o.Now.Sub(v.Created) < o.PruneOlder
-	}}
+	p.marker = &marker{sweep: sweep, objects: store, skipped: map[link]bool{}, young: func(v volume.SweepVolume) bool { return p.young(v.Created) }}
 	sweep.Stays = p.relies
 	if err := p.marker.update(ctx, needs); err != nil {
 		sweep.Close()
@@ -171,6 +169,9 @@ func (p *Plan) choose(ctx context.Context) error {
 	st.Before = trash
 	st.Live = p.marker.kept
 	var after, waste int64
+	if after, err = p.left(ctx); err != nil {
+		return err
+	}
 	var some []int // volumes of which some is needed
 	var none []int
 	var anew []int // volumes that are optimised
@@ -212,6 +213,33 @@ func (p *Plan) choose(ctx context.Context) error {
 	p.removed = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(anew, true),
 		p.groups(someLast, false), []group{{volumes: noneLast}})
 	return nil
+}
+
+// left counts what dead writers left and this plan has not taken over: all of
+// it in a dry run. It returns how many bytes of that stay.
+func (p *Plan) left(ctx context.Context) (stay int64, err error) {
+	list, err := p.sweep.Leftovers(ctx)
+	for _, l := range list {
+		p.stats.Before += l.Bytes
+		switch {
+		case !p.o.DryRun:
+			stay += l.Bytes
+		case p.young(l.Written):
+			stay += l.Sealed
+			p.stats.Live += l.Objects
+		default:
+			p.stats.Removed += l.Objects
+		}
+	}
+	if p.o.DryRun {
+		p.stats.Salvaged = len(list)
+	}
+	return stay, err
+}
+
+// young reports whether what was stored at t is too young to be removed.
+func (p *Plan) young(t time.Time) bool {
+	return p.o.PruneOlder > 0 && p.o.Now.Sub(t) < p.o.PruneOlder
 }
 
 // spared returns how many objects of a volume that stays are there, and not marked.

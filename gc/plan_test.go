@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -397,6 +398,59 @@ func TestDryRun(t *testing.T) {
 	if !maps.Equal(before, w.kept()) {
 		t.Error("the store has changed")
 	}
+}
+
+// TestInterruptedWrite checks that what a killed command left is counted, and
+// removed once it is old enough.
+func TestInterruptedWrite(t *testing.T) {
+	w := newWorld(t, 12)
+	w.roots["one"] = w.commit()
+	ctx := context.Background()
+	session := w.begin()
+	const size = 5 << 20
+	for range 10 {
+		_, err := session.Put(ctx, object.KindChunk, w.text(size/10))
+		w.check(err)
+	}
+	// What a kill would leave now is put back later.
+	tmp, err := filepath.Glob(filepath.Join(w.inVolumes(), "tmp-*[^k]"))
+	if err != nil || len(tmp) != 1 {
+		t.Fatalf("%q, %v", tmp, err)
+	}
+	log, err := os.Open(filepath.Join(tmp[0], "000001.vlog"))
+	w.check(err)
+	left, err := io.ReadAll(io.LimitReader(log, size)) // the file is sparse, and large
+	w.check(errors.Join(err, log.Close(), session.Close()))
+	w.collect(gc.PlanOptions{})
+	w.check(os.Mkdir(tmp[0], 0o777))
+	w.check(os.WriteFile(log.Name(), left, 0o666))
+
+	const least = size * 3 / 4 // the last objects were not written yet
+	plan := func(o gc.PlanOptions) gc.Stats {
+		t.Helper()
+		o.DryRun = true
+		p, err := w.plan(o)
+		w.check(err)
+		p.Close()
+		if st := p.Stats(); st.Salvaged != 1 || st.Before < least {
+			t.Errorf("plan: %+v", st)
+		}
+		return p.Stats()
+	}
+	if st := plan(gc.PlanOptions{}); st.Before-st.After < least {
+		t.Errorf("what is to go at any age: %+v", st)
+	}
+	if st := plan(gc.PlanOptions{PruneOlder: time.Hour}); st.After < least {
+		t.Errorf("what is too young: %+v", st)
+	}
+	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour}); st.Salvaged != 1 || st.After < least {
+		t.Errorf("taken over: %+v", st)
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour}); st.Salvaged != 0 || st.Before-st.After < least {
+		t.Errorf("removed: %+v", st)
+	}
+	w.wantWhole()
 }
 
 // TestDamaged checks that nothing is removed if something that is needed, or the

@@ -228,6 +228,13 @@ func (t *teller) assign(ctx context.Context, first int) error {
 // total counts what is left to be counted when all holders were looked at.
 func (t *teller) total(ctx context.Context) error {
 	a := t.account
+	left, err := t.sweep.Leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		a.Left += l.Bytes
+	}
 	weak := -1
 	for i, h := range t.h.List {
 		if h.Weak {

@@ -20,7 +20,8 @@ import (
 )
 
 func init() {
-	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared, "full-optimise": optimiseOnFullDisk} {
+	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared, "full-optimise": optimiseOnFullDisk,
+		"full-killed": killedOnDisk, "full-die": fillAndDie} {
 		children[name] = func(args []string) int {
 			seed, _ := strconv.Atoi(args[1])
 			if err := fill(args[0], uint64(seed)); err != nil {
@@ -319,4 +320,84 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		return fmt.Errorf("%d objects, volumes %+v, %w", len(published), info, err)
 	}
 	return readAll(dir, o, published)
+}
+
+// TestFullDiskSalvage kills a writer that has stored more than half of a disk:
+// the next one has room, takes over all that is there, and does so once.
+func TestFullDiskSalvage(t *testing.T) {
+	fills(t)
+	for i, most := range []int{killedMost, killedMost - 10<<20} {
+		out, err := onTmpfs(t, killedDisk, t.TempDir(), "full-killed", strconv.Itoa(most)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("case %d: %v\n%s", i, err, out)
+		}
+	}
+}
+
+const (
+	killedDisk = 64       // MiB
+	killedMost = 52 << 20 // bytes
+	killedSize = 200_000
+)
+
+// fillAndDie puts so many bytes and ends like a killed process.
+func fillAndDie(dir string, most uint64) error {
+	return putAndDie(dir, func(ss *Session) error { return putKilled(ss, most) })
+}
+
+func putKilled(ss *Session, most uint64) error {
+	for i := range most / killedSize {
+		if _, err := ss.Put(context.Background(), object.KindChunk, noise(i, make([]byte, killedSize))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func killedOnDisk(dir string, most uint64) error {
+	ctx := context.Background()
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "KIST_TEST_CHILD=full-die")
+	if out, err := cmd.CombinedOutput(); err == nil || len(out) > 0 {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	var warned error
+	o := Options{Now: time.Now, Warn: func(w string) { warned = errors.New(w) }}
+	s, err := Open(dir, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if size, err := s.Size(ctx); err != nil || size < int64(most) || size > killedDisk<<20 {
+		return fmt.Errorf("%d bytes, %w", size, err)
+	}
+	left, err := s.leftovers(ctx)
+	if want := int64(most / killedSize); err != nil || len(left) != 1 || left[0].Objects != want || left[0].Sealed < int64(most)-killedSize {
+		return fmt.Errorf("left %+v, %w", left, err)
+	}
+
+	for round := range 2 {
+		ss := s.Begin(SessionOptions{})
+		err := putKilled(ss, most)
+		if err == nil {
+			_, err = ss.Put(ctx, object.KindChunk, noise(uint64(round), make([]byte, 1<<20)))
+		}
+		if err == nil {
+			err = ss.Publish(ctx, publishNothing)
+		}
+		if err = errors.Join(err, ss.Close(), warned); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		if st := ss.Stats(); st.NewObjects != 1 {
+			return fmt.Errorf("round %d: %d objects were stored again", round, st.NewObjects-1)
+		}
+	}
+	if infos, err := s.Volumes(ctx); err != nil || len(infos) != 3 || infos[2].Stored < left[0].Sealed/2 || infos[2].Bytes > left[0].Sealed+10_000 {
+		return fmt.Errorf("volumes %+v, %w", infos, err)
+	}
+	return readAll(dir, o, nil)
 }

@@ -40,14 +40,19 @@ func (s *Store) Volumes(ctx context.Context) ([]Info, error) {
 	return infos, err
 }
 
-// Size returns how many bytes the files of all volumes have, those that were
-// removed and are not yet deleted as well.
+// Size returns how many bytes the files of all volumes have, including volumes
+// that were removed and are not yet deleted, and what dead writers left.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	infos, err := s.Volumes(ctx)
 	if err != nil {
 		return 0, err
 	}
-	size, err := s.trashSize()
+	trash, err := s.trashSize()
+	if err != nil {
+		return 0, err
+	}
+	size, err := s.leftSize()
+	size += trash
 	for _, info := range infos {
 		size += info.Bytes
 	}

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,6 +33,17 @@ func init() {
 		count, _ := strconv.Atoi(args[2])
 		if err := writeForKill(args[0], first, count); err != nil {
 			fmt.Println(err)
+			return 1
+		}
+		return 0
+	}
+	children["die"] = func(args []string) int {
+		fmt.Println(storeAndDie(args[0]))
+		return 1
+	}
+	children["salvage"] = func(args []string) int {
+		s, err := Open(args[0], Options{Now: time.Now})
+		if err != nil || s.salvage(context.Background()) != 1 {
 			return 1
 		}
 		return 0
@@ -87,6 +99,39 @@ func writeForKill(dir string, first, count int) error {
 		}
 	}
 	return ss.Close()
+}
+
+// storeAndDie publishes a series, puts another one and ends like a killed process.
+func storeAndDie(dir string) error {
+	if err := writeForKill(dir, 0, 1); err != nil {
+		return err
+	}
+	return putAndDie(dir, func(ss *Session) error {
+		for i := range seriesObjects {
+			key, data := sample(1, i)
+			if _, err := ss.Put(context.Background(), key.Kind, data); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// putAndDie ends this process, as a kill does, after put and before anything is
+// sealed.
+func putAndDie(dir string, put func(*Session) error) error {
+	s, err := Open(dir, Options{Now: time.Now})
+	if err != nil {
+		return err
+	}
+	ss := s.Begin(SessionOptions{})
+	if err := put(ss); err != nil {
+		return err
+	}
+	if err := ss.cur.flush(); err != nil {
+		return err
+	}
+	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
 // acked returns the series that were published.
@@ -180,9 +225,13 @@ func tear(t testing.TB, dir string) (torn int) {
 // logsLeft returns the value logs of volumes that were being written.
 func logsLeft(t testing.TB, dir string) []string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, volumesDir, "tmp-*", "*.vlog"))
-	if err != nil {
-		t.Fatal(err)
+	var paths []string
+	for _, prefix := range []string{tmpPrefix, salvagePrefix} {
+		found, err := filepath.Glob(filepath.Join(dir, volumesDir, prefix+"*", "*.vlog"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	return paths
 }
@@ -290,6 +339,41 @@ func TestKillAtCalls(t *testing.T) {
 				if t.Failed() {
 					t.Fatalf("after call %d", when)
 				}
+			}
+			if killed == 0 {
+				t.Error("was never killed")
+			}
+		})
+	}
+}
+
+// TestKillSalvage kills a process at each of its calls that change the disk,
+// while it takes over what another one left.
+func TestKillSalvage(t *testing.T) {
+	for _, call := range []string{"fsync", "ftruncate", "renameat2", "renameat", "unlinkat", "fchmodat"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			killed := 0
+			for when := 1; when < 100; when++ {
+				dir := t.TempDir()
+				if out, err := child(t, "die", dir).CombinedOutput(); err == nil || len(out) > 0 {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				if whole := leftBehind(t, dir); len(whole) != seriesObjects {
+					t.Fatalf("%d objects were left, want %d", len(whole), seriesObjects)
+				}
+				err := straced(t, filepath.Join(dir, "log"), call, fmt.Sprintf("signal=KILL:when=%d", when), "salvage", dir).Run()
+				wantAfterKill(t, dir)
+				s := openStore(t, dir, testOptions(t))
+				wantSeries(t, s, 1, 0, seriesObjects)
+				s.Close()
+				if t.Failed() {
+					t.Fatalf("after call %d", when)
+				}
+				if err == nil {
+					break
+				}
+				killed++
 			}
 			if killed == 0 {
 				t.Error("was never killed")

@@ -3,39 +3,24 @@ package volume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/frame"
 )
 
-// salvage takes over what dead writers have left: volumes that were being
-// written when their process ended. What is whole in them is stored anew;
-// then they are removed. What goes wrong is warned of and tried again the next
-// time. It returns how many it took over.
+// salvage takes over the volumes of dead writers: of processes that ended
+// before they sealed them. It seals a volume where it lies, so that this takes
+// no room and the next writer finds everything stored already. It removes a
+// volume that has nothing new. After an error it warns, and tries again the
+// next time. It returns how many volumes it took over.
 func (s *Store) salvage(ctx context.Context) (n int) {
-	entries, err := os.ReadDir(s.path)
+	names, err := s.unsealed()
 	if err != nil {
-		if !os.IsNotExist(err) {
-			s.warn("look for interrupted writes: %v", err)
-		}
-		return 0
+		s.warn("look for interrupted writes: %v", err)
 	}
-	var names []string
-	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), salvagePrefix)
-		if !ok {
-			name, ok = strings.CutPrefix(strings.TrimSuffix(e.Name(), lockSuffix), tmpPrefix)
-		}
-		if ok && isName(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	for _, name := range names {
 		did, err := s.salvageOne(ctx, name)
 		if err != nil && ctx.Err() == nil {
 			s.warn("recover interrupted write %s: %v", name, err)
@@ -47,8 +32,28 @@ func (s *Store) salvage(ctx context.Context) (n int) {
 	return n
 }
 
+// unsealed returns the names of volumes that are not sealed, or of which only
+// the lock is left, sorted. Their writers may be alive.
+func (s *Store) unsealed() (names []string, err error) {
+	entries, err := os.ReadDir(s.path)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), salvagePrefix)
+		if !ok {
+			name, ok = strings.CutPrefix(strings.TrimSuffix(e.Name(), lockSuffix), tmpPrefix)
+		}
+		if ok && isName(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 // salvageOne takes over volume name, if its writer is dead, and if there is
-// something left of it but its lock.
+// something left of it except its lock.
 func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err error) {
 	lock, err := disk.Lock(ctx, s.lockPath(name), disk.Exclusive, 0)
 	if err != nil {
@@ -71,9 +76,7 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 			lock.Remove()
 			return false, nil
 		}
-		if err = s.restore(ctx, dir); err == nil {
-			err = os.RemoveAll(dir)
-		}
+		err = s.adopt(ctx, name, dir)
 	}
 	if err != nil {
 		lock.Unlock()
@@ -81,76 +84,4 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 	}
 	lock.Remove()
 	return true, nil
-}
-
-// restore stores what is whole in dir anew. It does not open the database in
-// there, which would change it: it reads the value logs.
-func (s *Store) restore(ctx context.Context, dir string) (err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	ss := s.Begin(SessionOptions{})
-	ss.salvage.Do(func() {})
-	defer func() { err = errors.Join(err, ss.Close()) }()
-	for _, e := range entries {
-		if _, ok := logNumber(e.Name()); !ok {
-			continue
-		}
-		f, err := openFile(root, e.Name())
-		if err != nil {
-			return err
-		}
-		err = restoreLog(ctx, ss, f)
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("%s: %w", e.Name(), err)
-		}
-	}
-	return nil
-}
-
-// restoreLog puts the objects of a value log into ss, up to the first entry
-// that is not whole.
-func restoreLog(ctx context.Context, ss *Session, f *os.File) error {
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	walk := newLogWalker(f, st.Size(), logHeaderSize)
-	for buf := []byte(nil); ; {
-		e, err := walk.next()
-		var value []byte
-		if err == nil {
-			value, buf, err = readEntry(f, e, buf)
-		}
-		if isTorn(err) {
-			return nil // the rest was not written
-		}
-		if err != nil {
-			return err
-		}
-		if _, patched := frame.Base(value); patched {
-			continue // what has patches was copied from volumes that are still there
-		}
-		raw, err := frame.Size(value)
-		if err == nil {
-			err = verify(e.key, value, raw, nil)
-		}
-		if err != nil {
-			return nil
-		}
-		if checkSize(e.key.Kind, raw) != nil {
-			continue // it never was an object
-		}
-		err = ss.put(ctx, e.key, raw, func() (*buffer, error) { return copyValue(value), nil })
-		if err != nil {
-			return err
-		}
-	}
 }

@@ -59,6 +59,17 @@ func (w *writer) finish() error {
 	if w.created.IsZero() {
 		w.created = w.store.o.Now().UTC().Truncate(time.Second)
 	}
+	manifest, err := os.ReadFile(filepath.Join(w.dir, manifestFile))
+	if err != nil {
+		return err
+	}
+	return w.complete(files, manifest, order)
+}
+
+// complete makes a volume of the value logs and the named files that are in the
+// folder: it writes KEYS and SEAL, and gives the folder its name, durably. Order
+// are the numbers of the objects, by key.
+func (w *writer) complete(files []string, manifest []byte, order []uint32) error {
 	s := &seal{
 		Session:   w.session,
 		Created:   w.created,
@@ -66,10 +77,9 @@ func (w *writer) finish() error {
 		Raw:       uint64(w.raw),
 		Stored:    uint64(w.stored),
 		Optimised: w.optimised,
+		Manifest:  manifest,
 	}
-	if s.Manifest, err = os.ReadFile(filepath.Join(w.dir, manifestFile)); err != nil {
-		return err
-	}
+	var err error
 	if s.Files, err = w.scanLogs(); err != nil {
 		return err
 	}

@@ -318,6 +318,9 @@ func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
 	return freed, err
 }
 
+// Leftovers describes what dead writers left and this sweep has not taken over.
+func (w *Sweep) Leftovers(ctx context.Context) ([]Leftover, error) { return w.store.leftovers(ctx) }
+
 // TrashSize returns how many bytes EmptyTrash would free.
 func (w *Sweep) TrashSize() (int64, error) { return w.store.trashSize() }
 

@@ -37,7 +37,8 @@ func newGC(env *Env) *cobra.Command {
 free. Kept is all that HEAD, branches, tags, remote-tracking branches, their
 logs, holds, what is staged and a merge or revert under way refer to; and
 whatever was stored in the last two weeks (--prune-older), since it may belong
-to a command that is still at work. Holds that are over end. Entries of logs are
+to a command that is still at work, or was interrupted and will be run again.
+Holds that are over end. Entries of logs are
 removed after 90 days, those of commits that no branch or tag has after 30
 (gc.reflogExpire and gc.reflogExpireUnreachable in the configuration).
 
@@ -288,7 +289,11 @@ func (e *Env) printOptimised(what string, n int, bytes, patches int64, dryRun bo
 
 func (e *Env) printGC(st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
-		e.tell("took over %s\n", plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
+		took := "took"
+		if dryRun {
+			took = "would take"
+		}
+		e.tell("%s over %s\n", took, plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
 	if st.Optimised > 0 {
 		e.printOptimised("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun)

@@ -102,5 +102,6 @@ func (o *statsOptions) statsJSON(env *Env, s *kist.Stats, total bool, freed *int
 	for _, v := range a.Volumes {
 		out.OnDisk += v.Bytes
 	}
+	out.OnDisk += a.Left
 	return env.json(out)
 }

@@ -121,6 +121,9 @@ func (o *statsOptions) printTotal(env *Env, s *kist.Stats, freed *int64) {
 		waste += a.Volumes[i].Waste()
 	}
 	env.printf("on disk  %s in %s, %s of it for nothing\n", o.size(bytes), plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
+	if a.Left > 0 {
+		env.printf("left     %s by interrupted writes, until a command writes or gc runs\n", o.size(a.Left))
+	}
 	if freed == nil {
 		env.printf("gc       is at work now, or cannot work: what it would free is not known\n")
 	} else {

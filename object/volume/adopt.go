@@ -1,0 +1,295 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/frame"
+)
+
+// adopt seals the volume that a dead writer left in dir, where it lies, or
+// removes the volume if the store has all its objects. It may be stopped at any
+// moment and called again. The caller holds the volume's lock.
+func (s *Store) adopt(ctx context.Context, name, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	logs, err := keepLogs(root)
+	if err == nil {
+		_, err = s.refresh()
+	}
+	if err != nil {
+		return err
+	}
+
+	w := &writer{store: s, name: name, session: name, dir: dir, table: newTable(), space: &space{dir: dir, o: &s.o}}
+	defer w.space.close()
+	isNew := false
+	for i := range logs {
+		more, err := w.adoptLog(ctx, root, logName(uint32(i)+1))
+		if errors.Is(err, errPatched) {
+			isNew = false // only copies are written with patches among them
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", logName(uint32(i)+1), err)
+		}
+		isNew = isNew || more
+	}
+	if !isNew {
+		return os.RemoveAll(dir)
+	}
+
+	if now := s.o.Now(); w.created.After(now) {
+		w.created = now
+	}
+	w.created = w.created.UTC().Truncate(time.Second)
+	if err := w.complete(nil, nil, w.table.sorted()); err != nil {
+		return err
+	}
+	_, err = s.refresh()
+	return err
+}
+
+// keepLogs removes all files of a dead writer except the value logs: above all
+// Badger's, which describe what was never finished. That also makes room for
+// KEYS. It returns how many value logs there are.
+func keepLogs(root *os.Root) (logs int, err error) {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if n, ok := logNumber(e.Name()); ok && int(n) == logs+1 {
+			logs++
+		} else if err := root.RemoveAll(e.Name()); err != nil {
+			return 0, err
+		}
+	}
+	return logs, nil
+}
+
+var errPatched = errors.New("a patch")
+
+// adoptLog takes the next value log into the volume. It cuts off the log at the
+// first entry that is not intact, and reports whether no other volume has one
+// of the objects.
+func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNew bool, err error) {
+	f, size, err := openLeft(root, name)
+	if err != nil {
+		return false, err
+	}
+	w.space.logs = append(w.space.logs, f)
+	st, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if st.ModTime().After(w.created) {
+		w.created = st.ModTime()
+	}
+
+	// The objects are read from the disk and not from the page cache: the dead
+	// writer may have been the only one that was told of a failed write.
+	if err := f.Sync(); err != nil {
+		return false, err
+	}
+	if err := dropWritten(f, 0, size); err != nil {
+		return false, err
+	}
+	var buf []byte
+	end, err := intact(ctx, f, size, func(e logEntry) (err error) {
+		if buf, err = w.adoptObject(f, e, buf); err == nil && !isNew {
+			var v *sealed
+			v, _, err = w.store.locate(e.key)
+			isNew = v == nil
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return isNew, f.Truncate(end)
+}
+
+// openLeft opens a value log of a dead writer, which may be read-only already.
+func openLeft(root *os.Root, name string) (f *os.File, size int64, err error) {
+	st, err := root.Lstat(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, 0, errors.New("not a regular file")
+	}
+	if err := root.Chmod(name, 0o644); err != nil {
+		return nil, 0, err
+	}
+	f, err = root.OpenFile(name, os.O_RDWR, 0)
+	return f, st.Size(), err
+}
+
+// intact calls each for the entries of a value log, up to the first one that is
+// torn or cannot be read, and returns where that begins.
+func intact(ctx context.Context, f *os.File, size int64, each func(logEntry) error) (end int64, err error) {
+	walk := newLogWalker(f, min(size, math.MaxUint32), logHeaderSize)
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		end := walk.pos
+		e, err := walk.next()
+		if err == nil {
+			err = each(e)
+		}
+		if isTorn(err) || errors.Is(err, syscall.EIO) {
+			return end, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// adoptObject takes an object of a dead writer into the volume. It matches
+// errEntry if the object is damaged.
+func (w *writer) adoptObject(f *os.File, e logEntry, buf []byte) ([]byte, error) {
+	value, buf, err := readEntry(f, e, buf)
+	if err != nil {
+		return buf, err
+	}
+	if _, patched := frame.Base(value); patched {
+		return buf, errPatched
+	}
+	raw, err := frame.Size(value)
+	if err == nil {
+		err = verify(e.key, value, raw, nil)
+	}
+	if err != nil || checkSize(e.key.Kind, raw) != nil || w.table.find(e.key) != nil {
+		return buf, errEntry
+	}
+	w.table.add(written{id: e.key.ID, kind: e.key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
+	w.stored += int64(len(value))
+	w.raw += int64(raw)
+	return buf, nil
+}
+
+// Leftover is the volume of a dead writer, which nobody has taken over yet.
+type Leftover struct {
+	Bytes   int64     // that the files take on the disk
+	Written time.Time // when something was written to it last
+
+	// What stays once the volume is taken over, about: nothing if other volumes
+	// have all its objects.
+	Objects, Sealed int64
+}
+
+// leftFolders returns the folders of dead writers.
+func (s *Store) leftFolders() (dirs []string, err error) {
+	names, err := s.unsealed()
+	for _, name := range names {
+		for _, prefix := range []string{tmpPrefix, salvagePrefix} {
+			dir := s.inVolumes(prefix + name)
+			if st, err := os.Lstat(dir); err == nil && st.IsDir() && !disk.IsLocked(s.lockPath(name)) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs, err
+}
+
+// leftSize returns how many bytes the files of dead writers take on the disk.
+func (s *Store) leftSize() (size int64, err error) {
+	dirs, err := s.leftFolders()
+	for _, dir := range dirs {
+		size += usedSize(dir)
+	}
+	return size, err
+}
+
+// usedSize returns how many bytes the files of a folder take on the disk. It is
+// for value logs that are not sealed: they are much longer than their content.
+func usedSize(dir string) (size int64) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				size += st.Blocks * 512
+			}
+		}
+	}
+	return size
+}
+
+// leftovers describes the volumes of dead writers. It trusts the entries'
+// headers, and changes nothing.
+func (s *Store) leftovers(ctx context.Context) (list []Leftover, err error) {
+	dirs, err := s.leftFolders()
+	for _, dir := range dirs {
+		l := Leftover{Bytes: usedSize(dir)}
+		if err := s.lookAtLeft(ctx, dir, &l); err != nil && !isGone(err) {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, err
+}
+
+func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	isNew := false
+	for n := uint32(1); ; n++ {
+		f, err := openFile(root, logName(n))
+		if err != nil && !isGone(err) {
+			return err
+		}
+		if err != nil {
+			break
+		}
+		err = s.lookAtLog(ctx, f, l, func(key object.Key) error {
+			v, _, err := s.locate(key)
+			isNew = isNew || v == nil
+			return err
+		})
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if !isNew {
+		l.Objects, l.Sealed = 0, 0
+	}
+	return nil
+}
+
+func (s *Store) lookAtLog(ctx context.Context, f *os.File, l *Leftover, each func(object.Key) error) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.ModTime().After(l.Written) {
+		l.Written = st.ModTime()
+	}
+	before := l.Objects
+	end, err := intact(ctx, f, st.Size(), func(e logEntry) error {
+		l.Objects++
+		return each(e.key)
+	})
+	l.Sealed += end + (l.Objects-before)*recordSize
+	return err
+}
+
+// recordSize is about what an object takes in KEYS.
+const recordSize = 50

@@ -21,10 +21,11 @@ type RepairOptions struct {
 	// Remotes are the names of those that good copies are taken from; nil: all.
 	Remotes []string
 
-	// LoseRecords says that damaged records are replaced by those of them that can
-	// be read, even if no remote can be asked for others: what was held
-	// may be collected as garbage then, and what had expired seems to be missing.
-	LoseRecords bool
+	// AcceptLoss goes on without what nothing can restore. Damaged records are
+	// replaced by those of them that can be read: what was held may be collected
+	// as garbage then, and what had expired seems to be missing. The head of a
+	// remote that was set back is taken as it is now.
+	AcceptLoss bool
 
 	DryRun     bool                    // only tell what would be done
 	SingleHost bool                    // see [volume.MaintainOptions]
@@ -82,8 +83,10 @@ func (r *Repository) Repair(ctx context.Context, o RepairOptions) (*RepairResult
 	}
 	defer p.close()
 	check := gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true, Progress: o.Checking}, Progress: o.Following}
-	if err := p.repairRecords(ctx); err != nil {
-		return nil, err
+	for _, first := range []func(context.Context) error{p.repairRemoteState, p.repairRecords} {
+		if err := first(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for {
 		report, err := p.verify(ctx, check)
@@ -117,14 +120,14 @@ type repairer struct {
 	mended  map[string]bool       // files, in a dry run: of those nothing is lost
 	sources []*source             // remotes; nil: not opened yet
 	aside   string                // the folder for files, below .kist; empty: none was needed yet
-	damage  error                 // of records that were replaced
+	damage  []*gc.Problem         // of files that were replaced before the first report
 	view    *record.View          // in a dry run: what the records would say that replace them
 }
 
 // note takes down which objects are damaged.
 func (p *repairer) note(report *gc.Report) {
 	if p.result.Found == nil {
-		p.result.Found = p.withRecords(report)
+		p.result.Found = p.withReplaced(report)
 		for _, healed := range report.Healed {
 			p.noteKey(healed.Key)
 		}
@@ -134,14 +137,11 @@ func (p *repairer) note(report *gc.Report) {
 	}
 }
 
-// withRecords returns a report that tells of damaged records, too, which were
-// replaced before it was made.
-func (p *repairer) withRecords(report *gc.Report) *gc.Report {
-	if p.damage == nil {
-		return report
-	}
+// withReplaced returns a report that names files, too, that were replaced before
+// it was made.
+func (p *repairer) withReplaced(report *gc.Report) *gc.Report {
 	all := *report
-	all.Problems = append([]*gc.Problem{{Err: p.damage}}, report.Problems...)
+	all.Problems = append(slices.Clip(p.damage), report.Problems...)
 	return &all
 }
 

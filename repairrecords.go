@@ -11,7 +11,7 @@ import (
 
 // repairRecords makes damaged records anew: as they were, if that is known, else
 // from those that can be read and those that remotes have. If there is no remote
-// to ask, the file stays, unless LoseRecords is set: without a hold, what is held
+// to ask, the file stays, unless AcceptLoss is set: without a hold, what is held
 // might be taken for garbage. It comes before all else: what has to be here is not
 // known without.
 func (p *repairer) repairRecords(ctx context.Context) error {
@@ -33,13 +33,13 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 		switch {
 		case asked:
 			how = fmt.Sprintf("put together from remotes and what can be read of it (records: %d): others that were not pushed are lost", readable)
-		case p.o.LoseRecords:
+		case p.o.AcceptLoss:
 			how = fmt.Sprintf("made anew from what can be read of it (records: %d): others are lost", readable)
 		default:
 			return nil
 		}
 	}
-	p.damage = damage
+	p.damage = append(p.damage, &gc.Problem{Err: damage})
 	if p.o.DryRun {
 		p.view = set.View()
 	} else if replaced, err := p.Records().Replace(ctx, set, func() error { return p.keep(record.File) }); err != nil || !replaced {

@@ -29,6 +29,13 @@ func (r *Repository) verifyBy(ctx context.Context, said *record.View, damage err
 	if damage != nil {
 		problems = append([]*gc.Problem{{Err: damage}}, problems...)
 	}
+	for _, m := range r.Remotes() {
+		state, err := r.checkRemoteState(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, state...)
+	}
 	o.Records = needed.Records
 	if o.Files == nil {
 		o.Files = r.staged

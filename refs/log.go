@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Who moves a ref.
@@ -120,12 +121,12 @@ func encodeEntry(e LogEntry) []byte {
 		who = e.Who.Name + " " + who
 	}
 	text := fmt.Sprintf("%s %s %s %s\t%s", e.Old, e.New, e.Time.Format(time.RFC3339Nano), who, e.Reason)
-	return fmt.Appendf(nil, "%s %s\n", sum([]byte(text)), text)
+	return fmt.Appendf(nil, "%s %s\n", disk.Sum([]byte(text)), text)
 }
 
 func decodeEntry(line []byte) (LogEntry, error) {
 	want, text, _ := strings.Cut(string(line), " ")
-	if want != sum([]byte(text)) {
+	if want != disk.Sum([]byte(text)) {
 		return LogEntry{}, errors.New("checksum does not fit")
 	}
 	head, reason, _ := strings.Cut(text, "\t")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 func TestLogEntries(t *testing.T) {
@@ -165,7 +166,7 @@ func TestDamagedLog(t *testing.T) {
 
 // sealed returns a line with the checksum it should have.
 func sealed(text string) string {
-	return sum([]byte(text)) + " " + text + "\n"
+	return disk.Sum([]byte(text)) + " " + text + "\n"
 }
 
 func TestExpireLog(t *testing.T) {

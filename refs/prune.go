@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Logs returns the names, sorted, of what has a log: "HEAD", and full names
@@ -114,15 +115,15 @@ func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
 	if err != nil || !found {
 		return id, "", false
 	}
-	for bit := range 8 * len(data) {
-		data[bit/8] ^= 1 << (bit % 8)
-		v, err := decodeValue(data)
-		if err == nil && bytes.Equal(data, v.encode()) && (v.target == "" || mayName(name, v.target)) {
-			return v.id, v.target, true
-		}
-		data[bit/8] ^= 1 << (bit % 8)
+	var v value
+	mended := disk.Mend(data, func(data []byte) bool {
+		v, err = decodeValue(data)
+		return err == nil && bytes.Equal(data, v.encode()) && (v.target == "" || mayName(name, v.target))
+	})
+	if !mended {
+		return id, "", false
 	}
-	return id, "", false
+	return v.id, v.target, true
 }
 
 // Discard removes the file of a ref, of a special name or of a message, if sure

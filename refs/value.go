@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // A value is what a ref's file says: an ID, or the name of another ref.
@@ -22,11 +22,6 @@ type value struct {
 
 const maxValueSize = 2048 // bytes of a ref's file
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// sum returns the CRC-32C of a text, in hexadecimal digits.
-func sum(text []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli)) }
-
 func (v value) line() string {
 	if v.target != "" {
 		return "ref: " + v.target
@@ -35,10 +30,7 @@ func (v value) line() string {
 }
 
 // encode returns a file of two lines: the value, and its checksum.
-func (v value) encode() []byte {
-	line := v.line()
-	return fmt.Appendf(nil, "%s\ncrc32c %s\n", line, sum([]byte(line)))
-}
+func (v value) encode() []byte { return disk.WithSum([]byte(v.line())) }
 
 // decodeValue reads what encode wrote. The second line may be absent, so that
 // a person can write a file by hand.

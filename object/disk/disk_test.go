@@ -127,3 +127,28 @@ func TestLockThatIsRemoved(t *testing.T) {
 		t.Error("still locked")
 	}
 }
+
+func TestSum(t *testing.T) {
+	for _, text := range []string{"", "a", "two\nlines", "binary\x00\xff", "crc32c 00000000\n"} {
+		file := disk.WithSum([]byte(text))
+		if data, has, err := disk.CutSum(file); err != nil || !has || string(data) != text {
+			t.Errorf("%q: %q, %v, %v", text, data, has, err)
+		}
+		whole := func(file []byte) bool {
+			data, has, err := disk.CutSum(file)
+			return err == nil && has && string(data) == text
+		}
+		for bit := range 8 * len(file) {
+			file[bit/8] ^= 1 << (bit % 8)
+			if data, has, err := disk.CutSum(file); err == nil && (has || string(data) == text) {
+				t.Errorf("bit %d of %q: %q, %v", bit, text, data, has)
+			}
+			if !disk.Mend(file, whole) || !whole(file) {
+				t.Errorf("bit %d of %q is not mended", bit, text)
+			}
+		}
+	}
+	if disk.Mend([]byte("text"), func([]byte) bool { return false }) {
+		t.Error("mended what cannot be")
+	}
+}

@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// The cache has state files verbatim, under their random names. It can be
-// lost, damaged or full without harm: whatever goes wrong with it, the file is
-// read from the remote.
+// The cache has state files under their random names, each with a checksum at its
+// end. It can be lost, damaged or full without harm: whatever goes wrong with it,
+// the file is read from the remote.
 
 const tempPrefix = "tmp-"
 
@@ -43,13 +44,28 @@ func (l *Log) cache(f File, data []byte) {
 	if err != nil {
 		return
 	}
-	_, err = temp.Write(data)
+	_, err = temp.Write(disk.WithSum(data))
 	if errors.Join(err, temp.Close()) == nil {
 		err = os.Rename(temp.Name(), filepath.Join(l.o.Cache, f.Name.String()))
 	}
 	if err != nil {
 		os.Remove(temp.Name())
 	}
+}
+
+// CheckCached checks the bytes of a file in the cache. Earlier versions wrote no
+// checksum: then all of it has to be a state file.
+func CheckCached(file []byte) error {
+	data, summed, err := disk.CutSum(file)
+	if err != nil || summed {
+		return err
+	}
+	for _, kind := range []*tableKind{refsTable, indexesTable, condemnedTable, recordsTable} {
+		if _, err = decodeState(kind, data); err == nil || errors.Is(err, ErrFormat) {
+			return nil
+		}
+	}
+	return err
 }
 
 // keep keeps the bases of a head, in memory and in the cache, and no others.

@@ -1,10 +1,10 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,18 +13,19 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// What is in the folder of a remote. All of it can be thrown away: what is
-// lost is that a rollback is seen, and what an interrupted push has sent.
+// The files in the folder of a remote. Without them a rollback is not noticed, and
+// the packs of an interrupted push are sent again. All of them have a checksum:
+// see docs/format/remotestate.md.
 const (
-	bindingFile = "remote" // the binding, as JSON
-	headFile    = "head"   // the head that was seen last, as JSON
+	bindingFile = "remote" // the binding, a note
+	headFile    = "head"   // the head that was seen last, a note
 	lockFile    = "lock"   // held while either is written
 	indexFolder = "index"  // copies of index files
 	stateFolder = "state"  // copies of state files
 	pushFolder  = "push"   // see journal
 )
 
-// binding is what the folder belongs to.
+// binding says which remote the folder belongs to, and where it was seen last.
 type binding struct {
 	URL      string `json:"url"`
 	Identity []byte `json:"identity"` // kist.json as it is stored
@@ -34,14 +35,14 @@ type binding struct {
 type cache struct {
 	dir  string
 	url  string
-	warn func(string)
 	id   *rootlog.Identity // nil: not known, or has to be read again
 	seen *rootlog.Position // of this Remote; the file may be ahead
 }
 
-// openCache opens the folder, and clears it if it belongs to another URL.
-func openCache(ctx context.Context, o Options) (*cache, error) {
-	c := &cache{dir: o.Dir, url: o.URL, warn: o.Warn}
+// openCache opens the folder. It trusts the binding only if that has a checksum
+// and the URL is the same. In all other cases kist.json is read again: see bind.
+func openCache(o Options) (*cache, error) {
+	c := &cache{dir: o.Dir, url: o.URL}
 	if c.dir == "" {
 		return c, nil
 	}
@@ -55,13 +56,13 @@ func openCache(ctx context.Context, o Options) (*cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b binding
-	if err := json.Unmarshal(data, &b); err != nil || b.URL != c.url {
-		return c, c.locked(ctx, c.clear)
+	b, summed, err := decodeNote[binding](data)
+	if err != nil || !summed || b.URL != c.url {
+		return c, nil
 	}
 	id, err := rootlog.ParseIdentity(b.Identity)
 	if err != nil {
-		return c, c.locked(ctx, c.clear)
+		return c, nil
 	}
 	// As long as no root is known, nothing would tell that this is another
 	// remote by now.
@@ -75,26 +76,43 @@ func openCache(ctx context.Context, o Options) (*cache, error) {
 // identity returns what the remote is known to be, or nil.
 func (c *cache) identity() *rootlog.Identity { return c.id }
 
-// bind has the folder belong to the remote of an identity that was read from it
-// just now.
+// bind notes that the folder belongs to the remote whose kist.json was read just
+// now. If the URL was changed to that of another remote, bind removes all that
+// is remembered. At the same URL the head stays: it tells whether the remote was
+// replaced. But a remote without a root has nothing to lose.
 func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
 	c.id = id
 	if c.dir == "" {
 		return nil
 	}
+	want, err := encodeNote(binding{URL: c.url, Identity: id.Stored()})
+	if err != nil {
+		return err
+	}
 	return c.locked(ctx, func() error {
-		want, err := json.Marshal(binding{URL: c.url, Identity: id.Stored()})
-		if err != nil {
-			return err
-		}
-		if have, err := os.ReadFile(c.path(bindingFile)); err == nil && string(have) == string(want) {
+		have, err := os.ReadFile(c.path(bindingFile))
+		if err == nil && bytes.Equal(have, want) {
 			return nil
 		}
-		if err := c.clear(); err != nil {
-			return err
+		head, _, headErr := c.readHead()
+		unused := headErr == nil && head != nil && head.Seq == 0 && head.Hash != id.Hash
+		if unused || err == nil && c.isOther(have, id) {
+			if err := c.clear(); err != nil {
+				return err
+			}
 		}
 		return disk.WriteFile(c.path(bindingFile), want)
 	})
+}
+
+// isOther reports whether a binding is to another remote at another URL.
+func (c *cache) isOther(file []byte, id *rootlog.Identity) bool {
+	b, _, err := decodeNote[binding](file)
+	if err != nil || b.URL == c.url {
+		return false
+	}
+	old, err := rootlog.ParseIdentity(b.Identity)
+	return err == nil && old.Remote != id.Remote
 }
 
 // clear removes all that is remembered.
@@ -107,36 +125,38 @@ func (c *cache) clear() error {
 	return nil
 }
 
-// head returns the head that was seen last, or nil.
+// head returns the head that was seen last, or nil. A damaged file is a
+// [*StateError], unless this Remote itself has seen a head.
 func (c *cache) head() (*rootlog.Position, error) {
-	p, err := c.readHead()
-	if err != nil || p == nil || c.seen != nil && c.seen.Seq > p.Seq {
-		return c.seen, err
+	p, _, err := c.readHead()
+	if c.seen != nil && (isStateError(err) || err == nil && (p == nil || c.seen.Seq > p.Seq)) {
+		return c.seen, nil
 	}
-	return p, nil
+	return p, err
 }
 
-// readHead returns the head in the file, or nil.
-func (c *cache) readHead() (*rootlog.Position, error) {
+// readHead returns the head in the file, or nil, and whether the file has a
+// checksum.
+func (c *cache) readHead() (p *rootlog.Position, summed bool, err error) {
 	if c.dir == "" {
-		return nil, nil
+		return nil, false, nil
 	}
 	data, err := os.ReadFile(c.path(headFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var p rootlog.Position
-	if err := json.Unmarshal(data, &p); err != nil {
-		c.warn(fmt.Sprintf("%s is damaged and not used, so a remote that was set back is not noticed: %v", c.path(headFile), err))
-		return nil, nil
+	head, summed, err := decodeNote[rootlog.Position](data)
+	if err != nil {
+		return nil, false, &StateError{Path: c.path(headFile), Err: err}
 	}
-	return &p, nil
+	return &head, summed, nil
 }
 
-// setHead notes a head, unless a later one is known.
+// setHead notes a head, unless a later one is known. A file that an earlier
+// version wrote gets its checksum.
 func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 	if c.seen != nil && c.seen.Seq >= p.Seq {
 		return nil
@@ -146,18 +166,44 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 		return nil
 	}
 	return c.locked(ctx, func() error {
-		switch known, err := c.readHead(); {
-		case err != nil:
-			return err
-		case known != nil && known.Seq >= p.Seq:
-			return nil
-		}
-		data, err := json.Marshal(p)
-		if err != nil {
+		known, summed, err := c.readHead()
+		if err != nil || known != nil && (known.Seq > p.Seq || summed && known.Seq == p.Seq) {
 			return err
 		}
-		return disk.WriteFile(c.path(headFile), data)
+		return c.writeHead(p)
 	})
+}
+
+// writeHead replaces the head's file. The lock must be held.
+func (c *cache) writeHead(p rootlog.Position) error {
+	data, err := encodeNote(p)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(c.path(headFile), data)
+}
+
+// A note is a small file: JSON, and a line with its checksum.
+
+func encodeNote(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
+	return disk.WithSum(data), err
+}
+
+// decodeNote reads a note. Earlier versions wrote no checksum: then summed is
+// false, and the JSON has to be exactly what they wrote.
+func decodeNote[T binding | rootlog.Position](file []byte) (v T, summed bool, err error) {
+	data, summed, err := disk.CutSum(file)
+	if err != nil {
+		return v, summed, err
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return v, summed, err
+	}
+	if again, err := json.Marshal(v); !summed && (err != nil || !bytes.Equal(again, data)) {
+		return v, false, errors.New("not what kist writes")
+	}
+	return v, summed, nil
 }
 
 // locked calls f while no other process writes the folder's files.

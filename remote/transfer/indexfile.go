@@ -115,7 +115,11 @@ func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, err
 	if err != nil {
 		return nil, err
 	}
-	return r.openCopy(f)
+	x, err := r.openCopy(f)
+	if err != nil { // the remote has it so: the copy is not what is damaged
+		os.Remove(r.indexCopy(f.Name))
+	}
+	return x, err
 }
 
 // openCopy opens the copy of an index file.

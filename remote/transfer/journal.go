@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -39,6 +38,7 @@ type sentPack struct {
 type ownPacks struct {
 	dir     string // of the remote's journals
 	binding [sha256.Size]byte
+	old     [sha256.Size]byte // that earlier versions wrote
 	rand    func() (pack.Name, error)
 
 	mu    sync.Mutex // guards the following
@@ -55,7 +55,8 @@ const journalLock = "lock"
 func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 	o := &ownPacks{
 		dir:     r.cache.path(pushFolder),
-		binding: sha256.Sum256([]byte(r.id.Remote + " " + r.o.URL)),
+		binding: sha256.Sum256([]byte(r.id.Remote)),
+		old:     sha256.Sum256([]byte(r.id.Remote + " " + r.o.URL)),
 		rand:    func() (pack.Name, error) { return pack.NewName(r.o.Rand) },
 		locks:   map[string]*disk.FileLock{}, packs: map[pack.Name]*sentPack{}, where: map[object.Key]*sentPack{},
 	}
@@ -92,7 +93,8 @@ func (o *ownPacks) load(file string) {
 	if err != nil {
 		return
 	}
-	if s, err := parseSent(name, data, o.binding); err == nil {
+	s, binding, err := parseSent(name, data)
+	if err == nil && (binding == o.binding || binding == o.old) {
 		s.file = file
 		o.put(s)
 	}
@@ -225,19 +227,18 @@ func appendSent(dst []byte, s *sentPack, binding [sha256.Size]byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-func parseSent(name pack.Name, data []byte, binding [sha256.Size]byte) (*sentPack, error) {
+func parseSent(name pack.Name, data []byte) (s *sentPack, binding [sha256.Size]byte, err error) {
 	end := len(data) - 4
 	if end < sentHead || string(data[:len(sentMagic)]) != sentMagic ||
-		!bytes.Equal(data[len(sentMagic):len(sentMagic)+sha256.Size], binding[:]) ||
 		binary.BigEndian.Uint32(data[end:]) != crc32.Checksum(data[:end], castagnoli) {
-		return nil, errSent
+		return nil, binding, errSent
 	}
+	copy(binding[:], data[len(sentMagic):])
 	numbers := data[len(sentMagic)+sha256.Size:]
-	s := &sentPack{
+	s = &sentPack{
 		start: binary.BigEndian.Uint64(numbers),
 		info:  pack.Info{Name: name, Size: binary.BigEndian.Uint32(numbers[8:])},
 	}
-	var err error
 	s.entries, err = pack.ParseEntries(s.info, data[sentHead:end])
-	return s, err
+	return s, binding, err
 }

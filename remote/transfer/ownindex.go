@@ -91,21 +91,24 @@ func (x *ownIndex) merge(entries []pack.Entry, snap *snapshot) []pack.Entry {
 	return entries
 }
 
+// ownIndexFile is the name of an index file that is being sent, in the folder of
+// the process that sends it.
+const ownIndexFile = "index"
+
 // putIndex makes an index file of entries, which it sorts, and sends it.
 func (p *push) putIndex(ctx context.Context, x *ownIndex, entries []pack.Entry) error {
 	folder, err := p.own.makeFolder(ctx)
 	if err != nil {
 		return fmt.Errorf("make an index file: %w", err)
 	}
-	const name = "index"
 	sum := sha256.New()
-	err = disk.Write(folder, name+tempSuffix, func(w io.Writer) (string, error) {
-		return name, pack.WriteIndex(io.MultiWriter(w, sum), entries)
+	err = disk.Write(folder, ownIndexFile+tempSuffix, func(w io.Writer) (string, error) {
+		return ownIndexFile, pack.WriteIndex(io.MultiWriter(w, sum), entries)
 	})
 	if err != nil {
 		return fmt.Errorf("make an index file: %w", err)
 	}
-	x.copied = filepath.Join(folder, name)
+	x.copied = filepath.Join(folder, ownIndexFile)
 	file, err := os.Open(x.copied)
 	if err != nil {
 		return fmt.Errorf("make an index file: %w", err)

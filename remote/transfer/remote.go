@@ -24,9 +24,9 @@ const DefaultJobs = 4
 type Options struct {
 	// Dir is the folder for what is remembered of the remote: its head, copies
 	// of its index files, what an interrupted push has sent. All of it is bound
-	// to URL and to the remote's ID, and thrown away if they change. It is made
-	// if need be. Empty: nothing is remembered, and index files are kept in
-	// memory; there is no push then.
+	// to the remote's ID. If another remote is at another URL, all of it is
+	// removed. The folder is made if it is absent. Empty: nothing is remembered,
+	// and index files are kept in memory; there is no push then.
 	Dir string
 	URL string // of the remote, without secrets
 
@@ -83,7 +83,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	c, err := openCache(ctx, o)
+	c, err := openCache(o)
 	if err != nil {
 		return nil, fmt.Errorf("open remote: %w", err)
 	}

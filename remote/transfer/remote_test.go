@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -36,18 +35,45 @@ func TestOpen(t *testing.T) {
 	if n := b.Calls(remotetest.Any); n != 0 || p.remote.Identity().Repository == "" {
 		t.Errorf("opening what is known makes %d calls", n)
 	}
-	for range 2 { // another URL has its own memory, and so has the first again
-		r, err := Open(t.Context(), b, Options{Dir: p.dir, URL: "elsewhere:", Now: time.Now})
+}
+
+// A remote is known by its ID: at another URL it is the same. If another one is
+// there, nothing is known of it.
+func TestMovedRemote(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.mustPush("main", p.grow(1))
+	open := func(b *remotetest.Memory, url string, want uint64) {
+		t.Helper()
+		r, err := Open(t.Context(), b, Options{Dir: p.dir, URL: url, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if known, err := r.cache.head(); err != nil || known != nil {
-			t.Errorf("%v, %v is known", known, err)
+		known, err := r.cache.head()
+		if err != nil || (known != nil) != (want > 0) || known != nil && known.Seq != want {
+			t.Errorf("at %s: %v, %v is known, want root %d", url, known, err, want)
 		}
-		p.reopen(b)
 	}
-	if left, _ := filepath.Glob(filepath.Join(p.dir, indexFolder)); len(left) > 0 {
-		t.Errorf("left %q", left)
+	open(b, "elsewhere:", 1)
+	open(b, "memory:", 1)
+	other := newRemoteIn(t)
+	open(other, "elsewhere:", 0)
+	p.reopen(b)
+	if _, err := p.remote.Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Whatever happens to the binding, the head stays.
+	for _, file := range []string{"", "{", `{"url":"elsewhere:","identity":""}`} {
+		if err := os.WriteFile(filepath.Join(p.dir, bindingFile), []byte(file), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		r, err := openTest(t, other, p.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
+			t.Errorf("with the binding %q, another remote is not noticed: %v", file, err)
+		}
 	}
 }
 
@@ -242,22 +268,6 @@ func TestIndexGoneMeanwhile(t *testing.T) {
 	}
 }
 
-func TestDamagedMemory(t *testing.T) {
-	b := newRemoteIn(t)
-	p := newPusher(t, b)
-	one := p.grow(1)
-	p.mustPush("main", one)
-	for _, name := range []string{headFile, bindingFile} {
-		if err := os.WriteFile(filepath.Join(p.dir, name), []byte("{"), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		p.reopen(b)
-		if head, err := p.remote.Head(context.Background()); err != nil || head.Seq != 1 {
-			t.Errorf("%s: %v, %v", name, head, err)
-		}
-	}
-}
-
 func FuzzParseSent(f *testing.F) {
 	binding := sha256.Sum256([]byte("binding"))
 	name := pack.Name{1, 2, 3}
@@ -271,16 +281,13 @@ func FuzzParseSent(f *testing.F) {
 		f.Fatal(err)
 	}
 	good := appendSent(nil, &sentPack{info: entries[0].Pack, start: 7, entries: entries}, binding)
-	if s, err := parseSent(name, good, binding); err != nil || s.start != 7 || s.info != entries[0].Pack || !slices.Equal(s.entries, entries) {
+	if s, to, err := parseSent(name, good); err != nil || to != binding || s.start != 7 || s.info != entries[0].Pack || !slices.Equal(s.entries, entries) {
 		f.Fatalf("%+v, %v", s, err)
-	}
-	if _, err := parseSent(name, good, sha256.Sum256(nil)); err == nil {
-		f.Fatal("of another remote, and no error")
 	}
 	f.Add(good)
 	f.Add(good[:40])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := parseSent(name, data, binding)
+		s, binding, err := parseSent(name, data)
 		if err == nil && !bytes.Equal(appendSent(nil, s, binding), data) {
 			t.Error("not what it was parsed from")
 		}

@@ -120,8 +120,12 @@ func (s *snapshot) search(key object.Key) (place, bool, error) {
 
 // badIndex returns the error for an index file whose copy is damaged.
 func (s *snapshot) badIndex(i int, err error) error {
-	s.r.forgetIndex(s.state.Indexes[i])
-	return fmt.Errorf("%s (the copy was removed; try again): %w", s.state.Indexes[i].Name.IndexPath(), err)
+	f := s.state.Indexes[i]
+	if s.indexes[i].file == nil {
+		return fmt.Errorf("%s: %w", f.Name.IndexPath(), err)
+	}
+	s.r.forgetIndex(f)
+	return &StateError{Path: s.r.indexCopy(f.Name), Removed: true, Err: err}
 }
 
 // get returns an object, or an [*object.NotFoundError].

@@ -71,6 +71,8 @@ var causes = []struct {
 	{isLogDamage, exitDamaged, "reflog", hintLog},
 	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
 	{isA[*record.CorruptError], exitDamaged, "records", hintRecords},
+	{isRemovedCopy, exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
+	{isA[*transfer.StateError], exitDamaged, "remote-state", hintRemoteState},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever has taken it back has to push it there; nothing is damaged here"},
 	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // whoever meets it gives a hint
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
@@ -125,8 +127,15 @@ const (
 	hintRef          = "'kist verify --repair' restores it, if its log or another branch tells what it was"
 	hintRecords      = "'kist verify --repair' makes records anew; until then, what has expired or was purged seems to be missing"
 	hintRemoteDamage = "'kist verify --remote NAME' tells what is damaged there"
+	hintRemoteState  = "nothing that was stored is affected: 'kist verify --repair' puts it back, or asks the remote"
 	hintLog          = "no branch is affected, only the log of where it was: 'kist verify --repair' drops the damaged lines"
 )
+
+// isRemovedCopy matches a damaged copy of a file of a remote that was removed.
+func isRemovedCopy(err error) bool {
+	var e *transfer.StateError
+	return errors.As(err, &e) && e.Removed
+}
 
 // isLogDamage matches damage of a log of refs.
 func isLogDamage(err error) bool {

@@ -38,12 +38,12 @@ type quarantinedJSON struct {
 // combine says whether the options go together.
 func (o verifyOptions) combine() error {
 	switch {
-	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost || o.loseRecords):
-		return usagef("a remote is repaired from the repository here: --from, --single-host and --lose-records do not go with --remote")
+	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost || o.acceptLoss):
+		return usagef("a remote is repaired from the repository here: --from, --single-host and --accept-loss do not go with --remote")
 	case o.repair && o.readData != "" && o.readData != "100%":
 		return usagef("--repair reads everything: --read-data takes no share")
-	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.loseRecords):
-		return usagef("--from, --dry-run, --single-host and --lose-records are options of --repair")
+	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.acceptLoss):
+		return usagef("--from, --dry-run, --single-host and --accept-loss are options of --repair")
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	at := env.verifyProgress(ctx, r, volume.CheckOptions{ReadData: true})
 	defer at.stop()
 	result, err := r.Repair(ctx, kist.RepairOptions{
-		Remotes: o.from, LoseRecords: o.loseRecords, DryRun: o.dryRun, SingleHost: o.singleHost,
+		Remotes: o.from, AcceptLoss: o.acceptLoss, DryRun: o.dryRun, SingleHost: o.singleHost,
 		Checking: at.checking, Following: at.following, Restoring: at.restoring,
 	})
 	at.stop()
@@ -169,14 +169,17 @@ func lostHints(result *kist.RepairResult, o verifyOptions) []string {
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "ref" }) {
 		hints = append(hints, "a file of a ref is text: write into it, as its only line, the ID of the commit, or into HEAD 'ref: refs/heads/BRANCH'")
 	}
+	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "remote" }) {
+		hints = append(hints, "'kist verify --repair --accept-loss' goes on with the remote as it is now")
+	}
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "records" }) {
 		return []string{hintNoRecords}
 	}
-	if o.loseRecords {
+	if o.acceptLoss {
 		hints = append(hints, "what is missing of a commit may have expired: 'kist expire COMMIT' says so again")
 	}
 	return hints
 }
 
 const hintNoRecords = "a remote can tell what was held, had expired or was purged; " +
-	"without one, 'kist verify --repair --lose-records' goes on with the records that can be read, and what was held may be lost"
+	"without one, 'kist verify --repair --accept-loss' goes on with the records that can be read, and what was held may be lost"

@@ -18,18 +18,19 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
 type verifyOptions struct {
 	transferOptions
-	readData    string
-	remote      string
-	repair      bool
-	from        []string
-	loseRecords bool
-	dryRun      bool
-	singleHost  bool
+	readData   string
+	remote     string
+	repair     bool
+	from       []string
+	acceptLoss bool
+	dryRun     bool
+	singleHost bool
 }
 
 func newVerify(env *Env) *cobra.Command {
@@ -40,10 +41,10 @@ func newVerify(env *Env) *cobra.Command {
 		Short:   "check that the repository is whole",
 		Long: `Checks that all that the repository should have is there and fits together: the
 files of volumes, commits, folders and lists of chunks, branches, tags and their
-logs, and what is staged. Of stored content it checks that it is there. With
---read-data it also reads and hashes it: all, a share of it that is chosen at
-random ('--read-data=5%'), or part N of T ('--read-data=2/7', for every day of
-the week another seventh).
+logs, what is staged, and what was seen of remotes. Of stored content it checks
+that it is there. With --read-data it also reads and hashes it: all, a share of
+it that is chosen at random ('--read-data=5%'), or part N of T
+('--read-data=2/7', for every day of the week another seventh).
 
 Everything that is damaged is named: the object, the file it lies in, the
 commits and paths that need it. Nothing is changed, but for a note of what is
@@ -56,7 +57,7 @@ something is damaged are replaced by new ones with all that is whole. The index
 is made anew from HEAD, and refs are set to where their logs, or else
 remote-tracking branches, say that they were. Records of what is held, has
 expired or was purged are put together from those that can be read and those of
-remotes; without a remote, only --lose-records does that. What was damaged is
+remotes; without a remote, only --accept-loss does that. What was damaged is
 moved to .kist/quarantine, nothing is deleted. What stays lost is told, with the
 commits and paths, and is the reason for exit status 11. -n only tells what
 would be done. Other commands can run meanwhile; a repair that was stopped is
@@ -104,7 +105,7 @@ dry_run, errors, repaired (names), objects_sent and lost.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.repair, "repair", false, "repair what is damaged, as far as good copies can be found")
 	flags.StringArrayVar(&o.from, "from", nil, "with --repair: take good copies from the remote `NAME`, and from no other")
-	flags.BoolVar(&o.loseRecords, "lose-records", false, "with --repair: go on with the records that can be read, if some are damaged and no remote tells what they were")
+	flags.BoolVar(&o.acceptLoss, "accept-loss", false, "with --repair: go on without what nothing can restore")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --repair: only tell what would be done")
 	flags.BoolVar(&o.singleHost, "single-host", false, "with --repair: work on a network file system, which no other machine uses now")
 	flags.StringVar(&o.readData, "read-data", "", "read and hash stored content, too: all, or as much as `N%|N/T` says")
@@ -130,7 +131,7 @@ type verifyJSON struct {
 
 // problemJSON is something that verify found to be wrong.
 type problemJSON struct {
-	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records
+	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote
 	ID      *object.ID  `json:"id"`
 	File    string      `json:"file,omitempty"`
 	Problem string      `json:"problem"`
@@ -288,6 +289,8 @@ func problemKind(p *gc.Problem) string {
 		return "index"
 	case isA[*record.CorruptError](p.Err):
 		return "records"
+	case isA[*transfer.StateError](p.Err):
+		return "remote"
 	}
 	return "volume"
 }
@@ -305,7 +308,7 @@ func problemFile(p *gc.Problem) string {
 		return path.Base(idx.File)
 	case isA[*record.CorruptError](p.Err):
 		return record.File
-	case strings.HasPrefix(p.Where, "volumes/"):
+	case strings.HasPrefix(p.Where, "volumes/"), isA[*transfer.StateError](p.Err):
 		return p.Where
 	case errors.As(p.Err, &obj):
 		return obj.Where
@@ -320,6 +323,7 @@ func problemText(p *gc.Problem) string {
 	var obj *object.CorruptError
 	var missing *object.NotFoundError
 	var records *record.CorruptError
+	var state *transfer.StateError
 	switch {
 	case errors.As(p.Err, &ref):
 		return ref.Err.Error()
@@ -327,6 +331,8 @@ func problemText(p *gc.Problem) string {
 		return idx.Err.Error()
 	case errors.As(p.Err, &records):
 		return records.Err.Error()
+	case errors.As(p.Err, &state):
+		return state.Err.Error()
 	case errors.As(p.Err, &obj) && obj.Key == p.Key:
 		return obj.Err.Error()
 	case errors.As(p.Err, &missing) && missing.Key == p.Key:
@@ -405,6 +411,8 @@ func problemHints(problems []*gc.Problem) []string {
 			hint = hintIndex
 		case "records":
 			hint = hintRecords
+		case "remote":
+			hint = hintRemoteState
 		}
 		if !told[hint] {
 			told[hint] = true

@@ -1,0 +1,207 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// StateError says that a file in the folder of a remote is damaged. It matches
+// [object.ErrCorrupt].
+type StateError struct {
+	Path    string
+	Removed bool // the file was removed: another try reads it from the remote
+	Err     error
+}
+
+func (e *StateError) Error() string {
+	if e.Removed {
+		return fmt.Sprintf("%s was damaged, and removed: %v", e.Path, e.Err)
+	}
+	return fmt.Sprintf("%s is damaged: %v", e.Path, e.Err)
+}
+
+// Is makes errors.Is(err, object.ErrCorrupt) true.
+func (e *StateError) Is(target error) bool { return target == object.ErrCorrupt }
+
+// Unwrap returns what is wrong.
+func (e *StateError) Unwrap() error { return e.Err }
+
+func isStateError(err error) bool {
+	var e *StateError
+	return errors.As(err, &e)
+}
+
+// CheckState checks all files in the folder of a remote, Options.Dir. A folder
+// that does not exist is intact. Files come and go while others work: one that is
+// gone is not damaged.
+func CheckState(ctx context.Context, dir string) (damage []*StateError, err error) {
+	files := []string{bindingFile, headFile}
+	for _, pattern := range []string{indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*"} {
+		found, err := fs.Glob(os.DirFS(dir), pattern)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		err := checkStateFile(file, path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			damage = append(damage, &StateError{Path: path, Err: err})
+		}
+	}
+	return damage, nil
+}
+
+// checkStateFile checks one file, whose path below the folder is file. A file
+// with any other name is not one that kist reads.
+func checkStateFile(file, path string) error {
+	folder, base := filepath.Split(file)
+	_, err := pack.ParseName(base)
+	switch {
+	case file == bindingFile || file == headFile:
+	case folder == indexFolder+"/" && err == nil, base == ownIndexFile:
+		return checkIndexCopy(path)
+	case err != nil:
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case file == bindingFile || file == headFile:
+		return checkNote(file, data)
+	case folder == stateFolder+"/":
+		err = rootlog.CheckCached(data)
+	default:
+		name, _ := pack.ParseName(base)
+		_, _, err = parseSent(name, data)
+	}
+	return err
+}
+
+// checkNote checks the bytes of the binding or the head.
+func checkNote(file string, data []byte) error {
+	if file == headFile {
+		_, _, err := decodeNote[rootlog.Position](data)
+		return err
+	}
+	b, _, err := decodeNote[binding](data)
+	if err == nil {
+		_, err = rootlog.ParseIdentity(b.Identity)
+	}
+	if errors.Is(err, rootlog.ErrFormat) {
+		return nil
+	}
+	return err
+}
+
+// checkIndexCopy reads all of a copy of an index file.
+func checkIndexCopy(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	x, err := pack.OpenIndex(file, info.Size())
+	if err != nil {
+		return err
+	}
+	return x.Verify()
+}
+
+// ErrHeadLost says that nothing here tells which head of a remote was seen last.
+var ErrHeadLost = errors.New("nothing here tells which head was seen last")
+
+// RepairState repairs a file that [CheckState] found damaged. If one bit of it
+// has changed, a note is put back as it was. The head cannot be repaired in
+// another way: that is [ErrHeadLost], and [Remote.RebuildHead] replaces it. Any
+// other file is removed, as it is made again when it is needed. Before a change
+// RepairState calls keep. It returns in words what it did, nothing if the file is
+// intact by now. With dryRun it only returns that.
+func RepairState(ctx context.Context, dir string, damage *StateError, dryRun bool, keep func() error) (how string, err error) {
+	file, err := filepath.Rel(dir, damage.Path)
+	if err != nil {
+		return "", err
+	}
+	c := &cache{dir: dir}
+	err = c.locked(ctx, func() error {
+		if err := checkStateFile(filepath.ToSlash(file), damage.Path); err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil // another process has replaced it
+		}
+		var data []byte
+		if file == headFile || file == bindingFile {
+			if data, err = os.ReadFile(damage.Path); err != nil {
+				return err
+			}
+			mended := disk.Mend(data, func(data []byte) bool {
+				_, summed, err := disk.CutSum(data)
+				return err == nil && summed && checkNote(file, data) == nil
+			})
+			switch {
+			case mended:
+				how = "one bit of it had changed"
+			case file == headFile:
+				return ErrHeadLost
+			}
+		}
+		if dryRun {
+			how = cmp.Or(how, removedState)
+			return nil
+		}
+		if err := keep(); err != nil {
+			return err
+		}
+		if how != "" {
+			return disk.WriteFile(damage.Path, data)
+		}
+		how = removedState
+		return os.Remove(damage.Path)
+	})
+	return how, err
+}
+
+const removedState = "removed: it is made again when it is needed"
+
+// FirstHead returns the remote's current root as at first contact, without
+// regard to the head that was seen last. It remembers nothing.
+func (r *Remote) FirstHead(ctx context.Context) (*rootlog.State, error) { return r.log.Head(ctx, nil) }
+
+// RebuildHead replaces the file of the head that was seen last, which is damaged,
+// by a head that [Remote.FirstHead] returned. From then on a rollback to before
+// that head is noticed again. Before the change RebuildHead calls keep. With
+// dryRun only this Remote uses the head.
+func (r *Remote) RebuildHead(ctx context.Context, head *rootlog.State, dryRun bool, keep func() error) error {
+	p := head.Position()
+	r.cache.seen = &p
+	if dryRun {
+		return nil
+	}
+	return r.cache.locked(ctx, func() error {
+		if _, _, err := r.cache.readHead(); !isStateError(err) {
+			return err // another process has replaced it
+		}
+		if err := keep(); err != nil {
+			return err
+		}
+		return r.cache.writeHead(p)
+	})
+}

@@ -1,0 +1,245 @@
+package transfer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// newRemembering returns a remote, and a pusher in whose folder there is a file
+// of each sort.
+func newRemembering(t *testing.T) (*remotetest.Memory, *pusher) {
+	t.Helper()
+	b, p, _ := withIndex(t)
+	var many []RefUpdate
+	id := p.grow(1)
+	for i := range 500 {
+		many = append(many, RefUpdate{Name: fmt.Sprintf("refs/heads/a-branch-with-a-name/%d", i), New: object.Key{Kind: object.KindCommit, ID: id}})
+	}
+	if _, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: many, Head: mainRef}); err != nil {
+		t.Fatal(err)
+	}
+	p.reopen(b)
+	if _, err := p.remote.snapshot(t.Context()); err != nil { // copies the state file
+		t.Fatal(err)
+	}
+	stopAtRoot(p, b, "side", p.grow(2))
+	return b, p
+}
+
+// stateFiles returns the files of a remote's folder but for the locks.
+func stateFiles(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() == lockFile {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			files[name], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// damagedState returns what CheckState finds, as paths below the folder.
+func damagedState(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	damage, err := CheckState(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range damage {
+		list = append(list, strings.TrimPrefix(d.Path, dir+"/"))
+	}
+	return list
+}
+
+// repairAll repairs what CheckState finds.
+func repairAll(t *testing.T, dir string) {
+	t.Helper()
+	damage, err := CheckState(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range damage {
+		kept := false
+		how, err := RepairState(t.Context(), dir, d, false, func() error { kept = true; return nil })
+		if err != nil || how == "" || !kept {
+			t.Fatalf("%s: %q, %v, kept: %v", d.Path, how, err, kept)
+		}
+	}
+}
+
+// Each bit of a file that is kept of a remote is checked, and repair brings back a
+// head as it was.
+func TestStateFlips(t *testing.T) {
+	b, p := newRemembering(t)
+	files := stateFiles(t, p.dir)
+	sorts := map[string]int{}
+	rng := rand.New(rand.NewPCG(1, 13))
+	for name, data := range files {
+		sorts[strings.Split(name, "/")[0]]++
+		path := filepath.Join(p.dir, name)
+		for at := range data {
+			bits := []int{rng.IntN(8)}
+			if name == headFile {
+				bits = []int{0, 1, 2, 3, 4, 5, 6, 7}
+			} else if len(data) > 1000 && rng.IntN(len(data)/300) > 0 {
+				continue
+			}
+			for _, bit := range bits {
+				flipped := bytes.Clone(data)
+				flipped[at] ^= 1 << bit
+				if err := os.WriteFile(path, flipped, 0o666); err != nil {
+					t.Fatal(err)
+				}
+				if err := checkStateFile(name, path); err == nil {
+					t.Fatalf("bit %d of byte %d of %s is not noticed", bit, at, name)
+				}
+			}
+		}
+		if found := damagedState(t, p.dir); !slices.Equal(found, []string{name}) {
+			t.Fatalf("%s is damaged, found %v", name, found)
+		}
+		repairAll(t, p.dir)
+		if found := damagedState(t, p.dir); len(found) > 0 {
+			t.Fatalf("%s after the repair: %v", name, found)
+		}
+		if after := stateFiles(t, p.dir)[name]; (name == headFile || name == bindingFile) && !bytes.Equal(after, data) {
+			t.Errorf("%s is %q, was %q", name, after, data)
+		}
+		p.reopen(b)
+		if _, err := p.remote.snapshot(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(sorts) != 5 {
+		t.Errorf("not all sorts of files were there: %v", sorts)
+	}
+}
+
+// A head that is damaged beyond repair stops all use of the remote until it was
+// rebuilt. The rebuilt one is the memory from then on.
+func TestLostHead(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	old := b.Snapshot()
+	p.mustPush("main", p.grow(2, one))
+	for _, data := range []string{"", "{", "{}", "{}\ncrc32c 00000000\n", "{\"seq\":7}\ncrc32c 12345678\n"} {
+		if err := os.WriteFile(filepath.Join(p.dir, headFile), []byte(data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		p.reopen(b)
+		_, err := p.remote.Head(t.Context())
+		var damage *StateError
+		if !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) {
+			t.Fatalf("%q: %v", data, err)
+		}
+		keep := func() error { return nil }
+		if _, err := RepairState(t.Context(), p.dir, damage, false, keep); !errors.Is(err, ErrHeadLost) {
+			t.Fatalf("%q: %v", data, err)
+		}
+		head, err := p.remote.FirstHead(t.Context())
+		if err == nil {
+			err = p.remote.RebuildHead(t.Context(), head, false, keep)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.reopen(b)
+		if head, err := p.remote.Head(t.Context()); err != nil || head.Seq != 2 {
+			t.Errorf("%q: %v, %v", data, head, err)
+		}
+	}
+	b.Restore(old)
+	p.reopen(b)
+	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
+		t.Errorf("set back: %v", err)
+	}
+}
+
+// Files without a checksum, as earlier versions wrote them, are read, and get one.
+func TestStateWithoutChecksum(t *testing.T) {
+	b, p := newRemembering(t)
+	files := stateFiles(t, p.dir)
+	for name, data := range files {
+		if old, summed, err := disk.CutSum(data); summed && err == nil {
+			if err := os.WriteFile(filepath.Join(p.dir, name), old, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if found := damagedState(t, p.dir); len(found) > 0 {
+		t.Errorf("damaged: %v", found)
+	}
+	b.ResetCounts()
+	p.reopen(b)
+	if _, err := p.remote.snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Calls(remotetest.Any); n != 3 {
+		t.Errorf("%d calls, want those for kist.json and two roots", n)
+	}
+	now := stateFiles(t, p.dir)
+	for _, name := range []string{bindingFile, headFile} {
+		if !bytes.Equal(now[name], files[name]) {
+			t.Errorf("%s is %q, want %q", name, now[name], files[name])
+		}
+	}
+	// One that was damaged is not believed.
+	position, err := json.Marshal(rootlog.Position{Seq: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, headFile), position, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.reopen(b)
+	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
+		t.Errorf("another head: %v", err)
+	}
+}
+
+func FuzzDecodeNote(f *testing.F) {
+	for _, v := range []any{rootlog.Position{Seq: 7}, binding{URL: "memory:", Identity: []byte("{}")}} {
+		data, err := encodeNote(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if p, summed, err := decodeNote[rootlog.Position](data); err == nil && !summed {
+			if again, err := json.Marshal(p); err != nil || !bytes.Equal(again, data) {
+				t.Error("not what it was decoded from")
+			}
+		}
+		_, _, _ = decodeNote[binding](data)
+		_ = rootlog.CheckCached(data)
+	})
+}

@@ -24,6 +24,7 @@ const (
 	Short                 // Get and List: half of the reply comes; else as Before
 	Stuck                 // it takes no effect and returns when its context ends
 	StuckAfter            // it takes effect and returns when its context ends
+	Wrong                 // Get: one byte of the reply is wrong, and there is no error
 )
 
 // Fault says which call fails, and how.
@@ -33,6 +34,8 @@ type Fault struct {
 	N     int    // the N-th such call from now on; 0 and 1 are the next
 	How   How
 	Stays bool // all later calls fail too
+
+	Byte int // of Wrong: which byte of the reply, counted around its end
 
 	// Err is the error: nil for a temporary one, a [*remote.Error] to be
 	// returned as it is, or else the kind of one.
@@ -113,6 +116,7 @@ type strike struct {
 	err   error // nil: it does not fail
 	do    func()
 	delay time.Duration
+	byte  int
 }
 
 // next counts a call and does what is to be done before it: an error is to be
@@ -178,8 +182,8 @@ func (f *faults) decide(op Op, name string) (s strike) {
 		s = f.roll(op, name)
 	}
 	if found != nil {
-		s.how, s.do, s.err = found.How, found.Do, nil
-		if found.Do == nil || found.Err != nil {
+		s.how, s.do, s.err, s.byte = found.How, found.Do, nil, found.Byte
+		if (found.Do == nil || found.Err != nil) && found.How != Wrong {
 			s.err = faultError(op, name, found.Err)
 		}
 	}

@@ -45,6 +45,9 @@ func (f *Faulty) Get(ctx context.Context, name string, p []byte, off int64) (n i
 		}
 		return n / 2, err
 	}
+	if s.how == Wrong && n > 0 {
+		p[s.byte%n] ^= 0x10
+	}
 	return n, nil
 }
 

@@ -1,6 +1,7 @@
 package rootlog
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,8 @@ import (
 	"io"
 	"path"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -104,20 +107,29 @@ func isHexID(s string) bool {
 
 // ReadIdentity reads kist.json. That there is no kist remote is [ErrEmpty];
 // other errors are those of [ParseIdentity] and of the store.
+//
+// The file has no checksum, so ReadIdentity reads it twice at once. If the answers
+// differ, it reads a third time.
 func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
-	data, err := readTwice(func() ([]byte, error) {
-		return readRecord(ctx, b, identityName, maxIdentity)
-	}, func(data []byte) error {
-		_, err := ParseIdentity(data)
-		return err
-	})
+	var data [2][]byte
+	group, gctx := errgroup.WithContext(ctx)
+	for i := range data {
+		group.Go(func() (err error) {
+			data[i], err = readRecord(gctx, b, identityName, maxIdentity)
+			return err
+		})
+	}
+	err := group.Wait()
 	if errors.Is(err, remote.ErrNotFound) {
 		return nil, absentIdentity(ctx, b)
+	}
+	if errors.Is(err, remote.ErrDamaged) || err == nil && !bytes.Equal(data[0], data[1]) {
+		data[0], err = readRecord(ctx, b, identityName, maxIdentity)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return ParseIdentity(data)
+	return ParseIdentity(data[0])
 }
 
 // absentIdentity tells an empty store from a remote whose kist.json is gone.

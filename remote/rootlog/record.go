@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/retry"
 )
 
 // readRecord reads a whole blob of at most limit bytes. One that is longer is
@@ -29,17 +30,17 @@ func readRecord(ctx context.Context, b remote.Blobs, name string, limit int) ([]
 	return whole[:n+more], nil
 }
 
-// readTwice reads what ought to pass check, and once more if it does not: it
-// may have been damaged on the way. The second answer counts.
-func readTwice(read func() ([]byte, error), check func([]byte) error) ([]byte, error) {
-	data, err := read()
-	if err == nil && check(data) == nil {
-		return data, nil
-	}
-	if err != nil && !errors.Is(err, remote.ErrDamaged) {
-		return nil, err
-	}
-	return read()
+// readTwice is [retry.Verified] for bytes that ought to pass check. It returns
+// those of the last read, also if they do not pass.
+func readTwice(read func() ([]byte, error), check func([]byte) error) (data []byte, err error) {
+	_ = retry.Verified(func() error {
+		data, err = read()
+		if err == nil && check(data) != nil {
+			return remote.ErrDamaged
+		}
+		return err
+	})
+	return data, err
 }
 
 // creation is a record to be created.

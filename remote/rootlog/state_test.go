@@ -127,7 +127,7 @@ func TestCache(t *testing.T) {
 		if got := mustHead(t, l(), &at); len(got.Refs) != len(s.Refs) {
 			t.Errorf("%d refs", len(got.Refs))
 		}
-		if n := m.Calls(remotetest.Get) - 3; n != gets { // the roots, and kist.json
+		if n := m.Calls(remotetest.Get) - 4; n != gets { // the roots, and kist.json twice
 			t.Errorf("%d state files read, want %d", n, gets)
 		}
 		if got := list(); !slices.Equal(got, []string{state}) {

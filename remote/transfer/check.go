@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -213,7 +212,7 @@ func (c *checker) sizes(ctx context.Context, packs []pack.Info) error {
 func (c *checker) readIndexes(ctx context.Context) error {
 	for i, f := range c.snap.state.Indexes {
 		name := f.Name.IndexPath()
-		if err := c.bad(name, object.Key{}, c.r.readIndex(ctx, f, io.Discard)); err != nil {
+		if err := c.bad(name, object.Key{}, c.r.checkIndex(ctx, f)); err != nil {
 			return err
 		}
 		if err := c.snap.indexes[i].Verify(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 )
 
 // closure checks that all that refs reach is in live packs, reading nodes.
@@ -98,6 +99,9 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 			if err == nil {
 				lists[i], err = nodeLinks(ctx, nodes.values, e, value, pack.Part{})
 			}
+			if isBad(err) {
+				lists[i], err = c.linksAgain(ctx, e)
+			}
 			if err == nil {
 				lists[i] = c.needed(e.Key, lists[i])
 				return nil
@@ -117,6 +121,19 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 		return nil, err
 	}
 	return slices.Concat(lists...), nil
+}
+
+// linksAgain returns the links of a node that was bad when its pack was read, from
+// another read.
+func (c *checker) linksAgain(ctx context.Context, e pack.Entry) ([]object.Key, error) {
+	data, err := c.snap.read(ctx, e)
+	if err == nil {
+		err = object.Check(e.Key.Kind, data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return object.Links(e.Key.Kind, data)
 }
 
 // needed returns those of a node's links that lead to what has to be there.
@@ -171,7 +188,9 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 		if bad[p.Name.Path()] || left[p.Name] {
 			continue
 		}
-		group.Go(func() error { return c.bad(p.Name.Path(), object.Key{}, c.readPack(gctx, p)) })
+		group.Go(func() error {
+			return c.bad(p.Name.Path(), object.Key{}, retry.Verified(func() error { return c.readPack(gctx, p) }))
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -255,6 +274,9 @@ func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pac
 			_, err = nodeLinks(ctx, c.objects, e, value, held)
 		} else {
 			_, err = c.objects.Decode(ctx, e, value, held)
+		}
+		if isBad(err) && !c.told(e) {
+			_, err = c.linksAgain(ctx, e)
 		}
 		if err != nil && c.told(e) {
 			continue

@@ -295,10 +295,16 @@ func (n neededNodes) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	}
 	n.nodes.take(ctx, []pack.Entry{p.Entry})
 	value, err := n.nodes.value(p.Entry)
-	if err != nil {
+	if err == nil {
+		var data []byte
+		if data, err = n.nodes.values.Decode(ctx, p.Entry, value, pack.Part{}); err == nil {
+			return data, nil
+		}
+	}
+	if !isBad(err) {
 		return nil, err
 	}
-	return n.nodes.values.Decode(ctx, p.Entry, value, pack.Part{})
+	return n.snap.read(ctx, p.Entry)
 }
 
 // Missing implements [object.Reader].

@@ -217,7 +217,7 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *pack.Writer, batch []p
 		n, size := neighbours(batch)
 		buf = slices.Grow(buf[:0], size)[:size]
 		first := batch[0]
-		got, err := c.r.b.Get(ctx, first.Pack.Name.Path(), buf, int64(first.Offset))
+		got, err := c.r.read(ctx, first.Pack, buf, int64(first.Offset))
 		if err != nil && (c.mend == nil || !isBad(err)) {
 			return nil, fmt.Errorf("copy from pack %s: %w", first.Pack.Name, err)
 		}
@@ -263,11 +263,7 @@ func neighbours(entries []pack.Entry) (n, size int) {
 
 // again reads a value that was damaged once more.
 func (w *copyWriter) again(ctx context.Context, e pack.Entry) ([]byte, error) {
-	value := make([]byte, e.Stored)
-	n, err := w.c.r.b.Get(ctx, e.Pack.Name.Path(), value, int64(e.Offset))
-	if err == nil {
-		_, err = pack.Decode(e, value[:n])
-	}
+	value, err := w.c.snap.readWhole(ctx, e)
 	if err != nil && isBad(err) && w.c.mend != nil {
 		return w.c.mend.value(ctx, w.c.snap, e)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 )
 
 const (
@@ -80,8 +81,10 @@ func (c *Collection) look(ctx context.Context, packs []*usage) error {
 			continue
 		}
 		group.Go(func() error {
-			optimised, err := pack.Optimised(u.Info, func(p []byte, off int64) (int, error) {
-				return c.r.b.Get(gctx, u.Name.Path(), p, off)
+			var optimised bool
+			err := retry.Verified(func() (err error) {
+				optimised, err = pack.Optimised(u.Info, func(p []byte, off int64) (int, error) { return c.r.read(gctx, u.Info, p, off) })
+				return err
 			})
 			switch {
 			case c.mend != nil && (isBad(err) || errors.Is(err, object.ErrCorrupt)):

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
@@ -103,7 +104,8 @@ func (r *Remote) isBeingWritten(e fs.DirEntry) bool {
 func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, error) {
 	if r.o.Dir == "" {
 		var b bytes.Buffer
-		if err := r.readIndex(ctx, f, &b); err != nil {
+		err := retry.Verified(func() error { b.Reset(); return r.readIndex(ctx, f, &b) })
+		if err != nil {
 			return nil, err
 		}
 		return newIndexFile(f, bytes.NewReader(b.Bytes()), nil)
@@ -111,7 +113,10 @@ func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, err
 	if x, err := r.openCopy(f); err == nil {
 		return x, nil
 	}
-	_, err := r.writeCopy(func(w io.Writer) (pack.Name, error) { return f.Name, r.readIndex(ctx, f, w) })
+	err := retry.Verified(func() error {
+		_, err := r.writeCopy(func(w io.Writer) (pack.Name, error) { return f.Name, r.readIndex(ctx, f, w) })
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -174,9 +179,14 @@ func (r *Remote) writeCopy(write func(io.Writer) (pack.Name, error)) (pack.Name,
 	return name, err
 }
 
-// readIndex reads an index file from the remote, twice if need be, and writes
-// it to w, which has no meaning after an error. One that is not what the root
-// says is a [*remote.Error] that matches [remote.ErrDamaged].
+// checkIndex reads an index file from the remote and checks it.
+func (r *Remote) checkIndex(ctx context.Context, f rootlog.File) error {
+	return retry.Verified(func() error { return r.readIndex(ctx, f, io.Discard) })
+}
+
+// readIndex reads an index file from the remote once and writes it to w, whose
+// content has no meaning after an error. If the file is not what the root says,
+// the error is a [*remote.Error] that matches [remote.ErrDamaged].
 func (r *Remote) readIndex(ctx context.Context, f rootlog.File, w io.Writer) error {
 	name := f.Name.IndexPath()
 	sum := sha256.New()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
@@ -110,7 +111,7 @@ func (r *Remote) standIns(ctx context.Context, m *mending) error {
 	}
 	var missing []rootlog.File // that there is no copy of, either
 	for _, f := range head.Indexes {
-		err := r.readIndex(ctx, f, io.Discard)
+		err := r.checkIndex(ctx, f)
 		if err == nil {
 			continue
 		}
@@ -194,7 +195,11 @@ func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mendi
 			continue
 		}
 		p := pack.Info{Name: name, Size: uint32(info.Size)}
-		list, err := pack.ReadIndex(p, func(b []byte, off int64) (int, error) { return r.b.Get(ctx, info.Name, b, off) })
+		var list []pack.Entry
+		err := retry.Verified(func() (err error) {
+			list, err = pack.ReadIndex(p, func(b []byte, off int64) (int, error) { return r.read(ctx, p, b, off) })
+			return err
+		})
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -40,10 +40,9 @@ func (r *Remote) Rescue(ctx context.Context, keys []object.Key, take func(key ob
 	return group.Wait()
 }
 
-// whole returns a value of the object of e that is no patch, for that which was
-// read. It is verified.
-func (s *snapshot) whole(ctx context.Context, e pack.Entry, value []byte) ([]byte, error) {
-	data, err := s.r.values.Decode(ctx, e, value, pack.Part{})
+// readWhole returns a stored value of the object of e that is no patch, verified.
+func (s *snapshot) readWhole(ctx context.Context, e pack.Entry) ([]byte, error) {
+	value, data, err := s.readValue(ctx, e)
 	if err == nil && frame.IsNear(value) {
 		value = frame.NewEncoder(frame.Default).Append(nil, data)
 	}
@@ -58,11 +57,7 @@ func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at
 		return nil, at, err
 	}
 	for _, e := range entries {
-		value = make([]byte, e.Stored)
-		n, err := s.r.b.Get(ctx, e.Pack.Name.Path(), value, int64(e.Offset))
-		if err == nil {
-			value, err = s.whole(ctx, e, value[:n])
-		}
+		value, err := s.readWhole(ctx, e)
 		switch {
 		case err == nil:
 			return value, e, nil

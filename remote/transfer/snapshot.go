@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
@@ -143,10 +144,20 @@ func (s *snapshot) get(ctx context.Context, key object.Key) ([]byte, error) {
 // read returns an object, verified, from where it lies. An error that says that
 // it is damaged is an [*object.CorruptError] that names the pack.
 func (s *snapshot) read(ctx context.Context, e pack.Entry) ([]byte, error) {
-	value := make([]byte, e.Stored)
-	n, err := s.r.b.Get(ctx, e.Pack.Name.Path(), value, int64(e.Offset))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", e.Key, err)
-	}
-	return s.r.values.Decode(ctx, e, value[:n], pack.Part{})
+	_, data, err := s.readValue(ctx, e)
+	return data, err
+}
+
+// readValue is read that also returns the stored value.
+func (s *snapshot) readValue(ctx context.Context, e pack.Entry) (value, data []byte, err error) {
+	err = retry.Verified(func() error {
+		value = make([]byte, e.Stored)
+		n, err := s.r.read(ctx, e.Pack, value, int64(e.Offset))
+		if err != nil {
+			return fmt.Errorf("read %s: %w", e.Key, err)
+		}
+		data, err = s.r.values.Decode(ctx, e, value[:n], pack.Part{})
+		return err
+	})
+	return value, data, err
 }

@@ -45,7 +45,8 @@ the letters A, M and D).`,
 		Example: `  kist add .               what has changed in the current folder
   kist add -A              what has changed anywhere
   kist add -n photos       how much of photos is new?`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runAdd(cmd.Context(), env, o, args) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return runAdd(cmd.Context(), env, o, args) },
+		ValidArgsFunction: env.complete(worktreePaths),
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitPartial, exitBusy)

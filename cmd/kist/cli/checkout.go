@@ -53,7 +53,7 @@ With --json: branch (null if HEAD is detached) and id; with PATHs: restored
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCheckout(cmd.Context(), env, o, args, cmd.ArgsLenAtDash())
 		},
-		ValidArgsFunction: completeNth(env.complete(revisions, trackedPaths), env.complete(trackedPaths)),
+		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)

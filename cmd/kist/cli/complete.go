@@ -2,9 +2,15 @@ package cli
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -14,6 +20,62 @@ import (
 // proposals are what can stand where the shell completes a word that begins
 // with prefix. Those that end in "/" or ":" are not whole yet.
 type proposals func(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string
+
+// completion is how a shell asks for proposals; it is zero in other commands.
+type completion struct {
+	asked  bool // the command line is one to complete
+	quotes bool // the shell's script quotes what it inserts
+	dashed bool // "--" stands before the word to complete
+}
+
+// settle notes how args, the arguments of kist, ask for proposals, and returns
+// them as cobra understands them.
+func (c *completion) settle(args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	c.quotes = args[0] == proposalsCmd
+	c.asked = c.quotes || args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd
+	if !c.asked {
+		return args
+	}
+	c.dashed = slices.Contains(args[1:max(1, len(args)-1)], "--")
+	if c.quotes {
+		args = append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args
+}
+
+// offer returns those of words that a shell may be given. All words that come
+// from a repository pass through it. A word must be one line of text that does
+// nothing to a terminal, and must not be taken for an option. If the script
+// may be one that evaluates words, they must mean nothing to a shell.
+func (c *completion) offer(words []string) []cobra.Completion {
+	var list []cobra.Completion
+	for _, word := range words {
+		switch {
+		case word != strings.TrimSpace(word), !utf8.ValidString(word), strings.ContainsFunc(word, deceptive):
+		case strings.HasPrefix(word, "-") && !c.dashed:
+		case !c.quotes && (strings.HasPrefix(word, "~") || strings.ContainsFunc(word, special)):
+		default:
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// special reports whether a letter may mean something to a shell.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:@%+,^~", r)
+}
+
+// plainUsage takes the quotes out of the descriptions of cmd's options that
+// mark the names of their values.
+func plainUsage(cmd *cobra.Command) {
+	plain := func(flag *pflag.Flag) { _, flag.Usage = pflag.UnquoteUsage(flag) }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+}
 
 // complete returns a function for cobra that proposes what all of from do. It
 // is a favour: where something cannot be read, nothing is proposed.
@@ -25,20 +87,30 @@ func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
 			return nil, directive
 		}
 		defer r.Close()
-		var list []cobra.Completion
+		var words []string
 		for _, propose := range from {
 			for _, word := range propose(cmd.Context(), e, r, prefix) {
-				if !strings.HasPrefix(word, prefix) || strings.ContainsFunc(word, deceptive) {
-					continue
+				if strings.HasPrefix(word, prefix) {
+					words = append(words, word)
 				}
-				if strings.HasSuffix(word, "/") || strings.HasSuffix(word, ":") {
-					directive |= cobra.ShellCompDirectiveNoSpace
-				}
-				list = append(list, word)
+			}
+		}
+		list := e.completion.offer(words)
+		for _, word := range list {
+			if strings.HasSuffix(word, "/") || strings.HasSuffix(word, ":") {
+				directive |= cobra.ShellCompDirectiveNoSpace
 			}
 		}
 		return list, directive
 	}
+}
+
+// completeUntilDash is complete, but behind "--" only tracked paths are proposed.
+func (e *Env) completeUntilDash(from ...proposals) cobra.CompletionFunc {
+	if e.completion.dashed {
+		from = []proposals{trackedPaths}
+	}
+	return e.complete(from...)
 }
 
 // completeNth returns a function for cobra that completes every argument by
@@ -111,6 +183,31 @@ func trackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string
 			names = append(names, typed+sub.Name()+"/")
 		} else {
 			names = append(names, typed+entry.Name)
+		}
+	}
+	return names
+}
+
+// worktreePaths proposes what lies in the worktree, a folder at a time, without
+// repositories.
+func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
+	typed, dir, err := env.completedDir(r, prefix)
+	if err != nil {
+		return nil
+	}
+	path := filepath.Join(r.Root(), filepath.FromSlash(dir))
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil
+	}
+	entries, _ := os.ReadDir(path)
+	var names []string
+	for _, entry := range entries {
+		switch {
+		case entry.Name() == kist.Dir:
+		case entry.IsDir():
+			names = append(names, typed+entry.Name()+"/")
+		default:
+			names = append(names, typed+entry.Name())
 		}
 	}
 	return names

@@ -40,7 +40,7 @@ With --json: key and value, and with list one such line for each key.`,
 		Args: arguments(0, 3),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConfig(cmd.Context(), env, o, args) },
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return configCompletions(env, args), cobra.ShellCompDirectiveNoFileComp
+			return env.completion.offer(configCompletions(env, args)), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	inRepository(cmd)

@@ -54,7 +54,7 @@ file is read.`,
   kist diff v1 v2 -- src           what changed below src
   kist diff --quiet || echo 'something changed'`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runDiff(cmd, env, &o, args) },
-		ValidArgsFunction: env.complete(revisions, trackedPaths),
+		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitPartial)

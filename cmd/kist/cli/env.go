@@ -40,7 +40,7 @@ type Env struct {
 	global     globals
 	transfer   transferOptions // of the command that runs
 	screen     *screen
-	completing bool // a command line, for the shell
+	completion completion
 }
 
 // Terminal says which of the standard streams are terminals.

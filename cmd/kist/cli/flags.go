@@ -53,7 +53,7 @@ func (f *dirFlag) String() string { return "" }
 func (f *dirFlag) Type() string   { return "DIR" }
 
 func (f *dirFlag) Set(dir string) error {
-	if f.env.completing { // cobra reads the command line twice
+	if f.env.completion.asked { // cobra reads the command line twice
 		f.env.Dir = f.start
 	}
 	dir = f.env.path(dir)

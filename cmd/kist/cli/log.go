@@ -69,7 +69,7 @@ parent.`,
   kist log --follow -p notes.txt      the life of a file
   kist log --since yesterday          what happened today and yesterday`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runLog(cmd, env, &o, args) },
-		ValidArgsFunction: env.complete(revisions, trackedPaths),
+		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()

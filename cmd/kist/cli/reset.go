@@ -45,7 +45,7 @@ letters A, M, D and T).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runReset(cmd.Context(), env, o, args, cmd.ArgsLenAtDash())
 		},
-		ValidArgsFunction: completeNth(env.complete(revisions, trackedPaths), env.complete(trackedPaths)),
+		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)

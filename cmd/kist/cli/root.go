@@ -20,7 +20,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own.Stderr = own.screen
 	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
 	own.Stdout = out
-	own.completing = len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+	args = own.completion.settle(args)
 
 	root := New(&own)
 	root.SetArgs(args)
@@ -138,6 +138,9 @@ checked against its hash whenever it is read.`,
 		newVersion(env),
 	)
 	eachCommand(root, finish)
+	if env.completion.asked {
+		eachCommand(root, plainUsage)
+	}
 	return root
 }
 

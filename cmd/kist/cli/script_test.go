@@ -71,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"rawname":  cmdRawname,
 			"sametree": cmdSametree,
 			"touch":    cmdTouch,
+			"typed":    cmdTyped,
 		},
 	})
 }
@@ -187,6 +188,24 @@ func cmdTouch(ts *testscript.TestScript, neg bool, args []string) {
 	to, err := time.Parse(time.RFC3339Nano, args[0])
 	check(ts, err)
 	check(ts, os.Chtimes(ts.MkAbs(args[1]), to, to))
+}
+
+// cmdTyped types the lines of FILE into an interactive bash, which completes
+// words at each <TAB>, and forgets the line at <^U>. Bash reads them from a pipe: it needs no terminal for
+// that, and gets none, so that it takes nobody's.
+//
+//	typed FILE
+func cmdTyped(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: typed FILE")
+	}
+	cmd := exec.Command("bash", "--norc", "-i")
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TERM=dumb", "LC_ALL=C", "INPUTRC=/dev/null", "HISTFILE="}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Stdin = strings.NewReader(strings.NewReplacer("<TAB>", "\t", "<^U>", "\x15").Replace(ts.ReadFile(args[0])))
+	cmd.Stdout, cmd.Stderr = ts.Stdout(), ts.Stderr()
+	check(ts, cmd.Run())
 }
 
 // cmdJSON checks a value in the JSON that the last command printed: a line of

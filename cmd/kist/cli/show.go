@@ -43,7 +43,7 @@ or folder one as 'kist ls --json' has it.`,
   kist show v1:README            a file as it was
   kist show HEAD -- src          what the last commit changed below src`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runShow(cmd, env, &o, args) },
-		ValidArgsFunction: env.complete(revisions, treePaths),
+		ValidArgsFunction: env.completeUntilDash(revisions, treePaths),
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()

@@ -73,7 +73,7 @@ comes kind total with packs, indexes and condemned, and their bytes.`,
   kist stats -- film                  and the folder film, in all commits?
   kist stats --remote origin`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runStats(cmd, env, &o, args) },
-		ValidArgsFunction: env.complete(revisions, trackedPaths),
+		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()

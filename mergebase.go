@@ -12,18 +12,48 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
+// ErrTooManyBases reports that two commits have more merge bases, which have
+// merge bases in turn, than kist merges.
+var ErrTooManyBases = errors.New("their histories were merged into each other too often to find a common base")
+
+// What the search for one merge base may do. People merge in both directions a
+// few dozen times between two machines. Whoever makes up a history can have
+// them merged without end.
+const (
+	maxBaseMerges = 1000    // merges of merge bases
+	maxBaseReads  = 2 << 20 // commits that these merges read, again and again
+)
+
 // baseFinder makes one merge base of several: it merges them, over their own
-// merge bases, as docs/decisions/merge-bases.md tells.
+// merge bases, as docs/decisions/merge-bases.md describes. Its errors match
+// [ErrTooManyBases] if that takes too many steps.
 type baseFinder struct {
 	r     *Repository
-	rw    object.ReadWriter // gets what merging stores
-	graph *overlay          // over it; has the commits that are made up
+	rw    object.ReadWriter // gets the trees of merges
+	graph *overlay          // over a countedReader; has the commits that are made up
 	split tree.SplitFunc
-	done  map[[2]object.ID]object.ID // commits that were merged, and the commit made up of them
+
+	merges int                        // begun so far
+	done   map[[2]object.ID]object.ID // merged commits, and the commit made up of them
 }
 
 func (r *Repository) newBaseFinder(rw object.ReadWriter) *baseFinder {
-	return &baseFinder{r: r, rw: rw, graph: newOverlay(rw), split: r.chunker.Split, done: map[[2]object.ID]object.ID{}}
+	graph := newOverlay(&countedReader{Reader: rw, left: maxBaseReads})
+	return &baseFinder{r: r, rw: rw, graph: graph, split: r.chunker.Split, done: map[[2]object.ID]object.ID{}}
+}
+
+// countedReader allows a number of reads, and then returns [ErrTooManyBases].
+type countedReader struct {
+	object.Reader
+	left int
+}
+
+// Get implements [object.Reader].
+func (c *countedReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if c.left--; c.left < 0 {
+		return nil, ErrTooManyBases
+	}
+	return c.Reader.Get(ctx, key)
 }
 
 // tree returns the tree that stands for several merge bases; zero for none.
@@ -32,6 +62,9 @@ func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, er
 		return object.ID{}, nil
 	}
 	id, err := f.commit(ctx, bases)
+	if errors.Is(err, ErrTooManyBases) {
+		return object.ID{}, ErrTooManyBases // not about the commit at which the search ended
+	}
 	if err != nil {
 		return object.ID{}, err
 	}
@@ -68,6 +101,9 @@ func (f *baseFinder) commit(ctx context.Context, bases []object.ID) (object.ID, 
 func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, error) {
 	if id, ok := f.done[[2]object.ID{a, b}]; ok {
 		return id, nil
+	}
+	if f.merges++; f.merges > maxBaseMerges {
+		return object.ID{}, ErrTooManyBases
 	}
 	bases, err := history.MergeBases(ctx, f.graph, a, b)
 	if err != nil {

@@ -55,19 +55,8 @@ type DiffOptions struct {
 // [Walk], Diff gives up with [ErrTooMany].
 func Diff(ctx context.Context, r object.Reader, a, b object.ID, opts DiffOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		seen := 0
-		var tooMany error
-		d := differ{ctx: ctx, r: r, opts: opts, yield: func(c Change, err error) bool {
-			if seen++; seen == firstPaths {
-				tooMany = checkExpansion(ctx, r, a, b)
-			}
-			return tooMany == nil && yield(c, err)
-		}}
-		err := d.run(a, b)
-		if tooMany != nil {
-			err = tooMany
-		}
-		if err != nil && err != errStopped {
+		d := differ{ctx: ctx, r: r, opts: opts, yield: yield, limit: NewLimit(r, a, b)}
+		if err := d.run(a, b); err != nil && err != errStopped {
 			yield(Change{}, err)
 		}
 	}
@@ -81,6 +70,7 @@ type differ struct {
 	r     object.Reader
 	opts  DiffOptions
 	yield func(Change, error) bool
+	limit *Limit // counts paths that are not identical, reported or not
 	stack []pair // from the outermost directory in
 	depth int    // components of the path that the first pair is at
 }
@@ -248,6 +238,9 @@ func take(c *cursor) *object.Entry {
 // entries compares the entries of one path, of which one may be nil, and puts
 // what is to be compared below them on the stack.
 func (d *differ) entries(path string, old, new *object.Entry) error {
+	if err := d.limit.Step(d.ctx); err != nil {
+		return err
+	}
 	oldDir, newDir := dirID(old), dirID(new)
 	switch {
 	case !oldDir.IsZero() && !newDir.IsZero():

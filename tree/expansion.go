@@ -15,16 +15,39 @@ import (
 // worktree is like that.
 var ErrTooMany = errors.New("far more paths than there are nodes for them")
 
-// A walk over a directory goes on for firstPaths paths. Then it looks whether
-// all of them are maxPaths at most, or maxPathsPerNode for each different node.
+// The first firstPaths steps of a traversal are free. Then a [Limit] allows
+// maxPaths paths, or maxPathsPerNode for each different node.
 const (
 	firstPaths      = 1 << 16
 	maxPaths        = 1 << 24
 	maxPathsPerNode = 1 << 14
 )
 
-// checkExpansion returns a [*PathError] that matches [ErrTooMany] if there are
-// too many paths below the given directories. Time and memory go with the
+// A Limit ends a traversal of directories that stand for too many paths. Each
+// traversal that goes from path to path has a Limit of its own.
+type Limit struct {
+	r     object.Reader
+	roots []object.ID
+	steps int
+}
+
+// NewLimit returns the limit of a traversal of the directories with the given
+// root nodes. The zero ID stands for a directory that does not exist.
+func NewLimit(r object.Reader, roots ...object.ID) *Limit {
+	return &Limit{r: r, roots: roots}
+}
+
+// Step counts a path, or a pair of paths. It returns an error that matches
+// [ErrTooMany] if the traversal has to end.
+func (l *Limit) Step(ctx context.Context) error {
+	if l.steps++; l.steps != firstPaths {
+		return nil
+	}
+	return checkExpansion(ctx, l.r, l.roots...)
+}
+
+// checkExpansion returns an error that matches [ErrTooMany] if there are too
+// many paths below the given directories. Time and memory go with the
 // number of different nodes. What cannot be read, or is too deep, is left for
 // the walk to find.
 func checkExpansion(ctx context.Context, r object.Reader, roots ...object.ID) error {
@@ -40,7 +63,7 @@ func checkExpansion(ctx context.Context, r object.Reader, roots ...object.ID) er
 		return err
 	}
 	if total > maxPaths && total/maxPathsPerNode > uint64(len(x.paths)) {
-		return &PathError{"", fmt.Errorf("%w: %d for %d", ErrTooMany, total, len(x.paths))}
+		return fmt.Errorf("%w: %d paths in %d nodes", ErrTooMany, total, len(x.paths))
 	}
 	return nil
 }

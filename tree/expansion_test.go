@@ -41,6 +41,14 @@ func TestTooMany(t *testing.T) {
 		}
 		return seen, err
 	}
+	mtimes := func(root object.ID) (seen int, err error) {
+		later := file
+		later.MTime.Sec++
+		for _, e := range Diff(ctx, m, wide(t, m, 40, 2, later), root, DiffOptions{}) {
+			seen, err = seen+1, e
+		}
+		return seen, err
+	}
 	for _, tt := range []struct {
 		name string
 		of   func(root object.ID) (int, error)
@@ -49,6 +57,7 @@ func TestTooMany(t *testing.T) {
 		{"walk over files", walk, wide(t, m, 40, 2, file)},
 		{"diff of folders", diff, wide(t, m, 40, 2, object.Entry{Name: "d", Type: object.TypeDir, Content: treeKey(none)})},
 		{"walk over 2^64", walk, wide(t, m, 64, 2, file)},
+		{"diff in which times alone differ", mtimes, wide(t, m, 40, 2, file)},
 		{"diff of long folders", diff, wide(t, m, 4, 1000, file)},
 	} {
 		if seen, err := tt.of(tt.root); !errors.Is(err, ErrTooMany) || seen > firstPaths {

@@ -38,15 +38,13 @@ func WalkInto(
 	if err := w.open(ctx, "", root); err != nil {
 		return err
 	}
-	for seen := 1; ; seen++ {
+	for limit := NewLimit(r, root); ; {
 		path, e, ok, err := w.next(ctx)
 		if err != nil || !ok {
 			return err
 		}
-		if seen == firstPaths {
-			if err := checkExpansion(ctx, r, root); err != nil {
-				return err
-			}
+		if err := limit.Step(ctx); err != nil {
+			return err
 		}
 		switch err := fn(path, e); {
 		case err == SkipAll:

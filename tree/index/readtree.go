@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // FromTree returns an Index of what the tree root holds, without stat data.
@@ -22,8 +23,9 @@ func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, err
 // ReadTree makes the index hold what a tree holds, the zero ID standing for
 // nothing, and clears all conflicts and skipped paths. Entries that have the
 // same content in both keep their stat data; directories whose tree is known
-// to be the one to read are not read. After an error the index is partly
-// changed.
+// to be the one to read are not read. A tree that stands for far too many paths
+// gives an error that matches [tree.ErrTooMany]. After an error the index is
+// partly changed.
 func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) error {
 	return x.ReadTreeAt(ctx, r, "", root)
 }
@@ -44,9 +46,11 @@ func (x *Index) ReadTreeAt(ctx context.Context, r object.Reader, path string, ro
 		x.empty(d)
 		return nil
 	}
-	t := treeReader{x: x, r: r, todo: []treeDir{{d, root, depth}}}
+	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{d, root, depth}}}
 	for i := 0; i < len(t.todo); i++ {
-		if err := t.read(ctx, t.todo[i]); err != nil {
+		if err := t.read(ctx, t.todo[i]); errors.Is(err, tree.ErrTooMany) {
+			return err // about all of the tree
+		} else if err != nil {
 			return fmt.Errorf("read tree of %q: %w", t.todo[i].d.Path(), err)
 		}
 	}
@@ -77,9 +81,10 @@ func (d *Dir) total() (t TreeInfo) {
 }
 
 type treeReader struct {
-	x    *Index
-	r    object.Reader
-	todo []treeDir // each directory after the one above it
+	x     *Index
+	r     object.Reader
+	limit *tree.Limit
+	todo  []treeDir // each directory after the one above it
 }
 
 // treeDir is a directory, the tree to read into it, and how deep it lies.
@@ -105,6 +110,9 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 	}
 	for o, err := range object.Entries(ctx, t.r, td.tree) {
 		if err != nil {
+			return err
+		}
+		if err := t.limit.Step(ctx); err != nil {
 			return err
 		}
 		for len(old) > 0 && old[0] < o.Name {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // TestReadTreeKeeps checks that what is equal keeps its stat data and is not
@@ -101,5 +102,26 @@ func TestReadTreeRefuses(t *testing.T) {
 	}
 	if _, err := FromTree(ctx, store, object.Sum([]byte("nothing"))); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("a tree that is not there: %v", err)
+	}
+}
+
+// TestReadTreeTooMany reads a tree of few nodes that stands for 2^60 paths.
+func TestReadTreeTooMany(t *testing.T) {
+	store := objecttest.NewMemory()
+	entry := object.Entry{Name: "0", Type: object.TypeFile}
+	for range 60 {
+		other := entry
+		other.Name = "1"
+		data, err := (&object.Tree{Entries: []object.Entry{entry, other}}).Encode()
+		must(t, err)
+		id, err := store.Put(ctx, object.KindTree, data)
+		must(t, err)
+		entry = object.Entry{Name: "0", Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: id}}
+	}
+	for _, at := range []string{"", "folder"} {
+		x := New()
+		if err := x.ReadTreeAt(ctx, store, at, entry.Content.ID); !errors.Is(err, tree.ErrTooMany) || x.NumDirs() > 1<<17 {
+			t.Errorf("at %q: %v, %d directories", at, err, x.NumDirs())
+		}
 	}
 }

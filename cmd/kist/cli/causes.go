@@ -19,6 +19,7 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -53,6 +54,7 @@ var causes = []struct {
 	{matches(kist.ErrInsideRepository), exitFailed, "path", ""},
 	{matches(kist.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(kist.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them nevertheless"},
+	{matches(kist.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; nobody makes thousands of them by hand"},
 	{matches(kist.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
 	{matches(kist.ErrGone), exitFailed, "gone", hintGone},
 	{matches(kist.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists what is"},
@@ -63,6 +65,7 @@ var causes = []struct {
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
 	{matches(kist.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
+	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "the tree was made up to fill memory or disk; 'kist log' shows who committed it"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
 	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' tells what was purged"},
 

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// crossings is how often the branches of storeBombs were merged into each other.
+const crossings = 2000
+
+// storeBombs makes branches on which a command could work without end. The
+// trees of bomb and twin stand for 2^60 paths; they differ only in times. The
+// branches left and right were merged into each other many times.
+func (s *shell) storeBombs() {
+	s.Helper()
+	s.open(func(ctx context.Context, r *kist.Repository) error {
+		main, _, err := r.ReadCommit(ctx, "main")
+		if err != nil {
+			return err
+		}
+		b := &builder{s.TB, r.Objects().Begin(volume.SessionOptions{})}
+		defer b.session.Close()
+
+		bomb, twin := b.bomb(0), b.bomb(5)
+		left, right := b.crissCross(main, crossings)
+		tips := map[string]object.ID{
+			"bomb": b.commit(bomb.content, "bomb", bomb.files, bomb.size, main),
+			"twin": b.commit(twin.content, "twin", twin.files, twin.size, main),
+			"left": left, "right": right,
+		}
+		var changes []refs.Change
+		for name, id := range tips {
+			changes = append(changes, refs.Change{Name: "refs/heads/" + name, New: id, Reason: "hostile"})
+		}
+		return b.session.Publish(ctx, func(ctx context.Context) error {
+			return r.Refs().Update(ctx, changes, refs.Who{Name: "Mallory"})
+		})
+	})
+}
+
+// bomb returns a folder of 2^60 files with one time. Its totals are right.
+func (b *builder) bomb(seconds int64) rawEntry {
+	a := rawFile("0", "")
+	a.seconds = seconds
+	for range 60 {
+		c := a
+		c.name = "1"
+		a = b.dir("0", a, c)
+	}
+	return a
+}
+
+// crissCross returns the tips of two branches that were merged into each other.
+func (b *builder) crissCross(main object.ID, times int) (left, right object.ID) {
+	left, right = main, main
+	for i := range times {
+		parents := [2][]object.ID{{left, right}, {right, left}}
+		if i == 0 {
+			parents = [2][]object.ID{{main}, {main}}
+		}
+		l := b.tree(rawFile("left", fmt.Sprint(i+1)), rawFile("right", fmt.Sprint(i)))
+		r := b.tree(rawFile("left", fmt.Sprint(i)), rawFile("right", fmt.Sprint(i+1)))
+		size := uint64(len(fmt.Sprint(i, i+1)) - 1)
+		left, right = b.commit(l, "left", 2, size, parents[0]...), b.commit(r, "right", 2, size, parents[1]...)
+	}
+	return left, right
+}
+
+// TestHostileBombs has commands meet trees and histories without end. Each
+// command ends with a result or with an error that names the reason, and takes
+// little memory.
+func TestHostileBombs(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"kept": "a file of the worktree"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "main")
+	s.kist("remote", "add", "origin", "../remote")
+	s.storeBombs()
+	const paths, bases = "far more paths", "too often"
+	for _, tt := range []struct {
+		args   string
+		reason string // for which the command fails; empty: it succeeds
+	}{
+		{"ls bomb", ""}, {"log -1 bomb", ""}, {"log bomb -- 0", ""}, {"stats bomb", ""}, {"stats -- kept", ""}, {"cat main:kept", ""},
+		{"ls -r bomb", paths}, {"du bomb", paths}, {"log -1 --stat bomb", paths}, {"show bomb", paths}, {"diff bomb twin", paths},
+		{"diff --stat main bomb", paths}, {"stats --json bomb main", ""}, {"gc -n", ""}, {"verify", ""}, {"push origin bomb twin left right", ""},
+		{"checkout bomb", paths}, {"checkout --force bomb", paths}, {"restore --source bomb .", paths}, {"restore --staged --source bomb .", paths},
+		{"restore --source bomb --to ../out .", paths}, {"merge bomb", paths}, {"merge --no-ff bomb", paths},
+		{"reset bomb", paths}, {"reset --hard bomb", paths},
+		{"clone --branch bomb ../remote ../cloned", paths},
+
+		{"log --graph -n 3 left", ""}, {"log left..right", ""}, {"branch --contains main", ""}, {"branch -v", ""},
+		{"checkout left", ""}, {"merge right", bases}, {"diff left...right", ""}, {"checkout main", ""},
+
+		// HEAD has a bomb, as after a fetch into its branch.
+		{"reset --soft bomb", ""}, {"status", paths}, {"diff --staged", paths}, {"diff", ""}, {"reset", paths}, {"restore --staged .", paths},
+		{"revert --no-edit HEAD", paths}, {"merge twin", paths}, {"purge --yes --all-history --rewrite-history 0/0/0", paths},
+		{"checkout --force left", ""}, {"reset --hard twin", paths}, {"status", ""},
+	} {
+		o := s.run(strings.Fields(tt.args)...)
+		switch {
+		case tt.reason == "" && o.status != 0:
+			t.Errorf("fails: %v", o)
+		case tt.reason != "" && (o.status != 1 || !strings.Contains(o.stderr, tt.reason)):
+			t.Errorf("want exit status 1 and %q: %v", tt.reason, o)
+		case o.memory > hostileMemory && !raceDetector:
+			t.Errorf("took %d bytes of memory: %v", o.memory, o)
+		}
+	}
+	if names, err := os.ReadDir(s.dir); err != nil || len(names) != 3 { // .kist, left, right
+		t.Errorf("the worktree has %v, %v", names, err)
+	}
+}

@@ -24,6 +24,7 @@ type FetchOptions struct {
 	NoTags   bool     // do not fetch tags
 	Force    bool     // replace tags that are other ones here
 	Prune    bool     // delete remote-tracking branches whose branch is gone
+	Waiting  Decision // what becomes of records that wait
 	DryRun   bool
 	Jobs     int // downloads at once; 0: as package transfer has it
 	Progress func(transfer.Progress)
@@ -49,7 +50,12 @@ type FetchResult struct {
 	Refs           []FetchedRef // in the order of their names here; those that were up to date too
 	Head           string       // the remote's default branch, full name; may be empty
 	Objects, Bytes int64        // received
-	Records        int          // that were new, see package record
+	Records        int          // of the remote's that were merged, see package record
+
+	// Received are the records of the remote that were new here, those that wait
+	// for somebody to accept them included: they are received by each fetch.
+	Received    []ReceivedRecord
+	Implausible []record.Record // of the remote, without effect, see [record.Record.Plausible]
 }
 
 // Fetch brings what branches and tags of a remote need, and makes the
@@ -101,12 +107,16 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	if err != nil {
 		return nil, err
 	}
-	told := &transfer.FetchResult{Records: head.Records}
+	j, err := r.newJudge(records, o.Waiting)
+	if err != nil {
+		return nil, err
+	}
+	told := &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible}
 	if (len(want) > 0 || len(head.Records.Newer(records)) > 0) && !o.DryRun {
 		if have, err = r.complete(ctx); err != nil {
 			return nil, err
 		}
-		to := transfer.FetchOptions{Want: want, Have: have, Records: records, Jobs: o.Jobs, Progress: o.Progress}
+		to := transfer.FetchOptions{Want: want, Have: have, Records: records, Accept: j.waits, Jobs: o.Jobs, Progress: o.Progress}
 		if o.chunks != nil && !purged(head.Records) {
 			to.Chunks = func(ctx context.Context, chunks, bytes int64) func(object.ID, []byte) {
 				return o.chunks(ctx, session, &FetchResult{Refs: wanted, Head: head.Head, Objects: chunks, Bytes: bytes})
@@ -133,14 +143,16 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	}
 	result.Refs = append(wanted, gone...)
 	slices.SortFunc(result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	result.Implausible = told.Implausible
 	if o.DryRun {
-		return result, nil
+		result.Received, err = j.wouldReceive(ctx, head.Records)
+		return result, err
 	}
 	return result, session.Publish(ctx, func(ctx context.Context) error {
 		if err := r.stillThere(ctx, have...); err != nil {
 			return err
 		}
-		if err := r.noteRecords(ctx, records, told, result); err != nil {
+		if err := j.note(ctx, told, o.Waiting, result); err != nil {
 			return err
 		}
 		return r.noteFetched(ctx, o, result)
@@ -155,28 +167,6 @@ func purged(records *record.Set) bool {
 		}
 	}
 	return false
-}
-
-// noteRecords merges the records that a fetch has told with those of the
-// repository, which were before when the fetch began. It runs while the objects
-// are being published.
-func (r *Repository) noteRecords(ctx context.Context, before *record.Set, told *transfer.FetchResult, result *FetchResult) error {
-	return r.Records().Update(ctx, func(set *record.Set) error {
-		for _, since := range set.Newer(before) {
-			if since.Frees() { // what was taken to be here may be gone
-				return &volume.StaleError{Keys: []object.Key{since.Key}}
-			}
-		}
-		for _, news := range told.Forget {
-			set.Forget(news)
-		}
-		for news := range told.Records.All() {
-			if set.Merge(news) {
-				result.Records++
-			}
-		}
-		return nil
-	})
 }
 
 // wanted returns the refs of a remote that are to be fetched, and the

@@ -2,11 +2,14 @@ package kist_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
@@ -88,5 +91,58 @@ func TestFetchWhileExpiring(t *testing.T) {
 	s.check(err)
 	for _, p := range report.Problems {
 		t.Errorf("after the fetch: %v", p)
+	}
+}
+
+// TestFetchForgedRecord has a purge of the highest generation pushed by somebody.
+// It has no effect in a clone that needs the content, and is taken back for all.
+func TestFetchForgedRecord(t *testing.T) {
+	ctx := t.Context()
+	memory := remotetest.NewMemory()
+	s := newStager(t)
+	giver := s.withRemote(memory)
+	s.write("file", "a text that both have, and that is too long to be kept inline")
+	s.add(kist.AddOptions{})
+	s.commit("first")
+	s.push(giver, "main")
+	dir := t.TempDir()
+	taker, _, err := kist.Clone(ctx, dir, opens(memory), kist.CloneOptions{URL: "/memory"})
+	s.check(err)
+	defer taker.Close()
+
+	plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "file"}}})
+	forged := record.Record{Kind: record.Purge, Key: plan.Contents[0].Key, Generation: record.MaxPlausible, On: true, Time: time.Unix(1, 0).UTC()}
+	s.check(giver.Records().Update(ctx, func(set *record.Set) error {
+		set.Merge(forged)
+		return nil
+	}))
+	s.push(giver, "main")
+
+	fetch := func(r *kist.Repository, d kist.Decision) *kist.FetchResult {
+		t.Helper()
+		result, err := r.Fetch(ctx, kist.FetchOptions{Remote: "origin", Waiting: d})
+		s.check(err)
+		return result
+	}
+	for range 2 {
+		got := fetch(taker, kist.Ask)
+		if len(got.Received) != 1 || !got.Received[0].Waits || !slices.Equal(got.Received[0].Needed, []string{"branch main", "the index"}) || got.Records != 0 {
+			t.Fatalf("received: %+v", got)
+		}
+	}
+	s.collect(taker, gc.PlanOptions{})
+	if list, err := taker.Purges(); err != nil || len(list) > 0 {
+		t.Errorf("purged: %v, %v", list, err)
+	}
+	fetch(taker, kist.Refuse)
+	s.push(taker, "main")
+	if got := fetch(giver, kist.Ask); got.Records != 1 || got.Received[0].On {
+		t.Errorf("taken back: %+v", got)
+	}
+	if err := giver.Records().Update(ctx, func(set *record.Set) error { return set.Switch(forged) }); !errors.Is(err, record.ErrFinal) {
+		t.Errorf("purged for good: %v", err)
+	}
+	if purged, err := giver.Purge(ctx, plan, "", true); !errors.Is(err, record.ErrFinal) {
+		t.Errorf("purged for good: %v, %v", purged, err)
 	}
 }

@@ -63,8 +63,23 @@ func (p *repairer) addRecords(ctx context.Context, set *record.Set) (asked bool,
 			continue
 		}
 		asked = true
-		for r := range head.Records.All() {
-			set.Merge(r)
+		j, err := p.newJudge(set.Clone(), Ask)
+		if err != nil {
+			return asked, err
+		}
+		news := head.Records.Newer(set)
+		waiting, err := j.waits(ctx, news)
+		if err != nil {
+			return asked, err
+		}
+		waits := map[string]bool{} // the next fetch asks for these
+		for _, r := range waiting {
+			waits[r.Name()] = true
+		}
+		for _, r := range news {
+			if !waits[r.Name()] {
+				set.Merge(r)
+			}
 		}
 	}
 	return asked, ctx.Err()

@@ -62,6 +62,7 @@ func (r *rounds) act() {
 		{"hold", "add", back, "--reason", "needed"}, {"hold", "remove", back},
 		{"push", "origin", "main"}, {"push", "--force", "origin", "main"}, {"push", "--force", "--all"}, {"push", "--delete", "origin", branch()},
 		{"pull", "--ff-only", "origin", "main"}, {"fetch", "--prune"}, {"fetch", "--prune"},
+		{"fetch", "--records", "accept"}, {"fetch", "--records", "refuse"},
 		collectAll, collectAll, optimiseAll, optimiseAll, collectRemote, collectRemote, optimiseRemote, optimiseRemote,
 	}
 	args := commands[r.rng.IntN(len(commands))]

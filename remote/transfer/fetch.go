@@ -26,6 +26,12 @@ type FetchOptions struct {
 	// refers to.
 	Records *record.Set
 
+	// Accept is given the remote's records that would count here, and returns
+	// those of them that must not be taken: they have no effect on what is
+	// fetched, and have to concern what is here in full. It is called again if
+	// the fetch is planned again. nil: all are taken.
+	Accept func(context.Context, []record.Record) (waiting []record.Record, err error)
+
 	// Chunks is called when all that is wanted is in the session but that many
 	// chunks, and they are about to be received. What it returns is told of each
 	// that is received for the first time, with its bytes, which are verified;
@@ -48,6 +54,9 @@ type FetchResult struct {
 	// repository's records have come to say meanwhile that it needs less.
 	Records *record.Set
 	Forget  []record.Record
+	Waiting []record.Record // those that Accept has returned
+
+	Implausible []record.Record // of the remote, without effect
 }
 
 // Fetch brings everything that o.Want refers to into session, but for what
@@ -77,7 +86,10 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 		f.at = head
 		err := f.attempt(ctx)
 		if err == nil {
-			return &FetchResult{Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes, Records: f.news.take, Forget: f.news.forget}, nil
+			return &FetchResult{
+				Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes,
+				Records: f.news.take, Forget: f.news.forget, Waiting: f.news.waiting, Implausible: f.at.Implausible,
+			}, nil
 		}
 		if errors.Is(err, object.ErrNotFound) && f.moved {
 			err = f.deleted(ctx, err)

@@ -14,6 +14,7 @@ type fetchNews struct {
 	want     []object.Key
 	take     *record.Set     // the remote's, without those that ask for what it has not got
 	forget   []record.Record // the repository's, of what it has not got
+	waiting  []record.Record // the remote's, not taken since the caller has to decide
 	restored []restored
 	named    map[object.ID]bool // commits that refs of the remote name; nil: not asked for yet
 }
@@ -38,6 +39,15 @@ type restored struct {
 func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 	n := &fetchNews{take: f.at.Records.Clone()}
 	ours := f.o.Records.Clone()
+	if f.o.Accept != nil {
+		var err error
+		if n.waiting, err = f.o.Accept(ctx, n.take.Newer(ours)); err != nil {
+			return nil, err
+		}
+		for _, r := range n.waiting {
+			n.take.Forget(r)
+		}
+	}
 	for _, r := range ours.Newer(f.at.Records) {
 		theirs, _ := f.at.Records.Get(r.Kind, r.Key)
 		if r.Kind == record.Expire && r.On && !theirs.On {

@@ -97,7 +97,7 @@ var causes = []struct {
 	// Remotes.
 	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
 	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
-	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it"},
+	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},
 	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch' or the same push again will tell"},
 	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask whoever looks after the remote whether it was restored from a copy"},

@@ -32,6 +32,8 @@ was made (version, metadata, chunker…) can be read, but not changed.
   gc.auto          false: nothing is tidied up in the background
   gc.autoOptimise  false, or how much has to be two weeks old for it to be
                    optimised then: 16MiB
+  records.accept   ask, always or never: which purges, expirations and ends of
+                   holds of others wait, see 'kist help fetch'
 
 With --json: key and value, and with list one such line for each key.`,
 		Example: `  kist config user.name 'Anna Chest'
@@ -139,7 +141,7 @@ func configCompletions(env *Env, args []string) []cobra.Completion {
 	case len(args) > 1 || !slices.Contains([]string{"get", "set", "unset"}, args[0]):
 		return nil
 	}
-	words = append(words, "user.name", "user.email", "gc.auto", "gc.autoOptimise")
+	words = append(words, "user.name", "user.email", "gc.auto", "gc.autoOptimise", "records.accept")
 	if r, err := env.open(); err == nil {
 		defer r.Close()
 		words = append(words, r.Config().Keys()...)

@@ -19,6 +19,7 @@ type fetchOptions struct {
 	force  bool
 	prune  bool
 	dryRun bool
+	waits  kist.Decision
 }
 
 func newFetch(env *Env) *cobra.Command {
@@ -35,9 +36,19 @@ this and merges.
 All that is received is checked against its hash before it is stored. An
 interrupted fetch can be run again, and goes on where it was.
 
+What others hold, expire or purge comes along, and is listed with who did it, as
+they have signed it. A purge waits if a local branch, tag or hold, HEAD or the
+index needs the content, and so does the end of your own hold: until you decide, it
+has no effect here. --records accept accepts what waits, --records refuse takes it
+back, for everybody with the next push. The key records.accept decides for all
+fetches: ask (this, the default), always (nothing waits), or never (all waits that
+would remove something here, expirations too).
+
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
 deleted, up to date, kept; with --dry-run also moved, where only the download
-tells which), objects, bytes_received, and records (told by the remote).`,
+tells which), objects, bytes_received, records (how many were merged), and news
+(what others recorded: record, kind, id, on, time, who, host, reason, needed,
+waits).`,
 		Example: `  kist fetch
   kist fetch --prune origin
   kist log HEAD..origin/main       what is new there`,
@@ -51,6 +62,8 @@ tells which), objects, bytes_received, and records (told by the remote).`,
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVarP(&o.force, "force", "f", false, "replace tags that are other ones here")
 	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
+	flags.Var((*decisionValue)(&o.waits), "records", "`DECISION` on records that wait: accept, or refuse")
+	must(cmd.RegisterFlagCompletionFunc("records", cobra.FixedCompletions([]string{"accept", "refuse"}, cobra.ShellCompDirectiveNoFileComp)))
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be moved")
 	o.registerJobs(cmd)
 	return cmd
@@ -66,7 +79,7 @@ func runFetch(ctx context.Context, env *Env, o fetchOptions, args []string) erro
 		return err
 	}
 	defer r.Close()
-	fetch := kist.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, DryRun: o.dryRun, Jobs: o.jobs}
+	fetch := kist.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, Waiting: o.waits, DryRun: o.dryRun, Jobs: o.jobs}
 	if o.all {
 		for _, m := range r.Remotes() {
 			fetch.Remote = m.Name
@@ -119,7 +132,7 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o kist.FetchOptions
 	if err != nil {
 		return err
 	}
-	e.printFetched(m, result)
+	e.printFetched(m, o, result)
 	if !o.DryRun {
 		e.maintain(r)
 	}
@@ -146,7 +159,7 @@ func fetchedStatus(f kist.FetchedRef) string {
 }
 
 func newFetchJSON(result *kist.FetchResult) transferJSON {
-	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes}
+	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes, News: newReceivedJSON(result.Received)}
 	for _, f := range result.Refs {
 		out.Refs = append(out.Refs, newRefMoveJSON(f.Name, f.Local, f.Old, f.New, fetchedStatus(f)))
 	}
@@ -154,7 +167,7 @@ func newFetchJSON(result *kist.FetchResult) transferJSON {
 }
 
 // printFetched tells what came of a fetch.
-func (e *Env) printFetched(m kist.Remote, result *kist.FetchResult) {
+func (e *Env) printFetched(m kist.Remote, o kist.FetchOptions, result *kist.FetchResult) {
 	first := true
 	for _, f := range result.Refs {
 		status := fetchedStatus(f)
@@ -172,4 +185,6 @@ func (e *Env) printFetched(m kist.Remote, result *kist.FetchResult) {
 		e.tellMoved(f.Name, f.Local, f.Old, f.New, status)
 	}
 	e.tellTransferred("received", result.Objects, result.Bytes, result.Records)
+	o.Remote = m.Name
+	e.printReceived(o, result)
 }

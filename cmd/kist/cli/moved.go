@@ -35,6 +35,8 @@ type transferJSON struct {
 	Records  int           `json:"records"`
 	Sent     *int64        `json:"bytes_sent,omitempty"`
 	Received *int64        `json:"bytes_received,omitempty"`
+
+	News []receivedJSON `json:"news,omitempty"` // what others have recorded
 }
 
 // tellMoved prints a line about a ref that was moved, or could not be.

@@ -87,7 +87,7 @@ func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error 
 		if rerr != nil {
 			return rerr
 		}
-		env.printFetched(m, result.Fetch)
+		env.printFetched(m, kist.FetchOptions{}, result.Fetch)
 	}
 	switch {
 	case errors.Is(err, kist.ErrNoUpstream):

@@ -348,7 +348,7 @@ func (e *Env) tellAfterPurge(r *kist.Repository, rewritten *kist.RewriteResult) 
 	default:
 		e.info("'kist gc --prune-older now' removes it from this repository\n"+
 			"'kist push %s' tells the remote, and 'kist gc --remote %s' removes it there\n"+
-			"other clones: 'kist fetch', then 'kist gc --prune-older now'", name, name)
+			"other clones: 'kist fetch --records accept', then 'kist gc --prune-older now'", name, name)
 	}
 	e.info("a secret has to be changed nevertheless: whoever had it may still have it")
 }

@@ -33,7 +33,7 @@ var (
 
 // Error is the error of an operation on a remote.
 type Error struct {
-	Op   string // "get", "put", "create", "stat", "list", "delete", "open"
+	Op   string // "get", "put", "create", "replace", "stat", "list", "delete", "open"
 	Name string // of the blob, or the prefix of a list; may be empty
 	Kind error  // one of the sentinels above; nil: anything else, and not worth another try
 

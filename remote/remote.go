@@ -67,6 +67,14 @@ type Creator interface {
 	Create(ctx context.Context, name string, data []byte) error
 }
 
+// Replacer replaces records. All stores of this module are Replacers.
+type Replacer interface {
+	// Replace stores data under the name of a record that exists, in place of
+	// its bytes, in one step: at no moment is the name free. Only a repair calls
+	// it, with the bytes that the record had before it was damaged.
+	Replace(ctx context.Context, name string, data []byte) error
+}
+
 // Backend is a store that can be a remote.
 type Backend interface {
 	Blobs

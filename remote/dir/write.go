@@ -31,6 +31,39 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	return failStore("create", name, b.store(ctx, name, bytes.NewReader(data), int64(len(data))))
 }
 
+// Replace implements [remote.Replacer]: a rename replaces the file.
+func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
+	if err := check("replace", name, remote.CheckRecord(name, len(data))); err != nil {
+		return err
+	}
+	return failStore("replace", name, b.replace(ctx, name, data))
+}
+
+func (b *Backend) replace(ctx context.Context, name string, data []byte) error {
+	d, err := b.open(folderOf(name))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	tmp, err := b.make(temps)
+	if err != nil {
+		return err
+	}
+	defer tmp.Close()
+
+	t, err := writeTemp(ctx, tmp, bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return err
+	}
+	base := path.Base(name)
+	err = call("rename", d, base, func(fd int) error { return unix.Renameat(int(tmp.Fd()), t.name, fd, base) })
+	if err != nil {
+		t.remove()
+		return err
+	}
+	return syncFolder(d)
+}
+
 // Delete implements [remote.Blobs].
 func (b *Backend) Delete(ctx context.Context, name string) error {
 	if err := check("delete", name, remote.CheckName(name)); err != nil {

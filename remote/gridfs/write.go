@@ -20,14 +20,31 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	}
 	short, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	_, err = c.roots.InsertOne(short, bson.D{
+	_, err = c.roots.InsertOne(short, b.recordDocument(name, data))
+	if err != nil {
+		return b.failure(ctx, "create", name, err)
+	}
+	return nil
+}
+
+// recordDocument returns the document of a record.
+func (b *Backend) recordDocument(name string, data []byte) bson.D {
+	return bson.D{
 		{Key: "_id", Value: recordID(name)},
 		{Key: "length", Value: int64(len(data))},
 		{Key: "uploadDate", Value: bson.NewDateTimeFromTime(b.now())},
 		{Key: "data", Value: bson.Binary{Data: data}},
-	})
+	}
+}
+
+// Replace implements [remote.Replacer].
+func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
+	c, err := b.begin(ctx, "replace", name, remote.CheckRecord(name, len(data)))
 	if err != nil {
-		return b.failure(ctx, "create", name, err)
+		return err
+	}
+	if _, err := c.roots.ReplaceOne(ctx, byID(recordID(name)), b.recordDocument(name, data)); err != nil {
+		return b.failure(ctx, "replace", name, err)
 	}
 	return nil
 }

@@ -105,6 +105,15 @@ func (m *Memory) Create(ctx context.Context, name string, data []byte) error {
 	return m.store(Create, name, bytes.Clone(data))
 }
 
+// Replace implements [remote.Replacer].
+func (m *Memory) Replace(ctx context.Context, name string, data []byte) error {
+	if err := m.begin(ctx, Create, remote.CheckRecord(name, len(data))); err != nil {
+		return err
+	}
+	m.Set(name, data)
+	return nil
+}
+
 func (m *Memory) store(op Op, name string, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

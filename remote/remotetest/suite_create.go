@@ -29,6 +29,14 @@ func checkCreate(t testing.TB, b remote.Backend) {
 			want(t, b, name, data)
 		}
 	}
+	if r, ok := remote.As[remote.Replacer](b); ok {
+		for _, data := range [][]byte{sample(4, 7000), sample(5, 10)} {
+			if err := r.Replace(ctx, "kist.json", data); err != nil {
+				t.Fatalf("replace: %v", err)
+			}
+			want(t, b, "kist.json", data)
+		}
+	}
 	put(t, b, "root/2", nil)
 	wantKind(t, "create over an empty record", b.Create(ctx, "root/2", []byte("x")), remote.ErrExists)
 	want(t, b, "root/2", nil)

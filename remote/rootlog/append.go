@@ -58,7 +58,7 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 			return nil, l.lost(ctx, base, err)
 		}
 	}
-	next.Hash = sha256.Sum256(data)
+	next.Hash, next.stored = sha256.Sum256(data), data
 	l.keep(next)
 	return next, nil
 }
@@ -165,7 +165,7 @@ func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string
 		err = l.b.Put(ctx, StateName(name), bytes.NewReader(data), int64(len(data)))
 		if err == nil {
 			f := File{Name: name, Size: int64(len(data)), Sum: sha256.Sum256(data)}
-			l.cache(f, data)
+			l.cache(f.Name.String(), data)
 			return &base{f, entries}, nil
 		}
 		if refused(err) {

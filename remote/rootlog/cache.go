@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// The cache has state files under their random names, each with a checksum at its
-// end. It can be lost, damaged or full without harm: whatever goes wrong with it,
+// The cache has state files under their random names, and the newest root as
+// root-<number>, each with a checksum at its end. It can be lost, damaged or full without harm: whatever goes wrong with it,
 // the file is read from the remote.
 
 const tempPrefix = "tmp-"
@@ -35,8 +35,8 @@ func (l *Log) cached(f File) []byte {
 	return data
 }
 
-// cache puts a state file into the cache.
-func (l *Log) cache(f File, data []byte) {
+// cache puts a file into the cache.
+func (l *Log) cache(name string, data []byte) {
 	if l.o.Cache == "" || os.MkdirAll(l.o.Cache, 0o777) != nil {
 		return
 	}
@@ -46,7 +46,7 @@ func (l *Log) cache(f File, data []byte) {
 	}
 	_, err = temp.Write(disk.WithSum(data))
 	if errors.Join(err, temp.Close()) == nil {
-		err = os.Rename(temp.Name(), filepath.Join(l.o.Cache, f.Name.String()))
+		err = os.Rename(temp.Name(), filepath.Join(l.o.Cache, name))
 	}
 	if err != nil {
 		os.Remove(temp.Name())
@@ -58,7 +58,7 @@ func (l *Log) cache(f File, data []byte) {
 func CheckCached(file []byte) error {
 	data, summed, err := disk.CutSum(file)
 	if err != nil || summed {
-		return err
+		return err // roots always have a checksum
 	}
 	for _, kind := range []*tableKind{refsTable, indexesTable, condemnedTable, recordsTable} {
 		if _, err = decodeState(kind, data); err == nil || errors.Is(err, ErrFormat) {
@@ -68,7 +68,8 @@ func CheckCached(file []byte) error {
 	return err
 }
 
-// keep keeps the bases of a head, in memory and in the cache, and no others.
+// keep keeps the bases of a head, in memory and in the cache, and no others. The
+// cache also gets the root itself, in place of earlier ones.
 func (l *Log) keep(s *State) {
 	bases := make(map[pack.Name]*base)
 	for _, t := range s.tables() {
@@ -82,10 +83,15 @@ func (l *Log) keep(s *State) {
 	if l.o.Cache == "" {
 		return
 	}
+	if _, err := os.Lstat(filepath.Join(l.o.Cache, rootCopy(s.Seq))); err != nil && s.stored != nil {
+		l.cache(rootCopy(s.Seq), s.stored)
+	}
+
 	entries, _ := os.ReadDir(l.o.Cache)
 	for _, e := range entries {
 		name, err := pack.ParseName(e.Name())
-		if err == nil && bases[name] == nil || strings.HasPrefix(e.Name(), tempPrefix) {
+		seq, isRoot := parseRootCopy(e.Name())
+		if err == nil && bases[name] == nil || isRoot && seq < s.Seq || strings.HasPrefix(e.Name(), tempPrefix) {
 			os.Remove(filepath.Join(l.o.Cache, e.Name()))
 		}
 	}

@@ -45,7 +45,7 @@ func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
 	f := &found{hash: sha256.Sum256(data)}
 	if seq != 0 {
 		if f.root, f.err = decodeRoot(seq, data); f.err == nil {
-			f.hash = f.root.Hash
+			f.hash, f.root.stored = f.root.Hash, data
 		}
 	}
 	return f, nil

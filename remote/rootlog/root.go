@@ -29,9 +29,10 @@ type Root struct {
 	// Stub says that of the root only these fields were kept.
 	Stub bool
 
-	body  *rootBody
-	packs []Inline
-	extra extra
+	body   *rootBody
+	packs  []Inline
+	extra  extra
+	stored []byte // as read; nil: not kept
 }
 
 // Position returns where in the log the root is.

@@ -40,6 +40,7 @@ type State struct {
 
 	refs, indexes, condemned, records table
 	extra                             extra
+	stored                            []byte // the root; nil: there is none
 }
 
 // File names an index file or a state file.

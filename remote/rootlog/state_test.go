@@ -116,7 +116,9 @@ func TestCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			names = append(names, e.Name())
+			if !IsRootCopy(e.Name()) {
+				names = append(names, e.Name())
+			}
 		}
 		return names
 	}

@@ -85,7 +85,7 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 		case !f.fits(data):
 			return nil, damaged(errors.New("it has not the length and hash that the root says"))
 		}
-		l.cache(f, data)
+		l.cache(f.Name.String(), data)
 	}
 	entries, err := decodeState(kind, data)
 	switch {
@@ -128,7 +128,8 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
 		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
 		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,
-		refs: tables[0], indexes: tables[1], condemned: tables[2], records: tables[3],
+		stored: r.stored,
+		refs:   tables[0], indexes: tables[1], condemned: tables[2], records: tables[3],
 	}
 	if err := s.fill(); err != nil {
 		return nil, &DamageError{Name: RootName(r.Seq), Err: err}

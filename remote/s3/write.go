@@ -35,6 +35,15 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	return b.put(ctx, "create", name, bytes.NewReader(data), int64(len(data)))
 }
 
+// Replace implements [remote.Replacer]: it is a request without a condition.
+func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
+	if err := remote.CheckRecord(name, len(data)); err != nil {
+		return err
+	}
+	return b.send(ctx, "replace", name, wholeBody{bytes.NewReader(data), int64(len(data))}, false)
+}
+
+// put stores an object whose name is free.
 func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, size int64) error {
 	if b.unconditional {
 		_, err := b.Stat(ctx, name)
@@ -45,20 +54,25 @@ func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, si
 			return err
 		}
 	}
+	return b.send(ctx, op, name, wholeBody{body, size}, !b.unconditional)
+}
+
+// send stores an object: if conditional, only if its name is free.
+func (b *Backend) send(ctx context.Context, op, name string, body wholeBody, conditional bool) error {
 	return b.call(ctx, op, name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		// Core does not send parts, whatever the size. The end of such an upload
 		// would not be conditional.
 		options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
-		if !b.unconditional {
+		if conditional {
 			options.SetMatchETagExcept("*")
 		}
 		for {
-			sum, err := b.checksum(io.NewSectionReader(wholeBody{body, size}, 0, size))
+			sum, err := b.checksum(io.NewSectionReader(body, 0, body.size))
 			if err != nil {
 				return err
 			}
-			r := io.NewSectionReader(wholeBody{body, size}, 0, size)
-			info, err := client.PutObject(ctx, b.bucket, b.prefix+name, r, size, sum.md5, sum.sha256, options)
+			r := io.NewSectionReader(body, 0, body.size)
+			info, err := client.PutObject(ctx, b.bucket, b.prefix+name, r, body.size, sum.md5, sum.sha256, options)
 			switch {
 			case err == nil && info.ETag == "":
 				return notS3(a.status, "an answer without an ETag: there is no S3 at this address")

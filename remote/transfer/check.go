@@ -67,7 +67,12 @@ func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)
 	for {
 		snap, err := r.snapshot(ctx)
 		if errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) {
-			report(Problem{Err: err}) // without the head, or the index, nothing can be checked
+			// Without the head, or the index, nothing can be checked.
+			if damage := new(rootlog.DamageError); errors.As(err, &damage) {
+				report(Problem{Blob: damage.Name, Err: damage.Err})
+			} else {
+				report(Problem{Err: err})
+			}
 			return Checked{}, nil
 		}
 		if err != nil {

@@ -27,7 +27,7 @@ type RepairOptions struct {
 // RepairResult tells what came of a repair.
 type RepairResult struct {
 	Found    []Problem // what there was before
-	Repaired []string  // names of the packs and index files that were replaced
+	Repaired []string  // names of the packs, index files and roots that were replaced
 	Objects  int64     // that were sent again
 	Lost     []Problem // what is still damaged or missing
 }
@@ -37,18 +37,26 @@ type RepairResult struct {
 // lies there as far as it is whole, else from local, or from other packs. An index
 // file is made anew from its copy here, or from the indexes in the packs. Then a root
 // condemns what was damaged, and gc deletes it when its time has come. Of a pack
-// of which something is whole nowhere, all stays as it is. Roots, state files
-// and kist.json are never replaced.
+// of which something is whole nowhere, all stays as it is.
+//
+// A damaged root is put back if it is the newest that was seen here: see
+// [rootlog.Log.PutBack]. Other roots, state files and kist.json are never replaced.
 //
 // It is safe at the same time as pushes, fetches, collections and other repairs, and
 // can be stopped at any moment. If something is missing that is needed to
 // find out what refs reach, the error is a [*NeededError], and nothing was changed.
 func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*RepairResult, error) {
+	result := &RepairResult{}
+	if err := r.putBack(ctx, o, result); err != nil {
+		return nil, err
+	}
+	if o.DryRun && len(result.Repaired) > 0 {
+		return result, nil // without the root, nothing else can be checked
+	}
 	m := &mending{source: local, packs: map[pack.Name]bool{}, indexes: map[pack.Name]bool{}}
 	if err := r.standIns(ctx, m); err != nil {
 		return nil, err
 	}
-	result := &RepairResult{}
 	if _, err := r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
 		return nil, err
 	}
@@ -71,6 +79,22 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	}
 	_, err := r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
 	return result, err
+}
+
+// putBack puts a damaged root back, if it is the newest that was seen here.
+func (r *Remote) putBack(ctx context.Context, o RepairOptions, result *RepairResult) error {
+	known, err := r.cache.head()
+	if err != nil {
+		return fmt.Errorf("read the remembered head: %w", err)
+	}
+	seq, err := r.log.PutBack(ctx, known, o.DryRun)
+	if err != nil || seq == 0 {
+		return err
+	}
+	name := rootlog.RootName(seq)
+	result.Repaired = append(result.Repaired, name)
+	result.Found = append(result.Found, Problem{Blob: name, Err: &rootlog.DamageError{Name: name, Err: errors.New("its copy here is intact")}})
+	return nil
 }
 
 // mendAll sends what is missing, and replaces what is damaged but for packs of

@@ -75,6 +75,7 @@ func checkStateFile(file, path string) error {
 	case file == bindingFile || file == headFile:
 	case folder == indexFolder+"/" && err == nil, base == ownIndexFile:
 		return checkIndexCopy(path)
+	case folder == stateFolder+"/" && rootlog.IsRootCopy(base):
 	case err != nil:
 		return nil
 	}

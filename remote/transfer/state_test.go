@@ -187,6 +187,9 @@ func TestStateWithoutChecksum(t *testing.T) {
 	b, p := newRemembering(t)
 	files := stateFiles(t, p.dir)
 	for name, data := range files {
+		if rootlog.IsRootCopy(filepath.Base(name)) {
+			continue // earlier versions had none
+		}
 		if old, summed, err := disk.CutSum(data); summed && err == nil {
 			if err := os.WriteFile(filepath.Join(p.dir, name), old, 0o666); err != nil {
 				t.Fatal(err)
@@ -201,8 +204,8 @@ func TestStateWithoutChecksum(t *testing.T) {
 	if _, err := p.remote.snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Calls(remotetest.Any); n != 3 {
-		t.Errorf("%d calls, want those for kist.json and two roots", n)
+	if n := b.Calls(remotetest.Any); n != 4 {
+		t.Errorf("%d calls, want two for kist.json and two for roots", n)
 	}
 	now := stateFiles(t, p.dir)
 	for _, name := range []string{bindingFile, headFile} {

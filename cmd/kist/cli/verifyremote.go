@@ -193,7 +193,7 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 		return &failure{
 			err:   fmt.Errorf("%s damaged or missing on %s", plural(n, "thing stays", "things stay"), quoteArg(name)),
 			exit:  exitDamaged,
-			hints: []string{"whoever has it whole can repair it; a root, a state file or kist.json cannot be replaced: push to another, new remote then"},
+			hints: []string{"whoever has it whole can repair it; a damaged root can be put back by who pushed or fetched last; a state file or kist.json cannot be replaced: push to another, new remote then"},
 		}
 	case len(result.Found) == 0:
 		e.tell("whole: nothing to repair\n")

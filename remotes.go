@@ -61,7 +61,7 @@ func (r *Repository) Remotes() []Remote {
 func (r *Repository) Remote(name string) (Remote, error) {
 	c, ok := r.config.Remote[name]
 	if !ok {
-		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, name)
+		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, remote.Redact(name)) // a URL may stand in its place
 	}
 	if err := checkRemoteName(name); err != nil { // it becomes the name of a folder
 		return Remote{}, &ConfigError{Err: fmt.Errorf("remote %q: %w", name, err)}
@@ -160,7 +160,7 @@ func (m Remote) check() error {
 // of those of its remote-tracking branches.
 func checkRemoteName(name string) error {
 	if strings.Contains(name, "/") {
-		return &refs.NameError{Name: name, Reason: "a remote's name has no slash"}
+		return &refs.NameError{Name: remote.Redact(name), Reason: "a remote's name has no slash"}
 	}
 	if err := refs.CheckShort(name); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/chunker"
@@ -277,6 +278,9 @@ func (r *Repository) SetConfig(ctx context.Context, key string, value any) error
 	return r.editConfig(ctx, func(c *Config) error {
 		if err := c.set(key, value); err != nil {
 			return err
+		}
+		if url, ok := value.(string); ok && strings.HasPrefix(key, "remote.") && remote.HasSecret(url) {
+			return fmt.Errorf("%q: %w", remote.Redact(url), ErrSecret)
 		}
 		data, err := c.encode()
 		if err != nil {

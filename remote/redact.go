@@ -2,6 +2,7 @@ package remote
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -11,8 +12,29 @@ const hidden = "***"
 // the '@' and for values in the query whose names sound secret. It understands
 // lists of hosts, which are no URLs to net/url. Where it is unclear what
 // belongs to the password, everything up to the last '@' is hidden. A path is
-// returned as it is.
+// returned as it is, unless a malformed URL is part of it.
 func Redact(rawURL string) string {
+	shown, _ := redact(rawURL)
+	return shown
+}
+
+// HasSecret reports whether a URL has a part that Redact hides, and so must
+// not be written to a file that others may read.
+func HasSecret(rawURL string) bool { return Redact(rawURL) != rawURL }
+
+// Secrets returns what Redact hides in the URLs that a text of a command line
+// or a setting holds, for a program that hides it in all its messages.
+func Secrets(text string) []string {
+	start := malformed.FindStringSubmatchIndex(text)
+	if start == nil {
+		return nil
+	}
+	_, secrets := redact(text[start[2]:])
+	return secrets
+}
+
+// redact returns a URL as it may be shown, and what is hidden.
+func redact(rawURL string) (string, []string) {
 	_, rest, isURL := cutScheme(rawURL)
 	if !isURL {
 		return redactPath(rawURL)
@@ -23,37 +45,60 @@ func Redact(rawURL string) string {
 		end = len(rest)
 	}
 	authority, rest := rest[:end], rest[end:]
+
+	var secrets []string
 	if last := strings.LastIndexByte(rest, '@'); last >= 0 && strings.ContainsAny(authority, ":@") {
 		// A password with a slash or so in it, which should have been escaped.
-		return start + hidden + redactQuery(rest[last:])
+		all := authority + rest[:last]
+		_, password, _ := strings.Cut(all, ":")
+		query, more := redactQuery(rest[last:])
+		return start + hidden + query, append(more, all, password)
 	}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		if user, password, ok := strings.Cut(authority[:at], ":"); ok && password != "" {
+		if user, password, ok := strings.Cut(authority[:at], ":"); ok && password != "" && password != hidden {
+			secrets = append(secrets, password)
 			authority = user + ":" + hidden + authority[at:]
 		}
 	}
-	return start + authority + redactQuery(rest)
+	query, more := redactQuery(rest)
+	return start + authority + query, append(secrets, more...)
 }
 
-// HasSecret reports whether a URL has a part that Redact hides, and so must
-// not be written to a file that others may read.
-func HasSecret(rawURL string) bool { return Redact(rawURL) != rawURL }
+// malformed finds the beginning of a URL in a text: a scheme with at least one
+// slash, or one of those that kist knows without any.
+var malformed = regexp.MustCompile(`(?i)(?:^|[^a-z0-9+.-])((?:[a-z][a-z0-9+.-]*:/|(?:mongodb(?:\+srv)?|s3|https?|file):)/*)`)
 
 // redactPath hides a password in what has no scheme, which may be a URL whose
-// scheme was forgotten or mistyped.
-func redactPath(path string) string {
+// scheme was forgotten or mistyped, with a folder in front of it or not.
+func redactPath(path string) (string, []string) {
 	at := strings.LastIndexByte(path, '@')
-	if at < 0 || path[0] == '/' || path[0] == '.' || !strings.Contains(path[:at], ":") {
-		return path
+	if at < 0 {
+		return path, nil
 	}
-	return hidden + redactQuery(path[at:])
+	begin, user := 0, 0
+	switch found := malformed.FindStringSubmatchIndex(path[:at]); {
+	case found != nil:
+		begin, user = found[2], found[3]
+		if path[0] != '/' && path[0] != '.' && strings.Contains(path[:begin], ":") {
+			begin = 0 // what comes before may belong to the password
+		}
+		if !strings.Contains(path[user:at], ":") {
+			return path, nil
+		}
+	case path[0] == '/' || path[0] == '.' || !strings.Contains(path[:at], ":"):
+		return path, nil
+	}
+	_, password, _ := strings.Cut(path[user:at], ":")
+	last := path[strings.LastIndexByte(path[:at], ':')+1 : at]
+	query, more := redactQuery(path[at:])
+	return path[:begin] + hidden + query, append(more, path[begin:at], password, last)
 }
 
 // redactQuery hides values in the part of s that follows a question mark.
-func redactQuery(s string) string {
+func redactQuery(s string) (shown string, secrets []string) {
 	before, query, ok := strings.Cut(s, "?")
 	if !ok {
-		return s
+		return s, nil
 	}
 	var b strings.Builder
 	b.WriteString(before)
@@ -68,6 +113,7 @@ func redactQuery(s string) string {
 		if ok {
 			b.WriteByte('=')
 			if isSecret(unescape(name), unescape(value)) {
+				secrets = append(secrets, value, unescape(value))
 				value = hidden
 			}
 			b.WriteString(value)
@@ -78,7 +124,7 @@ func redactQuery(s string) string {
 		}
 		query = query[end:]
 	}
-	return b.String()
+	return b.String(), secrets
 }
 
 // isSecret guesses whether a value in a query is secret.

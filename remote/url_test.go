@@ -3,6 +3,7 @@ package remote_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,6 +74,10 @@ func TestRedact(t *testing.T) {
 		{"mongodb://user:can#ary@h/db?secret=canary", "mongodb://***@h/db?secret=***"},
 		{"mongodb://us@can/ary@h", "mongodb://***@h"},
 		{"mongodb:/user:canary@h/db", "***@h/db"},
+		{"/x/mongodb:/user:canary@h/db", "/x/***@h/db"},
+		{"/x/gs:/user:can/ary@h?pwd=canary", "/x/***@h?pwd=***"},
+		{"mongodb:user:canary@h/db", "***@h/db"},
+		{"/data/HEAD:a@b", ""},
 		{"mongodb//user:canary@h/db?pwd=canary", "***@h/db?pwd=***"},
 		{"user:canary@h:path", "***@h:path"},
 		{"s3://b?secret_access_key=canary&region=x", "s3://b?secret_access_key=***&region=x"},
@@ -94,6 +99,34 @@ func TestRedact(t *testing.T) {
 		}
 		if got := remote.HasSecret(test.url); got != (test.want != "") {
 			t.Errorf("HasSecret(%q) = %v", test.url, got)
+		}
+	}
+}
+
+// Secrets finds the passwords that a text has in URLs, which may be malformed.
+func TestSecrets(t *testing.T) {
+	tests := []struct {
+		text string
+		want string // one of them; "": none
+	}{
+		{"mongodb://user:canary@h/db", "canary"},
+		{"mongodb:/user:canary@h/db", "canary"},
+		{"mongodb:user:canary@h/db", "canary"},
+		{"--repo=mongodb://user:can/ary@h", "can/ary"},
+		{"/home/x/mongodb:/user:can ary@h", "can ary"},
+		{"s3://b?secret=can%20ary", "can ary"},
+		{"s3:/b?endpoint=http://u:canary@h", "canary"},
+		{"HEAD:a@b", ""},
+		{"main@{1}:x/y@z", ""},
+		{"/data/me@home:1/x", ""},
+		{"mongodb://user@h/db", ""},
+		{"mongodb://user:***@h/db", ""},
+		{"", ""},
+	}
+	for _, test := range tests {
+		got := remote.Secrets(test.text)
+		if test.want == "" && len(got) > 0 || test.want != "" && !slices.Contains(got, test.want) {
+			t.Errorf("Secrets(%q) = %q, want %q", test.text, got, test.want)
 		}
 	}
 }

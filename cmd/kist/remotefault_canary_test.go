@@ -47,7 +47,7 @@ func TestRemoteSecrets(t *testing.T) {
 	reasons := []string{"not " + canary + "/secret, or " + canary + "=token", "not " + canary + "file, or " + canary + "session"}
 	for i, env := range settings {
 		fake, s := newFake(t, uint64(i))
-		s = s.with("KIST_MONGODB_USERNAME=user"+canary, "KIST_MONGODB_PASSWORD="+canary+"@:/%").with(env...)
+		s = s.with("KIST_MONGODB_USERNAME=user"+canary, "KIST_MONGODB_PASSWORD="+canary+"@:/%", "KIST_MONGODB_HOST="+closed).with(env...)
 		s = s.with("HOME=" + s.dir)
 		file := s.path(".aws/credentials")
 		s.write(map[string]string{".aws/credentials": "[default]\naws_access_key_id = " + remotetest.FakeS3AccessKey + "\naws_secret_access_key = " + canary + "file\naws_session_token = " + canary + "session\n"})

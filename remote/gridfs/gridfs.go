@@ -55,7 +55,8 @@ type Backend struct {
 // The bucket's name, by default kist, and the size of the chunks of what is
 // stored, in bytes, are kist's; everything else is handed to MongoDB's driver.
 // A password that the URL lacks is taken from KIST_MONGODB_PASSWORD, and the
-// user from KIST_MONGODB_USERNAME.
+// user from KIST_MONGODB_USERNAME. Both are only sent to hosts that
+// KIST_MONGODB_HOST names. Open returns [remote.ErrCredentials] if it is empty.
 //
 // Open makes no request to the server, but looks up the hosts behind a
 // mongodb+srv URL.
@@ -70,7 +71,7 @@ func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, e
 func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.CommandMonitor) (*Backend, error) {
 	l, err := parseLocation(rawURL, env.Getenv)
 	if err != nil {
-		return nil, &remote.Error{Op: "open", Kind: remote.ErrURL, Err: fmt.Errorf("%s: %w", remote.Redact(rawURL), err)}
+		return nil, openError(rawURL, err)
 	}
 	b := &Backend{location: *l, now: env.Now, endTime: endTime, known: map[string]file{}}
 	o := options.Client().ApplyURI(l.uri)
@@ -81,6 +82,9 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 			kind = remote.ErrTemporary
 		}
 		return nil, &remote.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %s", remote.Redact(rawURL), b.clean(err.Error()))}
+	}
+	if err := l.checkAuth(o); err != nil {
+		return nil, openError(rawURL, err)
 	}
 	if o.ServerSelectionTimeout == nil {
 		o.SetServerSelectionTimeout(selectTime)
@@ -96,6 +100,14 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 		return nil, b.failure(ctx, "open", "", err)
 	}
 	return b, nil
+}
+
+// openError returns the error for a URL that cannot be used.
+func openError(rawURL string, err error) error {
+	if errors.Is(err, remote.ErrCredentials) {
+		return err
+	}
+	return &remote.Error{Op: "open", Kind: remote.ErrURL, Err: fmt.Errorf("%s: %w", remote.Redact(rawURL), err)}
 }
 
 // Close closes the connections.

@@ -23,6 +23,8 @@ type location struct {
 	bucket    string
 	chunkSize int32    // bytes
 	secrets   []string // what no text may have in it
+
+	unnamed string // the first host that KIST_MONGODB_HOST does not name; "": it names all
 }
 
 // parseLocation takes apart a URL of MongoDB, which is none to net/url if it
@@ -55,7 +57,10 @@ func parseLocation(rawURL string, getenv func(string) string) (*location, error)
 			return nil, err
 		}
 	}
-	l.uri = scheme + "://" + l.signIn(authority, getenv) + "/" + path
+	if authority, err = l.signIn(authority, getenv); err != nil {
+		return nil, err
+	}
+	l.uri = scheme + "://" + authority + "/" + path
 	if len(others) > 0 {
 		l.uri += "?" + strings.Join(others, "&")
 	}
@@ -93,32 +98,6 @@ func chunkSizeOf(value string) (int32, error) {
 	return int32(n), nil
 }
 
-// signIn returns the authority of a URL with the user and password from the
-// environment, as far as it has none of its own.
-func (l *location) signIn(authority string, getenv func(string) string) string {
-	at := strings.LastIndexByte(authority, '@')
-	hosts := authority[at+1:]
-	user, password, ok := strings.Cut(authority[:max(at, 0)], ":")
-	if !ok {
-		name := getenv("KIST_MONGODB_USERNAME")
-		switch own, _ := url.PathUnescape(user); {
-		case user == "":
-			user = escape(name)
-		case name != "" && name != own:
-			return authority // the password is somebody else's
-		}
-		password = escape(getenv("KIST_MONGODB_PASSWORD"))
-	}
-	if user == "" {
-		return hosts
-	}
-	if password == "" {
-		return user + "@" + hosts
-	}
-	l.hide(password)
-	return user + ":" + password + "@" + hosts
-}
-
 // hide has a secret, escaped as in a URL, kept out of all texts.
 func (l *location) hide(escaped string) {
 	l.secrets = append(l.secrets, escaped)
@@ -133,6 +112,3 @@ func (l *location) hide(escaped string) {
 		}
 	}
 }
-
-// escape escapes all that means something in a URL.
-func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestLocation(t *testing.T) {
-	env := map[string]string{"KIST_MONGODB_USERNAME": "al/ice", "KIST_MONGODB_PASSWORD": "s3c&r t"}
+	env := map[string]string{"KIST_MONGODB_USERNAME": "al/ice", "KIST_MONGODB_PASSWORD": "s3c&r t", "KIST_MONGODB_HOST": "H, h:1,cluster.example.com,[::1]"}
 	for _, test := range []struct {
 		url       string
 		env       bool
@@ -29,6 +29,15 @@ func TestLocation(t *testing.T) {
 		{"mongodb://h:1/db?authSource=admin", true, "mongodb://al%2Fice:s3c%26r%20t@h:1/db?authSource=admin", "db", "kist", 261120},
 		{"mongodb://al%2Fice@h/db", true, "mongodb://al%2Fice:s3c%26r%20t@h/db", "db", "kist", 261120},
 		{"mongodb://bob@h/db", true, "mongodb://bob@h/db", "db", "kist", 261120},
+		{"mongodb+srv://cluster.example.com/db", true, "mongodb+srv://al%2Fice:s3c%26r%20t@cluster.example.com/db", "db", "kist", 261120},
+		{"mongodb://h:27017,H:1,[::1]:27017/db", true, "mongodb://al%2Fice:s3c%26r%20t@h:27017,H:1,[::1]:27017/db", "db", "kist", 261120},
+		// Hosts that the environment does not name.
+		{"mongodb://evil/db", true, "mongodb://evil/db", "db", "kist", 261120},
+		{"mongodb://h:2/db", true, "mongodb://h:2/db", "db", "kist", 261120},
+		{"mongodb://h,evil/db", true, "mongodb://h,evil/db", "db", "kist", 261120},
+		{"mongodb://h,/db", true, "mongodb://h,/db", "db", "kist", 261120},
+		{"mongodb://al%2Fice@evil/db", true, "mongodb://al%2Fice@evil/db", "db", "kist", 261120},
+		{"mongodb://evil%2Eh/db", true, "mongodb://evil%2Eh/db", "db", "kist", 261120},
 		{"mongodb://bob@h/db", false, "mongodb://bob@h/db", "db", "kist", 261120},
 	} {
 		getenv := func(name string) string {
@@ -50,10 +59,51 @@ func TestLocation(t *testing.T) {
 
 func TestLocationPasswordOnly(t *testing.T) {
 	l, err := parseLocation("mongodb://bob@h/db", func(name string) string {
-		return map[string]string{"KIST_MONGODB_PASSWORD": "x"}[name]
+		return map[string]string{"KIST_MONGODB_PASSWORD": "x", "KIST_MONGODB_HOST": "h"}[name]
 	})
 	if err != nil || l.uri != "mongodb://bob:x@h/db" {
 		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+// Credentials of the user's surroundings are not sent to hosts that only the
+// URL names, and none in clear.
+func TestNotSent(t *testing.T) {
+	password := map[string]string{"KIST_MONGODB_USERNAME": "u", "KIST_MONGODB_PASSWORD": secret}
+	named := map[string]string{"KIST_MONGODB_USERNAME": "u", "KIST_MONGODB_PASSWORD": secret, "KIST_MONGODB_HOST": "h"}
+	for _, test := range []struct {
+		url    string
+		env    map[string]string
+		kind   error // nil: it opens
+		reason string
+	}{
+		{"mongodb://h/db", password, remote.ErrCredentials, `"h": set KIST_MONGODB_HOST`},
+		{"mongodb://u@h/db", password, remote.ErrCredentials, "KIST_MONGODB_HOST"},
+		{"mongodb://other@h/db", password, nil, ""},
+		{"mongodb://h/db", named, nil, ""},
+		{"mongodb://evil/db", named, nil, ""},
+		{"mongodb://h/db?authMechanism=PLAIN", named, remote.ErrURL, "in clear"},
+		{"mongodb://u:" + secret + "@h/db?authMechanism=plain", nil, remote.ErrURL, "in clear"},
+		{"mongodb://h/db?authMechanism=PLAIN&tls=true&tlsInsecure=true", named, remote.ErrURL, "in clear"},
+		{"mongodb://h/db?authMechanism=PLAIN&tls=true", named, nil, ""},
+		{"mongodb://h/db?authMechanism=MONGODB-AWS", nil, remote.ErrCredentials, "of this machine"},
+		{"mongodb://evil/db?authMechanism=MONGODB-AWS", map[string]string{"KIST_MONGODB_HOST": "h"}, remote.ErrCredentials, `"evil"`},
+		{"mongodb://h/db?authMechanism=MONGODB-AWS", map[string]string{"KIST_MONGODB_HOST": "h"}, nil, ""},
+		{"mongodb://h/db?tls=true&authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:k8s", nil, remote.ErrCredentials, "of this machine"},
+		{"mongodb://h/db?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:k8s", map[string]string{"KIST_MONGODB_HOST": "h"}, remote.ErrURL, "in clear"},
+	} {
+		env := testEnv()
+		env.Getenv = func(name string) string { return test.env[name] }
+		b, err := Open(t.Context(), test.url, env)
+		switch {
+		case test.kind == nil && err != nil:
+			t.Errorf("%s: %v", test.url, err)
+		case test.kind != nil && (!errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.reason) || strings.Contains(err.Error(), secret)):
+			t.Errorf("%s: error %v, want %v with %q", test.url, err, test.kind, test.reason)
+		}
+		if err == nil {
+			b.Close()
+		}
 	}
 }
 
@@ -108,7 +158,7 @@ func FuzzLocation(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url, user, password string) {
 		l, err := parseLocation(url, func(name string) string {
-			return map[string]string{"KIST_MONGODB_USERNAME": user, "KIST_MONGODB_PASSWORD": password}[name]
+			return map[string]string{"KIST_MONGODB_USERNAME": user, "KIST_MONGODB_PASSWORD": password, "KIST_MONGODB_HOST": "h:1,h2"}[name]
 		})
 		if err != nil {
 			return

@@ -69,6 +69,7 @@ func (r *rate) Set(s string) error {
 
 // openStore opens the store of a URL.
 func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error) {
+	e.secrets.learn(url)
 	return backends.Open(ctx, url, remote.Env{
 		Getenv: e.Getenv, Home: e.Getenv("HOME"), Now: e.Now, Rand: e.Random, Dir: e.Dir,
 		Warn: func(text string) { e.warn("%s", text) },
@@ -98,10 +99,25 @@ func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, erro
 // remoteURL returns what a person gave as a URL as it is written to the
 // configuration: the path of a folder from the root on.
 func (e *Env) remoteURL(text string) string {
-	if strings.Contains(text, "://") || filepath.IsAbs(text) {
+	e.secrets.learn("url://" + text) // the scheme may be missing
+	if isURL(text) || filepath.IsAbs(text) {
 		return text
 	}
 	return e.path(text)
+}
+
+// isURL reports whether a text is a URL, or would be one with more slashes.
+func isURL(text string) bool {
+	scheme, rest, found := strings.Cut(text, ":")
+	return strings.Contains(text, "://") || found && scheme != "" && (backends[strings.ToLower(scheme)] != nil || strings.HasPrefix(rest, "//"))
+}
+
+// wantFolder returns an error if a text that names a folder is a URL.
+func wantFolder(command, text string) error {
+	if strings.Contains(text, "://") {
+		return usagef("%s needs a folder, and %s is a URL", command, quoteArg(remote.Redact(text)))
+	}
+	return nil
 }
 
 // transferred shows how far a push or fetch is.

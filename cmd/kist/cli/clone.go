@@ -78,6 +78,9 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	case len(args) == 2 && dir != "":
 		return usagef("--repo and a folder cannot be given both")
 	case len(args) == 2:
+		if err := wantFolder("DIR of clone", args[1]); err != nil {
+			return hintf(err, "the URL comes first: kist clone URL [DIR]")
+		}
 		dir = env.path(args[1])
 	case dir == "":
 		name := cloneName(clone.URL)

@@ -2,12 +2,13 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
 )
 
 type configOptions struct {
@@ -106,7 +107,7 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	case "list":
 		for _, key := range r.Config().Keys() {
 			value, _ := r.Config().Get(key)
-			if err := env.printSetting(key, value, fmt.Sprintf("%s=%s\n", printable(key), printable(value))); err != nil {
+			if err := env.printSetting(key, value, strings.ReplaceAll(printable(key), "%", "%%")+"=%s\n"); err != nil {
 				return err
 			}
 		}
@@ -121,14 +122,18 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	if action == "unset" {
 		return r.SetConfig(ctx, args[0], nil)
 	}
-	return env.printSetting(args[0], value, printable(value)+"\n")
+	return env.printSetting(args[0], value, "%s\n")
 }
 
-func (e *Env) printSetting(key, value, text string) error {
+// printSetting prints a setting: its value by a format, or as JSON.
+func (e *Env) printSetting(key, value, format string) error {
+	if strings.HasPrefix(key, "remote.") {
+		value = remote.Redact(value)
+	}
 	if e.global.json {
 		return e.json(settingJSON{key, value})
 	}
-	e.printf("%s", text)
+	e.printf(format, printable(value))
 	return nil
 }
 

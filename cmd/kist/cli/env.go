@@ -41,6 +41,7 @@ type Env struct {
 	transfer   transferOptions // of the command that runs
 	screen     *screen
 	completion completion
+	secrets    *secrets
 }
 
 // Terminal says which of the standard streams are terminals.

@@ -117,6 +117,7 @@ func (e *Env) report(err error) int {
 		}
 	}
 	if e.global.json {
+		o.Message, o.Hint = e.secrets.hide(o.Message), e.secrets.hide(o.Hint)
 		// The text has been printed: an error in writing this one is not told.
 		_ = e.json(map[string]outcome{"error": o})
 	}

@@ -63,6 +63,9 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	case len(args) > 0 && dir != "":
 		return usagef("--repo and a folder cannot be given both")
 	case len(args) > 0:
+		if err := wantFolder("init", args[0]); err != nil {
+			return hintf(err, "'kist remote add NAME URL' adds a remote to a repository")
+		}
 		dir = env.path(args[0])
 	case dir == "":
 		dir = env.path(".")

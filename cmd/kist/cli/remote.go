@@ -33,7 +33,8 @@ A URL is one of
 Keys and passwords are not part of it, and kist does not store them. For S3 they
 come from where AWS's own tools have them: AWS_ACCESS_KEY_ID and
 AWS_SECRET_ACCESS_KEY, AWS_PROFILE and ~/.aws, or the role of the machine; for
-MongoDB from KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD.`,
+MongoDB from KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD, which are only
+sent to the hosts in KIST_MONGODB_HOST.`,
 		Example: `  kist remote add origin /media/backup/photos
   kist remote add cloud 's3://bucket/photos?endpoint=https://s3.example.org'
   kist remote -v`,
@@ -172,6 +173,9 @@ With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 }
 
 func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url string) error {
+	if isURL(name) {
+		return hintf(usagef("%s is a URL, and no name for a remote", quoteArg(remote.Redact(name))), "the name comes first: kist remote add NAME URL")
+	}
 	r, err := env.open()
 	if err != nil {
 		return err

@@ -27,7 +27,13 @@ func (e *Env) open() (*kist.Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kist.Open(root, opt)
+	r, err := kist.Open(root, opt)
+	if err == nil {
+		for _, m := range r.Remotes() {
+			e.secrets.learn(m.URL)
+		}
+	}
+	return r, err
 }
 
 // options returns what a repository is told of this environment.

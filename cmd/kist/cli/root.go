@@ -16,7 +16,12 @@ import (
 // its exit status. Whatever goes wrong has been reported when it returns.
 func Run(ctx context.Context, env *Env, args []string) int {
 	own := *env
-	own.screen = newScreen(env.Stderr, env.Terminal)
+	own.secrets = &secrets{}
+	own.secrets.learn(args...)
+	for _, name := range []string{"KIST_MONGODB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+		own.secrets.add(env.Getenv(name))
+	}
+	own.screen = newScreen(own.secrets.writer(env.Stderr), env.Terminal)
 	own.Stderr = own.screen
 	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
 	own.Stdout = out

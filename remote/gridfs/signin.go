@@ -1,0 +1,108 @@
+package gridfs
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/kist-vcs/kist/remote"
+)
+
+// hostVariable names the hosts that may get what the user's surroundings have:
+// a user and password in the environment, or an identity of the machine. The
+// URL of a remote may come from somebody else's configuration, so the URL
+// alone does not decide who gets them.
+const hostVariable = "KIST_MONGODB_HOST"
+
+// signIn returns the authority of a URL with the user and password from the
+// environment if the URL has no password. It returns an error that matches
+// [remote.ErrCredentials] if the environment has credentials and does not say
+// for which hosts.
+func (l *location) signIn(authority string, getenv func(string) string) (string, error) {
+	at := strings.LastIndexByte(authority, '@')
+	hosts := authority[at+1:]
+	named := getenv(hostVariable)
+	l.unnamed = firstUnnamed(hosts, named)
+
+	name, password := getenv("KIST_MONGODB_USERNAME"), getenv("KIST_MONGODB_PASSWORD")
+	user, own, hasPassword := strings.Cut(authority[:max(at, 0)], ":")
+	if hasPassword {
+		l.hide(own)
+		return authority, nil
+	}
+	plain, _ := url.PathUnescape(user)
+	switch {
+	case name == "" && password == "":
+		return authority, nil
+	case user != "" && name != "" && name != plain:
+		return authority, nil // the password is another user's
+	case named == "":
+		return "", l.notSent("KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD are")
+	case l.unnamed != "":
+		return authority, nil // the user keeps them for other hosts
+	}
+
+	if user == "" {
+		user = escape(name)
+	}
+	if user == "" {
+		return hosts, nil
+	}
+	if password == "" {
+		return user + "@" + hosts, nil
+	}
+	password = escape(password)
+	l.hide(password)
+	return user + ":" + password + "@" + hosts, nil
+}
+
+// checkAuth returns an error if the options send a password in clear, or an
+// identity of this machine to a host that the user has not named.
+func (l *location) checkAuth(o *options.ClientOptions) error {
+	if o.Auth == nil {
+		return nil
+	}
+	mechanism := strings.ToUpper(o.Auth.AuthMechanism)
+	secure := o.TLSConfig != nil && !o.TLSConfig.InsecureSkipVerify
+	if (mechanism == "PLAIN" || mechanism == "MONGODB-OIDC") && !secure {
+		return fmt.Errorf("authMechanism=%s without TLS sends the password in clear: add tls=true, and keep the check of the certificate", mechanism)
+	}
+	own := mechanism == "MONGODB-OIDC" || mechanism == "MONGODB-AWS" && o.Auth.Password == ""
+	if own && l.unnamed != "" {
+		return l.notSent("credentials of this machine (authMechanism=" + mechanism + ") are")
+	}
+	return nil
+}
+
+func (l *location) notSent(what string) error {
+	return &remote.Error{Op: "open", Kind: remote.ErrCredentials, Err: fmt.Errorf("%s not sent to %q: set %s to this host if you trust it", what, l.unnamed, hostVariable)}
+}
+
+// firstUnnamed returns the first host of a list that is not in another list.
+func firstUnnamed(hosts, named string) string {
+	trusted := map[string]bool{}
+	for host := range strings.SplitSeq(named, ",") {
+		trusted[withPort(strings.TrimSpace(host))] = true
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if host == "" || !trusted[withPort(host)] {
+			return cmp.Or(strings.ToLower(host), "(no host)")
+		}
+	}
+	return ""
+}
+
+// withPort returns a host in lower case with its port, 27017 if it has none.
+func withPort(host string) string {
+	host = strings.ToLower(host)
+	if host == "" || strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
+		return host
+	}
+	return host + ":27017"
+}
+
+// escape escapes all that means something in a URL.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

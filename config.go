@@ -14,6 +14,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/remote"
 )
 
 // FormatVersion is the version of the repository format that this package
@@ -200,6 +201,9 @@ func ParseSetting(key, text string) any {
 // set changes a dotted key; a nil value removes it. What was read from a file
 // of a later version is kept as it is.
 func (c *Config) set(key string, value any) error {
+	if remote.HasSecret(key) {
+		return fmt.Errorf("config key %q: a URL is not a key", remote.Redact(key))
+	}
 	parts := strings.Split(key, ".")
 	if slices.Contains(fixedKeys, parts[0]) {
 		return fmt.Errorf("config key %q is fixed when the repository is made", key)

@@ -113,7 +113,7 @@ func TestSecrets(t *testing.T) {
 		{"mongodb:/user:canary@h/db", "canary"},
 		{"mongodb:user:canary@h/db", "canary"},
 		{"--repo=mongodb://user:can/ary@h", "can/ary"},
-		{"/home/x/mongodb:/user:can ary@h", "can ary"},
+		{"/x/mongodb:/user:can ary@h", "can ary"},
 		{"s3://b?secret=can%20ary", "can ary"},
 		{"s3:/b?endpoint=http://u:canary@h", "canary"},
 		{"HEAD:a@b", ""},

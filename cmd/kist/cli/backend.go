@@ -114,7 +114,7 @@ func isURL(text string) bool {
 
 // wantFolder returns an error if a text that names a folder is a URL.
 func wantFolder(command, text string) error {
-	if strings.Contains(text, "://") {
+	if isURL(text) || len(remote.Secrets(text)) > 0 {
 		return usagef("%s needs a folder, and %s is a URL", command, quoteArg(remote.Redact(text)))
 	}
 	return nil

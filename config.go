@@ -109,6 +109,11 @@ func (c *Config) params() (chunker.Params, error) {
 	return p, nil
 }
 
+// maxConfig bounds a configuration file, in bytes.
+const maxConfig = 1 << 20
+
+var errConfigSize = errors.New("larger than 1 MiB")
+
 // loadConfig reads the configuration file of the repository in kistDir.
 func loadConfig(kistDir string) (*Config, error) {
 	f, err := os.Open(filepath.Join(kistDir, "config"))
@@ -116,13 +121,12 @@ func loadConfig(kistDir string) (*Config, error) {
 		return nil, err
 	}
 	defer f.Close()
-	const limit = 1 << 20
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
-	if len(data) > limit {
-		return nil, &ConfigError{Err: errors.New("larger than 1 MiB")}
+	if len(data) > maxConfig {
+		return nil, &ConfigError{Err: errConfigSize}
 	}
 	c, err := parseConfig(data)
 	if err != nil {
@@ -256,5 +260,8 @@ func (c *Config) encode() ([]byte, error) {
 		v = c.values
 	}
 	err := toml.NewEncoder(&buf).Encode(v)
+	if err == nil && buf.Len() > maxConfig {
+		err = &ConfigError{Err: errConfigSize} // nobody could read it again
+	}
 	return buf.Bytes(), err
 }

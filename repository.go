@@ -154,9 +154,13 @@ func create(ctx context.Context, dir string, opt Options, c *Config, branch stri
 		return nil, fmt.Errorf("%q: %w", dir, ErrExists)
 	}
 	for _, d := range []string{"volumes", "refs/heads", "refs/tags", "logs", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(kistDir, d), 0o777); err != nil {
+		if err := disk.MakeDir(filepath.Join(kistDir, d)); err != nil {
 			return nil, err
 		}
+	}
+	// The first commit finds its logs, so that it has fewer names to sync.
+	if err := refs.Open(kistDir, opt.Date).BeginLogs("HEAD", refs.Heads+branch); err != nil {
+		return nil, err
 	}
 	// The configuration comes last: a folder without it is not a repository.
 	if err := refs.Open(kistDir, opt.Date).SetHead(ctx, refs.Head{Branch: branch}, refs.Who{}, ""); err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // logged reports whether moves of a ref are logged: those of branches, here
@@ -20,6 +22,25 @@ type appended struct {
 	path string
 	size int64    // of the log before; -1: there was none
 	dirs []string // with new entries, to be synced
+}
+
+// BeginLogs makes empty logs of names, and has them on disk when it returns. It
+// leaves a log that exists alone.
+func (s *Store) BeginLogs(names ...string) error {
+	for _, name := range names {
+		path := s.path("logs/" + name)
+		if err := disk.MakeDir(filepath.Dir(path)); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close(), disk.SyncDir(filepath.Dir(path))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // undo takes the line away again, as well as it can.

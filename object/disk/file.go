@@ -31,6 +31,15 @@ func WriteFile(path string, data []byte) error {
 // known only then: write returns it. Until the end it is the file temp in the
 // same folder, which is removed first if a process left it there.
 func Write(dir, temp string, write func(io.Writer) (name string, err error)) error {
+	if err := WriteHint(dir, temp, write); err != nil {
+		return err
+	}
+	return SyncDir(dir)
+}
+
+// WriteHint is [Write] for what may be lost: after a crash, the file may have
+// its old content although the function has returned. It never has any other.
+func WriteHint(dir, temp string, write func(io.Writer) (name string, err error)) error {
 	path := filepath.Join(dir, temp)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -53,7 +62,25 @@ func Write(dir, temp string, write func(io.Writer) (name string, err error)) err
 	if err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	return SyncDir(dir)
+	return nil
+}
+
+// MakeDir makes a folder and the folders above it, and has their names on disk
+// when it returns.
+func MakeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := MakeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(above)
 }
 
 // SyncDir has the names in a folder on disk when it returns.

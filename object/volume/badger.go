@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +61,15 @@ func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {
 	return b
 }
 
+// newDatabase has the files of a database without content, as Badger would write
+// them. Badger syncs each and its folder, which a volume needs only once it is
+// sealed: nothing leads to it before that, and MANIFEST is synced when a table
+// is added.
+var newDatabase = map[string]string{
+	manifestFile:  "Bdgr" + "\x4b\x53" + "\x00\x08" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00", // magic numbers, an empty list
+	"KEYREGISTRY": strings.Repeat("\x00", 16) + "Hello Badger",                                // without encryption
+}
+
 // database is a Badger database that is being written. Errors that Badger
 // only logs fail it, and nothing waits for Badger after that.
 type database struct {
@@ -67,6 +78,11 @@ type database struct {
 }
 
 func openDatabase(dir string, o *Options) (*database, error) {
+	for name, data := range newDatabase {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
+			return nil, err
+		}
+	}
 	log := &latch{failed: make(chan struct{})}
 	db, err := badger.Open(badgerOptions(dir, o, log))
 	if err != nil {

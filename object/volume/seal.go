@@ -177,7 +177,9 @@ func (w *writer) writeKeys(order []uint32) error {
 
 // makeDurable makes all files read-only and has them, and the folder, on disk
 // when it returns. Value logs are synced through descriptors that are older
-// than anything written to them, so that no error of a write is missed.
+// than anything written to them, so that no error of a write is missed. KEYS and
+// SEAL were synced when they were written. Badger has synced the tables and
+// MANIFEST, and an error of that has failed the volume.
 func (w *writer) makeDurable(s *seal) error {
 	for _, f := range append(s.Files, sealFile{Name: sealName}) {
 		if err := os.Chmod(filepath.Join(w.dir, f.Name), 0o444); err != nil {
@@ -187,26 +189,14 @@ func (w *writer) makeDurable(s *seal) error {
 			if err := w.space.logs[n-1].Sync(); err != nil {
 				return err
 			}
-			continue
-		}
-		if err := syncFile(filepath.Join(w.dir, f.Name)); err != nil {
-			return err
 		}
 	}
 	return syncDir(w.dir)
 }
 
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// writeFile writes a new file and syncs it.
+// writeFile writes a new file, which is read-only, and syncs it.
 func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,14 @@ import (
 
 // save writes the index, which is locked: the head, and before it a new base
 // if too much has changed.
-func (x *Index) save(kistDir string) error {
+func (x *Index) save(kistDir string) error { return x.saveBy(kistDir, disk.Write) }
+
+// saveHint is save for changes that a crash may undo.
+func (x *Index) saveHint(kistDir string) error { return x.saveBy(kistDir, disk.WriteHint) }
+
+type writeFunc func(dir, temp string, write func(io.Writer) (name string, err error)) error
+
+func (x *Index) saveBy(kistDir string, write writeFunc) error {
 	var head bytes.Buffer
 	err := errHeadFull
 	if !x.fold {
@@ -24,12 +31,13 @@ func (x *Index) save(kistDir string) error {
 			return err
 		}
 		head.Reset()
+		write = disk.Write // before the old base goes
 		err = x.writeHead(&head, x.file.maxHead())
 	}
 	if err != nil {
 		return err
 	}
-	err = disk.Write(kistDir, headTemp, func(w io.Writer) (string, error) {
+	err = write(kistDir, headTemp, func(w io.Writer) (string, error) {
 		_, err := w.Write(head.Bytes())
 		return headName, err
 	})

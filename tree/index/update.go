@@ -22,6 +22,8 @@ type Options struct {
 	// whatever was done to it, and nothing is read. After an error its state
 	// is not defined.
 	From *Index
+
+	hint bool // a crash may undo the change, which only saves time
 }
 
 // Update changes the index in a repository's folder (.kist): it locks the
@@ -64,7 +66,11 @@ func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Inde
 		return err
 	}
 	if x.changed {
-		if err := x.save(kistDir); err != nil {
+		save := x.save
+		if o.hint {
+			save = x.saveHint
+		}
+		if err := save(kistDir); err != nil {
 			return fmt.Errorf("write index: %w", err)
 		}
 	}
@@ -76,7 +82,7 @@ func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Inde
 // does nothing and returns false. It is for what may be lost, like stat data
 // of files that were found unchanged. From may be nil.
 func UpdateIfFree(ctx context.Context, kistDir string, from *Index, apply func(*Index) error) (bool, error) {
-	err := UpdateWith(ctx, kistDir, Options{Wait: -1, From: from}, apply)
+	err := UpdateWith(ctx, kistDir, Options{Wait: -1, From: from, hint: true}, apply)
 	if errors.Is(err, disk.ErrBusy) {
 		return false, nil
 	}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// syncCalls are the calls that have something on disk when they return.
+var syncCalls = []string{"fsync", "fdatasync", "msync", "syncfs", "sync"}
+
+// trace runs kist under strace, and returns a line for each of the named calls,
+// in the order in which they ended.
+func (s *shell) trace(calls []string, args ...string) []string {
+	s.Helper()
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		s.Skip("no strace")
+	}
+	log := s.path("../trace")
+	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
+	defer cancel()
+	cmd := s.command(ctx, args...)
+	program := filepath.Join(s.TempDir(), "kist") // TestMain knows it by its name
+	if err := os.Symlink(cmd.Path, program); err != nil {
+		s.Fatal(err)
+	}
+	cmd.Args = append([]string{path, "-f", "-y", "-qq", "-o", log, "-e", "trace=" + strings.Join(calls, ","), program}, args...)
+	cmd.Path = path
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Fatalf("kist %q: %v\n%s", args, err, out)
+	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		s.Fatal(err)
+	}
+	begun := map[string]string{} // by thread
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		thread, call, _ := strings.Cut(strings.TrimSpace(line), " ")
+		call = strings.TrimSpace(call)
+		if start, ok := strings.CutSuffix(call, " <unfinished ...>"); ok {
+			begun[thread] = start
+			continue
+		}
+		if _, end, ok := strings.Cut(call, " resumed>"); ok {
+			call = begun[thread] + end
+		}
+		if name, _, ok := strings.Cut(call, "("); ok && slices.Contains(calls, name) { // and no signal
+			lines = append(lines, call)
+		}
+	}
+	return lines
+}
+
+// A small commit must not sync more than its guarantees need: see the table in
+// docs/format/volume.md.
+func TestSyncsOfSmallCommit(t *testing.T) {
+	s := newShell(t)
+	s.kist("init")
+	for round, text := range []string{"hello\n", "hello again\n"} {
+		s.write(map[string]string{"file": text})
+		n := 0
+		for _, args := range [][]string{{"add", "file"}, {"commit", "-m", text}} {
+			n += len(s.trace(syncCalls, args...))
+		}
+		if n > 20 {
+			t.Errorf("round %d: %d calls that sync, want at most 20", round, n)
+		}
+	}
+	s.verify()
+}
+
+// Each name that init makes has to be on disk: its folder is synced after it
+// was made.
+func TestInitSyncsNames(t *testing.T) {
+	s := newShell(t)
+	quoted := regexp.MustCompile(`"([^"]*)"`)
+	opened := regexp.MustCompile(`<([^>]*)>\) += 0$`)
+	var unsynced []string // folders with new names
+	made := 0
+	for _, call := range s.trace(append(syncCalls, "mkdirat", "mkdir", "openat", "renameat", "renameat2", "rename"), "init", "a/b") {
+		name, args, _ := strings.Cut(call, "(")
+		if !strings.HasSuffix(call, " = 0") && name != "openat" {
+			continue
+		}
+		if slices.Contains(syncCalls, name) {
+			if dir := opened.FindStringSubmatch(call); dir != nil {
+				unsynced = slices.DeleteFunc(unsynced, func(d string) bool { return d == dir[1] })
+			}
+			continue
+		}
+		paths := quoted.FindAllStringSubmatch(args, -1)
+		if len(paths) == 0 || name == "openat" && !strings.Contains(args, "O_CREAT") {
+			continue
+		}
+		path := paths[len(paths)-1][1]
+		base := filepath.Base(path)
+		if !strings.HasPrefix(path, s.dir) || strings.Contains(path, "refs.tmp") || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".tmp") {
+			continue // nobody misses it after a crash
+		}
+		made++
+		unsynced = append(unsynced, filepath.Dir(path))
+	}
+	if len(unsynced) > 0 || made < 12 {
+		t.Errorf("%d names were made; not synced: %q", made, unsynced)
+	}
+	s.in("a/b").verify()
+}

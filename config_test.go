@@ -1,0 +1,31 @@
+package kist_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+)
+
+// A configuration that could not be read again is not written.
+func TestConfigTooLarge(t *testing.T) {
+	dir := t.TempDir()
+	r, err := kist.Init(t.Context(), dir, kist.Options{}, kist.InitOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var bad *kist.ConfigError
+	if err := r.SetConfig(t.Context(), "user.name", strings.Repeat("x", 1<<20)); !errors.As(err, &bad) {
+		t.Errorf("more than 1 MiB: %v", err)
+	}
+	if err := r.SetConfig(t.Context(), "user.name", strings.Repeat("x", 1<<20-1000)); err != nil {
+		t.Errorf("less than 1 MiB: %v", err)
+	}
+	again, err := kist.Open(dir, kist.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}

@@ -16,11 +16,13 @@ import (
 
 // LogOptions say which commits [Repository.Log] gives.
 type LogOptions struct {
-	Revs        []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B", "A...B" is both without what both reach. None: HEAD
-	Paths       []string // only commits that changed these
-	Follow      bool     // the one path is followed through renames
-	FirstParent bool     // of a merge follow only the first parent
-	Topo        bool     // no commit before all its children
+	Revs  []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B", "A...B" is both without what both reach. None: HEAD
+	Paths []string // only commits that changed these, or what is below them
+
+	Select      func(path string) bool // and of that only what it selects; nil: all
+	Follow      bool                   // the one path is followed through renames
+	FirstParent bool                   // of a merge follow only the first parent
+	Topo        bool                   // no commit before all its children
 
 	Since, Until time.Time                 // by the committer's time; zero: no limit
 	Match        func(*object.Commit) bool // nil: all

@@ -18,7 +18,7 @@ import (
 // out of the log without having been named: then a merge has sides that may
 // have more to tell.
 func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
-	if len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "") {
+	if l.o.Select == nil && (len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "")) {
 		return nil
 	}
 	l.same, l.next = map[object.ID]bool{}, map[object.ID]object.ID{}
@@ -98,8 +98,11 @@ func (l *logger) pass(parent object.ID, path string) {
 
 // differ reports whether any of paths differs between two trees.
 func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
-	for _, err := range tree.Diff(ctx, l.r.objects, a, b, tree.DiffOptions{Paths: paths}) {
-		return err == nil, err
+	selects := l.o.Select
+	for c, err := range tree.Diff(ctx, l.r.objects, a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil}) {
+		if err != nil || selects == nil || selects(c.Path) {
+			return err == nil, err
+		}
 	}
 	return false, nil
 }

@@ -6,6 +6,65 @@ import "strings"
 type glob struct {
 	elems []elem
 	sets  []set
+	flat  bool // a slash is a letter like others: *, ? and sets match it
+}
+
+// Glob is a pattern for whole paths. It does not change and is safe for
+// concurrent use.
+type Glob struct {
+	glob glob
+	fold bool
+}
+
+// CompileGlob compiles a pattern as git's pathspecs have them, and reports
+// false if nothing can match it. With slashes, *, ? and sets do not match a
+// slash, and ** between slashes does, as in an ignore file. With fold, capital
+// and small letters of ASCII are the same.
+func CompileGlob(pattern string, slashes, fold bool) (Glob, bool) {
+	if fold {
+		pattern = lower(pattern)
+	}
+	if slashes {
+		g, ok := compileGlob(pattern, true, true)
+		return Glob{g, fold}, ok
+	}
+	g, ok := compileFlat(pattern)
+	return Glob{g, fold}, ok
+}
+
+// Match reports whether the whole of path matches. It takes time that is at
+// worst the product of the lengths of pattern and path.
+func (g *Glob) Match(path string) bool {
+	if g.fold {
+		path = lower(path)
+	}
+	return g.glob.match(path)
+}
+
+// HasWildcards reports whether a pattern stands for more than its text.
+func HasWildcards(pattern string) bool { return strings.ContainsAny(pattern, wildcards) }
+
+// lower returns s with the small letters of ASCII.
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// compileFlat compiles a pattern in which a slash is a letter like others.
+func compileFlat(pattern string) (glob, bool) {
+	g, ok := compileGlob(pattern, false, false)
+	g.flat = true
+	for i := range g.elems {
+		if g.elems[i].op == star {
+			g.elems[i].op = all
+		}
+	}
+	return g, ok
 }
 
 // elem matches one byte (oneByte, anyByte, oneOf) or any number of them.
@@ -159,8 +218,8 @@ func (g *glob) accepts(e elem, b byte) bool {
 	case oneByte:
 		return b == e.byte
 	case anyByte:
-		return b != '/'
+		return g.flat || b != '/'
 	default:
-		return b != '/' && g.sets[e.set].has(b)
+		return (g.flat || b != '/') && g.sets[e.set].has(b)
 	}
 }

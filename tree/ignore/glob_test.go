@@ -89,6 +89,11 @@ func TestHostilePatternsEnd(t *testing.T) {
 		if ignored, by := m.Match(test.path, false); ignored {
 			t.Errorf("%s: matches %.20q", test.name, by.Pattern)
 		}
+		for _, slashes := range []bool{false, true} {
+			if g, ok := CompileGlob(test.pattern, slashes, true); ok && g.Match(test.path) {
+				t.Errorf("%s: the pathspec matches, with slashes: %t", test.name, slashes)
+			}
+		}
 	}
 }
 

@@ -30,6 +30,10 @@ it: new, changed and deleted files, symlinks and empty folders. What is stored
 already, in any file of any version, is not stored again. An interrupted add can
 be run again, and goes on where it was.
 
+PATH may be a pattern, in quotes so that the shell leaves it alone: '*.mov' is all
+such files in the current folder and below it. ':!drafts' leaves drafts out. All
+commands with PATHs take these; docs/paths.md describes them.
+
 Files that the patterns in .kistignore files exclude are left out. A file that
 cannot be read, or changes while it is read, is skipped, reported, and mentioned
 by commits until it has been added; it is never taken for deleted. FIFOs,
@@ -88,12 +92,13 @@ func runAdd(ctx context.Context, env *Env, o addOptions, args []string) error {
 		return err
 	}
 	defer r.Close()
-	paths, err := env.repoPaths(r, args)
+	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
 	}
-	if len(paths) == 0 {
-		paths = nil
+	paths, err := env.find(ctx, r, specs, places{index: true, worktree: !o.update, ignored: o.force})
+	if err != nil {
+		return err
 	}
 	p := env.progress("adding")
 	defer p.Stop()

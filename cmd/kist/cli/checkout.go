@@ -99,14 +99,14 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 	}
 	defer r.Close()
 	create := o.create + o.reset
-	rev, args, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
+	rev, paths, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
 	switch {
 	case err != nil:
 		return err
 	case isPaths && (create != "" || o.detach):
 		return usagef("with paths, no branch is switched to: -b, -B and --detach are not for them")
 	case isPaths:
-		return env.checkoutPaths(ctx, r, o, rev, args)
+		return env.checkoutPaths(ctx, r, o, rev, paths)
 	case o.ours || o.theirs:
 		return usagef("--ours and --theirs need the paths of files with conflicts")
 	case rev == "" && create == "" && !o.force && !o.detach:
@@ -154,7 +154,7 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 
 // checkoutArgs tells a revision and paths of the repository apart, as git does:
 // a single name is a revision if it can be, and else a tracked path.
-func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths []string, isPaths bool, err error) {
+func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, isPaths bool, err error) {
 	if dash > 1 {
 		return "", nil, false, usagef("one argument too many before --: %s", quoteArg(args[1]))
 	}
@@ -168,7 +168,7 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 		return "", nil, false, nil
 	}
 	if dash == 0 {
-		paths, err = e.repoPaths(r, args)
+		paths, err = e.pathspecs(r, args, false)
 		return "", paths, true, err
 	}
 	rev = e.previous(args[0])
@@ -181,17 +181,20 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 					"write 'kist checkout -- %s ...' for paths, and 'kist checkout %s -- ...' for the revision", rev, rev)
 			}
 		}
-		paths, err = e.repoPaths(r, args[1:])
+		paths, err = e.pathspecs(r, args[1:], false)
 		return rev, paths, len(args) > 1, err
 	}
 	if !errors.Is(revErr, refs.ErrNotFound) {
 		return "", nil, false, revErr
 	}
-	paths, err = e.repoPaths(r, args)
+	paths, err = e.pathspecs(r, args, false)
 	if err != nil {
+		if looksLikePathspec(args[0]) {
+			return "", nil, false, err
+		}
 		return "", nil, false, revErr
 	}
-	if !tracked(r, paths[0]) {
+	if !looksLikePathspec(args[0]) && !tracked(r, paths[0].path) {
 		return "", nil, false, hintf(failf(exitFailed, "unknown-revision", "%s is neither a revision nor a tracked path", quoteArg(args[0])),
 			"'kist checkout -b %s' makes a branch of this name", args[0])
 	}
@@ -213,8 +216,8 @@ func isUnborn(r *kist.Repository, rev string) bool {
 }
 
 // checkoutPaths brings back paths from rev, or from what is staged.
-func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string, paths []string) error {
-	ro := kist.RestoreOptions{Paths: paths, Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force}
+func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string, paths pathspecs) error {
+	ro := kist.RestoreOptions{Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force}
 	from := "what is staged"
 	switch {
 	case (o.ours || o.theirs) && rev != "":
@@ -230,11 +233,15 @@ func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutO
 		}
 		from = id.Short()
 	}
-	return e.restore(ctx, r, ro, from)
+	return e.restore(ctx, r, ro, paths, from)
 }
 
-// restore brings back files, and tells from where.
-func (e *Env) restore(ctx context.Context, r *kist.Repository, o kist.RestoreOptions, from string) error {
+// restore brings back files at paths, and reports from where.
+func (e *Env) restore(ctx context.Context, r *kist.Repository, o kist.RestoreOptions, paths pathspecs, from string) error {
+	var err error
+	if o.Paths, err = e.restorable(ctx, r, o, paths); err != nil {
+		return err
+	}
 	p := e.progress("restoring")
 	defer p.Stop()
 	o.Progress = p.amounts()
@@ -251,6 +258,29 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o kist.RestoreOpt
 		e.info("%s updated from %s", plural(uint64(n), "path", "paths"), from)
 	}
 	return e.unwritten(r, err)
+}
+
+// restorable returns the paths that can be brought back as o says.
+func (e *Env) restorable(ctx context.Context, r *kist.Repository, o kist.RestoreOptions, paths pathspecs) ([]string, error) {
+	in := places{index: !o.Overlay || o.Source == ""}
+	switch {
+	case paths.plain():
+	case o.Side != kist.NoSide:
+		in = places{conflicts: true}
+	case o.Source != "":
+		source, err := r.CommitView(ctx, o.Source)
+		if err != nil {
+			return nil, err
+		}
+		in.views = []kist.View{source}
+	case o.Staged:
+		head, err := r.HeadView(ctx)
+		if err != nil {
+			return nil, err
+		}
+		in.views = []kist.View{head}
+	}
+	return e.find(ctx, r, paths, in)
 }
 
 // saySwitched tells where HEAD is now, in git's words.

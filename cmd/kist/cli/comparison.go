@@ -39,6 +39,27 @@ func (c *comparison) changes(ctx context.Context, paths []string) ([]fileChange,
 	return out, nil
 }
 
+// selected returns those changes that are of paths that pathspecs select.
+func (c *comparison) selected(ctx context.Context, list pathspecs) ([]fileChange, error) {
+	if list.plain() {
+		return c.changes(ctx, list.paths())
+	}
+	changes, err := kist.Diff(ctx, c.old, c.new, list.paths(), false)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, change := range changes {
+		if list.selects(change.Path) {
+			paths = append(paths, change.Path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	return c.changes(ctx, paths)
+}
+
 // show prints changes in the forms that are wanted.
 func (c *comparison) show(ctx context.Context, changes []fileChange) error {
 	if c.env.global.json {

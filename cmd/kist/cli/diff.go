@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 )
@@ -82,15 +83,18 @@ func runDiff(cmd *cobra.Command, env *Env, o *diffOptions, args []string) error 
 	}
 	c := &comparison{env: env, repo: r, form: &o.form}
 	var conflicts []index.Conflict
-	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths); err != nil {
+	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.paths()); err != nil {
 		return err
 	}
-	changes, err := c.changes(ctx, paths)
+	if err := env.known(ctx, r, paths, places{views: []kist.View{c.old, c.new}, index: true, worktree: true}); err != nil {
+		return err
+	}
+	changes, err := c.selected(ctx, paths)
 	if err != nil {
 		return err
 	}
 	for _, conflict := range conflicts {
-		if len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return tree.Below(conflict.Path, p) }) {
+		if !paths.selects(conflict.Path) {
 			continue
 		}
 		if changes, err = c.unmerged(ctx, changes, conflict, len(revs) == 0); err != nil {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -119,12 +121,15 @@ func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
 		return err
 	}
 	defer r.Close()
-	opt, err := o.log(cmd, env, r, args)
+	opt, paths, err := o.log(cmd, env, r, args)
 	if err != nil {
 		return err
 	}
+	if err := env.inHistory(ctx, r, opt, paths); err != nil {
+		return err
+	}
 	p := &commitPrinter{
-		env: env, repo: r, form: &o.form, paths: opt.Paths,
+		env: env, repo: r, form: &o.form, paths: paths,
 		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
 	}
 	if p.said, err = r.Said(); err != nil {
@@ -181,13 +186,14 @@ func (o *logOptions) decorated(env *Env) bool {
 }
 
 // log returns what is to be shown, as the repository wants to be told.
-func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt kist.LogOptions, err error) {
+func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt kist.LogOptions, paths pathspecs, err error) {
 	opt = kist.LogOptions{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
-	if opt.Revs, opt.Paths, err = env.revsAndPaths(cmd, r, args); err != nil {
-		return opt, err
+	if opt.Revs, paths, err = env.revsAndPaths(cmd, r, args); err != nil {
+		return opt, nil, err
 	}
-	if o.follow && len(opt.Paths) != 1 {
-		return opt, usagef("--follow needs exactly one path")
+	opt.Paths, opt.Select = paths.paths(), paths.selector()
+	if o.follow && (len(paths) != 1 || opt.Select != nil) {
+		return opt, nil, usagef("--follow needs exactly one path")
 	}
 	for _, from := range []struct {
 		wanted bool
@@ -198,7 +204,7 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 		}
 		list, err := r.Refs().List(from.below)
 		if err != nil {
-			return opt, err
+			return opt, nil, err
 		}
 		for _, ref := range list {
 			opt.Revs = append(opt.Revs, ref.Name)
@@ -207,7 +213,7 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 	if o.all {
 		head, err := r.Refs().Head()
 		if err != nil {
-			return opt, err
+			return opt, nil, err
 		}
 		if !head.ID.IsZero() {
 			opt.Revs = append(opt.Revs, "HEAD")
@@ -216,14 +222,38 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 	now := env.Now()
 	if o.since != "" {
 		if opt.Since, err = refs.ParseTime(o.since, now); err != nil {
-			return opt, err
+			return opt, nil, err
 		}
 	}
 	if o.until != "" {
 		if opt.Until, err = refs.ParseTime(o.until, now); err != nil {
-			return opt, err
+			return opt, nil, err
 		}
 	}
 	opt.Match, err = o.match()
-	return opt, err
+	return opt, paths, err
+}
+
+// inHistory makes sure that each of paths matches something that is tracked, or
+// that one of the commits that opt stands for changed.
+func (e *Env) inHistory(ctx context.Context, r *kist.Repository, opt kist.LogOptions, paths pathspecs) error {
+	for _, s := range paths {
+		one := pathspecs{s}
+		if e.known(ctx, r, one, places{index: true}) == nil {
+			continue
+		}
+		any := kist.LogOptions{Revs: opt.Revs, Paths: one.paths(), Select: one.selector()}
+		changed := false
+		for _, err := range r.Log(ctx, any) {
+			if err != nil {
+				return err
+			}
+			changed = true
+			break
+		}
+		if !changed {
+			return fmt.Errorf("path %s in these commits: %w", quoteArg(s.arg), kist.ErrNoMatch)
+		}
+	}
+	return nil
 }

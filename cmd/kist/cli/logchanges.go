@@ -54,7 +54,7 @@ func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison
 	if c.Path != "" {
 		changes, err = cmp.followed(ctx, c.Path)
 	} else {
-		changes, err = cmp.changes(ctx, p.paths)
+		changes, err = cmp.selected(ctx, p.paths)
 	}
 	if err != nil || !merge || p.firstParent || !p.form.patch {
 		return cmp, changes, err
@@ -63,7 +63,7 @@ func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison
 	for _, view := range views[1:] {
 		others := *cmp
 		others.old = view
-		differ, err := others.changes(ctx, p.paths)
+		differ, err := others.selected(ctx, p.paths)
 		if err != nil {
 			return cmp, nil, err
 		}

@@ -19,7 +19,7 @@ type commitPrinter struct {
 	repo        *kist.Repository
 	said        *record.View // of commits, apart from names
 	form        *changeForm
-	paths       []string // changes of these only; none: all
+	paths       pathspecs // changes of these only; none: all
 	oneline     bool
 	abbrev      bool // short IDs
 	firstParent bool // a merge has changed what is not as in its first parent

@@ -145,7 +145,7 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 }
 
 // resetArgs tells a revision and paths apart; paths is nil if there are none.
-func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths []string, err error) {
+func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, err error) {
 	if dash > 1 {
 		return "", nil, usagef("one argument too many before --: %s", quoteArg(args[1]))
 	}
@@ -158,7 +158,7 @@ func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, 
 		}
 		hasRev = err == nil || isUnborn(r, args[0])
 		path, perr := e.repoPath(r, args[0])
-		known := perr == nil && (r.Worktree().Exists(path) || tracked(r, path))
+		known := looksLikePathspec(args[0]) || perr == nil && (r.Worktree().Exists(path) || tracked(r, path))
 		switch {
 		case hasRev && known:
 			return "", nil, hintf(usagef("%s is a revision and a path", quoteArg(args[0])),
@@ -173,7 +173,7 @@ func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, 
 	if len(args) == 0 {
 		return rev, nil, nil
 	}
-	paths, err = e.repoPaths(r, args)
+	paths, err = e.pathspecs(r, args, false)
 	return rev, paths, err
 }
 
@@ -188,11 +188,11 @@ func tracked(r *kist.Repository, path string) bool {
 }
 
 // resetPaths unstages paths, or stages what rev has there.
-func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions, rev string, paths []string) error {
+func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions, rev string, paths pathspecs) error {
 	if o.soft || o.hard {
 		return hintf(usagef("--soft and --hard are not for paths"), "'kist restore --source REV --staged --worktree PATH...' brings back files")
 	}
-	ro := kist.RestoreOptions{Paths: paths, Staged: true}
+	ro := kist.RestoreOptions{Staged: true}
 	var id object.ID
 	if !isUnborn(r, rev) {
 		var err error
@@ -201,8 +201,12 @@ func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions
 		}
 		ro.Source = rev
 	}
+	var err error
+	if ro.Paths, err = e.restorable(ctx, r, ro, paths); err != nil {
+		return err
+	}
 	if _, err := r.Restore(ctx, ro); err != nil {
 		return err
 	}
-	return e.unstagedChanges(ctx, r, id, paths)
+	return e.unstagedChanges(ctx, r, id, ro.Paths)
 }

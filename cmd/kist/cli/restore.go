@@ -78,14 +78,14 @@ func runRestore(ctx context.Context, env *Env, o restoreOptions, args []string) 
 		return err
 	}
 	defer r.Close()
-	paths, err := env.repoPaths(r, args)
+	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
 	}
 	if o.to != "" {
-		return env.extract(ctx, r, o, paths)
+		return env.extract(ctx, r, o, specs)
 	}
-	ro := kist.RestoreOptions{Paths: paths, Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force}
+	ro := kist.RestoreOptions{Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force}
 	from := "what is staged"
 	switch {
 	case o.ours:
@@ -101,7 +101,7 @@ func runRestore(ctx context.Context, env *Env, o restoreOptions, args []string) 
 	case o.staged:
 		from = "HEAD"
 	}
-	return env.restore(ctx, r, ro, from)
+	return env.restore(ctx, r, ro, specs, from)
 }
 
 // extractedJSON is what restore --to prints with --json.
@@ -111,10 +111,7 @@ type extractedJSON struct {
 }
 
 // extract writes paths of a commit elsewhere.
-func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions, paths []string) error {
-	if len(paths) == 0 {
-		paths = []string{""}
-	}
+func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions, specs pathspecs) error {
 	rev := o.source
 	if rev == "" {
 		rev = "HEAD"
@@ -122,6 +119,13 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 	source, err := r.CommitView(ctx, rev)
 	if err != nil {
 		return err
+	}
+	paths, err := e.find(ctx, r, specs, places{views: []kist.View{source}})
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		paths = []string{""}
 	}
 	p := e.progress("restoring")
 	defer p.Stop()

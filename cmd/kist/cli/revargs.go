@@ -15,7 +15,7 @@ import (
 // the repository apart in the arguments of a command. What stands after "--"
 // is a path. Without "--", the first argument that is no revision and all that
 // follow are paths, and have to exist; what could be both is an error.
-func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string) (revs, paths []string, err error) {
+func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
 	ctx := cmd.Context()
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		for _, rev := range args[:dash] {
@@ -23,12 +23,12 @@ func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string
 				return nil, nil, err
 			}
 		}
-		paths, err = e.repoPaths(r, args[dash:])
+		paths, err = e.pathspecs(r, args[dash:], true)
 		return args[:dash], paths, err
 	}
 	for i, arg := range args {
 		err := resolvable(ctx, r, arg)
-		if errors.Is(err, refs.ErrNotFound) {
+		if errors.Is(err, refs.ErrNotFound) || err != nil && looksLikePathspec(arg) {
 			if paths, err = e.existingPaths(r, args[i:], err); err != nil {
 				return nil, nil, err
 			}
@@ -48,10 +48,10 @@ func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string
 // existingPaths returns args as paths of the repository. One that does not
 // exist is an error; of the first it is noRev, since it may have been meant
 // for a revision.
-func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) ([]string, error) {
-	paths, err := e.repoPaths(r, args)
-	for i, path := range paths {
-		if r.Worktree().Exists(path) {
+func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) (pathspecs, error) {
+	paths, err := e.pathspecs(r, args, true)
+	for i := range args {
+		if err != nil || looksLikePathspec(args[i]) || r.Worktree().Exists(paths[i].path) {
 			continue
 		}
 		hint := "write '--' before a path that is not there now"

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +57,15 @@ func runRm(ctx context.Context, env *Env, o rmOptions, args []string) error {
 		return err
 	}
 	defer r.Close()
-	paths, err := env.repoPaths(r, args)
+	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
+		return err
+	}
+	paths, err := env.find(ctx, r, specs, places{index: true})
+	if err != nil {
+		return err
+	}
+	if err := o.allowed(r, specs); err != nil {
 		return err
 	}
 	removed, err := r.Remove(ctx, kist.RemoveOptions{
@@ -71,6 +79,24 @@ func runRm(ctx context.Context, env *Env, o rmOptions, args []string) error {
 			env.tell("rm %s\n", env.shown(r, path))
 		} else if err := env.json(removedJSON{path, rawPath(path)}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// allowed refuses folders that are named, unless --recursive is given. Those
+// that stay whole among the paths to remove are refused later.
+func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
+	if o.recursive || specs.plain() {
+		return nil
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return err
+	}
+	for _, s := range specs {
+		if !s.exclude && idx.Dir(s.path) != nil {
+			return fmt.Errorf("path %s: %w", quoteArg(s.arg), kist.ErrIsDirectory)
 		}
 	}
 	return nil

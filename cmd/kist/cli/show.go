@@ -63,9 +63,9 @@ func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error 
 		return err
 	}
 	defer r.Close()
-	var paths []string
+	var paths pathspecs
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-		if paths, err = env.repoPaths(r, args[dash:]); err != nil {
+		if paths, err = env.pathspecs(r, args[dash:], true); err != nil {
 			return err
 		}
 		args = args[:dash]

@@ -110,7 +110,11 @@ func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) erro
 	if o.remote != "" {
 		return statsRemote(ctx, env, r, o)
 	}
-	revs, paths, err := env.revsAndPaths(cmd, r, args)
+	revs, specs, err := env.revsAndPaths(cmd, r, args)
+	if err != nil {
+		return err
+	}
+	paths, err := env.statsPaths(cmd.Context(), r, revs, specs)
 	if err != nil {
 		return err
 	}
@@ -158,6 +162,25 @@ func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) erro
 		o.printTotal(env, s, freed)
 	}
 	return nil
+}
+
+// statsPaths returns the paths that pathspecs select in the commits that are
+// asked for.
+func (e *Env) statsPaths(ctx context.Context, r *kist.Repository, revs []string, specs pathspecs) ([]string, error) {
+	var in places
+	if !specs.plain() {
+		if len(revs) == 0 {
+			revs = []string{"HEAD"}
+		}
+		for _, rev := range revs {
+			view, err := r.CommitView(ctx, rev)
+			if err != nil {
+				return nil, err
+			}
+			in.views = append(in.views, view)
+		}
+	}
+	return e.find(ctx, r, specs, in)
 }
 
 // freeNow returns how many bytes 'kist gc' would make free now; nil if that

@@ -69,15 +69,16 @@ func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) er
 		return err
 	}
 	defer r.Close()
-	paths, err := env.repoPaths(r, args)
+	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
 	}
-	if len(paths) == 0 {
-		paths = nil
+	paths, err := env.statusPaths(ctx, r, o, specs)
+	if err != nil {
+		return err
 	}
 	s, err := r.Status(ctx, kist.StatusOptions{
-		Paths: paths, AllUntracked: o.untracked == "all", NoUntracked: o.untracked == "no", Ignored: o.ignored,
+		Paths: paths, AllUntracked: o.untracked == "all" || !specs.plain(), NoUntracked: o.untracked == "no", Ignored: o.ignored,
 	})
 	if err != nil {
 		return err
@@ -91,6 +92,23 @@ func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) er
 		env.statusLong(r, o, s)
 	}
 	return nil
+}
+
+// statusPaths returns the paths that pathspecs select. Each has to match
+// something in HEAD, in the index or in the worktree.
+func (e *Env) statusPaths(ctx context.Context, r *kist.Repository, o statusOptions, specs pathspecs) ([]string, error) {
+	if len(specs) == 0 {
+		return nil, nil
+	}
+	head, err := r.HeadView(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := places{views: []kist.View{head}, index: true, worktree: true, ignored: o.ignored}
+	if err := e.known(ctx, r, specs, in); err != nil {
+		return nil, err
+	}
+	return e.find(ctx, r, specs, in)
 }
 
 // statusShort prints a status as --short and --porcelain do.

@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/ignore"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// pathspec is an argument that stands for paths, as in git: a path with what is
+// below it, a pattern, or one of them behind magic such as ":(icase)".
+type pathspec struct {
+	arg     string
+	path    string       // a path of the repository; it is selected, with what is below it
+	prefix  string       // the folder in which pattern applies, with a slash, or ""
+	pattern *ignore.Glob // of the rest of a path; nil: none
+	fold    bool         // capital and small letters are the same in path
+	exclude bool         // what matches is left out
+}
+
+// pathspecs are those of a command line; none select everything.
+type pathspecs []pathspec
+
+// magic is what stands before the path in a pathspec.
+type magic struct{ top, glob, literal, icase, exclude bool }
+
+// looksLikePathspec reports whether an argument can be nothing but a pathspec,
+// even if no such path exists.
+func looksLikePathspec(arg string) bool {
+	return ignore.HasWildcards(arg) || len(arg) > 1 && arg[0] == ':' && strings.ContainsRune("(/!^", rune(arg[1]))
+}
+
+// splitMagic takes the magic off a pathspec.
+func splitMagic(arg string) (m magic, rest string, err error) {
+	if long, ok := strings.CutPrefix(arg, ":("); ok {
+		words, rest, ok := strings.Cut(long, ")")
+		if !ok {
+			return m, "", usagef("pathspec %s: the ) is missing", quoteArg(arg))
+		}
+		for word := range strings.SplitSeq(words, ",") {
+			switch word {
+			case "":
+			case "top":
+				m.top = true
+			case "glob":
+				m.glob = true
+			case "literal":
+				m.literal = true
+			case "icase":
+				m.icase = true
+			case "exclude":
+				m.exclude = true
+			default:
+				return m, "", hintf(usagef("pathspec %s: %s is unknown", quoteArg(arg), quoteArg(word)),
+					"top, glob, literal, icase and exclude are known; './%s' is the path of this name", printable(arg))
+			}
+		}
+		if m.glob && m.literal {
+			return m, "", usagef("pathspec %s: glob and literal exclude each other", quoteArg(arg))
+		}
+		return m, rest, nil
+	}
+	rest, ok := strings.CutPrefix(arg, ":")
+	if !ok {
+		return m, arg, nil
+	}
+	for rest != "" && strings.ContainsRune("/!^", rune(rest[0])) {
+		m.top = m.top || rest[0] == '/'
+		m.exclude = m.exclude || rest[0] != '/'
+		rest = rest[1:]
+	}
+	if m == (magic{}) {
+		return m, arg, nil // a path that begins with a colon
+	}
+	return m, strings.TrimPrefix(rest, ":"), nil
+}
+
+// pathspecs returns what arguments say. Where all of them leave something out,
+// that is from the current folder, or if whole is set from everything.
+func (e *Env) pathspecs(r *kist.Repository, args []string, whole bool) (pathspecs, error) {
+	var list pathspecs
+	selects := false
+	for _, arg := range args {
+		s, err := e.pathspec(r, arg)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+		selects = selects || !s.exclude
+	}
+	if len(list) > 0 && !selects {
+		all := pathspec{arg: "."}
+		if !whole {
+			var err error
+			if all.path, err = e.repoPath(r, "."); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, all)
+	}
+	return list, nil
+}
+
+// pathspec returns what an argument says.
+func (e *Env) pathspec(r *kist.Repository, arg string) (pathspec, error) {
+	s := pathspec{arg: arg}
+	m, text, err := splitMagic(arg)
+	if err != nil {
+		return s, err
+	}
+	from := e
+	if m.top {
+		root := *e
+		root.Dir = r.Root()
+		from = &root
+	}
+	if text == "" && m != (magic{}) {
+		text = "."
+	}
+	if s.path, err = from.repoPath(r, text); err != nil {
+		return s, err
+	}
+	s.fold, s.exclude = m.icase, m.exclude
+	if m.literal || !m.icase && !ignore.HasWildcards(s.path) {
+		return s, nil
+	}
+	// The names of folders that were not typed mean themselves.
+	here, err := from.repoPath(r, ".")
+	if err != nil {
+		here = ""
+	}
+	rest := s.path
+	for name := range strings.SplitSeq(here, "/") {
+		next, ok := strings.CutPrefix(rest, name+"/")
+		if !ok {
+			break
+		}
+		s.prefix, rest = s.prefix+name+"/", next
+	}
+	if strings.HasSuffix(text, "/") {
+		rest += "/"
+	}
+	if glob, ok := ignore.CompileGlob(rest, m.glob, m.icase); ok {
+		s.pattern = &glob
+	}
+	return s, nil
+}
+
+// plain reports whether the pathspecs are just paths.
+func (list pathspecs) plain() bool {
+	return !slices.ContainsFunc(list, func(s pathspec) bool { return s.pattern != nil || s.fold || s.exclude })
+}
+
+// paths returns paths that everything selected is at, or below; nil for all.
+func (list pathspecs) paths() []string {
+	var paths []string
+	for _, s := range list {
+		switch {
+		case s.exclude:
+		case s.pattern == nil && !s.fold:
+			paths = append(paths, s.path)
+		default:
+			paths = append(paths, strings.TrimSuffix(s.prefix, "/"))
+		}
+	}
+	return paths
+}
+
+// selects reports whether a path is selected.
+func (list pathspecs) selects(path string) bool {
+	is := func(exclude bool) bool {
+		return slices.ContainsFunc(list, func(s pathspec) bool { return s.exclude == exclude && (s.names(path) || s.matches(path)) })
+	}
+	return len(list) == 0 || is(false) && !is(true)
+}
+
+// selector returns the method selects, or nil if the pathspecs are just paths.
+func (list pathspecs) selector() func(path string) bool {
+	if list.plain() {
+		return nil
+	}
+	return list.selects
+}
+
+// names reports whether path is the path of s, or below it.
+func (s *pathspec) names(path string) bool {
+	if s.fold {
+		return len(path) >= len(s.path) && strings.HasPrefix(path, s.prefix) && strings.EqualFold(path[:len(s.path)], s.path) &&
+			(s.path == "" || len(path) == len(s.path) || path[len(s.path)] == '/')
+	}
+	return tree.Below(path, s.path)
+}
+
+// matches reports whether path fits the pattern of s.
+func (s *pathspec) matches(path string) bool {
+	rest, ok := strings.CutPrefix(path, s.prefix)
+	return ok && s.pattern != nil && s.pattern.Match(rest)
+}
+
+// places are where pathspecs look for paths.
+type places struct {
+	views     []kist.View
+	index     bool
+	conflicts bool // paths with conflicts only
+	worktree  bool // what is there, also if it is not tracked
+	ignored   bool // with worktree: ignored files, too
+}
+
+// find returns the paths that pathspecs select in some places: paths as they
+// were given, and the files that match patterns. A pathspec that matches nothing
+// there is a [kist.ErrNoMatch]. Plain paths are not looked for: a command does
+// that itself.
+func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in places) ([]string, error) {
+	if list.plain() {
+		return list.paths(), nil
+	}
+	excludes := slices.ContainsFunc(list, func(s pathspec) bool { return s.exclude })
+	hit := make([]bool, len(list))
+	found := map[string]bool{}
+	err := in.each(ctx, r, list.paths(), func(path string) {
+		for i := range list {
+			s := &list[i]
+			switch named := s.names(path); {
+			case s.exclude || !named && !s.matches(path):
+			case named && !excludes && !s.fold:
+				hit[i], found[s.path] = true, true
+			default:
+				hit[i] = true
+				if !excludes || list.selects(path) {
+					found[path] = true
+				}
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range list {
+		switch {
+		case s.exclude || hit[i]:
+		case in.worktree && !s.fold && !excludes && r.Worktree().Exists(s.path):
+			found[s.path] = true // it is ignored
+		default:
+			return nil, noMatch(s.arg)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("what the paths leave after all exclusions %w", kist.ErrNoMatch)
+	}
+	return slices.SortedFunc(maps.Keys(found), tree.ComparePaths), nil
+}
+
+func noMatch(arg string) error { return fmt.Errorf("path %s: %w", quoteArg(arg), kist.ErrNoMatch) }
+
+// known makes sure that each pathspec matches something in some places.
+func (e *Env) known(ctx context.Context, r *kist.Repository, list pathspecs, in places) error {
+	for _, s := range list {
+		if s.exclude {
+			continue
+		}
+		if s.pattern != nil || s.fold {
+			if _, err := e.find(ctx, r, pathspecs{s}, in); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.path == "" || in.index && tracked(r, s.path) || in.worktree && r.Worktree().Exists(s.path) {
+			continue
+		}
+		there := false
+		for _, v := range in.views {
+			if !there && !v.Tree.IsZero() {
+				_, err := tree.Find(ctx, v.Objects, v.Tree, s.path)
+				there = err == nil
+			}
+		}
+		if !there {
+			return noMatch(s.arg)
+		}
+	}
+	return nil
+}
+
+// each calls fn with every file, and every empty folder, at or below paths.
+func (in places) each(ctx context.Context, r *kist.Repository, paths []string, fn func(path string)) error {
+	idx, err := r.Index()
+	if err != nil {
+		return err
+	}
+	if in.index || in.conflicts {
+		for _, c := range idx.Conflicts() {
+			fn(c.Path)
+		}
+	}
+	if in.index {
+		root := idx.Dir("")
+		for path := range root.All() {
+			fn(path)
+		}
+		for path, d := range root.Walk() {
+			if path != "" && d.Len()+len(d.Subdirs()) == 0 {
+				fn(path)
+			}
+		}
+	}
+	empty, _ := object.EmptyTree()
+	for _, v := range in.views {
+		if v.Tree.IsZero() {
+			continue
+		}
+		err := tree.Walk(ctx, v.Objects, v.Tree, func(path string, e object.Entry) error {
+			if e.Type != object.TypeDir || e.Content.ID == empty {
+				fn(path)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !in.worktree {
+		return nil
+	}
+	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: paths, IncludeIgnored: in.ignored})
+	if err != nil {
+		return err
+	}
+	for i, f := range found {
+		above := i+1 < len(found) && tree.Below(found[i+1].Path, f.Path)
+		if f.State != worktree.Absent && f.State != worktree.Ignored && !(f.Dir && above) {
+			fn(f.Path)
+		}
+	}
+	return nil
+}

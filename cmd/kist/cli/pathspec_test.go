@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// TestPathspecsLikeGit asks kist and git which files pathspecs select, from the
+// top and from a folder.
+func TestPathspecsLikeGit(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("git is not there to compare with")
+	}
+	env, _, stderr := testEnv(t)
+	top := env.Dir
+	files := []string{
+		"a.mov", "A.MOV", "b.txt", "*.mov", ":(exclude)", ":!a", ":x", "-x", "sub/a.mov", "sub/b.txt", "sub/deep/a.mov", "sub/deep/c",
+		"sub/*.mov", "sub/Sub/x", "doc[1]/a.mov", "doc[1]/b", "doc1/a.mov", "doc1/b", `back\slash`, "[ab]", "[", "ab", "a", "é.mov", "sp ace",
+	}
+	for _, file := range files {
+		path := filepath.Join(top, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range []string{"init", "add ."} {
+		if status := Run(t.Context(), env, strings.Fields(line)); status != exitOK {
+			t.Fatal(line, stderr)
+		}
+	}
+	git := func(dir string, args ...string) (string, error) {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_DIR="+filepath.Join(top, ".git"), "GIT_WORK_TREE="+top)
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	if _, err := git(top, "init", "-q", "."); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := git(top, "add", "--", ".", ":!.kist"); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"*.mov", ":(literal)*.mov", ":(glob)*.mov", ":(glob)**/*.mov", ":(glob)sub/**", ":(glob)sub/*", ":(glob)**/deep/*", ":(icase)*.mov",
+		":(icase)a.mov", ":(icase)SUB", ":(icase)sub/sub", ":(icase,glob)*.MOV", ":(glob,icase)SUB/*", "sub", "sub/", "s*", "su?", "su?/a.mov", "*/a.mov", "*/*.mov", "*/", "?.mov",
+		"su?/deep", ".", ":/", ":/sub", ":(top)sub", ":(top)*.txt", ":/*.txt", "./*.mov", "./:(exclude)", "./:!a", ":(literal):!a", "./-x",
+		"doc[1]", "doc[1]/*", "doc[1]/a.mov", "doc?1?", `doc\[1\]/*`, `back\slash`, `back\\slash`, "[ab]", "[", "[a", "[!a]", "[^a]*", "[[:alpha:]]*", `\[`, "**", "***", "a**", "**/a.mov", "é*", "?????",
+		"sp ace", "sp*", "nosuch", "nos*", "sub/nos*", ":(icase)nosuch", "* :!*.mov", "sub :!sub/deep", "sub :^*.mov", ":!sub", ":^*.mov",
+		":(exclude)*.mov", ":(exclude,icase)*.mov", ":(top,exclude)sub", ":/!sub", ":!/sub", "sub :(exclude,glob)sub/*", "sub :!sub", "a.mov :!nosuch", "*.mov b*",
+		":()a.mov", ":(glob,literal)x", ":(nosuch)x", ":(top", "../sub", "../*.mov", "deep/*", "*c", ":(glob)../*.mov",
+	} {
+		specs := strings.Fields(line)
+		if line == "sp ace" {
+			specs = []string{line}
+		}
+		for _, dir := range []string{"", "sub", "doc[1]"} {
+			if strings.Contains(line, "..") && dir == "" {
+				continue
+			}
+			out, err := git(filepath.Join(top, dir), append([]string{"ls-files", "-z", "--full-name", "--"}, specs...)...)
+			want := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+			if out == "" || err != nil {
+				want = nil
+			}
+			slices.SortFunc(want, tree.ComparePaths)
+			got, err := selected(t, env, filepath.Join(top, dir), specs)
+			if err != nil && !errors.Is(err, kist.ErrNoMatch) && want != nil {
+				t.Errorf("%q in %q: %v", specs, dir, err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q in %q:\n got %q\nwant %q", specs, dir, got, want)
+			}
+		}
+	}
+}
+
+// selected returns the files in the index that pathspecs select.
+func selected(t *testing.T, env *Env, dir string, args []string) ([]string, error) {
+	t.Helper()
+	in := *env
+	in.Dir = dir
+	r, err := in.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	list, err := in.pathspecs(r, args, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.known(t.Context(), r, list, places{index: true}); err != nil {
+		return nil, err
+	}
+	paths, err := in.find(t.Context(), r, list, places{index: true})
+	if err != nil {
+		return nil, err
+	}
+	var got []string
+	err = places{index: true}.each(t.Context(), r, nil, func(path string) {
+		below := slices.ContainsFunc(paths, func(p string) bool { return tree.Below(path, p) })
+		if below != list.selects(path) {
+			t.Errorf("%q: %q is found: %t, but selected: %t", args, path, below, list.selects(path))
+		}
+		if below {
+			got = append(got, path)
+		}
+	})
+	slices.SortFunc(got, tree.ComparePaths)
+	return got, err
+}

@@ -61,8 +61,8 @@ func (r *Repository) noteGC() error {
 }
 
 // PlanGC finds out what in the repository is garbage: what neither HEAD,
-// branches, tags, remote-tracking branches, their logs, holds, the index nor an
-// operation under way need. The log entries that have expired do not count, and
+// branches, tags, remote-tracking branches, their logs, holds, the index, an
+// operation under way nor the next merge of unpushed work need. The log entries that have expired do not count, and
 // are removed when the plan is applied; so are holds that are over, which are
 // switched off then. Options that only the repository knows
 // are set by it. Close the plan.

@@ -67,7 +67,8 @@ type ExpireResult struct {
 // branch reaches and that have not expired; a commit expires if no branch keeps
 // it. One that a branch has to which the policy is not applied is kept, and so
 // is, whatever the policy says, what HEAD, a branch, a tag or a remote-tracking
-// branch names, what a merge or revert under way needs, and what is held. If
+// branch names, what a merge or revert under way needs, what is held, and where
+// work that was not pushed parts from what was. If
 // Revs name such a commit, nothing is done, and the error is a
 // [*ProtectedError].
 func (r *Repository) Expire(ctx context.Context, o ExpireOptions) (*ExpireResult, error) {
@@ -277,6 +278,13 @@ func (r *Repository) protected(ctx context.Context) (map[object.ID][]string, err
 		for _, ref := range list {
 			why[ref.ID] = append(why[ref.ID], kind.what+strings.TrimPrefix(ref.Name, kind.prefix))
 		}
+	}
+	forks, err := r.forks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for id, reasons := range forks {
+		why[id] = append(why[id], reasons...)
 	}
 	tags, err := r.tagsOf(ctx)
 	if err != nil {

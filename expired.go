@@ -20,6 +20,7 @@ type ExpiredError struct {
 	Record record.Record // when it expired, by whom, and by which policy
 	Gone   bool          // the content was removed; if not, at least some of it is here
 	Head   bool          // HEAD is at the commit
+	Base   bool          // a merge needs it, since both sides part there
 }
 
 func (e *ExpiredError) Error() string {
@@ -40,38 +41,68 @@ func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 // though it may still be here. That of HEAD is used as long as it is here in
 // full: there has to be a way out. A zero ID is no commit.
 func (r *Repository) usable(ctx context.Context, commit object.ID) error {
-	if commit.IsZero() {
-		return nil
+	e, c, err := r.expired(ctx, commit)
+	if e == nil || err != nil {
+		return err
 	}
+	if e.Gone || !e.Head {
+		return e
+	}
+	return r.usableInFull(ctx, e, c)
+}
+
+// usableBase is usable for a commit where the sides of a merge part. It is used
+// as long as it is here in full: gc keeps it for that, see [Repository.forks].
+func (r *Repository) usableBase(ctx context.Context, commit object.ID) error {
+	e, c, err := r.expired(ctx, commit)
+	if e == nil || err != nil {
+		return err
+	}
+	if e.Base = true; e.Gone {
+		return e
+	}
+	return r.usableInFull(ctx, e, c)
+}
+
+// usableInFull returns e unless the content of c is here in full.
+func (r *Repository) usableInFull(ctx context.Context, e *ExpiredError, c *object.Commit) error {
 	said, err := r.Said()
 	if err != nil {
 		return err
-	}
-	rec, expired := said.Expired(commit)
-	if !expired {
-		return nil
-	}
-	head, err := r.refs.Head()
-	if err != nil {
-		return err
-	}
-	e := &ExpiredError{Commit: commit, Record: rec, Head: head.ID == commit}
-	c, err := object.ReadCommit(ctx, r.objects, commit)
-	if err != nil {
-		return err
-	}
-	gone, err := r.objects.Missing(ctx, []object.Key{{Kind: object.KindTree, ID: c.Tree}})
-	if err != nil {
-		return err
-	}
-	if e.Gone = len(gone) > 0; e.Gone || !e.Head {
-		return e
 	}
 	lacking, err := newInventory(r, said).lacking(ctx, c)
 	if err == nil && lacking > 0 {
 		err = e
 	}
 	return err
+}
+
+// expired returns what to say of a commit whose content has expired, and the
+// commit; nil if it has not.
+func (r *Repository) expired(ctx context.Context, commit object.ID) (*ExpiredError, *object.Commit, error) {
+	if commit.IsZero() {
+		return nil, nil, nil
+	}
+	said, err := r.Said()
+	if err != nil {
+		return nil, nil, err
+	}
+	rec, expired := said.Expired(commit)
+	if !expired {
+		return nil, nil, nil
+	}
+	head, err := r.refs.Head()
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &ExpiredError{Commit: commit, Record: rec, Head: head.ID == commit}
+	c, err := object.ReadCommit(ctx, r.objects, commit)
+	if err != nil {
+		return nil, nil, err
+	}
+	gone, err := r.objects.Missing(ctx, []object.Key{{Kind: object.KindTree, ID: c.Tree}})
+	e.Gone = len(gone) > 0
+	return e, c, err
 }
 
 // stillUsable makes sure that commits are there, and that none has expired and

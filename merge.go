@@ -28,7 +28,7 @@ type MergeOptions struct {
 	FastForwardOnly bool   // fail rather than make a commit
 	NoFastForward   bool   // make a commit even if it is not needed
 	NoCommit        bool   // stop before the commit
-	Unrelated       bool   // merge what has no common history
+	Unrelated       bool   // merge what has no common history, or one whose content has expired and is gone
 	Progress        Progress
 }
 
@@ -101,7 +101,12 @@ func (r *Repository) Merge(ctx context.Context, o MergeOptions) (*MergeResult, e
 	}
 	m.needs = bases
 	m.base = func(ctx context.Context, rw object.ReadWriter) (object.ID, error) {
-		return r.newBaseFinder(rw).tree(ctx, bases)
+		base, err := r.newBaseFinder(rw).tree(ctx, bases)
+		if o.Unrelated && errors.Is(err, ErrExpired) { // as if nothing were known of it
+			m.needs = nil
+			return object.ID{}, nil
+		}
+		return base, err
 	}
 	result, err := r.merge(ctx, m)
 	if result == nil {

@@ -81,7 +81,7 @@ func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, er
 	if err != nil {
 		return nil, err
 	}
-	return c, f.r.usable(ctx, id)
+	return c, f.r.usableBase(ctx, id)
 }
 
 // commit returns the commit that stands for one or more merge bases. The oldest

@@ -108,6 +108,15 @@ func (r *Repository) needs(ctx context.Context, said *record.View, keep func(ref
 	if err != nil {
 		problems = append(problems, &gc.Problem{Err: err})
 	}
+	if said.AnyExpired() {
+		forks, err := r.forks(ctx)
+		if err != nil {
+			problems = append(problems, &gc.Problem{Err: err})
+		}
+		for id, why := range forks {
+			roots = append(roots, r.named(ctx, said, why[0], id)...)
+		}
+	}
 	var state State
 	if err := r.readRest(&state); err != nil {
 		problems = append(problems, &gc.Problem{Err: err})

@@ -41,8 +41,9 @@ that a commit was made with; commits dated in the future are kept, and not
 counted. Commits that have expired before are not counted either.
 
 Whatever the policy says, the content of these is kept: of what HEAD, a branch,
-a tag or a remote-tracking branch names; of what is held; and of commits that a
-branch has to which the policy is not applied.
+a tag or a remote-tracking branch names; of what is held; of commits where work
+that was not pushed parts from what was; and of commits that a branch has to which
+the policy is not applied.
 
 REVs expire these commits and no others, without a policy. --list lists what has
 expired, when, by whom and by which policy. --undo takes it back for REVs, or
@@ -261,6 +262,8 @@ func expiredHint(err error) string {
 		return ""
 	case expired.Head:
 		return "HEAD is there: 'kist checkout --force' or 'kist reset --hard' goes elsewhere, and gives up local changes"
+	case expired.Base:
+		return "both sides part there. " + hintGone + "; or --allow-unrelated-histories merges without it: where the sides differ is a conflict"
 	case expired.Gone:
 		return hintGone
 	}

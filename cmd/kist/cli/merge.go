@@ -60,7 +60,7 @@ ours_path and theirs_path).`,
 	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail, with status 13, if a commit would have to be made")
 	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even where moving the branch would do")
 	flags.BoolVar(&o.noCommit, "no-commit", false, "stop before the commit")
-	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common")
+	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common, or none whose content is still there")
 	flags.Bool("no-edit", false, "take the message as it is (it always is)")
 	flags.BoolVar(&o.goOn, "continue", false, "commit a merge whose conflicts are resolved")
 	flags.BoolVar(&o.abort, "abort", false, "go back to how it was before the merge")

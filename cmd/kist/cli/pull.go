@@ -48,7 +48,7 @@ print.`,
 	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even where moving the branch would do")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
-	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common")
+	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common, or none whose content is still there")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
 	o.registerJobs(cmd)
 	return cmd

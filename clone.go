@@ -62,15 +62,16 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 	if err != nil {
 		return nil, nil, err
 	}
+	var opened *transfer.Remote
 	result := &CloneResult{Resumed: r != nil}
 	if result.Resumed {
 		r.worktree.SweepTemp() // may be as much as is yet to be received
-	} else if r, err = createClone(ctx, dir, opt, m); err != nil {
+	} else if r, opened, err = createClone(ctx, dir, opt, m); err != nil {
 		return nil, nil, err
 	}
 	ahead := &cloneAhead{r: r, o: o}
 	defer ahead.close()
-	result.FetchResult, err = r.Fetch(ctx, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, chunks: ahead.chunks})
+	result.FetchResult, err = r.Fetch(ctx, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, chunks: ahead.chunks, opened: opened})
 	if err != nil {
 		return r, result, err
 	}
@@ -111,7 +112,11 @@ func interruptedClone(dir string, opt Options, m Remote) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	if list := r.Remotes(); len(list) != 1 || list[0] != m {
+	list := r.Remotes()
+	if len(list) == 1 {
+		m.SingleWriter = m.SingleWriter || list[0].SingleWriter // as the remote said
+	}
+	if len(list) != 1 || list[0] != m {
 		r.Close()
 		return nil, notEmpty
 	}
@@ -119,29 +124,50 @@ func interruptedClone(dir string, opt Options, m Remote) (*Repository, error) {
 }
 
 // createClone makes an empty repository that cuts files as those do that were
-// pushed to a remote.
-func createClone(ctx context.Context, dir string, opt Options, m Remote) (*Repository, error) {
+// pushed to a remote. It also returns the remote, opened.
+func createClone(ctx context.Context, dir string, opt Options, m Remote) (r *Repository, opened *transfer.Remote, err error) {
 	if err := m.check(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	opt = opt.withDefaults()
 	reader := &Repository{opt: opt, config: &Config{}}
 	backend, err := reader.openBackend(ctx, m)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer backend.Close()
-	identity, err := rootlog.ReadIdentity(ctx, backend)
-	if err != nil {
-		return nil, err
+	defer func() {
+		if err != nil {
+			backend.Close()
+		}
+	}()
+	to := reader.transferOptions(m)
+	to.Dir = "" // there is none yet
+	if opened, err = transfer.Open(ctx, backend, to); err != nil {
+		return nil, nil, err
 	}
 	// What kist.json says becomes part of the configuration, and stays: the
 	// roots tell whether it is damaged.
-	if _, err := rootlog.Open(backend, identity, rootlog.Options{Rand: opt.Random, Sleep: opt.Retry.Sleep}).Head(ctx, nil); err != nil {
-		return nil, err
+	head, err := opened.Head(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
+	if head.SingleWriter && !m.SingleWriter {
+		m.SingleWriter = true
+		opt.Warn(fmt.Sprintf("remote %q: %v", m.Name, rootlog.ErrSingleWriter))
+	}
+	if r, err = initClone(ctx, dir, opt, m, opened.Identity().Chunker); err != nil {
+		return nil, nil, err
+	}
+	if err = opened.RememberIn(ctx, r.remoteDir(m.Name)); err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return r, opened, nil
+}
+
+// initClone makes the repository of a clone, without a commit.
+func initClone(ctx context.Context, dir string, opt Options, m Remote, c rootlog.Chunker) (*Repository, error) {
 	config := newConfig(chunker.Params{})
-	c := identity.Chunker
 	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
 	config.Remote = map[string]RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter}}
 	if err := os.MkdirAll(filepath.Join(dir, Dir), 0o777); err != nil {

@@ -146,3 +146,21 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 		t.Errorf("head: %v, want %v; status: %+v", result.Head, s.head(), status)
 	}
 }
+
+// TestCloneContactsOnce checks that a clone opens the store once, and looks for
+// the head as at first contact once.
+func TestCloneContactsOnce(t *testing.T) {
+	s, opt := pushed(t, "file", "content")
+	opened := 0
+	var faulty *remotetest.Faulty
+	_, _, err := kist.Clone(t.Context(), t.TempDir(), kist.Options{Backend: func(ctx context.Context, url string) (remote.Backend, error) {
+		opened++
+		b, err := opt.Backend(ctx, url)
+		faulty = remotetest.NewFaulty(b)
+		return faulty, err
+	}}, kist.CloneOptions{URL: "/memory"})
+	s.check(err)
+	if lists := faulty.Calls(remotetest.List); opened != 1 || lists != 1 {
+		t.Errorf("the store was opened %d times, and %d lists were read; want 1 and 1", opened, lists)
+	}
+}

@@ -33,6 +33,8 @@ type FetchOptions struct {
 	// and the result as far as it is known. It is not called if anything was
 	// purged on the remote.
 	chunks func(ctx context.Context, objects object.Reader, result *FetchResult) func(id object.ID, data []byte)
+
+	opened *transfer.Remote // the remote, if it is open; Fetch closes it
 }
 
 // FetchedRef is a ref that a fetch has looked at.
@@ -66,17 +68,24 @@ func (r *Repository) Fetch(ctx context.Context, o FetchOptions) (*FetchResult, e
 	if err != nil {
 		return nil, err
 	}
-	opened, err := r.openRemote(ctx, m, false)
-	if err != nil {
-		return nil, err
+	opened := o.opened
+	if opened == nil {
+		if opened, err = r.openRemote(ctx, m, false); err != nil {
+			return nil, err
+		}
 	}
 	defer opened.Close()
+	warned := false
 	var result *FetchResult
 	err = retryStale(func() error {
 		for try := 1; ; try++ {
 			head, err := opened.Head(ctx)
 			if err != nil {
 				return err
+			}
+			if head.SingleWriter && !m.SingleWriter && !warned {
+				warned = true
+				r.opt.Warn(fmt.Sprintf("remote %q: %v", m.Name, rootlog.ErrSingleWriter))
 			}
 			result, err = r.fetch(ctx, opened, head, o)
 			if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch

@@ -32,6 +32,9 @@ var (
 	// ErrInside says that a remote would be a folder in the worktree: it would
 	// be lost with it, and versioned.
 	ErrInside = errors.New("is in the worktree, where a remote would be versioned, and lost with it")
+
+	// ErrNested says that a remote would lie inside another one, or around it.
+	ErrNested = errors.New("a remote cannot lie inside another one, or around it")
 )
 
 // Remote is a store that a repository is pushed to or fetched from.
@@ -77,7 +80,7 @@ func (r *Repository) Remote(name string) (Remote, error) {
 }
 
 // AddRemote adds a remote to the configuration. It does not look at the store.
-// The error matches ErrNameTaken, ErrSecret or ErrInside, or is a
+// The error matches ErrNameTaken, ErrSecret, ErrInside or ErrNested, or is a
 // [*refs.NameError].
 func (r *Repository) AddRemote(ctx context.Context, add Remote) error {
 	if err := r.CheckRemote(add); err != nil {
@@ -104,6 +107,11 @@ func (r *Repository) CheckRemote(add Remote) error {
 	}
 	if path, ok := r.folderOf(add.URL); ok && isInside(path, r.root) {
 		return fmt.Errorf("%q %w", path, ErrInside)
+	}
+	for _, other := range r.Remotes() {
+		if r.nested(add.URL, other.URL) || r.nested(other.URL, add.URL) {
+			return fmt.Errorf("%q: %w: %q is at %q", remote.Redact(add.URL), ErrNested, other.Name, remote.Redact(other.URL))
+		}
 	}
 	return nil
 }
@@ -240,6 +248,10 @@ func (r *Repository) openRemote(ctx context.Context, m Remote, create bool) (*tr
 	}
 	opened, err := transfer.Open(ctx, backend, r.transferOptions(m))
 	if create && errors.Is(err, rootlog.ErrEmpty) {
+		if err = transfer.CheckFit(r.remoteDir(m.Name)); err != nil {
+			backend.Close()
+			return nil, err
+		}
 		if _, err = rootlog.Init(ctx, backend, r.config.repositoryID(), r.config.remoteChunker(), r.opt.Random); err == nil {
 			opened, err = transfer.Open(ctx, backend, r.transferOptions(m))
 		}
@@ -251,9 +263,15 @@ func (r *Repository) openRemote(ctx context.Context, m Remote, create bool) (*tr
 	return opened, nil
 }
 
+// NoteCheck notes whether a check found the store of a remote fit. Nothing is
+// written to a store that is not.
+func (r *Repository) NoteCheck(m Remote, fit bool) error {
+	return transfer.NoteCheck(r.remoteDir(m.Name), fit)
+}
+
 func (r *Repository) transferOptions(m Remote) transfer.Options {
 	return transfer.Options{
-		Dir: r.remoteDir(m.Name), URL: remote.Redact(m.URL),
+		Dir: r.remoteDir(m.Name), URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
 		Now: r.opt.Now, Rand: r.opt.Random, Warn: r.opt.Warn, Retry: r.opt.Retry,
 		Who: r.recorder(), Host: r.opt.Host,
 	}

@@ -31,7 +31,7 @@ const (
 // time that the options give, the error is an [*UnknownError]: the change may
 // have been made. All other errors say that it was not: [*RefMovedError] and
 // [ErrReplan] if the change does not fit base, [*InvalidError] if nothing can
-// be recorded so, [*FeatureError], and those of the store.
+// be recorded so, [ErrSingleWriter], [*FeatureError], and those of the store.
 func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error) {
 	if err := l.mayWrite(base, &c); err != nil {
 		return nil, err
@@ -64,6 +64,9 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 }
 
 func (l *Log) mayWrite(base *State, c *Change) error {
+	if base.SingleWriter && !c.SingleWriter {
+		return ErrSingleWriter
+	}
 	for _, err := range []error{
 		unknownFeatures(identityName, ActWrite, l.id.Write),
 		unknownFeatures(RootName(base.Seq), ActWrite, base.Write),
@@ -186,7 +189,8 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 	body := &rootBody{
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
 		Time: canonical.TimeOf(next.Time), Who: next.Who, Host: next.Host,
-		Read: next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
+		SingleWriter: next.SingleWriter,
+		Read:         next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
 		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(), Records: next.records.body(),
 	}
 	for _, p := range next.Packs {

@@ -19,7 +19,8 @@ func (s *State) apply(c *Change) (*State, error) {
 	next := &State{
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
 		Floor: s.Floor, Head: s.Head, Packs: s.Packs,
-		Read: s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
+		SingleWriter: s.SingleWriter || c.SingleWriter,
+		Read:         s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
 		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(), records: s.records.clone(),
 	}
 	if next.Seq > maxSeq {

@@ -26,6 +26,8 @@ type rootBody struct {
 	Write []string `cbor:"write,omitempty"`
 	GC    []string `cbor:"gc,omitempty"`
 
+	SingleWriter bool `cbor:"single,omitempty"`
+
 	Head      string     `cbor:"head,omitempty"`
 	Floor     uint64     `cbor:"floor,omitempty"`
 	Refs      *tableBody `cbor:"refs,omitempty"`

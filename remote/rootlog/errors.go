@@ -20,6 +20,10 @@ var (
 	// roots were lost, or its first push was interrupted.
 	ErrNoRoots = errors.New("there are packs, but no roots: they were lost, or the first push was interrupted")
 
+	// ErrSingleWriter says that a store cannot tell two writers apart, and that
+	// the writer does not know that it must be the only one.
+	ErrSingleWriter = errors.New("the store cannot tell two writers apart: only one may write to it at a time")
+
 	// ErrFormat is matched by errors that say that a newer program is needed.
 	ErrFormat = remote.ErrNewerFormat
 

@@ -159,7 +159,7 @@ func (r *Root) parse(data []byte) (err error) {
 func (r *Root) parseStub() error {
 	b := r.body
 	if len(b.Stub) != len(r.Hash) || b.Refs != nil || b.Indexes != nil || b.Condemned != nil ||
-		b.Records != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" {
+		b.Records != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" || b.SingleWriter {
 		return errors.New("malformed stub")
 	}
 	r.Stub = true

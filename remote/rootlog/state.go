@@ -38,6 +38,10 @@ type State struct {
 
 	Read, Write, GC []string // features, see [Act]
 
+	// SingleWriter says that the store cannot tell two writers apart: whoever
+	// appends a root must know that nobody else does. It is never switched off.
+	SingleWriter bool
+
 	refs, indexes, condemned, records table
 	extra                             extra
 	stored                            []byte // the root; nil: there is none
@@ -125,6 +129,10 @@ type Change struct {
 	// raises the floor. The rules for both are the collector's to keep.
 	Condemn []string
 	Delist  []string
+
+	// SingleWriter says that the writer knows that it is the only one. The state
+	// notes it for all who come later.
+	SingleWriter bool
 
 	Who, Host string // lines of at most MaxText bytes
 	Time      time.Time

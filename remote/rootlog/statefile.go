@@ -127,6 +127,8 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	s := &State{
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
 		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
+		SingleWriter: r.body.SingleWriter,
+
 		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,
 		stored: r.stored,
 		refs:   tables[0], indexes: tables[1], condemned: tables[2], records: tables[3],

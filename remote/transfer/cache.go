@@ -23,6 +23,7 @@ const (
 	indexFolder = "index"  // copies of index files
 	stateFolder = "state"  // copies of state files
 	pushFolder  = "push"   // see journal
+	unfitFile   = "unfit"  // there if a check found the store unfit; empty
 )
 
 // binding says which remote the folder belongs to, and where it was seen last.
@@ -117,7 +118,7 @@ func (c *cache) isOther(file []byte, id *rootlog.Identity) bool {
 
 // clear removes all that is remembered.
 func (c *cache) clear() error {
-	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder} {
+	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, unfitFile} {
 		if err := os.RemoveAll(c.path(name)); err != nil {
 			return err
 		}

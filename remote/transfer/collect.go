@@ -113,6 +113,9 @@ type Collection struct {
 func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptions) (*Collection, error) {
 	c := newCollection(r, local, o)
 	head, err := r.Head(ctx)
+	if err == nil && !o.DryRun {
+		err = r.mayWrite(head)
+	}
 	if err == nil {
 		err = c.plan(ctx, head)
 	}

@@ -134,7 +134,7 @@ func (c *Collection) named(snap *snapshot) bool {
 }
 
 func (c *Collection) newChange() *rootlog.Change {
-	return &rootlog.Change{Who: c.r.o.Who, Host: c.r.o.Host, Time: c.r.o.Now()}
+	return &rootlog.Change{SingleWriter: c.r.o.SingleWriter, Who: c.r.o.Who, Host: c.r.o.Host, Time: c.r.o.Now()}
 }
 
 // done notes what a root has done that was appended, which condemns something.

@@ -73,6 +73,9 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if err != nil || len(changes) == 0 && len(tellable(o.Records, head.Records)) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, err
 	}
+	if err := r.mayWrite(head); err != nil {
+		return nil, err
+	}
 	p := &push{Remote: r, local: local, opt: o, meter: &meter{tell: o.Progress}}
 	if p.own, err = r.takeOver(ctx); err != nil {
 		return nil, err
@@ -274,7 +277,7 @@ func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []r
 
 // append appends the root that follows h.
 func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index **ownIndex, changes []rootlog.RefChange, records []record.Record) (*rootlog.State, error) {
-	c := rootlog.Change{Refs: changes, Records: records, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
+	c := rootlog.Change{Refs: changes, Records: records, SingleWriter: p.o.SingleWriter, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
 	if _, ok := h.state.Refs[h.state.Head]; !ok {
 		c.Head = p.opt.Head
 	}

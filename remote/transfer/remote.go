@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
@@ -38,6 +42,10 @@ type Options struct {
 	// attempt is under another name, so the store's own wrapper (package retry)
 	// cannot do it. Without a clock it has Now. Its Sleep is the root log's too.
 	Retry retry.Options
+
+	// SingleWriter says that the caller knows that nobody else writes to the
+	// store, which cannot tell two writers apart. The first root notes that.
+	SingleWriter bool
 
 	Jobs      int    // requests under way at once; 0: DefaultJobs
 	Who, Host string // who pushes, and from where
@@ -98,7 +106,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	}
 	r := &Remote{b: b, o: o, id: id, cache: c, indexes: map[pack.Name]*indexFile{}}
 	r.values = pack.NewValues(r.read, baseBlock)
-	r.log = rootlog.Open(b, id, rootlog.Options{Rand: o.Rand, Cache: c.stateDir(), Sleep: o.Retry.Sleep})
+	r.openLog()
 	return r, nil
 }
 
@@ -109,6 +117,72 @@ const baseBlock = 1 << 20
 // read reads from a pack. It is a [pack.Getter].
 func (r *Remote) read(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	return r.b.Get(ctx, p.Name.Path(), b, off)
+}
+
+// ErrUnfit says that a check found the store unfit: nothing is written to it.
+var ErrUnfit = errors.New("a check found the store unfit")
+
+// mayWrite says whether a root may be appended after head.
+func (r *Remote) mayWrite(head *rootlog.State) error {
+	if head.SingleWriter && !r.o.SingleWriter {
+		return rootlog.ErrSingleWriter
+	}
+	if r.o.Dir == "" {
+		return nil
+	}
+	return CheckFit(r.o.Dir)
+}
+
+// CheckFit returns ErrUnfit if NoteCheck noted in a folder that the store is not
+// fit.
+func CheckFit(dir string) error {
+	switch _, err := os.Lstat(filepath.Join(dir, unfitFile)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return ErrUnfit
+}
+
+// NoteCheck notes in the folder of a remote, Options.Dir, whether a check found
+// its store fit.
+func NoteCheck(dir string, fit bool) error {
+	path := filepath.Join(dir, unfitFile)
+	if fit {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	return disk.WriteFile(path, nil)
+}
+
+// RememberIn has the Remote, which was opened without a folder, use one.
+func (r *Remote) RememberIn(ctx context.Context, dir string) error {
+	seen := r.cache.seen
+	r.o.Dir = dir
+	c, err := openCache(r.o)
+	if err == nil {
+		err = c.bind(ctx, r.id)
+	}
+	if err == nil && seen != nil {
+		err = c.setHead(ctx, *seen)
+	}
+	if err != nil {
+		return fmt.Errorf("open remote: %w", err)
+	}
+	r.cache = c
+	r.openLog()
+	return nil
+}
+
+// openLog opens the root log, which keeps its copies in the folder.
+func (r *Remote) openLog() {
+	r.log = rootlog.Open(r.b, r.id, rootlog.Options{Rand: r.o.Rand, Cache: r.cache.stateDir(), Sleep: r.o.Retry.Sleep})
 }
 
 // Close closes the remote's store, and files that are open.

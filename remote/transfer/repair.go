@@ -53,8 +53,15 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if o.DryRun && len(result.Repaired) > 0 {
 		return result, nil // without the root, nothing else can be checked
 	}
+	head, err := r.Head(ctx)
+	if err == nil && !o.DryRun {
+		err = r.mayWrite(head)
+	}
+	if err != nil {
+		return nil, err
+	}
 	m := &mending{source: local, packs: map[pack.Name]bool{}, indexes: map[pack.Name]bool{}}
-	if err := r.standIns(ctx, m); err != nil {
+	if err := r.standIns(ctx, head, m); err != nil {
 		return nil, err
 	}
 	if _, err := r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
@@ -77,7 +84,7 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if err := r.mendAll(ctx, m, o, result); err != nil {
 		return nil, err
 	}
-	_, err := r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
+	_, err = r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
 	return result, err
 }
 
@@ -128,11 +135,7 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 
 // standIns finds the index files that are damaged on the remote, and has others
 // stand for them here, so that what they named can be found.
-func (r *Remote) standIns(ctx context.Context, m *mending) error {
-	head, err := r.Head(ctx)
-	if err != nil {
-		return err
-	}
+func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) error {
 	var missing []rootlog.File // that there is no copy of, either
 	for _, f := range head.Indexes {
 		err := r.checkIndex(ctx, f)

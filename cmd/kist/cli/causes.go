@@ -96,6 +96,9 @@ var causes = []struct {
 
 	// Remotes.
 	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
+	{matches(kist.ErrNested), exitFailed, "nested", "name a folder or prefix that is apart from it"},
+	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
+	{matches(transfer.ErrUnfit), exitRemote, "unfit", "'kist remote check' says why; nothing is written until a check passes"},
 	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},
 	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},

@@ -151,7 +151,9 @@ First the store is tried out: that it keeps what it is given, and that of many
 who create the same record exactly one succeeds. That is what makes it safe for
 several people to push at once. A store that does not is refused; with
 --single-writer it is taken, and it is then up to you that nobody else pushes
-to it. What the trial writes, it removes, as far as it may.
+to it. The first push notes that on the remote: clones know it, and whoever adds
+the remote without --single-writer cannot push. A place inside another remote,
+or around one, is refused. What the trial writes, it removes, as far as it may.
 
 With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 		Example: `  kist remote add origin /media/backup/photos
@@ -187,6 +189,9 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 	}
 	var report *check.Report
 	if !o.noCheck {
+		if err := r.CheckNested(ctx, m); err != nil {
+			return err
+		}
 		report, err = env.checkStore(ctx, m)
 		if report != nil && env.global.verbose && !env.global.json {
 			env.printf("%s", report)

@@ -18,7 +18,8 @@ func newRemoteCheck(env *Env) *cobra.Command {
 		Short: "try out whether a store keeps what a remote needs",
 		Long: `Tries the store of a remote out again, as 'kist remote add' does, and prints
 what came of each check. The exit status is 15 if the store is not fit to be
-used as it is configured. What the trial writes, it removes, as far as it may.
+used as it is configured: from then on nothing is written to it, until a check
+passes. What the trial writes, it removes, as far as it may.
 
 With --json: name, url, single_writer, and checks (name, what, status, detail,
 took_ns).`,
@@ -49,6 +50,11 @@ func runRemoteCheck(ctx context.Context, env *Env, args []string) error {
 	report, err := env.checkStore(ctx, m)
 	if report == nil {
 		return err
+	}
+	if f := new(failure); err == nil || errors.As(err, &f) && f.kind == "unfit" {
+		if nerr := r.NoteCheck(m, err == nil); nerr != nil {
+			return nerr
+		}
 	}
 	if !env.global.json {
 		env.printf("%s", report)

@@ -63,9 +63,10 @@ type ExpireResult struct {
 // remotes that get to know of it. Until then [Repository.Unexpire] takes it
 // back.
 //
-// The policy is applied to each branch by itself, over all commits that the
-// branch reaches and that have not expired; a commit expires if no branch keeps
-// it. One that a branch has to which the policy is not applied is kept, and so
+// The policy is applied to each branch by itself, over its own commits that have
+// not expired: those on its line of first parents. What a merge on this line
+// brought in is kept with the merge, and expires with it. A commit expires if no
+// branch keeps it. One that a branch has to which the policy is not applied is kept, and so
 // is, whatever the policy says, what HEAD, a branch, a tag or a remote-tracking
 // branch names, what a merge or revert under way needs, what is held, and where
 // work that was not pushed parts from what was. If
@@ -188,32 +189,6 @@ func newestFirst(a, b *Considered) int {
 		return c
 	}
 	return strings.Compare(a.ID.String(), b.ID.String())
-}
-
-// branch applies the policy to a branch.
-func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *retain.Policy) error {
-	var on []*Considered
-	var commits []retain.Commit
-	for c, err := range history.Walk(ctx, e.r.objects, []object.ID{branch.ID}, history.Options{}) {
-		if err != nil {
-			return err
-		}
-		if _, expired := e.said.Expired(c.ID); expired {
-			e.all[c.ID] = nil
-			continue
-		}
-		if e.all[c.ID] == nil {
-			e.all[c.ID] = &Considered{ID: c.ID, Commit: c.Commit}
-		}
-		on = append(on, e.all[c.ID])
-		commits = append(commits, retain.Commit{Time: c.Committer.When(), Tags: e.tags[c.ID]})
-	}
-	name := strings.TrimPrefix(branch.Name, refs.Heads)
-	for i, reasons := range p.Apply(commits, e.r.opt.Date()) {
-		on[i].Branches = append(on[i].Branches, name)
-		on[i].keep(reasons...)
-	}
-	return nil
 }
 
 func (c *Considered) keep(reasons ...string) {

@@ -32,7 +32,9 @@ Their files can be read no more, and 'kist gc' may remove them, here and on a
 remote that this is pushed to. Until then --undo takes it back.
 
 The policy is applied to each branch by itself, or only to those that --branch
-names. A commit is kept if any rule, on any branch, keeps it. N is how many of
+names. It looks at the branch's own commits, along first parents; what a merge
+brought in is kept with the merge, and expires with it. A commit is kept if any
+rule, on any branch, keeps it. N is how many of
 the last hours, days, weeks (from Monday on), months or years that have a commit
 keep their last one; 'unlimited' means all. As long as there are fewer of them
 than N, the oldest commit is kept, too. AGE is a time like 1y5m7d2h, before the

@@ -81,7 +81,7 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 	result.Head, err = r.checkoutClone(ctx, o, result.FetchResult)
 	ahead.close() // before it can no longer be gone on with
 	if err == nil || isPartial(err) {
-		if rerr := os.Remove(filepath.Join(r.dir, cloningFile)); rerr != nil {
+		if rerr := disk.Remove(filepath.Join(r.dir, cloningFile)); rerr != nil {
 			err = errors.Join(err, rerr)
 		}
 	}
@@ -91,9 +91,9 @@ func Clone(ctx context.Context, dir string, opt Options, o CloneOptions) (*Repos
 // interruptedClone opens what a clone of a remote has left in dir. It returns
 // nil if there is no repository yet.
 func interruptedClone(dir string, opt Options, m Remote) (*Repository, error) {
-	entries, err := os.ReadDir(dir)
+	entries, err := disk.ReadDir(dir)
 	if err == nil && len(entries) == 1 && entries[0].Name() == Dir { // killed before it left its mark?
-		entries, err = os.ReadDir(filepath.Join(dir, Dir))
+		entries, err = disk.ReadDir(filepath.Join(dir, Dir))
 	}
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil, nil
@@ -102,7 +102,7 @@ func interruptedClone(dir string, opt Options, m Remote) (*Repository, error) {
 		return nil, err
 	}
 	notEmpty := fmt.Errorf("%q %w", dir, ErrNotEmpty)
-	if _, err := os.Lstat(filepath.Join(dir, Dir, cloningFile)); err != nil {
+	if _, err := disk.Lstat(filepath.Join(dir, Dir, cloningFile)); err != nil {
 		return nil, notEmpty
 	}
 	r, err := Open(dir, opt)
@@ -170,10 +170,10 @@ func initClone(ctx context.Context, dir string, opt Options, m Remote, c rootlog
 	config := newConfig(chunker.Params{})
 	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
 	config.Remote = map[string]RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter}}
-	if err := os.MkdirAll(filepath.Join(dir, Dir), 0o777); err != nil {
+	if err := disk.MkdirAll(filepath.Join(dir, Dir), 0o777); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, Dir, cloningFile), nil, 0o666); err != nil {
+	if err := disk.WriteFile(filepath.Join(dir, Dir, cloningFile), nil); err != nil {
 		return nil, err
 	}
 	return create(ctx, dir, opt, config, DefaultBranch)
@@ -249,7 +249,7 @@ func (r *Repository) checkoutClone(ctx context.Context, o CloneOptions, fetched 
 // interrupted goes on with the same commit, though the remote has another one by
 // now: what it has written already would be in the way.
 func (r *Repository) cloneCommit(ctx context.Context, full string, co *CheckoutOptions) (object.ID, error) {
-	data, err := os.ReadFile(filepath.Join(r.dir, cloningFile))
+	data, err := disk.ReadFile(filepath.Join(r.dir, cloningFile))
 	if err != nil {
 		return object.ID{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,7 +35,7 @@ const lastGC = "gc.last"
 // last time, or after something was stored first. It reads next to nothing.
 func (r *Repository) NeedsGC() bool {
 	last := r.objects.Oldest()
-	if data, err := os.ReadFile(filepath.Join(r.dir, lastGC)); err == nil {
+	if data, err := disk.ReadFile(filepath.Join(r.dir, lastGC)); err == nil {
 		if t, err := time.Parse(time.RFC3339, strings.TrimSpace(string(data))); err == nil {
 			last = t
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 )
 
@@ -116,7 +116,7 @@ var errConfigSize = errors.New("larger than 1 MiB")
 
 // loadConfig reads the configuration file of the repository in kistDir.
 func loadConfig(kistDir string) (*Config, error) {
-	f, err := os.Open(filepath.Join(kistDir, "config"))
+	f, err := disk.Open(filepath.Join(kistDir, "config"))
 	if err != nil {
 		return nil, err
 	}

@@ -148,6 +148,38 @@ func TestLibrariesAreToldTheirEnvironment(t *testing.T) {
 	}
 }
 
+// inRepository has the packages that work in .kist, and follow no symlink there.
+var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer"}
+
+// outsideRepository has their files that work elsewhere.
+var outsideRepository = []string{"extract.go", "userconfig.go", "object/volume/space_linux.go"}
+
+// opening has what follows symlinks, and is in object/disk under the same name.
+var opening = []string{
+	"os.Open", "os.OpenFile", "os.OpenRoot", "os.Create", "os.CreateTemp", "os.ReadFile", "os.WriteFile", "os.ReadDir", "os.Lstat", "os.Stat",
+	"os.Mkdir", "os.MkdirAll", "os.Remove", "os.RemoveAll", "os.Rename", "os.Chmod", "os.Truncate", "filepath.Walk", "filepath.WalkDir", "filepath.Glob",
+}
+
+func TestRepositoryIsOpenedByPackageDisk(t *testing.T) {
+	for _, file := range goFiles(t) {
+		if file.test || !slices.Contains(inRepository, path.Dir(file.path)) || slices.Contains(outsideRepository, file.path) {
+			continue
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if e, ok := n.(ast.Expr); ok && slices.Contains(opening, selector(e)) {
+				t.Errorf("%s uses %s, which follows symlinks: use that of object/disk", set.Position(e.Pos()), selector(e))
+			}
+			return true
+		})
+	}
+}
+
 // TestNoTraceOfMachines fails when a file tells on which machine it was
 // written or from where its dependencies came.
 func TestNoTraceOfMachines(t *testing.T) {

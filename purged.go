@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
@@ -136,7 +137,7 @@ type loadedPurges struct {
 }
 
 func (p *purges) view() (*record.View, error) {
-	info, err := os.Stat(filepath.Join(p.dir, record.File))
+	info, err := disk.Stat(filepath.Join(p.dir, record.File))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/kist-vcs/kist/object/disk"
@@ -15,7 +14,7 @@ import (
 // quarantine, from where it can be taken back if a repair was wrong. A file that
 // is not there needs none.
 func (p *repairer) keep(file string) error {
-	if _, err := os.Lstat(p.path(file)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := disk.Lstat(p.path(file)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err := p.makeAside(); err != nil {
@@ -37,12 +36,12 @@ func (p *repairer) makeAside() error {
 	if p.aside != "" {
 		return nil
 	}
-	if err := os.MkdirAll(p.path(volume.QuarantineDir), 0o777); err != nil {
+	if err := disk.MkdirAll(p.path(volume.QuarantineDir), 0o777); err != nil {
 		return err
 	}
 	base := volume.QuarantineDir + "/files-" + p.opt.Now().UTC().Format("20060102T150405Z")
 	for name := base; ; name += "x" {
-		err := os.Mkdir(p.path(name), 0o777)
+		err := disk.Mkdir(p.path(name), 0o777)
 		if err == nil {
 			p.aside = name
 			return errors.Join(disk.SyncDir(p.path(volume.QuarantineDir)), disk.SyncDir(p.dir))
@@ -60,14 +59,14 @@ func copyFile(from, to string) error {
 	if err := makeFolders(filepath.Clean(dir)); err != nil {
 		return err
 	}
-	info, err := os.Lstat(from)
+	info, err := disk.Lstat(from)
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return os.Rename(from, to)
+		return disk.Rename(from, to)
 	}
-	f, err := os.Open(from)
+	f, err := disk.Open(from)
 	if err != nil {
 		return err
 	}
@@ -80,10 +79,10 @@ func copyFile(from, to string) error {
 
 // makeFolders makes a folder and those above it, durably, unless they are there.
 func makeFolders(dir string) error {
-	err := os.Mkdir(dir, 0o777)
+	err := disk.Mkdir(dir, 0o777)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = makeFolders(filepath.Dir(dir)); err == nil {
-			err = os.Mkdir(dir, 0o777)
+			err = disk.Mkdir(dir, 0o777)
 		}
 	}
 	if errors.Is(err, fs.ErrExist) {

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -214,7 +214,7 @@ func (r *Repository) RemoveRemote(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return os.RemoveAll(r.remoteDir(name))
+	return disk.RemoveAll(r.remoteDir(name))
 }
 
 // remoteDir returns the folder for what is kept of a remote, which can be made

@@ -25,7 +25,7 @@ import (
 
 // Dir is the name of the folder, below a worktree's root, that holds its
 // repository.
-const Dir = ".kist"
+const Dir = disk.RepositoryDir
 
 // DefaultBranch is the branch that a new repository begins with.
 const DefaultBranch = "main"
@@ -150,7 +150,7 @@ func create(ctx context.Context, dir string, opt Options, c *Config, branch stri
 	if _, err := isRepositoryDir(kistDir); err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(filepath.Join(kistDir, "config")); err == nil {
+	if _, err := disk.Lstat(filepath.Join(kistDir, "config")); err == nil {
 		return nil, fmt.Errorf("%q: %w", dir, ErrExists)
 	}
 	for _, d := range []string{"volumes", "refs/heads", "refs/tags", "logs", "tmp"} {
@@ -192,7 +192,7 @@ func Discover(dir string) (string, error) {
 // isRepositoryDir reports whether path is a folder. A symlink to a folder is an
 // error: the target may lie in the worktree, whose files kist adds and removes.
 func isRepositoryDir(path string) (bool, error) {
-	info, err := os.Lstat(path)
+	info, err := disk.Lstat(path)
 	if err != nil {
 		return false, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -159,7 +158,7 @@ func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
 // space, the new one. It returns the file's name in the .kist folder.
 func (w *rewriter) writeMap() (string, error) {
 	dir := filepath.Join(w.r.dir, rewrittenDir)
-	if err := errors.Join(os.MkdirAll(dir, 0o777), disk.SyncDir(w.r.dir)); err != nil {
+	if err := errors.Join(disk.MkdirAll(dir, 0o777), disk.SyncDir(w.r.dir)); err != nil {
 		return "", err
 	}
 	var text strings.Builder
@@ -174,7 +173,7 @@ func (w *rewriter) writeMap() (string, error) {
 // Lines that are none do not count.
 func (r *Repository) rewritten() (map[object.ID]bool, error) {
 	dir := filepath.Join(r.dir, rewrittenDir)
-	list, err := os.ReadDir(dir)
+	list, err := disk.ReadDir(dir)
 	old := map[object.ID]bool{}
 	if errors.Is(err, fs.ErrNotExist) {
 		return old, nil
@@ -183,7 +182,7 @@ func (r *Repository) rewritten() (map[object.ID]bool, error) {
 		return nil, err
 	}
 	for _, f := range list {
-		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		data, err := disk.ReadFile(filepath.Join(dir, f.Name()))
 		if err != nil {
 			return nil, err
 		}

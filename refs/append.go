@@ -32,7 +32,7 @@ func (s *Store) BeginLogs(names ...string) error {
 		if err := disk.MakeDir(filepath.Dir(path)); err != nil {
 			return err
 		}
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+		f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
 		if err != nil {
 			return err
 		}
@@ -48,9 +48,9 @@ func (a appended) undo() {
 	switch {
 	case a.path == "":
 	case a.size < 0:
-		os.Remove(a.path)
+		disk.Remove(a.path)
 	default:
-		os.Truncate(a.path, a.size)
+		disk.Truncate(a.path, a.size)
 	}
 }
 
@@ -68,9 +68,9 @@ func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
 	if a.dirs, err = s.makeLogDirs(name); err != nil {
 		return a, err
 	}
-	f, err := os.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	f, err := disk.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if os.IsNotExist(err) {
-		f, err = os.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err = disk.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 		a.dirs = append(a.dirs, filepath.Dir(a.path))
 	} else if err == nil {
 		var info os.FileInfo
@@ -125,13 +125,13 @@ func wholeEnd(f *os.File, size int64) (logEnd, error) {
 // refs that are gone, or the name could not exist: they are removed.
 func (s *Store) makeLogDirs(name string) (changed []string, err error) {
 	file := s.path("logs/" + name)
-	if info, err := os.Lstat(file); err == nil && info.IsDir() {
-		if err := os.RemoveAll(file); err != nil {
+	if info, err := disk.Lstat(file); err == nil && info.IsDir() {
+		if err := disk.RemoveAll(file); err != nil {
 			return nil, err
 		}
 	}
 	for dir := filepath.Dir(file); dir != s.path("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		info, err := os.Lstat(dir)
+		info, err := disk.Lstat(dir)
 		if err == nil && info.IsDir() {
 			break
 		}

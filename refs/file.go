@@ -17,7 +17,7 @@ import (
 const staging = "refs.tmp"
 
 // clean removes what a process that was killed left in the staging folder.
-func (s *Store) clean() error { return os.RemoveAll(s.path(staging)) }
+func (s *Store) clean() error { return disk.RemoveAll(s.path(staging)) }
 
 // A file is one to be replaced.
 type file struct {
@@ -32,7 +32,7 @@ func (s *Store) stage(files []file) (place func() (placed int, err error), err e
 	if len(files) == 0 {
 		return func() (int, error) { return 0, nil }, nil
 	}
-	if err := os.Mkdir(s.path(staging), 0o755); err != nil {
+	if err := disk.Mkdir(s.path(staging), 0o755); err != nil {
 		return nil, err
 	}
 	staged := func(i int) string { return filepath.Join(s.path(staging), strconv.Itoa(i)) }
@@ -70,7 +70,7 @@ func (s *Store) write(files ...file) error {
 
 // writeSynced writes a new file and has it on disk when it returns.
 func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
@@ -86,29 +86,29 @@ func writeSynced(path string, data []byte) error {
 
 // rename puts a file at path. Empty folders there give way to it.
 func rename(from, path string) error {
-	err := os.Rename(from, path)
-	if info, statErr := os.Lstat(path); err != nil && statErr == nil && info.IsDir() {
+	err := disk.Rename(from, path)
+	if info, statErr := disk.Lstat(path); err != nil && statErr == nil && info.IsDir() {
 		removeEmpty(path)
-		err = os.Rename(from, path)
+		err = disk.Rename(from, path)
 	}
 	return err
 }
 
 // removeEmpty removes a folder in which there are only folders.
 func removeEmpty(dir string) {
-	entries, _ := os.ReadDir(dir)
+	entries, _ := disk.ReadDir(dir)
 	for _, e := range entries {
 		if e.IsDir() {
 			removeEmpty(filepath.Join(dir, e.Name()))
 		}
 	}
-	os.Remove(dir)
+	disk.Remove(dir)
 }
 
 // makeDirs makes a folder and those above it, and returns the folders in
 // which there is something new.
 func makeDirs(dir string) (changed []string, err error) {
-	if _, err := os.Stat(dir); err == nil {
+	if _, err := disk.Stat(dir); err == nil {
 		return nil, nil
 	}
 	above := filepath.Dir(dir)
@@ -117,7 +117,7 @@ func makeDirs(dir string) (changed []string, err error) {
 			return nil, err
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+	if err := disk.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 		return nil, err
 	}
 	return append(changed, above), nil
@@ -127,11 +127,11 @@ func makeDirs(dir string) (changed []string, err error) {
 // that are empty then, but for refs and logs themselves. It returns the folder
 // that changed.
 func (s *Store) remove(name string) (changed string, err error) {
-	if err := os.Remove(s.path(name)); err != nil && !isAbsent(err) {
+	if err := disk.Remove(s.path(name)); err != nil && !isAbsent(err) {
 		return "", err
 	}
 	dir := filepath.Dir(filepath.FromSlash(name))
-	for filepath.Dir(dir) != "." && os.Remove(filepath.Join(s.dir, dir)) == nil {
+	for filepath.Dir(dir) != "." && disk.Remove(filepath.Join(s.dir, dir)) == nil {
 		dir = filepath.Dir(dir)
 	}
 	return filepath.Join(s.dir, dir), nil

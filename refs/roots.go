@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Root is a commit, or a tag object, that a file of this package names.
@@ -37,7 +37,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root
 	if err != nil {
 		return nil, err
 	}
-	top, err := os.ReadDir(s.dir)
+	top, err := disk.ReadDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list refs: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Store reads and writes the refs of one repository. It holds no state but
@@ -104,7 +104,7 @@ func (s *Store) names(root, prefix string) ([]string, error) {
 	for len(dirs) > 0 {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
-		entries, err := os.ReadDir(s.path(dir))
+		entries, err := disk.ReadDir(s.path(dir))
 		if err != nil && !isAbsent(err) {
 			return nil, fmt.Errorf("list refs: %w", err)
 		}

@@ -93,11 +93,11 @@ func mayName(name, target string) bool {
 // read returns a file's bytes, at most limit of them. It does not follow a
 // symlink in the file's place and does not wait for a FIFO.
 func (s *Store) read(name string, limit int64) (data []byte, found bool, err error) {
-	f, err := os.OpenFile(s.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := disk.OpenFile(s.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
 	case isAbsent(err):
 		return nil, false, nil
-	case errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO):
+	case errors.Is(err, disk.ErrSymlink) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO):
 		return nil, false, &CorruptError{File: name, Err: errors.New("not a regular file")}
 	case err != nil:
 		return nil, false, fmt.Errorf("read %s: %w", name, err)

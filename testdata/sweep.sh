@@ -20,7 +20,7 @@ kist=$(realpath "$1")
 shift
 commands=("$@")
 [ $# -gt 0 ] || commands=(add commit checkout merge rewrite repair)
-read -ra calls <<<"${CALLS:-fsync msync rename renameat renameat2 pwrite64 write fallocate ftruncate unlinkat mkdirat linkat symlinkat fchmodat openat}"
+read -ra calls <<<"${CALLS:-fsync msync rename renameat renameat2 pwrite64 write fallocate ftruncate unlinkat mkdirat linkat symlinkat fchmod openat}"
 read -ra faults <<<"${FAULTS:-signal=KILL error=ENOSPC error=EIO}"
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT

@@ -234,6 +234,7 @@ func TestReadOnly(t *testing.T) {
 	remount("ro")
 	check(s, "read-only")
 	remount("rw")
+	s.trust()
 	nobody := *s
 	nobody.program = "kist-as-nobody"
 	check(&nobody, "permission")

@@ -92,7 +92,7 @@ func (s *shell) quick(args ...string) outcome {
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
 		Getenv: func(string) string { return "" },
 		Dir:    s.dir, Now: time.Now, Hostname: "chest.example", Username: "anna", Random: rand.Reader,
-		Terminal: cli.Terminal{Width: func() int { return 80 }},
+		Terminal: cli.Terminal{Width: func() int { return 80 }}, Owners: s.owners,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), hostileTime)
 	defer cancel()

@@ -58,6 +58,7 @@ type shell struct {
 	dir     string
 	program string   // "kist", or "kist-as-nobody"
 	env     []string // beside that of every test
+	owners  []int    // whose repositories quick uses without question; nil: everybody's
 }
 
 // newShell returns a shell in a new folder.
@@ -201,6 +202,17 @@ func (s *shell) exits(status int, args ...string) outcome {
 func (s *shell) kist(args ...string) string {
 	s.Helper()
 	return s.exits(0, args...).stdout
+}
+
+// trust makes the repositories of all users ones that the shell trusts.
+func (s *shell) trust() {
+	s.Helper()
+	config := s.TempDir()
+	if err := os.Chmod(filepath.Dir(config), 0o755); err != nil { // another user reads it, too
+		s.Fatal(err)
+	}
+	s.in(config).write(map[string]string{"kist/config": "[safe]\ndirectory = [\"*\"]\n"})
+	s.env = append(s.env, "XDG_CONFIG_HOME="+config)
 }
 
 // verify wants a repository that is whole to the last byte.

@@ -65,6 +65,7 @@ func TestRemoteFolderErrors(t *testing.T) {
 	if out, err := exec.Command("chown", "-R", "65534:65534", s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	s.trust()
 	s.program = "kist-as-nobody"
 	refused := func(reason string, list [][]string) {
 		for _, args := range list {

@@ -100,6 +100,16 @@ var securityScenarios = []securityScenario{
 		},
 	},
 	{
+		name:    "the repository is another user's",
+		hostile: hostileOwner,
+		check: func(v *victim, c securityCommand, o outcome) {
+			if o.status != 1 || !strings.Contains(o.stderr, "kist config --global --add safe.directory ") {
+				v.Errorf("not refused: %v", o)
+			}
+			v.wantFiles(v.in("..").readFiles("work/.kist"), v.untouched)
+		},
+	},
+	{
 		name:    ".kist is a symlink",
 		hostile: hostileRepositoryLink,
 		check: func(v *victim, c securityCommand, o outcome) {
@@ -228,6 +238,7 @@ func TestSecurityCommands(t *testing.T) {
 type victim struct {
 	*shell
 	base, master string // the folder that is restored, and the folder with its copy
+	untouched    files  // of a folder that commands may not change
 }
 
 // newVictim prepares a repository. The worktree has a changed file, a.txt, and
@@ -274,7 +285,7 @@ func (v *shell) commands(lines ...string) {
 func (v *victim) runScenario(t *testing.T, scenario securityScenario, c securityCommand) {
 	s := *v.shell
 	s.TB = t
-	v = &victim{&s, v.base, v.master}
+	v = &victim{shell: &s, base: v.base, master: v.master}
 	removeAll(t, v.base)
 	copyFolder(t, v.master, v.base)
 

@@ -12,10 +12,6 @@ import (
 	"path/filepath"
 )
 
-// ErrSymlink says that a file or folder of a repository is a symlink. Kist makes
-// none there, and follows none.
-var ErrSymlink = errors.New("is a symlink; kist follows none in a repository")
-
 // WriteFile replaces the file at path, or makes it. At every moment, and after
 // a crash at any, the file has its old content or data. The folder must exist.
 // Only one process at a time may write a path: hold a [Lock].
@@ -41,10 +37,10 @@ func Write(dir, temp string, write func(io.Writer) (name string, err error)) err
 // its old content although the function has returned. It never has any other.
 func WriteHint(dir, temp string, write func(io.Writer) (name string, err error)) error {
 	path := filepath.Join(dir, temp)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -57,10 +53,10 @@ func WriteHint(dir, temp string, write func(io.Writer) (name string, err error))
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(path, filepath.Join(dir, name))
+		err = Rename(path, filepath.Join(dir, name))
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(path))
+		return errors.Join(err, Remove(path))
 	}
 	return nil
 }
@@ -68,7 +64,7 @@ func WriteHint(dir, temp string, write func(io.Writer) (name string, err error))
 // MakeDir makes a folder and the folders above it, and has their names on disk
 // when it returns.
 func MakeDir(dir string) error {
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+	if info, err := Stat(dir); err == nil && info.IsDir() {
 		return nil
 	}
 	above := filepath.Dir(dir)
@@ -77,7 +73,7 @@ func MakeDir(dir string) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return SyncDir(above)
@@ -88,7 +84,7 @@ func SyncDir(dir string) error {
 	if dir == "" {
 		dir = "."
 	}
-	d, err := os.Open(dir)
+	d, err := Open(dir)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (l *FileLock) Unlock() { release(l.f) }
 // Remove frees the lock and removes its file, if that can be done: it is for
 // files that come and go, which nobody else may remove.
 func (l *FileLock) Remove() {
-	os.Remove(l.f.Name())
+	Remove(l.f.Name())
 	release(l.f)
 }
 
@@ -64,7 +64,7 @@ func (l *FileLock) Remove() {
 func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (*FileLock, error) {
 	late := time.After(wait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		l, err := tryLock(path, mode)
+		l, err := tryLock(ctx, path, mode)
 		if err == nil {
 			err = ctx.Err()
 			if err != nil {
@@ -96,8 +96,11 @@ func IsLocked(path string) bool {
 }
 
 // tryLock takes a lock or returns a [*BusyError].
-func tryLock(path string, mode Mode) (*FileLock, error) {
+func tryLock(ctx context.Context, path string, mode Mode) (*FileLock, error) {
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		f, err := open(path, os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, fmt.Errorf("lock: %w", err)
@@ -118,11 +121,11 @@ func tryLock(path string, mode Mode) (*FileLock, error) {
 }
 
 // open opens a lock file, for reading if it was made by another user, or cannot
-// be written to: locking needs no more.
+// be written to: locking needs no more. A symlink is an error.
 func open(path string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(path, flag, 0o666)
+	f, err := OpenFile(path, flag|unix.O_NOFOLLOW, 0o666)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
-		if reading, rerr := os.Open(path); rerr == nil {
+		if reading, rerr := OpenFile(path, unix.O_NOFOLLOW, 0); rerr == nil {
 			return reading, nil
 		}
 	}

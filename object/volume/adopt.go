@@ -19,7 +19,7 @@ import (
 // removes the volume if the store has all its objects. It may be stopped at any
 // moment and called again. The caller holds the volume's lock.
 func (s *Store) adopt(ctx context.Context, name, dir string) error {
-	root, err := os.OpenRoot(dir)
+	root, err := disk.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Store) adopt(ctx context.Context, name, dir string) error {
 		isNew = isNew || more
 	}
 	if !isNew {
-		return os.RemoveAll(dir)
+		return disk.RemoveAll(dir)
 	}
 
 	if now := s.o.Now(); w.created.After(now) {
@@ -198,7 +198,7 @@ func (s *Store) leftFolders() (dirs []string, err error) {
 	for _, name := range names {
 		for _, prefix := range []string{tmpPrefix, salvagePrefix} {
 			dir := s.inVolumes(prefix + name)
-			if st, err := os.Lstat(dir); err == nil && st.IsDir() && !disk.IsLocked(s.lockPath(name)) {
+			if st, err := disk.Lstat(dir); err == nil && st.IsDir() && !disk.IsLocked(s.lockPath(name)) {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -218,7 +218,7 @@ func (s *Store) leftSize() (size int64, err error) {
 // usedSize returns how many bytes the files of a folder take on the disk. It is
 // for value logs that are not sealed: they are much longer than their content.
 func usedSize(dir string) (size int64) {
-	entries, _ := os.ReadDir(dir)
+	entries, _ := disk.ReadDir(dir)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -244,7 +244,7 @@ func (s *Store) leftovers(ctx context.Context) (list []Leftover, err error) {
 }
 
 func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
-	root, err := os.OpenRoot(dir)
+	root, err := disk.OpenRoot(dir)
 	if err != nil {
 		return err
 	}

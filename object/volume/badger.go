@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 const (
@@ -79,7 +80,7 @@ type database struct {
 
 func openDatabase(dir string, o *Options) (*database, error) {
 	for name, data := range newDatabase {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o666); err != nil {
+		if err := disk.Create(filepath.Join(dir, name), []byte(data)); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
@@ -144,7 +145,7 @@ func (c *volumeCheck) runIfThere(ctx context.Context) error {
 
 func (c *volumeCheck) run(ctx context.Context) error {
 	var err error
-	if c.dir, err = os.OpenRoot(c.v.path); err != nil {
+	if c.dir, err = disk.OpenRoot(c.v.path); err != nil {
 		if !isGone(err) || c.v.exists() {
 			c.problem("", object.Key{}, err)
 		}
@@ -214,7 +215,7 @@ func (c *volumeCheck) files(s *seal) {
 	for _, f := range s.Files {
 		listed[f.Name] = f
 	}
-	entries, err := os.ReadDir(c.v.path)
+	entries, err := disk.ReadDir(c.v.path)
 	if err != nil {
 		c.problem("", object.Key{}, err)
 	}

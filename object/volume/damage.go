@@ -3,12 +3,12 @@ package volume
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // What is known to be damaged is remembered in the file volumes/damaged, one
@@ -35,7 +35,7 @@ func readDamaged(path string) []damaged {
 // readCopies reads at most so many lines of the file at path, and passes over
 // those that make no sense.
 func readCopies(path string, most int) (list []damaged, err error) {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func (s *Store) saveDamaged(l *listing) {
 		return
 	}
 	tmp := filepath.Join(s.path, damagedFile+"-"+name)
-	if os.WriteFile(tmp, []byte(strings.Join(lines, "")), 0o666) != nil || os.Rename(tmp, path) != nil {
-		os.Remove(tmp)
+	if disk.Create(tmp, []byte(strings.Join(lines, ""))) != nil || disk.Rename(tmp, path) != nil {
+		disk.Remove(tmp)
 	}
 }
 

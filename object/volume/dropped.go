@@ -31,7 +31,7 @@ func (v *sealed) isDropped(key object.Key) bool {
 // about the disk: what was dropped must not come back for want of memory.
 func (s *Store) loadDropped(volumes, added []*sealed) error {
 	path := s.inVolumes(droppedFile)
-	info, err := os.Stat(path)
+	info, err := disk.Stat(path)
 	if err := trouble(err); err != nil {
 		return err
 	}
@@ -87,14 +87,14 @@ func (w *Sweep) drop(keys map[int][]object.Key) error {
 	slices.Sort(lines)
 	text := strings.Join(slices.Compact(lines), "")
 	path := w.store.inVolumes(droppedFile)
-	was, err := os.ReadFile(path)
+	was, err := disk.ReadFile(path)
 	switch {
 	case err != nil && !os.IsNotExist(err):
 		return err
 	case string(was) == text:
 		return nil
 	case text == "":
-		err = os.Remove(path)
+		err = disk.Remove(path)
 	default:
 		err = disk.WriteFile(path, []byte(text))
 	}

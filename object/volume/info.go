@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Info describes a volume.
@@ -73,7 +75,7 @@ func (v *sealed) describe() (*Info, error) {
 	if info := v.info.Load(); info != nil {
 		return info, nil
 	}
-	dir, err := os.OpenRoot(v.path)
+	dir, err := disk.OpenRoot(v.path)
 	if err != nil {
 		return nil, err
 	}

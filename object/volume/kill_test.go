@@ -323,7 +323,7 @@ func straced(t *testing.T, log, call, inject, name string, args ...string) *exec
 
 // TestKillAtCalls kills a writer at each of the calls that change the disk.
 func TestKillAtCalls(t *testing.T) {
-	calls := []string{"fsync", "msync", "renameat2", "unlinkat", "ftruncate", "fallocate", "fchmodat", "mkdirat", "flock"}
+	calls := []string{"fsync", "msync", "renameat2", "unlinkat", "ftruncate", "fallocate", "fchmod", "mkdirat", "flock"}
 	for _, call := range calls {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()

@@ -3,9 +3,10 @@ package volume
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // listing is the sealed volumes that were there at some moment, newest first.
@@ -32,7 +33,7 @@ func (s *Store) refresh() (*listing, error) {
 	if s.closed {
 		return nil, errClosed
 	}
-	entries, err := os.ReadDir(s.path)
+	entries, err := disk.ReadDir(s.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (s *Store) NeedsMaintenance() bool {
 // mayHaveOldTrash reports whether files of a removed volume may have to be
 // deleted. Its folder was changed last when it was marked.
 func (s *Store) mayHaveOldTrash() bool {
-	entries, err := os.ReadDir(s.path)
+	entries, err := disk.ReadDir(s.path)
 	if err != nil {
 		return false
 	}
@@ -155,7 +155,7 @@ type trashed struct {
 
 // trash returns the removed volumes, the last removed first.
 func (s *Store) trash() ([]trashed, error) {
-	entries, err := os.ReadDir(s.path)
+	entries, err := disk.ReadDir(s.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -190,7 +190,7 @@ func (s *Store) trashSize() (size int64, err error) {
 }
 
 func folderSize(path string) (size int64) {
-	entries, _ := os.ReadDir(path)
+	entries, _ := disk.ReadDir(path)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
 			size += info.Size()
@@ -238,7 +238,7 @@ func (s *Store) takeOut(volumes []*sealed) error {
 	for _, v := range volumes {
 		// Where there is no room for a mark, its files are deleted the sooner.
 		if err := s.mark(v.path); errors.Is(err, syscall.ENOSPC) {
-			os.Remove(filepath.Join(v.path, trashFile))
+			disk.Remove(filepath.Join(v.path, trashFile))
 		} else if err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func (s *Store) takeOut(volumes []*sealed) error {
 // mark notes in a volume that it is being removed, and when.
 func (s *Store) mark(path string) error {
 	mark := filepath.Join(path, trashFile)
-	if err := os.Remove(mark); err != nil && !os.IsNotExist(err) {
+	if err := disk.Remove(mark); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	err := writeFile(mark, func(f io.Writer) error {
@@ -274,7 +274,7 @@ func (s *Store) mark(path string) error {
 
 // readMark returns when a volume was marked as removed.
 func readMark(path string) (time.Time, error) {
-	data, err := os.ReadFile(filepath.Join(path, trashFile))
+	data, err := disk.ReadFile(filepath.Join(path, trashFile))
 	if err != nil {
 		return time.Time{}, err
 	}

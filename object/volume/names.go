@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Names below .kist.
@@ -85,7 +87,7 @@ func isTable(name string) bool {
 
 // syncDir makes the entries of a folder durable.
 func syncDir(path string) error {
-	d, err := os.Open(path)
+	d, err := disk.Open(path)
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func syncDir(path string) error {
 
 // makeVolumesDir makes volumes/, durably, unless it is there.
 func makeVolumesDir(kistDir string) error {
-	err := os.Mkdir(filepath.Join(kistDir, volumesDir), 0o777)
+	err := disk.Mkdir(filepath.Join(kistDir, volumesDir), 0o777)
 	if os.IsExist(err) {
 		return nil
 	}
@@ -111,8 +113,8 @@ func makeVolumesDir(kistDir string) error {
 // renameChecked renames a folder to a name that must not exist, on systems
 // that cannot do both at once. Folders with content are never replaced.
 func renameChecked(from, to string) error {
-	if _, err := os.Lstat(to); !os.IsNotExist(err) {
+	if _, err := disk.Lstat(to); !os.IsNotExist(err) {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: os.ErrExist}
 	}
-	return os.Rename(from, to)
+	return disk.Rename(from, to)
 }

@@ -135,7 +135,7 @@ func (r *Repair) refuses(v *sealed) error {
 
 // sessionAtWork returns an error if any session is.
 func (r *Repair) sessionAtWork() error {
-	entries, err := os.ReadDir(r.store.path)
+	entries, err := disk.ReadDir(r.store.path)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 	}
 	defer lock.Unlock()
 	dir := filepath.Join(r.store.dir, QuarantineDir)
-	if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
+	if err := disk.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
 		return nil, err
 	}
 	if err := syncDir(r.store.dir); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
@@ -20,7 +21,7 @@ const unreadable = 4096
 // has become of the index it has. Patches are in it if their bytes are whole. It
 // is not kept anywhere; close it. It takes 130 bytes for each object.
 func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
-	dir, err := os.OpenRoot(v.path)
+	dir, err := disk.OpenRoot(v.path)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
 // indexLogs makes an index of what is whole in the value logs of the folder at
 // path. Of several copies of an object, those that are no patches come first.
 func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, error) {
-	entries, err := os.ReadDir(path)
+	entries, err := disk.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (s *Store) salvage(ctx context.Context) (n int) {
 // unsealed returns the names of volumes that are not sealed, or of which only
 // the lock is left, sorted. Their writers may be alive.
 func (s *Store) unsealed() (names []string, err error) {
-	entries, err := os.ReadDir(s.path)
+	entries, err := disk.ReadDir(s.path)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 		return false, err
 	}
 	dir := s.inVolumes(salvagePrefix + name)
-	if err = os.Rename(s.inVolumes(tmpPrefix+name), dir); err == nil {
+	if err = disk.Rename(s.inVolumes(tmpPrefix+name), dir); err == nil {
 		err = syncDir(s.path)
 	} else if os.IsNotExist(err) {
 		err = nil
@@ -72,7 +72,7 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 		return false, nil
 	}
 	if err == nil {
-		if _, serr := os.Lstat(dir); os.IsNotExist(serr) {
+		if _, serr := disk.Lstat(dir); os.IsNotExist(serr) {
 			lock.Remove()
 			return false, nil
 		}

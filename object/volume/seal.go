@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
 )
 
@@ -59,7 +60,7 @@ func (w *writer) finish() error {
 	if w.created.IsZero() {
 		w.created = w.store.o.Now().UTC().Truncate(time.Second)
 	}
-	manifest, err := os.ReadFile(filepath.Join(w.dir, manifestFile))
+	manifest, err := disk.ReadFile(filepath.Join(w.dir, manifestFile))
 	if err != nil {
 		return err
 	}
@@ -115,11 +116,11 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 // no table.
 func (w *writer) leftFiles() (names []string, err error) {
 	for _, name := range []string{"DISCARD", "KEYREGISTRY", "LOCK"} {
-		if err := os.Remove(filepath.Join(w.dir, name)); err != nil && !os.IsNotExist(err) {
+		if err := disk.Remove(filepath.Join(w.dir, name)); err != nil && !os.IsNotExist(err) {
 			return nil, err
 		}
 	}
-	entries, err := os.ReadDir(w.dir)
+	entries, err := disk.ReadDir(w.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (w *writer) writeKeys(order []uint32) error {
 // MANIFEST, and an error of that has failed the volume.
 func (w *writer) makeDurable(s *seal) error {
 	for _, f := range append(s.Files, sealFile{Name: sealName}) {
-		if err := os.Chmod(filepath.Join(w.dir, f.Name), 0o444); err != nil {
+		if err := disk.Chmod(filepath.Join(w.dir, f.Name), 0o444); err != nil {
 			return err
 		}
 		if n, ok := logNumber(f.Name); ok {
@@ -196,7 +197,7 @@ func (w *writer) makeDurable(s *seal) error {
 
 // writeFile writes a new file, which is read-only, and syncs it.
 func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 // sumFile returns the name, size and checksum of the file at path.
 func sumFile(path string) (sealFile, error) {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if err != nil {
 		return sealFile{}, err
 	}

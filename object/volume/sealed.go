@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
@@ -61,7 +62,7 @@ func (v *sealed) opened() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
 	}
-	dir, err := os.OpenRoot(v.path)
+	dir, err := disk.OpenRoot(v.path)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +241,7 @@ func (v *sealed) readError(rec keys.Record, err error) error {
 
 // exists reports whether the volume still has its name.
 func (v *sealed) exists() bool {
-	_, err := os.Lstat(v.path)
+	_, err := disk.Lstat(v.path)
 	return err == nil
 }
 

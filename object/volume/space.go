@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Badger writes through memory mappings of sparse files, where a full disk is
@@ -76,7 +78,7 @@ func newSpace(dir string, o *Options) (*space, error) {
 	}
 	var err error
 	s.memNum = 1
-	if s.mem, err = os.OpenFile(s.memName(1), os.O_RDWR, 0); err != nil {
+	if s.mem, err = disk.OpenFile(s.memName(1), os.O_RDWR, 0); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -90,7 +92,7 @@ func (s *space) log() *os.File { return s.logs[len(s.logs)-1] }
 
 // nextLog goes on to the value log that Badger has just begun.
 func (s *space) nextLog() error {
-	f, err := os.OpenFile(filepath.Join(s.dir, logName(s.number+1)), os.O_RDWR, 0)
+	f, err := disk.OpenFile(filepath.Join(s.dir, logName(s.number+1)), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -111,12 +113,12 @@ func checkFree(dir string, n int64) error {
 	if free < n {
 		return errNoSpace
 	}
-	f, err := os.OpenFile(filepath.Join(dir, scratchFile), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := disk.OpenFile(filepath.Join(dir, scratchFile), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	defer os.Remove(f.Name())
+	defer disk.Remove(f.Name())
 	if err := allocate(f, 0, n); !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
@@ -145,7 +147,7 @@ func (s *space) reserve(n int, size int64) error {
 		return err
 	}
 	if int64(s.fresh+n) > s.o.memTableSize/memRotate && s.memNext == nil {
-		f, err := os.OpenFile(s.memName(s.memNum+1), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := disk.OpenFile(s.memName(s.memNum+1), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
 		}
@@ -259,7 +261,7 @@ func (s *space) removeUnused() error {
 	name := s.memNext.Name()
 	s.memNext.Close()
 	s.memNext = nil
-	return os.Remove(name)
+	return disk.Remove(name)
 }
 
 // forget frees the disk space of what was written, which is not wanted any

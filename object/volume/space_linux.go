@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // allocate reserves disk blocks for a range of f without changing its size.
@@ -111,6 +113,9 @@ func (m mapping) drop(off, n int64) error {
 
 // renameNew renames a folder to a name that must not exist.
 func renameNew(from, to string) error {
+	if _, err := disk.Lstat(from); err != nil {
+		return err
+	}
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		return renameChecked(from, to)

@@ -327,8 +327,8 @@ func (w *Sweep) TrashSize() (int64, error) { return w.store.trashSize() }
 // deleteTrash deletes a removed volume's files. The mark goes first, so that an
 // interrupted deletion is seen.
 func deleteTrash(path string) error {
-	if err := os.Remove(filepath.Join(path, trashFile)); err != nil && !os.IsNotExist(err) {
+	if err := disk.Remove(filepath.Join(path, trashFile)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return os.RemoveAll(path)
+	return disk.RemoveAll(path)
 }

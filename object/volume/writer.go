@@ -83,7 +83,7 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	if session == "" {
 		w.session = name
 	}
-	if err := os.Mkdir(w.dir, 0o777); err != nil {
+	if err := disk.Mkdir(w.dir, 0o777); err != nil {
 		w.lock.Remove()
 		return nil, err
 	}
@@ -370,7 +370,7 @@ func (w *writer) place(log uint16, e logEntry) error {
 // nevertheless. A volume that has got its name stays: the error was one of
 // making that durable, and its files are everybody's.
 func (w *writer) abandon() {
-	if _, err := os.Lstat(w.dir); w.space != nil && err == nil {
+	if _, err := disk.Lstat(w.dir); w.space != nil && err == nil {
 		w.space.forget()
 	}
 	if w.db != nil {
@@ -379,7 +379,7 @@ func (w *writer) abandon() {
 	if w.space != nil {
 		w.space.close()
 	}
-	os.RemoveAll(w.dir)
+	disk.RemoveAll(w.dir)
 	if !w.keep {
 		w.lock.Remove()
 	}

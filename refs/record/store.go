@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 
 	"github.com/fxamacker/cbor/v2"
@@ -74,7 +73,7 @@ func (s *Store) Load() (*Set, error) {
 
 // read returns what is in the file: of one that is too long, nothing.
 func (s *Store) read() ([]byte, error) {
-	f, err := os.Open(s.path(File))
+	f, err := disk.Open(s.path(File))
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package rootlog
 import (
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -23,7 +22,7 @@ func (l *Log) cached(f File) []byte {
 	if l.o.Cache == "" {
 		return nil
 	}
-	file, err := os.Open(filepath.Join(l.o.Cache, f.Name.String()))
+	file, err := disk.Open(filepath.Join(l.o.Cache, f.Name.String()))
 	if err != nil {
 		return nil
 	}
@@ -37,19 +36,19 @@ func (l *Log) cached(f File) []byte {
 
 // cache puts a file into the cache.
 func (l *Log) cache(name string, data []byte) {
-	if l.o.Cache == "" || os.MkdirAll(l.o.Cache, 0o777) != nil {
+	if l.o.Cache == "" || disk.MkdirAll(l.o.Cache, 0o777) != nil {
 		return
 	}
-	temp, err := os.CreateTemp(l.o.Cache, tempPrefix)
+	temp, err := disk.CreateTemp(l.o.Cache, tempPrefix)
 	if err != nil {
 		return
 	}
 	_, err = temp.Write(disk.WithSum(data))
 	if errors.Join(err, temp.Close()) == nil {
-		err = os.Rename(temp.Name(), filepath.Join(l.o.Cache, name))
+		err = disk.Rename(temp.Name(), filepath.Join(l.o.Cache, name))
 	}
 	if err != nil {
-		os.Remove(temp.Name())
+		disk.Remove(temp.Name())
 	}
 }
 
@@ -83,16 +82,16 @@ func (l *Log) keep(s *State) {
 	if l.o.Cache == "" {
 		return
 	}
-	if _, err := os.Lstat(filepath.Join(l.o.Cache, rootCopy(s.Seq))); err != nil && s.stored != nil {
+	if _, err := disk.Lstat(filepath.Join(l.o.Cache, rootCopy(s.Seq))); err != nil && s.stored != nil {
 		l.cache(rootCopy(s.Seq), s.stored)
 	}
 
-	entries, _ := os.ReadDir(l.o.Cache)
+	entries, _ := disk.ReadDir(l.o.Cache)
 	for _, e := range entries {
 		name, err := pack.ParseName(e.Name())
 		seq, isRoot := parseRootCopy(e.Name())
 		if err == nil && bases[name] == nil || isRoot && seq < s.Seq || strings.HasPrefix(e.Name(), tempPrefix) {
-			os.Remove(filepath.Join(l.o.Cache, e.Name()))
+			disk.Remove(filepath.Join(l.o.Cache, e.Name()))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -87,13 +86,13 @@ func (l *Log) copiedRoot() (newest *Root) {
 	if l.o.Cache == "" {
 		return nil
 	}
-	entries, _ := os.ReadDir(l.o.Cache) // sorted by name, and so by number
+	entries, _ := disk.ReadDir(l.o.Cache) // sorted by name, and so by number
 	for _, e := range entries {
 		seq, ok := parseRootCopy(e.Name())
 		if !ok {
 			continue
 		}
-		file, err := os.ReadFile(filepath.Join(l.o.Cache, e.Name()))
+		file, err := disk.ReadFile(filepath.Join(l.o.Cache, e.Name()))
 		if err != nil {
 			continue
 		}

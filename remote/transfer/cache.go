@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/kist-vcs/kist/object/disk"
@@ -47,10 +46,10 @@ func openCache(o Options) (*cache, error) {
 	if c.dir == "" {
 		return c, nil
 	}
-	if err := os.MkdirAll(c.dir, 0o777); err != nil {
+	if err := disk.MkdirAll(c.dir, 0o777); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(c.path(bindingFile))
+	data, err := disk.ReadFile(c.path(bindingFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
@@ -91,7 +90,7 @@ func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
 		return err
 	}
 	return c.locked(ctx, func() error {
-		have, err := os.ReadFile(c.path(bindingFile))
+		have, err := disk.ReadFile(c.path(bindingFile))
 		if err == nil && bytes.Equal(have, want) {
 			return nil
 		}
@@ -119,7 +118,7 @@ func (c *cache) isOther(file []byte, id *rootlog.Identity) bool {
 // clear removes all that is remembered.
 func (c *cache) clear() error {
 	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, unfitFile} {
-		if err := os.RemoveAll(c.path(name)); err != nil {
+		if err := disk.RemoveAll(c.path(name)); err != nil {
 			return err
 		}
 	}
@@ -142,7 +141,7 @@ func (c *cache) readHead() (p *rootlog.Position, summed bool, err error) {
 	if c.dir == "" {
 		return nil, false, nil
 	}
-	data, err := os.ReadFile(c.path(headFile))
+	data, err := disk.ReadFile(c.path(headFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -35,7 +36,7 @@ func (r *Remote) spool(write func(io.Writer) error) (s *spool, err error) {
 		s.ReaderAt, s.size = bytes.NewReader(b.Bytes()), int64(b.Len())
 	} else {
 		dir := r.cache.path(indexFolder)
-		if err = os.MkdirAll(dir, 0o777); err == nil {
+		if err = disk.MkdirAll(dir, 0o777); err == nil {
 			s.file, err = r.tempCopy(dir)
 		}
 		if err == nil {
@@ -60,14 +61,14 @@ func (r *Remote) tempCopy(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.OpenFile(filepath.Join(dir, name.String()+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	return disk.OpenFile(filepath.Join(dir, name.String()+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 // close removes it.
 func (s *spool) close() {
 	if s.file != nil {
 		s.file.Close()
-		os.Remove(s.file.Name())
+		disk.Remove(s.file.Name())
 	}
 }
 
@@ -279,11 +280,11 @@ func (x *mergedIndex) keep(r *Remote) {
 	}
 	err := x.file.Sync()
 	if err == nil {
-		err = os.Rename(x.file.Name(), r.indexCopy(x.Name))
+		err = disk.Rename(x.file.Name(), r.indexCopy(x.Name))
 	}
 	if err != nil {
 		r.o.Warn(fmt.Sprintf("an index file will be read from the remote: %v", err))
-		os.Remove(x.file.Name())
+		disk.Remove(x.file.Name())
 	}
 	x.file.Close()
 }

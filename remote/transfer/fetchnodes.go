@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -46,12 +47,12 @@ func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []
 	if dir == "" {
 		return n, nil
 	}
-	file, err := os.CreateTemp(dir, "fetch-*")
+	file, err := disk.CreateTemp(dir, "fetch-*")
 	if err != nil {
 		return nil, err
 	}
 	// Where a file can be used without a name, nothing is left if we are killed.
-	os.Remove(file.Name())
+	disk.Remove(file.Name())
 	n.file = file
 	return n, nil
 }
@@ -59,7 +60,7 @@ func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []
 func (n *nodePacks) close() {
 	if n.file != nil {
 		n.file.Close()
-		os.Remove(n.file.Name())
+		disk.Remove(n.file.Name())
 	}
 }
 

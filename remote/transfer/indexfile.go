@@ -85,10 +85,10 @@ func (r *Remote) closeIndexes(keep []rootlog.File) {
 	if r.o.Dir == "" || len(keep) == 0 {
 		return
 	}
-	copies, _ := os.ReadDir(r.cache.path(indexFolder))
+	copies, _ := disk.ReadDir(r.cache.path(indexFolder))
 	for _, e := range copies {
 		if !kept[e.Name()] && !r.isBeingWritten(e) {
-			os.Remove(filepath.Join(r.cache.path(indexFolder), e.Name()))
+			disk.Remove(filepath.Join(r.cache.path(indexFolder), e.Name()))
 		}
 	}
 }
@@ -122,14 +122,14 @@ func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, err
 	}
 	x, err := r.openCopy(f)
 	if err != nil { // the remote has it so: the copy is not what is damaged
-		os.Remove(r.indexCopy(f.Name))
+		disk.Remove(r.indexCopy(f.Name))
 	}
 	return x, err
 }
 
 // openCopy opens the copy of an index file.
 func (r *Remote) openCopy(f rootlog.File) (*indexFile, error) {
-	file, err := os.Open(r.indexCopy(f.Name))
+	file, err := disk.Open(r.indexCopy(f.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (r *Remote) writeCopy(write func(io.Writer) (pack.Name, error)) (pack.Name,
 		return pack.Name{}, err
 	}
 	dir := r.cache.path(indexFolder)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := disk.MkdirAll(dir, 0o777); err != nil {
 		return pack.Name{}, err
 	}
 	var name pack.Name
@@ -219,7 +219,7 @@ func damaged(name string, err error) error {
 // forgetIndex removes the copy of an index file that turned out to be damaged.
 func (r *Remote) forgetIndex(f rootlog.File) {
 	if x := r.indexes[f.Name]; x != nil && x.file != nil {
-		if err := os.Remove(r.indexCopy(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Remove(r.indexCopy(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.o.Warn(err.Error())
 		}
 	}

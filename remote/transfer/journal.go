@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -60,7 +59,7 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 		rand:    func() (pack.Name, error) { return pack.NewName(r.o.Rand) },
 		locks:   map[string]*disk.FileLock{}, packs: map[pack.Name]*sentPack{}, where: map[object.Key]*sentPack{},
 	}
-	folders, err := os.ReadDir(o.dir)
+	folders, err := disk.ReadDir(o.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read what was sent: %w", err)
 	}
@@ -75,7 +74,7 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 			continue // in use, or just removed
 		}
 		o.locks[folder] = lock
-		files, _ := os.ReadDir(folder)
+		files, _ := disk.ReadDir(folder)
 		for _, file := range files {
 			o.load(filepath.Join(folder, file.Name()))
 		}
@@ -89,7 +88,7 @@ func (o *ownPacks) load(file string) {
 	if err != nil {
 		return
 	}
-	data, err := os.ReadFile(file)
+	data, err := disk.ReadFile(file)
 	if err != nil {
 		return
 	}
@@ -144,7 +143,7 @@ func (o *ownPacks) folder(ctx context.Context) (string, error) {
 			return "", err
 		}
 		folder := filepath.Join(o.dir, name.String())
-		if err := os.MkdirAll(folder, 0o777); err != nil {
+		if err := disk.MkdirAll(folder, 0o777); err != nil {
 			return "", err
 		}
 		// Another process may take it for abandoned before we have the lock.
@@ -174,7 +173,7 @@ func (o *ownPacks) drop(which func(*sentPack) bool) {
 			continue
 		}
 		delete(o.packs, name)
-		os.Remove(s.file) // if it stays, the next push finds out what we did
+		disk.Remove(s.file) // if it stays, the next push finds out what we did
 	}
 	maps.DeleteFunc(o.where, func(_ object.Key, s *sentPack) bool { return o.packs[s.info.Name] == nil })
 }
@@ -187,10 +186,10 @@ func (o *ownPacks) close() {
 		used[s.file], used[filepath.Dir(s.file)] = true, true
 	}
 	for folder, lock := range o.locks {
-		files, _ := os.ReadDir(folder)
+		files, _ := disk.ReadDir(folder)
 		for _, f := range files {
 			if path := filepath.Join(folder, f.Name()); f.Name() != journalLock && !used[path] {
-				os.Remove(path)
+				disk.Remove(path)
 			}
 		}
 		if used[folder] {
@@ -198,7 +197,7 @@ func (o *ownPacks) close() {
 			continue
 		}
 		lock.Remove()
-		os.Remove(folder)
+		disk.Remove(folder)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -109,7 +108,7 @@ func (p *push) putIndex(ctx context.Context, x *ownIndex, entries []pack.Entry) 
 		return fmt.Errorf("make an index file: %w", err)
 	}
 	x.copied = filepath.Join(folder, ownIndexFile)
-	file, err := os.Open(x.copied)
+	file, err := disk.Open(x.copied)
 	if err != nil {
 		return fmt.Errorf("make an index file: %w", err)
 	}
@@ -125,9 +124,9 @@ func (p *push) putIndex(ctx context.Context, x *ownIndex, entries []pack.Entry) 
 
 // keepCopy keeps the copy of an index file that a root names now.
 func (p *push) keepCopy(x *ownIndex) {
-	err := os.MkdirAll(p.cache.path(indexFolder), 0o777)
+	err := disk.MkdirAll(p.cache.path(indexFolder), 0o777)
 	if err == nil {
-		err = os.Rename(x.copied, p.indexCopy(x.Name))
+		err = disk.Rename(x.copied, p.indexCopy(x.Name))
 	}
 	if err != nil {
 		p.o.Warn(fmt.Sprintf("an index file will be read from the remote: %v", err))

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -136,7 +135,7 @@ func (r *Remote) mayWrite(head *rootlog.State) error {
 // CheckFit returns ErrUnfit if NoteCheck noted in a folder that the store is not
 // fit.
 func CheckFit(dir string) error {
-	switch _, err := os.Lstat(filepath.Join(dir, unfitFile)); {
+	switch _, err := disk.Lstat(filepath.Join(dir, unfitFile)); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
@@ -150,12 +149,12 @@ func CheckFit(dir string) error {
 func NoteCheck(dir string, fit bool) error {
 	path := filepath.Join(dir, unfitFile)
 	if fit {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := disk.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
 	return disk.WriteFile(path, nil)

@@ -79,7 +79,7 @@ func checkStateFile(file, path string) error {
 	case err != nil:
 		return nil
 	}
-	data, err := os.ReadFile(path)
+	data, err := disk.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func checkNote(file string, data []byte) error {
 
 // checkIndexCopy reads all of a copy of an index file.
 func checkIndexCopy(path string) error {
-	file, err := os.Open(path)
+	file, err := disk.Open(path)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func RepairState(ctx context.Context, dir string, damage *StateError, dryRun boo
 		}
 		var data []byte
 		if file == headFile || file == bindingFile {
-			if data, err = os.ReadFile(damage.Path); err != nil {
+			if data, err = disk.ReadFile(damage.Path); err != nil {
 				return err
 			}
 			mended := disk.Mend(data, func(data []byte) bool {
@@ -175,7 +175,7 @@ func RepairState(ctx context.Context, dir string, damage *StateError, dryRun boo
 			return disk.WriteFile(damage.Path, data)
 		}
 		how = removedState
-		return os.Remove(damage.Path)
+		return disk.Remove(damage.Path)
 	})
 	return how, err
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 var errNotKnown = errors.New("not known")
@@ -54,7 +55,7 @@ type fileBlocks struct {
 }
 
 func openBlocks(path string, kind byte) (*fileBlocks, error) {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if err != nil {
 		return nil, err
 	}

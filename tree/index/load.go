@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Load reads the index in a repository's folder (.kist). Without one the index
@@ -40,7 +41,7 @@ func (x *Index) Saved() bool { return x.file.head != [sha256.Size]byte{} }
 
 // readHeadFile returns the head's bytes, nil if there is no head.
 func readHeadFile(kistDir string) ([]byte, error) {
-	head, err := os.ReadFile(filepath.Join(kistDir, headName))
+	head, err := disk.ReadFile(filepath.Join(kistDir, headName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -82,7 +83,7 @@ func fileError(file string, err error) error {
 }
 
 func loadBase(file string, ref baseRef) (*Index, error) {
-	f, err := os.Open(file)
+	f, err := disk.Open(file)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -30,7 +29,7 @@ func Replace(ctx context.Context, kistDir string, x *Index, keep func(names []st
 	if err == nil && old.Saved() {
 		return false, nil
 	}
-	entries, err := os.ReadDir(kistDir)
+	entries, err := disk.ReadDir(kistDir)
 	if err != nil {
 		return false, fmt.Errorf("replace index: %w", err)
 	}

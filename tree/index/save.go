@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -73,11 +72,11 @@ func (x *Index) saveBase(kistDir string) error {
 // removeOld removes base files that the head does not name, and what was left
 // by processes that did not finish. What cannot be removed only takes room.
 func (x *Index) removeOld(kistDir string) {
-	files, _ := os.ReadDir(kistDir)
+	files, _ := disk.ReadDir(kistDir)
 	for _, f := range files {
 		name := f.Name()
 		if name == baseTemp || strings.HasPrefix(name, basePrefix) && name != x.file.base.name() {
-			os.Remove(filepath.Join(kistDir, name))
+			disk.Remove(filepath.Join(kistDir, name))
 		}
 	}
 }

@@ -89,6 +89,9 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 		}
 		dir = env.path(name)
 	}
+	if err := env.checkOwner(dir); err != nil {
+		return err
+	}
 	opt, err := env.options()
 	if err != nil {
 		return err

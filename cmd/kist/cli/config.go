@@ -15,6 +15,9 @@ type configOptions struct {
 	list  bool
 	get   bool
 	unset bool
+
+	global bool // the user's own configuration, not the repository's
+	add    bool
 }
 
 func newConfig(env *Env) *cobra.Command {
@@ -36,10 +39,15 @@ was made (version, metadata, chunker…) can be read, but not changed.
   records.accept   ask, always or never: which purges, expirations and ends of
                    holds of others wait, see 'kist help fetch'
 
+With --global, it is your own configuration, the file ~/.config/kist/config. Its
+key safe.directory lists folders whose repositories you trust though somebody
+else owns them; * stands for all. kist refuses other people's repositories.
+
 With --json: key and value, and with list one such line for each key.`,
 		Example: `  kist config user.name 'Anna Chest'
   kist config user.name
-  kist config --unset gc.auto`,
+  kist config --unset gc.auto
+  kist config --global --add safe.directory /srv/photos`,
 		Args: arguments(0, 3),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConfig(cmd.Context(), env, o, args) },
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -52,7 +60,9 @@ With --json: key and value, and with list one such line for each key.`,
 	flags.BoolVarP(&o.list, "list", "l", false, "print all that is set")
 	flags.BoolVar(&o.get, "get", false, "print the value of KEY")
 	flags.BoolVar(&o.unset, "unset", false, "remove KEY")
-	cmd.MarkFlagsMutuallyExclusive("list", "get", "unset")
+	flags.BoolVar(&o.global, "global", false, "use your own configuration instead of the repository's")
+	flags.BoolVar(&o.add, "add", false, "with --global: add a value to a list")
+	cmd.MarkFlagsMutuallyExclusive("list", "get", "unset", "add")
 	return cmd
 }
 
@@ -94,6 +104,12 @@ type settingJSON struct {
 }
 
 func runConfig(ctx context.Context, env *Env, o configOptions, args []string) error {
+	if o.global {
+		return runGlobalConfig(env, o, args)
+	}
+	if o.add {
+		return usagef("--add is for --global")
+	}
 	action, args, err := o.settle(args)
 	if err != nil {
 		return err

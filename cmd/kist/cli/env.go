@@ -29,6 +29,10 @@ type Env struct {
 	Random   io.Reader        // cryptographically secure
 	Terminal Terminal
 
+	// Owners are the users whose repositories are used without question. If
+	// there are none, everybody's are.
+	Owners []int
+
 	// Sleep waits before something is tried again with a remote, or until ctx
 	// ends. nil: by a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -69,7 +73,8 @@ func OSEnv() *Env {
 			Stderr: term.IsTerminal(int(os.Stderr.Fd())),
 			Width:  terminalWidth,
 		},
-		Start: startDetached,
+		Owners: trustedUsers(),
+		Start:  startDetached,
 	}
 }
 

@@ -87,6 +87,9 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if size < kist.MinChunkSize || size > kist.MaxChunkSize || size&(size-1) != 0 {
 		return usagef("--chunk-size %s is not a power of two from 64KiB to 4MiB", o.chunkSize)
 	}
+	if err := env.checkOwner(dir); err != nil {
+		return err
+	}
 	opt, err := env.options()
 	if err != nil {
 		return err

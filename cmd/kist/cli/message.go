@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 var errNoMessage = errors.New("the commit message is empty")
@@ -121,13 +122,13 @@ func (e *Env) editMessage(ctx context.Context, r *kist.Repository, o commitOptio
 		text += strings.TrimRight("# "+line, " \n") + "\n"
 	}
 	file := filepath.Join(r.Root(), kist.Dir, "COMMIT_EDITMSG")
-	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+	if err := disk.WriteFile(file, []byte(text)); err != nil {
 		return "", err
 	}
 	if err := runEditor(ctx, editor, file); err != nil {
 		return "", fmt.Errorf("editor %q: %w", editor, err)
 	}
-	data, err := os.ReadFile(file)
+	data, err := disk.ReadFile(file)
 	if err != nil {
 		return "", err
 	}

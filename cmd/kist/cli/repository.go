@@ -12,7 +12,8 @@ import (
 )
 
 // open opens the repository that the command line names: that of --repo, or
-// the nearest one from the working directory upwards. The caller closes it.
+// the nearest one from the working directory upwards. Somebody else's is refused
+// unless the user trusts it. The caller closes the repository.
 func (e *Env) open() (*kist.Repository, error) {
 	root := e.repoDir()
 	if root == "" {
@@ -22,6 +23,9 @@ func (e *Env) open() (*kist.Repository, error) {
 		}
 	} else if filepath.Base(root) == kist.Dir {
 		root = filepath.Dir(root)
+	}
+	if err := e.checkOwner(root); err != nil {
+		return nil, err
 	}
 	opt, err := e.options()
 	if err != nil {

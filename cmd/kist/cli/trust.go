@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/kist-vcs/kist"
+)
+
+// trustedUsers returns the users whose repositories this process uses without
+// being asked: its own, and for root under sudo the one who called it.
+func trustedUsers() []int {
+	users := []int{os.Geteuid()}
+	if uid, err := strconv.Atoi(os.Getenv("SUDO_UID")); err == nil && os.Geteuid() == 0 {
+		users = append(users, uid)
+	}
+	return users
+}
+
+// userConfig reads the user's own configuration.
+func (e *Env) userConfig() (*kist.UserConfig, error) {
+	dir := e.Getenv("XDG_CONFIG_HOME")
+	if dir == "" {
+		home := e.Getenv("HOME")
+		if home == "" {
+			return nil, failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: there is no place for the user's configuration")
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return kist.LoadUserConfig(filepath.Join(dir, "kist", "config"))
+}
+
+// checkOwner refuses the repository of a worktree if the worktree or its .kist
+// belongs to a user that is not trusted: its files could lead this process to
+// whatever that user wants. Without a repository there is nothing to refuse.
+func (e *Env) checkOwner(root string) error {
+	owner, stranger := 0, ""
+	for _, path := range []string{filepath.Join(root, kist.Dir), root} {
+		info, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if ok && info.Mode()&fs.ModeSymlink == 0 && !slices.Contains(e.Owners, int(st.Uid)) && stranger == "" {
+			owner, stranger = int(st.Uid), path
+		}
+	}
+	if stranger == "" || len(e.Owners) == 0 {
+		return nil
+	}
+	if config, err := e.userConfig(); err == nil && trusts(config.Safe.Directory, root) {
+		return nil
+	} else if isA[*kist.ConfigError](err) {
+		return err
+	}
+	return hintf(failf(exitFailed, "owner", "%s belongs to another user (ID %d)", quotePath(stranger), owner),
+		"if you trust whoever that is: kist config --global --add safe.directory %s", shellWord(realPath(root)))
+}
+
+// shellWord returns text as one word of a shell's command line. Characters that
+// could do something to a terminal are escaped.
+func shellWord(text string) string {
+	if strings.Trim(text, wordCharacters) == "" {
+		return text
+	}
+	if quoted := strconv.Quote(text); quoted != `"`+text+`"` || strings.Contains(text, "'") {
+		return "$'" + strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), "'", `\'`) + "'"
+	}
+	return "'" + text + "'"
+}
+
+// wordCharacters mean nothing to a shell.
+const wordCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
+
+// trusts reports whether a list of trusted worktrees has root.
+func trusts(list []string, root string) bool {
+	return slices.ContainsFunc(list, func(dir string) bool { return dir == "*" || realPath(dir) == realPath(root) })
+}
+
+// realPath returns a path without symlinks, if there is something at it.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}
+
+// runGlobalConfig adds to the user's own configuration, or prints it.
+func runGlobalConfig(env *Env, o configOptions, args []string) error {
+	config, err := env.userConfig()
+	if err != nil {
+		return err
+	}
+	const key = "safe.directory"
+	if len(args) == 1 && args[0] == "list" {
+		args = nil
+	}
+	switch {
+	case len(args) > 0 && args[0] != key:
+		return usagef("--global has the key %s only, not %s", key, quoteArg(args[0]))
+	case o.unset:
+		return usagef("--global and --unset cannot be used together")
+	case o.add && len(args) == 2:
+		dir := args[1]
+		if dir != "*" {
+			dir = realPath(env.path(dir))
+		}
+		return config.Trust(dir)
+	case o.add || len(args) > 1:
+		return usagef("want: kist config --global --add %s DIR", key)
+	}
+	for _, dir := range config.Safe.Directory {
+		text := printable(dir) + "\n"
+		if len(args) == 0 {
+			text = key + "=" + text
+		}
+		if err := env.printSetting(key, dir, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

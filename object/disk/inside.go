@@ -1,0 +1,346 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// RepositoryDir is the name of the folder, below a worktree's root, that holds
+// its repository.
+const RepositoryDir = ".kist"
+
+// ErrSymlink says that a file or folder of a repository is a symlink. Kist makes
+// none there, and follows none.
+var ErrSymlink = errors.New("is a symlink; kist follows none in a repository")
+
+// The functions below do what those of package os with the same names do. For
+// a path in a folder named [RepositoryDir] they follow no symlink in that
+// folder: not for the folder itself, not for a folder below it, and not for
+// the file. The error then matches [ErrSymlink]. Whatever opens, makes or
+// removes something in a repository uses them.
+
+// OpenFile is [os.OpenFile]. A file that it makes in a folder shared with a
+// group can be written by the group.
+func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	var file *os.File
+	err := inFolder("open", path, func(dir int, name string) error {
+		if dir == unix.AT_FDCWD && filepath.Base(name) != RepositoryDir {
+			var err error
+			file, err = os.OpenFile(path, flag, perm)
+			return err
+		}
+		fd, err := openat(dir, name, flag, uint32(perm.Perm()))
+		if err != nil {
+			return err
+		}
+		if flag&os.O_CREATE != 0 && isShared(dir) {
+			_ = unix.Fchmod(fd, uint32(perm.Perm())&0o700|0o060) // not if the file is another user's
+		}
+		file = os.NewFile(uintptr(fd), path)
+		return nil
+	})
+	return file, err
+}
+
+// Open is [os.Open].
+func Open(path string) (*os.File, error) { return OpenFile(path, os.O_RDONLY, 0) }
+
+// OpenRoot is [os.OpenRoot].
+func OpenRoot(path string) (*os.Root, error) {
+	d, err := OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	// The folder may have been replaced by a symlink between both calls.
+	want, err := d.Stat()
+	if err == nil {
+		var have fs.FileInfo
+		if have, err = root.Stat("."); err == nil && !os.SameFile(have, want) {
+			err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+		}
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// ReadFile is [os.ReadFile].
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// ReadDir is [os.ReadDir].
+func ReadDir(path string) ([]fs.DirEntry, error) {
+	d, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// Lstat is [os.Lstat].
+func Lstat(path string) (fs.FileInfo, error) {
+	var info fs.FileInfo
+	err := inFolder("lstat", path, func(int, string) error {
+		var err error
+		info, err = os.Lstat(path)
+		return err
+	})
+	return info, err
+}
+
+// Stat is [os.Stat]. In a repository, a symlink is an error.
+func Stat(path string) (fs.FileInfo, error) {
+	if !isInside(path) {
+		return os.Stat(path)
+	}
+	info, err := Lstat(path)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: ErrSymlink}
+	}
+	return info, err
+}
+
+// CreateTemp makes a new file in dir, whose name is pattern with digits in
+// place of its star.
+func CreateTemp(dir, pattern string) (*os.File, error) {
+	before, after, _ := strings.Cut(pattern, "*")
+	for try := 0; ; try++ {
+		name := before + strconv.FormatUint(rand.Uint64(), 10) + after
+		f, err := OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, fs.ErrExist) || try == 100 {
+			return f, err
+		}
+	}
+}
+
+// Create makes a new file. Nothing is synced.
+func Create(path string, data []byte) error {
+	f, err := OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// Mkdir is [os.Mkdir]. A folder in one that is shared with a group is shared,
+// too.
+func Mkdir(path string, perm fs.FileMode) error {
+	return inFolder("mkdir", path, func(dir int, name string) error {
+		err := retry(func() error { return unix.Mkdirat(dir, name, uint32(perm.Perm())) })
+		if err != nil || dir == unix.AT_FDCWD || !isShared(dir) {
+			return err
+		}
+		fd, err := openat(dir, name, os.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Fchmod(fd, SharedMode)
+	})
+}
+
+// SharedMode is the mode of a folder that is shared with a group: what is made
+// in it belongs to the same group.
+const SharedMode = 0o2770
+
+// isShared reports whether a folder is shared with its group.
+func isShared(dir int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(dir, &st) == nil && st.Mode&0o2070 == 0o2070
+}
+
+// MkdirAll is [os.MkdirAll].
+func MkdirAll(path string, perm fs.FileMode) error {
+	if !isInside(path) {
+		return os.MkdirAll(path, perm)
+	}
+	info, err := Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return &fs.PathError{Op: "mkdir", Path: path, Err: unix.ENOTDIR}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := MkdirAll(filepath.Dir(path), perm); err != nil {
+		return err
+	}
+	if err := Mkdir(path, perm); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// Remove is [os.Remove].
+func Remove(path string) error {
+	return inFolder("remove", path, func(dir int, name string) error {
+		err := retry(func() error { return unix.Unlinkat(dir, name, 0) })
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		derr := retry(func() error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+		if derr == nil || derr != unix.ENOTDIR {
+			return derr
+		}
+		return err
+	})
+}
+
+// RemoveAll is [os.RemoveAll].
+func RemoveAll(path string) error {
+	if !isInside(path) {
+		return os.RemoveAll(path)
+	}
+	root, err := OpenRoot(filepath.Dir(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return root.RemoveAll(filepath.Base(path))
+}
+
+// Rename is [os.Rename].
+func Rename(from, to string) error {
+	err := inFolder("rename", from, func(fromDir int, fromName string) error {
+		return inFolder("rename", to, func(toDir int, toName string) error {
+			return retry(func() error { return unix.Renameat(fromDir, fromName, toDir, toName) })
+		})
+	})
+	if cause := (*fs.PathError)(nil); errors.As(err, &cause) && !errors.Is(err, ErrSymlink) {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: cause.Err}
+	}
+	return err
+}
+
+// Chmod changes the permission bits of a file.
+func Chmod(path string, perm fs.FileMode) error {
+	f, err := Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(perm), f.Close())
+}
+
+// Truncate is [os.Truncate].
+func Truncate(path string, size int64) error {
+	f, err := OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// inFolder calls do with an open folder and the name in it that path stands
+// for. Outside of a repository that is the current folder, and path itself. An
+// error of the system becomes a [*fs.PathError].
+func inFolder(op, path string, do func(dir int, name string) error) error {
+	above, below, inside := split(path)
+	if !inside {
+		return pathError(op, path, do(unix.AT_FDCWD, path))
+	}
+	at, name := above, below
+	dir := unix.AT_FDCWD
+	defer func() {
+		if dir != unix.AT_FDCWD {
+			unix.Close(dir)
+		}
+	}()
+	for step := above; ; {
+		fd, err := openat(dir, step, os.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return pathError(op, at, err)
+		}
+		if dir != unix.AT_FDCWD {
+			unix.Close(dir)
+		}
+		dir = fd
+		next, rest, more := strings.Cut(name, "/")
+		if !more {
+			return pathError(op, path, do(dir, name))
+		}
+		step, name = next, rest
+		at += "/" + step
+	}
+}
+
+// split cuts a path at the folder of the repository that it is in: the path of
+// that folder, and the path below it.
+func split(path string) (above, below string, inside bool) {
+	path = filepath.Clean(path)
+	if below, ok := strings.CutPrefix(path, RepositoryDir+"/"); ok {
+		return RepositoryDir, below, true
+	}
+	if i := strings.Index(path, "/"+RepositoryDir+"/"); i >= 0 {
+		end := i + len("/"+RepositoryDir)
+		return path[:end], path[end+1:], true
+	}
+	return "", "", false
+}
+
+// isInside reports whether a path is that of a repository's folder, or below.
+func isInside(path string) bool {
+	_, _, inside := split(path)
+	return inside || filepath.Base(path) == RepositoryDir
+}
+
+// openat opens a file by its name in a folder, following no symlink.
+func openat(dir int, name string, flag int, perm uint32) (fd int, err error) {
+	err = retry(func() error {
+		fd, err = unix.Openat(dir, name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+		return err
+	})
+	if err == unix.ELOOP || err == unix.ENOTDIR {
+		var st unix.Stat_t
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+			err = ErrSymlink
+		}
+	}
+	return fd, err
+}
+
+// retry calls do until no signal interrupts it.
+func retry(do func() error) error {
+	for {
+		if err := do(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// pathError says what failed with which path, unless err says it already.
+func pathError(op, path string, err error) error {
+	if cause := (*fs.PathError)(nil); err == nil || errors.As(err, &cause) {
+		return err
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}

@@ -3,7 +3,9 @@
 GO          ?= go
 BIN         := bin
 VERSION     ?= $(shell git describe --tags --match 'v*' 2>/dev/null)
-LDFLAGS     := -s -w -X github.com/kist-vcs/kist/cmd/kist/cli.release=$(VERSION)
+REVISION    ?= $(shell git rev-parse HEAD 2>/dev/null)
+CLI         := github.com/kist-vcs/kist/cmd/kist/cli
+LDFLAGS     := -s -w -X $(CLI).release=$(VERSION) -X $(CLI).revision=$(REVISION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
 TESTFLAGS   ?=

@@ -61,8 +61,11 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 	}
 	for _, st := range r.steps {
 		for range st.generations {
-			if len(c.Parents) < st.parent {
-				return object.ID{}, r.unknown("commit %s has %d parents", id.Short(), len(c.Parents))
+			switch n := len(c.Parents); {
+			case n == 0:
+				return object.ID{}, r.unknown("goes past the first commit, %s", id.Short())
+			case n < st.parent:
+				return object.ID{}, r.unknown("commit %s has only %d of %d parents", id.Short(), n, st.parent)
 			}
 			id = c.Parents[st.parent-1]
 			if c, err = object.ReadCommit(ctx, o, id); err != nil {

@@ -152,7 +152,7 @@ func TestResolveUnknown(t *testing.T) {
 		"": "without a name", "~1": "without a name", "^": "without a name", "none": "", "heads": "", "abc": "", "refs/heads/none": "",
 		"Main": "", "main/x": "", "..": "", "main..side": "", "HEAD:x": "", "dead": "", "../HEAD": "", "config": "", "index": "", "\x00": "",
 		strings.Repeat("0", 64): "no commit of this ID", tree.String(): "no commit of this ID", tree.String()[:10]: "",
-		"HEAD~4": "0 parents", "HEAD^2": "1 parents", "HEAD~1^3": "2 parents", "a^": "",
+		"HEAD~4": "goes past the first commit", "HEAD^2": "only 1 of 2 parents", "HEAD~1^3": "only 2 of 3 parents", "a^": "",
 		"HEAD~99999999999999999999": "out of range", "HEAD^2147483648": "out of range",
 		"HEAD^{tree}": "not understood", "HEAD^{": "not understood", "HEAD^{/x}": "not understood", "HEAD~{1}": "not understood",
 		"HEAD~-1": "not understood", "HEAD^x": "not understood", "HEAD@{1}x": "not understood", "HEAD~1@{1}": "not understood", "@{1}@{1}": "not understood",

@@ -30,9 +30,9 @@ it: new, changed and deleted files, symlinks and empty folders. What is stored
 already, in any file of any version, is not stored again. An interrupted add can
 be run again, and goes on where it was.
 
-PATH may be a pattern, in quotes so that the shell leaves it alone: '*.mov' is all
-such files in the current folder and below it. ':!drafts' leaves drafts out. All
-commands with PATHs take these; docs/paths.md describes them.
+PATH may be a pattern, in quotes so that the shell leaves it alone: '*.mov' is
+all such files in the current folder and below it. ':!drafts' leaves drafts out.
+All commands with PATHs take these; docs/paths.md describes them.
 
 Files that the patterns in .kistignore files exclude are left out. A file that
 cannot be read, or changes while it is read, is skipped, reported, and mentioned

@@ -100,7 +100,12 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 	defer r.Close()
 	create := o.create + o.reset
 	rev, paths, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
+	var neither *neitherError
 	switch {
+	case errors.As(err, &neither) && create != "":
+		return neither.err
+	case errors.As(err, &neither):
+		return hintf(err, "'kist checkout -b %s' makes a branch of this name", args[0])
 	case err != nil:
 		return err
 	case isPaths && (create != "" || o.detach):
@@ -195,11 +200,26 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 		return "", nil, false, revErr
 	}
 	if !looksLikePathspec(args[0]) && !tracked(r, paths[0].path) {
-		return "", nil, false, hintf(failf(exitFailed, "unknown-revision", "%s is neither a revision nor a tracked path", quoteArg(args[0])),
-			"'kist checkout -b %s' makes a branch of this name", args[0])
+		var unknown *refs.UnknownRevisionError
+		if errors.As(revErr, &unknown) && unknown.Reason != "" {
+			return "", nil, false, revErr
+		}
+		return "", nil, false, &neitherError{args[0], revErr}
 	}
 	return "", paths, true, nil
 }
+
+// neitherError says that an argument is no revision, for which err is the
+// reason, and no path.
+type neitherError struct {
+	arg string
+	err error
+}
+
+func (e *neitherError) Error() string {
+	return quoteArg(e.arg) + " is neither a revision nor a tracked path"
+}
+func (e *neitherError) Unwrap() error { return e.err }
 
 // previous returns the revision that an argument stands for, which may be "-".
 func (e *Env) previous(arg string) string {

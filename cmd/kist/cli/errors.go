@@ -137,7 +137,9 @@ func usageError(cmd *cobra.Command, err error) error {
 	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
-		err = invalidValue(invalid)
+		if err = invalidValue(invalid); cmd.Name() == "commit" && invalid.GetFlag().Name == "directory" {
+			return hintf(usagef("%w", err), "-C names the folder to work in; 'kist commit --amend --no-edit' takes the message of the last commit")
+		}
 	} else if set := exclusive.FindStringSubmatch(err.Error()); set != nil {
 		err = togetherError(strings.Fields(set[1]))
 	}

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,8 @@ func newInit(env *Env) *cobra.Command {
 		Short: "make a folder a repository",
 		Long: `Makes DIR, by default the current folder, a repository: all that kist keeps lies
 in the folder .kist in it. DIR is made if it is absent; files in it stay as they
-are, and are not versioned before 'kist add'.
+are, and are not versioned before 'kist add'. A repository that is there already
+stays as it is.
 
 The chunk size is how many bytes content is cut into on average, 256 KiB unless
 told otherwise. It is fixed when the repository is made. Smaller chunks find
@@ -95,6 +98,9 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 		return err
 	}
 	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch})
+	if errors.Is(err, kist.ErrExists) {
+		return env.alreadyThere(dir, opt)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,4 +110,27 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	}
 	env.tell("made an empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
 	return nil
+}
+
+// alreadyThere reports the repository that is in dir, which init leaves as it is.
+func (e *Env) alreadyThere(dir string, opt kist.Options) error {
+	r, err := kist.Open(dir, opt)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if !e.global.json {
+		e.tell("there is a repository already in %s; nothing has changed\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
+		return nil
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	average, _ := r.Config().Get("chunker.average")
+	size, err := strconv.ParseUint(average, 10, 64)
+	if err != nil {
+		return err
+	}
+	return e.json(initJSON{r.Root(), rawPath(r.Root()), head.Branch, size})
 }

@@ -55,7 +55,11 @@ func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) (pat
 			continue
 		}
 		hint := "write '--' before a path that is not there now"
-		if i == 0 {
+		var unknown *refs.UnknownRevisionError
+		switch {
+		case i == 0 && errors.As(noRev, &unknown) && unknown.Reason != "":
+			return nil, noRev // it is a revision, but one that is not there
+		case i == 0:
 			return nil, hintf(noRev, "%s", hint)
 		}
 		return nil, hintf(failf(exitFailed, "not-found", "path %s does not exist", quoteArg(args[i])), "%s", hint)

@@ -45,6 +45,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
+	err = own.nearRevision(err)
 	own.global.json = own.global.json || asksForJSON(args)
 	status := own.report(err)
 	if out.Flush() != nil && status == exitOK {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,8 @@ quoted, and of a rename the new path comes first.
 With --json, for each path: path, index and worktree (the two letters),
 renamed_from, reason (of X), purged; with --branch before them: branch, id,
 upstream, ahead and behind (how many commits), operation (merge or revert, if
-one is under way).`,
+one is under way). Where there is no path to print and no --branch, clean, which
+is true.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
@@ -54,13 +56,24 @@ one is under way).`,
 	inRepository(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.short, "short", "s", false, "one line for each path")
-	flags.BoolVar(&o.porcelain, "porcelain", false, "like --short, for programs")
+	flags.BoolFunc("porcelain", "like --short, for programs; =v1 is the same", o.setPorcelain)
 	flags.BoolVarP(&o.nul, "null", "z", false, "like --porcelain; paths end with NUL, and are not quoted")
 	flags.BoolVarP(&o.branch, "branch", "b", false, "tell the branch, too (with --short, --porcelain, --json)")
 	flags.VarP(newChoice(&o.untracked, "normal", "all", "no"), "untracked-files", "u", "of untracked folders tell the name, `normal|all|no`: all that is in them, or do not look for what is untracked")
 	flags.BoolVar(&o.ignored, "ignored", false, "tell what is ignored, too")
 	must(cmd.RegisterFlagCompletionFunc("untracked-files", cobra.FixedCompletions([]string{"normal", "all", "no"}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// setPorcelain takes the value of --porcelain: git's first format is the only
+// one there is.
+func (o *statusOptions) setPorcelain(value string) error {
+	switch value {
+	case "true", "v1", "1":
+		o.porcelain = true
+		return nil
+	}
+	return errors.New("only v1 is known")
 }
 
 func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) error {
@@ -207,7 +220,11 @@ func (e *Env) statusJSON(o statusOptions, s *kist.Status) error {
 			return err
 		}
 	}
-	for _, l := range statusLines(s) {
+	lines := statusLines(s)
+	if len(lines)+len(s.Purged) == 0 && !o.branch {
+		return e.json(map[string]bool{"clean": true})
+	}
+	for _, l := range lines {
 		line := statusLineJSON{
 			Path: l.path, PathRaw: rawPath(l.path), Index: string(l.index), Worktree: string(l.worktree),
 			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,

@@ -11,8 +11,9 @@ import (
 	"github.com/kist-vcs/kist"
 )
 
-// release is this build's version, set by the linker for releases.
-var release = ""
+// release and revision are the version of this build and the commit that it was
+// built from, as far as the linker was given them.
+var release, revision = "", ""
 
 func newVersion(env *Env) *cobra.Command {
 	return &cobra.Command{
@@ -70,8 +71,9 @@ func buildVersion() (version, commit string) {
 	if version == "" {
 		version = "devel"
 	}
+	commit = revision
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
+		if setting.Key == "vcs.revision" && commit == "" {
 			commit = setting.Value
 		}
 	}

@@ -214,9 +214,23 @@ func isForward(ctx context.Context, local object.Reader, old, next object.Key) (
 	if err != nil {
 		return false, "", err
 	}
+	const notHere = "the remote has commits that are not here"
 	if slices.Contains(missing, old) {
-		return false, "the remote has commits that are not here", nil
+		return false, notHere, nil
 	}
 	ok, err = history.IsAncestor(ctx, local, old.ID, next.ID)
+	if errors.Is(err, object.ErrNotFound) && isComplete(ctx, local, next.ID) {
+		return false, notHere, nil // a fetch that was interrupted has brought old, but not all before it
+	}
 	return ok, "the remote has commits that are not in what is pushed", err
+}
+
+// isComplete reports whether a commit and all its ancestors can be read.
+func isComplete(ctx context.Context, local object.Reader, id object.ID) bool {
+	for _, err := range history.Walk(ctx, local, []object.ID{id}, history.Options{}) {
+		if err != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -63,6 +63,48 @@ func TestPush(t *testing.T) {
 	wantWhole(t, b, map[string]object.ID{"main": two})
 }
 
+// A tip of the remote that is here without its parents was not fetched: an
+// interrupted fetch has left it.
+func TestPushAfterInterruptedFetch(t *testing.T) {
+	b := newRemoteIn(t)
+	p, other := newPusher(t, b), newPusher(t, b)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	first, err := p.local.Get(t.Context(), commitKeys(one)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip := other.grow(1)
+	for i := range 3 {
+		tip = other.grow(2+i, tip)
+	}
+	other.mustPush("main", tip)
+	data, err := other.local.Get(t.Context(), commitKeys(tip)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.local.Put(t.Context(), object.KindCommit, data); err != nil {
+		t.Fatal(err)
+	}
+	mine := p.grow(9, one)
+	p.reopen(b)
+	if _, err := p.push("main", mine); !errors.Is(err, ErrNotFastForward) || errors.Is(err, object.ErrCorrupt) {
+		t.Errorf("%v, want that it is no fast-forward", err)
+	}
+	// A commit that is missing in what is pushed is damage.
+	p.local.Delete(commitKeys(one)[0])
+	if _, err := p.push("main", mine); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("%v, want that a commit is missing", err)
+	}
+	if _, err := p.local.Put(t.Context(), object.KindCommit, first); err != nil {
+		t.Fatal(err)
+	}
+	forced := PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(mine)[0], Force: true}}}
+	if _, err := p.remote.Push(t.Context(), p.local, forced); err != nil {
+		t.Errorf("forced: %v", err)
+	}
+}
+
 // TestPushFromVolumes pushes what lies in volumes, in more than one pack, with
 // annotated tags, large files and lists of what was skipped.
 func TestPushFromVolumes(t *testing.T) {

@@ -66,7 +66,7 @@ func (r *Repository) usableBase(ctx context.Context, commit object.ID) error {
 
 // usableInFull returns e unless the content of c is here in full.
 func (r *Repository) usableInFull(ctx context.Context, e *ExpiredError, c *object.Commit) error {
-	said, err := r.Said()
+	said, err := r.SaidToRead()
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (r *Repository) expired(ctx context.Context, commit object.ID) (*ExpiredErr
 	if commit.IsZero() {
 		return nil, nil, nil
 	}
-	said, err := r.Said()
+	said, err := r.SaidToRead()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func (r *Repository) stillUsable(ctx context.Context, commits ...object.ID) erro
 	if err := r.stillThere(ctx, commits...); err != nil {
 		return err
 	}
-	said, err := r.Said()
+	said, err := r.SaidToRead()
 	if err != nil {
 		return err
 	}

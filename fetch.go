@@ -112,9 +112,12 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
 	var have []object.ID
-	records, err := r.Records().Load()
+	records, intact, err := r.recordsToRead()
 	if err != nil {
 		return nil, err
+	}
+	if !intact { // nothing is merged
+		records = head.Records
 	}
 	j, err := r.newJudge(records, o.Waiting)
 	if err != nil {
@@ -161,8 +164,10 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 		if err := r.stillThere(ctx, have...); err != nil {
 			return err
 		}
-		if err := j.note(ctx, told, o.Waiting, result); err != nil {
-			return err
+		if intact {
+			if err := j.note(ctx, told, o.Waiting, result); err != nil {
+				return err
+			}
 		}
 		return r.noteFetched(ctx, o, result)
 	})

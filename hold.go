@@ -147,7 +147,7 @@ func (r *Repository) findHold(ctx context.Context, set *record.Set, rev string) 
 // Held returns the record that holds a commit, and whether one does. A hold that
 // is over does until garbage is collected.
 func (r *Repository) Held(commit object.ID) (record.Record, bool, error) {
-	said, err := r.Said()
+	said, err := r.SaidToRead()
 	if err != nil {
 		return record.Record{}, false, err
 	}

@@ -57,7 +57,7 @@ func (r *Repository) Log(ctx context.Context, o LogOptions) iter.Seq2[Logged, er
 			yield(Logged{}, errors.New("one path can be followed, no more and no less"))
 			return
 		}
-		said, err := r.Said()
+		said, err := r.SaidToRead()
 		if err != nil {
 			yield(Logged{}, err)
 			return

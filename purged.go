@@ -124,11 +124,13 @@ func (w *withheld) Put(ctx context.Context, kind object.Kind, data []byte) (obje
 	return w.Writer.Put(ctx, kind, data)
 }
 
-// purges tells what was purged, by the records as they are on disk. They are
-// read when the file is another one than before. It is safe for concurrent use.
+// purges says what was purged, by the records as they are on disk. They are
+// read when the file is another one than before. If they are damaged, nothing
+// was purged, as far as is known. It is safe for concurrent use.
 type purges struct {
-	dir  string
-	last atomic.Pointer[loadedPurges]
+	dir     string
+	damaged func(error) // is called with the damage
+	last    atomic.Pointer[loadedPurges]
 }
 
 type loadedPurges struct {
@@ -148,7 +150,9 @@ func (p *purges) view() (*record.View, error) {
 		return l.said, nil
 	}
 	set, err := record.Open(p.dir).Load()
-	if err != nil {
+	if isRecordDamage(err) {
+		p.damaged(err)
+	} else if err != nil {
 		return nil, err
 	}
 	said := set.View()

@@ -58,7 +58,13 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 		return nil, err
 	}
 	defer opened.Close()
-	records, err := r.Records().Load()
+	records, intact, err := r.recordsToRead()
+	if err == nil && !intact { // nothing is told, and what the remote says counts
+		var head *rootlog.State
+		if head, err = opened.Head(ctx); err == nil {
+			records = head.Records
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

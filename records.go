@@ -16,6 +16,31 @@ func (r *Repository) Said() (*record.View, error) {
 	return set.View(), err
 }
 
+// SaidToRead is Said for commands that remove nothing. Damaged records do not stop
+// them: SaidToRead warns once, and returns what follows from no records.
+func (r *Repository) SaidToRead() (*record.View, error) {
+	set, _, err := r.recordsToRead()
+	return set.View(), err
+}
+
+// recordsToRead returns the records, and true. If they are damaged, it warns once,
+// and returns none, and false.
+func (r *Repository) recordsToRead() (set *record.Set, intact bool, err error) {
+	set, err = r.Records().Load()
+	if !isRecordDamage(err) {
+		return set, true, err
+	}
+	r.warnRecords(err)
+	return &record.Set{}, false, nil
+}
+
+// warnRecords warns, once, that the records are damaged.
+func (r *Repository) warnRecords(damage error) {
+	r.recordsWarned.Do(func() {
+		r.opt.Warn(damage.Error() + ": until 'kist verify --repair', what has expired or was purged seems to be missing")
+	})
+}
+
 // recorder returns what records say of who made them.
 func (r *Repository) recorder() string {
 	who := r.who()

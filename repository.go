@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kist-vcs/kist/chunker"
@@ -96,6 +97,8 @@ type Repository struct {
 	purges   *purges
 	chunker  *chunker.Chunker
 	worktree *worktree.Worktree
+
+	recordsWarned sync.Once // that they are damaged
 }
 
 // The limits of [InitOptions.ChunkSize], in bytes.
@@ -228,7 +231,7 @@ func Open(root string, opt Options) (*Repository, error) {
 		return nil, err
 	}
 	r.refs = refs.Open(r.dir, opt.Date)
-	r.purges = &purges{dir: r.dir}
+	r.purges = &purges{dir: r.dir, damaged: r.warnRecords}
 	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn})
 	if err != nil {
 		return nil, err

@@ -128,7 +128,7 @@ type namedRoot struct {
 }
 
 func (r *Repository) newCensus(ctx context.Context) (*census, error) {
-	said, err := r.Said()
+	said, err := r.SaidToRead()
 	if err != nil {
 		return nil, rootError(&gc.Problem{Err: err})
 	}

@@ -46,7 +46,7 @@ func (r *Repository) whole(ctx context.Context, commits map[object.ID]bool) erro
 	if err != nil || len(commits) == 0 {
 		return err
 	}
-	said, err := r.Said()
+	said, err := r.SaidToRead()
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
 		env: env, repo: r, form: &o.form, paths: paths,
 		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
 	}
-	if p.said, err = r.Said(); err != nil {
+	if p.said, err = r.SaidToRead(); err != nil {
 		return err
 	}
 	if o.decorated(env) {

@@ -111,7 +111,7 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	said, err := r.Said()
+	said, err := r.SaidToRead()
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error 
 	p := &commitPrinter{
 		env: env, repo: r, form: &o.form, paths: paths, oneline: o.oneline, abbrev: o.oneline || o.abbrev, show: true,
 	}
-	if p.said, err = r.Said(); err != nil {
+	if p.said, err = r.SaidToRead(); err != nil {
 		return err
 	}
 	if env.Terminal.Stdout && !env.global.json {

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 type statsOptions struct {
@@ -63,10 +64,11 @@ bytes_shared, dedup, compression. Then, if several were asked for, kind together
 with objects_unique and bytes_unique. If none was, kind total with commits,
 objects, bytes_history, bytes_raw, bytes_stored, dedup, compression,
 bytes_unneeded, bytes_copies, volumes, bytes_on_disk, gc_bytes_freed, which is
-null while somebody else collects garbage. Volumes have name, created, objects,
-objects_needed, bytes_on_disk, bytes_stored, bytes_needed, bytes_wasted; packs
-name, objects, objects_needed, bytes, bytes_needed, bytes_wasted. After packs
-comes kind total with packs, indexes and condemned, and their bytes.`,
+null while somebody else collects garbage, or records are damaged. Volumes have
+name, created, objects, objects_needed, bytes_on_disk, bytes_stored,
+bytes_needed, bytes_wasted; packs name, objects, objects_needed, bytes,
+bytes_needed, bytes_wasted. After packs comes kind total with packs, indexes and
+condemned, and their bytes.`,
 		Example: `  kist stats                          which branch takes the space?
   kist stats old-idea                 what would be free without this branch?
   kist stats --commits --sort unique  which commit does?
@@ -183,11 +185,11 @@ func (e *Env) statsPaths(ctx context.Context, r *kist.Repository, revs []string,
 	return e.find(ctx, r, specs, in)
 }
 
-// freeNow returns how many bytes 'kist gc' would make free now; nil if that
-// cannot be told because somebody else collects garbage, or may.
+// freeNow returns how many bytes 'kist gc' would free now. It returns nil if that
+// is not known: somebody else collects garbage, or records are damaged.
 func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
 	plan, err := r.PlanGC(ctx, gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder, MaxWaste: gc.DefaultMaxWaste, DryRun: true})
-	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
+	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) || isA[*record.CorruptError](err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -20,15 +21,17 @@ var ErrInsideRepository = errors.New("inside a .kist folder")
 // absent, with the modification times that were recorded. Files that are there
 // and differ are a [*LocalChangesError] unless forced; nothing is removed. If
 // only some paths cannot be written, all others are, and the error is a
-// [*worktree.ApplyError]. It returns how many files there are.
+// [*worktree.ApplyError]: a folder that is damaged or missing is one such path.
+// It returns how many files there are.
 func (r *Repository) Extract(ctx context.Context, source View, paths []string, to string, force bool, progress Progress) (Amount, error) {
 	var ops []worktree.Op
+	var lost []worktree.Failed
 	for _, path := range paths {
-		list, err := source.opsAt(ctx, path)
+		list, unread, err := source.opsAt(ctx, path)
 		if err != nil {
 			return Amount{}, err
 		}
-		ops = append(ops, list...)
+		ops, lost = append(ops, list...), append(lost, unread...)
 	}
 	if err := outsideRepository(to); err != nil {
 		return Amount{}, err
@@ -57,27 +60,41 @@ func (r *Repository) Extract(ctx context.Context, source View, paths []string, t
 			wrote.Bytes += int64(a.New.Size)
 		}
 	}
-	return wrote, err
+	return wrote, withLost(err, lost)
+}
+
+// withLost adds folders that could not be read to what could not be written.
+func withLost(err error, lost []worktree.Failed) error {
+	var failed *worktree.ApplyError
+	if len(lost) == 0 || err != nil && !errors.As(err, &failed) {
+		return err
+	}
+	all := &worktree.ApplyError{Failed: lost}
+	if failed != nil {
+		all.Failed, all.Stopped = append(all.Failed, failed.Failed...), failed.Stopped
+	}
+	slices.SortStableFunc(all.Failed, func(a, b worktree.Failed) int { return tree.ComparePaths(a.Path, b.Path) })
+	return all
 }
 
 // opsAt returns what makes path as it is in a view, with the folders that lead
-// to it and all that is below it.
-func (v View) opsAt(ctx context.Context, path string) ([]worktree.Op, error) {
+// to it and all that is below it, and the folders below it that are damaged or
+// missing.
+func (v View) opsAt(ctx context.Context, path string) (ops []worktree.Op, lost []worktree.Failed, err error) {
 	e, err := v.find(ctx, path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
-		return nil, fmt.Errorf("path %q: %w", path, ErrNoMatch)
+		return nil, nil, fmt.Errorf("path %q: %w", path, ErrNoMatch)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var ops []worktree.Op
 	for i, c := range path {
 		if c != '/' {
 			continue
 		}
 		dir, err := v.find(ctx, path[:i])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		ops = append(ops, worktree.Op{Path: path[:i], New: &dir})
 	}
@@ -85,13 +102,33 @@ func (v View) opsAt(ctx context.Context, path string) ([]worktree.Op, error) {
 		ops = append(ops, worktree.Op{Path: path, New: &e})
 	}
 	if e.Type != object.TypeDir || e.Content.ID.IsZero() {
-		return ops, nil
+		return ops, nil, nil
 	}
-	err = tree.Walk(ctx, v.Objects, e.Content.ID, func(below string, e object.Entry) error {
+	n := len(ops)
+	add := func(below string, e object.Entry) error {
 		ops = append(ops, worktree.Op{Path: tree.Join(path, below), New: &e})
 		return nil
-	})
-	return ops, err
+	}
+	if err = tree.Walk(ctx, v.Objects, e.Content.ID, add); !isLost(err) {
+		return ops, nil, err
+	}
+	// Begin again, and look at each folder before it is read.
+	ops = ops[:n]
+	err = tree.WalkInto(ctx, v.Objects, e.Content.ID, func(below string, node object.ID) (bool, error) {
+		_, err := object.ReadTree(ctx, v.Objects, node)
+		at := tree.Join(path, below)
+		if !isLost(err) || at == "" { // of that nothing can be written
+			return err == nil, err
+		}
+		lost = append(lost, worktree.Failed{Path: at, Err: err})
+		return false, nil
+	}, add)
+	return ops, lost, err
+}
+
+// isLost reports whether an error says that an object is damaged or missing.
+func isLost(err error) bool {
+	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }
 
 // outsideRepository makes sure that a folder, which need not exist, is not in a

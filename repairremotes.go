@@ -61,8 +61,11 @@ func (p *repairer) repairState(ctx context.Context, m Remote, problem *gc.Proble
 	}
 	keep := func() error { return p.keep(problem.Where) }
 	how, err := transfer.RepairState(ctx, p.remoteDir(m.Name), damage, p.o.DryRun, keep)
-	if errors.Is(err, transfer.ErrHeadLost) {
+	switch isHead := filepath.Base(problem.Where) == "head"; {
+	case errors.Is(err, transfer.ErrHeadLost):
 		how, err = p.rebuildHead(ctx, m, keep)
+	case err == nil && isHead && p.o.DryRun: // the rest of the dry run uses the remote
+		_, err = p.rebuildHead(ctx, m, keep)
 	}
 	if err != nil || how == "" {
 		return err

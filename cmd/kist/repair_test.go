@@ -97,6 +97,10 @@ func (r *repairable) fileGroups() (groups [][]string) {
 			group = parts[1]
 		case strings.HasPrefix(name, "index"):
 			group = "index"
+		case parts[0] == "remotes":
+			if base := parts[len(parts)-1]; base == "lock" || base == "remote" {
+				return nil // any use of the remote writes the second one again
+			}
 		case name != "HEAD" && parts[0] != "refs" && parts[0] != "logs":
 			return nil // config, and what is a help only
 		}

@@ -18,8 +18,8 @@ func isPartial(err error) bool {
 }
 
 // unwritten returns the error of a command that wrote to the worktree. If only
-// some paths could not be written, the exit status is 3, or 11 if what is
-// stored of them is damaged, and they are named.
+// some paths could not be written, the exit status is 3, and they are named. If
+// their content is damaged or missing, a hint says where to look.
 func (e *Env) unwritten(r *kist.Repository, err error) error {
 	return unwritten(err, func(path string) string { return e.shown(r, path) })
 }
@@ -52,7 +52,7 @@ func unwritten(err error, shown func(path string) string) error {
 		text.WriteString("\n" + shown(f.Path) + ": " + bareError(f.Err))
 	}
 	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
-		return hintf(failf(exitDamaged, "", "%s", text.String()), "'kist verify' tells what is affected")
+		return hintf(failf(exitPartial, "", "%s", text.String()), "'kist verify' names what is damaged, and 'kist verify --repair' looks for good copies")
 	}
 	return failf(exitPartial, "", "%s", text.String())
 }

@@ -16,7 +16,7 @@ type Stat struct {
 	MTime  int64  // nanoseconds since 1970 UTC
 	CTime  int64  // nanoseconds since 1970 UTC
 	Inode  uint64 //
-	ReadAt int64  // when the file was read, by the clock of its file system; nanoseconds since 1970 UTC
+	ReadAt int64  // when the file was read, by the clock of its file system; nanoseconds since 1970 UTC; see Settled
 	Mode   uint32 // type and permission bits, as the system has them
 }
 
@@ -45,6 +45,25 @@ func near(a, b int64) bool {
 		a, b = b, a
 	}
 	return uint64(a)-uint64(b) <= RacyWindow
+}
+
+// Settled returns the Stat of a file that nobody had open for writing when it
+// was read. Each later change of such a file shows in its times, unless it comes
+// within the grain of the file system's clock. So ReadAt moves ahead until the
+// file is racy only if it changed that shortly before it was read.
+func (s Stat) Settled() Stat {
+	s.ReadAt += RacyWindow - grain(s.MTime, s.CTime)
+	return s
+}
+
+// grain returns the grain of the clock that two times of a file come from, or
+// more. A kernel's tick takes 10 ms at most. Some file systems keep whole
+// seconds, or every other one.
+func grain(a, b int64) int64 {
+	if a%1e9 == 0 || b%1e9 == 0 {
+		return 2e9
+	}
+	return 20e6
 }
 
 // Entry is one name in a directory that is not a directory: what the tree will

@@ -263,3 +263,8 @@ func (f *pathFile) chtimes(mtime time.Time) error {
 	defer f.mu.Unlock()
 	return f.pathFS.chtimes(f.at, mtime)
 }
+
+// writers knows nothing: the file system may be anything.
+func (f *pathFile) writers() writers { return writersUnknown }
+
+func (f *pathFile) cleanPages() bool { return false }

@@ -65,7 +65,26 @@ type file interface {
 	truncate(size int64) error
 	chmod(perm uint32) error
 	chtimes(mtime time.Time) error
+
+	// writers looks for others who have the file open for writing, or mapped.
+	writers() writers
+
+	// cleanPages writes the file's dirty pages to disk, so that a later change
+	// through a mapping gives the file a new time. It reports false if no page
+	// becomes clean that way.
+	cleanPages() bool
 }
+
+// writers is what is known of others who may change a file. A file that is
+// mapped gets a new time only when a clean page of it becomes dirty. Changes of
+// a dirty page do not show.
+type writers uint8
+
+const (
+	writersUnknown writers = iota // the system does not say
+	writersNone                   // whoever changes the file from now on gives it a new time
+	writersSome                   // somebody may change it without a sign
+)
 
 // opener is a file system that can open folders itself. Others are driven by
 // paths.

@@ -296,3 +296,11 @@ func skip(t testing.TB, why string) {
 	}
 	t.Skip(why)
 }
+
+// keepOpen has a file open for writing until the test ends.
+func (f *fixture) keepOpen(path string) {
+	f.t.Helper()
+	file, err := os.OpenFile(filepath.Join(f.root, path), os.O_WRONLY, 0)
+	f.check(err)
+	f.t.Cleanup(func() { file.Close() })
+}

@@ -52,6 +52,11 @@ func (f osFile) chtimes(mtime time.Time) error {
 	return unix.Futimes(int(f), []unix.Timeval{tv, tv})
 }
 
+// writers knows nothing: there are no leases.
+func (f osFile) writers() writers { return writersUnknown }
+
+func (f osFile) cleanPages() bool { return false }
+
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: uint32(st.Mode),
 		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}

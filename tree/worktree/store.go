@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"time"
 
 	"github.com/kist-vcs/kist/chunker"
 	"github.com/kist-vcs/kist/object"
@@ -25,7 +26,8 @@ type Stored struct {
 	Entry object.Entry // of a folder only name, type and permission bits
 	Stat  index.Stat   //
 
-	// Unstable says that the file changed each time it was read. Entry is what
+	// Unstable says that the file changed each time it was read, or may have
+	// changed without a sign. Entry is what
 	// was read last, which the file may never have been as a whole, and Stat is
 	// zero.
 	Unstable bool
@@ -56,6 +58,7 @@ type storer struct {
 	tokens chan struct{} // one for each chunk stored by a goroutine of its own
 	bytes  func(n int64) // told of what has been stored, by many goroutines; may be nil
 	small  []byte        // a small file, and one byte more
+	waited int           // files that did not get quiet
 
 	dir    string // the path of folder, if that is open
 	folder folder
@@ -146,29 +149,30 @@ func (s *storer) lstat(name string) (fileStat, error) {
 // storeFile stores a file. It is read again if it changes meanwhile.
 func (s *storer) storeFile(ctx context.Context, name string, known *index.Entry) (stored Stored, err error) {
 	for range 1 + rereads {
-		stored, err = s.readFile(ctx, name, known)
+		var hidden bool
+		stored, hidden, err = s.readFile(ctx, name, known)
 		if err != nil || !stored.Unstable {
 			return stored, err
+		}
+		if hidden {
+			break // awaitQuiet was patient enough
 		}
 	}
 	stored.Stat = index.Stat{} // so that the next scan has it read again
 	return stored, nil
 }
 
-// readFile stores a file, and says whether it was the same before and after.
-func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) (Stored, error) {
-	readAt := s.w.readClock()
+// readFile stores a file. The result is Unstable if the file has changed
+// meanwhile, or may have; hidden says that such a change need not show.
+func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) (stored Stored, hidden bool, err error) {
 	f, err := s.folder.open(name)
 	if err != nil {
-		return Stored{}, err
+		return Stored{}, false, err
 	}
 	defer f.Close()
-	before, err := f.stat()
-	if err == nil && !before.isRegular() {
-		err = errNotRegular
-	}
+	before, stat, hidden, err := s.awaitQuiet(ctx, f)
 	if err != nil {
-		return Stored{}, err
+		return Stored{}, false, err
 	}
 	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.time()}
 	isKnown, err := s.storeKnown(ctx, f, known, before.size, &e)
@@ -180,14 +184,78 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		err = s.storeLarge(ctx, f, before.size, &e)
 	}
 	if err != nil {
-		return Stored{}, err
+		return Stored{}, false, err
 	}
 	after, err := f.stat()
 	if err != nil {
-		return Stored{}, err
+		return Stored{}, false, err
 	}
-	unstable := !after.same(&before) || e.Size != uint64(before.size)
-	return Stored{Entry: e, Stat: before.indexStat(readAt), Unstable: unstable}, nil
+	unstable := hidden || !after.same(&before) || e.Size != uint64(before.size)
+	return Stored{Entry: e, Stat: stat, Unstable: unstable}, hidden, nil
+}
+
+// quietTime is for how long nobody may have changed a file that somebody has
+// open for writing. A writer that is interrupted in the middle of its work goes
+// on sooner.
+const quietTime = time.Second
+
+// waits is for how many files a storer waits.
+const waits = 8
+
+// awaitQuiet looks at a file that is about to be read. If the file is to be
+// stored, awaitQuiet waits a while for whoever seems to be changing it. A file
+// that is only compared is not worth a wait: it may change right afterwards, too.
+func (s *storer) awaitQuiet(ctx context.Context, f file) (st fileStat, stat index.Stat, hidden bool, err error) {
+	for delay := time.Millisecond; ; delay *= 2 {
+		st, stat, hidden, err = s.w.lookAt(f, s.dst != object.Discard)
+		if err != nil || !hidden {
+			return st, stat, false, err
+		}
+		if delay > quietTime || s.waited >= waits {
+			return st, stat, true, nil
+		}
+		if delay > quietTime/2 {
+			s.waited++
+		}
+		select {
+		case <-ctx.Done():
+			return st, stat, true, &storeError{ctx.Err()}
+		case <-time.After(delay):
+		}
+	}
+}
+
+// lookAt returns the state of a file that is about to be read. If its times are
+// fresh, lookAt finds out whether changes from now on will show in them. For a
+// file that is to be stored, hidden says that some may not, or that somebody is
+// in the middle of changing it.
+func (w *Worktree) lookAt(f file, stores bool) (st fileStat, stat index.Stat, hidden bool, err error) {
+	readAt := w.readClock()
+	st, err = f.stat()
+	if err == nil && !st.isRegular() {
+		err = errNotRegular
+	}
+	stat = st.indexStat(readAt)
+	if err != nil || !stat.Racy() {
+		return st, stat, false, err
+	}
+
+	// The times are taken again afterwards. If they are older than readAt,
+	// then so is every change that they do not show.
+	others := f.writers()
+	clean := stores && others == writersSome && f.cleanPages()
+	if st, err = f.stat(); err != nil {
+		return st, stat, false, err
+	}
+	stat = st.indexStat(readAt)
+	sameClock := st.dev == w.clockDev
+	switch {
+	case others == writersNone && sameClock:
+		stat = stat.Settled()
+	case others == writersSome && stores:
+		hidden = !clean || sameClock && readAt-max(st.mtime, st.ctime) < int64(quietTime)
+	}
+	return st, stat, hidden, nil
 }
 
 // storeSmall stores a file that is one chunk at most.

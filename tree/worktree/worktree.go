@@ -64,6 +64,7 @@ type Worktree struct {
 
 	clockOnce sync.Once
 	clockAt   time.Duration // how far the file system's clock is ahead of Now
+	clockDev  uint64        // the file system with this clock; 0: it was not found
 
 	ahead atomic.Pointer[Ahead] // nil: nothing is written ahead
 }
@@ -198,5 +199,6 @@ func (w *Worktree) probeClock() {
 	defer f.Close()
 	if st, err := f.stat(); err == nil && st.ino != 0 {
 		w.clockAt = time.Unix(0, st.mtime).Sub(w.opt.Now())
+		w.clockDev = st.dev
 	}
 }

@@ -19,6 +19,26 @@ var ErrNothingToCommit = errors.New("nothing to commit")
 // ErrConflicts says that a merge's conflicts have to be resolved first.
 var ErrConflicts = errors.New("there are unresolved conflicts")
 
+// unresolvedError matches [ErrConflicts], and is an [*index.ConflictError] with
+// the paths.
+type unresolvedError struct{ paths *index.ConflictError }
+
+func (e *unresolvedError) Error() string   { return ErrConflicts.Error() }
+func (e *unresolvedError) Unwrap() []error { return []error{ErrConflicts, e.paths} }
+
+// Unresolved returns nil if the list is empty, and otherwise an error that
+// matches [ErrConflicts] and names each path.
+func Unresolved(list []index.Conflict) error {
+	if len(list) == 0 {
+		return nil
+	}
+	paths := make([]string, len(list))
+	for i, c := range list {
+		paths[i] = c.Path
+	}
+	return &unresolvedError{&index.ConflictError{Paths: paths}}
+}
+
 // CommitOptions say what [Repository.Commit] records.
 type CommitOptions struct {
 	Message    string            // empty: that of the merge under way, or of the commit being amended
@@ -112,8 +132,8 @@ func (r *Repository) surelySame(ctx context.Context) bool {
 
 // commitIndex commits what idx holds on head.
 func (r *Repository) commitIndex(ctx context.Context, o CommitOptions, session *volume.Session, head refs.Head, idx *index.Index, state State) (*CommitResult, error) {
-	if len(idx.Conflicts()) > 0 {
-		return nil, ErrConflicts
+	if err := Unresolved(idx.Conflicts()); err != nil {
+		return nil, err
 	}
 	c, old, err := r.draft(ctx, o, head, state)
 	if err != nil {

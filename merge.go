@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -279,6 +280,18 @@ func marked(idx *index.Index, ops []worktree.Op, marks []index.Conflict) []workt
 		}
 	}
 	return same
+}
+
+// ConflictPaths returns the paths that conflicts leave to be decided on, as
+// status lists them. Besides the paths of the conflicts, these are the paths at
+// which a version was put aside.
+func ConflictPaths(conflicts []tree.Conflict) []string {
+	var paths []string
+	for _, mark := range conflictMarks(conflicts) {
+		paths = append(paths, mark.Path)
+	}
+	slices.SortFunc(paths, tree.ComparePaths)
+	return slices.Compact(paths)
 }
 
 // conflictMarks returns the paths to be marked in the index because of

@@ -153,8 +153,8 @@ func (r *Repository) writeIndex(ctx context.Context) (object.ID, error) {
 	if err != nil {
 		return object.ID{}, err
 	}
-	if len(idx.Conflicts()) > 0 {
-		return object.ID{}, ErrConflicts
+	if err := Unresolved(idx.Conflicts()); err != nil {
+		return object.ID{}, err
 	}
 	info, err := idx.WriteTree(ctx, session)
 	if err != nil {

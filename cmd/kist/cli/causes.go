@@ -44,7 +44,7 @@ var causes = []struct {
 	{matches(kist.ErrExists), exitFailed, "exists", ""},
 	{matches(kist.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
 	{matches(kist.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
-	{matches(kist.ErrConflicts), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
+	{matches(kist.ErrConflicts), exitFailed, "conflicts", hintDecide},
 	{matches(kist.ErrInProgress), exitFailed, "in-progress", "'kist status' tells how to finish or undo it"},
 	{matches(kist.ErrNotInProgress), exitFailed, "not-in-progress", ""},
 	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},

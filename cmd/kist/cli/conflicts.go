@@ -28,6 +28,15 @@ func newConflictsJSON(list []tree.Conflict) []conflictJSON {
 	return out
 }
 
+// hintDecide says how a conflict ends.
+const hintDecide = "'kist status' lists them; 'kist add' each one to keep, and 'kist rm' each one to drop"
+
+// conflictCount returns the number of paths to be decided on, in words. It is
+// larger than the number of conflicts if a version was put aside or moved.
+func conflictCount(list []tree.Conflict) string {
+	return plural(uint64(len(kist.ConflictPaths(list))), "path to decide on", "paths to decide on")
+}
+
 // tellConflicts lists conflicts for a person.
 func (e *Env) tellConflicts(r *kist.Repository, list []tree.Conflict) {
 	for _, c := range list {

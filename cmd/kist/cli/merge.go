@@ -123,8 +123,8 @@ func (e *Env) concludeMerge(ctx context.Context, r *kist.Repository, result *kis
 		return err
 	}
 	if len(result.Conflicts) > 0 {
-		return hintf(failf(exitPartial, "conflicts", "the merge stopped at %s", plural(uint64(len(result.Conflicts)), "conflict", "conflicts")),
-			"resolve them, 'kist add' the files, and 'kist commit'; or 'kist merge --abort'")
+		return hintf(failf(exitPartial, "conflicts", "the merge stopped at %s", conflictCount(result.Conflicts)),
+			hintDecide+", then 'kist commit'; or 'kist merge --abort'")
 	}
 	return nil
 }

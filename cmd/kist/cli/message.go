@@ -110,7 +110,7 @@ func (e *Env) editMessage(ctx context.Context, r *kist.Repository, o commitOptio
 	staged := len(s.Staged) > 0 || o.all && len(changedPaths(s)) > 0
 	switch {
 	case len(s.Conflicts) > 0:
-		return "", kist.ErrConflicts
+		return "", kist.Unresolved(s.Conflicts)
 	case !staged && !o.amend && !o.allowEmpty && s.State.Operation == "":
 		return "", e.nothingToCommit(ctx, r, kist.ErrNothingToCommit)
 	}

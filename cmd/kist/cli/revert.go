@@ -159,12 +159,13 @@ func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOpt
 			return err
 		}
 	}
-	err := failf(exitPartial, "conflicts", "%s has conflicts with what came after it", e.describe(ctx, r, result.Stopped))
+	err := failf(exitPartial, "conflicts", "%s has conflicts with what came after it: %s",
+		e.describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
 	next := "'kist revert --continue'"
 	if o.noCommit {
 		next = "'kist commit'"
 	}
-	err = hintf(err, "resolve them, 'kist add' the files, and %s; or 'kist revert --abort'", next)
+	err = hintf(err, hintDecide+", then %s; or 'kist revert --abort'", next)
 	if o.noCommit && len(result.Rest) > 0 {
 		var left []string
 		for _, id := range result.Rest {

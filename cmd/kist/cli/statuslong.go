@@ -138,7 +138,8 @@ func (p *longStatus) conflicts() {
 	if len(p.status.Conflicts) == 0 {
 		return
 	}
-	p.title("Conflicts", "'kist add PATH...' or 'kist rm PATH...' marks them as resolved")
+	count := plural(uint64(len(p.status.Conflicts)), "path", "paths")
+	p.title("Conflicts at "+count+" to decide on", "'kist add PATH...' keeps a path, 'kist rm PATH...' drops it")
 	for _, c := range p.status.Conflicts {
 		p.line(red, conflictNames[conflictLetters(c)]+":", 17, p.env.shown(p.repo, c.Path))
 	}

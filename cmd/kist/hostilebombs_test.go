@@ -74,6 +74,29 @@ func (b *builder) crissCross(main object.ID, times int) (left, right object.ID) 
 	return left, right
 }
 
+// hostileBranches gives main and topic a commit more, with a tree that stands
+// for 2^60 paths.
+func hostileBranches(v *victim, _ securityCommand) *shell {
+	v.open(func(ctx context.Context, r *kist.Repository) error {
+		b := &builder{v.TB, r.Objects().Begin(volume.SessionOptions{})}
+		defer b.session.Close()
+		bomb := b.bomb(0)
+		var changes []refs.Change
+		for _, name := range []string{"main", "topic"} {
+			old, _, err := r.ReadCommit(ctx, name)
+			if err != nil {
+				return err
+			}
+			id := b.commit(bomb.content, "bomb", bomb.files, bomb.size, old)
+			changes = append(changes, refs.Change{Name: refs.Heads + name, Old: old, New: id, Reason: "hostile"})
+		}
+		return b.session.Publish(ctx, func(ctx context.Context) error {
+			return r.Refs().Update(ctx, changes, refs.Who{Name: "Mallory"})
+		})
+	})
+	return nil
+}
+
 // TestHostileBombs has commands meet trees and histories without end. Each
 // command ends with a result or with an error that names the reason, and takes
 // little memory.

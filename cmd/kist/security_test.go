@@ -120,26 +120,13 @@ var securityScenarios = []securityScenario{
 		},
 	},
 	{
-		name:   "a URL with a password as each argument",
-		beside: true,
-		check: func(v *victim, _ securityCommand, o outcome) {
-			v.wantNoCanary(o, "")
-		},
-		run: runWithSecrets,
-	},
-	{
-		name: "a URL with a password in the configuration",
-		hostile: func(v *victim, _ securityCommand) *shell {
-			config, err := os.ReadFile(v.path(".kist/config"))
-			changed := strings.Replace(string(config), v.path("../remote"), secretURLs[0], 1)
-			if err != nil || changed == string(config) {
-				v.Fatalf("the configuration is not as expected: %s, %v", config, err)
+		name:    "main and topic stand for 2^60 paths", // see also TestHostileBombs
+		hostile: hostileBranches,
+		run:     (*shell).run, // in a process whose memory is measured
+		check: func(v *victim, c securityCommand, o outcome) {
+			if o.memory > hostileMemory && !raceDetector {
+				v.Errorf("took %d bytes of memory: %v", o.memory, o)
 			}
-			v.write(map[string]string{".kist/config": changed})
-			return nil
-		},
-		check: func(v *victim, _ securityCommand, o outcome) {
-			v.wantNoCanary(o, v.path(".kist/config"))
 		},
 	},
 }
@@ -153,36 +140,6 @@ func hostileRepositoryLink(v *victim, _ securityCommand) *shell {
 		}
 	}
 	return nil
-}
-
-// secretURLs have a password, and never lead to a server.
-var secretURLs = []string{
-	"mongodb://user:" + canary + "@127.0.0.1:x/db",
-	"mongodb:/user:" + canary + "@host/db",
-	"s3://bucket/prefix?secret_access_key=" + canary,
-	"HTTPS://user:a/b " + canary + "\"@host/db",
-}
-
-// runWithSecrets runs a command with each of secretURLs in the place of each
-// argument, and after the last one. The outcome has all that was printed.
-func runWithSecrets(s *shell, args ...string) outcome {
-	all := outcome{args: args}
-	for i := range len(args) + 1 {
-		if i > 0 && (args[i-1] == "-m" || args[i-1] == "user.name") {
-			continue // what is said there is content
-		}
-		for _, url := range secretURLs {
-			for _, form := range []string{"--json", "--verbose"} {
-				changed := append(slices.Clone(args[:i]), url)
-				if i < len(args) {
-					changed = append(changed, args[i+1:]...)
-				}
-				o := s.quick(append([]string{form}, changed...)...)
-				all.stdout, all.stderr = all.stdout+o.stdout, all.stderr+o.stderr
-			}
-		}
-	}
-	return all
 }
 
 // TestSecurity runs every scenario over every command.

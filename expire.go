@@ -254,13 +254,6 @@ func (r *Repository) protected(ctx context.Context) (map[object.ID][]string, err
 			why[ref.ID] = append(why[ref.ID], kind.what+strings.TrimPrefix(ref.Name, kind.prefix))
 		}
 	}
-	forks, err := r.forks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for id, reasons := range forks {
-		why[id] = append(why[id], reasons...)
-	}
 	tags, err := r.tagsOf(ctx)
 	if err != nil {
 		return nil, err
@@ -268,6 +261,15 @@ func (r *Repository) protected(ctx context.Context) (map[object.ID][]string, err
 	for id, names := range tags {
 		for _, name := range names {
 			why[id] = append(why[id], "tag "+name)
+		}
+	}
+	forks, err := r.forks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for id, reasons := range forks {
+		if len(why[id]) == 0 { // else a name keeps it
+			why[id] = reasons
 		}
 	}
 	state, err := r.State()

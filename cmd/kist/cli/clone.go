@@ -111,6 +111,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 		return err
 	}
 	if env.global.json {
+		result.Received = nil // a clone has no names yet that anything could concern
 		out := clonedJSON{Path: r.Root(), PathRaw: rawPath(r.Root()), checkoutJSON: newCheckoutJSON(result.Head), transferJSON: newFetchJSON(result.FetchResult)}
 		if jerr := env.json(out); jerr != nil {
 			return jerr

@@ -31,6 +31,10 @@ type PushOptions struct {
 	Progress func(transfer.Progress)
 }
 
+// keyPushMerge is the key that, set to false, keeps pushes from merging small packs
+// and index files of a remote.
+const keyPushMerge = "push.merge"
+
 // PushResult tells what came of a push.
 type PushResult struct {
 	*transfer.PushResult
@@ -68,7 +72,8 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 	if err != nil {
 		return nil, err
 	}
-	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs}
+	merge, _ := r.config.Get(keyPushMerge)
+	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, KeepSmall: merge == "false"}
 	if push.Head, err = r.defaultBranch(o.Refs); err != nil {
 		return nil, err
 	}

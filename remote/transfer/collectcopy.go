@@ -103,7 +103,7 @@ func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
 	if err != nil {
 		return err
 	}
-	w := &copyWriter{c: c}
+	w := &copyWriter{c: c, from: c.marker.nodes}
 	if err := w.write(ctx, entries); err != nil {
 		return err
 	}
@@ -144,7 +144,8 @@ func asItLies(a, b pack.Entry) int {
 
 // copyWriter copies objects into new packs.
 type copyWriter struct {
-	c *Collection
+	c    *Collection
+	from *nodePacks // copies of small packs
 
 	mu      sync.Mutex // guards entries and the collection's copies
 	entries []pack.Entry
@@ -216,13 +217,12 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *pack.Writer, batch []p
 	for len(batch) > 0 {
 		n, size := neighbours(batch)
 		buf = slices.Grow(buf[:0], size)[:size]
-		first := batch[0]
-		got, err := c.r.read(ctx, first.Pack, buf, int64(first.Offset))
+		got, err := w.read(ctx, batch[:n], buf)
 		if err != nil && (c.mend == nil || !isBad(err)) {
-			return nil, fmt.Errorf("copy from pack %s: %w", first.Pack.Name, err)
+			return nil, fmt.Errorf("copy from pack %s: %w", batch[0].Pack.Name, err)
 		}
 		for _, e := range batch[:n] {
-			at := int(e.Offset - first.Offset)
+			at := int(e.Offset - batch[0].Offset)
 			value := buf[min(at, got):min(at+int(e.Stored), got)]
 			if _, err := pack.Decode(e, value); err != nil {
 				if value, err = w.again(ctx, e); err != nil {
@@ -243,6 +243,18 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *pack.Writer, batch []p
 		batch = batch[n:]
 	}
 	return buf, w.put(ctx, out)
+}
+
+// read reads the part of a pack with the values of neighbours, from the copy of the
+// pack if there is one.
+func (w *copyWriter) read(ctx context.Context, batch []pack.Entry, buf []byte) (int, error) {
+	first := batch[0]
+	if w.from.asked(first) {
+		if n, err := w.from.part(ctx, first.Pack, buf, int64(first.Offset)); err == nil {
+			return n, nil
+		}
+	}
+	return w.c.r.read(ctx, first.Pack, buf, int64(first.Offset))
 }
 
 // neighbours returns how many of entries, which are sorted, are read at once,

@@ -68,7 +68,7 @@ func (c *Collection) chooseOptimised(ctx context.Context) error {
 }
 
 // look finds out which packs are optimised, by their headers, as far as that is
-// not known.
+// not known. It reads small packs whole, so that copying needs no further request.
 func (c *Collection) look(ctx context.Context, packs []*usage) error {
 	var mu sync.Mutex
 	group, gctx := errgroup.WithContext(ctx)
@@ -82,8 +82,13 @@ func (c *Collection) look(ctx context.Context, packs []*usage) error {
 		}
 		group.Go(func() error {
 			var optimised bool
+			get := c.r.read
+			if u.Size <= wholePack && !c.o.DryRun {
+				get = c.marker.nodes.part // all of it, since what is needed of it will be copied
+			}
 			err := retry.Verified(func() (err error) {
-				optimised, err = pack.Optimised(u.Info, func(p []byte, off int64) (int, error) { return c.r.read(gctx, u.Info, p, off) })
+				optimised, err = pack.Optimised(u.Info, func(p []byte, off int64) (int, error) { return get(gctx, u.Info, p, off) })
+				get = c.r.read
 				return err
 			})
 			switch {

@@ -96,6 +96,7 @@ func TestOptimise(t *testing.T) {
 	t.Parallel()
 	b := newRemoteIn(t)
 	w := newWriter(t, b, 1)
+	w.keepSmall = true
 	for range 20 {
 		w.version()
 	}

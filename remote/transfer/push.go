@@ -30,6 +30,8 @@ type PushOptions struct {
 	// one, if it has none, or that is deleted; may be empty.
 	Head string
 
+	KeepSmall bool // do not merge small packs and index files of the remote afterwards
+
 	DryRun   bool           // only find out what there is to do
 	Jobs     int            // packs that are sent at once; 0: DefaultPushJobs
 	Progress func(Progress) // told how far it is, one call at a time; may be nil
@@ -85,6 +87,10 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	for snap != nil && err == nil {
 		snap, err = p.attempt(ctx, snap)
 	}
+	if err == nil && p.head != nil && !o.KeepSmall {
+		// The push has succeeded, whatever comes of this.
+		_ = r.mergeSmall(ctx, p.head)
+	}
 	return &p.result, err
 }
 
@@ -96,6 +102,7 @@ type push struct {
 	own    *ownPacks
 	news   *news // of the attempt
 	meter  *meter
+	head   *rootlog.State // that the push has appended; nil: none yet
 	result PushResult
 }
 
@@ -296,6 +303,7 @@ func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index 
 // done notes that a root names what was sent. The push has succeeded, whatever
 // comes of that.
 func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack, index *ownIndex) {
+	p.head = head
 	named := map[pack.Name]bool{}
 	for _, s := range sent {
 		named[s.info.Name] = true

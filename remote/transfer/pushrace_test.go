@@ -224,6 +224,7 @@ func TestMergedPackCondemned(t *testing.T) {
 	b := newRemoteIn(t)
 	faulty := remotetest.NewFaulty(b)
 	p, other := newPusher(t, faulty), newPusher(t, b)
+	p.keepSmall, other.keepSmall = true, true
 	gc := newCollector(t, b)
 	var stays object.ID
 	id := p.grow(0)

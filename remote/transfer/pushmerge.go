@@ -1,0 +1,239 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// A push that finds many small packs, or many small index files, merges some of
+// them. So the requests of a clone grow with the logarithm of the pushes.
+const (
+	mergeFrom  = 16        // packs of about one size, of nodes or of chunks
+	mergeMost  = 32        // of these, merged by one push
+	mergeBytes = 8 << 20   // of these, merged by one push
+	mergePack  = 1 << 20   // bytes of the largest pack that is merged
+	mergeIndex = 256 << 10 // bytes of the largest index file that is merged
+	mergeTries = 3         // how often a push tries to append the root
+)
+
+// mergeSmall merges small packs and index files of the remote, which is at head.
+// It follows the rules of a collection that repacks: what it sends is claimed as
+// its own, and what it replaces is condemned, and deleted by a later collection.
+// But it marks nothing: it copies all that the packs have. So nothing that a ref
+// reaches, or will reach, becomes garbage by it.
+//
+// If a pack is damaged, or others are at work, it gives up.
+func (r *Remote) mergeSmall(ctx context.Context, head *rootlog.State) error {
+	snap, err := r.snapshotAt(ctx, head)
+	if err != nil {
+		return err
+	}
+	entries, err := snap.mergeable()
+	if err != nil || len(entries) == 0 && len(snap.smallIndexes()) <= manyIndexes {
+		return err
+	}
+
+	c := newCollection(r, nil, CollectOptions{})
+	defer c.Close()
+	c.snap, c.start, c.own = snap, snap, &copies{}
+	goes, err := c.copyAll(ctx, entries)
+	if err != nil {
+		return err
+	}
+	for range mergeTries {
+		again, err := c.publishMerged(ctx, goes)
+		if !again || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// smallIndexes returns the live index files that may be merged.
+func (s *snapshot) smallIndexes() []rootlog.File {
+	return slices.DeleteFunc(slices.Clone(s.state.Indexes), func(f rootlog.File) bool { return f.Size > mergeIndex })
+}
+
+// tinyPack is a small pack, and the objects that are looked up in it.
+type tinyPack struct {
+	pack.Info
+	entries []pack.Entry
+	nodes   bool
+	purged  bool // something in it was purged: that is for a collection
+}
+
+// mergeable returns what is in small packs that are to be merged, as it lies.
+func (s *snapshot) mergeable() ([]pack.Entry, error) {
+	small, err := s.smallPacks()
+	if err != nil {
+		return nil, err
+	}
+	type class struct {
+		nodes bool
+		size  int
+	}
+	classes := map[class][]*tinyPack{}
+	for _, p := range small {
+		// Each class has packs that are up to 16 times as large.
+		of := class{p.nodes, (bits.Len32(p.Size>>12) + 3) / 4}
+		classes[of] = append(classes[of], p)
+	}
+
+	var entries []pack.Entry
+	for _, list := range classes {
+		if len(list) < mergeFrom {
+			continue
+		}
+		slices.SortFunc(list, func(a, b *tinyPack) int { return a.Name.Compare(b.Name) })
+		bytes := 0
+		for _, p := range list[:min(len(list), mergeMost)] {
+			if bytes += int(p.Size); bytes > mergeBytes {
+				break
+			}
+			entries = append(entries, p.entries...)
+		}
+	}
+	slices.SortFunc(entries, asItLies)
+	return entries, nil
+}
+
+// smallPacks returns the small packs whose entries are all in the root or in small
+// index files.
+func (s *snapshot) smallPacks() (map[pack.Name]*tinyPack, error) {
+	large := map[pack.Name]bool{}
+	small := map[pack.Name]*tinyPack{}
+	for i, f := range s.state.Indexes {
+		if f.Size <= mergeIndex {
+			continue
+		}
+		for _, p := range s.indexes[i].packs {
+			large[p.Name] = true
+		}
+	}
+	add := func(e pack.Entry) {
+		if _, live := s.packs[e.Pack.Name]; !live || large[e.Pack.Name] || e.Pack.Size > mergePack {
+			return
+		}
+		p := small[e.Pack.Name]
+		if p == nil {
+			p = &tinyPack{Info: e.Pack}
+			small[e.Pack.Name] = p
+		}
+		_, purged := s.said.Purged(e.Key)
+		p.purged = p.purged || purged
+		p.nodes = p.nodes || e.Key.Kind.IsNode()
+		p.entries = append(p.entries, e)
+	}
+	for _, e := range s.inline {
+		add(e)
+	}
+	for i, x := range s.indexes {
+		if s.state.Indexes[i].Size > mergeIndex {
+			continue
+		}
+		for e, err := range x.All() {
+			if err != nil {
+				return nil, s.badIndex(i, err)
+			}
+			add(e)
+		}
+	}
+	for name, p := range small {
+		if p.purged {
+			delete(small, name)
+		}
+	}
+	return small, nil
+}
+
+// copyAll copies what is at entries into new packs, and returns the packs that
+// have nothing else. Optimised packs are left alone.
+func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes map[pack.Name]bool, err error) {
+	goes = map[pack.Name]bool{}
+	if len(entries) == 0 {
+		return goes, nil
+	}
+	from, err := openNodePacks(c.r.o.Dir, c.o.Jobs, c.r.read)
+	if err != nil {
+		return nil, err
+	}
+	defer from.close()
+	from.take(ctx, entries)
+
+	seen := map[pack.Name]bool{}
+	for _, e := range entries {
+		if seen[e.Pack.Name] {
+			continue
+		}
+		seen[e.Pack.Name] = true
+		optimised, err := pack.Optimised(e.Pack, func(p []byte, off int64) (int, error) { return from.part(ctx, e.Pack, p, off) })
+		if err != nil {
+			return nil, err
+		}
+		if !optimised {
+			goes[e.Pack.Name] = true
+		}
+	}
+	copied := map[object.Key]bool{}
+	entries = slices.DeleteFunc(entries, func(e pack.Entry) bool {
+		if !goes[e.Pack.Name] || copied[e.Key] { // it may lie in two of the packs
+			return true
+		}
+		copied[e.Key] = true
+		return false
+	})
+	if len(entries) == 0 {
+		return goes, nil
+	}
+	w := &copyWriter{c: c, from: from}
+	if err := w.write(ctx, entries); err != nil {
+		return nil, err
+	}
+	return goes, w.done()
+}
+
+// publishMerged appends the root that names the new packs and condemns those that
+// go. If another writer was first, and what was copied is still of use, it is to be
+// called again.
+func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool) (again bool, err error) {
+	change := c.newChange()
+	for name := range goes {
+		change.Condemn = append(change.Condemn, name.Path())
+	}
+	due := c.snap.smallIndexes()
+	if len(due) <= manyIndexes {
+		due = nil
+	}
+	if err := c.describe(ctx, change, due, goes); err != nil {
+		return false, err
+	}
+	if len(change.Condemn) == 0 {
+		return false, nil
+	}
+	next, err := c.r.log.Append(ctx, c.snap.state, *change)
+	var lost *rootlog.LostError
+	switch {
+	case err == nil:
+		return false, c.arrive(ctx, next)
+	case !errors.As(err, &lost):
+		return false, err
+	}
+
+	if err := c.r.remember(ctx, lost.Head); err != nil {
+		return false, err
+	}
+	if c.snap, err = c.r.snapshotAt(ctx, lost.Head); err != nil {
+		return false, err
+	}
+	// With live(S) in live(h), all that goes is still live.
+	if !c.snap.state.Records.Equal(c.start.state.Records) || c.claim().Check(c.snap.state, c.snap.live()) != nil || c.named(c.snap) {
+		return false, nil
+	}
+	return true, nil
+}

@@ -1,0 +1,59 @@
+package transfer
+
+import (
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+// TestPushMerges pushes many times: the packs and index files stay few, and so do
+// the requests of a clone. What was merged is condemned, and not deleted.
+func TestPushMerges(t *testing.T) {
+	t.Parallel()
+	const pushes = 70
+	requests := map[bool]int{}
+	for _, keep := range []bool{false, true} {
+		b := newRemoteIn(t)
+		p := newPusher(t, b)
+		at := p.grow(0)
+		most := 0
+		b.ResetCounts()
+		for i := range pushes {
+			before := b.Calls(remotetest.Any)
+			at = p.grow(i+1, at)
+			if _, err := p.remote.Push(t.Context(), p.local, PushOptions{
+				Updates: []RefUpdate{{Name: mainRef, New: commitKeys(at)[0]}}, Head: mainRef, KeepSmall: keep,
+			}); err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, b.Calls(remotetest.Any)-before)
+		}
+		t.Logf("keep small %v: %d requests for %d pushes, at most %d for one", keep, b.Calls(remotetest.Any), pushes, most)
+		if n := b.Calls(remotetest.Delete); n > 0 {
+			t.Errorf("%d deletions", n)
+		}
+
+		b.ResetCounts()
+		if err := fetchAll(t, b); err != nil {
+			t.Fatal(err)
+		}
+		requests[keep] = b.Calls(remotetest.Any)
+		checked := wantWhole(t, b, map[string]object.ID{"main": at})
+		if keep {
+			continue
+		}
+		if checked.Packs > 4*mergeFrom || checked.Indexes > 2*manyIndexes {
+			t.Errorf("%d packs, %d index files", checked.Packs, checked.Indexes)
+		}
+		for range 3 { // a collection deletes what was merged
+			mustCollect(t, b, atOnce)
+		}
+		wantOnly(t, b)
+		wantWhole(t, b, map[string]object.ID{"main": at})
+	}
+	t.Logf("a clone makes %d requests, without merging %d", requests[false], requests[true])
+	if requests[false]*3 > requests[true] {
+		t.Errorf("a clone makes %d requests, without merging %d", requests[false], requests[true])
+	}
+}

@@ -258,16 +258,24 @@ func (c *volumeCheck) sum(name string) (size int64, sum [sha256.Size]byte, err e
 
 // index reads all of KEYS, as far as it can be read.
 func (c *volumeCheck) index() ([]keys.Record, error) {
-	o, err := openIndex(c.dir)
+	f, err := openFile(c.dir, keysFile)
 	if err != nil {
 		return nil, err
 	}
-	defer o.file.Close()
-	if err := o.index.Verify(); err != nil {
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
 		return nil, err
 	}
-	records := make([]keys.Record, 0, o.index.Len())
-	for rec, err := range o.index.All() {
+	index, err := keys.Open(f, st.Size())
+	if err == nil {
+		err = index.Verify()
+	}
+	if err != nil {
+		return nil, err
+	}
+	records := make([]keys.Record, 0, index.Len())
+	for rec, err := range index.All() {
 		if err != nil {
 			return nil, err
 		}

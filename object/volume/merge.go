@@ -72,7 +72,7 @@ func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
 	}
 	for rec, err := range o.index.All() {
 		if err != nil {
-			return &copyError{&DamageError{Volume: v.name, File: keysFile, Err: err}}
+			return &copyError{v.indexError(err)}
 		}
 		if err := ctx.Err(); err != nil {
 			return err

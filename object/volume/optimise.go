@@ -87,7 +87,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 			}
 			rec, err := r.volumes[i].o.index.At(index)
 			if err != nil {
-				return &DamageError{Volume: r.volumes[i].v.name, File: keysFile, Err: err}
+				return r.volumes[i].v.indexError(err)
 			}
 			if !r.keeps(i, rec) {
 				continue

@@ -80,6 +80,9 @@ func (s *Session) recheck(ctx context.Context) error {
 		}
 		for i := range found.all() {
 			rec, err := o.index.At(i)
+			if isGone(err) {
+				return &StaleError{} // its files are gone, and so are the keys
+			}
 			if err != nil {
 				return fmt.Errorf("publish: %w", err)
 			}

@@ -22,7 +22,7 @@ func (r *readBefore) note(log uint32, off int64) bool {
 }
 
 // lendReader returns how a value of n bytes is read that is lent.
-func (s *Store) lendReader(log uint32, off int64, n int) func(f *os.File, buf []byte, off int64) (int, error) {
+func (s *Store) lendReader(log uint32, off int64, n int) readFunc {
 	if n < minReadOnce || s.lent.note(log, off) {
 		return (*os.File).ReadAt
 	}

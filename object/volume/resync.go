@@ -25,13 +25,13 @@ func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer dir.Close()
 	index, err := indexLogs(ctx, dir, v.path)
 	if err != nil {
-		dir.Close()
 		return nil, err
 	}
 	found := &sealed{name: v.name, path: v.path, store: v.store}
-	found.open.Store(&openVolume{dir: dir, index: index, logs: map[uint32]*os.File{}})
+	found.open.Store(found.newOpen(index))
 	return found, nil
 }
 

@@ -88,7 +88,7 @@ func (r *rewriter) asItLies(ctx context.Context, i int, each func(keys.Record) e
 	e := r.volumes[i]
 	for rec, err := range e.o.index.All() {
 		if err != nil {
-			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+			return e.v.indexError(err)
 		}
 		if r.keeps(i, rec) {
 			places = append(places, place{rec.File, rec.Offset, uint32(rec.Index)})
@@ -103,7 +103,7 @@ func (r *rewriter) asItLies(ctx context.Context, i int, each func(keys.Record) e
 		}
 		rec, err := e.o.index.At(int(p.index))
 		if err != nil {
-			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+			return e.v.indexError(err)
 		}
 		if err := each(rec); err != nil {
 			return err
@@ -184,7 +184,7 @@ func (r *rewriter) check(i int) error {
 	e := r.volumes[i]
 	for rec, err := range e.o.index.All() {
 		if err != nil {
-			return &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+			return e.v.indexError(err)
 		}
 		if !r.keeps(i, rec) {
 			continue

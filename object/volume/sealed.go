@@ -17,8 +17,8 @@ import (
 )
 
 // sealed is a sealed volume. It is opened when it is first used. Once open, it
-// stays readable when its folder is renamed, and mostly when it is removed.
-// Files no longer used are closed with the memory that refers to them.
+// stays readable when its folder is renamed, and mostly when it is removed,
+// unless its files had to make room for others: see files.
 type sealed struct {
 	name  string // its ULID
 	path  string
@@ -39,12 +39,12 @@ type sealed struct {
 
 // openVolume is what there is once a volume is open.
 type openVolume struct {
-	dir   *os.Root
+	v     *sealed
 	index *keys.Reader
-	file  *os.File // KEYS
+	file  *file // KEYS; nil: the index is in memory
 
 	mu     sync.RWMutex
-	logs   map[uint32]*os.File
+	logs   map[uint32]*file
 	closed bool
 }
 
@@ -62,13 +62,10 @@ func (v *sealed) opened() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
 	}
-	dir, err := disk.OpenRoot(v.path)
+	f := v.file(keysFile)
+	index, err := openIndex(f)
 	if err != nil {
-		return nil, err
-	}
-	o, err := openIndex(dir)
-	if err != nil {
-		dir.Close()
+		f.close()
 		if !errors.Is(err, object.ErrCorrupt) && (!isGone(err) || !v.exists()) {
 			return nil, err // too many open files, or the folder went
 		}
@@ -76,24 +73,57 @@ func (v *sealed) opened() (*openVolume, error) {
 		v.broken.Store(damage)
 		return nil, damage
 	}
+	o := v.newOpen(index)
+	o.file = f
 	v.open.Store(o)
 	return o, nil
 }
 
-func openIndex(dir *os.Root) (*openVolume, error) {
-	f, err := openFile(dir, keysFile)
+func openIndex(f *file) (*keys.Reader, error) {
+	size, err := f.size()
 	if err != nil {
 		return nil, err
 	}
-	st, err := f.Stat()
-	if err == nil {
-		var index *keys.Reader
-		if index, err = keys.Open(f, st.Size()); err == nil {
-			return &openVolume{dir: dir, index: index, file: f, logs: map[uint32]*os.File{}}, nil
-		}
+	return keys.Open(f, size)
+}
+
+// newOpen returns v opened, with an index.
+func (v *sealed) newOpen(index *keys.Reader) *openVolume {
+	return &openVolume{v: v, index: index, logs: map[uint32]*file{}}
+}
+
+// indexError returns what reading KEYS failed with: damage, unless the error
+// says nothing about what is on the disk.
+func (v *sealed) indexError(err error) error {
+	if trouble(err) != nil {
+		return err
 	}
-	f.Close()
-	return nil, err
+	return &DamageError{Volume: v.name, File: keysFile, Err: err}
+}
+
+// file returns a file of the volume, which may be in the trash by the time it
+// is read.
+func (v *sealed) file(name string) *file {
+	return &file{files: v.store.files, open: func() (*os.File, error) {
+		f, err := openIn(v.path, name)
+		if err == nil || !isGone(err) || v.open.Load() == nil {
+			return f, err
+		}
+		if trash, terr := openIn(v.store.inVolumes(trashPrefix+v.name), name); terr == nil {
+			return trash, nil
+		}
+		return nil, err
+	}}
+}
+
+// openIn opens a file in the folder of a volume.
+func openIn(path, name string) (*os.File, error) {
+	dir, err := disk.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return openFile(dir, name)
 }
 
 // openFile opens a file of a volume for reading: a regular one, so that no
@@ -119,10 +149,11 @@ func (v *sealed) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	o.file.Close()
-	o.dir.Close()
+	if o.file != nil {
+		o.file.close()
+	}
 	for _, f := range o.logs {
-		f.Close()
+		f.close()
 	}
 }
 
@@ -134,13 +165,13 @@ func (v *sealed) find(key object.Key) (keys.Record, bool, error) {
 	}
 	rec, ok, err := o.index.Find(key)
 	if err != nil && !isGone(err) {
-		err = &DamageError{Volume: v.name, File: keysFile, Err: err}
+		err = v.indexError(err)
 	}
 	return rec, ok && !v.isDropped(key), err
 }
 
-// log returns a value log, opened.
-func (o *openVolume) log(number uint32) (*os.File, error) {
+// log returns a value log.
+func (o *openVolume) log(number uint32) (*file, error) {
 	o.mu.RLock()
 	f := o.logs[number]
 	o.mu.RUnlock()
@@ -155,11 +186,9 @@ func (o *openVolume) log(number uint32) (*os.File, error) {
 	if f := o.logs[number]; f != nil {
 		return f, nil
 	}
-	f, err := openFile(o.dir, logName(number))
-	if err == nil {
-		o.logs[number] = f
-	}
-	return f, err
+	f = o.v.file(logName(number))
+	o.logs[number] = f
+	return f, nil
 }
 
 // closeLogs closes the value logs, which are opened again if they are needed.
@@ -167,9 +196,8 @@ func (o *openVolume) closeLogs() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range o.logs {
-		f.Close()
+		f.rest()
 	}
-	clear(o.logs)
 }
 
 // storedValue reads the stored value of rec into buf, if that is large enough.
@@ -178,7 +206,7 @@ func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
 }
 
 // storedValueWith is storedValue that reads with the given function.
-func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read func(f *os.File, buf []byte, off int64) (int, error)) ([]byte, error) {
+func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc) ([]byte, error) {
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
 	}
@@ -190,7 +218,7 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read func(f *o
 		buf = make([]byte, rec.Stored)
 	}
 	buf = buf[:rec.Stored]
-	if n, err := read(f, buf, int64(rec.Offset)); n < len(buf) {
+	if n, err := f.readWith(read, buf, int64(rec.Offset)); n < len(buf) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}

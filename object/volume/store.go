@@ -27,6 +27,7 @@ type Store struct {
 	frame *frame.Encoder
 	bases *bases.Cache[basePlace]
 	lent  readBefore
+	files *files
 
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following
@@ -49,7 +50,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
-	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level), bases: bases.New[basePlace](maxBaseBytes)}
+	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level), bases: bases.New[basePlace](maxBaseBytes), files: newFiles()}
 	if _, err := s.refresh(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
@@ -215,7 +216,7 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 		found := 0
 		for rec, err := range o.index.Prefix(kind, prefix, 4*n) {
 			if err != nil {
-				return false, &DamageError{Volume: v.name, File: keysFile, Err: err}
+				return false, v.indexError(err)
 			}
 			if v.isDropped(rec.Key) {
 				continue
@@ -256,7 +257,7 @@ func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
 				if err == nil {
 					err = ctx.Err()
 				} else if !isGone(err) {
-					err = &DamageError{Volume: v.name, File: keysFile, Err: err}
+					err = v.indexError(err)
 				}
 				if err != nil {
 					return false, err

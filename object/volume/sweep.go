@@ -39,6 +39,7 @@ type Sweep struct {
 	lock    *disk.FileLock
 	volumes []*swept
 	names   map[string]bool
+	trash   []string // folders of removed volumes, with KEYS
 }
 
 // swept is a volume of a sweep.
@@ -103,6 +104,10 @@ func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.F
 
 // Close ends the sweep.
 func (w *Sweep) Close() {
+	for _, path := range w.trash {
+		disk.RemoveAll(path) // or the next one does
+	}
+	w.trash = nil
 	if w.lock != nil {
 		w.lock.Unlock()
 	}
@@ -169,7 +174,7 @@ func (w *Sweep) Find(key object.Key, places []Place) ([]Place, error) {
 		rec, ok, err := e.o.index.Find(key)
 		switch {
 		case err != nil:
-			return places, &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+			return places, e.v.indexError(err)
 		case !ok || e.v.isDropped(key):
 		case e.v.isBad(key):
 			bad = append(bad, Place{i, rec.Index, int64(rec.Stored), e.gone})
@@ -232,7 +237,7 @@ func (w *Sweep) Keys(i int, kind object.Kind) iter.Seq2[keys.Record, error] {
 	return func(yield func(keys.Record, error) bool) {
 		for rec, err := range e.o.index.Prefix(kind, nil, 0) {
 			if err != nil {
-				err = &DamageError{Volume: e.v.name, File: keysFile, Err: err}
+				err = e.v.indexError(err)
 			} else if e.v.isDropped(rec.Key) {
 				continue
 			}
@@ -253,14 +258,17 @@ type Removal struct {
 // publish, and says which: everything in them that is needed must be in another
 // volume, see [Sweep.Rewrite]. It has to be quick. Then their files are deleted.
 // Processes that have such a volume open can go on to read it, or find what was
-// copied from it elsewhere.
+// copied from it elsewhere. The sweep itself goes on to look into KEYS, which
+// stays until it is closed.
 func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Removal, error)) error {
 	removed, err := w.take(ctx, decide)
 	if err != nil {
 		return fmt.Errorf("remove volumes: %w", err)
 	}
 	for _, e := range removed {
-		if err := deleteTrash(w.store.inVolumes(trashPrefix + e.v.name)); err != nil {
+		path := w.store.inVolumes(trashPrefix + e.v.name)
+		w.trash = append(w.trash, path)
+		if err := deleteAllBut(path, keysFile); err != nil {
 			return fmt.Errorf("remove volumes: %w", err)
 		}
 	}
@@ -327,8 +335,25 @@ func (w *Sweep) TrashSize() (int64, error) { return w.store.trashSize() }
 // deleteTrash deletes a removed volume's files. The mark goes first, so that an
 // interrupted deletion is seen.
 func deleteTrash(path string) error {
-	if err := disk.Remove(filepath.Join(path, trashFile)); err != nil && !os.IsNotExist(err) {
+	if err := deleteAllBut(path, ""); err != nil {
 		return err
 	}
 	return disk.RemoveAll(path)
+}
+
+// deleteAllBut is deleteTrash that leaves a file and the folder.
+func deleteAllBut(path, name string) error {
+	if err := disk.Remove(filepath.Join(path, trashFile)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	entries, err := disk.ReadDir(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Name() != name {
+			err = errors.Join(err, disk.RemoveAll(filepath.Join(path, e.Name())))
+		}
+	}
+	return err
 }

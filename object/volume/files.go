@@ -1,0 +1,183 @@
+package volume
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"weak"
+)
+
+// files bounds how many files of volumes are open: a store may have more
+// volumes than a process may have files. It closes the file that was not read
+// for some time when another one is wanted. It is safe for concurrent use.
+type files struct {
+	most int
+
+	mu   sync.Mutex
+	open []weak.Pointer[file] // files nobody refers to any more are closed with their memory
+	hand int                  // the next one that may be closed
+}
+
+// The limits of open files, see newFiles.
+const (
+	minFiles = 32
+	maxFiles = 1024
+)
+
+// newFiles returns files that take at most a quarter of the files that this
+// process may have open.
+func newFiles() *files {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return &files{most: minFiles}
+	}
+	return &files{most: int(min(max(limit.Cur/4, minFiles), maxFiles))}
+}
+
+// file is a file of a volume. It is opened when it is read, and stays open
+// until the room is wanted for others. It is safe for concurrent use.
+type file struct {
+	files *files
+	open  func() (*os.File, error)
+	used  atomic.Bool // since the hand came by last
+
+	mu     sync.RWMutex // read-held while f is in use
+	f      *os.File     // nil: it is not open
+	closed bool
+}
+
+// ReadAt implements [io.ReaderAt].
+func (f *file) ReadAt(p []byte, off int64) (int, error) { return f.readWith((*os.File).ReadAt, p, off) }
+
+type readFunc = func(f *os.File, buf []byte, off int64) (int, error)
+
+// readWith is ReadAt that reads with the given function.
+func (f *file) readWith(read readFunc, p []byte, off int64) (n int, err error) {
+	err = f.use(func(open *os.File) error {
+		n, err = read(open, p, off)
+		return err
+	})
+	return n, err
+}
+
+// size returns how many bytes the file has.
+func (f *file) size() (n int64, err error) {
+	err = f.use(func(open *os.File) error {
+		st, err := open.Stat()
+		if err == nil {
+			n = st.Size()
+		}
+		return err
+	})
+	return n, err
+}
+
+// use calls do with the open file.
+func (f *file) use(do func(*os.File) error) error {
+	for {
+		f.mu.RLock()
+		if f.f != nil {
+			defer f.mu.RUnlock()
+			f.used.Store(true)
+			return do(f.f)
+		}
+		f.mu.RUnlock()
+		if err := f.reopen(); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *file) reopen() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return os.ErrClosed
+	}
+	if f.f != nil {
+		return nil
+	}
+	f.files.add(f)
+	var err error
+	for {
+		f.f, err = f.open()
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) || !f.files.closeOne() {
+			break
+		}
+	}
+	if err != nil {
+		f.f = nil
+		f.files.remove(f)
+	}
+	return err
+}
+
+// rest closes the file until it is read again.
+func (f *file) rest() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.f != nil {
+		f.f.Close()
+		f.f = nil
+		f.files.remove(f)
+	}
+}
+
+// close closes the file for good.
+func (f *file) close() {
+	f.rest()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+}
+
+// add counts a file that is about to be opened, after it made room for it.
+func (s *files) add(f *file) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.open) >= s.most && s.evict() {
+	}
+	f.used.Store(true)
+	s.open = append(s.open, weak.Make(f))
+}
+
+func (s *files) remove(f *file) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.open, weak.Make(f)); i >= 0 {
+		s.open = slices.Delete(s.open, i, i+1)
+	}
+}
+
+// closeOne closes a file that nobody is reading, and reports whether there was one.
+func (s *files) closeOne() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.evict()
+}
+
+// evict is closeOne with s.mu held. It passes over files that were read since it
+// came by last, once. Files that are in use, or wait for s.mu, stay.
+func (s *files) evict() bool {
+	for range 2 * len(s.open) {
+		if s.hand >= len(s.open) {
+			s.hand = 0
+		}
+		f := s.open[s.hand].Value()
+		if f != nil && (f.used.Swap(false) || !f.mu.TryLock()) {
+			s.hand++
+			continue
+		}
+		s.open = slices.Delete(s.open, s.hand, s.hand+1)
+		if f != nil {
+			f.f.Close()
+			f.f = nil
+			f.mu.Unlock()
+		}
+		return true
+	}
+	return false
+}

@@ -18,7 +18,7 @@ var ErrTooMany = errors.New("far more paths than there are nodes for them")
 // The first firstPaths steps of a traversal are free. Then a [Limit] allows
 // maxPaths paths, or maxPathsPerNode for each different node.
 const (
-	firstPaths      = 1 << 16
+	firstPaths      = 1 << 17
 	maxPaths        = 1 << 24
 	maxPathsPerNode = 1 << 14
 )

@@ -120,7 +120,7 @@ func TestReadTreeTooMany(t *testing.T) {
 	}
 	for _, at := range []string{"", "folder"} {
 		x := New()
-		if err := x.ReadTreeAt(ctx, store, at, entry.Content.ID); !errors.Is(err, tree.ErrTooMany) || x.NumDirs() > 1<<17 {
+		if err := x.ReadTreeAt(ctx, store, at, entry.Content.ID); !errors.Is(err, tree.ErrTooMany) || x.NumDirs() > 1<<18 {
 			t.Errorf("at %q: %v, %d directories", at, err, x.NumDirs())
 		}
 	}

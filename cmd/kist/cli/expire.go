@@ -44,8 +44,8 @@ counted. Commits that have expired before are not counted either.
 
 Whatever the policy says, the content of these is kept: of what HEAD, a branch,
 a tag or a remote-tracking branch names; of what is held; of commits where work
-that was not pushed parts from what was; and of commits that a branch has to which
-the policy is not applied.
+that was not pushed parts from what was; and of commits that a branch has to
+which the policy is not applied.
 
 REVs expire these commits and no others, without a policy. --list lists what has
 expired, when, by whom and by which policy. --undo takes it back for REVs, or

@@ -38,11 +38,11 @@ interrupted fetch can be run again, and goes on where it was.
 
 What others hold, expire or purge comes along, and is listed with who did it, as
 they have signed it. A purge waits if a local branch, tag or hold, HEAD or the
-index needs the content, and so does the end of your own hold: until you decide, it
-has no effect here. --records accept accepts what waits, --records refuse takes it
-back, for everybody with the next push. The key records.accept decides for all
-fetches: ask (this, the default), always (nothing waits), or never (all waits that
-would remove something here, expirations too).
+index needs the content, and so does the end of your own hold: until you decide,
+it has no effect here. --records accept accepts what waits, --records refuse
+takes it back, for everybody with the next push. The key records.accept decides
+for all fetches: ask (this, the default), always (nothing waits), or never (all
+waits that would remove something here, expirations too).
 
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
 deleted, up to date, kept; with --dry-run also moved, where only the download

@@ -47,8 +47,8 @@ The content itself goes with the next garbage collection: 'kist gc
 fetch'. That it was purged is recorded, with the time, who did it, the paths
 (but with --no-path), and the reason, and stays recorded. Chunks that other
 contents need stay, and what a held commit or one before it needs is not purged
-until the hold is lifted. A secret is to be changed nevertheless: whoever had the
-content may still have it.
+until the hold is lifted. A secret is to be changed nevertheless: whoever had
+the content may still have it.
 
 Files of at most 32 bytes are kept inside of the folders' own objects, and can
 only go together with the commits. --rewrite-history does that: all commits that

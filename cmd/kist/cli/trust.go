@@ -119,11 +119,11 @@ func runGlobalConfig(env *Env, o configOptions, args []string) error {
 		return usagef("want: kist config --global --add %s DIR", key)
 	}
 	for _, dir := range config.Safe.Directory {
-		text := printable(dir) + "\n"
+		format := "%s\n"
 		if len(args) == 0 {
-			text = key + "=" + text
+			format = key + "=%s\n"
 		}
-		if err := env.printSetting(key, dir, text); err != nil {
+		if err := env.printSetting(key, dir, format); err != nil {
 			return err
 		}
 	}

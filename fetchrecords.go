@@ -55,10 +55,14 @@ func (j *judge) wouldReceive(ctx context.Context, theirs *record.Set) ([]Receive
 
 // received returns what news say to this repository, waiting ones included.
 func (j *judge) received(ctx context.Context, news, waiting []record.Record) ([]ReceivedRecord, error) {
-	protected, err := j.r.protected(ctx)
-	if err != nil {
-		return nil, err
+	var protected map[object.ID][]string
+	if slices.ContainsFunc(news, func(rec record.Record) bool { return rec.Kind == record.Expire && rec.On }) {
+		var err error
+		if protected, err = j.r.protected(ctx); err != nil {
+			return nil, err
+		}
 	}
+	here := j.ours.View()
 	waits := map[string]bool{}
 	for _, rec := range waiting {
 		waits[rec.Name()] = true
@@ -69,7 +73,7 @@ func (j *judge) received(ctx context.Context, news, waiting []record.Record) ([]
 		got.Was, _ = j.ours.Get(rec.Kind, rec.Key)
 		if rec.Kind == record.Expire && rec.On {
 			got.Needed = protected[rec.Key.ID]
-			if _, held := j.ours.View().Held(rec.Key.ID); held {
+			if _, held := here.Held(rec.Key.ID); held {
 				got.Needed = append(slices.Clone(got.Needed), "held")
 			}
 		}

@@ -83,11 +83,13 @@ func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, er
 		if err != nil {
 			return gc.Needed{}, rootError(&gc.Problem{Err: err})
 		}
-		needed, problems := r.needs(ctx, set.View(), keep)
+		needed, problems := r.needs(ctx, r.view(set), keep)
 		for _, p := range problems {
 			return needed, rootError(p)
 		}
-		return needed, nil
+		orphans, err := r.orphans(ctx)
+		needed.Roots = append(needed.Roots, orphans...)
+		return needed, err
 	}, o)
 }
 

@@ -13,14 +13,17 @@ func (r *Repository) Records() *record.Store { return record.Open(r.dir) }
 // Said returns what follows from the records, and so what has to be here.
 func (r *Repository) Said() (*record.View, error) {
 	set, err := r.Records().Load()
-	return set.View(), err
+	return r.view(set), err
 }
+
+// view returns what follows from records and accepted losses.
+func (r *Repository) view(set *record.Set) *record.View { return set.View().WithLost(r.objects.IsLost) }
 
 // SaidToRead is Said for commands that remove nothing. Damaged records do not stop
 // them: SaidToRead warns once, and returns what follows from no records.
 func (r *Repository) SaidToRead() (*record.View, error) {
 	set, _, err := r.recordsToRead()
-	return set.View(), err
+	return r.view(set), err
 }
 
 // recordsToRead returns the records, and true. If they are damaged, it warns once,

@@ -24,7 +24,8 @@ type RepairOptions struct {
 	// AcceptLoss goes on without what nothing can restore. Damaged records are
 	// replaced by those of them that can be read: what was held may be collected
 	// as garbage then, and what had expired seems to be missing. The head of a
-	// remote that was set back is taken as it is now.
+	// remote that was set back is taken as it is now. Objects that are missing
+	// need not be there any more.
 	AcceptLoss bool
 
 	DryRun     bool                    // only tell what would be done
@@ -53,6 +54,7 @@ type RepairResult struct {
 	Repaired    []Repaired
 	Quarantined []Quarantined
 	Lost        []*gc.Problem // what is still damaged or missing
+	Accepted    []*gc.Problem // objects whose loss is accepted from now on
 }
 
 // Repair verifies the repository, with all stored data, and repairs what is
@@ -83,7 +85,7 @@ func (r *Repository) Repair(ctx context.Context, o RepairOptions) (*RepairResult
 	}
 	defer p.close()
 	check := gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true, Progress: o.Checking}, Progress: o.Following}
-	for _, first := range []func(context.Context) error{p.repairRemoteState, p.repairRecords} {
+	for _, first := range []func(context.Context) error{p.repairLostList, p.repairRemoteState, p.repairRecords} {
 		if err := first(ctx); err != nil {
 			return nil, err
 		}
@@ -99,7 +101,8 @@ func (r *Repository) Repair(ctx context.Context, o RepairOptions) (*RepairResult
 			return nil, err
 		}
 		if !did || o.DryRun {
-			return p.end(report), nil
+			p.end(report)
+			return p.result, p.acceptLoss(ctx)
 		}
 		check.Volumes.ReadData = false // what was written since was read back
 	}
@@ -121,6 +124,7 @@ type repairer struct {
 	sources []*source             // remotes; nil: not opened yet
 	aside   string                // the folder for files, below .kist; empty: none was needed yet
 	damage  []*gc.Problem         // of files that were replaced before the first report
+	unsure  bool                  // records were lost: what is missing may have expired
 	view    *record.View          // in a dry run: what the records would say that replace them
 }
 
@@ -250,7 +254,7 @@ func rebuilt(v volume.Rebuilt) string {
 }
 
 // end tells what came of it, now that a last report is there.
-func (p *repairer) end(report *gc.Report) *RepairResult {
+func (p *repairer) end(report *gc.Report) {
 	still := map[object.Key]bool{}
 	for _, problem := range report.Problems {
 		if p.o.DryRun && p.wouldMend(problem) {
@@ -274,7 +278,6 @@ func (p *repairer) end(report *gc.Report) *RepairResult {
 		objects = append(objects, Repaired{Key: key, How: how})
 	}
 	p.result.Repaired = append(objects, p.result.Repaired...)
-	return p.result
 }
 
 // wouldMend reports whether a dry run has found a way to repair something.

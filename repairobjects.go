@@ -26,6 +26,14 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 		}
 	}
 	keys = append(keys, p.perhapsTags(ctx, report)...)
+	lost, err := p.objects.Lost(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, key := range lost { // somebody may have it by now
+		keys = append(keys, key)
+		p.noteKey(key)
+	}
 	return p.restore(ctx, keys)
 }
 

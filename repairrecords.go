@@ -34,6 +34,7 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 		case asked:
 			how = fmt.Sprintf("put together from remotes and what can be read of it (records: %d): others that were not pushed are lost", readable)
 		case p.o.AcceptLoss:
+			p.unsure = true
 			how = fmt.Sprintf("made anew from what can be read of it (records: %d): others are lost", readable)
 		default:
 			return nil

@@ -236,6 +236,12 @@ func Open(root string, opt Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
+	lost, err := readLost(r.dir)
+	if err != nil && !errors.Is(err, ErrLostList) { // verify reports damage
+		r.objects.Close()
+		return nil, err
+	}
+	r.objects.SetLost(lost)
 	if r.worktree, err = r.openWorktree(root); err != nil {
 		r.objects.Close()
 		return nil, err

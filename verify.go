@@ -29,6 +29,9 @@ func (r *Repository) verifyBy(ctx context.Context, said *record.View, damage err
 	if damage != nil {
 		problems = append([]*gc.Problem{{Err: damage}}, problems...)
 	}
+	if _, err := readLost(r.dir); err != nil {
+		problems = append(problems, &gc.Problem{Where: lostFile, Err: err})
+	}
 	for _, m := range r.Remotes() {
 		state, err := r.checkRemoteState(ctx, m)
 		if err != nil {
@@ -88,6 +91,9 @@ func (r *Repository) needs(ctx context.Context, said *record.View, keep func(ref
 		problems = append(problems, &gc.Problem{Err: err})
 	}
 	for _, name := range names {
+		if said.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
+			continue
+		}
 		root := gc.Root{Name: name.File, Key: object.Key{Kind: object.KindCommit, ID: name.ID}}
 		tag := object.Key{Kind: object.KindTag, ID: name.ID}
 		if is, err := r.objects.Has(ctx, tag); err == nil && is {

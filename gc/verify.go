@@ -121,6 +121,9 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		}
 	}
 	v.report.Commits = len(v.commits)
+	v.report.Problems = slices.DeleteFunc(v.report.Problems, func(p *Problem) bool {
+		return errors.Is(p.Err, object.ErrNotFound) && o.Records.Lost(p.Key)
+	})
 	return v.report, v.affected(ctx, o.Files)
 }
 

@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Check decodes an object of any kind and checks everything that can be
@@ -77,9 +78,22 @@ func ReadManifest(ctx context.Context, r Reader, id ID) (*Manifest, error) {
 	return readNode(ctx, r, Key{KindManifest, id}, DecodeManifest)
 }
 
-// ReadCommit reads and decodes a commit, like [ReadTree].
+// A Reader may be a LossKeeper: then it has objects whose loss was accepted.
+type LossKeeper interface {
+	// IsLost reports whether the loss of an object was accepted, and the object
+	// is missing still.
+	IsLost(key Key) bool
+}
+
+// ReadCommit reads and decodes a commit, like [ReadTree]. If r is a [LossKeeper],
+// the commit is without those parents whose loss was accepted, so that history
+// can be followed.
 func ReadCommit(ctx context.Context, r Reader, id ID) (*Commit, error) {
-	return readNode(ctx, r, Key{KindCommit, id}, DecodeCommit)
+	c, err := readNode(ctx, r, Key{KindCommit, id}, DecodeCommit)
+	if losses, ok := r.(LossKeeper); ok && err == nil {
+		c.Parents = slices.DeleteFunc(c.Parents, func(parent ID) bool { return losses.IsLost(Key{KindCommit, parent}) })
+	}
+	return c, err
 }
 
 // ReadTag reads and decodes a tag, like [ReadTree].

@@ -29,6 +29,8 @@ type Store struct {
 	lent  readBefore
 	files *files
 
+	lost map[object.Key]struct{} // see SetLost
+
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following
 	closed      bool

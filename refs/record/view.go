@@ -12,7 +12,20 @@ import (
 // safe for concurrent use.
 type View struct {
 	held, expired, purged map[object.Key]Record
+
+	lost func(object.Key) bool // nil: nothing
 }
+
+// WithLost returns the view for a repository in which the loss of objects was
+// accepted. An object for which lost is true need not be there.
+func (v *View) WithLost(lost func(object.Key) bool) *View {
+	with := *v
+	with.lost = lost
+	return &with
+}
+
+// Lost reports whether the loss of an object was accepted, see [View.WithLost].
+func (v *View) Lost(key object.Key) bool { return v != nil && v.lost != nil && v.lost(key) }
 
 // View returns what follows from the records, whoever asks and whenever: a hold
 // that is to end counts until it was switched off, see [Set.EndHolds]. This is
@@ -113,6 +126,9 @@ func (v *View) Skips(from, link object.Key) bool {
 		if _, expired := v.expired[from]; expired {
 			return true
 		}
+	}
+	if v.Lost(link) {
+		return true
 	}
 	if len(v.purged) == 0 {
 		return false

@@ -85,6 +85,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 
 func (e *Env) repairJSON(result *kist.RepairResult, dryRun bool) error {
 	out := newVerifyJSON(result.Found)
+	out.Accepted = newProblemsJSON(result.Accepted)
 	out.repairJSON = &repairJSON{
 		DryRun: dryRun, Repaired: []repairedJSON{}, Quarantined: []quarantinedJSON{}, Lost: newProblemsJSON(result.Lost),
 	}
@@ -122,6 +123,15 @@ func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *kist.
 	}
 	e.printProblems(ctx, r, result.Lost)
 	if len(result.Lost) > 0 {
+		return
+	}
+	if len(result.Accepted) > 0 {
+		what := "accepted as lost:\n"
+		if dryRun {
+			what = "would accept as lost:\n"
+		}
+		e.tell("%s", what)
+		e.printProblems(ctx, r, result.Accepted)
 		return
 	}
 	if len(result.Repaired)+len(result.Quarantined) == 0 {
@@ -171,6 +181,9 @@ func lostHints(result *kist.RepairResult, o verifyOptions) []string {
 	}
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "remote" }) {
 		hints = append(hints, "'kist verify --repair --accept-loss' goes on with the remote as it is now")
+	}
+	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
+		hints = append(hints, "'kist verify --repair --accept-loss' goes on without what is missing")
 	}
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "records" }) {
 		return []string{hintNoRecords}

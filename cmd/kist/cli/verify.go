@@ -57,11 +57,15 @@ something is damaged are replaced by new ones with all that is whole. The index
 is made anew from HEAD, and refs are set to where their logs, or else
 remote-tracking branches, say that they were. Records of what is held, has
 expired or was purged are put together from those that can be read and those of
-remotes; without a remote, only --accept-loss does that. What was damaged is
-moved to .kist/quarantine, nothing is deleted. What stays lost is told, with the
-commits and paths, and is the reason for exit status 11. -n only tells what
-would be done. Other commands can run meanwhile; a repair that was stopped is
-ended by the next.
+remotes. What was damaged is moved to .kist/quarantine, nothing is deleted. What
+stays lost is named, with the commits and paths, and is the reason for exit
+status 11. -n only shows what would be done. Other commands can run meanwhile; a
+repair that was stopped is ended by the next.
+
+--accept-loss goes on without what nothing can restore. Objects that are missing
+count as accepted losses from then on: log, gc and other commands work without
+them. If one comes back, it counts again. Damaged records are replaced by those
+that can be read. A remote that seems to have been set back is used as it is.
 
 With --remote, checks a remote instead: that each entry of its log follows the
 one before, that all packs and their indexes are there, and all that its
@@ -71,9 +75,9 @@ is sent again from here, index files are made anew, and the damaged ones are
 condemned, for gc to delete.
 
 With --json: objects and bytes that were looked at, commits, healed (damaged
-copies of objects of which another copy is whole) and errors, each with kind and
-id of the object (null if it is about none), file, problem, commits and paths,
-the first 100 of each. With --repair also dry_run, repaired (kind, id, file,
+copies of objects of which another copy is whole), errors and accepted losses,
+each with kind and id of the object (null if it is about none), file, problem,
+commits and paths, the first 100 of each. With --repair also dry_run, repaired (kind, id, file,
 how), quarantined (file, to) and lost (as errors). Of a remote: roots, indexes,
 packs, objects, bytes, and errors, with kind and id, blob, problem, commits and
 paths (as far as the repository here has what leads to them); with --repair
@@ -126,12 +130,14 @@ type verifyJSON struct {
 	Healed  int           `json:"healed"` // damaged copies of objects that have another copy
 	Errors  []problemJSON `json:"errors"`
 
+	Accepted []problemJSON `json:"accepted"` // losses: with --repair those from now on, else all
+
 	*repairJSON // with --repair
 }
 
 // problemJSON is something that verify found to be wrong.
 type problemJSON struct {
-	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote
+	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote, lost
 	ID      *object.ID  `json:"id"`
 	File    string      `json:"file,omitempty"`
 	Problem string      `json:"problem"`
@@ -158,12 +164,19 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
+	lost, err := r.Lost(ctx)
+	if err != nil {
+		return err
+	}
 	if env.global.json {
-		return env.verifyJSON(report)
+		return env.verifyJSON(report, lost)
 	}
 	env.printProblems(ctx, r, report.Problems)
 	if n := uint64(len(report.Healed)); n > 0 {
 		env.info("%s damaged, but another copy is whole", plural(n, "stored object is", "stored objects are"))
+	}
+	for _, key := range lost {
+		env.tell("accepted as lost: %s %s\n", key.Kind, key.ID)
 	}
 	n := len(report.Problems)
 	if n == 0 {
@@ -230,8 +243,13 @@ func randomShare(seed [8]byte, share float64) func(i, n int) bool {
 	}
 }
 
-func (e *Env) verifyJSON(report *gc.Report) error {
-	if err := e.json(newVerifyJSON(report)); err != nil {
+func (e *Env) verifyJSON(report *gc.Report, lost []object.Key) error {
+	out := newVerifyJSON(report)
+	out.Accepted = make([]problemJSON, len(lost))
+	for i, key := range lost {
+		out.Accepted[i] = newProblemJSON(&gc.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
+	}
+	if err := e.json(out); err != nil {
 		return err
 	}
 	if len(report.Problems) > 0 {
@@ -291,6 +309,8 @@ func problemKind(p *gc.Problem) string {
 		return "records"
 	case isA[*transfer.StateError](p.Err):
 		return "remote"
+	case errors.Is(p.Err, kist.ErrLostList):
+		return "lost"
 	}
 	return "volume"
 }
@@ -308,7 +328,7 @@ func problemFile(p *gc.Problem) string {
 		return path.Base(idx.File)
 	case isA[*record.CorruptError](p.Err):
 		return record.File
-	case strings.HasPrefix(p.Where, "volumes/"), isA[*transfer.StateError](p.Err):
+	case strings.HasPrefix(p.Where, "volumes/"), isA[*transfer.StateError](p.Err), errors.Is(p.Err, kist.ErrLostList):
 		return p.Where
 	case errors.As(p.Err, &obj):
 		return obj.Where

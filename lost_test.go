@@ -1,0 +1,44 @@
+package kist
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+func lostKeys() []object.Key {
+	return []object.Key{
+		{Kind: object.KindChunk, ID: object.Sum([]byte("a"))},
+		{Kind: object.KindTree, ID: object.Sum([]byte("b"))},
+		{Kind: object.KindCommit, ID: object.Sum([]byte("c"))},
+	}
+}
+
+func TestLostList(t *testing.T) {
+	keys := lostKeys()
+	file := encodeLost(keys)
+	slices.SortFunc(keys, object.Key.Compare)
+	if got, err := decodeLost(file); err != nil || !slices.Equal(got, keys) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for bit := range 8 * len(file) {
+		flipped := bytes.Clone(file)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		if got, err := decodeLost(flipped); !errors.Is(err, ErrLostList) || !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("bit %d: %v, %v", bit, got, err)
+		}
+	}
+}
+
+func FuzzDecodeLost(f *testing.F) {
+	f.Add(encodeLost(lostKeys()))
+	f.Add(encodeLost(nil))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		if keys, err := decodeLost(file); err == nil && !bytes.Equal(encodeLost(keys), file) {
+			t.Error("not what it was decoded from")
+		}
+	})
+}

@@ -49,3 +49,24 @@ func TestPushWhileCollected(t *testing.T) {
 		t.Errorf("after the fetch: %v", p)
 	}
 }
+
+// TestPushMergeKey checks that the key push.merge keeps pushes from merging the
+// small packs of earlier ones.
+func TestPushMergeKey(t *testing.T) {
+	const pushes = 18
+	for _, merge := range []bool{true, false} {
+		s := newStager(t)
+		memory := remotetest.NewMemory()
+		repo := s.withRemote(memory)
+		s.check(repo.SetConfig(t.Context(), "push.merge", merge))
+		for i := range pushes {
+			s.write("file", string(rune('a'+i)))
+			s.add(kist.AddOptions{})
+			s.commit("next")
+			s.push(repo, "main")
+		}
+		if roots := len(memory.Names("root/")); (roots > pushes) != merge {
+			t.Errorf("push.merge %v: %d roots for %d pushes", merge, roots, pushes)
+		}
+	}
+}

@@ -345,3 +345,26 @@ func mustIdentity(t *testing.T, b remote.Backend) *Identity {
 	}
 	return id
 }
+
+// TestRootsAhead checks how many roots are read at once: few for a caller who wants
+// few, and many in a long log.
+func TestRootsAhead(t *testing.T) {
+	m := remotetest.NewMemory()
+	l := newLog(t, m)
+	head := grow(t, l, 200)
+	m.ResetCounts()
+	read := map[int]int{}
+	n := 0
+	for _, err := range l.Roots(t.Context(), head.Position()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		read[n] = m.Calls(remotetest.Get)
+		n++
+	}
+	for yielded, want := range map[int]int{0: 8, 7: 8, 8: 24, 24: 56, 56: 120, 120: 184, 184: 200, 199: 200} {
+		if read[yielded] != want {
+			t.Errorf("%d roots were read for number %d, want %d", read[yielded], yielded, want)
+		}
+	}
+}

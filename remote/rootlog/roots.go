@@ -8,8 +8,12 @@ import (
 	"slices"
 )
 
-// ahead is how many roots are read at once.
-const ahead = 8
+// How many roots are read at once: few at first, since the caller may want no
+// more, then twice as many each time.
+const (
+	firstAhead = 8
+	mostAhead  = 64
+)
 
 // Roots yields the roots of the log backwards, from one that was the head,
 // which must still be what it was, to the first: who changed what, and when.
@@ -23,7 +27,8 @@ const ahead = 8
 func (l *Log) Roots(ctx context.Context, from Position) iter.Seq2[*Root, error] {
 	return func(yield func(*Root, error) bool) {
 		want := &from.Hash // nil: not known
-		for seq := from.Seq; seq > 0; {
+		ahead := uint64(firstAhead)
+		for seq := from.Seq; seq > 0; ahead = min(2*ahead, mostAhead) {
 			n := min(ahead, seq)
 			s := &sight{l: l, seen: make(map[uint64]*found)}
 			seqs := make([]uint64, n)

@@ -57,3 +57,26 @@ func TestPushMerges(t *testing.T) {
 		t.Errorf("a clone makes %d requests, without merging %d", requests[false], requests[true])
 	}
 }
+
+// TestCollectReadsSmallPacksOnce counts what a collection reads that repacks many
+// small packs: each pack once, and no header before.
+func TestCollectReadsSmallPacksOnce(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	p.keepSmall = true
+	at := p.grow(0)
+	for i := range 12 {
+		at = p.grow(i+1, at)
+		p.mustPush("main", at)
+	}
+	packs := len(b.Names("packs/"))
+	b.ResetCounts()
+	if st := mustCollect(t, b, CollectOptions{MaxWaste: 1, Grace: DefaultGrace}); st.Repacked != packs {
+		t.Fatalf("%+v", st)
+	}
+	// Beside them there are kist.json twice, and the roots that it looks for.
+	if n := b.Calls(remotetest.Get); n > packs+10 {
+		t.Errorf("%d reads for %d packs", n, packs)
+	}
+}

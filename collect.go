@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -59,6 +61,42 @@ func (r *Repository) noteGC() error {
 	return disk.WriteFile(filepath.Join(r.dir, lastGC), fmt.Appendln(nil, r.opt.Now().UTC().Format(time.RFC3339)))
 }
 
+// failedGC is the file with the message of the last 'kist gc --auto', if it
+// failed.
+const failedGC = "gc.failed"
+
+// maxFailedGC is the most bytes of that message.
+const maxFailedGC = 4 << 10
+
+// NoteAutoGC records how an automatic collection ended, for [Repository.AutoGCFailure].
+func (r *Repository) NoteAutoGC(failed error) error {
+	path := filepath.Join(r.dir, failedGC)
+	if failed == nil {
+		if err := disk.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if errors.Is(failed, context.Canceled) {
+		return nil
+	}
+	text := failed.Error()
+	return disk.WriteFile(path, []byte(text[:min(len(text), maxFailedGC)]))
+}
+
+// AutoGCFailure returns why the last automatic collection failed; "" if it did
+// not. It is for people to read.
+func (r *Repository) AutoGCFailure() string {
+	f, err := disk.Open(filepath.Join(r.dir, failedGC))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, maxFailedGC))
+	first, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(string(text), "?")), "\n")
+	return first
+}
+
 // PlanGC finds out what in the repository is garbage: what neither HEAD,
 // branches, tags, remote-tracking branches, their logs, holds, the index, an
 // operation under way nor the next merge of unpushed work need. The log entries that have expired do not count, and
@@ -74,7 +112,7 @@ func (r *Repository) PlanGC(ctx context.Context, o gc.PlanOptions) (*gc.Plan, er
 	o.Before = func(ctx context.Context) error {
 		return errors.Join(r.Records().Update(ctx, r.endHolds), r.expireLogs(ctx, keep))
 	}
-	o.After = func(context.Context) error { return r.noteGC() }
+	o.After = func(context.Context) error { return errors.Join(r.noteGC(), r.NoteAutoGC(nil)) }
 	return gc.NewPlan(ctx, r.objects, func(ctx context.Context) (gc.Needed, error) {
 		set, err := r.Records().Load()
 		if err == nil {

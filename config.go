@@ -2,6 +2,7 @@ package kist
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/kist-vcs/kist/chunker"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/remote"
 )
 
 // FormatVersion is the version of the repository format that this package
@@ -93,13 +93,17 @@ func parseConfig(data []byte) (*Config, error) {
 	if _, err := c.params(); err != nil {
 		return nil, err
 	}
+	if err := c.checkValues(data); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
 // params returns the chunker's parameters.
 func (c *Config) params() (chunker.Params, error) {
-	var pol uint64
-	if _, err := fmt.Sscanf(c.Chunker.Polynomial, "0x%x", &pol); err != nil {
+	digits, prefixed := strings.CutPrefix(c.Chunker.Polynomial, "0x")
+	pol, err := strconv.ParseUint(digits, 16, 64)
+	if err != nil || !prefixed || digits != strconv.FormatUint(pol, 16) {
 		return chunker.Params{}, fmt.Errorf("chunker.polynomial %q is not a hexadecimal number", c.Chunker.Polynomial)
 	}
 	p := chunker.Params{Polynomial: pol, Min: c.Chunker.Min, Avg: c.Chunker.Average, Max: c.Chunker.Max}
@@ -129,10 +133,10 @@ func loadConfig(kistDir string) (*Config, error) {
 		return nil, &ConfigError{Err: errConfigSize}
 	}
 	c, err := parseConfig(data)
-	if err != nil {
-		return nil, &ConfigError{Err: err}
+	if err != nil && !errors.Is(err, ErrSetting) {
+		err = &ConfigError{Err: err}
 	}
-	return c, nil
+	return c, err
 }
 
 // ConfigError says that the configuration file cannot be used.
@@ -143,14 +147,11 @@ func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// fixedKeys are set when a repository is made: the objects stored depend on them.
-var fixedKeys = []string{"version", "required", "optional", "metadata", "chunker"}
-
 // Get returns the value of a dotted key such as "user.name", as text, and
 // whether it is set.
 func (c *Config) Get(key string) (string, bool) {
 	var at any = c.values
-	for part := range strings.SplitSeq(key, ".") {
+	for _, part := range splitKey(key) {
 		m, ok := at.(map[string]any)
 		if !ok {
 			return "", false
@@ -168,26 +169,52 @@ func (c *Config) Get(key string) (string, bool) {
 // Keys returns every dotted key that is set, sorted.
 func (c *Config) Keys() []string {
 	var keys []string
-	var visit func(prefix string, m map[string]any)
-	visit = func(prefix string, m map[string]any) {
-		for k, v := range m {
-			if sub, ok := v.(map[string]any); ok {
-				visit(prefix+k+".", sub)
-				continue
-			}
-			keys = append(keys, prefix+k)
-		}
-	}
-	visit("", c.values)
+	c.each(func(parts []string, _ any) { keys = append(keys, strings.Join(parts, ".")) })
 	slices.Sort(keys)
 	return keys
 }
 
+// each calls f with the parts and the value of each key.
+func (c *Config) each(f func(parts []string, value any)) {
+	var visit func(parts []string, m map[string]any)
+	visit = func(parts []string, m map[string]any) {
+		for k, v := range m {
+			at := append(slices.Clone(parts), k)
+			if sub, ok := v.(map[string]any); ok {
+				visit(at, sub)
+				continue
+			}
+			f(at, v)
+		}
+	}
+	visit(nil, c.values)
+}
+
+// checkValues returns an error that matches [ErrSetting] if a known key has a
+// value that it cannot have. data is the file. A password in a URL is
+// accepted: whoever wrote it into the file by hand wants it there.
+func (c *Config) checkValues(data []byte) error {
+	var bad []*SettingError
+	c.each(func(parts []string, value any) {
+		k, known := findKey(parts)
+		if !known || k.fixed {
+			return
+		}
+		if err := k.check(value); err != nil && !errors.Is(err, ErrSecret) {
+			bad = append(bad, &SettingError{Key: strings.Join(parts, "."), Line: lineOf(data, parts), Err: err})
+		}
+	})
+	if len(bad) == 0 {
+		return nil
+	}
+	return slices.MinFunc(bad, func(a, b *SettingError) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key)) })
+}
+
 // ParseSetting returns the value that text stands for, for
 // [Repository.SetConfig]: true, false, a number, or the text itself, which it
-// always is for names of people.
+// always is for keys whose values are texts.
 func ParseSetting(key, text string) any {
-	if strings.HasPrefix(key, "user.") {
+	if k, known := findKey(splitKey(key)); known && (k.Form == "TEXT" || k.Form == "URL" || strings.HasSuffix(k.Form, "NAME")) {
 		return text
 	}
 	switch text {
@@ -202,24 +229,15 @@ func ParseSetting(key, text string) any {
 	return text
 }
 
-// set changes a dotted key; a nil value removes it. What was read from a file
-// of a later version is kept as it is.
+// set changes a dotted key; a nil value removes it. Only known keys can be
+// set, but any can be removed. Keys that this version does not know are kept.
 func (c *Config) set(key string, value any) error {
-	if remote.HasSecret(key) {
-		return fmt.Errorf("config key %q: a URL is not a key", remote.Redact(key))
-	}
-	parts := strings.Split(key, ".")
-	if slices.Contains(fixedKeys, parts[0]) {
-		return fmt.Errorf("config key %q is fixed when the repository is made", key)
-	}
-	if len(parts) < 2 || slices.Contains(parts, "") {
-		return fmt.Errorf("config key %q: want the form section.name", key)
-	}
-	if parts[0] == "branch" && len(parts) > 3 { // a branch's name may have dots
-		parts = []string{"branch", strings.Join(parts[1:len(parts)-1], "."), parts[len(parts)-1]}
-	}
-	if _, isValue := c.Get(key); value == nil && !isValue && slices.ContainsFunc(c.Keys(), func(k string) bool { return strings.HasPrefix(k, key+".") }) {
-		return fmt.Errorf("config key %q is a section", key)
+	parts := splitKey(key)
+	_, isSet := c.Get(key)
+	if k, known := findKey(parts); value != nil || known && k.fixed || !isSet {
+		if err := checkSetting(parts, value); err != nil {
+			return err
+		}
 	}
 	return c.setAt(value, parts...)
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -289,20 +288,7 @@ func (r *Repository) Config() *Config { return r.config }
 // value removes it.
 func (r *Repository) SetConfig(ctx context.Context, key string, value any) error {
 	return r.editConfig(ctx, func(c *Config) error {
-		if err := c.set(key, value); err != nil {
-			return err
-		}
-		if url, ok := value.(string); ok && strings.HasPrefix(key, "remote.") && remote.HasSecret(url) {
-			return fmt.Errorf("%q: %w", remote.Redact(url), ErrSecret)
-		}
-		data, err := c.encode()
-		if err != nil {
-			return err
-		}
-		if _, err := parseConfig(data); err != nil {
-			return fmt.Errorf("config key %q: %w", key, err)
-		}
-		return nil
+		return c.set(key, value)
 	})
 }
 

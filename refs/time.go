@@ -17,10 +17,8 @@ import (
 //	now, today, yesterday  this moment, the beginning of the day, one day ago
 //	monday, last monday    the beginning of the last such day before today
 //	today 15:04            that time on the day; also with yesterday, monday
-//	3 days ago, a week ago, 2.weeks.ago, last month, 1 year 2 months ago
-//	                       units are second, minute, hour, day, week, month
-//	                       and year; a month ago is the same day of the month,
-//	                       or else the last one
+//	3 days ago, 2.weeks.ago, 90d, last month, 1 year 2 months ago
+//	                       an age, see [ParseSpan]: the time that long ago
 //
 // The error matches [ErrTime].
 func ParseTime(s string, now time.Time) (time.Time, error) {
@@ -115,55 +113,16 @@ var numbers = map[string]int{
 	"seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
 }
 
-// parseAgo reads "3 days ago" and "last week", the words parted by spaces,
-// dots, dashes or underscores.
+// parseAgo reads an age as the time that long ago, and "last week" as a week.
 func parseAgo(text string, now time.Time) (time.Time, bool) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" .-_", r) })
-	switch {
-	case len(words) == 2 && words[0] == "last":
-		words[0] = "one"
-	case len(words) >= 3 && words[len(words)-1] == "ago":
-		words = words[:len(words)-1]
-	default:
-		return time.Time{}, false
+	if rest, last := strings.CutPrefix(text, "last "); last {
+		text = "one " + rest
 	}
-	if len(words)%2 != 0 {
-		return time.Time{}, false
+	if strings.Trim(text, "0123456789") == "" {
+		return time.Time{}, false // a number alone is a time in seconds, or nothing
 	}
-	for i := 0; i < len(words); i += 2 {
-		n, ok := numbers[words[i]]
-		if !ok {
-			var err error
-			if n, err = strconv.Atoi(words[i]); err != nil || n < 0 || n > 1e9 {
-				return time.Time{}, false
-			}
-		}
-		if now, ok = before(now, n, strings.TrimSuffix(words[i+1], "s")); !ok {
-			return time.Time{}, false
-		}
-	}
-	return now, true
-}
-
-// before returns the time n units before t.
-func before(t time.Time, n int, unit string) (time.Time, bool) {
-	switch unit {
-	case "second", "sec":
-		return t.Add(-time.Duration(n) * time.Second), true
-	case "minute", "min":
-		return t.Add(-time.Duration(min(n, 1e8)) * time.Minute), n <= 1e8
-	case "hour":
-		return t.Add(-time.Duration(min(n, 1e6)) * time.Hour), n <= 1e6
-	case "day":
-		return t.AddDate(0, 0, -min(n, 1e7)), n <= 1e7
-	case "week":
-		return t.AddDate(0, 0, -7*min(n, 1e6)), n <= 1e6
-	case "month":
-		return monthsBefore(t, min(n, 1e6)), n <= 1e6
-	case "year":
-		return monthsBefore(t, 12*min(n, 1e5)), n <= 1e5
-	}
-	return t, false
+	span, ok := ParseSpan(text)
+	return span.Before(now), ok
 }
 
 // monthsBefore returns the same day n months before, or, where a month has

@@ -51,7 +51,7 @@ func TestParseTime(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", " ", "soon", "2026", "2026-02-30", "2026-01-31T25:00", "01/02/2026", "2026-01-31Z", "12345678",
-		"3 days", "days ago", "ago", "x days ago", "3 moons ago", "3 days 4 ago", "now 15:04", "monday 25:00", "last", "last 15:04",
+		"3 dayz", "days ago", "ago", "x days ago", "3 moons ago", "3 days 4 ago", "now 15:04", "monday 25:00", "last", "last 15:04",
 		"99999999999999999999", "@x", "@", "99999999999 years ago", "20000 years ago", "1000000000 hours ago", "2026-01-31 15:04:05 CET",
 		"-1 days from now", "@99999999999999", strings.Repeat("1 day ", 100) + "ago"} {
 		if got, err := ParseTime(text, now); !errors.Is(err, ErrTime) {

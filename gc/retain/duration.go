@@ -2,10 +2,10 @@ package retain
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kist-vcs/kist/refs"
 )
 
 // Duration is a span of time as a calendar has it. The zero value is none.
@@ -14,28 +14,13 @@ type Duration struct{ Years, Months, Days, Hours int }
 // maxDuration is the largest number in a [Duration].
 const maxDuration = 1_000_000
 
-// ParseDuration reads numbers of years, months, weeks, days and hours, in this
-// order and as many of them as wanted: "1y5m7d2h", "14d", "2w". A week is seven
-// days. The error matches [ErrValue].
+// ParseDuration reads an age, in the forms of [refs.ParseSpan], of whole hours.
+// The error matches [ErrValue].
 func ParseDuration(text string) (Duration, error) {
-	var d Duration
-	var weeks int
-	rest := text
-	for _, unit := range slices.Insert(d.units(), 2, durationUnit{"w", &weeks}) {
-		digits, after, found := strings.Cut(rest, unit.letter)
-		if !found {
-			continue
-		}
-		n, err := strconv.ParseUint(digits, 10, 31)
-		if err != nil || n > maxDuration {
-			rest = text
-			break
-		}
-		*unit.n, rest = int(n), after
-	}
-	d.Days += 7 * weeks
-	if rest != "" || text == "" || d.Days > maxDuration {
-		return Duration{}, fmt.Errorf("%w, not a duration like 1y5m7d2h, 6m or 2w", ErrValue)
+	span, ok := refs.ParseSpan(text)
+	d := Duration{span.Years, span.Months, span.Days, int(span.Seconds / 3600)}
+	if !ok || span.Seconds%3600 != 0 || d.check() != nil {
+		return Duration{}, fmt.Errorf("%w, not an age like 90d, 2w, '90 days' or 1y6m", ErrValue)
 	}
 	return d, nil
 }

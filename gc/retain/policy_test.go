@@ -24,6 +24,7 @@ func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]Duration{
 		"1y5m7d2h": {1, 5, 7, 2}, "14d": {Days: 14}, "2h": {Hours: 2}, "1y2h": {Years: 1, Hours: 2}, "0d": {}, "1000000y": {Years: 1000000},
 		"1w": {Days: 7}, "1m2w3d": {Months: 1, Days: 17}, "142857w1d": {Days: 1000000},
+		"7": {Days: 7}, "7 d": {Days: 7}, "90 days": {Days: 90}, "2.weeks.ago": {Days: 14}, "7D": {Days: 7}, "7d1y": {Years: 1, Days: 7}, "a week": {Days: 7}, "120 min": {Hours: 2},
 	} {
 		got, err := ParseDuration(text)
 		if got != want || err != nil {
@@ -33,7 +34,7 @@ func TestParseDuration(t *testing.T) {
 			t.Errorf("%q: %q is %v, %v", text, got, again, err)
 		}
 	}
-	for _, text := range []string{"", "7", "d", "7d1y", "7d7d", "-7d", "+7d", "1.5d", "7 d", "7D", "1d1w", "142857w2d", "w", "1000001d", "99999999999999999999h", "1y5", "y5m"} {
+	for _, text := range []string{"", "d", "1h30min", "7d7d", "-7d", "+7d", "1.5d", "142857w2d", "w", "1000001d", "99999999999999999999h", "1y5", "y5m"} {
 		if d, err := ParseDuration(text); !errors.Is(err, ErrValue) || d != (Duration{}) {
 			t.Errorf("%q: %v, %v", text, d, err)
 		}

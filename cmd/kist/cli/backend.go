@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/dir"
 	"github.com/kist-vcs/kist/remote/gridfs"
@@ -62,7 +63,7 @@ func (r *rate) String() string {
 }
 
 func (r *rate) Set(s string) error {
-	size, err := parseSize(s)
+	size, err := kist.ParseSize(s)
 	*r = rate(size)
 	return err
 }

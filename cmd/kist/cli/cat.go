@@ -77,14 +77,14 @@ func parseRange(text string) (offset, length int64, err error) {
 	if !ok {
 		return 0, 0, usagef("--range %s is not OFF:LEN", quoteArg(text))
 	}
-	off, err := parseSize(first)
+	off, err := kist.ParseSize(first)
 	if err != nil {
 		return 0, 0, usagef("--range: %w", err)
 	}
 	if second == "" {
 		return int64(off), -1, nil
 	}
-	n, err := parseSize(second)
+	n, err := kist.ParseSize(second)
 	if err != nil || n > math.MaxInt64 {
 		return 0, 0, usagef("--range: %w", err)
 	}

@@ -40,6 +40,7 @@ var causes = []struct {
 	{matches(object.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this repository"},
 
 	// Package kist.
+	{matches(kist.ErrSetting), exitUsage, "config", "'kist help config' lists the keys and what they can be"},
 	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' makes the current folder one"},
 	{matches(kist.ErrExists), exitFailed, "exists", ""},
 	{matches(kist.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -31,13 +33,10 @@ prints all that is set as KEY=VALUE. The exit status is 1 if KEY is not set.
 The configuration is the file .kist/config. What was fixed when the repository
 was made (version, metadata, chunker…) can be read, but not changed.
 
-  user.name        who commits
-  user.email       their address
-  gc.auto          false: nothing is tidied up in the background
-  gc.autoOptimise  false, or how much has to be two weeks old for it to be
-                   optimised then: 16MiB
-  records.accept   ask, always or never: which purges, expirations and ends of
-                   holds of others wait, see 'kist help fetch'
+` + configKeyHelp() + `
+NAME stands for the name of a branch or remote. What an AGE may be is said in
+docs/ages.md: 90d, '90 days', 2w, 2.weeks.ago, now, never. Other keys are refused,
+but a file that has some is read: a newer kist may have written them.
 
 With --global, it is your own configuration, the file ~/.config/kist/config. Its
 key safe.directory lists folders whose repositories you trust though somebody
@@ -64,6 +63,19 @@ With --json: key and value, and with list one such line for each key.`,
 	flags.BoolVar(&o.add, "add", false, "with --global: add a value to a list")
 	cmd.MarkFlagsMutuallyExclusive("list", "get", "unset", "add")
 	return cmd
+}
+
+// configKeyHelp lists the keys that can be set.
+func configKeyHelp() string {
+	var b strings.Builder
+	for _, k := range kist.ConfigKeys() {
+		form := k.Form
+		if k.Default != "" {
+			form += ", by default " + k.Default
+		}
+		fmt.Fprintf(&b, "  %s  (%s)\n      %s\n", strings.Replace(k.Name, "*", "NAME", 1), form, k.Help)
+	}
+	return b.String()
 }
 
 // settle turns the many ways to say it into what is to be done: list, get,
@@ -123,13 +135,18 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	case "list":
 		for _, key := range r.Config().Keys() {
 			value, _ := r.Config().Get(key)
-			if err := env.printSetting(key, value, strings.ReplaceAll(printable(key), "%", "%%")+"=%s\n"); err != nil {
+			if err := env.printSetting(key, value, printable(key)+"="); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "set":
-		return r.SetConfig(ctx, args[0], kist.ParseSetting(args[0], args[1]))
+		err := r.SetConfig(ctx, args[0], kist.ParseSetting(args[0], args[1]))
+		var bad *kist.SettingError
+		if errors.As(err, &bad) && bad.Near != "" {
+			return hintf(err, "did you mean %s?", quoteArg(bad.Near))
+		}
+		return err
 	}
 	value, ok := r.Config().Get(args[0])
 	if !ok {
@@ -138,18 +155,18 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	if action == "unset" {
 		return r.SetConfig(ctx, args[0], nil)
 	}
-	return env.printSetting(args[0], value, "%s\n")
+	return env.printSetting(args[0], value, "")
 }
 
-// printSetting prints a setting: its value by a format, or as JSON.
-func (e *Env) printSetting(key, value, format string) error {
+// printSetting prints a setting: its value after a label, or as JSON.
+func (e *Env) printSetting(key, value, label string) error {
 	if strings.HasPrefix(key, "remote.") {
 		value = remote.Redact(value)
 	}
 	if e.global.json {
 		return e.json(settingJSON{key, value})
 	}
-	e.printf(format, printable(value))
+	e.printf("%s%s\n", label, printable(value))
 	return nil
 }
 
@@ -162,7 +179,11 @@ func configCompletions(env *Env, args []string) []cobra.Completion {
 	case len(args) > 1 || !slices.Contains([]string{"get", "set", "unset"}, args[0]):
 		return nil
 	}
-	words = append(words, "user.name", "user.email", "gc.auto", "gc.autoOptimise", "records.accept")
+	for _, k := range kist.ConfigKeys() {
+		if !strings.Contains(k.Name, "*") {
+			words = append(words, k.Name)
+		}
+	}
 	if r, err := env.open(); err == nil {
 		defer r.Close()
 		words = append(words, r.Config().Keys()...)

@@ -37,7 +37,7 @@ brought in is kept with the merge, and expires with it. A commit is kept if any
 rule, on any branch, keeps it. N is how many of
 the last hours, days, weeks (from Monday on), months or years that have a commit
 keep their last one; 'unlimited' means all. As long as there are fewer of them
-than N, the oldest commit is kept, too. AGE is a time like 1y5m7d2h, before the
+than N, the oldest commit is kept, too. AGE is one like 90d, '90 days', 2w or 1y6m, before the
 newest commit of the branch. Hours and days are those of the clock and the zone
 that a commit was made with; commits dated in the future are kept, and not
 counted. Commits that have expired before are not counted either.
@@ -108,7 +108,10 @@ func (v *countValue) Type() string   { return "N" }
 func (v *countValue) Set(text string) error {
 	n, err := retain.ParseCount(text)
 	*v = countValue(n)
-	return err
+	if err != nil {
+		return errors.New("not a number from 0 upwards, or unlimited")
+	}
+	return nil
 }
 
 // durationValue is how far back a rule looks, as an option.
@@ -120,7 +123,10 @@ func (v *durationValue) Type() string   { return "AGE" }
 func (v *durationValue) Set(text string) error {
 	d, err := retain.ParseDuration(text)
 	*v = durationValue(d)
-	return err
+	if err != nil {
+		return errors.New("not an age like 90d, 2w, '90 days' or 1y6m")
+	}
+	return nil
 }
 
 // check makes sure that the options say one thing.

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -103,7 +101,7 @@ them before) and patches (objects stored as differences).`,
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be removed")
-	flags.StringVar(&o.pruneOlder, "prune-older", "14d", "keep what was stored within `AGE`: 14d, 2w, 36h, now")
+	flags.StringVar(&o.pruneOlder, "prune-older", "14d", "keep what was stored within `AGE`: 14d, '2 weeks', now")
 	flags.StringVar(&o.maxWaste, "max-waste", "5%", "leave at most `N%` of garbage")
 	flags.BoolVar(&o.optimise, "optimise", false, "store what is alike as differences")
 	flags.BoolVar(&o.auto, "auto", false, "only if there is much to do, and nobody else is at it; say nothing")
@@ -173,9 +171,9 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 	if o.auto {
 		err = autoGC(ctx, r, plan)
 		if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
-			err = nil
+			return nil
 		}
-		return err
+		return errors.Join(err, r.NoteAutoGC(err))
 	}
 	stats, err := env.collect(ctx, r, plan)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -207,7 +205,7 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	}
 	o.Idle = true
 	var err error
-	if o.Optimise, o.MinOptimise, err = autoOptimise(r.Config()); err != nil {
+	if o.Optimise, o.MinOptimise, err = r.Config().AutoOptimise(); err != nil {
 		return err
 	}
 	plan, err := r.PlanGC(ctx, o)
@@ -219,29 +217,6 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 		err = errors.Join(err, r.PutOffGC(ctx))
 	}
 	return err
-}
-
-// The configuration key that says from how many stored bytes on gc --auto
-// optimises what is old, and what it says if it is absent.
-const (
-	keyAutoOptimise     = "gc.autoOptimise"
-	defaultAutoOptimise = 16 << 20
-)
-
-// autoOptimise returns whether gc --auto optimises, and from how many bytes on.
-func autoOptimise(c *kist.Config) (bool, int64, error) {
-	text, set := c.Get(keyAutoOptimise)
-	switch {
-	case !set:
-		return true, defaultAutoOptimise, nil
-	case text == "false":
-		return false, 0, nil
-	}
-	size, err := parseSize(text)
-	if err != nil || size > math.MaxInt64 {
-		return false, 0, &kist.ConfigError{Err: fmt.Errorf("%s: %q is not a size like 64MiB, or false", keyAutoOptimise, text)}
-	}
-	return true, int64(size), nil
 }
 
 // collect merges small volumes if there are many, makes a plan, and applies it,

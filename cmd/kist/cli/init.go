@@ -83,7 +83,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	default:
 		return usagef("--metadata must be portable")
 	}
-	size, err := parseSize(o.chunkSize)
+	size, err := kist.ParseSize(o.chunkSize)
 	if err != nil {
 		return usagef("--chunk-size: %w", err)
 	}

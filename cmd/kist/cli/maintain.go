@@ -10,18 +10,22 @@ import (
 
 // maintain has 'kist gc --auto' do what the store needs in the background, if
 // it needs anything and the configuration does not say gc.auto = false. It is
-// for the end of commands that write; that it did not work is only told with
-// --verbose, since the next command tries again.
+// for the end of commands that write. It warns if the last 'kist gc --auto'
+// failed.
 func (e *Env) maintain(r *kist.Repository) {
 	if auto, _ := r.Config().Get("gc.auto"); auto == "false" || e.Getenv("KIST_GC_AUTO") == "0" {
 		return
+	}
+	if failed := r.AutoGCFailure(); failed != "" {
+		e.warn("'kist gc --auto' failed in the background: %s", failed)
+		e.info("hint: 'kist gc' shows the error; the warning ends when it succeeds")
 	}
 	if e.Start == nil || !r.Objects().NeedsMaintenance() && !r.NeedsGC() {
 		return
 	}
 	e.verbose("maintaining the repository in the background")
 	if err := e.Start("--repo", r.Root(), "--quiet", "gc", "--auto"); err != nil {
-		e.verbose("maintenance did not begin: %v", err)
+		e.warn("'kist gc --auto' did not start: %v", err)
 	}
 }
 

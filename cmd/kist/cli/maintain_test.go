@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -108,8 +109,7 @@ func TestAutoOptimise(t *testing.T) {
 		t.Errorf("though it is little, %d volumes are optimised", n)
 	}
 	now = now.Add(20 * 24 * time.Hour)
-	run(exitOK, "config", "gc.autoOptimise", "much")
-	run(exitDamaged, "gc", "--auto")
+	run(exitUsage, "config", "gc.autoOptimise", "much")
 	run(exitOK, "config", "gc.autoOptimise", "false")
 	run(exitOK, "gc", "--auto")
 	if n := optimised(); n > 0 {
@@ -123,4 +123,52 @@ func TestAutoOptimise(t *testing.T) {
 		t.Errorf("%d volumes are optimised", n)
 	}
 	run(exitOK, "verify", "--read-data")
+}
+
+// TestAutoGCFailure wants a warning from commands that write, from when gc --auto
+// failed until it succeeds.
+func TestAutoGCFailure(t *testing.T) {
+	env, _, stderr := testEnv(t)
+	now := time.Now()
+	env.Now = func() time.Time { return now }
+	env.Start = func(...string) error { return nil }
+	run := func(want int, args ...string) string {
+		t.Helper()
+		stderr.Reset()
+		if status := Run(t.Context(), env, args); status != want {
+			t.Fatalf("kist %q: exit status %d: %s", args, status, stderr)
+		}
+		return stderr.String()
+	}
+	const warning = "warning: 'kist gc --auto' failed in the background: "
+	write := func() string {
+		t.Helper()
+		return run(exitOK, "commit", "-q", "--allow-empty", "-m", "more")
+	}
+	run(exitOK, "init", "-q")
+	write()
+	now = now.Add(40 * 24 * time.Hour)
+
+	log := filepath.Join(env.Dir, ".kist", "logs", "HEAD")
+	whole, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(log, []byte("no log\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(exitDamaged, "--quiet", "gc", "--auto")
+	if err := os.WriteFile(log, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if said := write(); !strings.Contains(said, warning) {
+			t.Errorf("no warning: %s", said)
+		}
+	}
+	now = now.Add(40 * 24 * time.Hour)
+	run(exitOK, "--quiet", "gc", "--auto")
+	if said := write(); said != "" {
+		t.Errorf("though gc --auto succeeded: %s", said)
+	}
 }

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"math"
 	"strconv"
-	"strings"
 )
 
 var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
@@ -24,28 +22,6 @@ func formatSize(n uint64) string {
 		return fmt.Sprintf("%.1f %s", value, sizeUnits[unit])
 	}
 	return fmt.Sprintf("%.0f %s", value, sizeUnits[unit])
-}
-
-// parseSize reads a number of bytes as a person writes it: "4096", "64KiB",
-// "64k", "1.5 MiB". Units are powers of 1024.
-func parseSize(s string) (uint64, error) {
-	lower := strings.ToLower(s)
-	number := strings.TrimRight(lower, "abcdefghijklmnopqrstuvwxyz")
-	unit := strings.TrimSuffix(strings.TrimSuffix(lower[len(number):], "b"), "i")
-	number = strings.TrimSpace(number)
-	shift := 0
-	if unit != "" {
-		shift = 10 * (1 + strings.Index("kmgtpe", unit))
-	}
-	value, err := strconv.ParseFloat(number, 64)
-	value *= float64(uint64(1) << shift)
-	switch {
-	case err != nil, strings.Trim(number, "0123456789.") != "",
-		len(unit) > 1, unit != "" && shift == 0,
-		value >= math.MaxInt64, value != math.Trunc(value):
-		return 0, fmt.Errorf("%s is no size: write it as in 64KiB", quoteArg(s))
-	}
-	return uint64(value), nil
 }
 
 // plural returns a number and a noun in the number it takes: "1 file",

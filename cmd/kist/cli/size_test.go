@@ -1,6 +1,10 @@
 package cli
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/kist-vcs/kist"
+)
 
 func TestFormatSize(t *testing.T) {
 	for n, want := range map[uint64]string{
@@ -18,13 +22,13 @@ func TestParseSize(t *testing.T) {
 		"0": 0, "4096": 4096, "64KiB": 64 << 10, "64k": 64 << 10, "64 KB": 64 << 10,
 		"1.5MiB": 3 << 19, "2g": 2 << 30, "1TiB": 1 << 40, "7b": 7,
 	} {
-		if got, err := parseSize(s); err != nil || got != want {
-			t.Errorf("parseSize(%q) = %d, %v, want %d", s, got, err, want)
+		if got, err := kist.ParseSize(s); err != nil || got != want {
+			t.Errorf("kist.ParseSize(%q) = %d, %v, want %d", s, got, err, want)
 		}
 	}
 	for _, s := range []string{"", "k", "-1", "1.5", "1x", "1kk", "nan", "inf", "0x10", "1e3", "9999999EiB", "ⱥ", "K"} {
-		if got, err := parseSize(s); err == nil {
-			t.Errorf("parseSize(%q) = %d, want an error", s, got)
+		if got, err := kist.ParseSize(s); err == nil {
+			t.Errorf("kist.ParseSize(%q) = %d, want an error", s, got)
 		}
 	}
 }

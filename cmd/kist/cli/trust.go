@@ -119,11 +119,11 @@ func runGlobalConfig(env *Env, o configOptions, args []string) error {
 		return usagef("want: kist config --global --add %s DIR", key)
 	}
 	for _, dir := range config.Safe.Directory {
-		format := "%s\n"
+		label := ""
 		if len(args) == 0 {
-			format = key + "=%s\n"
+			label = key + "="
 		}
-		if err := env.printSetting(key, dir, format); err != nil {
+		if err := env.printSetting(key, dir, label); err != nil {
 			return err
 		}
 	}

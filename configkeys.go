@@ -1,0 +1,270 @@
+package kist
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+)
+
+// ErrSetting is matched by the error for a key of the configuration that does
+// not exist, or for a value that the key cannot have.
+var ErrSetting = errors.New("bad setting")
+
+// A ConfigKey describes a key of the configuration. Help, completion and the
+// checks of set and load come from the table of these.
+type ConfigKey struct {
+	Name    string // as in "gc.auto"; "*" in it is the name of a remote or branch
+	Form    string // what a value looks like
+	Default string // what counts if the key is absent; "" if nothing does
+	Help    string // one line
+
+	fixed bool // set when the repository is made; objects depend on it
+	check func(value any) error
+}
+
+// configKeys are all keys, sorted by name. Keys that are not here are refused
+// by set, but kept in the file: a newer kist may have written them.
+var configKeys = []ConfigKey{
+	{Name: "branch.*.merge", Form: "refs/heads/NAME", Help: "the branch there that the branch follows", check: checkTextSetting(refs.CheckName)},
+	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the branch that the branch follows", check: checkTextSetting(checkRemoteName)},
+	{Name: "chunker.average", Help: "average size of a chunk, in bytes", fixed: true},
+	{Name: "chunker.max", Help: "largest size of a chunk, in bytes", fixed: true},
+	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
+	{Name: "chunker.polynomial", Help: "where content is cut", fixed: true},
+	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
+	{Name: "gc.autoOptimise", Form: "SIZE or false", Default: "16MiB", Help: "how much data has to be two weeks old to be optimised", check: func(v any) error {
+		_, _, err := parseAutoOptimise(v)
+		return err
+	}},
+	{Name: "gc.reflogExpire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
+	{Name: "gc.reflogExpireUnreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
+	{Name: "metadata", Help: "what is recorded of a file", fixed: true},
+	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
+	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds of others wait, see 'kist help fetch'", check: func(v any) error {
+		if !slices.Contains([]any{"ask", "always", "never"}, v) {
+			return fmt.Errorf("%q is none of ask, always, never", fmt.Sprint(v))
+		}
+		return nil
+	}},
+	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Help: "the store cannot tell two writers apart", check: checkBoolSetting},
+	{Name: "remote.*.url", Form: "URL", Help: "where the remote is, without a password", check: checkTextSetting(checkRemoteURL)},
+	{Name: "required", Help: "extensions that kist has to know", fixed: true},
+	{Name: "user.email", Form: "TEXT", Help: "the address of who commits", check: checkTextSetting(nil)},
+	{Name: "user.name", Form: "TEXT", Help: "who commits", check: checkTextSetting(nil)},
+	{Name: "version", Help: "version of the repository format", fixed: true},
+}
+
+// ConfigKeys returns the keys that can be set, sorted by name.
+func ConfigKeys() []ConfigKey {
+	return slices.DeleteFunc(slices.Clone(configKeys), func(k ConfigKey) bool { return k.fixed })
+}
+
+// splitKey splits a key at its dots. The name of a remote or branch, in the
+// middle, may have dots itself.
+func splitKey(key string) []string {
+	parts := strings.Split(key, ".")
+	if len(parts) > 3 && (parts[0] == "branch" || parts[0] == "remote") {
+		parts = []string{parts[0], strings.Join(parts[1:len(parts)-1], "."), parts[len(parts)-1]}
+	}
+	return parts
+}
+
+// findKey returns the entry of the table for a key in parts.
+func findKey(parts []string) (ConfigKey, bool) {
+	for _, k := range configKeys {
+		if matchesKey(k, parts) {
+			return k, true
+		}
+	}
+	return ConfigKey{}, false
+}
+
+func matchesKey(k ConfigKey, parts []string) bool {
+	want := strings.Split(k.Name, ".")
+	if len(want) != len(parts) {
+		return false
+	}
+	for i := range want {
+		if want[i] != parts[i] && (want[i] != "*" || parts[i] == "") {
+			return false
+		}
+	}
+	return true
+}
+
+// checkSetting returns an error that matches [ErrSetting] if a key does not
+// exist or cannot have a value.
+func checkSetting(parts []string, value any) error {
+	key := strings.Join(parts, ".")
+	k, known := findKey(parts)
+	switch {
+	case !known:
+		return &SettingError{Key: remote.Redact(key), Near: nearestKey(parts), Err: errors.New("there is no such key")}
+	case k.fixed:
+		return &SettingError{Key: key, Err: errors.New("is fixed when the repository is made")}
+	}
+	err := k.check(value)
+	if err == nil {
+		switch parts[0] {
+		case "remote":
+			err = checkRemoteName(parts[1])
+		case "branch":
+			err = refs.CheckShort(parts[1])
+		}
+	}
+	if err != nil {
+		return &SettingError{Key: key, Err: err}
+	}
+	return nil
+}
+
+// SettingError is the error for a key that does not exist, or for a value that
+// it cannot have. It matches [ErrSetting].
+type SettingError struct {
+	Key  string
+	Line int    // of the file; 0: not from the file, or not known
+	Near string // an existing key that was perhaps meant
+	Err  error
+}
+
+func (e *SettingError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("config, line %d: %s: %v", e.Line, e.Key, e.Err)
+	}
+	return fmt.Sprintf("config key %q: %v", e.Key, e.Err)
+}
+
+// Unwrap returns [ErrSetting] and the cause.
+func (e *SettingError) Unwrap() []error { return []error{ErrSetting, e.Err} }
+
+// nearestKey returns the key that is most like one that does not exist, or "".
+func nearestKey(parts []string) string {
+	key := strings.Join(parts, ".")
+	best, least := "", 1+max(2, len(key)/3)
+	for _, k := range ConfigKeys() {
+		name := k.Name
+		if want := strings.Split(name, "."); len(want) == 3 && len(parts) == 3 {
+			name = want[0] + "." + parts[1] + "." + want[2]
+		}
+		if d := editDistance(strings.ToLower(key), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// editDistance returns how many letters have to be added, removed or replaced
+// to turn a into b. It gives up on long texts.
+func editDistance(a, b string) int {
+	if len(a) > 100 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+func checkBoolSetting(value any) error {
+	if text := fmt.Sprint(value); text != "true" && text != "false" {
+		return fmt.Errorf("%q is neither true nor false", text)
+	}
+	return nil
+}
+
+func checkAgeSetting(value any) error {
+	text := fmt.Sprint(value)
+	if _, err := gc.ParseAge(text); err != nil {
+		return fmt.Errorf("%q is %w", text, err)
+	}
+	return nil
+}
+
+// checkTextSetting returns a check for texts; nil accepts any.
+func checkTextSetting(check func(string) error) func(any) error {
+	return func(value any) error {
+		text, ok := value.(string)
+		switch {
+		case !ok:
+			return errors.New("the value is not a text in quotes")
+		case strings.ContainsAny(text, "\n\r\x00"):
+			return errors.New("has more than one line")
+		case check == nil:
+			return nil
+		}
+		return check(text)
+	}
+}
+
+func checkRemoteURL(url string) error {
+	switch {
+	case url == "":
+		return errors.New("a remote needs a URL")
+	case remote.HasSecret(url):
+		return fmt.Errorf("%q: %w", remote.Redact(url), ErrSecret)
+	}
+	return nil
+}
+
+// defaultAutoOptimise is gc.autoOptimise in bytes if it is not set.
+const defaultAutoOptimise = 16 << 20
+
+// AutoOptimise returns whether gc --auto optimises, and from how many bytes on.
+func (c *Config) AutoOptimise() (bool, int64, error) {
+	text, set := c.Get("gc.autoOptimise")
+	if !set {
+		return true, defaultAutoOptimise, nil
+	}
+	return parseAutoOptimise(text)
+}
+
+func parseAutoOptimise(value any) (bool, int64, error) {
+	text := fmt.Sprint(value)
+	if text == "false" {
+		return false, 0, nil
+	}
+	size, err := ParseSize(text)
+	if err != nil {
+		return false, 0, fmt.Errorf("%q is not a size like 64MiB, or false", text)
+	}
+	return true, int64(size), nil
+}
+
+// lineOf returns the line of a key in a file, counted from 1; 0 if it is not
+// found. It knows the forms that kist writes.
+func lineOf(data []byte, parts []string) int {
+	section, last := strings.Join(parts[:len(parts)-1], "."), parts[len(parts)-1]
+	in := ""
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		line = strings.ReplaceAll(strings.TrimSpace(line), `"`, "")
+		if strings.HasPrefix(line, "[") {
+			in, _, _ = strings.Cut(strings.Trim(line, "[ "), "]")
+			in = strings.TrimSpace(in)
+			continue
+		}
+		name, _, found := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); found && in == section && name == last {
+			return n
+		}
+	}
+	return 0
+}

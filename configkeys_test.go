@@ -1,0 +1,75 @@
+package kist
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The format page has each key of the table, with its form and default.
+func TestConfigKeysDocumented(t *testing.T) {
+	page, err := os.ReadFile("docs/format/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range configKeys {
+		found := false
+		for line := range strings.Lines(string(page)) {
+			cells := strings.Split(line, "|")
+			if len(cells) != 6 || !strings.Contains(cells[1], "`"+k.Name+"`") {
+				continue
+			}
+			found = true
+			absent := ""
+			if k.Default != "" {
+				absent = "`" + k.Default + "`"
+			}
+			if !k.fixed && (strings.TrimSpace(cells[2]) != k.Form || strings.TrimSpace(cells[3]) != absent) {
+				t.Errorf("%s: want the form %q and the default %q: %s", k.Name, k.Form, absent, line)
+			}
+		}
+		if !found {
+			t.Errorf("docs/format/config.md lacks %s", k.Name)
+		}
+	}
+}
+
+// The default of a key is a value that the key can have.
+func TestConfigKeyDefaults(t *testing.T) {
+	for _, k := range ConfigKeys() {
+		if k.Default == "" {
+			continue
+		}
+		if err := k.check(ParseSetting(k.Name, k.Default)); err != nil {
+			t.Errorf("%s: %v", k.Name, err)
+		}
+	}
+	if _, size, err := parseAutoOptimise("16MiB"); size != defaultAutoOptimise || err != nil {
+		t.Errorf("the default is %d, %v", size, err)
+	}
+}
+
+// What follows a polynomial makes it none.
+func TestConfigPolynomial(t *testing.T) {
+	for text, good := range map[string]bool{
+		"0x3da3358b4dc173":         true,
+		"0x3da3358b4dc173\n[user]": false, "0x3da3358b4dc173 ": false, "0x3da3358b4dc173,": false, " 0x3da3358b4dc173": false,
+		"3da3358b4dc173": false, "0X3da3358b4dc173": false, "0x3DA3358B4DC173": false, "0x03da3358b4dc173": false, "0x+3da3358b4dc173": false, "0x": false, "": false,
+		"0x3da3358b4dc17_3": false,
+	} {
+		c := &Config{}
+		c.Chunker.Polynomial, c.Chunker.Min, c.Chunker.Average, c.Chunker.Max = text, 65536, 262144, 2097152
+		if _, err := c.params(); (err == nil) != good {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestLineOf(t *testing.T) {
+	file := "version = 1\n[gc]\n  auto = false\n\n[branch]\n  [branch.\"a.b\"]\n    merge = \"x\"\n"
+	for key, want := range map[string]int{"version": 1, "gc.auto": 3, "branch.a.b.merge": 7, "gc.merge": 0} {
+		if got := lineOf([]byte(file), splitKey(key)); got != want {
+			t.Errorf("%s is on line %d, want %d", key, got, want)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func TestRemoteFullDisk(t *testing.T) {
 		here.fill(free)
 		r.fails(15, "full", "no space left on device", "push")
 		if free == 0 {
-			r.fails(15, "full", "no space left on device", "remote", "add", "new", store+"/new")
+			r.fails(15, "full", "no space left on device", "remote", "add", "new", s.path("new"))
 		}
 		os.Remove(here.path("../ballast"))
 		r.kist("verify", "--remote", "origin", "--read-data")

@@ -48,8 +48,8 @@ What 'kist expire', 'kist hold' and the like have recorded of commits that the
 remote has, or gets, is told to it, too.
 
 If a push finds many small packs or index files on the remote, it merges some of
-them, so that clones need fewer requests. 'kist config push.merge false' prevents
-that. The old ones stay until 'kist gc --remote' deletes them.
+them, so that clones need fewer requests. 'kist config push.merge false'
+prevents that. The old ones stay until 'kist gc --remote' deletes them.
 
 An interrupted push can be run again: it goes on where it was. If the
 connection breaks just when the branches are being moved, and nobody can tell

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
@@ -33,7 +32,7 @@ func (r *Repository) Lost(ctx context.Context) ([]object.Key, error) { return r.
 // readLost returns the objects whose loss was accepted.
 func readLost(dir string) ([]object.Key, error) {
 	path := dir + "/" + lostFile
-	info, err := os.Lstat(path)
+	info, err := disk.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -42,7 +41,7 @@ func readLost(dir string) ([]object.Key, error) {
 	case !info.Mode().IsRegular() || info.Size() > maxLostSize:
 		return nil, ErrLostList
 	}
-	data, err := os.ReadFile(path)
+	data, err := disk.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +106,7 @@ func (p *repairer) repairLostList(context.Context) error {
 		return err
 	}
 	how := "removed: what is missing is damage again, until the loss is accepted"
-	data, err := os.ReadFile(p.path(lostFile))
+	data, err := disk.ReadFile(p.path(lostFile))
 	mended := err == nil && len(data) < 1<<16 && disk.Mend(data, func(data []byte) bool {
 		_, err := decodeLost(data)
 		return err == nil
@@ -123,7 +122,7 @@ func (p *repairer) repairLostList(context.Context) error {
 		if mended {
 			err = disk.WriteFile(p.path(lostFile), data)
 		} else {
-			err = os.Remove(p.path(lostFile))
+			err = disk.Remove(p.path(lostFile))
 		}
 		if err != nil {
 			return err
@@ -168,7 +167,7 @@ func (p *repairer) acceptLoss(ctx context.Context) error {
 		lost = append(lost, problem.Key)
 	}
 	if len(lost) == 0 {
-		return os.Remove(p.path(lostFile))
+		return disk.Remove(p.path(lostFile))
 	}
 	p.objects.SetLost(lost)
 	return disk.WriteFile(p.path(lostFile), encodeLost(lost))

@@ -79,9 +79,9 @@ copies of objects of which another copy is whole), errors and accepted losses,
 each with kind and id of the object (null if it is about none), file, problem,
 commits and paths, the first 100 of each. With --repair also dry_run, repaired
 (kind, id, file, how), quarantined (file, to) and lost (as errors). Of a remote:
-roots, indexes, packs, objects, bytes, and errors, with kind and id, blob, problem, commits and
-paths (as far as the repository here has what leads to them); with --repair
-dry_run, errors, repaired (names), objects_sent and lost.`,
+roots, indexes, packs, objects, bytes, and errors, with kind and id, blob,
+problem, commits and paths (as far as the repository here has what leads to
+them); with --repair dry_run, errors, repaired (names), objects_sent and lost.`,
 		Example: `  kist verify
   kist verify --read-data
   kist verify --read-data=10% --json

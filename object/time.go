@@ -30,7 +30,19 @@ func (t Time) Compare(u Time) int {
 	return cmp.Or(cmp.Compare(t.Sec, u.Sec), cmp.Compare(t.Nsec, u.Nsec))
 }
 
-// When returns the time of s in its own zone.
+// lastYear is the last year that RFC 3339, and so JSON, can write.
+const lastYear = 9999
+
+// When returns the time of s in its own zone. A year that RFC 3339 cannot write
+// becomes the nearest one that it can: nobody has committed then.
 func (s Signature) When() time.Time {
-	return s.Time.Time().In(time.FixedZone("", int(s.Zone)*60))
+	zone := time.FixedZone("", int(s.Zone)*60)
+	at := s.Time.Time().In(zone)
+	switch {
+	case at.Year() > lastYear:
+		return time.Date(lastYear, 12, 31, 23, 59, 59, 0, zone)
+	case at.Year() < 0:
+		return time.Date(0, 1, 1, 0, 0, 0, 0, zone)
+	}
+	return at
 }

@@ -189,8 +189,7 @@ func (e *Env) printCommitted(result *kist.CommitResult) error {
 	if len(result.Commit.Parents) == 0 {
 		where += " (root-commit)"
 	}
-	subject, _, _ := strings.Cut(result.Commit.Message, "\n")
-	e.tell("[%s %s] %s\n", where, result.ID.Short(), printable(subject))
+	e.tell("[%s %s] %s\n", where, result.ID.Short(), printable(subject(result.Commit.Message)))
 	e.tell(" %s; %s\n", n, did)
 	return nil
 }

@@ -144,8 +144,15 @@ func messageLines(message string) []string {
 	return lines
 }
 
-// subject returns the first line of a message.
+// maxSubject is the most characters of a subject that are shown on one line.
+const maxSubject = 200
+
+// subject returns the first line of a message, cut if it is very long.
 func subject(message string) string {
-	line, _, _ := strings.Cut(strings.TrimLeft(message, "\n"), "\n")
+	message = strings.TrimLeft(message, "\n")
+	line, _, _ := strings.Cut(message[:min(len(message), 4*maxSubject+4)], "\n")
+	if runes := []rune(line); len(runes) > maxSubject {
+		return string(runes[:maxSubject]) + "…"
+	}
 	return line
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -33,7 +34,7 @@ func quoteArg(text string) string { return quoted(text) }
 
 func needsQuotes(s string) bool {
 	for i, r := range s {
-		if r == '"' || r == '\\' || deceptive(r) || badByte(s, i, r) {
+		if r == '"' || r == '\\' || invisible(r) || badByte(s, i, r) {
 			return true
 		}
 	}
@@ -50,7 +51,7 @@ func quoted(s string) string {
 			b.WriteRune(r)
 		case badByte(s, i, r):
 			octal(&b, s[i:i+1])
-		case deceptive(r):
+		case invisible(r):
 			if letter, ok := cEscapes[r]; ok {
 				b.WriteByte('\\')
 				b.WriteByte(letter)
@@ -81,6 +82,10 @@ func badByte(s string, i int, r rune) bool {
 	_, size := utf8.DecodeRuneInString(s[i:])
 	return size == 1
 }
+
+// invisible reports whether a name with r looks like another one: r is
+// deceptive, or a character without a width.
+func invisible(r rune) bool { return deceptive(r) || unicode.Is(unicode.Cf, r) }
 
 // deceptive reports whether printing r does something to a terminal other than
 // showing a letter: control characters, line separators, and the marks that

@@ -81,3 +81,23 @@ func FuzzQuote(f *testing.F) {
 		}
 	})
 }
+
+// A subject fits on a line, whatever its length, and a name with an invisible
+// character looks different from one without.
+func TestSubjectAndInvisibleNames(t *testing.T) {
+	for message, want := range map[string]string{
+		"": "", "one\ntwo": "one",
+		strings.Repeat("é", 200) + "\n":   strings.Repeat("é", 200),
+		strings.Repeat("é", 300000):       strings.Repeat("é", 200) + "…",
+		strings.Repeat("\U0001f600", 201): strings.Repeat("\U0001f600", 200) + "…",
+	} {
+		if got := subject(message); got != want {
+			t.Errorf("a message of %d bytes: %q", len(message), got)
+		}
+	}
+	for _, name := range []string{"a\u200bb", "a\u200db", "\ufeffa", "a\u00adb", "a\U000e0041"} {
+		if got := quotePath(name); got == name || strings.Contains(got, name) {
+			t.Errorf("%+q is shown as it is", name)
+		}
+	}
+}

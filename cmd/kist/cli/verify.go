@@ -399,11 +399,11 @@ func (e *Env) printAffected(ctx context.Context, r *kist.Repository, commits []o
 			e.printf("  and %d more commits\n", len(commits)-i)
 			break
 		}
-		subject := ""
+		line := ""
 		if c, err := object.ReadCommit(ctx, r.Objects(), id); err == nil {
-			subject, _, _ = strings.Cut(c.Message, "\n")
+			line = subject(c.Message)
 		}
-		e.printf("  commit %s %s\n", id.Short(), printable(subject))
+		e.printf("  commit %s %s\n", id.Short(), printable(line))
 	}
 	for i, at := range paths {
 		if i == shownPaths {

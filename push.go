@@ -107,7 +107,7 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 	if err := r.track(ctx, m.Name, sent.Refs); err != nil { // the next fetch does it
 		r.opt.Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
 	}
-	result.Upstreams, err = r.setUpstreams(ctx, o)
+	result.Upstreams, err = r.followPushed(ctx, o)
 	return result, err
 }
 
@@ -209,9 +209,10 @@ func (r *Repository) changeRefs(ctx context.Context, changes []refs.Change) erro
 	return nil
 }
 
-// setUpstreams makes branches that were pushed follow those they were pushed
-// to, and returns which did not before.
-func (r *Repository) setUpstreams(ctx context.Context, o PushOptions) (map[string]Upstream, error) {
+// followPushed makes branches that were pushed follow those they were pushed
+// to, and returns which did not before. It warns if there are too many for the
+// configuration.
+func (r *Repository) followPushed(ctx context.Context, o PushOptions) (map[string]Upstream, error) {
 	set := map[string]Upstream{}
 	for _, p := range o.Refs {
 		branch, ok := strings.CutPrefix(p.Source, refs.Heads)
@@ -222,10 +223,18 @@ func (r *Repository) setUpstreams(ctx context.Context, o PushOptions) (map[strin
 		if was, err := r.Upstream(branch); err == nil && (was == u || !o.SetUpstream) {
 			continue
 		}
-		if err := r.SetUpstream(ctx, branch, u); err != nil {
-			return set, err
-		}
 		set[branch] = u
+	}
+	if len(set) == 0 {
+		return nil, nil
+	}
+	err := r.setUpstreams(ctx, set)
+	if errors.Is(err, errConfigSize) {
+		r.opt.Warn(fmt.Sprintf("%d branches do not follow those they were pushed to: the configuration would be %v", len(set), errConfigSize))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	return set, nil
 }

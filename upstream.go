@@ -59,21 +59,42 @@ func (r *Repository) SetUpstream(ctx context.Context, branch string, u Upstream)
 		}
 		return r.editConfig(ctx, func(c *Config) error { return c.setAt(nil, "branch", branch) })
 	}
+	return r.setUpstreams(ctx, map[string]Upstream{branch: u})
+}
+
+// setUpstreams makes branches, given by their short names, follow those of
+// remotes. It writes the configuration once.
+func (r *Repository) setUpstreams(ctx context.Context, set map[string]Upstream) error {
+	for branch, u := range set {
+		if err := r.checkUpstream(branch, u); err != nil {
+			return err
+		}
+	}
+	return r.editConfig(ctx, func(c *Config) error {
+		for branch, u := range set {
+			if err := c.setAt(u.Remote, "branch", branch, "remote"); err != nil {
+				return err
+			}
+			if err := c.setAt(u.Ref, "branch", branch, "merge"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkUpstream refuses an upstream that a branch cannot follow.
+func (r *Repository) checkUpstream(branch string, u Upstream) error {
+	if err := refs.CheckName(refs.Heads + branch); err != nil {
+		return err
+	}
 	if _, err := r.Remote(u.Remote); err != nil {
 		return err
 	}
 	if !strings.HasPrefix(u.Ref, refs.Heads) {
 		return &refs.NameError{Name: u.Ref, Reason: "is no branch"}
 	}
-	if err := refs.CheckName(u.Tracking()); err != nil {
-		return err
-	}
-	return r.editConfig(ctx, func(c *Config) error {
-		if err := c.setAt(u.Remote, "branch", branch, "remote"); err != nil {
-			return err
-		}
-		return c.setAt(u.Ref, "branch", branch, "merge")
-	})
+	return refs.CheckName(u.Tracking())
 }
 
 // UpstreamOf returns what the full name of a remote-tracking branch, as in

@@ -170,7 +170,7 @@ func initClone(ctx context.Context, dir string, opt Options, m Remote, c rootlog
 	config := newConfig(chunker.Params{})
 	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
 	config.Remote = map[string]RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter}}
-	if err := disk.MkdirAll(filepath.Join(dir, Dir), 0o777); err != nil {
+	if err := makeRepositoryDir(filepath.Join(dir, Dir), false); err != nil {
 		return nil, err
 	}
 	if err := disk.WriteFile(filepath.Join(dir, Dir, cloningFile), nil); err != nil {

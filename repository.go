@@ -50,6 +50,9 @@ type Options struct {
 	// worktree even if nothing is in it any more. Default: none.
 	WorkDir string
 
+	Umask uint16 // permission bits that no file of the worktree gets
+	SetID bool   // files of the worktree get their set-user-ID and set-group-ID bits
+
 	// Backend opens the store that a remote's URL names. Default: none can be
 	// opened.
 	Backend func(ctx context.Context, url string) (remote.Backend, error)
@@ -112,6 +115,7 @@ type InitOptions struct {
 	// [MinChunkSize] to [MaxChunkSize]; 0 is the default of package chunker.
 	ChunkSize int
 	Branch    string // the first branch; default [DefaultBranch]
+	Shared    bool   // the group of .kist may use it, too; otherwise only its owner
 }
 
 // Init makes a repository for the folder dir, which is made if it is absent,
@@ -132,7 +136,34 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	if init.Branch == "" {
 		init.Branch = DefaultBranch
 	}
+	if err := refs.CheckShort(init.Branch); err != nil {
+		return nil, err
+	}
+	if err := makeRepositoryDir(filepath.Join(dir, Dir), init.Shared); err != nil {
+		return nil, err
+	}
 	return create(ctx, dir, opt, newConfig(params), init.Branch)
+}
+
+// makeRepositoryDir makes a .kist folder which nobody else may look into, or
+// only its group. A folder that is there stays as it is.
+func makeRepositoryDir(path string, shared bool) error {
+	if err := disk.MakeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	err := disk.Mkdir(path, 0o700)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if shared {
+		if err := disk.Chmod(path, os.ModeSetgid|disk.SharedMode&0o777); err != nil {
+			return err
+		}
+	}
+	return disk.SyncDir(filepath.Dir(path))
 }
 
 // create makes a repository of a configuration, and opens it.
@@ -268,7 +299,7 @@ func (r *Repository) openWorktree(dir string) (*worktree.Worktree, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs}
+	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID}
 	if dir == r.root {
 		o.TempDir = Dir + "/tmp"
 	}

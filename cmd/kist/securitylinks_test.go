@@ -132,3 +132,26 @@ func TestSecurityMessageFile(t *testing.T) {
 	v.kist("commit", "-a")
 	v.wantFiles(v.readFiles("../outside"), untouched)
 }
+
+// TestSecurityRemoteFolder has a remote in a folder with something else where
+// the next root belongs: push fails, and does not try for ever.
+func TestSecurityRemoteFolder(t *testing.T) {
+	v := newVictim(t)
+	roots, err := os.ReadDir(v.path("../remote/root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := v.path(fmt.Sprintf("../remote/root/%020d", len(roots)+1))
+	if err := os.Mkdir(next, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if o := v.exits(15, "push", "origin", "main"); !strings.Contains(o.stderr, "in the way") {
+		t.Errorf("does not say why: %v", o)
+	}
+	for _, err := range []error{os.Remove(next), os.Symlink("nowhere", next)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.exits(11, "push", "origin", "main")
+}

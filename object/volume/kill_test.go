@@ -350,7 +350,7 @@ func TestKillAtCalls(t *testing.T) {
 // TestKillSalvage kills a process at each of its calls that change the disk,
 // while it takes over what another one left.
 func TestKillSalvage(t *testing.T) {
-	for _, call := range []string{"fsync", "ftruncate", "renameat2", "renameat", "unlinkat", "fchmodat"} {
+	for _, call := range []string{"fsync", "ftruncate", "renameat2", "renameat", "unlinkat", "fchmod"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			killed := 0

@@ -206,14 +206,14 @@ func TestStrangeFiles(t *testing.T) {
 		write error // of Put
 		words string
 	}{
-		{"packs/link", remote.ErrDamaged, nil, "symbolic link"},
-		{"packs/dangling", remote.ErrDamaged, nil, "symbolic link"},
+		{"packs/link", remote.ErrDamaged, remote.ErrUnsupported, "symbolic link"},
+		{"packs/dangling", remote.ErrDamaged, remote.ErrUnsupported, "symbolic link"},
 		{"out/secret", remote.ErrDamaged, remote.ErrDamaged, "symbolic link"},
 		{"out/sub/x", remote.ErrDamaged, remote.ErrDamaged, "symbolic link"},
 		{"inside/ab/good", remote.ErrDamaged, remote.ErrDamaged, "symbolic link"},
-		{"packs/fifo", remote.ErrDamaged, nil, "not a regular file"},
+		{"packs/fifo", remote.ErrDamaged, remote.ErrUnsupported, "not a regular file"},
 		{"packs/fifo/x", remote.ErrDamaged, remote.ErrDamaged, "not a regular file"},
-		{"packs/folder", remote.ErrNotFound, nil, "is a folder"},
+		{"packs/folder", remote.ErrNotFound, remote.ErrUnsupported, "is a folder"},
 		{"file/x", remote.ErrNotFound, nil, "not a folder"},
 		{"tmp/0123", remote.ErrName, remote.ErrName, "being written"},
 		{"tmp", remote.ErrName, remote.ErrName, "being written"},

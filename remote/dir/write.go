@@ -151,7 +151,7 @@ func taken(d *os.File, name string, st *unix.Stat_t) error {
 	err := checkRegular(d, name, st)
 	var known *kindError
 	if errors.As(err, &known) {
-		return &kindError{nil, fmt.Errorf("in the way of the blob: %w", known.err)}
+		return &kindError{remote.ErrUnsupported, fmt.Errorf("in the way of the blob: %w", known.err)} // it stays there: another try does not help
 	}
 	return &kindError{remote.ErrExists, &fs.PathError{Op: "link", Path: d.Name() + "/" + name, Err: fs.ErrExist}}
 }

@@ -141,6 +141,7 @@ func TestApplyRoundTrip(t *testing.T) {
 
 func TestApplyTimesAndModes(t *testing.T) {
 	f := newReal(t)
+	f.w.opt.SetID = true
 	file, large, suid, l, d := f.file("x"), f.file(random(1, 100_000)), f.file("y"), link("x"), dir(0o555)
 	suid.Mode = 0o4711
 	d.MTime = object.Time{Sec: 12345, Nsec: 6}

@@ -133,8 +133,8 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 	if err != nil {
 		return err
 	}
-	if st.perm() != e.Mode {
-		if err := sub.chmodSelf(uint32(e.Mode)); err != nil {
+	if mode := w.w.opt.written(e.Mode); st.perm() != mode {
+		if err := sub.chmodSelf(uint32(mode)); err != nil {
 			return err
 		}
 	}

@@ -152,7 +152,7 @@ func (w *applyWorker) writeWhole(at staged, e *object.Entry, data []byte) (file,
 
 // write makes a file with what fill writes to it.
 func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (file, error) {
-	f, err := at.dir.create(at.name, uint32(e.Mode&0o777))
+	f, err := at.dir.create(at.name, uint32(w.w.opt.written(e.Mode)&0o777))
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +174,8 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	if err != nil {
 		return err
 	}
-	if st.perm() != e.Mode {
-		if err := f.chmod(uint32(e.Mode)); err != nil {
+	if mode := w.w.opt.written(e.Mode); st.perm() != mode {
+		if err := f.chmod(uint32(mode)); err != nil {
 			return err
 		}
 	}

@@ -189,6 +189,12 @@ func (d *dirScan) compare(name string, st *fileStat, entry *index.Entry, sub *in
 	}
 	f := Found{Type: st.entryType(), Dir: st.isDir(), Mode: st.perm(), Stat: stat, Old: entry}
 	switch {
+	case entry != nil && entry.Type == f.Type:
+		f.Mode = d.w.opt.recorded(f.Mode, entry.Mode)
+	case sub != nil && f.Dir:
+		f.Mode = d.w.opt.recorded(f.Mode, sub.Mode())
+	}
+	switch {
 	case st.isDir() && d.w.isRepo(st):
 		f.State = Nested
 		d.report(name, f)

@@ -175,6 +175,9 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		return Stored{}, false, err
 	}
 	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.time()}
+	if known != nil && known.Type == object.TypeFile {
+		e.Mode = s.w.opt.recorded(e.Mode, known.Mode)
+	}
 	isKnown, err := s.storeKnown(ctx, f, known, before.size, &e)
 	switch {
 	case err != nil || isKnown:

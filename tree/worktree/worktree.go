@@ -42,6 +42,13 @@ type Options struct {
 	// each processor.
 	Jobs int
 
+	// Umask has the permission bits that no file or folder gets that is written.
+	Umask uint16
+
+	// SetID lets files be written that run as their owner or group: with the
+	// set-user-ID and set-group-ID bits of their entries.
+	SetID bool
+
 	// RepoName is the name of the repository's own folder in the root, which
 	// no method looks into or writes to. Default ".kist".
 	RepoName string
@@ -50,6 +57,27 @@ type Options struct {
 	// system, normally ".kist/tmp". It is made if absent. Where it cannot be
 	// used, temporary files lie beside those they become.
 	TempDir string
+}
+
+// written returns the permission bits with which an entry of a mode is written.
+func (o *Options) written(mode uint16) uint16 {
+	mode &^= o.Umask & 0o777
+	if !o.SetID {
+		mode &^= setID
+	}
+	return mode
+}
+
+// setID has the set-user-ID and set-group-ID bits.
+const setID = 0o6000
+
+// recorded returns the mode to record for permission bits that are found at an
+// entry with the mode known. Bits that would not be written stay recorded.
+func (o *Options) recorded(found, known uint16) uint16 {
+	if found == o.written(known) || found == known&^(o.Umask&0o777) {
+		return known
+	}
+	return found
 }
 
 // Worktree is a folder of versioned files. Paths are repository paths as

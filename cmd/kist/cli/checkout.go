@@ -67,6 +67,7 @@ With --json: branch (null if HEAD is detached) and id; with PATHs: restored
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("branch", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
+	env.registerSetID(cmd)
 	return cmd
 }
 

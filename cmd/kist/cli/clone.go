@@ -56,6 +56,7 @@ path, branch and id of what was checked out.`,
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store cannot tell two writers apart, and nobody else pushes to it")
 	o.registerJobs(cmd)
+	env.registerSetID(cmd)
 	return cmd
 }
 

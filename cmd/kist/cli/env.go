@@ -33,6 +33,9 @@ type Env struct {
 	// there are none, everybody's are.
 	Owners []int
 
+	// Umask has the permission bits that files of the worktree do not get.
+	Umask uint16
+
 	// Sleep waits before something is tried again with a remote, or until ctx
 	// ends. nil: by a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -43,6 +46,7 @@ type Env struct {
 
 	global     globals
 	transfer   transferOptions // of the command that runs
+	setID      bool            // the command restores set-user-ID and set-group-ID bits
 	screen     *screen
 	completion completion
 	secrets    *secrets
@@ -74,6 +78,7 @@ func OSEnv() *Env {
 			Width:  terminalWidth,
 		},
 		Owners: trustedUsers(),
+		Umask:  umask(),
 		Start:  startDetached,
 	}
 }
@@ -108,6 +113,13 @@ func workingDir() string {
 		return "."
 	}
 	return dir
+}
+
+// umask returns the umask of this process.
+func umask() uint16 {
+	mask := syscall.Umask(0o077)
+	syscall.Umask(mask)
+	return uint16(mask & 0o777)
 }
 
 func hostname() string {

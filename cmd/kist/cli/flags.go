@@ -35,6 +35,11 @@ func (g *globals) register(root *cobra.Command, env *Env) {
 	must(root.MarkPersistentFlagDirname("repo"))
 }
 
+// registerSetID adds --setid to a command that writes files.
+func (e *Env) registerSetID(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&e.setID, "setid", false, "restore set-user-ID and set-group-ID bits: files then run as their owner or group")
+}
+
 // must ends the program for an error that only a mistake in this package can
 // cause, such as a completion for an option that there is not.
 func must(err error) {

@@ -15,6 +15,7 @@ type initOptions struct {
 	branch    string
 	chunkSize string
 	metadata  string
+	shared    string
 }
 
 func newInit(env *Env) *cobra.Command {
@@ -26,6 +27,10 @@ func newInit(env *Env) *cobra.Command {
 in the folder .kist in it. DIR is made if it is absent; files in it stay as they
 are, and are not versioned before 'kist add'. A repository that is there already
 stays as it is.
+
+Only you can look into .kist, since it holds the content of files that only you
+can read. With --shared, its group can use the repository, too; each member has
+to trust it once, see safe.directory in 'kist help config'.
 
 The chunk size is how many bytes content is cut into on average, 256 KiB unless
 told otherwise. It is fixed when the repository is made. Smaller chunks find
@@ -46,6 +51,9 @@ With --json: path, branch and chunk_size.`,
 	flags.StringVarP(&o.branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
 	flags.StringVar(&o.chunkSize, "chunk-size", "256KiB", "cut content into chunks of about `SIZE`, a power of two from 64KiB to 4MiB")
 	flags.StringVar(&o.metadata, "metadata", "portable", "how much of files' metadata to record: portable or, not supported yet, full; `MODE` cannot be changed later")
+	flags.StringVar(&o.shared, "shared", "", "let the group of the folder .kist use the repository, too; `WHO` is group")
+	flags.Lookup("shared").NoOptDefVal = "group"
+	must(cmd.RegisterFlagCompletionFunc("shared", cobra.FixedCompletions([]string{"group"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{"portable"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("initial-branch", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("chunk-size", cobra.NoFileCompletions))
@@ -83,6 +91,9 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	default:
 		return usagef("--metadata must be portable")
 	}
+	if o.shared != "" && o.shared != "group" {
+		return usagef("--shared must be group")
+	}
 	size, err := kist.ParseSize(o.chunkSize)
 	if err != nil {
 		return usagef("--chunk-size: %w", err)
@@ -97,7 +108,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch})
+	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch, Shared: o.shared != ""})
 	if errors.Is(err, kist.ErrExists) {
 		return env.alreadyThere(dir, opt)
 	}

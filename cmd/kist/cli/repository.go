@@ -60,6 +60,8 @@ func (e *Env) options() (kist.Options, error) {
 		Warn:     func(text string) { e.warn("%s", text) },
 		Backend:  e.openBackend,
 		Retry:    e.retryOptions(),
+		Umask:    e.Umask,
+		SetID:    e.setID,
 	}, nil
 }
 

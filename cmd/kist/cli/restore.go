@@ -66,6 +66,7 @@ were written).`,
 	cmd.MarkFlagsMutuallyExclusive("staged", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("source", env.complete(revisions)))
 	must(cmd.MarkFlagDirname("to"))
+	env.registerSetID(cmd)
 	return cmd
 }
 

@@ -94,6 +94,20 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
+// warnReadable warns if other users can read what is stored. kist once made
+// repositories that they can.
+func (e *Env) warnReadable(r *kist.Repository) {
+	dir := filepath.Join(r.Root(), kist.Dir)
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return
+	}
+	mode := info.Mode()
+	if mode&0o007 != 0 || mode&0o070 != 0 && mode&fs.ModeSetgid == 0 {
+		e.warn("other users can read what is stored in %s (%v): 'chmod 700 %s' ends that", quotePath(dir), mode, shellWord(dir))
+	}
+}
+
 // runGlobalConfig adds to the user's own configuration, or prints it.
 func runGlobalConfig(env *Env, o configOptions, args []string) error {
 	config, err := env.userConfig()

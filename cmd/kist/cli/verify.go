@@ -159,6 +159,7 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	at := env.verifyProgress(ctx, r, check)
 	defer at.stop()
 	check.Progress = at.checking
+	env.warnReadable(r)
 	report, err := r.Verify(ctx, gc.VerifyOptions{Volumes: check, Progress: at.following})
 	at.stop()
 	if err != nil {

@@ -167,6 +167,7 @@ var killedCommands = []killed{
 	{
 		name: "purge --rewrite-history",
 		prepare: func(k *killer) {
+			k.kist("hold", "add", "HEAD") // before the secret: a hold blocks a rewrite of what it holds
 			for i := range 4 {
 				k.write(map[string]string{"secret": noise(k.rng, 1000)})
 				k.touch()
@@ -178,10 +179,8 @@ var killedCommands = []killed{
 				k.kist("checkout", "main")
 			}
 			k.kist("commit", "--allow-empty", "-m", "expires")
-			k.kist("commit", "--allow-empty", "-m", "is held")
-			k.kist("hold", "add", "HEAD")
 			k.kist("commit", "--allow-empty", "-m", "last")
-			k.kist("expire", "HEAD~2")
+			k.kist("expire", "HEAD~1")
 		},
 		command: []string{"purge", "--yes", "--all-history", "--rewrite-history", "secret"},
 	},

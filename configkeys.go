@@ -46,7 +46,7 @@ var configKeys = []ConfigKey{
 	{Name: "metadata", Help: "what is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
 	{Name: keyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},
-	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds of others wait, see 'kist help fetch'", check: func(v any) error {
+	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds wait; see 'kist help fetch'", check: func(v any) error {
 		if !slices.Contains([]any{"ask", "always", "never"}, v) {
 			return fmt.Errorf("%q is none of ask, always, never", fmt.Sprint(v))
 		}

@@ -35,8 +35,8 @@ was made (version, metadata, chunker…) can be read, but not changed.
 
 ` + configKeyHelp() + `
 NAME stands for the name of a branch or remote. What an AGE may be is said in
-docs/ages.md: 90d, '90 days', 2w, 2.weeks.ago, now, never. Other keys are refused,
-but a file that has some is read: a newer kist may have written them.
+docs/ages.md: 90d, '90 days', 2w, 2.weeks.ago, now, never. Other keys are
+refused, but a file that has some is read: a newer kist may have written them.
 
 With --global, it is your own configuration, the file ~/.config/kist/config. Its
 key safe.directory lists folders whose repositories you trust though somebody

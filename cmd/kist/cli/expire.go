@@ -37,10 +37,10 @@ brought in is kept with the merge, and expires with it. A commit is kept if any
 rule, on any branch, keeps it. N is how many of
 the last hours, days, weeks (from Monday on), months or years that have a commit
 keep their last one; 'unlimited' means all. As long as there are fewer of them
-than N, the oldest commit is kept, too. AGE is one like 90d, '90 days', 2w or 1y6m, before the
-newest commit of the branch. Hours and days are those of the clock and the zone
-that a commit was made with; commits dated in the future are kept, and not
-counted. Commits that have expired before are not counted either.
+than N, the oldest commit is kept, too. AGE is one like 90d, '90 days', 2w or
+1y6m, before the newest commit of the branch. Hours and days are those of the
+clock and the zone that a commit was made with; commits dated in the future are
+kept, and not counted. Commits that have expired before are not counted either.
 
 Whatever the policy says, the content of these is kept: of what HEAD, a branch,
 a tag or a remote-tracking branch names; of what is held; of commits where work

@@ -205,6 +205,9 @@ func TestReadOnly(t *testing.T) {
 	s.kist("add", ".")
 	s.kist("commit", "-m", "second")
 	s.write(map[string]string{"other": "changed"})
+	if err := os.Chmod(s.path(".kist"), 0o755); err != nil { // for kist-as-nobody
+		t.Fatal(err)
+	}
 	before := s.readState()
 
 	check := func(s *shell, kind string) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +27,9 @@ const littleMemory = 384 << 20
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "kist":
-		main()
+		status := run()
+		notePeak()
+		os.Exit(status)
 	case "kist-as-nobody":
 		for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)} {
 			if err != nil {
@@ -122,7 +125,46 @@ func (s *shell) command(ctx context.Context, args ...string) *exec.Cmd {
 	// Who hangs tells where.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	cmd.WaitDelay = 10 * time.Second
+	peak, err := os.CreateTemp("", "kist-peak-")
+	if err != nil {
+		s.Fatal(err)
+	}
+	peak.Close()
+	s.Cleanup(func() { os.Remove(peak.Name()) })
+	cmd.Env = append(cmd.Env, peakVariable+"="+peak.Name())
 	return cmd
+}
+
+// peakVariable names a file that gets the peak of the process's memory. The
+// kernel's figure for a child is no use: it counts the memory of the parent at
+// the moment of the fork, too.
+const peakVariable = "KIST_TEST_PEAK"
+
+// notePeak writes the most memory that this process has had since it began to
+// run kist.
+func notePeak() {
+	path := os.Getenv(peakVariable)
+	status, err := os.ReadFile("/proc/self/status")
+	if path == "" || err != nil {
+		return
+	}
+	if _, peak, ok := strings.Cut(string(status), "\nVmHWM:"); ok {
+		peak, _, _ = strings.Cut(peak, "kB")
+		os.WriteFile(path, []byte(strings.TrimSpace(peak)), 0o600)
+	}
+}
+
+// readPeak returns the peak of a process that has ended, in bytes. It is 0 if
+// the process was killed.
+func readPeak(cmd *exec.Cmd) int64 {
+	for _, setting := range cmd.Env {
+		if path, ok := strings.CutPrefix(setting, peakVariable+"="); ok {
+			data, _ := os.ReadFile(path)
+			kib, _ := strconv.ParseInt(string(data), 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
 }
 
 // outcome is what a command did.
@@ -135,11 +177,7 @@ type outcome struct {
 
 // outcomeOf returns what a process did that has ended.
 func outcomeOf(cmd *exec.Cmd, args []string, stdout, stderr *bytes.Buffer) outcome {
-	o := outcome{args: args, status: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		o.memory = usage.Maxrss << 10
-	}
-	return o
+	return outcome{args: args, status: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(), memory: readPeak(cmd)}
 }
 
 func (o outcome) String() string {

@@ -16,9 +16,10 @@ func TestRemoteFolderErrors(t *testing.T) {
 	if s == nil {
 		return
 	}
-	folder, unused := s.path("remote"), s.path("unused")
+	around, unused := s.path("remotes"), s.path("unused")
+	folder := around + "/remote"
 	for _, dir := range []string{folder, unused} {
-		if err := os.Mkdir(dir, 0o777); err != nil {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,18 +47,18 @@ func TestRemoteFolderErrors(t *testing.T) {
 
 	// It is on a file system that is read-only.
 	bind := func(options ...string) {
-		if out, err := exec.Command("mount", append(options, folder, folder)...).CombinedOutput(); err != nil {
+		if out, err := exec.Command("mount", append(options, around, around)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
 	bind("--bind")
 	bind("-o", "remount,bind,ro")
-	for _, args := range remoteCommands("file://"+folder, folder+"/new", "put") {
+	for _, args := range remoteCommands("file://"+folder, around+"/new", "put") {
 		s.fails(16, "permission", "read-only file system", args...)
 	}
 	s.kist("fetch")
 	s.kist("ls-remote")
-	if out, err := exec.Command("umount", folder).CombinedOutput(); err != nil {
+	if out, err := exec.Command("umount", around).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 

@@ -81,6 +81,7 @@ func TestSyncsOfSmallCommit(t *testing.T) {
 func TestInitSyncsNames(t *testing.T) {
 	s := newShell(t)
 	quoted := regexp.MustCompile(`"([^"]*)"`)
+	folder := regexp.MustCompile(`^(?:AT_FDCWD|\d+)<([^>]*)>`)
 	opened := regexp.MustCompile(`<([^>]*)>\) += 0$`)
 	var unsynced []string // folders with new names
 	made := 0
@@ -100,6 +101,9 @@ func TestInitSyncsNames(t *testing.T) {
 			continue
 		}
 		path := paths[len(paths)-1][1]
+		if dir := folder.FindStringSubmatch(args); dir != nil && !filepath.IsAbs(path) {
+			path = filepath.Join(dir[1], path)
+		}
 		base := filepath.Base(path)
 		if !strings.HasPrefix(path, s.dir) || strings.Contains(path, "refs.tmp") || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".tmp") {
 			continue // nobody misses it after a crash

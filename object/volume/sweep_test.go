@@ -196,7 +196,7 @@ func TestDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	drop()
-	wantNames(t, s)
+	wantNames(t, s, "trash-"+w.Volume(0).Name) // w still needs its KEYS
 }
 
 // TestRewriteDamaged checks that what is needed and damaged is no volume's end,

@@ -36,13 +36,16 @@ const lastYear = 9999
 // When returns the time of s in its own zone. A year that RFC 3339 cannot write
 // becomes the nearest one that it can: nobody has committed then.
 func (s Signature) When() time.Time {
-	zone := time.FixedZone("", int(s.Zone)*60)
-	at := s.Time.Time().In(zone)
+	return Writable(s.Time.Time().In(time.FixedZone("", int(s.Zone)*60)))
+}
+
+// Writable returns at, or the nearest time in its zone that RFC 3339 can write.
+func Writable(at time.Time) time.Time {
 	switch {
 	case at.Year() > lastYear:
-		return time.Date(lastYear, 12, 31, 23, 59, 59, 0, zone)
+		return time.Date(lastYear, 12, 31, 23, 59, 59, 0, at.Location())
 	case at.Year() < 0:
-		return time.Date(0, 1, 1, 0, 0, 0, 0, zone)
+		return time.Date(0, 1, 1, 0, 0, 0, 0, at.Location())
 	}
 	return at
 }

@@ -13,7 +13,7 @@ const RacyWindow = 60e9
 // zero Stat means that nothing is known, and the file has to be read.
 type Stat struct {
 	Size   int64  // bytes
-	MTime  int64  // nanoseconds since 1970 UTC
+	MTime  int64  // nanoseconds since 1970 UTC, modulo 2^64: the time itself is in the entry
 	CTime  int64  // nanoseconds since 1970 UTC
 	Inode  uint64 //
 	ReadAt int64  // when the file was read, by the clock of its file system; nanoseconds since 1970 UTC; see Settled

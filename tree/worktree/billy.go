@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-billy/v5"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // pathFS opens folders of any billy file system by joining paths. It looks at
@@ -62,8 +64,8 @@ func (p *pathFS) lstat(at string) (fileStat, error) {
 
 // statOf describes what a file system without stat(2) knows of a file.
 func statOf(info os.FileInfo) fileStat {
-	mtime := info.ModTime().UnixNano()
-	return fileStat{size: info.Size(), mode: modeBits(info.Mode()), mtime: mtime, ctime: mtime}
+	mtime := object.TimeOf(info.ModTime())
+	return fileStat{size: info.Size(), mode: modeBits(info.Mode()), mtime: mtime, ctime: nanoseconds(mtime)}
 }
 
 // pathFolder is a folder named by its path.

@@ -94,12 +94,14 @@ type opener interface {
 	openFolder(path string) (folder, error)
 }
 
-// fileStat is what lstat says, in the units of [index.Stat].
+// fileStat is what lstat says. A file can claim any mtime, also one that does
+// not fit into nanoseconds. The ctime comes from the system's clock.
 type fileStat struct {
-	dev, ino     uint64
-	size         int64
-	mode         uint32 // type and permission bits, as in stat(2)
-	mtime, ctime int64  // nanoseconds since 1970
+	dev, ino uint64
+	size     int64
+	mode     uint32 // type and permission bits, as in stat(2)
+	mtime    object.Time
+	ctime    int64 // nanoseconds since 1970
 }
 
 // The type bits of a mode, as in stat(2) on every Unix.
@@ -142,19 +144,12 @@ func (s *fileStat) entryType() object.EntryType {
 }
 
 func (s *fileStat) indexStat(readAt int64) index.Stat {
-	return index.Stat{Size: s.size, MTime: s.mtime, CTime: s.ctime, Inode: s.ino, Mode: s.mode, ReadAt: readAt}
+	return index.Stat{Size: s.size, MTime: nanoseconds(s.mtime), CTime: s.ctime, Inode: s.ino, Mode: s.mode, ReadAt: readAt}
 }
 
-func (s *fileStat) time() object.Time { return timeOf(s.mtime) }
-
-// timeOf turns nanoseconds since 1970 into the time of an entry.
-func timeOf(ns int64) object.Time {
-	sec, nsec := ns/1e9, ns%1e9
-	if nsec < 0 {
-		sec, nsec = sec-1, nsec+1e9
-	}
-	return object.Time{Sec: sec, Nsec: uint32(nsec)}
-}
+// nanoseconds returns the nanoseconds since 1970, modulo 2^64. This is enough
+// to see a change. An entry's time keeps seconds and nanoseconds apart.
+func nanoseconds(t object.Time) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
 // same reports whether nothing shows that a file changed between two looks at
 // it. A file system without inodes has no times that could be relied on.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // openFolderBelow opens a directory by its path below dir, following no
@@ -48,7 +50,7 @@ func (d *osFolder) list(l *listing) error {
 }
 
 func (f osFile) chtimes(mtime time.Time) error {
-	tv := unix.NsecToTimeval(mtime.UnixNano())
+	tv := unix.Timeval{Sec: mtime.Unix(), Usec: int32(mtime.Nanosecond() / 1000)}
 	return unix.Futimes(int(f), []unix.Timeval{tv, tv})
 }
 
@@ -59,5 +61,5 @@ func (f osFile) cleanPages() bool { return false }
 
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: uint32(st.Mode),
-		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano()}
 }

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // maxStep is how long a path may be that is opened at once; the kernel takes
@@ -118,7 +120,7 @@ func chmodPathFD(fd int, perm uint32) error {
 
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: st.Mode,
-		mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano()}
+		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano()}
 }
 
 // list reads the directory with getdents64(2): a record is inode (8 bytes),

@@ -307,7 +307,7 @@ type osInfo struct {
 func (i osInfo) Name() string       { return i.name }
 func (i osInfo) Size() int64        { return i.st.size }
 func (i osInfo) IsDir() bool        { return i.st.isDir() }
-func (i osInfo) ModTime() time.Time { return time.Unix(0, i.st.mtime) }
+func (i osInfo) ModTime() time.Time { return time.Unix(i.st.mtime.Sec, int64(i.st.mtime.Nsec)) }
 func (i osInfo) Sys() any           { return nil }
 
 // Mode implements [fs.FileInfo].

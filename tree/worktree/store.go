@@ -128,7 +128,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 		return s.storeFile(ctx, name, known)
 	case object.TypeDir:
 	case object.TypeSymlink:
-		e.Mode, e.MTime = linkMode, st.time()
+		e.Mode, e.MTime = linkMode, st.mtime
 		e.Target, err = s.folder.readlink(name)
 	default:
 		err = ErrSpecial
@@ -174,7 +174,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	if err != nil {
 		return Stored{}, false, err
 	}
-	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.time()}
+	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.mtime}
 	if known != nil && known.Type == object.TypeFile {
 		e.Mode = s.w.opt.recorded(e.Mode, known.Mode)
 	}
@@ -256,7 +256,7 @@ func (w *Worktree) lookAt(f file, stores bool) (st fileStat, stat index.Stat, hi
 	case others == writersNone && sameClock:
 		stat = stat.Settled()
 	case others == writersSome && stores:
-		hidden = !clean || sameClock && readAt-max(st.mtime, st.ctime) < int64(quietTime)
+		hidden = !clean || sameClock && readAt-max(stat.MTime, stat.CTime) < int64(quietTime)
 	}
 	return st, stat, hidden, nil
 }

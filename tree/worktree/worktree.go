@@ -226,7 +226,7 @@ func (w *Worktree) probeClock() {
 	defer at.drop()
 	defer f.Close()
 	if st, err := f.stat(); err == nil && st.ino != 0 {
-		w.clockAt = time.Unix(0, st.mtime).Sub(w.opt.Now())
+		w.clockAt = time.Unix(st.mtime.Sec, int64(st.mtime.Nsec)).Sub(w.opt.Now())
 		w.clockDev = st.dev
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -134,7 +135,7 @@ func runRemoteGC(ctx context.Context, env *Env, o gcOptions) error {
 			Optimised: st.Optimised, OptimisedBytes: st.OptimisedBytes, Patches: st.Patches,
 		}
 		if !st.Next.IsZero() {
-			next := st.Next.UTC().Truncate(time.Second)
+			next := object.Writable(st.Next.UTC().Truncate(time.Second))
 			out.NextDelete = &next
 		}
 		return env.json(out)

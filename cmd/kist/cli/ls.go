@@ -87,7 +87,7 @@ func newEntryJSON(path string, e object.Entry) entryJSON {
 		ID: contentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target),
 	}
 	if !e.MTime.IsZero() {
-		mtime := e.MTime.Time()
+		mtime := object.Writable(e.MTime.Time())
 		v.MTime = &mtime
 	}
 	if e.Type == object.TypeDir {
@@ -222,5 +222,5 @@ func (e *Env) mtime(t object.Time) string {
 	if t.IsZero() {
 		return "                "[:len(layout)]
 	}
-	return t.Time().In(e.Now().Location()).Format(layout)
+	return object.Writable(t.Time().In(e.Now().Location())).Format(layout)
 }

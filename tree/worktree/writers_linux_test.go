@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,7 +92,10 @@ func TestHiddenChanges(t *testing.T) {
 		copy(data, bytes.Repeat([]byte{0}, len(data)))
 		later = 3 * time.Second // nobody seems to be at work
 		changes := 0
+		var mu sync.Mutex // chunks are stored by several goroutines
 		dst := &hooked{f.store, func() error {
+			mu.Lock()
+			defer mu.Unlock()
 			if changes < often {
 				changes++
 				data[len(data)-1]++

@@ -144,7 +144,7 @@ type ConfigError struct{ Err error }
 
 func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // Get returns the value of a dotted key such as "user.name", as text, and

@@ -123,7 +123,7 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	if err != nil {
 		return nil, err
 	}
-	told := &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible}
+	fetched := &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible}
 	if (len(want) > 0 || len(head.Records.Newer(records)) > 0) && !o.DryRun {
 		if have, err = r.complete(ctx); err != nil {
 			return nil, err
@@ -134,11 +134,11 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 				return o.chunks(ctx, session, &FetchResult{Refs: wanted, Head: head.Head, Objects: chunks, Bytes: bytes})
 			}
 		}
-		told, err = opened.Fetch(ctx, session, head, to)
+		fetched, err = opened.Fetch(ctx, session, head, to)
 		if err != nil {
 			return nil, err
 		}
-		result.Objects, result.Bytes = told.Objects, told.Bytes
+		result.Objects, result.Bytes = fetched.Objects, fetched.Bytes
 	}
 	for i, f := range wanted {
 		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
@@ -155,7 +155,7 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	}
 	result.Refs = append(wanted, gone...)
 	slices.SortFunc(result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
-	result.Implausible = told.Implausible
+	result.Implausible = fetched.Implausible
 	if o.DryRun {
 		result.Received, err = j.wouldReceive(ctx, head.Records)
 		return result, err
@@ -165,7 +165,7 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 			return err
 		}
 		if intact {
-			if err := j.note(ctx, told, o.Waiting, result); err != nil {
+			if err := j.note(ctx, fetched, o.Waiting, result); err != nil {
 				return err
 			}
 		}

@@ -13,25 +13,25 @@ import (
 // note merges the records that a fetch has brought with those of the repository,
 // and takes back those that wait if that was decided. It runs while the objects are
 // being published.
-func (j *judge) note(ctx context.Context, told *transfer.FetchResult, d Decision, result *FetchResult) error {
+func (j *judge) note(ctx context.Context, received *transfer.FetchResult, d Decision, result *FetchResult) error {
 	var merged []record.Record
 	err := j.r.Records().Update(ctx, func(set *record.Set) error {
 		merged = nil
 		for _, since := range set.Newer(j.ours) {
-			if since.Frees() { // what was taken to be here may be gone
+			if since.Frees() { // objects that seemed to be here may be gone
 				return &volume.StaleError{Keys: []object.Key{since.Key}}
 			}
 		}
-		for _, news := range told.Forget {
+		for _, news := range received.Forget {
 			set.Forget(news)
 		}
-		for news := range told.Records.All() {
+		for news := range received.Records.All() {
 			if set.Merge(news) {
 				merged = append(merged, news)
 			}
 		}
 		if d == Refuse {
-			return j.takeBack(set, told.Waiting)
+			return j.takeBack(set, received.Waiting)
 		}
 		return nil
 	})
@@ -39,7 +39,7 @@ func (j *judge) note(ctx context.Context, told *transfer.FetchResult, d Decision
 		return err
 	}
 	result.Records = len(merged)
-	result.Received, err = j.received(ctx, append(merged, told.Waiting...), told.Waiting)
+	result.Received, err = j.received(ctx, append(merged, received.Waiting...), received.Waiting)
 	return err
 }
 

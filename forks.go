@@ -62,7 +62,7 @@ func (r *Repository) forks(ctx context.Context) (map[object.ID][]string, error) 
 	return f.found, nil
 }
 
-// forkFinder finds out where branches part from what was pushed.
+// forkFinder finds the commits where branches part from pushed history.
 type forkFinder struct {
 	r      *Repository
 	pushed map[object.ID]bool // commits that remote-tracking branches reach

@@ -17,7 +17,7 @@ import (
 // LogOptions say which commits [Repository.Log] gives.
 type LogOptions struct {
 	Revs  []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B", "A...B" is both without what both reach. None: HEAD
-	Paths []string // only commits that changed these, or what is below them
+	Paths []string // only commits that changed these paths or paths below them
 
 	Select      func(path string) bool // and of that only what it selects; nil: all
 	Follow      bool                   // the one path is followed through renames

@@ -100,7 +100,7 @@ func (r *Repository) orphans(ctx context.Context) ([]gc.Root, error) {
 }
 
 // repairLostList puts a damaged list back if one bit of it has changed. Otherwise
-// it moves the list away: what is missing counts as damage again.
+// it moves the list away: missing objects count as damage again.
 func (p *repairer) repairLostList(context.Context) error {
 	if _, err := readLost(p.dir); !errors.Is(err, ErrLostList) {
 		return err

@@ -63,7 +63,7 @@ func (r *Repository) Push(ctx context.Context, o PushOptions) (*PushResult, erro
 	}
 	defer opened.Close()
 	records, intact, err := r.recordsToRead()
-	if err == nil && !intact { // nothing is told, and what the remote says counts
+	if err == nil && !intact { // send no records; the remote's records count
 		var head *rootlog.State
 		if head, err = opened.Head(ctx); err == nil {
 			records = head.Records

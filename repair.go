@@ -124,7 +124,7 @@ type repairer struct {
 	sources []*source             // remotes; nil: not opened yet
 	aside   string                // the folder for files, below .kist; empty: none was needed yet
 	damage  []*gc.Problem         // of files that were replaced before the first report
-	unsure  bool                  // records were lost: what is missing may have expired
+	unsure  bool                  // records were lost: missing objects may have expired
 	view    *record.View          // in a dry run: what the records would say that replace them
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// checkRemoteState returns what is damaged of the files that are kept of a remote.
+// checkRemoteState returns the damaged files of the remotes' local state.
 func (r *Repository) checkRemoteState(ctx context.Context, m Remote) ([]*gc.Problem, error) {
 	if checkRemoteName(m.Name) != nil {
 		return nil, nil // it has no folder

@@ -42,7 +42,7 @@ func (e *DamageError) Error() string {
 // Is makes errors.Is(err, object.ErrCorrupt) true.
 func (e *DamageError) Is(target error) bool { return target == object.ErrCorrupt }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *DamageError) Unwrap() error { return e.Err }
 
 // marker finds out what is needed. It reads nodes and no chunks, and remembers

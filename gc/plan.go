@@ -237,7 +237,7 @@ func (p *Plan) left(ctx context.Context) (stay int64, err error) {
 	return stay, err
 }
 
-// young reports whether what was stored at t is too young to be removed.
+// young reports whether objects stored at t are too young to be removed.
 func (p *Plan) young(t time.Time) bool {
 	return p.o.PruneOlder > 0 && p.o.Now.Sub(t) < p.o.PruneOlder
 }

@@ -33,7 +33,7 @@ func Secrets(text string) []string {
 	return secrets
 }
 
-// redact returns a URL as it may be shown, and what is hidden.
+// redact returns a URL without its secrets, and the secrets.
 func redact(rawURL string) (string, []string) {
 	_, rest, isURL := cutScheme(rawURL)
 	if !isURL {

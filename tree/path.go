@@ -28,7 +28,7 @@ type PathError struct {
 
 func (e *PathError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *PathError) Unwrap() error { return e.Err }
 
 // CleanPath returns p as a repository path: without empty and "."

@@ -70,7 +70,7 @@ func (r *rounds) act() {
 	args := commands[r.rng.IntN(len(commands))]
 	if args[0] == "commit" {
 		s.write(map[string]string{fmt.Sprintf("d%d/f%d", r.rng.IntN(3), r.rng.IntN(5)): noise(r.rng, r.rng.IntN(100_000)), "text": wording(r.rng)})
-		if o := s.run("add", "-A", "."); o.status != 0 && o.status != 3 { // what is purged is left out
+		if o := s.run("add", "-A", "."); o.status != 0 && o.status != 3 { // purged files are left out
 			r.Fatalf("%v", o)
 		}
 		args = []string{"commit", "--allow-empty", "-m", "change " + noiseName(r.rng)}

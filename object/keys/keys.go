@@ -73,7 +73,7 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, object.ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // prefix returns the first eight bytes of an ID as a number that orders as

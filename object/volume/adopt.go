@@ -99,7 +99,7 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 	}
 
 	// The objects are read from the disk and not from the page cache: the dead
-	// writer may have been the only one that was told of a failed write.
+	// writer may have been the only process that saw a failed write.
 	if err := f.Sync(); err != nil {
 		return false, err
 	}

@@ -27,7 +27,7 @@ func (e *DamageError) Error() string {
 // Is makes errors.Is(err, object.ErrCorrupt) true.
 func (e *DamageError) Is(target error) bool { return target == object.ErrCorrupt }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *DamageError) Unwrap() error { return e.Err }
 
 // StaleError says that objects that a session was told are there already have

@@ -37,7 +37,7 @@ func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %v", 
 // Is makes errors.Is(err, object.ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Store keeps the records of a repository. It is safe for concurrent use, by

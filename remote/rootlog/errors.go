@@ -67,7 +67,7 @@ func (e *DamageError) Is(target error) bool {
 	return target == object.ErrCorrupt || target == remote.ErrDamaged
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *DamageError) Unwrap() error { return e.Err }
 
 // RollbackError says that a root that was seen is no longer there: the remote

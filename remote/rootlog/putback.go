@@ -81,7 +81,7 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 	return root.Seq, nil
 }
 
-// copiedRoot returns the newest root of which the cache has an intact copy, or nil.
+// copiedRoot returns the newest root with an intact copy in the cache, or nil.
 func (l *Log) copiedRoot() (newest *Root) {
 	if l.o.Cache == "" {
 		return nil

@@ -32,7 +32,7 @@ func (p Problem) Error() string {
 	return p.Err.Error()
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (p Problem) Unwrap() error { return p.Err }
 
 // Checked counts what [Remote.Check] looked at.

@@ -35,7 +35,7 @@ func (e *NeededError) Error() string {
 // Is makes errors.Is(err, object.ErrCorrupt) true.
 func (e *NeededError) Is(target error) bool { return target == object.ErrCorrupt }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *NeededError) Unwrap() error { return e.Err }
 
 // marks are sets of the entries of an index file.

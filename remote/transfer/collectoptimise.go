@@ -84,7 +84,7 @@ func (c *Collection) look(ctx context.Context, packs []*usage) error {
 			var optimised bool
 			get := c.r.read
 			if u.Size <= wholePack && !c.o.DryRun {
-				get = c.marker.nodes.part // all of it, since what is needed of it will be copied
+				get = c.marker.nodes.part // all of it, since the live part will be copied
 			}
 			err := retry.Verified(func() (err error) {
 				optimised, err = pack.Optimised(u.Info, func(p []byte, off int64) (int, error) { return get(gctx, u.Info, p, off) })

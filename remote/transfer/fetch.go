@@ -54,7 +54,7 @@ type FetchResult struct {
 	// repository's records have come to say meanwhile that it needs less.
 	Records *record.Set
 	Forget  []record.Record
-	Waiting []record.Record // those that Accept has returned
+	Waiting []record.Record // the records that Accept returned
 
 	Implausible []record.Record // of the remote, without effect
 }

@@ -121,7 +121,7 @@ func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, err
 		return nil, err
 	}
 	x, err := r.openCopy(f)
-	if err != nil { // the remote has it so: the copy is not what is damaged
+	if err != nil { // the remote's file itself is damaged, not the copy
 		disk.Remove(r.indexCopy(f.Name))
 	}
 	return x, err

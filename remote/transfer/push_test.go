@@ -91,7 +91,7 @@ func TestPushAfterInterruptedFetch(t *testing.T) {
 	if _, err := p.push("main", mine); !errors.Is(err, ErrNotFastForward) || errors.Is(err, object.ErrCorrupt) {
 		t.Errorf("%v, want that it is no fast-forward", err)
 	}
-	// A commit that is missing in what is pushed is damage.
+	// A missing commit among the pushed ones is damage.
 	p.local.Delete(commitKeys(one)[0])
 	if _, err := p.push("main", mine); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("%v, want that a commit is missing", err)

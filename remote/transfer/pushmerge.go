@@ -68,7 +68,7 @@ type tinyPack struct {
 	purged  bool // something in it was purged: that is for a collection
 }
 
-// mergeable returns what is in small packs that are to be merged, as it lies.
+// mergeable returns the entries of the small packs to merge, in stored order.
 func (s *snapshot) mergeable() ([]pack.Entry, error) {
 	small, err := s.smallPacks()
 	if err != nil {

@@ -46,7 +46,7 @@ func TestPushMerges(t *testing.T) {
 		if checked.Packs > 4*mergeFrom || checked.Indexes > 2*manyIndexes {
 			t.Errorf("%d packs, %d index files", checked.Packs, checked.Indexes)
 		}
-		for range 3 { // a collection deletes what was merged
+		for range 3 { // a collection deletes the merged packs
 			mustCollect(t, b, atOnce)
 		}
 		wantOnly(t, b)

@@ -33,7 +33,7 @@ func (e *StateError) Error() string {
 // Is makes errors.Is(err, object.ErrCorrupt) true.
 func (e *StateError) Is(target error) bool { return target == object.ErrCorrupt }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *StateError) Unwrap() error { return e.Err }
 
 func isStateError(err error) bool {
@@ -129,7 +129,7 @@ func checkIndexCopy(path string) error {
 	return x.Verify()
 }
 
-// ErrHeadLost says that nothing here tells which head of a remote was seen last.
+// ErrHeadLost means that no file here records the last head seen of a remote.
 var ErrHeadLost = errors.New("nothing here tells which head was seen last")
 
 // RepairState repairs a file that [CheckState] found damaged. If one bit of it

@@ -40,7 +40,7 @@ func newRemembering(t *testing.T) (*remotetest.Memory, *pusher) {
 	return b, p
 }
 
-// stateFiles returns the files of a remote's folder but for the locks.
+// stateFiles returns the files of a remote's folder, without the locks.
 func stateFiles(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}

@@ -21,7 +21,7 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, object.ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // VersionError says that a file of the index was written in a newer version of

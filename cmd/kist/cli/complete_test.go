@@ -89,7 +89,7 @@ func nameRefs(t *testing.T, env *Env) {
 	}
 }
 
-// checkProposals checks what was printed for a shell.
+// checkProposals checks the words that were printed for a shell.
 func checkProposals(t *testing.T, out string, words []string, quotes bool) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")

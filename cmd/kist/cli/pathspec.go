@@ -209,7 +209,7 @@ type places struct {
 	views     []kist.View
 	index     bool
 	conflicts bool // paths with conflicts only
-	worktree  bool // what is there, also if it is not tracked
+	worktree  bool // files of the worktree, untracked ones included
 	ignored   bool // with worktree: ignored files, too
 }
 

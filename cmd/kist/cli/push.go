@@ -296,7 +296,7 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 	}
 	if moved == 0 && result.Records == 0 {
 		if slices.ContainsFunc(o.Refs, func(ref kist.PushRef) bool { return ref.Source == "" }) {
-			return nil // what was not there to delete is an error, which comes next
+			return nil // a missing ref is an error, which comes next
 		}
 		e.tell("Everything up to date.\n")
 	} else {

@@ -171,7 +171,7 @@ func (r *Repository) logEntriesKept(ctx context.Context) (func(refs.LogEntry) bo
 		return nil, err
 	}
 	now := r.opt.Date() // the clock that logs are written by
-	expired := func(e refs.LogEntry, age time.Duration) bool { return age != gc.Forever && now.Sub(e.Time) >= age }
+	expired := func(e refs.LogEntry, age time.Duration) bool { return age != refs.Forever && now.Sub(e.Time) >= age }
 	between, err := r.anyLogEntry(func(e refs.LogEntry) bool { return expired(e, unreachable) && !expired(e, all) })
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (r *Repository) age(key string, otherwise time.Duration) (time.Duration, er
 	if !set {
 		return otherwise, nil
 	}
-	age, err := gc.ParseAge(text)
+	age, err := refs.ParseAge(text)
 	if err != nil {
 		err = &ConfigError{Err: fmt.Errorf("%s: %q is %w", key, text, err)}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 )
@@ -192,7 +191,7 @@ func checkBoolSetting(value any) error {
 
 func checkAgeSetting(value any) error {
 	text := fmt.Sprint(value)
-	if _, err := gc.ParseAge(text); err != nil {
+	if _, err := refs.ParseAge(text); err != nil {
 		return fmt.Errorf("%q is %w", text, err)
 	}
 	return nil

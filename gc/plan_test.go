@@ -528,23 +528,6 @@ func TestDamaged(t *testing.T) {
 	w.wantWhole()
 }
 
-func TestParseAge(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"now": 0, "0": 0, "never": gc.Forever, "14": 14 * 24 * time.Hour, "14d": 14 * 24 * time.Hour, "2w": 14 * 24 * time.Hour,
-		"36h": 36 * time.Hour, "1s": time.Second, "1000000y": gc.Forever,
-		"90 days": 90 * 24 * time.Hour, "2.weeks.ago": 14 * 24 * time.Hour, "1y": 365 * 24 * time.Hour, "6m": 180 * 24 * time.Hour, "1 D": 24 * time.Hour, "Never": gc.Forever, "30 min": 30 * time.Minute,
-	} {
-		if got, err := gc.ParseAge(text); err != nil || got != want {
-			t.Errorf("ParseAge(%q) = %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "d", "-1d", "1.5d", "1dd", "soon", "99999999999d", "2000000000w", "1d 1 day", "90 days.", "last"} {
-		if got, err := gc.ParseAge(text); err == nil {
-			t.Errorf("ParseAge(%q) = %v", text, got)
-		}
-	}
-}
-
 // TestDroppedIsNotLive checks that what was dropped from a volume is not counted,
 // should the volume be too young to be touched once more.
 func TestDroppedIsNotLive(t *testing.T) {

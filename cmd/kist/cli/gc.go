@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
 )
 
 type gcOptions struct {
@@ -136,7 +137,7 @@ type gcJSON struct {
 func (o gcOptions) plan() (gc.PlanOptions, error) {
 	p := gc.PlanOptions{SingleHost: o.singleHost, DryRun: o.dryRun, Optimise: o.optimise}
 	var err error
-	if p.PruneOlder, err = gc.ParseAge(o.pruneOlder); err != nil {
+	if p.PruneOlder, err = refs.ParseAge(o.pruneOlder); err != nil {
 		return p, usagef("--prune-older %s: %w", quoteArg(o.pruneOlder), err)
 	}
 	p.MaxWaste, err = o.waste()

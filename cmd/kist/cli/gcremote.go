@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -55,7 +55,7 @@ func (o gcOptions) collection() (c transfer.CollectOptions, err error) {
 		{"delist-after", o.remote.delistAfter, &c.DelistAfter},
 		{"orphan-age", o.remote.orphanAge, &c.OrphanAge},
 	} {
-		if *age.to, err = gc.ParseAge(age.text); err != nil {
+		if *age.to, err = refs.ParseAge(age.text); err != nil {
 			return c, usagef("--%s %s: %w", age.flag, quoteArg(age.text), err)
 		}
 	}

@@ -1,12 +1,10 @@
-package gc
+package refs
 
 import (
 	"errors"
 	"math"
 	"strings"
 	"time"
-
-	"github.com/kist-vcs/kist/refs"
 )
 
 // Forever is an age that nothing has.
@@ -15,7 +13,7 @@ const Forever = time.Duration(math.MaxInt64)
 var errAge = errors.New("not an age like 90d, 2w, '90 days', 2.weeks.ago, now or never")
 
 // ParseAge returns the age that a text stands for: "now", "never", which is
-// [Forever], or what [refs.ParseSpan] reads. A month counts as 30 days, and a
+// [Forever], or what [ParseSpan] reads. A month counts as 30 days, and a
 // year as 365.
 func ParseAge(text string) (time.Duration, error) {
 	switch strings.ToLower(strings.TrimSpace(text)) {
@@ -24,7 +22,7 @@ func ParseAge(text string) (time.Duration, error) {
 	case "never":
 		return Forever, nil
 	}
-	span, ok := refs.ParseSpan(text)
+	span, ok := ParseSpan(text)
 	if !ok {
 		return 0, errAge
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/keys"
-	"github.com/kist-vcs/kist/object/order"
+	"github.com/kist-vcs/kist/object/optimise"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
@@ -26,9 +26,9 @@ func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.S
 	for i, r := range roots {
 		top[i] = r.Key
 	}
-	places, err := order.Objects(ctx, top, order.Walk{
-		Objects: m.objects,
-		Skips:   m.records.Skips,
+	places, err := optimise.Order(ctx, top, optimise.OrderOptions{
+		Nodes: m.objects,
+		Skips: m.records.Skips,
 		Meet: func(key object.Key) (uint64, bool, bool) {
 			places, err := m.sweep.Find(key, m.places[:0])
 			m.places = places

@@ -1,9 +1,9 @@
-// Package canonical is the CBOR of what is stored and is no object: records,
-// roots and state files. One value has one encoding, the deterministic one of
-// RFC 8949, section 4.2.1, without tags.
+// Package canonical encodes records, roots and state files as CBOR. One value has
+// one encoding: the deterministic one of RFC 8949, section 4.2.1, without tags.
+// Objects have an encoding of their own, in package object.
 //
-// To decode is not enough to be sure of that: a decoder encodes again what it
-// has decoded, and refuses input that differs.
+// The decoder alone does not ensure this. Callers encode each decoded value once
+// more, and refuse input that differs.
 package canonical
 
 import (
@@ -13,16 +13,16 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// How much one value may hold.
+// The limits of one value.
 const (
-	MaxDepth = 8
-	MaxArray = 1 << 17 // elements
-	MaxMap   = 1 << 20 // pairs
+	maxDepth = 8
+	maxArray = 1 << 17 // elements
+	maxMap   = 1 << 20 // pairs
 )
 
-// Modes returns how values are encoded and decoded. What has a tag, an indefinite
-// length, a key twice, or more than the limits is not decoded; fields that the Go
-// type lacks are passed over.
+// Modes returns the encoder and the decoder. The decoder refuses tags, indefinite
+// lengths, duplicate keys, and values beyond the limits. It skips fields that the
+// Go type does not have.
 func Modes() (cbor.EncMode, cbor.DecMode) {
 	o := cbor.CoreDetEncOptions()
 	o.TagsMd = cbor.TagsForbidden
@@ -35,9 +35,9 @@ func Modes() (cbor.EncMode, cbor.DecMode) {
 		IndefLength:       cbor.IndefLengthForbidden,
 		TagsMd:            cbor.TagsForbidden,
 		FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
-		MaxNestedLevels:   MaxDepth,
-		MaxArrayElements:  MaxArray,
-		MaxMapPairs:       MaxMap,
+		MaxNestedLevels:   maxDepth,
+		MaxArrayElements:  maxArray,
+		MaxMapPairs:       maxMap,
 	}.DecMode()
 	if err != nil {
 		panic(err)
@@ -53,11 +53,11 @@ type Time struct {
 	Nsec uint32 // below 1e9
 }
 
-// TimeOf returns how a moment is encoded.
+// TimeOf returns the encoded form of t.
 func TimeOf(t time.Time) Time { return Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())} }
 
-// Time returns the moment, in UTC. It is an error if there are too many
-// nanoseconds, or the year is not one from 0 to 9999.
+// Time returns the moment, in UTC. It returns an error if Nsec is 1e9 or more, or if
+// the year is not from 0 to 9999.
 func (t Time) Time() (time.Time, error) {
 	at := time.Unix(t.Sec, int64(t.Nsec)).UTC()
 	if year := at.Year(); t.Nsec >= 1e9 || year < 0 || year > 9999 {

@@ -1,4 +1,4 @@
-package canonical_test
+package canonical
 
 import (
 	"bytes"
@@ -6,18 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/kist-vcs/kist/object/canonical"
 )
 
 func TestModes(t *testing.T) {
-	enc, dec := canonical.Modes()
+	enc, dec := Modes()
 	type value struct {
-		A int             `cbor:"a,omitempty"`
-		B []int           `cbor:"b,omitempty"`
-		T *canonical.Time `cbor:"t,omitempty"`
+		A int   `cbor:"a,omitempty"`
+		B []int `cbor:"b,omitempty"`
+		T *Time `cbor:"t,omitempty"`
 	}
-	at := canonical.TimeOf(time.Date(2026, 1, 31, 12, 0, 0, 5, time.FixedZone("", 3600)))
+	at := TimeOf(time.Date(2026, 1, 31, 12, 0, 0, 5, time.FixedZone("", 3600)))
 	data, err := enc.Marshal(value{A: 1, B: []int{2}, T: &at})
 	if want := "\xa3aa\x01ab\x81\x02at\x82\x1a\x69\x7d\xe0\xb0\x05"; err != nil || string(data) != want {
 		t.Fatalf("encoded %x, %v, want %x", data, err, want)
@@ -31,8 +29,8 @@ func TestModes(t *testing.T) {
 		"an indefinite length":  "\xbfaa\x01\xff",
 		"an indefinite array":   "\xa1ab\x9f\x01\xff",
 		"a tag":                 "\xa1aa\xc1\x01",
-		"too deep":              strings.Repeat("\x81", canonical.MaxDepth+1) + "\x01",
-		"a too long array":      "\x9a\x00\x02\x00\x01" + strings.Repeat("\x00", canonical.MaxArray+1),
+		"too deep":              strings.Repeat("\x81", maxDepth+1) + "\x01",
+		"a too long array":      "\x9a\x00\x02\x00\x01" + strings.Repeat("\x00", maxArray+1),
 		"something behind it":   "\xa1aa\x01\x00",
 		"an array for a struct": "\x81\x01",
 	} {
@@ -58,11 +56,11 @@ func TestModes(t *testing.T) {
 
 func TestTime(t *testing.T) {
 	for _, ok := range []time.Time{time.Unix(0, 0), time.Unix(-5, 999_999_999), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
-		if got, err := canonical.TimeOf(ok).Time(); err != nil || !got.Equal(ok) || got.Location() != time.UTC {
+		if got, err := TimeOf(ok).Time(); err != nil || !got.Equal(ok) || got.Location() != time.UTC {
 			t.Errorf("%v became %v, %v", ok, got, err)
 		}
 	}
-	for _, bad := range []canonical.Time{{Nsec: 1e9}, {Sec: math.MaxInt64}, {Sec: math.MinInt64}, {Sec: 253402300800}} {
+	for _, bad := range []Time{{Nsec: 1e9}, {Sec: math.MaxInt64}, {Sec: math.MinInt64}, {Sec: 253402300800}} {
 		if got, err := bad.Time(); err == nil {
 			t.Errorf("%+v is %v", bad, got)
 		}

@@ -1,6 +1,6 @@
-// Package optimise makes the stored values of many objects small: as patches of
-// objects that come before them and are much like them, or else compressed as
-// well as can be.
+// Package optimise stores many objects in little space. [Order] puts similar
+// objects near each other. [Run] makes each object a patch of a similar one before
+// it, or else compresses it as well as it can.
 package optimise
 
 import (
@@ -14,51 +14,50 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
-	"github.com/kist-vcs/kist/object/similar"
 )
 
 const (
-	// onTheWay is how many bytes of objects are on the way at a time.
+	// onTheWay is the number of bytes of objects between read and write.
 	onTheWay = 8 << 20
 
-	// encoders is how many encode at a time, at most: each takes 40 MiB.
+	// encoders is the largest number of goroutines that encode. Each takes 40 MiB.
 	encoders = 2
 
-	// triedBefore is the length from which data that is stored as it is is not
-	// worth compressing.
+	// triedBefore is the length from which an uncompressed value shows that
+	// compression was tried and did not help.
 	triedBefore = 1 << 10
 )
 
 // Object is an object on its way through [Run].
 type Object struct {
 	Key    object.Key
-	Data   []byte // kept for a while, and not to be changed
-	Stored []byte // its stored value (package object/frame), as it was; nil: that is not known
+	Data   []byte // Run keeps it for a while; the caller no longer changes it
+	Stored []byte // the old stored value (package object/frame); nil if it is unknown
 
-	// Best says that Stored is as small as it gets: it was optimised before. If it
-	// is a patch, one of another object may be smaller.
+	// Best is true if Stored was optimised before, so that compressing it once more
+	// gains nothing. A patch of another object may still be smaller.
 	Best bool
 
-	// Value is its stored value from now on, when it is written.
+	// Value is the new stored value. It is set when write is called.
 	Value []byte
 
-	base   similar.Candidate // what it may be a patch of; nothing, if it has no Data
-	keep   bool              // it is a patch already, of base
-	weight int64
-	with   *encoder
-	done   chan struct{} // closed when Value is set
+	base    candidate // the possible base of a patch; without data if there is none
+	keep    bool      // Stored is a patch of base
+	weight  int64
+	encoder *encoder      // encodes the object once more if Fit refuses its value
+	done    chan struct{} // closed when Value is set
 }
 
-// Run has read call next for one object after the other, and write for each in
-// the same order, with the smallest value that was found for it; some are on the
-// way meanwhile. At most depth patches hang on each other. A patch stays if it is
-// made from the object that it would be made from now.
+// Run finds the smallest value of each object. It calls read, which calls next with
+// one object after the other, and it calls write with each object in the same
+// order. A chain has at most depth patches. A stored patch stays if its base is
+// also the best candidate now.
 //
-// What is written may go to one place after the other, of which each has to have
-// what its patches are made from: write calls [Object.Fit] to make sure, and
-// returns whether the next object begins a new place. Read and write are called
-// once, and by one goroutine at a time, respectively; they run at once.
-func Run(ctx context.Context, depth int, read func(ctx context.Context, next func(*Object) error) error, write func(context.Context, *Object) (anew bool, err error)) error {
+// The objects may go to several places (volumes, packs), one after the other. A
+// patch and its base must be in the same place: write calls [Object.Fit] to ensure
+// that, and returns full if the next object goes to a new place. One goroutine
+// calls read, and one goroutine makes all calls of write; both run at the same time.
+func Run(ctx context.Context, depth int, read func(ctx context.Context, next func(*Object) error) error, write func(context.Context, *Object) (full bool, err error)) error {
 	r := &run{
 		depth: depth, read: read, write: write,
 		encoder: frame.NewEncoder(frame.Best),
@@ -95,23 +94,24 @@ type run struct {
 	weight  *semaphore.Weighted
 	todo    chan *Object // to be encoded
 	ordered chan *Object // to be written
-	place   atomic.Int64 // number of the place that is written to
+	place   atomic.Int64 // number of the place that write fills
 }
 
-// readAll reads objects, and finds for each what it may be a patch of.
+// readAll reads objects and finds the possible base of each.
 func (r *run) readAll(ctx context.Context) error {
-	window := similar.NewWindow(frame.MaxPatch, r.depth)
-	with, place := &encoder{Encoder: r.encoder}, int64(0)
+	similar := newWindow(frame.MaxPatch, r.depth)
+	encoder, place := &encoder{Encoder: r.encoder}, int64(0)
 	return r.read(ctx, func(o *Object) error {
 		if now := r.place.Load(); now != place {
-			window, place = similar.NewWindow(frame.MaxPatch, r.depth), now
+			similar, place = newWindow(frame.MaxPatch, r.depth), now
 		}
-		if c, ok := window.Next(o.Key, o.Data); ok && c.Key != o.Key {
+		if c, ok := similar.propose(o.Key, o.Data); ok && c.key != o.Key {
 			o.base = c
 			id, patched := frame.Base(o.Stored)
-			o.keep = patched && id == c.Key.ID
+			o.keep = patched && id == c.key.ID
 		}
-		o.with, o.done = with, make(chan struct{})
+
+		o.encoder, o.done = encoder, make(chan struct{})
 		o.weight = min(int64(len(o.Stored)+len(o.Data)), onTheWay)
 		if err := r.weight.Acquire(ctx, o.weight); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (r *run) readAll(ctx context.Context) error {
 	})
 }
 
-// writeAll writes objects once they are encoded.
+// writeAll writes each object when it is encoded.
 func (r *run) writeAll(ctx context.Context) error {
 	for o := range r.ordered {
 		select {
@@ -138,11 +138,11 @@ func (r *run) writeAll(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		anew, err := r.write(ctx, o)
+		full, err := r.write(ctx, o)
 		if err != nil {
 			return err
 		}
-		if anew {
+		if full {
 			r.place.Add(1)
 		}
 		r.weight.Release(o.weight)
@@ -150,25 +150,26 @@ func (r *run) writeAll(ctx context.Context) error {
 	return nil
 }
 
-// Fit makes the value one that can be written to a place which takes patches of
-// some objects: the object is stored whole, if what it would be a patch of went
-// to another place. Patched tells whether the value is a patch.
+// Fit sets Value for a place that takes patches of some objects only: if the base
+// is in another place, Value becomes the compressed object. It reports whether
+// Value is a patch.
 func (o *Object) Fit(takes func(base object.Key) bool) (patched bool) {
 	if o.fits(takes) {
 		_, patched = frame.Base(o.Value)
 		return patched
 	}
-	if o.keep { // no other one was looked for
+	if o.keep { // encode took the stored patch and tried nothing else
 		o.keep = false
-		o.with.encode(o)
+		o.encoder.encode(o)
 	}
 	if !o.fits(takes) {
-		o.Value = slices.Clone(o.with.wholeOf(o))
+		o.Value = slices.Clone(o.encoder.compressed(o))
 	}
 	_, patched = frame.Base(o.Value)
 	return patched
 }
 
+// fits reports whether Value is no patch, or one that the place takes.
 func (o *Object) fits(takes func(base object.Key) bool) bool {
 	id, patched := frame.Base(o.Value)
 	return !patched || takes(object.Key{Kind: o.Key.Kind, ID: id})
@@ -177,33 +178,34 @@ func (o *Object) fits(takes func(base object.Key) bool) bool {
 // encoder encodes one object after the other. It is not safe for concurrent use.
 type encoder struct {
 	*frame.Encoder
-	patch, whole []byte // used again
+	patch, whole []byte // buffers
 }
 
-// encode finds the smallest value of an object.
+// encode sets Value to the smallest value of an object.
 func (e *encoder) encode(o *Object) {
 	if o.keep {
 		o.Value = o.Stored
 		return
 	}
 	patched := false
-	if o.base.Data != nil {
-		e.patch, patched = e.AppendPatch(e.patch[:0], o.Data, o.base.Key.ID, o.base.Data)
+	if o.base.data != nil {
+		e.patch, patched = e.AppendPatch(e.patch[:0], o.Data, o.base.key.ID, o.base.data)
 	}
 	if patched && o.suffices(len(e.patch)) {
 		o.Value = slices.Clone(e.patch)
 		return
 	}
-	whole := e.wholeOf(o)
-	if patched && len(e.patch) < len(whole) {
-		whole = e.patch
+
+	smallest := e.compressed(o)
+	if patched && len(e.patch) < len(smallest) {
+		smallest = e.patch
 	}
-	o.Value = slices.Clone(whole)
+	o.Value = slices.Clone(smallest)
 }
 
-// suffices reports whether a patch of n bytes is so small that storing the object
-// whole cannot be much better: half of the bytes that took before, or not much
-// larger than another patch, which was better than that.
+// suffices reports whether a patch of n bytes is so small that compressing the
+// object cannot gain much: it has at most half of the stored bytes, or at most
+// twice those of an optimised patch.
 func (o *Object) suffices(n int) bool {
 	if _, patched := frame.Base(o.Stored); patched {
 		return o.Best && n <= 2*len(o.Stored)
@@ -211,16 +213,17 @@ func (o *Object) suffices(n int) bool {
 	return 2*n <= len(o.Stored)
 }
 
-// wholeOf returns the value of an object that is no patch, until the next call:
-// what does not compress is not tried again, nor what was compressed as well as
-// can be.
-func (e *encoder) wholeOf(o *Object) []byte {
+// compressed returns the smallest value of an object that is no patch. It is valid
+// until the next call. It does not retry an object that did not compress, or that
+// was compressed with the best level before.
+func (e *encoder) compressed(o *Object) []byte {
 	_, patched := frame.Base(o.Stored)
 	if known := o.Stored != nil && !patched; known {
 		if _, raw := frame.Raw(o.Stored); o.Best || raw && len(o.Data) >= triedBefore {
 			return o.Stored
 		}
 	}
+
 	e.whole = e.Append(e.whole[:0], o.Data)
 	if o.Stored != nil && !patched && len(o.Stored) <= len(e.whole) {
 		return o.Stored

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/bases"
 	"github.com/kist-vcs/kist/object/frame"
 )
 
@@ -83,14 +82,14 @@ func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) 
 }
 
 // base returns what a patch in v is made from, on which above patches hang.
-func (v *sealed) base(key object.Key, above int, r *baseReader) (bases.Base, error) {
+func (v *sealed) base(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	b, err := v.readBase(key, above, r)
 	if err == nil || r.alone {
 		return b, baseError(key, err)
 	}
 	l, lerr := v.store.current()
 	if lerr != nil {
-		return bases.Base{}, baseError(key, err)
+		return frame.BaseObject{}, baseError(key, err)
 	}
 	for _, other := range l.volumes {
 		if other == v || r.left == 0 {
@@ -101,10 +100,10 @@ func (v *sealed) base(key object.Key, above int, r *baseReader) (bases.Base, err
 		}
 		if b, oerr := other.readBase(key, 0, r); oerr == nil {
 			r.other = true
-			return bases.Base{Data: b.Data}, nil
+			return frame.BaseObject{Data: b.Data}, nil
 		}
 	}
-	return bases.Base{}, baseError(key, err)
+	return frame.BaseObject{}, baseError(key, err)
 }
 
 func baseError(key object.Key, err error) error {
@@ -116,33 +115,33 @@ func baseError(key object.Key, err error) error {
 
 // readBase reads an object of v that above patches hang on, verified. One that
 // was dropped is as good as any. If it is damaged, that is remembered.
-func (v *sealed) readBase(key object.Key, above int, r *baseReader) (bases.Base, error) {
+func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	if b, ok := v.store.bases.Get(basePlace{v, key}); ok {
 		if above+b.Depth > maxChain {
-			return bases.Base{}, errChain
+			return frame.BaseObject{}, errChain
 		}
 		return b, nil
 	}
 	if r.left == 0 {
-		return bases.Base{}, errChain
+		return frame.BaseObject{}, errChain
 	}
 	r.left--
 	o, err := v.opened()
 	if err != nil {
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	}
 	rec, ok, err := o.index.Find(key)
 	switch {
 	case err != nil:
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	case !ok:
-		return bases.Base{}, errNoBase
+		return frame.BaseObject{}, errNoBase
 	case rec.Raw > frame.MaxPatch:
-		return bases.Base{}, fmt.Errorf("%d bytes are too many for a patch's base", rec.Raw)
+		return frame.BaseObject{}, fmt.Errorf("%d bytes are too many for a patch's base", rec.Raw)
 	}
 	storage := takeBuffer(int(min(rec.Stored, frame.MaxPatch+frame.MaxOverhead)))
 	defer storage.free()
-	var b bases.Base
+	var b frame.BaseObject
 	value, err := o.storedValue(rec, storage.b)
 	if err == nil {
 		b, err = v.decodeBase(key, value, int(rec.Raw), above, r)
@@ -151,7 +150,7 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (bases.Base,
 		if !errors.Is(err, errChain) {
 			err = v.readError(rec, err)
 		}
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	}
 	if !r.other { // so that what is kept can be read from v alone
 		v.store.bases.Put(basePlace{v, key}, b)
@@ -161,7 +160,7 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (bases.Base,
 
 // decodeBase returns the object that value holds, which above patches hang on,
 // in storage of its own.
-func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (bases.Base, error) {
+func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (frame.BaseObject, error) {
 	dst := make([]byte, 0, raw+frame.DecodeSlack)
 	id, patched := frame.Base(value)
 	if !patched {
@@ -169,15 +168,15 @@ func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *bas
 		if _, part := frame.Raw(value); part && err == nil {
 			data = append(dst, data...)
 		}
-		return bases.Base{Data: data}, err
+		return frame.BaseObject{Data: data}, err
 	}
 	if above == maxChain {
-		return bases.Base{}, errChain
+		return frame.BaseObject{}, errChain
 	}
 	below, err := v.base(object.Key{Kind: key.Kind, ID: id}, above+1, r)
 	if err != nil {
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	}
 	data, err := applyPatch(dst, key, value, raw, below.Data)
-	return bases.Base{Data: data, Depth: below.Depth + 1}, err
+	return frame.BaseObject{Data: data, Depth: below.Depth + 1}, err
 }

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/bases"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
@@ -25,7 +24,7 @@ type Store struct {
 	path  string // .kist/volumes
 	o     Options
 	frame *frame.Encoder
-	bases *bases.Cache[basePlace]
+	bases *frame.BaseCache[basePlace]
 	lent  readBefore
 	files *files
 
@@ -52,7 +51,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
-	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level), bases: bases.New[basePlace](maxBaseBytes), files: newFiles()}
+	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles()}
 	if _, err := s.refresh(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kist-vcs/kist/object/bases"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/remote"
 )
@@ -42,7 +41,7 @@ type Getter func(ctx context.Context, p Info, b []byte, off int64) (int, error)
 type Values struct {
 	get    Getter
 	block  int
-	bases  *bases.Cache[place]
+	bases  *frame.BaseCache[place]
 	blocks blocks
 }
 
@@ -57,7 +56,7 @@ type place struct {
 // more bases are usually near: that saves requests. 0: it reads the base alone,
 // and keeps no blocks.
 func NewValues(get Getter, block int) *Values {
-	return &Values{get: get, block: block, bases: bases.New[place](maxBaseBytes)}
+	return &Values{get: get, block: block, bases: frame.NewBaseCache[place](maxBaseBytes)}
 }
 
 // Decode returns the object of e, whose stored value was read from the pack. Bases
@@ -111,14 +110,14 @@ type chain struct {
 
 type made struct {
 	place
-	bases.Base
+	frame.BaseObject
 }
 
 // keep keeps the bases that were decoded, and the object, from which what follows
 // may be made.
 func (c *chain) keep() {
 	for _, m := range c.made {
-		c.v.bases.Put(m.place, m.Base)
+		c.v.bases.Put(m.place, m.BaseObject)
 	}
 }
 
@@ -136,60 +135,60 @@ func (c *chain) object(ctx context.Context, value []byte) ([]byte, error) {
 
 // patched returns the object of raw bytes that the patch in value makes, which
 // begins at off, and is the last of so many patches that hang on each other.
-func (c *chain) patched(ctx context.Context, value []byte, off int64, raw, patches int) (bases.Base, error) {
+func (c *chain) patched(ctx context.Context, value []byte, off int64, raw, patches int) (frame.BaseObject, error) {
 	n, err := frame.NearBase(value)
 	if err != nil {
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	}
 	from := off - int64(n.Distance)
 	below, err := c.base(ctx, n, from, patches)
 	if err != nil {
-		return bases.Base{}, fmt.Errorf("base at offset %d: %w", from, err)
+		return frame.BaseObject{}, fmt.Errorf("base at offset %d: %w", from, err)
 	}
 	data, err := frame.DecodePatch(nil, value, raw, below.Data)
 	if err != nil {
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	}
-	b := bases.Base{Data: data, Depth: below.Depth + 1}
+	b := frame.BaseObject{Data: data, Depth: below.Depth + 1}
 	c.made = append(c.made, made{place{c.e.Pack.Name, off}, b})
 	return b, nil
 }
 
 // base returns the base at n, whose value begins at off, and on which so many
 // patches hang.
-func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) (bases.Base, error) {
+func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) (frame.BaseObject, error) {
 	switch {
 	case off < remote.HeaderSize:
-		return bases.Base{}, errors.New("not among the values")
+		return frame.BaseObject{}, errors.New("not among the values")
 	case n.Raw > maxRaw(c.e.Key.Kind):
-		return bases.Base{}, fmt.Errorf("%s of %d bytes", c.e.Key.Kind, n.Raw)
+		return frame.BaseObject{}, fmt.Errorf("%s of %d bytes", c.e.Key.Kind, n.Raw)
 	}
 	at := place{c.e.Pack.Name, off}
 	if b, ok := c.v.bases.Get(at); ok {
 		if patches+b.Depth > MaxChain {
-			return bases.Base{}, errChain
+			return frame.BaseObject{}, errChain
 		}
 		return b, nil
 	}
 	value, err := c.stored(ctx, off, n.Stored)
 	if err != nil {
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	}
 	if frame.IsNear(value) {
 		if patches == MaxChain {
-			return bases.Base{}, errChain
+			return frame.BaseObject{}, errChain
 		}
 		return c.patched(ctx, value, off, n.Raw, patches+1)
 	}
 	data, err := decodeWhole(value, n.Raw)
 	if err != nil {
-		return bases.Base{}, err
+		return frame.BaseObject{}, err
 	}
 	if _, part := frame.Raw(value); part {
 		data = append([]byte(nil), data...)
 	}
-	c.made = append(c.made, made{at, bases.Base{Data: data}})
-	return bases.Base{Data: data}, nil
+	c.made = append(c.made, made{at, frame.BaseObject{Data: data}})
+	return frame.BaseObject{Data: data}, nil
 }
 
 var errChain = fmt.Errorf("more than %d patches hang on each other", MaxChain)

@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/optimise"
-	"github.com/kist-vcs/kist/object/order"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -76,9 +75,9 @@ func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[
 		seen[i] = keys.NewSet(x.Len())
 	}
 	inline := map[object.Key]bool{}
-	return order.Objects(ctx, roots, order.Walk{
-		Objects: neededNodes{m},
-		Skips:   c.snap.said.Skips,
+	return optimise.Order(ctx, roots, optimise.OrderOptions{
+		Nodes: neededNodes{m},
+		Skips: c.snap.said.Skips,
 		Meet: func(key object.Key) (number uint64, wanted, first bool) {
 			p, err := m.place(key)
 			switch {

@@ -1,6 +1,4 @@
-// Package order tells in which order objects are stored best, so that what is
-// alike comes near each other and what is read together lies together.
-package order
+package optimise
 
 import (
 	"cmp"
@@ -13,33 +11,35 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Walk says what is put in order, and how that is found.
-type Walk struct {
-	// Objects has the nodes. What it cannot read is passed over.
-	Objects object.Reader
+// OrderOptions are the inputs of [Order].
+type OrderOptions struct {
+	// Nodes reads nodes. Order skips a node that it cannot read.
+	Nodes object.Reader
 
-	// Skips reports whether a link is not followed; a root is a link from the
-	// zero key.
+	// Skips reports whether Order does not follow a link. A root is a link from
+	// the zero key.
 	Skips func(from, link object.Key) bool
 
-	// Meet is told of each object that is come to. It reports whether that is for
-	// the first time: otherwise what it leads to is not looked at again. If the
-	// object is one that is to be put in order, wanted is true, and place is what
-	// it is called in the result.
+	// Meet is called for each object that a link leads to. First is true at the
+	// first call for the object: then Order follows its links. Wanted is true if the
+	// object belongs into the result, under the number place.
 	Meet func(key object.Key) (place uint64, wanted, first bool)
 }
 
-// Objects returns the places of what roots lead to and is wanted, in the order
-// in which it is to be stored: by kind, then what has the same name next to each
-// other, of that what has the same path, of a large file what lies at about the
-// same place, and of that the newest first. Names are in the order in which a
-// checkout comes to them. It looks at every node once, and is only a help: the
-// error is that of ctx. It takes 24 bytes for each object that is wanted.
-func Objects(ctx context.Context, roots []object.Key, w Walk) (iter.Seq[uint64], error) {
-	o := &orderer{Walk: w, names: map[uint64]uint32{}}
+// Order returns the places of the wanted objects that are reachable from roots, in
+// the best order to store them: similar objects, and objects that are read
+// together, come near each other. They are sorted by kind, then by name, then by
+// path, then by the position in a large file, and the newest comes first. Names
+// come in the order of a checkout.
+//
+// Order reads every node once. An order is only a hint, so the only error is that
+// of ctx. It takes 24 bytes of memory for each wanted object.
+func Order(ctx context.Context, roots []object.Key, options OrderOptions) (iter.Seq[uint64], error) {
+	o := &orderer{OrderOptions: options, names: map[uint64]uint32{}}
 	if err := o.walk(ctx, roots); err != nil {
 		return nil, err
 	}
+
 	slices.SortFunc(o.list, func(a, b ordered) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.path, b.path), cmp.Compare(a.position, b.position), cmp.Compare(a.turn, b.turn))
 	})
@@ -52,33 +52,33 @@ func Objects(ctx context.Context, roots []object.Key, w Walk) (iter.Seq[uint64],
 	}, nil
 }
 
-// ordered is an object, and by what it is put in order. It is kept small, as
-// there is one for each object.
+// ordered is an object with its sort keys. It is small, because there is one for
+// each object.
 type ordered struct {
 	place    uint64
-	name     uint32 // of the file or folder: in the order in which names are met, the kind in the upper bits
-	path     uint32 // a hash of it
-	position uint32 // in the file, in steps of 16 KiB; the number of the node in a folder
-	turn     uint32 // when it was met: what commits of late have comes first
+	name     uint32 // number of the file's or directory's name, by first use; the kind in the upper bits
+	path     uint32 // a hash of the path
+	position uint32 // in the file, in steps of 16 KiB; in a directory, the number of the node
+	turn     uint32 // number of the object, by first use: objects of recent commits come first
 }
 
 const kindShift = 29 // of ordered.name
 
-// orderer is one call of Objects.
+// orderer is one call of Order.
 type orderer struct {
-	Walk
+	OrderOptions
 	list  []ordered
 	names map[uint64]uint32
 }
 
-// spot is where in the history an object is.
+// spot is the place of an object in the history.
 type spot struct {
-	name     uint64 // a hash of the file's or folder's name
+	name     uint64 // a hash of the file's or directory's name
 	path     uint64 // a hash of its path
 	position uint64
 }
 
-// below returns the spot of an entry of a folder.
+// below returns the spot of an entry of the directory at s.
 func (s spot) below(name string) spot {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -87,7 +87,7 @@ func (s spot) below(name string) spot {
 	return below
 }
 
-// meet notes an object, and reports whether it was met for the first time.
+// meet lists an object if it is wanted, and reports whether this is its first use.
 func (o *orderer) meet(key object.Key, at spot) bool {
 	place, wanted, first := o.Meet(key)
 	if !first || !wanted {
@@ -105,13 +105,13 @@ func (o *orderer) meet(key object.Key, at spot) bool {
 	return true
 }
 
-// dated is a commit.
+// dated is a commit and its time, in seconds since 1970.
 type dated struct {
 	id      object.ID
 	seconds int64
 }
 
-// walk meets all that roots lead to, commits of late first.
+// walk meets all objects that are reachable from roots, newest commits first.
 func (o *orderer) walk(ctx context.Context, roots []object.Key) error {
 	commits, rest, err := o.commits(ctx, roots)
 	if err != nil {
@@ -132,8 +132,8 @@ func (o *orderer) walk(ctx context.Context, roots []object.Key) error {
 	return ctx.Err()
 }
 
-// commits returns the commits that roots lead to, the newest first, and the
-// roots that are something else.
+// commits returns the commits that are reachable from roots, the newest first, and
+// the roots that are neither commits nor tags.
 func (o *orderer) commits(ctx context.Context, roots []object.Key) (commits []dated, rest []object.Key, err error) {
 	seen := map[object.ID]bool{}
 	queue := slices.Clone(roots)
@@ -148,14 +148,14 @@ func (o *orderer) commits(ctx context.Context, roots []object.Key) (commits []da
 			if !o.meet(key, spot{}) {
 				continue
 			}
-			if tag, err := object.ReadTag(ctx, o.Objects, key.ID); err == nil {
+			if tag, err := object.ReadTag(ctx, o.Nodes, key.ID); err == nil {
 				queue = append(queue, object.Key{Kind: object.KindCommit, ID: tag.Target})
 			}
 		case key.Kind != object.KindCommit:
 			rest = append(rest, key)
 		case !seen[key.ID]:
 			seen[key.ID] = true
-			c, err := object.ReadCommit(ctx, o.Objects, key.ID)
+			c, err := object.ReadCommit(ctx, o.Nodes, key.ID)
 			if err != nil {
 				continue
 			}
@@ -165,16 +165,17 @@ func (o *orderer) commits(ctx context.Context, roots []object.Key) (commits []da
 			}
 		}
 	}
+
 	slices.SortFunc(commits, func(a, b dated) int {
 		return cmp.Or(cmp.Compare(b.seconds, a.seconds), slices.Compare(a.id[:], b.id[:]))
 	})
 	return commits, rest, nil
 }
 
-// commit meets a commit and its worktree.
+// commit meets a commit and its content.
 func (o *orderer) commit(ctx context.Context, id object.ID) {
 	key := object.Key{Kind: object.KindCommit, ID: id}
-	c, err := object.ReadCommit(ctx, o.Objects, id)
+	c, err := object.ReadCommit(ctx, o.Nodes, id)
 	if err != nil || !o.meet(key, spot{}) {
 		return
 	}
@@ -184,7 +185,7 @@ func (o *orderer) commit(ctx context.Context, id object.ID) {
 	}
 }
 
-// content meets the root of a folder or of a file's content, and what is below.
+// content meets the root of a directory or of a file's content, and everything below.
 func (o *orderer) content(ctx context.Context, from, key object.Key, at spot) {
 	switch key.Kind {
 	case object.KindTree:
@@ -198,12 +199,12 @@ func (o *orderer) content(ctx context.Context, from, key object.Key, at spot) {
 	}
 }
 
-// tree meets a node of the folder at a spot, whose nodes it counts there.
+// tree meets a node of the directory at a spot, and counts the nodes there.
 func (o *orderer) tree(ctx context.Context, from, key object.Key, at *spot) {
 	if ctx.Err() != nil || o.Skips(from, key) || !o.meet(key, *at) {
 		return
 	}
-	t, err := object.ReadTree(ctx, o.Objects, key.ID)
+	t, err := object.ReadTree(ctx, o.Nodes, key.ID)
 	if err != nil {
 		return
 	}
@@ -218,16 +219,17 @@ func (o *orderer) tree(ctx context.Context, from, key object.Key, at *spot) {
 	}
 }
 
-// manifest meets a node of a file's list of chunks, of what begins at offset.
+// manifest meets a node of a file's list of chunks. Its content begins at offset.
 func (o *orderer) manifest(ctx context.Context, from, key object.Key, at spot, offset uint64) {
 	at.position = offset >> 14
 	if ctx.Err() != nil || o.Skips(from, key) || !o.meet(key, at) {
 		return
 	}
-	m, err := object.ReadManifest(ctx, o.Objects, key.ID)
+	m, err := object.ReadManifest(ctx, o.Nodes, key.ID)
 	if err != nil {
 		return
 	}
+
 	pos := offset
 	for _, c := range m.Chunks {
 		at.position = pos >> 14

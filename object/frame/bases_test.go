@@ -1,22 +1,22 @@
-package bases
+package frame
 
 import "testing"
 
-func TestCache(t *testing.T) {
+func TestBaseCache(t *testing.T) {
 	const most = 8 << 20
-	c := New[int](most)
-	whole := func() bool { return c.bytes == c.recent.Len()<<20 && len(c.places) == c.recent.Len() }
+	c := NewBaseCache[int](most)
+	counted := func() bool { return c.bytes == c.recent.Len()<<20 && len(c.places) == c.recent.Len() }
 	for i := range 40 {
-		c.Put(i, Base{make([]byte, 1<<20), i})
-		c.Put(i, Base{make([]byte, 1<<20), 99})
-		if c.bytes > most || !whole() {
+		c.Put(i, BaseObject{make([]byte, 1<<20), i})
+		c.Put(i, BaseObject{make([]byte, 1<<20), 99})
+		if c.bytes > most || !counted() {
 			t.Fatalf("%d bytes, %d bases, %d places", c.bytes, c.recent.Len(), len(c.places))
 		}
 		if b, ok := c.Get(i); !ok || b.Depth != i {
 			t.Errorf("base %d: %d, %v", i, b.Depth, ok)
 		}
 		if b, ok := c.Get(0); !ok || b.Depth != 0 {
-			t.Errorf("what was used all the time is gone after %d", i)
+			t.Errorf("a base in constant use is gone after %d", i)
 		}
 		if _, ok := c.Get(i + 1); ok {
 			t.Error("found at another place")
@@ -31,15 +31,15 @@ func TestCache(t *testing.T) {
 			t.Errorf("base %d: %v", i, ok)
 		}
 	}
-	if c.recent.Len() != 4 || !whole() {
+	if c.recent.Len() != 4 || !counted() {
 		t.Errorf("%d bases of %d bytes are left", c.recent.Len(), c.bytes)
 	}
 }
 
-// What is larger than the cache is not kept.
-func TestCacheOfNothing(t *testing.T) {
-	c := New[string](10)
-	c.Put("large", Base{Data: make([]byte, 11)})
+// TestBaseCacheTooSmall wants a base that is larger than the cache to be dropped.
+func TestBaseCacheTooSmall(t *testing.T) {
+	c := NewBaseCache[string](10)
+	c.Put("large", BaseObject{Data: make([]byte, 11)})
 	if _, ok := c.Get("large"); ok || c.bytes != 0 {
 		t.Errorf("%v, %d bytes", ok, c.bytes)
 	}

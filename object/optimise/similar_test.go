@@ -1,4 +1,4 @@
-package similar
+package optimise
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	testSize  = 4 << 20
-	testDepth = 8
+	testSize = 4 << 20
+	maxDepth = 8
 )
 
 func random(seed uint64, n int) []byte {
@@ -45,9 +45,9 @@ func keyOf(kind object.Kind, data []byte) object.Key {
 	return object.Key{Kind: kind, ID: object.Sum(data)}
 }
 
-// next shows data to a window as a chunk.
-func next(w *Window, data []byte) (Candidate, bool) {
-	return w.Next(keyOf(object.KindChunk, data), data)
+// propose shows data to a window as a chunk.
+func propose(w *window, data []byte) (candidate, bool) {
+	return w.propose(keyOf(object.KindChunk, data), data)
 }
 
 // TestVersions checks that among many others the last version of an object is
@@ -56,7 +56,7 @@ func TestVersions(t *testing.T) {
 	for _, size := range []int{300, 3000, 100_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(size), 1))
-			w := NewWindow(testSize, testDepth)
+			w := newWindow(testSize, maxDepth)
 			var files [20][]byte
 			of := map[object.ID]int{}
 			missed := 0
@@ -65,11 +65,11 @@ func TestVersions(t *testing.T) {
 			}
 			for range 10 {
 				for i := range files {
-					c, ok := next(w, files[i])
-					if known, has := of[c.Key.ID]; ok && (!has || known != i) {
-						t.Fatalf("of file %d, %s is proposed, which is of %d", i, c.Key.ID, known)
+					c, ok := propose(w, files[i])
+					if known, has := of[c.key.ID]; ok && (!has || known != i) {
+						t.Fatalf("of file %d, %s is proposed, which is of %d", i, c.key.ID, known)
 					}
-					if ok && object.Sum(c.Data) != c.Key.ID {
+					if ok && object.Sum(c.data) != c.key.ID {
 						t.Fatal("other data than the ID's")
 					}
 					if !ok && len(of) >= len(files) {
@@ -90,103 +90,103 @@ func TestVersions(t *testing.T) {
 // allowed.
 func TestDepth(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	w := NewWindow(testSize, testDepth)
+	w := newWindow(testSize, maxDepth)
 	depths := map[object.ID]int{}
 	deepest := 0
 	data := random(1, 5000)
 	for range 100 {
-		c, ok := next(w, data)
+		c, ok := propose(w, data)
 		if ok {
-			if known, has := depths[c.Key.ID]; !has || c.Depth != known || c.Depth >= testDepth {
-				t.Fatalf("depth %d, known is %d, %v", c.Depth, known, has)
+			if known, has := depths[c.key.ID]; !has || c.depth != known || c.depth >= maxDepth {
+				t.Fatalf("depth %d, known is %d, %v", c.depth, known, has)
 			}
-			depths[object.Sum(data)] = c.Depth + 1
+			depths[object.Sum(data)] = c.depth + 1
 		} else {
 			depths[object.Sum(data)] = 0
 		}
 		deepest = max(deepest, depths[object.Sum(data)])
 		data = edited(data, rng, 3)
 	}
-	if deepest < 2 || deepest > testDepth {
+	if deepest < 2 || deepest > maxDepth {
 		t.Errorf("the deepest is %d", deepest)
 	}
-	whole := NewWindow(testSize, 0)
+	whole := newWindow(testSize, 0)
 	for range 3 {
-		if _, ok := next(whole, data); ok {
+		if _, ok := propose(whole, data); ok {
 			t.Error("a candidate where nothing may depend on another")
 		}
 	}
 }
 
 func TestShallowFirst(t *testing.T) {
-	w := NewWindow(testSize, testDepth)
+	w := newWindow(testSize, maxDepth)
 	data := random(1, 5000)
 	for want := range 3 { // each has all of it, and the one before is deeper
-		c, ok := next(w, data)
-		if ok != (want > 0) || c.Depth != 0 {
-			t.Errorf("%d: depth %d, %v", want, c.Depth, ok)
+		c, ok := propose(w, data)
+		if ok != (want > 0) || c.depth != 0 {
+			t.Errorf("%d: depth %d, %v", want, c.depth, ok)
 		}
 	}
 }
 
 func TestKinds(t *testing.T) {
-	w := NewWindow(testSize, testDepth)
+	w := newWindow(testSize, maxDepth)
 	data := random(1, 5000)
-	next(w, data)
-	if c, ok := w.Next(keyOf(object.KindTree, data), data); ok {
-		t.Errorf("%v is proposed for a tree", c.Key)
+	propose(w, data)
+	if c, ok := w.propose(keyOf(object.KindTree, data), data); ok {
+		t.Errorf("%v is proposed for a tree", c.key)
 	}
-	if c, ok := w.Next(keyOf(object.KindTree, data), data); !ok || c.Key.Kind != object.KindTree {
-		t.Errorf("%v, %v", c.Key, ok)
+	if c, ok := w.propose(keyOf(object.KindTree, data), data); !ok || c.key.Kind != object.KindTree {
+		t.Errorf("%v, %v", c.key, ok)
 	}
 }
 
 func TestUnlike(t *testing.T) {
-	w := NewWindow(testSize, testDepth)
+	w := newWindow(testSize, maxDepth)
 	for i := range 300 {
-		for _, data := range [][]byte{random(uint64(i), 2000), nil, {1, 2, 3}, random(7, windowSize-1), make([]byte, 1000+i)} {
-			if c, ok := next(w, data); ok {
-				t.Fatalf("%d bytes: %v is proposed", len(data), c.Key)
+		for _, data := range [][]byte{random(uint64(i), 2000), nil, {1, 2, 3}, random(7, sampleSize-1), make([]byte, 1000+i)} {
+			if c, ok := propose(w, data); ok {
+				t.Fatalf("%d bytes: %v is proposed", len(data), c.key)
 			}
 		}
 	}
 }
 
 func TestTooLarge(t *testing.T) {
-	w := NewWindow(1000, testDepth)
+	w := newWindow(1000, maxDepth)
 	for range 2 {
-		if _, ok := next(w, random(1, 1001)); ok {
+		if _, ok := propose(w, random(1, 1001)); ok {
 			t.Error("of an object that is too large, a candidate")
 		}
 	}
-	next(w, random(2, 1000))
-	if _, ok := next(w, random(2, 1000)); !ok {
+	propose(w, random(2, 1000))
+	if _, ok := propose(w, random(2, 1000)); !ok {
 		t.Error("of the largest, no candidate")
 	}
 }
 
 // TestBounds checks that a window forgets, and what.
 func TestBounds(t *testing.T) {
-	w := NewWindow(testSize, testDepth)
-	large := MaxBytes / testSize
+	w := newWindow(testSize, maxDepth)
+	large := windowBytes / testSize
 	for i := range 5 * large {
-		next(w, random(uint64(i%(large+1)), testSize)) // each comes again when it was just forgotten
-		if w.bytes > MaxBytes {
+		propose(w, random(uint64(i%(large+1)), testSize)) // each comes again when it was just forgotten
+		if w.bytes > windowBytes {
 			t.Fatalf("%d bytes are remembered", w.bytes)
 		}
 	}
-	if c, ok := next(w, random(uint64(5*large-1)%uint64(large+1), testSize)); !ok || len(c.Data) != testSize {
+	if c, ok := propose(w, random(uint64(5*large-1)%uint64(large+1), testSize)); !ok || len(c.data) != testSize {
 		t.Error("the last was forgotten")
 	}
-	w = NewWindow(testSize, testDepth)
-	for i := range 3 * MaxObjects {
-		next(w, random(uint64(i), 64))
-		if n := w.next - w.first; n > MaxObjects {
+	w = newWindow(testSize, maxDepth)
+	for i := range 3 * windowObjects {
+		propose(w, random(uint64(i), 64))
+		if n := w.next - w.first; n > windowObjects {
 			t.Fatalf("%d objects are remembered", n)
 		}
 	}
 	for _, e := range w.entries {
-		if e.Data == nil {
+		if e.data == nil {
 			t.Fatal("an object that should be remembered is not")
 		}
 	}
@@ -196,7 +196,7 @@ func TestBounds(t *testing.T) {
 // finds.
 func TestAgainst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
-	w := NewWindow(testSize, testDepth)
+	w := newWindow(testSize, maxDepth)
 	var all [][]byte
 	missed, found := 0, 0
 	for range 400 {
@@ -211,8 +211,8 @@ func TestAgainst(t *testing.T) {
 		for _, other := range all {
 			most = max(most, shared(s, sketchOf(other)))
 		}
-		c, ok := next(w, data)
-		if ok && shared(s, sketchOf(c.Data)) < minShared+perDepth*c.Depth {
+		c, ok := propose(w, data)
+		if ok && shared(s, sketchOf(c.data)) < minShared+perDepth*c.depth {
 			t.Fatal("a candidate that has little in common")
 		}
 		if most >= 2*minShared {
@@ -238,17 +238,17 @@ func shared(a, b sketch) (n int) {
 
 // TestAllocs checks that looking for candidates allocates nothing.
 func TestAllocs(t *testing.T) {
-	w := NewWindow(testSize, testDepth)
+	w := newWindow(testSize, maxDepth)
 	data := random(1, 5000)
 	for range 100 {
-		next(w, data)
+		propose(w, data)
 	}
-	if n := testing.AllocsPerRun(100, func() { next(w, data) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { propose(w, data) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
-func BenchmarkNext(b *testing.B) {
+func BenchmarkPropose(b *testing.B) {
 	for _, size := range []int{500, 10_000, 1 << 20} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			rng := rand.New(rand.NewPCG(1, 1))
@@ -258,12 +258,12 @@ func BenchmarkNext(b *testing.B) {
 				versions[i] = data
 				data = edited(data, rng, 2)
 			}
-			w := NewWindow(testSize, testDepth)
+			w := newWindow(testSize, maxDepth)
 			key := object.Key{Kind: object.KindChunk}
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				w.Next(key, versions[i%len(versions)])
+				w.propose(key, versions[i%len(versions)])
 			}
 		})
 	}

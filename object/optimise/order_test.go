@@ -1,4 +1,4 @@
-package order_test
+package optimise_test
 
 import (
 	"cmp"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/object/order"
+	"github.com/kist-vcs/kist/object/optimise"
 )
 
 // TestOrder checks in which order objects are stored: chunks, then trees, then
@@ -71,9 +71,9 @@ func TestOrder(t *testing.T) {
 	find := func(wanted func(object.Kind) bool) (list []object.Key) {
 		t.Helper()
 		seen := map[object.Key]bool{}
-		places, err := order.Objects(ctx, roots, order.Walk{
-			Objects: store,
-			Skips:   func(_, link object.Key) bool { return link == skipped },
+		places, err := optimise.Order(ctx, roots, optimise.OrderOptions{
+			Nodes: store,
+			Skips: func(_, link object.Key) bool { return link == skipped },
 			Meet: func(key object.Key) (uint64, bool, bool) {
 				i := slices.Index(keys, key)
 				if i < 0 || seen[key] {
@@ -117,7 +117,7 @@ func TestOrder(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := order.Objects(gone, roots, order.Walk{}); err != context.Canceled {
+	if _, err := optimise.Order(gone, roots, optimise.OrderOptions{}); err != context.Canceled {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -43,7 +43,7 @@ test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
 race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
 	$(SERVERS) $(GO) test -race $(TESTFLAGS) $(RACEPKGS)
 
-model: ## explore the model of the remote protocol in full (MODEL=TestMutation/ANCHOR)
+model: ## explore the model of the remote protocol in full (MODEL=TestMutation/RELY_ON_ALL_LIVE)
 	$(GO) test -count=1 -v -timeout 2h -run '$(MODEL)' ./remote/rootlog/model -model.full
 
 servers: $(BIN)/servers/run ## start MinIO and FerretDB, say where they are, wait for ^C

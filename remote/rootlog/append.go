@@ -52,7 +52,7 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 		return nil, err
 	}
 	if !bytes.Equal(stored, data) {
-		// NO_TXID: that the name is taken does not say by whom.
+		// CHECK_TXID: that the name is taken does not say by whom.
 		root, err := decodeRoot(next.Seq, stored)
 		if root == nil || root.Txid != txid {
 			return nil, l.lost(ctx, base, err)

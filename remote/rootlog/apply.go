@@ -71,7 +71,7 @@ func (s *State) moveRefs(before *State, c *Change) error {
 }
 
 // addFiles adds packs and index files. Each name is there once, and condemned
-// is final (UNCONDEMN).
+// is final (CONDEMNED_IS_FINAL).
 func (s *State) addFiles(before *State, c *Change) error {
 	inline := make(map[pack.Name]Inline)
 	for _, p := range before.Packs {
@@ -129,7 +129,7 @@ func (s *State) condemn(before *State, c *Change) error {
 }
 
 // delist forgets condemned files and raises the floor to the roots that
-// condemned them, whether they were ever live or not (F_ORPHAN_ONLY).
+// condemned them, whether they were ever live or not (FLOOR_COVERS_ALL).
 func (s *State) delist(before *State, c *Change) error {
 	for _, name := range c.Delist {
 		seq, ok := before.Condemned[name]

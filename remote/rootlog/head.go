@@ -111,7 +111,7 @@ func (s *sight) start(ctx context.Context, remembered *Position) (uint64, error)
 }
 
 // checkRemembered checks that the remembered root is the one that is there
-// (ROLLBACK_BLIND): that the next is absent does not make it the head.
+// (CHECK_KNOWN_HEAD): that the next is absent does not make it the head.
 func (s *sight) checkRemembered(ctx context.Context, p Position) error {
 	if f := s.seen[p.Seq]; f == nil || f.hash != p.Hash {
 		// It may have been damaged on the way.

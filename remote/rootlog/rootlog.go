@@ -1,13 +1,12 @@
-// Package rootlog keeps what is changeable on a remote: a log of numbered
-// roots, each created at most once by whoever comes first. The last root, the
-// head, says which refs the remote has and which packs are live. Package
-// rootlog finds the head, notices a remote that was rolled back, appends roots,
-// and has the rules under which a writer may do so.
+// Package rootlog has the changeable state of a remote: a log of numbered roots.
+// Each root is created at most once, by the first writer. The last root, the head,
+// names the refs and the live packs of the remote. Package rootlog finds the head,
+// detects a remote that was rolled back, appends roots, and checks the rules under
+// which a writer may append.
 //
-// The protocol is described in docs/format/remote.md, the form of roots and
-// state files in docs/format/rootlog.md. Words in capitals, as in ANCHOR, are
-// the names of the protocol model's mutations: what breaks without the line
-// that they stand at.
+// docs/format/remote.md describes the protocol, docs/format/rootlog.md the form of
+// roots and state files. Words in capitals, as in RELY_ON_ALL_LIVE, name rules of
+// the protocol. The model in remote/rootlog/model shows that each is necessary.
 package rootlog
 
 import (

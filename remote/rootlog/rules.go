@@ -16,7 +16,7 @@ type Claim struct {
 
 	// Start is the number of S0: the head when the first of the writer's own
 	// files was begun. It stays when the writer plans again, or resumes what
-	// another process began (RESUME_NEWBASE, RESUME_HEAD).
+	// another process began (RESUME_AT_START).
 	Start uint64
 
 	Own      []string // full names of the writer's own packs, index and state files
@@ -35,25 +35,25 @@ type Claim struct {
 //
 // Check does not know whether moving a ref is a fast-forward.
 func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
-	// SEPARATE_CELLS: refs and what is live are decided by one root.
+	// ONE_ROOT: refs and what is live are decided by one root.
 	if err := checkRefs(head.Refs, c.Refs); err != nil {
 		return err
 	}
-	// NO_FLOOR: what was uploaded before the floor may have been condemned,
+	// HEED_FLOOR: what was uploaded before the floor may have been condemned,
 	// deleted and delisted; so Condemned does not tell.
 	if (c.HasPacks || len(c.Own) > 0) && c.Start < head.Floor {
 		return ErrFloor
 	}
-	// NO_RECHECK, GCQ_NOCHECK, CKPT_NOCHECK: condemned is final (UNCONDEMN),
-	// for files that were never live as well.
+	// RECHECK_HEAD, CHECK_REPACKED, CHECK_CHECKPOINTS, CONDEMNED_IS_FINAL:
+	// condemned is final, for files that were never live as well.
 	for _, name := range c.Own {
 		if _, condemned := head.Condemned[name]; condemned {
 			return ErrReplan
 		}
 	}
-	// ANCHOR, HOLD_GRACE, UNDO_NOCHECK: live(S) is part of live(h). With it,
-	// an index file that merges entries of S names live packs only (IDX_STALE,
-	// IDX_UNION).
+	// RELY_ON_ALL_LIVE, HOLD_FROM_LIVE, UNDO_FROM_LIVE: live(S) is part of
+	// live(h). So an index file that merges entries of S names live packs only
+	// (IDX_REMAKE, IDX_LIVE_ONLY).
 	for name := range c.Live {
 		if _, ok := live[name]; !ok {
 			return ErrReplan

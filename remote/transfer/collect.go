@@ -258,7 +258,7 @@ func (c *Collection) mark(ctx context.Context) (err error) {
 }
 
 // moveTo has the collection go on at a later head. What is to be condemned is
-// found out again (GC_STALE_K); only what was marked stays so.
+// found out again (MARK_EACH_HEAD); only what was marked stays so.
 func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
 	if err := c.r.remember(ctx, head); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
 			return err
 		}
 	}
-	// What we have copied is of no use any more (GCQ_NOCHECK).
+	// What we have copied is of no use any more (CHECK_REPACKED).
 	c.abandon()
 	return c.plan(ctx, snap.state)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// claim returns what the next root relies on (ANCHOR, NO_RECHECK, NO_FLOOR).
+// claim returns what the next root relies on (RELY_ON_ALL_LIVE, RECHECK_HEAD, HEED_FLOOR).
 func (c *Collection) claim() *rootlog.Claim {
 	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq, Records: c.start.state.Records}
 	if c.own != nil {

@@ -39,7 +39,7 @@ func (c *copies) close() {
 // copy copies what is needed of packs that are to be repacked into new ones. As
 // all that a writer uploads they are begun at the head that is known (S0), and
 // are of use only as long as they are neither condemned nor begun before the
-// floor (GCQ_NOCHECK).
+// floor (CHECK_REPACKED).
 func (c *Collection) copy(ctx context.Context) error {
 	c.own = &copies{anew: map[pack.Name]bool{}}
 	var todo, plain, optimised []*usage

@@ -14,7 +14,7 @@ import (
 
 // delist appends a root that forgets what was condemned long ago and is gone,
 // which raises the floor. Index files that name such packs are replaced
-// (IDX_DELIST).
+// (IDX_WITHOUT_DELISTED).
 func (c *Collection) delist(ctx context.Context) error {
 	gone, err := c.gone(ctx)
 	if err != nil {

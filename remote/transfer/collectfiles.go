@@ -108,7 +108,7 @@ func (c *Collection) checkThere(ctx context.Context) error {
 
 // orphans returns the old files that no root has named, sorted. They are
 // condemned like any other file: their sender learns of it before a root names
-// them, or by the floor (ORPH_AGE, IDX_ORPH_AGE).
+// them, or by the floor (CONDEMN_ORPHANS, IDX_CONDEMN_ORPHANS).
 //
 // A remote without a root has none: it has lost its roots, or its first push is
 // under way. In both cases the files may be all that is left of a history.

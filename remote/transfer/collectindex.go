@@ -96,7 +96,7 @@ type mergedIndex struct {
 // fits reports whether the index file is what would be made for a root that
 // follows what snap is of, in which due are to be replaced: that it names live
 // packs only, and neither names nor leaves out others than it would, if those of
-// which gone says so are condemned (IDX_STALE, IDX_UNION).
+// which gone says so are condemned (IDX_REMAKE, IDX_LIVE_ONLY).
 func (x *mergedIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Name) bool) bool {
 	for _, f := range x.replaced {
 		i := slices.IndexFunc(snap.state.Indexes, func(have rootlog.File) bool { return have.Name == f.Name })
@@ -203,7 +203,7 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 	x := &mergedIndex{replaced: due, named: map[pack.Name]struct{}{}}
 	infos := map[pack.Name]pack.Info{}
 	add := func(p pack.Info) bool {
-		_, live := c.snap.packs[p.Name] // of condemned ones nothing is taken along (IDX_UNION)
+		_, live := c.snap.packs[p.Name] // of condemned ones nothing is taken along (IDX_LIVE_ONLY)
 		if !live || gone(p.Name) {
 			return false
 		}

@@ -5,5 +5,5 @@
 // hash was checked; refs move last.
 //
 // The protocol is described in docs/format/remote.md. Words in capitals, such
-// as ANCHOR, name the rules there, each of which something breaks without.
+// as RELY_ON_ALL_LIVE, name the rules there; without any of them, data is lost.
 package transfer

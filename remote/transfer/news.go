@@ -69,7 +69,7 @@ func tellable(ours, theirs *record.Set) []record.Record {
 
 // newNews finds out which of a repository's records are new to a remote. That
 // something is needed again, a hold or an expiration that was undone, is only
-// told together with all that it makes needed (HOLD_GRACE, UNDO_NOCHECK), and
+// told together with all that it makes needed (HOLD_FROM_LIVE, UNDO_FROM_LIVE), and
 // by who has that.
 func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *record.Set) (*news, error) {
 	n := &news{merged: snap.state.Records.Clone()}
@@ -111,7 +111,7 @@ func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r recor
 		return nil, err == nil, err
 	}
 	// All the way down: that the commit is there says nothing of the rest, if
-	// no ref reaches it or its content was dropped (EXP_WALK).
+	// no ref reaches it or its content was dropped (WALK_EXPIRED).
 	return append(content, r.Key), true, nil
 }
 

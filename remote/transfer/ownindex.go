@@ -23,7 +23,7 @@ type ownIndex struct {
 
 // fits reports whether the index file can be named by a root that follows what
 // snap is of: all that it names of others is still inline, and live
-// (IDX_STALE, IDX_UNION).
+// (IDX_REMAKE, IDX_LIVE_ONLY).
 func (x *ownIndex) fits(snap *snapshot) bool {
 	inline := map[pack.Name]bool{}
 	for _, p := range snap.state.Packs {

@@ -111,7 +111,7 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 }
 
 // need looks an object up in live(S), even a node below one that is there
-// (STOP_AT_PRESENT), and has it sent if it is not there.
+// (STOP_AT_REFS), and has it sent if it is not there.
 func (p *planner) need(ctx context.Context, key object.Key) error {
 	if key.Kind == object.KindCommit {
 		p.plan.commits[key.ID] = true

@@ -173,8 +173,8 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 
 // dropUnusable forgets packs that were sent and can no longer be used at the
 // head that snap is of: those that a root names already, those that were
-// condemned (NO_RECHECK), those with what was purged, and those that were begun before the floor, which may
-// have been (NO_FLOOR).
+// condemned (RECHECK_HEAD), those with what was purged, and those that were begun before the floor, which may
+// have been (HEED_FLOOR).
 func (p *push) dropUnusable(snap *snapshot) {
 	p.own.drop(func(s *sentPack) bool {
 		_, live := snap.packs[s.info.Name]
@@ -269,7 +269,7 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 }
 
 // claim returns what the root relies on: that all that was live at S is live
-// (ANCHOR), and that what was sent was not condemned.
+// (RELY_ON_ALL_LIVE), and that what was sent was not condemned.
 func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) *rootlog.Claim {
 	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged}
 	for _, pack := range sent {

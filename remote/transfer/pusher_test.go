@@ -228,7 +228,7 @@ func (c *collector) condemn(names ...string) {
 }
 
 // delist deletes all that is condemned, and has the log forget it. Index files
-// that name such packs are replaced (IDX_DELIST).
+// that name such packs are replaced (IDX_WITHOUT_DELISTED).
 func (c *collector) delist() {
 	c.t.Helper()
 	for name := range c.head().Condemned {

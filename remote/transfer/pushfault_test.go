@@ -138,12 +138,12 @@ func TestResume(t *testing.T) {
 				b.Remove(name)
 			}
 		}, 2},
-		// RESUME_NEWBASE: nothing but the floor tells.
+		// RESUME_AT_START: nothing but the floor tells.
 		"delisted": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) {
 			gc.condemn(b.Names("packs/")...)
 			gc.delist()
 		}, 2},
-		// RESUME_HEAD: a late duplicate of a PUT brings them back.
+		// RESUME_AT_START: a late duplicate of a PUT brings them back.
 		"delisted, and there again": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) {
 			late := b.Snapshot()
 			gc.condemn(b.Names("packs/")...)
@@ -203,7 +203,7 @@ func TestResume(t *testing.T) {
 
 // TestResumeBelowFloor has the floor raised, after a push that goes on was
 // planned, to above where it began first, and below where it goes on
-// (RESUME_NEWBASE).
+// (RESUME_AT_START).
 func TestResumeBelowFloor(t *testing.T) {
 	b := newRemoteIn(t)
 	p, other := newPusher(t, b), newPusher(t, b)
@@ -223,7 +223,7 @@ func TestResumeBelowFloor(t *testing.T) {
 }
 
 // TestNodesAreThere has nodes in live packs, and not what is below them
-// (STOP_AT_PRESENT).
+// (STOP_AT_REFS).
 func TestNodesAreThere(t *testing.T) {
 	b := newRemoteIn(t)
 	p := newPusher(t, b)

@@ -16,7 +16,7 @@ func meanwhile(faulty *remotetest.Faulty, f func()) {
 }
 
 // TestBaseCollected has the branch deleted that a push builds on, and all of
-// its packs condemned, and deleted, after the push was planned (ANCHOR).
+// its packs condemned, and deleted, after the push was planned (RELY_ON_ALL_LIVE).
 func TestBaseCollected(t *testing.T) {
 	for _, delisted := range []bool{false, true} {
 		b := newRemoteIn(t)
@@ -69,7 +69,7 @@ func TestPartOfBaseCollected(t *testing.T) {
 }
 
 // TestOwnPacksCondemned has what a push has sent condemned as garbage before its
-// root (NO_RECHECK), and delisted as well (NO_FLOOR).
+// root (RECHECK_HEAD), and delisted as well (HEED_FLOOR).
 func TestOwnPacksCondemned(t *testing.T) {
 	for _, delisted := range []bool{false, true} {
 		b := newRemoteIn(t)
@@ -115,7 +115,7 @@ func TestFloorRaised(t *testing.T) {
 }
 
 // TestMergedIndexAfterLostRace has somebody else come first when a push has made
-// an index file of what lay in the root (IDX_STALE, IDX_UNION).
+// an index file of what lay in the root (IDX_REMAKE, IDX_LIVE_ONLY).
 func TestMergedIndexAfterLostRace(t *testing.T) {
 	start := newRemoteIn(t)
 	p := newPusher(t, start)

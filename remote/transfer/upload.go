@@ -121,7 +121,7 @@ func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
 	return nil
 }
 
-// putBlob puts a blob under a new name for every attempt (NAME_REUSE), and
+// putBlob puts a blob under a new name for every attempt (FRESH_NAMES), and
 // returns the name of the one that succeeded. Body is called for each.
 func (r *Remote) putBlob(ctx context.Context, path func(pack.Name) string, body func(pack.Name) (io.ReaderAt, int64, error)) (pack.Name, error) {
 	var name pack.Name

@@ -33,7 +33,7 @@ type graph interface {
 }
 
 // said is what records say of what the receiving end has: what need not be
-// there now, and so may not be (EXP_WALK), and what need not afterwards.
+// there now, and so may not be (WALK_EXPIRED), and what need not afterwards.
 type said struct{ before, after *record.View }
 
 // batchSize is how many nodes are asked for at once: with the most links that
@@ -49,7 +49,7 @@ type need struct {
 // walk goes through everything that the objects in want refer to, them
 // included, but for what the commits in have refer to, all of which is at the
 // receiving end. It stops nowhere else: that a node is there says nothing of
-// what is below it (STOP_AT_PRESENT). What is wanted may be of any kind; every
+// what is below it (STOP_AT_REFS). What is wanted may be of any kind; every
 // node is asked for once as long as [graph.links] is concerned.
 //
 // What the receiving end does not need according to s is left out.

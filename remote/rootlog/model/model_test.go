@@ -1,3 +1,11 @@
+// Package model tests the protocol by which any number of processes share a remote
+// (docs/format/remote.md). It has the protocol as three state machines, and looks
+// for lost data in every state that any order of their steps reaches, within bounds.
+//
+// The files store*.go have packs, refs and the collector; index*.go index files;
+// log*.go the names of roots. runs_test.go has the bounds, mutations_test.go the
+// rules and the ways to break them. docs/decisions/protocol-model.md says how to
+// work with the model.
 package model
 
 import (
@@ -9,65 +17,65 @@ import (
 
 var full = flag.Bool("model.full", false, "explore all scenarios, whatever time and memory that takes")
 
-// smallStates is how many states a scenario has at most that is explored in
-// every run of the tests.
+// smallStates is the largest number of states of a scenario that every run of the
+// tests explores.
 const smallStates = 300_000
 
-// TestScenario explores the protocol as it is: nothing may break.
+// TestScenario explores the protocol with all rules: nothing may break.
 func TestScenario(t *testing.T) {
-	for _, run := range Scenarios {
-		if run.States > smallStates && !*full {
+	for _, run := range scenarios {
+		if run.states > smallStates && !*full {
 			continue
 		}
-		t.Run(run.Name, func(t *testing.T) {
-			got := run.Explore(Options{Cap: stateCap})
+		t.Run(run.name, func(t *testing.T) {
+			got := run.run(options{cap: stateCap})
 			check(t, &run, &got)
-			if missing := run.Reached &^ got.Reached; missing != 0 {
+			if missing := run.reached &^ got.reached; missing != 0 {
 				t.Errorf("never reached: %v", missing)
 			}
 		})
 	}
 }
 
-// TestMutation weakens the protocol, and expects it to break. With -v, it prints
-// a shortest sequence of steps to what is broken.
+// TestMutation breaks one rule at a time, and expects data to be lost. With -v, it
+// prints a shortest sequence of steps to the loss.
 func TestMutation(t *testing.T) {
-	for _, run := range Mutations {
-		t.Run(run.Name, func(t *testing.T) {
-			got := run.Explore(Options{Cap: stateCap, First: run.Violation != ""})
+	for _, run := range mutations {
+		t.Run(run.rule+"/"+run.name, func(t *testing.T) {
+			got := run.run(options{cap: stateCap, first: run.violation != ""})
 			check(t, &run, &got)
-			if testing.Verbose() && got.Violation != "" {
-				t.Log(format(got.Trace, got.Violation))
+			if testing.Verbose() && got.violation != "" {
+				t.Log(format(got.trace, got.violation))
 			}
 		})
 	}
 }
 
-func check(t *testing.T, run *Run, got *Result) {
+func check(t *testing.T, run *scenario, got *result) {
 	t.Helper()
-	t.Logf("%d states; reached: %v", got.States, got.Reached)
+	t.Logf("%d states; reached: %v", got.states, got.reached)
 	switch {
-	case got.Violation != run.Violation:
-		t.Errorf("violation %q, want %q", got.Violation, run.Violation)
-	case run.Violation != "": // how many states that took does not matter
-	case got.Capped != run.Capped || got.States != run.States && !run.Capped:
-		t.Errorf("%d states (capped: %t), want %d (%t)", got.States, got.Capped, run.States, run.Capped)
+	case got.violation != run.violation:
+		t.Errorf("violation %q, want %q", got.violation, run.violation)
+	case run.violation != "": // the number of states does not matter
+	case got.capped != run.capped || got.states != run.states && !run.capped:
+		t.Errorf("%d states (capped: %t), want %d (%t)", got.states, got.capped, run.states, run.capped)
 	}
 }
 
-// format has the steps of a trace, each with the parts of the state that it
-// changed, and what is wrong in the end.
-func format(trace []Step, violation string) string {
+// format returns the steps of a trace, each with the changed parts of the state,
+// and the violation at the end.
+func format(trace []traceStep, violation string) string {
 	var text strings.Builder
-	var before []Part
+	var before []part
 	for i, step := range trace {
-		fmt.Fprintf(&text, "\n%3d  %s\n", i, step.Name)
-		for n, part := range step.State {
+		fmt.Fprintf(&text, "\n%3d  %s\n", i, step.name)
+		for n, part := range step.state {
 			if before == nil || part != before[n] {
-				fmt.Fprintf(&text, "       %-12s %s\n", part.What, part.Text)
+				fmt.Fprintf(&text, "       %-12s %s\n", part.what, part.text)
 			}
 		}
-		before = step.State
+		before = step.state
 	}
 	fmt.Fprintf(&text, "\n     %s\n", violation)
 	return text.String()

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,29 +12,26 @@ import (
 	"testing"
 )
 
-// mutationName matches what looks like the name of a mutation.
-var mutationName = regexp.MustCompile(`\b(ANCHOR|[A-Z][A-Z0-9]*(_[A-Z0-9]+)+)\b`)
+// ruleName matches everything that looks like the name of a rule.
+var ruleName = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b`)
 
-// TestNames holds the code, its documentation and the model together: each name
-// of a mutation in comments of the packages that keep to the rules is one of the
-// model's, and the rules that they are there for are named.
+// TestNames holds the code, its documentation and the model together. Comments of
+// the code and pages of the documentation name only rules of the model, and the
+// code names the most important rules where it follows them.
 func TestNames(t *testing.T) {
-	known := map[string]bool{} // whether somebody named it
-	for _, run := range Mutations {
-		known[run.Name] = false
-	}
-	use := func(where, text string) {
-		for _, name := range mutationName.FindAllString(text, -1) {
+	inCode := map[string]bool{}
+	use := func(where, text string, used map[string]bool) {
+		for _, name := range ruleName.FindAllString(text, -1) {
 			if strings.HasPrefix(name, "KIST_") {
 				continue // of the environment
 			}
-			if _, ok := known[name]; !ok {
-				t.Errorf("%s: no mutation of the model is named %s", where, name)
-				continue
+			if _, ok := rules[name]; !ok {
+				t.Errorf("%s: no rule of the model is named %s", where, name)
 			}
-			known[name] = true
+			used[name] = true
 		}
 	}
+
 	set := token.NewFileSet()
 	for _, pattern := range []string{"../*.go", "../../transfer/*.go"} {
 		for _, file := range glob(t, pattern) {
@@ -44,29 +40,49 @@ func TestNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, comment := range parsed.Comments {
-				use(set.Position(comment.Pos()).String(), comment.Text())
+				use(set.Position(comment.Pos()).String(), comment.Text(), inCode)
 			}
 		}
 	}
-	inCode := maps.Clone(known)
-	for _, page := range []string{"remote.md", "rootlog.md"} {
-		file := filepath.Join("../../../docs/format", page)
+	for _, page := range []string{"format/remote.md", "format/rootlog.md", "format/records.md", "decisions/protocol-model.md"} {
+		file := filepath.Join("../../../docs", page)
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		use(file, string(data))
+		use(file, string(data), map[string]bool{})
 	}
-	for _, name := range []Mutation{ANCHOR, NO_FLOOR, NO_RECHECK, NO_TXID, RESUME_NEWBASE, ROLLBACK_BLIND, STOP_AT_PRESENT} {
-		if !inCode[string(name)] {
-			t.Errorf("%s: no comment in rootlog or transfer tells where the rule is kept", name)
+
+	for _, name := range []string{
+		"RELY_ON_ALL_LIVE", "HEED_FLOOR", "RECHECK_HEAD", "CHECK_TXID", "RESUME_AT_START", "CHECK_KNOWN_HEAD", "STOP_AT_REFS",
+	} {
+		if !inCode[name] {
+			t.Errorf("%s: no comment in rootlog or transfer names the rule", name)
 		}
 	}
 }
 
-// TestConstants fails if a constant has no run, or two.
+// TestMutationsOfRules wants a mutation for each rule, and a rule for each mutation.
+func TestMutationsOfRules(t *testing.T) {
+	breaks := map[string]bool{"IDX_CONDEMN_MERGED": true} // holds
+	for _, run := range mutations {
+		if _, ok := rules[run.rule]; !ok {
+			t.Errorf("%s: no rule of the model is named %s", run.name, run.rule)
+		}
+		if run.violation != "" {
+			breaks[run.rule] = true
+		}
+	}
+	for name := range rules {
+		if !breaks[name] {
+			t.Errorf("%s: no mutation breaks the rule", name)
+		}
+	}
+}
+
+// TestConstants wants one scenario for each mutation.
 func TestConstants(t *testing.T) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), "mutations.go", nil, parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(token.NewFileSet(), "mutations_test.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +95,8 @@ func TestConstants(t *testing.T) {
 		}
 		return true
 	})
-	for _, run := range Mutations {
-		runs = append(runs, run.Name)
+	for _, run := range mutations {
+		runs = append(runs, run.name)
 	}
 	if !slices.Equal(constants, runs) {
 		t.Errorf("constants are %v, runs are %v", constants, runs)

@@ -23,7 +23,7 @@ type log struct {
 	restore      bool // the store is restored, once, from a backup two roots old
 	onlyAcks     bool // a void root that is taken for the head is not looked for
 
-	mutation Mutation
+	mutation mutation
 }
 
 // truncation is a way to remove the beginning of the log.
@@ -86,7 +86,7 @@ type logState struct {
 
 var _ machine[logState] = (*log)(nil)
 
-func (m log) explore(o Options) Result { return explore(m.bounded(), o) }
+func (m log) explore(o options) result { return explore(m.bounded(), o) }
 
 // bounded returns m with the bounds that are not given.
 func (m log) bounded() *log {
@@ -216,7 +216,7 @@ func (m *log) violation(s *logState) string {
 		if !s.restored && !s.counts(number, w.own) {
 			return notInHistory
 		}
-		if s.restored && m.mutation == ROLLBACK_BLIND && int(number) > len(s.truth) {
+		if s.restored && m.mutation == trustAbsence && int(number) > len(s.truth) {
 			return holeInLog
 		}
 	}

@@ -24,7 +24,7 @@ type store struct {
 	latePut     bool // each PUT of a pack may take effect once more, any time later
 	lateDelete  bool // each DELETE likewise
 
-	mutation Mutation
+	mutation mutation
 }
 
 // storeRoot is a root.
@@ -94,7 +94,7 @@ const (
 
 var _ machine[storeState] = (*store)(nil)
 
-func (m store) explore(o Options) Result { return explore(m.bounded(), o) }
+func (m store) explore(o options) result { return explore(m.bounded(), o) }
 
 // bounded returns m with the bounds that are not given.
 func (m store) bounded() *store {
@@ -171,7 +171,7 @@ func (m *store) others(s *storeState, emit func(string, storeState)) {
 	}
 	once("somebody: expire", expiredContent, func(r *storeRoot) { r.expired = true })
 	there := pushedObjects&^s.packs.in(s.root.live) == 0
-	if m.mutation == UNDO_NOCHECK {
+	if m.mutation == undoFromCondemned {
 		there = content&^s.readable() == 0
 	}
 	if s.root.expired && there {
@@ -186,7 +186,7 @@ func (m *store) holder(s *storeState, emit func(string, storeState)) {
 	switch s.hold {
 	case holdPlan:
 		found := s.packs.in(root.live)
-		if m.mutation == HOLD_GRACE || m.mutation == UNCONDEMN {
+		if m.mutation == holdFromCondemned || m.mutation == takeBackCondemned {
 			found = s.readable()
 		}
 		to.hold = holdGone
@@ -199,16 +199,16 @@ func (m *store) holder(s *storeState, emit func(string, storeState)) {
 		appended.root.refs |= refHold
 		appended.hold, appended.holdBase = holdDone, 0
 		switch {
-		case m.mutation == UNCONDEMN && pushedObjects&^s.readable() != 0:
+		case m.mutation == takeBackCondemned && pushedObjects&^s.readable() != 0:
 			to.hold = holdGone
 			emit("hold: it is gone", to)
-		case m.mutation == UNCONDEMN:
+		case m.mutation == takeBackCondemned:
 			if pushedObjects&^s.packs.in(root.live) != 0 {
 				appended.root.live |= root.condemned.names()
 				appended.root.condemned = nil
 			}
 			emit("hold: append, and take packs back", appended)
-		case s.head == s.holdBase || m.mutation == HOLD_GRACE:
+		case s.head == s.holdBase || m.mutation == holdFromCondemned:
 			emit("hold: append", appended)
 		default:
 			to.hold = holdPlan

@@ -61,7 +61,7 @@ func (m *log) writer(s *logState, i int, emit func(string, logState)) {
 		case found == absent:
 			step = "writer: read back: nothing"
 			next.step = writeCreate
-		case found == w.own && m.mutation == NO_TXID:
+		case found == w.own && m.mutation == ignoreTxid:
 			*next = stopped
 			to.mistake = falselyRejected
 		case found == w.own:
@@ -93,7 +93,7 @@ func (m *log) seek(s *logState, i int, emit func(string, logState)) {
 	case m.check == checkCut && w.number < s.cut:
 		step = "writer: the mark is above what it knows, list again"
 		*next = m.relist(s, w)
-	case s.restored && m.mutation != ROLLBACK_BLIND && s.slots[w.number] != (slot{id: w.remembered}):
+	case s.restored && m.mutation != trustAbsence && s.slots[w.number] != (slot{id: w.remembered}):
 		step = "writer: the root it knows is gone, stop"
 		*next = stopped
 	default:
@@ -126,7 +126,7 @@ func (m *log) create(s *logState, i int, emit func(string, logState)) {
 	next := &tried.writers[i]
 	if s.slots[w.number+1].id != absent {
 		next.step = writeReadBack
-		if m.mutation == LINK_LIES {
+		if m.mutation == believeSuccess {
 			next.step, next.number, next.remembered = writeAcknowledged, w.number+1, w.own
 		}
 		emit("writer: create: the name is taken", tried)

@@ -56,7 +56,7 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 	}
 	type old struct{ packs, files set }
 	for _, orphans := range twice(old{}, old{s.present &^ named &^ before, s.files &^ root.files &^ beforeFiles}) {
-		if m.mutation == IDX_ORPH_AGE && orphans.files != 0 {
+		if m.mutation == deleteIndexByAge && orphans.files != 0 {
 			to := *s
 			to.files &^= orphans.files
 			to.collectors[i] = indexCollector{round: c.round + 1}
@@ -78,11 +78,11 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 			continue
 		}
 		kept := live &^ dead
-		if m.mutation == IDX_UNION {
+		if m.mutation == mergeCondemned {
 			kept = named
 		}
 		to, file := s.upload(kept)
-		if m.mutation == IDX_DEL_BEFORE {
+		if m.mutation == deleteMergedFirst {
 			to.files &^= root.files
 		}
 		next.file, next.merged = file, root.files
@@ -108,7 +108,7 @@ func (m *index) condemn(s *indexState, i int, emit func(string, indexState)) {
 	var atOnce set // deleted without being condemned
 	if c.file != 0 {
 		root.files = s.root.files&^c.merged | c.file
-		if m.mutation == IDX_NOW {
+		if m.mutation == deleteMergedAtOnce {
 			atOnce = c.merged & s.root.files
 		} else {
 			root.replaced = root.replaced.with(c.merged&s.root.files, 0, to.head)
@@ -125,8 +125,8 @@ func (m *index) offersAgain(s *indexState, c *indexCollector) bool {
 	if c.file == 0 || c.condemn|c.replace != 0 {
 		return false
 	}
-	return m.mutation == IDX_STALE ||
-		m.mutation == IDX_UNION && c.base >= s.root.floor && c.file&s.root.replaced.names() == 0
+	return m.mutation == offerStale ||
+		m.mutation == mergeCondemned && c.base >= s.root.floor && c.file&s.root.replaced.names() == 0
 }
 
 // delist finds out what of that which was deleted is still condemned, and sees
@@ -141,7 +141,7 @@ func (m *index) delist(s *indexState, i int, emit func(string, indexState)) {
 	}
 	next := indexCollector{step: collectRoot, base: s.head, deleted: c.deleted, deletedFiles: c.deletedFiles, round: c.round}
 	step := "collector: delist"
-	if named := s.names.in(s.root.files); named&gone != 0 && m.mutation != IDX_DELIST {
+	if named := s.names.in(s.root.files); named&gone != 0 && m.mutation != keepDelisted {
 		if len(s.names) == m.files {
 			return
 		}

@@ -45,7 +45,7 @@ func (m *store) pusher(s *storeState, i int, emit func(string, storeState)) {
 		}
 	case pushAppend:
 		m.publish(s, i, emit)
-		if m.crash && p.own != 0 && int(p.replans) < m.replans && (m.mutation == RESUME_NEWBASE || m.mutation == RESUME_HEAD) {
+		if m.crash && p.own != 0 && int(p.replans) < m.replans && (m.mutation == resumeAtHead || m.mutation == resumeAtHeadIfPresent) {
 			to := *s
 			to.pushers[i] = storePusher{start: neverFloored, own: p.own, replans: p.replans + 1}
 			emit("push: crash before the append, resume", to)
@@ -57,24 +57,24 @@ func (m *store) pusher(s *storeState, i int, emit func(string, storeState)) {
 func (m *store) plan(s *storeState, i int, emit func(string, storeState)) {
 	root, p := &s.root, s.pushers[i]
 	p.step, p.base = pushUpload, s.cell(m)
-	if m.mutation != NO_RECHECK {
+	if m.mutation != appendUnchecked {
 		p.own &^= root.condemned.names()
-		if p.start < root.floor && m.mutation != NO_FLOOR {
+		if p.start < root.floor && m.mutation != ignoreFloor {
 			p.own = 0
 		}
 	}
-	if m.mutation == RESUME_HEAD {
+	if m.mutation == resumeAtHeadIfPresent {
 		p.own &= s.present
 	}
 	if p.own == 0 || p.start == neverFloored {
 		p.start = s.head
 	}
 	found := s.packs.in(root.live)
-	if m.mutation == STOP_AT_PRESENT && found&history != 0 {
+	if m.mutation == stopAtPresent && found&history != 0 {
 		found |= content
 	}
 	certain := root.closure() // is not looked up
-	if m.mutation == EXP_WALK {
+	if m.mutation == trustExpired {
 		all := *root
 		all.expired = false
 		certain = all.closure()
@@ -94,7 +94,7 @@ func (m *store) plan(s *storeState, i int, emit func(string, storeState)) {
 
 // cell is what an append is conditional on.
 func (s *storeState) cell(m *store) uint8 {
-	if m.mutation == SEPARATE_CELLS {
+	if m.mutation == separateCells {
 		return uint8(s.root.refs)
 	}
 	return s.head
@@ -104,9 +104,9 @@ func (s *storeState) cell(m *store) uint8 {
 // send: by the protocol, there is one.
 func (m *store) relied(s *storeState, there, certain objects) []set {
 	switch m.mutation {
-	case ANCHOR:
+	case relyOnLookedUp:
 		there &^= certain
-	case U_ALL:
+	case relyPerObject:
 	default:
 		return []set{s.root.live}
 	}
@@ -137,7 +137,7 @@ func (m *store) upload(s *storeState, i int, emit func(string, storeState)) {
 	}
 	n := len(s.packs)
 	switch {
-	case m.mutation == NAME_REUSE:
+	case m.mutation == reuseNames:
 		n = 2 // of the first pack that is pushed
 		to.packs = slices.Clone(s.packs)
 		if len(to.packs) == n {
@@ -184,7 +184,7 @@ func (m *store) publish(s *storeState, i int, emit func(string, storeState)) {
 	if m.checkpoints && p.own != 0 {
 		to := s.append()
 		to.root.live |= p.own
-		if m.mutation != CKPT_NOCHECK {
+		if m.mutation != forgetCheckpoints {
 			p.relied |= p.own
 		}
 		p.base, p.start, p.own = to.head, to.head, 0
@@ -197,14 +197,14 @@ func (m *store) publish(s *storeState, i int, emit func(string, storeState)) {
 // package rootlog has it.
 func (m *store) checkClaim(s *storeState, i int, emit func(string, storeState)) {
 	to, p := *s, s.pushers[i]
-	floored := p.start < s.root.floor && m.mutation != NO_FLOOR
-	if p.own == 0 && m.mutation != ANCHOR {
+	floored := p.start < s.root.floor && m.mutation != ignoreFloor
+	if p.own == 0 && m.mutation != relyOnLookedUp {
 		floored = false
 	}
 	holds := p.relied&^s.root.live == 0 && p.own&s.root.condemned.names() == 0 && !floored
 	step := "push: check claim: it holds"
 	switch {
-	case holds || m.mutation == NO_RECHECK:
+	case holds || m.mutation == appendUnchecked:
 		to.pushers[i].base = s.head
 	case int(p.replans) < m.replans:
 		step = "push: check claim: plan again"

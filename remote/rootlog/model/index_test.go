@@ -17,7 +17,7 @@ type index struct {
 	replans             int // how often a pusher plans again; 0: 1
 	packs, files        int // there are never more; 0: 5 and 6
 
-	mutation Mutation
+	mutation mutation
 }
 
 // indexRoot is a root.
@@ -105,7 +105,7 @@ type indexState struct {
 
 var _ machine[indexState] = (*index)(nil)
 
-func (m index) explore(o Options) Result { return explore(m.bounded(), o) }
+func (m index) explore(o options) result { return explore(m.bounded(), o) }
 
 // bounded returns m with the bounds that are not given.
 func (m index) bounded() *index {

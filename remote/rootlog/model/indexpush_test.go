@@ -77,7 +77,7 @@ func (m *index) checkClaim(s *indexState, i int, emit func(string, indexState)) 
 	if p.merged != 0 && s.names.in(p.file)&^p.own&^s.names.in(s.root.files) != 0 {
 		anchored = false
 	}
-	if m.mutation == IDX_STALE && p.merged != 0 {
+	if m.mutation == offerStale && p.merged != 0 {
 		anchored = true
 	}
 	step := "push: check claim: it holds"

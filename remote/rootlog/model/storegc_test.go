@@ -44,7 +44,7 @@ func (m *store) collector(s *storeState, i int, emit func(string, storeState)) {
 		if int(c.round) == m.rounds {
 			return
 		}
-		if (c.repacked&s.root.condemned.names() != 0 || c.start < s.root.floor) && m.mutation != GCQ_NOCHECK {
+		if (c.repacked&s.root.condemned.names() != 0 || c.start < s.root.floor) && m.mutation != useRepackedUnchecked {
 			c.repacked = 0
 		}
 		if c.repacked == 0 {
@@ -84,7 +84,7 @@ func (m *store) mark(s *storeState, i int, emit func(string, storeState)) {
 	}
 	old := s.present &^ root.live &^ root.condemned.names() &^ c.repacked
 	for _, orphans := range twice(0, old) {
-		if m.mutation == ORPH_AGE && orphans != 0 {
+		if m.mutation == deleteByAge && orphans != 0 {
 			to := *s
 			to.present &^= orphans
 			to.collectors[i] = storeCollector{repacked: c.repacked, round: c.round + 1}
@@ -158,7 +158,7 @@ func (m *store) condemn(s *storeState, i int, emit func(string, storeState)) {
 	c := s.collectors[i]
 	if s.head != c.base {
 		to := *s
-		if m.mutation == GC_STALE_K {
+		if m.mutation == condemnStale {
 			to.collectors[i].base = s.head
 		} else {
 			to.collectors[i] = storeCollector{start: c.start, repacked: c.repacked, round: c.round + 1}
@@ -201,7 +201,7 @@ func (m *store) delist(s *storeState, i int, emit func(string, storeState)) {
 		to, step = s.append(), "collector: delist"
 		to.root.condemned = rest
 		for _, e := range gone {
-			if e.orphan || m.mutation != F_ORPHAN_ONLY {
+			if e.orphan || m.mutation != floorOfOrphans {
 				to.root.floor = max(to.root.floor, e.at)
 			}
 		}

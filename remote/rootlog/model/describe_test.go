@@ -68,28 +68,28 @@ func rootIf(matters bool, number uint8) string {
 	return fmt.Sprint("root ", number)
 }
 
-func (m *store) describe(s *storeState) []Part {
-	parts := []Part{
+func (m *store) describe(s *storeState) []part {
+	parts := []part{
 		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live packs", s.root.live, "condemned", s.root.condemned, "floor", s.root.floor)},
 		{"store", facts("has packs", s.present)},
 		{"packs", describeContents(s.packs)},
 	}
 	if m.expire {
-		parts = append(parts, Part{"main", map[bool]string{false: "has its content", true: "is expired"}[s.root.expired]})
+		parts = append(parts, part{"main", map[bool]string{false: "has its content", true: "is expired"}[s.root.expired]})
 	}
 	if m.hold {
-		parts = append(parts, Part{"hold", [...]string{"next: plan", fmt.Sprint("next: append after root ", s.holdBase), "done", "gone"}[s.hold]})
+		parts = append(parts, part{"hold", [...]string{"next: plan", fmt.Sprint("next: append after root ", s.holdBase), "done", "gone"}[s.hold]})
 	}
 	for i, p := range s.pushers[:m.pushers] {
-		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
+		parts = append(parts, part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
 			"relies on packs", p.relied, "own packs", p.own, "missing", p.missing, "planned again:", p.replans)})
 	}
 	for i, c := range s.collectors[:m.collectors] {
-		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn, c.base), "S0:", rootIf(c.repacked != 0, c.start),
+		parts = append(parts, part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn, c.base), "S0:", rootIf(c.repacked != 0, c.start),
 			"to condemn: packs", c.condemn, "repacked:", c.repacked, "to delete: packs", c.todo, "deleted packs", c.deleted, "round", c.round)})
 	}
 	if m.latePut || m.lateDelete {
-		parts = append(parts, Part{"under way", facts("a second PUT of packs", s.latePut, "a second DELETE of packs", s.lateDelete)})
+		parts = append(parts, part{"under way", facts("a second PUT of packs", s.latePut, "a second DELETE of packs", s.lateDelete)})
 	}
 	return parts
 }
@@ -102,12 +102,12 @@ func describeContents(packs contents) string {
 	return strings.Join(text, "; ")
 }
 
-func (m *index) describe(s *indexState) []Part {
+func (m *index) describe(s *indexState) []part {
 	var names []string
 	for f, packs := range s.names {
 		names = append(names, fmt.Sprintf("%d names packs %v", f, packs))
 	}
-	parts := []Part{
+	parts := []part{
 		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live index files", s.root.files,
 			"condemned packs", s.root.condemned, "condemned index files", s.root.replaced, "floor", s.root.floor)},
 		{"store", facts("has packs", s.present, "index files", s.files)},
@@ -115,18 +115,18 @@ func (m *index) describe(s *indexState) []Part {
 		{"index files", strings.Join(names, "; ")},
 	}
 	for i, p := range s.pushers[:m.pushers] {
-		parts = append(parts, Part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
+		parts = append(parts, part{fmt.Sprint("pusher ", i+1), facts("next:", p.step, "S:", rootIf(p.step != pushPlan && p.step < pushDone, p.base), "S0:", rootIf(p.own != 0, p.start),
 			"relies on packs", p.relied, "own packs", p.own, "index file", p.file, "in place of", p.merged, "planned again:", p.replans)})
 	}
 	for i, c := range s.collectors[:m.collectors] {
-		parts = append(parts, Part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn || c.step == collectRoot, c.base),
+		parts = append(parts, part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn || c.step == collectRoot, c.base),
 			"to condemn: packs", c.condemn, "to condemn: index files", c.replace, "index file", c.file, "in place of", c.merged,
 			"to delete: packs", c.todo, "to delete: index files", c.todoFiles, "deleted packs", c.deleted, "deleted index files", c.deletedFiles, "round", c.round)})
 	}
 	return parts
 }
 
-func (m *log) describe(s *logState) []Part {
+func (m *log) describe(s *logState) []part {
 	names, made, truth := "", "", ""
 	for n, at := range s.slots[:m.last+1] {
 		switch {
@@ -144,12 +144,12 @@ func (m *log) describe(s *logState) []Part {
 	for _, id := range s.truth {
 		truth += "; " + rootName(id)
 	}
-	parts := []Part{{"store", names[2:]}, {"made", made[2:]}, {"counts", truth[2:]}}
+	parts := []part{{"store", names[2:]}, {"made", made[2:]}, {"counts", truth[2:]}}
 	if m.truncation == truncateCut {
-		parts = append(parts, Part{"mark", fmt.Sprint(s.cut)})
+		parts = append(parts, part{"mark", fmt.Sprint(s.cut)})
 	}
 	for i, w := range s.writers[:m.writers] {
-		parts = append(parts, Part{fmt.Sprint("writer ", i+1), fmt.Sprintf("next: %v; knows root/%d %s; own %s; attempt %d",
+		parts = append(parts, part{fmt.Sprint("writer ", i+1), fmt.Sprintf("next: %v; knows root/%d %s; own %s; attempt %d",
 			w.step, w.number, rootName(w.remembered), rootName(w.own), w.attempt+1)})
 	}
 	if !m.sureReplies {
@@ -159,7 +159,7 @@ func (m *log) describe(s *logState) []Part {
 				late += " " + rootName(id)
 			}
 		}
-		parts = append(parts, Part{"under way", "PUTs of:" + late})
+		parts = append(parts, part{"under way", "PUTs of:" + late})
 	}
 	return parts
 }

@@ -48,7 +48,7 @@ const DefaultWait = 30 * time.Second
 // with the process.
 type FileLock struct{ f *os.File }
 
-// Unlock frees the lock. The file stays.
+// Unlock frees the lock. The file stays. A second call does nothing.
 func (l *FileLock) Unlock() { release(l.f) }
 
 // Remove frees the lock and removes its file, if that can be done: it is for

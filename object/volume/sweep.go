@@ -102,7 +102,7 @@ func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.F
 	return lock, nil
 }
 
-// Close ends the sweep.
+// Close ends the sweep. A second call does nothing.
 func (w *Sweep) Close() {
 	for _, path := range w.trash {
 		disk.RemoveAll(path) // or the next one does

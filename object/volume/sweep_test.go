@@ -433,6 +433,29 @@ func TestDropAtOnce(t *testing.T) {
 	}
 }
 
+// TestSweepClosedTwice checks that a sweep that is closed again leaves the lock
+// of the next one alone.
+func TestSweepClosedTwice(t *testing.T) {
+	s := openStore(t, t.TempDir(), testOptions(t))
+	first, err := s.Sweep(t.Context(), SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	second, err := s.Sweep(t.Context(), SweepOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	first.Close()
+	if third, err := s.Sweep(t.Context(), SweepOptions{}); !errors.Is(err, disk.ErrBusy) {
+		t.Errorf("a sweep beside another one: %v, want busy", err)
+		if err == nil {
+			third.Close()
+		}
+	}
+}
+
 // TestDropMany checks that however much was dropped, none of it is there.
 func TestDropMany(t *testing.T) {
 	if testing.Short() {

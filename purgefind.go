@@ -136,6 +136,36 @@ func (w *purgeWalk) findID(ctx context.Context, digits string) (object.Key, erro
 	return object.Key{}, fmt.Errorf("several contents have IDs that begin with %q: more digits are needed", digits)
 }
 
+// HistoryFiles calls each with the path of every file in the commits in which
+// [Repository.PlanPurge] looks, sometimes more than once.
+func (r *Repository) HistoryFiles(ctx context.Context, each func(path string)) error {
+	w := newPurgeWalk(r)
+	if err := w.findCommits(ctx); err != nil {
+		return err
+	}
+	type place struct {
+		path string
+		node object.ID
+	}
+	seen := map[place]bool{}
+	for _, c := range w.commits {
+		err := tree.WalkInto(ctx, r.objects, c.Tree, func(path string, node object.ID) (bool, error) {
+			first := !seen[place{path, node}]
+			seen[place{path, node}] = true
+			return first, nil
+		}, func(path string, e object.Entry) error {
+			if e.Type != object.TypeDir {
+				each(path)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // eachContent calls each for the contents of all files in all commits.
 func (w *purgeWalk) eachContent(ctx context.Context, each func(object.Key)) error {
 	seen := map[object.ID]bool{}

@@ -22,11 +22,12 @@ type duOptions struct {
 func newDu(env *Env) *cobra.Command {
 	var o duOptions
 	cmd := &cobra.Command{
-		Use:   "du [OPTIONS] [REV[:PATH]]",
+		Use:   "du [OPTIONS] [REV[:PATH]] [-- PATH...]",
 		Short: "tell how large folders in a commit are",
 		Long: `Lists the folders in a commit, by default in HEAD, each with the size of the
 files in it and their number. These are kept in every commit, so that no file is
-looked at.
+looked at. With PATHs after REV, these files and folders are listed; the first
+line is their total.
 
 --stored adds two lines on all that was asked for: how many bytes of content
 there are if what occurs more than once counts once, and how many bytes all that
@@ -35,13 +36,13 @@ other commits share is counted, too. Files of up to 32 bytes are kept in the
 lists of files, and so are no content of their own.
 
 With --json, one folder a line: path, files, bytes; with --stored the first line
-has bytes_unique and bytes_stored.`,
+has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`,
 		Example: `  kist du --depth 1            which folders of HEAD are large
   kist du -s v1                 the size of v1
-  kist du -s --stored HEAD:film what is film, and what does it take?`,
-		Args:              arguments(0, 1),
+  kist du -s --stored HEAD:film what is film, and what does it take?
+  kist du -s v1 -- '*.mov'      the size of all films in v1`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runDu(cmd, env, o, args) },
-		ValidArgsFunction: env.complete(treePaths),
+		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()
@@ -62,7 +63,17 @@ type duJSON struct {
 	PathRaw []byte `json:"path_raw,omitempty"`
 	Files   uint64 `json:"files"`
 	Bytes   uint64 `json:"bytes"`
+	Total   bool   `json:"total,omitempty"` // of all paths that were asked for
 	*storedJSON
+}
+
+// add counts a folder or file.
+func (v *duJSON) add(e object.Entry) {
+	v.Bytes += e.Size
+	if e.Type != object.TypeDir {
+		e.Files = 1
+	}
+	v.Files += e.Files
 }
 
 // storedJSON is what content takes.
@@ -81,21 +92,46 @@ func runDu(cmd *cobra.Command, env *Env, o duOptions, args []string) error {
 		return err
 	}
 	defer r.Close()
-	what := "HEAD"
-	if len(args) > 0 {
-		what = args[0]
-	}
-	at, err := env.locate(ctx, r, what)
+	all, byPaths, err := env.locateAll(cmd, r, args)
 	if err != nil {
 		return err
 	}
 	var stored *storedJSON
 	if o.stored {
-		if stored, err = storedUnder(ctx, env, r, at.entry); err != nil {
+		if stored, err = storedUnder(ctx, env, r, all); err != nil {
 			return err
 		}
 	}
-	if err := o.print(env, at.path, at.entry, stored); err != nil {
+	if byPaths {
+		total := duJSON{Total: true, storedJSON: stored}
+		for _, at := range all {
+			total.add(at.entry)
+		}
+		if err := o.print(env, total, "total"); err != nil || o.depth == 0 {
+			return err
+		}
+		stored = nil
+	}
+	for _, at := range all {
+		if err := o.list(ctx, env, at, stored); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list prints a folder or file, and the folders in it.
+func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *storedJSON) error {
+	line := func(path string, e object.Entry, stored *storedJSON) error {
+		v := duJSON{Path: path, PathRaw: rawPath(path), storedJSON: stored}
+		v.add(e)
+		shown := slashed(path, e)
+		if shown == "" {
+			shown = "."
+		}
+		return o.print(env, v, quotePath(shown))
+	}
+	if err := line(at.path, at.entry, stored); err != nil {
 		return err
 	}
 	if at.entry.Type != object.TypeDir || o.depth == 0 {
@@ -105,7 +141,7 @@ func runDu(cmd *cobra.Command, env *Env, o duOptions, args []string) error {
 		if e.Type != object.TypeDir && !o.all {
 			return nil
 		}
-		if err := o.print(env, tree.Join(at.path, path), e, nil); err != nil {
+		if err := line(tree.Join(at.path, path), e, nil); err != nil {
 			return err
 		}
 		if o.depth > 0 && strings.Count(path, "/")+1 >= o.depth && e.Type == object.TypeDir {
@@ -115,14 +151,10 @@ func runDu(cmd *cobra.Command, env *Env, o duOptions, args []string) error {
 	})
 }
 
-// print prints a line for a folder or file.
-func (o *duOptions) print(env *Env, path string, e object.Entry, stored *storedJSON) error {
-	files := e.Files
-	if e.Type != object.TypeDir {
-		files = 1
-	}
+// print prints a line, and after it what is stored if v says so.
+func (o *duOptions) print(env *Env, v duJSON, shown string) error {
 	if env.global.json {
-		return env.json(duJSON{path, rawPath(path), files, e.Size, stored})
+		return env.json(v)
 	}
 	size := func(n uint64) string {
 		if o.bytes {
@@ -130,14 +162,10 @@ func (o *duOptions) print(env *Env, path string, e object.Entry, stored *storedJ
 		}
 		return formatSize(n)
 	}
-	shown := slashed(path, e)
-	if shown == "" {
-		shown = "."
-	}
-	env.printf("%*s  %13s  %s\n", o.width(), size(e.Size), plural(files, "file", "files"), quotePath(shown))
-	if stored != nil {
-		env.printf("%*s  of unique content\n", o.width(), size(stored.Unique))
-		env.printf("%*s  stored\n", o.width(), size(stored.Stored))
+	env.printf("%*s  %13s  %s\n", o.width(), size(v.Bytes), plural(v.Files, "file", "files"), shown)
+	if v.storedJSON != nil {
+		env.printf("%*s  of unique content\n", o.width(), size(v.Unique))
+		env.printf("%*s  stored\n", o.width(), size(v.Stored))
 	}
 	return nil
 }
@@ -149,9 +177,9 @@ func (o *duOptions) width() int {
 	return 9
 }
 
-// storedUnder returns what the content of an entry, and of all below it, takes,
-// counting every object once.
-func storedUnder(ctx context.Context, env *Env, r *kist.Repository, e object.Entry) (*storedJSON, error) {
+// storedUnder returns what the content of some entries, and of all below them,
+// takes, counting every object once.
+func storedUnder(ctx context.Context, env *Env, r *kist.Repository, all []located) (*storedJSON, error) {
 	p := env.progress("counting")
 	defer p.Stop()
 	total := &storedJSON{}
@@ -164,7 +192,9 @@ func storedUnder(ctx context.Context, env *Env, r *kist.Repository, e object.Ent
 			todo = append(todo, key)
 		}
 	}
-	add(e.Content)
+	for _, at := range all {
+		add(at.entry.Content)
+	}
 	for len(todo) > 0 {
 		key := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]

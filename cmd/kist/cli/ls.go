@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"io/fs"
 	"time"
 
@@ -21,11 +23,12 @@ type lsOptions struct {
 func newLs(env *Env) *cobra.Command {
 	var o lsOptions
 	cmd := &cobra.Command{
-		Use:   "ls [OPTIONS] [REV[:PATH]]",
+		Use:   "ls [OPTIONS] [REV[:PATH]] [-- PATH...]",
 		Short: "list the files in a commit",
 		Long: `Lists the names in a folder of a commit, by default in the root of HEAD, in the
 order of their bytes. A slash follows the name of a folder. ':PATH' lists what
-is staged.
+is staged. With PATHs after REV, the files that these select are listed, in
+whatever folder, with paths relative to the current one.
 
 After a file whose content was purged comes '(purged)', but with -z.
 
@@ -38,10 +41,10 @@ With --json, one entry a line: path (from the root of the worktree), type, mode,
 size, mtime, id; files, how many, of a folder; target of a symlink; and purged.`,
 		Example: `  kist ls                   what HEAD has
   kist ls -l v1:src         the folder src of v1, in detail
+  kist ls v1 -- '*.mov'     the films in v1
   kist ls -r -z | xargs -0 -n1 echo`,
-		Args:              arguments(0, 1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runLs(cmd, env, o, args) },
-		ValidArgsFunction: env.complete(treePaths),
+		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()
@@ -103,11 +106,7 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 		return err
 	}
 	defer r.Close()
-	what := "HEAD"
-	if len(args) > 0 {
-		what = args[0]
-	}
-	at, err := env.locate(ctx, r, what)
+	all, byPaths, err := env.locateAll(cmd, r, args)
 	if err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	print := func(path string, e object.Entry) error {
+	print := func(at located, path string, e object.Entry) error {
 		var purged *kist.PurgedError
 		if said.AnyPurged() {
 			if purged, err = r.Purged(ctx, &e); err != nil {
@@ -127,31 +126,37 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 			v.Purged = purged != nil
 			return env.json(v)
 		}
+		if byPaths {
+			path = env.relative(r, tree.Join(at.path, path))
+		}
 		o.print(env, path, e, purged != nil)
 		return nil
 	}
+	for _, at := range all {
+		if err := o.list(ctx, at, o.recursive || byPaths, print); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list calls print with a file, or with what is in a folder.
+func (o *lsOptions) list(ctx context.Context, at located, recursive bool, print func(at located, path string, e object.Entry) error) error {
 	if at.entry.Type != object.TypeDir {
 		dir, name := tree.Split(at.path)
 		at.path = dir
-		return print(name, at.entry)
-	}
-	if !o.recursive {
-		for e, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
-			if err != nil {
-				return err
-			}
-			if err := print(e.Name, e); err != nil {
-				return err
-			}
-		}
-		return nil
+		return print(at, name, at.entry)
 	}
 	empty, _ := object.EmptyTree()
 	return tree.Walk(ctx, at.objects, at.entry.Content.ID, func(path string, e object.Entry) error {
-		if e.Type == object.TypeDir && !o.trees && e.Content.ID != empty {
+		switch {
+		case e.Type != object.TypeDir || e.Content.ID == empty:
+		case !recursive:
+			return cmp.Or(print(at, path, e), tree.SkipDir)
+		case !o.trees:
 			return nil
 		}
-		return print(path, e)
+		return print(at, path, e)
 	})
 }
 

@@ -207,6 +207,7 @@ func (s *pathspec) matches(path string) bool {
 // places are where pathspecs look for paths.
 type places struct {
 	views     []kist.View
+	history   bool // all commits that refs, their logs and holds reach
 	index     bool
 	conflicts bool // paths with conflicts only
 	worktree  bool // files of the worktree, untracked ones included
@@ -322,6 +323,11 @@ func (in places) each(ctx context.Context, r *kist.Repository, paths []string, f
 			return nil
 		})
 		if err != nil {
+			return err
+		}
+	}
+	if in.history {
+		if err := r.HistoryFiles(ctx, fn); err != nil {
 			return err
 		}
 	}

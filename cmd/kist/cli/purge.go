@@ -32,9 +32,10 @@ func newPurge(env *Env) *cobra.Command {
 		Use:   "purge [OPTIONS] PATH|REV:PATH|ID...",
 		Short: "get rid of a content for good",
 		Long: `Gets rid of what should never have been stored: a secret, or a file far too
-large. PATH is a file, or a folder with all that is in it, as it is in HEAD or
-in REV; with --all-history, every version of it in any commit. ID is that of a
-content, as 'kist ls --json' tells it, or its first digits.
+large. PATH is a file, a folder with all that is in it, or a pattern, as it is
+in HEAD; REV:PATH is the file or folder of this name in REV. With --all-history,
+every version of it in any commit is purged. ID is that of a content, as 'kist
+ls --json' tells it, or its first digits.
 
 It is the content that is purged: under whatever path, in whatever commit it
 is. What this means is shown, and has to be confirmed. Commits stay as they
@@ -69,6 +70,7 @@ staged), inline (paths of what cannot be purged), bytes_freed and bytes_shared
 time, who, host, reason and here.`,
 		Example: `  kist purge -n secrets.env                 what would it mean?
   kist purge --all-history secrets.env      all versions of it
+  kist purge --all-history '*.env'          and of all others like it
   kist purge v1:film/raw.mov --reason 'far too large'
   kist purge --list`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runPurge(cmd.Context(), env, o, args) },
@@ -111,11 +113,11 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	case o.undo:
 		return env.undoPurge(ctx, r, args)
 	}
+	var plan *kist.PurgePlan
 	what, err := env.purgeTargets(ctx, r, o, args)
-	if err != nil {
-		return err
+	if err == nil {
+		plan, err = r.PlanPurge(ctx, what)
 	}
-	plan, err := r.PlanPurge(ctx, what)
 	if errors.Is(err, kist.ErrNoMatch) && !o.allHistory {
 		return hintf(failf(exitFailed, "not-found", "%w", err), "--all-history finds what only other commits have")
 	}
@@ -212,6 +214,7 @@ func (e *Env) printRewrite(r *kist.Repository, plan *kist.PurgePlan, o purgeOpti
 // purgeTargets tells paths from IDs: what HEAD or a commit has as a path is one.
 func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptions, args []string) (kist.PurgeOptions, error) {
 	what := kist.PurgeOptions{AllHistory: o.allHistory}
+	var named []string
 	for _, arg := range args {
 		if rev, _, has := refs.SplitPath(arg); has && rev != "" {
 			if _, err := r.Resolve(ctx, rev); err == nil {
@@ -230,12 +233,25 @@ func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptio
 				continue
 			}
 		}
+		named = append(named, arg)
+	}
+	specs, err := e.pathspecs(r, named, false)
+	if err != nil || len(specs) == 0 {
+		return what, err
+	}
+	in := places{history: o.allHistory}
+	if !o.allHistory {
+		head, err := r.HeadView(ctx)
 		if err != nil {
 			return what, err
 		}
+		in.views = []kist.View{head}
+	}
+	paths, err := e.find(ctx, r, specs, in)
+	for _, path := range paths {
 		what.Paths = append(what.Paths, kist.PurgePath{Path: path})
 	}
-	return what, nil
+	return what, err
 }
 
 // isDigits reports whether text may be an ID, or the first digits of one.

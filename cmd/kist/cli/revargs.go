@@ -46,8 +46,8 @@ func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string
 }
 
 // existingPaths returns args as paths of the repository. One that does not
-// exist is an error; of the first it is noRev, since it may have been meant
-// for a revision.
+// exist is an error; of the first it is noRev, unless nil, since it may have been
+// meant for a revision.
 func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) (pathspecs, error) {
 	paths, err := e.pathspecs(r, args, true)
 	for i := range args {
@@ -59,7 +59,7 @@ func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) (pat
 		switch {
 		case i == 0 && errors.As(noRev, &unknown) && unknown.Reason != "":
 			return nil, noRev // it is a revision, but one that is not there
-		case i == 0:
+		case i == 0 && noRev != nil:
 			return nil, hintf(noRev, "%s", hint)
 		}
 		return nil, hintf(failf(exitFailed, "not-found", "path %s does not exist", quoteArg(args[i])), "%s", hint)

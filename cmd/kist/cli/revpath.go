@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -53,6 +56,68 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 		err = failf(exitFailed, "not-found", "path %s is not in %s", quoteArg(at.path), in)
 	}
 	return at, err
+}
+
+// locateAll finds what the arguments [REV[:PATH]] [--] [PATH...] of a command
+// name. PATHs are pathspecs, and each has to match something in REV: then the
+// result has the outermost of the paths that they select, and byPaths is true.
+// Without "--", an argument that names a revision is one, and any other has to
+// be a pattern or to exist.
+func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
+	ctx := cmd.Context()
+	var specs pathspecs
+	revs := args
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		revs = args[:dash]
+		specs, err = e.pathspecs(r, args[dash:], true)
+	} else if len(args) > 0 {
+		rev, _, hasPath := refs.SplitPath(args[0])
+		noRev := resolvable(ctx, r, rev)
+		n := 1
+		if noRev != nil && looksLikePathspec(args[0]) || !hasPath && errors.Is(noRev, refs.ErrNotFound) {
+			n = 0
+		}
+		revs = args[:n]
+		specs, err = e.existingPaths(r, args[n:], noRev)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if len(revs) > 1 {
+		return nil, false, usagef("one argument too many: %s", quoteArg(revs[1]))
+	}
+
+	what := "HEAD"
+	if len(revs) > 0 {
+		what = revs[0]
+	}
+	at, err := e.locate(ctx, r, what)
+	if err != nil || len(specs) == 0 {
+		return []located{at}, false, err
+	}
+	if at.path != "" {
+		return nil, false, hintf(usagef("%s is a path already", quoteArg(what)), "write '%s -- PATH...'", printable(at.rev))
+	}
+	in := places{views: []kist.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
+	if err := e.known(ctx, r, specs, in); err != nil {
+		return nil, false, err
+	}
+	paths, err := e.find(ctx, r, specs, in)
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(paths, tree.ComparePaths)
+	for _, path := range paths {
+		if n := len(all); n > 0 && tree.Below(path, all[n-1].path) {
+			continue
+		}
+		entry, err := tree.Find(ctx, at.objects, at.entry.Content.ID, path)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, located{at.rev, path, entry, at.objects})
+	}
+	return all, true, nil
 }
 
 // meantPath adds advice to an error about a revision that is none, but a path.

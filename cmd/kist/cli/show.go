@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,10 @@ func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error 
 	}
 	if len(args) == 0 {
 		args = []string{"HEAD"}
+	}
+	revs := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.Contains(arg, ":") })
+	if err := env.inHistory(ctx, r, kist.LogOptions{Revs: revs}, paths); err != nil {
+		return err
 	}
 	p := &commitPrinter{
 		env: env, repo: r, form: &o.form, paths: paths, oneline: o.oneline, abbrev: o.oneline || o.abbrev, show: true,

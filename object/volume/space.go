@@ -16,9 +16,10 @@ import (
 // other. What Badger writes can be told to the byte.
 
 const (
-	logStep = 64 << 20 // value log bytes reserved at a time
-	memStep = 2 << 20  // memtable bytes reserved at a time
-	window  = 32 << 20 // value log bytes after which memory is given back
+	firstStep = 1 << 20  // bytes reserved of a new file
+	logStep   = 64 << 20 // value log bytes reserved at a time, at most
+	memStep   = 2 << 20  // memtable bytes reserved at a time, at most
+	window    = 32 << 20 // value log bytes after which memory is given back
 
 	// startStep is how many value log bytes the disk is given at a time, so
 	// that it writes while more is read and compressed.
@@ -163,12 +164,13 @@ func (s *space) reserve(n int, size int64) error {
 func (s *space) closing() int64 { return spareSpace + int64(s.tables)*tableEntry }
 
 // grow reserves blocks of f up to need, or some more if much is free, and
-// returns up to where they are reserved now.
+// returns up to where they are reserved now. It at most doubles them beyond
+// need: on a file system in memory, reserving takes as long as writing.
 func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 	if need <= have {
 		return have, nil
 	}
-	n := max(need-have, min(step, free/4))
+	n := max(need-have, min(step, max(have, firstStep), free/4))
 	if s.blind {
 		if n > free {
 			return have, errNoSpace

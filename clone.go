@@ -130,8 +130,7 @@ func createClone(ctx context.Context, dir string, opt Options, m Remote) (r *Rep
 		return nil, nil, err
 	}
 	opt = opt.withDefaults()
-	reader := &Repository{opt: opt, config: &Config{}}
-	backend, err := reader.openBackend(ctx, m)
+	backend, err := openBackend(ctx, opt, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,9 +139,7 @@ func createClone(ctx context.Context, dir string, opt Options, m Remote) (r *Rep
 			backend.Close()
 		}
 	}()
-	to := reader.transferOptions(m)
-	to.Dir = "" // there is none yet
-	if opened, err = transfer.Open(ctx, backend, to); err != nil {
+	if opened, err = transfer.Open(ctx, backend, readOptions(opt, m)); err != nil {
 		return nil, nil, err
 	}
 	// What kist.json says becomes part of the configuration, and stays: the

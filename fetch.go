@@ -112,11 +112,11 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 	session := r.objects.Begin(volume.SessionOptions{})
 	defer session.Close()
 	var have []object.ID
-	records, intact, err := r.recordsToRead()
+	records, readable, err := r.recordsToRead()
 	if err != nil {
 		return nil, err
 	}
-	if !intact { // nothing is merged
+	if !readable { // nothing is merged
 		records = head.Records
 	}
 	j, err := r.newJudge(records, o.Waiting)
@@ -164,7 +164,7 @@ func (r *Repository) fetch(ctx context.Context, opened *transfer.Remote, head *r
 		if err := r.stillThere(ctx, have...); err != nil {
 			return err
 		}
-		if intact {
+		if readable {
 			if err := j.note(ctx, fetched, o.Waiting, result); err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 		_, err := s.repo.Remove(s.Context(), kist.RemoveOptions{Paths: []string{"folder/gone"}})
 		return err
 	}
-	checkout := func(s *stager) error {
+	switchTo := func(s *stager) error {
 		_, err := s.repo.Checkout(s.Context(), kist.CheckoutOptions{Rev: "without"})
 		return err
 	}
@@ -29,7 +29,7 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 		}
 		return nil
 	}
-	for name, do := range map[string]func(*stager) error{"remove": remove, "checkout": checkout, "restore": restore} {
+	for name, do := range map[string]func(*stager) error{"remove": remove, "checkout": switchTo, "restore": restore} {
 		t.Run(name, func(t *testing.T) {
 			s := newStager(t)
 			folder := filepath.Join(s.dir, "folder")

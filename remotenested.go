@@ -80,7 +80,7 @@ func (r *Repository) CheckNested(ctx context.Context, m Remote) error {
 		}
 	}
 
-	b, err := r.openBackend(ctx, m)
+	b, err := openBackend(ctx, r.opt, m)
 	if err != nil {
 		return ctx.Err()
 	}
@@ -106,7 +106,7 @@ func (r *Repository) CheckNested(ctx context.Context, m Remote) error {
 // holdsRemote reports whether there is a remote at a URL, as far as that can be
 // read.
 func (r *Repository) holdsRemote(ctx context.Context, rawURL string) (bool, error) {
-	b, err := r.openBackend(ctx, Remote{URL: rawURL})
+	b, err := openBackend(ctx, r.opt, Remote{URL: rawURL})
 	if err != nil {
 		return false, ctx.Err()
 	}

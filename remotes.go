@@ -223,11 +223,11 @@ func (r *Repository) RemoveRemote(ctx context.Context, name string) error {
 func (r *Repository) remoteDir(name string) string { return filepath.Join(r.dir, "remotes", name) }
 
 // openBackend opens the store of a remote.
-func (r *Repository) openBackend(ctx context.Context, m Remote) (remote.Backend, error) {
-	if r.opt.Backend == nil {
+func openBackend(ctx context.Context, o Options, m Remote) (remote.Backend, error) {
+	if o.Backend == nil {
 		return nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: errors.New("this program knows no remotes")}
 	}
-	return r.opt.Backend(ctx, m.URL)
+	return o.Backend(ctx, m.URL)
 }
 
 // OpenRemote opens a remote to be read. One that nothing was pushed to yet is
@@ -242,7 +242,7 @@ func (r *Repository) OpenRemote(ctx context.Context, name string) (*transfer.Rem
 
 // openRemote opens a remote; with create, also one that nothing was pushed to.
 func (r *Repository) openRemote(ctx context.Context, m Remote, create bool) (*transfer.Remote, error) {
-	backend, err := r.openBackend(ctx, m)
+	backend, err := openBackend(ctx, r.opt, m)
 	if err != nil {
 		return nil, err
 	}
@@ -269,11 +269,19 @@ func (r *Repository) NoteCheck(m Remote, fit bool) error {
 	return transfer.NoteCheck(r.remoteDir(m.Name), fit)
 }
 
+// transferOptions returns the options for transfers with m, which keep their
+// state in the repository.
 func (r *Repository) transferOptions(m Remote) transfer.Options {
+	to := readOptions(r.opt, m)
+	to.Dir, to.Who = r.remoteDir(m.Name), r.recorder()
+	return to
+}
+
+// readOptions returns the options for reading m without a repository.
+func readOptions(o Options, m Remote) transfer.Options {
 	return transfer.Options{
-		Dir: r.remoteDir(m.Name), URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
-		Now: r.opt.Now, Rand: r.opt.Random, Warn: r.opt.Warn, Retry: r.opt.Retry,
-		Who: r.recorder(), Host: r.opt.Host,
+		URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
+		Now: o.Now, Rand: o.Random, Warn: o.Warn, Retry: o.Retry, Host: o.Host,
 	}
 }
 

@@ -78,11 +78,11 @@ func runRevert(ctx context.Context, env *Env, o revertOptions, args []string) er
 	if o.goOn {
 		result, err = r.Continue(ctx, p.amounts())
 	} else {
-		var commits []object.ID
-		if commits, err = revertArgs(ctx, r, args); err != nil {
+		var list []object.ID
+		if list, err = revertArgs(ctx, r, args); err != nil {
 			return err
 		}
-		result, err = r.Revert(ctx, kist.RevertOptions{Commits: commits, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
+		result, err = r.Revert(ctx, kist.RevertOptions{Commits: list, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
 	}
 	p.Stop()
 	if result == nil {

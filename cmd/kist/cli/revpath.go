@@ -28,12 +28,12 @@ type located struct {
 func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
 	rev, path, hasPath := refs.SplitPath(revPath)
 	at := located{rev: rev}
-	var view kist.View
+	var source kist.View
 	var err error
 	if rev == "" && hasPath {
-		view, err = r.IndexView(ctx)
+		source, err = r.IndexView(ctx)
 	} else {
-		view, err = r.CommitView(ctx, rev)
+		source, err = r.CommitView(ctx, rev)
 	}
 	if err != nil {
 		return at, e.meantPath(r, revPath, err)
@@ -46,8 +46,8 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 	if err != nil {
 		return at, err
 	}
-	at.objects = view.Objects
-	at.entry, err = tree.Find(ctx, view.Objects, view.Tree, at.path)
+	at.objects = source.Objects
+	at.entry, err = tree.Find(ctx, source.Objects, source.Tree, at.path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 		in := quoteArg(rev)
 		if rev == "" {

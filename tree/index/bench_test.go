@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
@@ -21,7 +22,7 @@ func saved(b *testing.B, n, perDir int) (dir string) {
 	}
 	_, err := x.WriteTree(ctx, objecttest.NewMemory())
 	must(b, err)
-	must(b, x.save(dir))
+	must(b, x.save(dir, disk.Write))
 	return dir
 }
 

@@ -3,14 +3,85 @@ package index
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"math"
 )
 
-// errHeadFull says that a new base has to be written.
+// The numbers of the format. See docs/format/index.md.
+const (
+	version = 1
+	magic   = "kistidx\n"
+
+	headerSize   = 16
+	blockCut     = 64 << 10 // bytes of payload at which a block ends
+	maxBlock     = 1 << 20  // bytes of payload
+	minEntrySize = 9        // bytes of an encoded entry
+	minDirSize   = 6        // bytes of an encoded directory
+)
+
+// The files of an index.
+const (
+	kindHead byte = 'H'
+	kindBase byte = 'B'
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var (
+	errTruncated = errors.New("ends too early")
+	errTrailing  = errors.New("goes on after its end")
+	errChecksum  = errors.New("checksum does not match")
+	errMagic     = errors.New("not an index file")
+	errBlock     = errors.New("block of a wrong size")
+	errCanonical = errors.New("not in canonical form")
+	errCounts    = errors.New("counts do not match")
+)
+
+// newerError is a header with a newer version.
+type newerError struct{ version int }
+
+func (e *newerError) Error() string { return "newer format" }
+
+// appendHeader appends the header. Its form is the same in every version.
+func appendHeader(dst []byte, kind byte) []byte {
+	start := len(dst)
+	dst = append(dst, magic...)
+	dst = append(dst, kind, version, 0, 0)
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+// checkHeader checks a header and returns its checksum.
+func checkHeader(b []byte, kind byte) (uint32, error) {
+	sum := binary.LittleEndian.Uint32(b[12:])
+	switch {
+	case string(b[:8]) != magic:
+		return 0, errMagic
+	case crc32.Checksum(b[:12], castagnoli) != sum:
+		return 0, errChecksum
+	case b[8] != kind:
+		return 0, errMagic
+	case b[9] > version:
+		return 0, &newerError{int(b[9])}
+	case b[9] != version || b[10] != 0 || b[11] != 0:
+		return 0, errCanonical
+	}
+	return sum, nil
+}
+
+// blockSum returns the checksum of a block. It covers the checksum of the block before,
+// the length and the payload, so that blocks cannot change places.
+func blockSum(before uint32, payload []byte) uint32 {
+	var b [8]byte
+	binary.LittleEndian.PutUint32(b[:], before)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(payload)))
+	return crc32.Update(crc32.Checksum(b[:], castagnoli), castagnoli, payload)
+}
+
+// errHeadFull is the reason to write a new base.
 var errHeadFull = errors.New("too much for a head")
 
-// blockWriter writes the records of a file in blocks.
+// blockWriter writes the records of a file in blocks. It keeps the first error.
 type blockWriter struct {
 	w    io.Writer
 	buf  []byte // the block's length and checksum, then its payload
@@ -18,9 +89,10 @@ type blockWriter struct {
 	size uint64 // bytes written
 	err  error
 
-	limit uint64 // bytes beyond which errHeadFull is the error
+	limit uint64 // largest size; beyond it, the error is errHeadFull
 }
 
+// newBlockWriter writes the header of a file.
 func newBlockWriter(w io.Writer, kind byte) *blockWriter {
 	b := &blockWriter{w: w, limit: math.MaxUint64, buf: make([]byte, 0, blockCut+8<<10)}
 	b.buf = appendHeader(b.buf, kind)
@@ -29,13 +101,14 @@ func newBlockWriter(w io.Writer, kind byte) *blockWriter {
 	return b
 }
 
-// end ends a record, which the caller has appended to buf.
+// end ends a record that the caller appended to buf.
 func (b *blockWriter) end() {
 	if len(b.buf)-8 >= blockCut {
 		b.flush()
 	}
 }
 
+// flush writes a block.
 func (b *blockWriter) flush() {
 	payload := b.buf[8:]
 	b.sum = blockSum(b.sum, payload)
@@ -44,6 +117,7 @@ func (b *blockWriter) flush() {
 	b.write()
 }
 
+// write writes buf and begins a new block in it.
 func (b *blockWriter) write() {
 	if b.err == nil {
 		_, b.err = b.w.Write(b.buf)
@@ -55,8 +129,8 @@ func (b *blockWriter) write() {
 	b.buf = b.buf[:8]
 }
 
-// close writes the last block and the end, and returns the file's size and its
-// last checksum.
+// close writes the last block and the end mark. It returns the size and the last
+// checksum of the file.
 func (b *blockWriter) close() (size uint64, sum uint32, err error) {
 	if len(b.buf) > 8 {
 		b.flush()
@@ -65,7 +139,7 @@ func (b *blockWriter) close() (size uint64, sum uint32, err error) {
 	return b.size, b.sum, b.err
 }
 
-// blockReader reads the records of a file.
+// blockReader reads the records of a file. Its fields are the rest of a block.
 type blockReader struct {
 	r    io.Reader
 	buf  []byte
@@ -74,6 +148,7 @@ type blockReader struct {
 	fields
 }
 
+// newBlockReader reads the header of a file.
 func newBlockReader(r io.Reader, kind byte) (*blockReader, error) {
 	b := &blockReader{r: r, buf: make([]byte, blockCut+8<<10)}
 	head := b.buf[:headerSize+8]
@@ -88,6 +163,7 @@ func newBlockReader(r io.Reader, kind byte) (*blockReader, error) {
 	return b, nil
 }
 
+// read fills p. At the end of the file it returns errTruncated.
 func (b *blockReader) read(p []byte) error {
 	_, err := io.ReadFull(b.r, p)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -96,8 +172,8 @@ func (b *blockReader) read(p []byte) error {
 	return err
 }
 
-// begin makes sure that fields has the next record at its front. Records do
-// not go across blocks.
+// begin goes to the next record: fields begins with it afterwards. A record lies in
+// one block.
 func (b *blockReader) begin() error {
 	if len(b.in) > 0 {
 		if b.size-len(b.in) >= blockCut {
@@ -137,7 +213,7 @@ func (b *blockReader) block() error {
 	return nil
 }
 
-// finish checks that everything has been read, and returns the last checksum.
+// finish checks that nothing is left to read, and returns the last checksum.
 func (b *blockReader) finish() (uint32, error) {
 	if len(b.in) > 0 {
 		return 0, errTrailing
@@ -145,10 +221,12 @@ func (b *blockReader) finish() (uint32, error) {
 	if n := binary.LittleEndian.Uint32(b.next[:]); n != 0 {
 		return 0, errTrailing
 	}
+
 	sum := binary.LittleEndian.Uint32(b.next[4:])
 	if blockSum(b.sum, nil) != sum {
 		return 0, errChecksum
 	}
+
 	var one [1]byte
 	if _, err := io.ReadFull(b.r, one[:]); err != io.EOF {
 		if err == nil {

@@ -60,8 +60,8 @@ func TestProcesses(t *testing.T) {
 	}
 	x, err := Load(dir)
 	must(t, err)
-	if x.Len() != len(all)*additions || x.NumDirs() != len(all)+1 {
-		t.Errorf("%d entries in %d directories", x.Len(), x.NumDirs())
+	if x.Len() != len(all)*additions || x.dirs != len(all)+1 {
+		t.Errorf("%d entries in %d directories", x.Len(), x.dirs)
 	}
 }
 

@@ -2,62 +2,38 @@ package index
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
 )
 
-// decoder reads directory records into an index. The directories, entries and
-// lists that they make are cut from a few large slices.
+// decoder reads directory records into an index. It cuts directories, entries and lists
+// from a few large slices.
 type decoder struct {
 	*blockReader
 	x       *Index
-	based   bool // the records say what differs from what x holds
-	base    bool // they are the base's
+	based   bool // the records are the difference from x, which has the base
+	base    bool // the records are those of a base
 	dirs    []Dir
 	subs    []*Dir
 	blocks  [][]Entry
-	room    []Entry // for the next entries
-	entries uint64  // still to come
-	strings uint64  // bytes still to come
+	room    []Entry // for the entries of the next blocks
+	entries uint64  // not read yet
+	strings uint64  // bytes not read yet
 	stack   []level
-	touched []*Dir // all that had a record
+	touched []*Dir // directories with a record
 
-	announced uint64 // sub-directories that records may still announce
+	announced uint64 // number of sub-directories that later records can have
 }
 
-// level is a directory on the way to the one being read.
+// level is a directory on the path to the current one.
 type level struct {
 	d    *Dir
-	left uint64 // records of its sub-directories still to come
-	last string // name of the one before
+	left uint64 // number of records of sub-directories that are not read yet
+	last string // name of the last sub-directory
 }
 
-// readBase reads a base file of the given size into a new Index.
-func readBase(r io.Reader, size uint64) (*Index, uint32, error) {
-	b, err := newBlockReader(r, kindBase)
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := b.begin(); err != nil {
-		return nil, 0, err
-	}
-	c := b.counts()
-	x := New()
-	d := decoder{blockReader: b, x: x, base: true}
-	if err := d.read(c, size); err != nil {
-		return nil, 0, err
-	}
-	sum, err := b.finish()
-	return x, sum, err
-}
-
-func (b *blockReader) counts() counts {
-	return counts{b.uvarint(), b.uvarint(), b.uvarint()}
-}
-
-// read reads the records that c counts from a file of the given size.
+// read reads the records. C has their totals, which must fit the size of the file.
 func (r *decoder) read(c counts, size uint64) error {
 	switch {
 	case r.bad:
@@ -65,6 +41,7 @@ func (r *decoder) read(c counts, size uint64) error {
 	case c.dirs > size/minDirSize || c.entries > size/minEntrySize || c.strings > size || c.dirs == 0 && !r.based:
 		return errCounts
 	}
+
 	r.dirs = make([]Dir, 0, c.dirs)
 	r.subs = make([]*Dir, 0, c.dirs)
 	r.entries = c.entries
@@ -72,7 +49,8 @@ func (r *decoder) read(c counts, size uint64) error {
 	r.touched = make([]*Dir, 0, c.dirs)
 	r.strings = c.strings
 	r.announced = max(c.dirs, 1) - 1
-	r.x.arena.grow(int(c.strings))
+	r.x.arena.grow(int(c.strings), 0)
+
 	for range c.dirs {
 		if err := r.begin(); err != nil {
 			return err
@@ -81,6 +59,7 @@ func (r *decoder) read(c counts, size uint64) error {
 			return err
 		}
 	}
+
 	for _, l := range r.stack {
 		if l.left > 0 {
 			return errCounts
@@ -92,7 +71,7 @@ func (r *decoder) read(c counts, size uint64) error {
 	return r.checkTrees()
 }
 
-// checkTrees checks that what is below a known tree is known too.
+// checkTrees checks that a directory with a known tree has only such sub-directories.
 func (r *decoder) checkTrees() error {
 	for _, d := range r.touched {
 		if d.tree.ID.IsZero() {
@@ -107,37 +86,7 @@ func (r *decoder) checkTrees() error {
 	return nil
 }
 
-// dirRecord is what a directory's record begins with.
-type dirRecord struct {
-	flags               byte
-	name                []byte // valid until the next block is read
-	mode                uint16
-	tree                TreeInfo
-	subs, lost, entries uint64 // records that follow
-}
-
-// dirRecord reads what a directory's record begins with.
-func (f *fields) dirRecord() (d dirRecord, err error) {
-	d.flags = f.u8()
-	d.name = f.name()
-	d.mode = f.u16()
-	if d.flags&flagTree != 0 {
-		f.id(d.tree.ID[:])
-		d.tree.Files, d.tree.Bytes = f.uvarint(), f.uvarint()
-		f.bad = f.bad || d.tree.ID.IsZero()
-	}
-	d.subs = f.uvarint()
-	if d.flags&flagFresh == 0 {
-		d.lost = f.uvarint()
-	}
-	d.entries = f.uvarint()
-	if f.bad || d.flags&^(flagFresh|flagTree) != 0 || d.mode&^0o7777 != 0 {
-		return d, errCanonical
-	}
-	return d, nil
-}
-
-// dir reads one directory: its own record, and those of its entries.
+// dir reads one directory: its own record, and the records of its entries.
 func (r *decoder) dir() error {
 	rec, err := r.dirRecord()
 	if err != nil {
@@ -162,19 +111,20 @@ func (r *decoder) dir() error {
 		return fmt.Errorf("more than %d directories deep", object.MaxDepth)
 	}
 	r.stack = append(r.stack, level{d: d, left: rec.subs})
+
 	if fresh {
 		at := len(r.subs)
 		r.subs = r.subs[:at+int(rec.subs)]
 		d.subs = r.subs[at:at:len(r.subs)]
 		return r.fresh(d, rec.entries)
 	}
-	if err := r.lose(d, rec.lost); err != nil {
+	if err := r.removeSubs(d, rec.removed); err != nil {
 		return err
 	}
 	return r.edit(d, rec.entries)
 }
 
-// used counts the bytes of strings that were read.
+// used counts n bytes of strings as read.
 func (r *decoder) used(n int) error {
 	if uint64(n) > r.strings {
 		return errCounts
@@ -183,7 +133,7 @@ func (r *decoder) used(n int) error {
 	return nil
 }
 
-// place finds the directory that a record is about, or makes a new one.
+// place returns the directory of a record. It makes the directory if it is fresh.
 func (r *decoder) place(name string, fresh bool) (*Dir, error) {
 	if len(r.touched) == 0 {
 		if name != "" || fresh == r.based {
@@ -222,4 +172,126 @@ func (r *decoder) place(name string, fresh bool) (*Dir, error) {
 	up.d.subs = slices.Insert(up.d.subs, i, d)
 	r.x.dirs++
 	return d, nil
+}
+
+// roomSize is the number of entries in one allocation. With one allocation for all, the
+// garbage collector would scan, and so commit, memory that is not used yet.
+const roomSize = 16 * blockSize
+
+// fresh reads the n entries of a new directory.
+func (r *decoder) fresh(d *Dir, n uint64) error {
+	if n > r.entries {
+		return errCounts
+	}
+	r.x.entries += int(n)
+	at := len(r.blocks)
+	last := ""
+	for left := int(n); left > 0; {
+		block := r.block(min(left, blockSize))
+		for i := range block {
+			e := &block[i]
+			if err := r.one(d, e, last); err != nil {
+				return err
+			}
+			if e.Type == 0 {
+				return errCanonical
+			}
+			last = e.Name
+		}
+		r.blocks = append(r.blocks, block)
+		left -= len(block)
+	}
+	d.entries = list{blocks: r.blocks[at:len(r.blocks):len(r.blocks)], n: int(n)}
+	return nil
+}
+
+// block returns room for n entries, and counts them as read.
+func (r *decoder) block(n int) []Entry {
+	if len(r.room) < n {
+		r.room = make([]Entry, min(r.entries, roomSize))
+	}
+	block := r.room[:n:n]
+	r.room = r.room[n:]
+	r.entries -= uint64(n)
+	return block
+}
+
+// one reads the record of one entry. Its name must come after last.
+func (r *decoder) one(d *Dir, e *Entry, last string) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	if !r.entry(e, &r.x.arena) {
+		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), errCanonical)
+	}
+	if err := r.used(e.stringSize()); err != nil {
+		return err
+	}
+	if e.Name <= last {
+		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), errCanonical)
+	}
+	if err := object.CheckName(e.Name); err != nil {
+		return err
+	}
+	if e.Type == 0 {
+		return nil
+	}
+	if err := checkEntry(e); err != nil {
+		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), err)
+	}
+	return nil
+}
+
+// removeSubs reads the names of n sub-directories of the base that were removed or
+// replaced.
+func (r *decoder) removeSubs(d *Dir, n uint64) error {
+	last := ""
+	for range n {
+		if err := r.begin(); err != nil {
+			return err
+		}
+		name := r.x.arena.keepBytes(r.name())
+		if r.bad || name <= last {
+			return errCanonical
+		}
+		if err := r.used(len(name)); err != nil {
+			return err
+		}
+		i, ok := d.findSub(name)
+		if !ok {
+			return fmt.Errorf("removal of directory %q, which the base does not have", join(d.Path(), name))
+		}
+		r.x.cutSub(d, i)
+		last = name
+	}
+	return nil
+}
+
+// edit reads the records of n entries that were set or removed since the base.
+func (r *decoder) edit(d *Dir, n uint64) error {
+	last := ""
+	for range n {
+		var e Entry
+		if err := r.one(d, &e, last); err != nil {
+			return err
+		}
+		last = e.Name
+		exists := d.entries.get(e.Name) != nil
+		r.x.track(d, e.Name, exists)
+		switch {
+		case e.Type == 0 && !exists:
+			return fmt.Errorf("removal of entry %q, which the base does not have", join(d.Path(), e.Name))
+		case e.Type == 0:
+			d.entries.remove(e.Name)
+			r.x.entries--
+		case d.Subdir(e.Name) != nil:
+			return fmt.Errorf("%q is there twice", join(d.Path(), e.Name))
+		default:
+			d.entries.put(e)
+			if !exists {
+				r.x.entries++
+			}
+		}
+	}
+	return nil
 }

@@ -8,15 +8,14 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// DefaultDirMode is the mode of a directory made because an entry below it was
-// set, until [Index.SetDir] says otherwise.
-const DefaultDirMode = 0o755
+// defaultDirMode is the mode of a directory until [Index.SetDir] sets another.
+const defaultDirMode = 0o755
 
-// TreeInfo is a tree and its totals.
+// TreeInfo is a tree object and its totals.
 type TreeInfo struct {
 	ID    object.ID
-	Files uint64 // entries below it, at any depth, that are not directories
-	Bytes uint64 // sum of the sizes of its files
+	Files uint64 // entries below it at any depth, without directories
+	Bytes uint64 // sum of their sizes
 }
 
 // Dir is a directory of an [Index]. Its methods only read.
@@ -25,20 +24,20 @@ type Dir struct {
 	parent  *Dir
 	subs    []*Dir
 	entries list
-	tree    TreeInfo // zero ID: not known; then that of every directory above is not known either
+	tree    TreeInfo // known tree; with a zero ID it is unknown here and in all directories above
 	mode    uint16
 
-	// What differs from the base file.
-	dirty  bool                // something does, here or below
-	inBase bool                // the base has this directory, and edits and lost say what changed; else all is new
-	edits  map[string]bool     // names of entries set or removed; true: the base has an entry of that name
-	lost   map[string]struct{} // names of the base's sub-directories that are gone, or were made anew
+	// The difference from the base file.
+	dirty   bool                // there is one, here or below
+	inBase  bool                // the base has this directory; if not, edits and removed are empty
+	edits   map[string]bool     // names of entries that were set or removed; true if the base has the entry
+	removed map[string]struct{} // names of sub-directories of the base that were removed or replaced
 }
 
-// Name returns the directory's name within its parent, "" for the root.
+// Name returns the last name of the directory's path, "" for the root.
 func (d *Dir) Name() string { return d.name }
 
-// Parent returns the directory above, nil for the root.
+// Parent returns the directory above, or nil for the root.
 func (d *Dir) Parent() *Dir { return d.parent }
 
 // Mode returns the permission bits (07777).
@@ -57,29 +56,26 @@ func (d *Dir) Path() string {
 	return strings.Join(names, "/")
 }
 
-// Tree returns the tree that the directory was last written as or read from,
-// and false if it has changed since. That the tree is in the store is not
-// known; [Index.WriteTree] asks.
+// Tree returns the tree that the directory was last written as or read from, and
+// false if the directory changed since. The store may no longer have the tree.
 func (d *Dir) Tree() (TreeInfo, bool) { return d.tree, !d.tree.ID.IsZero() }
 
 // Len returns the number of the directory's own entries.
 func (d *Dir) Len() int { return d.entries.n }
 
-// Entry returns the directory's own entry called name, nil if there is none
-// (or a sub-directory has that name). The entry must not be changed, and is
-// valid until the directory is next edited.
+// Entry returns the directory's own entry called name, or nil. The caller must not
+// change it. It is valid until the directory is edited.
 func (d *Dir) Entry(name string) *Entry { return d.entries.get(name) }
 
-// Entries goes through the directory's own entries, those that are not
-// directories, by the bytes of their names. The entries must not be changed,
-// and are valid until the directory is next edited, which ends the iteration.
+// Entries yields the directory's own entries, sorted by the bytes of their names.
+// The caller must not change an entry, nor edit the directory during the iteration.
 func (d *Dir) Entries() iter.Seq[*Entry] { return d.entries.all() }
 
-// Subdirs returns the sub-directories, by the bytes of their names. The slice
-// is the index's and valid until the directory is next edited.
+// Subdirs returns the sub-directories, sorted by the bytes of their names. The slice
+// belongs to the index. It is valid until the directory is edited.
 func (d *Dir) Subdirs() []*Dir { return d.subs }
 
-// Subdir returns the sub-directory called name, nil if there is none.
+// Subdir returns the sub-directory called name, or nil.
 func (d *Dir) Subdir(name string) *Dir {
 	if i, ok := d.findSub(name); ok {
 		return d.subs[i]
@@ -87,12 +83,13 @@ func (d *Dir) Subdir(name string) *Dir {
 	return nil
 }
 
+// findSub returns the place of a sub-directory, and whether it exists.
 func (d *Dir) findSub(name string) (int, bool) {
 	return slices.BinarySearchFunc(d.subs, name, func(s *Dir, name string) int { return strings.Compare(s.name, name) })
 }
 
-// Children goes through entries and sub-directories together, by the bytes of
-// their names, as in a tree. Of each pair one is nil.
+// Children yields entries and sub-directories together, sorted by the bytes of their
+// names, as in a tree. One value of each pair is nil.
 func (d *Dir) Children() iter.Seq2[*Entry, *Dir] {
 	return func(yield func(*Entry, *Dir) bool) {
 		subs := d.subs
@@ -115,8 +112,8 @@ func (d *Dir) Children() iter.Seq2[*Entry, *Dir] {
 	}
 }
 
-// Walk goes through the directory and all below it, each before its
-// sub-directories, with its path from the root.
+// Walk yields the directory and all below it, with their paths from the root. A
+// directory comes before its sub-directories.
 func (d *Dir) Walk() iter.Seq2[string, *Dir] {
 	return func(yield func(string, *Dir) bool) {
 		type level struct {
@@ -147,9 +144,8 @@ func (d *Dir) Walk() iter.Seq2[string, *Dir] {
 	}
 }
 
-// All goes through the entries of the directory and all below it, with their
-// paths from the root, directory by directory: those of a directory come
-// before those of its sub-directories.
+// All yields the entries of the directory and of all below it, with their paths from
+// the root. The entries of a directory come before those of its sub-directories.
 func (d *Dir) All() iter.Seq2[string, *Entry] {
 	return func(yield func(string, *Entry) bool) {
 		for path, dir := range d.Walk() {

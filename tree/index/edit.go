@@ -1,17 +1,22 @@
 package index
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/kist-vcs/kist/object"
 )
 
-// Set puts an entry at path, whatever its Name says, in place of what is
-// there: an entry, or a directory with all below it. Missing directories above
-// are made, in place of entries of their names. It clears the conflicts and
-// skipped paths at the path and below it. If only the stat data differ from the entry that is
-// there, cached trees stay. A path or entry that no tree could hold is a
-// [*PathError], and changes nothing.
+// Set puts e at path, under the name of the path. It replaces the entry at path, or the
+// directory with everything below it, and clears the conflicts and skipped paths at
+// path and below. It makes missing directories above, and they replace entries with
+// their names. Known trees stay if e changes nothing but stat data.
+//
+// If no tree could hold the path or the entry, Set changes nothing and returns a
+// [*PathError].
 func (x *Index) Set(path string, e Entry) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -25,6 +30,7 @@ func (x *Index) Set(path string, e Entry) error {
 	return nil
 }
 
+// setEntry is Set for an entry of d, without its checks.
 func (x *Index) setEntry(d *Dir, name string, e Entry) {
 	old := d.entries.get(name)
 	if old == nil {
@@ -53,8 +59,8 @@ func (x *Index) setEntry(d *Dir, name string, e Entry) {
 	}
 }
 
-// SetStat replaces the stat data of the entry at path and reports whether
-// there is one. Cached trees and conflicts stay.
+// SetStat replaces the stat data of the entry at path, and reports whether there is
+// one. Known trees and conflicts stay.
 func (x *Index) SetStat(path string, st Stat) bool {
 	dir, name := split(path)
 	d := x.Dir(dir)
@@ -73,10 +79,10 @@ func (x *Index) SetStat(path string, st Stat) bool {
 	return true
 }
 
-// SetDir makes sure that there is a directory at path ("" is the root) and
-// sets its permission bits. An entry at path goes, and missing directories
-// above are made, as [Index.Set] does. What a directory holds stays. It clears
-// the path's own conflict, and that it was skipped.
+// SetDir sets the permission bits of the directory at path ("" is the root). It makes
+// the directory, and those above it, as [Index.Set] does. The content of an existing
+// directory stays. SetDir clears the conflict and the skipped path at path, but none
+// below it.
 func (x *Index) SetDir(path string, mode uint16) error {
 	if mode&^0o7777 != 0 {
 		return &PathError{path, fmt.Errorf("mode %#o is not of permission bits", mode)}
@@ -102,10 +108,10 @@ func (x *Index) setMode(d *Dir, mode uint16) {
 	}
 }
 
-// Remove removes what is at path, an entry or a directory with all below it,
-// and clears the conflicts and skipped paths there and below. It reports whether there was
-// anything. The directory above stays, even if it is empty now. Removing ""
-// empties the root.
+// Remove removes the entry at path, or the directory with everything below it, and
+// clears the conflicts and skipped paths there and below. It reports whether there was
+// any of these. The directory above stays, even if it is empty. Removing "" empties
+// the root.
 func (x *Index) Remove(path string) bool {
 	removed := x.clearNotes(path)
 	if path == "" {
@@ -135,7 +141,7 @@ func (x *Index) removeEntry(d *Dir, name string) bool {
 	return true
 }
 
-// empty removes all that d holds and reports whether it held anything.
+// empty removes the content of d, and reports whether there was any.
 func (x *Index) empty(d *Dir) bool {
 	if d.entries.n == 0 && len(d.subs) == 0 {
 		return false
@@ -153,14 +159,14 @@ func (x *Index) empty(d *Dir) bool {
 	return true
 }
 
-// dropSub removes d's i-th sub-directory and all below it.
+// dropSub removes the i-th sub-directory of d and everything below it.
 func (x *Index) dropSub(d *Dir, i int) {
 	x.cutSub(d, i)
 	x.touch(d)
 	d.forget()
 }
 
-// cutSub is dropSub but for what an edit means for the directories above.
+// cutSub is dropSub without effect on d and the directories above.
 func (x *Index) cutSub(d *Dir, i int) {
 	sub := d.subs[i]
 	for s := range sub.recorded(true) {
@@ -168,17 +174,17 @@ func (x *Index) cutSub(d *Dir, i int) {
 		x.entries -= s.entries.n
 	}
 	if d.inBase && sub.inBase && !x.fold {
-		if d.lost == nil {
-			d.lost = make(map[string]struct{})
+		if d.removed == nil {
+			d.removed = make(map[string]struct{})
 		}
-		d.lost[sub.name] = struct{}{}
+		d.removed[sub.name] = struct{}{}
 		x.tracked++
 	}
 	d.subs = slices.Delete(d.subs, i, i+1)
 }
 
-// makeDirs returns the directory at a path that has been checked, and makes
-// what is missing of it.
+// makeDirs returns the directory at a checked path. It makes the directory, and those
+// above it, if they are missing.
 func (x *Index) makeDirs(path string) *Dir {
 	d := x.root
 	for more := path != ""; more; {
@@ -189,18 +195,97 @@ func (x *Index) makeDirs(path string) *Dir {
 	return d
 }
 
-// makeSub returns d's sub-directory called name, and makes it if there is
-// none, in place of an entry of that name.
+// makeSub returns the sub-directory of d called name. It makes the directory if it is
+// missing, and replaces an entry of that name.
 func (x *Index) makeSub(d *Dir, name string) *Dir {
 	i, ok := d.findSub(name)
 	if ok {
 		return d.subs[i]
 	}
 	x.removeEntry(d, name)
-	sub := &Dir{name: x.arena.keep(name), parent: d, mode: DefaultDirMode}
+	sub := &Dir{name: x.arena.keep(name), parent: d, mode: defaultDirMode}
 	d.subs = slices.Insert(d.subs, i, sub)
 	x.dirs++
 	x.touch(sub)
 	d.forget()
 	return sub
+}
+
+// Move moves the entry at from, or the directory with everything below it, to the path
+// to. It replaces the entry or directory there, and makes missing directories above,
+// as [Index.Set] does. The moved stat data and known trees stay. Move clears the
+// conflicts and skipped paths at both paths and below.
+//
+// An error is a [*PathError], and then nothing is changed. It matches [fs.ErrNotExist]
+// if there is nothing at from.
+func (x *Index) Move(from, to string) error {
+	for _, path := range []string{from, to} {
+		if err := checkPath(path); err != nil {
+			return err
+		}
+	}
+
+	dir, name := split(from)
+	d := x.Dir(dir)
+	if d == nil || d.entries.get(name) == nil && d.Subdir(name) == nil {
+		return &PathError{from, fs.ErrNotExist}
+	}
+	switch {
+	case from == to:
+		return nil
+	case below(to, from):
+		return &PathError{to, fmt.Errorf("lies in %q, which is to be moved there", from)}
+	case below(from, to):
+		return &PathError{to, fmt.Errorf("holds %q, which is to be moved there", from)}
+	}
+
+	if e := d.entries.get(name); e != nil {
+		moved := *e
+		x.Remove(from)
+		return x.Set(to, moved)
+	}
+
+	sub := d.Subdir(name)
+	if strings.Count(to, "/")+1+sub.height() > object.MaxDepth {
+		return &PathError{to, errors.New("too deep for the directory to be moved there")}
+	}
+	x.Remove(from)
+	x.Remove(to)
+	x.attach(to, sub)
+	return nil
+}
+
+// height returns the largest number of names in a path below d, 0 if d is empty.
+func (d *Dir) height() int {
+	height := 0
+	levels := []*Dir{d}
+	for ; len(levels) > 0; height++ {
+		var next []*Dir
+		entries := false
+		for _, l := range levels {
+			next = append(next, l.subs...)
+			entries = entries || l.entries.n > 0
+		}
+		if len(next) == 0 && !entries {
+			break
+		}
+		levels = next
+	}
+	return height
+}
+
+// attach puts a directory that was removed at a free path.
+func (x *Index) attach(path string, sub *Dir) {
+	dir, name := split(path)
+	d := x.makeDirs(dir)
+	i, _ := d.findSub(name)
+	sub.name, sub.parent = x.arena.keep(name), d
+	for s := range sub.recorded(true) {
+		s.dirty, s.inBase, s.edits, s.removed = true, false, nil, nil
+		x.dirs++
+		x.entries += s.entries.n
+	}
+	d.subs = slices.Insert(d.subs, i, sub)
+	x.touch(d)
+	d.forget()
 }

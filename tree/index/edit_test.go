@@ -80,7 +80,7 @@ func TestBadPaths(t *testing.T) {
 				t.Errorf("set directory %q: %v", path, err)
 			}
 		}
-		if x.Len() != 0 || x.NumDirs() != 1 {
+		if x.Len() != 0 || x.dirs != 1 {
 			t.Errorf("%q left something", path)
 		}
 	}

@@ -8,17 +8,16 @@ import (
 	"slices"
 )
 
-// The flags an encoded directory begins with.
+// The flags of an encoded directory.
 const (
-	flagFresh = 1 << 0 // all of it is here; else what differs from the base
-	flagTree  = 1 << 1 // its tree is known
+	flagFresh = 1 << 0 // the record has the full directory, and not the difference from the base
+	flagTree  = 1 << 1 // the record has the known tree
 )
 
-// counts says what the directory records of a file hold, so that a reader can
-// make room once.
+// counts are the totals of the directory records of a file. A reader allocates by them.
 type counts struct {
 	dirs    uint64 // records
-	entries uint64 // in fresh directories
+	entries uint64 // in records with flagFresh
 	strings uint64 // bytes of all names and data
 }
 
@@ -31,9 +30,8 @@ func (x *Index) writeBase(w io.Writer) (size uint64, sum uint32, err error) {
 	return b.close()
 }
 
-// writeHead writes what differs from the base, conflicts and skipped paths as
-// a head. If the first takes more than limit bytes, it gives up with
-// errHeadFull.
+// writeHead writes a head: the difference from the base, conflicts and skipped paths.
+// It returns errHeadFull if the difference takes more than limit bytes.
 func (x *Index) writeHead(w io.Writer, limit uint64) error {
 	base := x.file.base
 	b := newBlockWriter(w, kindHead)
@@ -61,13 +59,19 @@ func (x *Index) writeHead(w io.Writer, limit uint64) error {
 	return err
 }
 
+// counts writes the totals.
 func (b *blockWriter) counts(c counts) {
 	b.buf = binary.AppendUvarint(b.buf, c.dirs)
 	b.buf = binary.AppendUvarint(b.buf, c.entries)
 	b.buf = binary.AppendUvarint(b.buf, c.strings)
 }
 
-// count says what [blockWriter.dirs] would write.
+// counts reads the totals.
+func (b *blockReader) counts() counts {
+	return counts{b.uvarint(), b.uvarint(), b.uvarint()}
+}
+
+// count returns the totals of the records that [blockWriter.dirs] writes.
 func (d *Dir) count(all bool) (c counts) {
 	for d := range d.recorded(all) {
 		c.dirs++
@@ -79,7 +83,7 @@ func (d *Dir) count(all bool) (c counts) {
 			}
 			continue
 		}
-		for name := range d.lost {
+		for name := range d.removed {
 			c.strings += uint64(len(name))
 		}
 		for _, name := range d.edited() {
@@ -92,8 +96,8 @@ func (d *Dir) count(all bool) (c counts) {
 	return c
 }
 
-// dirs writes the records of a directory and those below it: all, or those
-// that differ from the base.
+// dirs writes the records of a directory and of those below it. Without all, it writes
+// only the differences from the base.
 func (b *blockWriter) dirs(root *Dir, all bool) {
 	for d, subs := range root.recorded(all) {
 		if all || !d.inBase {
@@ -111,10 +115,10 @@ func (b *blockWriter) dirs(root *Dir, all bool) {
 		}
 		edited := d.edited()
 		b.dir(d, 0, subs)
-		b.buf = binary.AppendUvarint(b.buf, uint64(len(d.lost)))
+		b.buf = binary.AppendUvarint(b.buf, uint64(len(d.removed)))
 		b.buf = binary.AppendUvarint(b.buf, uint64(len(edited)))
 		b.end()
-		for _, name := range slices.Sorted(maps.Keys(d.lost)) {
+		for _, name := range slices.Sorted(maps.Keys(d.removed)) {
 			b.buf = appendName(b.buf, name)
 			b.end()
 		}
@@ -129,7 +133,7 @@ func (b *blockWriter) dirs(root *Dir, all bool) {
 	}
 }
 
-// dir begins a directory's record.
+// dir writes the first part of a directory's record.
 func (b *blockWriter) dir(d *Dir, flags byte, subs int) {
 	known := !d.tree.ID.IsZero()
 	if known {
@@ -145,8 +149,9 @@ func (b *blockWriter) dir(d *Dir, flags byte, subs int) {
 	b.buf = binary.AppendUvarint(b.buf, uint64(subs))
 }
 
-// recorded goes through the directories that have a record, each before those
-// below it, with the number of sub-directories that have one.
+// recorded yields the directories that have a record, each before its sub-directories,
+// with the number of sub-directories that have one. With all, every directory has a
+// record; without, only those that differ from the base.
 func (d *Dir) recorded(all bool) func(yield func(*Dir, int) bool) {
 	return func(yield func(*Dir, int) bool) {
 		if !all && !d.dirty {
@@ -179,4 +184,34 @@ func (d *Dir) edited() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// dirRecord is the first part of a directory's record.
+type dirRecord struct {
+	flags                  byte
+	name                   []byte // valid until the next block is read
+	mode                   uint16
+	tree                   TreeInfo
+	subs, removed, entries uint64 // number of records that follow
+}
+
+// dirRecord reads the first part of a directory's record.
+func (f *fields) dirRecord() (d dirRecord, err error) {
+	d.flags = f.u8()
+	d.name = f.name()
+	d.mode = f.u16()
+	if d.flags&flagTree != 0 {
+		f.id(d.tree.ID[:])
+		d.tree.Files, d.tree.Bytes = f.uvarint(), f.uvarint()
+		f.bad = f.bad || d.tree.ID.IsZero()
+	}
+	d.subs = f.uvarint()
+	if d.flags&flagFresh == 0 {
+		d.removed = f.uvarint()
+	}
+	d.entries = f.uvarint()
+	if f.bad || d.flags&^(flagFresh|flagTree) != 0 || d.mode&^0o7777 != 0 {
+		return d, errCanonical
+	}
+	return d, nil
 }

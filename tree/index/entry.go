@@ -1,30 +1,34 @@
 package index
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"github.com/kist-vcs/kist/object"
 )
 
-// RacyWindow is how near to its reading, in nanoseconds, a file's times may
-// lie for the file to count as racy: 60 seconds.
+// RacyWindow is the largest distance, in nanoseconds, between the times of a racy
+// file and the time when it was read: 60 seconds.
 const RacyWindow = 60e9
 
-// Stat is what lstat said of a file when it was read. Two equal Stats (but for
-// ReadAt) of a file that is not racy mean that the file has not changed. The
-// zero Stat means that nothing is known, and the file has to be read.
+// Stat is the result of lstat when a file was read. A file that is not racy is
+// unchanged as long as its Stat is [Stat.Same]. The zero Stat stands for unknown: the
+// file has to be read.
 type Stat struct {
 	Size   int64  // bytes
 	MTime  int64  // nanoseconds since 1970 UTC, modulo 2^64: the time itself is in the entry
 	CTime  int64  // nanoseconds since 1970 UTC
 	Inode  uint64 //
-	ReadAt int64  // when the file was read, by the clock of its file system; nanoseconds since 1970 UTC; see Settled
+	ReadAt int64  // time of reading by the clock of the file system, in nanoseconds since 1970 UTC; see Settled
 	Mode   uint32 // type and permission bits, as the system has them
 }
 
-// IsZero reports whether nothing is known.
+// IsZero reports whether s is unknown.
 func (s Stat) IsZero() bool { return s == Stat{} }
 
-// Same reports whether s and other describe the same state of the same file,
-// whenever it was read. Nothing is the same as the zero Stat.
+// Same reports whether s and other are equal except for ReadAt. The zero Stat is the
+// same as no other.
 func (s Stat) Same(other Stat) bool {
 	if s.IsZero() || other.IsZero() {
 		return false
@@ -33,9 +37,8 @@ func (s Stat) Same(other Stat) bool {
 	return s == other
 }
 
-// Racy reports whether the file's times lie within [RacyWindow] of its own
-// reading, so that a change since then may have left all of s as it was. The
-// zero Stat is racy.
+// Racy reports whether the file's times lie within [RacyWindow] of ReadAt. A later
+// change can then leave all of s unchanged. The zero Stat is racy.
 func (s Stat) Racy() bool {
 	return s.IsZero() || near(s.MTime, s.ReadAt) || near(s.CTime, s.ReadAt)
 }
@@ -47,18 +50,18 @@ func near(a, b int64) bool {
 	return uint64(a)-uint64(b) <= RacyWindow
 }
 
-// Settled returns the Stat of a file that nobody had open for writing when it
-// was read. Each later change of such a file shows in its times, unless it comes
-// within the grain of the file system's clock. So ReadAt moves ahead until the
-// file is racy only if it changed that shortly before it was read.
+// Settled returns s for a file that no process had open for writing when it was read.
+// Each later change of such a file shows in its times, unless it comes within one
+// tick of the file system's clock. So Settled moves ReadAt ahead until the file is
+// racy only if it changed within one tick before it was read.
 func (s Stat) Settled() Stat {
 	s.ReadAt += RacyWindow - grain(s.MTime, s.CTime)
 	return s
 }
 
-// grain returns the grain of the clock that two times of a file come from, or
-// more. A kernel's tick takes 10 ms at most. Some file systems keep whole
-// seconds, or every other one.
+// grain returns at least the tick, in nanoseconds, of the clock that set two times of
+// a file. A kernel's tick takes at most 10 ms. Some file systems keep full seconds,
+// or every other second.
 func grain(a, b int64) int64 {
 	if a%1e9 == 0 || b%1e9 == 0 {
 		return 2e9
@@ -66,24 +69,24 @@ func grain(a, b int64) int64 {
 	return 20e6
 }
 
-// Entry is one name in a directory that is not a directory: what the tree will
-// say of it, and the stat data. Entries are compared with ==.
+// Entry is one name in a directory, other than a sub-directory: its fields in the
+// tree, and its stat data. Entries can be compared with ==.
 type Entry struct {
 	Name    string           // within its directory
-	Data    string           // file: its content, if that is 1 to 32 bytes; symlink: what it points to
+	Data    string           // file: its content, if that has 1 to 32 bytes; symlink: its target
 	Size    uint64           // file: bytes
-	MTime   object.Time      // as recorded, which need not be Stat's
+	MTime   object.Time      // in the tree, which may differ from Stat's
 	Stat    Stat             //
 	Content object.Key       // file: its chunk or manifest; zero if it is empty or in Data
 	Type    object.EntryType // never object.TypeDir
 	Mode    uint16           // permission bits (07777)
 
-	lossy bool // made of an object.Entry with more than an Entry can hold; refused by Set
+	lossy bool // made from an object.Entry with more than an Entry can hold; Set refuses it
 }
 
-// NewEntry returns e with the stat data st. [Index.Set] refuses what it returns
-// for a directory, and for an entry with metadata beyond the portable fields or
-// content that does not go with its type, which an index cannot hold.
+// NewEntry returns e with the stat data st. [Index.Set] refuses the result if an index
+// cannot hold e: if e is a directory, has metadata beyond the portable fields, or has
+// content that does not fit its type.
 func NewEntry(e object.Entry, st Stat) Entry {
 	n := Entry{Name: e.Name, Size: e.Size, MTime: e.MTime, Stat: st, Content: e.Content, Type: e.Type, Mode: e.Mode}
 	other := string(e.Inline)
@@ -94,7 +97,7 @@ func NewEntry(e object.Entry, st Stat) Entry {
 	return n
 }
 
-// Object returns the entry as a tree holds it. Its Inline is a copy.
+// Object returns the entry as in a tree. Its Inline is a copy.
 func (e *Entry) Object() object.Entry {
 	o := object.Entry{Name: e.Name, Type: e.Type, Mode: e.Mode, Size: e.Size, MTime: e.MTime, Content: e.Content}
 	switch {
@@ -106,13 +109,64 @@ func (e *Entry) Object() object.Entry {
 	return o
 }
 
-// Racy reports whether the entry's file must be read to know whether it has
-// changed, however equal its stat data. See [Stat.Racy].
+// Racy reports whether the file must be read even if its stat data are the same. See
+// [Stat.Racy].
 func (e *Entry) Racy() bool { return e.Stat.Racy() }
 
-// SameContent reports whether e and other have the same type, permission bits
-// and content: all that counts as a change. Times and stat data do not.
+// SameContent reports whether e and other have the same type, permission bits and
+// content. Times and stat data may differ: they do not count as a change.
 func (e *Entry) SameContent(other *Entry) bool {
 	return e.Type == other.Type && e.Mode == other.Mode && e.Size == other.Size &&
 		e.Content == other.Content && e.Data == other.Data
+}
+
+// checkEntry returns an error if a tree would refuse the entry. It does not check
+// the name.
+func checkEntry(e *Entry) error {
+	content := e.Size > 0 || e.Data != "" || !e.Content.IsZero()
+	switch {
+	case e.lossy:
+		return errors.New("metadata beyond the portable fields, or content that does not go with the type")
+	case e.Mode&^0o7777 != 0:
+		return fmt.Errorf("mode %#o is not of permission bits", e.Mode)
+	case e.MTime.Nsec >= 1e9:
+		return errors.New("nanoseconds of mtime beyond a second")
+	case e.Type == object.TypeFile:
+		return checkContent(e)
+	case e.Type == object.TypeSymlink:
+		if e.Data == "" || len(e.Data) > object.MaxTargetSize || strings.IndexByte(e.Data, 0) >= 0 {
+			return errors.New("not the target of a symlink")
+		}
+		if e.Size > 0 || !e.Content.IsZero() {
+			return errors.New("symlink with content")
+		}
+	case e.Type >= object.TypeFIFO && e.Type <= object.TypeSocket:
+		if content {
+			return errors.New("special file with content")
+		}
+	default:
+		return fmt.Errorf("entry type %d", e.Type)
+	}
+	return nil
+}
+
+// checkContent checks the size and the content of a file.
+func checkContent(e *Entry) error {
+	switch {
+	case e.Size > object.MaxFileSize:
+		return errors.New("file too large")
+	case e.Size <= object.MaxInline:
+		if uint64(len(e.Data)) != e.Size || !e.Content.IsZero() {
+			return errors.New("small file without its bytes")
+		}
+	case e.Data != "" || e.Content.ID.IsZero():
+		return errors.New("file without content")
+	case e.Content.Kind == object.KindChunk:
+		if e.Size > object.MaxChunkSize {
+			return errors.New("file larger than its one chunk can be")
+		}
+	case e.Content.Kind != object.KindManifest:
+		return fmt.Errorf("file with a %s as content", e.Content.Kind)
+	}
+	return nil
 }

@@ -6,24 +6,117 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// The flags an encoded entry begins with. The lowest three bits are its type,
-// 0 for one that was removed.
+// fields reads the fields of a record. After a field that is missing or not in
+// canonical form, bad is true, and all later fields are zero.
+type fields struct {
+	in   []byte
+	size int // of the full block
+	bad  bool
+}
+
+// take returns the next n bytes.
+func (f *fields) take(n int) []byte {
+	if n > len(f.in) || n < 0 {
+		f.bad, f.in = true, nil
+		return nil
+	}
+	b := f.in[:n]
+	f.in = f.in[n:]
+	return b
+}
+
+func (f *fields) u8() byte {
+	if b := f.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (f *fields) u16() uint16 {
+	if b := f.take(2); b != nil {
+		return binary.LittleEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (f *fields) u32() uint32 {
+	if b := f.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (f *fields) i64() int64 {
+	if b := f.take(8); b != nil {
+		return int64(binary.LittleEndian.Uint64(b))
+	}
+	return 0
+}
+
+// uvarint reads a number, which must be in its shortest form.
+func (f *fields) uvarint() uint64 {
+	if len(f.in) > 0 && f.in[0] < 0x80 {
+		v := f.in[0]
+		f.in = f.in[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(f.in)
+	if n <= 0 || f.in[n-1] == 0 {
+		f.bad, f.in = true, nil
+		return 0
+	}
+	f.in = f.in[n:]
+	return v
+}
+
+func (f *fields) varint() int64 {
+	v := f.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// id reads an ID of fixed size.
+func (f *fields) id(to []byte) { copy(to, f.take(len(to))) }
+
+// name returns the bytes of a name. They are valid until the next block is read.
+func (f *fields) name() []byte { return f.take(int(f.u8())) }
+
+// text returns at most limit bytes that follow their length.
+func (f *fields) text(limit int) []byte {
+	n := f.uvarint()
+	if n > uint64(limit) {
+		f.bad, f.in = true, nil
+		return nil
+	}
+	return f.take(int(n))
+}
+
+func appendName(dst []byte, name string) []byte {
+	return append(append(dst, byte(len(name))), name...)
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+// The flags of an encoded entry. The lowest three bits are its type, or 0 for an entry
+// that was removed.
 const (
 	flagType = 1<<3 - 1
 
-	flagForm     = 3 << 3 // where the content is
+	flagForm     = 3 << 3 // the place of the content
 	formNone     = 0 << 3
 	formData     = 1 << 3
 	formChunk    = 2 << 3
 	formManifest = 3 << 3
 
-	flagStat  = 1 << 5 // there are stat data
-	flagSize  = 1 << 6 // their size is not the entry's
-	flagMTime = 1 << 7 // the entry's mtime is not theirs, or there are none
-	flagCTime = 1 << 8 // their ctime is not their mtime
+	flagStat  = 1 << 5 // the entry has stat data
+	flagSize  = 1 << 6 // the stat data have another size than the entry
+	flagMTime = 1 << 7 // the entry has another mtime than the stat data, or no stat data
+	flagCTime = 1 << 8 // the stat data have another ctime than mtime
 	flagAll   = 1<<9 - 1
 )
 
+// appendEntry appends the record of an entry.
 func appendEntry(dst []byte, e *Entry) []byte {
 	flags := uint16(e.Type)
 	switch {
@@ -76,15 +169,14 @@ func appendEntry(dst []byte, e *Entry) []byte {
 	return binary.AppendUvarint(dst, uint64(st.Mode))
 }
 
-// appendRemoved appends the record of an entry that the base has and the index
-// does not.
+// appendRemoved appends the record of an entry of the base that was removed.
 func appendRemoved(dst []byte, name string) []byte {
 	return appendName(append(dst, 0, 0), name)
 }
 
-// entry decodes an entry, which is zero before, and reports whether it is in
-// canonical form. Type 0 is one that was removed, and has only a name. Strings
-// are kept in a.
+// entry decodes an entry into e, which must be zero, and reports whether it is in
+// canonical form. An entry that was removed has type 0 and only a name. Strings go
+// into a.
 func (f *fields) entry(e *Entry, a *arena) bool {
 	flags := f.u16()
 	e.Name = a.keepBytes(f.name())
@@ -139,7 +231,7 @@ func (f *fields) entry(e *Entry, a *arena) bool {
 	return !f.bad && mode == uint64(st.Mode) && *st != (Stat{})
 }
 
-// timeOf returns the recorded form of a time in nanoseconds.
+// timeOf returns nanoseconds since 1970 as a time of an entry.
 func timeOf(ns int64) object.Time {
 	sec, nsec := ns/1e9, ns%1e9
 	if nsec < 0 {
@@ -160,5 +252,5 @@ func (f *fields) time() object.Time {
 	return object.Time{Sec: sec, Nsec: uint32(nsec)}
 }
 
-// stringSize returns how much of an entry is kept in an arena.
+// stringSize returns the number of bytes that an entry takes in an arena.
 func (e *Entry) stringSize() int { return len(e.Name) + len(e.Data) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // file returns the entry of a file with a content and stat data that belong to
@@ -155,7 +156,7 @@ func check(t testing.TB, x *Index) {
 func roundTrip(t testing.TB, x *Index) *Index {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, x.save(dir))
+	must(t, x.save(dir, disk.Write))
 	y, err := Load(dir)
 	must(t, err)
 	return y

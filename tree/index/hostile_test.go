@@ -79,7 +79,7 @@ func deep(d *Dir, sub func(*Dir, string) *Dir, n int) *Dir {
 func TestHostileHead(t *testing.T) {
 	for name, change := range map[string]func(x *Index){
 		"removed entry that is not there": func(x *Index) { x.root.edits = map[string]bool{"nothing": true} },
-		"removed directory not there":     func(x *Index) { x.root.lost = map[string]struct{}{"nothing": {}} },
+		"removed directory not there":     func(x *Index) { x.root.removed = map[string]struct{}{"nothing": {}} },
 		"new directory that is there":     func(x *Index) { a := x.Dir("a"); a.inBase, a.dirty = false, true },
 		"change of a directory not there": func(x *Index) { x.Dir("n").inBase = true },
 		"entry where a directory is": func(x *Index) {

@@ -1,8 +1,23 @@
+// Package index has the staging area: the content of the next commit, with stat
+// data by which a scan recognises an unchanged file without reading it.
+//
+// An [Index] is a tree of directories. Each [Dir] has its sorted entries, its
+// sorted sub-directories, and the tree object it was last written as. An edit
+// forgets the tree of the directory and of all above it, so the cost of a commit
+// depends on the size of the change.
+//
+// On disk, the index is the file .kist/index: a small head that names a base file
+// and has the changes since the base was written. See docs/format/index.md. [Load]
+// reads the files, and only [Update] and [Replace] change them.
+//
+// An Index may be read by many goroutines at once while none edits it.
 package index
 
 import (
 	"iter"
 	"strings"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // Index is the staging area in memory. The zero Index is not usable; see [New],
@@ -16,30 +31,24 @@ type Index struct {
 	skipped   []skipped
 	arena     arena
 
-	file    fileState // the files it was loaded from or written to
-	changed bool      // since then
-	tracked int       // names in edits and lost of all directories
-	fold    bool      // too much has changed to be kept beside the base: nothing is tracked any more
+	file    fileState // the files that it was loaded from or written to
+	changed bool      // the index differs from the files
+	tracked int       // number of names in edits and removed of all directories
+	fold    bool      // the next save writes a new base; changes are no longer tracked
 }
 
 // New returns an empty Index: a root directory without entries.
 func New() *Index {
-	return &Index{root: &Dir{mode: DefaultDirMode, dirty: true}, dirs: 1}
+	return &Index{root: &Dir{mode: defaultDirMode, dirty: true}, dirs: 1}
 }
 
-// Root returns the root directory, which is always there.
+// Root returns the root directory. It always exists.
 func (x *Index) Root() *Dir { return x.root }
 
 // Len returns the number of entries, directories not counted.
 func (x *Index) Len() int { return x.entries }
 
-// NumDirs returns the number of directories, the root among them.
-func (x *Index) NumDirs() int { return x.dirs }
-
-// HasDirs reports whether there is a directory other than the root.
-func (x *Index) HasDirs() bool { return x.dirs > 1 }
-
-// Dir returns the directory at path ("" is the root), nil if there is none.
+// Dir returns the directory at path ("" is the root), or nil.
 func (x *Index) Dir(path string) *Dir {
 	d := x.root
 	for more := path != ""; more && d != nil; {
@@ -50,8 +59,8 @@ func (x *Index) Dir(path string) *Dir {
 	return d
 }
 
-// Entry returns the entry at path, nil if there is none or it is a directory.
-// It must not be changed, and is valid until its directory is next edited.
+// Entry returns the entry at path, or nil: directories have none. The caller must
+// not change it. It is valid until its directory is edited.
 func (x *Index) Entry(path string) *Entry {
 	dir, name := split(path)
 	d := x.Dir(dir)
@@ -61,12 +70,70 @@ func (x *Index) Entry(path string) *Entry {
 	return d.Entry(name)
 }
 
-// Dirs goes through all directories with their paths; see [Dir.Walk].
+// Dirs yields all directories with their paths, as [Dir.Walk] does.
 func (x *Index) Dirs() iter.Seq2[string, *Dir] { return x.root.Walk() }
 
-// All goes through all entries with their paths; see [Dir.All].
+// All yields all entries with their paths, as [Dir.All] does.
 func (x *Index) All() iter.Seq2[string, *Entry] { return x.root.All() }
 
-// Changed reports whether the index has been edited since it was loaded or
-// written; stat data and cached trees count.
+// Changed reports whether the index was edited since it was loaded or written. Stat
+// data and known trees count.
 func (x *Index) Changed() bool { return x.changed }
+
+// Roots yields every object that the index names, for gc to keep and verify to look
+// up: the contents of entries, known trees, and the contents of the sides of
+// conflicts. It may yield an object more than once.
+func (x *Index) Roots() iter.Seq[object.Key] {
+	return func(yield func(object.Key) bool) {
+		for d := range x.root.recorded(true) {
+			if !d.tree.ID.IsZero() && !yield(object.Key{Kind: object.KindTree, ID: d.tree.ID}) {
+				return
+			}
+			for e := range d.entries.all() {
+				if !e.Content.IsZero() && !yield(e.Content) {
+					return
+				}
+			}
+		}
+		for _, c := range x.conflicts {
+			for _, side := range []*object.Entry{c.Base, c.Ours, c.Theirs} {
+				if side != nil && !side.Content.IsZero() && !yield(side.Content) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// touch records that d differs from the base, and the index from its files.
+func (x *Index) touch(d *Dir) {
+	x.changed = true
+	for ; d != nil && !d.dirty; d = d.parent {
+		d.dirty = true
+	}
+}
+
+// track records that an entry of d will be set or removed, and whether it exists
+// now. It must be called before each such change.
+func (x *Index) track(d *Dir, name string, exists bool) {
+	if !d.inBase || x.fold {
+		return
+	}
+	if _, ok := d.edits[name]; ok {
+		return
+	}
+	if d.edits == nil {
+		d.edits = make(map[string]bool)
+	}
+	d.edits[name] = exists
+	if x.tracked++; x.tracked > x.file.maxTracked() {
+		x.fold = true
+	}
+}
+
+// forget removes the known trees of d and all directories above it.
+func (d *Dir) forget() {
+	for ; d != nil && !d.tree.ID.IsZero(); d = d.parent {
+		d.tree = TreeInfo{}
+	}
+}

@@ -4,21 +4,21 @@ import (
 	"iter"
 	"slices"
 	"sort"
+	"strings"
 )
 
-// blockSize is the most entries a block of a list holds.
+// blockSize is the largest number of entries in a block of a list.
 const blockSize = 256
 
-// list holds a directory's entries sorted by name, in blocks, so that putting
-// one among a million moves a few hundred. No block is empty.
+// list has the entries of a directory, sorted by name. It keeps them in blocks, so
+// that adding one to a million moves only a few hundred. No block is empty.
 type list struct {
 	blocks [][]Entry
 	n      int
 }
 
-// find returns where name is, or where it would be put: the block, the place
-// in it, and whether it is there. The block may be len(blocks) only if there
-// are none.
+// find returns the block of a name, the place in the block, and whether the list has
+// the name. If not, they are the place to insert it. Without blocks, b is 0.
 func (l *list) find(name string) (b, i int, ok bool) {
 	b = sort.Search(len(l.blocks), func(b int) bool {
 		block := l.blocks[b]
@@ -44,7 +44,7 @@ func (l *list) get(name string) *Entry {
 	return nil
 }
 
-// put adds e, or replaces the entry of its name.
+// put adds e, or replaces the entry with its name.
 func (l *list) put(e Entry) {
 	b, i, ok := l.find(e.Name)
 	if ok {
@@ -57,7 +57,7 @@ func (l *list) put(e Entry) {
 		l.blocks = append(l.blocks, []Entry{e})
 		return
 	case len(l.blocks[b]) < blockSize:
-	case b == len(l.blocks)-1 && i == blockSize: // appended in order: leave full blocks behind
+	case b == len(l.blocks)-1 && i == blockSize: // names arrive in order: keep full blocks
 		l.blocks = append(l.blocks, []Entry{e})
 		return
 	default:
@@ -72,7 +72,7 @@ func (l *list) put(e Entry) {
 	l.blocks[b] = slices.Insert(l.blocks[b], i, e)
 }
 
-// remove removes the entry called name and reports whether there was one.
+// remove removes the entry called name, and reports whether there was one.
 func (l *list) remove(name string) bool {
 	b, i, ok := l.find(name)
 	if !ok {
@@ -87,7 +87,7 @@ func (l *list) remove(name string) bool {
 	return true
 }
 
-// all goes through the entries in order.
+// all yields the entries in order.
 func (l *list) all() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for _, block := range l.blocks {
@@ -98,4 +98,34 @@ func (l *list) all() iter.Seq[*Entry] {
 			}
 		}
 	}
+}
+
+// arena copies short strings into a few large allocations. The copies do not keep
+// alive the longer strings that they were cut from.
+type arena struct{ b *strings.Builder }
+
+const arenaSize = 64 << 10
+
+// grow makes room for at least n bytes. New room has size bytes, or n if that is more.
+func (a *arena) grow(n, size int) {
+	if a.b == nil || a.b.Cap()-a.b.Len() < n {
+		a.b = new(strings.Builder)
+		a.b.Grow(max(n, size))
+	}
+}
+
+// keep returns a copy of s.
+func (a *arena) keep(s string) string {
+	a.grow(len(s), arenaSize)
+	off := a.b.Len()
+	a.b.WriteString(s)
+	return a.b.String()[off:]
+}
+
+// keepBytes returns s as a string.
+func (a *arena) keepBytes(s []byte) string {
+	a.grow(len(s), arenaSize)
+	off := a.b.Len()
+	a.b.Write(s)
+	return a.b.String()[off:]
 }

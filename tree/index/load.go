@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Load reads the index in a repository's folder (.kist). Without one the index
-// is empty. A damaged file gives a [*CorruptError], one in a newer format a
-// [*VersionError]. Load does not wait for [Update], nor Update for Load.
+// Load reads the index in the directory .kist. Without files, the index is empty. It
+// returns a [*CorruptError] for a damaged file, and a [*VersionError] for one in a
+// newer format. Load and [Update] do not wait for each other.
 func Load(kistDir string) (*Index, error) {
 	var before []byte
 	for {
@@ -24,7 +26,7 @@ func Load(kistDir string) (*Index, error) {
 		}
 		x, err := loadHead(kistDir, head)
 		if errors.Is(err, fs.ErrNotExist) {
-			// The base is gone: there is a newer head, unless it is lost.
+			// The base is missing. If an update removed it, there is a newer head.
 			if !bytes.Equal(head, before) {
 				before = head
 				continue
@@ -35,11 +37,10 @@ func Load(kistDir string) (*Index, error) {
 	}
 }
 
-// Saved reports whether the index was loaded from files, or has been saved.
-// Otherwise there were none.
+// Saved reports whether the index was loaded from files or was written to them.
 func (x *Index) Saved() bool { return x.file.head != [sha256.Size]byte{} }
 
-// readHeadFile returns the head's bytes, nil if there is no head.
+// readHeadFile returns the bytes of the head, or nil if there is no head.
 func readHeadFile(kistDir string) ([]byte, error) {
 	head, err := disk.ReadFile(filepath.Join(kistDir, headName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,6 +52,8 @@ func readHeadFile(kistDir string) ([]byte, error) {
 	return head, nil
 }
 
+// loadHead decodes a head and loads its base. Its errors name the file, except for a
+// base that does not exist.
 func loadHead(kistDir string, head []byte) (*Index, error) {
 	baseFile := ""
 	x, err := readHead(head, func(ref baseRef) (*Index, error) {
@@ -61,6 +64,7 @@ func loadHead(kistDir string, head []byte) (*Index, error) {
 		}
 		return x, err
 	})
+
 	var own *CorruptError
 	var newer *VersionError
 	if err != nil && !errors.As(err, &own) && !errors.As(err, &newer) && !errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +73,7 @@ func loadHead(kistDir string, head []byte) (*Index, error) {
 	return x, err
 }
 
-// fileError turns what a decoder says into an error that names the file.
+// fileError turns the error of a decoder into one that names the file.
 func fileError(file string, err error) error {
 	var newer *newerError
 	var path *fs.PathError
@@ -82,6 +86,7 @@ func fileError(file string, err error) error {
 	return &CorruptError{File: file, Err: err}
 }
 
+// loadBase reads a base file.
 func loadBase(file string, ref baseRef) (*Index, error) {
 	f, err := disk.Open(file)
 	if err != nil {
@@ -95,7 +100,7 @@ func loadBase(file string, ref baseRef) (*Index, error) {
 	return checkBase(f, info.Size(), ref)
 }
 
-// checkBase decodes a base and checks that it is the one that a head means.
+// checkBase decodes a base and checks that it is the one of ref.
 func checkBase(r io.Reader, size int64, ref baseRef) (*Index, error) {
 	if uint64(size) != ref.size {
 		return nil, fmt.Errorf("%d bytes long, the head says %d", size, ref.size)
@@ -107,7 +112,27 @@ func checkBase(r io.Reader, size int64, ref baseRef) (*Index, error) {
 	return x, err
 }
 
-// readHead decodes a head, and gets the base that it names from base.
+// readBase reads a base of the given size into a new Index. It returns the last
+// checksum too.
+func readBase(r io.Reader, size uint64) (*Index, uint32, error) {
+	b, err := newBlockReader(r, kindBase)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := b.begin(); err != nil {
+		return nil, 0, err
+	}
+	c := b.counts()
+	x := New()
+	d := decoder{blockReader: b, x: x, base: true}
+	if err := d.read(c, size); err != nil {
+		return nil, 0, err
+	}
+	sum, err := b.finish()
+	return x, sum, err
+}
+
+// readHead decodes a head. It calls base to read the base of the head.
 func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 	b, err := newBlockReader(bytes.NewReader(head), kindHead)
 	if err != nil {
@@ -127,6 +152,7 @@ func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 		x.file.entries = x.entries
 	}
 	x.file.head, x.file.base = sha256.Sum256(head), h.base
+
 	d := decoder{blockReader: b, x: x, based: based}
 	if err := d.read(h.counts, uint64(len(head))); err != nil {
 		return nil, err
@@ -134,6 +160,7 @@ func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 	if uint64(x.dirs) != h.dirs || uint64(x.entries) != h.entries {
 		return nil, errCounts
 	}
+
 	if x.conflicts, err = b.conflicts(h.conflicts); err != nil {
 		return nil, err
 	}
@@ -147,7 +174,7 @@ func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 // headRecord is the first record of a head.
 type headRecord struct {
 	base               baseRef
-	dirs, entries      uint64 // in the whole index
+	dirs, entries      uint64 // in the index
 	conflicts, skipped uint64
 	counts             counts
 }
@@ -166,4 +193,76 @@ func (b *blockReader) headRecord() (h headRecord, err error) {
 		return h, errCanonical
 	}
 	return h, nil
+}
+
+var errNotKnown = errors.New("not known")
+
+// KnownTree returns the known tree of the root of the index in the directory .kist. It
+// reports false if the tree is unknown, if there are conflicts, or after an error,
+// which [Load] then returns too. It reads only the beginning of the files. The store
+// may no longer have the tree.
+func KnownTree(kistDir string) (object.ID, bool) {
+	id, err := knownTree(kistDir)
+	return id, err == nil
+}
+
+// knownTree is KnownTree with an error.
+func knownTree(kistDir string) (object.ID, error) {
+	head, err := openBlocks(filepath.Join(kistDir, headName), kindHead)
+	if err != nil {
+		return object.ID{}, err
+	}
+	defer head.Close()
+	h, err := head.headRecord()
+	switch {
+	case err != nil:
+		return object.ID{}, err
+	case h.conflicts > 0:
+		return object.ID{}, errNotKnown
+	case h.counts.dirs > 0: // the root is the first
+		return head.rootTree()
+	}
+
+	base, err := openBlocks(filepath.Join(kistDir, h.base.name()), kindBase)
+	if err != nil {
+		return object.ID{}, err
+	}
+	defer base.Close()
+	if err := base.begin(); err != nil {
+		return object.ID{}, err
+	}
+	base.counts()
+	return base.rootTree()
+}
+
+// fileBlocks is a file with the reader of its records.
+type fileBlocks struct {
+	*blockReader
+	*os.File
+}
+
+// openBlocks opens a file of the index.
+func openBlocks(path string, kind byte) (*fileBlocks, error) {
+	f, err := disk.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBlockReader(f, kind)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &fileBlocks{b, f}, nil
+}
+
+// rootTree returns the tree in the next record, which must be that of the root.
+func (b *fileBlocks) rootTree() (object.ID, error) {
+	if err := b.begin(); err != nil {
+		return object.ID{}, err
+	}
+	root, err := b.dirRecord()
+	if err == nil && (len(root.name) > 0 || root.flags&flagTree == 0) {
+		err = errNotKnown
+	}
+	return root.tree.ID, err
 }

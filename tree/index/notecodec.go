@@ -7,19 +7,22 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
+// maxPathSize is the largest number of bytes in a path.
 const maxPathSize = object.MaxDepth * (object.MaxNameSize + 1)
 
-// What a conflict's record says of each side, in two bits.
+// The two bits for each side in a conflict's record.
 const (
 	sideNone  = 0
 	sideEntry = 1
 	sideDir   = 2
 )
 
+// sides returns the fields for base, ours and theirs.
 func (c *Conflict) sides() [3]**object.Entry {
 	return [3]**object.Entry{&c.Base, &c.Ours, &c.Theirs}
 }
 
+// appendConflict appends the record of a conflict.
 func appendConflict(dst []byte, c *Conflict) []byte {
 	dst = append(appendText(dst, c.Path), 0)
 	which := len(dst) - 1
@@ -102,14 +105,14 @@ func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
 	return &o, checkSide(&o)
 }
 
-// skippedPaths reads n paths that could not be read.
+// skippedPaths reads n skipped paths.
 func (b *blockReader) skippedPaths(n uint64) ([]skipped, error) {
 	var list []skipped
 	for range n {
 		if err := b.begin(); err != nil {
 			return nil, err
 		}
-		s := skipped{Path: string(b.text(maxPathSize)), Reason: string(b.text(MaxReasonSize))}
+		s := skipped{Path: string(b.text(maxPathSize)), Reason: string(b.text(maxReasonSize))}
 		if err := checkSkippedPath(s.Path); err != nil {
 			return nil, err
 		}

@@ -1,20 +1,28 @@
 package index
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/object"
 )
 
-// notes are values that belong to paths, sorted as a walk meets the paths.
+// notes is a list of values that belong to paths, in the order of a walk.
 type notes[T any] struct {
 	list []T
 	path func(*T) string
 }
 
+// find returns the place of the value of path, and whether there is one.
 func (n notes[T]) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(n.list, path, func(v T, path string) int { return comparePaths(n.path(&v), path) })
 }
 
-// put returns the list with v in place of what belongs to its path.
+// put returns the list with v, which replaces the value of its path.
 func (n notes[T]) put(v T) []T {
 	i, ok := n.find(n.path(&v))
 	if ok {
@@ -24,8 +32,8 @@ func (n notes[T]) put(v T) []T {
 	return slices.Insert(n.list, i, v)
 }
 
-// clear returns the list without what belongs to path or a path below it, and
-// whether that was anything.
+// clear returns the list without the values of path and the paths below it, and
+// whether there were any.
 func (n notes[T]) clear(path string) ([]T, bool) {
 	from, _ := n.find(path)
 	to := from
@@ -35,8 +43,7 @@ func (n notes[T]) clear(path string) ([]T, bool) {
 	return slices.Delete(n.list, from, to), to > from
 }
 
-// clearOne returns the list without what belongs to path, and whether that was
-// anything.
+// clearOne returns the list without the value of path, and whether there was one.
 func (n notes[T]) clearOne(path string) ([]T, bool) {
 	i, ok := n.find(path)
 	if !ok {
@@ -69,4 +76,152 @@ func (x *Index) clearOwnNotes(path string) {
 	skipped, b := x.skippedNotes().clearOne(path)
 	x.conflicts, x.skipped = conflicts, skipped
 	x.changed = x.changed || a || b
+}
+
+// Conflict is a path that a merge could not decide on, with the entries of the merge
+// base and both sides, or nil. The index may have an entry of its own at the path.
+type Conflict struct {
+	Path               string
+	Base, Ours, Theirs *object.Entry
+}
+
+// ErrConflict is matched by every [*ConflictError].
+var ErrConflict = errors.New("unresolved conflicts")
+
+// ConflictError has the paths of the conflicts that keep a tree from being written.
+type ConflictError struct{ Paths []string }
+
+func (e *ConflictError) Error() string {
+	if len(e.Paths) == 1 {
+		return fmt.Sprintf("%v: %q", ErrConflict, e.Paths[0])
+	}
+	return fmt.Sprintf("%v: %q and %d more", ErrConflict, e.Paths[0], len(e.Paths)-1)
+}
+
+// Is makes errors.Is(err, ErrConflict) true.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// SetConflict records a conflict at path, and replaces one that exists. The entries get
+// the name of the path. They belong to the index from now on. It returns a
+// [*PathError] if no tree could hold the path or an entry.
+func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	_, name := split(path)
+	c := Conflict{Path: path, Base: base, Ours: ours, Theirs: theirs}
+	for _, side := range c.sides() {
+		if *side == nil {
+			continue
+		}
+		named := **side
+		named.Name = name
+		if err := checkSide(&named); err != nil {
+			return &PathError{path, err}
+		}
+		*side = &named
+	}
+	x.conflicts = x.conflictNotes().put(c)
+	x.changed = true
+	return nil
+}
+
+// ClearConflict removes the conflict at path, and reports whether there was one.
+func (x *Index) ClearConflict(path string) bool {
+	list, ok := x.conflictNotes().clearOne(path)
+	x.conflicts, x.changed = list, x.changed || ok
+	return ok
+}
+
+// Conflict returns the conflict at path, and whether there is one.
+func (x *Index) Conflict(path string) (Conflict, bool) {
+	if i, ok := x.conflictNotes().find(path); ok {
+		return x.conflicts[i], true
+	}
+	return Conflict{}, false
+}
+
+// Conflicts returns all conflicts in the order of a walk. The slice belongs to the
+// index. It is valid until the index is edited.
+func (x *Index) Conflicts() []Conflict { return x.conflicts }
+
+// checkSide checks one side of a conflict.
+func checkSide(o *object.Entry) error {
+	if o.Type == object.TypeDir {
+		if o.Content.Kind != object.KindTree || o.Content.ID.IsZero() || o.Mode&^0o7777 != 0 ||
+			o.Meta != nil || len(o.Inline) > 0 || o.Target != "" || o.MTime.Nsec >= 1e9 {
+			return errors.New("not a directory's entry")
+		}
+		return nil
+	}
+	e := NewEntry(*o, Stat{})
+	return checkEntry(&e)
+}
+
+// maxReasonSize is the largest number of bytes in the reason of a skipped path.
+const maxReasonSize = 255
+
+type skipped = object.Skipped
+
+// SetSkipped records that path in the worktree could not be read, and why. The next
+// commit lists the path as skipped. The index may also have an entry at the path.
+//
+// The path may have names that no tree could hold, but it must be names with slashes
+// between them; otherwise SetSkipped returns a [*PathError]. It removes control
+// characters from the reason, and cuts it at maxReasonSize bytes.
+func (x *Index) SetSkipped(path, reason string) error {
+	if err := checkSkippedPath(path); err != nil {
+		return err
+	}
+	s := skipped{Path: path, Reason: cleanReason(reason)}
+	notes := x.skippedNotes()
+	if i, ok := notes.find(path); ok && x.skipped[i] == s {
+		return nil
+	}
+	x.skipped = notes.put(s)
+	x.changed = true
+	return nil
+}
+
+// ClearSkipped removes the skipped paths at path and below, and reports whether there
+// were any.
+func (x *Index) ClearSkipped(path string) bool {
+	list, ok := x.skippedNotes().clear(path)
+	x.skipped, x.changed = list, x.changed || ok
+	return ok
+}
+
+// Skipped returns the skipped paths in the order of a walk. The slice belongs to the
+// index. It is valid until the index is edited.
+func (x *Index) Skipped() []object.Skipped { return x.skipped }
+
+// checkSkippedPath checks the shape of a skipped path.
+func checkSkippedPath(path string) error {
+	if len(path) > maxPathSize || strings.IndexByte(path, 0) >= 0 {
+		return &PathError{path, errors.New("too long, or with a NUL byte")}
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if name == "" || name == "." || name == ".." {
+			return &PathError{path, fmt.Errorf("%q is not a name", name)}
+		}
+	}
+	return nil
+}
+
+// cleanReason returns a reason in the form that the index keeps.
+func cleanReason(reason string) string {
+	reason = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(reason, "\ufffd"))
+	if len(reason) > maxReasonSize {
+		end := maxReasonSize
+		for !utf8.RuneStart(reason[end]) {
+			end--
+		}
+		reason = reason[:end]
+	}
+	return reason
 }

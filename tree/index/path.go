@@ -7,7 +7,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// PathError says that a path cannot be in an index, and why.
+// PathError is the reason why a path cannot be in an index.
 type PathError struct {
 	Path string
 	Err  error
@@ -15,9 +15,10 @@ type PathError struct {
 
 func (e *PathError) Error() string { return fmt.Sprintf("path %q: %v", e.Path, e.Err) }
 
-// Unwrap returns why.
+// Unwrap returns the reason.
 func (e *PathError) Unwrap() error { return e.Err }
 
+// join returns the path of name in dir.
 func join(dir, name string) string {
 	if dir == "" {
 		return name
@@ -25,7 +26,7 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// split takes the last name off a path.
+// split returns the directory and the last name of a path.
 func split(path string) (dir, name string) {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 {
@@ -34,8 +35,8 @@ func split(path string) (dir, name string) {
 	return path[:i], path[i+1:]
 }
 
-// checkPath checks a path other than the root's: every name in it, and how
-// many there are.
+// checkPath checks the names and the depth of a path other than the root's. Its error
+// is a [*PathError].
 func checkPath(path string) error {
 	depth := 0
 	for rest, more := path, true; more; depth++ {
@@ -51,8 +52,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// comparePaths orders paths as a walk meets them: by the bytes of their names,
-// name by name.
+// comparePaths compares two paths name by name, by the bytes of the names. This is
+// the order of a walk.
 func comparePaths(a, b string) int {
 	for {
 		aName, aRest, aMore := strings.Cut(a, "/")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
@@ -25,7 +26,7 @@ func (m *model) clear(path string) {
 	for dir, _ := split(path); dir != ""; dir, _ = split(dir) {
 		delete(m.entries, dir)
 		if _, ok := m.dirs[dir]; !ok {
-			m.dirs[dir] = DefaultDirMode
+			m.dirs[dir] = defaultDirMode
 		}
 	}
 }
@@ -112,7 +113,7 @@ func TestRandomEdits(t *testing.T) {
 			if round%5 == 0 {
 				rebased := t.TempDir()
 				loaded.fold = true
-				must(t, loaded.save(rebased))
+				must(t, loaded.save(rebased, disk.Write))
 				other, err := Load(rebased)
 				must(t, err)
 				same(t, other, last)

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
 
-// FromTree returns an Index of what the tree root holds, without stat data.
-// The zero ID stands for nothing.
+// FromTree returns an Index with the content of the tree root, without stat data. A
+// zero ID gives an empty index.
 func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, error) {
 	x := New()
 	if err := x.ReadTree(ctx, r, root); err != nil {
@@ -20,40 +19,29 @@ func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, err
 	return x, nil
 }
 
-// ReadTree makes the index hold what a tree holds, the zero ID standing for
-// nothing, and clears all conflicts and skipped paths. Entries that have the
-// same content in both keep their stat data; directories whose tree is known
-// to be the one to read are not read. A tree that stands for far too many paths
-// gives an error that matches [tree.ErrTooMany]. After an error the index is
-// partly changed.
+// ReadTree replaces the content of the index by that of a tree, and clears all
+// conflicts and skipped paths. A zero ID empties the index. Entries with the same
+// content in both keep their stat data. A directory that has the right known tree is
+// not read.
+//
+// A tree that stands for far too many paths gives an error that matches
+// [tree.ErrTooMany]. After an error the index is partly changed.
 func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) error {
-	return x.ReadTreeAt(ctx, r, "", root)
-}
-
-// ReadTreeAt is ReadTree for the directory at path and all below it. Missing
-// directories above are made, as [Index.Set] does.
-func (x *Index) ReadTreeAt(ctx context.Context, r object.Reader, path string, root object.ID) error {
-	depth := 0
-	if path != "" {
-		if err := checkPath(path); err != nil {
-			return err
-		}
-		depth = 1 + strings.Count(path, "/")
-	}
-	x.clearNotes(path)
-	d := x.makeDirs(path)
+	x.clearNotes("")
 	if root.IsZero() {
-		x.empty(d)
+		x.empty(x.root)
 		return nil
 	}
-	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{d, root, depth}}}
+
+	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{x.root, root, 0}}}
 	for i := 0; i < len(t.todo); i++ {
 		if err := t.read(ctx, t.todo[i]); errors.Is(err, tree.ErrTooMany) {
-			return err // about all of the tree
+			return err // it concerns the tree and not one directory
 		} else if err != nil {
 			return fmt.Errorf("read tree of %q: %w", t.todo[i].d.Path(), err)
 		}
 	}
+
 	for i := len(t.todo) - 1; i >= 0; i-- {
 		d := t.todo[i].d
 		if d.tree.ID == t.todo[i].tree {
@@ -66,7 +54,7 @@ func (x *Index) ReadTreeAt(ctx context.Context, r object.Reader, path string, ro
 	return nil
 }
 
-// total adds up the totals of what d holds, whose sub-directories' are known.
+// total returns the totals of d's tree. The totals of its sub-directories are known.
 func (d *Dir) total() (t TreeInfo) {
 	for e, sub := range d.Children() {
 		if sub != nil {
@@ -80,27 +68,29 @@ func (d *Dir) total() (t TreeInfo) {
 	return t
 }
 
+// treeReader is one call of ReadTree.
 type treeReader struct {
 	x     *Index
 	r     object.Reader
 	limit *tree.Limit
-	todo  []treeDir // each directory after the one above it
+	todo  []treeDir // a directory comes after the one above it
 }
 
-// treeDir is a directory, the tree to read into it, and how deep it lies.
+// treeDir is a directory, its depth, and the tree to read into it.
 type treeDir struct {
 	d     *Dir
 	tree  object.ID
 	depth int
 }
 
-// read reads one directory and notes those in it as to be read.
+// read reads one directory, and adds its sub-directories to the list.
 func (t *treeReader) read(ctx context.Context, td treeDir) error {
 	d := td.d
 	if d.tree.ID == td.tree {
 		return nil
 	}
-	var old []string // names that have yet to be met or removed
+
+	var old []string // the names in d that the tree may not have
 	for e, sub := range d.Children() {
 		if sub != nil {
 			old = append(old, sub.name)
@@ -108,6 +98,7 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 			old = append(old, e.Name)
 		}
 	}
+
 	for o, err := range object.Entries(ctx, t.r, td.tree) {
 		if err != nil {
 			return err
@@ -135,7 +126,7 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 	return nil
 }
 
-// child puts what a tree has into the directory.
+// child puts one child of a tree into the directory.
 func (t *treeReader) child(td treeDir, o *object.Entry) error {
 	if o.Type == object.TypeDir {
 		if o.Meta != nil || !o.MTime.IsZero() {
@@ -164,4 +155,55 @@ func (x *Index) removeChild(d *Dir, name string) {
 		return
 	}
 	x.removeEntry(d, name)
+}
+
+// CopyTrees copies the known trees of from for directories that have the same content
+// in both. So the trees written from an index get into one that was loaded later.
+func (x *Index) CopyTrees(from *Index) {
+	if x == from {
+		return
+	}
+	type pair struct{ to, from *Dir }
+	pairs := []pair{{x.root, from.root}}
+	for i := 0; i < len(pairs); i++ {
+		p := pairs[i]
+		for _, sub := range p.to.subs {
+			if !sub.tree.ID.IsZero() {
+				continue
+			}
+			if other := p.from.Subdir(sub.name); other != nil {
+				pairs = append(pairs, pair{sub, other})
+			}
+		}
+	}
+	for i := len(pairs) - 1; i >= 0; i-- {
+		if p := pairs[i]; p.to.tree.ID.IsZero() && !p.from.tree.ID.IsZero() && sameContent(p.to, p.from) {
+			p.to.tree = p.from.tree
+			x.touch(p.to)
+		}
+	}
+}
+
+// sameContent reports whether two directories make the same tree.
+func sameContent(a, b *Dir) bool {
+	if a.entries.n != b.entries.n || len(a.subs) != len(b.subs) {
+		return false
+	}
+	for i, sub := range a.subs {
+		o := b.subs[i]
+		if sub.name != o.name || sub.mode != o.mode || sub.tree.ID.IsZero() || sub.tree.ID != o.tree.ID {
+			return false
+		}
+	}
+	i, j := 0, 0 // place in b's entries
+	for e := range a.entries.all() {
+		o := b.entries.blocks[i][j]
+		if o.Stat = e.Stat; o != *e {
+			return false
+		}
+		if j++; j == len(b.entries.blocks[i]) {
+			i, j = i+1, 0
+		}
+	}
+	return true
 }

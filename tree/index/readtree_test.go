@@ -43,34 +43,8 @@ func TestReadTreeKeeps(t *testing.T) {
 	same(t, roundTrip(t, y), x)
 
 	must(t, y.ReadTree(ctx, store, object.ID{}))
-	if y.Len() != 0 || y.NumDirs() != 1 {
+	if y.Len() != 0 || y.dirs != 1 {
 		t.Error("no tree, but something is there")
-	}
-}
-
-func TestReadTreeAt(t *testing.T) {
-	x, store := sample(t), objecttest.NewMemory()
-	_, err := x.WriteTree(ctx, store)
-	must(t, err)
-	many, _ := x.Dir("many").Tree()
-	y := New()
-	set(t, y, "a", file(1))
-	set(t, y, "b/many/3/x", file(1))
-	set(t, y, "b/y", file(1))
-	must(t, y.SetConflict("b/many/3/x", nil, nil, nil))
-	must(t, y.SetConflict("b/y", nil, nil, nil))
-	must(t, y.ReadTreeAt(ctx, store, "b/many", many.ID))
-	if got, ok := y.Dir("b/many").Tree(); !ok || got != many {
-		t.Errorf("got %v, want %v", got, many)
-	}
-	if y.Len() != 102 || y.Entry("a") == nil || y.Entry("b/y") == nil || len(y.Conflicts()) != 1 {
-		t.Error("something else has changed")
-	}
-	check(t, y)
-	for _, path := range []string{"..", "a//b"} {
-		if err := y.ReadTreeAt(ctx, store, path, many.ID); err == nil {
-			t.Errorf("read into %q", path)
-		}
 	}
 }
 
@@ -118,10 +92,8 @@ func TestReadTreeTooMany(t *testing.T) {
 		must(t, err)
 		entry = object.Entry{Name: "0", Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: id}}
 	}
-	for _, at := range []string{"", "folder"} {
-		x := New()
-		if err := x.ReadTreeAt(ctx, store, at, entry.Content.ID); !errors.Is(err, tree.ErrTooMany) || x.NumDirs() > 1<<18 {
-			t.Errorf("at %q: %v, %d directories", at, err, x.NumDirs())
-		}
+	x := New()
+	if err := x.ReadTree(ctx, store, entry.Content.ID); !errors.Is(err, tree.ErrTooMany) || x.dirs > 1<<18 {
+		t.Errorf("%v, %d directories", err, x.dirs)
 	}
 }

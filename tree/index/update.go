@@ -1,44 +1,44 @@
 package index
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Options are those of [UpdateWith].
+// Options are the options of [UpdateWith].
 type Options struct {
-	// Wait is how long to wait for the lock; 0 stands for [disk.DefaultWait], less
-	// for not at all.
+	// Wait is the longest time to wait for the lock. Zero stands for
+	// [disk.DefaultWait], a negative value for no wait.
 	Wait time.Duration
 
-	// From, if it is not nil, is an index that was loaded from the same
-	// folder. If nobody has changed the files since, apply gets it, with
-	// whatever was done to it, and nothing is read. After an error its state
-	// is not defined.
+	// From, if not nil, is an index that was loaded from the same directory. If the
+	// files are unchanged since, apply gets From with all its edits, and nothing is
+	// read. After an error its state is undefined.
 	From *Index
 
 	hint bool // a crash may undo the change, which only saves time
 }
 
-// Update changes the index in a repository's folder (.kist): it locks the
-// index, loads it, calls apply, and writes what apply made of it. Until Update
-// returns nil, readers may see the index as it was, and after a crash it is as
-// it was or as apply made it; after nil it is durable. An error of apply is
-// returned as it is, and nothing is written. If apply changes nothing, nothing
-// is written either.
+// Update changes the index in the directory .kist: it locks the index, loads it, calls
+// apply, and writes the result. After Update returns nil, the change is durable. After
+// a crash during Update, the index has all of the change or nothing of it. If apply
+// changes nothing or returns an error, nothing is written. Update returns the error of
+// apply unchanged.
 //
-// Others that update the index wait meanwhile, so apply should only do what
-// has been prepared. If they keep it locked too long, the error is a
-// [*disk.BusyError]. Objects that apply names must be in the store, and stay there,
-// which the store's session sees to.
+// Other updates wait for this one, so apply should be short. If they hold the lock too
+// long, the error is a [*disk.BusyError]. The objects that apply names must be in the
+// store and stay there; the session of the store ensures that.
 //
-// The index that apply got may be read on after Update has returned nil.
+// The caller may keep reading the index that apply got after Update returns nil.
 func Update(ctx context.Context, kistDir string, apply func(*Index) error) error {
 	return UpdateWith(ctx, kistDir, Options{}, apply)
 }
@@ -54,23 +54,25 @@ func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Inde
 		return fmt.Errorf("lock index: %w", err)
 	}
 	defer lock.Unlock()
+
 	x, err := reload(kistDir, o.From)
 	if err != nil {
 		return err
 	}
-	x.file.stale = true // unless all goes well
+	x.file.stale = true // until everything succeeded
 	if err := apply(x); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	if x.changed {
-		save := x.save
+		write := writeFunc(disk.Write)
 		if o.hint {
-			save = x.saveHint
+			write = disk.WriteHint
 		}
-		if err := save(kistDir); err != nil {
+		if err := x.save(kistDir, write); err != nil {
 			return fmt.Errorf("write index: %w", err)
 		}
 	}
@@ -78,9 +80,9 @@ func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Inde
 	return nil
 }
 
-// UpdateIfFree is [UpdateWith], unless somebody has the index locked: then it
-// does nothing and returns false. It is for what may be lost, like stat data
-// of files that were found unchanged. From may be nil.
+// UpdateIfFree is [UpdateWith] if no process holds the lock. Otherwise it does nothing
+// and returns false. It is for changes that a crash may undo, like stat data of
+// unchanged files. From may be nil.
 func UpdateIfFree(ctx context.Context, kistDir string, from *Index, apply func(*Index) error) (bool, error) {
 	err := UpdateWith(ctx, kistDir, Options{Wait: -1, From: from, hint: true}, apply)
 	if errors.Is(err, disk.ErrBusy) {
@@ -89,7 +91,7 @@ func UpdateIfFree(ctx context.Context, kistDir string, from *Index, apply func(*
 	return err == nil, err
 }
 
-// reload loads the index, or returns from if the files are as it left them.
+// reload loads the index, or returns from if it still fits the files.
 func reload(kistDir string, from *Index) (*Index, error) {
 	if from == nil || from.file.stale {
 		return Load(kistDir)
@@ -106,4 +108,114 @@ func reload(kistDir string, from *Index) (*Index, error) {
 		return from, nil
 	}
 	return Load(kistDir)
+}
+
+// writeFunc is [disk.Write], or [disk.WriteHint] for changes that a crash may undo.
+type writeFunc func(dir, temp string, write func(io.Writer) (name string, err error)) error
+
+// save writes the head, and before it a new base if too much has changed. The caller
+// holds the lock.
+func (x *Index) save(kistDir string, write writeFunc) error {
+	var head bytes.Buffer
+	err := errHeadFull
+	if !x.fold {
+		err = x.writeHead(&head, x.file.maxHead())
+	}
+	if err == errHeadFull {
+		if err := x.saveBase(kistDir); err != nil {
+			return err
+		}
+		head.Reset()
+		write = disk.Write // the old base is removed afterwards
+		err = x.writeHead(&head, x.file.maxHead())
+	}
+	if err != nil {
+		return err
+	}
+
+	err = write(kistDir, headTemp, func(w io.Writer) (string, error) {
+		_, err := w.Write(head.Bytes())
+		return headName, err
+	})
+	if err != nil {
+		return err
+	}
+
+	x.file.head = sha256.Sum256(head.Bytes())
+	x.changed = false
+	x.removeOld(kistDir)
+	return nil
+}
+
+// saveBase writes the full index as a new base file.
+func (x *Index) saveBase(kistDir string) error {
+	var base baseRef
+	err := disk.Write(kistDir, baseTemp, func(w io.Writer) (name string, err error) {
+		hash := sha256.New()
+		base.size, base.sum, err = x.writeBase(io.MultiWriter(w, hash))
+		copy(base.id[:], hash.Sum(nil))
+		return base.name(), err
+	})
+	if err != nil {
+		return err
+	}
+	x.file.base, x.file.entries = base, x.entries
+	x.tracked, x.fold = 0, false
+	for d := range x.root.recorded(true) {
+		d.dirty, d.inBase, d.edits, d.removed = false, true, nil, nil
+	}
+	return nil
+}
+
+// removeOld removes base files that the head does not name, and temporary files of
+// processes that were killed. It ignores errors: such files only take space.
+func (x *Index) removeOld(kistDir string) {
+	files, _ := disk.ReadDir(kistDir)
+	for _, f := range files {
+		name := f.Name()
+		if name == baseTemp || strings.HasPrefix(name, basePrefix) && name != x.file.base.name() {
+			disk.Remove(filepath.Join(kistDir, name))
+		}
+	}
+}
+
+// Replace writes x, which was not loaded from files, as the index if the index is
+// damaged or missing. First it calls keep with the names of the existing files in
+// kistDir, because it replaces or removes them afterwards. It changes nothing, and
+// returns false, if the index is intact. An index in a newer format is a
+// [*VersionError].
+func Replace(ctx context.Context, kistDir string, x *Index, keep func(names []string) error) (replaced bool, err error) {
+	lock, err := disk.Lock(ctx, filepath.Join(kistDir, lockName), disk.Exclusive, disk.DefaultWait)
+	if err != nil {
+		return false, fmt.Errorf("lock index: %w", err)
+	}
+	defer lock.Unlock()
+
+	old, err := Load(kistDir)
+	var damage *CorruptError
+	if err != nil && !errors.As(err, &damage) {
+		return false, err
+	}
+	if err == nil && old.Saved() {
+		return false, nil
+	}
+
+	entries, err := disk.ReadDir(kistDir)
+	if err != nil {
+		return false, fmt.Errorf("replace index: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name() == headName || strings.HasPrefix(e.Name(), basePrefix) {
+			names = append(names, e.Name())
+		}
+	}
+
+	if err := keep(names); err != nil {
+		return false, err
+	}
+	if err := x.save(kistDir, disk.Write); err != nil {
+		return false, fmt.Errorf("replace index: %w", err)
+	}
+	return true, nil
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// WriteTree writes the directories that have changed as trees, remembers these
-// in the index, and returns the root's. Trees that are remembered but missing
-// in w are written again. Time and memory follow what has changed. While there
-// are conflicts it gives a [*ConflictError]; errors of w are passed on.
+// WriteTree writes the changed directories as trees, keeps the trees as known trees,
+// and returns that of the root. It rewrites known trees that are missing in w. Time and
+// memory depend on the size of the change. It returns a [*ConflictError] if there are
+// conflicts, and the errors of w.
 func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, error) {
 	if len(x.conflicts) > 0 {
 		paths := make([]string, len(x.conflicts))
@@ -22,15 +22,17 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, e
 		}
 		return TreeInfo{}, &ConflictError{paths}
 	}
+
 	behind := newWriteBehind(ctx, w)
 	t := treeWriter{w: behind, written: make(map[*Dir]TreeInfo)}
 	info, err := t.root(behind.ctx, x.root)
 	if stored := behind.group.Wait(); stored != nil {
-		err = stored // the other is only that nothing more was wanted
+		err = stored // the error of root is only its effect
 	}
 	if err != nil {
 		return TreeInfo{}, err
 	}
+
 	for d, info := range t.written {
 		if d.tree != info {
 			d.tree = info
@@ -40,21 +42,20 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, e
 	return info, nil
 }
 
-// PreviewTree writes the same trees as WriteTree would, to be looked at, and
-// does not remember them. Conflicts do not matter to it: it takes the entries
-// that are there.
+// PreviewTree writes the same trees as WriteTree, but does not keep them as known trees.
+// It ignores conflicts and uses the entries of the index.
 func (x *Index) PreviewTree(ctx context.Context, w object.ReadWriter) (TreeInfo, error) {
 	t := treeWriter{w: w, written: make(map[*Dir]TreeInfo)}
 	return t.root(ctx, x.root)
 }
 
-// treeWriter writes directories, each after those below it.
+// treeWriter writes directories. A directory comes after its sub-directories.
 type treeWriter struct {
 	w       object.ReadWriter
 	written map[*Dir]TreeInfo
 }
 
-// root writes what is missing of d and all below it.
+// root writes the missing trees of d and of all directories below.
 func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
 	todo, err := t.unknown(ctx, []*Dir{d})
 	if err != nil || len(todo) == 0 {
@@ -62,14 +63,16 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
 	}
 	type level struct {
 		d    *Dir
-		subs []*Dir // to be written before d
+		subs []*Dir // to write before d
 	}
+
 	var stack []level
 	down := func(d *Dir) error {
 		subs, err := t.unknown(ctx, d.subs)
 		stack = append(stack, level{d, subs})
 		return err
 	}
+
 	if err := down(d); err != nil {
 		return TreeInfo{}, err
 	}
@@ -93,7 +96,7 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
 	return t.written[d], nil
 }
 
-// unknown returns those of dirs whose trees are not known, or not there.
+// unknown returns the directories whose trees are unknown, or missing in the store.
 func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 	var keys []object.Key
 	for _, d := range dirs {
@@ -101,19 +104,21 @@ func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 			keys = append(keys, d.tree.key())
 		}
 	}
-	lost := make(map[object.Key]bool)
+
+	gone := make(map[object.Key]bool)
 	if len(keys) > 0 {
 		missing, err := t.w.Missing(ctx, keys)
 		if err != nil {
 			return nil, fmt.Errorf("look for trees: %w", err)
 		}
 		for _, key := range missing {
-			lost[key] = true
+			gone[key] = true
 		}
 	}
+
 	var unknown []*Dir
 	for _, d := range dirs {
-		if d.tree.ID.IsZero() || lost[d.tree.key()] {
+		if d.tree.ID.IsZero() || gone[d.tree.key()] {
 			unknown = append(unknown, d)
 		}
 	}
@@ -122,7 +127,7 @@ func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 
 func (t TreeInfo) key() object.Key { return object.Key{Kind: object.KindTree, ID: t.ID} }
 
-// write writes one directory; those below it are known.
+// write writes one directory. The trees of its sub-directories are known.
 func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
 	var info TreeInfo
 	w := object.NewTreeWriter(t.w)
@@ -150,17 +155,17 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
 	return info, err
 }
 
-// object returns the entry of d in the tree above, d's tree being t.
+// object returns the entry of d in the tree above. T is the tree of d.
 func (d *Dir) object(t TreeInfo) object.Entry {
 	return object.Entry{Name: d.name, Type: object.TypeDir, Mode: d.mode, Size: t.Bytes, Files: t.Files, Content: t.key()}
 }
 
-// maxBehind is how many nodes are stored at once, at most.
+// maxBehind is the largest number of nodes that are stored at a time.
 const maxBehind = 16
 
-// writeBehind stores objects while more of them are made: what one is called is
-// known before. They cannot be read until group.Wait has returned: it returns
-// the first error, which also ends the context.
+// writeBehind stores objects in the background, since their IDs are known before. The
+// objects cannot be read until group.Wait returns. Wait returns the first error, which
+// also ends the context.
 type writeBehind struct {
 	object.ReadWriter
 	ctx   context.Context

@@ -140,7 +140,7 @@ func createClone(ctx context.Context, dir string, opt Options, m Remote) (r *Rep
 		}
 	}()
 	if opened, err = transfer.Open(ctx, backend, readOptions(opt, m)); err != nil {
-		return nil, nil, err
+		return nil, nil, m.Located(err)
 	}
 	// What kist.json says becomes part of the configuration, and stays: the
 	// roots tell whether it is damaged.

@@ -258,9 +258,17 @@ func (r *Repository) openRemote(ctx context.Context, m Remote, create bool) (*tr
 	}
 	if err != nil {
 		backend.Close()
-		return nil, err
+		return nil, m.Located(err)
 	}
 	return opened, nil
+}
+
+// Located returns err with the URL if it says that nothing was pushed to m.
+func (m Remote) Located(err error) error {
+	if errors.Is(err, rootlog.ErrEmpty) {
+		return fmt.Errorf("no kist remote in %q: %w", remote.Redact(m.URL), err)
+	}
+	return err
 }
 
 // NoteCheck notes whether a check found the store of a remote fit. Nothing is

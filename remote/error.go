@@ -16,9 +16,11 @@ var (
 	// ErrTemporary is for what may go well if it is tried again: the store is
 	// busy or cannot be reached, the connection broke, the body was cut short.
 	// It is unclear whether a write took effect.
-	ErrTemporary = errors.New("temporary trouble with the remote")
+	ErrTemporary = errors.New("temporary remote error")
 	// ErrCredentials is for credentials that are missing, wrong or expired.
 	ErrCredentials = errors.New("credentials not accepted by the remote")
+	// ErrCertificate says that the server's certificate is not trusted.
+	ErrCertificate = errors.New("certificate not trusted")
 	// ErrPermission is for what the credentials do not allow.
 	ErrPermission = errors.New("not permitted by the remote")
 	// ErrNoStore says that the bucket, database or folder does not exist.
@@ -59,6 +61,25 @@ func (e *Error) Error() string {
 	default:
 		return fmt.Sprintf("%s: %v", s, e.Err)
 	}
+}
+
+// EnvError says that the user has to set a variable of the environment.
+type EnvError struct {
+	Variable string
+	Value    string // "": any
+	Reason   string // why it is needed
+}
+
+func (e *EnvError) Error() string { return e.Reason }
+
+// ForeignError says that a folder is no remote and has other files in it.
+type ForeignError struct {
+	Folder string
+	File   string // one of the files
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("%q has other files in it, such as %q, and is no kist remote", e.Folder, e.File)
 }
 
 // Unwrap returns the kind and the cause.

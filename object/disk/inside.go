@@ -226,7 +226,12 @@ func RemoveAll(path string) error {
 		return err
 	}
 	defer root.Close()
-	return root.RemoveAll(filepath.Base(path))
+	err = root.RemoveAll(filepath.Base(path))
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		failed.Path = filepath.Join(filepath.Dir(path), failed.Path)
+	}
+	return err
 }
 
 // Rename is [os.Rename].

@@ -20,13 +20,17 @@ var ErrBusy = errors.New("locked by another process")
 type BusyError struct {
 	File string // the lock file
 	PID  int    // of a process that holds it; 0: not known
+
+	// Since is when that process took the lock, by the clock of the file system.
+	// It is zero if PID is 0.
+	Since time.Time
 }
 
 func (e *BusyError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("%s is held by another process", e.File)
 	}
-	return fmt.Sprintf("%s is held by process %d", e.File, e.PID)
+	return fmt.Sprintf("%s is held by process %d since %s", e.File, e.PID, e.Since.Format(time.DateTime))
 }
 
 // Is makes errors.Is(err, ErrBusy) true.
@@ -46,10 +50,18 @@ const DefaultWait = 30 * time.Second
 
 // FileLock is a lock that is held. It ends with a call of Unlock or Remove, or
 // with the process.
-type FileLock struct{ f *os.File }
+type FileLock struct {
+	f    *os.File
+	mode Mode
+}
 
 // Unlock frees the lock. The file stays. A second call does nothing.
-func (l *FileLock) Unlock() { release(l.f) }
+func (l *FileLock) Unlock() {
+	if l.mode == Exclusive {
+		_ = l.f.Truncate(0) // no later holder is taken for this process
+	}
+	release(l.f)
+}
 
 // Remove frees the lock and removes its file, if that can be done: it is for
 // files that come and go, which nobody else may remove.
@@ -116,7 +128,7 @@ func tryLock(ctx context.Context, path string, mode Mode) (*FileLock, error) {
 		if mode == Exclusive {
 			writePID(f)
 		}
-		return &FileLock{f}, nil
+		return &FileLock{f, mode}, nil
 	}
 }
 
@@ -140,7 +152,7 @@ func flock(f *os.File, mode Mode) error {
 			return nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EWOULDBLOCK):
-			return &BusyError{f.Name(), readPID(f)}
+			return busy(f)
 		default:
 			return &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
 		}
@@ -174,12 +186,20 @@ func writePID(f *os.File) {
 	}
 }
 
-func readPID(f *os.File) int {
+// busy returns the error for a lock file that another process has locked. It
+// names the process that the file names if that runs on this machine.
+func busy(f *os.File) *BusyError {
+	e := &BusyError{File: f.Name()}
 	b := make([]byte, 20)
 	n, _ := f.ReadAt(b, 0)
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:n])))
-	if err != nil || pid < 0 {
-		return 0
+	if err != nil || pid <= 0 || errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+		return e
 	}
-	return pid
+	info, err := f.Stat()
+	if err != nil {
+		return e
+	}
+	e.PID, e.Since = pid, info.ModTime()
+	return e
 }

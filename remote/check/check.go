@@ -89,7 +89,8 @@ var steps = []step{
 // The error, with a report of the checks until then, says that the store could
 // not be checked: ctx ended, or a call failed for a reason that tells nothing
 // of what the store does, with [remote.ErrTemporary], [remote.ErrCredentials],
-// [remote.ErrNoStore] or [remote.ErrFull]. What was stored is deleted in any
+// [remote.ErrCertificate], [remote.ErrNoStore] or [remote.ErrFull], or with a
+// [*remote.ForeignError]. What was stored is deleted in any
 // case.
 func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 	if o.Rand == nil {
@@ -144,7 +145,10 @@ func (p *probe) step(ctx context.Context, r *Report, s *step) error {
 
 // endsRun reports whether an error says nothing about what the store does.
 func endsRun(ctx context.Context, err error) bool {
-	for _, kind := range []error{remote.ErrTemporary, remote.ErrCredentials, remote.ErrNoStore, remote.ErrFull} {
+	if _, foreign := errors.AsType[*remote.ForeignError](err); foreign {
+		return true
+	}
+	for _, kind := range []error{remote.ErrTemporary, remote.ErrCredentials, remote.ErrCertificate, remote.ErrNoStore, remote.ErrFull} {
 		if errors.Is(err, kind) {
 			return true
 		}

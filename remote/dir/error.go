@@ -2,6 +2,7 @@ package dir
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -17,10 +18,14 @@ func (e *kindError) Error() string { return e.err.Error() }
 
 func (e *kindError) Unwrap() error { return e.err }
 
-// noStore says that the folder that is the remote, or the one above it, is not
-// there, if that is what err says.
+// noStore returns an error of the kind ErrNoStore if err says that the folder of
+// the remote, or the one above it, does not exist or is not a folder.
 func noStore(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotFolder) || errors.Is(err, syscall.ENOTDIR) {
+	var at *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &at):
+		return &kindError{remote.ErrNoStore, fmt.Errorf("folder %q does not exist", at.Path)}
+	case errors.Is(err, errNotFolder) || errors.Is(err, syscall.ENOTDIR):
 		return &kindError{remote.ErrNoStore, err}
 	}
 	return err

@@ -2,9 +2,7 @@ package dir
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,9 +11,6 @@ import (
 
 // tops are the names of what a remote has in its folder.
 var tops = []string{"kist.json", "root", "packs", "index", "state", "probe", temps}
-
-// errForeign says that a folder is used for something else.
-var errForeign = errors.New("the folder is in use for other files, and not a kist remote: name a new or empty folder in it")
 
 // checkForeign refuses a folder that is no remote and has files of somebody
 // else in it: what a remote consists of is not strewn between them. Once a
@@ -40,7 +35,7 @@ func (b *Backend) checkForeign() error {
 	slices.Sort(names)
 	for _, name := range names {
 		if isForeign(name) {
-			return &kindError{remote.ErrUnsupported, fmt.Errorf("%w: %s is there", errForeign, filepath.Join(b.root, name))}
+			return &kindError{remote.ErrUnsupported, &remote.ForeignError{Folder: b.root, File: name}}
 		}
 	}
 	b.own.Store(true)

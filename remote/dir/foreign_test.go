@@ -42,7 +42,7 @@ func TestForeign(t *testing.T) {
 		err := put(b, "packs/ab/1", "x")
 		after, _ := os.ReadDir(root)
 		if test.refused {
-			wantKind(t, "put", err, remote.ErrUnsupported, "in use for other files")
+			wantKind(t, "put", err, remote.ErrUnsupported, "has other files in it")
 			if len(after) != len(before) {
 				t.Errorf("%q: something was made: %v", test.there, after)
 			}

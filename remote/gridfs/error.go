@@ -30,7 +30,13 @@ func (b *Backend) failure(ctx context.Context, op, name string, err error) error
 		return ready
 	}
 	e.Kind = b.kindOf(err)
-	e.Err = errors.New(b.clean(err.Error()))
+	text := b.clean(err.Error())
+	if e.Kind == remote.ErrCertificate {
+		_, reason, _ := strings.Cut(text, "x509: ")
+		reason, _, _ = strings.Cut(reason, " }")
+		text = "the certificate of the server is not trusted: " + reason
+	}
+	e.Err = errors.New(text)
 	return e
 }
 
@@ -97,7 +103,9 @@ func (b *Backend) kindOf(err error) error {
 	}
 	var network net.Error
 	switch {
-	case has("x509: ", "tls: "): // whoever is there is not whom we look for, and will not be
+	case has("x509: "):
+		return remote.ErrCertificate
+	case has("tls: "): // no TLS, and another try does not help
 		return nil
 	case has("unable to authenticate") && !has("eof", "connection reset", "broken pipe", "timed out", "timeout", "context "):
 		return remote.ErrCredentials // maybe said of another call, whose end has closed this one's connection

@@ -135,7 +135,7 @@ func TestKindOf(t *testing.T) {
 		{context.DeadlineExceeded, remote.ErrTemporary}, // ours: the caller's context is looked at before
 		{io.EOF, remote.ErrTemporary}, {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, remote.ErrTemporary},
 		{errors.New("server selection error: server selection timeout, current topology: {}"), remote.ErrTemporary},
-		{errors.New("server selection error: … Last error: tls: failed to verify certificate: x509: certificate signed by unknown authority"), nil},
+		{errors.New("server selection error: … Last error: tls: failed to verify certificate: x509: certificate signed by unknown authority"), remote.ErrCertificate},
 		{errors.New(`auth error: unable to authenticate using mechanism "SCRAM-SHA-256": server did not prove that it knows the password`), remote.ErrCredentials},
 		{fmt.Errorf("auth error: unable to authenticate: %w", io.ErrUnexpectedEOF), remote.ErrTemporary},
 		{errors.New(`connection pool for h:1 was cleared because another operation failed with: auth error: unable to authenticate using mechanism "SCRAM-SHA-1": Authentication failed.`), remote.ErrCredentials},

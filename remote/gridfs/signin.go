@@ -78,7 +78,9 @@ func (l *location) checkAuth(o *options.ClientOptions) error {
 }
 
 func (l *location) notSent(what string) error {
-	return &remote.Error{Op: "open", Kind: remote.ErrCredentials, Err: fmt.Errorf("%s not sent to %q: set %s to this host if you trust it", what, l.unnamed, hostVariable)}
+	return &remote.Error{Op: "open", Kind: remote.ErrCredentials, Err: &remote.EnvError{
+		Variable: hostVariable, Value: l.unnamed, Reason: fmt.Sprintf("%s not sent to %q: %s does not name this host", what, l.unnamed, hostVariable),
+	}}
 }
 
 // firstUnnamed returns the first host of a list that is not in another list.

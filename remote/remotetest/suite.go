@@ -127,7 +127,7 @@ func wantNone(t testing.TB, b remote.Backend, name string) {
 }
 
 var kinds = []error{
-	remote.ErrNotFound, remote.ErrExists, remote.ErrName, remote.ErrTemporary, remote.ErrCredentials, remote.ErrPermission,
+	remote.ErrNotFound, remote.ErrExists, remote.ErrName, remote.ErrTemporary, remote.ErrCredentials, remote.ErrCertificate, remote.ErrPermission,
 	remote.ErrNoStore, remote.ErrFull, remote.ErrUnsupported, remote.ErrDamaged,
 }
 

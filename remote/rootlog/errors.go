@@ -14,7 +14,7 @@ import (
 var (
 	// ErrEmpty says that there is no kist remote in a store: it has no
 	// kist.json, and no root either.
-	ErrEmpty = errors.New("no kist remote there")
+	ErrEmpty = errors.New("nothing was pushed there yet")
 
 	// ErrNoRoots says that a remote has packs, but no root that names any. Its
 	// roots were lost, or its first push was interrupted.
@@ -179,7 +179,7 @@ func askedWait(err error) time.Duration {
 // asked for: another try does not help.
 func refused(err error) bool {
 	for _, kind := range []error{
-		remote.ErrCredentials, remote.ErrPermission, remote.ErrNoStore,
+		remote.ErrCredentials, remote.ErrCertificate, remote.ErrPermission, remote.ErrNoStore,
 		remote.ErrFull, remote.ErrUnsupported, remote.ErrName,
 	} {
 		if errors.Is(err, kind) {

@@ -57,8 +57,10 @@ func findSource(l location, p profile, region string, env remote.Env) (*source, 
 		return s, err
 	case id != "" && secret != "":
 		return fixed(id, secret, env.Getenv("AWS_SESSION_TOKEN")), nil
-	case id != "" || secret != "":
-		return nil, errors.New("of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is set")
+	case id != "":
+		return nil, &remote.EnvError{Variable: "AWS_SECRET_ACCESS_KEY", Reason: "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not"}
+	case secret != "":
+		return nil, &remote.EnvError{Variable: "AWS_ACCESS_KEY_ID", Reason: "AWS_SECRET_ACCESS_KEY is set, but AWS_ACCESS_KEY_ID is not"}
 	}
 	if s, err := p.source(region); s != nil || err != nil {
 		return s, err

@@ -59,7 +59,9 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 		e.Kind, e.Err = remote.ErrCredentials, &cause{b.clean(err.Error()), err}
 		return e
 	case a.err == nil && a.status == 0: // no request was made
-	case isStranger(err), errors.Is(err, errEndless):
+	case isUntrusted(err):
+		e.Kind = remote.ErrCertificate
+	case isPlain(err), errors.Is(err, errEndless):
 	default:
 		e.Kind = remote.ErrTemporary
 	}
@@ -67,10 +69,10 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 	return e
 }
 
-// isStranger reports whether who is there cannot prove to be whom it should be.
-func isStranger(err error) bool {
+// isUntrusted reports whether the server's certificate is not trusted.
+func isUntrusted(err error) bool {
 	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate) || isPlain(err)
+	return errors.As(err, &certificate)
 }
 
 // isPlain reports whether the server does not speak TLS where it should.
@@ -88,11 +90,14 @@ func (b *Backend) unanswered(err error) error {
 	}
 	text := b.clean(err.Error())
 	var dial *net.OpError
+	var certificate *tls.CertificateVerificationError
 	switch {
+	case errors.As(err, &certificate):
+		text = fmt.Sprintf("the certificate of %s is not trusted: %s", b.endpoint.Host, b.clean(certificate.Err.Error()))
 	case err == io.EOF, err == io.ErrUnexpectedEOF:
 		text = "the connection was closed too early"
 	case isPlain(err):
-		text += " (write endpoint=http://… if that is meant)"
+		text = fmt.Sprintf("%s does not use TLS: write endpoint=http://… to reach it without", b.endpoint.Host)
 	case errors.As(err, &dial) && dial.Op == "dial":
 		text = fmt.Sprintf("%s cannot be reached: %s", b.endpoint.Host, text)
 	}
@@ -143,6 +148,9 @@ func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 		text = "a page of HTML, not an answer of S3" // of a proxy, or there is no S3 at this address
 	}
 	code := b.clean(resp.Code)
+	if resp.Code == "NoSuchBucket" {
+		text = fmt.Sprintf("bucket %q does not exist at %s", b.bucket, b.endpoint.Host)
+	}
 	if text == "" {
 		text = firstOf(code, http.StatusText(resp.StatusCode))
 	}

@@ -58,7 +58,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		{403, "RequestTimeTooSkewed", "The clock is wrong.", "", everything, remote.ErrCredentials, 0, "clock"},
 		{400, "ExpiredToken", "Too old.", "", everything, remote.ErrCredentials, 0, "Too old. (ExpiredToken, HTTP 400)"},
 		{401, "Unauthorized", "Who?", "", everything, remote.ErrCredentials, 0, "Who?"},
-		{404, "NoSuchBucket", "No bucket.", "", everything, remote.ErrNoStore, 0, "No bucket."},
+		{404, "NoSuchBucket", "No bucket.", "", everything, remote.ErrNoStore, 0, `bucket "kist-test" does not exist`},
 		{404, "NoSuchKey", "No key.", "", "get stat put create", remote.ErrNotFound, 0, "No key."},
 		{404, "", "", "", "get stat put create", nil, 0, "HTML"},
 		{409, "ConditionalRequestConflict", "Conflict.", "", "put create", remote.ErrTemporary, 0, "Conflict."},
@@ -116,7 +116,7 @@ func TestMissing(t *testing.T) {
 	b.bucket = "another"
 	for op, call := range calls(t.Context(), b) {
 		f.SetAnswers()
-		wantError(t, op, call(), remote.ErrNoStore, 0, "bucket does not exist")
+		wantError(t, op, call(), remote.ErrNoStore, 0, `bucket "another" does not exist`)
 	}
 }
 
@@ -228,16 +228,20 @@ func TestStrangers(t *testing.T) {
 	unknown.StartTLS()
 	defer unknown.Close()
 	env := testEnv(t, map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"})
-	for endpoint, text := range map[string]string{
-		strings.Replace(plain.URL, "http://", "https://", 1): "endpoint=http://",
-		unknown.URL: "certificate",
+	for _, test := range []struct {
+		endpoint string
+		kind     error
+		text     string
+	}{
+		{strings.Replace(plain.URL, "http://", "https://", 1), nil, "endpoint=http://"},
+		{unknown.URL, remote.ErrCertificate, "the certificate of 127.0.0.1:"},
 	} {
-		b, err := open(t.Context(), "s3://bucket/prefix?endpoint="+endpoint, env, stallTimeout)
+		b, err := open(t.Context(), "s3://bucket/prefix?endpoint="+test.endpoint, env, stallTimeout)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for op, call := range calls(t.Context(), b) {
-			wantError(t, op, call(), nil, 0, text)
+			wantError(t, op, call(), test.kind, 0, test.text)
 		}
 	}
 }

@@ -128,7 +128,7 @@ aws_session_token = work-token
 		{"s3://bucket?profile=keyless", "AWS_ACCESS_KEY_ID=ENV AWS_SECRET_ACCESS_KEY=s", "", `profile "keyless" has no credentials`},
 		{"s3://bucket?profile=half", "", "", "only one of"},
 		{"s3://bucket?profile=chained", "", "", "credential_process"},
-		{"s3://bucket", "AWS_ACCESS_KEY_ID=ENV", "", "only one is set"},
+		{"s3://bucket", "AWS_ACCESS_KEY_ID=ENV", "", "AWS_SECRET_ACCESS_KEY is not"},
 		{"s3://bucket", "AWS_PROFILE=keyless", "", "no credentials found"},
 		{"s3://bucket", "AWS_REGION=a/b", "", "region"},
 	} {

@@ -81,7 +81,7 @@ func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error)
 func (e *Env) retryOptions() retry.Options {
 	return retry.Options{Now: e.Now, Sleep: e.Sleep, Notify: func(op string, err error, wait time.Duration) {
 		if wait >= time.Second || e.global.verbose { // what is over sooner is no news
-			e.info("%s; next try in %s", printable(err.Error()), wait.Round(100*time.Millisecond))
+			e.info("%s; next try in %s", printable(e.words(err.Error(), err)), wait.Round(100*time.Millisecond))
 		}
 	}}
 }
@@ -99,12 +99,19 @@ func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, erro
 
 // remoteURL returns what a person gave as a URL as it is written to the
 // configuration: the path of a folder from the root on.
-func (e *Env) remoteURL(text string) string {
+func (e *Env) remoteURL(text string) (string, error) {
 	e.secrets.learn("url://" + text) // the scheme may be missing
-	if isURL(text) || filepath.IsAbs(text) {
-		return text
+	if e.sshLike(text) {
+		err := usagef("%s is on another machine, and kist has no remotes over SSH", quoteArg(remote.Redact(text)))
+		if !isURL(text) {
+			err = hintf(err, "a folder of this name on this machine is ./%s", printable(remote.Redact(text)))
+		}
+		return "", hintf(err, "mount the folder and name its path here, or use a bucket or database: see 'kist help remote'")
 	}
-	return e.path(text)
+	if isURL(text) || filepath.IsAbs(text) {
+		return text, nil
+	}
+	return e.path(text), nil
 }
 
 // isURL reports whether a text is a URL, or would be one with more slashes.

@@ -91,7 +91,7 @@ var causes = []struct {
 	{isA[*refs.NameError], exitFailed, "bad-name", ""},
 	{isA[*object.NameError], exitFailed, "bad-name", ""},
 	{matches(refs.ErrTime), exitUsage, "", "write it as in 2026-01-31, 2026-01-31T12:00:00Z, yesterday, or 2.weeks.ago"},
-	{matches(refs.ErrMoved), exitMoved, "", "another kist has changed it: look at what it did, and run the command again"},
+	{matches(refs.ErrMoved), exitMoved, "", "another kist process changed it: look at 'kist log', then run the command again"},
 	{matches(refs.ErrConflict), exitFailed, "exists", ""},
 	{matches(index.ErrConflict), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
 
@@ -105,25 +105,31 @@ var causes = []struct {
 	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch' or the same push again will tell"},
 	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask whoever looks after the remote whether it was restored from a copy"},
-	{matches(rootlog.ErrEmpty), exitRemote, "empty", "'kist push' makes it one"},
+	{matches(rootlog.ErrEmpty), exitRemote, "empty", "check the path or URL; the first 'kist push' makes it a remote"},
 	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
+	{isA[*remote.EnvError], exitCredentials, "", ""}, // see envHint
+	{isA[*remote.ForeignError], exitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
+	{matches(remote.ErrURL), exitRemote, "", "'kist help remote' lists the URLs that kist knows"},
 	{matches(remote.ErrCredentials), exitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
-	{matches(remote.ErrPermission), exitCredentials, "permission", ""},
-	{matches(remote.ErrNoStore), exitRemote, "no-store", ""},
-	{matches(remote.ErrFull), exitRemote, "full", ""},
-	{matches(remote.ErrUnsupported), exitRemote, "unsupported", ""},
+	{matches(remote.ErrCertificate), exitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},
+	{matches(remote.ErrPermission), exitCredentials, "permission", "ask the owner of the folder, bucket or database for access"},
+	{matches(remote.ErrNoStore), exitRemote, "no-store", "check the URL; a disk has to be mounted, and a bucket created, before kist can use it"},
+	{matches(remote.ErrFull), exitRemote, "full", "free some space there, or raise the quota; what was stored before is not affected"},
+	{matches(remote.ErrUnsupported), exitRemote, "unsupported", "'kist remote check' shows what the store can do"},
+	{matches(remote.ErrTemporary), exitRemote, "", "check the network and the URL, then run the command again"},
 	{isA[*remote.Error], exitRemote, "", ""},
 
 	// Another process was quicker.
 	{isA[*volume.StaleError], exitMoved, "collected", "another kist has removed it as garbage: look at what is left, and run the command again"},
-	{matches(disk.ErrBusy), exitBusy, "", ""},
+	{matches(disk.ErrBusy), exitBusy, "", "run the command again when that process has ended; --verbose names the lock"},
 
 	// The operating system.
 	{matches(disk.ErrSymlink), exitFailed, "symlink", "put the folder or file itself in its place"},
 	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},
 	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; nothing that was stored before is affected"},
-	{matches(syscall.EROFS), exitFailed, "read-only", ""},
-	{matches(fs.ErrPermission), exitFailed, "permission", ""},
+	{matches(syscall.EROFS), exitFailed, "read-only", "mount the file system for writing, or work on a copy elsewhere"},
+	{matches(fs.ErrPermission), exitFailed, "permission", "'ls -ld' shows its owner and who may change it"},
+	{matches(syscall.ENOTDIR), exitFailed, "not-a-folder", "there is a file where a folder has to be"},
 	{matches(fs.ErrNotExist), exitFailed, "not-found", ""},
 	{matches(fs.ErrExist), exitFailed, "exists", ""},
 }
@@ -142,6 +148,18 @@ const (
 func isRemovedCopy(err error) bool {
 	var e *transfer.StateError
 	return errors.As(err, &e) && e.Removed
+}
+
+// envHint says which variable of the environment err needs, or nothing.
+func envHint(err error) string {
+	var e *remote.EnvError
+	switch {
+	case !errors.As(err, &e):
+		return ""
+	case e.Value == "":
+		return "set " + e.Variable + ", too; 'kist help remote' lists where kist looks for keys"
+	}
+	return fmt.Sprintf("if you trust this host: export %s=%s", e.Variable, shellWord(e.Value))
 }
 
 // isLogDamage matches damage of a log of refs.

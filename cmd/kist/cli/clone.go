@@ -70,8 +70,12 @@ type clonedJSON struct {
 
 func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) error {
 	env.transfer = o.transferOptions
+	url, err := env.remoteURL(args[0])
+	if err != nil {
+		return err
+	}
 	clone := kist.CloneOptions{
-		URL: env.remoteURL(args[0]), Name: o.origin, Branch: o.branch, NoCheckout: o.noCheckout, NoTags: o.noTags,
+		URL: url, Name: o.origin, Branch: o.branch, NoCheckout: o.noCheckout, NoTags: o.noTags,
 		SingleWriter: o.singleWriter, Jobs: o.jobs,
 	}
 	dir := env.repoDir()

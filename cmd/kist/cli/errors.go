@@ -54,6 +54,7 @@ type outcome struct {
 	Kind    string `json:"kind"`
 	Exit    int    `json:"exit"`
 	Hint    string `json:"hint,omitempty"`
+	Detail  string `json:"detail,omitempty"` // with --verbose: the error's own text, if Message differs
 	quiet   bool
 }
 
@@ -79,7 +80,7 @@ func outcomeOf(err error) outcome {
 		}
 		if cause.is(err) {
 			o.Exit, o.Kind = cause.exit, cause.kind
-			for _, hint := range []string{cause.hint, expiredHint(err)} {
+			for _, hint := range []string{cause.hint, expiredHint(err), envHint(err)} {
 				if hint != "" {
 					hints = append(hints, hint)
 				}
@@ -92,7 +93,7 @@ func outcomeOf(err error) outcome {
 	if o.Kind == "" {
 		o.Kind = exitKind(o.Exit)
 	}
-	o.Message = err.Error() + details(err)
+	o.Message = inWords(err) + details(err)
 	if o.Exit == exitInterrupted {
 		o.Message = "interrupted"
 	}
@@ -111,13 +112,17 @@ func (e *Env) report(err error) int {
 		fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(color, label), text)
 	}
 	say("error:", red, o.Message)
+	if detail := err.Error() + details(err); e.global.verbose && detail != o.Message {
+		o.Detail = detail
+		say("detail:", yellow, detail)
+	}
 	if o.Hint != "" {
 		for hint := range strings.SplitSeq(o.Hint, "\n") {
 			say("hint:", yellow, hint)
 		}
 	}
 	if e.global.json {
-		o.Message, o.Hint = e.secrets.hide(o.Message), e.secrets.hide(o.Hint)
+		o.Message, o.Hint, o.Detail = e.secrets.hide(o.Message), e.secrets.hide(o.Hint), e.secrets.hide(o.Detail)
 		// The text has been printed: an error in writing this one is not told.
 		_ = e.json(map[string]outcome{"error": o})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 type initOptions struct {
@@ -104,6 +105,9 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if err := env.checkOwner(dir); err != nil {
 		return err
 	}
+	if env.isRemote(ctx, dir) {
+		return hintf(failf(exitFailed, "exists", "%s is the folder of a remote", quotePath(dir)), "'kist clone %s DIR' makes a repository from it", shellWord(dir))
+	}
 	opt, err := env.options()
 	if err != nil {
 		return err
@@ -121,6 +125,17 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	}
 	env.tell("made an empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
 	return nil
+}
+
+// isRemote reports whether a folder is that of a remote.
+func (e *Env) isRemote(ctx context.Context, dir string) bool {
+	b, err := e.openStore(ctx, dir)
+	if err != nil {
+		return false
+	}
+	defer b.Close()
+	_, err = rootlog.ReadIdentity(ctx, b)
+	return err == nil
 }
 
 // alreadyThere reports the repository that is in dir, which init leaves as it is.

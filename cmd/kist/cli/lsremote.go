@@ -77,14 +77,18 @@ func runLsRemote(ctx context.Context, env *Env, o transferOptions, args []string
 // arguments, the one that would be fetched from.
 func (e *Env) remoteHead(ctx context.Context, args []string) (*rootlog.State, error) {
 	if len(args) > 0 && strings.ContainsAny(args[0], "/:") {
-		b, err := e.openBackend(ctx, e.remoteURL(args[0]))
+		url, err := e.remoteURL(args[0])
+		if err != nil {
+			return nil, err
+		}
+		b, err := e.openBackend(ctx, url)
 		if err != nil {
 			return nil, err
 		}
 		defer b.Close()
 		identity, err := rootlog.ReadIdentity(ctx, b)
 		if err != nil {
-			return nil, err
+			return nil, kist.Remote{URL: url}.Located(err)
 		}
 		return rootlog.Open(b, identity, rootlog.Options{Rand: e.Random}).Head(ctx, nil)
 	}

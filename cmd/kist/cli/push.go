@@ -134,7 +134,10 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	case rejected:
 		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
 	case errors.Is(err, remote.ErrNoStore):
-		return hintf(err, "is the disk there, the name right? 'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
+		if m, rerr := r.Remote(push.Remote); rerr == nil && !isURL(m.URL) {
+			return hintf(err, "'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
+		}
+		return err
 	case err != nil || o.dryRun:
 		return err
 	}

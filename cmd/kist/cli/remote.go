@@ -183,7 +183,10 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 		return err
 	}
 	defer r.Close()
-	m := kist.Remote{Name: name, URL: env.remoteURL(url), SingleWriter: o.singleWriter}
+	if url, err = env.remoteURL(url); err != nil {
+		return err
+	}
+	m := kist.Remote{Name: name, URL: url, SingleWriter: o.singleWriter}
 	if err := r.CheckRemote(m); err != nil {
 		return err
 	}

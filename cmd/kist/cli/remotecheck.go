@@ -97,6 +97,13 @@ func (e *Env) checkStore(ctx context.Context, m kist.Remote) (*check.Report, err
 	}
 	report, err := check.Run(ctx, b, o)
 	p.Stop()
+	if report == nil {
+		return nil, err
+	}
+	for i := range report.Checks {
+		c := &report.Checks[i]
+		c.Detail = e.words(c.Detail, c.Err)
+	}
 	switch {
 	case err != nil:
 		return report, err
@@ -104,19 +111,18 @@ func (e *Env) checkStore(ctx context.Context, m kist.Remote) (*check.Report, err
 		return report, nil
 	}
 	failed := ""
-	status, kind, why := exitRemote, "unfit", remote.ErrUnsupported
-	refuses := false // what is conditional
+	refuses := false // conditional requests
 	for _, c := range report.Checks {
 		if c.Status != check.Failed {
 			continue
 		}
-		failed += "\n" + c.What + ": " + c.Detail
 		if errors.Is(c.Err, remote.ErrPermission) {
-			status, kind, why = exitCredentials, "permission", remote.ErrPermission
+			return report, c.Err
 		}
+		failed += "\n" + c.What + ": " + c.Detail
 		refuses = refuses || errors.Is(c.Err, remote.ErrUnsupported) && strings.HasPrefix(m.URL, "s3:")
 	}
-	err = failf(status, kind, "%w", &remote.Error{Op: "check", Kind: why, Err: errors.New("the store does not keep what a remote needs" + failed)})
+	err = failf(exitRemote, "unfit", "the store does not keep what a remote needs%s", failed)
 	if report.Usable() {
 		err = hintf(err, "if nobody else ever pushes to it, --single-writer takes it nevertheless")
 	} else if refuses {

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// words returns text, which repeats err, with err in the user's words. With
+// --verbose it returns text unchanged.
+func (e *Env) words(text string, err error) string {
+	if err == nil || e.global.verbose {
+		return text
+	}
+	return strings.Replace(text, err.Error(), inWords(err), 1)
+}
+
+// inWords returns the message for err in the user's words. The text of err may
+// name internals, such as a lock file or a blob; --verbose shows it.
+func inWords(err error) string {
+	var unknown *rootlog.UnknownError
+	var remoteError *remote.Error
+	var busy *disk.BusyError
+	var moved *refs.MovedError
+	switch {
+	case errors.As(err, &unknown):
+		return "the connection failed, and it is not known whether the remote changed: " + inWords(unknown.Err)
+	case errors.As(err, &remoteError):
+		return strings.Replace(err.Error(), remoteError.Error(), remoteWords(remoteError), 1)
+	case errors.As(err, &busy):
+		return busyWords(busy)
+	case errors.As(err, &moved):
+		return movedWords(moved)
+	}
+	if dir := deniedRepository(err); dir != "" {
+		if errors.Is(err, syscall.EROFS) {
+			return fmt.Sprintf("the repository %s is on a read-only file system", quotePath(dir))
+		}
+		return fmt.Sprintf("no permission to change the repository %s", quotePath(dir))
+	}
+	return err.Error()
+}
+
+// remoteWords returns the text of e without the operation and the blob's name.
+// It keeps them for a blob that is damaged, absent or in the way.
+func remoteWords(e *remote.Error) string {
+	refused := e.Op == "open" && e.Kind == remote.ErrCredentials // before anything was sent
+	var file *fs.PathError
+	own := refused || e.Kind == nil || e.Kind == remote.ErrNoStore || e.Kind == remote.ErrCertificate || isA[*remote.ForeignError](e.Err)
+	switch {
+	case e.Kind == remote.ErrPermission && errors.As(e.Err, &file):
+		return fmt.Sprintf("no permission to %s the folder of the remote: %v", map[bool]string{true: "read", false: "change"}[isRead(e.Op)], file.Err)
+	case own && e.Err != nil:
+		return inWords(e.Err)
+	case slices.Contains([]error{nil, remote.ErrNotFound, remote.ErrExists, remote.ErrName, remote.ErrDamaged}, e.Kind):
+		return e.Error()
+	case e.Err == nil:
+		return e.Kind.Error()
+	}
+	return e.Kind.Error() + ": " + inWords(e.Err)
+}
+
+// isRead reports whether an operation on a remote changes nothing.
+func isRead(op string) bool { return op == "get" || op == "stat" || op == "list" || op == "open" }
+
+func busyWords(e *disk.BusyError) string {
+	if e.PID == 0 {
+		return "another kist process holds the lock"
+	}
+	return fmt.Sprintf("another kist process holds the lock: process %d, since %s", e.PID, e.Since.Format(time.DateTime))
+}
+
+func movedWords(e *refs.MovedError) string {
+	name := quoteArg(shortRef(e.Name))
+	if kind := refKind(e.Name); kind != "ref" {
+		name = kind + " " + name
+	}
+	switch {
+	case e.Want.IsZero():
+		return fmt.Sprintf("%s exists already, at %s", name, e.Have.Short())
+	case e.Have.IsZero():
+		return fmt.Sprintf("%s was deleted during this command; it was at %s", name, e.Want.Short())
+	}
+	return fmt.Sprintf("%s moved during this command, from %s to %s", name, e.Want.Short(), e.Have.Short())
+}
+
+// deniedRepository returns the worktree of the repository that the file system
+// does not let this process change, or "" if err does not say that.
+func deniedRepository(err error) string {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
+		return ""
+	}
+	var file *fs.PathError
+	var link *os.LinkError
+	path := ""
+	switch {
+	case errors.As(err, &file):
+		path = file.Path
+	case errors.As(err, &link):
+		path = link.New
+	}
+	dir, _, found := strings.Cut(path+"/", "/"+kist.Dir+"/")
+	if !found || !filepath.IsAbs(dir) {
+		return ""
+	}
+	return dir
+}
+
+// sshLike reports whether a person means a folder on another machine, as git
+// writes it: host:path, user@host:path, ssh://host/path. There is no file of
+// that name.
+func (e *Env) sshLike(text string) bool {
+	scheme, _, isURL := strings.Cut(text, "://")
+	if isURL {
+		return slices.Contains([]string{"ssh", "sftp", "scp", "rsync", "git", "git+ssh", "ssh+git"}, strings.ToLower(scheme))
+	}
+	host, rest, found := strings.Cut(text, ":")
+	first, _, _ := strings.Cut(rest, "/")
+	if !found || host == "" || strings.Contains(host, "/") || strings.Contains(first, "@") || backends[strings.ToLower(host)] != nil {
+		return false
+	}
+	_, err := os.Lstat(e.path(text))
+	return err != nil
+}

@@ -123,7 +123,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if env.global.json {
 		return env.json(initJSON{r.Root(), rawPath(r.Root()), o.branch, size})
 	}
-	env.tell("made an empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
+	env.tell("Initialized empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (e *Env) alreadyThere(dir string, opt kist.Options) error {
 	}
 	defer r.Close()
 	if !e.global.json {
-		e.tell("there is a repository already in %s; nothing has changed\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
+		e.tell("Repository already exists in %s; nothing changed\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
 		return nil
 	}
 	head, err := r.Refs().Head()

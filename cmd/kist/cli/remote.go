@@ -215,7 +215,7 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 	if env.global.json {
 		err = env.json(newRemoteCheckedJSON(m, report))
 	} else if !o.noCheck {
-		env.tell("the store was tried out: %s\n", sharing(m))
+		env.tell("remote check passed: %s\n", sharing(m))
 	}
 	if err == nil && o.fetch {
 		err = env.fetch(ctx, r, kist.FetchOptions{Remote: name})
@@ -228,9 +228,9 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 
 func sharing(m kist.Remote) string {
 	if m.SingleWriter {
-		return "only one may push to it at a time"
+		return "only one person may push at a time"
 	}
-	return "any number of people can push to it"
+	return "concurrent pushes are safe"
 }
 
 // checkRepository says if a remote holds another repository than r.

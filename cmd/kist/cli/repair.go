@@ -135,7 +135,7 @@ func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *kist.
 		return
 	}
 	if len(result.Repaired)+len(result.Quarantined) == 0 {
-		e.tell("whole: nothing to repair\n")
+		e.tell("no errors found: nothing to repair\n")
 	} else if !dryRun {
 		e.tell("whole again\n")
 	}

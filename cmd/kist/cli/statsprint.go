@@ -97,7 +97,7 @@ func spaceName(ctx context.Context, env *Env, r *kist.Repository, s kist.Space) 
 	case kist.SpaceIndex:
 		return "staged, and in no commit", nil
 	case kist.SpaceLogs:
-		return "only logs tell of it", nil
+		return "reachable only from the reflog", nil
 	}
 	c, err := object.ReadCommit(ctx, r.Objects(), s.ID)
 	if err != nil {

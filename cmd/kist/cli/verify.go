@@ -181,7 +181,7 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	}
 	n := len(report.Problems)
 	if n == 0 {
-		env.tell("whole: %s, %s read; %s\n", plural(uint64(report.Objects), "object", "objects"),
+		env.tell("no errors found: %s, %s read; %s\n", plural(uint64(report.Objects), "object", "objects"),
 			formatSize(uint64(report.Bytes)), plural(uint64(report.Commits), "commit", "commits"))
 		return nil
 	}

@@ -121,7 +121,7 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	}
 	env.printRemoteProblems(ctx, r, out.Errors)
 	if n == 0 {
-		env.tell("whole: %s in %s, %s read; %s\n", plural(uint64(done.Objects), "object", "objects"),
+		env.tell("no errors found: %s in %s, %s read; %s\n", plural(uint64(done.Objects), "object", "objects"),
 			plural(uint64(done.Packs), "pack", "packs"), formatSize(uint64(done.Bytes)), plural(uint64(done.Roots), "root", "roots"))
 		return nil
 	}
@@ -196,7 +196,7 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 			hints: []string{"whoever has it whole can repair it; a damaged root can be put back by who pushed or fetched last; a state file or kist.json cannot be replaced: push to another, new remote then"},
 		}
 	case len(result.Found) == 0:
-		e.tell("whole: nothing to repair\n")
+		e.tell("no errors found: nothing to repair\n")
 	case !dryRun:
 		e.tell("whole again: %s sent; gc of the remote deletes what was damaged\n", plural(uint64(result.Objects), "object", "objects"))
 	}

@@ -1,4 +1,4 @@
-// Command kist keeps versions of folders: git's model over deduplicated,
+// Command kist is version control for folders: git's model over deduplicated,
 // compressed and verified storage.
 package main
 

@@ -32,7 +32,7 @@ func newBranch(env *Env) *cobra.Command {
 	var o branchOptions
 	cmd := &cobra.Command{
 		Use:   "branch [OPTIONS] [NEW [REV]]",
-		Short: "list, make, rename and delete branches",
+		Short: "list, create, rename and delete branches",
 		Long: `Without arguments, lists the branches, the current one with a *; with --verbose
 also the commit that each is at, and its subject. With --list, the arguments
 are patterns: * stands for any characters, ? for one, [a-z] for one of these.

@@ -25,7 +25,7 @@ func newCheckout(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "checkout [OPTIONS] [BRANCH|REV] [[--] PATH...]",
 		Aliases: []string{"co"},
-		Short:   "switch to a branch or commit, or bring back files",
+		Short:   "switch to a branch or commit, or restore files",
 		Long: `Brings the worktree to a branch, which then is the current one, or to any other
 commit, with HEAD detached: on no branch. - stands for where HEAD was before. If
 there is no BRANCH, but one remote has it, it is made from there.

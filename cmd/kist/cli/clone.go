@@ -26,7 +26,7 @@ func newClone(env *Env) *cobra.Command {
 	var o cloneOptions
 	cmd := &cobra.Command{
 		Use:   "clone [OPTIONS] URL [DIR]",
-		Short: "make a repository from a remote",
+		Short: "copy a remote into a new repository",
 		Long: `Makes a repository in DIR, downloads all that was pushed to a remote, and checks
 out its default branch. The remote is called origin. DIR must be absent or
 empty; without it, it is a new folder called as the last part of URL.

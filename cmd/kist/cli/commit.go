@@ -30,7 +30,7 @@ func newCommit(env *Env) *cobra.Command {
 	var o commitOptions
 	cmd := &cobra.Command{
 		Use:   "commit [OPTIONS]",
-		Short: "record what is staged",
+		Short: "record the staged changes",
 		Long: `Records what is staged as a new commit, and moves the current branch to it. It
 also concludes a merge or revert whose conflicts have been resolved.
 

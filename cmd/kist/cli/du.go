@@ -23,7 +23,7 @@ func newDu(env *Env) *cobra.Command {
 	var o duOptions
 	cmd := &cobra.Command{
 		Use:   "du [OPTIONS] [REV[:PATH]] [-- PATH...]",
-		Short: "tell how large folders in a commit are",
+		Short: "show the size of folders in a commit",
 		Long: `Lists the folders in a commit, by default in HEAD, each with the size of the
 files in it and their number. These are kept in every commit, so that no file is
 looked at. With PATHs after REV, these files and folders are listed; the first

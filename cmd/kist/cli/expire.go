@@ -25,7 +25,7 @@ func newExpire(env *Env) *cobra.Command {
 	var o expireOptions
 	cmd := &cobra.Command{
 		Use:   "expire [OPTIONS] [REV]...",
-		Short: "give up the content of old commits, and keep the commits",
+		Short: "drop the content of old commits, keep their history",
 		Long: `Gives up the files of commits that a policy, made of the --keep options, does
 not keep. The commits stay: 'kist log' shows them, marked, and their IDs hold.
 Their files can be read no more, and 'kist gc' may remove them, here and on a

@@ -31,7 +31,7 @@ func newGC(env *Env) *cobra.Command {
 	var o gcOptions
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS]",
-		Short: "remove what nothing refers to any more",
+		Short: "remove unreferenced data",
 		Long: `Removes stored objects that nobody can reach any more, and makes the disk space
 free. Kept is all that HEAD, branches, tags, remote-tracking branches, their
 logs, holds, what is staged and a merge or revert under way refer to; and

@@ -12,7 +12,7 @@ import (
 func newHelp(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "tell how a command is used",
+		Short: "show help for a command",
 		Long: `Without a command, lists all of them. 'kist COMMAND --help' prints the same
 text; 'man kist-COMMAND' does where the manual pages are installed.`,
 		Example: `  kist help

@@ -17,7 +17,7 @@ import (
 func newHold(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hold COMMAND",
-		Short: "have commits keep their content, whatever happens",
+		Short: "protect commits from expiry and gc",
 		Long: `A commit that is held keeps its files: neither 'kist expire' nor 'kist gc' takes
 them, here or on a remote, nor does it matter whether a branch or tag still
 reaches it. Holds are pushed and fetched together with branches: 'kist push'
@@ -132,7 +132,7 @@ func newHoldRemove(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove [OPTIONS] REV",
 		Aliases: []string{"rm"},
-		Short:   "lift a hold",
+		Short:   "remove a hold",
 		Long: `Lifts the hold of the commit REV. Of a commit that is not here, the first digits
 of its ID will do. If its content has expired, or no branch or tag reaches it,
 'kist gc' may remove it from then on.

@@ -16,7 +16,7 @@ func newHoldList(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [OPTIONS]",
 		Aliases: []string{"ls"},
-		Short:   "list what is held",
+		Short:   "list the holds",
 		Long: `Lists the commits that are held, the latest hold first, and says when, by whom,
 until when and why. With --all also those whose hold is over or was lifted;
 time, name and reason are then those of its end.

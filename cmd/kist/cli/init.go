@@ -23,7 +23,7 @@ func newInit(env *Env) *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init [OPTIONS] [DIR]",
-		Short: "make a folder a repository",
+		Short: "create a repository in a folder",
 		Long: `Makes DIR, by default the current folder, a repository: all that kist keeps lies
 in the folder .kist in it. DIR is made if it is absent; files in it stay as they
 are, and are not versioned before 'kist add'. A repository that is there already

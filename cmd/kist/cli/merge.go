@@ -26,7 +26,7 @@ func newMerge(env *Env) *cobra.Command {
 	var o mergeOptions
 	cmd := &cobra.Command{
 		Use:   "merge [OPTIONS] REV | --continue | --abort",
-		Short: "bring another branch's changes into the current one",
+		Short: "merge another branch into the current one",
 		Long: `Merges what REV has, usually a branch, into the current branch. If that has
 nothing of its own it is only moved on (a fast-forward). Otherwise what each
 side changed since they parted is put together, texts line by line, and

@@ -25,7 +25,7 @@ func newPull(env *Env) *cobra.Command {
 	var o pullOptions
 	cmd := &cobra.Command{
 		Use:   "pull [OPTIONS] [REMOTE [BRANCH]]",
-		Short: "fetch from a remote, and merge",
+		Short: "fetch from a remote and merge",
 		Long: `Fetches, like 'kist fetch', and merges the branch that the current one follows,
 or BRANCH of REMOTE, like 'kist merge': the current branch is moved on if it has
 nothing of its own, and otherwise a merge is committed. With conflicts, the exit

@@ -30,7 +30,7 @@ func newPurge(env *Env) *cobra.Command {
 	var o purgeOptions
 	cmd := &cobra.Command{
 		Use:   "purge [OPTIONS] PATH|REV:PATH|ID...",
-		Short: "get rid of a content for good",
+		Short: "permanently delete file content",
 		Long: `Gets rid of what should never have been stored: a secret, or a file far too
 large. PATH is a file, a folder with all that is in it, or a pattern, as it is
 in HEAD; REV:PATH is the file or folder of this name in REV. With --all-history,

@@ -30,7 +30,7 @@ func newPush(env *Env) *cobra.Command {
 	var o pushOptions
 	cmd := &cobra.Command{
 		Use:   "push [OPTIONS] [REMOTE [REF...]]",
-		Short: "upload commits to a remote, and move its branches",
+		Short: "upload commits to a remote and move its branches",
 		Long: `Uploads what REMOTE lacks of the commits, and moves its branches and tags: all
 that are named, or none. Without a REF that is the current branch; it goes to
 the branch that it follows, or else to one of the same name. Without a REMOTE it

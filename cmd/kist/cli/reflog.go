@@ -15,7 +15,7 @@ func newReflog(env *Env) *cobra.Command {
 	o := reflogOptions{}
 	cmd := &cobra.Command{
 		Use:   "reflog [show] [OPTIONS] [REF]",
-		Short: "show where a branch, or HEAD, has been",
+		Short: "show the earlier values of a branch or HEAD",
 		Long: `Shows where REF, by default HEAD, has been, the latest first: the commit, how to
 name it, and what moved REF there. What a commit, merge, reset or checkout left
 behind can be found here, and brought back with 'kist branch NAME HEAD@{2}'.

@@ -17,7 +17,7 @@ import (
 func newRemote(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remote [COMMAND]",
-		Short: "manage the stores to push to and fetch from",
+		Short: "manage remotes",
 		Long: `A remote is a place, known by a name, to which a repository is pushed: a folder
 that others can reach, a bucket, a database. There is nothing to be run there.
 Without a command, lists the remotes; with --verbose also their URLs.
@@ -100,7 +100,7 @@ func newRemoteRemove(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
-		Short:   "forget a remote",
+		Short:   "remove a remote",
 		Long: `Forgets the remote NAME, and where its branches were. What was pushed to it
 stays there, and what was fetched from it here.`,
 		Example:           `  kist remote remove cloud`,
@@ -257,7 +257,7 @@ func newRemoteLog(env *Env) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "log [OPTIONS] [NAME]",
-		Short: "show who pushed what to a remote, and when",
+		Short: "show the pushes to a remote",
 		Long: `Shows each change of a remote's branches and tags, newest first: when, who, from
 which machine, and what was moved. The remote keeps this log for ever; it is a
 chain of hashes, and checked as it is read.

@@ -15,7 +15,7 @@ import (
 func newRemoteCheck(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [NAME]",
-		Short: "try out whether a store keeps what a remote needs",
+		Short: "check that a store is fit for a remote",
 		Long: `Tries the store of a remote out again, as 'kist remote add' does, and prints
 what came of each check. The exit status is 15 if the store is not fit to be
 used as it is configured: from then on nothing is written to it, until a check

@@ -22,7 +22,7 @@ func newRestore(env *Env) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
 		Use:   "restore [OPTIONS] PATH...",
-		Short: "bring files back as they were",
+		Short: "restore files",
 		Long: `Brings files in the worktree back to what is staged, or with --source to what
 they are in a commit. Local changes of the files are lost, and tracked files
 that the source does not have are removed. Untracked files that are in the way

@@ -23,7 +23,7 @@ func newRevert(env *Env) *cobra.Command {
 	var o revertOptions
 	cmd := &cobra.Command{
 		Use:   "revert [OPTIONS] REV... | --continue | --abort",
-		Short: "undo what older commits changed, with new ones",
+		Short: "undo older commits with new ones",
 		Long: `Undoes what each REV changed, and commits that: the history stays. The commits
 are undone in the order in which they are given; A..B stands for those that B
 has and A has not, newest first.

@@ -58,12 +58,12 @@ func Run(ctx context.Context, env *Env, args []string) int {
 func New(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kist [OPTIONS] COMMAND",
-		Short: "keep versions of folders",
-		Long: `kist keeps versions of folders of any files: with git's commands, for content of
-any size. What is stored is cut into chunks, deduplicated, compressed, and
-checked against its hash whenever it is read.`,
-		Example: `  kist init                  make the current folder a repository
-  kist add .                 stage all that is in it
+		Short: "version control for folders of any files",
+		Long: `kist is version control for folders of any files: git's commands, for content
+of any size. kist cuts files into chunks, deduplicates and compresses them, and
+checks each chunk against its hash when it reads it.`,
+		Example: `  kist init                  create a repository in the current folder
+  kist add .                 stage all its files
   kist commit -m 'first'     record it
   kist help commit           read about a command`,
 		Version:           versionString(),

@@ -29,7 +29,7 @@ func newStats(env *Env) *cobra.Command {
 	var o statsOptions
 	cmd := &cobra.Command{
 		Use:   "stats [OPTIONS] [REV...] [-- PATH...]",
-		Short: "tell what takes space, and what would be free without it",
+		Short: "show what takes space",
 		Long: `Tells what branches, tags and other refs take in the repository. A REV that is
 the name of one stands for all of its history; any other, such as HEAD, an ID or
 main~2, for the content of that one commit. --commits tells of each commit that

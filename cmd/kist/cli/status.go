@@ -24,7 +24,7 @@ func newStatus(env *Env) *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
 		Use:   "status [OPTIONS] [PATH...]",
-		Short: "tell what is staged, changed and untracked",
+		Short: "show staged, changed and untracked files",
 		Long: `Compares HEAD, what is staged, and the worktree. A change of a file's time alone
 is no change.
 

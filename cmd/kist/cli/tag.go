@@ -28,7 +28,7 @@ func newTag(env *Env) *cobra.Command {
 	var o tagOptions
 	cmd := &cobra.Command{
 		Use:   "tag [OPTIONS] [NAME [REV]]",
-		Short: "list, make and delete tags",
+		Short: "list, create and delete tags",
 		Long: `Without arguments, lists the tags; with --verbose also the commit, and the
 first line of the tag's message or the commit's. With --list, the arguments are
 patterns: * stands for any characters, ? for one, [a-z] for one of these.

@@ -38,7 +38,7 @@ func newVerify(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "verify [OPTIONS]",
 		Aliases: []string{"fsck"},
-		Short:   "check that the repository is whole",
+		Short:   "check the repository for damage",
 		Long: `Checks that all that the repository should have is there and fits together: the
 files of volumes, commits, folders and lists of chunks, branches, tags and their
 logs, what is staged, and what was seen of remotes. Of stored content it checks

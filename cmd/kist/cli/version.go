@@ -18,7 +18,7 @@ var release, revision = "", ""
 func newVersion(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "tell which kist this is",
+		Short: "show the version of kist",
 		Long: `Prints the version of kist, what it was built with and for, and the version of
 the repository format it writes. With --json: version, commit, go, os, arch and
 format.`,

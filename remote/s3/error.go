@@ -149,7 +149,7 @@ func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 	}
 	code := b.clean(resp.Code)
 	if resp.Code == "NoSuchBucket" {
-		text = fmt.Sprintf("bucket %q does not exist at %s", b.bucket, b.endpoint.Host)
+		text = fmt.Sprintf("bucket %q does not exist at %s: %s", b.bucket, b.endpoint.Host, text)
 	}
 	if text == "" {
 		text = firstOf(code, http.StatusText(resp.StatusCode))

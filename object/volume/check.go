@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -131,6 +132,11 @@ func (c *volumeCheck) runIfThere(ctx context.Context) error {
 	err := c.run(ctx)
 	if len(c.found) == 0 || !c.v.exists() {
 		return err
+	}
+	for _, p := range c.found {
+		if err := trouble(p.Err); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("check volume %s: %w", c.v.name, err)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

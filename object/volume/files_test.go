@@ -2,6 +2,8 @@ package volume
 
 import (
 	"context"
+	"errors"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -68,4 +70,46 @@ func TestFewFiles(t *testing.T) {
 	if n := len(s.files.open); n > 3 {
 		t.Errorf("%d files are open", n)
 	}
+}
+
+// TestCheckTooFewFiles checks that a check that may not open enough files says
+// so: it neither leaves volumes out nor takes them for damaged.
+func TestCheckTooFewFiles(t *testing.T) {
+	dir := t.TempDir()
+	o := testOptions(t)
+	o.MaxObjects = 5
+	storeSeries(t, openStore(t, dir, o), 1, 0, 60)
+	s := openStore(t, dir, o)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	check := func(files uint64) (Checked, []Problem, error) {
+		few := syscall.Rlimit{Cur: files, Max: limit.Max}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+		var found []Problem
+		done, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p) })
+		return done, found, err
+	}
+	failed, done := 0, 0
+	for files := uint64(3); done == 0 && files < 1024; files++ {
+		switch checked, found, err := check(files); {
+		case len(found) > 0:
+			t.Fatalf("with %d files: %v is damaged", files, found[0])
+		case errors.Is(err, syscall.EMFILE):
+			failed++
+		case err != nil || checked.Objects != 60:
+			t.Fatalf("with %d files: %d objects, %v", files, checked.Objects, err)
+		default:
+			done++
+		}
+	}
+	if failed == 0 || done == 0 {
+		t.Errorf("%d checks failed, %d did not", failed, done)
+	}
+	wantSeries(t, s, 1, 0, 60)
+	wantSound(t, s)
 }

@@ -82,7 +82,7 @@ func (v *sealed) describe() (*Info, error) {
 	defer dir.Close()
 	s, n, err := readSeal(dir)
 	if err != nil {
-		if !isGone(err) || v.exists() {
+		if trouble(err) == nil && (!isGone(err) || v.exists()) {
 			err = &DamageError{Volume: v.name, File: sealName, Err: err}
 		}
 		return nil, err

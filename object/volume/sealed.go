@@ -267,10 +267,11 @@ func (v *sealed) readError(rec keys.Record, err error) error {
 	return v.damaged(rec, err)
 }
 
-// exists reports whether the volume still has its name.
+// exists reports whether the volume still has its name. It does unless the system
+// says that it does not.
 func (v *sealed) exists() bool {
 	_, err := disk.Lstat(v.path)
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // damaged returns the error for the object at rec.

@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 func (s *stager) want(path, text string) {
@@ -25,23 +28,23 @@ func TestAbortKeepsStagedAndChanged(t *testing.T) {
 	s.conflict()
 	s.write("new", "staged")
 	s.write("other", "staged")
-	s.add(kist.AddOptions{Paths: []string{"new", "other"}})
+	s.add(stage.AddOptions{Paths: []string{"new", "other"}})
 	s.write("new", "changed")
-	err := s.repo.Abort(t.Context(), kist.Merging, nil)
-	var local *kist.LocalChangesError
+	err := commits.Abort(t.Context(), s.repo, operation.Merging, nil)
+	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "new" {
 		t.Fatalf("abort: %v", err)
 	}
 	s.want("new", "changed")
 	s.want("other", "staged")
-	if state, err := s.repo.State(); err != nil || state.Operation != kist.Merging {
+	if state, err := operation.Current(s.repo); err != nil || state.Operation != operation.Merging {
 		t.Errorf("state: %+v, %v", state, err)
 	}
 	if got := s.conflicts(); len(got) != 2 {
 		t.Errorf("conflicts: %q", got)
 	}
 	s.write("new", "staged")
-	s.check(s.repo.Abort(t.Context(), kist.Merging, nil))
+	s.check(commits.Abort(t.Context(), s.repo, operation.Merging, nil))
 	s.want("both", "ours")
 	s.want("other", "base")
 }
@@ -52,27 +55,27 @@ func TestAbortKeepsChangesInFolders(t *testing.T) {
 	s := newStager(t)
 	s.write("folder/file", "base")
 	s.write("both", "base")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("base")
-	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "theirs"})
+	_, err := checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Create: "theirs"})
 	s.check(err)
 	folder := filepath.Join(s.dir, "folder")
 	s.check(os.Chmod(folder, 0o700))
 	s.write("both", "theirs")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("theirs")
-	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+	_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: "main"})
 	s.check(err)
 	s.write("both", "ours")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("ours")
 	s.write("folder/file", "a local change")
-	merged, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	merged, err := commits.Merge(t.Context(), s.repo, commits.MergeOptions{Rev: "theirs"})
 	s.check(err)
 	if len(merged.Conflicts) != 1 {
 		t.Fatalf("conflicts: %+v", merged.Conflicts)
 	}
-	s.check(s.repo.Abort(t.Context(), kist.Merging, nil))
+	s.check(commits.Abort(t.Context(), s.repo, operation.Merging, nil))
 	s.want("folder/file", "a local change")
 	s.want("both", "ours")
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o755 {
@@ -92,16 +95,16 @@ func TestKilledAfterCommit(t *testing.T) {
 		notes[name] = data
 	}
 	s.write("both", "resolved")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("merged")
 	for name, data := range notes {
 		s.check(os.WriteFile(filepath.Join(s.dir, ".kist", name), data, 0o644))
 	}
-	if state, err := s.repo.State(); err != nil || state.Operation != "" {
+	if state, err := operation.Current(s.repo); err != nil || state.Operation != "" {
 		t.Fatalf("state: %+v, %v", state, err)
 	}
 	s.write("both", "changed again")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("next")
 	_, c, err := s.repo.ReadCommit(t.Context(), "HEAD")
 	s.check(err)

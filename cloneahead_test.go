@@ -13,7 +13,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // pushed returns a repository with a file, which was pushed to "/memory", and
@@ -27,13 +30,13 @@ func pushed(t *testing.T, name, content string) (*stager, kist.Options) {
 	giver, err := kist.Open(s.dir, opt)
 	s.check(err)
 	defer giver.Close()
-	s.check(giver.AddRemote(ctx, kist.Remote{Name: "origin", URL: "/memory"}))
+	s.check(registry.Add(ctx, giver, registry.Remote{Name: "origin", URL: "/memory"}))
 	s.write(name, content)
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
-	p, err := giver.ParsePush(ctx, "main")
+	p, err := registry.ParsePush(ctx, giver, "main")
 	s.check(err)
-	_, err = giver.Push(ctx, kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
+	_, err = tracking.Push(ctx, giver, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
 	s.check(err)
 	return s, opt
 }
@@ -46,7 +49,7 @@ func TestCloneWritesAhead(t *testing.T) {
 	rand.NewChaCha8([32]byte{1}).Read(large)
 	s, opt := pushed(t, "folder/large", string(large))
 
-	clone := func(o kist.CloneOptions) (first kist.Amount) {
+	clone := func(o tracking.CloneOptions) (first kist.Amount) {
 		t.Helper()
 		o.URL = "/memory"
 		o.Writing = func(done, _ kist.Amount) {
@@ -55,7 +58,7 @@ func TestCloneWritesAhead(t *testing.T) {
 			}
 		}
 		dir := t.TempDir()
-		taker, _, err := kist.Clone(ctx, dir, opt, o)
+		taker, _, err := tracking.Clone(ctx, dir, opt, o)
 		s.check(err)
 		defer taker.Close()
 		if data, err := os.ReadFile(filepath.Join(dir, "folder/large")); !o.NoCheckout && (err != nil || object.Sum(data) != object.Sum(large)) {
@@ -64,17 +67,17 @@ func TestCloneWritesAhead(t *testing.T) {
 		if left, err := os.ReadDir(filepath.Join(dir, ".kist/tmp")); len(left) > 0 {
 			t.Errorf("temporary files are left: %v, %v", left, err)
 		}
-		report, err := taker.Verify(ctx, gc.VerifyOptions{})
+		report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
 		s.check(err)
 		for _, p := range report.Problems {
 			t.Errorf("verify: %v", p)
 		}
 		return first
 	}
-	if first := clone(kist.CloneOptions{}); first.Bytes != int64(len(large)) {
+	if first := clone(tracking.CloneOptions{}); first.Bytes != int64(len(large)) {
 		t.Errorf("the first to be written were %+v, not the whole file", first)
 	}
-	clone(kist.CloneOptions{NoCheckout: true})
+	clone(tracking.CloneOptions{NoCheckout: true})
 }
 
 // TestCloneSweeps checks that going on with a clone that was killed first
@@ -85,7 +88,7 @@ func TestCloneSweeps(t *testing.T) {
 	s, opt := pushed(t, "file", "content")
 
 	dir := t.TempDir()
-	interrupted, _, err := kist.Clone(ctx, dir, opt, kist.CloneOptions{URL: "/memory", Branch: "absent"})
+	interrupted, _, err := tracking.Clone(ctx, dir, opt, tracking.CloneOptions{URL: "/memory", Branch: "absent"})
 	if !errors.Is(err, refs.ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -94,13 +97,13 @@ func TestCloneSweeps(t *testing.T) {
 	s.check(os.MkdirAll(left, 0o700))
 	s.check(os.WriteFile(filepath.Join(left, "00000001"), make([]byte, 1000), 0o600))
 	there := func() bool { _, err := os.Lstat(left); return err == nil }
-	taker, result, err := kist.Clone(ctx, dir, opt, kist.CloneOptions{URL: "/memory", NoCheckout: true})
+	taker, result, err := tracking.Clone(ctx, dir, opt, tracking.CloneOptions{URL: "/memory", NoCheckout: true})
 	s.check(err)
 	defer taker.Close()
 	if !result.Resumed || there() {
 		t.Errorf("resumed: %t, the killed clone's files are there: %t", result.Resumed, there())
 	}
-	report, err := taker.Verify(ctx, gc.VerifyOptions{})
+	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
 	s.check(err)
 	for _, p := range report.Problems {
 		t.Errorf("verify: %v", p)
@@ -118,18 +121,18 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 		for _, path := range []string{"a", "b", "c/d", "c/e"} {
 			s.write(path, content)
 		}
-		s.add(kist.AddOptions{})
+		s.add(stage.AddOptions{})
 		s.commit(content)
-		p, err := giver.ParsePush(t.Context(), "main")
+		p, err := registry.ParsePush(t.Context(), giver, "main")
 		s.check(err)
-		_, err = giver.Push(t.Context(), kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
+		_, err = tracking.Push(t.Context(), giver, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
 		s.check(err)
 	}
 	push("second")
 	dir := t.TempDir()
 	for range 3 { // the last two while the branch is moved on
 		ctx, cancel := context.WithCancel(t.Context())
-		r, _, err := kist.Clone(ctx, dir, opt, kist.CloneOptions{URL: "/memory", Writing: func(_, _ kist.Amount) { cancel() }})
+		r, _, err := tracking.Clone(ctx, dir, opt, tracking.CloneOptions{URL: "/memory", Writing: func(_, _ kist.Amount) { cancel() }})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("interrupted clone: %v", err)
 		}
@@ -137,10 +140,10 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 		cancel()
 		push("another " + s.head().String())
 	}
-	r, result, err := kist.Clone(t.Context(), dir, opt, kist.CloneOptions{URL: "/memory"})
+	r, result, err := tracking.Clone(t.Context(), dir, opt, tracking.CloneOptions{URL: "/memory"})
 	s.check(err)
 	defer r.Close()
-	status, err := r.Status(t.Context(), kist.StatusOptions{})
+	status, err := stage.ReadStatus(t.Context(), r, stage.StatusOptions{})
 	s.check(err)
 	if !status.Clean() || len(status.Untracked) > 0 || result.Head.ID != s.head() {
 		t.Errorf("head: %v, want %v; status: %+v", result.Head, s.head(), status)
@@ -153,12 +156,12 @@ func TestCloneContactsOnce(t *testing.T) {
 	s, opt := pushed(t, "file", "content")
 	opened := 0
 	var faulty *remotetest.Faulty
-	_, _, err := kist.Clone(t.Context(), t.TempDir(), kist.Options{Backend: func(ctx context.Context, url string) (remote.Backend, error) {
+	_, _, err := tracking.Clone(t.Context(), t.TempDir(), kist.Options{Backend: func(ctx context.Context, url string) (remote.Backend, error) {
 		opened++
 		b, err := opt.Backend(ctx, url)
 		faulty = remotetest.NewFaulty(b)
 		return faulty, err
-	}}, kist.CloneOptions{URL: "/memory"})
+	}}, tracking.CloneOptions{URL: "/memory"})
 	s.check(err)
 	if lists := faulty.Calls(remotetest.List); opened != 1 || lists != 1 {
 		t.Errorf("the store was opened %d times, and %d lists were read; want 1 and 1", opened, lists)

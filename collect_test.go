@@ -10,6 +10,9 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // clocked opens the stager's repository with a clock that is so much ahead.
@@ -23,11 +26,11 @@ func (s *stager) clocked(ahead time.Duration) *kist.Repository {
 
 func (s *stager) collect(r *kist.Repository, o gc.PlanOptions) gc.Stats {
 	s.T.Helper()
-	p, err := r.PlanGC(s.T.Context(), o)
+	p, err := gc.PlanFor(s.T.Context(), r, o)
 	s.check(err)
 	defer p.Close()
 	s.check(p.Apply(s.T.Context()))
-	report, err := r.Verify(s.T.Context(), gc.VerifyOptions{})
+	report, err := gc.VerifyRepository(s.T.Context(), r, gc.VerifyOptions{})
 	s.check(err)
 	for _, p := range report.Problems {
 		s.T.Errorf("after gc: %v", p)
@@ -55,16 +58,16 @@ func TestLogsExpire(t *testing.T) {
 	} {
 		s := newStager(t)
 		s.write("file", "the first text, too long to be kept inline")
-		s.add(kist.AddOptions{})
+		s.add(stage.AddOptions{})
 		first := s.commit("first")
 		s.write("file", "the second text, too long to be kept inline")
-		s.add(kist.AddOptions{})
+		s.add(stage.AddOptions{})
 		given := s.commit("given up")
-		_, err := s.repo.Reset(t.Context(), "HEAD~1", kist.ResetHard, nil)
+		_, err := checkout.Reset(t.Context(), s.repo, "HEAD~1", checkout.ResetHard, nil)
 		s.check(err)
 		s.check(s.repo.Refs().ClearSpecial(t.Context(), refs.OrigHead))
 		s.write("file", "the third text, too long to be kept inline")
-		s.add(kist.AddOptions{})
+		s.add(stage.AddOptions{})
 		s.commit("third")
 		r := s.clocked(time.Duration(c.days) * day)
 		for key, value := range c.config {
@@ -87,12 +90,12 @@ func TestLogsExpire(t *testing.T) {
 func TestGCRoots(t *testing.T) {
 	s := newStager(t)
 	s.write("file", "the first text, too long to be kept inline")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
 	s.check(s.repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
 	s.conflict()
 	s.write("staged", "a text that is staged and nowhere else, too long to be kept inline")
-	s.add(kist.AddOptions{Paths: []string{"staged"}})
+	s.add(stage.AddOptions{Paths: []string{"staged"}})
 	s.collect(s.repo, gc.PlanOptions{})
 	if len(s.conflicts()) == 0 {
 		t.Fatal("there is no conflict")
@@ -104,7 +107,7 @@ func TestGCRoots(t *testing.T) {
 			t.Errorf("%s is not kept: %v", key, err)
 		}
 	}
-	state, err := s.repo.State()
+	state, err := operation.Current(s.repo)
 	s.check(err)
 	if _, err := object.ReadCommit(t.Context(), s.repo.Objects(), state.Other); err != nil {
 		t.Error(err)
@@ -117,7 +120,7 @@ func TestNeedsGC(t *testing.T) {
 	const day = 24 * time.Hour
 	due := func() (days []int) {
 		for _, n := range []int{-100, 0, 13, 15, 28, 31, 400} {
-			if s.clocked(time.Duration(n) * day).NeedsGC() {
+			if gc.IsDue(s.clocked(time.Duration(n) * day)) {
 				days = append(days, n)
 			}
 		}
@@ -127,7 +130,7 @@ func TestNeedsGC(t *testing.T) {
 		t.Errorf("with nothing stored: due after %d days", got)
 	}
 	s.write("file", strings.Repeat("text", 20))
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	if got := due(); !slices.Equal(got, []int{-100, 15, 28, 31, 400}) {
 		t.Errorf("due after %d days", got)
 	}

@@ -3,6 +3,8 @@ package kist
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +17,9 @@ import (
 
 	"github.com/kist-vcs/kist/chunker"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // FormatVersion is the version of the repository format that this package
@@ -63,8 +68,8 @@ type BranchConfig struct {
 	Merge  string `toml:"merge"`  // full name of the branch there
 }
 
-// newConfig returns the configuration of a new repository.
-func newConfig(p chunker.Params) *Config {
+// NewConfig returns the configuration of a new repository.
+func NewConfig(p chunker.Params) *Config {
 	c := &Config{Version: FormatVersion, Required: []string{}, Optional: []string{}, Metadata: "portable"}
 	c.Chunker.Polynomial = fmt.Sprintf("%#x", uint64(p.Polynomial))
 	c.Chunker.Min, c.Chunker.Average, c.Chunker.Max = p.Min, p.Avg, p.Max
@@ -116,7 +121,7 @@ func (c *Config) params() (chunker.Params, error) {
 // maxConfig bounds a configuration file, in bytes.
 const maxConfig = 1 << 20
 
-var errConfigSize = errors.New("larger than 1 MiB")
+var ErrConfigSize = errors.New("larger than 1 MiB")
 
 // loadConfig reads the configuration file of the repository in kistDir.
 func loadConfig(kistDir string) (*Config, error) {
@@ -130,7 +135,7 @@ func loadConfig(kistDir string) (*Config, error) {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
 	if len(data) > maxConfig {
-		return nil, &ConfigError{Err: errConfigSize}
+		return nil, &ConfigError{Err: ErrConfigSize}
 	}
 	c, err := parseConfig(data)
 	if err != nil && !errors.Is(err, ErrSetting) {
@@ -239,12 +244,12 @@ func (c *Config) set(key string, value any) error {
 			return err
 		}
 	}
-	return c.setAt(value, parts...)
+	return c.SetAt(value, parts...)
 }
 
-// setAt is set for a key given by its parts, each of which may have dots. A nil
+// SetAt is set for a key given by its parts, each of which may have dots. A nil
 // value also removes a whole section.
-func (c *Config) setAt(value any, parts ...string) error {
+func (c *Config) SetAt(value any, parts ...string) error {
 	key := strings.Join(parts, ".")
 	m := c.values
 	for _, part := range parts[:len(parts)-1] {
@@ -279,7 +284,47 @@ func (c *Config) encode() ([]byte, error) {
 	}
 	err := toml.NewEncoder(&buf).Encode(v)
 	if err == nil && buf.Len() > maxConfig {
-		err = &ConfigError{Err: errConfigSize} // nobody could read it again
+		err = &ConfigError{Err: ErrConfigSize} // nobody could read it again
 	}
 	return buf.Bytes(), err
+}
+
+// KeyPushMerge is the key that, set to false, keeps pushes from merging small packs
+// and index files of a remote.
+const KeyPushMerge = "push.merge"
+
+var (
+
+	// ErrSecret says that a URL holds a password, which the configuration
+	// must not.
+	ErrSecret = errors.New("the URL holds a password, which kist does not store")
+)
+
+// CheckRemoteName says whether a remote may have a name: it is the first part
+// of those of its remote-tracking branches.
+func CheckRemoteName(name string) error {
+	if strings.Contains(name, "/") {
+		return &refs.NameError{Name: remote.Redact(name), Reason: "a remote's name has no slash"}
+	}
+	if err := refs.CheckShort(name); err != nil {
+		return err
+	}
+	return refs.CheckName(refs.Remotes + name + "/x")
+}
+
+// ID tells repositories apart whose chunks have nothing in common. Clones have
+// the same.
+func (r *Repository) ID() string { return r.config.RepositoryID() }
+
+// RepositoryID tells repositories apart whose chunks have nothing in common:
+// it stands for how files are cut, which is chosen at random for a new
+// repository, and kept by its clones.
+func (c *Config) RepositoryID() string {
+	text := fmt.Sprintf("kist repository\n%s %d %d %d\n", c.Chunker.Polynomial, c.Chunker.Min, c.Chunker.Average, c.Chunker.Max)
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+func (c *Config) RemoteChunker() rootlog.Chunker {
+	return rootlog.Chunker{Polynomial: c.Chunker.Polynomial, Min: c.Chunker.Min, Average: c.Chunker.Average, Max: c.Chunker.Max}
 }

@@ -30,7 +30,7 @@ type ConfigKey struct {
 // by set, but kept in the file: a newer kist may have written them.
 var configKeys = []ConfigKey{
 	{Name: "branch.*.merge", Form: "refs/heads/NAME", Help: "the branch there that the branch follows", check: checkTextSetting(refs.CheckName)},
-	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the branch that the branch follows", check: checkTextSetting(checkRemoteName)},
+	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the branch that the branch follows", check: checkTextSetting(CheckRemoteName)},
 	{Name: "chunker.average", Help: "average size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.max", Help: "largest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
@@ -44,7 +44,7 @@ var configKeys = []ConfigKey{
 	{Name: "gc.reflogExpireUnreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
 	{Name: "metadata", Help: "what is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
-	{Name: keyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},
+	{Name: KeyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},
 	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds wait; see 'kist help fetch'", check: func(v any) error {
 		if !slices.Contains([]any{"ask", "always", "never"}, v) {
 			return fmt.Errorf("%q is none of ask, always, never", fmt.Sprint(v))
@@ -112,7 +112,7 @@ func checkSetting(parts []string, value any) error {
 	if err == nil {
 		switch parts[0] {
 		case "remote":
-			err = checkRemoteName(parts[1])
+			err = CheckRemoteName(parts[1])
 		case "branch":
 			err = refs.CheckShort(parts[1])
 		}

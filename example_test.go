@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // Example makes a repository, records two versions of a file, and reads the
@@ -34,10 +37,10 @@ func Example() {
 		if err := os.WriteFile(filepath.Join(dir, "letter.txt"), []byte(text), 0o644); err != nil {
 			log.Fatal(err)
 		}
-		if _, err := repo.Add(ctx, kist.AddOptions{}); err != nil {
+		if _, err := stage.Add(ctx, repo, stage.AddOptions{}); err != nil {
 			log.Fatal(err)
 		}
-		if _, err := repo.Commit(ctx, kist.CommitOptions{Message: "write"}); err != nil {
+		if _, err := commits.Commit(ctx, repo, commits.CommitOptions{Message: "write"}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -46,7 +49,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	files, err := repo.FS(ctx, id)
+	files, err := view.FS(ctx, repo, id)
 	if err != nil {
 		log.Fatal(err)
 	}

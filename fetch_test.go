@@ -9,9 +9,16 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/purge"
+	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // opens returns options by which every remote is b.
@@ -25,16 +32,16 @@ func (s *stager) withRemote(b remote.Backend) *kist.Repository {
 	r, err := kist.Open(s.dir, opens(b))
 	s.check(err)
 	s.Cleanup(func() { r.Close() })
-	s.check(r.AddRemote(s.Context(), kist.Remote{Name: "origin", URL: "/memory"}))
+	s.check(registry.Add(s.Context(), r, registry.Remote{Name: "origin", URL: "/memory"}))
 	return r
 }
 
 // push pushes to origin.
 func (s *stager) push(r *kist.Repository, ref string) {
 	s.Helper()
-	p, err := r.ParsePush(s.Context(), ref)
+	p, err := registry.ParsePush(s.Context(), r, ref)
 	s.check(err)
-	_, err = r.Push(s.Context(), kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
+	_, err = tracking.Push(s.Context(), r, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
 	s.check(err)
 }
 
@@ -47,24 +54,24 @@ func TestFetchWhileExpiring(t *testing.T) {
 	giver := s.withRemote(memory)
 	s.write("folder/file", "a text that both have, and that is too long to be kept inline")
 	s.write("other", "a text that only the first has, too long to be kept inline")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	first := s.commit("first").ID
 	s.write("folder/file", "something else, which is too long to be kept inline, too")
 	s.write("other", "")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("second")
 	s.push(giver, "main")
 
 	dir := t.TempDir()
 	faulty := remotetest.NewFaulty(memory)
-	taker, _, err := kist.Clone(ctx, dir, opens(faulty), kist.CloneOptions{URL: "/memory"})
+	taker, _, err := tracking.Clone(ctx, dir, opens(faulty), tracking.CloneOptions{URL: "/memory"})
 	s.check(err)
 	defer taker.Close()
 
-	_, err = s.repo.Reset(ctx, first.String(), kist.ResetHard, nil)
+	_, err = checkout.Reset(ctx, s.repo, first.String(), checkout.ResetHard, nil)
 	s.check(err)
 	s.write("other", "a text that is new, and too long to be kept inline")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	third := s.commit("third").ID
 	s.push(giver, "HEAD:refs/heads/topic")
 
@@ -73,21 +80,21 @@ func TestFetchWhileExpiring(t *testing.T) {
 	defer again.Close()
 	removed := 0
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", Do: func() {
-		_, err := again.Expire(ctx, kist.ExpireOptions{Revs: []string{first.String()}})
+		_, err := retain.Expire(ctx, again, retain.ExpireOptions{Revs: []string{first.String()}})
 		s.check(err)
 		removed = int(s.collect(again, gc.PlanOptions{}).Removed)
 	}})
-	_, err = taker.Fetch(ctx, kist.FetchOptions{Remote: "origin"})
+	_, err = tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
 	s.check(err)
 	if removed == 0 {
 		t.Fatal("nothing was removed meanwhile")
 	}
-	fsys, err := taker.FS(ctx, third)
+	fsys, err := view.FS(ctx, taker, third)
 	s.check(err)
 	if _, err := fsys.Open("folder/file"); err != nil {
 		t.Error(err)
 	}
-	report, err := taker.Verify(ctx, gc.VerifyOptions{})
+	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
 	s.check(err)
 	for _, p := range report.Problems {
 		t.Errorf("after the fetch: %v", p)
@@ -102,15 +109,15 @@ func TestFetchForgedRecord(t *testing.T) {
 	s := newStager(t)
 	giver := s.withRemote(memory)
 	s.write("file", "a text that both have, and that is too long to be kept inline")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
 	s.push(giver, "main")
 	dir := t.TempDir()
-	taker, _, err := kist.Clone(ctx, dir, opens(memory), kist.CloneOptions{URL: "/memory"})
+	taker, _, err := tracking.Clone(ctx, dir, opens(memory), tracking.CloneOptions{URL: "/memory"})
 	s.check(err)
 	defer taker.Close()
 
-	plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "file"}}})
+	plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "file"}}})
 	forged := record.Record{Kind: record.Purge, Key: plan.Contents[0].Key, Generation: record.MaxPlausible, On: true, Time: time.Unix(1, 0).UTC()}
 	s.check(giver.Records().Update(ctx, func(set *record.Set) error {
 		set.Merge(forged)
@@ -118,31 +125,31 @@ func TestFetchForgedRecord(t *testing.T) {
 	}))
 	s.push(giver, "main")
 
-	fetch := func(r *kist.Repository, d kist.Decision) *kist.FetchResult {
+	fetch := func(r *kist.Repository, d tracking.Decision) *tracking.FetchResult {
 		t.Helper()
-		result, err := r.Fetch(ctx, kist.FetchOptions{Remote: "origin", Waiting: d})
+		result, err := tracking.Fetch(ctx, r, tracking.FetchOptions{Remote: "origin", Waiting: d})
 		s.check(err)
 		return result
 	}
 	for range 2 {
-		got := fetch(taker, kist.Ask)
+		got := fetch(taker, tracking.Ask)
 		if len(got.Received) != 1 || !got.Received[0].Waits || !slices.Equal(got.Received[0].Needed, []string{"branch main", "the index"}) || got.Records != 0 {
 			t.Fatalf("received: %+v", got)
 		}
 	}
 	s.collect(taker, gc.PlanOptions{})
-	if list, err := taker.Purges(); err != nil || len(list) > 0 {
+	if list, err := purge.All(taker); err != nil || len(list) > 0 {
 		t.Errorf("purged: %v, %v", list, err)
 	}
-	fetch(taker, kist.Refuse)
+	fetch(taker, tracking.Refuse)
 	s.push(taker, "main")
-	if got := fetch(giver, kist.Ask); got.Records != 1 || got.Received[0].On {
+	if got := fetch(giver, tracking.Ask); got.Records != 1 || got.Received[0].On {
 		t.Errorf("taken back: %+v", got)
 	}
 	if err := giver.Records().Update(ctx, func(set *record.Set) error { return set.Switch(forged) }); !errors.Is(err, record.ErrFinal) {
 		t.Errorf("purged for good: %v", err)
 	}
-	if purged, err := giver.Purge(ctx, plan, "", true); !errors.Is(err, record.ErrFinal) {
+	if purged, err := purge.Apply(ctx, giver, plan, "", true); !errors.Is(err, record.ErrFinal) {
 		t.Errorf("purged for good: %v, %v", purged, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // treeOf commits entries, whose names are paths, and returns the commit.
@@ -60,7 +61,7 @@ func TestFS(t *testing.T) {
 		fileOf("d/e/name with spaces\n", "x", 0o444),
 		{Name: "empty", Type: object.TypeDir, Mode: 0o700},
 	})
-	fsys, err := r.FS(t.Context(), id)
+	fsys, err := view.FS(t.Context(), r, id)
 	check(t, err)
 	if err := fstest.TestFS(fsys, "a", "d/b", "d/e/c", "empty"); err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestFSErrors(t *testing.T) {
 		fileOf("d/b", "two", 0o644),
 		{Name: "link", Type: object.TypeSymlink, Mode: 0o777, Target: "d/b"},
 	})
-	fsys, err := r.FS(t.Context(), id)
+	fsys, err := view.FS(t.Context(), r, id)
 	check(t, err)
 	for name, want := range map[string]error{"no": fs.ErrNotExist, "d/b/c": tree.ErrNotDir, "../d": fs.ErrInvalid, "/d": fs.ErrInvalid} {
 		var path *fs.PathError
@@ -117,7 +118,7 @@ func TestFSErrors(t *testing.T) {
 	if _, err := dir.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("read a directory: %v", err)
 	}
-	if _, err := r.FS(t.Context(), object.ID{1}); !errors.Is(err, object.ErrNotFound) {
+	if _, err := view.FS(t.Context(), r, object.ID{1}); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("no such commit: %v", err)
 	}
 }

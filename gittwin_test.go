@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -120,7 +121,7 @@ func (x *twins) mayRefuse(f func(r *kist.Repository) error) {
 	r, err := kist.Open(dir, kist.Options{Jobs: 2})
 	check(x.t, err)
 	defer r.Close()
-	if err := f(r); errors.Is(err, kist.ErrLocalChanges) {
+	if err := f(r); errors.Is(err, stage.ErrLocalChanges) {
 		return
 	} else if err != nil {
 		x.fail("kist: %v", err)
@@ -162,7 +163,7 @@ func (x *twins) compare() {
 
 // status returns kist's status as git prints its own, sorted.
 func (x *twins) status() []string {
-	s, err := x.r.Status(x.t.Context(), kist.StatusOptions{AllUntracked: true})
+	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{AllUntracked: true})
 	check(x.t, err)
 	letters := map[string]*[2]byte{}
 	at := func(path string) *[2]byte {

@@ -9,21 +9,24 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // TestFileInPlaceOfReadOnlyFolder has a file of the user's where a folder is
 // tracked as read-only, from which something is removed. The file stays.
 func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 	remove := func(s *stager) error {
-		_, err := s.repo.Remove(s.Context(), kist.RemoveOptions{Paths: []string{"folder/gone"}})
+		_, err := checkout.Remove(s.Context(), s.repo, checkout.RemoveOptions{Paths: []string{"folder/gone"}})
 		return err
 	}
 	switchTo := func(s *stager) error {
-		_, err := s.repo.Checkout(s.Context(), kist.CheckoutOptions{Rev: "without"})
+		_, err := checkout.Switch(s.Context(), s.repo, checkout.SwitchOptions{Rev: "without"})
 		return err
 	}
 	restore := func(s *stager) error {
-		_, err := s.repo.Restore(s.Context(), kist.RestoreOptions{Paths: []string{"folder/gone"}, Worktree: true})
+		_, err := checkout.Restore(s.Context(), s.repo, checkout.RestoreOptions{Paths: []string{"folder/gone"}, Worktree: true})
 		if err == nil {
 			s.Error("a file was restored below another one")
 		}
@@ -36,13 +39,13 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 			s.write("folder/gone", "gone")
 			s.write("folder/stays", "stays")
 			s.check(os.Chmod(folder, 0o555))
-			s.add(kist.AddOptions{})
+			s.add(stage.AddOptions{})
 			s.commit("with")
-			s.checkout(kist.CheckoutOptions{Create: "without"})
-			_, err := s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{"folder/gone"}})
+			s.checkout(checkout.SwitchOptions{Create: "without"})
+			_, err := checkout.Remove(t.Context(), s.repo, checkout.RemoveOptions{Paths: []string{"folder/gone"}})
 			s.check(err)
 			s.commit("without")
-			s.checkout(kist.CheckoutOptions{Rev: "main"})
+			s.checkout(checkout.SwitchOptions{Rev: "main"})
 			s.check(os.Chmod(folder, 0o755))
 			s.check(os.RemoveAll(folder))
 			s.write("folder", "the only copy")
@@ -58,19 +61,19 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 func TestStagedInPlaceOfFolder(t *testing.T) {
 	s := newStager(t)
 	s.write("folder/a", "a")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
-	s.checkout(kist.CheckoutOptions{Create: "more"})
+	s.checkout(checkout.SwitchOptions{Create: "more"})
 	s.write("folder/below/b", "b")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("more")
-	s.checkout(kist.CheckoutOptions{Rev: "main"})
+	s.checkout(checkout.SwitchOptions{Rev: "main"})
 	s.check(os.RemoveAll(filepath.Join(s.dir, "folder")))
 	s.write("folder", "staged alone")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.check(os.Remove(filepath.Join(s.dir, "folder")))
-	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "more"})
-	var local *kist.LocalChangesError
+	_, err := checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: "more"})
+	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "folder" {
 		t.Fatalf("checkout: %v", err)
 	}
@@ -85,32 +88,32 @@ func TestStagedInPlaceOfFolder(t *testing.T) {
 func TestMergeInterrupted(t *testing.T) {
 	s := newStager(t)
 	s.write("ours", "base")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("base")
-	s.checkout(kist.CheckoutOptions{Create: "theirs"})
+	s.checkout(checkout.SwitchOptions{Create: "theirs"})
 	for _, path := range []string{"a", "b/c", "b/d", "e"} {
 		s.write(path, "theirs")
 	}
 	s.check(os.Remove(filepath.Join(s.dir, "ours")))
 	s.write("ours/is/a/folder", "theirs")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("theirs")
-	s.checkout(kist.CheckoutOptions{Rev: "main"})
+	s.checkout(checkout.SwitchOptions{Rev: "main"})
 	s.write("new", "ours")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("ours")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := s.repo.Merge(ctx, kist.MergeOptions{Rev: "theirs", Progress: func(done, total kist.Amount) { cancel() }})
+	_, err := commits.Merge(ctx, s.repo, commits.MergeOptions{Rev: "theirs", Progress: func(done, total kist.Amount) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("merge: %v", err)
 	}
-	merged, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	merged, err := commits.Merge(t.Context(), s.repo, commits.MergeOptions{Rev: "theirs"})
 	s.check(err)
 	if merged.Commit == nil || len(merged.Commit.Commit.Parents) != 2 {
 		t.Errorf("merged: %+v", merged)
 	}
-	status, err := s.repo.Status(t.Context(), kist.StatusOptions{})
+	status, err := stage.ReadStatus(t.Context(), s.repo, stage.StatusOptions{})
 	s.check(err)
 	if !status.Clean() || len(status.Untracked) > 0 {
 		t.Errorf("status: %+v", status)
@@ -122,16 +125,16 @@ func TestMergeInterrupted(t *testing.T) {
 func TestMoveInterrupted(t *testing.T) {
 	s := newStager(t)
 	s.write("old", "old")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := s.repo.Move(ctx, []string{"old"}, "new", false, false)
+	_, err := checkout.Move(ctx, s.repo, []string{"old"}, "new", false, false)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("move: %v", err)
 	}
 	s.want("old", "old")
-	_, err = s.repo.Move(t.Context(), []string{"old"}, "new", false, false)
+	_, err = checkout.Move(t.Context(), s.repo, []string{"old"}, "new", false, false)
 	s.check(err)
 	s.want("new", "old")
 }
@@ -141,18 +144,18 @@ func TestMoveInterrupted(t *testing.T) {
 func TestFileInFolderThatGoes(t *testing.T) {
 	s := newStager(t)
 	s.write("a/b/c", "c")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("folder")
-	s.checkout(kist.CheckoutOptions{Create: "file"})
+	s.checkout(checkout.SwitchOptions{Create: "file"})
 	s.check(os.RemoveAll(filepath.Join(s.dir, "a")))
 	s.write("a", "a")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("file")
-	s.checkout(kist.CheckoutOptions{Rev: "main"})
+	s.checkout(checkout.SwitchOptions{Rev: "main"})
 	s.check(os.RemoveAll(filepath.Join(s.dir, "a/b")))
 	s.write("a/b", "the only copy")
-	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "file"})
-	var local *kist.LocalChangesError
+	_, err := checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: "file"})
+	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "a/b" {
 		t.Errorf("checkout: %v", err)
 	}
@@ -164,19 +167,19 @@ func TestFileInFolderThatGoes(t *testing.T) {
 func TestFolderThatStays(t *testing.T) {
 	s := newStager(t)
 	s.write("file", "file")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
-	s.checkout(kist.CheckoutOptions{Create: "more"})
+	s.checkout(checkout.SwitchOptions{Create: "more"})
 	s.write("a/b/c", "c")
 	for _, folder := range []string{"a/b", "a"} {
 		s.check(os.Chmod(filepath.Join(s.dir, folder), 0o555))
 	}
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("more")
 	s.check(os.Chmod(filepath.Join(s.dir, "a/b"), 0o755))
 	s.write("a/b/untracked", "untracked")
 	s.check(os.Chmod(filepath.Join(s.dir, "a/b"), 0o555))
-	s.checkout(kist.CheckoutOptions{Rev: "main"})
+	s.checkout(checkout.SwitchOptions{Rev: "main"})
 	s.want("a/b/untracked", "untracked")
 	for _, folder := range []string{"a/b", "a"} {
 		info, err := os.Stat(filepath.Join(s.dir, folder))
@@ -193,12 +196,12 @@ func TestFolderThatStays(t *testing.T) {
 func TestStatusOfSpecialFile(t *testing.T) {
 	s := newStager(t)
 	s.write("file", "file")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
 	file := filepath.Join(s.dir, "file")
 	s.check(os.Remove(file))
 	s.check(syscall.Mkfifo(file, 0o644))
-	status, err := s.repo.Status(t.Context(), kist.StatusOptions{})
+	status, err := stage.ReadStatus(t.Context(), s.repo, stage.StatusOptions{})
 	s.check(err)
 	if status.Clean() {
 		t.Errorf("clean: %+v", status)

@@ -11,7 +11,12 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // twins is a repository of kist and one of git in which the same is done.
@@ -55,7 +60,7 @@ func TestLikeGit(t *testing.T) {
 				x.step()
 				x.compare()
 			}
-			report, err := x.r.Verify(t.Context(), verifyAll)
+			report, err := gc.VerifyRepository(t.Context(), x.r, verifyAll)
 			check(t, err)
 			for _, p := range report.Problems {
 				t.Error(p)
@@ -164,7 +169,7 @@ func edited(old string, number int) []byte {
 
 func (x *twins) add(path string) {
 	x.do("add %q", path)
-	_, err := x.r.Add(x.t.Context(), kist.AddOptions{Paths: []string{path}})
+	_, err := stage.Add(x.t.Context(), x.r, stage.AddOptions{Paths: []string{path}})
 	check(x.t, err)
 	x.git("add", "-A", "--", "./"+path)
 }
@@ -187,9 +192,9 @@ func (x *twins) commit() {
 	x.tick()
 	message := fmt.Sprintf("commit %d", len(x.commits))
 	x.do("%s", message)
-	result, err := x.r.Commit(x.t.Context(), kist.CommitOptions{Message: message})
+	result, err := commits.Commit(x.t.Context(), x.r, commits.CommitOptions{Message: message})
 	gitErr := x.try("commit", "-q", "-m", message)
-	if x.agree(err, gitErr, kist.ErrNothingToCommit) {
+	if x.agree(err, gitErr, commits.ErrNothingToCommit) {
 		x.committed(result.ID)
 	}
 }
@@ -220,7 +225,7 @@ func (x *twins) branch() {
 	name := fmt.Sprintf("b%d", len(x.branches))
 	c := x.some()
 	x.do("branch %s %s", name, c.git)
-	_, err := x.r.CreateBranch(x.t.Context(), name, c.kist.String(), false)
+	_, err := commits.CreateBranch(x.t.Context(), x.r, name, c.kist.String(), false)
 	check(x.t, err)
 	x.git("branch", name, c.git)
 	x.branches = append(x.branches, name)
@@ -250,12 +255,12 @@ func (x *twins) checkout() {
 	gitErr := x.try(args...)
 	if gitErr != nil {
 		x.mayRefuse(func(r *kist.Repository) error {
-			_, err := r.Checkout(x.t.Context(), kist.CheckoutOptions{Rev: rev})
+			_, err := checkout.Switch(x.t.Context(), r, checkout.SwitchOptions{Rev: rev})
 			return err
 		})
 		return
 	}
-	_, err := x.r.Checkout(x.t.Context(), kist.CheckoutOptions{Rev: rev, Force: force})
+	_, err := checkout.Switch(x.t.Context(), x.r, checkout.SwitchOptions{Rev: rev, Force: force})
 	x.agree(err, nil)
 }
 
@@ -268,21 +273,21 @@ func (x *twins) merge() {
 	gitErr := x.try("-c", "merge.renames=false", "merge", "--no-edit", "-q", gitRev)
 	if gitErr != nil && x.try("rev-parse", "-q", "--verify", "MERGE_HEAD") != nil {
 		x.mayRefuse(func(r *kist.Repository) error {
-			_, err := r.Merge(x.t.Context(), kist.MergeOptions{Rev: rev})
+			_, err := commits.Merge(x.t.Context(), r, commits.MergeOptions{Rev: rev})
 			return err
 		})
 		return
 	}
-	result, err := x.r.Merge(x.t.Context(), kist.MergeOptions{Rev: rev})
+	result, err := commits.Merge(x.t.Context(), x.r, commits.MergeOptions{Rev: rev})
 	switch {
-	case gitErr != nil && errors.Is(err, kist.ErrLocalChanges): // they are where the conflicts are
+	case gitErr != nil && errors.Is(err, stage.ErrLocalChanges): // they are where the conflicts are
 		undo()
 	case err != nil:
 		x.fail("kist: %v", err)
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
-		x.agree(kist.ErrConflicts, gitErr, kist.ErrConflicts)
-		check(x.t, x.r.Abort(x.t.Context(), kist.Merging, nil))
+		x.agree(commits.ErrConflicts, gitErr, commits.ErrConflicts)
+		check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, nil))
 		undo()
 	default:
 		x.agree(nil, gitErr)
@@ -298,7 +303,7 @@ func (x *twins) revert() {
 	c := x.some()
 	commit, err := object.ReadCommit(x.t.Context(), x.r.Objects(), c.kist)
 	check(x.t, err)
-	o := kist.RevertOptions{Commits: []object.ID{c.kist}}
+	o := commits.RevertOptions{Commits: []object.ID{c.kist}}
 	args := []string{"-c", "merge.renames=false", "revert", "--no-edit", c.git}
 	if len(commit.Parents) > 1 {
 		o.Parent = 1 + x.rnd.IntN(2)
@@ -309,24 +314,24 @@ func (x *twins) revert() {
 	gitErr := x.try(args...)
 	if gitErr != nil && x.try("rev-parse", "-q", "--verify", "REVERT_HEAD") != nil {
 		x.mayRefuse(func(r *kist.Repository) error {
-			_, err := r.Revert(x.t.Context(), o)
+			_, err := commits.Revert(x.t.Context(), r, o)
 			return err
 		})
 		return
 	}
-	result, err := x.r.Revert(x.t.Context(), o)
+	result, err := commits.Revert(x.t.Context(), x.r, o)
 	switch {
-	case gitErr != nil && errors.Is(err, kist.ErrLocalChanges):
+	case gitErr != nil && errors.Is(err, stage.ErrLocalChanges):
 		undo()
 	case err != nil:
 		x.fail("kist: %v", err)
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
-		x.agree(kist.ErrConflicts, gitErr, kist.ErrConflicts)
-		check(x.t, x.r.Abort(x.t.Context(), kist.Reverting, nil))
+		x.agree(commits.ErrConflicts, gitErr, commits.ErrConflicts)
+		check(x.t, commits.Abort(x.t.Context(), x.r, operation.Reverting, nil))
 		undo()
 	case len(result.Nothing) > 0:
-		x.agree(kist.ErrNothingToCommit, gitErr, kist.ErrNothingToCommit)
+		x.agree(commits.ErrNothingToCommit, gitErr, commits.ErrNothingToCommit)
 		undo()
 	default:
 		if x.agree(nil, gitErr) {
@@ -340,7 +345,7 @@ func (x *twins) revert() {
 func (x *twins) restoreDeleted() {
 	for _, line := range x.status() {
 		if line[1] == 'D' {
-			x.restorePath(line[3:], kist.RestoreOptions{Worktree: true}, "restore")
+			x.restorePath(line[3:], checkout.RestoreOptions{Worktree: true}, "restore")
 		}
 	}
 }
@@ -348,12 +353,12 @@ func (x *twins) restoreDeleted() {
 func (x *twins) reset() {
 	c := x.some()
 	mode := x.rnd.IntN(3)
-	flag := map[kist.ResetMode]string{kist.ResetSoft: "--soft", kist.ResetMixed: "--mixed", kist.ResetHard: "--hard"}[kist.ResetMode(mode)]
+	flag := map[checkout.ResetMode]string{checkout.ResetSoft: "--soft", checkout.ResetMixed: "--mixed", checkout.ResetHard: "--hard"}[checkout.ResetMode(mode)]
 	x.do("reset %s %s", flag, c.git)
 	if flag == "--hard" {
 		x.clearUntracked()
 	}
-	_, err := x.r.Reset(x.t.Context(), c.kist.String(), kist.ResetMode(mode), nil)
+	_, err := checkout.Reset(x.t.Context(), x.r, c.kist.String(), checkout.ResetMode(mode), nil)
 	check(x.t, err)
 	x.git("reset", "-q", flag, c.git)
 }
@@ -368,21 +373,21 @@ func (x *twins) restore() {
 	source := c.kist.String()
 	switch x.rnd.IntN(4) {
 	case 0:
-		x.restorePath(path, kist.RestoreOptions{Worktree: true}, "restore")
+		x.restorePath(path, checkout.RestoreOptions{Worktree: true}, "restore")
 	case 1:
-		x.restorePath(path, kist.RestoreOptions{Staged: true}, "restore", "--staged")
+		x.restorePath(path, checkout.RestoreOptions{Staged: true}, "restore", "--staged")
 	case 2:
-		o := kist.RestoreOptions{Staged: true, Worktree: true, Overlay: true, Source: source}
+		o := checkout.RestoreOptions{Staged: true, Worktree: true, Overlay: true, Source: source}
 		x.restorePath(path, o, "checkout", "-q", c.git)
 	default:
-		x.restorePath(path, kist.RestoreOptions{Worktree: true, Source: source}, "restore", "--source", c.git)
+		x.restorePath(path, checkout.RestoreOptions{Worktree: true, Source: source}, "restore", "--source", c.git)
 	}
 }
 
-func (x *twins) restorePath(path string, o kist.RestoreOptions, args ...string) {
+func (x *twins) restorePath(path string, o checkout.RestoreOptions, args ...string) {
 	x.do("%s %s", strings.Join(args, " "), path)
 	o.Paths = []string{path}
-	_, err := x.r.Restore(x.t.Context(), o)
+	_, err := checkout.Restore(x.t.Context(), x.r, o)
 	gitErr := x.try(append(args, "--", path)...)
 	x.agree(err, gitErr, kist.ErrNoMatch)
 }
@@ -404,7 +409,7 @@ func (x *twins) flipped() bool {
 
 // clearUntracked removes what force would overwrite in git, other than in kist.
 func (x *twins) clearUntracked() {
-	s, err := x.r.Status(x.t.Context(), kist.StatusOptions{AllUntracked: true})
+	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{AllUntracked: true})
 	check(x.t, err)
 	for _, f := range s.Untracked {
 		x.both(func(dir string) error { return os.RemoveAll(filepath.Join(dir, f.Path)) })

@@ -19,6 +19,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -193,11 +194,11 @@ func check(t *testing.T, err error) {
 
 // numbers returns the messages of a log's commits, and checks that what is
 // said to come next does come.
-func numbers(t *testing.T, r *kist.Repository, o kist.LogOptions) []string {
+func numbers(t *testing.T, r *kist.Repository, o log.Options) []string {
 	t.Helper()
 	var list []string
 	next := map[object.ID]bool{}
-	for c, err := range r.Log(t.Context(), o) {
+	for c, err := range log.Commits(t.Context(), r, o) {
 		check(t, err)
 		list = append(list, strings.TrimSpace(c.Message))
 		delete(next, c.ID)
@@ -221,7 +222,7 @@ func TestLogAsGit(t *testing.T) {
 		some := func() string { return "t" + strconv.Itoa(rnd.IntN(len(history))) }
 		paths := [][]string{nil, {"a"}, {"b"}, {"d"}, {"d/b"}, {"d/e"}, {"d/e/c"}, {"a", "d/e"}, {"x"}, {"absent"}}
 		for range 30 {
-			o := kist.LogOptions{Paths: paths[rnd.IntN(len(paths))]}
+			o := log.Options{Paths: paths[rnd.IntN(len(paths))]}
 			switch rnd.IntN(4) {
 			case 0:
 				o.Revs = []string{some() + ".." + some()}
@@ -289,7 +290,7 @@ func TestFollowAsGit(t *testing.T) {
 		r := mirror(t, t.TempDir(), history)
 		for name := range history[len(history)-1].files {
 			want := strings.Fields(git("log", "--format=%s", "--follow", "--", name))
-			got := numbers(t, r, kist.LogOptions{Paths: []string{name}, Follow: true})
+			got := numbers(t, r, log.Options{Paths: []string{name}, Follow: true})
 			if !slices.Equal(got, want) {
 				t.Errorf("seed %d: %s\n got %s\nwant %s", seed, name, got, want)
 			}

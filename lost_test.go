@@ -19,25 +19,25 @@ func lostKeys() []object.Key {
 
 func TestLostList(t *testing.T) {
 	keys := lostKeys()
-	file := encodeLost(keys)
+	file := EncodeLost(keys)
 	slices.SortFunc(keys, object.Key.Compare)
-	if got, err := decodeLost(file); err != nil || !slices.Equal(got, keys) {
+	if got, err := DecodeLost(file); err != nil || !slices.Equal(got, keys) {
 		t.Fatalf("%v, %v", got, err)
 	}
 	for bit := range 8 * len(file) {
 		flipped := bytes.Clone(file)
 		flipped[bit/8] ^= 1 << (bit % 8)
-		if got, err := decodeLost(flipped); !errors.Is(err, ErrLostList) || !errors.Is(err, object.ErrCorrupt) {
+		if got, err := DecodeLost(flipped); !errors.Is(err, ErrLostList) || !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("bit %d: %v, %v", bit, got, err)
 		}
 	}
 }
 
 func FuzzDecodeLost(f *testing.F) {
-	f.Add(encodeLost(lostKeys()))
-	f.Add(encodeLost(nil))
+	f.Add(EncodeLost(lostKeys()))
+	f.Add(EncodeLost(nil))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		if keys, err := decodeLost(file); err == nil && !bytes.Equal(encodeLost(keys), file) {
+		if keys, err := DecodeLost(file); err == nil && !bytes.Equal(EncodeLost(keys), file) {
 			t.Error("not what it was decoded from")
 		}
 	})

@@ -11,7 +11,12 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // branches is a repository in which branches are made by their files.
@@ -27,7 +32,7 @@ func newBranches(t *testing.T) *branches {
 	r, err := kist.Init(t.Context(), b.dir, kist.Options{Date: func() time.Time { return b.now }}, kist.InitOptions{})
 	check(t, err)
 	t.Cleanup(func() {
-		report, err := r.Verify(context.Background(), verifyAll)
+		report, err := gc.VerifyRepository(context.Background(), r, verifyAll)
 		check(t, err)
 		for _, p := range report.Problems {
 			t.Error(p)
@@ -51,16 +56,16 @@ func (b *branches) commit(files ...string) {
 		check(b.t, os.MkdirAll(filepath.Dir(file), 0o755))
 		check(b.t, os.WriteFile(file, []byte(files[i+1]), 0o644))
 	}
-	_, err := b.r.Add(b.t.Context(), kist.AddOptions{})
+	_, err := stage.Add(b.t.Context(), b.r, stage.AddOptions{})
 	check(b.t, err)
 	b.now = b.now.Add(time.Minute)
-	_, err = b.r.Commit(b.t.Context(), kist.CommitOptions{Message: "change " + files[0]})
+	_, err = commits.Commit(b.t.Context(), b.r, commits.CommitOptions{Message: "change " + files[0]})
 	check(b.t, err)
 }
 
-func (b *branches) checkout(o kist.CheckoutOptions) {
+func (b *branches) checkout(o checkout.SwitchOptions) {
 	b.t.Helper()
-	_, err := b.r.Checkout(b.t.Context(), o)
+	_, err := checkout.Switch(b.t.Context(), b.r, o)
 	check(b.t, err)
 }
 
@@ -68,7 +73,7 @@ func (b *branches) checkout(o kist.CheckoutOptions) {
 func (b *branches) merge(rev string) []tree.Conflict {
 	b.t.Helper()
 	b.now = b.now.Add(time.Minute)
-	result, err := b.r.Merge(b.t.Context(), kist.MergeOptions{Rev: rev})
+	result, err := commits.Merge(b.t.Context(), b.r, commits.MergeOptions{Rev: rev})
 	check(b.t, err)
 	return result.Conflicts
 }
@@ -85,17 +90,17 @@ func (b *branches) read(name string) string {
 // functions say. It leaves branch one checked out.
 func crissCross(b *branches, file string, contents [3]string, one, two func()) {
 	b.commit(file, contents[0], "other", "o")
-	b.checkout(kist.CheckoutOptions{Create: "one"})
+	b.checkout(checkout.SwitchOptions{Create: "one"})
 	b.commit(file, contents[1])
-	b.checkout(kist.CheckoutOptions{Create: "two", Rev: "main"})
+	b.checkout(checkout.SwitchOptions{Create: "two", Rev: "main"})
 	b.commit(file, contents[2])
-	b.checkout(kist.CheckoutOptions{Rev: "one"})
+	b.checkout(checkout.SwitchOptions{Rev: "one"})
 	b.merge("two")
 	one()
-	b.checkout(kist.CheckoutOptions{Rev: "two"})
+	b.checkout(checkout.SwitchOptions{Rev: "two"})
 	b.merge("one^1")
 	two()
-	b.checkout(kist.CheckoutOptions{Rev: "one"})
+	b.checkout(checkout.SwitchOptions{Rev: "one"})
 }
 
 // TestMergeCrissCross merges branches that were merged into each other before,
@@ -122,7 +127,7 @@ func TestMergeCrissCross(t *testing.T) {
 		t.Fatalf("merged: %s", got)
 	}
 	b.commit("text", lines(7)) // one takes back line 1
-	b.checkout(kist.CheckoutOptions{Rev: "two"})
+	b.checkout(checkout.SwitchOptions{Rev: "two"})
 	b.commit("text", lines(1)) // two takes back line 7
 	if conflicts := b.merge("one"); len(conflicts) > 0 {
 		t.Errorf("conflicts: %v", conflicts)
@@ -160,7 +165,7 @@ func TestMergeCrissCrossConflicts(t *testing.T) {
 			if conflicts := b.merge("two"); len(conflicts) != 1 || conflicts[0].Path != "file" {
 				t.Errorf("conflicts: %+v", conflicts)
 			}
-			check(t, b.r.Abort(t.Context(), kist.Merging, nil))
+			check(t, commits.Abort(t.Context(), b.r, operation.Merging, nil))
 		})
 	}
 }
@@ -190,7 +195,7 @@ func TestMergeManyCrissCrosses(t *testing.T) {
 	}
 	b := &branches{t: t, dir: t.TempDir()}
 	b.r = mirror(t, b.dir, history)
-	b.checkout(kist.CheckoutOptions{Rev: fmt.Sprintf("t%d", n), Force: true})
+	b.checkout(checkout.SwitchOptions{Rev: fmt.Sprintf("t%d", n), Force: true})
 	if conflicts := b.merge(fmt.Sprintf("t%d", n+1)); len(conflicts) > 0 {
 		t.Errorf("conflicts: %+v", conflicts)
 	}

@@ -14,7 +14,13 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -27,21 +33,21 @@ func noise(seed byte, n int) []byte {
 	return data
 }
 
-func (s *stager) plan(o kist.PurgeOptions) *kist.PurgePlan {
+func (s *stager) plan(o purge.Options) *purge.Plan {
 	s.Helper()
-	plan, err := s.repo.PlanPurge(s.Context(), o)
+	plan, err := purge.NewPlan(s.Context(), s.repo, o)
 	s.check(err)
 	return plan
 }
 
-func (s *stager) purge(paths ...string) *kist.PurgePlan {
+func (s *stager) purge(paths ...string) *purge.Plan {
 	s.Helper()
-	var o kist.PurgeOptions
+	var o purge.Options
 	for _, path := range paths {
-		o.Paths = append(o.Paths, kist.PurgePath{Path: path})
+		o.Paths = append(o.Paths, purge.Path{Path: path})
 	}
 	plan := s.plan(o)
-	_, err := s.repo.Purge(s.Context(), plan, "", true)
+	_, err := purge.Apply(s.Context(), s.repo, plan, "", true)
 	s.check(err)
 	return plan
 }
@@ -94,7 +100,7 @@ func secrets(t *testing.T) (*stager, []object.ID) {
 	s := newStager(t)
 	var ids []object.ID
 	commit := func(message string) {
-		s.add(kist.AddOptions{})
+		s.add(stage.AddOptions{})
 		ids = append(ids, s.commit(message).ID)
 	}
 	s.write("file", "a file that anybody may see, too long to be kept inline")
@@ -112,14 +118,14 @@ func secrets(t *testing.T) (*stager, []object.ID) {
 
 func TestPlanPurge(t *testing.T) {
 	s, ids := secrets(t)
-	paths := func(uses []kist.PurgeUse) (list []string) {
+	paths := func(uses []purge.Use) (list []string) {
 		for _, u := range uses {
 			list = append(list, u.Path)
 		}
 		return list
 	}
 
-	plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "dir"}}})
+	plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "dir"}}})
 	if len(plan.Contents) != 1 || !slices.Equal(paths(plan.Inline), []string{"dir/short"}) {
 		t.Fatalf("dir: %+v", plan)
 	}
@@ -134,25 +140,25 @@ func TestPlanPurge(t *testing.T) {
 		t.Errorf("secret is in %v, staged %q", got, c.Staged)
 	}
 
-	if plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "secret"}}}); len(plan.Contents) != 1 || plan.Contents[0].Size != 2*uint64(len(secret)) {
+	if plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "secret"}}}); len(plan.Contents) != 1 || plan.Contents[0].Size != 2*uint64(len(secret)) {
 		t.Errorf("secret: %+v", plan.Contents)
 	}
-	if plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "secret"}}, AllHistory: true}); len(plan.Contents) != 2 {
+	if plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "secret"}}, AllHistory: true}); len(plan.Contents) != 2 {
 		t.Errorf("secret in all history: %+v", plan.Contents)
 	}
-	if plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "secret", Rev: "HEAD~1"}}}); len(plan.Contents) != 1 || plan.Contents[0].Key != c.Key {
+	if plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "secret", Rev: "HEAD~1"}}}); len(plan.Contents) != 1 || plan.Contents[0].Key != c.Key {
 		t.Errorf("secret of HEAD~1: %+v", plan.Contents)
 	}
-	if plan := s.plan(kist.PurgeOptions{IDs: []string{c.Key.ID.String()[:12]}}); len(plan.Contents) != 1 || plan.Contents[0].Key != c.Key {
+	if plan := s.plan(purge.Options{IDs: []string{c.Key.ID.String()[:12]}}); len(plan.Contents) != 1 || plan.Contents[0].Key != c.Key {
 		t.Errorf("by ID: %+v", plan.Contents)
 	}
 
 	// What a larger file has in common stays; together both go.
-	big := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "big"}}})
+	big := s.plan(purge.Options{Paths: []purge.Path{{Path: "big"}}})
 	if big.Shared < 3<<20 || big.Freed > 2<<20 || big.Freed+big.Shared < 5<<20 {
 		t.Errorf("big: %d freed, %d shared", big.Freed, big.Shared)
 	}
-	both := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "big"}, {Path: "bigger"}}})
+	both := s.plan(purge.Options{Paths: []purge.Path{{Path: "big"}, {Path: "bigger"}}})
 	if both.Shared != 0 || both.Freed < 6<<20 {
 		t.Errorf("both: %d freed, %d shared", both.Freed, both.Shared)
 	}
@@ -164,23 +170,23 @@ func TestPlanPurge(t *testing.T) {
 		first = c.ID
 		break
 	}
-	part := s.plan(kist.PurgeOptions{IDs: []string{first.String()}})
+	part := s.plan(purge.Options{IDs: []string{first.String()}})
 	if got := paths(part.Contents[0].PartOf); !slices.Equal(got, []string{"big", "bigger"}) || part.Shared != 0 {
 		t.Errorf("a chunk is a part of %q; %+v", got, part)
 	}
 
-	for _, o := range []kist.PurgeOptions{
-		{Paths: []kist.PurgePath{{Path: "nowhere"}}},
-		{Paths: []kist.PurgePath{{Path: "nowhere"}}, AllHistory: true},
-		{Paths: []kist.PurgePath{{Path: "bigger", Rev: "HEAD~1"}}},
+	for _, o := range []purge.Options{
+		{Paths: []purge.Path{{Path: "nowhere"}}},
+		{Paths: []purge.Path{{Path: "nowhere"}}, AllHistory: true},
+		{Paths: []purge.Path{{Path: "bigger", Rev: "HEAD~1"}}},
 		{IDs: []string{"ffffffffffffffff"}},
 	} {
-		if _, err := s.repo.PlanPurge(t.Context(), o); !errors.Is(err, kist.ErrNoMatch) {
+		if _, err := purge.NewPlan(t.Context(), s.repo, o); !errors.Is(err, kist.ErrNoMatch) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
 	for _, id := range []string{"", "abc", "wxyz", strings.Repeat("a", 65)} {
-		if _, err := s.repo.PlanPurge(t.Context(), kist.PurgeOptions{IDs: []string{id}}); err == nil {
+		if _, err := purge.NewPlan(t.Context(), s.repo, purge.Options{IDs: []string{id}}); err == nil {
 			t.Errorf("ID %q: no error", id)
 		}
 	}
@@ -190,10 +196,10 @@ func TestPlanPurge(t *testing.T) {
 func TestPurge(t *testing.T) {
 	s, ids := secrets(t)
 	plan := s.purge("dir", "big")
-	if again, err := s.repo.Purge(t.Context(), plan, "", true); err != nil || len(again) > 0 {
+	if again, err := purge.Apply(t.Context(), s.repo, plan, "", true); err != nil || len(again) > 0 {
 		t.Errorf("purged again: %v, %v", again, err)
 	}
-	list, err := s.repo.Purges()
+	list, err := purge.All(s.repo)
 	s.check(err)
 	var reasons []string
 	for _, rec := range list {
@@ -215,12 +221,12 @@ func TestPurge(t *testing.T) {
 			t.Errorf("%s is still there; %v", c.Key, err)
 		}
 	}
-	if left := s.plan(kist.PurgeOptions{IDs: []string{plan.Contents[0].Key.ID.String()}}); left.Freed != 0 || !left.Contents[0].Already || left.Contents[0].Here {
+	if left := s.plan(purge.Options{IDs: []string{plan.Contents[0].Key.ID.String()}}); left.Freed != 0 || !left.Contents[0].Already || left.Contents[0].Here {
 		t.Errorf("left: %+v", left)
 	}
 
 	// What shares chunks with it is whole.
-	files, err := s.repo.FS(t.Context(), ids[2])
+	files, err := view.FS(t.Context(), s.repo, ids[2])
 	s.check(err)
 	if data, err := fs.ReadFile(files, "bigger"); err != nil || !bytes.Equal(data[:5<<20], noise(1, 5<<20)) {
 		t.Errorf("bigger: %d bytes, %v", len(data), err)
@@ -240,7 +246,7 @@ func TestPurge(t *testing.T) {
 	}
 	both := s.purge("bigger")
 	s.collect(s.repo, gc.PlanOptions{MaxWaste: 1})
-	if left := s.plan(kist.PurgeOptions{IDs: []string{both.Contents[0].Key.ID.String()}}); left.Freed != 0 {
+	if left := s.plan(purge.Options{IDs: []string{both.Contents[0].Key.ID.String()}}); left.Freed != 0 {
 		t.Errorf("%d bytes are left", left.Freed)
 	}
 	for _, i := range []int{0, 20, 40} {
@@ -259,21 +265,21 @@ func TestPurgedCheckout(t *testing.T) {
 			s.collect(s.repo, gc.PlanOptions{})
 		}
 		// The files in the worktree are the only copies.
-		_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[0].String()})
-		var local *kist.LocalChangesError
+		_, err := checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: ids[0].String()})
+		var local *stage.LocalChangesError
 		if !errors.As(err, &local) || len(local.Obstacles) != 2 || !s.exists("big") {
 			t.Fatalf("checkout over the only copies: %v", err)
 		}
-		if _, err := s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{"big"}}); !errors.As(err, &local) || !s.exists("big") {
+		if _, err := checkout.Remove(t.Context(), s.repo, checkout.RemoveOptions{Paths: []string{"big"}}); !errors.As(err, &local) || !s.exists("big") {
 			t.Errorf("removed the only copy: %v", err)
 		}
 		if st := s.status(); !st.Clean() || len(st.Purged) > 0 {
 			t.Errorf("status: %+v", st)
 		}
-		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[0].String(), Force: true})
+		_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: ids[0].String(), Force: true})
 		s.check(err)
 
-		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[1].String()})
+		_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: ids[1].String()})
 		s.unwritten(err, "big", "dir/copy", "secret")
 		if s.exists("big") || s.exists("secret") || !s.exists("dir/short") {
 			t.Error("not all else was written, or what was purged is there")
@@ -284,40 +290,40 @@ func TestPurgedCheckout(t *testing.T) {
 		}
 		// Nobody has removed these files.
 		s.write("more", "more")
-		s.add(kist.AddOptions{})
+		s.add(stage.AddOptions{})
 		c := s.commit("more")
 		if len(c.Changes) != 1 || c.Commit.Files != 6 {
 			t.Errorf("the commit changes %+v and has %d files", c.Changes, c.Commit.Files)
 		}
 		// secret becomes another version, and this one again: the other one is
 		// not left in its place.
-		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: ids[2].String()})
+		_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: ids[2].String()})
 		s.check(err)
 		if !s.exists("secret") {
 			t.Error("secret was not written")
 		}
-		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: c.ID.String()})
+		_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: c.ID.String()})
 		s.unwritten(err, "secret")
 		if s.exists("secret") {
 			t.Error("another version is in the place of what was purged")
 		}
 		// Whoever wants them out of commits can have that.
-		_, err = s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{"secret"}})
+		_, err = checkout.Remove(t.Context(), s.repo, checkout.RemoveOptions{Paths: []string{"secret"}})
 		s.check(err)
 		if c := s.commit("rm"); c.Commit.Files != 5 {
 			t.Errorf("%d files", c.Commit.Files)
 		}
-		n, err := s.repo.Restore(t.Context(), kist.RestoreOptions{Paths: []string{""}, Worktree: true})
+		n, err := checkout.Restore(t.Context(), s.repo, checkout.RestoreOptions{Paths: []string{""}, Worktree: true})
 		s.unwritten(err, "big", "dir/copy")
 		if n != 2 {
 			t.Errorf("%d paths to be restored", n)
 		}
-		_, err = s.repo.Reset(t.Context(), ids[1].String(), kist.ResetHard, nil)
+		_, err = checkout.Reset(t.Context(), s.repo, ids[1].String(), checkout.ResetHard, nil)
 		s.unwritten(err, "big", "dir/copy", "secret")
-		view, err := s.repo.CommitView(t.Context(), "HEAD")
+		view, err := view.OfCommit(t.Context(), s.repo, "HEAD")
 		s.check(err)
 		out := t.TempDir()
-		_, err = s.repo.Extract(t.Context(), view, []string{""}, out, false, nil)
+		_, err = checkout.Extract(t.Context(), s.repo, view, []string{""}, out, false, nil)
 		s.unwritten(err, "big", "dir/copy", "secret")
 		if list, err := os.ReadDir(out); err != nil || len(list) != 2 {
 			t.Errorf("extracted: %v, %v", list, err)
@@ -325,9 +331,9 @@ func TestPurgedCheckout(t *testing.T) {
 	}
 }
 
-func (s *stager) status() *kist.Status {
+func (s *stager) status() *stage.Status {
 	s.Helper()
-	st, err := s.repo.Status(s.Context(), kist.StatusOptions{})
+	st, err := stage.ReadStatus(s.Context(), s.repo, stage.StatusOptions{})
 	s.check(err)
 	return st
 }
@@ -339,7 +345,7 @@ func TestPurgedAdd(t *testing.T) {
 	s.check(os.RemoveAll(filepath.Join(s.dir, "dir")))
 	s.write("again", secret)
 	s.write("twice", string(noise(1, 5<<20)))
-	r := s.add(kist.AddOptions{})
+	r := s.add(stage.AddOptions{})
 	if len(r.Added)+len(r.Modified) > 0 || !slices.Equal(r.Deleted, []string{"dir/short"}) || len(r.Skipped) != 2 || r.Skipped[0].Path != "again" || r.Skipped[1].Path != "twice" ||
 		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
 		t.Errorf("added: %+v", r)
@@ -351,8 +357,8 @@ func TestPurgedAdd(t *testing.T) {
 	s.check(os.Remove(filepath.Join(s.dir, "again")))
 	s.check(os.Remove(filepath.Join(s.dir, "twice")))
 	s.write("bigger", "small")
-	c := func() *kist.CommitResult {
-		c, err := s.repo.Commit(t.Context(), kist.CommitOptions{Message: "all", All: true})
+	c := func() *commits.CommitResult {
+		c, err := commits.Commit(t.Context(), s.repo, commits.CommitOptions{Message: "all", All: true})
 		s.check(err)
 		return c
 	}()
@@ -371,7 +377,7 @@ func TestPurgedWhileAdding(t *testing.T) {
 	s.write("again", secret)
 	s.write("other", "text")
 	purged := false
-	r := s.add(kist.AddOptions{Progress: func(kist.Amount, kist.Amount) {
+	r := s.add(stage.AddOptions{Progress: func(kist.Amount, kist.Amount) {
 		if !purged {
 			purged = true
 			s.purge("dir")
@@ -397,25 +403,25 @@ func TestUnpurge(t *testing.T) {
 		return ""
 	}
 	for _, path := range []string{"big", "dir/copy"} {
-		_, err := s.repo.Unpurge(t.Context(), id(path)[:16])
+		_, err := purge.Undo(t.Context(), s.repo, id(path)[:16])
 		s.check(err)
-		if _, err := s.repo.Unpurge(t.Context(), id(path)); !errors.Is(err, kist.ErrNotPurged) {
+		if _, err := purge.Undo(t.Context(), s.repo, id(path)); !errors.Is(err, purge.ErrNotPurged) {
 			t.Errorf("%s: taken back twice: %v", path, err)
 		}
 	}
 	s.collect(s.repo, gc.PlanOptions{})
-	files, err := s.repo.FS(t.Context(), s.head())
+	files, err := view.FS(t.Context(), s.repo, s.head())
 	s.check(err)
 	if data, err := fs.ReadFile(files, "big"); err != nil || !bytes.Equal(data, noise(1, 5<<20)) {
 		t.Errorf("big: %d bytes, %v", len(data), err)
 	}
-	if _, err := s.repo.Unpurge(t.Context(), id("bigger")); !errors.Is(err, object.ErrNotFound) {
+	if _, err := purge.Undo(t.Context(), s.repo, id("bigger")); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("taken back what is gone: %v", err)
 	}
-	if _, err := s.repo.Unpurge(t.Context(), "abc"); !errors.Is(err, kist.ErrNotPurged) {
+	if _, err := purge.Undo(t.Context(), s.repo, "abc"); !errors.Is(err, purge.ErrNotPurged) {
 		t.Errorf("by three digits: %v", err)
 	}
-	if list, err := s.repo.Purges(); err != nil || len(list) != 1 {
+	if list, err := purge.All(s.repo); err != nil || len(list) != 1 {
 		t.Errorf("purged: %v, %v", list, err)
 	}
 }
@@ -432,21 +438,21 @@ func (s *stager) head() object.ID {
 func TestPurgedMerge(t *testing.T) {
 	s, _ := secrets(t)
 	s.write("both", secret+"base\n")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("base")
-	_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "theirs"})
+	_, err := checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Create: "theirs"})
 	s.check(err)
 	s.write("theirs", secret+"theirs")
 	s.write("both", secret+"base\ntheirs\n")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("theirs")
 	s.purge("theirs", "both", "dir")
-	_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main", Force: true})
+	_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: "main", Force: true})
 	s.check(err)
 	s.write("ours", "ours")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("ours")
-	m, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	m, err := commits.Merge(t.Context(), s.repo, commits.MergeOptions{Rev: "theirs"})
 	s.unwritten(err, "both", "theirs")
 	if len(m.Conflicts) > 0 || m.Commit == nil || m.Commit.Commit.Files != 9 {
 		t.Fatalf("merged: %+v", m)
@@ -456,14 +462,14 @@ func TestPurgedMerge(t *testing.T) {
 			t.Errorf("%s is there", name)
 		}
 	}
-	_, err = s.repo.Reset(t.Context(), "HEAD~1", kist.ResetHard, nil)
+	_, err = checkout.Reset(t.Context(), s.repo, "HEAD~1", checkout.ResetHard, nil)
 	s.check(err)
 	s.write("both", "ours\n"+secret+"base\n")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("ours of both")
-	m, err = s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "theirs"})
+	m, err = commits.Merge(t.Context(), s.repo, commits.MergeOptions{Rev: "theirs"})
 	if err == nil || m == nil || len(m.Conflicts) != 1 || m.Conflicts[0].Path != "both" || m.Conflicts[0].Markers {
 		t.Fatalf("merged: %+v, %v", m, err)
 	}
-	s.check(s.repo.Abort(t.Context(), kist.Merging, nil))
+	s.check(commits.Abort(t.Context(), s.repo, operation.Merging, nil))
 }

@@ -4,9 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // TestPushWhileCollected has a branch deleted, and its commit removed, while it is
@@ -17,33 +22,33 @@ func TestPushWhileCollected(t *testing.T) {
 	faulty := remotetest.NewFaulty(remotetest.NewMemory())
 	repo := s.withRemote(faulty)
 	s.write("file", "one")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("one")
-	s.checkout(kist.CheckoutOptions{Create: "topic"})
+	s.checkout(checkout.SwitchOptions{Create: "topic"})
 	s.write("file", "two")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	topic := s.commit("two").ID
-	s.checkout(kist.CheckoutOptions{Rev: "main"})
+	s.checkout(checkout.SwitchOptions{Rev: "main"})
 
-	p, err := repo.ParsePush(ctx, "topic")
+	p, err := registry.ParsePush(ctx, repo, "topic")
 	s.check(err)
 	removed := 0
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", How: remotetest.After, Do: func() {
-		_, err := s.repo.DeleteBranch(ctx, "refs/heads/topic", true)
+		_, err := commits.DeleteBranch(ctx, s.repo, "refs/heads/topic", true)
 		s.check(err)
 		later := s.clocked(400 * 24 * time.Hour)
 		removed = int(s.collect(later, gc.PlanOptions{}).Removed)
 	}})
-	_, err = repo.Push(ctx, kist.PushOptions{Remote: "origin", Refs: []kist.PushRef{p}})
+	_, err = tracking.Push(ctx, repo, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
 	s.check(err)
 	if removed == 0 {
 		t.Fatal("nothing was removed meanwhile")
 	}
-	_, err = repo.Fetch(ctx, kist.FetchOptions{Remote: "origin"})
+	_, err = tracking.Fetch(ctx, repo, tracking.FetchOptions{Remote: "origin"})
 	s.check(err)
-	_, err = repo.FS(ctx, topic)
+	_, err = view.FS(ctx, repo, topic)
 	s.check(err)
-	report, err := repo.Verify(ctx, gc.VerifyOptions{})
+	report, err := gc.VerifyRepository(ctx, repo, gc.VerifyOptions{})
 	s.check(err)
 	for _, p := range report.Problems {
 		t.Errorf("after the fetch: %v", p)
@@ -61,7 +66,7 @@ func TestPushMergeKey(t *testing.T) {
 		s.check(repo.SetConfig(t.Context(), "push.merge", merge))
 		for i := range pushes {
 			s.write("file", string(rune('a'+i)))
-			s.add(kist.AddOptions{})
+			s.add(stage.AddOptions{})
 			s.commit("next")
 			s.push(repo, "main")
 		}

@@ -1,6 +1,7 @@
 package kist
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/kist-vcs/kist/refs/record"
@@ -10,27 +11,29 @@ import (
 // is held, has expired or was purged.
 func (r *Repository) Records() *record.Store { return record.Open(r.dir) }
 
-// Said returns what follows from the records, and so what has to be here.
-func (r *Repository) Said() (*record.View, error) {
+// RecordView returns what follows from the records, and so what has to be here.
+func (r *Repository) RecordView() (*record.View, error) {
 	set, err := r.Records().Load()
-	return r.view(set), err
+	return r.ViewOf(set), err
 }
 
-// view returns what follows from records and accepted losses.
-func (r *Repository) view(set *record.Set) *record.View { return set.View().WithLost(r.objects.IsLost) }
+// ViewOf returns what follows from records and accepted losses.
+func (r *Repository) ViewOf(set *record.Set) *record.View {
+	return set.View().WithLost(r.objects.IsLost)
+}
 
-// SaidToRead is Said for commands that remove nothing. Damaged records do not stop
+// RecordViewOrEmpty is Said for commands that remove nothing. Damaged records do not stop
 // them: SaidToRead warns once, and returns what follows from no records.
-func (r *Repository) SaidToRead() (*record.View, error) {
-	set, _, err := r.recordsToRead()
-	return r.view(set), err
+func (r *Repository) RecordViewOrEmpty() (*record.View, error) {
+	set, _, err := r.RecordsOrEmpty()
+	return r.ViewOf(set), err
 }
 
-// recordsToRead returns the records, and true. If they are damaged, it warns once,
+// RecordsOrEmpty returns the records, and true. If they are damaged, it warns once,
 // and returns none, and false.
-func (r *Repository) recordsToRead() (set *record.Set, intact bool, err error) {
+func (r *Repository) RecordsOrEmpty() (set *record.Set, intact bool, err error) {
 	set, err = r.Records().Load()
-	if !isRecordDamage(err) {
+	if !IsRecordDamage(err) {
 		return set, true, err
 	}
 	r.warnRecords(err)
@@ -44,8 +47,13 @@ func (r *Repository) warnRecords(damage error) {
 	})
 }
 
-// recorder returns what records say of who made them.
-func (r *Repository) recorder() string {
-	who := r.who()
+// Recorder returns what records say of who made them.
+func (r *Repository) Recorder() string {
+	who := r.Who()
 	return strings.TrimSpace(who.Name + " <" + who.Email + ">")
+}
+
+func IsRecordDamage(err error) bool {
+	var damage *record.CorruptError
+	return errors.As(err, &damage)
 }

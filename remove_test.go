@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // TestRemoveOverlapping removes a folder and what is in it: each path once.
@@ -14,9 +15,9 @@ func TestRemoveOverlapping(t *testing.T) {
 		for _, path := range []string{"a/b", "a/c/d", "a/c/e", "a-", "b"} {
 			s.write(path, path)
 		}
-		s.add(kist.AddOptions{})
+		s.add(stage.AddOptions{})
 		s.commit("first")
-		removed, err := s.repo.Remove(t.Context(), kist.RemoveOptions{
+		removed, err := checkout.Remove(t.Context(), s.repo, checkout.RemoveOptions{
 			Paths: []string{"a/c/e", "a-", "a", "a/b", "a", "a/c"}, Recursive: true, DryRun: dryRun,
 		})
 		s.check(err)

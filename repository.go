@@ -66,7 +66,7 @@ type Options struct {
 	Identity func(name, email string) (string, string)
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) WithDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -96,7 +96,7 @@ type Repository struct {
 	config   *Config
 	refs     *refs.Store
 	objects  *volume.Store
-	purges   *purges
+	purges   *Purges
 	chunker  *chunker.Chunker
 	worktree *worktree.Worktree
 
@@ -121,7 +121,7 @@ type InitOptions struct {
 // Init makes a repository for the folder dir, which is made if it is absent,
 // and opens it. The error is [ErrExists] if dir has one.
 func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repository, error) {
-	opt = opt.withDefaults()
+	opt = opt.WithDefaults()
 	polynomial, err := chunker.RandomPolynomial(opt.Random)
 	if err != nil {
 		return nil, err
@@ -139,15 +139,15 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	if err := refs.CheckShort(init.Branch); err != nil {
 		return nil, err
 	}
-	if err := makeRepositoryDir(filepath.Join(dir, Dir), init.Shared); err != nil {
+	if err := MakeRepositoryDir(filepath.Join(dir, Dir), init.Shared); err != nil {
 		return nil, err
 	}
-	return create(ctx, dir, opt, newConfig(params), init.Branch)
+	return Create(ctx, dir, opt, NewConfig(params), init.Branch)
 }
 
-// makeRepositoryDir makes a .kist folder which nobody else may look into, or
+// MakeRepositoryDir makes a .kist folder which nobody else may look into, or
 // only its group. A folder that is there stays as it is.
-func makeRepositoryDir(path string, shared bool) error {
+func MakeRepositoryDir(path string, shared bool) error {
 	if err := disk.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
@@ -166,8 +166,8 @@ func makeRepositoryDir(path string, shared bool) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// create makes a repository of a configuration, and opens it.
-func create(ctx context.Context, dir string, opt Options, c *Config, branch string) (*Repository, error) {
+// Create makes a repository of a configuration, and opens it.
+func Create(ctx context.Context, dir string, opt Options, c *Config, branch string) (*Repository, error) {
 	if _, err := c.params(); err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func isRepositoryDir(path string) (bool, error) {
 
 // Open opens the repository of the worktree with the given root.
 func Open(root string, opt Options) (*Repository, error) {
-	opt = opt.withDefaults()
+	opt = opt.WithDefaults()
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
@@ -261,18 +261,18 @@ func Open(root string, opt Options) (*Repository, error) {
 		return nil, err
 	}
 	r.refs = refs.Open(r.dir, opt.Date)
-	r.purges = &purges{dir: r.dir, damaged: r.warnRecords}
+	r.purges = &Purges{dir: r.dir, damaged: r.warnRecords}
 	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn})
 	if err != nil {
 		return nil, err
 	}
-	lost, err := readLost(r.dir)
+	lost, err := ReadLost(r.dir)
 	if err != nil && !errors.Is(err, ErrLostList) { // verify reports damage
 		r.objects.Close()
 		return nil, err
 	}
 	r.objects.SetLost(lost)
-	if r.worktree, err = r.openWorktree(root); err != nil {
+	if r.worktree, err = r.OpenWorktree(root); err != nil {
 		r.objects.Close()
 		return nil, err
 	}
@@ -292,9 +292,9 @@ func pathBelow(root, dir string) string {
 	return path
 }
 
-// openWorktree returns the folder dir as files that are stored as this
+// OpenWorktree returns the folder dir as files that are stored as this
 // repository's configuration says.
-func (r *Repository) openWorktree(dir string) (*worktree.Worktree, error) {
+func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
 	fs, err := worktree.OS(dir)
 	if err != nil {
 		return nil, err
@@ -318,14 +318,14 @@ func (r *Repository) Config() *Config { return r.config }
 // SetConfig changes a key of the configuration, such as "user.name"; a nil
 // value removes it.
 func (r *Repository) SetConfig(ctx context.Context, key string, value any) error {
-	return r.editConfig(ctx, func(c *Config) error {
+	return r.EditConfig(ctx, func(c *Config) error {
 		return c.set(key, value)
 	})
 }
 
-// editConfig has a function change the values of the configuration as it is on
+// EditConfig has a function change the values of the configuration as it is on
 // disk, and writes it.
-func (r *Repository) editConfig(ctx context.Context, edit func(*Config) error) error {
+func (r *Repository) EditConfig(ctx context.Context, edit func(*Config) error) error {
 	lock, err := disk.Lock(ctx, filepath.Join(r.dir, "config.lock"), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return err
@@ -370,7 +370,7 @@ func (r *Repository) Index() (*index.Index, error) {
 	if err != nil {
 		return idx, err
 	}
-	head, err := r.recordedTree(context.Background(), at.ID)
+	head, err := r.RecordedTree(context.Background(), at.ID)
 	if empty, _ := object.EmptyTree(); err != nil || head.IsZero() || head == empty {
 		return idx, err
 	}
@@ -399,15 +399,32 @@ func (r *Repository) ReadCommit(ctx context.Context, rev string) (object.ID, *ob
 	return id, c, err
 }
 
-// signature returns who commits now.
-func (r *Repository) signature() object.Signature {
+// Signature returns who commits now.
+func (r *Repository) Signature() object.Signature {
 	name, email := r.opt.Identity(r.config.User.Name, r.config.User.Email)
 	now := r.opt.Date()
 	_, offset := now.Zone()
 	return object.Signature{Name: name, Email: email, Time: object.TimeOf(now), Zone: int16(offset / 60)}
 }
 
-func (r *Repository) who() refs.Who {
-	s := r.signature()
+func (r *Repository) Who() refs.Who {
+	s := r.Signature()
 	return refs.Who{Name: s.Name, Email: s.Email}
 }
+
+// Dir returns the absolute path of the .kist folder.
+func (r *Repository) Dir() string { return r.dir }
+
+// At returns the repository path of the folder that the user is in. It is empty
+// at the root, and if there is no such folder.
+func (r *Repository) At() string { return r.at }
+
+// Options returns the options that the repository was opened with, with
+// defaults for what was not set.
+func (r *Repository) Options() Options { return r.opt }
+
+// Chunker returns the chunker with the repository's parameters.
+func (r *Repository) Chunker() *chunker.Chunker { return r.chunker }
+
+// Purges returns the purges that the repository's records hold.
+func (r *Repository) Purges() *Purges { return r.purges }

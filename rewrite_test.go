@@ -8,10 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/purge"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/gc/rewrite"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // TestRewrite takes a password that is kept inline, and a folder with it, out of
@@ -21,7 +27,7 @@ func TestRewrite(t *testing.T) {
 		s := newStager(t)
 		ids := map[string]object.ID{}
 		commit := func(name string) {
-			s.add(kist.AddOptions{})
+			s.add(stage.AddOptions{})
 			ids[name] = s.commit(name).ID
 		}
 		s.write("file", "a file that anybody may see, too long to be kept inline")
@@ -30,55 +36,55 @@ func TestRewrite(t *testing.T) {
 		s.write("keys/token", secret)
 		s.write("swordfish", "swordfish, in 15") // the same, but nobody asked
 		commit("second")
-		_, err := s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "side"})
+		_, err := checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Create: "side"})
 		s.check(err)
 		s.write("side", "side")
 		commit("side")
-		_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Rev: "main"})
+		_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: "main"})
 		s.check(err)
 		s.write("keys/password", "xyzzy")
 		commit("third")
-		m, err := s.repo.Merge(t.Context(), kist.MergeOptions{Rev: "side"})
+		m, err := commits.Merge(t.Context(), s.repo, commits.MergeOptions{Rev: "side"})
 		s.check(err)
 		ids["merge"] = m.ID
-		_, _, err = s.repo.CreateTag(t.Context(), kist.TagOptions{Name: "plain", Rev: ids["third"].String()})
+		_, _, err = commits.CreateTag(t.Context(), s.repo, commits.TagOptions{Name: "plain", Rev: ids["third"].String()})
 		s.check(err)
-		_, _, err = s.repo.CreateTag(t.Context(), kist.TagOptions{Name: "noted", Rev: ids["second"].String(), Message: "noted"})
+		_, _, err = commits.CreateTag(t.Context(), s.repo, commits.TagOptions{Name: "noted", Rev: ids["second"].String(), Message: "noted"})
 		s.check(err)
-		_, _, err = s.repo.CreateTag(t.Context(), kist.TagOptions{Name: "before", Rev: ids["first"].String()})
+		_, _, err = commits.CreateTag(t.Context(), s.repo, commits.TagOptions{Name: "before", Rev: ids["first"].String()})
 		s.check(err)
-		_, err = s.repo.Hold(t.Context(), kist.HoldOptions{Rev: ids["side"].String()})
+		_, err = retain.Hold(t.Context(), s.repo, retain.HoldOptions{Rev: ids["side"].String()})
 		s.check(err)
 
-		plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "keys", Rev: "noted"}}, AllHistory: all})
+		plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "keys", Rev: "noted"}}, AllHistory: all})
 		// A hold of a commit blocks both, and is named.
-		var held *kist.HeldError
+		var held *retain.HeldError
 		for _, dry := range []bool{true, false} {
-			if _, err := s.repo.Rewrite(t.Context(), plan, dry); !errors.As(err, &held) || len(held.Holds) != 1 || held.Holds[0].Key.ID != ids["side"] {
+			if _, err := rewrite.Run(t.Context(), s.repo, plan, dry); !errors.As(err, &held) || len(held.Holds) != 1 || held.Holds[0].Key.ID != ids["side"] {
 				t.Fatalf("rewrite of what is held: %v", err)
 			}
 		}
-		if purged, err := s.repo.Purge(t.Context(), plan, "", true); !errors.As(err, &held) || len(purged) > 0 {
+		if purged, err := purge.Apply(t.Context(), s.repo, plan, "", true); !errors.As(err, &held) || len(purged) > 0 {
 			t.Fatalf("purge of what is held: %v", err)
 		}
-		_, _, err = s.repo.Release(t.Context(), "side", "")
+		_, _, err = retain.Release(t.Context(), s.repo, "side", "")
 		s.check(err)
 
 		s.write("staged", "staged")
-		s.add(kist.AddOptions{})
-		var local *kist.LocalChangesError
-		if _, err := s.repo.Rewrite(t.Context(), plan, false); !errors.As(err, &local) {
+		s.add(stage.AddOptions{})
+		var local *stage.LocalChangesError
+		if _, err := rewrite.Run(t.Context(), s.repo, plan, false); !errors.As(err, &local) {
 			t.Fatalf("with something staged: %v", err)
 		}
-		_, err = s.repo.Reset(t.Context(), "HEAD", kist.ResetMixed, nil)
+		_, err = checkout.Reset(t.Context(), s.repo, "HEAD", checkout.ResetMixed, nil)
 		s.check(err)
 
-		dry, err := s.repo.Rewrite(t.Context(), plan, true)
+		dry, err := rewrite.Run(t.Context(), s.repo, plan, true)
 		s.check(err)
 		if s.head() != ids["merge"] || dry.File != "" {
 			t.Fatalf("a dry run has moved HEAD, or written %q", dry.File)
 		}
-		done, err := s.repo.Rewrite(t.Context(), plan, false)
+		done, err := rewrite.Run(t.Context(), s.repo, plan, false)
 		s.check(err)
 		if !slices.Equal(dry.Commits, done.Commits) || !slices.Equal(dry.Refs, done.Refs) {
 			t.Errorf("dry run: %+v; done: %+v", dry, done)
@@ -105,7 +111,7 @@ func TestRewrite(t *testing.T) {
 			if id != want || c.Message != name && name != "merge" {
 				t.Errorf("%s is %s %q, want %s", rev, id.Short(), c.Message, name)
 			}
-			files, err := s.repo.FS(t.Context(), id)
+			files, err := view.FS(t.Context(), s.repo, id)
 			s.check(err)
 			for _, path := range []string{"keys/password", "keys/token", "swordfish", "file"} {
 				_, err := files.Open(path)
@@ -123,7 +129,7 @@ func TestRewrite(t *testing.T) {
 		// Stopped before all branches were moved, it can be run again.
 		side := refs.Change{Name: refs.Heads + "side", Old: became[ids["side"]], New: ids["side"]}
 		s.check(s.repo.Refs().Update(t.Context(), []refs.Change{side}, refs.Who{}))
-		rest, err := s.repo.Rewrite(t.Context(), plan, false)
+		rest, err := rewrite.Run(t.Context(), s.repo, plan, false)
 		s.check(err)
 		if len(rest.Refs) != 1 || rest.Refs[0].New != became[ids["side"]] || len(rest.Commits) != 2 {
 			t.Errorf("the rest: %+v", rest)
@@ -140,7 +146,7 @@ func TestRewrite(t *testing.T) {
 				t.Errorf("%s is there: %t, %v", name, has, err)
 			}
 		}
-		again, err := s.repo.Rewrite(t.Context(), plan, false)
+		again, err := rewrite.Run(t.Context(), s.repo, plan, false)
 		s.check(err)
 		if len(again.Commits)+len(again.Refs) > 0 || again.File != "" {
 			t.Errorf("rewritten again: %+v", again)

@@ -6,11 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/purge"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/gc/rewrite"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // TestRewriteStopped has a rewrite fail at each of its steps. What is left is
@@ -32,24 +37,24 @@ func TestRewriteStopped(t *testing.T) {
 			for _, name := range []string{"first", "expired", "third"} {
 				s.write(name, name+", which is too long to be kept inline in a folder's node")
 				s.write("secret", secret)
-				s.add(kist.AddOptions{})
+				s.add(stage.AddOptions{})
 				ids[name] = s.commit(name).ID
 				s.check(os.Remove(filepath.Join(s.dir, name)))
 			}
-			_, _, err := s.repo.CreateTag(t.Context(), kist.TagOptions{Name: "tag", Rev: ids["first"].String()})
+			_, _, err := commits.CreateTag(t.Context(), s.repo, commits.TagOptions{Name: "tag", Rev: ids["first"].String()})
 			s.check(err)
-			_, err = s.repo.Checkout(t.Context(), kist.CheckoutOptions{Create: "side"})
+			_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Create: "side"})
 			s.check(err)
 			s.write("side", "side")
-			s.add(kist.AddOptions{})
+			s.add(stage.AddOptions{})
 			ids["side"] = s.commit("side").ID
-			_, err = s.repo.Expire(t.Context(), kist.ExpireOptions{Revs: []string{ids["expired"].String()}})
+			_, err = retain.Expire(t.Context(), s.repo, retain.ExpireOptions{Revs: []string{ids["expired"].String()}})
 			s.check(err)
 			s.collect(s.repo, gc.PlanOptions{})
-			plan := s.plan(kist.PurgeOptions{Paths: []kist.PurgePath{{Path: "secret"}}})
+			plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "secret"}}})
 
 			s.stopRewrite(plan, step.file)
-			report, err := s.repo.Verify(t.Context(), gc.VerifyOptions{})
+			report, err := gc.VerifyRepository(t.Context(), s.repo, gc.VerifyOptions{})
 			s.check(err)
 			for _, p := range report.Problems {
 				t.Errorf("stopped: %v", p)
@@ -58,7 +63,7 @@ func TestRewriteStopped(t *testing.T) {
 				t.Errorf("HEAD has moved: %t", moved)
 			}
 
-			rest, err := s.repo.Rewrite(t.Context(), plan, false)
+			rest, err := rewrite.Run(t.Context(), s.repo, plan, false)
 			s.check(err)
 			if moved := len(rest.Refs) == 3; moved == step.moved {
 				t.Errorf("moved when it was run again: %v", rest.Refs)
@@ -104,10 +109,10 @@ func TestRewriteStopped(t *testing.T) {
 
 // stopRewrite runs a rewrite that cannot do something with a file, below the
 // .kist folder; without one, all but the refs is as it has left it.
-func (s *stager) stopRewrite(plan *kist.PurgePlan, file string) {
+func (s *stager) stopRewrite(plan *purge.Plan, file string) {
 	s.Helper()
 	if file == "" {
-		done, err := s.repo.Rewrite(s.Context(), plan, false)
+		done, err := rewrite.Run(s.Context(), s.repo, plan, false)
 		s.check(err)
 		for i, c := range done.Refs {
 			done.Refs[i].Old, done.Refs[i].New = c.New, c.Old
@@ -122,7 +127,7 @@ func (s *stager) stopRewrite(plan *kist.PurgePlan, file string) {
 	} else {
 		s.check(os.WriteFile(at, []byte("something else\n"), 0o644))
 	}
-	if _, err := s.repo.Rewrite(s.Context(), plan, false); err == nil {
+	if _, err := rewrite.Run(s.Context(), s.repo, plan, false); err == nil {
 		s.Fatal("nothing has stopped it")
 	}
 	s.check(os.Remove(at))

@@ -13,6 +13,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // stager is a repository of a test about staging.
@@ -35,7 +38,7 @@ func newStagerWith(t *testing.T, o kist.InitOptions) *stager {
 	s.repo, err = kist.Init(t.Context(), s.dir, kist.Options{}, o)
 	s.check(err)
 	t.Cleanup(func() {
-		report, err := s.repo.Verify(context.Background(), gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true}})
+		report, err := gc.VerifyRepository(context.Background(), s.repo, gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true}})
 		s.check(err)
 		for _, p := range report.Problems {
 			t.Errorf("verify: %v", p)
@@ -59,24 +62,24 @@ func (s *stager) write(path, text string) {
 	s.check(os.WriteFile(file, []byte(text), 0o644))
 }
 
-func (s *stager) add(o kist.AddOptions) *kist.AddResult {
+func (s *stager) add(o stage.AddOptions) *stage.AddResult {
 	s.Helper()
-	result, err := s.repo.Add(s.Context(), o)
+	result, err := stage.Add(s.Context(), s.repo, o)
 	s.check(err)
 	return result
 }
 
-func (s *stager) commit(message string) *kist.CommitResult {
+func (s *stager) commit(message string) *commits.CommitResult {
 	s.Helper()
-	result, err := s.repo.Commit(s.Context(), kist.CommitOptions{Message: message})
+	result, err := commits.Commit(s.Context(), s.repo, commits.CommitOptions{Message: message})
 	s.check(err)
 	return result
 }
 
 // checkout switches, which must succeed.
-func (s *stager) checkout(o kist.CheckoutOptions) {
+func (s *stager) checkout(o checkout.SwitchOptions) {
 	s.Helper()
-	_, err := s.repo.Checkout(s.Context(), o)
+	_, err := checkout.Switch(s.Context(), s.repo, o)
 	s.check(err)
 }
 
@@ -87,21 +90,21 @@ func (s *stager) conflict() {
 	s.write("both", "base")
 	s.write("gone", "base")
 	s.write("other", "base")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("base")
-	_, err := s.repo.Checkout(s.Context(), kist.CheckoutOptions{Create: "theirs"})
+	_, err := checkout.Switch(s.Context(), s.repo, checkout.SwitchOptions{Create: "theirs"})
 	s.check(err)
 	s.write("both", "theirs")
 	s.write("gone", "theirs")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("theirs")
-	_, err = s.repo.Checkout(s.Context(), kist.CheckoutOptions{Rev: "main"})
+	_, err = checkout.Switch(s.Context(), s.repo, checkout.SwitchOptions{Rev: "main"})
 	s.check(err)
 	s.write("both", "ours")
 	s.check(os.Remove(filepath.Join(s.dir, "gone")))
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("ours")
-	merged, err := s.repo.Merge(s.Context(), kist.MergeOptions{Rev: "theirs"})
+	merged, err := commits.Merge(s.Context(), s.repo, commits.MergeOptions{Rev: "theirs"})
 	s.check(err)
 	if len(merged.Conflicts) != 2 {
 		s.Fatalf("conflicts: %+v", merged.Conflicts)
@@ -122,19 +125,19 @@ func TestAddResolvesConflicts(t *testing.T) {
 	t.Run("one by one", func(t *testing.T) {
 		s := newStager(t)
 		s.conflict()
-		s.add(kist.AddOptions{Paths: []string{"other"}})
-		if _, err := s.repo.Commit(t.Context(), kist.CommitOptions{}); !errors.Is(err, kist.ErrConflicts) {
+		s.add(stage.AddOptions{Paths: []string{"other"}})
+		if _, err := commits.Commit(t.Context(), s.repo, commits.CommitOptions{}); !errors.Is(err, commits.ErrConflicts) {
 			t.Errorf("commit with conflicts: %v", err)
 		}
 		s.write("both", "resolved")
-		if r := s.add(kist.AddOptions{Paths: []string{"both"}}); !slices.Equal(r.Resolved, []string{"both"}) {
+		if r := s.add(stage.AddOptions{Paths: []string{"both"}}); !slices.Equal(r.Resolved, []string{"both"}) {
 			t.Errorf("resolved: %q", r.Resolved)
 		}
 		if got := s.conflicts(); !slices.Equal(got, []string{"gone"}) {
 			t.Errorf("conflicts left: %q", got)
 		}
 		s.check(os.Remove(filepath.Join(s.dir, "gone")))
-		s.add(kist.AddOptions{Paths: []string{"gone"}})
+		s.add(stage.AddOptions{Paths: []string{"gone"}})
 		if got := s.conflicts(); len(got) > 0 {
 			t.Errorf("conflicts left: %q", got)
 		}
@@ -147,7 +150,7 @@ func TestAddResolvesConflicts(t *testing.T) {
 		s := newStager(t)
 		s.conflict()
 		s.write("both", "ours") // equal to what is staged
-		if r := s.add(kist.AddOptions{}); !slices.Equal(r.Resolved, []string{"both", "gone"}) {
+		if r := s.add(stage.AddOptions{}); !slices.Equal(r.Resolved, []string{"both", "gone"}) {
 			t.Errorf("resolved: %q", r.Resolved)
 		}
 		if got := s.conflicts(); len(got) > 0 {
@@ -161,7 +164,7 @@ func TestAddResolvesConflicts(t *testing.T) {
 		s := newStager(t)
 		s.conflict()
 		for _, path := range []string{"both", "gone"} {
-			_, err := s.repo.Remove(t.Context(), kist.RemoveOptions{Paths: []string{path}})
+			_, err := checkout.Remove(t.Context(), s.repo, checkout.RemoveOptions{Paths: []string{path}})
 			s.check(err)
 			if _, err := os.Lstat(filepath.Join(s.dir, path)); err == nil {
 				t.Errorf("%s is still there", path)
@@ -176,7 +179,7 @@ func TestAddResolvesConflicts(t *testing.T) {
 func TestAddOfNothing(t *testing.T) {
 	s := newStager(t)
 	s.write("a", "a")
-	if _, err := s.repo.Add(t.Context(), kist.AddOptions{Paths: []string{"a", "nowhere"}}); !errors.Is(err, kist.ErrNoMatch) {
+	if _, err := stage.Add(t.Context(), s.repo, stage.AddOptions{Paths: []string{"a", "nowhere"}}); !errors.Is(err, kist.ErrNoMatch) {
 		t.Errorf("error %v, want %v", err, kist.ErrNoMatch)
 	}
 	idx, err := s.repo.Index()
@@ -184,7 +187,7 @@ func TestAddOfNothing(t *testing.T) {
 	if idx.Len() > 0 {
 		t.Error("something was staged")
 	}
-	if r := s.add(kist.AddOptions{Paths: []string{}}); len(r.Added) > 0 {
+	if r := s.add(stage.AddOptions{Paths: []string{}}); len(r.Added) > 0 {
 		t.Errorf("added %q though no path was given", r.Added)
 	}
 }
@@ -210,7 +213,7 @@ func TestAddsSideBySide(t *testing.T) {
 			}
 			defer repo.Close()
 			for _, paths := range [][]string{{fmt.Sprint("own", w)}, {"shared"}} {
-				if _, err := repo.Add(t.Context(), kist.AddOptions{Paths: paths}); err != nil {
+				if _, err := stage.Add(t.Context(), repo, stage.AddOptions{Paths: paths}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -220,7 +223,7 @@ func TestAddsSideBySide(t *testing.T) {
 	if c := s.commit("all"); c.Commit.Files != 2*writers*files {
 		t.Errorf("%d files, want %d", c.Commit.Files, 2*writers*files)
 	}
-	status, err := s.repo.Status(t.Context(), kist.StatusOptions{})
+	status, err := stage.ReadStatus(t.Context(), s.repo, stage.StatusOptions{})
 	s.check(err)
 	if !status.Clean() || len(status.Untracked) > 0 {
 		t.Errorf("status: %+v", status)
@@ -236,7 +239,7 @@ func TestAddOfAFileThatChanges(t *testing.T) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_WRONLY|os.O_APPEND, 0)
 	s.check(err)
 	defer f.Close()
-	result := s.add(kist.AddOptions{Progress: func(kist.Amount, kist.Amount) {
+	result := s.add(stage.AddOptions{Progress: func(kist.Amount, kist.Amount) {
 		if _, err := f.WriteString("more\n"); err != nil {
 			t.Error(err)
 		}
@@ -248,7 +251,7 @@ func TestAddOfAFileThatChanges(t *testing.T) {
 	if c.Commit.SkippedCount != 1 || c.Commit.Skipped[0].Path != "log" {
 		t.Errorf("the commit says that %+v was skipped", c.Commit.Skipped)
 	}
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	if c := s.commit("whole"); c.Commit.SkippedCount != 0 {
 		t.Errorf("the next commit still says that %+v was skipped", c.Commit.Skipped)
 	}
@@ -263,7 +266,7 @@ func TestAddManyFiles(t *testing.T) {
 	}
 	s.write("d3/last", "not empty")
 	var done, total kist.Amount
-	result := s.add(kist.AddOptions{Progress: func(d, t kist.Amount) { done, total = d, t }})
+	result := s.add(stage.AddOptions{Progress: func(d, t kist.Amount) { done, total = d, t }})
 	if want := (kist.Amount{Files: files + 1, Bytes: 9}); len(result.Added) != files+1 || result.Read != want || done != want || total != want {
 		t.Errorf("%d added, %v read, progress %v of %v", len(result.Added), result.Read, done, total)
 	}
@@ -284,14 +287,14 @@ func TestAddManyFiles(t *testing.T) {
 func TestCommitBrief(t *testing.T) {
 	s := newStager(t)
 	s.write("folder/file", "text")
-	s.add(kist.AddOptions{})
-	result, err := s.repo.Commit(s.Context(), kist.CommitOptions{Message: "brief", Brief: true})
+	s.add(stage.AddOptions{})
+	result, err := commits.Commit(s.Context(), s.repo, commits.CommitOptions{Message: "brief", Brief: true})
 	s.check(err)
 	if result.Changes != nil || result.Unknown || result.Commit.Files != 1 {
 		t.Errorf("changes %v, unknown %v, %d files", result.Changes, result.Unknown, result.Commit.Files)
 	}
 	s.write("other", "text")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	if changes := s.commit("not brief").Changes; len(changes) != 1 || changes[0].Path != "other" {
 		t.Errorf("changes %v, want one of other", changes)
 	}

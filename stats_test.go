@@ -13,9 +13,13 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // spender makes repositories of which much is in several branches and commits.
@@ -56,7 +60,7 @@ func (s *spender) change() {
 			s.write(path, text)
 		}
 	}
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 }
 
 func (s *spender) grow() {
@@ -64,7 +68,7 @@ func (s *spender) grow() {
 	branches := []string{"main"}
 	for i := range 4 + s.rng.IntN(6) {
 		s.change()
-		res, err := s.repo.Commit(ctx, kist.CommitOptions{Message: fmt.Sprint(i)})
+		res, err := commits.Commit(ctx, s.repo, commits.CommitOptions{Message: fmt.Sprint(i)})
 		if err == nil {
 			s.commits[res.ID] = true
 		} else {
@@ -73,14 +77,14 @@ func (s *spender) grow() {
 		switch s.rng.IntN(4) {
 		case 0:
 			name := fmt.Sprintf("b%d", i)
-			_, err := s.repo.CreateBranch(ctx, name, "HEAD", false)
+			_, err := commits.CreateBranch(ctx, s.repo, name, "HEAD", false)
 			s.check(err)
 			branches = append(branches, name)
 		case 1:
-			_, _, err := s.repo.CreateTag(ctx, kist.TagOptions{Name: fmt.Sprintf("v%d", i), Rev: "HEAD", Message: []string{"", "a tag"}[s.rng.IntN(2)]})
+			_, _, err := commits.CreateTag(ctx, s.repo, commits.TagOptions{Name: fmt.Sprintf("v%d", i), Rev: "HEAD", Message: []string{"", "a tag"}[s.rng.IntN(2)]})
 			s.check(err)
 		}
-		_, err = s.repo.Checkout(ctx, kist.CheckoutOptions{Rev: branches[s.rng.IntN(len(branches))], Force: true})
+		_, err = checkout.Switch(ctx, s.repo, checkout.SwitchOptions{Rev: branches[s.rng.IntN(len(branches))], Force: true})
 		s.check(err)
 	}
 	if s.rng.IntN(2) == 0 {
@@ -110,9 +114,9 @@ func (s *spender) stored() (n int64) {
 	return n
 }
 
-func (s *spender) stats(o kist.StatsOptions) *kist.Stats {
+func (s *spender) stats(o stats.Options) *stats.Stats {
 	s.T.Helper()
-	st, err := s.repo.Stats(s.T.Context(), o)
+	st, err := stats.Totals(s.T.Context(), s.repo, o)
 	s.check(err)
 	return st
 }
@@ -126,7 +130,7 @@ func TestUniqueIsFreed(t *testing.T) {
 			s := newSpender(t, seed)
 			s.grow()
 			ctx := t.Context()
-			told := s.stats(kist.StatsOptions{})
+			told := s.stats(stats.Options{})
 			before := s.stored()
 			s.collectAll()
 			left := s.stored()
@@ -134,7 +138,7 @@ func TestUniqueIsFreed(t *testing.T) {
 			if before-left != rest {
 				t.Errorf("%d bytes were said to be for nothing, or only for logs; %d were freed", rest, before-left)
 			}
-			st := s.stats(kist.StatsOptions{})
+			st := s.stats(stats.Options{})
 			if st.Account.Held.Stored != left || st.Account.Unheld.Objects != 0 || st.Account.Copies.Objects != 0 {
 				t.Errorf("%d bytes are stored, of which %+v", left, st.Account)
 			}
@@ -142,7 +146,7 @@ func TestUniqueIsFreed(t *testing.T) {
 			s.check(err)
 			var deleted []string
 			for _, space := range st.Spaces {
-				if space.Kind == kist.SpaceIndex || space.Kind == kist.SpaceLogs || space.Name == refs.Heads+head.Branch || s.rng.IntN(2) == 0 || len(deleted) == 3 {
+				if space.Kind == stats.SpaceIndex || space.Kind == stats.SpaceLogs || space.Name == refs.Heads+head.Branch || s.rng.IntN(2) == 0 || len(deleted) == 3 {
 					continue
 				}
 				deleted = append(deleted, space.Name)
@@ -150,18 +154,18 @@ func TestUniqueIsFreed(t *testing.T) {
 			if len(deleted) == 0 {
 				return
 			}
-			together := s.stats(kist.StatsOptions{Revs: deleted}).Account.Together.Stored
+			together := s.stats(stats.Options{Revs: deleted}).Account.Together.Stored
 			for _, name := range deleted {
 				before := s.stored()
-				one := s.stats(kist.StatsOptions{Revs: []string{name}})
-				of := slices.IndexFunc(s.stats(kist.StatsOptions{}).Spaces, func(x kist.Space) bool { return x.Name == name })
-				if of < 0 || s.stats(kist.StatsOptions{}).Spaces[of].Share != one.Spaces[0].Share || one.Account.Together != one.Spaces[0].Own {
+				one := s.stats(stats.Options{Revs: []string{name}})
+				of := slices.IndexFunc(s.stats(stats.Options{}).Spaces, func(x stats.Space) bool { return x.Name == name })
+				if of < 0 || s.stats(stats.Options{}).Spaces[of].Share != one.Spaces[0].Share || one.Account.Together != one.Spaces[0].Own {
 					t.Errorf("%s alone: %+v", name, one)
 				}
 				if _, ok := refs.BranchOf(name); ok {
-					_, err = s.repo.DeleteBranch(ctx, name, true)
+					_, err = commits.DeleteBranch(ctx, s.repo, name, true)
 				} else {
-					_, err = s.repo.DeleteTag(ctx, strings.TrimPrefix(name, refs.Tags))
+					_, err = commits.DeleteTag(ctx, s.repo, strings.TrimPrefix(name, refs.Tags))
 				}
 				s.check(err)
 				s.collectAll()
@@ -173,19 +177,19 @@ func TestUniqueIsFreed(t *testing.T) {
 				t.Errorf("%v: %d bytes freed, stats said %d together", deleted, freed, together)
 			}
 			// The newest commit: without it, it goes and what only it has.
-			s.check(func() error { _, err := s.repo.Reset(ctx, "HEAD", kist.ResetHard, nil); return err }())
+			s.check(func() error { _, err := checkout.Reset(ctx, s.repo, "HEAD", checkout.ResetHard, nil); return err }())
 			s.collectAll()
 			commit, err := object.ReadCommit(ctx, s.repo.Objects(), head.ID)
 			s.check(err)
-			others := slices.ContainsFunc(s.stats(kist.StatsOptions{}).Spaces, func(x kist.Space) bool { return x.ID == head.ID && x.Name != refs.Heads+head.Branch })
+			others := slices.ContainsFunc(s.stats(stats.Options{}).Spaces, func(x stats.Space) bool { return x.ID == head.ID && x.Name != refs.Heads+head.Branch })
 			if len(commit.Parents) == 0 || others {
 				return
 			}
-			last := s.stats(kist.StatsOptions{Revs: []string{"HEAD"}}).Spaces[0].Own.Stored
+			last := s.stats(stats.Options{Revs: []string{"HEAD"}}).Spaces[0].Own.Stored
 			_, itself, err := s.repo.Objects().StoredSize(ctx, object.Key{Kind: object.KindCommit, ID: head.ID})
 			s.check(err)
 			before = s.stored()
-			_, err = s.repo.Reset(ctx, "HEAD~1", kist.ResetHard, nil)
+			_, err = checkout.Reset(ctx, s.repo, "HEAD~1", checkout.ResetHard, nil)
 			s.check(err)
 			s.collectAll()
 			if freed := before - s.stored(); !s.reached(head.ID) && freed != last+itself {
@@ -258,7 +262,7 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 				content[id], trees[id] = map[object.Key]bool{}, c.Tree
 				s.below(object.Key{Kind: object.KindTree, ID: c.Tree}, content[id])
 			}
-			st := s.stats(kist.StatsOptions{Commits: true})
+			st := s.stats(stats.Options{Commits: true})
 			if len(st.Spaces) != len(s.commits) {
 				t.Fatalf("%d commits, not %d", len(st.Spaces), len(s.commits))
 			}
@@ -279,7 +283,7 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 			}
 
 			for _, paths := range [][]string{{"a"}, {"a/b"}, {"a", "b/a", "c/b/1"}, {"b/a/2"}, {""}} {
-				got, err := s.repo.Stats(ctx, kist.StatsOptions{Paths: paths})
+				got, err := stats.Totals(ctx, s.repo, stats.Options{Paths: paths})
 				if err != nil {
 					continue // there is none of this path
 				}

@@ -7,8 +7,13 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // TestNameAfterStoppedFetch checks that a commit gets no name that a fetch has
@@ -19,42 +24,42 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	s := newStager(t)
 	giver := s.withRemote(memory)
 	s.write("file", "one")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("first")
 	s.push(giver, "main")
 	faulty := remotetest.NewFaulty(memory)
 	dir := t.TempDir()
-	taker, _, err := kist.Clone(ctx, dir, opens(faulty), kist.CloneOptions{URL: "/memory"})
+	taker, _, err := tracking.Clone(ctx, dir, opens(faulty), tracking.CloneOptions{URL: "/memory"})
 	s.check(err)
 	defer taker.Close()
 	s.write("file", strings.Repeat("a text that is too long to be kept inline ", 100))
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	id := s.commit("second").ID
 	s.push(giver, "main")
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Stays: true, Err: remote.ErrPermission})
-	if _, err := taker.Fetch(ctx, kist.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
+	if _, err := tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
 		t.Fatalf("fetch: %v", err)
 	}
 	taker, err = kist.Open(dir, opens(memory))
 	s.check(err)
 	defer taker.Close()
-	if _, err := taker.CreateBranch(ctx, "early", id.String(), false); !errors.Is(err, kist.ErrGone) {
+	if _, err := commits.CreateBranch(ctx, taker, "early", id.String(), false); !errors.Is(err, intact.ErrGone) {
 		t.Errorf("branch: %v", err)
 	}
-	if _, err := taker.Reset(ctx, id.String(), kist.ResetSoft, nil); !errors.Is(err, kist.ErrGone) {
+	if _, err := checkout.Reset(ctx, taker, id.String(), checkout.ResetSoft, nil); !errors.Is(err, intact.ErrGone) {
 		t.Errorf("reset: %v", err)
 	}
-	_, _, err = taker.CreateTag(ctx, kist.TagOptions{Name: "early", Rev: id.String(), Message: "early"})
-	if !errors.Is(err, kist.ErrGone) {
+	_, _, err = commits.CreateTag(ctx, taker, commits.TagOptions{Name: "early", Rev: id.String(), Message: "early"})
+	if !errors.Is(err, intact.ErrGone) {
 		t.Errorf("tag: %v", err)
 	}
-	_, err = taker.Fetch(ctx, kist.FetchOptions{Remote: "origin"})
+	_, err = tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
 	s.check(err)
-	report, err := taker.Verify(ctx, gc.VerifyOptions{})
+	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
 	s.check(err)
 	for _, p := range report.Problems {
 		t.Errorf("after the fetch: %v", p)
 	}
-	_, err = taker.CreateBranch(ctx, "late", id.String(), false)
+	_, err = commits.CreateBranch(ctx, taker, "late", id.String(), false)
 	s.check(err)
 }

@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // TestLostFiles checks that verify tells of a branch and an index that are
@@ -18,10 +20,10 @@ import (
 func TestLostFiles(t *testing.T) {
 	s := newStager(t)
 	s.write("file", "one")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("one")
 	s.write("file", "two")
-	s.add(kist.AddOptions{})
+	s.add(stage.AddOptions{})
 	s.commit("two")
 
 	lose := func(name string, whileLost func(problem error)) {
@@ -30,7 +32,7 @@ func TestLostFiles(t *testing.T) {
 		data, err := os.ReadFile(at)
 		s.check(err)
 		s.check(os.Remove(at))
-		report, err := s.repo.Verify(t.Context(), gc.VerifyOptions{})
+		report, err := gc.VerifyRepository(t.Context(), s.repo, gc.VerifyOptions{})
 		s.check(err)
 		if len(report.Problems) != 1 {
 			t.Fatalf("without %s: problems %v", name, report.Problems)
@@ -43,7 +45,7 @@ func TestLostFiles(t *testing.T) {
 		if !errors.As(problem, &corrupt) || corrupt.File != "refs/heads/main" {
 			t.Errorf("without the branch: %v", problem)
 		}
-		if _, err := s.repo.Commit(t.Context(), kist.CommitOptions{Message: "first again", AllowEmpty: true}); !errors.Is(err, object.ErrCorrupt) {
+		if _, err := commits.Commit(t.Context(), s.repo, commits.CommitOptions{Message: "first again", AllowEmpty: true}); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("commit without the branch: %v", err)
 		}
 	})
@@ -52,10 +54,10 @@ func TestLostFiles(t *testing.T) {
 		if !errors.As(problem, &corrupt) {
 			t.Errorf("without the index: %v", problem)
 		}
-		if _, err := s.repo.Commit(t.Context(), kist.CommitOptions{Message: "all gone", All: true}); !errors.Is(err, object.ErrCorrupt) {
+		if _, err := commits.Commit(t.Context(), s.repo, commits.CommitOptions{Message: "all gone", All: true}); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("commit without the index: %v", err)
 		}
-		_, err := s.repo.Reset(t.Context(), "HEAD", kist.ResetMixed, nil)
+		_, err := checkout.Reset(t.Context(), s.repo, "HEAD", checkout.ResetMixed, nil)
 		s.check(err)
 	})
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // years are a random history, with what is in its commits: two branches that
@@ -149,9 +151,9 @@ func (y *years) wantContent(expired, gone map[object.ID]bool) {
 			if there == gone[id] {
 				y.Errorf("commit %s, expired: %v: its content is there: %v", id.Short(), expired[id], there)
 			}
-			files, err := r.FS(ctx, id)
+			files, err := view.FS(ctx, r, id)
 			if expired[id] {
-				if !errors.Is(err, kist.ErrExpired) {
+				if !errors.Is(err, intact.ErrExpired) {
 					y.Errorf("commit %s has expired: %v", id.Short(), err)
 				}
 				continue

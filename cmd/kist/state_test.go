@@ -15,6 +15,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // files are the entries of a folder: type, permissions and content of each, by
@@ -110,7 +112,7 @@ func (s *shell) readState() state {
 			return err
 		}
 		now.head = head.Branch + " " + head.ID.String()
-		operation, err := r.State()
+		operation, err := operation.Current(r)
 		if err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (s *shell) readState() state {
 		if err != nil {
 			return err
 		}
-		staged, err := r.IndexView(ctx)
+		staged, err := view.OfIndex(ctx, r)
 		if err != nil {
 			return err
 		}

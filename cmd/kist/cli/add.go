@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 type addOptions struct {
@@ -102,7 +103,7 @@ func runAdd(ctx context.Context, env *Env, o addOptions, args []string) error {
 	}
 	p := env.progress("adding")
 	defer p.Stop()
-	result, err := r.Add(ctx, kist.AddOptions{
+	result, err := stage.Add(ctx, r, stage.AddOptions{
 		Paths: paths, Update: o.update, Force: o.force, ExcludeCaches: o.excludeCaches, DryRun: o.dryRun, Progress: p.amounts(),
 	})
 	if err != nil {
@@ -118,7 +119,7 @@ func runAdd(ctx context.Context, env *Env, o addOptions, args []string) error {
 	return env.addOutcome(r, result, paths)
 }
 
-func (e *Env) printAdded(r *kist.Repository, o addOptions, result *kist.AddResult) error {
+func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResult) error {
 	did := newWork(result.Read, result.Stats)
 	list := o.dryRun || e.global.verbose
 	if e.global.json {
@@ -164,7 +165,7 @@ func pathStatuses(paths []string, status string) []pathStatus {
 }
 
 // addOutcome says what was not added, and returns the error that comes of it.
-func (e *Env) addOutcome(r *kist.Repository, result *kist.AddResult, asked []string) error {
+func (e *Env) addOutcome(r *kist.Repository, result *stage.AddResult, asked []string) error {
 	var missed []object.Skipped
 	for _, s := range result.Special {
 		if slices.Contains(asked, s.Path) {

@@ -11,6 +11,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/tree/commits"
 )
 
 type branchOptions struct {
@@ -104,7 +106,7 @@ func runBranch(cmd *cobra.Command, env *Env, o branchOptions, args []string) err
 	if len(args) == 2 {
 		rev = env.previous(args[1])
 	}
-	id, err := r.CreateBranch(ctx, args[0], rev, o.force)
+	id, err := commits.CreateBranch(ctx, r, args[0], rev, o.force)
 	if errors.Is(err, kist.ErrNameTaken) {
 		return hintf(err, "-f moves it")
 	}
@@ -178,9 +180,9 @@ func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOpti
 	} else if _, err := r.Refs().Get(full); errors.Is(err, refs.ErrNotFound) {
 		return failf(exitFailed, "unknown-ref", "remote-tracking branch %s not found", quoteArg(arg))
 	}
-	id, err := r.DeleteBranch(ctx, full, o.forceDelete || o.force)
+	id, err := commits.DeleteBranch(ctx, r, full, o.forceDelete || o.force)
 	switch {
-	case errors.Is(err, kist.ErrNotMerged):
+	case errors.Is(err, commits.ErrNotMerged):
 		return hintf(err, "'kist branch -D %s' deletes it nevertheless", arg)
 	case err != nil:
 		return err
@@ -208,7 +210,7 @@ func (e *Env) renameBranch(ctx context.Context, r *kist.Repository, o branchOpti
 	default:
 		return usagef("renaming takes one or two names: -m [OLD] NEW")
 	}
-	return r.RenameBranch(ctx, from, args[0], o.forceMove || o.force)
+	return commits.RenameBranch(ctx, r, from, args[0], o.forceMove || o.force)
 }
 
 // branchJSON is a branch as branch prints it with --json.
@@ -281,12 +283,12 @@ func (e *Env) listBranches(cmd *cobra.Command, r *kist.Repository, o branchOptio
 
 // tracking compares a ref with its upstream; nil if it has none, or if they
 // cannot be compared.
-func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *kist.Tracking {
+func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *registry.Tracking {
 	branch, ok := refs.BranchOf(ref)
 	if !ok {
 		return nil
 	}
-	t, err := r.Track(ctx, branch)
+	t, err := registry.Track(ctx, r, branch)
 	if err != nil {
 		return nil
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // printRanges prints which bytes of a file that is not text differ.
@@ -42,7 +42,7 @@ func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Rang
 		}
 		return *e
 	}
-	ranges, err := kist.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
+	ranges, err := view.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
 	if errors.Is(err, object.ErrPurged) {
 		return nil, nil // that is told beside it
 	}

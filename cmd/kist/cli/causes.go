@@ -14,13 +14,19 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // causes says what becomes of the errors of the packages below: exit status,
@@ -43,29 +49,29 @@ var causes = []struct {
 	{matches(kist.ErrSetting), exitUsage, "config", "'kist help config' lists the keys and what they can be"},
 	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' makes the current folder one"},
 	{matches(kist.ErrExists), exitFailed, "exists", ""},
-	{matches(kist.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
-	{matches(kist.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
-	{matches(kist.ErrConflicts), exitFailed, "conflicts", hintDecide},
-	{matches(kist.ErrInProgress), exitFailed, "in-progress", "'kist status' tells how to finish or undo it"},
-	{matches(kist.ErrNotInProgress), exitFailed, "not-in-progress", ""},
+	{matches(stage.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
+	{matches(commits.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
+	{matches(commits.ErrConflicts), exitFailed, "conflicts", hintDecide},
+	{matches(operation.ErrInProgress), exitFailed, "in-progress", "'kist status' tells how to finish or undo it"},
+	{matches(operation.ErrNotInProgress), exitFailed, "not-in-progress", ""},
 	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},
-	{matches(kist.ErrCheckedOut), exitFailed, "checked-out", "'kist checkout' another one first"},
-	{matches(kist.ErrNotMerged), exitFailed, "not-merged", ""},
-	{matches(kist.ErrWhichParent), exitFailed, "which-parent", "-m 1 goes back to the first parent: the branch that was merged into"},
-	{matches(kist.ErrInsideRepository), exitFailed, "path", ""},
-	{matches(kist.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
-	{matches(kist.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them nevertheless"},
-	{matches(kist.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; nobody makes thousands of them by hand"},
-	{matches(kist.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
-	{matches(kist.ErrGone), exitFailed, "gone", hintGone},
-	{matches(kist.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists what is"},
-	{matches(kist.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists what has"},
-	{isA[*kist.HeldError], exitFailed, "held", "'kist hold remove' lifts a hold, if whoever made it agrees"},
-	{matches(kist.ErrProtected), exitFailed, "protected", ""},
+	{matches(commits.ErrCheckedOut), exitFailed, "checked-out", "'kist checkout' another one first"},
+	{matches(commits.ErrNotMerged), exitFailed, "not-merged", ""},
+	{matches(commits.ErrWhichParent), exitFailed, "which-parent", "-m 1 goes back to the first parent: the branch that was merged into"},
+	{matches(checkout.ErrInsideRepository), exitFailed, "path", ""},
+	{matches(commits.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
+	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them nevertheless"},
+	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; nobody makes thousands of them by hand"},
+	{matches(intact.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
+	{matches(intact.ErrGone), exitFailed, "gone", hintGone},
+	{matches(retain.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists what is"},
+	{matches(retain.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists what has"},
+	{isA[*retain.HeldError], exitFailed, "held", "'kist hold remove' lifts a hold, if whoever made it agrees"},
+	{matches(retain.ErrProtected), exitFailed, "protected", ""},
 	{matches(retain.ErrValue), exitUsage, "", ""},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
-	{matches(kist.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
+	{matches(checkout.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
 	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "the tree was made up to fill memory or disk; 'kist log' shows who committed it"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
 	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' tells what was purged"},
@@ -96,8 +102,8 @@ var causes = []struct {
 	{matches(index.ErrConflict), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
 
 	// Remotes.
-	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
-	{matches(kist.ErrNested), exitFailed, "nested", "name a folder or prefix that is apart from it"},
+	{matches(registry.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
+	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix that is apart from it"},
 	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
 	{matches(transfer.ErrUnfit), exitRemote, "unfit", "'kist remote check' says why; nothing is written until a check passes"},
 	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
@@ -185,7 +191,7 @@ const detailLines = 20
 // its message does not.
 func details(err error) string {
 	var lines []string
-	var local *kist.LocalChangesError
+	var local *stage.LocalChangesError
 	var conflict *index.ConflictError
 	switch {
 	case errors.As(err, &local) && len(local.Obstacles) > 1:

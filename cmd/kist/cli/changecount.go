@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/commits"
 )
 
 // changeLetter returns git's letter for what happened to a path: A (added),
@@ -67,7 +68,7 @@ func countChanges(changes []tree.Change) changeCounts {
 }
 
 // committedChanges counts what a commit has changed.
-func committedChanges(result *kist.CommitResult) changeCounts {
+func committedChanges(result *commits.CommitResult) changeCounts {
 	n := countChanges(result.Changes)
 	n.unknown = result.Unknown
 	return n

@@ -9,6 +9,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type checkoutOptions struct {
@@ -134,7 +136,7 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 	}
 	p := env.progress("checking out")
 	defer p.Stop()
-	head, applyErr := r.Checkout(ctx, kist.CheckoutOptions{
+	head, applyErr := checkout.Switch(ctx, r, checkout.SwitchOptions{
 		Rev: rev, Create: create, Reset: o.reset != "", Detach: o.detach, Force: o.force, Progress: p.amounts(),
 	})
 	p.Stop()
@@ -238,15 +240,15 @@ func isUnborn(r *kist.Repository, rev string) bool {
 
 // checkoutPaths brings back paths from rev, or from what is staged.
 func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string, paths pathspecs) error {
-	ro := kist.RestoreOptions{Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force}
+	ro := checkout.RestoreOptions{Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force}
 	from := "what is staged"
 	switch {
 	case (o.ours || o.theirs) && rev != "":
 		return usagef("--ours and --theirs are not for a revision")
 	case o.ours:
-		ro.Side, from = kist.Ours, "our side"
+		ro.Side, from = checkout.Ours, "our side"
 	case o.theirs:
-		ro.Side, from = kist.Theirs, "their side"
+		ro.Side, from = checkout.Theirs, "their side"
 	case rev != "":
 		id, err := r.Resolve(ctx, rev)
 		if err != nil {
@@ -258,7 +260,7 @@ func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutO
 }
 
 // restore brings back files at paths, and reports from where.
-func (e *Env) restore(ctx context.Context, r *kist.Repository, o kist.RestoreOptions, paths pathspecs, from string) error {
+func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs, from string) error {
 	var err error
 	if o.Paths, err = e.restorable(ctx, r, o, paths); err != nil {
 		return err
@@ -266,7 +268,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o kist.RestoreOpt
 	p := e.progress("restoring")
 	defer p.Stop()
 	o.Progress = p.amounts()
-	n, err := r.Restore(ctx, o)
+	n, err := checkout.Restore(ctx, r, o)
 	p.Stop()
 	if err != nil && !isPartial(err) {
 		return e.unwritten(r, err)
@@ -282,24 +284,24 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o kist.RestoreOpt
 }
 
 // restorable returns the paths that can be brought back as o says.
-func (e *Env) restorable(ctx context.Context, r *kist.Repository, o kist.RestoreOptions, paths pathspecs) ([]string, error) {
+func (e *Env) restorable(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) ([]string, error) {
 	in := places{index: !o.Overlay || o.Source == ""}
 	switch {
 	case paths.plain():
-	case o.Side != kist.NoSide:
+	case o.Side != checkout.NoSide:
 		in = places{conflicts: true}
 	case o.Source != "":
-		source, err := r.CommitView(ctx, o.Source)
+		source, err := view.OfCommit(ctx, r, o.Source)
 		if err != nil {
 			return nil, err
 		}
-		in.views = []kist.View{source}
+		in.views = []view.View{source}
 	case o.Staged:
-		head, err := r.HeadView(ctx)
+		head, err := view.OfHead(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		in.views = []kist.View{head}
+		in.views = []view.View{head}
 	}
 	return e.find(ctx, r, paths, in)
 }

@@ -9,8 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/tracking"
 )
 
 type cloneOptions struct {
@@ -51,7 +52,7 @@ path, branch and id of what was checked out.`,
 	mayExit(cmd, exitPartial, exitDamaged, exitFormat)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.branch, "branch", "b", "", "check out `BRANCH`, or a tag, instead of the default branch")
-	flags.StringVarP(&o.origin, "origin", "o", kist.DefaultRemote, "call the remote `NAME`")
+	flags.StringVarP(&o.origin, "origin", "o", registry.DefaultRemote, "call the remote `NAME`")
 	flags.BoolVarP(&o.noCheckout, "no-checkout", "n", false, "do not write any files")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store cannot tell two writers apart, and nobody else pushes to it")
@@ -74,7 +75,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	if err != nil {
 		return err
 	}
-	clone := kist.CloneOptions{
+	clone := tracking.CloneOptions{
 		URL: url, Name: o.origin, Branch: o.branch, NoCheckout: o.noCheckout, NoTags: o.noTags,
 		SingleWriter: o.singleWriter, Jobs: o.jobs,
 	}
@@ -104,12 +105,12 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	p := env.progress("cloning")
 	defer p.Stop()
 	clone.Fetching, clone.Writing = p.transferred(), p.amounts()
-	r, result, err := kist.Clone(ctx, dir, opt, clone)
+	r, result, err := tracking.Clone(ctx, dir, opt, clone)
 	p.Stop()
 	if r != nil {
 		defer r.Close()
 	}
-	if errors.Is(err, kist.ErrNotEmpty) {
+	if errors.Is(err, tracking.ErrNotEmpty) {
 		return failf(exitFailed, "exists", "%w", err)
 	}
 	if result == nil || result.FetchResult == nil {

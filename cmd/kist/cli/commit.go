@@ -13,6 +13,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 type commitOptions struct {
@@ -104,12 +106,12 @@ func runCommit(ctx context.Context, env *Env, o commitOptions) error {
 	}
 	p := env.progress("committing")
 	defer p.Stop()
-	result, err := r.Commit(ctx, kist.CommitOptions{
+	result, err := commits.Commit(ctx, r, commits.CommitOptions{
 		Message: message, All: o.all, Amend: o.amend, AllowEmpty: o.allowEmpty, Author: author, Progress: p.amounts(),
 		Brief: env.global.quiet && !env.global.json,
 	})
 	p.Stop()
-	if errors.Is(err, kist.ErrNothingToCommit) {
+	if errors.Is(err, commits.ErrNothingToCommit) {
 		return env.nothingToCommit(ctx, r, err)
 	}
 	if err != nil {
@@ -173,7 +175,7 @@ func (o *commitOptions) message(env *Env) (string, error) {
 	return text, nil
 }
 
-func (e *Env) printCommitted(result *kist.CommitResult) error {
+func (e *Env) printCommitted(result *commits.CommitResult) error {
 	n, did := committedChanges(result), newWork(result.Read, result.Stats)
 	if e.global.json {
 		out := commitDoneJSON{commitJSON: newCommitJSON(result.ID, result.Commit), changeCounts: n, work: did}
@@ -200,7 +202,7 @@ func (e *Env) nothingToCommit(ctx context.Context, r *kist.Repository, err error
 	if e.global.quiet {
 		return err
 	}
-	s, serr := r.Status(ctx, kist.StatusOptions{})
+	s, serr := stage.ReadStatus(ctx, r, stage.StatusOptions{})
 	switch {
 	case serr != nil:
 		return err

@@ -9,13 +9,14 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // comparison shows how two versions of all files differ.
 type comparison struct {
 	env      *Env
 	repo     *kist.Repository
-	old, new kist.View
+	old, new view.View
 	form     *changeForm
 	note     string // on the changes, if they are not those since the parent
 }
@@ -28,7 +29,7 @@ type fileChange struct {
 
 // changes returns what leads from the old version to the new one.
 func (c *comparison) changes(ctx context.Context, paths []string) ([]fileChange, error) {
-	list, err := kist.Diff(ctx, c.old, c.new, paths, c.form.renames)
+	list, err := view.Diff(ctx, c.old, c.new, paths, c.form.renames)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (c *comparison) selected(ctx context.Context, list pathspecs) ([]fileChange
 	if list.plain() {
 		return c.changes(ctx, list.paths())
 	}
-	changes, err := kist.Diff(ctx, c.old, c.new, list.paths(), false)
+	changes, err := view.Diff(ctx, c.old, c.new, list.paths(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (c *comparison) texts(ctx context.Context, change fileChange) (t texts, ok 
 	return t, true, nil
 }
 
-func (c *comparison) text(ctx context.Context, v kist.View, path string, e *object.Entry) ([]byte, bool, error) {
+func (c *comparison) text(ctx context.Context, v view.View, path string, e *object.Entry) ([]byte, bool, error) {
 	switch {
 	case e == nil:
 		return nil, true, nil
@@ -173,7 +174,7 @@ func (c *comparison) text(ctx context.Context, v kist.View, path string, e *obje
 	case e.Size > tree.MaxText:
 		return nil, false, nil
 	}
-	data, err := c.repo.ReadContent(ctx, v, path, *e, tree.MaxText+1)
+	data, err := view.ReadContent(ctx, c.repo, v, path, *e, tree.MaxText+1)
 	if errors.Is(err, object.ErrPurged) {
 		return nil, false, nil
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/commits"
 )
 
 // conflictJSON is a conflict as merge and revert print it with --json.
@@ -34,7 +35,7 @@ const hintDecide = "'kist status' lists them; 'kist add' each one to keep, and '
 // conflictCount returns the number of paths to be decided on, in words. It is
 // larger than the number of conflicts if a version was put aside or moved.
 func conflictCount(list []tree.Conflict) string {
-	return plural(uint64(len(kist.ConflictPaths(list))), "path to decide on", "paths to decide on")
+	return plural(uint64(len(commits.ConflictPaths(list))), "path to decide on", "paths to decide on")
 }
 
 // tellConflicts lists conflicts for a person.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type diffOptions struct {
@@ -86,7 +86,7 @@ func runDiff(cmd *cobra.Command, env *Env, o *diffOptions, args []string) error 
 	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.paths()); err != nil {
 		return err
 	}
-	if err := env.known(ctx, r, paths, places{views: []kist.View{c.old, c.new}, index: true, worktree: true}); err != nil {
+	if err := env.known(ctx, r, paths, places{views: []view.View{c.old, c.new}, index: true, worktree: true}); err != nil {
 		return err
 	}
 	changes, err := c.selected(ctx, paths)

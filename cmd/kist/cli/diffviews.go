@@ -6,12 +6,15 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // diffViews returns what the arguments say is to be compared, and the
 // conflicts that the index has, if it is one side or behind one.
-func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new kist.View, conflicts []index.Conflict, err error) {
+func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new view.View, conflicts []index.Conflict, err error) {
 	if len(revs) == 1 {
 		if from, to, symmetric, ok := refs.SplitRange(revs[0]); ok {
 			revs = []string{from, to}
@@ -26,24 +29,24 @@ func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths
 	case len(revs) > 2 || staged && len(revs) == 2:
 		return old, new, nil, usagef("too many revisions to compare")
 	case len(revs) == 2:
-		if old, err = r.CommitView(ctx, revs[0]); err == nil {
-			new, err = r.CommitView(ctx, revs[1])
+		if old, err = view.OfCommit(ctx, r, revs[0]); err == nil {
+			new, err = view.OfCommit(ctx, r, revs[1])
 		}
 		return old, new, nil, err
 	case len(revs) == 1:
-		old, err = r.CommitView(ctx, revs[0])
+		old, err = view.OfCommit(ctx, r, revs[0])
 	case staged:
-		old, err = r.HeadView(ctx)
+		old, err = view.OfHead(ctx, r)
 	default:
-		old, err = r.IndexView(ctx)
+		old, err = view.OfIndex(ctx, r)
 	}
 	if err != nil {
 		return old, new, nil, err
 	}
 	if staged {
-		new, err = r.IndexView(ctx)
+		new, err = view.OfIndex(ctx, r)
 	} else {
-		new, err = r.WorktreeView(ctx, paths)
+		new, err = stage.WorktreeView(ctx, r, paths)
 	}
 	if err != nil {
 		return old, new, nil, err
@@ -70,7 +73,7 @@ func mergeBase(ctx context.Context, r *kist.Repository, a, b string) (string, er
 		return "", err
 	}
 	if len(bases) == 0 {
-		return "", kist.ErrNoCommonHistory
+		return "", commits.ErrNoCommonHistory
 	}
 	return bases[0].String(), nil
 }

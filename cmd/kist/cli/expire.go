@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
 )
 
 type expireOptions struct {
@@ -173,7 +174,7 @@ func runExpire(cmd *cobra.Command, env *Env, o expireOptions, args []string) err
 	}
 	p := env.progress("looking at commits")
 	defer p.Stop()
-	result, err := r.Expire(ctx, kist.ExpireOptions{Policy: o.policy, Branches: o.branches, Revs: args, DryRun: o.dryRun})
+	result, err := retain.Expire(ctx, r, retain.ExpireOptions{Policy: o.policy, Branches: o.branches, Revs: args, DryRun: o.dryRun})
 	p.Stop()
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func runExpire(cmd *cobra.Command, env *Env, o expireOptions, args []string) err
 
 // printExpired tells what has expired; of a dry run, or with --verbose, commit
 // by commit.
-func (e *Env) printExpired(result *kist.ExpireResult, dryRun bool) {
+func (e *Env) printExpired(result *retain.ExpireResult, dryRun bool) {
 	if dryRun || e.global.verbose {
 		for _, c := range merged(result.Expired, result.Kept) {
 			verb, why := "expire", ""
@@ -217,8 +218,8 @@ func (e *Env) printExpired(result *kist.ExpireResult, dryRun bool) {
 }
 
 // merged returns two lists of commits as one, the newest first, as they are.
-func merged(a, b []kist.Considered) []kist.Considered {
-	var out []kist.Considered
+func merged(a, b []retain.Considered) []retain.Considered {
+	var out []retain.Considered
 	for len(a) > 0 && len(b) > 0 {
 		if a[0].Commit.Committer.Time.Compare(b[0].Commit.Committer.Time) >= 0 {
 			out, a = append(out, a[0]), a[1:]
@@ -233,13 +234,13 @@ func merged(a, b []kist.Considered) []kist.Considered {
 func (e *Env) unexpire(ctx context.Context, r *kist.Repository, revs []string) error {
 	p := e.progress("looking for content")
 	defer p.Stop()
-	undo := r.UnexpireAll
+	undo := func(ctx context.Context) ([]object.ID, error) { return retain.UnexpireAll(ctx, r) }
 	if len(revs) > 0 {
-		undo = func(ctx context.Context) ([]object.ID, error) { return r.Unexpire(ctx, revs) }
+		undo = func(ctx context.Context) ([]object.ID, error) { return retain.Unexpire(ctx, r, revs) }
 	}
 	restored, err := undo(ctx)
 	p.Stop()
-	var gone *kist.GoneError
+	var gone *intact.GoneError
 	if err != nil && !errors.As(err, &gone) {
 		return err
 	}
@@ -264,7 +265,7 @@ const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist 
 // expiredHint returns how to come by content that has expired, "" if err is not
 // about that.
 func expiredHint(err error) string {
-	var expired *kist.ExpiredError
+	var expired *intact.ExpiredError
 	switch {
 	case !errors.As(err, &expired):
 		return ""

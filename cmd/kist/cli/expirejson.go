@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 )
@@ -30,8 +31,8 @@ type consideredJSON struct {
 	Reasons  []string  `json:"reasons,omitempty"` // why it is kept
 }
 
-func newExpireJSON(result *kist.ExpireResult, o *expireOptions) expireJSON {
-	list := func(commits []kist.Considered) []consideredJSON {
+func newExpireJSON(result *retain.ExpireResult, o *expireOptions) expireJSON {
+	list := func(commits []retain.Considered) []consideredJSON {
 		out := []consideredJSON{}
 		for _, c := range commits {
 			out = append(out, consideredJSON{c.ID, c.Commit.Committer.When(), c.Commit.Message, c.Branches, c.Kept})
@@ -97,7 +98,7 @@ func (x *expired) time() object.Time {
 
 // listExpired lists the commits whose content has expired, the newest first.
 func (e *Env) listExpired(ctx context.Context, r *kist.Repository) error {
-	records, err := r.Expirations()
+	records, err := retain.Expirations(r)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/tracking"
 )
 
 type fetchOptions struct {
@@ -19,7 +21,7 @@ type fetchOptions struct {
 	force  bool
 	prune  bool
 	dryRun bool
-	waits  kist.Decision
+	waits  tracking.Decision
 }
 
 func newFetch(env *Env) *cobra.Command {
@@ -79,9 +81,9 @@ func runFetch(ctx context.Context, env *Env, o fetchOptions, args []string) erro
 		return err
 	}
 	defer r.Close()
-	fetch := kist.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, Waiting: o.waits, DryRun: o.dryRun, Jobs: o.jobs}
+	fetch := tracking.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, Waiting: o.waits, DryRun: o.dryRun, Jobs: o.jobs}
 	if o.all {
-		for _, m := range r.Remotes() {
+		for _, m := range registry.All(r) {
 			fetch.Remote = m.Name
 			if err := env.fetch(ctx, r, fetch); err != nil {
 				return err
@@ -105,7 +107,7 @@ func (e *Env) fetchRemote(r *kist.Repository, args []string) (string, error) {
 		return e.remoteArg(r, args[0])
 	}
 	if head, err := r.Refs().Head(); err == nil && head.Branch != "" {
-		if upstream, err := r.Upstream(head.Branch); err == nil {
+		if upstream, err := registry.UpstreamOf(r, head.Branch); err == nil {
 			return upstream.Remote, nil
 		}
 	}
@@ -113,11 +115,11 @@ func (e *Env) fetchRemote(r *kist.Repository, args []string) (string, error) {
 }
 
 // fetch fetches from a remote and tells what came of it.
-func (e *Env) fetch(ctx context.Context, r *kist.Repository, o kist.FetchOptions) error {
+func (e *Env) fetch(ctx context.Context, r *kist.Repository, o tracking.FetchOptions) error {
 	p := e.progress("fetching")
 	defer p.Stop()
 	o.Progress = p.transferred()
-	result, err := r.Fetch(ctx, o)
+	result, err := tracking.Fetch(ctx, r, o)
 	p.Stop()
 	if errors.Is(err, refs.ErrConflict) && !o.Prune {
 		err = hintf(err, "if the remote does not have that any more, 'kist fetch --prune %s' forgets it", quoteArg(o.Remote))
@@ -128,7 +130,7 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o kist.FetchOptions
 	if e.global.json {
 		return e.json(newFetchJSON(result))
 	}
-	m, err := r.Remote(o.Remote)
+	m, err := registry.Find(r, o.Remote)
 	if err != nil {
 		return err
 	}
@@ -140,7 +142,7 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o kist.FetchOptions
 }
 
 // fetchedStatus returns in a word what became of a ref.
-func fetchedStatus(f kist.FetchedRef) string {
+func fetchedStatus(f tracking.FetchedRef) string {
 	switch {
 	case f.Kept:
 		return "kept"
@@ -158,7 +160,7 @@ func fetchedStatus(f kist.FetchedRef) string {
 	return "fast-forward"
 }
 
-func newFetchJSON(result *kist.FetchResult) transferJSON {
+func newFetchJSON(result *tracking.FetchResult) transferJSON {
 	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes, News: newReceivedJSON(result.Received)}
 	for _, f := range result.Refs {
 		out.Refs = append(out.Refs, newRefMoveJSON(f.Name, f.Local, f.Old, f.New, fetchedStatus(f)))
@@ -167,7 +169,7 @@ func newFetchJSON(result *kist.FetchResult) transferJSON {
 }
 
 // printFetched tells what came of a fetch.
-func (e *Env) printFetched(m kist.Remote, o kist.FetchOptions, result *kist.FetchResult) {
+func (e *Env) printFetched(m registry.Remote, o tracking.FetchOptions, result *tracking.FetchResult) {
 	first := true
 	for _, f := range result.Refs {
 		status := fetchedStatus(f)

@@ -174,7 +174,7 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 		if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
 			return nil
 		}
-		return errors.Join(err, r.NoteAutoGC(err))
+		return errors.Join(err, gc.NoteAuto(r, err))
 	}
 	stats, err := env.collect(ctx, r, plan)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -201,7 +201,7 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 			return err
 		}
 	}
-	if !r.NeedsGC() {
+	if !gc.IsDue(r) {
 		return nil
 	}
 	o.Idle = true
@@ -209,13 +209,13 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	if o.Optimise, o.MinOptimise, err = r.Config().AutoOptimise(); err != nil {
 		return err
 	}
-	plan, err := r.PlanGC(ctx, o)
+	plan, err := gc.PlanFor(ctx, r, o)
 	if err == nil {
 		err = plan.Apply(ctx)
 		plan.Close()
 	}
 	if isA[*gc.DamageError](err) { // or each command that writes would begin it again
-		err = errors.Join(err, r.PutOffGC(ctx))
+		err = errors.Join(err, gc.PutOff(ctx, r))
 	}
 	return err
 }
@@ -237,7 +237,7 @@ func (e *Env) collect(ctx context.Context, r *kist.Repository, o gc.PlanOptions)
 	if err != nil {
 		return gc.Stats{}, err
 	}
-	plan, err := r.PlanGC(ctx, o)
+	plan, err := gc.PlanFor(ctx, r, o)
 	if err != nil {
 		return gc.Stats{}, err
 	}

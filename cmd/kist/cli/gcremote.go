@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -104,7 +105,7 @@ func runRemoteGC(ctx context.Context, env *Env, o gcOptions) error {
 	if err != nil {
 		return err
 	}
-	opened, err := r.OpenRemote(ctx, name)
+	opened, err := registry.OpenNamed(ctx, r, name)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func runHoldAdd(ctx context.Context, env *Env, o holdOptions, rev string) error 
 		return err
 	}
 	defer r.Close()
-	hold, err := r.Hold(ctx, kist.HoldOptions{Rev: env.previous(rev), Until: until, Reason: o.reason})
+	hold, err := retain.Hold(ctx, r, retain.HoldOptions{Rev: env.previous(rev), Until: until, Reason: o.reason})
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func runHoldRemove(ctx context.Context, env *Env, rev, reason string) error {
 		return err
 	}
 	defer r.Close()
-	was, hold, err := r.Release(ctx, env.previous(rev), reason)
+	was, hold, err := retain.Release(ctx, r, env.previous(rev), reason)
 	if err != nil {
 		return err
 	}

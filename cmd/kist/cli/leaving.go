@@ -7,6 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/log"
 )
 
 // leavingShown is how many commits are listed that would be left behind.
@@ -28,7 +29,7 @@ func (e *Env) warnLeaving(ctx context.Context, r *kist.Repository, id object.ID)
 	}
 	var lost []string
 	n := 0
-	for c, err := range r.Log(ctx, kist.LogOptions{Revs: revs}) {
+	for c, err := range log.Commits(ctx, r, log.Options{Revs: revs}) {
 		if err != nil {
 			return false
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/log"
 )
 
 type logOptions struct {
@@ -132,7 +133,7 @@ func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
 		env: env, repo: r, form: &o.form, paths: paths,
 		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
 	}
-	if p.said, err = r.SaidToRead(); err != nil {
+	if p.said, err = r.RecordViewOrEmpty(); err != nil {
 		return err
 	}
 	if o.decorated(env) {
@@ -141,9 +142,9 @@ func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
 	if o.graph && !env.global.json {
 		p.graph = newGraph(env.paint)
 	}
-	var backwards []kist.Logged
+	var backwards []log.Logged
 	left, skip := o.number, o.skip
-	for c, err := range r.Log(ctx, opt) {
+	for c, err := range log.Commits(ctx, r, opt) {
 		if err != nil {
 			return err
 		}
@@ -186,8 +187,8 @@ func (o *logOptions) decorated(env *Env) bool {
 }
 
 // log returns what is to be shown, as the repository wants to be told.
-func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt kist.LogOptions, paths pathspecs, err error) {
-	opt = kist.LogOptions{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
+func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspecs, err error) {
+	opt = log.Options{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
 	if opt.Revs, paths, err = env.revsAndPaths(cmd, r, args); err != nil {
 		return opt, nil, err
 	}
@@ -236,15 +237,15 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 
 // inHistory makes sure that each of paths matches something that is tracked, or
 // that one of the commits that opt stands for changed.
-func (e *Env) inHistory(ctx context.Context, r *kist.Repository, opt kist.LogOptions, paths pathspecs) error {
+func (e *Env) inHistory(ctx context.Context, r *kist.Repository, opt log.Options, paths pathspecs) error {
 	for _, s := range paths {
 		one := pathspecs{s}
 		if e.known(ctx, r, one, places{index: true}) == nil {
 			continue
 		}
-		any := kist.LogOptions{Revs: opt.Revs, Paths: one.paths(), Select: one.selector()}
+		any := log.Options{Revs: opt.Revs, Paths: one.paths(), Select: one.selector()}
 		changed := false
-		for _, err := range r.Log(ctx, any) {
+		for _, err := range log.Commits(ctx, r, any) {
 			if err != nil {
 				return err
 			}

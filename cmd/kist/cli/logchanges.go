@@ -4,7 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // printChanges prints what a commit changed below what describes it.
@@ -25,18 +26,18 @@ func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, chang
 
 // changes returns what a commit changed, if that is to be shown. As in git, a
 // merge is passed over, but with firstParent and for show. A commit whose content
-// has expired has none; where that of a parent has, see [kist.Repository.Before].
-func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison, []fileChange, error) {
+// has expired has none; where that of a parent has, see [log.Before].
+func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison, []fileChange, error) {
 	merge := len(c.Parents) > 1
 	cmp := &comparison{env: p.env, repo: p.repo, form: p.form}
 	if !p.form.wanted() || merge && !p.firstParent && !p.show || c.Expired != nil {
 		return cmp, nil, nil
 	}
-	views := make([]kist.View, max(len(c.Parents), 1))
-	views[0] = kist.View{Objects: p.repo.Contents()}
+	views := make([]view.View, max(len(c.Parents), 1))
+	views[0] = view.View{Objects: p.repo.Contents()}
 	for i, parent := range c.Parents {
 		var err error
-		if views[i], err = p.repo.Before(ctx, p.said, parent); err != nil {
+		if views[i], err = log.Before(ctx, p.repo, p.said, parent); err != nil {
 			return cmp, nil, err
 		}
 	}
@@ -48,7 +49,7 @@ func (p *commitPrinter) changes(ctx context.Context, c kist.Logged) (*comparison
 	default:
 		cmp.note = "since " + before.Short() + "; what lies between has expired"
 	}
-	cmp.old, cmp.new = views[0], kist.View{Tree: c.Tree, Objects: p.repo.Contents()}
+	cmp.old, cmp.new = views[0], view.View{Tree: c.Tree, Objects: p.repo.Contents()}
 	var changes []fileChange
 	var err error
 	if c.Path != "" {

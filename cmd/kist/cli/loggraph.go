@@ -5,11 +5,11 @@ import (
 	"context"
 	"strings"
 
-	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs/log"
 )
 
 // printGraph prints a commit to the right of the graph.
-func (p *commitPrinter) printGraph(ctx context.Context, c kist.Logged, cmp *comparison, changes []fileChange) error {
+func (p *commitPrinter) printGraph(ctx context.Context, c log.Logged, cmp *comparison, changes []fileChange) error {
 	if p.printed && !p.oneline {
 		p.printBeside("")
 	}

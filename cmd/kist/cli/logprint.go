@@ -7,6 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/refs/record"
 )
 
@@ -44,7 +45,7 @@ type loggedJSON struct {
 }
 
 // print prints a commit.
-func (p *commitPrinter) print(ctx context.Context, c kist.Logged) error {
+func (p *commitPrinter) print(ctx context.Context, c log.Logged) error {
 	cmp, changes, err := p.changes(ctx, c)
 	if err != nil {
 		return fmt.Errorf("commit %s: %w", c.ID.Short(), err)
@@ -63,7 +64,7 @@ func (p *commitPrinter) print(ctx context.Context, c kist.Logged) error {
 	return p.printChanges(ctx, cmp, changes)
 }
 
-func (p *commitPrinter) printJSON(ctx context.Context, c kist.Logged, cmp *comparison, changes []fileChange) error {
+func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *comparison, changes []fileChange) error {
 	out := loggedJSON{commitJSON: newCommitJSON(c.ID, c.Commit), Path: c.Path, PathRaw: rawPath(c.Path)}
 	if c.Expired != nil {
 		out.Expired = newExpiredJSON(*c.Expired)
@@ -86,7 +87,7 @@ func (p *commitPrinter) printJSON(ctx context.Context, c kist.Logged, cmp *compa
 
 // head returns the lines that describe a commit; note is one on its changes, or
 // empty.
-func (p *commitPrinter) head(c kist.Logged, note string) []string {
+func (p *commitPrinter) head(c log.Logged, note string) []string {
 	id := c.ID.String()
 	if p.abbrev {
 		id = c.ID.Short()

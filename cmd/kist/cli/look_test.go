@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/commits"
 )
 
 // place is a repository in which commands are run.
@@ -67,7 +67,7 @@ func (p *place) merge(rev string) int {
 		p.t.Fatal(err)
 	}
 	defer r.Close()
-	result, err := r.Merge(p.t.Context(), kist.MergeOptions{Rev: rev})
+	result, err := commits.Merge(p.t.Context(), r, commits.MergeOptions{Rev: rev})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -214,8 +214,8 @@ func TestTagsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for _, tag := range []kist.TagOptions{{Name: "light", Rev: "HEAD"}, {Name: "v1", Rev: "HEAD", Message: "version 1\n\nwith \x1b[31mred\n"}} {
-		if _, _, err := r.CreateTag(t.Context(), tag); err != nil {
+	for _, tag := range []commits.TagOptions{{Name: "light", Rev: "HEAD"}, {Name: "v1", Rev: "HEAD", Message: "version 1\n\nwith \x1b[31mred\n"}} {
+		if _, _, err := commits.CreateTag(t.Context(), r, tag); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -110,7 +110,7 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	said, err := r.SaidToRead()
+	said, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
@@ -88,7 +89,7 @@ func (e *Env) remoteHead(ctx context.Context, args []string) (*rootlog.State, er
 		defer b.Close()
 		identity, err := rootlog.ReadIdentity(ctx, b)
 		if err != nil {
-			return nil, kist.Remote{URL: url}.Located(err)
+			return nil, registry.Remote{URL: url}.Located(err)
 		}
 		return rootlog.Open(b, identity, rootlog.Options{Rand: e.Random}).Head(ctx, nil)
 	}
@@ -101,7 +102,7 @@ func (e *Env) remoteHead(ctx context.Context, args []string) (*rootlog.State, er
 	if err != nil {
 		return nil, err
 	}
-	opened, err := r.OpenRemote(ctx, name)
+	opened, err := registry.OpenNamed(ctx, r, name)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (e *Env) remoteHead(ctx context.Context, args []string) (*rootlog.State, er
 // remotes proposes the names of remotes.
 func remotes(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
 	var names []string
-	for _, m := range r.Remotes() {
+	for _, m := range registry.All(r) {
 		names = append(names, m.Name)
 	}
 	return names

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 )
 
 // maintain has 'kist gc --auto' do what the store needs in the background, if
@@ -16,11 +17,11 @@ func (e *Env) maintain(r *kist.Repository) {
 	if auto, _ := r.Config().Get("gc.auto"); auto == "false" || e.Getenv("KIST_GC_AUTO") == "0" {
 		return
 	}
-	if failed := r.AutoGCFailure(); failed != "" {
+	if failed := gc.AutoFailure(r); failed != "" {
 		e.warn("'kist gc --auto' failed in the background: %s", failed)
 		e.info("hint: 'kist gc' shows the error; the warning ends when it succeeds")
 	}
-	if e.Start == nil || !r.Objects().NeedsMaintenance() && !r.NeedsGC() {
+	if e.Start == nil || !r.Objects().NeedsMaintenance() && !gc.IsDue(r) {
 		return
 	}
 	e.verbose("maintaining the repository in the background")

@@ -9,7 +9,12 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type mergeOptions struct {
@@ -92,18 +97,18 @@ func runMerge(ctx context.Context, env *Env, o mergeOptions, args []string) erro
 	defer r.Close()
 	switch {
 	case o.abort:
-		return env.abort(ctx, r, kist.Merging)
+		return env.abort(ctx, r, operation.Merging)
 	case o.goOn:
 		return env.continueMerge(ctx, r)
 	}
 	p := env.progress("merging")
 	defer p.Stop()
-	result, applyErr := r.Merge(ctx, kist.MergeOptions{
+	result, applyErr := commits.Merge(ctx, r, commits.MergeOptions{
 		Rev: env.previous(args[0]), Message: message, FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
 		NoCommit: o.noCommit, Unrelated: o.unrelated, Progress: p.amounts(),
 	})
 	p.Stop()
-	if errors.Is(applyErr, kist.ErrNotFastForward) {
+	if errors.Is(applyErr, commits.ErrNotFastForward) {
 		return hintf(applyErr, "without --ff-only a merge commit is made")
 	}
 	if result == nil {
@@ -115,7 +120,7 @@ func runMerge(ctx context.Context, env *Env, o mergeOptions, args []string) erro
 
 // concludeMerge tells what came of a merge, with --json as form has it, and
 // returns the error that the command ends with.
-func (e *Env) concludeMerge(ctx context.Context, r *kist.Repository, result *kist.MergeResult, applyErr error, form func(mergedJSON) any) error {
+func (e *Env) concludeMerge(ctx context.Context, r *kist.Repository, result *commits.MergeResult, applyErr error, form func(mergedJSON) any) error {
 	if err := e.printMerged(ctx, r, result, form); err != nil {
 		return err
 	}
@@ -132,17 +137,17 @@ func (e *Env) concludeMerge(ctx context.Context, r *kist.Repository, result *kis
 // blocked returns the error that local changes are in the way of a merge or
 // revert, with advice; other errors as they are.
 func blocked(err error) error {
-	if !errors.Is(err, kist.ErrLocalChanges) {
+	if !errors.Is(err, stage.ErrLocalChanges) {
 		return err
 	}
 	return hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "commit these changes, or undo them with 'kist restore', and move away untracked files")
 }
 
 // abort ends a merge or revert.
-func (e *Env) abort(ctx context.Context, r *kist.Repository, op kist.Operation) error {
+func (e *Env) abort(ctx context.Context, r *kist.Repository, op operation.Operation) error {
 	p := e.progress("going back")
 	defer p.Stop()
-	err := r.Abort(ctx, op, p.amounts())
+	err := commits.Abort(ctx, r, op, p.amounts())
 	p.Stop()
 	if err == nil && e.global.json {
 		head, err := r.Refs().Head()
@@ -156,14 +161,14 @@ func (e *Env) abort(ctx context.Context, r *kist.Repository, op kist.Operation) 
 
 // continueMerge commits a merge whose conflicts are resolved.
 func (e *Env) continueMerge(ctx context.Context, r *kist.Repository) error {
-	state, err := r.State()
+	state, err := operation.Current(r)
 	if err != nil {
 		return err
 	}
-	if state.Operation != kist.Merging {
-		return failf(exitFailed, "not-in-progress", "a merge is %w", kist.ErrNotInProgress)
+	if state.Operation != operation.Merging {
+		return failf(exitFailed, "not-in-progress", "a merge is %w", operation.ErrNotInProgress)
 	}
-	result, err := r.Commit(ctx, kist.CommitOptions{})
+	result, err := commits.Commit(ctx, r, commits.CommitOptions{})
 	if err != nil {
 		return err
 	}
@@ -181,7 +186,7 @@ type mergedJSON struct {
 }
 
 // printMerged tells what came of a merge.
-func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.MergeResult, form func(mergedJSON) any) error {
+func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commits.MergeResult, form func(mergedJSON) any) error {
 	var n changeCounts
 	what := "merged"
 	switch {
@@ -190,7 +195,7 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.
 	case result.FastForward:
 		what = "fast-forward"
 		changes, err := e.changesBetween(ctx, r, result.Old, result.ID)
-		if err != nil && !errors.Is(err, kist.ErrExpired) {
+		if err != nil && !errors.Is(err, intact.ErrExpired) {
 			return err
 		}
 		n = countChanges(changes)
@@ -232,16 +237,16 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *kist.
 // changesBetween returns what changed from one commit, which may be none, to
 // another.
 func (e *Env) changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
-	from := kist.View{Objects: r.Contents()}
+	from := view.View{Objects: r.Contents()}
 	if !old.IsZero() {
 		var err error
-		if from, err = r.CommitView(ctx, old.String()); err != nil {
+		if from, err = view.OfCommit(ctx, r, old.String()); err != nil {
 			return nil, err
 		}
 	}
-	to, err := r.CommitView(ctx, new.String())
+	to, err := view.OfCommit(ctx, r, new.String())
 	if err != nil {
 		return nil, err
 	}
-	return kist.Diff(ctx, from, to, nil, true)
+	return view.Diff(ctx, from, to, nil, true)
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 var errNoMessage = errors.New("the commit message is empty")
@@ -80,7 +83,7 @@ func (e *Env) draftMessage(ctx context.Context, r *kist.Repository, o commitOpti
 		}
 		return c.Message, nil
 	}
-	state, err := r.State()
+	state, err := operation.Current(r)
 	return state.Message, err
 }
 
@@ -103,16 +106,16 @@ func (e *Env) editor() string {
 
 // editMessage runs the editor on a draft, with the status below it.
 func (e *Env) editMessage(ctx context.Context, r *kist.Repository, o commitOptions, editor, draft string) (string, error) {
-	s, err := r.Status(ctx, kist.StatusOptions{})
+	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{})
 	if err != nil {
 		return "", err
 	}
 	staged := len(s.Staged) > 0 || o.all && len(changedPaths(s)) > 0
 	switch {
 	case len(s.Conflicts) > 0:
-		return "", kist.Unresolved(s.Conflicts)
+		return "", commits.Unresolved(s.Conflicts)
 	case !staged && !o.amend && !o.allowEmpty && s.State.Operation == "":
-		return "", e.nothingToCommit(ctx, r, kist.ErrNothingToCommit)
+		return "", e.nothingToCommit(ctx, r, commits.ErrNothingToCommit)
 	}
 	plain := func(_ style, text string) string { return text }
 	long := longStatus{env: e, repo: r, status: s, paint: plain, draft: true, all: o.all}

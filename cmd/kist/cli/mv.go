@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 type mvOptions struct {
@@ -62,7 +63,7 @@ func runMv(ctx context.Context, env *Env, o mvOptions, args []string) error {
 	if info, err := os.Stat(env.path(to)); strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
 		return failf(exitFailed, "not-found", "there is no folder %s", quoteArg(to))
 	}
-	moved, err := r.Move(ctx, paths[:len(paths)-1], paths[len(paths)-1], o.force, o.dryRun)
+	moved, err := checkout.Move(ctx, r, paths[:len(paths)-1], paths[len(paths)-1], o.force, o.dryRun)
 	for _, m := range moved {
 		switch {
 		case env.global.json:
@@ -78,7 +79,7 @@ func runMv(ctx context.Context, env *Env, o mvOptions, args []string) error {
 
 // mvError says what is in the way.
 func mvError(err error) error {
-	var local *kist.LocalChangesError
+	var local *stage.LocalChangesError
 	if !errors.As(err, &local) {
 		return err
 	}

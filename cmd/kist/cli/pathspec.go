@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/ignore"
+	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -206,7 +208,7 @@ func (s *pathspec) matches(path string) bool {
 
 // places are where pathspecs look for paths.
 type places struct {
-	views     []kist.View
+	views     []view.View
 	history   bool // all commits that refs, their logs and holds reach
 	index     bool
 	conflicts bool // paths with conflicts only
@@ -327,7 +329,7 @@ func (in places) each(ctx context.Context, r *kist.Repository, paths []string, f
 		}
 	}
 	if in.history {
-		if err := r.HistoryFiles(ctx, fn); err != nil {
+		if err := purge.HistoryFiles(ctx, r, fn); err != nil {
 			return err
 		}
 	}

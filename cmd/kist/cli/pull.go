@@ -9,6 +9,9 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree/commits"
 )
 
 type pullOptions struct {
@@ -73,26 +76,26 @@ func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error 
 	}
 	p := env.progress("pulling")
 	defer p.Stop()
-	result, err := r.Pull(ctx, kist.PullOptions{
+	result, err := tracking.Pull(ctx, r, tracking.PullOptions{
 		Source: source,
-		Fetch:  kist.FetchOptions{NoTags: o.noTags, Prune: o.prune, Jobs: o.jobs, Progress: p.transferred()},
-		Merge: kist.MergeOptions{
+		Fetch:  tracking.FetchOptions{NoTags: o.noTags, Prune: o.prune, Jobs: o.jobs, Progress: p.transferred()},
+		Merge: commits.MergeOptions{
 			Message: cleanMessage(strings.Join(o.messages, "\n\n")), FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
 			Unrelated: o.unrelated, Progress: p.amounts(),
 		},
 	})
 	p.Stop()
 	if result != nil && result.Fetch != nil && !env.global.json {
-		m, rerr := r.Remote(result.Source.Remote)
+		m, rerr := registry.Find(r, result.Source.Remote)
 		if rerr != nil {
 			return rerr
 		}
-		env.printFetched(m, kist.FetchOptions{}, result.Fetch)
+		env.printFetched(m, tracking.FetchOptions{}, result.Fetch)
 	}
 	switch {
 	case errors.Is(err, kist.ErrNoUpstream):
 		return hintf(failf(exitFailed, "no-upstream", "%w", err), "'kist branch -u REMOTE/BRANCH' sets it, or say from where: kist pull REMOTE BRANCH")
-	case errors.Is(err, kist.ErrNotFastForward):
+	case errors.Is(err, commits.ErrNotFastForward):
 		return hintf(err, "without --ff-only a merge commit is made")
 	case result == nil || result.Merge == nil:
 		return env.unwritten(r, blocked(err))
@@ -105,26 +108,26 @@ func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error 
 
 // pullSource returns from where to pull; zero is what the current branch
 // follows.
-func (e *Env) pullSource(r *kist.Repository, args []string) (kist.Upstream, error) {
+func (e *Env) pullSource(r *kist.Repository, args []string) (registry.Upstream, error) {
 	if len(args) == 0 {
-		return kist.Upstream{}, nil
+		return registry.Upstream{}, nil
 	}
 	name, err := e.remoteArg(r, args[0])
 	if err != nil {
-		return kist.Upstream{}, err
+		return registry.Upstream{}, err
 	}
 	if len(args) == 2 {
-		return kist.Upstream{Remote: name, Ref: refs.Heads + strings.TrimPrefix(args[1], refs.Heads)}, nil
+		return registry.Upstream{Remote: name, Ref: refs.Heads + strings.TrimPrefix(args[1], refs.Heads)}, nil
 	}
 	head, err := r.Refs().Head()
 	if err != nil {
-		return kist.Upstream{}, err
+		return registry.Upstream{}, err
 	}
-	if upstream, err := r.Upstream(head.Branch); err == nil && upstream.Remote == name {
+	if upstream, err := registry.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
 		return upstream, nil
 	}
 	if head.Branch == "" {
-		return kist.Upstream{}, usagef("HEAD is on no branch: say which BRANCH to pull")
+		return registry.Upstream{}, usagef("HEAD is on no branch: say which BRANCH to pull")
 	}
-	return kist.Upstream{Remote: name, Ref: refs.Heads + head.Branch}, nil
+	return registry.Upstream{Remote: name, Ref: refs.Heads + head.Branch}, nil
 }

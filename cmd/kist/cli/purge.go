@@ -11,8 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/purge"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/gc/rewrite"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type purgeOptions struct {
@@ -113,10 +118,10 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	case o.undo:
 		return env.undoPurge(ctx, r, args)
 	}
-	var plan *kist.PurgePlan
+	var plan *purge.Plan
 	what, err := env.purgeTargets(ctx, r, o, args)
 	if err == nil {
-		plan, err = r.PlanPurge(ctx, what)
+		plan, err = purge.NewPlan(ctx, r, what)
 	}
 	if errors.Is(err, kist.ErrNoMatch) && !o.allHistory {
 		return hintf(failf(exitFailed, "not-found", "%w", err), "--all-history finds what only other commits have")
@@ -124,9 +129,9 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	if err != nil {
 		return err
 	}
-	rewritten := &kist.RewriteResult{}
+	rewritten := &rewrite.Result{}
 	if o.rewrite {
-		if rewritten, err = r.Rewrite(ctx, plan, true); err != nil {
+		if rewritten, err = rewrite.Run(ctx, r, plan, true); err != nil {
 			return err
 		}
 	}
@@ -141,7 +146,7 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 		env.printRewrite(r, plan, o, rewritten)
 	}
 	if len(plan.Holds) > 0 && !o.dryRun {
-		return &kist.HeldError{Holds: plan.Holds}
+		return &retain.HeldError{Holds: plan.Holds}
 	}
 	if !o.dryRun {
 		if !o.yes {
@@ -166,17 +171,17 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 
 // purge does what was planned. What is purged is recorded first: a rewrite that
 // is interrupted can be run again.
-func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *kist.PurgePlan, o purgeOptions) (*kist.RewriteResult, error) {
-	purged, err := r.Purge(ctx, plan, o.reason, !o.noPath)
+func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *purge.Plan, o purgeOptions) (*rewrite.Result, error) {
+	purged, err := purge.Apply(ctx, r, plan, o.reason, !o.noPath)
 	if err != nil {
 		return nil, err
 	}
 	if !e.global.json && len(plan.Contents) > 0 {
 		e.tell("purged %s\n", plural(uint64(len(purged)), "content", "contents"))
 	}
-	rewritten := &kist.RewriteResult{}
+	rewritten := &rewrite.Result{}
 	if o.rewrite {
-		if rewritten, err = r.Rewrite(ctx, plan, false); err != nil {
+		if rewritten, err = rewrite.Run(ctx, r, plan, false); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +194,7 @@ func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *kist.PurgePla
 }
 
 // printRewrite tells a person what is rewritten.
-func (e *Env) printRewrite(r *kist.Repository, plan *kist.PurgePlan, o purgeOptions, rewritten *kist.RewriteResult) {
+func (e *Env) printRewrite(r *kist.Repository, plan *purge.Plan, o purgeOptions, rewritten *rewrite.Result) {
 	if !o.rewrite {
 		return
 	}
@@ -212,8 +217,8 @@ func (e *Env) printRewrite(r *kist.Repository, plan *kist.PurgePlan, o purgeOpti
 }
 
 // purgeTargets tells paths from IDs: what HEAD or a commit has as a path is one.
-func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptions, args []string) (kist.PurgeOptions, error) {
-	what := kist.PurgeOptions{AllHistory: o.allHistory}
+func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptions, args []string) (purge.Options, error) {
+	what := purge.Options{AllHistory: o.allHistory}
 	var named []string
 	for _, arg := range args {
 		if rev, _, has := refs.SplitPath(arg); has && rev != "" {
@@ -222,7 +227,7 @@ func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptio
 				if err != nil {
 					return what, err
 				}
-				what.Paths = append(what.Paths, kist.PurgePath{Rev: rev, Path: at.path})
+				what.Paths = append(what.Paths, purge.Path{Rev: rev, Path: at.path})
 				continue
 			}
 		}
@@ -241,15 +246,15 @@ func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptio
 	}
 	in := places{history: o.allHistory}
 	if !o.allHistory {
-		head, err := r.HeadView(ctx)
+		head, err := view.OfHead(ctx, r)
 		if err != nil {
 			return what, err
 		}
-		in.views = []kist.View{head}
+		in.views = []view.View{head}
 	}
 	paths, err := e.find(ctx, r, specs, in)
 	for _, path := range paths {
-		what.Paths = append(what.Paths, kist.PurgePath{Path: path})
+		what.Paths = append(what.Paths, purge.Path{Path: path})
 	}
 	return what, err
 }
@@ -272,7 +277,7 @@ func (e *Env) confirm(question string) (bool, error) {
 }
 
 // purgeInline returns the error that some files cannot be purged.
-func (e *Env) purgeInline(r *kist.Repository, plan *kist.PurgePlan) error {
+func (e *Env) purgeInline(r *kist.Repository, plan *purge.Plan) error {
 	if len(plan.Inline) == 0 {
 		return failf(exitFailed, "not-found", "there is no content to be purged")
 	}
@@ -299,7 +304,7 @@ const (
 )
 
 // printPurge tells a person what is purged.
-func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *kist.PurgePlan) {
+func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *purge.Plan) {
 	for i, c := range plan.Contents {
 		if i == shownPurges {
 			e.tell("and %s more; --json tells all\n", plural(uint64(len(plan.Contents)-i), "content", "contents"))
@@ -331,7 +336,7 @@ func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *kist.Pur
 	e.tell("\n")
 }
 
-func (e *Env) tellUses(ctx context.Context, r *kist.Repository, what string, uses []kist.PurgeUse) {
+func (e *Env) tellUses(ctx context.Context, r *kist.Repository, what string, uses []purge.Use) {
 	for i, use := range uses {
 		if i == shownPurgePaths {
 			e.tell("  and %s more\n", plural(uint64(len(uses)-i), "path", "paths"))
@@ -346,9 +351,9 @@ func (e *Env) tellUses(ctx context.Context, r *kist.Repository, what string, use
 }
 
 // tellAfterPurge says what is left to be done.
-func (e *Env) tellAfterPurge(r *kist.Repository, rewritten *kist.RewriteResult) {
+func (e *Env) tellAfterPurge(r *kist.Repository, rewritten *rewrite.Result) {
 	name := ""
-	if remotes := r.Remotes(); len(remotes) > 0 {
+	if remotes := registry.All(r); len(remotes) > 0 {
 		name = remotes[0].Name
 	}
 	if len(rewritten.Commits) > 0 {
@@ -414,9 +419,9 @@ type purgeUseJSON struct {
 	Commits []object.ID `json:"commits"`
 }
 
-func newPurgeJSON(plan *kist.PurgePlan, rewritten *kist.RewriteResult, dryRun bool) purgeJSON {
+func newPurgeJSON(plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purgeJSON {
 	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []purgePathJSON{}, Freed: plan.Freed, Shared: plan.Shared}
-	uses := func(list []kist.PurgeUse) []purgeUseJSON {
+	uses := func(list []purge.Use) []purgeUseJSON {
 		out := []purgeUseJSON{}
 		for _, u := range list {
 			out = append(out, purgeUseJSON{purgePathJSON{u.Path, rawPath(u.Path)}, u.Count, u.Commits})

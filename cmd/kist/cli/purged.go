@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/object"
 )
 
@@ -23,7 +24,7 @@ type purgedJSON struct {
 
 // listPurged tells what was purged.
 func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
-	list, err := r.Purges()
+	list, err := purge.All(r)
 	if err != nil {
 		return err
 	}
@@ -56,11 +57,11 @@ func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
 // undoPurge takes back that contents were purged.
 func (e *Env) undoPurge(ctx context.Context, r *kist.Repository, ids []string) error {
 	for _, id := range ids {
-		rec, err := r.Unpurge(ctx, id)
+		rec, err := purge.Undo(ctx, r, id)
 		switch {
 		case errors.Is(err, object.ErrNotFound):
 			return hintf(failf(exitFailed, "gone", "%s is gone, or a part of it: %w", quoteArg(id), err), "who still has the content can undo it there, and push")
-		case errors.Is(err, kist.ErrNotPurged):
+		case errors.Is(err, purge.ErrNotPurged):
 			return hintf(failf(exitFailed, "not-found", "%w", err), "'kist purge --list' tells what was purged")
 		case err != nil:
 			return err

@@ -12,6 +12,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -90,7 +92,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 		return err
 	}
 	defer r.Close()
-	push := kist.PushOptions{Lease: o.lease, DryRun: o.dryRun, Jobs: o.jobs, SetUpstream: o.setUpstream}
+	push := tracking.PushOptions{Lease: o.lease, DryRun: o.dryRun, Jobs: o.jobs, SetUpstream: o.setUpstream}
 	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
@@ -98,7 +100,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	if push.Refs, err = env.pushRefs(ctx, r, o, args); err != nil {
 		return err
 	}
-	var upstream kist.Upstream
+	var upstream registry.Upstream
 	if len(push.Refs) == 0 {
 		if o.delete {
 			return usagef("the name of the branch to delete is missing")
@@ -112,7 +114,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 		}
 		upstream = at
 		ref.Force = o.force
-		push.Refs = []kist.PushRef{ref}
+		push.Refs = []registry.PushRef{ref}
 	}
 	if push.Remote, err = env.pushRemote(r, name, upstream); err != nil {
 		return err
@@ -120,7 +122,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	p := env.progress("pushing")
 	defer p.Stop()
 	push.Progress = p.transferred()
-	result, err := r.Push(ctx, push)
+	result, err := tracking.Push(ctx, r, push)
 	p.Stop()
 	rejected := errors.Is(err, transfer.ErrNotFastForward) // then it says which
 	if err == nil || rejected && !env.global.json {
@@ -134,7 +136,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	case rejected:
 		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
 	case errors.Is(err, remote.ErrNoStore):
-		if m, rerr := r.Remote(push.Remote); rerr == nil && !isURL(m.URL) {
+		if m, rerr := registry.Find(r, push.Remote); rerr == nil && !isURL(m.URL) {
 			return hintf(err, "'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
 		}
 		return err
@@ -158,7 +160,7 @@ func onlyTags(list []transfer.RefResult) bool {
 }
 
 // pullOf returns the command that brings what stands in the way of a push.
-func pullOf(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) string {
+func pullOf(r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) string {
 	for _, ref := range result.Refs {
 		branch, ok := strings.CutPrefix(ref.Name, refs.Heads)
 		if ref.Err == nil || !ok {
@@ -170,7 +172,7 @@ func pullOf(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) str
 				local, _ = refs.BranchOf(pushed.Source)
 			}
 		}
-		if upstream, err := r.Upstream(local); err == nil && upstream == (kist.Upstream{Remote: o.Remote, Ref: ref.Name}) {
+		if upstream, err := registry.UpstreamOf(r, local); err == nil && upstream == (registry.Upstream{Remote: o.Remote, Ref: ref.Name}) {
 			break
 		}
 		return "kist pull " + printable(o.Remote) + " " + printable(branch)
@@ -179,8 +181,8 @@ func pullOf(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) str
 }
 
 // pushRefs returns what the arguments and options of push name.
-func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, args []string) ([]kist.PushRef, error) {
-	var list []kist.PushRef
+func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, args []string) ([]registry.PushRef, error) {
+	var list []registry.PushRef
 	for _, arg := range args {
 		if o.delete {
 			if strings.ContainsAny(arg, ":+") {
@@ -188,7 +190,7 @@ func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, a
 			}
 			arg = ":" + arg
 		}
-		ref, err := r.ParsePush(ctx, arg)
+		ref, err := registry.ParsePush(ctx, r, arg)
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +209,7 @@ func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, a
 			return nil, err
 		}
 		for _, ref := range all {
-			p, err := r.ParsePush(ctx, ref.Name)
+			p, err := registry.ParsePush(ctx, r, ref.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -223,24 +225,24 @@ func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, a
 // pushCurrent returns what pushing the current branch means: to what it
 // follows, if that is on the remote of the name or none is given, and else to a
 // branch of its own name.
-func (e *Env) pushCurrent(ctx context.Context, r *kist.Repository, name string) (kist.PushRef, kist.Upstream, error) {
+func (e *Env) pushCurrent(ctx context.Context, r *kist.Repository, name string) (registry.PushRef, registry.Upstream, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
-		return kist.PushRef{}, kist.Upstream{}, err
+		return registry.PushRef{}, registry.Upstream{}, err
 	}
 	if head.Branch == "" {
-		return kist.PushRef{}, kist.Upstream{}, hintf(failf(exitFailed, "detached", "HEAD is on no branch"), "say what to push: kist push REMOTE HEAD:BRANCH")
+		return registry.PushRef{}, registry.Upstream{}, hintf(failf(exitFailed, "detached", "HEAD is on no branch"), "say what to push: kist push REMOTE HEAD:BRANCH")
 	}
-	ref, err := r.ParsePush(ctx, refs.Heads+head.Branch)
+	ref, err := registry.ParsePush(ctx, r, refs.Heads+head.Branch)
 	if errors.Is(err, refs.ErrNotFound) && head.Unborn() {
 		err = kist.ErrUnborn
 	}
 	if err != nil {
-		return ref, kist.Upstream{}, err
+		return ref, registry.Upstream{}, err
 	}
-	upstream, err := r.Upstream(head.Branch)
+	upstream, err := registry.UpstreamOf(r, head.Branch)
 	if errors.Is(err, kist.ErrNoUpstream) {
-		return ref, kist.Upstream{}, nil
+		return ref, registry.Upstream{}, nil
 	}
 	if name == "" || name == upstream.Remote {
 		ref.Name = upstream.Ref
@@ -249,7 +251,7 @@ func (e *Env) pushCurrent(ctx context.Context, r *kist.Repository, name string) 
 }
 
 // pushRemote returns the name of the remote to push to.
-func (e *Env) pushRemote(r *kist.Repository, name string, upstream kist.Upstream) (string, error) {
+func (e *Env) pushRemote(r *kist.Repository, name string, upstream registry.Upstream) (string, error) {
 	if name == "" && upstream.Remote != "" {
 		return upstream.Remote, nil
 	}
@@ -259,11 +261,11 @@ func (e *Env) pushRemote(r *kist.Repository, name string, upstream kist.Upstream
 // remoteArg returns the remote that an argument names, or, if there is none,
 // origin or the only one there is.
 func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
-	list := r.Remotes()
+	list := registry.All(r)
 	switch {
 	case name != "":
-		_, err := r.Remote(name)
-		if errors.Is(err, kist.ErrNoRemote) && strings.ContainsAny(name, "/:") {
+		_, err := registry.Find(r, name)
+		if errors.Is(err, registry.ErrNoRemote) && strings.ContainsAny(name, "/:") {
 			return "", hintf(failf(exitFailed, "no-remote", "%w", err), "a remote gets a name first: kist remote add NAME %s", remote.Redact(name))
 		}
 		return name, err
@@ -272,14 +274,14 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 	case len(list) == 1:
 		return list[0].Name, nil
 	}
-	if _, err := r.Remote(kist.DefaultRemote); err == nil {
-		return kist.DefaultRemote, nil
+	if _, err := registry.Find(r, registry.DefaultRemote); err == nil {
+		return registry.DefaultRemote, nil
 	}
 	return "", hintf(usagef("REMOTE is missing"), "'kist remote' lists them")
 }
 
 // printPushed tells what came of a push.
-func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.PushResult) error {
+func (e *Env) printPushed(r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) error {
 	if e.global.json {
 		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes}
 		for _, ref := range result.Refs {
@@ -298,12 +300,12 @@ func (e *Env) printPushed(r *kist.Repository, o kist.PushOptions, result *kist.P
 		}
 	}
 	if moved == 0 && result.Records == 0 {
-		if slices.ContainsFunc(o.Refs, func(ref kist.PushRef) bool { return ref.Source == "" }) {
+		if slices.ContainsFunc(o.Refs, func(ref registry.PushRef) bool { return ref.Source == "" }) {
 			return nil // a missing ref is an error, which comes next
 		}
 		e.tell("Everything up to date.\n")
 	} else {
-		m, err := r.Remote(o.Remote)
+		m, err := registry.Find(r, o.Remote)
 		if err != nil {
 			return err
 		}

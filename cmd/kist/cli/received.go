@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/tracking"
 )
 
 // receivedJSON is a record as fetch prints it with --json.
@@ -25,7 +25,7 @@ type receivedJSON struct {
 	Waits  bool      `json:"waits"`
 }
 
-func newReceivedJSON(list []kist.ReceivedRecord) []receivedJSON {
+func newReceivedJSON(list []tracking.ReceivedRecord) []receivedJSON {
 	out := []receivedJSON{}
 	for _, r := range list {
 		out = append(out, receivedJSON{
@@ -44,7 +44,7 @@ const (
 // printReceived prints what others have recorded: what was done, by whom, why,
 // and what needs the objects here. Records that differ in nothing else are one
 // group.
-func (e *Env) printReceived(o kist.FetchOptions, result *kist.FetchResult) {
+func (e *Env) printReceived(o tracking.FetchOptions, result *tracking.FetchResult) {
 	type group struct {
 		what, by string
 		ids      []string
@@ -80,14 +80,14 @@ func (e *Env) printReceived(o kist.FetchOptions, result *kist.FetchResult) {
 		e.warn("%s of %s without effect: no honest repository reaches generation %d (by %s)", plural(uint64(n), "record", "records"),
 			quoteArg(o.Remote), result.Implausible[0].Generation, result.Implausible[0].Who)
 	}
-	if waits > 0 && o.Waiting != kist.Refuse {
+	if waits > 0 && o.Waiting != tracking.Refuse {
 		e.warn("%s for you: content that is needed here would go", plural(uint64(waits), "record waits", "records wait"))
 		e.info("'kist fetch --records accept %s' accepts, and '--records refuse' takes it back, for all with the next push", printable(o.Remote))
 	}
 }
 
 // receivedWhat returns what a record says of its object.
-func receivedWhat(r *kist.ReceivedRecord) string {
+func receivedWhat(r *tracking.ReceivedRecord) string {
 	switch {
 	case r.Kind == record.Purge && r.On:
 		return "purged: " + r.Key.Kind.String()
@@ -105,7 +105,7 @@ func receivedWhat(r *kist.ReceivedRecord) string {
 
 // receivedBy returns who made a record, where and why, and what the object is
 // needed for here.
-func receivedBy(r *kist.ReceivedRecord) string {
+func receivedBy(r *tracking.ReceivedRecord) string {
 	text := ", by " + r.Who
 	if r.Who == "" {
 		text = ", by somebody"
@@ -134,7 +134,7 @@ func receivedBy(r *kist.ReceivedRecord) string {
 }
 
 // decisionValue is what becomes of records that wait, as an option.
-type decisionValue kist.Decision
+type decisionValue tracking.Decision
 
 func (v *decisionValue) String() string { return "" }
 func (v *decisionValue) Type() string   { return "DECISION" }
@@ -142,9 +142,9 @@ func (v *decisionValue) Type() string   { return "DECISION" }
 func (v *decisionValue) Set(text string) error {
 	switch text {
 	case "accept":
-		*v = decisionValue(kist.Accept)
+		*v = decisionValue(tracking.Accept)
 	case "refuse":
-		*v = decisionValue(kist.Refuse)
+		*v = decisionValue(tracking.Refuse)
 	default:
 		return usagef("%s is neither accept nor refuse", quoteArg(text))
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/check"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/tracking"
 )
 
 func newRemote(env *Env) *cobra.Command {
@@ -54,7 +56,7 @@ type remoteJSON struct {
 	SingleWriter bool   `json:"single_writer,omitempty"`
 }
 
-func newRemoteJSON(m kist.Remote) remoteJSON {
+func newRemoteJSON(m registry.Remote) remoteJSON {
 	return remoteJSON{m.Name, remote.Redact(m.URL), m.SingleWriter}
 }
 
@@ -81,7 +83,7 @@ func runRemoteList(env *Env) error {
 		return err
 	}
 	defer r.Close()
-	for _, m := range r.Remotes() {
+	for _, m := range registry.All(r) {
 		switch {
 		case env.global.json:
 			if err := env.json(newRemoteJSON(m)); err != nil {
@@ -119,11 +121,11 @@ func runRemoteRemove(ctx context.Context, env *Env, name string) error {
 		return err
 	}
 	defer r.Close()
-	m, err := r.Remote(name)
+	m, err := registry.Find(r, name)
 	if err != nil {
 		return err
 	}
-	if err := r.RemoveRemote(ctx, name); err != nil {
+	if err := registry.Remove(ctx, r, name); err != nil {
 		return err
 	}
 	if env.global.json {
@@ -186,13 +188,13 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 	if url, err = env.remoteURL(url); err != nil {
 		return err
 	}
-	m := kist.Remote{Name: name, URL: url, SingleWriter: o.singleWriter}
-	if err := r.CheckRemote(m); err != nil {
+	m := registry.Remote{Name: name, URL: url, SingleWriter: o.singleWriter}
+	if err := registry.Check(r, m); err != nil {
 		return err
 	}
 	var report *check.Report
 	if !o.noCheck {
-		if err := r.CheckNested(ctx, m); err != nil {
+		if err := registry.CheckNested(ctx, r, m); err != nil {
 			return err
 		}
 		report, err = env.checkStore(ctx, m)
@@ -209,7 +211,7 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 			return err
 		}
 	}
-	if err := r.AddRemote(ctx, m); err != nil {
+	if err := registry.Add(ctx, r, m); err != nil {
 		return err
 	}
 	if env.global.json {
@@ -218,7 +220,7 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 		env.tell("remote check passed: %s\n", sharing(m))
 	}
 	if err == nil && o.fetch {
-		err = env.fetch(ctx, r, kist.FetchOptions{Remote: name})
+		err = env.fetch(ctx, r, tracking.FetchOptions{Remote: name})
 		if errors.Is(err, rootlog.ErrEmpty) {
 			return nil
 		}
@@ -226,7 +228,7 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 	return err
 }
 
-func sharing(m kist.Remote) string {
+func sharing(m registry.Remote) string {
 	if m.SingleWriter {
 		return "only one person may push at a time"
 	}
@@ -234,7 +236,7 @@ func sharing(m kist.Remote) string {
 }
 
 // checkRepository says if a remote holds another repository than r.
-func (e *Env) checkRepository(ctx context.Context, r *kist.Repository, m kist.Remote) error {
+func (e *Env) checkRepository(ctx context.Context, r *kist.Repository, m registry.Remote) error {
 	b, err := e.openBackend(ctx, m.URL)
 	if err != nil {
 		return err
@@ -298,7 +300,7 @@ func runRemoteLog(ctx context.Context, env *Env, limit int, args []string) error
 	if err != nil {
 		return err
 	}
-	opened, err := r.OpenRemote(ctx, name)
+	opened, err := registry.OpenNamed(ctx, r, name)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/check"
+	"github.com/kist-vcs/kist/remote/registry"
 )
 
 func newRemoteCheck(env *Env) *cobra.Command {
@@ -43,7 +43,7 @@ func runRemoteCheck(ctx context.Context, env *Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	m, err := r.Remote(name)
+	m, err := registry.Find(r, name)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func runRemoteCheck(ctx context.Context, env *Env, args []string) error {
 		return err
 	}
 	if f := new(failure); err == nil || errors.As(err, &f) && f.kind == "unfit" {
-		if nerr := r.NoteCheck(m, err == nil); nerr != nil {
+		if nerr := registry.NoteCheck(r, m, err == nil); nerr != nil {
 			return nerr
 		}
 	}
@@ -73,7 +73,7 @@ type remoteCheckedJSON struct {
 }
 
 // newRemoteCheckedJSON accepts no report, too.
-func newRemoteCheckedJSON(m kist.Remote, report *check.Report) remoteCheckedJSON {
+func newRemoteCheckedJSON(m registry.Remote, report *check.Report) remoteCheckedJSON {
 	out := remoteCheckedJSON{remoteJSON: newRemoteJSON(m), Checks: []check.Result{}}
 	if report != nil {
 		out.Checks = report.Checks
@@ -83,7 +83,7 @@ func newRemoteCheckedJSON(m kist.Remote, report *check.Report) remoteCheckedJSON
 
 // checkStore tries a store out. The error says that it is not fit to be used as
 // m says, or that it could not be tried out.
-func (e *Env) checkStore(ctx context.Context, m kist.Remote) (*check.Report, error) {
+func (e *Env) checkStore(ctx context.Context, m registry.Remote) (*check.Report, error) {
 	b, err := e.openStore(ctx, m.URL)
 	if err != nil {
 		return nil, err

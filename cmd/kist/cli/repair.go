@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/repair"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 )
@@ -57,7 +58,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	defer r.Close()
 	at := env.verifyProgress(ctx, r, volume.CheckOptions{ReadData: true})
 	defer at.stop()
-	result, err := r.Repair(ctx, kist.RepairOptions{
+	result, err := repair.Run(ctx, r, repair.Options{
 		Remotes: o.from, AcceptLoss: o.acceptLoss, DryRun: o.dryRun, SingleHost: o.singleHost,
 		Checking: at.checking, Following: at.following, Restoring: at.restoring,
 	})
@@ -83,7 +84,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	}
 }
 
-func (e *Env) repairJSON(result *kist.RepairResult, dryRun bool) error {
+func (e *Env) repairJSON(result *repair.Result, dryRun bool) error {
 	out := newVerifyJSON(result.Found)
 	out.Accepted = newProblemsJSON(result.Accepted)
 	out.repairJSON = &repairJSON{
@@ -106,7 +107,7 @@ func (e *Env) repairJSON(result *kist.RepairResult, dryRun bool) error {
 }
 
 // printRepair tells a person what came of a repair.
-func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *kist.RepairResult, dryRun bool) {
+func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *repair.Result, dryRun bool) {
 	repaired, moved := "repaired", "in quarantine"
 	if dryRun {
 		repaired, moved = "would repair", "would move to quarantine"
@@ -146,7 +147,7 @@ const manyAlike = 5
 
 // repairedLines tells what was repaired, and how. Objects that are too many to be
 // named are counted.
-func repairedLines(list []kist.Repaired) (lines []string) {
+func repairedLines(list []repair.Repaired) (lines []string) {
 	type way struct {
 		kind object.Kind
 		how  string
@@ -174,7 +175,7 @@ func repairedLines(list []kist.Repaired) (lines []string) {
 }
 
 // lostHints gives advice on what could not be repaired.
-func lostHints(result *kist.RepairResult, o verifyOptions) []string {
+func lostHints(result *repair.Result, o verifyOptions) []string {
 	hints := []string{"'kist verify --repair' can be run again: when a remote can be reached that has it, or the file is back in the worktree"}
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "ref" }) {
 		hints = append(hints, "a file of a ref is text: write into it, as its only line, the ID of the commit, or into HEAD 'ref: refs/heads/BRANCH'")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -33,7 +34,7 @@ func (e *Env) open() (*kist.Repository, error) {
 	}
 	r, err := kist.Open(root, opt)
 	if err == nil {
-		for _, m := range r.Remotes() {
+		for _, m := range registry.All(r) {
 			e.secrets.learn(m.URL)
 		}
 	}

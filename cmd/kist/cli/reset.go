@@ -9,6 +9,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 type resetOptions struct {
@@ -76,16 +78,16 @@ func runReset(ctx context.Context, env *Env, o resetOptions, args []string, dash
 	if paths != nil {
 		return env.resetPaths(ctx, r, o, rev, paths)
 	}
-	mode := kist.ResetMixed
+	mode := checkout.ResetMixed
 	switch {
 	case o.soft:
-		mode = kist.ResetSoft
+		mode = checkout.ResetSoft
 	case o.hard:
-		mode = kist.ResetHard
+		mode = checkout.ResetHard
 	}
 	p := env.progress("resetting")
 	defer p.Stop()
-	id, applyErr := r.Reset(ctx, rev, mode, p.amounts())
+	id, applyErr := checkout.Reset(ctx, r, rev, mode, p.amounts())
 	p.Stop()
 	if applyErr != nil && !isPartial(applyErr) {
 		return env.unwritten(r, applyErr)
@@ -96,14 +98,14 @@ func runReset(ctx context.Context, env *Env, o resetOptions, args []string, dash
 	return env.unwritten(r, applyErr)
 }
 
-func (e *Env) printReset(ctx context.Context, r *kist.Repository, id object.ID, mode kist.ResetMode) error {
-	if mode == kist.ResetMixed {
+func (e *Env) printReset(ctx context.Context, r *kist.Repository, id object.ID, mode checkout.ResetMode) error {
+	if mode == checkout.ResetMixed {
 		return e.unstagedChanges(ctx, r, id, nil)
 	}
 	if e.global.json {
 		return e.json(newResetJSON(id, nil))
 	}
-	if mode == kist.ResetHard && !id.IsZero() {
+	if mode == checkout.ResetHard && !id.IsZero() {
 		e.tell("HEAD is now at %s\n", e.describe(ctx, r, id))
 	}
 	return nil
@@ -123,7 +125,7 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 	if e.global.quiet && !e.global.json {
 		return nil
 	}
-	s, err := r.Status(ctx, kist.StatusOptions{Paths: paths, NoUntracked: true})
+	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{Paths: paths, NoUntracked: true})
 	if err != nil {
 		return err
 	}
@@ -192,7 +194,7 @@ func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions
 	if o.soft || o.hard {
 		return hintf(usagef("--soft and --hard are not for paths"), "'kist restore --source REV --staged --worktree PATH...' brings back files")
 	}
-	ro := kist.RestoreOptions{Staged: true}
+	ro := checkout.RestoreOptions{Staged: true}
 	var id object.ID
 	if !isUnborn(r, rev) {
 		var err error
@@ -205,7 +207,7 @@ func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions
 	if ro.Paths, err = e.restorable(ctx, r, ro, paths); err != nil {
 		return err
 	}
-	if _, err := r.Restore(ctx, ro); err != nil {
+	if _, err := checkout.Restore(ctx, r, ro); err != nil {
 		return err
 	}
 	return e.unstagedChanges(ctx, r, id, ro.Paths)

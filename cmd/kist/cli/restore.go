@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type restoreOptions struct {
@@ -86,13 +88,13 @@ func runRestore(ctx context.Context, env *Env, o restoreOptions, args []string) 
 	if o.to != "" {
 		return env.extract(ctx, r, o, specs)
 	}
-	ro := kist.RestoreOptions{Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force}
+	ro := checkout.RestoreOptions{Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force}
 	from := "what is staged"
 	switch {
 	case o.ours:
-		ro.Side, from = kist.Ours, "our side"
+		ro.Side, from = checkout.Ours, "our side"
 	case o.theirs:
-		ro.Side, from = kist.Theirs, "their side"
+		ro.Side, from = checkout.Theirs, "their side"
 	case o.source != "":
 		id, err := r.Resolve(ctx, o.source)
 		if err != nil {
@@ -117,11 +119,11 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 	if rev == "" {
 		rev = "HEAD"
 	}
-	source, err := r.CommitView(ctx, rev)
+	source, err := view.OfCommit(ctx, r, rev)
 	if err != nil {
 		return err
 	}
-	paths, err := e.find(ctx, r, specs, places{views: []kist.View{source}})
+	paths, err := e.find(ctx, r, specs, places{views: []view.View{source}})
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 	}
 	p := e.progress("restoring")
 	defer p.Stop()
-	wrote, err := r.Extract(ctx, source, paths, e.path(o.to), o.force, p.amounts())
+	wrote, err := checkout.Extract(ctx, r, source, paths, e.path(o.to), o.force, p.amounts())
 	p.Stop()
 	if err != nil && !isPartial(err) {
 		return e.unwritten(r, err)

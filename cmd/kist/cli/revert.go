@@ -10,6 +10,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
 )
 
 type revertOptions struct {
@@ -70,19 +73,19 @@ func runRevert(ctx context.Context, env *Env, o revertOptions, args []string) er
 	}
 	defer r.Close()
 	if o.abort {
-		return env.abort(ctx, r, kist.Reverting)
+		return env.abort(ctx, r, operation.Reverting)
 	}
-	var result *kist.RevertResult
+	var result *commits.RevertResult
 	p := env.progress("reverting")
 	defer p.Stop()
 	if o.goOn {
-		result, err = r.Continue(ctx, p.amounts())
+		result, err = commits.Continue(ctx, r, p.amounts())
 	} else {
 		var list []object.ID
 		if list, err = revertArgs(ctx, r, args); err != nil {
 			return err
 		}
-		result, err = r.Revert(ctx, kist.RevertOptions{Commits: list, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
+		result, err = commits.Revert(ctx, r, commits.RevertOptions{Commits: list, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
 	}
 	p.Stop()
 	if result == nil {
@@ -100,7 +103,7 @@ func revertArgs(ctx context.Context, r *kist.Repository, args []string) ([]objec
 	}
 	var ids []object.ID
 	if isRange {
-		for c, err := range r.Log(ctx, kist.LogOptions{Revs: args}) {
+		for c, err := range log.Commits(ctx, r, log.Options{Revs: args}) {
 			if err != nil {
 				return nil, err
 			}
@@ -133,7 +136,7 @@ type stoppedJSON struct {
 
 // printReverted tells what came of a revert, which may have ended with an error
 // after some commits.
-func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOptions, result *kist.RevertResult, revertErr error) error {
+func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOptions, result *commits.RevertResult, revertErr error) error {
 	for _, c := range result.Commits {
 		if err := e.printCommitted(c); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // located is what REV:PATH names.
@@ -28,12 +29,12 @@ type located struct {
 func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
 	rev, path, hasPath := refs.SplitPath(revPath)
 	at := located{rev: rev}
-	var source kist.View
+	var source view.View
 	var err error
 	if rev == "" && hasPath {
-		source, err = r.IndexView(ctx)
+		source, err = view.OfIndex(ctx, r)
 	} else {
-		source, err = r.CommitView(ctx, rev)
+		source, err = view.OfCommit(ctx, r, rev)
 	}
 	if err != nil {
 		return at, e.meantPath(r, revPath, err)
@@ -98,7 +99,7 @@ func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (
 	if at.path != "" {
 		return nil, false, hintf(usagef("%s is a path already", quoteArg(what)), "write '%s -- PATH...'", printable(at.rev))
 	}
-	in := places{views: []kist.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
+	in := places{views: []view.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
 	if err := e.known(ctx, r, specs, in); err != nil {
 		return nil, false, err
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 type rmOptions struct {
@@ -68,7 +70,7 @@ func runRm(ctx context.Context, env *Env, o rmOptions, args []string) error {
 	if err := o.allowed(r, specs); err != nil {
 		return err
 	}
-	removed, err := r.Remove(ctx, kist.RemoveOptions{
+	removed, err := checkout.Remove(ctx, r, checkout.RemoveOptions{
 		Paths: paths, Cached: o.cached, Recursive: o.recursive, Force: o.force, DryRun: o.dryRun,
 	})
 	if err != nil {
@@ -96,7 +98,7 @@ func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
 	}
 	for _, s := range specs {
 		if !s.exclude && idx.Dir(s.path) != nil {
-			return fmt.Errorf("path %s: %w", quoteArg(s.arg), kist.ErrIsDirectory)
+			return fmt.Errorf("path %s: %w", quoteArg(s.arg), checkout.ErrIsDirectory)
 		}
 	}
 	return nil
@@ -104,7 +106,7 @@ func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
 
 // rmError gives advice on local changes.
 func rmError(err error) error {
-	if isA[*kist.LocalChangesError](err) {
+	if isA[*stage.LocalChangesError](err) {
 		return hintf(failf(exitFailed, "local-changes", "%w", err), "--cached keeps the file, -f removes it nevertheless")
 	}
 	return err

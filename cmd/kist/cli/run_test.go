@@ -18,7 +18,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // testEnv returns an environment that depends on nothing, and what is written
@@ -119,8 +121,8 @@ func TestOutcome(t *testing.T) {
 		{usagef("bad"), exitUsage, "usage", ""},
 		{fmt.Errorf("here: %w", kist.ErrNoRepository), exitNoRepository, "no-repository", "kist init"},
 		{kist.ErrUnsupportedFormat, exitFormat, "format", "newer kist"},
-		{&kist.LocalChangesError{}, exitFailed, "local-changes", "--force"},
-		{kist.ErrNotFastForward, exitMoved, "not-fast-forward", ""},
+		{&stage.LocalChangesError{}, exitFailed, "local-changes", "--force"},
+		{commits.ErrNotFastForward, exitMoved, "not-fast-forward", ""},
 		{&refs.MovedError{Name: "refs/heads/main"}, exitMoved, "moved", "again"},
 		{&refs.UnknownRevisionError{Rev: "x"}, exitFailed, "unknown-revision", "kist branch"},
 		{&refs.AmbiguousError{Rev: "3fa9"}, exitFailed, "ambiguous-revision", "more digits"},
@@ -152,9 +154,9 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestReportListsPaths(t *testing.T) {
-	local := &kist.LocalChangesError{}
+	local := &stage.LocalChangesError{}
 	for i := range detailLines + 5 {
-		local.Obstacles = append(local.Obstacles, kist.Obstacle{Path: fmt.Sprintf("file\n%d", i), Reason: "changed"})
+		local.Obstacles = append(local.Obstacles, stage.Obstacle{Path: fmt.Sprintf("file\n%d", i), Reason: "changed"})
 	}
 	got := outcomeOf(local).Message
 	for _, want := range []string{"\n\"file\\n0\": changed\n", "\"file\\n19\": changed\nand 5 more"} {

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/log"
 )
 
 type showOptions struct {
@@ -75,13 +77,13 @@ func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error 
 		args = []string{"HEAD"}
 	}
 	revs := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.Contains(arg, ":") })
-	if err := env.inHistory(ctx, r, kist.LogOptions{Revs: revs}, paths); err != nil {
+	if err := env.inHistory(ctx, r, log.Options{Revs: revs}, paths); err != nil {
 		return err
 	}
 	p := &commitPrinter{
 		env: env, repo: r, form: &o.form, paths: paths, oneline: o.oneline, abbrev: o.oneline || o.abbrev, show: true,
 	}
-	if p.said, err = r.SaidToRead(); err != nil {
+	if p.said, err = r.RecordViewOrEmpty(); err != nil {
 		return err
 	}
 	if env.Terminal.Stdout && !env.global.json {
@@ -114,12 +116,12 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 	if err := p.showTag(ctx, rev); err != nil {
 		return err
 	}
-	logged := kist.Logged{ID: id, Commit: commit}
+	logged := log.Logged{ID: id, Commit: commit}
 	expired, isExpired := p.said.Expired(id)
 	if isExpired {
 		logged.Expired = &expired
 	}
-	held, isHeld, err := p.repo.Held(id)
+	held, isHeld, err := retain.Held(p.repo, id)
 	if err != nil {
 		return err
 	}

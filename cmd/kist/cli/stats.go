@@ -11,8 +11,10 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type statsOptions struct {
@@ -125,13 +127,13 @@ func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) erro
 	}
 	p := env.progress("counting")
 	defer p.Stop()
-	s, err := r.Stats(ctx, kist.StatsOptions{
+	s, err := stats.Totals(ctx, r, stats.Options{
 		Revs: revs, Paths: paths, Commits: o.commits, Number: max(o.number, 0),
 		Progress: func(objects int64) { p.Set(uint64(objects), 0) },
 	})
-	var overlap *kist.PathsOverlapError
+	var overlap *stats.PathsOverlapError
 	switch {
-	case errors.Is(err, kist.ErrMixedRevs):
+	case errors.Is(err, stats.ErrMixedRevs):
 		return hintf(usagef("%w", err), "'main~0' is the commit that main is at, and no more")
 	case errors.As(err, &overlap):
 		return usagef("path %s lies in %s: ask for one of them", quoteArg(overlap.Below), quoteArg(overlap.Path))
@@ -175,7 +177,7 @@ func (e *Env) statsPaths(ctx context.Context, r *kist.Repository, revs []string,
 			revs = []string{"HEAD"}
 		}
 		for _, rev := range revs {
-			view, err := r.CommitView(ctx, rev)
+			view, err := view.OfCommit(ctx, r, rev)
 			if err != nil {
 				return nil, err
 			}
@@ -188,7 +190,7 @@ func (e *Env) statsPaths(ctx context.Context, r *kist.Repository, revs []string,
 // freeNow returns how many bytes 'kist gc' would free now. It returns nil if that
 // is not known: somebody else collects garbage, or records are damaged.
 func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
-	plan, err := r.PlanGC(ctx, gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder, MaxWaste: gc.DefaultMaxWaste, DryRun: true})
+	plan, err := gc.PlanFor(ctx, r, gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder, MaxWaste: gc.DefaultMaxWaste, DryRun: true})
 	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) || isA[*record.CorruptError](err) {
 		return nil, nil
 	}
@@ -202,11 +204,11 @@ func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
 }
 
 // sortSpaces sorts what is told by the column that was asked for.
-func (o *statsOptions) sortSpaces(spaces []kist.Space) {
-	by := map[string]func(kist.Space) int64{
-		"size":   func(s kist.Space) int64 { return int64(s.Bytes) },
-		"stored": func(s kist.Space) int64 { return s.All.Stored },
-		"unique": func(s kist.Space) int64 { return s.Own.Stored },
+func (o *statsOptions) sortSpaces(spaces []stats.Space) {
+	by := map[string]func(stats.Space) int64{
+		"size":   func(s stats.Space) int64 { return int64(s.Bytes) },
+		"stored": func(s stats.Space) int64 { return s.All.Stored },
+		"unique": func(s stats.Space) int64 { return s.Own.Stored },
 	}[o.sort]
 	if by == nil {
 		return
@@ -214,8 +216,8 @@ func (o *statsOptions) sortSpaces(spaces []kist.Space) {
 	if i := slices.IndexFunc(spaces, isRest); i >= 0 {
 		spaces = spaces[:i]
 	}
-	slices.SortStableFunc(spaces, func(a, b kist.Space) int { return cmp.Compare(by(b), by(a)) })
+	slices.SortStableFunc(spaces, func(a, b stats.Space) int { return cmp.Compare(by(b), by(a)) })
 }
 
 // isRest reports whether something comes after all that has a name.
-func isRest(s kist.Space) bool { return s.Kind == kist.SpaceIndex || s.Kind == kist.SpaceLogs }
+func isRest(s stats.Space) bool { return s.Kind == stats.SpaceIndex || s.Kind == stats.SpaceLogs }

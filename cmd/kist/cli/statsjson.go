@@ -3,28 +3,28 @@ package cli
 import (
 	"math"
 
-	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 )
 
 // spaceJSON is what takes space as stats prints it with --json.
 type spaceJSON struct {
-	Kind        kist.SpaceKind `json:"kind"`
-	Name        string         `json:"name,omitempty"`
-	NameRaw     []byte         `json:"name_raw,omitempty"`
-	ID          *object.ID     `json:"id,omitempty"`
-	Commits     int            `json:"commits"`
-	Files       uint64         `json:"files"`
-	Bytes       uint64         `json:"bytes"`
-	History     uint64         `json:"bytes_history"`
-	Objects     int64          `json:"objects"`
-	Raw         int64          `json:"bytes_raw"`
-	Stored      int64          `json:"bytes_stored"`
-	OwnObjects  int64          `json:"objects_unique"`
-	Unique      int64          `json:"bytes_unique"`
-	Shared      int64          `json:"bytes_shared"`
-	Dedup       *float64       `json:"dedup"`
-	Compression *float64       `json:"compression"`
+	Kind        stats.SpaceKind `json:"kind"`
+	Name        string          `json:"name,omitempty"`
+	NameRaw     []byte          `json:"name_raw,omitempty"`
+	ID          *object.ID      `json:"id,omitempty"`
+	Commits     int             `json:"commits"`
+	Files       uint64          `json:"files"`
+	Bytes       uint64          `json:"bytes"`
+	History     uint64          `json:"bytes_history"`
+	Objects     int64           `json:"objects"`
+	Raw         int64           `json:"bytes_raw"`
+	Stored      int64           `json:"bytes_stored"`
+	OwnObjects  int64           `json:"objects_unique"`
+	Unique      int64           `json:"bytes_unique"`
+	Shared      int64           `json:"bytes_shared"`
+	Dedup       *float64        `json:"dedup"`
+	Compression *float64        `json:"compression"`
 }
 
 // togetherJSON is what several have that nothing else has.
@@ -72,7 +72,7 @@ func ratioJSON(a, b int64) *float64 {
 }
 
 // statsJSON prints what takes space, and if total is true what there is in all.
-func (o *statsOptions) statsJSON(env *Env, s *kist.Stats, total bool, freed *int64) error {
+func (o *statsOptions) statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) error {
 	for _, x := range s.Spaces {
 		line := spaceJSON{
 			Kind: x.Kind, Name: x.Name, NameRaw: rawPath(x.Name), Commits: x.Commits, Files: x.Files, Bytes: x.Bytes, History: x.History,

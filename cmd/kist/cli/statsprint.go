@@ -7,6 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 )
@@ -47,7 +48,7 @@ func printTable(env *Env, rows [][]string) {
 }
 
 // printSpaces prints the table of what takes space.
-func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Repository, s *kist.Stats) error {
+func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Repository, s *stats.Stats) error {
 	if len(s.Spaces) == 0 {
 		return nil
 	}
@@ -77,26 +78,26 @@ func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Reposi
 }
 
 // spaceName returns how a person is told what takes space.
-func spaceName(ctx context.Context, env *Env, r *kist.Repository, s kist.Space) (string, error) {
+func spaceName(ctx context.Context, env *Env, r *kist.Repository, s stats.Space) (string, error) {
 	commits := "  (" + plural(uint64(s.Commits), "commit", "commits") + ")"
 	switch s.Kind {
-	case kist.SpaceBranch:
+	case stats.SpaceBranch:
 		return printable(strings.TrimPrefix(s.Name, refs.Heads)) + commits, nil
-	case kist.SpaceTag:
+	case stats.SpaceTag:
 		return "tag " + printable(strings.TrimPrefix(s.Name, refs.Tags)) + commits, nil
-	case kist.SpaceRef:
+	case stats.SpaceRef:
 		return printable(strings.TrimPrefix(s.Name, refs.Remotes)) + commits, nil
-	case kist.SpaceHold:
+	case stats.SpaceHold:
 		return "held" + commits, nil
-	case kist.SpacePath:
+	case stats.SpacePath:
 		path := s.Name
 		if path == "" {
 			path = "."
 		}
 		return quotePath(path) + commits, nil
-	case kist.SpaceIndex:
+	case stats.SpaceIndex:
 		return "staged, and in no commit", nil
-	case kist.SpaceLogs:
+	case stats.SpaceLogs:
 		return "reachable only from the reflog", nil
 	}
 	c, err := object.ReadCommit(ctx, r.Objects(), s.ID)
@@ -107,7 +108,7 @@ func spaceName(ctx context.Context, env *Env, r *kist.Repository, s kist.Space) 
 }
 
 // printTotal prints what there is in all.
-func (o *statsOptions) printTotal(env *Env, s *kist.Stats, freed *int64) {
+func (o *statsOptions) printTotal(env *Env, s *stats.Stats, freed *int64) {
 	a := s.Account
 	if len(s.Spaces) > 2 {
 		env.printf("\n")

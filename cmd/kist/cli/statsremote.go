@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -37,7 +38,7 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	if err != nil {
 		return err
 	}
-	opened, err := r.OpenRemote(ctx, name)
+	opened, err := registry.OpenNamed(ctx, r, name)
 	if err != nil {
 		return err
 	}

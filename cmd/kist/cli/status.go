@@ -9,6 +9,8 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type statusOptions struct {
@@ -90,7 +92,7 @@ func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) er
 	if err != nil {
 		return err
 	}
-	s, err := r.Status(ctx, kist.StatusOptions{
+	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{
 		Paths: paths, AllUntracked: o.untracked == "all" || !specs.plain(), NoUntracked: o.untracked == "no", Ignored: o.ignored,
 	})
 	if err != nil {
@@ -113,11 +115,11 @@ func (e *Env) statusPaths(ctx context.Context, r *kist.Repository, o statusOptio
 	if len(specs) == 0 {
 		return nil, nil
 	}
-	head, err := r.HeadView(ctx)
+	head, err := view.OfHead(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	in := places{views: []kist.View{head}, index: true, worktree: true, ignored: o.ignored}
+	in := places{views: []view.View{head}, index: true, worktree: true, ignored: o.ignored}
 	if err := e.known(ctx, r, specs, in); err != nil {
 		return nil, err
 	}
@@ -125,7 +127,7 @@ func (e *Env) statusPaths(ctx context.Context, r *kist.Repository, o statusOptio
 }
 
 // statusShort prints a status as --short and --porcelain do.
-func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *kist.Status) {
+func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *stage.Status) {
 	machine := o.porcelain || o.nul
 	end := "\n"
 	if o.nul {
@@ -166,7 +168,7 @@ func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *kist.Status) {
 }
 
 // branchLine names HEAD for the first line of a short status.
-func branchLine(s *kist.Status) string {
+func branchLine(s *stage.Status) string {
 	switch {
 	case s.Head.Branch == "":
 		return "HEAD (no branch)"
@@ -203,7 +205,7 @@ type statusHeadJSON struct {
 	Other     *object.ID `json:"other,omitempty"` // the commit being merged or reverted
 }
 
-func (e *Env) statusJSON(o statusOptions, s *kist.Status) error {
+func (e *Env) statusJSON(o statusOptions, s *stage.Status) error {
 	if o.branch {
 		head := statusHeadJSON{Operation: string(s.State.Operation)}
 		if s.Head.Branch != "" {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -25,7 +25,7 @@ func (l *statusLine) alike() bool {
 
 // statusLines returns the paths of a status, in git's order: those that are
 // tracked, then untracked ones, then ignored ones.
-func statusLines(s *kist.Status) []statusLine {
+func statusLines(s *stage.Status) []statusLine {
 	at := map[string]*statusLine{}
 	line := func(path string) *statusLine {
 		l := at[path]
@@ -78,7 +78,7 @@ func folded(path string, folder bool) string {
 
 // changedPaths returns the tracked paths that have changed in the worktree.
 // Where a FIFO or the like has taken the place of a file, the file is gone.
-func changedPaths(s *kist.Status) []worktree.Found {
+func changedPaths(s *stage.Status) []worktree.Found {
 	changed := toldChanges(s.Changed)
 	for _, f := range s.Skipped {
 		if f.State != worktree.Unreadable && f.Old != nil {

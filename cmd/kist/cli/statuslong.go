@@ -9,11 +9,12 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // statusLong prints a status for a person to read.
-func (e *Env) statusLong(r *kist.Repository, o statusOptions, s *kist.Status) {
+func (e *Env) statusLong(r *kist.Repository, o statusOptions, s *stage.Status) {
 	p := longStatus{env: e, repo: r, status: s, paint: e.paint}
 	e.printf("%s", p.text(o))
 }
@@ -22,7 +23,7 @@ func (e *Env) statusLong(r *kist.Repository, o statusOptions, s *kist.Status) {
 type longStatus struct {
 	env    *Env
 	repo   *kist.Repository
-	status *kist.Status
+	status *stage.Status
 	paint  func(style, string) string
 	draft  bool // for a commit's message: without advice
 	all    bool // the commit is of what has changed, too

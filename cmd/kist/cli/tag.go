@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/commits"
 )
 
 type tagOptions struct {
@@ -87,7 +88,7 @@ func runTag(cmd *cobra.Command, env *Env, o tagOptions, args []string) error {
 	if len(args) == 2 {
 		rev = env.previous(args[1])
 	}
-	id, was, err := r.CreateTag(ctx, kist.TagOptions{Name: args[0], Rev: rev, Message: message, Force: o.force})
+	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Force: o.force})
 	if errors.Is(err, kist.ErrNameTaken) {
 		return hintf(err, "-f replaces it")
 	}
@@ -137,7 +138,7 @@ func (e *Env) deleteTags(ctx context.Context, r *kist.Repository, args []string)
 	}
 	var failed error
 	for _, name := range args {
-		id, err := r.DeleteTag(ctx, name)
+		id, err := commits.DeleteTag(ctx, r, name)
 		switch {
 		case errors.Is(err, refs.ErrNotFound):
 			err = failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name))

@@ -8,11 +8,12 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
 )
 
 // standing tells how a branch and its upstream stand to each other, as in
 // "origin/main: ahead 1, behind 2"; only the name if they are the same.
-func standing(t kist.Tracking) string {
+func standing(t registry.Tracking) string {
 	var parts []string
 	if t.Gone {
 		parts = append(parts, "gone")
@@ -30,7 +31,7 @@ func standing(t kist.Tracking) string {
 }
 
 // standingLong is standing in sentences, with advice.
-func standingLong(t kist.Tracking) string {
+func standingLong(t registry.Tracking) string {
 	name := printable(t.Short())
 	commits := func(n int) string { return plural(uint64(n), "commit", "commits") }
 	switch {
@@ -52,11 +53,11 @@ func (e *Env) followNew(ctx context.Context, r *kist.Repository, branch, rev str
 	if err != nil {
 		return nil // made from something else
 	}
-	upstream, ok := r.UpstreamOf(full)
+	upstream, ok := registry.BranchOf(r, full)
 	if !ok {
 		return nil
 	}
-	if err := r.SetUpstream(ctx, branch, upstream); err != nil {
+	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
 	if !e.global.json {
@@ -73,7 +74,7 @@ func newRemoteBranch(ctx context.Context, r *kist.Repository, name string) strin
 		return ""
 	}
 	found := ""
-	for _, m := range r.Remotes() {
+	for _, m := range registry.All(r) {
 		if _, err := r.Refs().Get(refs.Remotes + m.Name + "/" + name); err == nil {
 			if found != "" {
 				return ""
@@ -106,20 +107,20 @@ func (e *Env) setUpstream(ctx context.Context, r *kist.Repository, name string, 
 		}
 	}
 	if name == "" {
-		if _, err := r.Upstream(branch); errors.Is(err, kist.ErrNoUpstream) {
+		if _, err := registry.UpstreamOf(r, branch); errors.Is(err, kist.ErrNoUpstream) {
 			return failf(exitFailed, "no-upstream", "%w", err)
 		}
-		return r.SetUpstream(ctx, branch, kist.Upstream{})
+		return registry.SetUpstream(ctx, r, branch, registry.Upstream{})
 	}
 	full, err := r.Refs().Expand(ctx, name)
 	if err != nil && !errors.Is(err, refs.ErrNotFound) {
 		return err
 	}
-	upstream, ok := r.UpstreamOf(full)
+	upstream, ok := registry.BranchOf(r, full)
 	if !ok || err != nil {
 		return hintf(failf(exitFailed, "unknown-ref", "%s is no branch of a remote", quoteArg(name)), "'kist branch -r' lists them; 'kist push -u' makes one there")
 	}
-	if err := r.SetUpstream(ctx, branch, upstream); err != nil {
+	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
 	if e.global.json {
@@ -138,7 +139,7 @@ type trackingJSON struct {
 }
 
 // newTrackingJSON returns nothing for nil.
-func newTrackingJSON(t *kist.Tracking) trackingJSON {
+func newTrackingJSON(t *registry.Tracking) trackingJSON {
 	switch {
 	case t == nil:
 		return trackingJSON{}

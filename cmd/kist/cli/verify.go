@@ -160,12 +160,12 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	defer at.stop()
 	check.Progress = at.checking
 	env.warnReadable(r)
-	report, err := r.Verify(ctx, gc.VerifyOptions{Volumes: check, Progress: at.following})
+	report, err := gc.VerifyRepository(ctx, r, gc.VerifyOptions{Volumes: check, Progress: at.following})
 	at.stop()
 	if err != nil {
 		return err
 	}
-	lost, err := r.Lost(ctx)
+	lost, err := gc.Lost(ctx, r)
 	if err != nil {
 		return err
 	}

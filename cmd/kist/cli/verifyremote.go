@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -43,7 +45,7 @@ type remoteProblemJSON struct {
 // remoteProblems tells of problems on a remote, with the commits and paths that
 // they affect.
 func remoteProblems(ctx context.Context, r *kist.Repository, opened *transfer.Remote, found []transfer.Problem) ([]remoteProblemJSON, error) {
-	affected, err := r.AffectedOn(ctx, opened, found)
+	affected, err := gc.AffectedOn(ctx, r, opened, found)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +91,7 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	opened, err := r.OpenRemote(ctx, name)
+	opened, err := registry.OpenNamed(ctx, r, name)
 	if err != nil {
 		return err
 	}

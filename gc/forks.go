@@ -1,0 +1,147 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/remote/registry"
+)
+
+// Forks returns the commits where work of this repository that was not pushed parts
+// from what was, and which branches part there. A merge with what others have
+// pushed needs the content of these commits. For each branch they are the merge
+// bases with its upstream, and the parents of unpushed commits that some
+// remote-tracking branch reaches. Commits that cannot be read are passed over.
+func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
+	pushed, err := r.Refs().List(refs.Remotes)
+	if err != nil || len(pushed) == 0 {
+		return nil, err
+	}
+	local, err := r.Refs().List(refs.Heads)
+	if err != nil {
+		return nil, err
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	if head.Branch == "" {
+		local = append(local, refs.Ref{Name: "HEAD", ID: head.ID})
+	}
+	tracked := map[object.ID]bool{}
+	var tips []object.ID
+	for _, ref := range pushed {
+		tracked[ref.ID] = true
+		tips = append(tips, ref.ID)
+	}
+	f := &forkFinder{r: r, found: map[object.ID][]string{}}
+	for _, ref := range local {
+		if tracked[ref.ID] {
+			continue
+		}
+		name := "branch " + strings.TrimPrefix(ref.Name, refs.Heads)
+		if ref.Name == "HEAD" {
+			name = "HEAD"
+		}
+		if f.pushed == nil {
+			if f.pushed, err = f.ancestors(ctx, tips); err != nil {
+				return nil, err
+			}
+		}
+		if err := f.parts(ctx, name, ref.ID); err != nil {
+			return nil, err
+		}
+		if err := f.upstream(ctx, name, ref); err != nil {
+			return nil, err
+		}
+	}
+	return f.found, nil
+}
+
+// forkFinder finds the commits where branches part from pushed history.
+type forkFinder struct {
+	r      *kist.Repository
+	pushed map[object.ID]bool // commits that remote-tracking branches reach
+	found  map[object.ID][]string
+}
+
+func (f *forkFinder) add(id object.ID, name string) {
+	why := fmt.Sprintf("where %s parts from what was pushed", name)
+	for _, known := range f.found[id] {
+		if known == why {
+			return
+		}
+	}
+	f.found[id] = append(f.found[id], why)
+}
+
+// ancestors returns the commits that tips reach.
+func (f *forkFinder) ancestors(ctx context.Context, tips []object.ID) (map[object.ID]bool, error) {
+	reached := map[object.ID]bool{}
+	for c, err := range history.Walk(ctx, f.r.Objects(), tips, history.Options{}) {
+		if intact.IsAbsent(err) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		reached[c.ID] = true
+	}
+	return reached, nil
+}
+
+// parts adds the commits where unpushed ones begin.
+func (f *forkFinder) parts(ctx context.Context, name string, tip object.ID) error {
+	if f.pushed[tip] {
+		return nil
+	}
+	unpushed := history.Options{Parents: func(c history.Commit, _ func(object.ID) bool) (parents []object.ID, err error) {
+		for _, id := range c.Parents {
+			if f.pushed[id] {
+				f.add(id, name)
+			} else {
+				parents = append(parents, id)
+			}
+		}
+		return parents, nil
+	}}
+	for _, err := range history.Walk(ctx, f.r.Objects(), []object.ID{tip}, unpushed) {
+		if intact.IsAbsent(err) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// upstream adds the merge bases of a branch and its upstream.
+func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) error {
+	u, err := registry.UpstreamOf(f.r, strings.TrimPrefix(ref.Name, refs.Heads))
+	if err != nil {
+		return nil // it has none
+	}
+	at, err := f.r.Refs().Get(u.Tracking())
+	if errors.Is(err, refs.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	bases, err := history.MergeBases(ctx, f.r.Objects(), ref.ID, at)
+	if intact.IsAbsent(err) {
+		return nil
+	}
+	for _, id := range bases {
+		f.add(id, name)
+	}
+	return err
+}

@@ -1,0 +1,269 @@
+package purge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// Options say what [NewPlan] looks for.
+type Options struct {
+	Paths []Path
+	IDs   []string // of chunks and manifests: their first digits, at least 4
+
+	// AllHistory means every version that a path has in any commit, not only
+	// that of its revision.
+	AllHistory bool
+}
+
+// Path is a file, or a folder with all that is in it.
+type Path struct {
+	Rev  string // empty: HEAD
+	Path string
+}
+
+// Plan tells what is purged, and what that means. Nothing is changed by a
+// plan; [Apply] carries it out.
+type Plan struct {
+	Contents []Content       // by the first path that has each
+	Inline   []Use           // found, but kept in folders' own objects: these cannot be purged
+	Holds    []record.Record // of commits that have a content, or that come after such a commit: they block the purge
+
+	// What the contents take in the local store, in bytes: what would be freed,
+	// and what stays because other contents have the same chunks.
+	Freed, Shared int64
+
+	O       Options
+	Walk    *Walk
+	Inlines map[string]bool // the contents of Inline
+}
+
+// Content is a content, wherever it is.
+type Content struct {
+	Key     object.Key
+	Size    uint64 // of the files that have it, in bytes; 0 if there are none
+	Already bool   // it was purged before
+	Here    bool   // it is in the local store
+
+	Uses   []Use    // the files that have it, by path
+	PartOf []Use    // files that have it as a part, and cannot be read any more either
+	Staged []string // paths at which it is staged
+}
+
+// Use is a path, and the commits in which it has a content.
+type Use struct {
+	Path    string
+	Count   int         // how many commits
+	Commits []object.ID // the newest first, at most 100
+}
+
+// maxPurgeCommits is how many commits a [Use] names.
+const maxPurgeCommits = 100
+
+// NewPlan finds the contents that are to be purged, and all commits that refs,
+// their logs and holds reach in which they are, under whatever path. A path that
+// is not there is an [kist.ErrNoMatch]; an ID that stands for nothing matches
+// [object.ErrNotFound].
+func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) {
+	w := NewWalk(r)
+	if err := w.findCommits(ctx); err != nil {
+		return nil, err
+	}
+	p := &Plan{O: o, Walk: w, Inlines: map[string]bool{}}
+	for _, at := range o.Paths {
+		if err := w.findPath(ctx, p, at); err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range o.IDs {
+		key, err := w.findID(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		w.Target(key)
+	}
+	if err := w.findUses(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.sum(ctx, p); err != nil {
+		return nil, err
+	}
+	set, err := r.Records().Load()
+	if err != nil {
+		return nil, err
+	}
+	if p.Holds, err = w.heldBy(ctx, set.At(r.Options().Now())); err != nil {
+		return nil, err
+	}
+	for key, c := range w.Targets {
+		old, _ := set.Get(record.Purge, key)
+		c.Already = old.On
+		if c.Here, err = r.Objects().Has(ctx, key); err != nil {
+			return nil, err
+		}
+		p.Contents = append(p.Contents, *c)
+	}
+	slices.SortFunc(p.Contents, func(a, b Content) int {
+		if c := tree.ComparePaths(a.first(), b.first()); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Key.String(), b.Key.String())
+	})
+	return p, nil
+}
+
+// first returns a path that has the content, "" if there is none.
+func (c *Content) first() string {
+	switch {
+	case len(c.Uses) > 0:
+		return c.Uses[0].Path
+	case len(c.Staged) > 0:
+		return c.Staged[0]
+	case len(c.PartOf) > 0:
+		return c.PartOf[0].Path
+	}
+	return ""
+}
+
+// Apply records that the contents of a plan were purged: from now on nobody is
+// given them, and garbage collections remove them, here and on the remotes that
+// get to know of it. The reason is stored and pushed, after the paths of each
+// content if withPath is set. It returns what was not purged before. If a commit
+// that is held needs a content, nothing is purged, and the error is a [*HeldError].
+func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, withPath bool) ([]Content, error) {
+	if err := record.CheckText(reason); err != nil {
+		return nil, fmt.Errorf("reason: %w", err)
+	}
+	who := r.Recorder()
+	var purged []Content
+	err := r.Records().Update(ctx, func(set *record.Set) error {
+		purged = nil
+		if holds, err := p.Walk.heldBy(ctx, set.At(r.Options().Now())); err != nil || len(holds) > 0 {
+			return cmp.Or(err, error(&retain.HeldError{Holds: holds}))
+		}
+		for _, c := range p.Contents {
+			if old, _ := set.Get(record.Purge, c.Key); old.On {
+				continue
+			}
+			text := reason
+			if withPath {
+				text = c.reason(reason)
+			}
+			if err := set.Switch(record.Record{
+				Kind: record.Purge, Key: c.Key, On: true, Time: r.Options().Date().UTC(), Who: who, Host: r.Options().Host, Reason: text,
+			}); err != nil {
+				return err
+			}
+			purged = append(purged, c)
+		}
+		return nil
+	})
+	return purged, err
+}
+
+// reason returns why a content was purged, after its paths.
+func (c *Content) reason(text string) string {
+	var paths []string
+	add := func(path string) {
+		if record.CheckText(path) != nil || strings.ContainsAny(path, "\n\t") {
+			path = fmt.Sprintf("%q", path)
+		}
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	for _, u := range c.Uses {
+		add(u.Path)
+	}
+	for _, path := range c.Staged {
+		add(path)
+	}
+	const shown = 3
+	if more := len(paths) - shown; more > 0 {
+		paths = append(paths[:shown], fmt.Sprintf("%d more", more))
+	}
+	all := strings.Join(paths, ", ")
+	if text != "" && all != "" {
+		text = all + ": " + text
+	} else {
+		text = all + text
+	}
+	if record.CheckText(text) != nil { // too long for a record
+		return strings.ToValidUTF8(text[:min(len(text), record.MaxText-3)], "") + "..."
+	}
+	return text
+}
+
+// All returns the records of what is purged, in the order of their names.
+func All(r *kist.Repository) ([]record.Record, error) {
+	set, err := r.Records().Load()
+	var list []record.Record
+	for rec := range set.All() {
+		if rec.Kind == record.Purge && rec.On {
+			list = append(list, rec)
+		}
+	}
+	return list, err
+}
+
+// ErrNotPurged is matched by the error for an ID that stands for nothing that
+// is purged.
+var ErrNotPurged = errors.New("nothing that was purged has this ID")
+
+// Undo takes back that a content was purged, given the first digits of its
+// ID. That can be done only as long as all of it is here: otherwise the error
+// matches [object.ErrNotFound], and nothing changes.
+func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, error) {
+	list, err := All(r)
+	if err != nil {
+		return record.Record{}, err
+	}
+	var found []record.Record
+	for _, rec := range list {
+		if len(id) >= minPurgeDigits && strings.HasPrefix(rec.Key.ID.String(), strings.ToLower(id)) {
+			found = append(found, rec)
+		}
+	}
+	if len(found) != 1 {
+		if len(found) > 1 {
+			return record.Record{}, fmt.Errorf("%q stands for %d contents that were purged: more digits are needed", id, len(found))
+		}
+		return record.Record{}, fmt.Errorf("%q: %w", id, ErrNotPurged)
+	}
+	rec := found[0]
+	// Nothing of it is collected while this is published.
+	err = r.Publish(ctx, func(ctx context.Context) error {
+		if err := CheckIntact(ctx, r, rec.Key); err != nil {
+			return err
+		}
+		return r.Records().Update(ctx, func(set *record.Set) error {
+			old, _ := set.Get(record.Purge, rec.Key)
+			if !old.On {
+				return fmt.Errorf("%q: %w", id, ErrNotPurged)
+			}
+			old.On, old.Time, old.Who, old.Host = false, r.Options().Date().UTC(), r.Recorder(), r.Options().Host
+			return set.Switch(old)
+		})
+	})
+	return rec, err
+}
+
+// CheckIntact makes sure that a content is here, with all its chunks.
+func CheckIntact(ctx context.Context, r *kist.Repository, key object.Key) error {
+	return eachPart(ctx, r.Objects(), key, map[object.Key]bool{}, func(part object.Key) error {
+		missing, err := r.Objects().Missing(ctx, []object.Key{part})
+		if err == nil && len(missing) > 0 {
+			err = &object.NotFoundError{Key: part}
+		}
+		return err
+	})
+}

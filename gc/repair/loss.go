@@ -1,0 +1,87 @@
+// Package repair restores damaged and missing data of a repository.
+package repair
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+)
+
+// repairLostList puts a damaged list back if one bit of it has changed. Otherwise
+// it moves the list away: missing objects count as damage again.
+func (p *repairer) repairLostList(context.Context) error {
+	if _, err := kist.ReadLost(p.repo.Dir()); !errors.Is(err, kist.ErrLostList) {
+		return err
+	}
+	how := "removed: what is missing is damage again, until the loss is accepted"
+	data, err := disk.ReadFile(p.path(kist.LostFile))
+	mended := err == nil && len(data) < 1<<16 && disk.Mend(data, func(data []byte) bool {
+		_, err := kist.DecodeLost(data)
+		return err == nil
+	})
+	if mended {
+		how = "one bit of it had changed"
+	}
+	if !p.o.DryRun {
+		p.damage = append(p.damage, &gc.Problem{Where: kist.LostFile, Err: kist.ErrLostList})
+		if err := p.keep(kist.LostFile); err != nil {
+			return err
+		}
+		if mended {
+			err = disk.WriteFile(p.path(kist.LostFile), data)
+		} else {
+			err = disk.Remove(p.path(kist.LostFile))
+		}
+		if err != nil {
+			return err
+		}
+		lost, err := kist.ReadLost(p.repo.Dir())
+		if err != nil {
+			return err
+		}
+		p.repo.Objects().SetLost(lost)
+	}
+	p.fixed(kist.LostFile, how)
+	return nil
+}
+
+// acceptLoss accepts the loss of the objects that stay missing, if that is asked
+// for. If records were lost just now, these objects may have expired: a person
+// looks at them first. Objects that came back are not in the list any more.
+func (p *repairer) acceptLoss(ctx context.Context) error {
+	if p.o.AcceptLoss && !p.unsure {
+		missing := func(problem *gc.Problem) bool {
+			return !problem.Key.IsZero() && errors.Is(problem.Err, object.ErrNotFound)
+		}
+		for _, problem := range p.result.Lost {
+			if missing(problem) {
+				p.result.Accepted = append(p.result.Accepted, problem)
+			}
+		}
+		p.result.Lost = slices.DeleteFunc(p.result.Lost, missing)
+	}
+	if p.o.DryRun {
+		return nil
+	}
+	before, err := kist.ReadLost(p.repo.Dir())
+	if err != nil {
+		return err
+	}
+	lost, err := p.repo.Objects().Lost(ctx)
+	if err != nil || len(lost) == len(before) && len(p.result.Accepted) == 0 {
+		return err
+	}
+	for _, problem := range p.result.Accepted {
+		lost = append(lost, problem.Key)
+	}
+	if len(lost) == 0 {
+		return disk.Remove(p.path(kist.LostFile))
+	}
+	p.repo.Objects().SetLost(lost)
+	return disk.WriteFile(p.path(kist.LostFile), kist.EncodeLost(lost))
+}

@@ -1,0 +1,305 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// repairIndex makes a damaged index anew, from HEAD's tree. What was staged is
+// lost.
+func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, error) {
+	if !slices.ContainsFunc(report.Problems, func(problem *gc.Problem) bool { return isIndexDamage(problem.Err) }) {
+		return false, nil
+	}
+	head, err := view.HeadTree(ctx, p.repo)
+	var idx *index.Index
+	if err == nil {
+		idx, err = index.FromTree(ctx, p.repo.Objects(), head)
+	}
+	if err != nil && !p.o.DryRun || !p.try(indexFile) { // HEAD has to be repaired first
+		return false, ctx.Err()
+	}
+	if !p.o.DryRun {
+		replaced, err := index.Replace(ctx, p.repo.Dir(), idx, func(names []string) error {
+			for _, name := range names {
+				if err := p.keep(name); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil || !replaced {
+			return false, err
+		}
+	}
+	p.fixed(indexFile, "made anew from HEAD: what was staged and not committed is in the worktree only")
+	return true, nil
+}
+
+func isIndexDamage(err error) bool {
+	var damage *index.CorruptError
+	return errors.As(err, &damage)
+}
+
+// fixed notes that a file was repaired.
+func (p *repairer) fixed(file, how string) {
+	p.mended[file] = true
+	p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: how})
+}
+
+// repairRefs repairs files of refs, HEAD, logs, and what commands leave for each
+// other.
+func (p *repairer) repairRefs(ctx context.Context, report *gc.Report) (did bool, err error) {
+	for _, problem := range report.Problems {
+		var damage *refs.CorruptError
+		if !errors.As(problem.Err, &damage) || p.tried[damage.File] {
+			continue
+		}
+		fixed, err := p.repairRef(ctx, damage.File)
+		if err != nil {
+			return did, err
+		}
+		if fixed {
+			p.tried[damage.File], did = true, true
+		}
+	}
+	return did || len(p.extra) > 0, nil
+}
+
+func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
+	if name, ok := strings.CutPrefix(file, "logs/"); ok {
+		return p.repairLog(ctx, name)
+	}
+	if strings.HasSuffix(file, "_MSG") {
+		return p.discard(ctx, file, "given up: the operation that it is about cannot go on")
+	}
+	id, target, how := p.original(ctx, file)
+	if len(p.extra) > 0 {
+		return false, nil // more may be known then
+	}
+	if id.IsZero() && target == "" {
+		if strings.HasPrefix(file, refs.Remotes) {
+			return p.discard(ctx, file, "given up: 'kist fetch' makes it anew")
+		}
+		if file == refs.OrigHead || file == refs.FetchHead {
+			return p.discard(ctx, file, "given up: it only helps to find a commit")
+		}
+		return false, nil // it stays, so that nobody takes what it needs for garbage
+	}
+	if p.o.DryRun {
+		p.fixed(file, how)
+		return true, nil
+	}
+	if err := p.keep(file); err != nil {
+		return false, err
+	}
+	if err := p.setRef(ctx, file, id, target); err != nil {
+		return false, err
+	}
+	p.fixed(file, how)
+	return true, nil
+}
+
+// repairReason is what logs say of a repair.
+const repairReason = "verify --repair"
+
+// setRef writes a file that is damaged, or missing, anew.
+func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target string) error {
+	return p.repo.Publish(ctx, func(ctx context.Context) error {
+		var moved *refs.MovedError
+		var err error
+		switch {
+		case file == "HEAD":
+			branch, _ := refs.BranchOf(target)
+			return p.repo.Refs().SetHead(ctx, refs.Head{Branch: branch, ID: id}, p.repo.Who(), repairReason)
+		case !strings.HasPrefix(file, "refs/"):
+			return p.repo.Refs().SetSpecial(ctx, file, id)
+		case target != "":
+			return p.repo.Refs().SetRemoteHead(ctx, file, target)
+		}
+		if _, have := p.repo.Refs().Get(file); errors.Is(have, refs.ErrNotFound) {
+			err = p.repo.Refs().Update(ctx, []refs.Change{{Name: file, New: id, Reason: repairReason}}, p.repo.Who())
+		} else {
+			err = p.repo.Refs().Repair(ctx, file, id, p.repo.Who(), repairReason)
+		}
+		if errors.As(err, &moved) {
+			return nil // somebody else has repaired it
+		}
+		return err
+	})
+}
+
+// original returns what a damaged file said, as far as that can be known, and
+// how it is known. Nothing is returned if it cannot.
+func (p *repairer) original(ctx context.Context, file string) (id object.ID, target, how string) {
+	if id, target, ok := p.repo.Refs().Guess(file); ok && (target != "" || p.bringsCommit(ctx, id)) {
+		return id, target, "one bit of it had changed"
+	}
+	switch {
+	case file == "HEAD":
+		return p.originalHead(ctx)
+	case !strings.HasPrefix(file, "refs/") || refs.CheckName(file) != nil:
+		return id, "", ""
+	}
+	if log, err := p.repo.Refs().Log(file); err == nil && len(log) > 0 && p.bringsCommit(ctx, log[0].New) {
+		return log[0].New, "", fmt.Sprintf("set to %s, where its log says it was", log[0].New.Short())
+	}
+	if branch, ok := refs.BranchOf(file); ok {
+		for _, tracking := range p.counterparts(branch) {
+			if id, err := p.repo.Refs().Get(tracking); err == nil && p.bringsCommit(ctx, id) {
+				return id, "", fmt.Sprintf("set to %s, where %s is", id.Short(), strings.TrimPrefix(tracking, refs.Remotes))
+			}
+		}
+	}
+	if strings.HasPrefix(file, refs.Tags) {
+		return p.originalTag(ctx, file)
+	}
+	return id, "", ""
+}
+
+// counterparts returns the remote-tracking branches that may tell where a branch
+// was: the one that it follows first.
+func (p *repairer) counterparts(branch string) (list []string) {
+	if u, err := registry.UpstreamOf(p.repo, branch); err == nil {
+		list = append(list, u.Tracking())
+	}
+	for _, m := range registry.All(p.repo) {
+		list = append(list, refs.Remotes+m.Name+"/"+branch)
+	}
+	return list
+}
+
+// originalTag asks remotes for a tag.
+func (p *repairer) originalTag(ctx context.Context, file string) (id object.ID, target, how string) {
+	sources, err := p.remotes(ctx)
+	if err != nil {
+		return id, "", ""
+	}
+	for _, s := range sources {
+		head, err := s.remote.Head(ctx)
+		if err != nil {
+			p.repo.Options().Warn(fmt.Sprintf("remote %q: %v", s.name, err))
+			continue
+		}
+		if key, ok := head.Refs[file]; ok && p.bringsCommit(ctx, key.ID) {
+			return key.ID, "", fmt.Sprintf("set to %s, where the remote %q has it", key.ID.Short(), s.name)
+		}
+	}
+	return id, "", ""
+}
+
+// originalHead finds out what was checked out: the branch that HEAD's log tells
+// of, else the one that is where HEAD was last, else the only one there is.
+func (p *repairer) originalHead(ctx context.Context) (id object.ID, target, how string) {
+	list, err := p.repo.Refs().List(refs.Heads)
+	if err != nil {
+		return id, "", "" // branches have to be repaired first
+	}
+	branches := map[string]object.ID{}
+	for _, ref := range list {
+		branches[ref.Name] = ref.ID
+	}
+	log, logErr := p.repo.Refs().Log("HEAD")
+	onto := ""
+	if i := slices.IndexFunc(log, func(e refs.LogEntry) bool { return refs.CheckedOut(e.Reason) != "" }); i >= 0 && logErr == nil {
+		onto = refs.CheckedOut(log[i].Reason)
+	}
+	if _, ok := branches[refs.Heads+onto]; ok {
+		return id, refs.Heads + onto, fmt.Sprintf("set to the branch %q, which its log says was checked out last", onto)
+	}
+	if detached, err := object.ParseID(onto); err == nil && p.hasCommit(ctx, log[0].New) && !detached.IsZero() {
+		return log[0].New, "", fmt.Sprintf("detached at %s, where its log says it was", log[0].New.Short())
+	}
+	var there []string
+	for name, at := range branches {
+		if len(log) > 0 && at == log[0].New {
+			there = append(there, name)
+		}
+	}
+	if len(there) == 1 {
+		return id, there[0], fmt.Sprintf("set to the branch %q, which is where HEAD's log ends", strings.TrimPrefix(there[0], refs.Heads))
+	}
+	if len(list) == 1 {
+		return id, list[0].Name, fmt.Sprintf("set to the only branch, %q", strings.TrimPrefix(list[0].Name, refs.Heads))
+	}
+	if _, ok := branches[refs.Heads+kist.DefaultBranch]; ok || len(list) == 0 {
+		return id, refs.Heads + kist.DefaultBranch, fmt.Sprintf("set to the branch %q: nothing tells which it was", kist.DefaultBranch)
+	}
+	return id, "", ""
+}
+
+// bringsCommit is hasCommit for a commit that a damaged file may have named. If
+// it is not there, it may be had before the file is looked at again: nothing
+// else may tell that it is needed.
+func (p *repairer) bringsCommit(ctx context.Context, id object.ID) bool {
+	if p.hasCommit(ctx, id) {
+		return true
+	}
+	if !id.IsZero() && !p.o.DryRun && p.try("commit "+id.String()) {
+		p.extra = append(p.extra, object.Key{Kind: object.KindCommit, ID: id}, object.Key{Kind: object.KindTag, ID: id})
+	}
+	return false
+}
+
+// hasCommit reports whether a commit, or an annotated tag, can be read.
+func (p *repairer) hasCommit(ctx context.Context, id object.ID) bool {
+	if id.IsZero() {
+		return false
+	}
+	if p.o.DryRun && p.wouldHave(id) {
+		return true
+	}
+	if _, err := object.ReadCommit(ctx, p.repo.Objects(), id); err == nil {
+		return true
+	}
+	_, err := object.ReadTag(ctx, p.repo.Objects(), id)
+	return err == nil
+}
+
+// repairLog drops the lines of a log that are damaged.
+func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
+	file := "logs/" + name
+	if p.o.DryRun {
+		p.fixed(file, "damaged lines are dropped")
+		return true, nil
+	}
+	if err := p.keep(file); err != nil {
+		return false, err
+	}
+	n, err := p.repo.Refs().RepairLog(ctx, name)
+	if err != nil {
+		if errors.Is(err, object.ErrCorrupt) {
+			err = nil // none of it can be read
+		}
+		return false, err
+	}
+	how := "1 damaged line is dropped"
+	if n != 1 {
+		how = fmt.Sprintf("%d damaged lines are dropped", n)
+	}
+	p.fixed(file, how)
+	return true, nil
+}
+
+// discard moves a file that is beyond help to the quarantine.
+func (p *repairer) discard(ctx context.Context, file, how string) (bool, error) {
+	if !p.o.DryRun {
+		did, err := p.repo.Refs().Discard(ctx, file, func() (bool, error) { return true, p.keep(file) })
+		if err != nil || !did {
+			return false, err
+		}
+	}
+	p.fixed(file, how)
+	return true, nil
+}

@@ -1,0 +1,123 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// repairRemoteState repairs files that are kept of remotes. It comes before all
+// that asks remotes.
+func (p *repairer) repairRemoteState(ctx context.Context) error {
+	for _, m := range registry.All(p.repo) {
+		problems, err := gc.CheckRemoteState(ctx, p.repo, m)
+		if err != nil {
+			return err
+		}
+		for _, problem := range problems {
+			if err := p.repairState(ctx, m, problem); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// repairState repairs one file that is kept of a remote, as far as that is
+// possible. Verify reports what stays damaged.
+func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *gc.Problem) error {
+	var damage *transfer.StateError
+	if !errors.As(problem.Err, &damage) {
+		return nil
+	}
+	keep := func() error { return p.keep(problem.Where) }
+	how, err := transfer.RepairState(ctx, registry.Dir(p.repo, m.Name), damage, p.o.DryRun, keep)
+	switch isHead := filepath.Base(problem.Where) == "head"; {
+	case errors.Is(err, transfer.ErrHeadLost):
+		how, err = p.rebuildHead(ctx, m, keep)
+	case err == nil && isHead && p.o.DryRun: // the rest of the dry run uses the remote
+		_, err = p.rebuildHead(ctx, m, keep)
+	}
+	if err != nil || how == "" {
+		return err
+	}
+	if !p.o.DryRun {
+		p.damage = append(p.damage, problem)
+	}
+	p.fixed(problem.Where, how)
+	return nil
+}
+
+// rebuildHead replaces the damaged head of a remote by the one that the remote has
+// now, and returns in words what it did. A remote that seems to have been set back
+// is not trusted, unless AcceptLoss is set.
+func (p *repairer) rebuildHead(ctx context.Context, m registry.Remote, keep func() error) (how string, err error) {
+	sources, err := p.remotes(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range sources {
+		if s.name != m.Name {
+			continue
+		}
+		head, err := s.remote.FirstHead(ctx)
+		if err != nil {
+			p.repo.Options().Warn(fmt.Sprintf("remote %q: %v", m.Name, err))
+			return "", ctx.Err()
+		}
+		back, err := p.setBack(ctx, m.Name, head)
+		if err != nil {
+			return "", err
+		}
+		if back != "" && !p.o.AcceptLoss {
+			p.repo.Options().Warn(fmt.Sprintf("remote %q seems to have been set back, so its head is not trusted: %s", m.Name, back))
+			return "", nil
+		}
+		how = fmt.Sprintf("rebuilt from the remote, which is at root %d now; if it was set back before, nothing notices that", head.Seq)
+		return how, s.remote.RebuildHead(ctx, head, p.o.DryRun, keep)
+	}
+	return "", nil
+}
+
+// setBack says in words which branch of a remote is not where remote-tracking
+// branches saw it, but earlier or absent; "": none. A branch that others have
+// deleted, or moved back by force, looks the same.
+func (p *repairer) setBack(ctx context.Context, name string, head *rootlog.State) (string, error) {
+	prefix := refs.Remotes + name + "/"
+	list, err := p.repo.Refs().List(prefix)
+	if err != nil {
+		return "", nil // damaged refs are repaired later
+	}
+	for _, ref := range list {
+		if ref.Target != "" {
+			continue
+		}
+		branch := strings.TrimPrefix(ref.Name, prefix)
+		now, ok := head.Refs[refs.Heads+branch]
+		switch {
+		case !ok:
+			return fmt.Sprintf("the branch %q is not there, and was seen at %s", branch, ref.ID.Short()), nil
+		case now.ID == ref.ID || intact.IsMissing(ctx, p.repo, object.Key{Kind: object.KindCommit, ID: now.ID}):
+			continue
+		}
+		back, err := history.IsAncestor(ctx, p.repo.Objects(), now.ID, ref.ID)
+		if back {
+			return fmt.Sprintf("the branch %q is at %s there, and was seen later at %s", branch, now.ID.Short(), ref.ID.Short()), nil
+		}
+		if err != nil && ctx.Err() != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,101 @@
+package retain
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+)
+
+// branch applies the policy to a branch. The rules look at the branch's own
+// commits, those on its line of first parents. A commit of another branch must not
+// take the place of one of them. What a merge brought in shares its fate.
+func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error {
+	name := strings.TrimPrefix(branch.Name, refs.Heads)
+	all := map[object.ID]history.Commit{}
+	for c, err := range history.Walk(ctx, e.r.Objects(), []object.ID{branch.ID}, history.Options{}) {
+		if err != nil {
+			return err
+		}
+		all[c.ID] = c
+		if _, expired := e.said.Expired(c.ID); expired {
+			e.all[c.ID] = nil
+			continue
+		}
+		if e.all[c.ID] == nil {
+			e.all[c.ID] = &Considered{ID: c.ID, Commit: c.Commit}
+		}
+		e.all[c.ID].Branches = append(e.all[c.ID].Branches, name)
+	}
+
+	line := firstParents(all, branch.ID)
+	var own []*Considered
+	var commits []Commit
+	for _, id := range line {
+		if c := e.all[id]; c != nil {
+			own = append(own, c)
+			commits = append(commits, Commit{Time: c.Commit.Committer.When(), Tags: e.tags[id]})
+		}
+	}
+	now := e.r.Options().Date()
+	kept := map[object.ID]bool{}
+	for i, reasons := range p.Apply(commits, now) {
+		own[i].keep(reasons...)
+		kept[own[i].ID] = len(reasons) > 0
+	}
+	for id, merge := range broughtIn(all, line) {
+		if c := e.all[id]; c != nil {
+			c.keepBrought(merge, kept[merge], now)
+		}
+	}
+	return nil
+}
+
+// keepBrought keeps a commit that a merge brought in if the merge is kept, or if it
+// is dated in the future, like every such commit.
+func (c *Considered) keepBrought(merge object.ID, kept bool, now time.Time) {
+	switch {
+	case kept:
+		c.keep("merged by " + merge.Short())
+	case c.Commit.Committer.When().After(now):
+		c.keep("dated in the future")
+	}
+}
+
+// firstParents returns the commits from tip back along first parents, the newest
+// first.
+func firstParents(all map[object.ID]history.Commit, tip object.ID) []object.ID {
+	line := []object.ID{tip}
+	for c := all[tip]; len(c.Parents) > 0; c = all[c.Parents[0]] {
+		line = append(line, c.Parents[0])
+	}
+	return line
+}
+
+// broughtIn returns, for each commit that is not on a line of first parents, the
+// commit of the line that brought it in: the oldest that it is an ancestor of.
+func broughtIn(all map[object.ID]history.Commit, line []object.ID) map[object.ID]object.ID {
+	by := map[object.ID]object.ID{}
+	on := make(map[object.ID]bool, len(line))
+	for _, id := range line {
+		on[id] = true
+	}
+	for i := len(line) - 1; i >= 0; i-- {
+		merge := line[i]
+		queue := slices.Clone(all[merge].Parents)
+		for len(queue) > 0 {
+			id := queue[len(queue)-1]
+			queue = queue[:len(queue)-1]
+			if _, known := by[id]; known || on[id] {
+				continue
+			}
+			by[id] = merge
+			queue = append(queue, all[id].Parents...)
+		}
+	}
+	return by
+}

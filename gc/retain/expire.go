@@ -1,0 +1,330 @@
+package retain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree/operation"
+)
+
+// ErrProtected is matched by every [*ProtectedError].
+var ErrProtected = errors.New("the content cannot expire")
+
+// ProtectedError says that a commit was to expire that may not. It matches
+// [ErrProtected].
+type ProtectedError struct {
+	Commit object.ID
+	Why    []string // what keeps it: "branch main", "held"
+}
+
+func (e *ProtectedError) Error() string {
+	return fmt.Sprintf("the content of %s cannot expire: %s", e.Commit.Short(), strings.Join(e.Why, ", "))
+}
+
+// Is makes errors.Is(err, ErrProtected) true.
+func (e *ProtectedError) Is(target error) bool { return target == ErrProtected }
+
+// ExpireOptions say whose content [Expire] gives up.
+type ExpireOptions struct {
+	// Policy says what is kept of each branch. It has to have a rule, unless
+	// there are Revs.
+	Policy   Policy
+	Branches []string // short names of those it is applied to; none: all
+
+	Revs   []string // expire these commits, and no policy is applied
+	DryRun bool     // only find out
+}
+
+// Considered is a commit of which a policy had to decide.
+type Considered struct {
+	ID       object.ID
+	Commit   *object.Commit
+	Branches []string // those it is on, of those that the policy is applied to
+	Kept     []string // why its content is kept; none: it expires
+}
+
+// ExpireResult tells what has expired, or with DryRun would.
+type ExpireResult struct {
+	Expired []Considered // the newest first
+	Kept    []Considered // the newest first
+	Already int          // commits that were looked at and had expired before
+}
+
+// Expire gives up the content of commits that a policy does not keep: the
+// commits stay, but garbage collections may remove their files, here and on
+// remotes that get to know of it. Until then [Unexpire] takes it
+// back.
+//
+// The policy is applied to each branch by itself, over its own commits that have
+// not expired: those on its line of first parents. What a merge on this line
+// brought in is kept with the merge, and expires with it. A commit expires if no
+// branch keeps it. One that a branch has to which the policy is not applied is kept, and so
+// is, whatever the policy says, what HEAD, a branch, a tag or a remote-tracking
+// branch names, what a merge or revert under way needs, what is held, and where
+// work that was not pushed parts from what was. If
+// Revs name such a commit, nothing is done, and the error is a
+// [*ProtectedError].
+func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireResult, error) {
+	if err := o.Policy.Check(); err != nil {
+		return nil, err
+	}
+	if o.Policy.IsEmpty() == (len(o.Revs) == 0) {
+		return nil, errors.New("either a policy or commits have to say what expires")
+	}
+	set, err := r.Records().Load()
+	if err != nil {
+		return nil, err
+	}
+	e := &expiring{r: r, said: set.At(r.Options().Now())} // a hold that is over is no reason to keep anything
+	if len(o.Revs) > 0 {
+		err = e.named(ctx, o.Revs)
+	} else {
+		err = e.byPolicy(ctx, o)
+	}
+	if err != nil || o.DryRun || len(e.result.Expired) == 0 {
+		return &e.result, err
+	}
+	return &e.result, recordExpired(ctx, r, &e.result, o.Policy.String(), len(o.Revs) > 0)
+}
+
+// expiring finds out what expires.
+type expiring struct {
+	r      *kist.Repository
+	said   *record.View
+	tags   map[object.ID][]string
+	all    map[object.ID]*Considered // nil: has expired already
+	result ExpireResult
+}
+
+// named takes the commits that revisions name.
+func (e *expiring) named(ctx context.Context, revs []string) error {
+	protected, err := Protected(ctx, e.r)
+	if err != nil {
+		return err
+	}
+	seen := map[object.ID]bool{}
+	for _, rev := range revs {
+		id, c, err := e.r.ReadCommit(ctx, rev)
+		if err != nil {
+			return err
+		}
+		if _, held := e.said.Held(id); held {
+			protected[id] = append(protected[id], "held")
+		}
+		_, expired := e.said.Expired(id)
+		switch {
+		case seen[id]:
+		case expired:
+			e.result.Already++
+		case len(protected[id]) > 0:
+			return &ProtectedError{Commit: id, Why: protected[id]}
+		default:
+			e.result.Expired = append(e.result.Expired, Considered{ID: id, Commit: c})
+		}
+		seen[id] = true
+	}
+	return nil
+}
+
+// byPolicy takes what the policy keeps on no branch.
+func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
+	protected, err := Protected(ctx, e.r)
+	if err != nil {
+		return err
+	}
+	tips, others, err := expireTips(e.r, o.Branches)
+	if err != nil {
+		return err
+	}
+	if e.tags, err = tagsOf(ctx, e.r); err != nil {
+		return err
+	}
+	e.all = map[object.ID]*Considered{}
+	for _, branch := range tips {
+		if err := e.branch(ctx, branch, &o.Policy); err != nil {
+			return err
+		}
+	}
+	for _, branch := range others {
+		for c, err := range history.Walk(ctx, e.r.Objects(), []object.ID{branch.ID}, history.Options{}) {
+			if err != nil {
+				return err
+			}
+			if considered := e.all[c.ID]; considered != nil {
+				considered.keep("branch " + strings.TrimPrefix(branch.Name, refs.Heads))
+			}
+		}
+	}
+	for id, c := range e.all {
+		if c == nil {
+			e.result.Already++
+			delete(e.all, id)
+			continue
+		}
+		c.keep(protected[id]...)
+		if _, held := e.said.Held(id); held {
+			c.keep("held")
+		}
+	}
+	for _, c := range slices.SortedFunc(maps.Values(e.all), newestFirst) {
+		if len(c.Kept) == 0 {
+			e.result.Expired = append(e.result.Expired, *c)
+		} else {
+			e.result.Kept = append(e.result.Kept, *c)
+		}
+	}
+	return nil
+}
+
+func newestFirst(a, b *Considered) int {
+	if c := b.Commit.Committer.Time.Compare(a.Commit.Committer.Time); c != 0 {
+		return c
+	}
+	return strings.Compare(a.ID.String(), b.ID.String())
+}
+
+func (c *Considered) keep(reasons ...string) {
+	for _, reason := range reasons {
+		if !slices.Contains(c.Kept, reason) {
+			c.Kept = append(c.Kept, reason)
+		}
+	}
+}
+
+// expireTips returns the branches that a policy is applied to, and the others.
+func expireTips(r *kist.Repository, names []string) (tips, others []refs.Ref, err error) {
+	for _, name := range names {
+		if _, err := r.Refs().Get(refs.Heads + name); err != nil {
+			return nil, nil, err
+		}
+	}
+	list, err := r.Refs().List(refs.Heads)
+	for _, ref := range list {
+		if len(names) == 0 || slices.Contains(names, strings.TrimPrefix(ref.Name, refs.Heads)) {
+			tips = append(tips, ref)
+		} else {
+			others = append(others, ref)
+		}
+	}
+	return tips, others, err
+}
+
+// tagsOf returns the names of the tags that each commit has.
+func tagsOf(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
+	list, err := r.Refs().List(refs.Tags)
+	if err != nil {
+		return nil, err
+	}
+	tags := map[object.ID][]string{}
+	for _, ref := range list {
+		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", ref.Name, err)
+		}
+		tags[id] = append(tags[id], strings.TrimPrefix(ref.Name, refs.Tags))
+	}
+	return tags, nil
+}
+
+// Protected returns the commits whose content may not expire because something
+// names them, and what does. Holds are not among it.
+func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
+	why := map[object.ID][]string{}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	if head.Branch == "" {
+		why[head.ID] = append(why[head.ID], "HEAD")
+	}
+	for _, kind := range []struct{ prefix, what string }{{refs.Heads, "branch "}, {refs.Remotes, "remote-tracking branch "}} {
+		list, err := r.Refs().List(kind.prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range list {
+			why[ref.ID] = append(why[ref.ID], kind.what+strings.TrimPrefix(ref.Name, kind.prefix))
+		}
+	}
+	tags, err := tagsOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for id, names := range tags {
+		for _, name := range names {
+			why[id] = append(why[id], "tag "+name)
+		}
+	}
+	forks, err := gc.Forks(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for id, reasons := range forks {
+		if len(why[id]) == 0 { // else a name keeps it
+			why[id] = reasons
+		}
+	}
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	if state.Operation != "" {
+		for _, id := range append(slices.Clone(state.Rest), state.Other, state.Start, state.Left) {
+			why[id] = append(why[id], fmt.Sprintf("a %s is under way", state.Operation))
+		}
+	}
+	return why, nil
+}
+
+// recordExpired writes down what has expired. What is protected meanwhile is
+// left out; if it was named, that is an error.
+func recordExpired(ctx context.Context, r *kist.Repository, result *ExpireResult, policy string, named bool) error {
+	return r.Records().Update(ctx, func(set *record.Set) error {
+		protected, err := Protected(ctx, r)
+		if err != nil {
+			return err
+		}
+		now := r.Options().Date()
+		said := set.At(r.Options().Now())
+		var expired []Considered
+		for _, c := range result.Expired {
+			why := protected[c.ID]
+			if _, held := said.Held(c.ID); held {
+				why = append(why, "held")
+			}
+			if len(why) > 0 && named {
+				return &ProtectedError{Commit: c.ID, Why: why}
+			}
+			if len(why) > 0 {
+				c.keep(why...)
+				result.Kept = append(result.Kept, c)
+				continue
+			}
+			err := set.Switch(record.Record{
+				Kind: record.Expire, Key: object.Key{Kind: object.KindCommit, ID: c.ID}, On: true,
+				Time: now.UTC(), Who: r.Recorder(), Host: r.Options().Host, Reason: policy,
+			})
+			if err != nil && named {
+				return err
+			}
+			if err != nil {
+				c.keep(record.ErrFinal.Error())
+				result.Kept = append(result.Kept, c)
+				continue
+			}
+			expired = append(expired, c)
+		}
+		result.Expired = expired
+		return nil
+	})
+}

@@ -1,0 +1,317 @@
+package stats
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// paths counts what paths have in commits: without the lists of the folders
+// that they lie in.
+func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
+	for i, path := range o.Paths {
+		for k, other := range o.Paths {
+			if i != k && view.IsBelow(path, other) {
+				return nil, &PathsOverlapError{other, path}
+			}
+		}
+	}
+	scope, err := c.scope(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &pathCensus{census: c, paths: o.Paths, scope: scope}
+	for _, path := range o.Paths {
+		p.spaces = append(p.spaces, Space{Kind: SpacePath, Name: path})
+		p.newest = append(p.newest, -1)
+	}
+	list := make([]gc.Holder, 1+len(o.Paths))
+	list[len(o.Paths)].Outside = true
+	a, err := c.account(ctx, list, false, p.members)
+	if err != nil {
+		return nil, err
+	}
+	for _, space := range p.spaces {
+		if space.Commits == 0 {
+			return nil, &tree.PathError{Path: space.Name, Err: tree.ErrNotExist}
+		}
+	}
+	return c.stats(a, p.spaces, 0), nil
+}
+
+// pathCensus counts what paths have. Each path is a holder, and after these
+// comes one for all the rest.
+type pathCensus struct {
+	*census
+	paths  []string
+	scope  []bool // of the commits, those asked for
+	spaces []Space
+	newest []int // the number of the last commit that has the path; -1: none so far
+}
+
+// members visits what the holders from first on have.
+func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
+	others := len(p.paths)
+	s := &splitter{ctx: ctx, objects: p.r.Objects(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
+	for k, path := range p.paths {
+		s.all = append(s.all, splitPath{k, path})
+	}
+	if err := p.splitIndex(s, p.scope); err != nil {
+		return err
+	}
+	for i := range p.graph.commits {
+		commit := &p.graph.commits[i]
+		switch {
+		case !p.scope[i] && i < p.named:
+			if err := visitContent(commit, bit(others, first), visit); err != nil {
+				return err
+			}
+		case p.scope[i] && len(commit.content) > 0:
+			found, err := s.split(commit.content[0].ID, s.all)
+			if err != nil {
+				return err
+			}
+			if first == 0 {
+				p.count(i, found)
+			}
+		}
+	}
+	return nil
+}
+
+// count adds what the paths have in commit i.
+func (p *pathCensus) count(i int, found []pathTotals) {
+	for _, f := range found {
+		space := &p.spaces[f.holder]
+		space.Commits++
+		space.History += f.bytes
+		if p.newest[f.holder] <= i {
+			p.newest[f.holder] = i
+			space.ID, space.Files, space.Bytes = p.graph.commits[i].id, f.files, f.bytes
+		}
+	}
+}
+
+// PathsOverlapError says that of two paths one lies in the other.
+type PathsOverlapError struct{ Path, Below string }
+
+func (e *PathsOverlapError) Error() string { return "one path lies in another" }
+
+// scope returns for each commit whether it is among those asked for.
+func (c *census) scope(ctx context.Context, o Options) ([]bool, error) {
+	scope := make([]bool, len(c.graph.commits))
+	if o.Commits || len(o.Revs) == 0 {
+		ids, err := c.logged(ctx, o)
+		for _, id := range ids {
+			scope[c.graph.at[id]] = true
+		}
+		return scope, err
+	}
+	names, ids, err := c.resolve(ctx, o.Revs)
+	if err != nil {
+		return nil, err
+	}
+	sets := make([]uint64, len(scope))
+	for _, n := range c.names {
+		if slices.Contains(names, n.name) {
+			sets[c.graph.at[n.commit]] = 1
+		}
+	}
+	c.graph.spread(sets)
+	for i := range scope {
+		scope[i] = sets[i] != 0
+	}
+	for _, id := range ids {
+		i, known := c.graph.at[id]
+		if !known {
+			return nil, notReached(id)
+		}
+		scope[i] = true
+	}
+	return scope, nil
+}
+
+// splitIndex tells what of the index the paths have: nothing, if the commit
+// that is checked out is not among those asked for.
+func (c *census) splitIndex(s *splitter, scope []bool) error {
+	head, known := c.graph.at[c.headID]
+	if !known || !scope[head] {
+		return visitRoots(c.index, bit(s.others, s.first), s.visit)
+	}
+	idx, err := c.r.Index()
+	if err != nil {
+		return err
+	}
+	// one tells whose a path is: -1 if some path lies in it.
+	one := func(path string) int {
+		for _, p := range s.all {
+			if view.IsBelow(path, p.rest) {
+				return p.holder
+			}
+			if view.IsBelow(p.rest, path) {
+				return -1
+			}
+		}
+		return s.others
+	}
+	visit := func(path string, key object.Key) error {
+		if holder := one(path); holder >= 0 && !key.IsZero() && bit(holder, s.first) != 0 {
+			return s.visit(gc.Member{Key: key, Holders: bit(holder, s.first), Hint: key.Kind == object.KindTree})
+		}
+		return nil
+	}
+	for path, d := range idx.Dirs() {
+		if info, ok := d.Tree(); ok {
+			if err := visit(path, object.Key{Kind: object.KindTree, ID: info.ID}); err != nil {
+				return err
+			}
+		}
+	}
+	for path, e := range idx.All() {
+		if err := visit(path, e.Content); err != nil {
+			return err
+		}
+	}
+	for _, conflict := range idx.Conflicts() {
+		for _, side := range []*object.Entry{conflict.Base, conflict.Ours, conflict.Theirs} {
+			if side == nil {
+				continue
+			}
+			if err := visit(conflict.Path, side.Content); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// splitter gives the paths in trees to their holders, and all the rest to one
+// other.
+type splitter struct {
+	ctx     context.Context
+	objects object.Reader
+	skips   func(from, to object.Key) bool // see [gc.Holders]
+	first   int                            // see [gc.Holders]
+	others  int                            // the holder of the rest
+	visit   func(gc.Member) error
+	all     []splitPath
+	done    map[splitAt][]pathTotals
+}
+
+// splitPath is a path, or what is left of it below some folder.
+type splitPath struct {
+	holder int
+	rest   string
+}
+
+// splitAt is a folder, and the place in it that the paths lead from.
+type splitAt struct {
+	id     object.ID
+	prefix string
+}
+
+type pathTotals struct {
+	holder       int
+	files, bytes uint64
+}
+
+// split splits a tree. It returns which of the paths are there.
+func (s *splitter) split(root object.ID, paths []splitPath) ([]pathTotals, error) {
+	return s.folder(root, "", paths)
+}
+
+// folder splits a folder that lies at prefix, which is empty or ends in a slash.
+func (s *splitter) folder(id object.ID, prefix string, paths []splitPath) ([]pathTotals, error) {
+	at := splitAt{id, prefix}
+	if found, ok := s.done[at]; ok {
+		return found, nil
+	}
+	if len(paths) == 1 && paths[0].rest == "" {
+		info, err := tree.Stat(s.ctx, s.objects, id)
+		if err != nil {
+			return nil, err
+		}
+		found := []pathTotals{{paths[0].holder, info.Files, info.Bytes}}
+		s.done[at] = found
+		return found, s.give(object.Key{Kind: object.KindTree, ID: id}, paths[0].holder)
+	}
+	found, err := s.node(id, prefix, paths)
+	if err == nil {
+		s.done[at] = found
+	}
+	return found, err
+}
+
+// node splits a node of a folder's list.
+func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found []pathTotals, err error) {
+	n, err := object.ReadTree(s.ctx, s.objects, id)
+	if err != nil {
+		return nil, err
+	}
+	after := ""
+	for _, child := range n.Children {
+		in := slices.ContainsFunc(paths, func(p splitPath) bool {
+			name, _, _ := strings.Cut(p.rest, "/")
+			return name > after && name <= child.Last
+		})
+		after = child.Last
+		if !in {
+			if err := s.give(object.Key{Kind: object.KindTree, ID: child.ID}, s.others); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		more, err := s.node(child.ID, prefix, paths)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	for i := range n.Entries {
+		if s.skips(object.Key{Kind: object.KindTree, ID: id}, n.Entries[i].Content) {
+			continue
+		}
+		more, err := s.entry(&n.Entries[i], prefix, paths)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+func (s *splitter) entry(e *object.Entry, prefix string, paths []splitPath) ([]pathTotals, error) {
+	var below []splitPath
+	for _, p := range paths {
+		name, rest, more := strings.Cut(p.rest, "/")
+		switch {
+		case name != e.Name:
+		case !more:
+			totals := pathTotals{p.holder, e.Files, e.Size}
+			if e.Type != object.TypeDir {
+				totals.files = 1
+			}
+			return []pathTotals{totals}, s.give(e.Content, p.holder)
+		default:
+			below = append(below, splitPath{p.holder, rest})
+		}
+	}
+	if len(below) > 0 && e.Type == object.TypeDir {
+		return s.folder(e.Content.ID, prefix+e.Name+"/", below)
+	}
+	return nil, s.give(e.Content, s.others)
+}
+
+// give has a holder have an object.
+func (s *splitter) give(key object.Key, holder int) error {
+	holders := bit(holder, s.first)
+	if key.IsZero() || holders == 0 {
+		return nil
+	}
+	return s.visit(gc.Member{Key: key, Holders: holders})
+}

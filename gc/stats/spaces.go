@@ -1,0 +1,180 @@
+package stats
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+)
+
+// refs counts what refs have, with all of their history; without names all
+// refs, what is staged, and what logs tell of.
+func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
+	everything := len(names) == 0
+	if everything {
+		for _, n := range c.names {
+			if !slices.Contains(names, n.name) {
+				names = append(names, n.name)
+			}
+		}
+	}
+	ours := slices.Contains(names, c.head)
+	if ours { // the second holder, after the index
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == c.head })
+		names = slices.Insert(names, 0, c.head)
+	}
+	r := &refCensus{census: c, numbers: map[string]int{}, others: 1 + len(names), inLogs: 2 + len(names), spaces: make([]Space, len(names))}
+	for k, name := range names {
+		r.numbers[name] = 1 + k
+	}
+	list := make([]gc.Holder, 3+len(names))
+	list[0].Outside, list[r.others].Outside, list[r.inLogs].Weak = true, true, true
+	a, err := c.account(ctx, list, ours, r.members)
+	if err != nil {
+		return nil, err
+	}
+	for k, name := range names {
+		at := slices.IndexFunc(c.names, func(n namedRoot) bool { return n.name == name })
+		commit := c.graph.commits[c.graph.at[c.names[at].commit]]
+		space := &r.spaces[k]
+		space.Kind, space.Name, space.ID = spaceKind(name), name, commit.id
+		space.Files, space.Bytes = commit.files, commit.bytes
+	}
+	s := c.stats(a, r.spaces, 1)
+	if everything {
+		s.Named = a.Held
+		for _, rest := range []gc.Amount{a.Shares[0].Own, a.Shares[r.inLogs].Own} {
+			s.Named.Objects -= rest.Objects
+			s.Named.Raw -= rest.Raw
+			s.Named.Stored -= rest.Stored
+		}
+		s.Spaces = append(s.Spaces, Space{Kind: SpaceIndex, Share: a.Shares[0]}, Space{Kind: SpaceLogs, Share: a.Shares[r.inLogs]})
+	}
+	return s, nil
+}
+
+// refCensus counts what refs have. The first holder is the index; then comes
+// each ref asked for, all others together, and the logs.
+type refCensus struct {
+	*census
+	numbers        map[string]int // of the holders of refs asked for, by name
+	others, inLogs int
+	spaces         []Space // of the refs asked for
+}
+
+// members visits what the holders from first on have.
+func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
+	sets := make([]uint64, len(c.graph.commits)) // the holders of each commit
+	add := func(commit object.ID, key object.Key, holder int) error {
+		mine := bit(holder, first)
+		sets[c.graph.at[commit]] |= mine
+		if key.Kind == object.KindCommit || mine == 0 {
+			return nil
+		}
+		return visit(gc.Member{Key: key, Holders: mine})
+	}
+	for _, n := range c.names {
+		holder, asked := c.numbers[n.name]
+		if !asked {
+			holder = c.others
+		}
+		if err := add(n.commit, n.key, holder); err != nil {
+			return err
+		}
+	}
+	if err := visitRoots(c.index, bit(0, first), visit); err != nil {
+		return err
+	}
+	if bit(c.inLogs, first) != 0 {
+		for _, root := range c.logs {
+			if err := add(root.commit, root.key, c.inLogs); err != nil {
+				return err
+			}
+		}
+	}
+	c.graph.spread(sets)
+	for i := range c.graph.commits {
+		commit := &c.graph.commits[i]
+		if sets[i] == 0 {
+			continue
+		}
+		if err := visit(gc.Member{Key: commit.key(), Holders: sets[i]}); err != nil {
+			return err
+		}
+		for k := max(first-1, 0); k < min(first+63, len(c.spaces)); k++ {
+			if sets[i]&bit(1+k, first) != 0 {
+				c.spaces[k].Commits++
+				c.spaces[k].History += commit.history()
+			}
+		}
+	}
+	return nil
+}
+
+// contents counts what commits have, without the commits themselves.
+func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) {
+	ours := slices.Contains(ids, c.headID)
+	order := slices.Clone(ids)
+	if ours { // the second holder, after the index
+		order = slices.DeleteFunc(order, func(id object.ID) bool { return id == c.headID })
+		order = slices.Insert(order, 0, c.headID)
+	}
+	holder := map[int]int{} // by number of the commit
+	for k, id := range order {
+		i, known := c.graph.at[id]
+		if !known {
+			return nil, notReached(id)
+		}
+		holder[i] = 1 + k
+	}
+	others := 1 + len(order)
+	list := make([]gc.Holder, 2+len(order))
+	list[0].Outside, list[others].Outside = true, true
+
+	members := func(ctx context.Context, first int, visit func(gc.Member) error) error {
+		if err := visitRoots(c.index, bit(0, first), visit); err != nil {
+			return err
+		}
+		for i := range c.graph.commits {
+			k, asked := holder[i]
+			if !asked {
+				if k = others; i >= c.named {
+					continue // only logs have it
+				}
+			}
+			if err := visitContent(&c.graph.commits[i], bit(k, first), visit); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	a, err := c.account(ctx, list, ours, members)
+	if err != nil {
+		return nil, err
+	}
+	spaces := make([]Space, len(order))
+	for k, id := range order {
+		commit := c.graph.commits[c.graph.at[id]]
+		spaces[k] = Space{Kind: SpaceCommit, ID: id, Commits: 1, Files: commit.files, Bytes: commit.bytes, History: commit.history()}
+	}
+	s := c.stats(a, spaces, 1)
+	at := map[object.ID]int{}
+	for k, id := range ids {
+		at[id] = k
+	}
+	slices.SortFunc(s.Spaces, func(x, y Space) int { return at[x.ID] - at[y.ID] })
+	return s, nil
+}
+
+func visitContent(commit *graphCommit, holders uint64, visit func(gc.Member) error) error {
+	if holders == 0 {
+		return nil
+	}
+	for _, key := range commit.content {
+		if err := visit(gc.Member{Key: key, Holders: holders}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

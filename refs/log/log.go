@@ -1,0 +1,246 @@
+// Package log walks the history of commits in the order that log prints.
+package log
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// Options say which commits [Commits] gives.
+type Options struct {
+	Revs  []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B", "A...B" is both without what both reach. None: HEAD
+	Paths []string // only commits that changed these paths or paths below them
+
+	Select      func(path string) bool // and of that only what it selects; nil: all
+	Follow      bool                   // the one path is followed through renames
+	FirstParent bool                   // of a merge follow only the first parent
+	Topo        bool                   // no commit before all its children
+
+	Since, Until time.Time                 // by the committer's time; zero: no limit
+	Match        func(*object.Commit) bool // nil: all
+}
+
+// Logged is a commit in a log.
+type Logged struct {
+	ID object.ID
+	*object.Commit
+	Path string      // with Follow: where the path was in this commit
+	Next []object.ID // with Topo: the parents, or where they are left out, the commits after them
+
+	Expired *record.Record // why the content need not be here; nil: it has not expired
+	Held    *record.Record // why the content is kept whatever happens; nil: it is not held
+}
+
+// Commits gives commits, newest first.
+//
+// With paths, a merge that has them from one of its parents is passed over,
+// and only that parent is followed: what is left explains how the paths came
+// to be as they are. Of commits whose content has expired it is not known what
+// they changed: they are passed over, and what comes after them is compared with
+// what was before them, see [Before].
+func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logged, error] {
+	return func(yield func(Logged, error) bool) {
+		starts, exclude, err := rangeOf(ctx, r, o.Revs)
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		if o.Follow && len(o.Paths) != 1 {
+			yield(Logged{}, errors.New("one path can be followed, no more and no less"))
+			return
+		}
+		said, err := r.RecordViewOrEmpty()
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		l := &logger{r: r, o: o, said: said, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
+		walk := history.Walk(ctx, r.Objects(), starts, history.Options{
+			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx, exclude),
+		})
+		if o.Topo && (len(exclude) > 0 || l.sifts()) {
+			l.yieldSifted(ctx, walk, yield)
+			return
+		}
+		for c, err := range walk {
+			if err != nil {
+				yield(Logged{}, err)
+				return
+			}
+			if l.shown(c) && !yield(l.logged(c.ID, c.Commit, l.after(c)), nil) {
+				return
+			}
+		}
+	}
+}
+
+// yieldSifted yields the commits of a walk in topological order that are
+// shown, each with those that come next. Which these are is known only when
+// the whole walk is.
+func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit, error], yield func(Logged, error) bool) {
+	type visit struct {
+		id    object.ID
+		after []object.ID
+		shown bool
+	}
+	var visits []visit
+	for c, err := range walk {
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		visits = append(visits, visit{c.ID, l.after(c), l.shown(c)})
+	}
+	shown := map[object.ID][]object.ID{} // of every commit visited: itself, or the shown ones that come next
+	for i, v := range slices.Backward(visits) {
+		var next []object.ID
+		for _, id := range v.after {
+			for _, id := range shown[id] {
+				if !slices.Contains(next, id) {
+					next = append(next, id)
+				}
+			}
+		}
+		visits[i].after = next
+		if shown[v.id] = next; v.shown {
+			shown[v.id] = []object.ID{v.id}
+		}
+	}
+	for _, v := range visits {
+		if !v.shown {
+			continue
+		}
+		c, err := object.ReadCommit(ctx, l.r.Objects(), v.id)
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		if !yield(l.logged(v.id, c, v.after), nil) {
+			return
+		}
+	}
+}
+
+func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged {
+	out := Logged{ID: id, Commit: c, Path: l.paths[id], Next: next}
+	if rec, expired := l.said.Expired(id); expired {
+		out.Expired = &rec
+	}
+	if rec, held := l.said.Held(id); held {
+		out.Held = &rec
+	}
+	return out
+}
+
+// rangeOf resolves the revisions that a log begins and ends with.
+func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, exclude []object.ID, err error) {
+	if len(revs) == 0 {
+		head, err := r.Refs().Head()
+		if err == nil && head.ID.IsZero() {
+			err = kist.ErrUnborn
+		}
+		return []object.ID{head.ID}, nil, err
+	}
+	resolve := func(list *[]object.ID, rev string) {
+		if err != nil {
+			return
+		}
+		var id object.ID
+		if id, err = r.Resolve(ctx, rev); err == nil {
+			*list = append(*list, id)
+		}
+	}
+	for _, rev := range revs {
+		from, to, symmetric, isRange := refs.SplitRange(rev)
+		switch {
+		case strings.HasPrefix(rev, "^"):
+			resolve(&exclude, rev[1:])
+		case !isRange:
+			resolve(&starts, rev)
+		case !symmetric:
+			resolve(&exclude, from)
+			resolve(&starts, to)
+		default:
+			resolve(&starts, from)
+			resolve(&starts, to)
+			if err == nil {
+				var bases []object.ID
+				bases, err = history.MergeBases(ctx, r.Objects(), starts[len(starts)-2], starts[len(starts)-1])
+				exclude = append(exclude, bases...)
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(starts) == 0 {
+		id, err := r.Resolve(ctx, "HEAD")
+		if err != nil {
+			return nil, nil, err
+		}
+		starts = []object.ID{id}
+	}
+	return starts, exclude, nil
+}
+
+// logger decides which commits a log shows, and where it goes on.
+type logger struct {
+	r     *kist.Repository
+	o     Options
+	said  *record.View
+	past  map[object.ID]bool      // commits of which it is not known what they changed
+	paths map[object.ID]string    // where the path that is followed is in a commit
+	same  map[object.ID]bool      // commits that changed none of the paths
+	next  map[object.ID]object.ID // the commit after one of these; none after the first
+}
+
+// after returns the commits that come after c in the log, as far as they are
+// known: with Topo, all are.
+func (l *logger) after(c history.Commit) []object.ID {
+	if !l.o.Topo {
+		return nil
+	}
+	parents := c.Parents
+	if l.o.FirstParent && len(parents) > 1 {
+		parents = parents[:1]
+	}
+	if l.same[c.ID] {
+		parents = []object.ID{l.next[c.ID]}
+	}
+	var next []object.ID
+	for _, id := range parents {
+		for l.same[id] && !id.IsZero() {
+			id = l.next[id]
+		}
+		if !id.IsZero() && !slices.Contains(next, id) {
+			next = append(next, id)
+		}
+	}
+	return next
+}
+
+// sifts reports whether commits may be left out for what they say.
+func (l *logger) sifts() bool {
+	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.said.AnyExpired()
+}
+
+func (l *logger) shown(c history.Commit) bool {
+	at := c.Committer.Time.Time()
+	switch {
+	case l.same[c.ID], l.past[c.ID]:
+		return false
+	case !l.o.Since.IsZero() && at.Before(l.o.Since), !l.o.Until.IsZero() && at.After(l.o.Until):
+		return false
+	}
+	return l.o.Match == nil || l.o.Match(c.Commit)
+}

@@ -1,0 +1,136 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// parents returns the function that tells where the log goes on after a
+// commit, nil if that is at all its parents. As in git, a commit that is the
+// same as a parent is passed over for that parent, unless the parent is left
+// out of the log without having been named: then a merge has sides that may
+// have more to tell.
+func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
+	if l.o.Select == nil && (len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "")) {
+		return nil
+	}
+	l.same, l.next = map[object.ID]bool{}, map[object.ID]object.ID{}
+	return func(c history.Commit, excluded func(object.ID) bool) ([]object.ID, error) {
+		paths := l.o.Paths
+		if l.o.Follow {
+			if _, ok := l.paths[c.ID]; !ok {
+				l.paths[c.ID] = l.o.Paths[0]
+			}
+			paths = []string{l.paths[c.ID]}
+		}
+		if _, expired := l.said.Expired(c.ID); expired {
+			l.past[c.ID] = true
+			for _, parent := range c.Parents {
+				l.pass(parent, paths[0])
+			}
+			return c.Parents, nil
+		}
+		if len(c.Parents) == 0 {
+			changed, err := l.differ(ctx, object.ID{}, c.Tree, paths)
+			l.same[c.ID] = !changed
+			return nil, err
+		}
+		anyChanged := false
+		for _, parent := range c.Parents {
+			before, err := Before(ctx, l.r, l.said, parent)
+			if err != nil {
+				return nil, err
+			}
+			changed, err := l.differ(ctx, before.Tree, c.Tree, paths)
+			if err != nil {
+				return nil, err
+			}
+			anyChanged = anyChanged || changed
+			if !changed && (!excluded(parent) || slices.Contains(exclude, parent)) {
+				l.same[c.ID], l.next[c.ID] = true, parent
+				l.pass(parent, paths[0])
+				return []object.ID{parent}, nil
+			}
+			if l.o.Follow {
+				if err := l.follow(ctx, before, c.Tree, paths[0]); err != nil {
+					return nil, err
+				}
+				l.pass(parent, paths[0]) // whose content may have expired
+			}
+		}
+		l.same[c.ID] = !anyChanged
+		return c.Parents, nil
+	}
+}
+
+// Before returns what a log compares a commit with that has the given parent:
+// the parent, or if its content has expired, the first commit before it, from
+// first parent to first parent, whose content has not, as said tells. If there is
+// none, the view is empty.
+func Before(ctx context.Context, r *kist.Repository, said *record.View, parent object.ID) (view.View, error) {
+	v := view.View{Objects: r.Contents()}
+	for id := parent; !id.IsZero(); {
+		c, err := object.ReadCommit(ctx, r.Objects(), id)
+		if err != nil {
+			return v, err
+		}
+		if _, expired := said.Expired(id); !expired {
+			v.Commit, v.Tree = id, c.Tree
+			break
+		}
+		id = commits.FirstParent(c)
+	}
+	return v, nil
+}
+
+func (l *logger) pass(parent object.ID, path string) {
+	if _, ok := l.paths[parent]; !ok && l.o.Follow {
+		l.paths[parent] = path
+	}
+}
+
+// differ reports whether any of paths differs between two trees.
+func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
+	selects := l.o.Select
+	for c, err := range tree.Diff(ctx, l.r.Objects(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil}) {
+		if err != nil || selects == nil || selects(c.Path) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// follow finds where the path was in a parent: where it is, or where it was
+// moved from.
+func (l *logger) follow(ctx context.Context, before view.View, after object.ID, path string) error {
+	if before.Tree.IsZero() {
+		return nil
+	}
+	_, err := before.Find(ctx, path)
+	if !errors.Is(err, tree.ErrNotExist) {
+		l.pass(before.Commit, path)
+		return err
+	}
+	changes, err := view.Diff(ctx, before, view.View{Tree: after, Objects: l.r.Contents()}, nil, true)
+	if err != nil {
+		return fmt.Errorf("follow %q: %w", path, err)
+	}
+	for _, c := range changes {
+		if c.From != "" && c.Path == path {
+			path = c.From
+			break
+		}
+	}
+	l.pass(before.Commit, path)
+	return nil
+}

@@ -1,0 +1,119 @@
+// Package registry has the remotes and upstreams that a repository's
+// configuration names, and opens them.
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// maxNested is how many names of a store are looked at for a remote inside.
+const maxNested = 10_000
+
+// nested reports whether the store at one URL lies inside that at another.
+func nested(r *kist.Repository, inner, outer string) bool {
+	in, inFolder := folderOf(r, inner)
+	out, outFolder := folderOf(r, outer)
+	if inFolder && outFolder {
+		return isInside(in, out) && !isInside(out, in)
+	}
+	for _, around := range aroundURL(inner) {
+		if around == s3URL(outer) {
+			return true
+		}
+	}
+	return false
+}
+
+// s3URL returns the URL of a store in S3 in one form for each store; empty: it is
+// none.
+func s3URL(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil || !strings.EqualFold(u.Scheme, "s3") {
+		return ""
+	}
+	query := url.Values{}
+	if endpoint := u.Query().Get("endpoint"); endpoint != "" {
+		query.Set("endpoint", strings.TrimRight(endpoint, "/"))
+	}
+	out := url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: query.Encode()}
+	return out.String()
+}
+
+// aroundURL returns the URLs of the prefixes around that of a store in S3, as
+// s3URL has them.
+func aroundURL(rawURL string) (list []string) {
+	u, err := url.Parse(s3URL(rawURL))
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	for path := strings.Trim(u.Path, "/"); path != ""; {
+		path = path[:max(strings.LastIndexByte(path, '/'), 0)]
+		u.Path = "/" + path
+		list = append(list, u.String())
+	}
+	return list
+}
+
+// CheckNested says whether a store holds another remote around the place of m or,
+// if there is no remote at that place yet, inside. It finds what it is allowed to
+// read. The error matches ErrNested.
+func CheckNested(ctx context.Context, r *kist.Repository, m Remote) error {
+	around := aroundURL(m.URL)
+	if path, ok := folderOf(r, m.URL); ok {
+		for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+			around = append(around, dir)
+		}
+	}
+	for _, outer := range around {
+		there, err := holdsRemote(ctx, r, outer)
+		if err != nil {
+			return err
+		}
+		if there {
+			return fmt.Errorf("%q: %w: there is one at %q", remote.Redact(m.URL), ErrNested, remote.Redact(outer))
+		}
+	}
+
+	b, err := OpenBackend(ctx, r.Options(), m)
+	if err != nil {
+		return ctx.Err()
+	}
+	defer b.Close()
+	if _, err := rootlog.ReadIdentity(ctx, b); !errors.Is(err, rootlog.ErrEmpty) {
+		return ctx.Err() // a remote that is there was looked at when it was made
+	}
+	n := 0
+	for info, err := range b.List(ctx, "") {
+		if err != nil {
+			return ctx.Err()
+		}
+		if inner, ok := strings.CutSuffix(info.Name, "/kist.json"); ok && !strings.HasPrefix(inner, "probe/") {
+			return fmt.Errorf("%q: %w: there is one at %q in it", remote.Redact(m.URL), ErrNested, inner)
+		}
+		if n++; n == maxNested {
+			break
+		}
+	}
+	return nil
+}
+
+// holdsRemote reports whether there is a remote at a URL, as far as that can be
+// read.
+func holdsRemote(ctx context.Context, r *kist.Repository, rawURL string) (bool, error) {
+	b, err := OpenBackend(ctx, r.Options(), Remote{URL: rawURL})
+	if err != nil {
+		return false, ctx.Err()
+	}
+	defer b.Close()
+	_, err = rootlog.ReadIdentity(ctx, b)
+	return err == nil, ctx.Err()
+}

@@ -1,0 +1,111 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// PushRef says what becomes of one ref of a remote.
+type PushRef struct {
+	Source string      // what was named: a ref's full name, or a revision; empty: the ref is deleted
+	ID     object.ID   // what Source stands for; a commit, or the tag object of an annotated tag
+	Kind   object.Kind // of ID
+	Name   string      // of the ref on the remote, full
+	Force  bool        // not only if it is a fast-forward, or new
+}
+
+// ParsePush reads what a person wants to be pushed:
+//
+//	main            the branch or tag, to the same name
+//	main:other      to another name
+//	HEAD~2:refs/heads/other  any revision, to a full name
+//	:main           delete the branch or tag on the remote
+//	+main           even if that loses commits there
+func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, error) {
+	p := PushRef{}
+	text, force := strings.CutPrefix(spec, "+")
+	p.Force = force
+	source, name, hasName := strings.Cut(text, ":")
+	if text == "" || hasName && name == "" {
+		return p, fmt.Errorf("%q: want BRANCH, SOURCE:NAME, or :NAME to delete", spec)
+	}
+	if source == "" {
+		p.Name = remoteName(r, name, refs.Heads)
+		return p, refs.CheckName(p.Name)
+	}
+	full, err := r.Refs().Expand(ctx, source)
+	switch {
+	case err == nil && full == "HEAD":
+		head, err := r.Refs().Head()
+		if err != nil {
+			return p, err
+		}
+		if head.Branch != "" {
+			full = refs.Heads + head.Branch
+		}
+		if p.ID = head.ID; p.ID.IsZero() {
+			return p, kist.ErrUnborn
+		}
+		p.Source = full
+	case err == nil && strings.HasPrefix(full, "refs/"):
+		p.Source = full
+		if p.ID, err = r.Refs().Get(full); err != nil {
+			return p, err
+		}
+	case err == nil || errors.Is(err, refs.ErrNotFound):
+		p.Source = source
+		if p.ID, err = r.Resolve(ctx, source); err != nil {
+			return p, err
+		}
+	default:
+		return p, err
+	}
+	prefix := refs.Heads
+	switch {
+	case hasName:
+		if strings.HasPrefix(p.Source, refs.Tags) {
+			prefix = refs.Tags
+		}
+		p.Name = remoteName(r, name, prefix)
+	case strings.HasPrefix(p.Source, refs.Heads), strings.HasPrefix(p.Source, refs.Tags):
+		p.Name = p.Source
+	default:
+		return p, fmt.Errorf("%q is no branch or tag: say under which name to push it, as in %q", source, source+":main")
+	}
+	if err := refs.CheckName(p.Name); err != nil {
+		return p, err
+	}
+	p.Kind, err = kindOf(ctx, r, p.ID)
+	return p, err
+}
+
+// remoteName returns the full name that a person means by the name of a ref on
+// a remote: that of a tag if there is one here and no such branch.
+func remoteName(r *kist.Repository, name, prefix string) string {
+	if strings.HasPrefix(name, "refs/") {
+		return name
+	}
+	if prefix == refs.Heads {
+		_, branch := r.Refs().Get(refs.Heads + name)
+		if _, tag := r.Refs().Get(refs.Tags + name); tag == nil && errors.Is(branch, refs.ErrNotFound) {
+			return refs.Tags + name
+		}
+	}
+	return prefix + name
+}
+
+// kindOf returns the kind of an object that a ref names.
+func kindOf(ctx context.Context, r *kist.Repository, id object.ID) (object.Kind, error) {
+	for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {
+		if has, err := r.Objects().Has(ctx, object.Key{Kind: kind, ID: id}); has || err != nil {
+			return kind, err
+		}
+	}
+	return 0, &object.NotFoundError{Key: object.Key{Kind: object.KindCommit, ID: id}}
+}

@@ -1,0 +1,278 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// DefaultRemote is the name of the remote that a clone is made from.
+const DefaultRemote = "origin"
+
+var (
+
+	// ErrNoRemote is matched by the error for a remote that is not configured.
+	ErrNoRemote = errors.New("no such remote")
+
+	// ErrInside says that a remote would be a folder in the worktree: it would
+	// be lost with it, and versioned.
+	ErrInside = errors.New("is in the worktree, where a remote would be versioned, and lost with it")
+
+	// ErrNested says that a remote would lie inside another one, or around it.
+	ErrNested = errors.New("a remote cannot lie inside another one, or around it")
+)
+
+// Remote is a store that a repository is pushed to or fetched from.
+type Remote struct {
+	Name string
+	URL  string // without secrets
+
+	// SingleWriter says that the store cannot tell two writers apart, and that
+	// whoever configured it knows that only one may push at a time.
+	SingleWriter bool
+}
+
+// All returns the remotes as they are configured, in the order of their
+// names.
+func All(r *kist.Repository) []Remote {
+	var list []Remote
+	for name, c := range r.Config().Remote {
+		list = append(list, Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter})
+	}
+	slices.SortFunc(list, func(a, b Remote) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Find returns the remote of a name. A URL that is a path which is not
+// absolute begins at the root of the worktree. The error matches ErrNoRemote, or is a
+// [*ConfigError] if what is configured cannot be one.
+func Find(r *kist.Repository, name string) (Remote, error) {
+	c, ok := r.Config().Remote[name]
+	if !ok {
+		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, remote.Redact(name)) // a URL may stand in its place
+	}
+	if err := kist.CheckRemoteName(name); err != nil { // it becomes the name of a folder
+		return Remote{}, &kist.ConfigError{Err: fmt.Errorf("remote %q: %w", name, err)}
+	}
+	if c.URL == "" {
+		return Remote{}, &kist.ConfigError{Err: fmt.Errorf("remote %q has no url", name)}
+	}
+	m := Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter}
+	if path, ok := folderOf(r, m.URL); ok && !strings.Contains(m.URL, "://") {
+		m.URL = path
+	}
+	return m, nil
+}
+
+// Add adds a remote to the configuration. It does not look at the store.
+// The error matches ErrNameTaken, ErrSecret, ErrInside or ErrNested, or is a
+// [*refs.NameError].
+func Add(ctx context.Context, r *kist.Repository, add Remote) error {
+	if err := Check(r, add); err != nil {
+		return err
+	}
+	return r.EditConfig(ctx, func(c *kist.Config) error {
+		if _, taken := c.Remote[add.Name]; taken {
+			return fmt.Errorf("remote %q %w", add.Name, kist.ErrNameTaken)
+		}
+		if err := c.SetAt(add.URL, "remote", add.Name, "url"); err != nil || !add.SingleWriter {
+			return err
+		}
+		return c.SetAt(true, "remote", add.Name, "single-writer")
+	})
+}
+
+// Check says whether a remote can be added.
+func Check(r *kist.Repository, add Remote) error {
+	if _, taken := r.Config().Remote[add.Name]; taken {
+		return fmt.Errorf("remote %q %w", add.Name, kist.ErrNameTaken)
+	}
+	if err := add.Check(); err != nil {
+		return err
+	}
+	if path, ok := folderOf(r, add.URL); ok && isInside(path, r.Root()) {
+		return fmt.Errorf("%q %w", path, ErrInside)
+	}
+	for _, other := range All(r) {
+		if nested(r, add.URL, other.URL) || nested(r, other.URL, add.URL) {
+			return fmt.Errorf("%q: %w: %q is at %q", remote.Redact(add.URL), ErrNested, other.Name, remote.Redact(other.URL))
+		}
+	}
+	return nil
+}
+
+// folderOf returns the folder that a URL stands for, if it does for one.
+func folderOf(r *kist.Repository, rawURL string) (string, bool) {
+	path := rawURL
+	if scheme, _, ok := strings.Cut(rawURL, "://"); ok {
+		u, err := url.Parse(rawURL)
+		if err != nil || !strings.EqualFold(scheme, "file") {
+			return "", false
+		}
+		path = u.Path
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.Root(), path)
+	}
+	return path, true
+}
+
+// isInside reports whether a path is root, or in it. What of path is not there
+// yet does not matter.
+func isInside(path, root string) bool {
+	rest := ""
+	for at := path; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		resolved, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			path = filepath.Join(resolved, rest)
+			break
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	if resolved, err := filepath.EvalSymlinks(root); err == nil {
+		root = resolved
+	}
+	rel, err := filepath.Rel(root, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// Check says whether a remote can be part of a configuration.
+func (m Remote) Check() error {
+	if err := kist.CheckRemoteName(m.Name); err != nil {
+		return err
+	}
+	if remote.HasSecret(m.URL) {
+		return fmt.Errorf("%q: %w", remote.Redact(m.URL), kist.ErrSecret)
+	}
+	return nil
+}
+
+// Remove removes a remote from the configuration, with the
+// remote-tracking branches and whatever else is kept because of it. What is in
+// the store stays.
+func Remove(ctx context.Context, r *kist.Repository, name string) error {
+	if _, err := Find(r, name); err != nil {
+		return err
+	}
+	prefix := refs.Remotes + name + "/"
+	err := r.Publish(ctx, func(ctx context.Context) error {
+		if err := r.Refs().SetRemoteHead(ctx, prefix+"HEAD", ""); err != nil {
+			return err
+		}
+		list, err := r.Refs().List(prefix)
+		if err != nil {
+			return err
+		}
+		var changes []refs.Change
+		for _, ref := range list {
+			changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID, Reason: "remote: removed"})
+		}
+		return r.Refs().Update(ctx, changes, r.Who())
+	})
+	if err != nil {
+		return err
+	}
+	err = r.EditConfig(ctx, func(c *kist.Config) error {
+		for branch, b := range c.Branch {
+			if b.Remote == name {
+				if err := c.SetAt(nil, "branch", branch); err != nil {
+					return err
+				}
+			}
+		}
+		return c.SetAt(nil, "remote", name)
+	})
+	if err != nil {
+		return err
+	}
+	return disk.RemoveAll(Dir(r, name))
+}
+
+// Dir returns the folder for what is kept of a remote, which can be made
+// anew: copies of its index files, how far it was seen, packs of a push that
+// was interrupted.
+func Dir(r *kist.Repository, name string) string { return filepath.Join(r.Dir(), "remotes", name) }
+
+// OpenBackend opens the store of a remote.
+func OpenBackend(ctx context.Context, o kist.Options, m Remote) (remote.Backend, error) {
+	if o.Backend == nil {
+		return nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: errors.New("this program knows no remotes")}
+	}
+	return o.Backend(ctx, m.URL)
+}
+
+// OpenNamed opens a remote to be read. One that nothing was pushed to yet is
+// an error that matches [rootlog.ErrEmpty]. Close the remote.
+func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.Remote, error) {
+	m, err := Find(r, name)
+	if err != nil {
+		return nil, err
+	}
+	return Open(ctx, r, m, false)
+}
+
+// Open opens a remote; with create, also one that nothing was pushed to.
+func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*transfer.Remote, error) {
+	backend, err := OpenBackend(ctx, r.Options(), m)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := transfer.Open(ctx, backend, transferOptions(r, m))
+	if create && errors.Is(err, rootlog.ErrEmpty) {
+		if err = transfer.CheckFit(Dir(r, m.Name)); err != nil {
+			backend.Close()
+			return nil, err
+		}
+		if _, err = rootlog.Init(ctx, backend, r.Config().RepositoryID(), r.Config().RemoteChunker(), r.Options().Random); err == nil {
+			opened, err = transfer.Open(ctx, backend, transferOptions(r, m))
+		}
+	}
+	if err != nil {
+		backend.Close()
+		return nil, m.Located(err)
+	}
+	return opened, nil
+}
+
+// Located returns err with the URL if it says that nothing was pushed to m.
+func (m Remote) Located(err error) error {
+	if errors.Is(err, rootlog.ErrEmpty) {
+		return fmt.Errorf("no kist remote in %q: %w", remote.Redact(m.URL), err)
+	}
+	return err
+}
+
+// NoteCheck notes whether a check found the store of a remote fit. Nothing is
+// written to a store that is not.
+func NoteCheck(r *kist.Repository, m Remote, fit bool) error {
+	return transfer.NoteCheck(Dir(r, m.Name), fit)
+}
+
+// transferOptions returns the options for transfers with m, which keep their
+// state in the repository.
+func transferOptions(r *kist.Repository, m Remote) transfer.Options {
+	to := ReadOptions(r.Options(), m)
+	to.Dir, to.Who = Dir(r, m.Name), r.Recorder()
+	return to
+}
+
+// ReadOptions returns the options for reading m without a repository.
+func ReadOptions(o kist.Options, m Remote) transfer.Options {
+	return transfer.Options{
+		URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
+		Now: o.Now, Rand: o.Random, Warn: o.Warn, Retry: o.Retry, Host: o.Host,
+	}
+}

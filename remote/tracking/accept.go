@@ -1,0 +1,204 @@
+// Package tracking fetches, pushes, pulls and clones.
+package tracking
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/purge"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// keyAccept is the configuration key that says which records of others a fetch
+// accepts: "ask", "always" or "never".
+const keyAccept = "records.accept"
+
+// Decision says what becomes of records that wait, in a fetch.
+type Decision int
+
+const (
+	Ask    Decision = iota // what the configuration says
+	Accept                 // they are accepted
+	Refuse                 // they are taken back: the next push says so to all
+)
+
+// ReceivedRecord is a record of a remote that is new here.
+type ReceivedRecord struct {
+	record.Record
+	Was    record.Record // of the same name here before; its Kind is "" if there was none
+	Needed []string      // what needs the object here: "branch main", "tag v1", "held"
+	Waits  bool          // it has no effect here until somebody accepts it
+}
+
+// judge decides which records of a remote wait: those that would remove what a
+// local name needs, or end a hold of this repository's user. What it lets wait is
+// here in full, so that nothing else depends on the record.
+type judge struct {
+	r      *kist.Repository
+	accept string
+	who    string
+	now    time.Time
+
+	ours   *record.Set
+	needed map[string][]string // by the name of a purge: what needs its content
+}
+
+// NewJudge returns a judge for a repository whose records are ours.
+func NewJudge(r *kist.Repository, ours *record.Set, d Decision) (*judge, error) {
+	accept, set := r.Config().Get(keyAccept)
+	switch {
+	case d == Accept:
+		accept = "always"
+	case !set:
+		accept = "ask"
+	case !slices.Contains([]string{"ask", "always", "never"}, accept):
+		return nil, &kist.ConfigError{Err: fmt.Errorf("%s: %q is none of ask, always, never", keyAccept, accept)}
+	}
+	return &judge{r: r, accept: accept, who: r.Recorder(), now: r.Options().Now(), ours: ours}, nil
+}
+
+// Waits returns those records of a remote that must not take effect here yet.
+func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Record, error) {
+	j.needed = map[string][]string{}
+	if j.accept == "always" {
+		return nil, nil
+	}
+	var waits, purges []record.Record
+	whole := intact.NewInventory(j.r, j.ours.View())
+	for _, rec := range news {
+		switch {
+		case rec.Kind == record.Hold:
+			if j.endsHold(&rec) {
+				waits = append(waits, rec)
+			}
+		case !rec.On:
+		case rec.Kind == record.Purge:
+			err := purge.CheckIntact(ctx, j.r, rec.Key)
+			if err != nil && !intact.IsAbsent(err) {
+				return nil, err
+			}
+			if err == nil {
+				purges = append(purges, rec)
+			}
+		case j.accept == "never":
+			lacking, err := retain.CountMissing(ctx, j.r, whole, rec.Key.ID)
+			if err != nil && !intact.IsAbsent(err) {
+				return nil, err
+			}
+			if err == nil && lacking == 0 {
+				waits = append(waits, rec)
+			}
+		}
+	}
+	if err := j.findNeeded(ctx, purges); err != nil {
+		return nil, err
+	}
+	for _, rec := range purges {
+		if j.accept == "never" || len(j.needed[rec.Name()]) > 0 {
+			waits = append(waits, rec)
+		}
+	}
+	return waits, nil
+}
+
+// endsHold reports whether a record ends a hold that must not end by it, or has it
+// end earlier.
+func (j *judge) endsHold(rec *record.Record) bool {
+	was, ok := j.ours.Get(record.Hold, rec.Key)
+	if !ok || !was.On || was.Over(j.now) || j.accept != "never" && was.Who != j.who {
+		return false
+	}
+	return !rec.On || !rec.Until.IsZero() && (was.Until.IsZero() || rec.Until.Before(was.Until))
+}
+
+// findNeeded finds out what local name needs what purges would remove.
+func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
+	if len(purges) == 0 {
+		return nil
+	}
+	names, err := localNames(ctx, j.r, j.ours)
+	if err != nil {
+		return err
+	}
+	w := purge.NewWalk(j.r)
+	w.Said = j.ours.View()
+	for _, rec := range purges {
+		w.Target(rec.Key)
+	}
+	need := func(key object.Key, what string) {
+		name := (&record.Record{Kind: record.Purge, Key: key}).Name()
+		if list := j.needed[name]; !slices.Contains(list, what) {
+			j.needed[name] = append(list, what)
+		}
+	}
+	for _, name := range names {
+		err := w.TargetsOf(ctx, name.id, func(key object.Key) { need(key, name.what) })
+		if intact.IsAbsent(err) { // it cannot be known: whatever is purged, the name may need it
+			for _, rec := range purges {
+				need(rec.Key, name.what)
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	idx, err := j.r.Index()
+	if err != nil {
+		return err
+	}
+	for _, e := range idx.All() {
+		entry := e.Object()
+		if _, err := w.Has(ctx, &entry); err != nil && !intact.IsAbsent(err) {
+			return err
+		}
+		w.EachTarget(&entry, func(key object.Key) { need(key, "the index") })
+	}
+	return nil
+}
+
+// localName is a commit that something here names.
+type localName struct {
+	what string
+	id   object.ID
+}
+
+// localNames returns what HEAD, branches, tags and holds name. Remote-tracking
+// branches are not local names.
+func localNames(ctx context.Context, r *kist.Repository, set *record.Set) ([]localName, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	var names []localName
+	if head.Branch == "" {
+		names = append(names, localName{"HEAD", head.ID})
+	}
+	for _, kind := range []struct{ prefix, what string }{{refs.Heads, "branch "}, {refs.Tags, "tag "}} {
+		list, err := r.Refs().List(kind.prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range list {
+			id, err := refs.Peel(ctx, r.Objects(), ref.ID)
+			if intact.IsAbsent(err) { // what it needs is not known
+				id = ref.ID
+			} else if err != nil {
+				return nil, fmt.Errorf("%s: %w", ref.Name, err)
+			}
+			names = append(names, localName{kind.what + strings.TrimPrefix(ref.Name, kind.prefix), id})
+		}
+	}
+	for _, hold := range retain.HoldsOf(set.At(r.Options().Now())) {
+		names = append(names, localName{"the hold of " + hold.Key.ID.Short(), hold.Key.ID})
+	}
+	return names, nil
+}

@@ -1,0 +1,306 @@
+package tracking
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/chunker"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
+)
+
+// cloningFile is in the folder of a repository from before it is one until its
+// clone is complete. It names what is being checked out, once that begins.
+const cloningFile = "CLONING"
+
+// ErrNotEmpty says that a folder to clone into has something in it.
+var ErrNotEmpty = errors.New("exists and is not empty")
+
+// CloneOptions say how [Clone] clones.
+type CloneOptions struct {
+	URL          string
+	Name         string // of the remote; default [registry.DefaultRemote]
+	Branch       string // short name of the branch or tag to check out; default: the remote's own
+	NoCheckout   bool   // leave the worktree empty, and the branch without a commit
+	NoTags       bool
+	SingleWriter bool // see [registry.Remote]
+
+	Jobs     int                     // downloads at once; 0: as package transfer has it
+	Fetching func(transfer.Progress) // told how far the fetch is
+	Writing  kist.Progress           // told how far the checkout is
+}
+
+// CloneResult tells what came of a clone.
+type CloneResult struct {
+	*FetchResult
+	Head    refs.Head
+	Resumed bool // an interrupted clone was there, and was gone on with
+}
+
+// Clone makes a repository in the folder dir, which is made if it is absent,
+// fetches all that a remote has, and checks a branch out. If it is interrupted,
+// at whatever point, what was fetched and written stays, and cloning again into
+// the same folder goes on. The error is ErrNotEmpty if the folder has something
+// else in it; it matches [rootlog.ErrEmpty] if nothing was pushed to the remote
+// yet. The repository is nil if there is an error before it was made.
+func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*kist.Repository, *CloneResult, error) {
+	if o.Name == "" {
+		o.Name = registry.DefaultRemote
+	}
+	m := registry.Remote{Name: o.Name, URL: o.URL, SingleWriter: o.SingleWriter}
+	r, err := interruptedClone(dir, opt, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	var opened *transfer.Remote
+	result := &CloneResult{Resumed: r != nil}
+	if result.Resumed {
+		r.Worktree().SweepTemp() // may be as much as is yet to be received
+	} else if r, opened, err = createClone(ctx, dir, opt, m); err != nil {
+		return nil, nil, err
+	}
+	ahead := &cloneAhead{r: r, o: o}
+	defer ahead.close()
+	result.FetchResult, err = Fetch(ctx, r, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, chunks: ahead.chunks, opened: opened})
+	if err != nil {
+		return r, result, err
+	}
+	if records, err := r.Records().Load(); err != nil || purged(records) {
+		ahead.close() // purged meanwhile: the checkout leaves out what was
+	}
+	result.Head, err = checkoutClone(ctx, r, o, result.FetchResult)
+	ahead.close() // before it can no longer be gone on with
+	if err == nil || stage.IsPartial(err) {
+		if rerr := disk.Remove(filepath.Join(r.Dir(), cloningFile)); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return r, result, err
+}
+
+// interruptedClone opens what a clone of a remote has left in dir. It returns
+// nil if there is no repository yet.
+func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Repository, error) {
+	entries, err := disk.ReadDir(dir)
+	if err == nil && len(entries) == 1 && entries[0].Name() == kist.Dir { // killed before it left its mark?
+		entries, err = disk.ReadDir(filepath.Join(dir, kist.Dir))
+	}
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	notEmpty := fmt.Errorf("%q %w", dir, ErrNotEmpty)
+	if _, err := disk.Lstat(filepath.Join(dir, kist.Dir, cloningFile)); err != nil {
+		return nil, notEmpty
+	}
+	r, err := kist.Open(dir, opt)
+	if errors.Is(err, kist.ErrNoRepository) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := registry.All(r)
+	if len(list) == 1 {
+		m.SingleWriter = m.SingleWriter || list[0].SingleWriter // as the remote said
+	}
+	if len(list) != 1 || list[0] != m {
+		r.Close()
+		return nil, notEmpty
+	}
+	return r, nil
+}
+
+// createClone makes an empty repository that cuts files as those do that were
+// pushed to a remote. It also returns the remote, opened.
+func createClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote) (r *kist.Repository, opened *transfer.Remote, err error) {
+	if err := m.Check(); err != nil {
+		return nil, nil, err
+	}
+	opt = opt.WithDefaults()
+	backend, err := registry.OpenBackend(ctx, opt, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			backend.Close()
+		}
+	}()
+	if opened, err = transfer.Open(ctx, backend, registry.ReadOptions(opt, m)); err != nil {
+		return nil, nil, m.Located(err)
+	}
+	// What kist.json says becomes part of the configuration, and stays: the
+	// roots tell whether it is damaged.
+	head, err := opened.Head(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if head.SingleWriter && !m.SingleWriter {
+		m.SingleWriter = true
+		opt.Warn(fmt.Sprintf("remote %q: %v", m.Name, rootlog.ErrSingleWriter))
+	}
+	if r, err = initClone(ctx, dir, opt, m, opened.Identity().Chunker); err != nil {
+		return nil, nil, err
+	}
+	if err = opened.RememberIn(ctx, registry.Dir(r, m.Name)); err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return r, opened, nil
+}
+
+// initClone makes the repository of a clone, without a commit.
+func initClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote, c rootlog.Chunker) (*kist.Repository, error) {
+	config := kist.NewConfig(chunker.Params{})
+	config.Chunker.Polynomial, config.Chunker.Min, config.Chunker.Average, config.Chunker.Max = c.Polynomial, c.Min, c.Average, c.Max
+	config.Remote = map[string]kist.RemoteConfig{m.Name: {URL: m.URL, SingleWriter: m.SingleWriter}}
+	if err := kist.MakeRepositoryDir(filepath.Join(dir, kist.Dir), false); err != nil {
+		return nil, err
+	}
+	if err := disk.WriteFile(filepath.Join(dir, kist.Dir, cloningFile), nil); err != nil {
+		return nil, err
+	}
+	return kist.Create(ctx, dir, opt, config, kist.DefaultBranch)
+}
+
+// cloneTarget returns the branch or tag, by its full name on the remote, that a
+// clone begins with, and all that were fetched by that name. It is "" if there
+// is none.
+func cloneTarget(o CloneOptions, fetched *FetchResult) (full string, tracking map[string]FetchedRef, err error) {
+	full, tracking = fetched.Head, map[string]FetchedRef{}
+	for _, f := range fetched.Refs {
+		tracking[f.Name] = f
+	}
+	if o.Branch != "" {
+		full = refs.Heads + o.Branch
+		if _, ok := tracking[full]; !ok {
+			full = refs.Tags + o.Branch
+		}
+		if _, ok := tracking[full]; !ok {
+			return "", nil, &refs.NotFoundError{Name: o.Branch}
+		}
+	}
+	if _, ok := tracking[full]; !ok { // the default branch was never pushed, or deleted
+		full = ""
+		for _, name := range slices.Sorted(maps.Keys(tracking)) {
+			if strings.HasPrefix(name, refs.Heads) {
+				full = name
+				break
+			}
+		}
+	}
+	return full, tracking, nil
+}
+
+// checkoutClone makes the branch that a clone begins with, and checks it out.
+func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetched *FetchResult) (refs.Head, error) {
+	full, tracking, err := cloneTarget(o, fetched)
+	if err != nil {
+		return refs.Head{}, err
+	}
+	if full == "" {
+		return r.Refs().Head()
+	}
+	co := checkout.SwitchOptions{Rev: tracking[full].Local, Detach: true, Progress: o.Writing}
+	if branch, ok := strings.CutPrefix(full, refs.Heads); ok {
+		if err := registry.SetUpstream(ctx, r, branch, registry.Upstream{Remote: o.Name, Ref: full}); err != nil {
+			return refs.Head{}, err
+		}
+		co.Detach, co.Create = false, branch
+		if _, err := r.Refs().Get(full); err == nil { // an interrupted clone has made it
+			co.Rev, co.Create = branch, ""
+		}
+	}
+	if o.NoCheckout {
+		if co.Create == "" {
+			return r.Refs().Head()
+		}
+		head := refs.Head{Branch: co.Create}
+		return head, r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetHead(ctx, head, r.Who(), "") })
+	}
+	noted, err := cloneCommit(ctx, r, full, &co)
+	if err != nil {
+		return refs.Head{}, err
+	}
+	head, err := checkout.Switch(ctx, r, co)
+	if err != nil || co.Detach {
+		return head, err
+	}
+	return catchUp(ctx, r, head, noted, full, tracking[full].Local, o)
+}
+
+// cloneCommit notes which commit a clone checks out, and returns it. One that was
+// interrupted goes on with the same commit, though the remote has another one by
+// now: what it has written already would be in the way.
+func cloneCommit(ctx context.Context, r *kist.Repository, full string, co *checkout.SwitchOptions) (object.ID, error) {
+	data, err := disk.ReadFile(filepath.Join(r.Dir(), cloningFile))
+	if err != nil {
+		return object.ID{}, err
+	}
+	if name, rev, ok := strings.Cut(strings.TrimSuffix(string(data), "\n"), " "); ok && name == full {
+		if id, err := object.ParseID(rev); err == nil && intact.Usable(ctx, r, id) == nil {
+			if co.Create != "" || co.Detach {
+				co.Rev = rev
+			}
+			return id, nil
+		}
+	}
+	id, err := r.Resolve(ctx, co.Rev)
+	if err != nil {
+		return id, err
+	}
+	return id, noteCloning(r, full, id)
+}
+
+// noteCloning notes which commit a clone is about to check out.
+func noteCloning(r *kist.Repository, full string, id object.ID) error {
+	return disk.WriteFile(filepath.Join(r.Dir(), cloningFile), fmt.Appendf(nil, "%s %s\n", full, id))
+}
+
+// catchUp moves the branch of a clone that was interrupted to where it was being
+// moved, then to where the remote's is by now, if that is ahead of it.
+func catchUp(ctx context.Context, r *kist.Repository, head refs.Head, noted object.ID, full, local string, o CloneOptions) (refs.Head, error) {
+	now, err := r.Resolve(ctx, local)
+	if err != nil {
+		return head, err
+	}
+	for _, id := range []object.ID{noted, now} {
+		if id == head.ID {
+			continue
+		}
+		if err := noteCloning(r, full, id); err != nil {
+			return head, err
+		}
+		_, err := commits.Merge(ctx, r, commits.MergeOptions{Rev: id.String(), FastForwardOnly: true, Progress: o.Writing})
+		if errors.Is(err, commits.ErrNotFastForward) || errors.Is(err, commits.ErrNoCommonHistory) {
+			return head, nil // a merge is for a person to decide on
+		}
+		if err != nil && !stage.IsPartial(err) {
+			return head, err
+		}
+		var headErr error
+		if head, headErr = r.Refs().Head(); err != nil || headErr != nil {
+			return head, cmp.Or(err, headErr)
+		}
+	}
+	return head, nil
+}

@@ -1,0 +1,287 @@
+package tracking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// FetchOptions say what [Fetch] fetches.
+type FetchOptions struct {
+	Remote   string
+	Branches []string // short names; nil: all
+	NoTags   bool     // do not fetch tags
+	Force    bool     // replace tags that are other ones here
+	Prune    bool     // delete remote-tracking branches whose branch is gone
+	Waiting  Decision // what becomes of records that wait
+	DryRun   bool
+	Jobs     int // downloads at once; 0: as package transfer has it
+	Progress func(transfer.Progress)
+
+	// chunks is as in transfer.FetchOptions, and also given what has all else,
+	// and the result as far as it is known. It is not called if anything was
+	// purged on the remote.
+	chunks func(ctx context.Context, objects object.Reader, result *FetchResult) func(id object.ID, data []byte)
+
+	opened *transfer.Remote // the remote, if it is open; Fetch closes it
+}
+
+// FetchedRef is a ref that a fetch has looked at.
+type FetchedRef struct {
+	Name     string // full, on the remote
+	Local    string // full, here: a remote-tracking branch or a tag
+	Old, New object.ID
+	Forced   bool // it is not a fast-forward
+	Unsure   bool // of a dry run, which cannot tell whether it is one
+	Kept     bool // a tag that is another one here, and stays
+}
+
+// FetchResult tells what came of a fetch.
+type FetchResult struct {
+	Refs           []FetchedRef // in the order of their names here; those that were up to date too
+	Head           string       // the remote's default branch, full name; may be empty
+	Objects, Bytes int64        // received
+	Records        int          // of the remote's that were merged, see package record
+
+	// Received are the records of the remote that were new here, those that wait
+	// for somebody to accept them included: they are received by each fetch.
+	Received    []ReceivedRecord
+	Implausible []record.Record // of the remote, without effect, see [record.Record.Plausible]
+}
+
+// Fetch brings what branches and tags of a remote need, and makes the
+// remote-tracking branches follow. Nothing in the worktree changes, and no
+// branch.
+func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResult, error) {
+	m, err := registry.Find(r, o.Remote)
+	if err != nil {
+		return nil, err
+	}
+	opened := o.opened
+	if opened == nil {
+		if opened, err = registry.Open(ctx, r, m, false); err != nil {
+			return nil, err
+		}
+	}
+	defer opened.Close()
+	warned := false
+	var result *FetchResult
+	err = kist.RetryStale(func() error {
+		for try := 1; ; try++ {
+			head, err := opened.Head(ctx)
+			if err != nil {
+				return err
+			}
+			if head.SingleWriter && !m.SingleWriter && !warned {
+				warned = true
+				r.Options().Warn(fmt.Sprintf("remote %q: %v", m.Name, rootlog.ErrSingleWriter))
+			}
+			result, err = fetch(ctx, r, opened, head, o)
+			if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch
+				return err
+			}
+		}
+	})
+	return result, err
+}
+
+// fetch fetches from a remote that is at head.
+func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
+	result := &FetchResult{Head: head.Head}
+	wanted, gone, err := wanted(r, head, o)
+	if err != nil {
+		return nil, err
+	}
+	var want []object.Key
+	for _, f := range wanted {
+		if !f.Kept && f.Old != f.New {
+			want = append(want, head.Refs[f.Name])
+		}
+	}
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	var have []object.ID
+	records, readable, err := r.RecordsOrEmpty()
+	if err != nil {
+		return nil, err
+	}
+	if !readable { // nothing is merged
+		records = head.Records
+	}
+	j, err := NewJudge(r, records, o.Waiting)
+	if err != nil {
+		return nil, err
+	}
+	fetched := &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible}
+	if (len(want) > 0 || len(head.Records.Newer(records)) > 0) && !o.DryRun {
+		if have, err = complete(ctx, r); err != nil {
+			return nil, err
+		}
+		to := transfer.FetchOptions{Want: want, Have: have, Records: records, Accept: j.Waits, Jobs: o.Jobs, Progress: o.Progress}
+		if o.chunks != nil && !purged(head.Records) {
+			to.Chunks = func(ctx context.Context, chunks, bytes int64) func(object.ID, []byte) {
+				return o.chunks(ctx, session, &FetchResult{Refs: wanted, Head: head.Head, Objects: chunks, Bytes: bytes})
+			}
+		}
+		fetched, err = opened.Fetch(ctx, session, head, to)
+		if err != nil {
+			return nil, err
+		}
+		result.Objects, result.Bytes = fetched.Objects, fetched.Bytes
+	}
+	for i, f := range wanted {
+		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
+			forward, err := history.IsAncestor(ctx, session, f.Old, f.New)
+			if o.DryRun && errors.Is(err, object.ErrNotFound) {
+				wanted[i].Unsure = true
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			wanted[i].Forced = !forward
+		}
+	}
+	result.Refs = append(wanted, gone...)
+	slices.SortFunc(result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	result.Implausible = fetched.Implausible
+	if o.DryRun {
+		result.Received, err = j.wouldReceive(ctx, head.Records)
+		return result, err
+	}
+	return result, session.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, have...); err != nil {
+			return err
+		}
+		if readable {
+			if err := j.note(ctx, fetched, o.Waiting, result); err != nil {
+				return err
+			}
+		}
+		return noteFetched(ctx, r, o, result)
+	})
+}
+
+// purged reports whether records say of anything that it was purged.
+func purged(records *record.Set) bool {
+	for r := range records.All() {
+		if r.Kind == record.Purge {
+			return true
+		}
+	}
+	return false
+}
+
+// wanted returns the refs of a remote that are to be fetched, and the
+// remote-tracking branches to be deleted.
+func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, gone []FetchedRef, err error) {
+	tracking := refs.Remotes + o.Remote + "/"
+	for name, key := range head.Refs {
+		if name == refs.Heads+"HEAD" { // its place here is taken by the remote's default branch
+			r.Options().Warn(fmt.Sprintf("a branch called HEAD on %q is left out", o.Remote))
+			continue
+		}
+		f := FetchedRef{Name: name, New: key.ID}
+		branch, isBranch := strings.CutPrefix(name, refs.Heads)
+		switch {
+		case isBranch && (o.Branches == nil || slices.Contains(o.Branches, branch)):
+			f.Local = tracking + branch
+		case strings.HasPrefix(name, refs.Tags) && !o.NoTags:
+			f.Local = name
+		default:
+			continue
+		}
+		if err := refs.CheckName(f.Local); err != nil { // somebody else's program has made it
+			r.Options().Warn(fmt.Sprintf("a ref on %q is left out: %v", o.Remote, err))
+			continue
+		}
+		if f.Old, err = r.Refs().Get(f.Local); err != nil && !errors.Is(err, refs.ErrNotFound) {
+			return nil, nil, err
+		}
+		f.Kept = !isBranch && !f.Old.IsZero() && f.Old != f.New && !o.Force
+		wanted = append(wanted, f)
+	}
+	for _, branch := range o.Branches {
+		if _, ok := head.Refs[refs.Heads+branch]; !ok {
+			return nil, nil, &refs.NotFoundError{Name: refs.Heads + branch}
+		}
+	}
+	if !o.Prune {
+		return wanted, nil, nil
+	}
+	list, err := r.Refs().List(tracking)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, ref := range list {
+		name := refs.Heads + strings.TrimPrefix(ref.Name, tracking)
+		if _, ok := head.Refs[name]; !ok && ref.Target == "" {
+			gone = append(gone, FetchedRef{Name: name, Local: ref.Name, Old: ref.ID})
+		}
+	}
+	return wanted, gone, nil
+}
+
+// complete returns commits of which everything is here: those that refs name.
+func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
+	list, err := r.Refs().List("")
+	if err != nil {
+		return nil, err
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	ids := map[object.ID]struct{}{}
+	if !head.Unborn() {
+		ids[head.ID] = struct{}{}
+	}
+	for _, ref := range list {
+		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
+		if err != nil {
+			return nil, err
+		}
+		ids[id] = struct{}{}
+	}
+	return slices.Collect(maps.Keys(ids)), nil
+}
+
+// noteFetched moves the refs. It runs while the objects are being published.
+func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result *FetchResult) error {
+	var changes []refs.Change
+	for _, f := range result.Refs {
+		c := refs.Change{Name: f.Local, Old: f.Old, New: f.New, Reason: "fetch"}
+		switch {
+		case f.Kept || f.Old == f.New:
+			continue
+		case f.Forced:
+			c.Reason = "fetch: forced-update"
+		case !f.Old.IsZero() && !f.New.IsZero():
+			c.Reason = "fetch: fast-forward"
+		}
+		changes = append(changes, c)
+	}
+	if err := changeRefs(ctx, r, changes); err != nil {
+		return err
+	}
+	tracking := refs.Remotes + o.Remote + "/"
+	branch, ok := strings.CutPrefix(result.Head, refs.Heads)
+	if _, err := r.Refs().Get(tracking + branch); !ok || err != nil {
+		return nil
+	}
+	return r.Refs().SetRemoteHead(ctx, tracking+"HEAD", tracking+branch)
+}

@@ -1,0 +1,75 @@
+package tracking
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+)
+
+// PullOptions say what [Pull] brings.
+type PullOptions struct {
+	Fetch  FetchOptions         // its Remote is set by Pull; its Branches have to include what is merged
+	Merge  commits.MergeOptions // its Rev is set by Pull, and its message, if there is none
+	Source registry.Upstream    // zero: what HEAD's branch follows
+}
+
+// PullResult tells what came of a pull.
+type PullResult struct {
+	Source registry.Upstream
+	Fetch  *FetchResult
+	Merge  *commits.MergeResult // nil: there was an error before
+}
+
+// Pull fetches, and merges what HEAD's branch follows, or another branch, into
+// it. The error matches ErrNoUpstream if there is none, and is otherwise one of
+// [Fetch] or [commits.Merge].
+func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, error) {
+	if err := operation.NoOperation(r); err != nil {
+		return nil, err
+	}
+	if o.Source == (registry.Upstream{}) {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return nil, err
+		}
+		if head.Branch == "" {
+			return nil, fmt.Errorf("HEAD is detached: %w", kist.ErrNoUpstream)
+		}
+		if o.Source, err = registry.UpstreamOf(r, head.Branch); err != nil {
+			return nil, err
+		}
+	}
+	result := &PullResult{Source: o.Source}
+	m, err := registry.Find(r, o.Source.Remote)
+	if err != nil {
+		return nil, err
+	}
+	o.Fetch.Remote = o.Source.Remote
+	if result.Fetch, err = Fetch(ctx, r, o.Fetch); err != nil {
+		return result, err
+	}
+	branch := strings.TrimPrefix(o.Source.Ref, refs.Heads)
+	tip, err := r.Refs().Get(o.Source.Tracking())
+	if err != nil {
+		return result, fmt.Errorf("branch %q of %q: %w", branch, o.Source.Remote, err)
+	}
+	if err := r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetSpecial(ctx, refs.FetchHead, tip) }); err != nil {
+		return result, err
+	}
+	if o.Merge.Message == "" {
+		o.Merge.Message = fmt.Sprintf("Merge branch '%s' of %s", branch, remote.Redact(m.URL))
+	}
+	o.Merge.Rev = o.Source.Short()
+	if full, err := r.Refs().Expand(ctx, o.Merge.Rev); err != nil || full != o.Source.Tracking() { // something here has this name
+		o.Merge.Rev = o.Source.Tracking()
+	}
+	result.Merge, err = commits.Merge(ctx, r, o.Merge)
+	return result, err
+}

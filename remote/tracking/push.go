@@ -1,0 +1,239 @@
+package tracking
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// PushOptions say what [Push] pushes.
+type PushOptions struct {
+	Remote string
+	Refs   []registry.PushRef
+
+	// Lease has a ref only moved if it is, on the remote, where its
+	// remote-tracking branch says: nobody has pushed to it since it was looked
+	// at. It allows what Force does. Of tags it means that they must be new.
+	Lease bool
+
+	// SetUpstream makes the branches that are pushed follow those they are
+	// pushed to, instead of only those that follow none.
+	SetUpstream bool
+
+	DryRun   bool
+	Jobs     int // uploads at once; 0: as package transfer has it
+	Progress func(transfer.Progress)
+}
+
+// PushResult tells what came of a push.
+type PushResult struct {
+	*transfer.PushResult
+	Upstreams map[string]registry.Upstream // branches, by their short names, that follow one now and did not before
+}
+
+// Push uploads what refs need and the remote does not have, and moves the
+// remote's refs: all of them, or none. A ref that cannot be moved without
+// losing commits is an error that matches [transfer.ErrNotFastForward]; one
+// whose name is a folder in that of another, [refs.ErrConflict]. The
+// remote-tracking branches follow.
+func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, error) {
+	m, err := registry.Find(r, o.Remote)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Refs) == 0 {
+		return nil, errors.New("nothing to push")
+	}
+	opened, err := registry.Open(ctx, r, m, !o.DryRun)
+	if o.DryRun && errors.Is(err, rootlog.ErrEmpty) {
+		return firstPush(o.Refs), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	records, intact, err := r.RecordsOrEmpty()
+	if err == nil && !intact { // send no records; the remote's records count
+		var head *rootlog.State
+		if head, err = opened.Head(ctx); err == nil {
+			records = head.Records
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	merge, _ := r.Config().Get(kist.KeyPushMerge)
+	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, KeepSmall: merge == "false"}
+	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
+		return nil, err
+	}
+	seen := map[string]registry.PushRef{}
+	for _, p := range o.Refs {
+		if was, ok := seen[p.Name]; ok {
+			if was.ID != p.ID {
+				return nil, fmt.Errorf("two things are to be pushed to %q", p.Name)
+			}
+			continue
+		}
+		seen[p.Name] = p
+		u := transfer.RefUpdate{Name: p.Name, Force: p.Force}
+		if p.Source != "" {
+			u.New = object.Key{Kind: p.Kind, ID: p.ID}
+		}
+		if o.Lease {
+			expect, err := lastSeen(r, m.Name, p.Name)
+			if err != nil {
+				return nil, err
+			}
+			u.Expect = &expect
+		}
+		push.Updates = append(push.Updates, u)
+	}
+	sent, err := opened.Push(ctx, r.Objects(), push)
+	result := &PushResult{PushResult: sent}
+	if err != nil || o.DryRun {
+		return result, err
+	}
+	if err := track(ctx, r, m.Name, sent.Refs); err != nil { // the next fetch does it
+		r.Options().Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
+	}
+	result.Upstreams, err = followPushed(ctx, r, o)
+	return result, err
+}
+
+// firstPush returns what a push to a remote that has nothing would do. How much
+// it would send is not worked out.
+func firstPush(list []registry.PushRef) *PushResult {
+	result := &PushResult{PushResult: &transfer.PushResult{}}
+	for _, p := range list {
+		at := transfer.RefResult{Name: p.Name, New: p.ID, Status: transfer.StatusNew}
+		if p.Source == "" {
+			at.Status = transfer.StatusUpToDate
+		}
+		result.Refs = append(result.Refs, at)
+	}
+	return result
+}
+
+// defaultBranch returns which of refs becomes the default branch of a remote
+// that has none: the one that HEAD is on, or else the first; "" if there is no
+// branch among them.
+func defaultBranch(r *kist.Repository, list []registry.PushRef) (string, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return "", err
+	}
+	first := ""
+	for _, p := range list {
+		switch {
+		case p.Source == "" || !strings.HasPrefix(p.Name, refs.Heads):
+		case head.Branch != "" && p.Source == refs.Heads+head.Branch:
+			return p.Name, nil
+		case first == "":
+			first = p.Name
+		}
+	}
+	return first, nil
+}
+
+// lastSeen returns where a ref of a remote was when it was looked at last.
+func lastSeen(r *kist.Repository, remoteName, ref string) (object.ID, error) {
+	branch, ok := strings.CutPrefix(ref, refs.Heads)
+	if !ok {
+		return object.ID{}, nil
+	}
+	id, err := r.Refs().Get(refs.Remotes + remoteName + "/" + branch)
+	if errors.Is(err, refs.ErrNotFound) {
+		return object.ID{}, nil
+	}
+	return id, err
+}
+
+// track has remote-tracking branches follow what was pushed.
+func track(ctx context.Context, r *kist.Repository, remoteName string, moved []transfer.RefResult) error {
+	return r.Publish(ctx, func(ctx context.Context) error {
+		var changes []refs.Change
+		var now []object.ID
+		for _, m := range moved {
+			branch, ok := strings.CutPrefix(m.Name, refs.Heads)
+			if !ok || m.Err != nil {
+				continue
+			}
+			name := refs.Remotes + remoteName + "/" + branch
+			old, err := r.Refs().Get(name)
+			if err != nil && !errors.Is(err, refs.ErrNotFound) {
+				return err
+			}
+			if old != m.New {
+				changes = append(changes, refs.Change{Name: name, Old: old, New: m.New, Reason: "update by push"})
+				now = append(now, m.New)
+			}
+		}
+		if err := intact.Check(ctx, r, now...); err != nil { // that which was pushed may have lost its name
+			return err
+		}
+		if err := changeRefs(ctx, r, changes); !errors.Is(err, refs.ErrMoved) { // by a fetch, which knows better
+			return err
+		}
+		return nil
+	})
+}
+
+// changeRefs changes refs. Those to be deleted come first: the name of one may
+// be a folder in that of another.
+func changeRefs(ctx context.Context, r *kist.Repository, changes []refs.Change) error {
+	for _, deleted := range []bool{true, false} {
+		var now []refs.Change
+		for _, c := range changes {
+			if c.New.IsZero() == deleted {
+				now = append(now, c)
+			}
+		}
+		if len(now) == 0 {
+			continue
+		}
+		if err := r.Refs().Update(ctx, now, r.Who()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followPushed makes branches that were pushed follow those they were pushed
+// to, and returns which did not before. It warns if there are too many for the
+// configuration.
+func followPushed(ctx context.Context, r *kist.Repository, o PushOptions) (map[string]registry.Upstream, error) {
+	set := map[string]registry.Upstream{}
+	for _, p := range o.Refs {
+		branch, ok := strings.CutPrefix(p.Source, refs.Heads)
+		if !ok || !strings.HasPrefix(p.Name, refs.Heads) {
+			continue
+		}
+		u := registry.Upstream{Remote: o.Remote, Ref: p.Name}
+		if was, err := registry.UpstreamOf(r, branch); err == nil && (was == u || !o.SetUpstream) {
+			continue
+		}
+		set[branch] = u
+	}
+	if len(set) == 0 {
+		return nil, nil
+	}
+	err := registry.SetUpstreams(ctx, r, set)
+	if errors.Is(err, kist.ErrConfigSize) {
+		r.Options().Warn(fmt.Sprintf("%d branches do not follow those they were pushed to: the configuration would be %v", len(set), kist.ErrConfigSize))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set, nil
+}

@@ -1,0 +1,99 @@
+package checkout
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+)
+
+// ResetMode says what [Reset] brings to the commit besides HEAD.
+type ResetMode uint8
+
+// What is reset.
+const (
+	ResetMixed ResetMode = iota // the index
+	ResetSoft                   // nothing
+	ResetHard                   // the index and the worktree
+)
+
+// Reset moves HEAD's branch to the commit that a revision names, and ends an
+// operation under way, other than softly. Where the branch was is kept as
+// ORIG_HEAD and in the reflog. On a branch without a commit, "HEAD" stands for
+// nothing. If only some paths cannot be written, the rest is done, and the
+// error is a [*worktree.ApplyError].
+func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, progress kist.Progress) (object.ID, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return object.ID{}, err
+	}
+	var id, to object.ID
+	if !head.Unborn() || rev != "HEAD" {
+		if id, err = r.Resolve(ctx, rev); err != nil {
+			return id, err
+		}
+	}
+	if mode != ResetSoft {
+		if to, err = intact.CommitTree(ctx, r, id); err != nil {
+			return id, err
+		}
+	}
+	move := func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, id); err != nil {
+			return err
+		}
+		if !head.Unborn() {
+			if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
+				return err
+			}
+		}
+		if !id.IsZero() {
+			if err := MoveHead(ctx, r, head, id, "reset: moving to "+rev); err != nil {
+				return err
+			}
+		}
+		return operation.ClearState(ctx, r)
+	}
+	switch mode {
+	case ResetSoft:
+		if err := operation.NoOperation(r); err != nil {
+			return id, err
+		}
+		return id, r.Publish(ctx, move)
+	case ResetMixed:
+		return id, r.Publish(ctx, func(ctx context.Context) error {
+			if err := intact.CheckUsable(ctx, r, id); err != nil {
+				return err
+			}
+			err := index.Update(ctx, r.Dir(), func(idx *index.Index) error {
+				return idx.ReadTree(ctx, r.Objects(), to)
+			})
+			if err != nil {
+				return err
+			}
+			return move(ctx)
+		})
+	}
+	from, err := r.RecordedTree(ctx, head.ID)
+	if err != nil {
+		return id, err
+	}
+	return id, SwitchTree(ctx, r, Tip{head.ID, from}, Tip{id, to}, true, progress, move)
+}
+
+// MoveHead moves HEAD's branch, or HEAD itself if it is detached.
+func MoveHead(ctx context.Context, r *kist.Repository, head refs.Head, id object.ID, reason string) error {
+	change := refs.Change{Name: "HEAD", Old: head.ID, New: id, Reason: reason}
+	if head.Branch != "" {
+		change.Name = refs.Heads + head.Branch
+	}
+	if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
+		return fmt.Errorf("move HEAD: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// RestoreOptions say what [Restore] brings back.
+type RestoreOptions struct {
+	Paths    []string // "" is everything
+	Source   string   // a revision; empty: what is staged, or HEAD where the index is to be restored
+	Side     Side     // of conflicts; then Source is empty, and only files are restored
+	Staged   bool     // restore the index
+	Worktree bool     // restore the files
+	Overlay  bool     // remove nothing that the source does not have
+	Force    bool     // overwrite untracked files too
+	Progress kist.Progress
+}
+
+// Side is one of the two sides of a merge.
+type Side uint8
+
+// The sides of a merge.
+const (
+	NoSide Side = iota
+	Ours        // what HEAD has
+	Theirs      // what is being merged
+)
+
+// Restore brings paths in the index, the worktree, or both to what they are in
+// a commit or in the index, and returns how many were not. Local changes of
+// tracked files at these paths are overwritten; untracked files are a
+// [*LocalChangesError] unless forced. If only some paths cannot be written,
+// all others are, and the error is a [*worktree.ApplyError].
+func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return 0, err
+	}
+	if o.Side != NoSide {
+		return restoreSide(ctx, r, idx, o)
+	}
+	source, err := restoreSource(ctx, r, idx, o)
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range o.Paths {
+		_, err := source.Find(ctx, path)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
+			return 0, err
+		}
+		if o.Overlay || stage.Indexed(idx, path) == nil && !conflictsBelow(idx, path) {
+			return 0, fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
+		}
+	}
+	if !o.Worktree {
+		return restoreIndex(ctx, r, idx, source, o)
+	}
+	ops, unchanged, err := ForceOps(ctx, r, idx, source, o.Paths)
+	if err != nil {
+		return 0, err
+	}
+	var keep, added []worktree.Op
+	for _, op := range ops {
+		if op.New == nil && (o.Overlay || stage.Indexed(idx, op.Path) == nil) {
+			continue
+		}
+		keep = append(keep, op)
+		if op.New != nil && (view.IsFolder(op.New) || stage.Indexed(idx, op.Path) == nil) {
+			added = append(added, op)
+		}
+	}
+	if !o.Force {
+		found, err := r.Worktree().Check(ctx, idx, added)
+		if err != nil {
+			return 0, err
+		}
+		found = slices.DeleteFunc(found, func(o worktree.Obstacle) bool { return o.Reason == worktree.LocalChange })
+		if err := stage.ObstacleError(stage.Obstacles(r, keep, found)); err != nil {
+			return 0, err
+		}
+	}
+	a := stage.ApplyOptions{Progress: o.Progress, Unchanged: unchanged, Needs: []object.ID{source.Commit}}
+	switch {
+	case o.Staged:
+		a.Edit = func(idx *index.Index) error { return ClearConflicts(idx, o.Paths) }
+	case o.Source != "":
+		a.Stage = stage.StageNone
+	default:
+		a.Stage = stage.StageStat
+	}
+	return len(keep), stage.ApplyOps(ctx, r, idx, keep, a)
+}
+
+// restoreSource returns what is restored.
+func restoreSource(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (view.View, error) {
+	switch {
+	case o.Source != "":
+		return view.OfCommit(ctx, r, o.Source)
+	case o.Staged:
+		return view.OfHead(ctx, r)
+	}
+	return view.FromIndex(ctx, r, idx)
+}
+
+// restoreSide writes one side of conflicts to the worktree. The conflicts stay.
+func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (int, error) {
+	var ops []worktree.Op
+	for _, path := range o.Paths {
+		if !conflictsBelow(idx, path) {
+			return 0, fmt.Errorf("conflict at path %q: %w", path, kist.ErrNoMatch)
+		}
+	}
+	for _, c := range idx.Conflicts() {
+		if !stage.Asked(c.Path, o.Paths) {
+			continue
+		}
+		side, name := c.Ours, "ours"
+		if o.Side == Theirs {
+			side, name = c.Theirs, "theirs"
+		}
+		if side == nil {
+			return 0, fmt.Errorf("path %q in %s: %w", c.Path, name, kist.ErrNoMatch)
+		}
+		if !view.IsFolder(side) {
+			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: side})
+		}
+	}
+	return len(ops), stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Stage: stage.StageNone, Progress: o.Progress})
+}
+
+// conflictsBelow reports whether there is a conflict at path or below it.
+func conflictsBelow(idx *index.Index, path string) bool {
+	return slices.ContainsFunc(idx.Conflicts(), func(c index.Conflict) bool { return tree.Below(c.Path, path) })
+}
+
+// ClearConflicts clears the conflicts at paths and below them.
+func ClearConflicts(idx *index.Index, paths []string) error {
+	for _, c := range slices.Clone(idx.Conflicts()) {
+		if stage.Asked(c.Path, paths) {
+			idx.ClearConflict(c.Path)
+		}
+	}
+	return nil
+}
+
+// restoreIndex stages what source has at the paths, and leaves the worktree.
+func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, source view.View, o RestoreOptions) (int, error) {
+	staged, err := view.FromIndex(ctx, r, idx)
+	if err != nil {
+		return 0, err
+	}
+	changes, err := view.DiffWith(ctx, staged, source, tree.DiffOptions{Paths: o.Paths, Recursive: true, Paired: true})
+	if err != nil {
+		return 0, err
+	}
+	return len(changes), r.EditIndex(ctx, idx, func(idx *index.Index) error {
+		if err := intact.CheckUsable(ctx, r, source.Commit); err != nil {
+			return err
+		}
+		for _, c := range changes {
+			if err := setEntry(idx, c.Path, c.New, o.Overlay); err != nil {
+				return err
+			}
+		}
+		return ClearConflicts(idx, o.Paths)
+	})
+}
+
+// setEntry stages e at path, without anything being known of the file there;
+// nil removes what is staged.
+func setEntry(idx *index.Index, path string, e *object.Entry, keep bool) error {
+	switch {
+	case e == nil && keep:
+		return nil
+	case e == nil:
+		idx.Remove(path)
+		return nil
+	case e.Type == object.TypeDir:
+		return idx.SetDir(path, e.Mode)
+	}
+	return idx.Set(path, index.NewEntry(*e, index.Stat{}))
+}

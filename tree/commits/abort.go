@@ -1,0 +1,151 @@
+// Package commits makes commits (commit, merge, revert) and the branches and tags
+// that name them.
+package commits
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// Abort ends a merge or revert under way and brings the paths that it touched
+// back to HEAD, and what else was staged meanwhile. Other local changes stay;
+// those of what was staged are a [*LocalChangesError], and nothing is done.
+// After several commits, of which some were reverted, HEAD goes back to where
+// it was before the first, unless it was moved in another way.
+func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, progress kist.Progress) error {
+	state, err := operation.Current(r)
+	if err != nil {
+		return err
+	}
+	if state.Operation != op {
+		return fmt.Errorf("a %s is %w", op, operation.ErrNotInProgress)
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	var start object.ID // the tree to go back to beyond HEAD's
+	back := head.ID == state.Left && state.Start != state.Left
+	if back {
+		if start, err = intact.CommitTree(ctx, r, state.Start); err != nil {
+			return err
+		}
+	}
+	end := func(ctx context.Context) error { return operation.ClearState(ctx, r) }
+	if back {
+		end = nil
+	}
+	var partial error
+	if state.Stopped {
+		if partial, err = abortStep(ctx, r, end, progress); err != nil {
+			return err
+		}
+	} else if !back {
+		return r.Publish(ctx, end)
+	}
+	if !back {
+		return partial
+	}
+	from, err := intact.CommitTree(ctx, r, head.ID)
+	if err != nil {
+		return err
+	}
+	return checkout.SwitchTree(ctx, r, checkout.Tip{Commit: head.ID, Tree: from}, checkout.Tip{Commit: state.Start, Tree: start}, false, progress, func(ctx context.Context) error {
+		if err := checkout.MoveHead(ctx, r, head, state.Start, "revert: back to where it began"); err != nil {
+			return err
+		}
+		return operation.ClearState(ctx, r)
+	})
+}
+
+// abortStep brings what a merge has touched back to HEAD, and then publishes
+// end. The first error is a partial one.
+func abortStep(ctx context.Context, r *kist.Repository, end func(context.Context) error, progress kist.Progress) (partial, err error) {
+	head, err := view.OfHead(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := stagedPaths(ctx, r, idx, head)
+	if err != nil {
+		return nil, err
+	}
+	var ops []worktree.Op
+	var unchanged []worktree.Refreshed
+	if len(paths) > 0 {
+		if ops, unchanged, err = checkout.ForceOps(ctx, r, idx, head, paths); err != nil {
+			return nil, err
+		}
+	}
+	ops = abortOps(idx, ops)
+	found, err := r.Worktree().Check(ctx, idx, ops)
+	if err != nil {
+		return nil, err
+	}
+	// At conflicts, the worktree holds what the merge left there.
+	found = slices.DeleteFunc(found, func(o worktree.Obstacle) bool {
+		return o.Reason == worktree.LocalChange && atConflict(idx, o.Path)
+	})
+	if err := stage.ObstacleError(stage.Obstacles(r, ops, found)); err != nil {
+		return nil, err
+	}
+	err = stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{
+		Progress: progress, Unchanged: unchanged, Publish: end,
+		Edit: func(idx *index.Index) error { return checkout.ClearConflicts(idx, nil) },
+	})
+	if stage.IsPartial(err) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// abortOps returns those of ops that an abort is about: all but local changes
+// of what is staged as HEAD has it.
+func abortOps(idx *index.Index, ops []worktree.Op) []worktree.Op {
+	return slices.DeleteFunc(ops, func(op worktree.Op) bool {
+		return stage.SameEntry(stage.Indexed(idx, op.Path), op.New) && !atConflict(idx, op.Path)
+	})
+}
+
+// atConflict reports whether a path, or a folder that it is in, has a conflict.
+func atConflict(idx *index.Index, path string) bool {
+	for ; path != ""; path, _ = tree.Split(path) {
+		if _, ok := idx.Conflict(path); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// stagedPaths returns the paths at which the index differs from HEAD or has
+// conflicts.
+func stagedPaths(ctx context.Context, r *kist.Repository, idx *index.Index, head view.View) ([]string, error) {
+	var paths []string
+	for _, c := range idx.Conflicts() {
+		paths = append(paths, c.Path)
+	}
+	staged, err := view.FromIndex(ctx, r, idx)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := view.DiffWith(ctx, head, staged, tree.DiffOptions{Paired: true})
+	for _, c := range changes {
+		paths = append(paths, c.Path)
+	}
+	return paths, err
+}

@@ -1,0 +1,190 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/tree/checkout"
+)
+
+var (
+
+	// ErrCheckedOut is matched by the error for a branch that cannot be
+	// changed because HEAD is on it.
+	ErrCheckedOut = errors.New("is checked out")
+
+	// ErrNotMerged is matched by the error for a branch whose deletion would
+	// leave commits without a name.
+	ErrNotMerged = errors.New("is not fully merged")
+)
+
+// CreateBranch makes a branch at the commit that a revision names. With force
+// it is moved if it exists, unless HEAD is on it.
+func CreateBranch(ctx context.Context, r *kist.Repository, name, rev string, force bool) (object.ID, error) {
+	was, err := checkout.CheckNew(r, refs.Heads, name, force)
+	if err != nil {
+		return object.ID{}, err
+	}
+	if err := notCheckedOut(r, name); err != nil {
+		return object.ID{}, err
+	}
+	id, err := r.Resolve(ctx, rev)
+	if err != nil {
+		return id, err
+	}
+	reason := "branch: created from " + rev
+	if !was.IsZero() {
+		reason = "branch: reset to " + rev
+	}
+	return id, updateRef(ctx, r, refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason})
+}
+
+// DeleteBranch deletes a branch, given its full name, and returns where it was.
+// One whose commits neither HEAD has, nor, as far as was seen, its upstream, is
+// only deleted with force.
+func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bool) (object.ID, error) {
+	id, err := r.Refs().Get(name)
+	if err != nil {
+		return id, err
+	}
+	branch, local := refs.BranchOf(name)
+	if local {
+		if err := notCheckedOut(r, branch); err != nil {
+			return id, err
+		}
+	}
+	if local && !force {
+		merged, err := isMerged(ctx, r, branch, id)
+		if err != nil {
+			return id, err
+		}
+		if !merged {
+			return id, fmt.Errorf("branch %q %w", branch, ErrNotMerged)
+		}
+	}
+	if err := updateRef(ctx, r, refs.Change{Name: name, Old: id, Reason: "branch: deleted"}); err != nil || !local {
+		return id, err
+	}
+	return id, registry.SetUpstream(ctx, r, branch, registry.Upstream{})
+}
+
+// isMerged reports whether HEAD, or the upstream of a branch, has the commit
+// that the branch is at.
+func isMerged(ctx context.Context, r *kist.Repository, branch string, id object.ID) (bool, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return false, err
+	}
+	if !head.Unborn() {
+		if merged, err := history.IsAncestor(ctx, r.Objects(), id, head.ID); merged || err != nil {
+			return merged, err
+		}
+	}
+	upstream, err := registry.UpstreamOf(r, branch)
+	if errors.Is(err, kist.ErrNoUpstream) {
+		return false, nil
+	}
+	seen, err := r.Refs().Get(upstream.Tracking())
+	if errors.Is(err, refs.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return history.IsAncestor(ctx, r.Objects(), id, seen)
+}
+
+// RenameBranch gives a branch, the current one if from is empty, another name.
+// With force a branch of that name is replaced, unless HEAD is on it.
+func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, force bool) error {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	if from == "" {
+		from = head.Branch
+	}
+	if from == "" {
+		return errors.New("HEAD is on no branch that could be renamed")
+	}
+	if from == to {
+		return nil
+	}
+	was, err := checkout.CheckNew(r, refs.Heads, to, force)
+	if err != nil {
+		return err
+	}
+	if from == head.Branch && head.Unborn() {
+		err := r.Publish(ctx, func(ctx context.Context) error {
+			return r.Refs().SetHead(ctx, refs.Head{Branch: to}, r.Who(), "")
+		})
+		if err != nil {
+			return err
+		}
+		return moveUpstream(ctx, r, from, to)
+	}
+	if _, err := r.Refs().Get(refs.Heads + from); err != nil {
+		return err
+	}
+	if err := notCheckedOut(r, to); err != nil {
+		return err
+	}
+	err = r.Publish(ctx, func(ctx context.Context) error {
+		if !was.IsZero() {
+			change := refs.Change{Name: refs.Heads + to, Old: was, Reason: "branch: replaced by " + from}
+			if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
+				return err
+			}
+		}
+		return r.Refs().Rename(ctx, refs.Heads+from, refs.Heads+to, r.Who())
+	})
+	if err != nil {
+		return err
+	}
+	return moveUpstream(ctx, r, from, to)
+}
+
+// moveUpstream gives one branch the upstream of another, which loses it.
+func moveUpstream(ctx context.Context, r *kist.Repository, from, to string) error {
+	upstream, err := registry.UpstreamOf(r, from)
+	if err != nil && !errors.Is(err, kist.ErrNoUpstream) {
+		return err
+	}
+	if err := registry.SetUpstream(ctx, r, to, upstream); err != nil {
+		return err
+	}
+	return registry.SetUpstream(ctx, r, from, registry.Upstream{})
+}
+
+// notCheckedOut makes sure that HEAD is not on a branch.
+func notCheckedOut(r *kist.Repository, branch string) error {
+	head, err := r.Refs().Head()
+	if err == nil && head.Branch == branch {
+		err = fmt.Errorf("branch %q %w", branch, ErrCheckedOut)
+	}
+	return err
+}
+
+// updateRef publishes the change of a ref, and makes sure that what it names
+// is still there.
+func updateRef(ctx context.Context, r *kist.Repository, change refs.Change) error {
+	return r.Publish(ctx, func(ctx context.Context) error {
+		if !change.New.IsZero() {
+			commit, err := refs.Peel(ctx, r.Objects(), change.New)
+			if err == nil {
+				err = intact.Check(ctx, r, commit)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
+	})
+}

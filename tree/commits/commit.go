@@ -1,0 +1,333 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// ErrNothingToCommit says that a commit would be the same as its parent.
+var ErrNothingToCommit = errors.New("nothing to commit")
+
+// ErrConflicts says that a merge's conflicts have to be resolved first.
+var ErrConflicts = errors.New("there are unresolved conflicts")
+
+// unresolvedError matches [ErrConflicts], and is an [*index.ConflictError] with
+// the paths.
+type unresolvedError struct{ paths *index.ConflictError }
+
+func (e *unresolvedError) Error() string { return ErrConflicts.Error() }
+
+func (e *unresolvedError) Unwrap() []error { return []error{ErrConflicts, e.paths} }
+
+// Unresolved returns nil if the list is empty, and otherwise an error that
+// matches [ErrConflicts] and names each path.
+func Unresolved(list []index.Conflict) error {
+	if len(list) == 0 {
+		return nil
+	}
+	paths := make([]string, len(list))
+	for i, c := range list {
+		paths[i] = c.Path
+	}
+	return &unresolvedError{&index.ConflictError{Paths: paths}}
+}
+
+// CommitOptions say what [Commit] records.
+type CommitOptions struct {
+	Message    string            // empty: that of the merge under way, or of the commit being amended
+	All        bool              // first stage what has changed of what is tracked
+	Amend      bool              // replace HEAD's commit
+	AllowEmpty bool              // even if nothing has changed
+	Brief      bool              // what the commit changes is not asked for
+	Author     *object.Signature // nil, and what is zero in it: who commits, or of an amended commit its author
+	Progress   kist.Progress     // may be nil
+}
+
+// CommitResult tells what was committed.
+type CommitResult struct {
+	ID      object.ID
+	Commit  *object.Commit
+	Branch  string        // "" if HEAD is detached
+	Changes []tree.Change // from the first parent's tree; none if Brief was asked for
+	Unknown bool          // what these are is not known, which was warned of
+	Read    kist.Amount   // of the worktree's files, if All was asked for
+	Stats   volume.Stats  // what was stored, by staging too if All was asked for
+}
+
+// Commit records what is staged as a commit, and moves HEAD's branch to it.
+func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
+	if o.Amend {
+		if err := operation.NoOperation(r); err != nil {
+			return nil, fmt.Errorf("amend: %w", err)
+		}
+	}
+	staged := &stage.AddResult{}
+	if o.All {
+		var err error
+		if staged, err = stage.Add(ctx, r, stage.AddOptions{Update: true, Progress: o.Progress}); err != nil {
+			return nil, err
+		}
+	}
+	var result *CommitResult
+	err := kist.RetryStale(func() (err error) {
+		result, err = commit(ctx, r, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.Read, result.Stats = staged.Read, addStats(staged.Stats, result.Stats)
+	return result, nil
+}
+
+func commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	if !o.mayBeSame(state) && surelySame(ctx, r) {
+		return nil, ErrNothingToCommit
+	}
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	head, idx, err := Trusted(ctx, r, session)
+	if err != nil {
+		return nil, err
+	}
+	result, err := commitIndex(ctx, r, o, session, head, idx, state)
+	if errors.Is(err, object.ErrNotFound) {
+		// Others may have moved HEAD, or changed the index, and removed what these
+		// had. Publish knows whether anything was removed.
+		err = session.Publish(ctx, func(context.Context) error { return err })
+	}
+	return result, err
+}
+
+// mayBeSame reports whether a commit may be made that changes nothing.
+func (o *CommitOptions) mayBeSame(s operation.State) bool {
+	return o.AllowEmpty || o.Amend || s.Operation == operation.Merging
+}
+
+// surelySame reports whether little of the index has to be read to see that it
+// holds what HEAD's commit does.
+func surelySame(ctx context.Context, r *kist.Repository) bool {
+	head, err := r.Refs().Head()
+	if err != nil || head.Unborn() {
+		return false
+	}
+	recorded, err := r.RecordedTree(ctx, head.ID)
+	if err != nil {
+		return false
+	}
+	staged, known := index.KnownTree(r.Dir())
+	return known && staged == recorded
+}
+
+// commitIndex commits what idx holds on head.
+func commitIndex(ctx context.Context, r *kist.Repository, o CommitOptions, session *volume.Session, head refs.Head, idx *index.Index, state operation.State) (*CommitResult, error) {
+	if err := Unresolved(idx.Conflicts()); err != nil {
+		return nil, err
+	}
+	c, old, err := draft(ctx, r, o, head, state)
+	if err != nil {
+		return nil, err
+	}
+	oldTree, err := r.RecordedTree(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	expired := intact.Usable(ctx, r, old)
+	if expired != nil && !errors.Is(expired, intact.ErrExpired) {
+		return nil, expired
+	}
+	if err := writeStaged(ctx, session, idx, c); err != nil {
+		return nil, err
+	}
+	if !o.mayBeSame(state) {
+		changed := oldTree != c.Tree
+		if changed && expired == nil {
+			if changed, err = differ(ctx, session, oldTree, c.Tree); err != nil {
+				return nil, err
+			}
+		}
+		if !changed {
+			return nil, ErrNothingToCommit
+		}
+	}
+	id, err := publishCommit(ctx, r, session, idx, head, c, reasonFor(o, state, c))
+	if err != nil {
+		return nil, err
+	}
+	// The commit is made: what cannot be done now is no reason to say it is not.
+	if err := operation.EndStep(ctx, r, state); err != nil {
+		r.Options().Warn(fmt.Sprintf("the notes about the %s could not be removed: %v", state.Operation, err))
+	}
+	result := &CommitResult{ID: id, Commit: c, Branch: head.Branch, Stats: session.Stats()}
+	if expired != nil {
+		r.Options().Warn(fmt.Sprintf("what the commit changes cannot be told: %v", expired))
+		result.Unknown = true
+		return result, nil
+	}
+	if o.Brief {
+		return result, nil
+	}
+	result.Changes, err = view.Diff(ctx, view.View{Tree: oldTree, Objects: r.Contents()}, view.View{Tree: c.Tree, Objects: r.Contents()}, nil, true)
+	if err != nil {
+		r.Options().Warn(fmt.Sprintf("what the commit changes could not be told: %v", err))
+		result.Unknown = true
+	}
+	return result, nil
+}
+
+// Trusted reads HEAD and the index. Session takes its commit, and the trees that
+// the index remembers, to be whole.
+func Trusted(ctx context.Context, r *kist.Repository, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
+	err = session.Trust(ctx, func() error {
+		if head, err = r.Refs().Head(); err == nil {
+			idx, err = r.Index()
+		}
+		return err
+	})
+	return head, idx, err
+}
+
+// draft returns the commit to make, without its tree, and the commit that it is
+// to be compared with, zero if there is none.
+func draft(ctx context.Context, r *kist.Repository, o CommitOptions, head refs.Head, state operation.State) (c *object.Commit, old object.ID, err error) {
+	c = &object.Commit{Message: o.Message, Host: r.Options().Host, Committer: r.Signature()}
+	c.Author = c.Committer
+	if !head.ID.IsZero() {
+		parent, err := object.ReadCommit(ctx, r.Objects(), head.ID)
+		if err != nil {
+			return nil, old, err
+		}
+		c.Parents, old = []object.ID{head.ID}, head.ID
+		if o.Amend {
+			c.Parents, c.Author = parent.Parents, parent.Author
+			if c.Message == "" {
+				c.Message = parent.Message
+			}
+			old = FirstParent(parent)
+		}
+	} else if err := intact.BranchLost(r, head.Branch); err != nil {
+		return nil, old, err
+	} else if o.Amend {
+		return nil, old, fmt.Errorf("amend: %w", kist.ErrUnborn)
+	}
+	if state.Operation == operation.Merging {
+		c.Parents = append(c.Parents, state.Other)
+	}
+	if c.Message == "" {
+		c.Message = state.Message
+	}
+	if strings.TrimSpace(c.Message) == "" {
+		return nil, old, errors.New("empty commit message")
+	}
+	if a := o.Author; a != nil {
+		if a.Name != "" || a.Email != "" {
+			c.Author.Name, c.Author.Email = a.Name, a.Email
+		}
+		if !a.Time.IsZero() {
+			c.Author.Time, c.Author.Zone = a.Time, a.Zone
+		}
+	}
+	return c, old, nil
+}
+
+// writeStaged stores the trees of what is staged, and notes them in c.
+func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index, c *object.Commit) error {
+	info, err := idx.WriteTree(ctx, session)
+	if err != nil {
+		return err
+	}
+	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
+	if skipped := idx.Skipped(); len(skipped) > 0 {
+		return c.SetSkipped(ctx, session, skipped)
+	}
+	return nil
+}
+
+// differ reports whether two trees differ in more than times.
+func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, error) {
+	for _, err := range tree.Diff(ctx, objects, a, b, tree.DiffOptions{}) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// publishCommit stores a commit of what idx holds and moves HEAD to it.
+func publishCommit(ctx context.Context, r *kist.Repository, session *volume.Session, idx *index.Index, head refs.Head, c *object.Commit, reason string) (object.ID, error) {
+	data, err := c.Encode()
+	if err != nil {
+		return object.ID{}, err
+	}
+	id, err := session.Put(ctx, object.KindCommit, data)
+	if err != nil {
+		return id, err
+	}
+	return id, session.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, c.Parents...); err != nil {
+			return err
+		}
+		if err := checkout.MoveHead(ctx, r, head, id, reason); err != nil {
+			return err
+		}
+		// Keep the trees that were written in the index, so that the next
+		// commit need not write them again. If somebody else is changing the
+		// index just now, or it cannot be written, it has to.
+		_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(now *index.Index) error {
+			now.CopyTrees(idx)
+			return nil
+		})
+		if err != nil {
+			r.Options().Warn(fmt.Sprintf("the index could not be written: %v", err))
+		}
+		return nil
+	})
+}
+
+// reasonFor returns what the reflog says of a commit.
+func reasonFor(o CommitOptions, state operation.State, c *object.Commit) string {
+	what := "commit"
+	switch {
+	case o.Amend:
+		what = "commit (amend)"
+	case state.Operation != "":
+		what = fmt.Sprintf("commit (%s)", state.Operation)
+	case len(c.Parents) == 0:
+		what = "commit (initial)"
+	}
+	return what + ": " + stage.Subject(c.Message)
+}
+
+// FirstParent returns a commit's first parent, zero if it has none.
+func FirstParent(c *object.Commit) object.ID {
+	if len(c.Parents) == 0 {
+		return object.ID{}
+	}
+	return c.Parents[0]
+}
+
+// addStats returns what two sessions did.
+func addStats(a, b volume.Stats) volume.Stats {
+	a.Objects += b.Objects
+	a.Bytes += b.Bytes
+	a.NewObjects += b.NewObjects
+	a.NewBytes += b.NewBytes
+	a.StoredBytes += b.StoredBytes
+	return a
+}

@@ -1,0 +1,197 @@
+package commits
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// ErrTooManyBases reports that two commits have more merge bases, which have
+// merge bases in turn, than kist merges.
+var ErrTooManyBases = errors.New("their histories were merged into each other too often to find a common base")
+
+// What the search for one merge base may do. People merge in both directions a
+// few dozen times between two machines. Whoever makes up a history can have
+// them merged without end.
+const (
+	maxBaseMerges = 1000    // merges of merge bases
+	maxBaseReads  = 2 << 20 // commits that these merges read, again and again
+)
+
+// baseFinder makes one merge base of several: it merges them, over their own
+// merge bases, as docs/decisions/merge-bases.md describes. Its errors match
+// [ErrTooManyBases] if that takes too many steps.
+type baseFinder struct {
+	r     *kist.Repository
+	rw    object.ReadWriter // gets the trees of merges
+	graph *object.Overlay   // over a countedReader; has the commits that are made up
+	split tree.SplitFunc
+
+	merges int                        // begun so far
+	done   map[[2]object.ID]object.ID // merged commits, and the commit made up of them
+}
+
+func newBaseFinder(r *kist.Repository, rw object.ReadWriter) *baseFinder {
+	graph := object.NewOverlay(&countedReader{Reader: rw, left: maxBaseReads})
+	return &baseFinder{r: r, rw: rw, graph: graph, split: r.Chunker().Split, done: map[[2]object.ID]object.ID{}}
+}
+
+// countedReader allows a number of reads, and then returns [ErrTooManyBases].
+type countedReader struct {
+	object.Reader
+	left int
+}
+
+// Get implements [object.Reader].
+func (c *countedReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if c.left--; c.left < 0 {
+		return nil, ErrTooManyBases
+	}
+	return c.Reader.Get(ctx, key)
+}
+
+// tree returns the tree that stands for several merge bases; zero for none.
+func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, error) {
+	if len(bases) == 0 {
+		return object.ID{}, nil
+	}
+	id, err := f.commit(ctx, bases)
+	if errors.Is(err, ErrTooManyBases) {
+		return object.ID{}, ErrTooManyBases // not about the commit at which the search ended
+	}
+	if err != nil {
+		return object.ID{}, err
+	}
+	c, err := f.read(ctx, id)
+	if err != nil {
+		return object.ID{}, err
+	}
+	return c.Tree, nil
+}
+
+// read reads a commit whose content is needed.
+func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, error) {
+	c, err := object.ReadCommit(ctx, f.graph, id)
+	if err != nil {
+		return nil, err
+	}
+	return c, intact.UsableBase(ctx, f.r, id)
+}
+
+// commit returns the commit that stands for one or more merge bases. The oldest
+// two are merged first.
+func (f *baseFinder) commit(ctx context.Context, bases []object.ID) (object.ID, error) {
+	id := bases[len(bases)-1]
+	for _, next := range slices.Backward(bases[:len(bases)-1]) {
+		var err error
+		if id, err = f.merge(ctx, id, next); err != nil {
+			return id, err
+		}
+	}
+	return id, nil
+}
+
+// merge makes up a commit that has two others for parents.
+func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, error) {
+	if id, ok := f.done[[2]object.ID{a, b}]; ok {
+		return id, nil
+	}
+	if f.merges++; f.merges > maxBaseMerges {
+		return object.ID{}, ErrTooManyBases
+	}
+	bases, err := history.MergeBases(ctx, f.graph, a, b)
+	if err != nil {
+		return object.ID{}, err
+	}
+	base, err := f.tree(ctx, bases)
+	if err != nil {
+		return object.ID{}, err
+	}
+	ours, err := f.read(ctx, a)
+	if err != nil {
+		return object.ID{}, err
+	}
+	theirs, err := f.read(ctx, b)
+	if err != nil {
+		return object.ID{}, err
+	}
+	merged, err := tree.Merge(ctx, f.rw, base, ours.Tree, theirs.Tree, tree.MergeOptions{Split: f.split})
+	if err != nil {
+		return object.ID{}, err
+	}
+	root, err := f.settle(ctx, merged)
+	if err != nil {
+		return object.ID{}, err
+	}
+	c := &object.Commit{
+		Tree: root, Parents: []object.ID{a, b}, Message: "merged merge bases",
+		Author: ours.Author, Committer: ours.Committer,
+	}
+	data, err := c.Encode()
+	if err != nil {
+		return object.ID{}, err
+	}
+	id, err := f.graph.Put(ctx, object.KindCommit, data)
+	f.done[[2]object.ID{a, b}] = id
+	return id, err
+}
+
+// settle decides conflicts, as nobody can be asked about them: a text keeps its
+// markers, so that it equals neither side, and a folder stays; anything else is
+// as it was before either side changed it.
+func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID, error) {
+	if len(m.Conflicts) == 0 {
+		return m.Tree.ID, nil
+	}
+	set := map[string]*object.Entry{}
+	for _, c := range m.Conflicts {
+		if !c.Markers && c.Kind != tree.ConflictFileDirectory {
+			set[c.Path] = nil
+		}
+	}
+	for _, c := range m.Conflicts {
+		for _, aside := range []string{c.OursPath, c.TheirsPath} {
+			if aside != "" {
+				set[aside] = nil
+			}
+		}
+		if at := cmp.Or(c.From, c.Path); !c.Markers && c.Kind != tree.ConflictFileDirectory && c.Base != nil {
+			set[at] = c.Base
+		}
+	}
+	editor := tree.NewEditor(f.rw, m.Tree)
+	for _, path := range slices.SortedFunc(maps.Keys(set), tree.ComparePaths) {
+		var err error
+		switch e := set[path]; {
+		case e == nil:
+			err = editor.Remove(ctx, path)
+		case !f.fits(ctx, m.Tree.ID, path):
+		case view.IsFolder(e):
+			err = editor.SetDir(ctx, path, *e)
+		default:
+			err = editor.Set(ctx, path, *e)
+		}
+		if err != nil {
+			return object.ID{}, err
+		}
+	}
+	info, err := editor.Finish(ctx)
+	return info.ID, err
+}
+
+// fits reports whether a path can be in a tree: nothing above it is other than
+// a folder.
+func (f *baseFinder) fits(ctx context.Context, root object.ID, path string) bool {
+	dir, _ := tree.Split(path)
+	e, err := tree.Find(ctx, f.rw, root, dir)
+	return err == nil && view.IsFolder(&e) || errors.Is(err, tree.ErrNotExist)
+}

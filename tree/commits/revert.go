@@ -1,0 +1,199 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// RevertOptions say what [Revert] undoes, and how.
+type RevertOptions struct {
+	Commits  []object.ID // in the order in which they are undone
+	Parent   int         // of merge commits: which parent, from 1, to go back to
+	NoCommit bool        // stop before the commits
+	Progress kist.Progress
+}
+
+// RevertResult tells what came of a revert, also if there is an error after
+// some commits.
+type RevertResult struct {
+	Commits   []*CommitResult // what was committed
+	Nothing   []object.ID     // what was undone already
+	Stopped   object.ID       // the commit that has the conflicts; zero if there are none
+	Conflicts []tree.Conflict // left to be resolved
+	Rest      []object.ID     // the commits after it
+}
+
+// ErrWhichParent says that a merge cannot be reverted without saying to which
+// of its parents to go back, or that another commit has no such parent.
+var ErrWhichParent = errors.New("which parent?")
+
+// Revert makes commits that undo what others changed. It stops at conflicts,
+// which are left as [Merge] leaves them; [Continue] goes
+// on. Nothing may be staged before, unless NoCommit is set. If only some paths
+// cannot be written, the rest is done, and the error is a
+// [*worktree.ApplyError].
+func Revert(ctx context.Context, r *kist.Repository, o RevertOptions) (*RevertResult, error) {
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	// More can be undone before a commit is made of it all.
+	if more := o.NoCommit && state.Operation == operation.Reverting && len(state.Rest) == 0; state.Operation != "" && !more {
+		return nil, state.InProgress()
+	}
+	for _, id := range o.Commits {
+		if _, _, err := undone(ctx, r, id, o.Parent); err != nil {
+			return nil, err
+		}
+	}
+	head, _, err := view.HeadCommit(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return revertAll(ctx, r, o, head.ID)
+}
+
+// revertAll reverts commits, given where HEAD was before the first of all.
+func revertAll(ctx context.Context, r *kist.Repository, o RevertOptions, start object.ID) (*RevertResult, error) {
+	result := &RevertResult{}
+	var partial error
+	for i, id := range o.Commits {
+		head, ours, err := view.HeadCommit(ctx, r)
+		if err != nil {
+			return result, err
+		}
+		m, err := revertOf(ctx, r, id, o.Parent)
+		if err != nil {
+			return result, err
+		}
+		m.head, m.ours, m.noCommit, m.progress = head, ours.Tree, o.NoCommit, o.Progress
+		m.state.Start, m.state.Left, m.state.Rest, m.state.Parent = start, head.ID, o.Commits[i+1:], o.Parent
+		if o.NoCommit {
+			staged, err := writeIndex(ctx, r)
+			if err != nil {
+				return result, err
+			}
+			m.ours, m.state.Rest = staged, nil
+		} else if err := NothingStaged(ctx, r, ours.Tree); err != nil {
+			return result, err
+		}
+		done, err := merge(ctx, r, m)
+		if done == nil {
+			return result, err
+		}
+		partial = errors.Join(partial, err)
+		switch {
+		case len(done.conflicts) > 0:
+			result.Stopped, result.Conflicts, result.Rest = id, done.conflicts, o.Commits[i+1:]
+			return result, partial
+		case done.commit != nil:
+			result.Commits = append(result.Commits, done.commit)
+		case !o.NoCommit:
+			result.Nothing = append(result.Nothing, id)
+		}
+	}
+	return result, partial
+}
+
+// revertOf returns the merge that undoes a commit.
+func revertOf(ctx context.Context, r *kist.Repository, id object.ID, parent int) (*threeWay, error) {
+	c, before, err := undone(ctx, r, id, parent)
+	if err == nil {
+		err = intact.Usable(ctx, r, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	to, err := intact.CommitTree(ctx, r, before)
+	if err != nil {
+		return nil, err
+	}
+	message := fmt.Sprintf("Revert \"%s\"\n\nThis reverts commit %s", stage.Subject(c.Message), id)
+	if len(c.Parents) > 1 {
+		message += fmt.Sprintf(", reversing\nchanges made to %s", before)
+	}
+	return &threeWay{
+		theirs: to,
+		needs:  []object.ID{before},
+		base:   func(context.Context, object.ReadWriter) (object.ID, error) { return c.Tree, nil },
+		labels: tree.Labels{Ours: "HEAD", Theirs: "parent of " + id.Short()},
+		state:  operation.State{Operation: operation.Reverting, Other: id, Message: message + "."},
+	}, nil
+}
+
+// undone returns a commit to be reverted, and the parent to go back to, zero if
+// it has none.
+func undone(ctx context.Context, r *kist.Repository, id object.ID, parent int) (*object.Commit, object.ID, error) {
+	c, err := object.ReadCommit(ctx, r.Objects(), id)
+	if err != nil {
+		return nil, object.ID{}, err
+	}
+	switch n := len(c.Parents); {
+	case n > 1 && parent == 0:
+		return nil, object.ID{}, fmt.Errorf("commit %s is a merge of %d: %w", id.Short(), n, ErrWhichParent)
+	case parent > n:
+		return nil, object.ID{}, fmt.Errorf("commit %s has no parent %d: %w", id.Short(), parent, ErrWhichParent)
+	case n == 0:
+		return c, object.ID{}, nil
+	default:
+		return c, c.Parents[max(parent, 1)-1], nil
+	}
+}
+
+// writeIndex stores what is staged as a tree.
+func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	_, idx, err := Trusted(ctx, r, session)
+	if err != nil {
+		return object.ID{}, err
+	}
+	if err := Unresolved(idx.Conflicts()); err != nil {
+		return object.ID{}, err
+	}
+	info, err := idx.WriteTree(ctx, session)
+	if err != nil {
+		return object.ID{}, err
+	}
+	return info.ID, session.Publish(ctx, func(context.Context) error { return nil })
+}
+
+// Continue ends the step of a revert whose conflicts have been resolved with a
+// commit, and goes on with the commits that are left.
+func Continue(ctx context.Context, r *kist.Repository, progress kist.Progress) (*RevertResult, error) {
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	if state.Operation != operation.Reverting {
+		return nil, fmt.Errorf("a %s is %w", operation.Reverting, operation.ErrNotInProgress)
+	}
+	result := &RevertResult{}
+	if state.Stopped {
+		switch done, err := Commit(ctx, r, CommitOptions{}); {
+		case err == nil:
+			result.Commits = append(result.Commits, done)
+		case errors.Is(err, ErrNothingToCommit):
+			result.Nothing = append(result.Nothing, state.Other)
+			if err := operation.EndStep(ctx, r, state); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+	rest, err := revertAll(ctx, r, RevertOptions{Commits: state.Rest, Parent: state.Parent, Progress: progress}, state.Start)
+	rest.Commits = append(result.Commits, rest.Commits...)
+	rest.Nothing = append(result.Nothing, rest.Nothing...)
+	return rest, err
+}

@@ -1,0 +1,170 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// StatusOptions say what [ReadStatus] looks at.
+type StatusOptions struct {
+	Paths        []string // nil: everything
+	AllUntracked bool     // list what is in untracked folders, not only the folders
+	NoUntracked  bool     // do not look for untracked files
+	Ignored      bool     // list what is ignored
+}
+
+// Status is how worktree, index and HEAD differ.
+type Status struct {
+	Head      refs.Head
+	Tracking  *registry.Tracking // HEAD's branch and its upstream; nil: it has none
+	State     operation.State
+	Staged    []tree.Change    // from HEAD to the index, with renames
+	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type
+	Untracked []worktree.Found
+	Ignored   []worktree.Found
+	Skipped   []worktree.Found // cannot be read, or stored
+	Purged    []worktree.Found // tracked, but not there, since their content was purged
+	Partial   []object.Skipped // could not be read when they were to be staged: a commit would say so
+	Conflicts []index.Conflict
+}
+
+// Clean reports whether there is nothing to stage, commit or resolve, and all tracked
+// files can be read. Untracked files do not count.
+func (s *Status) Clean() bool {
+	tracked := func(f worktree.Found) bool { return f.Old != nil }
+	return len(s.Staged)+len(s.Changed)+len(s.Conflicts) == 0 && !slices.ContainsFunc(s.Skipped, tracked)
+}
+
+// ReadStatus compares HEAD, the index and the worktree. Files of which the index
+// does not know for certain that they are unchanged are read; if they are, it
+// is noted in the index, unless another process is busy with that.
+func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Status, error) {
+	s := &Status{}
+	var err error
+	if s.Head, err = r.Refs().Head(); err != nil {
+		return nil, err
+	}
+	if s.State, err = operation.Current(r); err != nil {
+		return nil, err
+	}
+	if s.Head.Branch != "" {
+		t, err := registry.Track(ctx, r, s.Head.Branch)
+		if err == nil {
+			s.Tracking = &t
+		} else if !errors.Is(err, kist.ErrNoUpstream) {
+			r.Options().Warn(fmt.Sprintf("branch %q cannot be compared with its upstream: %v", s.Head.Branch, err))
+		}
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range idx.Skipped() {
+		if Asked(p.Path, o.Paths) {
+			s.Partial = append(s.Partial, p)
+		}
+	}
+	for _, c := range idx.Conflicts() {
+		if Asked(c.Path, o.Paths) {
+			s.Conflicts = append(s.Conflicts, c)
+		}
+	}
+
+	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{
+		Paths: o.Paths, CollapseUntracked: !o.AllUntracked, NoUntracked: o.NoUntracked, ListIgnored: o.Ignored,
+	})
+	if err != nil {
+		return nil, err
+	}
+	found, s.Purged, err = withoutPurged(ctx, r, found)
+	if err != nil {
+		return nil, err
+	}
+	found, unchanged, err := r.Worktree().Confirm(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		switch f.State {
+		case worktree.Untracked:
+			s.Untracked = append(s.Untracked, f)
+		case worktree.Ignored:
+			s.Ignored = append(s.Ignored, f)
+		case worktree.Unreadable, worktree.Special, worktree.Nested:
+			s.Skipped = append(s.Skipped, f)
+		case worktree.Absent:
+		default:
+			if _, ok := idx.Conflict(f.Path); !ok {
+				s.Changed = append(s.Changed, f)
+			}
+		}
+	}
+
+	from, err := intact.CommitTree(ctx, r, s.Head.ID)
+	if err != nil {
+		return nil, err
+	}
+	staged, err := view.FromIndex(ctx, r, idx)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := view.Diff(ctx, view.View{Tree: from, Objects: r.Contents()}, staged, o.Paths, true)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes {
+		if _, ok := idx.Conflict(c.Path); !ok {
+			s.Staged = append(s.Staged, c)
+		}
+	}
+	refreshIndex(ctx, r, idx, unchanged)
+	return s, nil
+}
+
+// refreshIndex notes files that were read and found unchanged, and the trees
+// that were worked out, so that the next command need not do it again. That
+// is a favour: if it cannot be done, nothing is said.
+func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unchanged []worktree.Refreshed) {
+	if len(unchanged) == 0 {
+		return
+	}
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	_ = session.Publish(ctx, func(ctx context.Context) error {
+		_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(idx *index.Index) error {
+			for _, u := range unchanged {
+				if e := idx.Entry(u.Path); e != nil && e.SameContent(u.Old) {
+					idx.SetStat(u.Path, u.Stat)
+				}
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// Subject returns the first line of a message.
+func Subject(message string) string {
+	for i, c := range message {
+		if c == '\n' {
+			return message[:i]
+		}
+	}
+	return message
+}
+
+var _ object.ReadWriter = (*object.Overlay)(nil)

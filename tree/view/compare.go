@@ -1,0 +1,212 @@
+// Package view shows a commit, the index or HEAD as one tree, and compares such
+// views.
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// View is a tree that can be compared with others: one that was committed, or
+// what the index or the worktree holds now. Objects reads its nodes; the
+// content of a view of the worktree is in the worktree alone.
+type View struct {
+	Tree     object.ID // zero: nothing
+	Commit   object.ID // whose tree it is; zero: none's
+	Objects  object.Reader
+	Worktree bool
+	Skipped  []object.Skipped // in the worktree: could not be read, and are in the tree as they are staged
+}
+
+// OfCommit returns the tree of the commit that a revision names. The error is
+// an [*ExpiredError] if its content has expired.
+func OfCommit(ctx context.Context, r *kist.Repository, rev string) (View, error) {
+	id, c, err := r.ReadCommit(ctx, rev)
+	if err == nil {
+		err = intact.Usable(ctx, r, id)
+	}
+	if err != nil {
+		return View{}, err
+	}
+	return View{Tree: c.Tree, Commit: id, Objects: r.Contents()}, nil
+}
+
+// OfHead returns the tree of HEAD's commit, or of none if there is none yet.
+func OfHead(ctx context.Context, r *kist.Repository) (View, error) {
+	id, err := HeadTree(ctx, r)
+	return View{Tree: id, Objects: r.Contents()}, err
+}
+
+// HeadTree returns the ID of HEAD's tree, zero on an unborn branch.
+func HeadTree(ctx context.Context, r *kist.Repository) (object.ID, error) {
+	head, err := r.Refs().Head()
+	if err != nil || head.ID.IsZero() {
+		return object.ID{}, err
+	}
+	return intact.CommitTree(ctx, r, head.ID)
+}
+
+// OfIndex returns what is staged. Of paths with conflicts it has what is
+// staged beside them, if anything.
+func OfIndex(ctx context.Context, r *kist.Repository) (View, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return View{}, err
+	}
+	return FromIndex(ctx, r, idx)
+}
+
+func FromIndex(ctx context.Context, r *kist.Repository, idx *index.Index) (View, error) {
+	o := object.NewOverlay(r.Contents())
+	info, err := idx.PreviewTree(ctx, o)
+	return View{Tree: info.ID, Objects: o}, err
+}
+
+// Diff returns the changes of files that lead from view a to view b, in the
+// order of their paths, and those of folders that are empty or have got other
+// permission bits. Renames are found if they are asked for.
+func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.Change, error) {
+	changes, err := DiffWith(ctx, a, b, tree.DiffOptions{Paths: paths, Recursive: true})
+	if err != nil {
+		return nil, err
+	}
+	// A folder that came or went with what is in it is told by that.
+	empty, _ := object.EmptyTree()
+	changes = slices.DeleteFunc(changes, func(c tree.Change) bool {
+		e := c.Old
+		if e == nil {
+			e = c.New
+		}
+		return (c.Old == nil || c.New == nil) && e.Type == object.TypeDir && e.Content.ID != empty
+	})
+	if !renames {
+		return changes, nil
+	}
+	return tree.DetectRenames(ctx, layered{b.Objects, a.Objects}, changes, tree.RenameOptions{})
+}
+
+func DiffWith(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, error) {
+	var changes []tree.Change
+	for c, err := range tree.Diff(ctx, layered{b.Objects, a.Objects}, a.Tree, b.Tree, o) {
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
+
+// layered reads from the first of two stores that has an object.
+type layered [2]object.Reader
+
+func (l layered) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	data, err := l[0].Get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) && l[1] != l[0] {
+		return l[1].Get(ctx, key)
+	}
+	return data, err
+}
+
+func (l layered) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	missing, err := l[0].Missing(ctx, keys)
+	if err != nil || len(missing) == 0 {
+		return missing, err
+	}
+	return l[1].Missing(ctx, missing)
+}
+
+// HeadCommit returns HEAD and its commit; the error is [kist.ErrUnborn] if it has none.
+func HeadCommit(ctx context.Context, r *kist.Repository) (refs.Head, *object.Commit, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return head, nil, err
+	}
+	if head.ID.IsZero() {
+		return head, nil, kist.ErrUnborn
+	}
+	c, err := object.ReadCommit(ctx, r.Objects(), head.ID)
+	return head, c, err
+}
+
+// OpsAt returns what makes path as it is in a view, with the folders that lead
+// to it and all that is below it, and the folders below it that are damaged or
+// missing.
+func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost []worktree.Failed, err error) {
+	e, err := v.Find(ctx, path)
+	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+		return nil, nil, fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, c := range path {
+		if c != '/' {
+			continue
+		}
+		dir, err := v.Find(ctx, path[:i])
+		if err != nil {
+			return nil, nil, err
+		}
+		ops = append(ops, worktree.Op{Path: path[:i], New: &dir})
+	}
+	if path != "" {
+		ops = append(ops, worktree.Op{Path: path, New: &e})
+	}
+	if e.Type != object.TypeDir || e.Content.ID.IsZero() {
+		return ops, nil, nil
+	}
+	n := len(ops)
+	add := func(below string, e object.Entry) error {
+		ops = append(ops, worktree.Op{Path: tree.Join(path, below), New: &e})
+		return nil
+	}
+	if err = tree.Walk(ctx, v.Objects, e.Content.ID, add); !isLost(err) {
+		return ops, nil, err
+	}
+	// Begin again, and look at each folder before it is read.
+	ops = ops[:n]
+	err = tree.WalkInto(ctx, v.Objects, e.Content.ID, func(below string, node object.ID) (bool, error) {
+		_, err := object.ReadTree(ctx, v.Objects, node)
+		at := tree.Join(path, below)
+		if !isLost(err) || at == "" { // of that nothing can be written
+			return err == nil, err
+		}
+		lost = append(lost, worktree.Failed{Path: at, Err: err})
+		return false, nil
+	}, add)
+	return ops, lost, err
+}
+
+// isLost reports whether an error says that an object is damaged or missing.
+func isLost(err error) bool {
+	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
+}
+
+// Find returns the entry at path, of the root itself if path is "".
+func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
+	if path == "" {
+		return object.Entry{Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: v.Tree}}, nil
+	}
+	if v.Tree.IsZero() {
+		return object.Entry{}, fmt.Errorf("path %q: %w", path, tree.ErrNotExist)
+	}
+	return tree.Find(ctx, v.Objects, v.Tree, path)
+}
+
+// IsBelow reports whether a path is another one or lies in it. In "" lie all.
+func IsBelow(path, other string) bool {
+	return other == "" || path == other || strings.HasPrefix(path, other+"/")
+}
+
+func IsFolder(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }

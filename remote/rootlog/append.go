@@ -17,21 +17,22 @@ import (
 )
 
 const (
-	maxChanges = 16 << 10 // bytes of changes to tables in a root, before a new base is made
-	maxMoves   = 8 << 10  // bytes of moves of refs that a root has
+	maxChanges = 16 << 10 // bytes of changes to tables in a root; with more, a table gets a new base
+	maxMoves   = 8 << 10  // bytes of moves of refs in a root
 )
 
-// Append creates the root that follows base and makes the change, and returns
-// the state then. base is a state that this log returned, the last that its
-// caller knows of. The caller has checked its [Claim] against base.
+// Append creates the root after base with a change, and returns the new state. Base is
+// the last state of this log that the caller knows. The caller has checked its [Claim]
+// against base.
 //
-// If somebody else created that root, the error is a [*LostError] with the
-// head: the caller checks its claim against it and appends again. Also when
-// nothing but the reply was lost, Append finds out. If it cannot, within the
-// time that the options give, the error is an [*UnknownError]: the change may
-// have been made. All other errors say that it was not: [*RefMovedError] and
-// [ErrReplan] if the change does not fit base, [*InvalidError] if nothing can
-// be recorded so, [ErrSingleWriter], [*FeatureError], and those of the store.
+// If another writer created that root, the error is a [*LostError] with the head: the
+// caller checks its claim against the head and appends again. If a reply is lost,
+// Append finds out whether its root was created. It returns an [*UnknownError] if it
+// cannot find out before [Options.Deadline]: the change may have been made.
+//
+// After every other error the change was not made: [*RefMovedError] and [ErrReplan] if
+// it does not fit base, [*InvalidError] if a root cannot have it, [ErrSingleWriter],
+// [*FeatureError], and the errors of the store.
 func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error) {
 	if err := l.mayWrite(base, &c); err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 		return nil, err
 	}
 	if !bytes.Equal(stored, data) {
-		// CHECK_TXID: that the name is taken does not say by whom.
+		// CHECK_TXID: the name is taken, perhaps by an earlier attempt of our own.
 		root, err := decodeRoot(next.Seq, stored)
 		if root == nil || root.Txid != txid {
 			return nil, l.lost(ctx, base, err)
@@ -63,6 +64,7 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 	return next, nil
 }
 
+// mayWrite checks that this program may make the change after base.
 func (l *Log) mayWrite(base *State, c *Change) error {
 	if base.SingleWriter && !c.SingleWriter {
 		return ErrSingleWriter
@@ -84,16 +86,16 @@ func (l *Log) mayWrite(base *State, c *Change) error {
 	return unknownFeatures(RootName(base.Seq), ActGC, base.GC)
 }
 
-// create creates root seq if it is not there, and returns what is stored.
+// create creates root seq if it is absent, and returns the stored bytes.
 func (l *Log) create(ctx context.Context, seq uint64, data []byte) ([]byte, error) {
-	r := creation{b: l.b, o: l.o, name: RootName(seq), data: data, limit: MaxRootSize, readable: func(data []byte) bool {
+	r := creation{b: l.b, o: l.o, name: RootName(seq), data: data, limit: maxRootSize, readable: func(data []byte) bool {
 		_, err := decodeRoot(seq, data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}
 	return r.create(ctx)
 }
 
-// lost returns the error for a root that somebody else created.
+// lost returns the error for a root that another writer created.
 func (l *Log) lost(ctx context.Context, base *State, err error) error {
 	var head *State
 	if err == nil {
@@ -106,20 +108,17 @@ func (l *Log) lost(ctx context.Context, base *State, err error) error {
 	return &LostError{Head: head}
 }
 
-// rebase gives new bases to tables of which the changes have become too many,
-// the largest first, and fills in the state. The old bases are condemned.
+// rebase writes new bases until the changes to all tables fit into a root, the table
+// with most changes first. It condemns the old bases and fills in the state.
 func (l *Log) rebase(ctx context.Context, s *State) error {
-	tables := []struct {
-		kind *tableKind
-		t    *table
-	}{{refsTable, &s.refs}, {indexesTable, &s.indexes}, {condemnedTable, &s.condemned}, {recordsTable, &s.records}}
+	tables := s.tables()
 	due := make([]bool, len(tables))
 	for {
 		sum, largest, most := 0, 0, -1
 		for i, t := range tables {
 			size := 0
 			if !due[i] {
-				size = t.t.body().changes()
+				size = t.body().changes()
 			}
 			if sum += size; size > most {
 				largest, most = i, size
@@ -129,15 +128,16 @@ func (l *Log) rebase(ctx context.Context, s *State) error {
 			break
 		}
 		due[largest] = true
-		if old := tables[largest].t.base; old != nil {
+		if old := tables[largest].base; old != nil {
 			s.condemned.entries[StateName(old.file.Name)] = encodeSeq(s.Seq)
 		}
 	}
+
 	g, gctx := errgroup.WithContext(ctx)
 	for i, t := range tables {
 		if due[i] {
 			g.Go(func() (err error) {
-				t.t.base, err = l.writeBase(gctx, t.kind, t.t.entries)
+				t.base, err = l.writeBase(gctx, tableKinds[i], t.entries)
 				return err
 			})
 		}
@@ -148,15 +148,14 @@ func (l *Log) rebase(ctx context.Context, s *State) error {
 	return s.fill()
 }
 
-// writeBase writes a table into a state file of its own. Every attempt has a
-// new name.
+// writeBase writes a table as a state file. Every attempt has a new name.
 func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string]cbor.ByteString) (*base, error) {
 	data, err := encodeState(kind, entries)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > MaxStateSize {
-		return nil, &InvalidError{fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), MaxStateSize)}
+	if len(data) > maxStateSize {
+		return nil, &InvalidError{fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), maxStateSize)}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.o.Deadline, fmt.Errorf("no answer in %v", l.o.Deadline))
 	defer cancel()
@@ -204,14 +203,14 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 	if err != nil {
 		return nil, txid, err
 	}
-	// What would be damage to a reader is not written.
+	// A reader would take an invalid root for a damaged one, so it is not written.
 	if _, err := parseRoot(next.Seq, data); err != nil {
 		return nil, txid, &InvalidError{err}
 	}
 	return data, txid, nil
 }
 
-// addMoves adds moves of refs, sorted by name, while there is room.
+// addMoves adds moves of refs, which are sorted by name, while there is room.
 func (b *rootBody) addMoves(refs []RefChange) {
 	size := 0
 	for i, c := range refs {

@@ -315,7 +315,7 @@ func TestAppendRejects(t *testing.T) {
 		{"ref at nothing", ref("refs/heads/x", none, object.Key{Kind: object.KindCommit}), ErrInvalid},
 		{"no ref", ref("heads/x", none, commit(2)), ErrInvalid},
 		{"ref with a line break", ref("refs/heads/x\ny", none, commit(2)), ErrInvalid},
-		{"ref too long", ref("refs/heads/"+strings.Repeat("x", MaxText), none, commit(2)), ErrInvalid},
+		{"ref too long", ref("refs/heads/"+strings.Repeat("x", maxText), none, commit(2)), ErrInvalid},
 		{"ref twice", Change{Refs: append(ref("refs/x/y", none, commit(1)).Refs, ref("refs/x/y", none, commit(2)).Refs...)}, ErrInvalid},
 		{"default branch", Change{Head: "main"}, ErrInvalid},
 		{"who", Change{Who: "\x1b[31mAnn"}, ErrInvalid},

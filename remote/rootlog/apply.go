@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// apply returns the state after a change, without its hash and what fill fills
-// in; its tables have the bases of s.
+// apply returns the state after a change, without its hash and without the fields that
+// fill sets. Its tables have the bases of s.
 func (s *State) apply(c *Change) (*State, error) {
 	next := &State{
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
@@ -37,7 +37,7 @@ func (s *State) apply(c *Change) (*State, error) {
 	return next, nil
 }
 
-// checkRefs checks that refs are where changes want them to be.
+// checkRefs returns a [*RefMovedError] if a ref is not at the Old of its change.
 func checkRefs(refs map[string]object.Key, changes []RefChange) error {
 	for _, c := range changes {
 		if have := refs[c.Name]; have != c.Old {
@@ -47,6 +47,7 @@ func checkRefs(refs map[string]object.Key, changes []RefChange) error {
 	return nil
 }
 
+// moveRefs changes the refs. It sorts the changes, and removes those that do nothing.
 func (s *State) moveRefs(before *State, c *Change) error {
 	c.Refs = slices.Clone(c.Refs)
 	slices.SortFunc(c.Refs, func(a, b RefChange) int { return strings.Compare(a.Name, b.Name) })
@@ -70,8 +71,8 @@ func (s *State) moveRefs(before *State, c *Change) error {
 	return nil
 }
 
-// addFiles adds packs and index files. Each name is there once, and condemned
-// is final (CONDEMNED_IS_FINAL).
+// addFiles adds packs and index files. It refuses names that the state has, and
+// condemned names (CONDEMNED_IS_FINAL).
 func (s *State) addFiles(before *State, c *Change) error {
 	inline := make(map[pack.Name]Inline)
 	for _, p := range before.Packs {
@@ -85,7 +86,7 @@ func (s *State) addFiles(before *State, c *Change) error {
 			return ErrReplan
 		}
 		if _, ok := inline[p.Name]; ok || len(p.Entries) == 0 {
-			return &InvalidError{fmt.Errorf("pack %s is there already, or empty", p.Name)}
+			return &InvalidError{fmt.Errorf("pack %s exists already, or is empty", p.Name)}
 		}
 		inline[p.Name] = p
 	}
@@ -99,15 +100,14 @@ func (s *State) addFiles(before *State, c *Change) error {
 			return ErrReplan
 		}
 		if _, ok := s.indexes.entries[f.Name.String()]; ok || f.Size <= 0 {
-			return &InvalidError{fmt.Errorf("index file %s is there already, or empty", f.Name)}
+			return &InvalidError{fmt.Errorf("index file %s exists already, or is empty", f.Name)}
 		}
 		s.indexes.entries[f.Name.String()] = encodeIndex(f)
 	}
 	return nil
 }
 
-// condemn makes files live no more. The entries of a condemned pack leave the
-// root with it.
+// condemn condemns files. The root no longer has the entries of a condemned pack.
 func (s *State) condemn(before *State, c *Change) error {
 	for _, name := range c.Condemn {
 		if err := checkBlobName(name); err != nil {
@@ -128,8 +128,8 @@ func (s *State) condemn(before *State, c *Change) error {
 	return nil
 }
 
-// delist forgets condemned files and raises the floor to the roots that
-// condemned them, whether they were ever live or not (FLOOR_COVERS_ALL).
+// delist removes condemned files from the state. It raises the floor to the roots that
+// condemned them, whether the files were ever live or not (FLOOR_COVERS_ALL).
 func (s *State) delist(before *State, c *Change) error {
 	for _, name := range c.Delist {
 		seq, ok := before.Condemned[name]
@@ -142,7 +142,7 @@ func (s *State) delist(before *State, c *Change) error {
 	return nil
 }
 
-// note adds records; one that the state has in a later generation stays.
+// note adds records. A record of the state in a later generation stays.
 func (s *State) note(before *State, c *Change) error {
 	set := before.Records.Clone()
 	for _, r := range c.Records {
@@ -158,7 +158,7 @@ func (s *State) note(before *State, c *Change) error {
 	return nil
 }
 
-// fill fills in the exported fields that follow from the tables.
+// fill sets the exported fields that follow from the tables.
 func (s *State) fill() error {
 	s.Refs = make(map[string]object.Key, len(s.refs.entries))
 	for name, value := range s.refs.entries {

@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/canonical"
+	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// The CBOR of roots and state files, see docs/format/rootlog.md.
+// The CBOR of roots and state files. See docs/format/rootlog.md.
 
 type rootBody struct {
 	Seq  uint64          `cbor:"seq"`
@@ -62,7 +66,7 @@ type packBody struct {
 	Entries cbor.ByteString
 }
 
-// inlineOverhead is what a pack takes in a root besides its entries, at most.
+// inlineOverhead is the largest number of bytes of a pack in a root besides its entries.
 const inlineOverhead = 1 + 17 + 5 + 5
 
 type moveBody struct {
@@ -76,8 +80,8 @@ type stateBody struct {
 	Set   map[string]cbor.ByteString `cbor:"set"`
 }
 
-// extra has the fields of a root that this program does not know, as they are
-// encoded. They are carried on to the next root.
+// extra has the encoded fields of a root that this program does not know. The next root
+// gets them too.
 type extra map[string]cbor.RawMessage
 
 var (
@@ -142,4 +146,120 @@ func (b *rootBody) encode(more extra) ([]byte, error) {
 		all[key] = value
 	}
 	return encoding.Marshal(all)
+}
+
+// The limits, in bytes. Decoders reject larger values.
+const (
+	maxText      = 1024     // of Who and Host, and of the name of a ref
+	maxRootSize  = 1 << 20  // of a root
+	maxStateSize = 64 << 20 // of a state file
+
+	maxExtra    = 64 << 10 // of unknown fields of a root
+	maxFeatures = 64       // number of entries, and bytes of each
+)
+
+// checkLine checks a line of text. What is its name in the error.
+func checkLine(what, s string) error {
+	if len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Errorf("%s: longer than %d bytes, not UTF-8 or with control characters", what, maxText)
+	}
+	return nil
+}
+
+// checkRefName checks that the name of a ref can be shown. Package refs has the rules
+// for names of refs.
+func checkRefName(name string) error {
+	if !strings.HasPrefix(name, "refs/") {
+		return errors.New(`name of a ref that does not begin with "refs/"`)
+	}
+	return checkLine("name of a ref", name)
+}
+
+// checkFeatures checks lists of features.
+func checkFeatures(lists ...[]string) error {
+	for _, list := range lists {
+		if len(list) > maxFeatures {
+			return fmt.Errorf("%d features", len(list))
+		}
+		for i, name := range list {
+			if name == "" || len(name) > maxFeatures || checkLine("feature", name) != nil {
+				return errors.New("malformed feature")
+			}
+			if i > 0 && list[i-1] >= name {
+				return errors.New("features are not sorted")
+			}
+		}
+	}
+	return nil
+}
+
+// checkBlobName checks the name of a pack, index or state file.
+func checkBlobName(name string) error {
+	folder, base, _ := cutLast(name)
+	n, err := pack.ParseName(base)
+	switch {
+	case err != nil:
+		return err
+	case folder == "index" || folder == "state" || name == n.Path():
+		return nil
+	}
+	return fmt.Errorf("%q is no pack, index or state file", name)
+}
+
+// cutLast cuts a name at its last slash.
+func cutLast(name string) (folder, base string, ok bool) {
+	i := strings.LastIndexByte(name, '/')
+	return name[:max(i, 0)], name[i+1:], i >= 0
+}
+
+// Keys are encoded as the kind and the ID, and the zero key as nothing.
+
+func encodeKey(k object.Key) cbor.ByteString {
+	if k.IsZero() {
+		return ""
+	}
+	return cbor.ByteString(append([]byte{byte(k.Kind)}, k.ID[:]...))
+}
+
+// decodeKey decodes the target of a ref.
+func decodeKey(b cbor.ByteString) (object.Key, error) {
+	var k object.Key
+	if len(b) != 1+len(k.ID) {
+		return k, fmt.Errorf("key of %d bytes", len(b))
+	}
+	k.Kind = object.Kind(b[0])
+	copy(k.ID[:], b[1:])
+	return k, checkTarget(k)
+}
+
+// checkTarget checks the target of a ref.
+func checkTarget(k object.Key) error {
+	if k.ID.IsZero() || k.Kind != object.KindCommit && k.Kind != object.KindTag {
+		return fmt.Errorf("a ref cannot be at %s", k)
+	}
+	return nil
+}
+
+func decodeFile(b *fileBody, limit uint64) (File, error) {
+	f := File{Size: int64(b.Size)}
+	if len(b.Name) != len(f.Name) || len(b.Sum) != len(f.Sum) || b.Size == 0 || b.Size > limit {
+		return File{}, errors.New("malformed name, length or hash of a file")
+	}
+	copy(f.Name[:], b.Name)
+	copy(f.Sum[:], b.Sum)
+	return f, nil
+}
+
+func encodeFile(f File) *fileBody {
+	return &fileBody{Name: cbor.ByteString(f.Name[:]), Size: uint64(f.Size), Sum: cbor.ByteString(f.Sum[:])}
+}
+
+// sorted reports whether names are in order, without duplicates.
+func sorted[T any](list []T, name func(T) string) bool {
+	for i := 1; i < len(list); i++ {
+		if name(list[i-1]) >= name(list[i]) {
+			return false
+		}
+	}
+	return true
 }

@@ -1,23 +1,26 @@
 package rootlog
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// The cache has state files under their random names, and the newest root as
-// root-<number>, each with a checksum at its end. It can be lost, damaged or full without harm: whatever goes wrong with it,
-// the file is read from the remote.
+// The cache is a directory with the state files of the head, under their random names,
+// and with a copy of the head as root-<number>. Each file has a checksum at its end.
+// After any error of the cache, the file is read from the remote.
 
 const tempPrefix = "tmp-"
 
-// cached returns a state file from the cache; nil: it is not there, or not as
-// it should be.
+// cached returns a state file from the cache, or nil if the file is missing or damaged.
 func (l *Log) cached(f File) []byte {
 	if l.o.Cache == "" {
 		return nil
@@ -34,7 +37,7 @@ func (l *Log) cached(f File) []byte {
 	return data
 }
 
-// cache puts a file into the cache.
+// cache writes a file to the cache.
 func (l *Log) cache(name string, data []byte) {
 	if l.o.Cache == "" || disk.MkdirAll(l.o.Cache, 0o777) != nil {
 		return
@@ -52,14 +55,14 @@ func (l *Log) cache(name string, data []byte) {
 	}
 }
 
-// CheckCached checks the bytes of a file in the cache. Earlier versions wrote no
-// checksum: then all of it has to be a state file.
+// CheckCached checks the bytes of a file in the cache. A file of an earlier version,
+// without a checksum, must be a state file.
 func CheckCached(file []byte) error {
 	data, summed, err := disk.CutSum(file)
 	if err != nil || summed {
 		return err // roots always have a checksum
 	}
-	for _, kind := range []*tableKind{refsTable, indexesTable, condemnedTable, recordsTable} {
+	for _, kind := range tableKinds {
 		if _, err = decodeState(kind, data); err == nil || errors.Is(err, ErrFormat) {
 			return nil
 		}
@@ -67,8 +70,8 @@ func CheckCached(file []byte) error {
 	return err
 }
 
-// keep keeps the bases of a head, in memory and in the cache, and no others. The
-// cache also gets the root itself, in place of earlier ones.
+// keep keeps the bases of a head in memory, and removes all others from memory and from
+// the cache. It replaces the copy of the root in the cache.
 func (l *Log) keep(s *State) {
 	bases := make(map[pack.Name]*base)
 	for _, t := range s.tables() {
@@ -94,4 +97,117 @@ func (l *Log) keep(s *State) {
 			disk.Remove(filepath.Join(l.o.Cache, e.Name()))
 		}
 	}
+}
+
+const rootCopyPrefix = "root-"
+
+// rootCopy returns the name of the copy of a root in the cache.
+func rootCopy(seq uint64) string { return fmt.Sprintf("%s%020d", rootCopyPrefix, seq) }
+
+// parseRootCopy returns the number of a root from the name of its copy.
+func parseRootCopy(name string) (seq uint64, ok bool) {
+	digits, ok := strings.CutPrefix(name, rootCopyPrefix)
+	if !ok {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	return seq, err == nil && name == rootCopy(seq)
+}
+
+// IsRootCopy reports whether a file in the cache is the copy of a root.
+func IsRootCopy(name string) bool {
+	_, ok := parseRootCopy(name)
+	return ok
+}
+
+// PutBack replaces a damaged root on the remote by its copy in the cache, and returns
+// its number. It returns 0 if the cache has no copy or the root is not damaged. With
+// dryRun it changes nothing.
+//
+// PutBack never restores an absent root: then the remote was rolled back. And it never
+// replaces a root by another one: the copy must be the remembered head, or the root
+// that the next one follows, and neither neighbour may contradict it. The store
+// replaces the bytes in one step, so no writer ever finds the name free.
+func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (seq uint64, err error) {
+	root := l.copiedRoot()
+	if root == nil {
+		return 0, nil
+	}
+
+	s := &sight{l: l, seen: make(map[uint64]*found)}
+	if err := s.look(ctx, root.Seq-1, root.Seq, root.Seq+1); err != nil {
+		return 0, err
+	}
+	at := s.seen[root.Seq]
+	var damage *DamageError
+	if at == nil || at.root != nil || !errors.As(at.err, &damage) {
+		return 0, nil
+	}
+	if err := s.attest(root, remembered); err != nil {
+		return 0, &DamageError{Name: RootName(root.Seq), Err: fmt.Errorf("%w; the copy here is not used: %w", damage.Err, err)}
+	}
+	if dryRun {
+		return root.Seq, nil
+	}
+
+	store, ok := remote.As[remote.Replacer](l.b)
+	if !ok {
+		return 0, &remote.Error{Op: "replace", Name: RootName(root.Seq), Kind: remote.ErrUnsupported}
+	}
+	if err := store.Replace(ctx, RootName(root.Seq), root.stored); err != nil {
+		return 0, err
+	}
+	f, err := l.look(ctx, root.Seq)
+	switch {
+	case err != nil:
+		return 0, err
+	case f == nil || f.hash != root.Hash:
+		return 0, &DamageError{Name: RootName(root.Seq), Err: errors.New("it was put back, and is still damaged")}
+	}
+	return root.Seq, nil
+}
+
+// copiedRoot returns the newest root with an intact copy in the cache, or nil.
+func (l *Log) copiedRoot() (newest *Root) {
+	if l.o.Cache == "" {
+		return nil
+	}
+	entries, _ := disk.ReadDir(l.o.Cache) // sorted by name, and so by number
+	for _, e := range entries {
+		seq, ok := parseRootCopy(e.Name())
+		if !ok {
+			continue
+		}
+		file, err := disk.ReadFile(filepath.Join(l.o.Cache, e.Name()))
+		if err != nil {
+			continue
+		}
+		data, summed, err := disk.CutSum(file)
+		if err != nil || !summed {
+			continue
+		}
+		if root, err := decodeRoot(seq, data); err == nil && !root.Stub {
+			root.stored = data
+			newest = root
+		}
+	}
+	return newest
+}
+
+// attest checks that root is the one that was created under its number.
+func (s *sight) attest(root *Root, remembered *Position) error {
+	before, after := s.seen[root.Seq-1], s.seen[root.Seq+1]
+	known := remembered != nil && remembered.Seq == root.Seq
+	follows := after != nil && after.root != nil
+	switch {
+	case known && remembered.Hash != root.Hash:
+		return errors.New("it is not the root that was seen last")
+	case follows && after.root.Prev != root.Hash:
+		return errors.New("it is not the root that the next one follows")
+	case before == nil || (before.root != nil || root.Seq == 1) && before.hash != root.Prev:
+		return errors.New("it does not follow the root before it")
+	case !known && !follows:
+		return errors.New("nothing says that it is the root that was stored")
+	}
+	return nil
 }

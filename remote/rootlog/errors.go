@@ -12,19 +12,18 @@ import (
 )
 
 var (
-	// ErrEmpty says that there is no kist remote in a store: it has no
-	// kist.json, and no root either.
+	// ErrEmpty: the store is no kist remote. It has neither kist.json nor a root.
 	ErrEmpty = errors.New("nothing was pushed there yet")
 
-	// ErrNoRoots says that a remote has packs, but no root that names any. Its
-	// roots were lost, or its first push was interrupted.
+	// ErrNoRoots: the remote has packs, but no root. Its roots were lost, or its
+	// first push was interrupted.
 	ErrNoRoots = errors.New("there are packs, but no roots: they were lost, or the first push was interrupted")
 
-	// ErrSingleWriter says that a store cannot tell two writers apart, and that
-	// the writer does not know that it must be the only one.
+	// ErrSingleWriter: the store cannot distinguish two writers, and the change does
+	// not confirm that its writer is the only one.
 	ErrSingleWriter = errors.New("the store cannot tell two writers apart: only one may write to it at a time")
 
-	// ErrFormat is matched by errors that say that a newer program is needed.
+	// ErrFormat is matched by errors that ask for a newer program.
 	ErrFormat = remote.ErrNewerFormat
 
 	// ErrRollback is matched by every [*RollbackError].
@@ -42,22 +41,21 @@ var (
 	// ErrRefMoved is matched by every [*RefMovedError].
 	ErrRefMoved = errors.New("ref moved on the remote meanwhile")
 
-	// ErrReplan says that what a writer relied on is no longer live, or that
-	// files of its own were condemned: it plans again at the head, and keeps
-	// those of its packs that are not condemned.
+	// ErrReplan: a pack that the writer relied on is no longer live, or one of its
+	// own files was condemned. The writer plans again at the head, and keeps its
+	// packs that are not condemned.
 	ErrReplan = errors.New("what the push relies on was collected meanwhile")
 
-	// ErrFloor says that a writer began before the floor: its packs may have
-	// been condemned, deleted and forgotten since. It gives up all of them and
-	// begins anew at the head.
+	// ErrFloor: the writer began before the floor. Its packs may have been condemned,
+	// deleted and delisted since. It gives up all of them and plans at the head.
 	ErrFloor = errors.New("push began too long ago")
 )
 
-// DamageError says that a root, a state file or kist.json is damaged or gone.
-// It matches [object.ErrCorrupt] and [remote.ErrDamaged].
+// DamageError is a root, a state file or kist.json that is damaged or missing. It
+// matches [object.ErrCorrupt] and [remote.ErrDamaged].
 type DamageError struct {
 	Name string // of the blob on the remote
-	Err  error  // what is wrong
+	Err  error  // the damage
 }
 
 func (e *DamageError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Name, e.Err) }
@@ -70,11 +68,11 @@ func (e *DamageError) Is(target error) bool {
 // Unwrap returns the cause.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// RollbackError says that a root that was seen is no longer there: the remote
-// was restored from a copy, or is another one. Nothing may be written to it.
+// RollbackError is a remembered root that the remote no longer has: the remote was
+// restored from a copy, or is another one. Nothing may be written to it.
 type RollbackError struct {
 	Remembered Position
-	Found      *Position // what is there under the same number; nil: nothing
+	Found      *Position // the root of the same number, or nil
 }
 
 func (e *RollbackError) Error() string {
@@ -88,8 +86,8 @@ func (e *RollbackError) Error() string {
 // Is makes errors.Is(err, ErrRollback) true.
 func (e *RollbackError) Is(target error) bool { return target == ErrRollback }
 
-// LostError says that somebody else created the root that was to be appended.
-// What was to be appended is not in the log.
+// LostError is the root of another writer under the number of the appended root. The
+// change is not in the log.
 type LostError struct{ Head *State } // the head now
 
 func (e *LostError) Error() string {
@@ -99,11 +97,11 @@ func (e *LostError) Error() string {
 // Is makes errors.Is(err, ErrLost) true.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// UnknownError says that nothing told whether a record was created. It may have
-// been, or may be later.
+// UnknownError is a record for which the store gave no answer. The record may exist, or
+// may be created later.
 type UnknownError struct {
 	Name string // of the record
-	Err  error  // why there was no answer
+	Err  error  // the reason
 }
 
 func (e *UnknownError) Error() string {
@@ -117,11 +115,11 @@ func (e *UnknownError) Error() string {
 // Is makes errors.Is(err, ErrUnknown) true.
 func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 
-// Unwrap returns why there was no answer.
+// Unwrap returns the reason.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// FeatureError says that a remote uses features that this program does not
-// know, without which it must not act on the remote. It matches [ErrFormat].
+// FeatureError has the features of a remote that this program does not know. The
+// program must not do Act on the remote. It matches [ErrFormat].
 type FeatureError struct {
 	Name     string // of the blob that asks for them
 	Act      Act
@@ -135,7 +133,7 @@ func (e *FeatureError) Error() string {
 // Is makes errors.Is(err, ErrFormat) true.
 func (e *FeatureError) Is(target error) bool { return target == ErrFormat }
 
-// InvalidError says why a change cannot be recorded. It matches [ErrInvalid].
+// InvalidError is the reason why a root cannot have a change. It matches [ErrInvalid].
 type InvalidError struct{ Err error }
 
 func (e *InvalidError) Error() string { return fmt.Sprintf("append root: %v: %v", ErrInvalid, e.Err) }
@@ -146,8 +144,8 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // Unwrap returns the reason.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// RefMovedError says that a ref is not where a change wants it to be. A zero
-// key stands for a ref that does not exist.
+// RefMovedError is a ref that is not at the Old of its change. A zero key stands for a
+// ref that does not exist.
 type RefMovedError struct {
 	Name       string
 	Want, Have object.Key
@@ -175,8 +173,7 @@ func askedWait(err error) time.Duration {
 	return 0
 }
 
-// refused reports whether an error says that a store will not do what it was
-// asked for: another try does not help.
+// refused reports whether the store refused an operation, so that a retry cannot help.
 func refused(err error) bool {
 	for _, kind := range []error{
 		remote.ErrCredentials, remote.ErrCertificate, remote.ErrPermission, remote.ErrNoStore,
@@ -189,8 +186,8 @@ func refused(err error) bool {
 	return false
 }
 
-// gone is a state file that is not there: the head names it no longer, or it
-// is damage.
+// gone is a missing state file. Either a newer head does not name it, or the remote is
+// damaged.
 type gone struct{ name pack.Name }
 
 func (e *gone) Error() string { return fmt.Sprintf("%s%s is not there", stateFolder, e.name) }

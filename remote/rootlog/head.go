@@ -8,28 +8,25 @@ import (
 	"strings"
 )
 
-// listed is how many names are read of a list of roots: no more than a store
-// gives with one request.
+// listed is the number of names that are read from a listing: as many as a store
+// returns for one request.
 const listed = 1000
 
-// Head returns what the last root of the log says. remembered is a root that
-// was the head once, nil if none is known. An empty log gives a State with
-// Seq 0.
+// Head returns the state of the last root. Remembered is an earlier head, or nil. An
+// empty log has a State with Seq 0.
 //
-// With a remembered root it reads that and the next at once; if the next is
-// absent, the remembered one is the head. Otherwise it looks further ahead in
-// steps that double, and then bisects. Without, it begins at the last of the
-// first names that a list of the roots has: a root that a list lacks may exist
-// all the same.
+// With a remembered root, Head reads that root and the next at the same time; if the
+// next is absent, the remembered one is the head. Otherwise Head goes ahead in steps
+// that double, and then bisects. Without a remembered root it starts from the last of
+// the first names in a listing, because a listing may miss roots.
 //
-// Whether the remembered root is still there is a [*RollbackError]. What else
-// Head knows for certain: the head's stored bytes have the checksum in them,
-// the head follows the root before it by its hash, and so do all other roots
-// read that are neighbours. Roots skipped between the remembered one and the
-// head are not read; [Log.Roots] proves the whole chain. A root that exists
-// but cannot be read is never taken for absent: if it is the head, the
-// remembered one, or the one before the head, it is a [*DamageError], and
-// otherwise no hindrance. A head that needs a newer program matches
+// Head returns a [*RollbackError] if the remembered root is no longer there. It verifies
+// the checksum of the head, and the hash links between neighbours that it read. It does
+// not read the roots that it skipped; [Log.Roots] verifies the full chain.
+//
+// Head never takes an unreadable root for absent. It returns a [*DamageError] if the
+// head, the root before it, or the remembered root is unreadable; other unreadable
+// roots do not matter. The error for a head that needs a newer program matches
 // [ErrFormat].
 func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 	var missing *gone
@@ -47,7 +44,7 @@ func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 		if !errors.As(err, &again) {
 			return nil, err
 		}
-		// What is gone under an unchanged head, twice, is damage.
+		// A state file that is missing twice under the same head is damage.
 		at := head.Position()
 		if missing != nil && *missing == *again && *remembered == at {
 			return nil, &DamageError{Name: StateName(again.name), Err: fmt.Errorf("%s names it, and it is gone", RootName(head.Seq))}
@@ -56,7 +53,7 @@ func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 	}
 }
 
-// find returns the last root, nil if there is none.
+// find returns the last root, or nil.
 func (l *Log) find(ctx context.Context, remembered *Position) (*Root, error) {
 	s := &sight{l: l, seen: make(map[uint64]*found)}
 	low, err := s.start(ctx, remembered)
@@ -84,7 +81,7 @@ func (l *Log) find(ctx context.Context, remembered *Position) (*Root, error) {
 	return s.seen[top].root, s.seen[top].err
 }
 
-// start returns a root that exists, or 0, having read it and the next.
+// start returns the number of an existing root, or 0. It has read that root and the next.
 func (s *sight) start(ctx context.Context, remembered *Position) (uint64, error) {
 	if remembered != nil {
 		n := remembered.Seq
@@ -100,18 +97,18 @@ func (s *sight) start(ctx context.Context, remembered *Position) (uint64, error)
 	if err != nil {
 		return 0, err
 	}
-	// The first root tells whether kist.json is what it was.
+	// The first root has the hash of kist.json.
 	if err := s.look(ctx, max(low, 1), low+1, 1); err != nil {
 		return 0, err
 	}
 	if low > 0 && s.seen[low] == nil {
-		low = 0 // the list has what is not there
+		low = 0 // the listing has a root that does not exist
 	}
 	return low, nil
 }
 
-// checkRemembered checks that the remembered root is the one that is there
-// (CHECK_KNOWN_HEAD): that the next is absent does not make it the head.
+// checkRemembered checks that the remembered root is unchanged (CHECK_KNOWN_HEAD). The
+// absence of the next root is not enough to make it the head.
 func (s *sight) checkRemembered(ctx context.Context, p Position) error {
 	if f := s.seen[p.Seq]; f == nil || f.hash != p.Hash {
 		// It may have been damaged on the way.
@@ -132,8 +129,8 @@ func (s *sight) checkRemembered(ctx context.Context, p Position) error {
 	return &RollbackError{Remembered: p, Found: &Position{p.Seq, f.hash}}
 }
 
-// top returns the last root, starting from one that exists, or 0. The log has
-// no holes: behind a root that is absent there is none.
+// top returns the number of the last root. Start is an existing root, or 0. The log has
+// no holes: there is no root after an absent one.
 func (s *sight) top(ctx context.Context, start uint64) (uint64, error) {
 	low, high := start, uint64(0)
 	for step := uint64(1); high == 0; step *= 2 {
@@ -166,8 +163,8 @@ func (s *sight) top(ctx context.Context, start uint64) (uint64, error) {
 	return low, nil
 }
 
-// checkChain checks that of the roots that were read each follows the one
-// before it, by its hash, and that the first follows kist.json.
+// checkChain checks the hash links between the roots that were read, and that the first
+// root follows kist.json.
 func (s *sight) checkChain(top uint64) error {
 	for seq, f := range s.seen {
 		if f == nil || f.root == nil || seq == 0 {
@@ -188,7 +185,7 @@ func (s *sight) checkChain(top uint64) error {
 	return nil
 }
 
-// list returns the last of the first roots that a list has; 0: none.
+// list returns the last of the first roots in a listing, or 0.
 func (l *Log) list(ctx context.Context) (uint64, error) {
 	last, n := uint64(0), 0
 	for info, err := range l.b.List(ctx, rootFolder) {

@@ -175,7 +175,7 @@ func TestDamagedRoots(t *testing.T) {
 		{"flipped", func(m *remotetest.Memory, name string) { m.Damage(name, 60) }},
 		{"cut", func(m *remotetest.Memory, name string) { m.Truncate(name, 70) }},
 		{"empty", func(m *remotetest.Memory, name string) { m.Truncate(name, 0) }},
-		{"too long", func(m *remotetest.Memory, name string) { m.Set(name, make([]byte, MaxRootSize+5)) }},
+		{"too long", func(m *remotetest.Memory, name string) { m.Set(name, make([]byte, maxRootSize+5)) }},
 		{"another root", func(m *remotetest.Memory, name string) { m.Set(name, m.Data(RootName(2))) }},
 	} {
 		t.Run(damage.name, func(t *testing.T) {

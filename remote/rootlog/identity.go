@@ -18,19 +18,19 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// Act is what a program does with a remote.
+// Act is a way to use a remote.
 type Act string
 
-// The acts. A remote lists for each the features that it takes; the list is
-// empty in this version.
+// The acts. A remote has a list of required features for each. The lists are empty in
+// this version.
 const (
 	ActRead  Act = "read"
 	ActWrite Act = "write"
 	ActGC    Act = "collect garbage"
 )
 
-// unknownFeatures returns a [*FeatureError] if there are any features, as this
-// program knows none.
+// unknownFeatures returns a [*FeatureError] if there are any features: this program
+// knows none.
 func unknownFeatures(name string, act Act, features []string) error {
 	if len(features) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func unknownFeatures(name string, act Act, features []string) error {
 	return &FeatureError{Name: name, Act: act, Features: features}
 }
 
-// Chunker is how the repository of a remote cuts files into chunks.
+// Chunker has the parameters by which the repository of a remote cuts files into chunks.
 type Chunker struct {
 	Polynomial string `json:"polynomial"` // hexadecimal, with 0x
 	Min        int    `json:"min"`        // bytes
@@ -46,12 +46,12 @@ type Chunker struct {
 	Max        int    `json:"max"`        // bytes
 }
 
-// Identity is what kist.json says. It is created once and never changed.
+// Identity is the content of kist.json. It is created once and never changed.
 type Identity struct {
 	Format     string   `json:"format"`
 	Version    int      `json:"version"`
-	Repository string   `json:"repository"` // which repository the remote is of: 32 hexadecimal digits
-	Remote     string   `json:"remote"`     // which remote this is: 32 random hexadecimal digits
+	Repository string   `json:"repository"` // id of the repository: 32 hexadecimal digits
+	Remote     string   `json:"remote"`     // id of the remote: 32 random hexadecimal digits
 	Read       []string `json:"read"`
 	Write      []string `json:"write"`
 	GC         []string `json:"gc"`
@@ -68,13 +68,13 @@ const (
 	maxIdentity     = 64 << 10
 )
 
-// Stored returns the bytes of kist.json, fields that this program does not know
-// included; they are not to be changed.
+// Stored returns the bytes of kist.json, with all unknown fields. The caller must not
+// change them.
 func (id *Identity) Stored() []byte { return id.stored }
 
-// ParseIdentity reads kist.json from its stored bytes, of which it keeps a
-// copy. The error is a [*DamageError], or matches [ErrFormat] if a newer
-// program is needed to read from the remote.
+// ParseIdentity decodes kist.json and keeps a copy of its bytes. The error is a
+// [*DamageError], or matches [ErrFormat] if reading from the remote needs a newer
+// program.
 func ParseIdentity(data []byte) (*Identity, error) {
 	id := &Identity{Hash: sha256.Sum256(data), stored: slices.Clone(data)}
 	err := json.Unmarshal(data, id)
@@ -105,8 +105,8 @@ func isHexID(s string) bool {
 	return err == nil && len(b) == 16 && hex.EncodeToString(b) == s
 }
 
-// ReadIdentity reads kist.json. That there is no kist remote is [ErrEmpty];
-// other errors are those of [ParseIdentity] and of the store.
+// ReadIdentity reads kist.json. It returns [ErrEmpty] if the store is no kist remote,
+// and the errors of [ParseIdentity] and of the store.
 //
 // The file has no checksum, so ReadIdentity reads it twice at once. If the answers
 // differ, it reads a third time.
@@ -132,7 +132,8 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	return ParseIdentity(data[0])
 }
 
-// absentIdentity tells an empty store from a remote whose kist.json is gone.
+// absentIdentity returns [ErrEmpty] for an empty store, and a [*DamageError] for a remote
+// without kist.json.
 func absentIdentity(ctx context.Context, b remote.Backend) error {
 	_, err := b.Stat(ctx, RootName(1))
 	if err == nil {
@@ -151,8 +152,7 @@ func absentIdentity(ctx context.Context, b remote.Backend) error {
 	return ErrEmpty
 }
 
-// HasPacks reports whether a store has a pack. It looks at the first names that
-// a list of the packs has.
+// HasPacks reports whether a store has a pack. It reads the first names of a listing.
 func HasPacks(ctx context.Context, b remote.Backend) (bool, error) {
 	n := 0
 	for info, err := range b.List(ctx, packFolder) {
@@ -170,10 +170,10 @@ func HasPacks(ctx context.Context, b remote.Backend) (bool, error) {
 	return false, nil
 }
 
-// Init makes a store a remote of a repository, whose id has 32 hexadecimal
-// digits. If the store is a remote already, of whatever repository, Init
-// changes nothing and returns what it is. rand must be unpredictable. Errors
-// are those of [ReadIdentity] and [*UnknownError].
+// Init makes a store a remote of a repository, whose id has 32 hexadecimal digits. If
+// the store is a remote already, of any repository, Init returns its identity and
+// changes nothing. Rand must be unpredictable. The errors are those of [ReadIdentity]
+// and [*UnknownError].
 func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, rand io.Reader) (*Identity, error) {
 	if id, err := ReadIdentity(ctx, b); !errors.Is(err, ErrEmpty) {
 		return id, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -11,17 +13,17 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// found is what a look at the place of a root found there.
+// found is the result of reading the place of a root.
 type found struct {
-	hash Hash  // as Root.Hash, or of bytes that are no root
-	root *Root // nil if err says why not
+	hash Hash  // Root.Hash, or the hash of bytes that are no root
+	root *Root // nil if err has the reason
 	err  error // a *DamageError, or matches ErrFormat
 }
 
-// look reads root seq, or kist.json for 0. That there is none is nil; an error
-// says that there was no answer.
+// look reads root seq, or kist.json for 0. It returns nil if the root is absent, and an
+// error if the store gave no answer.
 func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
-	name, limit := RootName(seq), MaxRootSize
+	name, limit := RootName(seq), maxRootSize
 	if seq == 0 {
 		name, limit = identityName, maxIdentity
 	}
@@ -51,13 +53,13 @@ func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
 	return f, nil
 }
 
-// sight remembers what was found while one head is looked for.
+// sight has the roots that were read during one search for the head.
 type sight struct {
 	l    *Log
 	seen map[uint64]*found
 }
 
-// look reads several roots at once, those that were not read yet.
+// look reads several roots in parallel, except those that were read before.
 func (s *sight) look(ctx context.Context, seqs ...uint64) error {
 	slices.Sort(seqs)
 	seqs = slices.Compact(seqs)
@@ -83,14 +85,14 @@ func (s *sight) look(ctx context.Context, seqs ...uint64) error {
 	return nil
 }
 
-// exists reports whether there is a root seq, readable or not.
+// exists reports whether root seq exists, readable or not.
 func (s *sight) exists(ctx context.Context, seq uint64) (bool, error) {
 	err := s.look(ctx, seq)
 	return s.seen[seq] != nil, err
 }
 
-// At returns a root. One that is not there matches [remote.ErrNotFound], one
-// that is damaged is a [*DamageError].
+// At returns a root. The error for an absent root matches [remote.ErrNotFound]; for a
+// damaged one it is a [*DamageError].
 func (l *Log) At(ctx context.Context, seq uint64) (*Root, error) {
 	if seq == 0 || seq > maxSeq {
 		return nil, absent(seq)
@@ -107,4 +109,66 @@ func (l *Log) At(ctx context.Context, seq uint64) (*Root, error) {
 
 func absent(seq uint64) error {
 	return &remote.Error{Op: "get", Name: RootName(seq), Kind: remote.ErrNotFound}
+}
+
+// The number of roots that are read at a time: few at first, since the caller may need
+// no more, then twice as many each time.
+const (
+	firstAhead = 8
+	mostAhead  = 64
+)
+
+// Roots yields the roots of the log from an earlier head back to the first. It verifies
+// that each root is the one that its successor follows, and that the first follows
+// kist.json.
+//
+// For a root that is damaged, missing or not the expected one it yields a
+// [*DamageError], with the root if that is readable. For a root that needs a newer
+// program it yields an error that matches [ErrFormat]. After both it goes on with the
+// earlier roots. Any other error ends the log.
+func (l *Log) Roots(ctx context.Context, from Position) iter.Seq2[*Root, error] {
+	return func(yield func(*Root, error) bool) {
+		want := &from.Hash // nil if unknown
+		ahead := uint64(firstAhead)
+		for seq := from.Seq; seq > 0; ahead = min(2*ahead, mostAhead) {
+			n := min(ahead, seq)
+			s := &sight{l: l, seen: make(map[uint64]*found)}
+			seqs := make([]uint64, n)
+			for i := range seqs {
+				seqs[i] = seq - uint64(i)
+			}
+			if err := s.look(ctx, slices.Clone(seqs)...); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, seq := range seqs {
+				root, err := l.checkLink(seq, s.seen[seq], want)
+				if !yield(root, err) {
+					return
+				}
+				if want = nil; root != nil {
+					want = &root.Prev
+				}
+			}
+			seq -= n
+		}
+	}
+}
+
+// checkLink checks a root against the hash in its successor.
+func (l *Log) checkLink(seq uint64, f *found, want *Hash) (*Root, error) {
+	damaged := func(format string, args ...any) error {
+		return &DamageError{Name: RootName(seq), Err: fmt.Errorf(format, args...)}
+	}
+	switch {
+	case f == nil:
+		return nil, damaged("it is gone")
+	case f.root == nil:
+		return nil, f.err
+	case want != nil && f.hash != *want:
+		return f.root, damaged("it is not the root that the next one follows")
+	case seq == 1 && f.root.Prev != l.id.Hash:
+		return f.root, errors.Join(f.err, damaged("it does not follow %s", identityName))
+	}
+	return f.root, f.err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/remote/retry"
 )
 
-// readRecord reads a whole blob of at most limit bytes. One that is longer is
-// cut off behind limit+1 bytes.
+// readRecord reads a blob of at most limit bytes. It cuts a longer one after limit+1
+// bytes.
 func readRecord(ctx context.Context, b remote.Blobs, name string, limit int) ([]byte, error) {
 	buf := make([]byte, min(64<<10, limit+1))
 	n, err := b.Get(ctx, name, buf, 0)
@@ -21,17 +21,19 @@ func readRecord(ctx context.Context, b remote.Blobs, name string, limit int) ([]
 	if n < len(buf) || n > limit {
 		return buf[:n], nil
 	}
-	whole := make([]byte, limit+1)
-	copy(whole, buf)
-	more, err := b.Get(ctx, name, whole[n:], int64(n))
+
+	longer := make([]byte, limit+1)
+	copy(longer, buf)
+	more, err := b.Get(ctx, name, longer[n:], int64(n))
 	if err != nil {
 		return nil, err
 	}
-	return whole[:n+more], nil
+	return longer[:n+more], nil
 }
 
-// readTwice is [retry.Verified] for bytes that ought to pass check. It returns
-// those of the last read, also if they do not pass.
+// readTwice reads bytes, and reads them once more if they do not pass check, as
+// [retry.Verified] does. It returns the bytes of the last read, even if they do not
+// pass.
 func readTwice(read func() ([]byte, error), check func([]byte) error) (data []byte, err error) {
 	_ = retry.Verified(func() error {
 		data, err = read()
@@ -43,22 +45,21 @@ func readTwice(read func() ([]byte, error), check func([]byte) error) (data []by
 	return data, err
 }
 
-// creation is a record to be created.
+// creation is a record to create.
 type creation struct {
 	b        remote.Backend
 	o        Options
 	name     string
 	data     []byte // the same in all attempts
-	limit    int    // bytes of what may be there instead
+	limit    int    // largest number of bytes of a record of another writer
 	readable func([]byte) bool
 }
 
-// create creates the record if it is not there, and returns what is there
-// then: the data, or what somebody else created. It is step 4 of a push in
-// docs/format/remote.md.
+// create creates the record if it is absent, and returns the stored bytes: its own, or
+// those of another writer. It is step 4 of a push in docs/format/remote.md.
 //
-// The error of a store that refuses is returned as it is, if nothing is there
-// and no attempt was unclear. All else is an [*UnknownError].
+// If the store refused every attempt and the record is absent, create returns the error
+// of the store. All other errors are [*UnknownError].
 func (r *creation) create(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -83,17 +84,16 @@ func (r *creation) create(ctx context.Context) ([]byte, error) {
 		case clear || !absent:
 			return nil, r.unknown(ctx, err, readErr)
 		}
-		// Absent: the same bytes again. Whichever attempt lands first is the
-		// one that counts, and a late one finds the name taken.
+		// The record is absent: retry with the same bytes. The first attempt that
+		// arrives counts, and a late one finds the name taken.
 		if waitErr := r.o.backOff(ctx, try, err); waitErr != nil {
 			return nil, r.unknown(ctx, err, nil)
 		}
 	}
 }
 
-// settle reads the record until there is an answer: what is stored, or that
-// nothing is ([remote.ErrNotFound]). One that exists but cannot be read is no
-// answer.
+// settle reads the record until the store answers with its bytes or with
+// [remote.ErrNotFound]. An unreadable record is no answer.
 func (r *creation) settle(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		stored, err := readRecord(ctx, r.b, r.name, r.limit)
@@ -111,7 +111,7 @@ func (r *creation) settle(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// unknown returns the error for an outcome that is not known.
+// unknown returns the error for an unknown outcome.
 func (r *creation) unknown(ctx context.Context, err, readErr error) error {
 	if readErr != nil && !errors.Is(readErr, remote.ErrNotFound) {
 		err = fmt.Errorf("%w; then %w", err, readErr)

@@ -13,34 +13,33 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// Root is one root of the log: who changed what, and when.
+// Root is one root of the log, with its author and the moves of refs.
 type Root struct {
 	Seq  uint64
-	Hash Hash // of its stored bytes; of a stub: of those that were there before
+	Hash Hash // of its stored bytes; of a stub: of the bytes before
 	Prev Hash // of the root before, or of kist.json
 	Txid Txid
 	Time time.Time
 	Who  string
 	Host string
 
-	Moves []RefChange // sorted by name; as written: check names before use
-	Moved int         // number of refs moved; more than in Moves if they were too many
+	Moves []RefChange // sorted by name; check the names before use
+	Moved int         // number of moved refs; Moves may have fewer
 
-	// Stub says that of the root only these fields were kept.
+	// Stub is true if the root was truncated to the fields above.
 	Stub bool
 
 	body   *rootBody
 	packs  []Inline
 	extra  extra
-	stored []byte // as read; nil: not kept
+	stored []byte // the bytes of the root, or nil
 }
 
-// Position returns where in the log the root is.
+// Position returns the place of the root in the log.
 func (r *Root) Position() Position { return Position{r.Seq, r.Hash} }
 
-// decodeRoot decodes what is stored as root seq. The error is a
-// [*DamageError], or matches [ErrFormat]; with the latter there may be a root
-// as well, with Seq, Hash, Prev and Txid.
+// decodeRoot decodes the bytes of root seq. The error is a [*DamageError], or matches
+// [ErrFormat]. With the latter it may also return a root with Seq, Hash, Prev and Txid.
 func decodeRoot(seq uint64, data []byte) (*Root, error) {
 	r, err := parseRoot(seq, data)
 	if err != nil && !errors.Is(err, ErrFormat) {
@@ -52,9 +51,10 @@ func decodeRoot(seq uint64, data []byte) (*Root, error) {
 	return r, err
 }
 
+// parseRoot is decodeRoot with plain errors.
 func parseRoot(seq uint64, data []byte) (*Root, error) {
-	if len(data) > MaxRootSize {
-		return nil, fmt.Errorf("longer than %d bytes", MaxRootSize)
+	if len(data) > maxRootSize {
+		return nil, fmt.Errorf("longer than %d bytes", maxRootSize)
 	}
 	if err := remote.CheckHeader(data, remote.TypeRoot); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func parseRoot(seq uint64, data []byte) (*Root, error) {
 	return parseBody(seq, data[remote.HeaderSize:end], sha256.Sum256(data))
 }
 
-// appendRoot returns what is stored of a root.
+// appendRoot returns the stored bytes of a root.
 func appendRoot(body *rootBody, more extra) ([]byte, error) {
 	encoded, err := body.encode(more)
 	if err != nil {
@@ -85,6 +85,7 @@ type core struct {
 	Read []string        `cbor:"read"`
 }
 
+// parseBody decodes the CBOR of a root.
 func parseBody(seq uint64, data []byte, hash Hash) (*Root, error) {
 	var c core
 	if err := decoding.Unmarshal(data, &c); err != nil {
@@ -111,7 +112,7 @@ func parseBody(seq uint64, data []byte, hash Hash) (*Root, error) {
 	return r, nil
 }
 
-// parse decodes and checks all of a root.
+// parse decodes and checks all fields of a root.
 func (r *Root) parse(data []byte) (err error) {
 	r.body = &rootBody{}
 	if err = decoding.Unmarshal(data, r.body); err != nil {
@@ -154,8 +155,7 @@ func (r *Root) parse(data []byte) (err error) {
 	return r.parsePacks()
 }
 
-// parseStub checks a root of which only its place in the log and what it did
-// is left.
+// parseStub checks a stub: a root with only its place in the log and its moves.
 func (r *Root) parseStub() error {
 	b := r.body
 	if len(b.Stub) != len(r.Hash) || b.Refs != nil || b.Indexes != nil || b.Condemned != nil ||
@@ -173,6 +173,7 @@ func (r *Root) parseStub() error {
 	return r.parseMoves()
 }
 
+// parseMoves decodes the moves of refs.
 func (r *Root) parseMoves() error {
 	b := r.body
 	if !sorted(b.Moves, func(m moveBody) string { return m.Name }) {
@@ -204,6 +205,7 @@ func (r *Root) parseMoves() error {
 	return nil
 }
 
+// parsePacks decodes the packs with their entries.
 func (r *Root) parsePacks() error {
 	if !sorted(r.body.Packs, func(p packBody) string { return string(p.Name) }) {
 		return errors.New("packs are not sorted")

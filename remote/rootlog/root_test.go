@@ -154,7 +154,7 @@ func vectors() []vector {
 	add("empty who", bad, with(full(), "who", ""))
 	add("who with an escape", "control characters", with(full(), "who", "\x1b[31m"))
 	add("who with a C1 control", "control characters", with(full(), "who", "a\u009bb"))
-	add("who too long", "control characters", with(full(), "who", strings.Repeat("x", MaxText+1)))
+	add("who too long", "control characters", with(full(), "who", strings.Repeat("x", maxText+1)))
 	add("host with a line break", "control characters", with(full(), "host", "a\nb"))
 	add("who not UTF-8", "cbor", rawBody(bytes.Replace(fullBody, []byte("Ö"), []byte("\xff\xff"), 1)))
 	add("field twice", "cbor", rawBody(append(append([]byte{fullBody[0] + 1}, fullBody[1:]...), "\x64head\x60"...)))
@@ -172,7 +172,7 @@ func vectors() []vector {
 	add("set and del", bad, table("refs", fields{"base": list{n[:], 9, sum}, "set": fields{"refs/heads/x": key}, "del": list{"refs/heads/x"}}))
 	add("del twice", bad, table("refs", fields{"base": list{n[:], 9, sum}, "del": list{"refs/heads/x", "refs/heads/x"}}))
 	add("base without name", form, table("refs", fields{"base": list{[]byte{}, 9, sum}}))
-	add("base too large", form, table("refs", fields{"base": list{n[:], MaxStateSize + 1, sum}}))
+	add("base too large", form, table("refs", fields{"base": list{n[:], maxStateSize + 1, sum}}))
 	add("empty base", form, table("refs", fields{"base": list{n[:], 0, sum}}))
 	add("ref elsewhere", "refs/", table("refs", fields{"set": fields{"heads/x": key}}))
 	add("ref with a control character", "control characters", table("refs", fields{"set": fields{"refs/\x7f": key}}))
@@ -273,13 +273,13 @@ func (v *vector) view(t *testing.T) json.RawMessage {
 		moves = append(moves, fields{"name": m.Name, "old": keyText(m.Old), "new": keyText(m.New)})
 	}
 	tables := fields{}
-	for _, n := range r.tables() {
-		if n.body != nil {
+	for i, body := range r.tables() {
+		if body != nil {
 			set := fields{}
-			for name, value := range n.body.Set {
+			for name, value := range body.Set {
 				set[name] = hex.EncodeToString([]byte(value))
 			}
-			tables[n.kind.name] = fields{"set": set, "del": n.body.Del, "base": n.body.Base != nil}
+			tables[tableKinds[i].name] = fields{"set": set, "del": body.Del, "base": body.Base != nil}
 		}
 	}
 	view, err := json.Marshal(fields{
@@ -452,7 +452,7 @@ func FuzzDecodeState(f *testing.F) {
 
 // Counts and lengths that lie do not make decoders allocate.
 func TestHostileRootsAllocateLittle(t *testing.T) {
-	big := bytes.Repeat([]byte{0xa0}, MaxRootSize-100)
+	big := bytes.Repeat([]byte{0xa0}, maxRootSize-100)
 	for name, body := range map[string][]byte{
 		"huge map":           {0xbb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 		"map of a million":   {0xba, 0x00, 0x0f, 0xff, 0xff},

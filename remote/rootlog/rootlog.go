@@ -41,7 +41,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Txid is the random number by which a writer knows its own root.
+// Txid is a random number by which a writer recognises its own root.
 type Txid [16]byte
 
 // String returns the number as 32 lower-case hexadecimal digits.
@@ -57,7 +57,7 @@ type Position struct {
 // RootName returns the name of a root on the remote.
 func RootName(seq uint64) string { return fmt.Sprintf("%s%020d", rootFolder, seq) }
 
-// Names on a remote, see docs/format/remote.md.
+// The names on a remote. See docs/format/remote.md.
 const (
 	identityName = "kist.json"
 	rootFolder   = "root/"
@@ -65,26 +65,24 @@ const (
 	packFolder   = "packs/"
 )
 
-// maxSeq is more roots than a log will ever have; numbers above are not
-// looked for.
+// maxSeq is the largest number of a root. No log will ever have as many.
 const maxSeq = 1 << 62
 
-// Options says how a log is used. The zero value of each field but Rand works.
+// Options configure a log. Every field except Rand may be zero.
 type Options struct {
-	// Rand gives names and transaction numbers; it must be unpredictable.
+	// Rand is the source of names and transaction numbers. It must be unpredictable.
 	Rand io.Reader
 
-	// Cache is a folder for the state files of the head, of which others are
-	// removed. It is made when it is needed, may be removed at any time, and
-	// may be used by several processes. Files are verified when they are read.
-	// What cannot be written there is read from the remote again. Empty: none.
+	// Cache is a directory for copies of the head and of its state files; "" stands
+	// for no cache. The log makes the directory when it needs it. Several processes
+	// may use it, and it may be removed at any time. Every read verifies the file.
 	Cache string
 
-	// Deadline is how long Append and Init try to get an answer; 0: five
-	// minutes.
+	// Deadline is the longest time that Append and Init wait for an answer. Zero
+	// stands for five minutes.
 	Deadline time.Duration
 
-	// Sleep waits between two tries, or until ctx ends. nil: with a timer.
+	// Sleep waits between two tries, or until ctx ends. If nil, a timer is used.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -95,16 +93,16 @@ type Log struct {
 	o  Options
 
 	mu    sync.Mutex
-	bases map[pack.Name]*base // of the head that was read last
+	bases map[pack.Name]*base // of the last head that was read
 }
 
-// Open returns the log of the remote that id describes. It reads nothing. The
-// backend stays the caller's to close.
+// Open returns the log of the remote with the given identity. It reads nothing. The
+// caller closes the backend.
 func Open(b remote.Backend, id *Identity, o Options) *Log {
 	return &Log{b: b, id: id, o: o.withDefaults()}
 }
 
-// Identity returns what the log was opened with.
+// Identity returns the identity of the remote.
 func (l *Log) Identity() *Identity { return l.id }
 
 func (o Options) withDefaults() Options {
@@ -128,9 +126,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// backOff waits before try n+1, the first try being 0: 50 ms, then twice as
-// long each time, up to 10 s, of that a random part of at least half; or as
-// long as the store asked for with the error of try n.
+// backOff waits between try n, which ended with err, and try n+1. It waits for a random
+// time between half of and the full 50 ms, twice as long for each later try, and at most
+// 10 s; or longer if the store asked for it.
 func (o *Options) backOff(ctx context.Context, n int, err error) error {
 	wait := min(50*time.Millisecond<<min(n, 10), 10*time.Second)
 	wait = wait/2 + rand.N(wait/2)

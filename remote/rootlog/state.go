@@ -8,50 +8,50 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// MaxInline is the number of bytes of inline entries above which a writer puts
-// those of a root, and its own, into an index file: see [InlineSize].
+// MaxInline is the largest [InlineSize] of a root. With more, a writer puts the entries
+// of the root, and its own, into an index file.
 const MaxInline = 16 << 10
 
-// State is what a root says, with its tables resolved: what the remote holds.
-// A State is never changed; callers must not change what its fields refer to.
+// State is the content of a root with its tables resolved: the state of the remote. It
+// never changes, and callers must not change anything that its fields refer to.
 type State struct {
-	Seq  uint64 // number of the root; 0: there is none yet
-	Hash Hash   // of its stored bytes; that of kist.json for Seq 0
+	Seq  uint64 // number of the root; 0 for an empty log
+	Hash Hash   // of its stored bytes; for Seq 0, that of kist.json
 	Time time.Time
 	Who  string
 	Host string
 
-	// Floor is the number of a root: whoever began to upload packs before it
-	// must not name them in a root any more.
+	// Floor is the number of a root. A writer that began its packs before that root
+	// must not name them in a later one.
 	Floor uint64
 
-	Head      string                // full name of the default branch; empty: none was set
-	Refs      map[string]object.Key // by full name; as written: check names before use
+	Head      string                // full name of the default branch, or ""
+	Refs      map[string]object.Key // by full name; check the names before use
 	Indexes   []File                // the live index files, sorted by name
 	Packs     []Inline              // packs whose entries lie in the root, sorted by name
 	Condemned map[string]uint64     // full name of a pack, index or state file → root that condemned it
 	Records   *record.Set           // of commits and contents
 
-	// Implausible are records that have no effect, see [record.Record.Plausible].
-	// A record of the same name that is merged replaces one.
+	// Implausible are records without effect: see [record.Record.Plausible]. Merging a
+	// record of the same name replaces them.
 	Implausible []record.Record
 
 	Read, Write, GC []string // features, see [Act]
 
-	// SingleWriter says that the store cannot tell two writers apart: whoever
-	// appends a root must know that nobody else does. It is never switched off.
+	// SingleWriter is true if the store cannot distinguish two writers: a writer must
+	// know that it is the only one. It is never switched off.
 	SingleWriter bool
 
 	refs, indexes, condemned, records table
 	extra                             extra
-	stored                            []byte // the root; nil: there is none
+	stored                            []byte // the bytes of the root, or nil
 }
 
 // File names an index file or a state file.
 type File struct {
 	Name pack.Name
 	Size int64    // bytes
-	Sum  [32]byte // SHA-256 of all of them
+	Sum  [32]byte // SHA-256
 }
 
 // Inline is a pack whose entries lie in a root.
@@ -69,15 +69,16 @@ func InlineSize(packs []Inline) int {
 	return size
 }
 
-// tables returns the tables, in the order of [Root.tables].
-func (s *State) tables() []table { return []table{s.refs, s.indexes, s.condemned, s.records} }
+// tables returns the tables in the order of tableKinds.
+func (s *State) tables() [4]*table {
+	return [4]*table{&s.refs, &s.indexes, &s.condemned, &s.records}
+}
 
-// Position returns the root that the state is of.
+// Position returns the position of the state's root.
 func (s *State) Position() Position { return Position{s.Seq, s.Hash} }
 
-// Live returns the packs that are live: those that the live index files and
-// inline entries name, but for the condemned. indexed is what each of the
-// index files in s.Indexes names.
+// Live returns the live packs: the packs that live index files or inline entries name,
+// except the condemned ones. Indexed has the packs of each index file in s.Indexes.
 func (s *State) Live(indexed ...[]pack.Info) map[pack.Name]struct{} {
 	live := make(map[pack.Name]struct{})
 	add := func(name pack.Name) {
@@ -106,34 +107,33 @@ func (s *State) StateFiles() (names []string) {
 	return names
 }
 
-// RefChange moves, makes or deletes a ref. A zero key stands for a ref that
-// does not exist.
+// RefChange moves, creates or deletes a ref. A zero key stands for a ref that does not
+// exist.
 type RefChange struct {
 	Name     string // full
 	Old, New object.Key
 }
 
-// Change is what a root does to the state before it.
+// Change is the difference between a root and the one before it.
 type Change struct {
-	Refs []RefChange // each ref at most once; Old is compared with the state
-	Head string      // full name of the new default branch; empty: as it was
+	Refs []RefChange // each ref at most once; Old must be as in the state
+	Head string      // full name of the new default branch; "" keeps it
 
-	Records []record.Record // one that the state has in a later generation is passed over
+	Records []record.Record // a record of the state in a later generation stays
 
 	AddPacks   []Inline    // new packs
 	AddIndexes []File      // new index files, already on the remote
-	Merged     []pack.Name // packs of the state's Packs that AddIndexes name instead; those that are not there are passed over
+	Merged     []pack.Name // packs of the state's Packs whose entries are now in AddIndexes
 
-	// Condemn names packs, index and state files, by their full names, that
-	// are live no more; Delist those that are condemned and were deleted, which
-	// raises the floor. The rules for both are the collector's to keep.
+	// Condemn has the full names of packs, index and state files that are no longer
+	// live. Delist has the names of condemned files that were deleted; it raises the
+	// floor. The collector ensures that the rules for both hold.
 	Condemn []string
 	Delist  []string
 
-	// SingleWriter says that the writer knows that it is the only one. The state
-	// notes it for all who come later.
+	// SingleWriter confirms that the writer is the only one. All later states keep it.
 	SingleWriter bool
 
-	Who, Host string // lines of at most MaxText bytes
+	Who, Host string // lines of at most 1024 bytes
 	Time      time.Time
 }

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fxamacker/cbor/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -18,7 +17,7 @@ import (
 // StateName returns the name of a state file on the remote.
 func StateName(name pack.Name) string { return stateFolder + name.String() }
 
-// encodeState returns a state file with a table.
+// encodeState returns the bytes of a state file with a table.
 func encodeState(kind *tableKind, entries map[string]cbor.ByteString) ([]byte, error) {
 	data, err := encoding.Marshal(&stateBody{kind.name, entries})
 	if err != nil {
@@ -29,8 +28,8 @@ func encodeState(kind *tableKind, entries map[string]cbor.ByteString) ([]byte, e
 
 // decodeState returns the table in a state file.
 func decodeState(kind *tableKind, data []byte) (map[string]cbor.ByteString, error) {
-	if len(data) > MaxStateSize {
-		return nil, fmt.Errorf("longer than %d bytes", MaxStateSize)
+	if len(data) > maxStateSize {
+		return nil, fmt.Errorf("longer than %d bytes", maxStateSize)
 	}
 	if err := remote.CheckHeader(data, remote.TypeState); err != nil {
 		return nil, err
@@ -51,13 +50,13 @@ func decodeState(kind *tableKind, data []byte) (map[string]cbor.ByteString, erro
 	return body.Set, nil
 }
 
-// fits reports whether data is what a root says of a file.
+// fits reports whether data has the size and the hash of f.
 func (f *File) fits(data []byte) bool {
 	return int64(len(data)) == f.Size && sha256.Sum256(data) == f.Sum
 }
 
-// loadBase returns the table in a state file: from memory, from the cache, or
-// from the remote. One that is not there is a [*gone].
+// loadBase returns the table in a state file: from memory, from the cache, or from the
+// remote. The error for a missing file is a [*gone].
 func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, error) {
 	l.mu.Lock()
 	known := l.bases[f.Name]
@@ -69,21 +68,14 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 	data := l.cached(f)
 	if data == nil {
 		var err error
-		data, err = readTwice(func() ([]byte, error) { return l.readState(ctx, f) }, func(data []byte) error {
-			if !f.fits(data) {
-				return errCanonical
-			}
-			return nil
-		})
+		data, err = readFitting(func() ([]byte, error) { return l.readState(ctx, f) }, f.fits)
 		switch {
 		case errors.Is(err, remote.ErrNotFound):
 			return nil, &gone{f.Name}
-		case errors.Is(err, remote.ErrDamaged):
+		case errors.Is(err, remote.ErrDamaged), err == errMismatch:
 			return nil, damaged(err)
 		case err != nil:
 			return nil, err
-		case !f.fits(data):
-			return nil, damaged(errors.New("it has not the length and hash that the root says"))
 		}
 		l.cache(f.Name.String(), data)
 	}
@@ -97,15 +89,14 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 	return &base{f, entries}, nil
 }
 
-// readState reads a state file, and a byte more if it is too long.
+// readState reads a state file, and one byte more if it is too long.
 func (l *Log) readState(ctx context.Context, f File) ([]byte, error) {
 	data := make([]byte, f.Size+1)
 	n, err := l.b.Get(ctx, StateName(f.Name), data, 0)
 	return data[:n], err
 }
 
-// resolve returns the state of a root, for which it reads the state files that
-// the root names.
+// resolve returns the state of a root. It reads the state files of the root.
 func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	if r == nil {
 		return &State{Hash: l.id.Hash}, nil
@@ -115,15 +106,16 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	}
 	var tables [4]table
 	g, gctx := errgroup.WithContext(ctx)
-	for i, t := range r.tables() {
+	for i, body := range r.tables() {
 		g.Go(func() (err error) {
-			tables[i], err = l.resolveTable(gctx, r.Seq, t.kind, t.body)
+			tables[i], err = l.resolveTable(gctx, r.Seq, tableKinds[i], body)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+
 	s := &State{
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
 		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
@@ -139,20 +131,16 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	return s, nil
 }
 
-type namedTable struct {
-	kind *tableKind
-	body *tableBody
+// tables returns the tables of a root in the order of tableKinds.
+func (r *Root) tables() [4]*tableBody {
+	return [4]*tableBody{r.body.Refs, r.body.Indexes, r.body.Condemned, r.body.Records}
 }
 
-// tables returns the tables of a root, in the order of [State.tables].
-func (r *Root) tables() []namedTable {
-	return []namedTable{{refsTable, r.body.Refs}, {indexesTable, r.body.Indexes}, {condemnedTable, r.body.Condemned}, {recordsTable, r.body.Records}}
-}
-
+// resolveTable returns a table of root seq. It reads the base of the table.
 func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, body *tableBody) (table, error) {
 	var from *base
 	if body != nil && body.Base != nil {
-		f, err := decodeFile(body.Base, MaxStateSize)
+		f, err := decodeFile(body.Base, maxStateSize)
 		if err == nil {
 			from, err = l.loadBase(ctx, kind, f)
 		}
@@ -165,4 +153,51 @@ func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, bod
 		err = &DamageError{Name: RootName(seq), Err: err}
 	}
 	return t, err
+}
+
+// Stored reads kist.json and the state files of s from the remote, and returns the
+// damage: until then they may only be known from copies. The damage of a missing file
+// matches [remote.ErrNotFound]. The error is the reason why the store gave no answer.
+func (l *Log) Stored(ctx context.Context, s *State) ([]*DamageError, error) {
+	var all []*DamageError
+	check := func(name string, read func() ([]byte, error), fits func([]byte) bool) error {
+		_, err := readFitting(read, fits)
+		if errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) || err == errMismatch {
+			all = append(all, &DamageError{Name: name, Err: err})
+			return nil
+		}
+		return err
+	}
+	err := check(identityName, func() ([]byte, error) {
+		return readRecord(ctx, l.b, identityName, maxIdentity)
+	}, func(data []byte) bool { return sha256.Sum256(data) == l.id.Hash })
+	for _, t := range s.tables() {
+		if err != nil {
+			return all, err
+		}
+		if t.base == nil {
+			continue
+		}
+		f := t.base.file
+		err = check(StateName(f.Name), func() ([]byte, error) { return l.readState(ctx, f) }, f.fits)
+	}
+	return all, err
+}
+
+// errMismatch is the error for bytes that a root does not name.
+var errMismatch = errors.New("it does not have the length and hash that the root has")
+
+// readFitting is readTwice for bytes that must fit. It returns errMismatch if they do not.
+func readFitting(read func() ([]byte, error), fits func([]byte) bool) ([]byte, error) {
+	check := func(data []byte) error {
+		if !fits(data) {
+			return errMismatch
+		}
+		return nil
+	}
+	data, err := readTwice(read, check)
+	if err == nil {
+		err = check(data)
+	}
+	return data, err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// tableKind is one of a root's tables: what its names and values are.
+// tableKind is one of the tables of a root, with the form of its names and values.
 type tableKind struct {
 	name  string
 	check func(name string, value cbor.ByteString) error
@@ -43,7 +43,10 @@ var (
 	}}
 )
 
-// The values of indexes are the size, eight bytes, and the hash.
+// tableKinds are the tables of a root, in the order of [Root.tables] and [State.tables].
+var tableKinds = [4]*tableKind{refsTable, indexesTable, condemnedTable, recordsTable}
+
+// The values of indexes are the size in eight bytes, and the hash.
 
 func encodeIndex(f File) cbor.ByteString {
 	return cbor.ByteString(append(binary.BigEndian.AppendUint64(nil, uint64(f.Size)), f.Sum[:]...))
@@ -64,7 +67,7 @@ func decodeIndex(name string, value cbor.ByteString) (f File, err error) {
 	return f, nil
 }
 
-// The values of condemned are the numbers of roots, eight bytes.
+// The values of condemned are the numbers of roots in eight bytes.
 
 func encodeSeq(seq uint64) cbor.ByteString {
 	return cbor.ByteString(binary.BigEndian.AppendUint64(nil, seq))
@@ -87,13 +90,13 @@ type base struct {
 	entries map[string]cbor.ByteString
 }
 
-// table is a table of a state: a base, or none, and what became of it.
+// table is a table of a state. Its base may be nil.
 type table struct {
 	base    *base
-	entries map[string]cbor.ByteString // all of them
+	entries map[string]cbor.ByteString // all entries
 }
 
-// clone returns a copy whose entries can be changed.
+// clone returns a copy with entries of its own.
 func (t table) clone() table {
 	entries := maps.Clone(t.entries)
 	if entries == nil {
@@ -102,7 +105,7 @@ func (t table) clone() table {
 	return table{t.base, entries}
 }
 
-// body returns the table as a root has it; nil: an empty one.
+// body returns the table in the form of a root; nil stands for an empty one.
 func (t table) body() *tableBody {
 	b := &tableBody{Set: t.entries}
 	if t.base != nil {
@@ -125,7 +128,7 @@ func (t table) body() *tableBody {
 	return b
 }
 
-// changes returns about how many bytes the changes to the base take.
+// changes returns the approximate number of bytes of the changes to the base.
 func (b *tableBody) changes() int {
 	if b == nil {
 		return 0
@@ -140,7 +143,7 @@ func (b *tableBody) changes() int {
 	return size
 }
 
-// check checks everything that does not need the base.
+// check checks the table as far as that is possible without its base.
 func (b *tableBody) check(kind *tableKind) error {
 	if b == nil {
 		return nil
@@ -153,7 +156,7 @@ func (b *tableBody) check(kind *tableKind) error {
 		err = checkEntries(kind, b.Set)
 	}
 	if err == nil && b.Base != nil {
-		_, err = decodeFile(b.Base, MaxStateSize)
+		_, err = decodeFile(b.Base, maxStateSize)
 	}
 	if err != nil {
 		return fmt.Errorf("table %s: %w", kind.name, err)
@@ -161,6 +164,7 @@ func (b *tableBody) check(kind *tableKind) error {
 	return nil
 }
 
+// checkEntries checks the names and values of a table.
 func checkEntries(kind *tableKind, entries map[string]cbor.ByteString) error {
 	for name, value := range entries {
 		if err := kind.check(name, value); err != nil {
@@ -170,7 +174,7 @@ func checkEntries(kind *tableKind, entries map[string]cbor.ByteString) error {
 	return nil
 }
 
-// resolve returns the table of a root; base is what it names, or nil.
+// resolve returns the table with all its entries. Base is its base, or nil.
 func (b *tableBody) resolve(kind *tableKind, base *base) (table, error) {
 	if b == nil {
 		return table{}, nil

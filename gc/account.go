@@ -96,14 +96,14 @@ func (v *VolumeUse) Waste() int64 {
 // no chunks: each once for every 64 holders, or a few times if it lies at
 // different depths. A [*DamageError] says that something is damaged.
 func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, error) {
-	sweep, err := store.Look(ctx)
+	view, err := store.Look(ctx)
 	if err != nil {
 		if aborts(ctx, err) {
 			return nil, err
 		}
 		return nil, &DamageError{Err: err}
 	}
-	t := &teller{sweep: sweep, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
+	t := &teller{view: view, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
 	t.grow()
 	for first := 0; first < len(h.List); first += 64 {
 		for _, use := range t.use {

@@ -48,9 +48,9 @@ func (e *DamageError) Unwrap() error { return e.Err }
 // marker finds out what is needed. It reads nodes and no chunks, and remembers
 // two bits for every object of every volume.
 type marker struct {
-	sweep   *volume.Sweep
+	view    *volume.View
 	objects object.Reader
-	young   func(volume.SweepVolume) bool
+	young   func(volume.ViewVolume) bool
 	use     []usage // by number of the volume
 
 	records *record.View
@@ -66,7 +66,7 @@ type link struct{ from, to object.Key }
 
 // usage is what of a volume is needed.
 type usage struct {
-	volume.SweepVolume
+	volume.ViewVolume
 	stays bool // whatever is in it: it is young, or a session at work has written it
 	holds bool // it stays for now, with nodes by which the rest of what was purged is found
 	seen  bool // what its nodes refer to was marked, if it stays
@@ -114,10 +114,10 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 func (m *marker) markBases(ctx context.Context) error {
 	for i := range m.use {
 		u := &m.use[i]
-		if u.marked == 0 && !u.stays || m.sweep.Volume(i).Gone {
+		if u.marked == 0 && !u.stays || m.view.Volume(i).Gone {
 			continue
 		}
-		for _, key := range m.sweep.Damaged(i) {
+		for _, key := range m.view.Damaged(i) {
 			if m.records.Skips(object.Key{}, key) {
 				continue
 			}
@@ -131,16 +131,16 @@ func (m *marker) markBases(ctx context.Context) error {
 
 // refresh takes up volumes that have appeared.
 func (m *marker) refresh(ctx context.Context) error {
-	if err := m.sweep.Refresh(ctx); err != nil {
+	if err := m.view.Refresh(ctx); err != nil {
 		if aborts(ctx, err) {
 			return err
 		}
 		return &DamageError{Err: err}
 	}
-	for i := len(m.use); i < m.sweep.Len(); i++ {
-		v := m.sweep.Volume(i)
+	for i := len(m.use); i < m.view.Len(); i++ {
+		v := m.view.Volume(i)
 		m.use = append(m.use, usage{
-			SweepVolume: v, stays: v.InUse || m.young(v),
+			ViewVolume: v, stays: v.InUse || m.young(v),
 			needed: keys.NewSet(v.Objects), wanted: keys.NewSet(v.Objects),
 		})
 	}
@@ -185,7 +185,7 @@ func (m *marker) skips(from, to object.Key, hint bool) bool {
 // use them.
 func (m *marker) reachFrom(ctx context.Context, i int) error {
 	for kind := object.KindManifest; kind.Valid(); kind++ {
-		for rec, err := range m.sweep.Keys(i, kind) {
+		for rec, err := range m.view.Keys(i, kind) {
 			if err == nil {
 				err = m.walk(ctx, rec.Key, true)
 			}
@@ -297,7 +297,7 @@ func (u *usage) set(hint bool) keys.Set {
 // that is still there, or was marked before its volume went.
 func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, error) {
 	for again := false; ; again = true {
-		places, err := m.sweep.Find(key, m.places[:0])
+		places, err := m.view.Find(key, m.places[:0])
 		if err != nil {
 			return nil, err
 		}
@@ -321,7 +321,7 @@ func (u *usage) has(index int) bool { return u.needed.Has(index) || u.wanted.Has
 
 // keeps reports whether an object is marked in any volume.
 func (m *marker) keeps(key object.Key) (bool, error) {
-	places, err := m.sweep.Find(key, m.places[:0])
+	places, err := m.view.Find(key, m.places[:0])
 	m.places = places
 	return slices.ContainsFunc(places, func(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }), err
 }

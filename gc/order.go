@@ -19,8 +19,8 @@ func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.S
 		wanted[i] = true
 	}
 	var seen []keys.Set // by number of the volume
-	for i := range m.sweep.Len() {
-		seen = append(seen, keys.NewSet(m.sweep.Volume(i).Objects))
+	for i := range m.view.Len() {
+		seen = append(seen, keys.NewSet(m.view.Volume(i).Objects))
 	}
 	top := make([]object.Key, len(roots))
 	for i, r := range roots {
@@ -30,7 +30,7 @@ func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.S
 		Nodes: m.objects,
 		Skips: m.records.Skips,
 		Meet: func(key object.Key) (uint64, bool, bool) {
-			places, err := m.sweep.Find(key, m.places[:0])
+			places, err := m.view.Find(key, m.places[:0])
 			m.places = places
 			if err != nil || len(places) == 0 || slices.ContainsFunc(places, func(p volume.Place) bool { return seen[p.Volume].Has(p.Index) }) {
 				return 0, false, false

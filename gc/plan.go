@@ -96,7 +96,7 @@ type group struct {
 // plan.
 func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOptions) (*Plan, error) {
 	sweep, err := store.Sweep(ctx, volume.SweepOptions{
-		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, LookOnly: o.DryRun,
+		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, DryRun: o.DryRun,
 	})
 	if err != nil {
 		if _, damaged := err.(*volume.DamageError); damaged {
@@ -105,7 +105,7 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 		return nil, err
 	}
 	p := &Plan{o: o, needs: needs, sweep: sweep}
-	p.marker = &marker{sweep: sweep, objects: store, skipped: map[link]bool{}, young: func(v volume.SweepVolume) bool { return p.young(v.Created) }}
+	p.marker = &marker{view: &sweep.View, objects: store, skipped: map[link]bool{}, young: func(v volume.ViewVolume) bool { return p.young(v.Created) }}
 	sweep.Stays = p.relies
 	if err := p.marker.update(ctx, needs); err != nil {
 		sweep.Close()

@@ -32,7 +32,7 @@ func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 			continue
 		}
 		seen[key] = true
-		places, err := m.sweep.Find(key, nil)
+		places, err := m.view.Find(key, nil)
 		if damaged := (*object.CorruptError)(nil); errors.As(err, &damaged) {
 			continue // there is nothing that could be read of it
 		}

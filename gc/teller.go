@@ -12,7 +12,7 @@ import (
 
 // teller makes an account.
 type teller struct {
-	sweep   *volume.Sweep
+	view    *volume.View
 	objects object.Reader
 	h       Holders
 	account *Account
@@ -48,8 +48,8 @@ const (
 const maxFront = 1 << 16
 
 func (t *teller) grow() {
-	for i := len(t.use); i < t.sweep.Len(); i++ {
-		n := t.sweep.Volume(i).Objects
+	for i := len(t.use); i < t.view.Len(); i++ {
+		n := t.view.Volume(i).Objects
 		t.use = append(t.use, told{make([]uint64, n), make([]uint32, n)})
 	}
 }
@@ -161,7 +161,7 @@ func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint 
 // find returns the first place of an object, and whether there is one.
 func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, error) {
 	for {
-		places, err := t.sweep.Find(key, t.places[:0])
+		places, err := t.view.Find(key, t.places[:0])
 		t.places = places
 		if err != nil {
 			return volume.Place{}, false, err
@@ -173,10 +173,10 @@ func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, 
 			return volume.Place{}, false, nil
 		}
 		// A volume may have been replaced just while they were listed.
-		if err := t.sweep.Refresh(ctx); err != nil {
+		if err := t.view.Refresh(ctx); err != nil {
 			return volume.Place{}, false, err
 		}
-		t.settled = t.sweep.Len() == len(t.use)
+		t.settled = t.view.Len() == len(t.use)
 		t.grow()
 	}
 }
@@ -228,7 +228,7 @@ func (t *teller) assign(ctx context.Context, first int) error {
 // total counts what is left to be counted when all holders were looked at.
 func (t *teller) total(ctx context.Context) error {
 	a := t.account
-	left, err := t.sweep.Leftovers(ctx)
+	left, err := t.view.Leftovers(ctx)
 	if err != nil {
 		return err
 	}
@@ -241,8 +241,8 @@ func (t *teller) total(ctx context.Context) error {
 			weak = i
 		}
 	}
-	for i := range t.sweep.Len() {
-		a.Volumes = append(a.Volumes, VolumeUse{Info: t.sweep.Volume(i).Info})
+	for i := range t.view.Len() {
+		a.Volumes = append(a.Volumes, VolumeUse{Info: t.view.Volume(i).Info})
 	}
 	return t.each(ctx, func(i int, rec keys.Record) error {
 		raw, stored := int64(rec.Raw), int64(rec.Stored)
@@ -261,7 +261,7 @@ func (t *teller) total(ctx context.Context) error {
 			a.Volumes[i].Held.add(raw, stored)
 			return nil
 		}
-		places, err := t.sweep.Find(rec.Key, t.places[:0])
+		places, err := t.view.Find(rec.Key, t.places[:0])
 		t.places = places
 		switch {
 		case err != nil && !errors.Is(err, object.ErrCorrupt):
@@ -277,9 +277,9 @@ func (t *teller) total(ctx context.Context) error {
 
 // each goes through the objects of all volumes.
 func (t *teller) each(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
-	for i := range t.sweep.Len() {
+	for i := range t.view.Len() {
 		for kind := object.KindChunk; kind.Valid(); kind++ {
-			for rec, err := range t.sweep.Keys(i, kind) {
+			for rec, err := range t.view.Keys(i, kind) {
 				if err != nil {
 					return &DamageError{Err: err}
 				}

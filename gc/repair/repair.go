@@ -75,7 +75,7 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 		}
 	}
 	volumes, err := r.Objects().Repair(ctx, volume.RepairOptions{
-		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, LookOnly: o.DryRun,
+		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, DryRun: o.DryRun,
 	})
 	if err != nil {
 		return nil, err

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/keys"
 )
 
 const (
@@ -93,24 +90,6 @@ func (s *Store) NeedsMaintenance() bool {
 	return s.mayHaveOldTrash()
 }
 
-// mayHaveOldTrash reports whether files of a removed volume may have to be
-// deleted. Its folder was changed last when it was marked.
-func (s *Store) mayHaveOldTrash() bool {
-	entries, err := disk.ReadDir(s.path)
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), trashPrefix); !ok || !isName(name) {
-			continue
-		}
-		if info, err := e.Info(); err == nil && s.o.Now().Sub(info.ModTime()) > trashAge {
-			return true
-		}
-	}
-	return false
-}
-
 // nextGroup returns the volumes to be merged next: the smallest ones, if too
 // many are small. Those of sessions still at work are left alone.
 func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
@@ -147,140 +126,163 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 	return small[:fanIn], nil
 }
 
-// trashed is a removed volume whose files are still there.
-type trashed struct {
-	path    string
-	removed time.Time // zero if deleting it was interrupted
-}
-
-// trash returns the removed volumes, the last removed first.
-func (s *Store) trash() ([]trashed, error) {
-	entries, err := disk.ReadDir(s.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+// merge copies all objects of volumes into a new one, reads that back, and
+// removes them. A volume with an object that cannot be read, here or
+// elsewhere, stays. It returns how many were removed. The maintenance lock is
+// held.
+func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
+	w, err := s.newWriter("")
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	var list []trashed
-	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), trashPrefix)
-		if !ok || !isName(name) {
-			continue
+	sealed := false
+	defer func() {
+		if !sealed {
+			w.abandon()
 		}
-		t := trashed{path: s.inVolumes(e.Name())}
-		if t.removed, err = readMark(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			if info, err := e.Info(); err == nil {
-				t.removed = info.ModTime()
-			}
+	}()
+	copied := volumes[:0:0]
+	w.optimised = true
+	for _, v := range volumes {
+		info, err := v.describe()
+		if err == nil && info.Created.After(w.created) {
+			w.created = info.Created
 		}
-		list = append(list, t)
-	}
-	slices.SortStableFunc(list, func(a, b trashed) int { return b.removed.Compare(a.removed) })
-	return list, nil
-}
-
-// trashSize returns how many bytes the files of removed volumes have.
-func (s *Store) trashSize() (size int64, err error) {
-	list, err := s.trash()
-	for _, t := range list {
-		size += folderSize(t.path)
-	}
-	return size, err
-}
-
-func folderSize(path string) (size int64) {
-	entries, _ := disk.ReadDir(path)
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			size += info.Size()
+		w.optimised = w.optimised && err == nil && info.Optimised
+		if err := s.copyVolume(ctx, w, v); err == nil {
+			copied = append(copied, v)
+		} else if _, ok := err.(*copyError); ok {
+			s.warn("not merged: %v", err)
+			v.keep.Store(true)
+		} else {
+			return 0, err
 		}
 	}
-	return size
+	if len(copied) < 2 {
+		return 0, nil
+	}
+	if err := w.seal(); err != nil {
+		return 0, err
+	}
+	sealed = true
+	l, err := s.refresh()
+	if err != nil {
+		return 0, err
+	}
+	if err := verifyCopy(ctx, l.byName[w.name], copied); err != nil {
+		return 0, fmt.Errorf("read back what was merged: %w", err)
+	}
+	return len(copied), s.remove(ctx, copied)
 }
 
-// emptyTrash deletes the files of volumes that were removed long enough ago, and
-// of those beyond the last manyTrash: whoever lists the volumes comes by all.
-func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
-	list, err := s.trash()
-	for i, t := range list {
-		if i < manyTrash && s.o.Now().Sub(t.removed) <= trashAge {
-			continue
+// copyError says that a volume cannot be copied because of what it is, not
+// because of where to.
+type copyError struct{ err error }
+
+func (e *copyError) Error() string { return e.err.Error() }
+
+// copyVolume adds all objects of v to w that it does not have yet.
+func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
+	o, err := v.opened()
+	if err != nil {
+		return &copyError{err}
+	}
+	for rec, err := range o.index.All() {
+		if err != nil {
+			return &copyError{v.indexError(err)}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		size := folderSize(t.path)
-		if err := deleteTrash(t.path); err != nil {
+		if err := s.copyObject(ctx, w, v, o, rec, 0); err != nil {
 			return err
 		}
-		st.Deleted++
-		st.Freed += size
 	}
-	return err
+	return nil
 }
 
-// remove takes volumes out of the store: each is marked, then renamed. All
-// that is in them must have been read, hashed and found elsewhere. The
-// maintenance lock is held; the gc lock is taken, so that no one publishes
-// meanwhile.
-func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
-	lock, err := disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Exclusive, gcLockWait)
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-	return s.takeOut(volumes)
-}
-
-// takeOut is remove with the gc lock held.
-func (s *Store) takeOut(volumes []*sealed) error {
-	for _, v := range volumes {
-		// Where there is no room for a mark, its files are deleted the sooner.
-		if err := s.mark(v.path); errors.Is(err, syscall.ENOSPC) {
-			disk.Remove(filepath.Join(v.path, trashFile))
-		} else if err != nil {
-			return err
-		}
-		if err := renameNew(v.path, s.inVolumes(trashPrefix+v.name)); err != nil {
-			return err
-		}
-	}
-	if len(volumes) == 0 {
+// copyObject adds the object at rec of v to w, unless that has it, after what it
+// is a patch of. Above patches hang on it.
+func (s *Store) copyObject(ctx context.Context, w *writer, v *sealed, o *openVolume, rec keys.Record, above int) error {
+	if w.has(rec.Key) || v.isDropped(rec.Key) {
 		return nil
 	}
-	if err := syncDir(s.path); err != nil {
-		return err
-	}
-	_, err := s.refresh()
-	return err
-}
-
-// mark notes in a volume that it is being removed, and when.
-func (s *Store) mark(path string) error {
-	mark := filepath.Join(path, trashFile)
-	if err := disk.Remove(mark); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	err := writeFile(mark, func(f io.Writer) error {
-		_, err := fmt.Fprintf(f, "removed %s\n", s.o.Now().UTC().Format(time.RFC3339))
-		return err
+	var failed error // of what is below
+	b, err := s.carry(ctx, v, o, rec, func(base object.Key) (bool, error) {
+		at, ok, err := o.index.Find(base)
+		if ok && err == nil && above < maxChain {
+			failed = s.copyObject(ctx, w, v, o, at, above+1)
+		}
+		return w.takesPatch(base), errors.Join(err, failed)
 	})
-	if err == nil {
-		err = syncDir(path)
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return &copyError{err}
+	case w.has(rec.Key): // patches of each other
+		b.free()
+		return nil
 	}
-	return err
+	return w.add(rec.Key, b, int(rec.Raw))
 }
 
-// readMark returns when a volume was marked as removed.
-func readMark(path string) (time.Time, error) {
-	data, err := disk.ReadFile(filepath.Join(path, trashFile))
-	if err != nil {
-		return time.Time{}, err
+// verified returns the stored value of an object, after it was hashed; if it
+// is damaged in v, that of another volume.
+func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys.Record) (*buffer, error) {
+	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
+	value, err := o.storedValue(rec, b.b)
+	if err == nil {
+		err = v.verify(rec.Key, value, int(rec.Raw), &baseReader{left: maxBases})
 	}
-	text, ok := strings.CutPrefix(strings.TrimSuffix(string(data), "\n"), "removed ")
-	if !ok {
-		return time.Time{}, errors.New("not a mark")
+	if err == nil {
+		b.b = value
+		return b, nil
 	}
-	return time.Parse(time.RFC3339, text)
+	b.free()
+	v.setBad(rec.Key)
+	data, gerr := s.Get(ctx, rec.Key)
+	if gerr != nil {
+		return nil, v.damaged(rec, err)
+	}
+	return s.encoded(data), nil
 }
+
+// verifyCopy reads and hashes every object of copy, and checks that it has all
+// that the volumes have.
+func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
+	if err := readBack(ctx, copy); err != nil {
+		return err
+	}
+	for _, v := range volumes {
+		o, err := v.opened()
+		if err != nil {
+			return err
+		}
+		for rec, err := range o.index.All() {
+			if err != nil {
+				return err
+			}
+			if v.isDropped(rec.Key) {
+				continue
+			}
+			if _, ok, err := copy.find(rec.Key); err != nil {
+				return err
+			} else if !ok {
+				return &object.NotFoundError{Key: rec.Key}
+			}
+		}
+	}
+	return nil
+}
+
+// readBack reads and hashes every object of a volume, without any other volume.
+func readBack(ctx context.Context, v *sealed) error {
+	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, alone: true}, v: v}
+	if err := c.run(ctx); err != nil || len(c.found) == 0 {
+		return err
+	}
+	return c.found[0]
+}
+
+var errNotListed = errors.New("is not there any more")

@@ -43,10 +43,10 @@ type Optimised struct {
 // volume has whole. The volumes written are marked as optimised. Keep and Order
 // are called from one goroutine at a time, and Progress from another one.
 func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) (Optimised, error) {
-	r := &optimiser{rewriter: w.newRewriter(volumes, o.Keep), o: o, passed: map[int]*bitmap{}}
+	r := &optimiser{rewriter: w.newRewriter(volumes, o.Keep), o: o, passed: map[int]keys.Set{}}
 	r.optimised = true
 	for _, i := range volumes {
-		r.passed[i] = &bitmap{}
+		r.passed[i] = keys.NewSet(w.volumes[i].o.index.Len())
 	}
 	err := optimise.Run(ctx, maxChain, func(ctx context.Context, next func(*optimise.Object) error) error {
 		return r.read(ctx, volumes, next)
@@ -66,14 +66,14 @@ func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) 
 type optimiser struct {
 	*rewriter
 	o      OptimiseOptions
-	passed map[int]*bitmap // what was read, by number of the volume
+	passed map[int]keys.Set // the objects that were read, by number of the volume
 	done   Optimised
 }
 
 // read calls each for what is to be written, in order.
 func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise.Object) error) error {
 	next := func(i int, rec keys.Record) error {
-		r.passed[i].set(rec.Index)
+		r.passed[i].Add(rec.Index)
 		o, err := r.load(ctx, i, rec)
 		if o == nil || err != nil {
 			return err
@@ -82,7 +82,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 	}
 	if r.o.Order != nil {
 		for i, index := range r.o.Order {
-			if !r.from[i] || index < 0 || index >= r.volumes[i].o.index.Len() || r.passed[i].has(index) {
+			if !r.from[i] || index < 0 || index >= r.volumes[i].o.index.Len() || r.passed[i].Has(index) {
 				continue
 			}
 			rec, err := r.volumes[i].o.index.At(index)
@@ -99,7 +99,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 	}
 	for _, i := range volumes {
 		err := r.asItLies(ctx, i, func(rec keys.Record) error {
-			if r.passed[i].has(rec.Index) {
+			if r.passed[i].Has(rec.Index) {
 				return nil
 			}
 			return next(i, rec)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/keys"
 )
 
 // Publish makes what was put durable, then calls write, which makes it
@@ -78,7 +79,7 @@ func (s *Session) recheck(ctx context.Context) error {
 			}
 			continue
 		}
-		for i := range found.all() {
+		for i := range found.All() {
 			rec, err := o.index.At(i)
 			if isGone(err) {
 				return &StaleError{} // its files are gone, and so are the keys
@@ -100,10 +101,7 @@ func (s *Session) recheck(ctx context.Context) error {
 			gone = append(gone, key)
 			continue
 		}
-		if s.hits[v] == nil {
-			s.hits[v] = &bitmap{}
-		}
-		s.hits[v].set(index)
+		s.addHit(v, index)
 		delete(s.stale, key)
 	}
 	if len(gone) > 0 {
@@ -114,7 +112,7 @@ func (s *Session) recheck(ctx context.Context) error {
 
 // recheckDropped notes as stale what was found in a volume, and was dropped
 // since. s.mu is held.
-func (s *Session) recheckDropped(v *sealed, o *openVolume, found *bitmap) error {
+func (s *Session) recheckDropped(v *sealed, o *openVolume, found keys.Set) error {
 	dropped := v.dropped.Load()
 	if dropped == nil {
 		return nil
@@ -124,7 +122,7 @@ func (s *Session) recheckDropped(v *sealed, o *openVolume, found *bitmap) error 
 		if err != nil {
 			return err
 		}
-		if ok && found.has(rec.Index) {
+		if ok && found.Has(rec.Index) {
 			s.stale[key] = struct{}{}
 		}
 	}

@@ -33,9 +33,9 @@ type Repair struct {
 type RepairOptions struct {
 	MaintainOptions
 
-	// LookOnly makes a repair that changes nothing. [Repair.Found] tells what
+	// DryRun makes a repair that changes nothing. [Repair.Found] tells what
 	// would be copied.
-	LookOnly bool
+	DryRun bool
 }
 
 // Rebuilt tells what [Repair.Rebuild] did with a volume.
@@ -59,7 +59,7 @@ func (s *Store) Repair(ctx context.Context, o RepairOptions) (*Repair, error) {
 		return nil, err
 	}
 	r := &Repair{store: s, lock: lock, rebuilt: map[string]bool{}}
-	if o.LookOnly {
+	if o.DryRun {
 		r.found = map[object.Key]struct{}{}
 	} else {
 		s.salvage(ctx)

@@ -221,7 +221,7 @@ func TestRepairRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := begin(RepairOptions{LookOnly: true})
+	look := begin(RepairOptions{DryRun: true})
 	list, err := look.Rebuild(ctx, []string{name})
 	if err != nil || list[0].Copied != 20 || list[0].Err != nil {
 		t.Errorf("looked: %v, %v", list, err)

@@ -6,7 +6,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 )
 
@@ -85,3 +88,115 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 	lock.Remove()
 	return true, nil
 }
+
+// Leftover is the volume of a dead writer, which nobody has taken over yet.
+type Leftover struct {
+	Bytes   int64     // that the files take on the disk
+	Written time.Time // when something was written to it last
+
+	// What stays once the volume is taken over, about: nothing if other volumes
+	// have all its objects.
+	Objects, Sealed int64
+}
+
+// leftFolders returns the folders of dead writers.
+func (s *Store) leftFolders() (dirs []string, err error) {
+	names, err := s.unsealed()
+	for _, name := range names {
+		for _, prefix := range []string{tmpPrefix, salvagePrefix} {
+			dir := s.inVolumes(prefix + name)
+			if st, err := disk.Lstat(dir); err == nil && st.IsDir() && !disk.IsLocked(s.lockPath(name)) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs, err
+}
+
+// leftSize returns how many bytes the files of dead writers take on the disk.
+func (s *Store) leftSize() (size int64, err error) {
+	dirs, err := s.leftFolders()
+	for _, dir := range dirs {
+		size += usedSize(dir)
+	}
+	return size, err
+}
+
+// usedSize returns how many bytes the files of a folder take on the disk. It is
+// for value logs that are not sealed: they are much longer than their content.
+func usedSize(dir string) (size int64) {
+	entries, _ := disk.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				size += st.Blocks * 512
+			}
+		}
+	}
+	return size
+}
+
+// leftovers describes the volumes of dead writers. It trusts the entries'
+// headers, and changes nothing.
+func (s *Store) leftovers(ctx context.Context) (list []Leftover, err error) {
+	dirs, err := s.leftFolders()
+	for _, dir := range dirs {
+		l := Leftover{Bytes: usedSize(dir)}
+		if err := s.lookAtLeft(ctx, dir, &l); err != nil && !isGone(err) {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, err
+}
+
+func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
+	root, err := disk.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	isNew := false
+	for n := uint32(1); ; n++ {
+		f, err := openFile(root, logName(n))
+		if err != nil && !isGone(err) {
+			return err
+		}
+		if err != nil {
+			break
+		}
+		err = s.lookAtLog(ctx, f, l, func(key object.Key) error {
+			v, _, err := s.locate(key)
+			isNew = isNew || v == nil
+			return err
+		})
+		f.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if !isNew {
+		l.Objects, l.Sealed = 0, 0
+	}
+	return nil
+}
+
+func (s *Store) lookAtLog(ctx context.Context, f *os.File, l *Leftover, each func(object.Key) error) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.ModTime().After(l.Written) {
+		l.Written = st.ModTime()
+	}
+	before := l.Objects
+	end, err := intact(ctx, f, st.Size(), func(e logEntry) error {
+		l.Objects++
+		return each(e.key)
+	})
+	l.Sealed += end + (l.Objects-before)*recordSize
+	return err
+}
+
+// recordSize is about what an object takes in KEYS.
+const recordSize = 50

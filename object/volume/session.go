@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/keys"
 )
 
 // SessionOptions say how a session works.
@@ -49,7 +50,7 @@ type Session struct {
 	lock   *disk.FileLock               // the first volume's, until Close
 	own    []string                     // sealed volumes of this session
 	claims map[object.Key]chan struct{} // being put; closed when done
-	hits   map[*sealed]*bitmap          // what was found in volumes when it was put
+	hits   map[*sealed]keys.Set         // the objects that were found in volumes
 	stale  map[object.Key]struct{}      // found gone by Publish
 	stats  Stats
 	err    error
@@ -63,7 +64,7 @@ func (s *Store) Begin(o SessionOptions) *Session {
 	ss := &Session{
 		store:  s,
 		claims: map[object.Key]chan struct{}{},
-		hits:   map[*sealed]*bitmap{},
+		hits:   map[*sealed]keys.Set{},
 		stale:  map[object.Key]struct{}{},
 	}
 	if o.DryRun {
@@ -237,14 +238,19 @@ func (s *Session) hasOwn(key object.Key) bool {
 	return s.cur != nil && s.cur.has(key)
 }
 
-// hit notes that object number index of v is relied on.
+// hit records that the session relies on object number index of v.
 func (s *Session) hit(v *sealed, index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.addHit(v, index)
+}
+
+// addHit is hit for a caller that holds s.mu. V is open.
+func (s *Session) addHit(v *sealed, index int) {
 	if s.hits[v] == nil {
-		s.hits[v] = &bitmap{}
+		s.hits[v] = keys.NewSet(v.open.Load().index.Len())
 	}
-	s.hits[v].set(index)
+	s.hits[v].Add(index)
 }
 
 // add stores a value in the volume being written, which is begun if need be,

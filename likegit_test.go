@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
@@ -48,11 +49,8 @@ type pairedCommit struct {
 // be, it has to lose nothing. Git's merges follow no renames here, and there are
 // none.
 func TestLikeGit(t *testing.T) {
-	seeds := uint64(4)
-	if testing.Short() {
-		seeds = 2
-	}
-	for seed := range seeds {
+	for i := range objecttest.Rounds(t, 2) {
+		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			x := newTwins(t, rand.New(rand.NewPCG(seed, 7)))

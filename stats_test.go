@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
@@ -124,7 +125,8 @@ func (s *spender) stats(o stats.Options) *stats.Stats {
 // TestUniqueIsFreed deletes branches and tags, and wants gc to make just that
 // free that stats has told.
 func TestUniqueIsFreed(t *testing.T) {
-	for seed := range uint64(30) {
+	for i := range objecttest.Rounds(t, 6) {
+		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			s := newSpender(t, seed)

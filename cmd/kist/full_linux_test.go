@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // onTmpfs runs the test again in a process that has a small file system of its
@@ -84,17 +84,15 @@ func (s *shell) wantDiskFull(o outcome) bool {
 
 // TestFullDisk has commands run on disks with little room left. Each works, or
 // says that the disk is full; the repository stays whole; and with room again,
-// the same command works. KIST_TEST_FILLS is how many sizes beyond a few chosen
-// ones are tried.
+// the same command works.
 func TestFullDisk(t *testing.T) {
 	s := onTmpfs(t, "size=96m")
 	if s == nil {
 		return
 	}
-	rng := rand.New(rand.NewPCG(3, 4))
+	rng := objecttest.Rand(4)
 	sizes := []int64{0, 40 << 10, 4 << 20, 20 << 20, 40 << 20}
-	more, _ := strconv.Atoi(os.Getenv("KIST_TEST_FILLS"))
-	for range more {
+	for range objecttest.Rounds(t, 1) - 1 {
 		sizes = append(sizes, rng.Int64N(60<<20))
 	}
 	full := map[string]int{}

@@ -8,11 +8,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // killed is a command that is killed at a random moment.
@@ -214,17 +215,13 @@ var killedCommands = []killed{
 
 // TestKill kills commands at random moments, or interrupts them. Each leaves a repository that
 // opens and is whole, in the old state, the new one, or with some files of
-// either; and can be brought to its end. KIST_TEST_KILLS is how often each
-// command is killed.
+// either; and can be brought to its end.
 func TestKill(t *testing.T) {
-	kills, err := strconv.Atoi(os.Getenv("KIST_TEST_KILLS"))
-	if err != nil {
-		kills = 2
-	}
 	for _, c := range killedCommands {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			k := &killer{rng: rand.New(rand.NewPCG(uint64(kills), uint64(len(c.name)))), expect: 100 * time.Millisecond}
+			kills := objecttest.Rounds(t, 2)
+			k := &killer{rng: objecttest.Rand(uint64(len(c.name))), expect: 100 * time.Millisecond}
 			for i := range kills {
 				if i%20 == 0 {
 					k.begin(t)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
@@ -91,11 +92,10 @@ func (c *cycles) wantWhole() {
 
 // TestRemoteBadDay has two people push and pull through a connection that has
 // trouble: nothing is lost, no push is rejected, and little is sent twice.
-// KIST_TEST_CYCLES is how often, KIST_TEST_SEED what happens.
 func TestRemoteBadDay(t *testing.T) {
 	t.Parallel()
-	seed := uint64(number("KIST_TEST_SEED", 1))
-	n := number("KIST_TEST_CYCLES", 100)
+	seed := objecttest.Seed()
+	n := objecttest.Rounds(t, 20)
 	measured := min(n, 40) // cycles that are also done without trouble
 	traffic := func(bad bool, n int) (first int64) {
 		c := newCycles(t, seed, (*shell).here)
@@ -138,7 +138,7 @@ func TestRemoteBadDay(t *testing.T) {
 // before they try again.
 func TestRemoteBadDayProcesses(t *testing.T) {
 	t.Parallel()
-	seed := uint64(number("KIST_TEST_SEED", 1))
+	seed := objecttest.Seed()
 	c := newCycles(t, seed, (*shell).run)
 	c.fake.SetAnswers(badDay.Answers(seed))
 	for i := range 4 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // damaged is a remote in a folder, to be damaged.
@@ -167,14 +169,13 @@ func (d *damaged) isNamed(message string, names []string) bool {
 	return false
 }
 
-// TestRemoteDamage damages a remote, one thing at a time. KIST_TEST_DAMAGE is
-// how many bits are flipped.
+// TestRemoteDamage damages a remote, one thing at a time.
 func TestRemoteDamage(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
-	rng := rand.New(rand.NewPCG(13, 14))
+	rng := objecttest.Rand(14)
 	felt := 0
-	n := number("KIST_TEST_DAMAGE", 30)
+	n := objecttest.Rounds(t, 12)
 	kinds := []string{"packs", "packs", "index", "root", "state", "kist.json"}
 	for i := range n {
 		names := d.names(kinds[i%len(kinds)])

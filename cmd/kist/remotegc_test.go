@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // collectRemote is the command that leaves no garbage on a remote.
@@ -224,17 +226,14 @@ func TestRemoteGCStopped(t *testing.T) {
 }
 
 // TestRemoteGCKill kills collections at random moments. The remote is whole, and
-// the next ones do the rest. KIST_TEST_KILLS is how often that is done.
+// the next ones do the rest.
 func TestRemoteGCKill(t *testing.T) {
 	onEachStore(t, func(p *place) {
-		rng := rand.New(rand.NewPCG(24, 4))
+		rng := objecttest.Rand(24)
 		cut := atRandom(rng, 100*time.Millisecond)
 		s := p.begin()
-		killed, usual := 0, 8
-		if strings.HasPrefix(p.url, "/") {
-			usual = 20
-		}
-		for i := range number("KIST_TEST_KILLS", usual) {
+		rounds, killed := objecttest.Rounds(p, 3), 0
+		for i := 0; i < rounds || killed == 0 && i < 10*rounds; i++ {
 			branch := fmt.Sprint("b", i)
 			s.kist("checkout", "-b", branch, "main")
 			for f := range 3 {
@@ -273,7 +272,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 		var people, others sync.WaitGroup
 		all := p.copies(first, 8)
 		pushers, collectors, fetchers := all[:4], all[4:6], all[6:]
-		rounds := number("KIST_TEST_ROUNDS", 2)
+		rounds := objecttest.Rounds(p, 2)
 		for i, s := range pushers {
 			people.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(i), 25))

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // A cutter runs a command, and kills it on its way. It returns false if that
@@ -27,15 +29,6 @@ func atRandom(rng *rand.Rand, expect time.Duration) cutter {
 	}
 }
 
-// killsAt returns how often commands are killed that use a place.
-func killsAt(p *place) int {
-	usual := 20
-	if strings.HasPrefix(p.url, "/") {
-		usual = 60
-	}
-	return number("KIST_TEST_KILLS", usual)
-}
-
 // remoteKills counts what became of commands that were killed.
 type remoteKills struct {
 	old, done, late int
@@ -44,18 +37,18 @@ type remoteKills struct {
 
 // TestRemoteKillPush kills pushes at random moments. The remote is whole, and
 // what it was or what it was to be; the next push does the rest, and does not
-// send again what had been sent. KIST_TEST_KILLS is how often that is done.
+// send again what had been sent.
 func TestRemoteKillPush(t *testing.T) {
 	onEachStore(t, func(p *place) {
-		rng := rand.New(rand.NewPCG(4, 4))
+		rng := objecttest.Rand(4)
 		cut := atRandom(rng, 100*time.Millisecond)
 		s := p.begin()
 		var kills remoteKills
-		for range killsAt(p) {
+		for range objecttest.Rounds(p, 4) {
 			kills.push(p, s, s.change(rng), cut)
 		}
 		s.wantFiles(p.wantWhole().readFiles("."), s.readFiles("."))
-		p.Logf("%d kills: %d branches were at the old commit, %d at the new one; %d came too late", killsAt(p), kills.old, kills.done, kills.late)
+		p.Logf("%+v", kills)
 	})
 }
 
@@ -133,12 +126,12 @@ func packs(list map[string]int64) (n int) {
 // to be, and doing it again does the rest.
 func TestRemoteKillFetch(t *testing.T) {
 	onEachStore(t, func(p *place) {
-		rng := rand.New(rand.NewPCG(5, 5))
+		rng := objecttest.Rand(5)
 		cut, cutClone := atRandom(rng, 100*time.Millisecond), atRandom(rng, 100*time.Millisecond)
 		from := p.begin()
 		s := p.clone()
 		var fetches, clones remoteKills
-		for range max(1, killsAt(p)/2) {
+		for range objecttest.Rounds(p, 2) {
 			from.change(rng)
 			from.kist("push")
 			fetches.fetch(p, s, cut)
@@ -154,7 +147,7 @@ func TestRemoteKillFetch(t *testing.T) {
 // their chunks are received.
 func TestRemoteKillCloneLarge(t *testing.T) {
 	onEachStore(t, func(p *place) {
-		rng := rand.New(rand.NewPCG(8, 8))
+		rng := objecttest.Rand(8)
 		from := p.folder()
 		from.kist("init", "--chunk-size", "64KiB")
 		from.kist("remote", "add", "--no-check", "origin", p.url)
@@ -164,7 +157,7 @@ func TestRemoteKillCloneLarge(t *testing.T) {
 			"zeros": strings.Repeat("\x00", 2<<20) + noise(rng, 1<<20), "x": noise(rng, 2<<20),
 		}
 		for i := range 6 {
-			large["f/"+noiseName(rng)] = noise(rng, i<<20)
+			large["f/"+noiseName(rng)] = noise(rng, i<<19)
 		}
 		from.write(large)
 		for name, mode := range map[string]os.FileMode{"x": 0o755, "a": 0o444, "f": 0o555} {
@@ -178,7 +171,7 @@ func TestRemoteKillCloneLarge(t *testing.T) {
 		p.clone().drop()
 		cut := atRandom(rng, time.Since(began))
 		var clones remoteKills
-		for range number("KIST_TEST_KILLS", 6) {
+		for range objecttest.Rounds(p, 2) {
 			clones.clone(p, from, cut)
 		}
 		p.Logf("%+v", clones)

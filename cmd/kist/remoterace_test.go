@@ -3,29 +3,21 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-)
 
-// number returns a number that the environment may set for longer tests.
-func number(name string, usual int) int {
-	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
-		return n
-	}
-	return usual
-}
+	"github.com/kist-vcs/kist/object/objecttest"
+)
 
 // TestRemoteManyPushers has eight people commit and push to one branch, and
 // pull when somebody was faster. What a push has acknowledged is in the history
-// in the end, once. KIST_TEST_PUSHES is how many commits there are.
+// in the end, once.
 func TestRemoteManyPushers(t *testing.T) {
 	const people = 8
-	rounds := number("KIST_TEST_PUSHES", 32) / people
 	onEachStore(t, func(p *place) {
+		rounds := objecttest.Rounds(p, 2)
 		type person struct {
 			*shell
 			pushed, rejected, unknown int
@@ -95,14 +87,14 @@ func TestRemoteManyPushers(t *testing.T) {
 	})
 }
 
-// TestRemoteRace has 32 clones with a commit each push to one branch. All are
+// TestRemoteRace has eight clones, or more, with a commit each push to one branch. All are
 // held when they have found out what the remote lacks, and go on at the same
 // moment. One wins.
 func TestRemoteRace(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		first := p.begin()
 		before := p.head().Seq
-		racers := p.copies(first, 32)
+		racers := p.copies(first, min(objecttest.Rounds(p, 8), 64))
 		commits := make([]string, len(racers))
 		for i, s := range racers {
 			rng := rand.New(rand.NewPCG(uint64(i), 2))

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // flipped is a bit that was flipped in a copy of a repository.
@@ -119,12 +121,12 @@ func (r *repairable) fileGroups() (groups [][]string) {
 
 // TestRepairFlips flips single bits of a repository, some in each copy of it:
 // verify finds all of them, no command writes a wrong byte, and repair restores
-// everything from the remote. KIST_TEST_FLIPS is how many, KIST_TEST_SEED which.
+// everything from the remote.
 func TestRepairFlips(t *testing.T) {
 	t.Parallel()
 	r := newRepairable(t)
-	rng := rand.New(rand.NewPCG(uint64(number("KIST_TEST_SEED", 1)), 3))
-	n := number("KIST_TEST_FLIPS", 200)
+	rng := objecttest.Rand(3)
+	n := objecttest.Rounds(t, 50)
 	done, kinds := 0, map[string]int{}
 	for done < n {
 		dir := tempDir(t)
@@ -225,12 +227,12 @@ func (r *repairable) try(s *shell, flips []flipped, rng *rand.Rand) {
 
 // TestRepairRemoteFlips flips single bits of packs and index files on a remote:
 // verify finds all of them, and repair restores everything from a clone, which has
-// no copies of index files half of the time. KIST_TEST_FLIPS is how many.
+// no copies of index files half of the time.
 func TestRepairRemoteFlips(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
-	rng := rand.New(rand.NewPCG(uint64(number("KIST_TEST_SEED", 1)), 4))
-	n := number("KIST_TEST_FLIPS", 40)
+	rng := objecttest.Rand(4)
+	n := objecttest.Rounds(t, 10)
 	names := d.names("packs", "index")
 	for done := 0; done < n; {
 		var flips []flipped

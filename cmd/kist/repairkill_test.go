@@ -2,24 +2,24 @@ package main
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // TestRepairKilled kills repairs at random moments. Another one ends what was
 // begun: everything is whole again, and nothing of what was damaged is gone.
-// KIST_TEST_KILLS is how many.
 func TestRepairKilled(t *testing.T) {
 	t.Parallel()
 	r := newRepairable(t)
-	rng := rand.New(rand.NewPCG(31, 32))
+	rng := objecttest.Rand(32)
 	var begun time.Time
 	var took time.Duration // of a repair that is not killed
 	killed := 0
-	for i := range number("KIST_TEST_KILLS", 12) {
+	for i := range 1 + objecttest.Rounds(t, 3) {
 		dir := tempDir(t)
 		if err := copyTree(r.path(".kist"), filepath.Join(dir, ".kist")); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // rounds is a test in which people do this and that, round by round.
@@ -23,18 +25,16 @@ type rounds struct {
 // what others do, push, pull, and collect garbage
 // that is not old at all, here and on the remote; some of what they do is
 // killed. After each round everything that is needed is there, and in the end,
-// when nothing is needed any more, nothing is there. KIST_TEST_ROUNDS is how
-// many rounds there are.
+// when nothing is needed any more, nothing is there.
 func TestRounds(t *testing.T) {
 	onEachStore(t, func(p *place) {
-		usual := map[string]int{"/": 20, "s": 8, "m": 3}[p.url[:1]]
-		r := &rounds{place: p, rng: rand.New(rand.NewPCG(uint64(number("KIST_TEST_SEED", 1)), 11)), reasons: map[string]int{}}
+		r := &rounds{place: p, rng: objecttest.Rand(11), reasons: map[string]int{}}
 		r.clones = []*shell{p.begin(), p.clone(), p.clone()}
 		for _, s := range r.clones {
 			s.kist("config", "gc.reflogExpire", "now")
 			s.kist("config", "gc.reflogExpireUnreachable", "now")
 		}
-		for n := range number("KIST_TEST_ROUNDS", usual) {
+		for n := range objecttest.Rounds(p, 4) {
 			for range 1 + r.rng.IntN(4) {
 				r.act()
 			}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 const damageObjects = 60
@@ -24,7 +24,6 @@ const damageObjects = 60
 // TestDamage flips bits of, cuts, prolongs and removes every file of a sealed
 // volume, at sampled places, in child processes: no crash, no hang, no wrong
 // bytes, nothing called absent, nothing changed, and Check names every damage.
-// KIST_TEST_DAMAGE is the number of places in each file (default 60).
 func TestDamage(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, s, 1, 0, damageObjects)
@@ -34,10 +33,7 @@ func TestDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places, err := strconv.Atoi(os.Getenv("KIST_TEST_DAMAGE"))
-	if err != nil {
-		places = 60
-	}
+	places := objecttest.Rounds(t, 20)
 	if len(entries) != 5 {
 		t.Fatalf("volume has %v", entries)
 	}
@@ -78,7 +74,7 @@ func damageFile(repo, path string, places int) error {
 	if err := errors.Join(os.Chmod(path, 0o666), os.Chmod(dir, 0o777)); err != nil {
 		return err
 	}
-	rng := rand.New(rand.NewPCG(uint64(len(whole)), 7))
+	rng := objecttest.Rand(uint64(len(whole)))
 	try := func(name string, data []byte) error {
 		os.Remove(path)
 		if data != nil {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 func init() {
@@ -44,7 +45,7 @@ func onTmpfs(t *testing.T, size int, dir, name string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// fills returns how often a disk is filled, from KIST_TEST_FILLS (default 2).
+// fills returns how often a disk is filled.
 func fills(t *testing.T) int {
 	if os.Getuid() != 0 {
 		skip(t, "mounting takes root")
@@ -52,11 +53,7 @@ func fills(t *testing.T) int {
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
 		skip(t, "cannot unshare: "+err.Error())
 	}
-	n, err := strconv.Atoi(os.Getenv("KIST_TEST_FILLS"))
-	if err != nil {
-		n = 2
-	}
-	return n
+	return objecttest.Rounds(t, 2)
 }
 
 // TestFullDisk fills disks of several sizes: the error is a clean ENOSPC, no

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // ackedFile is where a writing child notes the series it published, inside
@@ -267,14 +267,10 @@ func wholeEntries(t testing.TB, path string) (keys []object.Key, last, end int) 
 
 // TestKill kills a writing process at random moments, every third time as if
 // in the middle of an entry.
-// KIST_TEST_KILLS is how often (default 25).
 func TestKill(t *testing.T) {
-	kills, err := strconv.Atoi(os.Getenv("KIST_TEST_KILLS"))
-	if err != nil {
-		kills = 25
-	}
+	kills := objecttest.Rounds(t, 6)
 	dir := t.TempDir()
-	rng := rand.New(rand.NewPCG(uint64(kills), 3))
+	rng := objecttest.Rand(3)
 	salvaged, torn := 0, 0
 	for i := range kills {
 		cmd := child(t, "write", dir, strconv.Itoa(i*1000), "1000")

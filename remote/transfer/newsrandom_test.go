@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
@@ -20,11 +21,8 @@ import (
 // push and fetch and garbage is collected everywhere. After every step all is
 // everywhere that records there say is needed.
 func TestRandomRecords(t *testing.T) {
-	seeds, steps := uint64(4), 60
-	if testing.Short() {
-		seeds, steps = 2, 40
-	}
-	for seed := range seeds {
+	for i := range objecttest.Rounds(t, 2) {
+		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			b := newRemoteIn(t)
@@ -32,7 +30,7 @@ func TestRandomRecords(t *testing.T) {
 			r := &randomRecords{t: t, b: b, rng: rand.New(rand.NewPCG(seed, 1)), faulty: faulty}
 			r.sides = []*side{newSide(t, faulty[0]), newSide(t, faulty[1])}
 			r.sides[1].maker.date = 1_000_000
-			for range steps {
+			for range 60 {
 				r.step()
 				for _, s := range r.sides {
 					s.needed()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
@@ -18,11 +19,8 @@ import (
 // and without optimising, packs damaged and repaired. After every step all is on
 // the remote, and can be fetched.
 func TestRandomOptimised(t *testing.T) {
-	seeds, steps := uint64(6), 40
-	if testing.Short() {
-		seeds, steps = 2, 25
-	}
-	for seed := range seeds {
+	for i := range objecttest.Rounds(t, 2) {
+		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			b := newRemoteIn(t)
@@ -32,7 +30,7 @@ func TestRandomOptimised(t *testing.T) {
 				tips: map[string]object.ID{}, other: newPusher(t, b), reader: newSide(t, b),
 			}
 			r.other.local = r.local
-			for range steps {
+			for range 40 {
 				r.step()
 				wantWhole(t, b, r.tips)
 				if t.Failed() {

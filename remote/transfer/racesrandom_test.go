@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
@@ -13,11 +14,8 @@ import (
 // pushed: pushes of few objects and of many, branches that are deleted, and garbage
 // that is collected. Some pushes are stopped, and go on. All that refs reach stays.
 func TestRandomRaces(t *testing.T) {
-	rounds := 5
-	if testing.Short() {
-		rounds = 2
-	}
-	for seed := range uint64(rounds) {
+	for i := range objecttest.Rounds(t, 2) {
+		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := &randomRaces{t: t, rng: rand.New(rand.NewPCG(seed, 3)), b: newRemoteIn(t), refs: map[string]object.ID{}}
 			r.first, r.other, r.gc = newPusher(t, r.b), newPusher(t, r.b), newCollector(t, r.b)

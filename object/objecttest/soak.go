@@ -1,0 +1,34 @@
+package objecttest
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Rounds returns how many rounds a test with random input makes: a few, or many
+// times as many if 'make soak' sets KIST_TEST_SCALE. It logs the number and the
+// seed.
+func Rounds(t testing.TB, few int) int {
+	t.Helper()
+	n := few * int(number("KIST_TEST_SCALE"))
+	t.Logf("%d rounds, KIST_TEST_SEED=%d", n, Seed())
+	return n
+}
+
+// Seed returns KIST_TEST_SEED, which selects the random input of such a test.
+// It is 1 by default.
+func Seed() uint64 { return number("KIST_TEST_SEED") }
+
+// Rand returns random numbers that depend on Seed and on the stream. Each test
+// has streams of its own.
+func Rand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(Seed(), stream)) }
+
+// number returns a positive number from the environment. It is 1 by default.
+func number(name string) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(name), 10, 32); err == nil && n > 0 {
+		return n
+	}
+	return 1
+}

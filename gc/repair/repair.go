@@ -30,7 +30,7 @@ type Options struct {
 	// need not be there any more.
 	AcceptLoss bool
 
-	DryRun     bool                    // only tell what would be done
+	DryRun     bool                    // only show what would be done
 	SingleHost bool                    // see [volume.MaintainOptions]
 	Checking   func(volume.Checked)    // told how far the stored data has been read; may be nil
 	Following  func(nodes int)         // told how far history has been followed; may be nil

@@ -25,7 +25,7 @@ type FetchOptions struct {
 	Remote   string
 	Branches []string // short names; nil: all
 	NoTags   bool     // do not fetch tags
-	Force    bool     // replace tags that are other ones here
+	Force    bool     // replace local tags that differ
 	Prune    bool     // delete remote-tracking branches whose branch is gone
 	Waiting  Decision // what becomes of records that wait
 	DryRun   bool

@@ -58,7 +58,7 @@ the letters A, M and D).`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
 	flags.BoolVarP(&o.update, "update", "u", false, "only files that are tracked already")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be done")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be done")
 	flags.BoolVarP(&o.force, "force", "f", false, "ignored files, too")
 	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
 	cmd.MarkFlagsMutuallyExclusive("all", "update")
@@ -147,7 +147,7 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResu
 	}
 	switch {
 	case parts == "":
-		e.tell("nothing has changed\n")
+		e.tell("nothing changed\n")
 	case o.dryRun:
 		e.tell("would be staged: %s; %s read, %s new\n", parts, formatSize(did.Read), formatSize(did.New))
 	default:
@@ -176,7 +176,7 @@ func (e *Env) addOutcome(r *kist.Repository, result *stage.AddResult, asked []st
 	}
 	if err := e.partial(r, append(missed, result.Skipped...)); err != nil {
 		if slices.ContainsFunc(result.Skipped, func(s object.Skipped) bool { return strings.HasPrefix(s.Reason, object.ErrPurged.Error()) }) {
-			err = hintf(err, "'kist purge --undo ID' takes a purge back, as long as all of the content is here; 'kist purge --list' tells the IDs")
+			err = hintf(err, "'kist purge --undo ID' undoes a purge while all its content is here; 'kist purge --list' lists the IDs")
 		}
 		return err
 	}

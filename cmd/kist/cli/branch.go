@@ -74,8 +74,8 @@ upstream, ahead and behind (how many commits) or gone.`,
 	flags.BoolVarP(&o.forceDelete, "force-delete", "D", false, "delete branches, merged or not")
 	flags.BoolVarP(&o.move, "move", "m", false, "rename a branch: -m [OLD] NEW")
 	flags.BoolVarP(&o.forceMove, "force-move", "M", false, "like -m, in place of a branch NEW that exists")
-	flags.StringVarP(&o.upstream, "set-upstream-to", "u", "", "have a branch, by default the current one, follow `UPSTREAM`")
-	flags.BoolVar(&o.unset, "unset-upstream", false, "end that")
+	flags.StringVarP(&o.upstream, "set-upstream-to", "u", "", "make a branch, by default the current one, follow `UPSTREAM`")
+	flags.BoolVar(&o.unset, "unset-upstream", false, "no longer follow an upstream")
 	cmd.MarkFlagsMutuallyExclusive("list", "show-current", "delete", "force-delete", "move", "force-move", "set-upstream-to", "unset-upstream")
 	must(cmd.RegisterFlagCompletionFunc("set-upstream-to", env.complete(remoteBranches)))
 	return cmd
@@ -183,7 +183,7 @@ func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOpti
 	id, err := commits.DeleteBranch(ctx, r, full, o.forceDelete || o.force)
 	switch {
 	case errors.Is(err, commits.ErrNotMerged):
-		return hintf(err, "'kist branch -D %s' deletes it nevertheless", arg)
+		return hintf(err, "'kist branch -D %s' deletes it anyway", arg)
 	case err != nil:
 		return err
 	}

@@ -39,42 +39,42 @@ var causes = []struct {
 	hint string
 }{
 	// The person at the keyboard.
-	{matches(context.Canceled), exitInterrupted, "", "what was stored so far is kept; run the same command again to go on"},
+	{matches(context.Canceled), exitInterrupted, "", "everything stored so far is kept; run the same command again to continue"},
 
 	// Formats, before damage: what is newer looks damaged to older code.
 	{matches(kist.ErrUnsupportedFormat), exitFormat, "", "a newer kist is needed for this repository"},
 	{matches(object.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this repository"},
 
 	// Package kist.
-	{matches(kist.ErrSetting), exitUsage, "config", "'kist help config' lists the keys and what they can be"},
-	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' makes the current folder one"},
+	{matches(kist.ErrSetting), exitUsage, "config", "'kist help config' lists the keys and their values"},
+	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' creates a repository in the current folder"},
 	{matches(kist.ErrExists), exitFailed, "exists", ""},
 	{matches(stage.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
 	{matches(commits.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
 	{matches(commits.ErrConflicts), exitFailed, "conflicts", hintDecide},
-	{matches(operation.ErrInProgress), exitFailed, "in-progress", "'kist status' tells how to finish or undo it"},
+	{matches(operation.ErrInProgress), exitFailed, "in-progress", "'kist status' shows how to finish or undo it"},
 	{matches(operation.ErrNotInProgress), exitFailed, "not-in-progress", ""},
 	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},
-	{matches(commits.ErrCheckedOut), exitFailed, "checked-out", "'kist checkout' another one first"},
+	{matches(commits.ErrCheckedOut), exitFailed, "checked-out", "switch to another branch first: 'kist checkout BRANCH'"},
 	{matches(commits.ErrNotMerged), exitFailed, "not-merged", ""},
-	{matches(commits.ErrWhichParent), exitFailed, "which-parent", "-m 1 goes back to the first parent: the branch that was merged into"},
+	{matches(commits.ErrWhichParent), exitFailed, "which-parent", "-m 1 goes back to the first parent: the branch before the merge"},
 	{matches(checkout.ErrInsideRepository), exitFailed, "path", ""},
 	{matches(commits.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
-	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them nevertheless"},
-	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; nobody makes thousands of them by hand"},
+	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them anyway"},
+	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
 	{matches(intact.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
 	{matches(intact.ErrGone), exitFailed, "gone", hintGone},
-	{matches(retain.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists what is"},
-	{matches(retain.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists what has"},
-	{isA[*retain.HeldError], exitFailed, "held", "'kist hold remove' lifts a hold, if whoever made it agrees"},
+	{matches(retain.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists the holds"},
+	{matches(retain.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists the expired commits"},
+	{isA[*retain.HeldError], exitFailed, "held", "'kist hold remove' removes a hold; ask its owner first"},
 	{matches(retain.ErrProtected), exitFailed, "protected", ""},
 	{matches(retain.ErrValue), exitUsage, "", ""},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
 	{matches(checkout.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
-	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "the tree was made up to fill memory or disk; 'kist log' shows who committed it"},
+	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
-	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' tells what was purged"},
+	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' lists the purged content"},
 
 	// What is stored, before names and paths: a damaged file may hold a bad name.
 	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
@@ -83,16 +83,16 @@ var causes = []struct {
 	{isA[*record.CorruptError], exitDamaged, "records", hintRecords},
 	{isRemovedCopy, exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
 	{isA[*transfer.StateError], exitDamaged, "remote-state", hintRemoteState},
-	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever has taken it back has to push it there; nothing is damaged here"},
+	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
 	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // whoever meets it gives a hint
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{isA[*pack.CorruptError], exitDamaged, "remote-damaged", hintRemoteDamage},
-	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' tells what is affected"},
-	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' tells what is affected"},
+	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' shows the affected files"},
+	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' shows the affected files"},
 
 	// Names and paths.
 	{isA[*refs.AmbiguousError], exitFailed, "ambiguous-revision", "give more digits"},
-	{isA[*refs.UnknownRevisionError], exitFailed, "unknown-revision", "'kist branch', 'kist tag' and 'kist log' list what there is"},
+	{isA[*refs.UnknownRevisionError], exitFailed, "unknown-revision", "'kist branch', 'kist tag' and 'kist log' list branches, tags and commits"},
 	{matches(refs.ErrNotFound), exitFailed, "unknown-ref", ""},
 	{isA[*refs.NameError], exitFailed, "bad-name", ""},
 	{isA[*object.NameError], exitFailed, "bad-name", ""},
@@ -103,14 +103,14 @@ var causes = []struct {
 
 	// Remotes.
 	{matches(registry.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
-	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix that is apart from it"},
+	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix outside the other remote"},
 	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
-	{matches(transfer.ErrUnfit), exitRemote, "unfit", "'kist remote check' says why; nothing is written until a check passes"},
+	{matches(transfer.ErrUnfit), exitRemote, "unfit", "'kist remote check' shows why; kist writes nothing there until a check passes"},
 	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},
 	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
-	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch' or the same push again will tell"},
-	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask whoever looks after the remote whether it was restored from a copy"},
+	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
+	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},
 	{matches(rootlog.ErrEmpty), exitRemote, "empty", "check the path or URL; the first 'kist push' makes it a remote"},
 	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
 	{isA[*remote.EnvError], exitCredentials, "", ""}, // see envHint
@@ -120,19 +120,19 @@ var causes = []struct {
 	{matches(remote.ErrCertificate), exitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},
 	{matches(remote.ErrPermission), exitCredentials, "permission", "ask the owner of the folder, bucket or database for access"},
 	{matches(remote.ErrNoStore), exitRemote, "no-store", "check the URL; a disk has to be mounted, and a bucket created, before kist can use it"},
-	{matches(remote.ErrFull), exitRemote, "full", "free some space there, or raise the quota; what was stored before is not affected"},
+	{matches(remote.ErrFull), exitRemote, "full", "free some space there, or raise the quota; everything stored before is intact"},
 	{matches(remote.ErrUnsupported), exitRemote, "unsupported", "'kist remote check' shows what the store can do"},
 	{matches(remote.ErrTemporary), exitRemote, "", "check the network and the URL, then run the command again"},
 	{isA[*remote.Error], exitRemote, "", ""},
 
 	// Another process was quicker.
-	{isA[*volume.StaleError], exitMoved, "collected", "another kist has removed it as garbage: look at what is left, and run the command again"},
+	{isA[*volume.StaleError], exitMoved, "collected", "another kist process removed it as garbage; run the command again"},
 	{matches(disk.ErrBusy), exitBusy, "", "run the command again when that process has ended; --verbose names the lock"},
 
 	// The operating system.
-	{matches(disk.ErrSymlink), exitFailed, "symlink", "put the folder or file itself in its place"},
-	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; nothing that was stored before is affected"},
-	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; nothing that was stored before is affected"},
+	{matches(disk.ErrSymlink), exitFailed, "symlink", "replace the symlink by the folder or file itself"},
+	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; everything stored before is intact"},
+	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; everything stored before is intact"},
 	{matches(syscall.EROFS), exitFailed, "read-only", "mount the file system for writing, or work on a copy elsewhere"},
 	{matches(fs.ErrPermission), exitFailed, "permission", "'ls -ld' shows its owner and who may change it"},
 	{matches(syscall.ENOTDIR), exitFailed, "not-a-folder", "there is a file where a folder has to be"},
@@ -142,12 +142,12 @@ var causes = []struct {
 
 // How to get back what is no object.
 const (
-	hintIndex        = "no commit is affected: 'kist verify --repair' makes it anew from HEAD"
-	hintRef          = "'kist verify --repair' restores it, if its log or another branch tells what it was"
-	hintRecords      = "'kist verify --repair' makes records anew; until then, what has expired or was purged seems to be missing"
-	hintRemoteDamage = "'kist verify --remote NAME' tells what is damaged there"
-	hintRemoteState  = "nothing that was stored is affected: 'kist verify --repair' puts it back, or asks the remote"
-	hintLog          = "no branch is affected, only the log of where it was: 'kist verify --repair' drops the damaged lines"
+	hintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
+	hintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
+	hintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
+	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
+	hintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
+	hintLog          = "no branch is affected, only its log: 'kist verify --repair' drops the damaged lines"
 )
 
 // isRemovedCopy matches a damaged copy of a file of a remote that was removed.

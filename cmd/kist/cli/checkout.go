@@ -60,12 +60,12 @@ With --json: branch (null if HEAD is detached) and id; with PATHs: restored
 	inRepository(cmd)
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.create, "branch", "b", "", "make the branch `NEW` at REV, and switch to it")
-	flags.StringVarP(&o.reset, "reset-branch", "B", "", "like -b; if there is a branch `NEW`, it is moved to REV")
+	flags.StringVarP(&o.create, "branch", "b", "", "create the branch `NEW` at REV and switch to it")
+	flags.StringVarP(&o.reset, "reset-branch", "B", "", "like -b, but move a branch `NEW` that exists to REV")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "switch to the commit, even if REV is a branch")
-	flags.BoolVarP(&o.force, "force", "f", false, "give up local changes and untracked files that are in the way")
-	flags.BoolVar(&o.ours, "ours", false, "of files with conflicts, take our side")
-	flags.BoolVar(&o.theirs, "theirs", false, "of files with conflicts, take the side being merged")
+	flags.BoolVarP(&o.force, "force", "f", false, "discard local changes and untracked files in the way")
+	flags.BoolVar(&o.ours, "ours", false, "for conflicting files, take our side")
+	flags.BoolVar(&o.theirs, "theirs", false, "for conflicting files, take the side being merged")
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("branch", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
@@ -112,11 +112,11 @@ func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string
 	case err != nil:
 		return err
 	case isPaths && (create != "" || o.detach):
-		return usagef("with paths, no branch is switched to: -b, -B and --detach are not for them")
+		return usagef("-b, -B and --detach do not go together with paths")
 	case isPaths:
 		return env.checkoutPaths(ctx, r, o, rev, paths)
 	case o.ours || o.theirs:
-		return usagef("--ours and --theirs need the paths of files with conflicts")
+		return usagef("--ours and --theirs need the paths of conflicting files")
 	case rev == "" && create == "" && !o.force && !o.detach:
 		return hintf(usagef("BRANCH is missing"), "'kist branch' lists them")
 	}
@@ -244,7 +244,7 @@ func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutO
 	from := "what is staged"
 	switch {
 	case (o.ours || o.theirs) && rev != "":
-		return usagef("--ours and --theirs are not for a revision")
+		return usagef("--ours and --theirs do not go together with a revision")
 	case o.ours:
 		ro.Side, from = checkout.Ours, "our side"
 	case o.theirs:

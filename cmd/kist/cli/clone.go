@@ -55,7 +55,7 @@ path, branch and id of what was checked out.`,
 	flags.StringVarP(&o.origin, "origin", "o", registry.DefaultRemote, "call the remote `NAME`")
 	flags.BoolVarP(&o.noCheckout, "no-checkout", "n", false, "do not write any files")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
-	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store cannot tell two writers apart, and nobody else pushes to it")
+	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
 	o.registerJobs(cmd)
 	env.registerSetID(cmd)
 	return cmd
@@ -91,7 +91,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	case dir == "":
 		name := cloneName(clone.URL)
 		if name == "" {
-			return usagef("DIR is missing: %s does not tell how to call it", quoteArg(remote.Redact(args[0])))
+			return usagef("DIR is missing: %s has no name for it", quoteArg(remote.Redact(args[0])))
 		}
 		dir = env.path(name)
 	}

@@ -55,7 +55,7 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
   kist commit --amend --no-edit      replace the last commit`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return hintf(usagef("a commit is of all that is staged: %s is not expected", quoteArg(args[0])), "'kist add' stages single paths")
+				return hintf(usagef("a commit takes all staged changes, not single paths: %s", quoteArg(args[0])), "'kist add' stages single paths")
 			}
 			return nil
 		},
@@ -66,12 +66,12 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE`; if given more than once, each is a paragraph")
-	flags.StringVarP(&o.file, "file", "F", "", "read the message from `FILE`, - being standard input")
-	flags.BoolVarP(&o.all, "all", "a", false, "first stage what has changed of tracked files")
+	flags.StringVarP(&o.file, "file", "F", "", "read the message from `FILE`; - is standard input")
+	flags.BoolVarP(&o.all, "all", "a", false, "stage changes of tracked files first")
 	flags.BoolVar(&o.amend, "amend", false, "replace the last commit, keeping its message unless another is given")
 	flags.BoolVar(&o.noEdit, "no-edit", false, "take the message of the last commit, merge or revert as it is")
-	flags.BoolVar(&o.allowEmpty, "allow-empty", false, "commit even if nothing has changed")
-	flags.StringVar(&o.author, "author", "", "record as the author `\"NAME <EMAIL>\"`, not who commits")
+	flags.BoolVar(&o.allowEmpty, "allow-empty", false, "commit even if nothing changed")
+	flags.StringVar(&o.author, "author", "", "record `\"NAME <EMAIL>\"` as the author")
 	flags.StringVar(&o.date, "date", "", "record `TIME` as the author's time")
 	cmd.MarkFlagsMutuallyExclusive("message", "file", "no-edit")
 	return cmd

@@ -56,7 +56,7 @@ With --json: key and value, and with list one such line for each key.`,
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.list, "list", "l", false, "print all that is set")
+	flags.BoolVarP(&o.list, "list", "l", false, "print all keys that are set")
 	flags.BoolVar(&o.get, "get", false, "print the value of KEY")
 	flags.BoolVar(&o.unset, "unset", false, "remove KEY")
 	flags.BoolVar(&o.global, "global", false, "use your own configuration instead of the repository's")

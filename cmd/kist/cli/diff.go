@@ -61,7 +61,7 @@ file is read.`,
 	mayExit(cmd, exitPartial)
 	o.form.register(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.staged, "staged", false, "compare what is staged with REV, by default HEAD")
+	flags.BoolVar(&o.staged, "staged", false, "compare the index with REV, by default HEAD")
 	flags.BoolVar(&o.staged, "cached", false, "the same as --staged")
 	flags.BoolVar(&o.exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return cmd

@@ -87,12 +87,12 @@ host, policy). With --undo: restored (IDs).`,
 	within(&o.policy.WithinWeekly, "-weekly", "a commit of each week")
 	within(&o.policy.WithinMonthly, "-monthly", "a commit of each month")
 	within(&o.policy.WithinYearly, "-yearly", "a commit of each year")
-	flags.StringArrayVar(&o.policy.Tags, "keep-tag", nil, "keep what has a tag that `PATTERN` fits, as in 'v*'; all tagged commits are kept, so this stands for a policy that keeps nothing else")
+	flags.StringArrayVar(&o.policy.Tags, "keep-tag", nil, "keep commits with a tag that matches `PATTERN`, as in 'v*'; alone, keep tagged commits only")
 	flags.StringArrayVar(&o.branches, "branch", nil, "apply the policy to branch `NAME` only; may be given more than once")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would expire, and why the others are kept")
-	flags.BoolVar(&o.undo, "undo", false, "take it back")
-	flags.BoolVar(&o.all, "all", false, "with --undo: all that has expired")
-	flags.BoolVar(&o.list, "list", false, "list what has expired")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show which commits would expire, and why others are kept")
+	flags.BoolVar(&o.undo, "undo", false, "undo an expiration")
+	flags.BoolVar(&o.all, "all", false, "with --undo: all expired commits")
+	flags.BoolVar(&o.list, "list", false, "list the expired commits")
 	cmd.MarkFlagsMutuallyExclusive("undo", "list", "dry-run")
 	cmd.MarkFlagsMutuallyExclusive("undo", "list", "branch")
 	must(cmd.RegisterFlagCompletionFunc("keep-tag", env.complete(tags)))
@@ -137,7 +137,7 @@ func (o *expireOptions) check(args []string) error {
 	}
 	switch policy := !o.policy.IsEmpty(); {
 	case o.all && !o.undo:
-		return usagef("--all is for --undo")
+		return usagef("--all needs --undo")
 	case (o.undo || o.list) && policy:
 		return usagef("--undo and --list apply no policy")
 	case o.list && len(args) > 0:
@@ -147,11 +147,11 @@ func (o *expireOptions) check(args []string) error {
 		return usagef("--undo needs REVs, or --all")
 	case o.undo:
 	case policy && len(args) > 0:
-		return usagef("either a policy says what expires, or REVs do")
+		return usagef("give either a policy or REVs")
 	case len(args) > 0 && len(o.branches) > 0:
-		return usagef("--branch is for a policy")
+		return usagef("--branch needs a policy")
 	case !policy && len(args) == 0:
-		return hintf(usagef("nothing says what is kept"), "as in 'kist expire -n --keep-daily 7 --keep-weekly 4'")
+		return hintf(usagef("no --keep option is given"), "as in 'kist expire -n --keep-daily 7 --keep-weekly 4'")
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (e *Env) printExpired(result *retain.ExpireResult, dryRun bool) {
 	}
 	e.tell("\n")
 	if !dryRun {
-		e.info("'kist gc' makes the space free; 'kist push' has the remote's do so; until then, 'kist expire --undo' takes it back")
+		e.info("'kist gc' frees the space here, and after 'kist push' the remote's gc there; until then, 'kist expire --undo' undoes it")
 	}
 }
 

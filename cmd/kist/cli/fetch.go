@@ -62,11 +62,11 @@ waits).`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
-	flags.BoolVarP(&o.force, "force", "f", false, "replace tags that are other ones here")
-	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
-	flags.Var((*decisionValue)(&o.waits), "records", "`DECISION` on records that wait: accept, or refuse")
+	flags.BoolVarP(&o.force, "force", "f", false, "replace local tags that differ")
+	flags.BoolVarP(&o.prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
+	flags.Var((*decisionValue)(&o.waits), "records", "decide on waiting records: `DECISION` is accept or refuse")
 	must(cmd.RegisterFlagCompletionFunc("records", cobra.FixedCompletions([]string{"accept", "refuse"}, cobra.ShellCompDirectiveNoFileComp)))
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be moved")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
 	o.registerJobs(cmd)
 	return cmd
 }
@@ -122,7 +122,7 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o tracking.FetchOpt
 	result, err := tracking.Fetch(ctx, r, o)
 	p.Stop()
 	if errors.Is(err, refs.ErrConflict) && !o.Prune {
-		err = hintf(err, "if the remote does not have that any more, 'kist fetch --prune %s' forgets it", quoteArg(o.Remote))
+		err = hintf(err, "if the remote no longer has it, 'kist fetch --prune %s' removes it here", quoteArg(o.Remote))
 	}
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (e *Env) printFetched(m registry.Remote, o tracking.FetchOptions, result *t
 			first = false
 		}
 		if status == "kept" {
-			e.warn("tag %s is another one on %s; --force replaces yours", quoteArg(shortRef(f.Local)), quoteArg(m.Name))
+			e.warn("tag %s is different on %s; --force replaces yours", quoteArg(shortRef(f.Local)), quoteArg(m.Name))
 			continue
 		}
 		e.tellMoved(f.Name, f.Local, f.Old, f.New, status)

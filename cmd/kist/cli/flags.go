@@ -23,12 +23,12 @@ type globals struct {
 func (g *globals) register(root *cobra.Command, env *Env) {
 	flags := root.PersistentFlags()
 	flags.SortFlags = false
-	flags.VarP(&dirFlag{env, env.Dir}, "directory", "C", "run as if started in `DIR`; more than one add up")
+	flags.VarP(&dirFlag{env, env.Dir}, "directory", "C", "run as if started in `DIR`; several options add up")
 	flags.StringVar(&g.repo, "repo", "", "use the repository in `DIR` instead of the one around the current folder")
 	flags.BoolVar(&g.json, "json", false, "print results as JSON, one object a line")
-	flags.Var(newChoice(&g.color, "auto", "always", "never"), "color", "when to colour what is printed")
-	flags.BoolVarP(&g.quiet, "quiet", "q", false, "say nothing but results, warnings and errors")
-	flags.BoolVarP(&g.verbose, "verbose", "v", false, "say more")
+	flags.Var(newChoice(&g.color, "auto", "always", "never"), "color", "when to use colours")
+	flags.BoolVarP(&g.quiet, "quiet", "q", false, "print only results, warnings and errors")
+	flags.BoolVarP(&g.verbose, "verbose", "v", false, "print more: details, progress of steps, internals of errors")
 	flags.BoolVar(&g.noProgress, "no-progress", false, "show no progress")
 	must(root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(root.MarkPersistentFlagDirname("directory"))
@@ -37,7 +37,7 @@ func (g *globals) register(root *cobra.Command, env *Env) {
 
 // registerSetID adds --setid to a command that writes files.
 func (e *Env) registerSetID(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&e.setID, "setid", false, "restore set-user-ID and set-group-ID bits: files then run as their owner or group")
+	cmd.Flags().BoolVar(&e.setID, "setid", false, "restore set-user-ID and set-group-ID bits, which run files as their owner or group")
 }
 
 // must ends the program for an error that only a mistake in this package can

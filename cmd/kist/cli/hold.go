@@ -63,8 +63,8 @@ With --json: what 'kist hold list --json' has for it.`,
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
-	flags.StringVar(&o.until, "until", "", "hold it until `TIME`, or for so long")
-	flags.StringVar(&o.reason, "reason", "", "why, a `TEXT` for those who look at it later")
+	flags.StringVar(&o.until, "until", "", "hold until `TIME`, a date or a duration")
+	flags.StringVar(&o.reason, "reason", "", "the reason, a `TEXT` that others see")
 	for _, name := range []string{"until", "reason"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
@@ -150,7 +150,7 @@ With --json: what 'kist hold list --all --json' has for it.`,
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, a `TEXT` for those who look at it later")
+	cmd.Flags().StringVar(&reason, "reason", "", "the reason, a `TEXT` that others see")
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	return cmd
 }
@@ -169,7 +169,7 @@ func runHoldRemove(ctx context.Context, env *Env, rev, reason string) error {
 		return err
 	}
 	if was.Who != hold.Who && was.Who != "" {
-		env.warn("somebody else's hold: held %s", env.heldText(was))
+		env.warn("this is somebody else's hold: held %s", env.heldText(was))
 	}
 	if env.global.json {
 		return env.json(env.newHoldJSON(hold))

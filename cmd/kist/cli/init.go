@@ -51,7 +51,7 @@ With --json: path, branch and chunk_size.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&o.branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
 	flags.StringVar(&o.chunkSize, "chunk-size", "256KiB", "cut content into chunks of about `SIZE`, a power of two from 64KiB to 4MiB")
-	flags.StringVar(&o.metadata, "metadata", "portable", "how much of files' metadata to record: portable or, not supported yet, full; `MODE` cannot be changed later")
+	flags.StringVar(&o.metadata, "metadata", "portable", "the metadata to record: portable, or full (not supported yet); `MODE` cannot be changed later")
 	flags.StringVar(&o.shared, "shared", "", "let the group of the folder .kist use the repository, too; `WHO` is group")
 	flags.Lookup("shared").NoOptDefVal = "group"
 	must(cmd.RegisterFlagCompletionFunc("shared", cobra.FixedCompletions([]string{"group"}, cobra.ShellCompDirectiveNoFileComp)))

@@ -49,7 +49,7 @@ size, mtime, id; files, how many, of a folder; target of a symlink; and purged.`
 	inRepository(cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.long, "long", "l", false, "show type and permissions, size and time")
-	flags.BoolVarP(&o.recursive, "recursive", "r", false, "list what is in folders, not the folders")
+	flags.BoolVarP(&o.recursive, "recursive", "r", false, "list the files in folders, not the folders")
 	recursive := flags.VarPF(&boolAlias{&o.recursive}, "recurse", "R", "the same as -r")
 	recursive.NoOptDefVal, recursive.Hidden = "true", true
 	flags.BoolVarP(&o.trees, "trees", "t", false, "with -r, list folders too")

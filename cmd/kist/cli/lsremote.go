@@ -64,7 +64,7 @@ func runLsRemote(ctx context.Context, env *Env, o transferOptions, args []string
 	}
 	for _, name := range slices.Sorted(maps.Keys(head.Refs)) {
 		if refs.CheckName(name) != nil {
-			env.warn("a ref with a bad name is left out: %s", quoteArg(name))
+			env.warn("skipped a ref with a bad name: %s", quoteArg(name))
 			continue
 		}
 		if err := show(name, head.Refs[name].ID, ""); err != nil {

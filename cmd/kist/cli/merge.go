@@ -62,13 +62,13 @@ ours_path and theirs_path).`,
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of the commit; if given more than once, each is a paragraph")
-	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail, with status 13, if a commit would have to be made")
-	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even where moving the branch would do")
+	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")
+	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even if moving the branch is enough")
 	flags.BoolVar(&o.noCommit, "no-commit", false, "stop before the commit")
-	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common, or none whose content is still there")
+	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
 	flags.Bool("no-edit", false, "take the message as it is (it always is)")
 	flags.BoolVar(&o.goOn, "continue", false, "commit a merge whose conflicts are resolved")
-	flags.BoolVar(&o.abort, "abort", false, "go back to how it was before the merge")
+	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the merge")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-commit")
 	for _, name := range []string{"ff-only", "no-ff", "no-commit", "message"} {
@@ -109,7 +109,7 @@ func runMerge(ctx context.Context, env *Env, o mergeOptions, args []string) erro
 	})
 	p.Stop()
 	if errors.Is(applyErr, commits.ErrNotFastForward) {
-		return hintf(applyErr, "without --ff-only a merge commit is made")
+		return hintf(applyErr, "without --ff-only, kist makes a merge commit")
 	}
 	if result == nil {
 		return env.unwritten(r, blocked(applyErr))
@@ -200,7 +200,7 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commi
 		}
 		n = countChanges(changes)
 		if err != nil { // the work is done nevertheless
-			e.warn("what changed cannot be told: %v", err)
+			e.warn("cannot show the changes: %v", err)
 			n.unknown = true
 		}
 	case len(result.Conflicts) > 0:
@@ -227,7 +227,7 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commi
 		}
 		e.tell("Fast-forward\n %s\n", n)
 	case "stopped":
-		e.tell("The merge went well; it stopped before the commit, as it was told to.\n")
+		e.tell("Automatic merge went well; stopped before committing as requested.\n")
 	case "merged":
 		return e.printCommitted(result.Commit)
 	}

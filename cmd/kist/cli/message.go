@@ -53,7 +53,7 @@ func (e *Env) composeMessage(ctx context.Context, r *kist.Repository, o commitOp
 	}
 	if o.noEdit {
 		if draft == "" {
-			return "", usagef("--no-edit: there is no message to take")
+			return "", usagef("--no-edit: no message to reuse")
 		}
 		return "", nil
 	}

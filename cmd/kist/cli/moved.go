@@ -77,7 +77,7 @@ func refKind(name string) string {
 // tellTransferred prints how much was sent or received.
 func (e *Env) tellTransferred(verb string, objects, bytes int64, records int) {
 	if records > 0 {
-		e.tell("%s %s of what has expired or is held\n", verb, plural(uint64(records), "record", "records"))
+		e.tell("%s %s about expired or held commits\n", verb, plural(uint64(records), "record", "records"))
 	}
 	if objects > 0 {
 		e.tell("%s %s, %s\n", verb, plural(uint64(objects), "object", "objects"), formatSize(uint64(bytes)))
@@ -86,5 +86,5 @@ func (e *Env) tellTransferred(verb string, objects, bytes int64, records int) {
 
 // tellUpstream says that a branch follows another one now.
 func (e *Env) tellUpstream(branch, upstream string) {
-	e.tell("branch %s follows %s now\n", quoteArg(branch), quoteArg(upstream))
+	e.tell("branch %s now follows %s\n", quoteArg(branch), quoteArg(upstream))
 }

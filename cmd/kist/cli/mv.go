@@ -36,8 +36,8 @@ With --json: path and renamed_from, a line for each.`,
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.force, "force", "f", false, "even if something is there already: it is replaced")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be moved")
+	flags.BoolVarP(&o.force, "force", "f", false, "replace an existing file")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
 	return cmd
 }
 

@@ -11,7 +11,7 @@ var otherNames = map[string]string{
 	"dump":        "'kist cat REV:PATH' does",
 	"forget":      "'kist expire' gives up the content of old commits, and 'kist gc' then frees the space",
 	"ls-files":    "'kist ls -r' lists the files of a commit",
-	"prune":       "'kist gc' removes what nothing refers to any more; 'kist expire' gives up the content of old commits before",
+	"prune":       "'kist gc' removes unreferenced data; 'kist expire' first drops the content of old commits",
 	"rebase":      "'kist merge' brings branches together; commits stay as they are",
 	"rev-parse":   "'kist log -1 --json REV' has the ID",
 	"snapshots":   "'kist log' does",

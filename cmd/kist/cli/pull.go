@@ -47,11 +47,11 @@ print.`,
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
-	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail, with status 13, if a commit would have to be made")
-	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even where moving the branch would do")
+	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")
+	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even if moving the branch is enough")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
-	flags.BoolVarP(&o.prune, "prune", "p", false, "forget branches that the remote does not have any more")
-	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge what has no commit in common, or none whose content is still there")
+	flags.BoolVarP(&o.prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
+	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
 	o.registerJobs(cmd)
 	return cmd
@@ -96,7 +96,7 @@ func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error 
 	case errors.Is(err, kist.ErrNoUpstream):
 		return hintf(failf(exitFailed, "no-upstream", "%w", err), "'kist branch -u REMOTE/BRANCH' sets it, or say from where: kist pull REMOTE BRANCH")
 	case errors.Is(err, commits.ErrNotFastForward):
-		return hintf(err, "without --ff-only a merge commit is made")
+		return hintf(err, "without --ff-only, kist makes a merge commit")
 	case result == nil || result.Merge == nil:
 		return env.unwritten(r, blocked(err))
 	}
@@ -127,7 +127,7 @@ func (e *Env) pullSource(r *kist.Repository, args []string) (registry.Upstream, 
 		return upstream, nil
 	}
 	if head.Branch == "" {
-		return registry.Upstream{}, usagef("HEAD is on no branch: say which BRANCH to pull")
+		return registry.Upstream{}, usagef("HEAD is on no branch: name the BRANCH to pull")
 	}
 	return registry.Upstream{Remote: name, Ref: refs.Heads + head.Branch}, nil
 }

@@ -60,9 +60,9 @@ func (e *Env) undoPurge(ctx context.Context, r *kist.Repository, ids []string) e
 		rec, err := purge.Undo(ctx, r, id)
 		switch {
 		case errors.Is(err, object.ErrNotFound):
-			return hintf(failf(exitFailed, "gone", "%s is gone, or a part of it: %w", quoteArg(id), err), "who still has the content can undo it there, and push")
+			return hintf(failf(exitFailed, "gone", "%s is gone, or a part of it: %w", quoteArg(id), err), "whoever still has the content can undo it there, and push")
 		case errors.Is(err, purge.ErrNotPurged):
-			return hintf(failf(exitFailed, "not-found", "%w", err), "'kist purge --list' tells what was purged")
+			return hintf(failf(exitFailed, "not-found", "%w", err), "'kist purge --list' lists the purged content")
 		case err != nil:
 			return err
 		}

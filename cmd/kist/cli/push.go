@@ -74,10 +74,10 @@ is held were sent.`,
 	flags.BoolVar(&o.all, "all", false, "push all branches")
 	flags.BoolVar(&o.tags, "tags", false, "push all tags, too")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete the REFs on the remote")
-	flags.BoolVarP(&o.force, "force", "f", false, "move branches and tags even if that loses commits there")
-	flags.BoolVar(&o.lease, "force-with-lease", false, "the same, but only if nobody has moved them since you last looked")
-	flags.BoolVarP(&o.setUpstream, "set-upstream", "u", false, "have the branches follow those they are pushed to")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be sent and moved")
+	flags.BoolVarP(&o.force, "force", "f", false, "move branches and tags even if the remote loses commits")
+	flags.BoolVar(&o.lease, "force-with-lease", false, "like --force, but only if nobody moved them since your last fetch")
+	flags.BoolVarP(&o.setUpstream, "set-upstream", "u", false, "make each branch follow the one it is pushed to")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be sent and moved")
 	o.registerJobs(cmd)
 	cmd.MarkFlagsMutuallyExclusive("all", "delete")
 	cmd.MarkFlagsMutuallyExclusive("tags", "delete")
@@ -106,7 +106,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 			return usagef("the name of the branch to delete is missing")
 		}
 		if o.all || o.tags {
-			return failf(exitFailed, "nothing-to-push", "there is nothing to push")
+			return failf(exitFailed, "nothing-to-push", "nothing to push")
 		}
 		ref, at, err := env.pushCurrent(ctx, r, name)
 		if err != nil {
@@ -132,7 +132,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	}
 	switch {
 	case rejected && onlyTags(result.Refs):
-		return hintf(err, "'kist fetch' tells which; --force replaces it there")
+		return hintf(err, "'kist fetch' shows the tag there; --force replaces it")
 	case rejected:
 		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
 	case errors.Is(err, remote.ErrNoStore):
@@ -146,7 +146,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	env.maintain(r)
 	for _, ref := range result.Refs {
 		if ref.Old.IsZero() && ref.New.IsZero() {
-			return failf(exitFailed, "unknown-ref", "%s is not on %s: there was nothing to delete", quoteArg(shortRef(ref.Name)), quoteArg(push.Remote))
+			return failf(exitFailed, "unknown-ref", "%s is not on %s: nothing to delete", quoteArg(shortRef(ref.Name)), quoteArg(push.Remote))
 		}
 	}
 	return nil

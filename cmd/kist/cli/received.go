@@ -81,7 +81,7 @@ func (e *Env) printReceived(o tracking.FetchOptions, result *tracking.FetchResul
 			quoteArg(o.Remote), result.Implausible[0].Generation, result.Implausible[0].Who)
 	}
 	if waits > 0 && o.Waiting != tracking.Refuse {
-		e.warn("%s for you: content that is needed here would go", plural(uint64(waits), "record waits", "records wait"))
+		e.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
 		e.info("'kist fetch --records accept %s' accepts, and '--records refuse' takes it back, for all with the next push", printable(o.Remote))
 	}
 }

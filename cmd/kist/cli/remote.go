@@ -169,8 +169,8 @@ With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 	inRepository(cmd)
 	mayExit(cmd, exitBusy, exitRemote, exitCredentials)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.singleWriter, "single-writer", false, "take a store that cannot tell two writers apart")
-	flags.BoolVar(&o.noCheck, "no-check", false, "do not try the store out, or even look at it")
+	flags.BoolVar(&o.singleWriter, "single-writer", false, "accept a store that is not safe for concurrent pushes")
+	flags.BoolVar(&o.noCheck, "no-check", false, "do not check or contact the store")
 	flags.BoolVarP(&o.fetch, "fetch", "f", false, "fetch from it, too")
 	cmd.MarkFlagsMutuallyExclusive("no-check", "fetch")
 	return cmd
@@ -178,7 +178,7 @@ With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 
 func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url string) error {
 	if isURL(name) {
-		return hintf(usagef("%s is a URL, and no name for a remote", quoteArg(remote.Redact(name))), "the name comes first: kist remote add NAME URL")
+		return hintf(usagef("%s is a URL, not a name for a remote", quoteArg(remote.Redact(name))), "the name comes first: kist remote add NAME URL")
 	}
 	r, err := env.open()
 	if err != nil {
@@ -202,7 +202,7 @@ func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url s
 			env.printf("%s", report)
 		}
 		if errors.Is(err, remote.ErrPermission) {
-			return hintf(err, "to fetch from what you may only read, add it with --no-check")
+			return hintf(err, "to fetch only, add it with --no-check")
 		}
 		if err != nil {
 			return err
@@ -247,7 +247,7 @@ func (e *Env) checkRepository(ctx context.Context, r *kist.Repository, m registr
 		return nil
 	}
 	if err == nil && identity.Repository != r.ID() {
-		e.warn("%s has another repository, whose files are cut in another way: the two can be merged, but will not share what they store", quoteArg(m.Name))
+		e.warn("%s holds another repository, with other chunk boundaries: both can be merged, but share no stored content", quoteArg(m.Name))
 	}
 	return err
 }

@@ -122,11 +122,11 @@ func (e *Env) checkStore(ctx context.Context, m registry.Remote) (*check.Report,
 		failed += "\n" + c.What + ": " + c.Detail
 		refuses = refuses || errors.Is(c.Err, remote.ErrUnsupported) && strings.HasPrefix(m.URL, "s3:")
 	}
-	err = failf(exitRemote, "unfit", "the store does not keep what a remote needs%s", failed)
+	err = failf(exitRemote, "unfit", "the store is not fit for a remote%s", failed)
 	if report.Usable() {
-		err = hintf(err, "if nobody else ever pushes to it, --single-writer takes it nevertheless")
+		err = hintf(err, "if nobody else ever pushes to it, add it with --single-writer")
 	} else if refuses {
-		err = hintf(err, "if nobody else ever pushes to it, conditional=false in the URL and --single-writer take it nevertheless")
+		err = hintf(err, "if nobody else ever pushes to it, add it with conditional=false in the URL and --single-writer")
 	}
 	return report, err
 }

@@ -40,11 +40,11 @@ type quarantinedJSON struct {
 func (o verifyOptions) combine() error {
 	switch {
 	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost || o.acceptLoss):
-		return usagef("a remote is repaired from the repository here: --from, --single-host and --accept-loss do not go with --remote")
+		return usagef("--from, --single-host and --accept-loss do not go together with --remote")
 	case o.repair && o.readData != "" && o.readData != "100%":
-		return usagef("--repair reads everything: --read-data takes no share")
+		return usagef("--repair reads everything: --read-data takes no share with it")
 	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.acceptLoss):
-		return usagef("--from, --dry-run, --single-host and --accept-loss are options of --repair")
+		return usagef("--from, --dry-run, --single-host and --accept-loss need --repair")
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	})
 	at.stop()
 	if errors.Is(err, errors.ErrUnsupported) {
-		return hintf(err, "--single-host does it, if no other machine uses the repository now")
+		return hintf(err, "if no other machine uses the repository now, use --single-host")
 	}
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *repai
 	if len(result.Repaired)+len(result.Quarantined) == 0 {
 		e.tell("no errors found: nothing to repair\n")
 	} else if !dryRun {
-		e.tell("whole again\n")
+		e.tell("repaired: everything is intact again\n")
 	}
 }
 

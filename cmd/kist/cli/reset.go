@@ -53,8 +53,8 @@ letters A, M, D and T).`,
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.soft, "soft", false, "move only the branch")
-	flags.BoolVar(&o.mixed, "mixed", false, "bring back what is staged, too (the default)")
-	flags.BoolVar(&o.hard, "hard", false, "bring back what is staged and all tracked files, too")
+	flags.BoolVar(&o.mixed, "mixed", false, "reset the index, too (the default)")
+	flags.BoolVar(&o.hard, "hard", false, "reset the index and all tracked files, too")
 	cmd.MarkFlagsMutuallyExclusive("soft", "mixed", "hard")
 	return cmd
 }
@@ -166,7 +166,7 @@ func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, 
 			return "", nil, hintf(usagef("%s is a revision and a path", quoteArg(args[0])),
 				"write 'kist reset -- %s' for the path, and 'kist reset %s --' for the revision", args[0], args[0])
 		case !hasRev && !known:
-			return "", nil, hintf(err, "write '--' before a path that is not there now")
+			return "", nil, hintf(err, "write '--' before a path that does not exist now")
 		}
 	}
 	if hasRev {

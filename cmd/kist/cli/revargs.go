@@ -54,7 +54,7 @@ func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) (pat
 		if err != nil || looksLikePathspec(args[i]) || r.Worktree().Exists(paths[i].path) {
 			continue
 		}
-		hint := "write '--' before a path that is not there now"
+		hint := "write '--' before a path that does not exist now"
 		var unknown *refs.UnknownRevisionError
 		switch {
 		case i == 0 && errors.As(noRev, &unknown) && unknown.Reason != "":

@@ -48,11 +48,11 @@ and rest (the commits that are left).`,
 	inRepository(cmd)
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.noCommit, "no-commit", "n", false, "stage what undoes the commits, and commit nothing; something else may be staged already")
-	flags.IntVarP(&o.mainline, "mainline", "m", 0, "of a merge, go back to the parent with this `NUMBER`, from 1")
+	flags.BoolVarP(&o.noCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
+	flags.IntVarP(&o.mainline, "mainline", "m", 0, "for a merge, go back to the parent with this `NUMBER`, from 1")
 	flags.Bool("no-edit", false, "take the messages as they are (they always are)")
-	flags.BoolVar(&o.goOn, "continue", false, "commit what is resolved, and go on")
-	flags.BoolVar(&o.abort, "abort", false, "go back to how it was before the first commit")
+	flags.BoolVar(&o.goOn, "continue", false, "commit the resolved files and continue")
+	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the first commit")
 	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "no-commit")
 	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "mainline")
 	return cmd
@@ -143,7 +143,7 @@ func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOpt
 		}
 	}
 	for _, id := range result.Nothing {
-		e.info("nothing to undo of %s: it is undone already", e.describe(ctx, r, id))
+		e.info("%s is undone already", e.describe(ctx, r, id))
 	}
 	e.maintain(r)
 	if revertErr != nil && !isPartial(revertErr) {
@@ -162,7 +162,7 @@ func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOpt
 			return err
 		}
 	}
-	err := failf(exitPartial, "conflicts", "%s has conflicts with what came after it: %s",
+	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
 		e.describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
 	next := "'kist revert --continue'"
 	if o.noCommit {

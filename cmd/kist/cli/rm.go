@@ -41,9 +41,9 @@ With --json: path, a line for each.`,
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.cached, "cached", false, "leave the files in the worktree")
-	flags.BoolVarP(&o.recursive, "recursive", "r", false, "remove folders with all that is tracked in them, too")
-	flags.BoolVarP(&o.force, "force", "f", false, "even if there are changes that were not committed")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be removed")
+	flags.BoolVarP(&o.recursive, "recursive", "r", false, "also remove folders, with their tracked files")
+	flags.BoolVarP(&o.force, "force", "f", false, "remove files with uncommitted changes, too")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be removed")
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
 // rmError gives advice on local changes.
 func rmError(err error) error {
 	if isA[*stage.LocalChangesError](err) {
-		return hintf(failf(exitFailed, "local-changes", "%w", err), "--cached keeps the file, -f removes it nevertheless")
+		return hintf(failf(exitFailed, "local-changes", "%w", err), "--cached keeps the file, -f removes it anyway")
 	}
 	return err
 }

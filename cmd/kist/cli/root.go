@@ -181,7 +181,7 @@ func missingCommand(cmd *cobra.Command, args []string) error {
 		return unknownCommand(cmd, args[0])
 	}
 	if cmd.HasParent() {
-		return hintf(usagef("%s: which of its commands?", cmd.CommandPath()), "see '%s --help'", cmd.CommandPath())
+		return hintf(usagef("%s needs a command", cmd.CommandPath()), "see '%s --help'", cmd.CommandPath())
 	}
 	writeHelp(cmd.ErrOrStderr(), cmd)
 	return quiet(exitUsage)

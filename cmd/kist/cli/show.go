@@ -50,7 +50,7 @@ or folder one as 'kist ls --json' has it.`,
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.oneline, "oneline", false, "one line for what describes a commit")
+	flags.BoolVar(&o.oneline, "oneline", false, "describe each commit on one line")
 	flags.BoolVar(&o.abbrev, "abbrev-commit", false, "show short IDs")
 	o.form.register(cmd)
 	return cmd

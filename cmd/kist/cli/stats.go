@@ -81,12 +81,12 @@ condemned, and their bytes.`,
 	}
 	inRepository(cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.commits, "commits", false, "tell of each commit that REVs reach, by default all; A..B is what B has and A has not")
+	flags.BoolVar(&o.commits, "commits", false, "show each commit that REVs reach, by default all; A..B is those of B that A lacks")
 	registerCount(cmd, &o.number, "commits")
-	flags.Var(newChoice(&o.sort, "none", "size", "stored", "unique"), "sort", "the largest first, in the column of this name")
+	flags.Var(newChoice(&o.sort, "none", "size", "stored", "unique"), "sort", "sort by the column of this name, the largest first")
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
-	flags.BoolVar(&o.volumes, "volumes", false, "tell of volumes instead")
-	flags.StringVar(&o.remote, "remote", "", "tell of the packs of the remote `NAME` instead")
+	flags.BoolVar(&o.volumes, "volumes", false, "show the volumes instead")
+	flags.StringVar(&o.remote, "remote", "", "show the packs of the remote `NAME` instead")
 	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
 	o.transferOptions.register(cmd)
 	must(cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"none", "size", "stored", "unique"}, cobra.ShellCompDirectiveNoFileComp)))
@@ -97,7 +97,7 @@ condemned, and their bytes.`,
 func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) error {
 	ctx := cmd.Context()
 	if (o.volumes || o.remote != "") && len(args) > 0 {
-		return usagef("volumes and packs are not those of a revision or path: one argument too many: %s", quoteArg(args[0]))
+		return usagef("--volumes and --remote take no revision or path: %s", quoteArg(args[0]))
 	}
 	if o.number >= 0 && !o.commits {
 		return usagef("-n needs --commits")
@@ -123,7 +123,7 @@ func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) erro
 		return err
 	}
 	if !o.commits && slices.ContainsFunc(revs, func(rev string) bool { return strings.HasPrefix(rev, "^") || strings.Contains(rev, "..") }) {
-		return hintf(usagef("a range of commits is no single commit"), "--commits tells of each of its commits")
+		return hintf(usagef("stats needs --commits for a range of commits"), "--commits shows each of its commits")
 	}
 	p := env.progress("counting")
 	defer p.Stop()
@@ -134,14 +134,14 @@ func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) erro
 	var overlap *stats.PathsOverlapError
 	switch {
 	case errors.Is(err, stats.ErrMixedRevs):
-		return hintf(usagef("%w", err), "'main~0' is the commit that main is at, and no more")
+		return hintf(usagef("%w", err), "'main~0' is only the commit at main")
 	case errors.As(err, &overlap):
 		return usagef("path %s lies in %s: ask for one of them", quoteArg(overlap.Below), quoteArg(overlap.Path))
 	case err != nil:
 		return err
 	}
 	if s.Account.Incomplete {
-		env.warn("some content that is referred to is not in the repository, and is not counted")
+		env.warn("some referenced content is not in the repository, and is not counted")
 	}
 	if o.volumes {
 		p.Stop()

@@ -60,9 +60,9 @@ is true.`,
 	flags.BoolVarP(&o.short, "short", "s", false, "one line for each path")
 	flags.BoolFunc("porcelain", "like --short, for programs; =v1 is the same", o.setPorcelain)
 	flags.BoolVarP(&o.nul, "null", "z", false, "like --porcelain; paths end with NUL, and are not quoted")
-	flags.BoolVarP(&o.branch, "branch", "b", false, "tell the branch, too (with --short, --porcelain, --json)")
-	flags.VarP(newChoice(&o.untracked, "normal", "all", "no"), "untracked-files", "u", "of untracked folders tell the name, `normal|all|no`: all that is in them, or do not look for what is untracked")
-	flags.BoolVar(&o.ignored, "ignored", false, "tell what is ignored, too")
+	flags.BoolVarP(&o.branch, "branch", "b", false, "show the branch, too (with --short, --porcelain, --json)")
+	flags.VarP(newChoice(&o.untracked, "normal", "all", "no"), "untracked-files", "u", "how to show untracked files: `normal|all|no`: folders by name, every file, or none")
+	flags.BoolVar(&o.ignored, "ignored", false, "show ignored files, too")
 	must(cmd.RegisterFlagCompletionFunc("untracked-files", cobra.FixedCompletions([]string{"normal", "all", "no"}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }

@@ -29,7 +29,7 @@ func (e *Env) userConfig() (*kist.UserConfig, error) {
 	if dir == "" {
 		home := e.Getenv("HOME")
 		if home == "" {
-			return nil, failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: there is no place for the user's configuration")
+			return nil, failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: no place for the user's configuration")
 		}
 		dir = filepath.Join(home, ".config")
 	}

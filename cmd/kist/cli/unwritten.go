@@ -32,7 +32,7 @@ func (e *Env) unwrittenBelow(dir string, err error) error {
 // halfDone adds advice to the error of a checkout that has stopped on its way.
 func halfDone(err error) error {
 	if isA[*worktree.ApplyError](err) {
-		return hintf(err, "some files are as in the new commit, others as before: run the command again to go on, or 'kist checkout --force' to go back")
+		return hintf(err, "some files are from the new commit, others unchanged: run the command again to continue, or 'kist checkout --force' to go back")
 	}
 	return err
 }
@@ -43,7 +43,7 @@ func unwritten(err error, shown func(path string) string) error {
 		return err
 	}
 	var text strings.Builder
-	text.WriteString(plural(uint64(len(failed.Failed)), "path", "paths") + " could not be written, all else is done:")
+	text.WriteString(plural(uint64(len(failed.Failed)), "path", "paths") + " could not be written; everything else was:")
 	for i, f := range failed.Failed {
 		if i == detailLines {
 			text.WriteString("\nand " + formatCount(uint64(len(failed.Failed)-i)) + " more")
@@ -52,7 +52,7 @@ func unwritten(err error, shown func(path string) string) error {
 		text.WriteString("\n" + shown(f.Path) + ": " + bareError(f.Err))
 	}
 	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
-		return hintf(failf(exitPartial, "", "%s", text.String()), "'kist verify' names what is damaged, and 'kist verify --repair' looks for good copies")
+		return hintf(failf(exitPartial, "", "%s", text.String()), "'kist verify' lists the damage, and 'kist verify --repair' looks for intact copies")
 	}
 	return failf(exitPartial, "", "%s", text.String())
 }

@@ -103,7 +103,7 @@ func (e *Env) setUpstream(ctx context.Context, r *kist.Repository, name string, 
 			return err
 		}
 		if branch = head.Branch; branch == "" {
-			return failf(exitFailed, "detached", "HEAD is on no branch: say which")
+			return failf(exitFailed, "detached", "HEAD is on no branch: name one")
 		}
 	}
 	if name == "" {
@@ -118,7 +118,7 @@ func (e *Env) setUpstream(ctx context.Context, r *kist.Repository, name string, 
 	}
 	upstream, ok := registry.BranchOf(r, full)
 	if !ok || err != nil {
-		return hintf(failf(exitFailed, "unknown-ref", "%s is no branch of a remote", quoteArg(name)), "'kist branch -r' lists them; 'kist push -u' makes one there")
+		return hintf(failf(exitFailed, "unknown-ref", "%s is not a branch of a remote", quoteArg(name)), "'kist branch -r' lists them; 'kist push -u' creates one")
 	}
 	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err

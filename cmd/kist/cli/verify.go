@@ -107,12 +107,12 @@ them); with --repair dry_run, errors, repaired (names), objects_sent and lost.`,
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.repair, "repair", false, "repair what is damaged, as far as good copies can be found")
-	flags.StringArrayVar(&o.from, "from", nil, "with --repair: take good copies from the remote `NAME`, and from no other")
-	flags.BoolVar(&o.acceptLoss, "accept-loss", false, "with --repair: go on without what nothing can restore")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --repair: only tell what would be done")
-	flags.BoolVar(&o.singleHost, "single-host", false, "with --repair: work on a network file system, which no other machine uses now")
-	flags.StringVar(&o.readData, "read-data", "", "read and hash stored content, too: all, or as much as `N%|N/T` says")
+	flags.BoolVar(&o.repair, "repair", false, "repair damage from intact copies, as far as there are any")
+	flags.StringArrayVar(&o.from, "from", nil, "with --repair: take intact copies only from the remote `NAME`")
+	flags.BoolVar(&o.acceptLoss, "accept-loss", false, "with --repair: accept the loss of objects that nothing can restore")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --repair: only show what would be done")
+	flags.BoolVar(&o.singleHost, "single-host", false, "with --repair: work on a network file system; no other machine may use it now")
+	flags.StringVar(&o.readData, "read-data", "", "also read and hash stored content: all of it, or the share `N%|N/T`")
 	flags.Lookup("read-data").NoOptDefVal = "100%"
 	flags.StringVar(&o.remote, "remote", "", "check the remote `NAME`")
 	for _, name := range []string{"remote", "from"} {
@@ -174,7 +174,7 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	}
 	env.printProblems(ctx, r, report.Problems)
 	if n := uint64(len(report.Healed)); n > 0 {
-		env.info("%s damaged, but another copy is whole", plural(n, "stored object is", "stored objects are"))
+		env.info("%s damaged, but another copy is intact", plural(n, "stored object is", "stored objects are"))
 	}
 	for _, key := range lost {
 		env.tell("accepted as lost: %s %s\n", key.Kind, key.ID)
@@ -415,7 +415,7 @@ func (e *Env) printAffected(ctx context.Context, r *kist.Repository, commits []o
 	}
 }
 
-const hintRepair = "'kist verify --repair' looks for good copies: in other volumes, on remotes, in the worktree"
+const hintRepair = "'kist verify --repair' looks for intact copies: in other volumes, on remotes, in the worktree"
 
 // problemHints gives advice on what was found, each once.
 func problemHints(problems []*gc.Problem) []string {

@@ -159,7 +159,7 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 	}})
 	p.Stop()
 	if isA[*transfer.NeededError](err) {
-		return hintf(err, "nothing was changed: 'kist verify --remote %s' tells what is damaged; whoever has it whole can repair", name)
+		return hintf(err, "nothing was changed: 'kist verify --remote %s' lists the damage; a clone with intact copies can repair it", name)
 	}
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 	case len(result.Found) == 0:
 		e.tell("no errors found: nothing to repair\n")
 	case !dryRun:
-		e.tell("whole again: %s sent; gc of the remote deletes what was damaged\n", plural(uint64(result.Objects), "object", "objects"))
+		e.tell("repaired: %s sent; gc of the remote deletes the damaged copies\n", plural(uint64(result.Objects), "object", "objects"))
 	}
 	return nil
 }

@@ -27,35 +27,37 @@ func newExpire(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expire [OPTIONS] [REV]...",
 		Short: "drop the content of old commits, keep their history",
-		Long: `Gives up the files of commits that a policy, made of the --keep options, does
-not keep. The commits stay: 'kist log' shows them, marked, and their IDs hold.
-Their files can be read no more, and 'kist gc' may remove them, here and on a
-remote that this is pushed to. Until then --undo takes it back.
+		Long: `Drops the content of the commits that a policy, made of the --keep options, does
+not keep. The commits themselves stay: 'kist log' shows them, marked as expired,
+and their IDs stay valid. Their files cannot be read any more. 'kist gc' may
+remove the content here, and, after a push, on the remote. Until then, --undo
+undoes the expiration.
 
-The policy is applied to each branch by itself, or only to those that --branch
-names. It looks at the branch's own commits, along first parents; what a merge
-brought in is kept with the merge, and expires with it. A commit is kept if any
-rule, on any branch, keeps it. N is how many of
-the last hours, days, weeks (from Monday on), months or years that have a commit
-keep their last one; 'unlimited' means all. As long as there are fewer of them
-than N, the oldest commit is kept, too. AGE is one like 90d, '90 days', 2w or
-1y6m, before the newest commit of the branch. Hours and days are those of the
-clock and the zone that a commit was made with; commits dated in the future are
-kept, and not counted. Commits that have expired before are not counted either.
+kist applies the policy to each branch, or only to the branches that --branch
+names. It looks at the branch's own commits, along first parents. Commits that
+a merge brought in are kept with the merge and expire with it. A commit is kept
+if any rule keeps it on any branch.
 
-Whatever the policy says, the content of these is kept: of what HEAD, a branch,
-a tag or a remote-tracking branch names; of what is held; of commits where work
-that was not pushed parts from what was; and of commits that a branch has to
-which the policy is not applied.
+N counts hours, days, weeks (from Monday), months or years with a commit. The
+last commit of each is kept; 'unlimited' means all. If there are fewer than N,
+the oldest commit is kept, too. AGE is a time before the newest commit of the
+branch, such as 90d, '90 days', 2w or 1y6m. Hours and days are in the time zone
+of the commit. Commits with a date in the future are kept and not counted.
+Commits that expired earlier are not counted either.
 
-REVs expire these commits and no others, without a policy. --list lists what has
-expired, when, by whom and by which policy. --undo takes it back for REVs, or
-with --all for all, if the content is here in full.
+A policy always keeps the content of these commits: the commits that HEAD,
+branches, tags and remote-tracking branches name; held commits; commits that
+unpushed work starts from; and commits of branches that the policy does not
+apply to.
+
+With REVs, exactly these commits expire, without a policy. --list lists the
+expired commits: when they expired, by whom and by which policy. --undo undoes
+it for REVs, or with --all for all commits, if all of their content is here.
 
 With --json: dry_run, policy, expired and kept (lists of commits: id, time,
-message, branches; reasons, why it is kept), and already (how many had expired
-before). With --list one commit a line: id, time, message, expired (time, who,
-host, policy). With --undo: restored (IDs).`,
+message, branches; and reasons, why it is kept), and already (the number of
+commits that had expired before). With --list, one line for each commit: id,
+time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
 		Example: `  kist expire -n --keep-daily 7 --keep-weekly 4    what would expire?
   kist expire --keep-within 14d --keep-monthly 12 --keep-yearly unlimited
   kist expire --keep-last 10 --branch nightly

@@ -39,49 +39,47 @@ func newVerify(env *Env) *cobra.Command {
 		Use:     "verify [OPTIONS]",
 		Aliases: []string{"fsck"},
 		Short:   "check the repository for damage",
-		Long: `Checks that all that the repository should have is there and fits together: the
-files of volumes, commits, folders and lists of chunks, branches, tags and their
-logs, what is staged, and what was seen of remotes. Of stored content it checks
-that it is there. With --read-data it also reads and hashes it: all, a share of
-it that is chosen at random ('--read-data=5%'), or part N of T
-('--read-data=2/7', for every day of the week another seventh).
+		Long: `Checks that the repository is complete and consistent: volumes, commits,
+folders, lists of chunks, branches, tags, their logs, the index, and the saved
+state of remotes. By default, it checks that all stored content exists. With
+--read-data it also reads and hashes the content: all of it, a random share
+('--read-data=5%'), or part N of T ('--read-data=2/7', for a different seventh
+on each day of the week).
 
-Everything that is damaged is named: the object, the file it lies in, the
-commits and paths that need it. Nothing is changed, but for a note of what is
-damaged, so that it is stored again when the same content is added.
+verify names everything that is damaged: the object, its file, and the commits
+and paths that need it. It changes nothing, except that it notes the damaged
+objects: kist stores them again when it adds the same content.
 
-With --repair, reads everything and repairs what is damaged. Objects are stored
-again from another copy, from a remote (--from NAME: only from that one), or
-from files in the worktree that still have the content. Volumes in which
-something is damaged are replaced by new ones with all that is whole. The index
-is made anew from HEAD, and refs are set to where their logs, or else
-remote-tracking branches, say that they were. Records of what is held, has
-expired or was purged are put together from those that can be read and those of
-remotes. What was damaged is moved to .kist/quarantine, nothing is deleted. What
-stays lost is named, with the commits and paths, and is the reason for exit
-status 11. -n only shows what would be done. Other commands can run meanwhile; a
-repair that was stopped is ended by the next.
+--repair reads everything and repairs damage. It takes objects from another copy
+here, from a remote (with --from NAME, only that one), or from files in the
+worktree with the same content. It replaces damaged volumes by new ones with all
+intact objects. It rebuilds the index from HEAD. It sets refs back to the last
+value in their logs, or else to the remote-tracking branch. It rebuilds damaged
+records of holds, expirations and purges from the readable ones and those of
+remotes. Damaged files go to .kist/quarantine; repair deletes nothing. It names
+lost objects with their commits and paths, and then exits with status 11. With
+-n, it only shows what it would do. Other commands can run at the same time. If
+a repair is interrupted, the next one finishes it.
 
---accept-loss goes on without what nothing can restore. Objects that are missing
-count as accepted losses from then on: log, gc and other commands work without
-them. If one comes back, it counts again. Damaged records are replaced by those
-that can be read. A remote that seems to have been set back is used as it is.
+--accept-loss accepts the loss of objects that nothing can restore. After that,
+log, gc and other commands work without them. If a lost object comes back, it is
+used again. Damaged records are replaced by the readable ones. A remote that
+seems to have been rolled back is used as it is.
 
-With --remote, checks a remote instead: that each entry of its log follows the
-one before, that all packs and their indexes are there, and all that its
-branches and tags need in them. --read-data then downloads all of it, or of as
-many packs as it says. With --repair, what is needed of packs that are damaged
-is sent again from here, index files are made anew, and the damaged ones are
-condemned, for gc to delete.
+--remote checks a remote instead: that each entry of its log follows the one
+before, and that all packs, their indexes, and all objects that its branches and
+tags need exist. --read-data then downloads all packs, or a share of them. With
+--repair, kist sends the needed objects of damaged packs from here, rebuilds
+index files, and marks the damaged files for gc to delete.
 
-With --json: objects and bytes that were looked at, commits, healed (damaged
-copies of objects of which another copy is whole), errors and accepted losses,
-each with kind and id of the object (null if it is about none), file, problem,
-commits and paths, the first 100 of each. With --repair also dry_run, repaired
-(kind, id, file, how), quarantined (file, to) and lost (as errors). Of a remote:
+With --json: objects and bytes that were checked, commits, healed (damaged
+copies of objects with another intact copy), errors and accepted losses. Each
+has kind and id of the object (null if it is about none), file, problem, commits
+and paths, the first 100 of each. With --repair also dry_run, repaired (kind,
+id, file, how), quarantined (file, to) and lost (as errors). For a remote:
 roots, indexes, packs, objects, bytes, and errors, with kind and id, blob,
-problem, commits and paths (as far as the repository here has what leads to
-them); with --repair dry_run, errors, repaired (names), objects_sent and lost.`,
+problem, commits and paths (as far as the repository here knows them); with
+--repair dry_run, errors, repaired (names), objects_sent and lost.`,
 		Example: `  kist verify
   kist verify --read-data
   kist verify --read-data=10% --json

@@ -20,8 +20,8 @@ func newRemote(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remote [COMMAND]",
 		Short: "manage remotes",
-		Long: `A remote is a place, known by a name, to which a repository is pushed: a folder
-that others can reach, a bucket, a database. There is nothing to be run there.
+		Long: `A remote is a named store that repositories are pushed to and fetched from: a
+shared folder, a bucket, or a database. It needs no server of kist's own.
 Without a command, lists the remotes; with --verbose also their URLs.
 
 A URL is one of
@@ -32,11 +32,11 @@ A URL is one of
   mongodb://HOST/DATABASE          GridFS; ?bucket=NAME can follow, and whatever
   mongodb+srv://HOST/DATABASE      else MongoDB knows
 
-Keys and passwords are not part of it, and kist does not store them. For S3 they
-come from where AWS's own tools have them: AWS_ACCESS_KEY_ID and
-AWS_SECRET_ACCESS_KEY, AWS_PROFILE and ~/.aws, or the role of the machine; for
-MongoDB from KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD, which are only
-sent to the hosts in KIST_MONGODB_HOST.`,
+A URL holds no keys or passwords, and kist does not store them. For S3, kist
+looks where AWS's own tools do: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+AWS_PROFILE and ~/.aws, or the role of the machine. For MongoDB, it uses
+KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD, and sends them only to the
+hosts in KIST_MONGODB_HOST.`,
 		Example: `  kist remote add origin /media/backup/photos
   kist remote add cloud 's3://bucket/photos?endpoint=https://s3.example.org'
   kist remote -v`,
@@ -103,8 +103,8 @@ func newRemoteRemove(env *Env) *cobra.Command {
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
 		Short:   "remove a remote",
-		Long: `Forgets the remote NAME, and where its branches were. What was pushed to it
-stays there, and what was fetched from it here.`,
+		Long: `Removes the remote NAME and its remote-tracking branches from this repository.
+Pushed content stays on the remote, and fetched content stays here.`,
 		Example:           `  kist remote remove cloud`,
 		Args:              arguments(1, 1, "NAME"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runRemoteRemove(cmd.Context(), env, args[0]) },
@@ -145,17 +145,17 @@ func newRemoteAdd(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [OPTIONS] NAME URL",
 		Short: "add a remote",
-		Long: `Gives a store a name, by which 'kist push' and 'kist fetch' know it. See 'kist
-help remote' for what URL may be. The folder of a remote is made if it is absent
-and the one around it is there; buckets and databases have to exist.
+		Long: `Gives a store a name for 'kist push' and 'kist fetch'. See 'kist help remote'
+for the form of URL. kist creates the folder of a remote if its parent folder
+exists. Buckets and databases have to exist already.
 
-First the store is tried out: that it keeps what it is given, and that of many
-who create the same record exactly one succeeds. That is what makes it safe for
-several people to push at once. A store that does not is refused; with
---single-writer it is taken, and it is then up to you that nobody else pushes
-to it. The first push notes that on the remote: clones know it, and whoever adds
-the remote without --single-writer cannot push. A place inside another remote,
-or around one, is refused. What the trial writes, it removes, as far as it may.
+kist checks the store first: it has to keep what is written, and if many create
+the same record at once, exactly one has to succeed. Only then can several
+people push at the same time. A store that fails is refused. --single-writer
+accepts it, and you have to make sure that nobody else pushes. The first push
+records that on the remote: clones respect it, and a remote added without
+--single-writer cannot be pushed to. A place inside another remote, or around
+one, is refused. The check removes what it writes, if the store permits it.
 
 With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 		Example: `  kist remote add origin /media/backup/photos
@@ -260,9 +260,9 @@ func newRemoteLog(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log [OPTIONS] [NAME]",
 		Short: "show the pushes to a remote",
-		Long: `Shows each change of a remote's branches and tags, newest first: when, who, from
-which machine, and what was moved. The remote keeps this log for ever; it is a
-chain of hashes, and checked as it is read.
+		Long: `Shows each push to a remote, newest first: time, person, machine, and the moved
+branches and tags. The remote keeps this log for ever. It is a chain of hashes,
+which kist checks as it reads.
 
 With --json, one line for each: seq, time, who, host, refs (name, old, new).`,
 		Example: `  kist remote log

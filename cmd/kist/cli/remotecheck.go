@@ -16,10 +16,10 @@ func newRemoteCheck(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [NAME]",
 		Short: "check that a store is fit for a remote",
-		Long: `Tries the store of a remote out again, as 'kist remote add' does, and prints
-what came of each check. The exit status is 15 if the store is not fit to be
-used as it is configured: from then on nothing is written to it, until a check
-passes. What the trial writes, it removes, as far as it may.
+		Long: `Checks the store of a remote again, as 'kist remote add' does, and prints the
+result of each check. The exit status is 15 if the store is not fit for use as
+configured. After that, kist writes nothing to it until a check passes. The
+check removes what it writes, if the store permits it.
 
 With --json: name, url, single_writer, and checks (name, what, status, detail,
 took_ns).`,

@@ -85,6 +85,20 @@ type LossKeeper interface {
 	IsLost(key Key) bool
 }
 
+// A Reader may be Lenient: folders and history are then read without the nodes
+// that are damaged or missing.
+type Lenient interface {
+	// PassOver reports whether a node that cannot be read because of err is left
+	// out. Of a tree node, path is that of its folder.
+	PassOver(path string, key Key, err error) bool
+}
+
+// PassOver calls the PassOver of r, and returns false if r is not [Lenient].
+func PassOver(r Reader, path string, key Key, err error) bool {
+	l, ok := r.(Lenient)
+	return ok && err != nil && l.PassOver(path, key, err)
+}
+
 // ReadCommit reads and decodes a commit, like [ReadTree]. If r is a [LossKeeper],
 // the commit is without those parents whose loss was accepted, so that history
 // can be followed.

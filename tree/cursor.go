@@ -10,9 +10,11 @@ import (
 // cursor goes through a directory's list in order. It stands on an item: an
 // entry (height 0), or a whole node that has not been read (height 1 and up),
 // which can be stepped over by [cursor.next] or read by [cursor.expand].
-// It checks that the nodes it reads fit together.
+// It checks that the nodes it reads fit together. If the reader is
+// [object.Lenient], nodes may be left out.
 type cursor struct {
 	r     object.Reader
+	path  string  // of the directory
 	stack []place // from the root node down; every place is within its node
 }
 
@@ -22,15 +24,18 @@ type place struct {
 	after string // every name in the node comes after this one
 }
 
-// newCursor returns a cursor on the first item of the directory with the given
-// root node. The zero ID stands for a directory that does not exist, which is
+// newCursor returns a cursor on the first item of the directory at path with the
+// given root node. The zero ID stands for a directory that does not exist, which is
 // empty.
-func newCursor(ctx context.Context, r object.Reader, root object.ID) (*cursor, error) {
-	c := &cursor{r: r}
+func newCursor(ctx context.Context, r object.Reader, path string, root object.ID) (*cursor, error) {
+	c := &cursor{r: r, path: path}
 	if root.IsZero() {
 		return c, nil
 	}
 	node, err := object.ReadTree(ctx, r, root)
+	if object.PassOver(r, path, treeKey(root), err) {
+		return c, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +89,8 @@ func (c *cursor) next() {
 	}
 }
 
-// expand reads the node the cursor stands on and moves to its first item.
+// expand reads the node the cursor stands on and moves to its first item, or to
+// the next item if the node is left out.
 func (c *cursor) expand(ctx context.Context) error {
 	p, want := c.top(), c.child()
 	after := p.after
@@ -92,6 +98,10 @@ func (c *cursor) expand(ctx context.Context) error {
 		after = p.node.Children[p.at-1].Last
 	}
 	node, err := object.ReadTree(ctx, c.r, want.ID)
+	if object.PassOver(c.r, c.path, treeKey(want.ID), err) {
+		c.next()
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -125,6 +125,9 @@ func (d *differ) find(root object.ID, path string) (*object.Entry, error) {
 	if errors.Is(err, ErrNotExist) || errors.Is(err, ErrNotDir) {
 		return nil, nil
 	}
+	if dir, _ := Split(path); object.PassOver(d.r, dir, object.Key{Kind: object.KindTree}, err) {
+		return nil, nil
+	}
 	return &e, err
 }
 
@@ -141,11 +144,11 @@ func (d *differ) push(path string, a, b object.ID) error {
 	if a == b {
 		return nil
 	}
-	ca, err := newCursor(d.ctx, d.r, a)
+	ca, err := newCursor(d.ctx, d.r, path, a)
 	if err != nil {
 		return &PathError{path, err}
 	}
-	cb, err := newCursor(d.ctx, d.r, b)
+	cb, err := newCursor(d.ctx, d.r, path, b)
 	if err != nil {
 		return &PathError{path, err}
 	}

@@ -24,7 +24,7 @@ type openDir struct {
 }
 
 func openDirectory(ctx context.Context, rw object.ReadWriter, path string, id object.ID) (*openDir, error) {
-	base, err := newCursor(ctx, rw, id)
+	base, err := newCursor(ctx, rw, path, id)
 	if err != nil {
 		return nil, err
 	}

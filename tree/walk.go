@@ -79,7 +79,7 @@ func (w *walk) open(ctx context.Context, path string, id object.ID) error {
 	if reads, err := w.into(path, id); err != nil || !reads {
 		return err
 	}
-	list, err := newCursor(ctx, w.r, id)
+	list, err := newCursor(ctx, w.r, path, id)
 	if err != nil {
 		return &PathError{path, err}
 	}

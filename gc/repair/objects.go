@@ -203,7 +203,7 @@ func (w *wanted) searchFiles(ctx context.Context) error {
 	if err != nil {
 		head, herr := view.HeadTree(ctx, w.repo)
 		if herr == nil {
-			idx, herr = index.FromTree(ctx, w.repo.Objects(), head)
+			idx, herr = index.FromTree(ctx, view.NewKnown(w.repo.Objects()), head)
 		}
 		if herr != nil {
 			return ctx.Err() // nothing tells what to look for

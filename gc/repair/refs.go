@@ -25,7 +25,7 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 	head, err := view.HeadTree(ctx, p.repo)
 	var idx *index.Index
 	if err == nil {
-		idx, err = index.FromTree(ctx, p.repo.Objects(), head)
+		idx, err = index.FromTree(ctx, view.NewKnown(p.repo.Objects()), head)
 	}
 	if err != nil && !p.o.DryRun || !p.try(indexFile) { // HEAD has to be repaired first
 		return false, ctx.Err()

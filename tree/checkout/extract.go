@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -63,21 +61,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, paths []
 			wrote.Bytes += int64(a.New.Size)
 		}
 	}
-	return wrote, withLost(err, lost)
-}
-
-// withLost adds folders that could not be read to what could not be written.
-func withLost(err error, lost []worktree.Failed) error {
-	var failed *worktree.ApplyError
-	if len(lost) == 0 || err != nil && !errors.As(err, &failed) {
-		return err
-	}
-	all := &worktree.ApplyError{Failed: lost}
-	if failed != nil {
-		all.Failed, all.Stopped = append(all.Failed, failed.Failed...), failed.Stopped
-	}
-	slices.SortStableFunc(all.Failed, func(a, b worktree.Failed) int { return tree.ComparePaths(a.Path, b.Path) })
-	return all
+	return wrote, view.WithFailed(err, lost)
 }
 
 // outsideRepository makes sure that a folder, which need not exist, is not in a

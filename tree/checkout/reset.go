@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // ResetMode says what [Reset] brings to the commit besides HEAD.
@@ -59,6 +60,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		}
 		return operation.ClearState(ctx, r)
 	}
+	var lost []view.LostFolder
 	switch mode {
 	case ResetSoft:
 		if err := operation.NoOperation(r); err != nil {
@@ -66,18 +68,24 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		}
 		return id, r.Publish(ctx, move)
 	case ResetMixed:
-		return id, r.Publish(ctx, func(ctx context.Context) error {
+		err := r.Publish(ctx, func(ctx context.Context) error {
 			if err := intact.CheckUsable(ctx, r, id); err != nil {
 				return err
 			}
 			err := index.Update(ctx, r.Dir(), func(idx *index.Index) error {
-				return idx.ReadTree(ctx, r.Objects(), to)
+				known := view.NewKnown(r.Objects())
+				err := idx.ReadTree(ctx, known, to)
+				if err == nil {
+					lost, err = known.LostIn(ctx, view.View{Tree: to, Commit: id, Objects: r.Objects()})
+				}
+				return err
 			})
 			if err != nil {
 				return err
 			}
 			return move(ctx)
 		})
+		return id, view.WithLost(err, lost)
 	}
 	from, err := r.RecordedTree(ctx, head.ID)
 	if err != nil {

@@ -1,6 +1,7 @@
 package checkout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,13 +71,20 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	if !o.Worktree {
 		return restoreIndex(ctx, r, idx, source, o)
 	}
-	ops, unchanged, err := ForceOps(ctx, r, idx, source, o.Paths)
+	ops, unchanged, lost, err := ForceOps(ctx, r, idx, source, o.Paths)
 	if err != nil {
 		return 0, err
 	}
+	for i, l := range lost {
+		d := idx.Dir(l.Path)
+		lost[i].Staged = d != nil && d.Len()+len(d.Subdirs()) > 0
+	}
+	within := func(path string) bool { // the content of a lost folder is not known
+		return slices.ContainsFunc(lost, func(l view.LostFolder) bool { return tree.Below(path, l.Path) })
+	}
 	var keep, added []worktree.Op
 	for _, op := range ops {
-		if op.New == nil && (o.Overlay || stage.Indexed(idx, op.Path) == nil) {
+		if op.New == nil && (o.Overlay || stage.Indexed(idx, op.Path) == nil || within(op.Path)) {
 			continue
 		}
 		keep = append(keep, op)
@@ -94,13 +102,13 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 			return 0, err
 		}
 	}
-	a := stage.ApplyOptions{Progress: o.Progress, Unchanged: unchanged, Needs: []object.ID{source.Commit}}
+	a := stage.ApplyOptions{Progress: o.Progress, Unchanged: unchanged, Lost: lost, Needs: []object.ID{source.Commit}}
 	switch {
 	case o.Staged:
 		a.Edit = func(idx *index.Index) error { return ClearConflicts(idx, o.Paths) }
 	case o.Source != "":
 		a.Stage = stage.StageNone
-	default:
+	case !slices.ContainsFunc(keep, func(op worktree.Op) bool { return view.BelowLost(idx, op.Path) }):
 		a.Stage = stage.StageStat
 	}
 	return len(keep), stage.ApplyOps(ctx, r, idx, keep, a)
@@ -164,7 +172,7 @@ func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, sou
 	if err != nil {
 		return 0, err
 	}
-	changes, err := view.DiffWith(ctx, staged, source, tree.DiffOptions{Paths: o.Paths, Recursive: true, Paired: true})
+	changes, lost, err := view.DiffKnown(ctx, staged, source, tree.DiffOptions{Paths: o.Paths, Recursive: true, Paired: true})
 	if err != nil {
 		return 0, err
 	}
@@ -177,7 +185,7 @@ func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, sou
 				return err
 			}
 		}
-		return ClearConflicts(idx, o.Paths)
+		return cmp.Or(view.StageLost(idx, lost, true), ClearConflicts(idx, o.Paths))
 	})
 }
 

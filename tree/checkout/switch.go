@@ -74,9 +74,9 @@ func SwitchTree(ctx context.Context, r *kist.Repository, from, to Tip, force boo
 	var inTheWay []stage.Obstacle
 	if force {
 		o.Edit = clearNotes
-		ops, o.Unchanged, err = ForceOps(ctx, r, idx, view.View{Tree: to.Tree, Objects: r.Contents()}, nil)
+		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
 	} else {
-		ops, inTheWay, err = switchOps(ctx, r, idx, from.Tree, to.Tree)
+		ops, inTheWay, o.Lost, err = switchOps(ctx, r, idx, from.Tree, to)
 	}
 	if err == nil && !force {
 		err = stage.CheckOps(ctx, r, idx, ops, inTheWay)
@@ -99,15 +99,19 @@ func clearNotes(idx *index.Index) error {
 	return nil
 }
 
-// switchOps returns what leads from one tree to another, and the paths where
-// they differ and the index has something else staged.
-func switchOps(ctx context.Context, r *kist.Repository, idx *index.Index, from, to object.ID) ([]worktree.Op, []stage.Obstacle, error) {
+// switchOps returns what leads from one tree to another, the paths where they
+// differ and the index has something else staged, and the folders of the second
+// tree that are lost. A folder whose content the index does not know counts as
+// empty.
+func switchOps(ctx context.Context, r *kist.Repository, idx *index.Index, from object.ID, to Tip) ([]worktree.Op, []stage.Obstacle, []view.LostFolder, error) {
 	var ops []worktree.Op
 	var inTheWay []stage.Obstacle
 	replaced := false // a folder becomes something else
-	for c, err := range tree.Diff(ctx, r.Objects(), from, to, tree.DiffOptions{Recursive: true, Paired: true}) {
+	known := view.NewKnown(r.Objects())
+	known.Hide(idx)
+	for c, err := range tree.Diff(ctx, known, from, to.Tree, tree.DiffOptions{Recursive: true, Paired: true}) {
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		if _, ok := idx.Conflict(c.Path); ok {
 			inTheWay = append(inTheWay, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
@@ -127,7 +131,8 @@ func switchOps(ctx context.Context, r *kist.Repository, idx *index.Index, from, 
 	if replaced {
 		inTheWay = append(inTheWay, stagedBelow(idx, ops)...)
 	}
-	return ops, append(inTheWay, stagedAbove(idx, ops)...), nil
+	lost, err := known.LostIn(ctx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Objects()})
+	return ops, append(inTheWay, stagedAbove(idx, ops)...), lost, err
 }
 
 // stagedAbove returns what is staged, and does not become a folder, where ops need
@@ -181,17 +186,17 @@ func stagedBelow(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
 const StagedReason = "a change is staged"
 
 // ForceOps returns what makes index and worktree equal to a tree at the given
-// paths (nil: all), whatever they hold now, and the files that were read and
-// are equal to what is staged. Untracked files stay, unless they are where a
+// paths (nil: all), whatever they hold now, the files that were read and are equal
+// to what is staged, and the folders of the tree that are lost. Untracked files stay, unless they are where a
 // file is to be.
-func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to view.View, paths []string) ([]worktree.Op, []worktree.Refreshed, error) {
-	from, err := view.FromIndex(ctx, r, idx)
+func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to view.View, paths []string) ([]worktree.Op, []worktree.Refreshed, []view.LostFolder, error) {
+	from, err := view.FromKnown(ctx, r, idx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	changes, err := view.DiffWith(ctx, from, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true})
+	changes, lost, err := view.DiffKnown(ctx, from, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	var ops []worktree.Op
 	planned := map[string]bool{}
@@ -201,23 +206,26 @@ func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to view
 	}
 	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	found = slices.DeleteFunc(found, func(f worktree.Found) bool { return planned[f.Path] })
 	// A file that is as it is to be keeps its time: builds go by it.
 	found, unchanged, err := r.Worktree().Confirm(ctx, found)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, f := range found {
 		e, err := tree.Find(ctx, to.Objects, to.Tree, f.Path)
 		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 			continue
 		}
+		if view.IsLost(err) && f.Old != nil { // in a folder that is the same in the index
+			e, err = f.Old.Object(), nil
+		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		ops = append(ops, worktree.Op{Path: f.Path, Old: f.Old, New: &e})
 	}
-	return ops, unchanged, nil
+	return ops, unchanged, lost, nil
 }

@@ -87,8 +87,9 @@ func abortStep(ctx context.Context, r *kist.Repository, end func(context.Context
 	}
 	var ops []worktree.Op
 	var unchanged []worktree.Refreshed
+	var lost []view.LostFolder
 	if len(paths) > 0 {
-		if ops, unchanged, err = checkout.ForceOps(ctx, r, idx, head, paths); err != nil {
+		if ops, unchanged, lost, err = checkout.ForceOps(ctx, r, idx, head, paths); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +106,7 @@ func abortStep(ctx context.Context, r *kist.Repository, end func(context.Context
 		return nil, err
 	}
 	err = stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{
-		Progress: progress, Unchanged: unchanged, Publish: end,
+		Progress: progress, Unchanged: unchanged, Lost: lost, Publish: end,
 		Edit: func(idx *index.Index) error { return checkout.ClearConflicts(idx, nil) },
 	})
 	if stage.IsPartial(err) {

@@ -261,12 +261,14 @@ func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index,
 	return nil
 }
 
-// differ reports whether two trees differ in more than times.
+// differ reports whether two trees differ in more than times. A folder that is
+// lost differs from every other one.
 func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, error) {
-	for _, err := range tree.Diff(ctx, objects, a, b, tree.DiffOptions{}) {
+	known := view.NewKnown(objects)
+	for _, err := range tree.Diff(ctx, known, a, b, tree.DiffOptions{}) {
 		return err == nil, err
 	}
-	return false, nil
+	return !known.Complete(), nil
 }
 
 // publishCommit stores a commit of what idx holds and moves HEAD to it.

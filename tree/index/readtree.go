@@ -22,7 +22,8 @@ func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, err
 // ReadTree replaces the content of the index by that of a tree, and clears all
 // conflicts and skipped paths. A zero ID empties the index. Entries with the same
 // content in both keep their stat data. A directory that has the right known tree is
-// not read.
+// not read. If r is [object.Lenient], a directory that it passes over is of unknown
+// content, see [Index.SetLost].
 //
 // A tree that stands for far too many paths gives an error that matches
 // [tree.ErrTooMany]. After an error the index is partly changed.
@@ -33,22 +34,28 @@ func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) e
 		return nil
 	}
 
-	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{x.root, root, 0}}}
+	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{x.root, TreeInfo{ID: root}, 0}}}
 	for i := 0; i < len(t.todo); i++ {
-		if err := t.read(ctx, t.todo[i]); errors.Is(err, tree.ErrTooMany) {
+		td, known := t.todo[i], len(t.todo)
+		err := t.read(ctx, td)
+		switch path := td.d.Path(); {
+		case errors.Is(err, tree.ErrTooMany):
 			return err // it concerns the tree and not one directory
-		} else if err != nil {
-			return fmt.Errorf("read tree of %q: %w", t.todo[i].d.Path(), err)
+		case i > 0 && object.PassOver(r, path, td.tree.key(), err):
+			t.todo = t.todo[:known]
+			x.setLost(td.d, td.tree)
+		case err != nil:
+			return fmt.Errorf("read tree of %q: %w", path, err)
 		}
 	}
 
 	for i := len(t.todo) - 1; i >= 0; i-- {
 		d := t.todo[i].d
-		if d.tree.ID == t.todo[i].tree {
+		if d.tree.ID == t.todo[i].tree.ID {
 			continue
 		}
 		d.tree = d.total()
-		d.tree.ID = t.todo[i].tree
+		d.tree.ID = t.todo[i].tree.ID
 		x.touch(d)
 	}
 	return nil
@@ -79,14 +86,14 @@ type treeReader struct {
 // treeDir is a directory, its depth, and the tree to read into it.
 type treeDir struct {
 	d     *Dir
-	tree  object.ID
+	tree  TreeInfo // of the root the ID alone
 	depth int
 }
 
 // read reads one directory, and adds its sub-directories to the list.
 func (t *treeReader) read(ctx context.Context, td treeDir) error {
 	d := td.d
-	if d.tree.ID == td.tree {
+	if d.tree.ID == td.tree.ID {
 		return nil
 	}
 
@@ -99,7 +106,7 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 		}
 	}
 
-	for o, err := range object.Entries(ctx, t.r, td.tree) {
+	for o, err := range object.Entries(ctx, t.r, td.tree.ID) {
 		if err != nil {
 			return err
 		}
@@ -134,7 +141,7 @@ func (t *treeReader) child(td treeDir, o *object.Entry) error {
 		}
 		sub := t.x.makeSub(td.d, o.Name)
 		t.x.setMode(sub, o.Mode)
-		t.todo = append(t.todo, treeDir{sub, o.Content.ID, td.depth + 1})
+		t.todo = append(t.todo, treeDir{sub, TreeInfo{o.Content.ID, o.Files, o.Size}, td.depth + 1})
 		return nil
 	}
 	e := NewEntry(*o, Stat{})
@@ -186,6 +193,9 @@ func (x *Index) CopyTrees(from *Index) {
 
 // sameContent reports whether two directories make the same tree.
 func sameContent(a, b *Dir) bool {
+	if b.Lost() {
+		return false
+	}
 	if a.entries.n != b.entries.n || len(a.subs) != len(b.subs) {
 		return false
 	}

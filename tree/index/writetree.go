@@ -97,6 +97,7 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
 }
 
 // unknown returns the directories whose trees are unknown, or missing in the store.
+// The tree of a directory of unknown content need not be there.
 func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 	var keys []object.Key
 	for _, d := range dirs {
@@ -118,7 +119,7 @@ func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 
 	var unknown []*Dir
 	for _, d := range dirs {
-		if d.tree.ID.IsZero() || gone[d.tree.key()] {
+		if d.tree.ID.IsZero() || gone[d.tree.key()] && !d.Lost() {
 			unknown = append(unknown, d)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -29,6 +30,7 @@ type ApplyOptions struct {
 
 	Unchanged []worktree.Refreshed            // files that turned out to be as they are staged
 	Needs     []object.ID                     // commits that the operations were made of
+	Lost      []view.LostFolder               // of these commits
 	Edit      func(idx *index.Index) error    // what else happens to the index
 	Publish   func(ctx context.Context) error // what is published then
 }
@@ -50,7 +52,7 @@ const (
 // that it was no use going on: then what was written is staged, or nothing if that
 // is asked for, and nothing published.
 func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, o ApplyOptions) error {
-	if len(ops)+len(o.Unchanged) == 0 && o.Edit == nil && o.Publish == nil {
+	if len(ops)+len(o.Unchanged)+len(o.Lost) == 0 && o.Edit == nil && o.Publish == nil {
 		return nil
 	}
 	source := r.Contents()
@@ -83,6 +85,11 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 				return err
 			}
 			noteUnchanged(idx, o.Unchanged)
+			if o.Stage == stageAll {
+				if err := view.StageLost(idx, o.Lost, done); err != nil {
+					return err
+				}
+			}
 			if o.Edit == nil || !done {
 				return nil
 			}
@@ -93,7 +100,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		}
 		return o.Publish(ctx)
 	})
-	return cmp.Or(err, applyErr)
+	return cmp.Or(err, view.WithLost(applyErr, o.Lost))
 }
 
 // IsPartial reports whether err says that some paths could not be written, but

@@ -50,6 +50,19 @@ func (e *edit) isDir() bool { return e.dir && !e.remove && e.why == "" }
 // settles reports whether the edit ends a conflict about its path.
 func (e *edit) settles() bool { return e.resolved || e.remove || e.entry != nil || e.isDir() }
 
+// beginsLost returns the directories of unknown content in which something is
+// put.
+func (list edits) beginsLost(idx *index.Index) (dirs []string) {
+	for path := range idx.LostDirs() {
+		if slices.ContainsFunc(list, func(e edit) bool {
+			return e.path != path && tree.Below(e.path, path) && (e.entry != nil || e.isDir())
+		}) {
+			dirs = append(dirs, path)
+		}
+	}
+	return dirs
+}
+
 // apply changes idx, and lets go of the entries that it has put there.
 func (list edits) apply(idx *index.Index) error {
 	for i := range list {

@@ -93,12 +93,18 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	if o.DryRun || !list.changes() {
 		return result, nil
 	}
+	begun := list.beginsLost(idx)
 	err = session.Publish(ctx, func(ctx context.Context) error {
 		if err := stillUnpurged(ctx, r, said, stored); err != nil {
 			return err
 		}
 		return index.UpdateWith(ctx, r.Dir(), index.Options{From: idx}, list.apply)
 	})
+	for _, path := range begun {
+		if err == nil {
+			r.Options().Warn(fmt.Sprintf("folder %q was lost; the next commit has in it only what you add", path))
+		}
+	}
 	result.Stats = session.Stats()
 	return result, errors.Join(err, session.Close())
 }

@@ -171,7 +171,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 		ops = append(ops, worktree.Op{Path: tree.Join(path, below), New: &e})
 		return nil
 	}
-	if err = tree.Walk(ctx, v.Objects, e.Content.ID, add); !isLost(err) {
+	if err = tree.Walk(ctx, v.Objects, e.Content.ID, add); !IsLost(err) {
 		return ops, nil, err
 	}
 	// Begin again, and look at each folder before it is read.
@@ -179,7 +179,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 	err = tree.WalkInto(ctx, v.Objects, e.Content.ID, func(below string, node object.ID) (bool, error) {
 		_, err := object.ReadTree(ctx, v.Objects, node)
 		at := tree.Join(path, below)
-		if !isLost(err) || at == "" { // of that nothing can be written
+		if !IsLost(err) || at == "" { // of that nothing can be written
 			return err == nil, err
 		}
 		lost = append(lost, worktree.Failed{Path: at, Err: err})
@@ -188,8 +188,8 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 	return ops, lost, err
 }
 
-// isLost reports whether an error says that an object is damaged or missing.
-func isLost(err error) bool {
+// IsLost reports whether an error says that an object is damaged or missing.
+func IsLost(err error) bool {
 	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }
 

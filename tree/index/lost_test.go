@@ -1,0 +1,108 @@
+package index
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+// lenient reads on where something is missing.
+type lenient struct {
+	object.ReadWriter
+	passed []string
+}
+
+func (l *lenient) PassOver(path string, _ object.Key, err error) bool {
+	l.passed = append(l.passed, path)
+	return errors.Is(err, object.ErrNotFound)
+}
+
+// TestLostDir keeps a directory whose tree is missing as it is recorded, until
+// something is set in it.
+func TestLostDir(t *testing.T) {
+	x, store := sample(t), objecttest.NewMemory()
+	whole, err := x.WriteTree(ctx, store)
+	must(t, err)
+	many, _ := x.Dir("many").Tree()
+	store.Delete(many.key())
+
+	if err := New().ReadTree(ctx, store, whole.ID); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("a reader that is not lenient: %v", err)
+	}
+	l := &lenient{ReadWriter: store}
+	for _, y := range []*Index{New(), roundTrip(t, x)} {
+		if y.Len() > 0 {
+			set(t, y, "many/new", file(1)) // is not known as a tree
+		}
+		must(t, y.ReadTree(ctx, l, whole.ID))
+		y = roundTrip(t, y)
+		d := y.Dir("many")
+		if d == nil || !d.Lost() || d.Len()+len(d.Subdirs()) > 0 || y.Len() == 0 {
+			t.Fatalf("the directory is %v, with %d entries beside it", d, y.Len())
+		}
+		must(t, y.Set("a new file", file(2)))
+		y.Remove("a new file")
+		info, err := y.WriteTree(ctx, store)
+		if err != nil || info != whole {
+			t.Errorf("written as %v, want %v; %v", info, whole, err)
+		}
+		var lost []string
+		for path := range y.LostDirs() {
+			lost = append(lost, path)
+		}
+		if len(lost) != 1 || lost[0] != "many" {
+			t.Errorf("unknown: %q", lost)
+		}
+
+		emptied := roundTrip(t, y)
+		emptied.Remove("many")
+		must(t, emptied.SetDir("many", 0o755))
+		emptied.CopyTrees(y)
+		if emptied.Dir("many").Lost() {
+			t.Error("an empty directory has become one of unknown content")
+		}
+
+		set(t, y, "many/b", file(1))
+		info, err = y.WriteTree(ctx, store)
+		must(t, err)
+		known, err := FromTree(ctx, store, info.ID)
+		must(t, err)
+		if d := known.Dir("many"); d.Lost() || d.Len() != 1 || len(d.Subdirs()) > 0 {
+			t.Errorf("after Set it holds %d entries", d.Len())
+		}
+	}
+	if len(l.passed) != 2 || l.passed[0] != "many" {
+		t.Errorf("passed over: %q", l.passed)
+	}
+
+	store.Delete(whole.key())
+	if err := New().ReadTree(ctx, l, whole.ID); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("without the root: %v", err)
+	}
+}
+
+func TestSetLost(t *testing.T) {
+	x, store := sample(t), objecttest.NewMemory()
+	before, err := x.WriteTree(ctx, store)
+	must(t, err)
+	lost := TreeInfo{ID: object.Sum([]byte("lost")), Files: 3, Bytes: 7}
+	must(t, x.SetLost("many", 0o700, lost))
+	must(t, x.SetLost("new/many", 0o700, lost))
+	x = roundTrip(t, x)
+	for _, path := range []string{"many", "new/many"} {
+		if d := x.Dir(path); !d.Lost() || d.Mode() != 0o700 {
+			t.Errorf("%s: %v", path, d)
+		}
+	}
+	after, err := x.WriteTree(ctx, store)
+	must(t, err)
+	many, err := object.Lookup(ctx, store, after.ID, "many")
+	if err != nil || many.Content != lost.key() || many.Files != lost.Files || many.Size != lost.Bytes {
+		t.Errorf("written as %v; %v", many, err)
+	}
+	if after == before {
+		t.Error("the root is as before")
+	}
+}

@@ -1,0 +1,182 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// Known reads folders without the nodes that are damaged or missing, and notes
+// the paths of these folders.
+type Known struct {
+	object.Reader
+	hidden map[object.Key]bool // taken for missing
+	paths  map[string]bool
+}
+
+// NewKnown returns a reader that has passed over nothing yet.
+func NewKnown(objects object.Reader) *Known {
+	return &Known{objects, map[object.Key]bool{}, map[string]bool{}}
+}
+
+// Hide makes the folders count as missing of which an index does not know the
+// content.
+func (k *Known) Hide(idx *index.Index) {
+	for _, d := range idx.LostDirs() {
+		t, _ := d.Tree()
+		k.hidden[object.Key{Kind: object.KindTree, ID: t.ID}] = true
+	}
+}
+
+// Complete reports whether nothing was passed over.
+func (k *Known) Complete() bool { return len(k.paths) == 0 }
+
+// Get implements [object.Reader].
+func (k *Known) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if k.hidden[key] {
+		return nil, object.ErrNotFound
+	}
+	return k.Reader.Get(ctx, key)
+}
+
+// PassOver implements [object.Lenient].
+func (k *Known) PassOver(path string, _ object.Key, err error) bool {
+	if IsLost(err) {
+		k.paths[path] = true
+	}
+	return IsLost(err)
+}
+
+// LostFolder is a folder that cannot be read, or only in part.
+type LostFolder struct {
+	Path   string
+	Entry  object.Entry
+	Err    error
+	Staged bool // the index has files in it, which stay
+}
+
+// LostIn returns the folders of a view, among those that were noted, that cannot
+// be read in full. If the root folder is one of them, the error is its own.
+func (k *Known) LostIn(ctx context.Context, v View) ([]LostFolder, error) {
+	var list []LostFolder
+	for _, path := range slices.SortedFunc(maps.Keys(k.paths), tree.ComparePaths) {
+		if n := len(list); n > 0 && tree.Below(path, list[n-1].Path) {
+			continue
+		}
+		e, err := v.Find(ctx, path)
+		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) || err == nil && e.Type != object.TypeDir {
+			continue
+		}
+		if err == nil && !e.Content.ID.IsZero() {
+			for _, err = range object.Entries(ctx, k, e.Content.ID) {
+				if err != nil {
+					break
+				}
+			}
+		}
+		switch {
+		case err == nil:
+		case path == "" || !IsLost(err):
+			return nil, err
+		default:
+			if !v.Commit.IsZero() {
+				err = fmt.Errorf("commit %s: %w", v.Commit.Short(), err)
+			}
+			list = append(list, LostFolder{Path: path, Entry: e, Err: err})
+		}
+	}
+	return list, nil
+}
+
+// DiffKnown is [DiffWith] that takes lost folders for empty ones. It returns the
+// lost folders of b, too.
+func DiffKnown(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, []LostFolder, error) {
+	known := NewKnown(layered{b.Objects, a.Objects})
+	var changes []tree.Change
+	for c, err := range tree.Diff(ctx, known, a.Tree, b.Tree, o) {
+		if err != nil {
+			return nil, nil, err
+		}
+		changes = append(changes, c)
+	}
+	lost, err := known.LostIn(ctx, b)
+	return changes, lost, err
+}
+
+// FromKnown is [FromIndex] with nothing in the folders of unknown content.
+func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (View, error) {
+	folders := maps.Collect(idx.LostDirs())
+	if len(folders) == 0 {
+		return FromIndex(ctx, r, idx)
+	}
+	known, err := index.Load(r.Dir())
+	if err != nil {
+		return View{}, err
+	}
+	for path, d := range folders {
+		known.Remove(path)
+		if err := known.SetDir(path, d.Mode()); err != nil {
+			return View{}, err
+		}
+	}
+	return FromIndex(ctx, r, known)
+}
+
+// WithLost adds folders that could not be read to the paths that could not be
+// written.
+func WithLost(err error, lost []LostFolder) error {
+	list := make([]worktree.Failed, len(lost))
+	for i, l := range lost {
+		list[i] = worktree.Failed{Path: l.Path, Err: l.Err}
+	}
+	return WithFailed(err, list)
+}
+
+// WithFailed adds paths to those that could not be written.
+func WithFailed(err error, lost []worktree.Failed) error {
+	var failed *worktree.ApplyError
+	if len(lost) == 0 || err != nil && !errors.As(err, &failed) {
+		return err
+	}
+	all := &worktree.ApplyError{Failed: lost}
+	if failed != nil {
+		all.Failed, all.Stopped = append(all.Failed, failed.Failed...), failed.Stopped
+	}
+	slices.SortStableFunc(all.Failed, func(a, b worktree.Failed) int { return tree.ComparePaths(a.Path, b.Path) })
+	return all
+}
+
+// StageLost stages folders as ones of unknown content: files below them are
+// untracked, and commits have the folders as they are recorded. If the operation
+// was not done, only folders without files are staged.
+func StageLost(idx *index.Index, lost []LostFolder, done bool) error {
+	for _, l := range lost {
+		if d := idx.Dir(l.Path); l.Staged || !done && (d == nil || d.Len()+len(d.Subdirs()) > 0) {
+			continue
+		}
+		info := index.TreeInfo{ID: l.Entry.Content.ID, Files: l.Entry.Files, Bytes: l.Entry.Size}
+		if err := idx.SetLost(l.Path, l.Entry.Mode, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BelowLost reports whether a path is in a folder of which the index does not
+// know the content.
+func BelowLost(idx *index.Index, path string) bool {
+	for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
+		if d := idx.Dir(dir); d != nil {
+			return d.Lost()
+		}
+	}
+	return false
+}

@@ -13,8 +13,7 @@ import (
 )
 
 // LostFile is the file, in the .kist folder, with the objects whose loss was
-// accepted. It is never sent anywhere: nobody can make another repository accept
-// a loss.
+// accepted: by a repair here, or by a fetch, which names them.
 const LostFile = "lost"
 
 const maxLostSize = 64 << 20 // of the file, in bytes

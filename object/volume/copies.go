@@ -215,29 +215,38 @@ func (w *Sweep) drop(keys map[int][]object.Key) error {
 	return err
 }
 
-// SetLost sets the objects whose loss was accepted. It must not be called while
-// the store is in use.
+// SetLost sets the objects whose loss was accepted.
 func (s *Store) SetLost(keys []object.Key) {
-	s.lost = make(map[object.Key]struct{}, len(keys))
+	lost := make(map[object.Key]struct{}, len(keys))
 	for _, key := range keys {
-		s.lost[key] = struct{}{}
+		lost[key] = struct{}{}
 	}
+	s.lost.Store(&lost)
+}
+
+// accepted returns the objects whose loss was accepted. It must not be changed.
+func (s *Store) accepted() map[object.Key]struct{} {
+	if lost := s.lost.Load(); lost != nil {
+		return *lost
+	}
+	return nil
 }
 
 // Lost returns the objects whose loss was accepted and that are missing still,
 // sorted.
 func (s *Store) Lost(ctx context.Context) ([]object.Key, error) {
-	if len(s.lost) == 0 {
+	lost := s.accepted()
+	if len(lost) == 0 {
 		return nil, nil
 	}
-	missing, err := s.Missing(ctx, slices.Collect(maps.Keys(s.lost)))
+	missing, err := s.Missing(ctx, slices.Collect(maps.Keys(lost)))
 	slices.SortFunc(missing, object.Key.Compare)
 	return missing, err
 }
 
 // IsLost implements [object.LossKeeper]. An object that came back is not lost.
 func (s *Store) IsLost(key object.Key) bool {
-	if _, accepted := s.lost[key]; !accepted {
+	if _, accepted := s.accepted()[key]; !accepted {
 		return false
 	}
 	has, err := s.Has(context.Background(), key)

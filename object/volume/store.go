@@ -28,7 +28,7 @@ type Store struct {
 	lent  readBefore
 	files *files
 
-	lost map[object.Key]struct{} // see SetLost
+	lost atomic.Pointer[map[object.Key]struct{}] // see SetLost; nil: none
 
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following

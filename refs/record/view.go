@@ -19,8 +19,10 @@ type View struct {
 // WithLost returns the view for a repository in which the loss of objects was
 // accepted. An object for which lost is true need not be there.
 func (v *View) WithLost(lost func(object.Key) bool) *View {
-	with := *v
-	with.lost = lost
+	with := View{lost: lost}
+	if v != nil {
+		with.held, with.expired, with.purged = v.held, v.expired, v.purged
+	}
 	return &with
 }
 

@@ -191,6 +191,7 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 		SingleWriter: next.SingleWriter,
 		Read:         next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
 		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(), Records: next.records.body(),
+		Lost: next.lost.body(),
 	}
 	for _, p := range next.Packs {
 		body.Packs = append(body.Packs, packBody{

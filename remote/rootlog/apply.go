@@ -22,6 +22,7 @@ func (s *State) apply(c *Change) (*State, error) {
 		SingleWriter: s.SingleWriter || c.SingleWriter,
 		Read:         s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
 		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(), records: s.records.clone(),
+		lost: s.lost.clone(),
 	}
 	if next.Seq > maxSeq {
 		return nil, &InvalidError{errors.New("the log is full")}
@@ -29,7 +30,7 @@ func (s *State) apply(c *Change) (*State, error) {
 	if c.Head != "" {
 		next.Head = c.Head
 	}
-	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist, next.note} {
+	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist, next.note, next.lose} {
 		if err := step(s, c); err != nil {
 			return nil, err
 		}
@@ -158,6 +159,28 @@ func (s *State) note(before *State, c *Change) error {
 	return nil
 }
 
+// lose changes the list of lost objects, and has programs that do not know it
+// neither write nor collect while it is not empty.
+func (s *State) lose(before *State, c *Change) error {
+	for _, key := range c.Found {
+		delete(s.lost.entries, lostName(key))
+	}
+	for _, key := range c.Lost {
+		if _, listed := before.Lost[key]; !listed {
+			s.lost.entries[lostName(key)] = cbor.ByteString(c.Who)
+		}
+	}
+	for _, list := range []*[]string{&s.Write, &s.GC} {
+		features := slices.DeleteFunc(slices.Clone(*list), func(name string) bool { return name == featureLost })
+		if len(s.lost.entries) > 0 {
+			features = append(features, featureLost)
+			slices.Sort(features)
+		}
+		*list = features
+	}
+	return nil
+}
+
 // fill sets the exported fields that follow from the tables.
 func (s *State) fill() error {
 	s.Refs = make(map[string]object.Key, len(s.refs.entries))
@@ -190,6 +213,14 @@ func (s *State) fill() error {
 		} else {
 			s.Implausible = append(s.Implausible, r)
 		}
+	}
+	s.Lost = make(map[object.Key]string, len(s.lost.entries))
+	for name, who := range s.lost.entries {
+		key, err := parseLostName(name)
+		if err != nil {
+			return err
+		}
+		s.Lost[key] = string(who)
 	}
 	s.Indexes = nil
 	for name, value := range s.indexes.entries {

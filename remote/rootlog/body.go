@@ -38,6 +38,7 @@ type rootBody struct {
 	Indexes   *tableBody `cbor:"indexes,omitempty"`
 	Condemned *tableBody `cbor:"condemned,omitempty"`
 	Records   *tableBody `cbor:"records,omitempty"`
+	Lost      *tableBody `cbor:"lost,omitempty"`
 	Packs     []packBody `cbor:"packs,omitempty"`
 
 	Moves []moveBody `cbor:"moves,omitempty"`

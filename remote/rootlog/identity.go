@@ -21,17 +21,23 @@ import (
 // Act is a way to use a remote.
 type Act string
 
-// The acts. A remote has a list of required features for each. The lists are empty in
-// this version.
+// The acts. A remote has a list of required features for each.
 const (
 	ActRead  Act = "read"
 	ActWrite Act = "write"
 	ActGC    Act = "collect garbage"
 )
 
-// unknownFeatures returns a [*FeatureError] if there are any features: this program
-// knows none.
+// featureLost is the feature of a remote with a list of lost objects. Without the
+// list, a writer would rely on what is not there.
+const featureLost = "lost"
+
+// unknownFeatures returns a [*FeatureError] if there are features that this
+// program does not know.
 func unknownFeatures(name string, act Act, features []string) error {
+	if act != ActRead {
+		features = slices.DeleteFunc(slices.Clone(features), func(name string) bool { return name == featureLost })
+	}
 	if len(features) == 0 {
 		return nil
 	}

@@ -135,7 +135,7 @@ func (r *Root) parse(data []byte) (err error) {
 	for _, check := range []error{
 		checkLine("who", b.Who), checkLine("host", b.Host),
 		checkFeatures(b.Read, b.Write, b.GC),
-		b.Refs.check(refsTable), b.Indexes.check(indexesTable), b.Condemned.check(condemnedTable), b.Records.check(recordsTable),
+		b.Refs.check(refsTable), b.Indexes.check(indexesTable), b.Condemned.check(condemnedTable), b.Records.check(recordsTable), b.Lost.check(lostTable),
 	} {
 		if check != nil {
 			return check
@@ -159,7 +159,7 @@ func (r *Root) parse(data []byte) (err error) {
 func (r *Root) parseStub() error {
 	b := r.body
 	if len(b.Stub) != len(r.Hash) || b.Refs != nil || b.Indexes != nil || b.Condemned != nil ||
-		b.Records != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" || b.SingleWriter {
+		b.Records != nil || b.Lost != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" || b.SingleWriter {
 		return errors.New("malformed stub")
 	}
 	r.Stub = true

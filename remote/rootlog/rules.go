@@ -1,6 +1,9 @@
 package rootlog
 
 import (
+	"maps"
+
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -22,6 +25,10 @@ type Claim struct {
 	Own      []string // full names of the writer's own packs, index and state files
 	HasPacks bool     // some of them are packs
 	Refs     []RefChange
+
+	// Lost are the objects that were listed as lost at S: what is listed decides
+	// what has to be sent.
+	Lost map[object.Key]string
 
 	// Records are the records of the plan. The writer neither sent nor relies on
 	// content that they purge.
@@ -57,6 +64,10 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 		if _, ok := live[name]; !ok {
 			return ErrReplan
 		}
+	}
+	// What refs of S reach was there, except what was listed then.
+	if !maps.Equal(head.Lost, c.Lost) {
+		return ErrReplan
 	}
 	// Content that was purged after the plan must not come back.
 	for _, r := range head.Records.Newer(c.Records) {

@@ -45,10 +45,16 @@ func TestClaim(t *testing.T) {
 		{"ref is gone", Claim{Refs: []RefChange{{Name: "refs/heads/x", Old: commit(1), New: commit(2)}}}, nil, ErrRefMoved},
 		{"purged meanwhile", Claim{Records: records(purge(2))}, nil, ErrReplan},
 		{"purged before", Claim{Records: records(purge(1), purge(2))}, nil, nil},
+		{"listed as lost meanwhile", Claim{Lost: map[object.Key]string{}}, nil, ErrReplan},
+		{"listed as lost before", Claim{Lost: map[object.Key]string{commit(9): "A"}}, nil, nil},
+		{"another one listed as lost", Claim{Lost: map[object.Key]string{commit(8): "A"}}, nil, ErrReplan},
 		{"new ref", Claim{Refs: []RefChange{{Name: "refs/heads/x", New: commit(2)}}}, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			head := &State{Seq: 6, Floor: 3, Refs: refs, Condemned: condemned, Records: records(purge(1))}
+			if test.claim.Lost != nil {
+				head.Lost = map[object.Key]string{commit(9): "A"}
+			}
 			if test.claim.Records == nil {
 				head.Records = nil
 			}

@@ -36,15 +36,20 @@ type State struct {
 	// record of the same name replaces them.
 	Implausible []record.Record
 
+	// Lost are objects that the remote may lack, though refs reach them: their loss
+	// was accepted by whoever the value names, who pushed what needs them. An object
+	// that is in a live pack counts as any other.
+	Lost map[object.Key]string
+
 	Read, Write, GC []string // features, see [Act]
 
 	// SingleWriter is true if the store cannot distinguish two writers: a writer must
 	// know that it is the only one. It is never switched off.
 	SingleWriter bool
 
-	refs, indexes, condemned, records table
-	extra                             extra
-	stored                            []byte // the bytes of the root, or nil
+	refs, indexes, condemned, records, lost table
+	extra                                   extra
+	stored                                  []byte // the bytes of the root, or nil
 }
 
 // File names an index file or a state file.
@@ -70,8 +75,8 @@ func InlineSize(packs []Inline) int {
 }
 
 // tables returns the tables in the order of tableKinds.
-func (s *State) tables() [4]*table {
-	return [4]*table{&s.refs, &s.indexes, &s.condemned, &s.records}
+func (s *State) tables() [5]*table {
+	return [5]*table{&s.refs, &s.indexes, &s.condemned, &s.records, &s.lost}
 }
 
 // Position returns the position of the state's root.
@@ -120,6 +125,8 @@ type Change struct {
 	Head string      // full name of the new default branch; "" keeps it
 
 	Records []record.Record // a record of the state in a later generation stays
+
+	Lost, Found []object.Key // objects that State.Lost gets, and that leave it
 
 	AddPacks   []Inline    // new packs
 	AddIndexes []File      // new index files, already on the remote

@@ -104,7 +104,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	if r.Stub {
 		return nil, &DamageError{Name: RootName(r.Seq), Err: errors.New("the head is a stub")}
 	}
-	var tables [4]table
+	var tables [5]table
 	g, gctx := errgroup.WithContext(ctx)
 	for i, body := range r.tables() {
 		g.Go(func() (err error) {
@@ -123,7 +123,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 
 		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,
 		stored: r.stored,
-		refs:   tables[0], indexes: tables[1], condemned: tables[2], records: tables[3],
+		refs:   tables[0], indexes: tables[1], condemned: tables[2], records: tables[3], lost: tables[4],
 	}
 	if err := s.fill(); err != nil {
 		return nil, &DamageError{Name: RootName(r.Seq), Err: err}
@@ -132,8 +132,8 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 }
 
 // tables returns the tables of a root in the order of tableKinds.
-func (r *Root) tables() [4]*tableBody {
-	return [4]*tableBody{r.body.Refs, r.body.Indexes, r.body.Condemned, r.body.Records}
+func (r *Root) tables() [5]*tableBody {
+	return [5]*tableBody{r.body.Refs, r.body.Indexes, r.body.Condemned, r.body.Records, r.body.Lost}
 }
 
 // resolveTable returns a table of root seq. It reads the base of the table.

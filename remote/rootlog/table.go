@@ -10,6 +10,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -44,7 +45,27 @@ var (
 )
 
 // tableKinds are the tables of a root, in the order of [Root.tables] and [State.tables].
-var tableKinds = [4]*tableKind{refsTable, indexesTable, condemnedTable, recordsTable}
+var tableKinds = [5]*tableKind{refsTable, indexesTable, condemnedTable, recordsTable, lostTable}
+
+// lostTable has objects whose loss was accepted, and who did so.
+var lostTable = &tableKind{"lost", func(name string, value cbor.ByteString) error {
+	if _, err := parseLostName(name); err != nil {
+		return err
+	}
+	return checkLine("who", string(value))
+}}
+
+func lostName(key object.Key) string { return key.Kind.String() + "/" + key.ID.String() }
+
+func parseLostName(name string) (key object.Key, err error) {
+	of, id, _ := strings.Cut(name, "/")
+	for key.Kind = object.KindChunk; key.Kind.Valid() && key.Kind.String() != of; key.Kind++ {
+	}
+	if key.ID, err = object.ParseID(id); err != nil || lostName(key) != name || !key.Kind.Valid() {
+		return key, fmt.Errorf("%q is no name of an object", name)
+	}
+	return key, nil
+}
 
 // The values of indexes are the size in eight bytes, and the hash.
 

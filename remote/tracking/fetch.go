@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
@@ -61,6 +63,10 @@ type FetchResult struct {
 	// for somebody to accept them included: they are received by each fetch.
 	Received    []ReceivedRecord
 	Implausible []record.Record // of the remote, without effect, see [record.Record.Plausible]
+
+	// Lost are the objects that neither end has, and whose loss was accepted on the
+	// remote. From now on it is accepted here, too.
+	Lost []LostObject
 }
 
 // Fetch brings what branches and tags of a remote need, and makes the
@@ -127,11 +133,18 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 		return nil, err
 	}
 	fetched := &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible}
-	if (len(want) > 0 || len(head.Records.Newer(records)) > 0) && !o.DryRun {
+	lost, err := r.Objects().Lost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if (len(want) > 0 || len(head.Records.Newer(records)) > 0 || len(lost) > 0) && !o.DryRun {
 		if have, err = complete(ctx, r); err != nil {
 			return nil, err
 		}
-		to := transfer.FetchOptions{Want: want, Have: have, Records: records, Accept: j.Waits, Jobs: o.Jobs, Progress: o.Progress}
+		to := transfer.FetchOptions{
+			Want: want, Have: have, Records: records, Accept: j.Waits, Lost: lost, RefuseLost: j.accept == "never",
+			Jobs: o.Jobs, Progress: o.Progress,
+		}
 		if o.chunks != nil && !purged(head.Records) {
 			to.Chunks = func(ctx context.Context, chunks, bytes int64) func(object.ID, []byte) {
 				return o.chunks(ctx, session, &FetchResult{Refs: wanted, Head: head.Head, Objects: chunks, Bytes: bytes})
@@ -142,6 +155,13 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 			return nil, err
 		}
 		result.Objects, result.Bytes = fetched.Objects, fetched.Bytes
+		if result.Lost, err = affectedByLoss(ctx, session, want, fetched.Lost); err != nil {
+			return nil, err
+		}
+		for _, gap := range result.Lost {
+			lost = append(lost, gap.Key)
+		}
+		r.Objects().SetLost(lost) // so that history can be followed
 	}
 	for i, f := range wanted {
 		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
@@ -166,6 +186,11 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 	return result, session.Publish(ctx, func(ctx context.Context) error {
 		if err := intact.Check(ctx, r, have...); err != nil {
 			return err
+		}
+		if len(result.Lost) > 0 {
+			if err := disk.WriteFile(filepath.Join(r.Dir(), kist.LostFile), kist.EncodeLost(lost)); err != nil {
+				return err
+			}
 		}
 		if readable {
 			if err := j.note(ctx, fetched, o.Waiting, result); err != nil {
@@ -252,6 +277,10 @@ func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	}
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
+		var missing *object.NotFoundError
+		if errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -37,6 +37,7 @@ type PushOptions struct {
 // PushResult tells what came of a push.
 type PushResult struct {
 	*transfer.PushResult
+	Lost      []LostObject                 // what the remote lacks now, since it is lost here
 	Upstreams map[string]registry.Upstream // branches, by their short names, that follow one now and did not before
 }
 
@@ -44,7 +45,8 @@ type PushResult struct {
 // remote's refs: all of them, or none. A ref that cannot be moved without
 // losing commits is an error that matches [transfer.ErrNotFastForward]; one
 // whose name is a folder in that of another, [refs.ErrConflict]. The
-// remote-tracking branches follow.
+// remote-tracking branches follow. An object whose loss was accepted here is left
+// out, and the remote lists it as lost.
 func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, error) {
 	m, err := registry.Find(r, o.Remote)
 	if err != nil {
@@ -100,6 +102,17 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	}
 	sent, err := opened.Push(ctx, r.Objects(), push)
 	result := &PushResult{PushResult: sent}
+	if err == nil && len(sent.Lost) > 0 {
+		lost := map[object.Key]string{}
+		for _, key := range sent.Lost {
+			lost[key] = ""
+		}
+		var tips []object.Key
+		for _, u := range push.Updates {
+			tips = append(tips, u.New)
+		}
+		result.Lost, err = affectedByLoss(ctx, r.Objects(), tips, lost)
+	}
 	if err != nil || o.DryRun {
 		return result, err
 	}

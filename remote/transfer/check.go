@@ -40,6 +40,10 @@ type Checked struct {
 	Roots, Indexes, Packs int   //
 	Objects               int64 // that refs reach
 	Bytes                 int64 // read from packs
+
+	// Lost are objects that refs reach and that are missing, with the name of whoever
+	// accepted the loss. They are no problem.
+	Lost map[object.Key]string
 }
 
 // CheckOptions say how much [Remote.Check] looks at.
@@ -61,7 +65,7 @@ type CheckOptions struct {
 // each root follows the one before it; that kist.json and the state files are what
 // they were; that all index files and live packs are
 // there with their sizes; that all that refs reach is in live packs, where
-// nodes are read and checked. The error says why there was no
+// nodes are read and checked, or is listed as lost. The error says why there was no
 // answer.
 func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)) (Checked, error) {
 	for {
@@ -175,6 +179,16 @@ func (c *checker) found(p Problem) {
 	defer c.mu.Unlock()
 	c.problems = append(c.problems, p)
 	c.gone = c.gone || errors.Is(p.Err, remote.ErrNotFound)
+}
+
+// lost notes an object that is missing and listed as lost.
+func (c *checker) lost(key object.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done.Lost == nil {
+		c.done.Lost = map[object.Key]string{}
+	}
+	c.done.Lost[key] = c.snap.state.Lost[key]
 }
 
 // bad notes a problem if err is one, and returns it if it is not: there is no

@@ -138,7 +138,13 @@ func (c *checker) linksAgain(ctx context.Context, e pack.Entry) ([]object.Key, e
 
 // needed returns those of a node's links that lead to what has to be there.
 func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
-	return slices.DeleteFunc(links, func(link object.Key) bool { return c.snap.said.Skips(from, link) })
+	return slices.DeleteFunc(links, func(link object.Key) bool {
+		skips := c.snap.said.Skips(from, link)
+		if skips && c.snap.isLost(link) {
+			c.lost(link)
+		}
+		return skips
+	})
 }
 
 // nodeLinks returns the links of a node, which is checked, from its value. See

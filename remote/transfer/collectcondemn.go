@@ -13,7 +13,7 @@ import (
 
 // claim returns what the next root relies on (RELY_ON_ALL_LIVE, RECHECK_HEAD, HEED_FLOOR).
 func (c *Collection) claim() *rootlog.Claim {
-	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq, Records: c.start.state.Records}
+	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq, Records: c.start.state.Records, Lost: c.start.state.Lost}
 	if c.own != nil {
 		for _, p := range c.own.packs {
 			claim.Own = append(claim.Own, p.Name.Path())

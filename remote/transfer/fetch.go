@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -32,6 +33,13 @@ type FetchOptions struct {
 	// the fetch is planned again. nil: all are taken.
 	Accept func(context.Context, []record.Record) (waiting []record.Record, err error)
 
+	// Lost are the objects whose loss was accepted here. Those that the remote has
+	// with everything below are fetched.
+	Lost []object.Key
+
+	// RefuseLost refuses what the remote lists as lost: it is missing then.
+	RefuseLost bool
+
 	// Chunks is called when all that is wanted is in the session but that many
 	// chunks, and they are about to be received. What it returns is told of each
 	// that is received for the first time, with its bytes, which are verified;
@@ -57,6 +65,11 @@ type FetchResult struct {
 	Waiting []record.Record // the records that Accept returned
 
 	Implausible []record.Record // of the remote, without effect
+
+	// Lost are the objects that are neither here nor there, with the name of whoever
+	// accepted the loss. It was not accepted here yet: the caller has to, in the same
+	// step.
+	Lost map[object.Key]string
 }
 
 // Fetch brings everything that o.Want refers to into session, but for what
@@ -89,6 +102,7 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 			return &FetchResult{
 				Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes,
 				Records: f.news.take, Forget: f.news.forget, Waiting: f.news.waiting, Implausible: f.at.Implausible,
+				Lost: f.lost,
 			}, nil
 		}
 		if errors.Is(err, object.ErrNotFound) && f.moved {
@@ -124,6 +138,7 @@ type fetch struct {
 	moved  bool           // it is not that with which the fetch began
 	snap   *snapshot      // of it
 	news   *fetchNews
+	lost   map[object.Key]string // see FetchResult
 	plan   *chunkPlan
 	ahead  ahead // of the walk
 	meter  *meter
@@ -140,11 +155,16 @@ func (f *fetch) attempt(ctx context.Context) error {
 	}
 	f.moved = f.moved || snap.state.Seq != f.at.Seq
 	f.snap, f.at, f.plan, f.ahead = snap, snap.state, newChunkPlan(), ahead{}
+	f.lost = map[object.Key]string{}
 	f.meter.update(func(at *Progress) { at.Phase = PhasePlan })
 	if f.news, err = f.readNews(ctx); err != nil {
 		return err
 	}
-	if err := walk(ctx, f, "remote", append(f.news.want, f.o.Want...), f.o.Have, f.news.said); err != nil {
+	found, err := f.found(ctx)
+	if err != nil {
+		return err
+	}
+	if err := walk(ctx, f, "remote", slices.Concat(found, f.news.want, f.o.Want), f.o.Have, f.news.said); err != nil {
 		return err
 	}
 	return f.copyChunks(ctx)
@@ -167,6 +187,7 @@ func (f *fetch) deleted(ctx context.Context, lacking error) error {
 		}
 		if history == nil && key.Kind == object.KindCommit {
 			history = newWalker(f, "remote")
+			history.said = f.news.said
 			if _, err := history.history(ctx, refs, nil); err != nil {
 				return errors.Join(lacking, err)
 			}

@@ -70,7 +70,7 @@ func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 	for _, r := range n.restored {
 		ours.Forget(r.Record)
 	}
-	n.merge(f.o.Records, ours)
+	f.merge(n, ours)
 	for _, r := range n.take.Newer(ours) {
 		if err := f.restore(ctx, n, r); err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 	if err := f.refuse(ctx, n, ours); err != nil {
 		return nil, err
 	}
-	n.merge(f.o.Records, ours)
+	f.merge(n, ours)
 	for _, id := range n.said.after.Holds() {
 		if _, held := n.said.before.Held(id); !held {
 			n.want = append(n.want, object.Key{Kind: object.KindCommit, ID: id})
@@ -110,13 +110,14 @@ func (f *fetch) keepNamed(ctx context.Context, n *fetchNews, r record.Record) er
 	return err
 }
 
-// merge works out what the records say: ours is what stays of before.
-func (n *fetchNews) merge(before, ours *record.Set) {
+// merge works out what records and lists of lost objects say: ours is what stays of
+// the repository's records.
+func (f *fetch) merge(n *fetchNews, ours *record.Set) {
 	merged := ours.Clone()
 	for r := range n.take.All() {
 		merged.Merge(r)
 	}
-	n.said = said{before: before.View(), after: merged.View()}
+	n.said = said{before: f.o.Records.View().WithLost(f.session.IsLost), after: merged.View().WithLost(f.isLost)}
 }
 
 // restore notes what is needed here because of a record, if anything is.

@@ -34,7 +34,8 @@ type plan struct {
 	nodes, chunks []item // in the order in which they were met
 	bytes         int64  // stored, in all of them
 	kept          map[pack.Name]*sentPack
-	commits       map[object.ID]bool // that the remote has in the end, with all they need
+	commits       map[object.ID]bool  // that the remote has in the end, with all they need
+	lost          map[object.Key]bool // neither here nor there, and to be listed as lost
 }
 
 // item is an object to be sent.
@@ -58,7 +59,7 @@ type planner struct {
 }
 
 // newPlan finds out what a remote at snap lacks of what is wanted, when after
-// says what it needs.
+// says what it needs. What local lacks must be lost: see [object.LossKeeper].
 func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, after *record.View) (*plan, error) {
 	have, err := (&planner{local: local, snap: snap}).reached(ctx)
 	if err != nil {
@@ -71,8 +72,10 @@ func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, wa
 func newPlanFrom(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, have []object.ID, s said) (*plan, error) {
 	p := &planner{
 		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
-		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}},
+		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}},
 	}
+	listed := s.after
+	s.after = listed.WithLost(func(key object.Key) bool { return listed.Lost(key) || p.isLost(key) })
 	if err := walk(ctx, p, "the repository", want, have, s); err != nil {
 		return nil, err
 	}
@@ -135,6 +138,27 @@ func (p *planner) need(ctx context.Context, key object.Key) error {
 	}
 	p.plan.bytes += stored
 	return nil
+}
+
+// isLost reports whether the loss of an object was accepted here, and the remote
+// lacks it. It notes the object, unless the remote lists it already.
+func (p *planner) isLost(key object.Key) bool {
+	if !isLost(p.local, key) || p.own.find(key) != nil {
+		return false
+	}
+	if _, there, err := p.snap.find(key); there || err != nil {
+		return false
+	}
+	if _, listed := p.snap.state.Lost[key]; !listed {
+		p.plan.lost[key] = true
+	}
+	return true
+}
+
+// isLost reports whether the loss of an object was accepted here.
+func isLost(local Local, key object.Key) bool {
+	losses, ok := local.(object.LossKeeper)
+	return ok && losses.IsLost(key)
 }
 
 // node implements [graph].

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -45,6 +47,10 @@ type PushResult struct {
 	Packs   int
 	Records int    // told to the remote
 	Seq     uint64 // number of the root that moved the refs, or of the head if none had to be
+
+	// Lost are objects that were not sent, and that the remote lacks: their loss was
+	// accepted here, and is new to the remote. Found are those that it lacked, and got.
+	Lost, Found []object.Key
 }
 
 // Push sends what the remote lacks of what updates name, and moves its refs:
@@ -55,7 +61,9 @@ type PushResult struct {
 // its name a [*refs.ConflictError], or several of them joined, and the result
 // has what became of each ref. That the outcome
 // is not known matches [rootlog.ErrUnknown]. What local lacks is an
-// [*object.NotFoundError].
+// [*object.NotFoundError], unless local is an [object.LossKeeper] and its loss was
+// accepted. Then the root lists the object as lost. An object that is listed, and
+// that local has by now, is sent too.
 func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushResult, error) {
 	if r.o.Dir == "" {
 		return nil, errors.New("push: there is no folder to note what was sent")
@@ -72,7 +80,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	}
 	// A push that is hopeless, or has nothing to do, is over here.
 	changes, results, err := moves(ctx, local, head, o.Updates)
-	if err != nil || len(changes) == 0 && len(tellable(o.Records, head.Records)) == 0 {
+	if err != nil || len(changes) == 0 && len(tellable(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, err
 	}
 	if err := r.mayWrite(head); err != nil {
@@ -121,7 +129,10 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 	if p.news, err = newNews(ctx, p.local, snap, p.opt.Records); err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
-	if len(changes) == 0 && len(p.news.list) == 0 {
+	if p.result.Found, err = found(ctx, p.local, snap); err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 && len(p.news.list) == 0 && len(p.result.Found) == 0 {
 		return nil, nil
 	}
 	p.meter.update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
@@ -132,10 +143,17 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 			want = append(want, c.New)
 		}
 	}
-	plan, err := newPlan(ctx, p.local, snap, p.own, want, p.news.after)
+	plan, err := newPlan(ctx, p.local, snap, p.own, slices.Concat(want, p.result.Found), p.news.after)
+	if len(p.result.Found) > 0 && errors.Is(err, object.ErrNotFound) { // below one of these
+		if p.result.Found = nil; len(changes) == 0 && len(p.news.list) == 0 {
+			return nil, nil
+		}
+		plan, err = newPlan(ctx, p.local, snap, p.own, want, p.news.after)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", explain(err, p.opt.Records, snap.state.Records))
 	}
+	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
 	if err := p.news.settle(snap, plan); err != nil {
 		return nil, err
 	}
@@ -173,17 +191,29 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 
 // dropUnusable forgets packs that were sent and can no longer be used at the
 // head that snap is of: those that a root names already, those that were
-// condemned (RECHECK_HEAD), those with what was purged, and those that were begun before the floor, which may
-// have been (HEED_FLOOR).
+// condemned (RECHECK_HEAD), those with what was purged, those with what is listed as
+// lost, since not all below it may be there, and those that were begun before the
+// floor, which may have been condemned (HEED_FLOOR).
 func (p *push) dropUnusable(snap *snapshot) {
 	p.own.drop(func(s *sentPack) bool {
 		_, live := snap.packs[s.info.Name]
 		_, condemned := snap.state.Condemned[s.info.Name.Path()]
 		return live || condemned || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
 			_, purged := p.news.after.Purged(e.Key)
-			return purged
+			return purged || snap.isLost(e.Key)
 		})
 	})
+}
+
+// found returns the objects that a remote lists as lost and that are here.
+func found(ctx context.Context, local object.Reader, snap *snapshot) ([]object.Key, error) {
+	listed := slices.SortedFunc(maps.Keys(snap.state.Lost), object.Key.Compare)
+	missing, err := local.Missing(ctx, listed)
+	absent := map[object.Key]bool{}
+	for _, key := range missing {
+		absent[key] = true
+	}
+	return slices.DeleteFunc(listed, func(key object.Key) bool { return absent[key] }), err
 }
 
 // checkSent makes sure that packs that were taken over, and that the plan
@@ -236,13 +266,13 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 			return nil, err
 		}
 		records, err := p.news.at(ctx, p.local, h, changes)
-		if err != nil || len(changes) == 0 && len(records) == 0 {
+		if err != nil || len(changes) == 0 && len(records) == 0 && len(p.result.Found) == 0 {
 			return nil, err
 		}
 		if len(records) > 0 && !h.state.Records.Equal(s.state.Records) {
 			return h, nil // what they make needed may be something else now
 		}
-		if err := p.claim(s, sent, index, changes).Check(h.state, h.live()); err != nil {
+		if err := p.check(s, h, sent, index, changes); err != nil {
 			if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
 				return h, nil
 			}
@@ -271,7 +301,7 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 // claim returns what the root relies on: that all that was live at S is live
 // (RELY_ON_ALL_LIVE), and that what was sent was not condemned.
 func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) *rootlog.Claim {
-	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged}
+	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged, Lost: s.state.Lost}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
@@ -282,9 +312,22 @@ func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []r
 	return c
 }
 
+// check says whether what was planned at S still holds at h. Nothing that is live
+// at h may be listed as lost: another push has sent it with all below it.
+func (p *push) check(s, h *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) error {
+	for _, key := range p.result.Lost {
+		if _, there, err := h.find(key); err != nil {
+			return err
+		} else if there {
+			return rootlog.ErrReplan
+		}
+	}
+	return p.claim(s, sent, index, changes).Check(h.state, h.live())
+}
+
 // append appends the root that follows h.
 func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index **ownIndex, changes []rootlog.RefChange, records []record.Record) (*rootlog.State, error) {
-	c := rootlog.Change{Refs: changes, Records: records, SingleWriter: p.o.SingleWriter, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
+	c := rootlog.Change{Refs: changes, Records: records, Lost: p.result.Lost, Found: p.result.Found, SingleWriter: p.o.SingleWriter, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
 	if _, ok := h.state.Refs[h.state.Head]; !ok {
 		c.Head = p.opt.Head
 	}

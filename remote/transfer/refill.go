@@ -12,8 +12,8 @@ import (
 
 // refill sends all that refs and holds of the remote need and that is in no live
 // pack, and appends a root that names the packs. Nothing is taken to be there
-// because a ref says so. What local lacks is an [*object.NotFoundError]. It
-// returns how many objects it has sent.
+// because a ref says so. What local lacks is an [*object.NotFoundError], or listed as
+// lost if local accepted the loss. refill returns how many objects it has sent.
 func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress)) (objects int64, err error) {
 	if r.o.Dir == "" {
 		return 0, errors.New("there is no folder to note what was sent")
@@ -40,9 +40,10 @@ func (p *push) refillAt(ctx context.Context, snap *snapshot) (again *snapshot, e
 		want = append(want, object.Key{Kind: object.KindCommit, ID: id})
 	}
 	plan, err := newPlanFrom(ctx, p.local, snap, p.own, want, nil, said{before: snap.said, after: snap.said})
-	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 {
+	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 && len(plan.lost) == 0 {
 		return nil, err
 	}
+	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
 	if gone, err := p.checkSent(ctx, plan); gone || err != nil {
 		return snap, err
 	}
@@ -58,7 +59,7 @@ func (p *push) refillAt(ctx context.Context, snap *snapshot) (again *snapshot, e
 	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
 	var index *ownIndex
 	for h := snap; ; {
-		err := p.claim(snap, sent, index, nil).Check(h.state, h.live())
+		err := p.check(snap, h, sent, index, nil)
 		if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
 			return h, nil
 		}

@@ -301,6 +301,8 @@ func (m *mending) wouldStay(ctx context.Context, found []Problem) (list []Proble
 	for _, p := range found {
 		name, err := pack.ParseName(path.Base(p.Blob))
 		switch {
+		case !p.Key.IsZero() && isLost(m.source, p.Key):
+			continue
 		case !p.Key.IsZero():
 			if missing, err := m.source.Missing(ctx, []object.Key{p.Key}); err == nil && len(missing) == 0 {
 				continue

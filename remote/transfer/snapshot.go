@@ -69,7 +69,8 @@ func asDamage(err error) error {
 }
 
 func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapshot {
-	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}, said: head.Records.View()}
+	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}}
+	s.said = s.view(head.Records)
 	named := make([][]pack.Info, len(indexes))
 	for i, x := range indexes {
 		named[i] = x.packs
@@ -84,6 +85,18 @@ func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapsho
 		}
 	}
 	return s
+}
+
+// view returns what need not be there by records and the list of lost objects.
+func (s *snapshot) view(records *record.Set) *record.View { return records.View().WithLost(s.isLost) }
+
+// isLost reports whether an object is listed as lost, and is in no live pack.
+func (s *snapshot) isLost(key object.Key) bool {
+	if _, listed := s.state.Lost[key]; !listed {
+		return false
+	}
+	_, there, err := s.find(key)
+	return err == nil && !there
 }
 
 // live returns the names of the live packs. It must not be changed.

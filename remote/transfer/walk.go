@@ -113,7 +113,7 @@ func (w *walker) bases(c *commit) []object.Key {
 			continue
 		}
 		for _, key := range p.links {
-			if key.Kind == object.KindTree {
+			if key.Kind == object.KindTree && !w.said.before.Lost(key) {
 				trees = append(trees, key)
 			}
 		}

@@ -84,9 +84,11 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 			w.open--
 		}
 		for id := range c.parents {
-			if c.certain {
+			key := object.Key{Kind: object.KindCommit, ID: id}
+			switch {
+			case c.certain && !w.said.before.Lost(key):
 				err = w.putCertain(ctx, id)
-			} else {
+			case !c.certain && !w.said.after.Lost(key):
 				err = w.putWanted(ctx, id, c.number)
 			}
 			if err != nil {

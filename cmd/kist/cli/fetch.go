@@ -46,11 +46,15 @@ takes it back, for everybody with the next push. The key records.accept decides
 for all fetches: ask (this, the default), always (nothing waits), or never (all
 waits that would remove something here, expirations too).
 
+An object that the remote lacks, since somebody has accepted its loss, is named
+with who did so. Unless records.accept is never, its loss is accepted here, too.
+What is lost here, and the remote has, is downloaded.
+
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
 deleted, up to date, kept; with --dry-run also moved, where only the download
-tells which), objects, bytes_received, records (how many were merged), and news
+tells which), objects, bytes_received, records (how many were merged), news
 (what others recorded: record, kind, id, on, time, who, host, reason, needed,
-waits).`,
+waits), and lost (as the errors of verify, and who accepted the loss).`,
 		Example: `  kist fetch
   kist fetch --prune origin
   kist log HEAD..origin/main       what is new there`,
@@ -134,7 +138,7 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o tracking.FetchOpt
 	if err != nil {
 		return err
 	}
-	e.printFetched(m, o, result)
+	e.printFetched(ctx, r, m, o, result)
 	if !o.DryRun {
 		e.maintain(r)
 	}
@@ -161,7 +165,7 @@ func fetchedStatus(f tracking.FetchedRef) string {
 }
 
 func newFetchJSON(result *tracking.FetchResult) transferJSON {
-	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes, News: newReceivedJSON(result.Received)}
+	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes, News: newReceivedJSON(result.Received), Lost: newLostJSON(result.Lost)}
 	for _, f := range result.Refs {
 		out.Refs = append(out.Refs, newRefMoveJSON(f.Name, f.Local, f.Old, f.New, fetchedStatus(f)))
 	}
@@ -169,7 +173,7 @@ func newFetchJSON(result *tracking.FetchResult) transferJSON {
 }
 
 // printFetched tells what came of a fetch.
-func (e *Env) printFetched(m registry.Remote, o tracking.FetchOptions, result *tracking.FetchResult) {
+func (e *Env) printFetched(ctx context.Context, r *kist.Repository, m registry.Remote, o tracking.FetchOptions, result *tracking.FetchResult) {
 	first := true
 	for _, f := range result.Refs {
 		status := fetchedStatus(f)
@@ -189,4 +193,5 @@ func (e *Env) printFetched(m registry.Remote, o tracking.FetchOptions, result *t
 	e.tellTransferred("received", result.Objects, result.Bytes, result.Records)
 	o.Remote = m.Name
 	e.printReceived(o, result)
+	e.printLost(ctx, r, m.Name, result.Lost)
 }

@@ -37,6 +37,7 @@ type transferJSON struct {
 	Received *int64        `json:"bytes_received,omitempty"`
 
 	News []receivedJSON `json:"news,omitempty"` // what others have recorded
+	Lost []lostJSON     `json:"lost,omitempty"`
 }
 
 // tellMoved prints a line about a ref that was moved, or could not be.

@@ -90,7 +90,7 @@ func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error 
 		if rerr != nil {
 			return rerr
 		}
-		env.printFetched(m, tracking.FetchOptions{}, result.Fetch)
+		env.printFetched(ctx, r, m, tracking.FetchOptions{}, result.Fetch)
 	}
 	switch {
 	case errors.Is(err, kist.ErrNoUpstream):

@@ -53,13 +53,16 @@ If a push finds many small packs or index files on the remote, it merges some of
 them, so that clones need fewer requests. 'kist config push.merge false'
 prevents that. The old ones stay until 'kist gc --remote' deletes them.
 
+An object whose loss was accepted ('kist verify --repair --accept-loss') is left
+out. The push names it, and so does each fetch of what needs it.
+
 An interrupted push can be run again: it goes on where it was. If the
 connection breaks just when the branches are being moved, and nobody can tell
 whether they were, the status is 15, and the next push or fetch tells.
 
 With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects, bytes_sent, and records, how many of what has expired or
-is held were sent.`,
+up to date), objects, bytes_sent, records, how many of what has expired or is
+held were sent, and lost, what was left out (as the errors of verify, and who).`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are
@@ -126,7 +129,7 @@ func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error 
 	p.Stop()
 	rejected := errors.Is(err, transfer.ErrNotFastForward) // then it says which
 	if err == nil || rejected && !env.global.json {
-		if perr := env.printPushed(r, push, result); perr != nil {
+		if perr := env.printPushed(ctx, r, push, result); perr != nil {
 			return perr
 		}
 	}
@@ -281,9 +284,9 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 }
 
 // printPushed tells what came of a push.
-func (e *Env) printPushed(r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) error {
+func (e *Env) printPushed(ctx context.Context, r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) error {
 	if e.global.json {
-		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes}
+		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes, Lost: newLostJSON(result.Lost)}
 		for _, ref := range result.Refs {
 			out.Refs = append(out.Refs, newRefMoveJSON(ref.Name, "", ref.Old, ref.New, ref.Status))
 		}
@@ -299,7 +302,7 @@ func (e *Env) printPushed(r *kist.Repository, o tracking.PushOptions, result *tr
 			moved++
 		}
 	}
-	if moved == 0 && result.Records == 0 {
+	if moved == 0 && result.Records == 0 && len(result.Found) == 0 {
 		if slices.ContainsFunc(o.Refs, func(ref registry.PushRef) bool { return ref.Source == "" }) {
 			return nil // a missing ref is an error, which comes next
 		}
@@ -326,6 +329,10 @@ func (e *Env) printPushed(r *kist.Repository, o tracking.PushOptions, result *tr
 		verb = "would be sent:"
 	}
 	e.tellTransferred(verb, result.Objects, result.Bytes, result.Records)
+	e.printLost(ctx, r, o.Remote, result.Lost)
+	for _, key := range result.Found {
+		e.tell("no longer lost: %s %s\n", key.Kind, key.ID)
+	}
 	for _, branch := range slices.Sorted(maps.Keys(result.Upstreams)) {
 		e.tellUpstream(branch, result.Upstreams[branch].Short())
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
@@ -20,6 +22,8 @@ type remoteVerifyJSON struct {
 	Objects int64               `json:"objects"`
 	Bytes   int64               `json:"bytes"`
 	Errors  []remoteProblemJSON `json:"errors"`
+
+	Accepted []remoteProblemJSON `json:"accepted"` // losses
 }
 
 // remoteRepairJSON is what verify prints with --json, --remote and --repair.
@@ -109,6 +113,13 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	if err == nil {
 		out.Errors, err = remoteProblems(ctx, r, opened, found)
 	}
+	if err == nil {
+		var lost []transfer.Problem
+		for _, key := range slices.SortedFunc(maps.Keys(done.Lost), object.Key.Compare) {
+			lost = append(lost, transfer.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
+		}
+		out.Accepted, err = remoteProblems(ctx, r, opened, lost)
+	}
 	p.Stop()
 	if err != nil {
 		return err
@@ -122,6 +133,10 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 		return quiet(exitDamaged)
 	}
 	env.printRemoteProblems(ctx, r, out.Errors)
+	for _, gap := range out.Accepted {
+		env.tell("accepted as lost: %s %s\n", gap.Kind, gap.ID)
+		env.printAffected(ctx, r, gap.Commits, gap.Paths)
+	}
 	if n == 0 {
 		env.tell("no errors found: %s in %s, %s read; %s\n", plural(uint64(done.Objects), "object", "objects"),
 			plural(uint64(done.Packs), "pack", "packs"), formatSize(uint64(done.Bytes)), plural(uint64(done.Roots), "root", "roots"))

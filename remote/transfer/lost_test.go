@@ -1,0 +1,336 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// lose removes objects from a side that is intact. Their loss is not accepted yet.
+func (s *side) lose(keys ...object.Key) {
+	s.t.Helper()
+	ctx := context.Background()
+	needed, old := s.needed(), s.store
+	var err error
+	if s.store, err = volume.Open(s.t.TempDir(), volume.Options{Now: time.Now}); err != nil {
+		s.t.Fatal(err)
+	}
+	session := s.store.Begin(volume.SessionOptions{})
+	for key := range needed {
+		if slices.Contains(keys, key) {
+			continue
+		}
+		data, err := old.Get(ctx, key)
+		if err == nil {
+			_, err = session.Put(ctx, key.Kind, data)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	err = session.Publish(ctx, func(context.Context) error { return nil })
+	if err := errors.Join(err, session.Close(), old.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// gapped is a side with a history of six commits in which a commit, a folder and
+// a chunk of the newest commit are missing.
+type gapped struct {
+	*side
+	ids  []object.ID
+	lost []object.Key
+}
+
+func newGapped(t testing.TB, b remote.Backend) *gapped {
+	t.Helper()
+	g := &gapped{side: newSide(t, b)}
+	for i := range 6 {
+		g.ids = append(g.ids, g.commit("main", i, g.ids[max(0, i-1):]...))
+	}
+	g.lost = []object.Key{commitKeys(g.ids[1])[0], g.treeOf(g.ids[3]), g.chunkOf(g.ids[5])}
+	slices.SortFunc(g.lost, object.Key.Compare)
+	return g
+}
+
+// intact returns what the newest commit reaches without what is to be lost.
+func (g *gapped) intact() (list []object.Key) {
+	g.t.Helper()
+	seen := map[object.Key]bool{}
+	for stack := commitKeys(g.ids[5]); len(stack) > 0; {
+		key := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if !seen[key] && !slices.Contains(g.lost, key) {
+			seen[key] = true
+			list = append(list, key)
+			stack = append(stack, g.links(nil, key)...)
+		}
+	}
+	return list
+}
+
+// chunkOf returns a chunk that the tree of a commit links to.
+func (s *side) chunkOf(id object.ID) object.Key {
+	s.t.Helper()
+	links := s.links(nil, s.treeOf(id))
+	return links[slices.IndexFunc(links, func(key object.Key) bool { return key.Kind == object.KindChunk })]
+}
+
+// wantLost checks that a remote is in order, except that it lists these as lost.
+func wantLost(t testing.TB, b remote.Backend, want ...object.Key) {
+	t.Helper()
+	checked := wantWhole(t, b, nil)
+	got := slices.SortedFunc(maps.Keys(checked.Lost), object.Key.Compare)
+	if !slices.Equal(got, want) {
+		t.Errorf("lost: %v, want %v", got, want)
+	}
+}
+
+// fetchLost is fetch by who has the list of lost objects followed, and accepts those
+// that the remote lists.
+func (s *side) fetchLost(o FetchOptions) (*FetchResult, error) {
+	s.t.Helper()
+	ctx := context.Background()
+	head := s.head()
+	o.Want, o.Have, o.Records = slices.Collect(maps.Values(head.Refs)), slices.Collect(maps.Values(s.refs)), s.said
+	var err error
+	if o.Lost, err = s.store.Lost(ctx); err != nil {
+		s.t.Fatal(err)
+	}
+	session := s.store.Begin(volume.SessionOptions{})
+	result, err := s.remote.Fetch(ctx, session, head, o)
+	if err == nil {
+		err = session.Publish(ctx, func(context.Context) error {
+			s.store.SetLost(slices.AppendSeq(o.Lost, maps.Keys(result.Lost)))
+			for name, key := range head.Refs {
+				s.track(name, key.ID)
+			}
+			return nil
+		})
+	}
+	return result, errors.Join(err, session.Close())
+}
+
+// TestPushLost pushes a history with gaps: only after these were accepted, and only
+// these are left out. Who fetches hears of them.
+func TestPushLost(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	a := newGapped(t, b)
+	intact := a.intact()
+	a.lose(a.lost...)
+	for n := range len(a.lost) {
+		a.store.SetLost(a.lost[:n])
+		if _, err := a.push(true, "main"); !errors.Is(err, object.ErrNotFound) {
+			t.Fatalf("%d of %d accepted: %v", n, len(a.lost), err)
+		}
+	}
+	a.store.SetLost(a.lost)
+	if result := a.mustPush("main"); !slices.Equal(result.Lost, a.lost) {
+		t.Errorf("left out %v, want %v", result.Lost, a.lost)
+	}
+	wantLost(t, b, a.lost...)
+	for _, key := range intact {
+		if !remoteHas(t, b, key) {
+			t.Errorf("%v was not sent", key)
+		}
+	}
+	mustCollect(t, b, atOnce)
+	wantLost(t, b, a.lost...)
+
+	refusing := newSide(t, b)
+	if _, err := refusing.fetchLost(FetchOptions{RefuseLost: true}); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("refused, but %v", err)
+	}
+	c := newSide(t, b)
+	result, err := c.fetchLost(FetchOptions{})
+	if err != nil || !slices.Equal(slices.SortedFunc(maps.Keys(result.Lost), object.Key.Compare), a.lost) {
+		t.Fatalf("lost %v: %v", result.Lost, err)
+	}
+	// Both go on: nothing is named twice.
+	c.commit("main", 20, a.ids[5])
+	if result := c.mustPush("main"); len(result.Lost) > 0 {
+		t.Errorf("on top of it, %v are lost", result.Lost)
+	}
+	if result, err := a.fetchLost(FetchOptions{}); err != nil || len(result.Lost) > 0 {
+		t.Errorf("lost %v: %v", result.Lost, err)
+	}
+	wantLost(t, b, a.lost...)
+}
+
+// TestPushFound has who has everything push: what was lost is sent, with what came
+// before it.
+func TestPushFound(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	a, c := newGapped(t, b), newGapped(t, b)
+	a.lose(a.lost...)
+	a.store.SetLost(a.lost)
+	a.mustPush("main")
+	c.make("old", func(*maker) object.ID { return c.ids[1] })
+	if result := c.mustPush("old"); !slices.Equal(result.Found, a.lost) || len(result.Lost) > 0 {
+		t.Errorf("found %v, lost %v", result.Found, result.Lost)
+	}
+	wantLost(t, b)
+	for key := range c.needed() {
+		if !remoteHas(t, b, key) {
+			t.Errorf("%v is missing", key)
+		}
+	}
+	// What was lost comes back, here too.
+	if result, err := a.fetchLost(FetchOptions{}); err != nil || len(result.Lost) > 0 {
+		t.Fatalf("lost %v: %v", result.Lost, err)
+	}
+	if lost, err := a.store.Lost(context.Background()); err != nil || len(lost) > 0 {
+		t.Errorf("%v are still lost: %v", lost, err)
+	}
+	a.needed()
+	head := c.head()
+	if len(head.Lost) > 0 || len(head.Write)+len(head.GC) > 0 {
+		t.Errorf("lost %v, features %v and %v", head.Lost, head.Write, head.GC)
+	}
+}
+
+// TestPushFoundInPart has who has lost objects, and lacks something below them,
+// push: they stay lost.
+func TestPushFoundInPart(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	a, c := newGapped(t, b), newGapped(t, b)
+	tree := a.treeOf(a.ids[3])
+	a.lose(tree)
+	a.store.SetLost([]object.Key{tree})
+	a.mustPush("main")
+	c.lose(c.chunkOf(c.ids[3]))
+	c.commit("side", 30)
+	if result := c.mustPush("side"); len(result.Found) > 0 {
+		t.Errorf("found %v", result.Found)
+	}
+	wantLost(t, b, tree)
+	// What c names itself is not lost because others say so.
+	if _, err := c.push(true, "main", "side"); err != nil {
+		t.Fatal(err) // it is there already
+	}
+	c.make("copy", func(m *maker) object.ID { return m.commit(tree.ID, c.ids[3]) })
+	if _, err := c.push(true, "copy"); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("an incomplete commit was pushed: %v", err)
+	}
+	wantLost(t, b, tree)
+}
+
+// TestPushLostOwn goes on with a push that has sent a folder, which others have
+// listed as lost since, and lacks what is in it by now.
+func TestPushLostOwn(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	faulty := remotetest.NewFaulty(b)
+	a, c := newGapped(t, b), newGapped(t, faulty)
+	c.make("empty", func(m *maker) object.ID { return m.commit(m.tree(map[string]string{"a": "b"}, nil)) })
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", Err: &remote.Error{Op: "create", Kind: remote.ErrPermission}})
+	if _, err := c.push(false, "main", "empty"); !errors.Is(err, remote.ErrPermission) {
+		t.Fatal(err)
+	}
+	a.lose(a.lost...)
+	a.store.SetLost(a.lost)
+	a.mustPush("main")
+	c.lose(c.chunkOf(c.ids[3]))
+	c.mustPush("empty")
+	wantLost(t, b, a.lost...)
+}
+
+// TestFetchFound fetches what is lost here from a remote that has it, as far as the
+// remote has all below it.
+func TestFetchFound(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	a := newGapped(t, b)
+	a.mustPush("main")
+	a.lose(a.lost...)
+	a.store.SetLost(a.lost)
+	if _, err := a.fetchLost(FetchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a.needed()
+	wantLost(t, b)
+
+	// The remote has a folder without its chunk.
+	b = newRemoteIn(t)
+	a, c := newGapped(t, b), newGapped(t, b)
+	chunk, folder := a.chunkOf(a.ids[3]), a.treeOf(a.ids[3])
+	a.lose(chunk)
+	a.store.SetLost([]object.Key{chunk})
+	a.mustPush("main")
+	c.lose(chunk, folder)
+	c.store.SetLost([]object.Key{folder})
+	if _, err := c.fetchLost(FetchOptions{RefuseLost: true}); err != nil || c.has(folder) {
+		t.Errorf("the folder is here: %v; %v", c.has(folder), err)
+	}
+	result, err := c.fetchLost(FetchOptions{})
+	if _, lost := result.Lost[chunk]; err != nil || !lost || len(result.Lost) > 1 || !c.has(folder) {
+		t.Errorf("the folder is here: %v; lost: %v; %v", c.has(folder), result.Lost, err)
+	}
+}
+
+// TestLostRace has another push land while one is on its way.
+func TestLostRace(t *testing.T) {
+	t.Parallel()
+	for name, lands := range map[string]func(a, c *gapped, faulty *remotetest.Faulty){
+		"one sends what the other lists": func(a, c *gapped, faulty *remotetest.Faulty) {
+			meanwhile(faulty, func() { c.mustPush("main") })
+			if result := a.mustPush("other"); len(result.Lost) > 0 {
+				a.t.Errorf("lists %v", result.Lost)
+			}
+		},
+		"one lists what the other relies on": func(a, c *gapped, faulty *remotetest.Faulty) {
+			meanwhile(faulty, func() { a.mustPush("other") })
+			if result := c.mustPush("main"); !slices.Equal(result.Found, a.lost) {
+				c.t.Errorf("found %v", result.Found)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newRemoteIn(t)
+			faulty := remotetest.NewFaulty(b)
+			var one, two remote.Backend = faulty, b
+			if name == "one lists what the other relies on" {
+				one, two = b, faulty
+			}
+			a, c := newGapped(t, one), newGapped(t, two)
+			a.lose(a.lost...)
+			a.store.SetLost(a.lost)
+			a.make("other", func(m *maker) object.ID { return a.commit("other", 40, a.ids[5]) })
+			lands(a, c, faulty)
+			wantLost(t, b)
+			mustCollect(t, b, atOnce)
+			wantLost(t, b)
+		})
+	}
+}
+
+// TestRepairLost has what a remote lacks listed as lost by a repair, if the loss was
+// accepted here.
+func TestRepairLost(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	a := newGapped(t, b)
+	a.lose(a.lost...)
+	a.store.SetLost(a.lost)
+	a.mustPush("main")
+	newCollector(t, b).append(func(*rootlog.State) rootlog.Change { return rootlog.Change{Found: a.lost} })
+	for _, dryRun := range []bool{true, false} {
+		result, err := a.remote.Repair(context.Background(), a.store, RepairOptions{DryRun: dryRun})
+		if err != nil || len(result.Found) != len(a.lost) || len(result.Lost) > 0 {
+			t.Fatalf("%+v, %v", result, err)
+		}
+	}
+	wantLost(t, b, a.lost...)
+}

@@ -106,8 +106,8 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 }
 
 // fetch fetches from a remote that is at head.
-func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
-	result := &FetchResult{Head: head.Head}
+func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (result *FetchResult, err error) {
+	result = &FetchResult{Head: head.Head}
 	wanted, gone, err := wanted(r, head, o)
 	if err != nil {
 		return nil, err
@@ -137,6 +137,11 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 	if err != nil {
 		return nil, err
 	}
+	defer func(before []object.Key) {
+		if err != nil { // another try names the rest again
+			r.Objects().SetLost(before)
+		}
+	}(lost)
 	if (len(want) > 0 || len(head.Records.Newer(records)) > 0 || len(lost) > 0) && !o.DryRun {
 		if have, err = complete(ctx, r); err != nil {
 			return nil, err
@@ -159,7 +164,7 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 			return nil, err
 		}
 		for _, gap := range result.Lost {
-			lost = append(lost, gap.Key)
+			lost = append(slices.Clip(lost), gap.Key)
 		}
 		r.Objects().SetLost(lost) // so that history can be followed
 	}

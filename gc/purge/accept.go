@@ -27,7 +27,8 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 		if _, expired := w.Said.Expired(c.ID); expired && intact.IsMissing(ctx, w.r, TreeOf(c.Commit)) {
 			continue
 		}
-		err := tree.WalkInto(ctx, w.r.Objects(), c.Tree, into, func(_ string, e object.Entry) error {
+		w.begin(c.ID)
+		err := tree.WalkInto(ctx, w.here, c.Tree, into, func(_ string, e object.Entry) error {
 			w.EachTarget(&e, each)
 			return nil
 		})

@@ -41,8 +41,9 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 	found := false
 	seen := map[object.ID]bool{}
 	for _, c := range roots {
+		w.begin(c.id)
 		e, err := tree.Find(ctx, w.r.Objects(), c.Tree, at.Path)
-		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) || object.PassOver(w.here, at.Path, object.Key{}, err) {
 			continue
 		}
 		if err != nil {
@@ -63,7 +64,7 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 // looked at.
 func (w *Walk) collect(ctx context.Context, p *Plan, path string, e *object.Entry, commit object.ID, seen map[object.ID]bool) error {
 	if e.Type == object.TypeDir {
-		return tree.WalkInto(ctx, w.r.Objects(), e.Content.ID, once(seen), func(below string, e object.Entry) error {
+		return tree.WalkInto(ctx, w.here, e.Content.ID, once(seen), func(below string, e object.Entry) error {
 			w.collectFile(p, tree.Join(path, below), &e, commit)
 			return nil
 		})
@@ -150,7 +151,8 @@ func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string
 	}
 	seen := map[place]bool{}
 	for _, c := range w.commits {
-		err := tree.WalkInto(ctx, r.Objects(), c.Tree, func(path string, node object.ID) (bool, error) {
+		w.begin(c.id)
+		err := tree.WalkInto(ctx, w.here, c.Tree, func(path string, node object.ID) (bool, error) {
 			first := !seen[place{path, node}]
 			seen[place{path, node}] = true
 			return first, nil
@@ -171,7 +173,8 @@ func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string
 func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
 	seen := map[object.ID]bool{}
 	for _, c := range w.commits {
-		if err := tree.WalkInto(ctx, w.r.Objects(), c.Tree, once(seen), func(_ string, e object.Entry) error {
+		w.begin(c.id)
+		if err := tree.WalkInto(ctx, w.here, c.Tree, once(seen), func(_ string, e object.Entry) error {
 			if e.Type != object.TypeDir && !e.Content.IsZero() {
 				each(e.Content)
 			}

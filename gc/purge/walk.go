@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
@@ -23,6 +24,7 @@ import (
 // more for each commit.
 type Walk struct {
 	r       *kist.Repository
+	here    *here
 	commits []walkedCommit // the newest first
 
 	Targets map[object.Key]*Content
@@ -32,6 +34,26 @@ type Walk struct {
 	Said    *record.View
 	places  map[place]int // of a path, in the uses of a content
 }
+
+// here reads folders without what is missing of a commit that has expired, or was
+// accepted as lost.
+type here struct {
+	*volume.Store
+	expired bool // the commit under way has
+	passed  int
+}
+
+// PassOver implements [object.Lenient].
+func (h *here) PassOver(_ string, key object.Key, err error) bool {
+	if !errors.Is(err, object.ErrNotFound) || !h.expired && !h.IsLost(key) {
+		return false
+	}
+	h.passed++
+	return true
+}
+
+// begin notes which commit is looked at next.
+func (w *Walk) begin(commit object.ID) { _, w.here.expired = w.Said.Expired(commit) }
 
 // place is a path that has a content, or has it in a part.
 type place struct {
@@ -46,7 +68,7 @@ type walkedCommit struct {
 
 func NewWalk(r *kist.Repository) *Walk {
 	return &Walk{
-		r: r, Targets: map[object.Key]*Content{}, parts: map[object.Key]bool{},
+		r: r, here: &here{Store: r.Objects()}, Targets: map[object.Key]*Content{}, parts: map[object.Key]bool{},
 		lists: map[object.Key][]object.Key{}, holds: map[object.ID]bool{}, places: map[place]int{},
 	}
 }
@@ -119,6 +141,7 @@ func (w *Walk) findUses(ctx context.Context) error {
 		}
 	}
 	for i := range w.commits {
+		w.begin(w.commits[i].id)
 		if err := w.uses(ctx, &w.commits[i]); err != nil {
 			return err
 		}
@@ -169,6 +192,7 @@ func (w *Walk) reaches(ctx context.Context, said *record.View, commit object.ID)
 		if _, expired := said.Expired(c.ID); expired {
 			continue
 		}
+		w.begin(c.ID)
 		if below, err := w.below(ctx, c.Tree); below || err != nil {
 			return below, err
 		}
@@ -194,7 +218,7 @@ func (w *Walk) uses(ctx context.Context, c *walkedCommit) error {
 // targets.
 func (w *Walk) Files(ctx context.Context, root object.ID, each func(path string, e *object.Entry)) error {
 	into := func(_ string, node object.ID) (bool, error) { return w.below(ctx, node) }
-	return tree.WalkInto(ctx, w.r.Objects(), root, into, func(path string, e object.Entry) error {
+	return tree.WalkInto(ctx, w.here, root, into, func(path string, e object.Entry) error {
 		if e.Type != object.TypeDir {
 			each(path, &e)
 		}
@@ -224,7 +248,11 @@ func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 	if has, known := w.holds[id]; known {
 		return has, nil
 	}
-	t, err := object.ReadTree(ctx, w.r.Objects(), id)
+	passed := w.here.passed
+	t, err := object.ReadTree(ctx, w.here, id)
+	if object.PassOver(w.here, "", object.Key{Kind: object.KindTree, ID: id}, err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -248,7 +276,9 @@ func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 		}
 		has = has || sub
 	}
-	w.holds[id] = has
+	if passed == w.here.passed { // otherwise the next commit may need more
+		w.holds[id] = has
+	}
 	return has, nil
 }
 

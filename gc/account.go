@@ -94,14 +94,14 @@ func (v *VolumeUse) Waste() int64 {
 // NewAccount finds out who has what. It waits for nobody and changes nothing.
 // It remembers 12 bytes for every object of every volume, and reads nodes and
 // no chunks: each once for every 64 holders, or a few times if it lies at
-// different depths. A [*DamageError] says that something is damaged.
+// different depths. A [*NeededError] says that something is damaged.
 func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, error) {
 	view, err := store.Look(ctx)
 	if err != nil {
 		if aborts(ctx, err) {
 			return nil, err
 		}
-		return nil, &DamageError{Err: err}
+		return nil, &NeededError{Err: err}
 	}
 	t := &teller{view: view, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
 	t.grow()

@@ -83,7 +83,7 @@ func (p *Plan) unmarked(i int) (n int64, err error) {
 				kept, err = p.marker.keeps(rec.Key)
 			}
 			if err != nil {
-				return n, &DamageError{Err: err}
+				return n, &NeededError{Err: err}
 			}
 			if !kept {
 				n++
@@ -166,7 +166,7 @@ func (p *Plan) drop() (map[int][]object.Key, error) {
 		for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {
 			for rec, err := range p.sweep.Keys(i, kind) {
 				if err != nil {
-					return nil, &DamageError{Err: err}
+					return nil, &NeededError{Err: err}
 				}
 				if u.has(rec.Index) {
 					continue

@@ -140,7 +140,7 @@ func endHolds(r *kist.Repository, set *record.Set) error {
 // RootError returns the error for roots that cannot be read.
 func RootError(p *Problem) error {
 	if errors.Is(p.Err, object.ErrCorrupt) {
-		return &DamageError{Err: p.Err}
+		return &NeededError{Err: p.Err}
 	}
 	return p.Err
 }
@@ -239,7 +239,7 @@ func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, err
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
 		if err != nil {
-			return nil, &DamageError{Root: ref.Name, Err: err}
+			return nil, &NeededError{Root: ref.Name, Err: err}
 		}
 		queue = append(queue, id)
 	}
@@ -253,7 +253,7 @@ func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, err
 		reached[id] = true
 		c, err := object.ReadCommit(ctx, r.Objects(), id)
 		if err != nil {
-			return nil, &DamageError{Err: err}
+			return nil, &NeededError{Err: err}
 		}
 		queue = append(queue, c.Parents...)
 	}

@@ -24,15 +24,14 @@ type Needed struct {
 	Records *record.View
 }
 
-// DamageError says that garbage cannot be told from what is needed, since
-// something that is needed is damaged or missing. It matches
-// [object.ErrCorrupt].
-type DamageError struct {
-	Root string // what needs it; "" if that is not known
+// NeededError is a reachable object that is damaged or missing, so that the objects
+// below it are unknown and nothing can be collected. It matches [object.ErrCorrupt].
+type NeededError struct {
+	Root string // the root that reaches it, or ""
 	Err  error
 }
 
-func (e *DamageError) Error() string {
+func (e *NeededError) Error() string {
 	if e.Root == "" {
 		return e.Err.Error()
 	}
@@ -40,10 +39,10 @@ func (e *DamageError) Error() string {
 }
 
 // Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *DamageError) Is(target error) bool { return target == object.ErrCorrupt }
+func (e *NeededError) Is(target error) bool { return target == object.ErrCorrupt }
 
 // Unwrap returns the cause.
-func (e *DamageError) Unwrap() error { return e.Err }
+func (e *NeededError) Unwrap() error { return e.Err }
 
 // marker finds out what is needed. It reads nodes and no chunks, and remembers
 // two bits for every object of every volume.
@@ -135,7 +134,7 @@ func (m *marker) refresh(ctx context.Context) error {
 		if aborts(ctx, err) {
 			return err
 		}
-		return &DamageError{Err: err}
+		return &NeededError{Err: err}
 	}
 	for i := len(m.use); i < m.view.Len(); i++ {
 		v := m.view.Volume(i)
@@ -151,7 +150,7 @@ func (m *marker) refresh(ctx context.Context) error {
 func (m *marker) reach(ctx context.Context, r Root) error {
 	err := m.walk(ctx, r.Key, r.Hint)
 	if err != nil && !aborts(ctx, err) {
-		err = &DamageError{Root: r.Name, Err: err}
+		err = &NeededError{Root: r.Name, Err: err}
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
@@ -92,15 +93,15 @@ type group struct {
 
 // NewPlan finds out what is needed of a store, and what of the rest can go. The
 // error is [disk.ErrBusy] if somebody else collects garbage or maintains the
-// store, and a [*DamageError] if something is missing or damaged. Close the
+// store, and a [*NeededError] if something is missing or damaged. Close the
 // plan.
 func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOptions) (*Plan, error) {
 	sweep, err := store.Sweep(ctx, volume.SweepOptions{
 		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, DryRun: o.DryRun,
 	})
 	if err != nil {
-		if _, damaged := err.(*volume.DamageError); damaged {
-			err = &DamageError{Err: err}
+		if _, damaged := err.(*object.DamageError); damaged {
+			err = &NeededError{Err: err}
 		}
 		return nil, err
 	}

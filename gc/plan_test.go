@@ -462,7 +462,7 @@ func TestDamaged(t *testing.T) {
 	before := w.kept()
 	refused := func(what string) {
 		t.Helper()
-		var damage *gc.DamageError
+		var damage *gc.NeededError
 		p, err := w.plan(gc.PlanOptions{})
 		if err == nil {
 			err = p.Apply(context.Background())

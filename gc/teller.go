@@ -130,7 +130,7 @@ func (t *teller) links(ctx context.Context, key object.Key, hint bool) ([]object
 		return links, nil
 	}
 	if !aborts(ctx, err) {
-		err = &DamageError{Err: err}
+		err = &NeededError{Err: err}
 	}
 	return nil, err
 }
@@ -142,7 +142,7 @@ func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint 
 	case err != nil && hint && !aborts(ctx, err):
 		return 0, nil
 	case err != nil && !aborts(ctx, err):
-		return 0, &DamageError{Err: err}
+		return 0, &NeededError{Err: err}
 	case err != nil:
 		return 0, err
 	case !ok:
@@ -265,7 +265,7 @@ func (t *teller) total(ctx context.Context) error {
 		t.places = places
 		switch {
 		case err != nil && !errors.Is(err, object.ErrCorrupt):
-			return &DamageError{Err: err}
+			return &NeededError{Err: err}
 		case err == nil && (places[0].Volume != i || places[0].Index != rec.Index):
 			a.Copies.add(raw, stored)
 		default:
@@ -281,7 +281,7 @@ func (t *teller) each(ctx context.Context, visit func(volume int, rec keys.Recor
 		for kind := object.KindChunk; kind.Valid(); kind++ {
 			for rec, err := range t.view.Keys(i, kind) {
 				if err != nil {
-					return &DamageError{Err: err}
+					return &NeededError{Err: err}
 				}
 				if err := ctx.Err(); err != nil {
 					return err

@@ -93,6 +93,24 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
+// DamageError is a damaged or missing file of a store. It matches [ErrCorrupt], and also
+// Kind, if that is set.
+type DamageError struct {
+	Name string // of the file in the store, or on the remote
+	Err  error  // the damage
+	Kind error
+}
+
+func (e *DamageError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Name, e.Err) }
+
+// Is makes errors.Is work with [ErrCorrupt] and Kind.
+func (e *DamageError) Is(target error) bool {
+	return target == ErrCorrupt || e.Kind != nil && target == e.Kind
+}
+
+// Unwrap returns the cause.
+func (e *DamageError) Unwrap() error { return e.Err }
+
 // Discard is a [Writer] that stores nothing and returns each object's ID.
 var Discard Writer = discard{}
 

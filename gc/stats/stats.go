@@ -164,7 +164,7 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 				err = c.graph.add(ctx, root.commit)
 			}
 			if err != nil {
-				return nil, &gc.DamageError{Root: root.name, Err: err}
+				return nil, &gc.NeededError{Root: root.name, Err: err}
 			}
 		}
 		if k == 0 {

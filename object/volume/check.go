@@ -52,7 +52,7 @@ type Problem struct {
 }
 
 func (p Problem) Error() string {
-	err := &DamageError{Volume: p.Volume, File: p.File, Err: p.Err}
+	err := damageError(p.Volume, p.File, p.Err)
 	if p.Key.IsZero() {
 		return err.Error()
 	}

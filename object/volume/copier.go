@@ -71,7 +71,7 @@ func (c *copier) seal(ctx context.Context) error {
 	}
 	v := l.byName[name]
 	if v == nil {
-		return &DamageError{Volume: name, Err: errNotListed}
+		return damageError(name, "", errNotListed)
 	}
 	if err := readBack(ctx, v); err != nil {
 		return fmt.Errorf("read back what was copied: %w", err)

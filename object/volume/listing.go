@@ -145,7 +145,7 @@ func (v *sealed) describe() (*Info, error) {
 	s, n, err := readSeal(dir)
 	if err != nil {
 		if trouble(err) == nil && (!isGone(err) || v.exists()) {
-			err = &DamageError{Volume: v.name, File: sealName, Err: err}
+			err = damageError(v.name, sealName, err)
 		}
 		return nil, err
 	}

@@ -285,4 +285,4 @@ func readBack(ctx context.Context, v *sealed) error {
 	return c.found[0]
 }
 
-var errNotListed = errors.New("is not there any more")
+var errNotListed = errors.New("it is no longer listed")

@@ -132,7 +132,7 @@ func (s *Session) recheckDropped(v *sealed, o *openVolume, found keys.Set) error
 // ownGone says that a volume of this session was removed, which no one may do
 // while its lock is held. s.mu is held.
 func (s *Session) ownGone(name string) error {
-	s.err = &DamageError{Volume: name, Err: errors.New("was removed while its session was at work")}
+	s.err = damageError(name, "", errors.New("it was removed while its session was open"))
 	return s.err
 }
 

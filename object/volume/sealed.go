@@ -25,8 +25,8 @@ type sealed struct {
 	store *Store
 
 	opening sync.Mutex
-	open    atomic.Pointer[openVolume]  // nil: not opened yet
-	broken  atomic.Pointer[DamageError] // why it cannot be
+	open    atomic.Pointer[openVolume]         // nil: not opened yet
+	broken  atomic.Pointer[object.DamageError] // why it cannot be
 	info    atomic.Pointer[Info]
 	keep    atomic.Bool                             // it could not be merged
 	dropped atomic.Pointer[map[object.Key]struct{}] // objects it is not to have; nil: none
@@ -49,7 +49,7 @@ type openVolume struct {
 }
 
 // opened opens the volume, if need be. An error matches fs.ErrNotExist if the
-// folder is gone, and is a *DamageError if KEYS is unusable.
+// folder is gone, and is a *object.DamageError if KEYS is unusable.
 func (v *sealed) opened() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
@@ -69,7 +69,7 @@ func (v *sealed) opened() (*openVolume, error) {
 		if !errors.Is(err, object.ErrCorrupt) && (!isGone(err) || !v.exists()) {
 			return nil, err // too many open files, or the folder went
 		}
-		damage := &DamageError{Volume: v.name, File: keysFile, Err: err}
+		damage := damageError(v.name, keysFile, err)
 		v.broken.Store(damage)
 		return nil, damage
 	}
@@ -98,7 +98,7 @@ func (v *sealed) indexError(err error) error {
 	if trouble(err) != nil {
 		return err
 	}
-	return &DamageError{Volume: v.name, File: keysFile, Err: err}
+	return damageError(v.name, keysFile, err)
 }
 
 // file returns a file of the volume, which may be in the trash by the time it

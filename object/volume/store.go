@@ -101,7 +101,7 @@ func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (don
 				return nil
 			}
 			if err != nil && isGone(err) {
-				err = &DamageError{Volume: v.name, Err: err}
+				err = damageError(v.name, "", err)
 			}
 			failed = append(failed, err)
 		}
@@ -138,12 +138,12 @@ func (s *Store) Get(ctx context.Context, key object.Key) ([]byte, error) {
 // have it is damage of the object.
 func corrupt(key object.Key, err error) error {
 	var damage *object.CorruptError
-	var volume *DamageError
+	var volume *object.DamageError
 	switch {
 	case errors.As(err, &damage):
 		return damage
 	case errors.As(err, &volume):
-		return &object.CorruptError{Key: key, Where: filepath.Join(volumesDir, volume.Volume, volume.File), Err: volume.Err}
+		return &object.CorruptError{Key: key, Where: volume.Name, Err: volume.Err}
 	}
 	return err
 }

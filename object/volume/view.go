@@ -53,11 +53,11 @@ func (s *Store) Look(ctx context.Context) (*View, error) {
 }
 
 // Refresh adds the volumes that have appeared. It returns an error if one cannot be
-// searched: a [*DamageError] if it is damaged.
+// searched: a [*object.DamageError] if it is damaged.
 func (w *View) Refresh(ctx context.Context) error {
 	for {
 		err := w.takeUp(ctx)
-		if _, damaged := err.(*DamageError); err == nil || damaged || w.locked || !isGone(err) {
+		if _, damaged := err.(*object.DamageError); err == nil || damaged || w.locked || !isGone(err) {
 			return err
 		}
 		// Another process removed a volume after it was listed.
@@ -82,7 +82,7 @@ func (w *View) takeUp(ctx context.Context) error {
 			_, err = v.describe()
 		}
 		if err == nil && v.info.Load().Objects != o.index.Len() {
-			err = &DamageError{Volume: v.name, File: keysFile, Err: errors.New("not as many objects as the seal tells")}
+			err = damageError(v.name, keysFile, errors.New("its number of objects is not that of the seal"))
 		}
 		if err != nil {
 			return err

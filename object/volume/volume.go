@@ -21,6 +21,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
@@ -76,26 +77,11 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// DamageError says that a volume itself, not one object in it, is damaged or
-// cannot be read. It matches [object.ErrCorrupt].
-type DamageError struct {
-	Volume string
-	File   string // in the volume's folder; "" is the folder
-	Err    error  // what is wrong
+// damageError returns the error for a file of a volume that is damaged or unreadable. File ""
+// stands for the volume's directory.
+func damageError(volume, file string, err error) *object.DamageError {
+	return &object.DamageError{Name: filepath.Join(volumesDir, volume, file), Err: err}
 }
-
-func (e *DamageError) Error() string {
-	if e.File == "" {
-		return fmt.Sprintf("volume %s: %v", e.Volume, e.Err)
-	}
-	return fmt.Sprintf("volume %s, file %s: %v", e.Volume, e.File, e.Err)
-}
-
-// Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *DamageError) Is(target error) bool { return target == object.ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *DamageError) Unwrap() error { return e.Err }
 
 // StaleError says that objects that a session was told are there already have
 // been removed since, by a garbage collection that did not know they would be

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -139,12 +140,12 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 		return 0, err
 	}
 	at := s.seen[root.Seq]
-	var damage *DamageError
+	var damage *object.DamageError
 	if at == nil || at.root != nil || !errors.As(at.err, &damage) {
 		return 0, nil
 	}
 	if err := s.attest(root, remembered); err != nil {
-		return 0, &DamageError{Name: RootName(root.Seq), Err: fmt.Errorf("%w; the copy here is not used: %w", damage.Err, err)}
+		return 0, damageError(RootName(root.Seq), fmt.Errorf("%w; the copy here is not used: %w", damage.Err, err))
 	}
 	if dryRun {
 		return root.Seq, nil
@@ -162,7 +163,7 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 	case err != nil:
 		return 0, err
 	case f == nil || f.hash != root.Hash:
-		return 0, &DamageError{Name: RootName(root.Seq), Err: errors.New("it was put back, and is still damaged")}
+		return 0, damageError(RootName(root.Seq), errors.New("it was put back, and is still damaged"))
 	}
 	return root.Seq, nil
 }

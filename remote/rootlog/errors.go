@@ -51,22 +51,11 @@ var (
 	ErrFloor = errors.New("push began too long ago")
 )
 
-// DamageError is a root, a state file or kist.json that is damaged or missing. It
-// matches [object.ErrCorrupt] and [remote.ErrDamaged].
-type DamageError struct {
-	Name string // of the blob on the remote
-	Err  error  // the damage
+// damageError returns the error for a root, a state file or kist.json that is damaged or
+// missing. It matches [object.ErrCorrupt] and [remote.ErrDamaged].
+func damageError(name string, err error) *object.DamageError {
+	return &object.DamageError{Name: name, Err: err, Kind: remote.ErrDamaged}
 }
-
-func (e *DamageError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Name, e.Err) }
-
-// Is makes errors.Is work with [object.ErrCorrupt] and [remote.ErrDamaged].
-func (e *DamageError) Is(target error) bool {
-	return target == object.ErrCorrupt || target == remote.ErrDamaged
-}
-
-// Unwrap returns the cause.
-func (e *DamageError) Unwrap() error { return e.Err }
 
 // RollbackError is a remembered root that the remote no longer has: the remote was
 // restored from a copy, or is another one. Nothing may be written to it.

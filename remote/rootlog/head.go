@@ -24,7 +24,7 @@ const listed = 1000
 // the checksum of the head, and the hash links between neighbours that it read. It does
 // not read the roots that it skipped; [Log.Roots] verifies the full chain.
 //
-// Head never takes an unreadable root for absent. It returns a [*DamageError] if the
+// Head never takes an unreadable root for absent. It returns a [*object.DamageError] if the
 // head, the root before it, or the remembered root is unreadable; other unreadable
 // roots do not matter. The error for a head that needs a newer program matches
 // [ErrFormat].
@@ -47,7 +47,7 @@ func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 		// A state file that is missing twice under the same head is damage.
 		at := head.Position()
 		if missing != nil && *missing == *again && *remembered == at {
-			return nil, &DamageError{Name: StateName(again.name), Err: fmt.Errorf("%s names it, and it is gone", RootName(head.Seq))}
+			return nil, damageError(StateName(again.name), fmt.Errorf("%s names it, and it is gone", RootName(head.Seq)))
 		}
 		missing, remembered = again, &at
 	}
@@ -69,7 +69,7 @@ func (l *Log) find(ctx context.Context, remembered *Position) (*Root, error) {
 			return nil, err
 		}
 		if s.seen[top-1] == nil {
-			return nil, &DamageError{Name: RootName(top - 1), Err: fmt.Errorf("it is gone, and there is %s", RootName(top))}
+			return nil, damageError(RootName(top-1), fmt.Errorf("it is gone, and there is %s", RootName(top)))
 		}
 	}
 	if err := s.checkChain(top); err != nil {
@@ -136,7 +136,7 @@ func (s *sight) top(ctx context.Context, start uint64) (uint64, error) {
 	for step := uint64(1); high == 0; step *= 2 {
 		next := start + step
 		if next > maxSeq {
-			return 0, &DamageError{Name: rootFolder, Err: errors.New("there seem to be roots without end")}
+			return 0, damageError(rootFolder, errors.New("there seem to be roots without end"))
 		}
 		ok, err := s.exists(ctx, next)
 		if err != nil {
@@ -174,10 +174,10 @@ func (s *sight) checkChain(top uint64) error {
 		hash := s.l.id.Hash
 		switch {
 		case seq == 1 && f.root.Prev != hash:
-			return &DamageError{Name: identityName, Err: fmt.Errorf("it is not what it was when %s was created", RootName(1))}
+			return damageError(identityName, fmt.Errorf("it is not what it was when %s was created", RootName(1)))
 		case seq == 1 || !known || before == nil || before.hash == f.root.Prev:
 		case before.err == nil || errors.Is(before.err, ErrFormat):
-			return &DamageError{Name: RootName(seq), Err: fmt.Errorf("it does not follow %s", RootName(seq-1))}
+			return damageError(RootName(seq), fmt.Errorf("it does not follow %s", RootName(seq-1)))
 		case seq == top:
 			return before.err
 		}

@@ -281,7 +281,7 @@ func TestRoots(t *testing.T) {
 					t.Errorf("root %d: %+v", r.Seq, r)
 				}
 			}
-			var damage *DamageError
+			var damage *object.DamageError
 			if errors.As(err, &damage) {
 				s += " " + damage.Name[len(damage.Name)-2:]
 			} else if err != nil {

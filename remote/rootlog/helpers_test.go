@@ -132,7 +132,7 @@ func grow(t testing.TB, l *Log, n int) *State {
 
 func wantDamage(t testing.TB, err error, name string) {
 	t.Helper()
-	var damage *DamageError
+	var damage *object.DamageError
 	if !errors.As(err, &damage) || damage.Name != name || !errors.Is(err, object.ErrCorrupt) || !errors.Is(err, remote.ErrDamaged) {
 		t.Errorf("error %v, want damage of %s", err, name)
 	}

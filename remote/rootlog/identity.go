@@ -79,7 +79,7 @@ const (
 func (id *Identity) Stored() []byte { return id.stored }
 
 // ParseIdentity decodes kist.json and keeps a copy of its bytes. The error is a
-// [*DamageError], or matches [ErrFormat] if reading from the remote needs a newer
+// [*object.DamageError], or matches [ErrFormat] if reading from the remote needs a newer
 // program.
 func ParseIdentity(data []byte) (*Identity, error) {
 	id := &Identity{Hash: sha256.Sum256(data), stored: slices.Clone(data)}
@@ -98,7 +98,7 @@ func ParseIdentity(data []byte) (*Identity, error) {
 		err = checkFeatures(id.Read, id.Write, id.GC)
 	}
 	if err != nil {
-		return nil, &DamageError{Name: identityName, Err: err}
+		return nil, damageError(identityName, err)
 	}
 	if err := unknownFeatures(identityName, ActRead, id.Read); err != nil {
 		return nil, err
@@ -138,12 +138,12 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	return ParseIdentity(data[0])
 }
 
-// absentIdentity returns [ErrEmpty] for an empty store, and a [*DamageError] for a remote
+// absentIdentity returns [ErrEmpty] for an empty store, and a [*object.DamageError] for a remote
 // without kist.json.
 func absentIdentity(ctx context.Context, b remote.Backend) error {
 	_, err := b.Stat(ctx, RootName(1))
 	if err == nil {
-		return &DamageError{Name: identityName, Err: fmt.Errorf("it is gone, and there is %s", RootName(1))}
+		return damageError(identityName, fmt.Errorf("it is gone, and there is %s", RootName(1)))
 	}
 	if !errors.Is(err, remote.ErrNotFound) {
 		return err
@@ -153,7 +153,7 @@ func absentIdentity(ctx context.Context, b remote.Backend) error {
 	case err != nil:
 		return err
 	case there:
-		return &DamageError{Name: identityName, Err: errors.New("it is gone, and there are packs")}
+		return damageError(identityName, errors.New("it is gone, and there are packs"))
 	}
 	return ErrEmpty
 }

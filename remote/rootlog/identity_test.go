@@ -181,7 +181,7 @@ func FuzzParseIdentity(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		id, err := ParseIdentity(data)
 		if err != nil {
-			if damage := new(DamageError); !errors.As(err, &damage) && !errors.Is(err, ErrFormat) {
+			if damage := new(object.DamageError); !errors.As(err, &damage) && !errors.Is(err, ErrFormat) {
 				t.Fatal(err)
 			}
 			return

@@ -17,7 +17,7 @@ import (
 type found struct {
 	hash Hash  // Root.Hash, or the hash of bytes that are no root
 	root *Root // nil if err has the reason
-	err  error // a *DamageError, or matches ErrFormat
+	err  error // a *object.DamageError, or matches ErrFormat
 }
 
 // look reads root seq, or kist.json for 0. It returns nil if the root is absent, and an
@@ -40,7 +40,7 @@ func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
 	case errors.Is(err, remote.ErrNotFound):
 		return nil, nil
 	case errors.Is(err, remote.ErrDamaged):
-		return &found{err: &DamageError{Name: name, Err: err}}, nil
+		return &found{err: damageError(name, err)}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *sight) exists(ctx context.Context, seq uint64) (bool, error) {
 }
 
 // At returns a root. The error for an absent root matches [remote.ErrNotFound]; for a
-// damaged one it is a [*DamageError].
+// damaged one it is a [*object.DamageError].
 func (l *Log) At(ctx context.Context, seq uint64) (*Root, error) {
 	if seq == 0 || seq > maxSeq {
 		return nil, absent(seq)
@@ -123,7 +123,7 @@ const (
 // kist.json.
 //
 // For a root that is damaged, missing or not the expected one it yields a
-// [*DamageError], with the root if that is readable. For a root that needs a newer
+// [*object.DamageError], with the root if that is readable. For a root that needs a newer
 // program it yields an error that matches [ErrFormat]. After both it goes on with the
 // earlier roots. Any other error ends the log.
 func (l *Log) Roots(ctx context.Context, from Position) iter.Seq2[*Root, error] {
@@ -158,7 +158,7 @@ func (l *Log) Roots(ctx context.Context, from Position) iter.Seq2[*Root, error] 
 // checkLink checks a root against the hash in its successor.
 func (l *Log) checkLink(seq uint64, f *found, want *Hash) (*Root, error) {
 	damaged := func(format string, args ...any) error {
-		return &DamageError{Name: RootName(seq), Err: fmt.Errorf(format, args...)}
+		return damageError(RootName(seq), fmt.Errorf(format, args...))
 	}
 	switch {
 	case f == nil:

@@ -101,7 +101,7 @@ func (r *creation) settle(ctx context.Context) ([]byte, error) {
 		case err == nil && (bytes.Equal(stored, r.data) || r.readable(stored)):
 			return stored, nil
 		case err == nil:
-			err = &DamageError{Name: r.name, Err: errors.New("cannot be read")}
+			err = damageError(r.name, errors.New("cannot be read"))
 		case errors.Is(err, remote.ErrNotFound), refused(err):
 			return nil, err
 		}

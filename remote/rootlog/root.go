@@ -38,12 +38,12 @@ type Root struct {
 // Position returns the place of the root in the log.
 func (r *Root) Position() Position { return Position{r.Seq, r.Hash} }
 
-// decodeRoot decodes the bytes of root seq. The error is a [*DamageError], or matches
+// decodeRoot decodes the bytes of root seq. The error is a [*object.DamageError], or matches
 // [ErrFormat]. With the latter it may also return a root with Seq, Hash, Prev and Txid.
 func decodeRoot(seq uint64, data []byte) (*Root, error) {
 	r, err := parseRoot(seq, data)
 	if err != nil && !errors.Is(err, ErrFormat) {
-		return nil, &DamageError{Name: RootName(seq), Err: err}
+		return nil, damageError(RootName(seq), err)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", RootName(seq), err)

@@ -235,7 +235,7 @@ func TestVectors(t *testing.T) {
 				}
 				return
 			}
-			var damage *DamageError
+			var damage *object.DamageError
 			newer := strings.Contains(v.Error, "newer format")
 			switch {
 			case err == nil || !strings.Contains(err.Error(), v.Error):
@@ -397,7 +397,7 @@ func FuzzDecodeRoot(f *testing.F) {
 		data := rawBody(body)
 		r, err := decodeRoot(9, data)
 		if err != nil {
-			if damage := new(DamageError); !errors.As(err, &damage) && !errors.Is(err, ErrFormat) {
+			if damage := new(object.DamageError); !errors.As(err, &damage) && !errors.Is(err, ErrFormat) {
 				t.Fatalf("error %v", err)
 			}
 			return

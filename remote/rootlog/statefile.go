@@ -10,6 +10,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -64,7 +65,7 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 	if known != nil && known.file == f {
 		return known, nil
 	}
-	damaged := func(err error) error { return &DamageError{Name: StateName(f.Name), Err: err} }
+	damaged := func(err error) error { return damageError(StateName(f.Name), err) }
 	data := l.cached(f)
 	if data == nil {
 		var err error
@@ -102,7 +103,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 		return &State{Hash: l.id.Hash}, nil
 	}
 	if r.Stub {
-		return nil, &DamageError{Name: RootName(r.Seq), Err: errors.New("the head is a stub")}
+		return nil, damageError(RootName(r.Seq), errors.New("the head is a stub"))
 	}
 	var tables [5]table
 	g, gctx := errgroup.WithContext(ctx)
@@ -126,7 +127,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 		refs:   tables[0], indexes: tables[1], condemned: tables[2], records: tables[3], lost: tables[4],
 	}
 	if err := s.fill(); err != nil {
-		return nil, &DamageError{Name: RootName(r.Seq), Err: err}
+		return nil, damageError(RootName(r.Seq), err)
 	}
 	return s, nil
 }
@@ -150,7 +151,7 @@ func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, bod
 	}
 	t, err := body.resolve(kind, from)
 	if err != nil {
-		err = &DamageError{Name: RootName(seq), Err: err}
+		err = damageError(RootName(seq), err)
 	}
 	return t, err
 }
@@ -158,12 +159,12 @@ func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, bod
 // Stored reads kist.json and the state files of s from the remote, and returns the
 // damage: until then they may only be known from copies. The damage of a missing file
 // matches [remote.ErrNotFound]. The error is the reason why the store gave no answer.
-func (l *Log) Stored(ctx context.Context, s *State) ([]*DamageError, error) {
-	var all []*DamageError
+func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, error) {
+	var all []*object.DamageError
 	check := func(name string, read func() ([]byte, error), fits func([]byte) bool) error {
 		_, err := readFitting(read, fits)
 		if errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) || err == errMismatch {
-			all = append(all, &DamageError{Name: name, Err: err})
+			all = append(all, damageError(name, err))
 			return nil
 		}
 		return err

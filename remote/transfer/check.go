@@ -72,7 +72,7 @@ func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)
 		snap, err := r.snapshot(ctx)
 		if errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) {
 			// Without the head, or the index, nothing can be checked.
-			if damage := new(rootlog.DamageError); errors.As(err, &damage) {
+			if damage := new(object.DamageError); errors.As(err, &damage) {
 				report(Problem{Blob: damage.Name, Err: damage.Err})
 			} else {
 				report(Problem{Err: err})
@@ -120,7 +120,7 @@ type checker struct {
 
 func (c *checker) run(ctx context.Context) error {
 	for root, err := range c.r.log.Roots(ctx, c.snap.state.Position()) {
-		var damage *rootlog.DamageError
+		var damage *object.DamageError
 		switch {
 		case errors.As(err, &damage):
 			c.found(Problem{Blob: damage.Name, Err: damage.Err})
@@ -169,7 +169,7 @@ func (c *checker) withoutRoots(ctx context.Context) error {
 	if err != nil || !there {
 		return err
 	}
-	c.found(Problem{Blob: rootlog.RootName(1), Err: &rootlog.DamageError{Name: rootlog.RootName(1), Err: rootlog.ErrNoRoots}})
+	c.found(Problem{Blob: rootlog.RootName(1), Err: &object.DamageError{Name: rootlog.RootName(1), Err: rootlog.ErrNoRoots, Kind: remote.ErrDamaged}})
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
-	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // TestCollectDamaged has something damaged or missing that is needed: nothing is
@@ -181,7 +180,7 @@ func TestLostRoots(t *testing.T) {
 	}
 
 	b.Remove("kist.json")
-	var damage *rootlog.DamageError
+	var damage *object.DamageError
 	if _, err := openTest(t, b, t.TempDir()); !errors.As(err, &damage) || damage.Name != "kist.json" {
 		t.Errorf("%v, want damage of kist.json", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -100,7 +101,7 @@ func (r *Remote) putBack(ctx context.Context, o RepairOptions, result *RepairRes
 	}
 	name := rootlog.RootName(seq)
 	result.Repaired = append(result.Repaired, name)
-	result.Found = append(result.Found, Problem{Blob: name, Err: &rootlog.DamageError{Name: name, Err: errors.New("its copy here is intact")}})
+	result.Found = append(result.Found, Problem{Blob: name, Err: &object.DamageError{Name: name, Err: errors.New("its copy here is intact"), Kind: remote.ErrDamaged}})
 	return nil
 }
 

@@ -180,7 +180,7 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return hintf(err, "--single-host does it, if no other machine uses the repository now")
 	}
-	if isA[*gc.DamageError](err) {
+	if isA[*gc.NeededError](err) {
 		return hintf(err, "nothing was removed that is needed; 'kist verify' tells what is damaged, and until it is repaired nothing can be collected")
 	}
 	if err != nil {
@@ -214,7 +214,7 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 		err = plan.Apply(ctx)
 		plan.Close()
 	}
-	if isA[*gc.DamageError](err) { // or each command that writes would begin it again
+	if isA[*gc.NeededError](err) { // or each command that writes would begin it again
 		err = errors.Join(err, gc.PutOff(ctx, r))
 	}
 	return err

@@ -1,4 +1,4 @@
-package kist_test
+package stats_test
 
 import (
 	"context"
@@ -21,19 +21,20 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // spender makes repositories of which much is in several branches and commits.
 type spender struct {
-	*stager
+	*treetest.Repository
 	rng     *rand.Rand
 	texts   []string
 	commits map[object.ID]bool
 }
 
 func newSpender(t *testing.T, seed uint64) *spender {
-	s := &spender{stager: newStagerWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
-	s.check(s.repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
+	s := &spender{Repository: treetest.NewWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
+	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
 	for range 12 {
 		s.texts = append(s.texts, s.text([]int{3, 20, 32, 33, 400, 5000, 300_000}[s.rng.IntN(7)]))
 	}
@@ -54,14 +55,14 @@ func (s *spender) change() {
 		path := fmt.Sprintf("%c/%c/%d", 'a'+s.rng.IntN(3), 'a'+s.rng.IntN(2), s.rng.IntN(4))
 		switch text := s.texts[s.rng.IntN(len(s.texts))]; s.rng.IntN(4) {
 		case 0:
-			s.write(path, s.text(1+s.rng.IntN(3000)))
+			s.Write(path, s.text(1+s.rng.IntN(3000)))
 		case 1:
-			s.write(path, text+"!") // has most of its chunks in common with another
+			s.Write(path, text+"!") // has most of its chunks in common with another
 		default:
-			s.write(path, text)
+			s.Write(path, text)
 		}
 	}
-	s.add(stage.AddOptions{})
+	s.Add(stage.AddOptions{})
 }
 
 func (s *spender) grow() {
@@ -69,7 +70,7 @@ func (s *spender) grow() {
 	branches := []string{"main"}
 	for i := range 4 + s.rng.IntN(6) {
 		s.change()
-		res, err := commits.Commit(ctx, s.repo, commits.CommitOptions{Message: fmt.Sprint(i)})
+		res, err := commits.Commit(ctx, s.Repo, commits.CommitOptions{Message: fmt.Sprint(i)})
 		if err == nil {
 			s.commits[res.ID] = true
 		} else {
@@ -78,15 +79,15 @@ func (s *spender) grow() {
 		switch s.rng.IntN(4) {
 		case 0:
 			name := fmt.Sprintf("b%d", i)
-			_, err := commits.CreateBranch(ctx, s.repo, name, "HEAD", false)
-			s.check(err)
+			_, err := commits.CreateBranch(ctx, s.Repo, name, "HEAD", false)
+			s.Check(err)
 			branches = append(branches, name)
 		case 1:
-			_, _, err := commits.CreateTag(ctx, s.repo, commits.TagOptions{Name: fmt.Sprintf("v%d", i), Rev: "HEAD", Message: []string{"", "a tag"}[s.rng.IntN(2)]})
-			s.check(err)
+			_, _, err := commits.CreateTag(ctx, s.Repo, commits.TagOptions{Name: fmt.Sprintf("v%d", i), Rev: "HEAD", Message: []string{"", "a tag"}[s.rng.IntN(2)]})
+			s.Check(err)
 		}
-		_, err = checkout.Switch(ctx, s.repo, checkout.SwitchOptions{Rev: branches[s.rng.IntN(len(branches))], Force: true})
-		s.check(err)
+		_, err = checkout.Switch(ctx, s.Repo, checkout.SwitchOptions{Rev: branches[s.rng.IntN(len(branches))], Force: true})
+		s.Check(err)
 	}
 	if s.rng.IntN(2) == 0 {
 		s.change() // and it stays staged
@@ -96,19 +97,19 @@ func (s *spender) grow() {
 // collectAll leaves no garbage.
 func (s *spender) collectAll() {
 	s.T.Helper()
-	names, err := filepath.Glob(filepath.Join(s.dir, ".kist", "*_HEAD"))
-	s.check(err)
+	names, err := filepath.Glob(filepath.Join(s.Dir, ".kist", "*_HEAD"))
+	s.Check(err)
 	for _, name := range names {
-		s.check(os.Remove(name))
+		s.Check(os.Remove(name))
 	}
-	s.collect(s.repo, gc.PlanOptions{})
+	s.Collect(s.Repo, gc.PlanOptions{})
 }
 
 // stored returns how many bytes the values of all objects take.
 func (s *spender) stored() (n int64) {
 	s.T.Helper()
-	infos, err := s.repo.Objects().Volumes(s.T.Context())
-	s.check(err)
+	infos, err := s.Repo.Objects().Volumes(s.T.Context())
+	s.Check(err)
 	for _, info := range infos {
 		n += info.Stored
 	}
@@ -117,8 +118,8 @@ func (s *spender) stored() (n int64) {
 
 func (s *spender) stats(o stats.Options) *stats.Stats {
 	s.T.Helper()
-	st, err := stats.Totals(s.T.Context(), s.repo, o)
-	s.check(err)
+	st, err := stats.Totals(s.T.Context(), s.Repo, o)
+	s.Check(err)
 	return st
 }
 
@@ -144,8 +145,8 @@ func TestUniqueIsFreed(t *testing.T) {
 			if st.Account.Held.Stored != left || st.Account.Unheld.Objects != 0 || st.Account.Copies.Objects != 0 {
 				t.Errorf("%d bytes are stored, of which %+v", left, st.Account)
 			}
-			head, err := s.repo.Refs().Head()
-			s.check(err)
+			head, err := s.Repo.Refs().Head()
+			s.Check(err)
 			var deleted []string
 			for _, space := range st.Spaces {
 				if space.Kind == stats.SpaceIndex || space.Kind == stats.SpaceLogs || space.Name == refs.Heads+head.Branch || s.rng.IntN(2) == 0 || len(deleted) == 3 {
@@ -165,11 +166,11 @@ func TestUniqueIsFreed(t *testing.T) {
 					t.Errorf("%s alone: %+v", name, one)
 				}
 				if _, ok := refs.BranchOf(name); ok {
-					_, err = commits.DeleteBranch(ctx, s.repo, name, true)
+					_, err = commits.DeleteBranch(ctx, s.Repo, name, true)
 				} else {
-					_, err = commits.DeleteTag(ctx, s.repo, strings.TrimPrefix(name, refs.Tags))
+					_, err = commits.DeleteTag(ctx, s.Repo, strings.TrimPrefix(name, refs.Tags))
 				}
-				s.check(err)
+				s.Check(err)
 				s.collectAll()
 				if freed := before - s.stored(); freed != one.Spaces[0].Own.Stored {
 					t.Errorf("%s: %d bytes freed, stats said %d", name, freed, one.Spaces[0].Own.Stored)
@@ -179,20 +180,20 @@ func TestUniqueIsFreed(t *testing.T) {
 				t.Errorf("%v: %d bytes freed, stats said %d together", deleted, freed, together)
 			}
 			// The newest commit: without it, it goes and what only it has.
-			s.check(func() error { _, err := checkout.Reset(ctx, s.repo, "HEAD", checkout.ResetHard, nil); return err }())
+			s.Check(func() error { _, err := checkout.Reset(ctx, s.Repo, "HEAD", checkout.ResetHard, nil); return err }())
 			s.collectAll()
-			commit, err := object.ReadCommit(ctx, s.repo.Objects(), head.ID)
-			s.check(err)
+			commit, err := object.ReadCommit(ctx, s.Repo.Objects(), head.ID)
+			s.Check(err)
 			others := slices.ContainsFunc(s.stats(stats.Options{}).Spaces, func(x stats.Space) bool { return x.ID == head.ID && x.Name != refs.Heads+head.Branch })
 			if len(commit.Parents) == 0 || others {
 				return
 			}
 			last := s.stats(stats.Options{Revs: []string{"HEAD"}}).Spaces[0].Own.Stored
-			_, itself, err := s.repo.Objects().StoredSize(ctx, object.Key{Kind: object.KindCommit, ID: head.ID})
-			s.check(err)
+			_, itself, err := s.Repo.Objects().StoredSize(ctx, object.Key{Kind: object.KindCommit, ID: head.ID})
+			s.Check(err)
 			before = s.stored()
-			_, err = checkout.Reset(ctx, s.repo, "HEAD~1", checkout.ResetHard, nil)
-			s.check(err)
+			_, err = checkout.Reset(ctx, s.Repo, "HEAD~1", checkout.ResetHard, nil)
+			s.Check(err)
 			s.collectAll()
 			if freed := before - s.stored(); !s.reached(head.ID) && freed != last+itself {
 				t.Errorf("the last commit: %d bytes freed, stats said %d and %d of its own", freed, last, itself)
@@ -203,8 +204,8 @@ func TestUniqueIsFreed(t *testing.T) {
 
 // reached reports whether a commit is still there.
 func (s *spender) reached(id object.ID) bool {
-	has, err := s.repo.Objects().Has(s.T.Context(), object.Key{Kind: object.KindCommit, ID: id})
-	s.check(err)
+	has, err := s.Repo.Objects().Has(s.T.Context(), object.Key{Kind: object.KindCommit, ID: id})
+	s.Check(err)
 	return has
 }
 
@@ -214,10 +215,10 @@ func (s *spender) below(key object.Key, to map[object.Key]bool) {
 		return
 	}
 	to[key] = true
-	data, err := s.repo.Objects().Get(s.T.Context(), key)
-	s.check(err)
+	data, err := s.Repo.Objects().Get(s.T.Context(), key)
+	s.Check(err)
 	links, err := object.Links(key.Kind, data)
-	s.check(err)
+	s.Check(err)
 	for _, link := range links {
 		if link.Kind != object.KindCommit {
 			s.below(link, to)
@@ -229,8 +230,8 @@ func (s *spender) below(key object.Key, to map[object.Key]bool) {
 func (s *spender) size(keys, without map[object.Key]bool) (n int64) {
 	for key := range keys {
 		if !without[key] {
-			_, stored, err := s.repo.Objects().StoredSize(s.T.Context(), key)
-			s.check(err)
+			_, stored, err := s.Repo.Objects().StoredSize(s.T.Context(), key)
+			s.Check(err)
 			n += stored
 		}
 	}
@@ -246,21 +247,21 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 			ctx := context.Background()
 			s := newSpender(t, 100+seed)
 			s.grow()
-			idx, err := s.repo.Index()
-			s.check(err)
+			idx, err := s.Repo.Index()
+			s.Check(err)
 			staged := map[object.Key]bool{}
 			for key := range idx.Roots() {
-				if has, err := s.repo.Objects().Has(ctx, key); err == nil && has {
+				if has, err := s.Repo.Objects().Has(ctx, key); err == nil && has {
 					s.below(key, staged)
 				}
 			}
-			head, err := s.repo.Refs().Head()
-			s.check(err)
+			head, err := s.Repo.Refs().Head()
+			s.Check(err)
 			content := map[object.ID]map[object.Key]bool{}
 			trees := map[object.ID]object.ID{}
 			for id := range s.commits {
-				c, err := object.ReadCommit(ctx, s.repo.Objects(), id)
-				s.check(err)
+				c, err := object.ReadCommit(ctx, s.Repo.Objects(), id)
+				s.Check(err)
 				content[id], trees[id] = map[object.Key]bool{}, c.Tree
 				s.below(object.Key{Kind: object.KindTree, ID: c.Tree}, content[id])
 			}
@@ -285,7 +286,7 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 			}
 
 			for _, paths := range [][]string{{"a"}, {"a/b"}, {"a", "b/a", "c/b/1"}, {"b/a/2"}, {""}} {
-				got, err := stats.Totals(ctx, s.repo, stats.Options{Paths: paths})
+				got, err := stats.Totals(ctx, s.Repo, stats.Options{Paths: paths})
 				if err != nil {
 					continue // there is none of this path
 				}
@@ -307,7 +308,7 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 				}
 				for _, root := range trees {
 					put("", object.Key{Kind: object.KindTree, ID: root})
-					s.check(tree.Walk(ctx, s.repo.Objects(), root, func(path string, e object.Entry) error {
+					s.Check(tree.Walk(ctx, s.Repo.Objects(), root, func(path string, e object.Entry) error {
 						put(path, e.Content)
 						return nil
 					}))

@@ -1,4 +1,4 @@
-package kist_test
+package intact_test
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // TestNameAfterStoppedFetch checks that a commit gets no name that a fetch has
@@ -21,27 +22,27 @@ import (
 func TestNameAfterStoppedFetch(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
-	s := newStager(t)
-	giver := s.withRemote(memory)
-	s.write("file", "one")
-	s.add(stage.AddOptions{})
-	s.commit("first")
-	s.push(giver, "main")
+	s := treetest.New(t)
+	giver := s.WithRemote(memory)
+	s.Write("file", "one")
+	s.Add(stage.AddOptions{})
+	s.Commit("first")
+	s.Push(giver, "main")
 	faulty := remotetest.NewFaulty(memory)
 	dir := t.TempDir()
-	taker, _, err := tracking.Clone(ctx, dir, opens(faulty), tracking.CloneOptions{URL: "/memory"})
-	s.check(err)
+	taker, _, err := tracking.Clone(ctx, dir, treetest.Opens(faulty), tracking.CloneOptions{URL: "/memory"})
+	s.Check(err)
 	defer taker.Close()
-	s.write("file", strings.Repeat("a text that is too long to be kept inline ", 100))
-	s.add(stage.AddOptions{})
-	id := s.commit("second").ID
-	s.push(giver, "main")
+	s.Write("file", strings.Repeat("a text that is too long to be kept inline ", 100))
+	s.Add(stage.AddOptions{})
+	id := s.Commit("second").ID
+	s.Push(giver, "main")
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Stays: true, Err: remote.ErrPermission})
 	if _, err := tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
 		t.Fatalf("fetch: %v", err)
 	}
-	taker, err = kist.Open(dir, opens(memory))
-	s.check(err)
+	taker, err = kist.Open(dir, treetest.Opens(memory))
+	s.Check(err)
 	defer taker.Close()
 	if _, err := commits.CreateBranch(ctx, taker, "early", id.String(), false); !errors.Is(err, intact.ErrGone) {
 		t.Errorf("branch: %v", err)
@@ -54,12 +55,12 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 		t.Errorf("tag: %v", err)
 	}
 	_, err = tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
-	s.check(err)
+	s.Check(err)
 	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
-	s.check(err)
+	s.Check(err)
 	for _, p := range report.Problems {
 		t.Errorf("after the fetch: %v", p)
 	}
 	_, err = commits.CreateBranch(ctx, taker, "late", id.String(), false)
-	s.check(err)
+	s.Check(err)
 }

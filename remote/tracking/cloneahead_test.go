@@ -1,4 +1,4 @@
-package kist_test
+package tracking_test
 
 import (
 	"context"
@@ -17,27 +17,28 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // pushed returns a repository with a file, which was pushed to "/memory", and
 // the options with which that can be cloned.
-func pushed(t *testing.T, name, content string) (*stager, kist.Options) {
+func pushed(t *testing.T, name, content string) (*treetest.Repository, kist.Options) {
 	t.Helper()
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
 	opt := kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return memory, nil }}
-	s := newStager(t)
-	giver, err := kist.Open(s.dir, opt)
-	s.check(err)
+	s := treetest.New(t)
+	giver, err := kist.Open(s.Dir, opt)
+	s.Check(err)
 	defer giver.Close()
-	s.check(registry.Add(ctx, giver, registry.Remote{Name: "origin", URL: "/memory"}))
-	s.write(name, content)
-	s.add(stage.AddOptions{})
-	s.commit("first")
+	s.Check(registry.Add(ctx, giver, registry.Remote{Name: "origin", URL: "/memory"}))
+	s.Write(name, content)
+	s.Add(stage.AddOptions{})
+	s.Commit("first")
 	p, err := registry.ParsePush(ctx, giver, "main")
-	s.check(err)
+	s.Check(err)
 	_, err = tracking.Push(ctx, giver, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
-	s.check(err)
+	s.Check(err)
 	return s, opt
 }
 
@@ -59,7 +60,7 @@ func TestCloneWritesAhead(t *testing.T) {
 		}
 		dir := t.TempDir()
 		taker, _, err := tracking.Clone(ctx, dir, opt, o)
-		s.check(err)
+		s.Check(err)
 		defer taker.Close()
 		if data, err := os.ReadFile(filepath.Join(dir, "folder/large")); !o.NoCheckout && (err != nil || object.Sum(data) != object.Sum(large)) {
 			t.Errorf("the large file is another one, or %v", err)
@@ -68,7 +69,7 @@ func TestCloneWritesAhead(t *testing.T) {
 			t.Errorf("temporary files are left: %v, %v", left, err)
 		}
 		report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
-		s.check(err)
+		s.Check(err)
 		for _, p := range report.Problems {
 			t.Errorf("verify: %v", p)
 		}
@@ -92,19 +93,19 @@ func TestCloneSweeps(t *testing.T) {
 	if !errors.Is(err, refs.ErrNotFound) {
 		t.Fatal(err)
 	}
-	s.check(interrupted.Close())
+	s.Check(interrupted.Close())
 	left := filepath.Join(dir, ".kist/tmp/write-0123456789abcdef")
-	s.check(os.MkdirAll(left, 0o700))
-	s.check(os.WriteFile(filepath.Join(left, "00000001"), make([]byte, 1000), 0o600))
+	s.Check(os.MkdirAll(left, 0o700))
+	s.Check(os.WriteFile(filepath.Join(left, "00000001"), make([]byte, 1000), 0o600))
 	there := func() bool { _, err := os.Lstat(left); return err == nil }
 	taker, result, err := tracking.Clone(ctx, dir, opt, tracking.CloneOptions{URL: "/memory", NoCheckout: true})
-	s.check(err)
+	s.Check(err)
 	defer taker.Close()
 	if !result.Resumed || there() {
 		t.Errorf("resumed: %t, the killed clone's files are there: %t", result.Resumed, there())
 	}
 	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
-	s.check(err)
+	s.Check(err)
 	for _, p := range report.Problems {
 		t.Errorf("verify: %v", p)
 	}
@@ -114,19 +115,19 @@ func TestCloneSweeps(t *testing.T) {
 // goes on with it after something else was pushed.
 func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 	s, opt := pushed(t, "a", "first")
-	giver, err := kist.Open(s.dir, opt)
-	s.check(err)
+	giver, err := kist.Open(s.Dir, opt)
+	s.Check(err)
 	defer giver.Close()
 	push := func(content string) {
 		for _, path := range []string{"a", "b", "c/d", "c/e"} {
-			s.write(path, content)
+			s.Write(path, content)
 		}
-		s.add(stage.AddOptions{})
-		s.commit(content)
+		s.Add(stage.AddOptions{})
+		s.Commit(content)
 		p, err := registry.ParsePush(t.Context(), giver, "main")
-		s.check(err)
+		s.Check(err)
 		_, err = tracking.Push(t.Context(), giver, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
-		s.check(err)
+		s.Check(err)
 	}
 	push("second")
 	dir := t.TempDir()
@@ -136,17 +137,17 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("interrupted clone: %v", err)
 		}
-		s.check(r.Close())
+		s.Check(r.Close())
 		cancel()
-		push("another " + s.head().String())
+		push("another " + s.Head().String())
 	}
 	r, result, err := tracking.Clone(t.Context(), dir, opt, tracking.CloneOptions{URL: "/memory"})
-	s.check(err)
+	s.Check(err)
 	defer r.Close()
 	status, err := stage.ReadStatus(t.Context(), r, stage.StatusOptions{})
-	s.check(err)
-	if !status.Clean() || len(status.Untracked) > 0 || result.Head.ID != s.head() {
-		t.Errorf("head: %v, want %v; status: %+v", result.Head, s.head(), status)
+	s.Check(err)
+	if !status.Clean() || len(status.Untracked) > 0 || result.Head.ID != s.Head() {
+		t.Errorf("head: %v, want %v; status: %+v", result.Head, s.Head(), status)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestCloneContactsOnce(t *testing.T) {
 		faulty = remotetest.NewFaulty(b)
 		return faulty, err
 	}}, tracking.CloneOptions{URL: "/memory"})
-	s.check(err)
+	s.Check(err)
 	if lists := faulty.Calls(remotetest.List); opened != 1 || lists != 1 {
 		t.Errorf("the store was opened %d times, and %d lists were read; want 1 and 1", opened, lists)
 	}

@@ -1,58 +1,46 @@
-package kist_test
+package log_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
-	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
-
-// version is a commit of a history that is made in kist and in git alike. Its
-// number is its message, and its time in minutes.
-type version struct {
-	parents []int
-	files   map[string]string // contents by path
-}
 
 // randomHistory returns a history of n commits with branches and merges, in
 // which files are changed, added, removed and moved. Files in it are few, so
 // that changes meet.
-func randomHistory(rnd *rand.Rand, n int) []version {
-	history := []version{{files: map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"}}}
+func randomHistory(rnd *rand.Rand, n int) []treetest.Version {
+	history := []treetest.Version{{Files: map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"}}}
 	tips := []int{0}
 	for len(history) < n {
 		at := rnd.IntN(len(tips))
-		v := version{parents: []int{tips[at]}, files: maps.Clone(history[tips[at]].files)}
+		v := treetest.Version{Parents: []int{tips[at]}, Files: maps.Clone(history[tips[at]].Files)}
 		grow := rnd.IntN(10)
 		if other := rnd.IntN(len(tips)); grow < 3 && other != at {
-			v.parents = append(v.parents, tips[other])
-			for _, name := range slices.Sorted(maps.Keys(history[tips[other]].files)) {
+			v.Parents = append(v.Parents, tips[other])
+			for _, name := range slices.Sorted(maps.Keys(history[tips[other]].Files)) {
 				if rnd.IntN(2) == 0 {
-					v.files[name] = history[tips[other]].files[name]
+					v.Files[name] = history[tips[other]].Files[name]
 				}
 			}
 			if rnd.IntN(2) == 0 { // the other line of history ends here
 				tips[other] = len(history)
 			}
 		}
-		if len(v.parents) == 1 || rnd.IntN(3) == 0 {
-			change(rnd, v.files, len(history))
+		if len(v.Parents) == 1 || rnd.IntN(3) == 0 {
+			change(rnd, v.Files, len(history))
 		}
 		if grow == 9 && len(tips) < 5 {
 			tips = append(tips, tips[at])
@@ -63,9 +51,9 @@ func randomHistory(rnd *rand.Rand, n int) []version {
 		history = append(history, v)
 	}
 	// The last commit has everything.
-	last := version{files: maps.Clone(history[len(history)-1].files)}
+	last := treetest.Version{Files: maps.Clone(history[len(history)-1].Files)}
 	for _, tip := range slices.Backward(tips) {
-		last.parents = append(last.parents, tip)
+		last.Parents = append(last.Parents, tip)
 	}
 	return append(history, last)
 }
@@ -89,13 +77,9 @@ func change(rnd *rand.Rand, files map[string]string, number int) {
 	}
 }
 
-func (v version) when(number int) time.Time {
-	return time.Date(2026, 1, 1, 0, number, 0, 0, time.UTC)
-}
-
 // gitRepository makes a history in git, with every commit tagged by its
 // number, and returns a function that runs git there.
-func gitRepository(t *testing.T, history []version) func(args ...string) string {
+func gitRepository(t *testing.T, history []treetest.Version) func(args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
@@ -118,12 +102,12 @@ func gitRepository(t *testing.T, history []version) func(args ...string) string 
 	}
 	var s strings.Builder
 	for i, v := range history {
-		fmt.Fprintf(&s, "commit refs/tags/t%d\nmark :%d\ncommitter A <a@x> %d +0000\ndata <<.\n%d\n.\n", i, i+1, v.when(i).Unix(), i)
-		for j, p := range v.parents {
+		fmt.Fprintf(&s, "commit refs/tags/t%d\nmark :%d\ncommitter A <a@x> %d +0000\ndata <<.\n%d\n.\n", i, i+1, v.When(i).Unix(), i)
+		for j, p := range v.Parents {
 			fmt.Fprintf(&s, "%s :%d\n", []string{"from", "merge"}[min(j, 1)], p+1)
 		}
 		s.WriteString("deleteall\n")
-		for name, content := range v.files {
+		for name, content := range v.Files {
 			fmt.Fprintf(&s, "M 644 inline %s\ndata %d\n%s\n", name, len(content), content)
 		}
 	}
@@ -133,65 +117,6 @@ func gitRepository(t *testing.T, history []version) func(args ...string) string 
 	return func(args ...string) string { return run("", args...) }
 }
 
-// mirror makes a history in a kist repository, with every commit tagged by its
-// number.
-func mirror(t *testing.T, dir string, history []version) *kist.Repository {
-	t.Helper()
-	ctx := t.Context()
-	r, err := kist.Init(ctx, dir, kist.Options{}, kist.InitOptions{})
-	check(t, err)
-	t.Cleanup(func() { r.Close() })
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	var ids []object.ID
-	var changes []refs.Change
-	for i, v := range history {
-		c := &object.Commit{Tree: putFiles(t, session, v.files), Message: strconv.Itoa(i) + "\n"}
-		c.Committer = object.Signature{Name: "A", Email: "a@x", Time: object.TimeOf(v.when(i))}
-		c.Author = c.Committer
-		for _, p := range v.parents {
-			c.Parents = append(c.Parents, ids[p])
-		}
-		data, err := c.Encode()
-		check(t, err)
-		id, err := session.Put(ctx, object.KindCommit, data)
-		check(t, err)
-		ids = append(ids, id)
-		changes = append(changes, refs.Change{Name: refs.Tags + "t" + strconv.Itoa(i), New: id})
-	}
-	changes = append(changes, refs.Change{Name: refs.Heads + "main", New: ids[len(ids)-1]})
-	check(t, session.Publish(ctx, func(ctx context.Context) error {
-		return r.Refs().Update(ctx, changes, refs.Who{})
-	}))
-	return r
-}
-
-func putFiles(t *testing.T, rw object.ReadWriter, files map[string]string) object.ID {
-	t.Helper()
-	e := tree.NewEditor(rw, tree.Info{})
-	for _, name := range slices.SortedFunc(maps.Keys(files), tree.ComparePaths) {
-		entry := object.Entry{Name: path.Base(name), Type: object.TypeFile, Mode: 0o644, Size: uint64(len(files[name]))}
-		if entry.Size <= object.MaxInline {
-			entry.Inline = []byte(files[name])
-		} else {
-			id, err := rw.Put(t.Context(), object.KindChunk, []byte(files[name]))
-			check(t, err)
-			entry.Content = object.Key{Kind: object.KindChunk, ID: id}
-		}
-		check(t, e.Set(t.Context(), name, entry))
-	}
-	info, err := e.Finish(t.Context())
-	check(t, err)
-	return info.ID
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // numbers returns the messages of a log's commits, and checks that what is
 // said to come next does come.
 func numbers(t *testing.T, r *kist.Repository, o log.Options) []string {
@@ -199,7 +124,7 @@ func numbers(t *testing.T, r *kist.Repository, o log.Options) []string {
 	var list []string
 	next := map[object.ID]bool{}
 	for c, err := range log.Commits(t.Context(), r, o) {
-		check(t, err)
+		treetest.Check(t, err)
 		list = append(list, strings.TrimSpace(c.Message))
 		delete(next, c.ID)
 		for _, id := range c.Next {
@@ -218,7 +143,7 @@ func TestLogAsGit(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		history := randomHistory(rnd, 10+rnd.IntN(50))
 		git := gitRepository(t, history)
-		r := mirror(t, t.TempDir(), history)
+		r := treetest.Mirror(t, t.TempDir(), history)
 		some := func() string { return "t" + strconv.Itoa(rnd.IntN(len(history))) }
 		paths := [][]string{nil, {"a"}, {"b"}, {"d"}, {"d/b"}, {"d/e"}, {"d/e/c"}, {"a", "d/e"}, {"x"}, {"absent"}}
 		for range 30 {
@@ -240,7 +165,7 @@ func TestLogAsGit(t *testing.T) {
 			}
 			if rnd.IntN(4) == 0 {
 				since, until := rnd.IntN(len(history)), rnd.IntN(len(history))
-				o.Since, o.Until = history[0].when(since), history[0].when(until)
+				o.Since, o.Until = history[0].When(since), history[0].When(until)
 				args = append(args, "--since="+strconv.FormatInt(o.Since.Unix(), 10), "--until="+strconv.FormatInt(o.Until.Unix(), 10))
 			}
 			args = append(append(append(args, o.Revs...), "--"), o.Paths...)
@@ -260,35 +185,35 @@ func TestLogAsGit(t *testing.T) {
 func TestFollowAsGit(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		history := []version{{files: map[string]string{}}}
+		history := []treetest.Version{{Files: map[string]string{}}}
 		for i := range 5 {
-			history[0].files[fmt.Sprintf("f%d", i)] = text(rnd, 30)
+			history[0].Files[fmt.Sprintf("f%d", i)] = text(rnd, 30)
 		}
 		for n := range 40 {
-			v := version{parents: []int{n}, files: maps.Clone(history[n].files)}
-			names := slices.Sorted(maps.Keys(v.files))
+			v := treetest.Version{Parents: []int{n}, Files: maps.Clone(history[n].Files)}
+			names := slices.Sorted(maps.Keys(v.Files))
 			name := names[rnd.IntN(len(names))]
-			content := v.files[name]
+			content := v.Files[name]
 			switch rnd.IntN(4) {
 			case 0: // is moved, and perhaps changed a little
-				delete(v.files, name)
+				delete(v.Files, name)
 				name = fmt.Sprintf("%s/g%d", []string{"d", "d/e", "x"}[rnd.IntN(3)], n)
 				if rnd.IntN(2) == 0 {
 					content += "and a line more\n"
 				}
-				v.files[name] = content
+				v.Files[name] = content
 			case 1:
-				v.files[fmt.Sprintf("f%d", n)] = text(rnd, 30)
+				v.Files[fmt.Sprintf("f%d", n)] = text(rnd, 30)
 			case 2:
-				v.files[name] = text(rnd, 3) + content
+				v.Files[name] = text(rnd, 3) + content
 			case 3:
-				v.files[name] = content + text(rnd, 2)
+				v.Files[name] = content + text(rnd, 2)
 			}
 			history = append(history, v)
 		}
 		git := gitRepository(t, history)
-		r := mirror(t, t.TempDir(), history)
-		for name := range history[len(history)-1].files {
+		r := treetest.Mirror(t, t.TempDir(), history)
+		for name := range history[len(history)-1].Files {
 			want := strings.Fields(git("log", "--format=%s", "--follow", "--", name))
 			got := numbers(t, r, log.Options{Paths: []string{name}, Follow: true})
 			if !slices.Equal(got, want) {

@@ -1,4 +1,4 @@
-package kist_test
+package commits_test
 
 import (
 	"errors"
@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // twins is a repository of kist and one of git in which the same is done.
@@ -59,7 +60,7 @@ func TestLikeGit(t *testing.T) {
 				x.compare()
 			}
 			report, err := gc.VerifyRepository(t.Context(), x.r, verifyAll)
-			check(t, err)
+			treetest.Check(t, err)
 			for _, p := range report.Problems {
 				t.Error(p)
 			}
@@ -168,14 +169,14 @@ func edited(old string, number int) []byte {
 func (x *twins) add(path string) {
 	x.do("add %q", path)
 	_, err := stage.Add(x.t.Context(), x.r, stage.AddOptions{Paths: []string{path}})
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	x.git("add", "-A", "--", "./"+path)
 }
 
 // tracked returns a tracked path.
 func (x *twins) tracked() string {
 	idx, err := x.r.Index()
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	var paths []string
 	for path := range idx.All() {
 		paths = append(paths, path)
@@ -224,7 +225,7 @@ func (x *twins) branch() {
 	c := x.some()
 	x.do("branch %s %s", name, c.git)
 	_, err := commits.CreateBranch(x.t.Context(), x.r, name, c.kist.String(), false)
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	x.git("branch", name, c.git)
 	x.branches = append(x.branches, name)
 }
@@ -285,7 +286,7 @@ func (x *twins) merge() {
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
 		x.agree(commits.ErrConflicts, gitErr, commits.ErrConflicts)
-		check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, nil))
+		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, nil))
 		undo()
 	default:
 		x.agree(nil, gitErr)
@@ -300,7 +301,7 @@ func (x *twins) revert() {
 	x.restoreDeleted()
 	c := x.some()
 	commit, err := object.ReadCommit(x.t.Context(), x.r.Objects(), c.kist)
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	o := commits.RevertOptions{Commits: []object.ID{c.kist}}
 	args := []string{"-c", "merge.renames=false", "revert", "--no-edit", c.git}
 	if len(commit.Parents) > 1 {
@@ -326,7 +327,7 @@ func (x *twins) revert() {
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
 		x.agree(commits.ErrConflicts, gitErr, commits.ErrConflicts)
-		check(x.t, commits.Abort(x.t.Context(), x.r, operation.Reverting, nil))
+		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Reverting, nil))
 		undo()
 	case len(result.Nothing) > 0:
 		x.agree(commits.ErrNothingToCommit, gitErr, commits.ErrNothingToCommit)
@@ -357,7 +358,7 @@ func (x *twins) reset() {
 		x.clearUntracked()
 	}
 	_, err := checkout.Reset(x.t.Context(), x.r, c.kist.String(), checkout.ResetMode(mode), nil)
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	x.git("reset", "-q", flag, c.git)
 }
 
@@ -408,7 +409,7 @@ func (x *twins) flipped() bool {
 // clearUntracked removes what force would overwrite in git, other than in kist.
 func (x *twins) clearUntracked() {
 	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{AllUntracked: true})
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	for _, f := range s.Untracked {
 		x.both(func(dir string) error { return os.RemoveAll(filepath.Join(dir, f.Path)) })
 	}

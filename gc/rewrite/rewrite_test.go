@@ -1,4 +1,4 @@
-package kist_test
+package rewrite_test
 
 import (
 	"errors"
@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
@@ -24,68 +25,68 @@ import (
 // a history with a merge, tags and a hold.
 func TestRewrite(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		s := newStager(t)
+		s := treetest.New(t)
 		ids := map[string]object.ID{}
 		commit := func(name string) {
-			s.add(stage.AddOptions{})
-			ids[name] = s.commit(name).ID
+			s.Add(stage.AddOptions{})
+			ids[name] = s.Commit(name).ID
 		}
-		s.write("file", "a file that anybody may see, too long to be kept inline")
+		s.Write("file", "a file that anybody may see, too long to be kept inline")
 		commit("first")
-		s.write("keys/password", "swordfish, in 15")
-		s.write("keys/token", secret)
-		s.write("swordfish", "swordfish, in 15") // the same, but nobody asked
+		s.Write("keys/password", "swordfish, in 15")
+		s.Write("keys/token", treetest.Secret)
+		s.Write("swordfish", "swordfish, in 15") // the same, but nobody asked
 		commit("second")
-		_, err := checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Create: "side"})
-		s.check(err)
-		s.write("side", "side")
+		_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Create: "side"})
+		s.Check(err)
+		s.Write("side", "side")
 		commit("side")
-		_, err = checkout.Switch(t.Context(), s.repo, checkout.SwitchOptions{Rev: "main"})
-		s.check(err)
-		s.write("keys/password", "xyzzy")
+		_, err = checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: "main"})
+		s.Check(err)
+		s.Write("keys/password", "xyzzy")
 		commit("third")
-		m, err := commits.Merge(t.Context(), s.repo, commits.MergeOptions{Rev: "side"})
-		s.check(err)
+		m, err := commits.Merge(t.Context(), s.Repo, commits.MergeOptions{Rev: "side"})
+		s.Check(err)
 		ids["merge"] = m.ID
-		_, _, err = commits.CreateTag(t.Context(), s.repo, commits.TagOptions{Name: "plain", Rev: ids["third"].String()})
-		s.check(err)
-		_, _, err = commits.CreateTag(t.Context(), s.repo, commits.TagOptions{Name: "noted", Rev: ids["second"].String(), Message: "noted"})
-		s.check(err)
-		_, _, err = commits.CreateTag(t.Context(), s.repo, commits.TagOptions{Name: "before", Rev: ids["first"].String()})
-		s.check(err)
-		_, err = retain.Hold(t.Context(), s.repo, retain.HoldOptions{Rev: ids["side"].String()})
-		s.check(err)
+		_, _, err = commits.CreateTag(t.Context(), s.Repo, commits.TagOptions{Name: "plain", Rev: ids["third"].String()})
+		s.Check(err)
+		_, _, err = commits.CreateTag(t.Context(), s.Repo, commits.TagOptions{Name: "noted", Rev: ids["second"].String(), Message: "noted"})
+		s.Check(err)
+		_, _, err = commits.CreateTag(t.Context(), s.Repo, commits.TagOptions{Name: "before", Rev: ids["first"].String()})
+		s.Check(err)
+		_, err = retain.Hold(t.Context(), s.Repo, retain.HoldOptions{Rev: ids["side"].String()})
+		s.Check(err)
 
-		plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "keys", Rev: "noted"}}, AllHistory: all})
+		plan := s.Plan(purge.Options{Paths: []purge.Path{{Path: "keys", Rev: "noted"}}, AllHistory: all})
 		// A hold of a commit blocks both, and is named.
 		var held *retain.HeldError
 		for _, dry := range []bool{true, false} {
-			if _, err := rewrite.Run(t.Context(), s.repo, plan, dry); !errors.As(err, &held) || len(held.Holds) != 1 || held.Holds[0].Key.ID != ids["side"] {
+			if _, err := rewrite.Run(t.Context(), s.Repo, plan, dry); !errors.As(err, &held) || len(held.Holds) != 1 || held.Holds[0].Key.ID != ids["side"] {
 				t.Fatalf("rewrite of what is held: %v", err)
 			}
 		}
-		if purged, err := purge.Apply(t.Context(), s.repo, plan, "", true); !errors.As(err, &held) || len(purged) > 0 {
+		if purged, err := purge.Apply(t.Context(), s.Repo, plan, "", true); !errors.As(err, &held) || len(purged) > 0 {
 			t.Fatalf("purge of what is held: %v", err)
 		}
-		_, _, err = retain.Release(t.Context(), s.repo, "side", "")
-		s.check(err)
+		_, _, err = retain.Release(t.Context(), s.Repo, "side", "")
+		s.Check(err)
 
-		s.write("staged", "staged")
-		s.add(stage.AddOptions{})
+		s.Write("staged", "staged")
+		s.Add(stage.AddOptions{})
 		var local *stage.LocalChangesError
-		if _, err := rewrite.Run(t.Context(), s.repo, plan, false); !errors.As(err, &local) {
+		if _, err := rewrite.Run(t.Context(), s.Repo, plan, false); !errors.As(err, &local) {
 			t.Fatalf("with something staged: %v", err)
 		}
-		_, err = checkout.Reset(t.Context(), s.repo, "HEAD", checkout.ResetMixed, nil)
-		s.check(err)
+		_, err = checkout.Reset(t.Context(), s.Repo, "HEAD", checkout.ResetMixed, nil)
+		s.Check(err)
 
-		dry, err := rewrite.Run(t.Context(), s.repo, plan, true)
-		s.check(err)
-		if s.head() != ids["merge"] || dry.File != "" {
+		dry, err := rewrite.Run(t.Context(), s.Repo, plan, true)
+		s.Check(err)
+		if s.Head() != ids["merge"] || dry.File != "" {
 			t.Fatalf("a dry run has moved HEAD, or written %q", dry.File)
 		}
-		done, err := rewrite.Run(t.Context(), s.repo, plan, false)
-		s.check(err)
+		done, err := rewrite.Run(t.Context(), s.Repo, plan, false)
+		s.Check(err)
 		if !slices.Equal(dry.Commits, done.Commits) || !slices.Equal(dry.Refs, done.Refs) {
 			t.Errorf("dry run: %+v; done: %+v", dry, done)
 		}
@@ -95,7 +96,7 @@ func TestRewrite(t *testing.T) {
 			became[c.Old] = c.New
 			lines.WriteString(c.Old.String() + " " + c.New.String() + "\n")
 		}
-		if text, err := os.ReadFile(filepath.Join(s.dir, ".kist", done.File)); err != nil || string(text) != lines.String() {
+		if text, err := os.ReadFile(filepath.Join(s.Dir, ".kist", done.File)); err != nil || string(text) != lines.String() {
 			t.Errorf("the map: %q, %v", text, err)
 		}
 		if len(became) != 4 || !became[ids["first"]].IsZero() {
@@ -106,13 +107,13 @@ func TestRewrite(t *testing.T) {
 			if new, ok := became[want]; ok {
 				want = new
 			}
-			id, c, err := s.repo.ReadCommit(t.Context(), rev)
-			s.check(err)
+			id, c, err := s.Repo.ReadCommit(t.Context(), rev)
+			s.Check(err)
 			if id != want || c.Message != name && name != "merge" {
 				t.Errorf("%s is %s %q, want %s", rev, id.Short(), c.Message, name)
 			}
-			files, err := view.FS(t.Context(), s.repo, id)
-			s.check(err)
+			files, err := view.FS(t.Context(), s.Repo, id)
+			s.Check(err)
 			for _, path := range []string{"keys/password", "keys/token", "swordfish", "file"} {
 				_, err := files.Open(path)
 				there := path == "file" || path == "swordfish" && name != "first" || !all && path == "keys/password" && (name == "third" || name == "merge")
@@ -121,33 +122,33 @@ func TestRewrite(t *testing.T) {
 				}
 			}
 		}
-		tag, err := s.repo.Refs().Get(refs.Tags + "noted")
-		s.check(err)
-		if o, err := object.ReadTag(t.Context(), s.repo.Objects(), tag); err != nil || o.Message != "noted" || o.Target != became[ids["second"]] {
+		tag, err := s.Repo.Refs().Get(refs.Tags + "noted")
+		s.Check(err)
+		if o, err := object.ReadTag(t.Context(), s.Repo.Objects(), tag); err != nil || o.Message != "noted" || o.Target != became[ids["second"]] {
 			t.Errorf("tag object: %+v, %v", o, err)
 		}
 		// Stopped before all branches were moved, it can be run again.
 		side := refs.Change{Name: refs.Heads + "side", Old: became[ids["side"]], New: ids["side"]}
-		s.check(s.repo.Refs().Update(t.Context(), []refs.Change{side}, refs.Who{}))
-		rest, err := rewrite.Run(t.Context(), s.repo, plan, false)
-		s.check(err)
+		s.Check(s.Repo.Refs().Update(t.Context(), []refs.Change{side}, refs.Who{}))
+		rest, err := rewrite.Run(t.Context(), s.Repo, plan, false)
+		s.Check(err)
 		if len(rest.Refs) != 1 || rest.Refs[0].New != became[ids["side"]] || len(rest.Commits) != 2 {
 			t.Errorf("the rest: %+v", rest)
 		}
 		// The worktree stays, and what was removed is untracked.
-		st := s.status()
-		if !s.exists("keys/token") || !st.Clean() || len(st.Untracked) != 2 { // "staged" is the other one
+		st := s.Status()
+		if !s.Exists("keys/token") || !st.Clean() || len(st.Untracked) != 2 { // "staged" is the other one
 			t.Errorf("status: %+v", st)
 		}
 		// Nothing leads to the old commits.
-		s.collect(s.repo, gc.PlanOptions{})
+		s.Collect(s.Repo, gc.PlanOptions{})
 		for name, id := range ids {
-			if has, err := s.repo.Objects().Has(t.Context(), object.Key{Kind: object.KindCommit, ID: id}); err != nil || has != (name == "first") {
+			if has, err := s.Repo.Objects().Has(t.Context(), object.Key{Kind: object.KindCommit, ID: id}); err != nil || has != (name == "first") {
 				t.Errorf("%s is there: %t, %v", name, has, err)
 			}
 		}
-		again, err := rewrite.Run(t.Context(), s.repo, plan, false)
-		s.check(err)
+		again, err := rewrite.Run(t.Context(), s.Repo, plan, false)
+		s.Check(err)
 		if len(again.Commits)+len(again.Refs) > 0 || again.File != "" {
 			t.Errorf("rewritten again: %+v", again)
 		}

@@ -1,4 +1,4 @@
-package kist_test
+package tracking_test
 
 import (
 	"testing"
@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
@@ -18,38 +19,38 @@ import (
 // pushed: no remote-tracking branch names what is gone, and a fetch brings it back.
 func TestPushWhileCollected(t *testing.T) {
 	ctx := t.Context()
-	s := newStager(t)
+	s := treetest.New(t)
 	faulty := remotetest.NewFaulty(remotetest.NewMemory())
-	repo := s.withRemote(faulty)
-	s.write("file", "one")
-	s.add(stage.AddOptions{})
-	s.commit("one")
-	s.checkout(checkout.SwitchOptions{Create: "topic"})
-	s.write("file", "two")
-	s.add(stage.AddOptions{})
-	topic := s.commit("two").ID
-	s.checkout(checkout.SwitchOptions{Rev: "main"})
+	repo := s.WithRemote(faulty)
+	s.Write("file", "one")
+	s.Add(stage.AddOptions{})
+	s.Commit("one")
+	s.Checkout(checkout.SwitchOptions{Create: "topic"})
+	s.Write("file", "two")
+	s.Add(stage.AddOptions{})
+	topic := s.Commit("two").ID
+	s.Checkout(checkout.SwitchOptions{Rev: "main"})
 
 	p, err := registry.ParsePush(ctx, repo, "topic")
-	s.check(err)
+	s.Check(err)
 	removed := 0
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", How: remotetest.After, Do: func() {
-		_, err := commits.DeleteBranch(ctx, s.repo, "refs/heads/topic", true)
-		s.check(err)
-		later := s.clocked(400 * 24 * time.Hour)
-		removed = int(s.collect(later, gc.PlanOptions{}).Removed)
+		_, err := commits.DeleteBranch(ctx, s.Repo, "refs/heads/topic", true)
+		s.Check(err)
+		later := s.Clocked(400 * 24 * time.Hour)
+		removed = int(s.Collect(later, gc.PlanOptions{}).Removed)
 	}})
 	_, err = tracking.Push(ctx, repo, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
-	s.check(err)
+	s.Check(err)
 	if removed == 0 {
 		t.Fatal("nothing was removed meanwhile")
 	}
 	_, err = tracking.Fetch(ctx, repo, tracking.FetchOptions{Remote: "origin"})
-	s.check(err)
+	s.Check(err)
 	_, err = view.FS(ctx, repo, topic)
-	s.check(err)
+	s.Check(err)
 	report, err := gc.VerifyRepository(ctx, repo, gc.VerifyOptions{})
-	s.check(err)
+	s.Check(err)
 	for _, p := range report.Problems {
 		t.Errorf("after the fetch: %v", p)
 	}
@@ -60,15 +61,15 @@ func TestPushWhileCollected(t *testing.T) {
 func TestPushMergeKey(t *testing.T) {
 	const pushes = 18
 	for _, merge := range []bool{true, false} {
-		s := newStager(t)
+		s := treetest.New(t)
 		memory := remotetest.NewMemory()
-		repo := s.withRemote(memory)
-		s.check(repo.SetConfig(t.Context(), "push.merge", merge))
+		repo := s.WithRemote(memory)
+		s.Check(repo.SetConfig(t.Context(), "push.merge", merge))
 		for i := range pushes {
-			s.write("file", string(rune('a'+i)))
-			s.add(stage.AddOptions{})
-			s.commit("next")
-			s.push(repo, "main")
+			s.Write("file", string(rune('a'+i)))
+			s.Add(stage.AddOptions{})
+			s.Commit("next")
+			s.Push(repo, "main")
 		}
 		if roots := len(memory.Names("root/")); (roots > pushes) != merge {
 			t.Errorf("push.merge %v: %d roots for %d pushes", merge, roots, pushes)

@@ -1,4 +1,4 @@
-package kist_test
+package commits_test
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -41,11 +42,11 @@ func newTwins(t *testing.T, rnd *rand.Rand) *twins {
 		t.Skip("git is not there to compare with")
 	}
 	g := &gitTwin{t: t, path: filepath.Join(t.TempDir(), "git"), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	check(t, os.Mkdir(g.path, 0o755))
+	treetest.Check(t, os.Mkdir(g.path, 0o755))
 	g.git("init", "-q", "-b", "main")
 	x := &twins{gitTwin: g, t: t, rnd: rnd, dir: t.TempDir()}
 	r, err := kist.Init(t.Context(), x.dir, kist.Options{Date: func() time.Time { return g.now }, Jobs: 2}, kist.InitOptions{})
-	check(t, err)
+	treetest.Check(t, err)
 	t.Cleanup(func() { r.Close() })
 	x.r = r
 	return x
@@ -88,7 +89,7 @@ func (g *gitTwin) run(args ...string) (string, error) {
 // both does the same to both worktrees.
 func (x *twins) both(f func(dir string) error) {
 	x.t.Helper()
-	check(x.t, errors.Join(f(x.dir), f(x.path)))
+	treetest.Check(x.t, errors.Join(f(x.dir), f(x.path)))
 }
 
 // backup copies git's repository, and returns a function that puts the copy in
@@ -96,9 +97,9 @@ func (x *twins) both(f func(dir string) error) {
 func (x *twins) backup() (undo func()) {
 	x.t.Helper()
 	saved := x.path + ".saved"
-	check(x.t, os.RemoveAll(saved))
+	treetest.Check(x.t, os.RemoveAll(saved))
 	x.copyAll(x.path, saved)
-	return func() { check(x.t, errors.Join(os.RemoveAll(x.path), os.Rename(saved, x.path))) }
+	return func() { treetest.Check(x.t, errors.Join(os.RemoveAll(x.path), os.Rename(saved, x.path))) }
 }
 
 func (x *twins) copyAll(from, to string) {
@@ -119,7 +120,7 @@ func (x *twins) mayRefuse(f func(r *kist.Repository) error) {
 		local[line[3:]] = line[:2] != " D" && line[:2] != "D "
 	}
 	r, err := kist.Open(dir, kist.Options{Jobs: 2})
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	defer r.Close()
 	if err := f(r); errors.Is(err, stage.ErrLocalChanges) {
 		return
@@ -149,7 +150,7 @@ func (x *twins) compare() {
 		x.fail("worktrees: %s", differences(ours, theirs))
 	}
 	out, err := x.run("status", "--porcelain", "--no-renames", "-uall")
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	want := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	if out == "" {
 		want = nil
@@ -164,7 +165,7 @@ func (x *twins) compare() {
 // status returns kist's status as git prints its own, sorted.
 func (x *twins) status() []string {
 	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{AllUntracked: true})
-	check(x.t, err)
+	treetest.Check(x.t, err)
 	letters := map[string]*[2]byte{}
 	at := func(path string) *[2]byte {
 		if letters[path] == nil {
@@ -219,7 +220,7 @@ func (x *twins) status() []string {
 func listWorktree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
-	check(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+	treetest.Check(t, filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

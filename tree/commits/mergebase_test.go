@@ -1,4 +1,4 @@
-package kist_test
+package commits_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // branches is a repository in which branches are made by their files.
@@ -30,10 +31,10 @@ type branches struct {
 func newBranches(t *testing.T) *branches {
 	b := &branches{t: t, dir: t.TempDir(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	r, err := kist.Init(t.Context(), b.dir, kist.Options{Date: func() time.Time { return b.now }}, kist.InitOptions{})
-	check(t, err)
+	treetest.Check(t, err)
 	t.Cleanup(func() {
 		report, err := gc.VerifyRepository(context.Background(), r, verifyAll)
-		check(t, err)
+		treetest.Check(t, err)
 		for _, p := range report.Problems {
 			t.Error(p)
 		}
@@ -50,23 +51,23 @@ func (b *branches) commit(files ...string) {
 	for i := 0; i < len(files); i += 2 {
 		file := filepath.Join(b.dir, files[i])
 		if files[i+1] == "" {
-			check(b.t, os.Remove(file))
+			treetest.Check(b.t, os.Remove(file))
 			continue
 		}
-		check(b.t, os.MkdirAll(filepath.Dir(file), 0o755))
-		check(b.t, os.WriteFile(file, []byte(files[i+1]), 0o644))
+		treetest.Check(b.t, os.MkdirAll(filepath.Dir(file), 0o755))
+		treetest.Check(b.t, os.WriteFile(file, []byte(files[i+1]), 0o644))
 	}
 	_, err := stage.Add(b.t.Context(), b.r, stage.AddOptions{})
-	check(b.t, err)
+	treetest.Check(b.t, err)
 	b.now = b.now.Add(time.Minute)
 	_, err = commits.Commit(b.t.Context(), b.r, commits.CommitOptions{Message: "change " + files[0]})
-	check(b.t, err)
+	treetest.Check(b.t, err)
 }
 
 func (b *branches) checkout(o checkout.SwitchOptions) {
 	b.t.Helper()
 	_, err := checkout.Switch(b.t.Context(), b.r, o)
-	check(b.t, err)
+	treetest.Check(b.t, err)
 }
 
 // merge merges, and returns the conflicts.
@@ -74,14 +75,14 @@ func (b *branches) merge(rev string) []tree.Conflict {
 	b.t.Helper()
 	b.now = b.now.Add(time.Minute)
 	result, err := commits.Merge(b.t.Context(), b.r, commits.MergeOptions{Rev: rev})
-	check(b.t, err)
+	treetest.Check(b.t, err)
 	return result.Conflicts
 }
 
 func (b *branches) read(name string) string {
 	b.t.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, name))
-	check(b.t, err)
+	treetest.Check(b.t, err)
 	return string(data)
 }
 
@@ -165,7 +166,7 @@ func TestMergeCrissCrossConflicts(t *testing.T) {
 			if conflicts := b.merge("two"); len(conflicts) != 1 || conflicts[0].Path != "file" {
 				t.Errorf("conflicts: %+v", conflicts)
 			}
-			check(t, commits.Abort(t.Context(), b.r, operation.Merging, nil))
+			treetest.Check(t, commits.Abort(t.Context(), b.r, operation.Merging, nil))
 		})
 	}
 }
@@ -174,27 +175,27 @@ func TestMergeCrissCrossConflicts(t *testing.T) {
 // each other again and again: every pair of bases is merged once, and not once
 // for each way to it, which would take for ever.
 func TestMergeManyCrissCrosses(t *testing.T) {
-	history := []version{{files: map[string]string{"a": "0\n"}}}
+	history := []treetest.Version{{Files: map[string]string{"a": "0\n"}}}
 	for i := range 3 {
 		files := map[string]string{"a": "0\n", fmt.Sprint(i): "0\n"}
-		history = append(history, version{parents: []int{0}, files: files})
+		history = append(history, treetest.Version{Parents: []int{0}, Files: files})
 	}
 	all := map[string]string{"a": "0\n", "0": "0\n", "1": "0\n", "2": "0\n"}
 	for range 40 {
 		n := len(history)
 		for i := range 3 {
 			parents := []int{n - 3 + i, n - 3 + (i+1)%3, n - 3 + (i+2)%3}
-			history = append(history, version{parents: parents, files: all})
+			history = append(history, treetest.Version{Parents: parents, Files: all})
 		}
 	}
 	n := len(history)
 	for i := range 2 {
 		files := maps.Clone(all)
 		files[fmt.Sprint(i)] = "changed\n"
-		history = append(history, version{parents: []int{n - 3 + i}, files: files})
+		history = append(history, treetest.Version{Parents: []int{n - 3 + i}, Files: files})
 	}
 	b := &branches{t: t, dir: t.TempDir()}
-	b.r = mirror(t, b.dir, history)
+	b.r = treetest.Mirror(t, b.dir, history)
 	b.checkout(checkout.SwitchOptions{Rev: fmt.Sprintf("t%d", n), Force: true})
 	if conflicts := b.merge(fmt.Sprintf("t%d", n+1)); len(conflicts) > 0 {
 		t.Errorf("conflicts: %+v", conflicts)

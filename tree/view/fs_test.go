@@ -1,4 +1,4 @@
-package kist_test
+package view_test
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
@@ -27,18 +28,18 @@ func treeOf(t *testing.T, r *kist.Repository, entries []object.Entry) object.ID 
 		path := entry.Name
 		_, entry.Name = tree.Split(path)
 		if entry.Type == object.TypeDir {
-			check(t, e.SetDir(t.Context(), path, entry))
+			treetest.Check(t, e.SetDir(t.Context(), path, entry))
 		} else {
-			check(t, e.Set(t.Context(), path, entry))
+			treetest.Check(t, e.Set(t.Context(), path, entry))
 		}
 	}
 	info, err := e.Finish(t.Context())
-	check(t, err)
+	treetest.Check(t, err)
 	data, err := (&object.Commit{Tree: info.ID, Files: info.Files, Bytes: info.Bytes}).Encode()
-	check(t, err)
+	treetest.Check(t, err)
 	id, err := session.Put(t.Context(), object.KindCommit, data)
-	check(t, err)
-	check(t, session.Close())
+	treetest.Check(t, err)
+	treetest.Check(t, session.Close())
 	return id
 }
 
@@ -52,7 +53,7 @@ func fileOf(path, content string, mode uint16) object.Entry {
 // TestFS leaves out symlinks, which fstest wants to open.
 func TestFS(t *testing.T) {
 	r, err := kist.Init(t.Context(), t.TempDir(), kist.Options{}, kist.InitOptions{})
-	check(t, err)
+	treetest.Check(t, err)
 	defer r.Close()
 	id := treeOf(t, r, []object.Entry{
 		fileOf("a", "one", 0o644),
@@ -62,7 +63,7 @@ func TestFS(t *testing.T) {
 		{Name: "empty", Type: object.TypeDir, Mode: 0o700},
 	})
 	fsys, err := view.FS(t.Context(), r, id)
-	check(t, err)
+	treetest.Check(t, err)
 	if err := fstest.TestFS(fsys, "a", "d/b", "d/e/c", "empty"); err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +73,12 @@ func TestFS(t *testing.T) {
 		t.Errorf("d/b: %q, %v", data, err)
 	}
 	info, err := fs.Stat(fsys, "d/b")
-	check(t, err)
+	treetest.Check(t, err)
 	if want := fs.ModeSetuid | 0o755; info.Mode() != want || info.Size() != 3 || info.ModTime().Unix() != 1769860800 {
 		t.Errorf("d/b: %v, %d bytes, %v", info.Mode(), info.Size(), info.ModTime())
 	}
 	var names []string
-	check(t, fs.WalkDir(fsys, ".", func(path string, _ fs.DirEntry, err error) error {
+	treetest.Check(t, fs.WalkDir(fsys, ".", func(path string, _ fs.DirEntry, err error) error {
 		names = append(names, path)
 		return err
 	}))
@@ -88,14 +89,14 @@ func TestFS(t *testing.T) {
 
 func TestFSErrors(t *testing.T) {
 	r, err := kist.Init(t.Context(), t.TempDir(), kist.Options{}, kist.InitOptions{})
-	check(t, err)
+	treetest.Check(t, err)
 	defer r.Close()
 	id := treeOf(t, r, []object.Entry{
 		fileOf("d/b", "two", 0o644),
 		{Name: "link", Type: object.TypeSymlink, Mode: 0o777, Target: "d/b"},
 	})
 	fsys, err := view.FS(t.Context(), r, id)
-	check(t, err)
+	treetest.Check(t, err)
 	for name, want := range map[string]error{"no": fs.ErrNotExist, "d/b/c": tree.ErrNotDir, "../d": fs.ErrInvalid, "/d": fs.ErrInvalid} {
 		var path *fs.PathError
 		if _, err := fsys.Open(name); !errors.Is(err, want) || !errors.As(err, &path) || path.Path != name {
@@ -106,7 +107,7 @@ func TestFSErrors(t *testing.T) {
 		t.Errorf("open a symlink: %v", err)
 	}
 	info, err := fs.Lstat(fsys, "link")
-	check(t, err)
+	treetest.Check(t, err)
 	if info.Mode().Type() != fs.ModeSymlink {
 		t.Errorf("link: %v", info.Mode())
 	}
@@ -114,7 +115,7 @@ func TestFSErrors(t *testing.T) {
 		t.Errorf("link: %q, %v", target, err)
 	}
 	dir, err := fsys.Open("d")
-	check(t, err)
+	treetest.Check(t, err)
 	if _, err := dir.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("read a directory: %v", err)
 	}

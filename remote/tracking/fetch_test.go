@@ -1,7 +1,6 @@
-package kist_test
+package tracking_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -12,90 +11,65 @@ import (
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/view"
 )
-
-// opens returns options by which every remote is b.
-func opens(b remote.Backend) kist.Options {
-	return kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return b, nil }}
-}
-
-// withRemote opens the repository anew, with b as its remote origin.
-func (s *stager) withRemote(b remote.Backend) *kist.Repository {
-	s.Helper()
-	r, err := kist.Open(s.dir, opens(b))
-	s.check(err)
-	s.Cleanup(func() { r.Close() })
-	s.check(registry.Add(s.Context(), r, registry.Remote{Name: "origin", URL: "/memory"}))
-	return r
-}
-
-// push pushes to origin.
-func (s *stager) push(r *kist.Repository, ref string) {
-	s.Helper()
-	p, err := registry.ParsePush(s.Context(), r, ref)
-	s.check(err)
-	_, err = tracking.Push(s.Context(), r, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
-	s.check(err)
-}
 
 // TestFetchWhileExpiring has the content of a commit expire, and be removed,
 // while something is fetched that shares most of it.
 func TestFetchWhileExpiring(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
-	s := newStager(t)
-	giver := s.withRemote(memory)
-	s.write("folder/file", "a text that both have, and that is too long to be kept inline")
-	s.write("other", "a text that only the first has, too long to be kept inline")
-	s.add(stage.AddOptions{})
-	first := s.commit("first").ID
-	s.write("folder/file", "something else, which is too long to be kept inline, too")
-	s.write("other", "")
-	s.add(stage.AddOptions{})
-	s.commit("second")
-	s.push(giver, "main")
+	s := treetest.New(t)
+	giver := s.WithRemote(memory)
+	s.Write("folder/file", "a text that both have, and that is too long to be kept inline")
+	s.Write("other", "a text that only the first has, too long to be kept inline")
+	s.Add(stage.AddOptions{})
+	first := s.Commit("first").ID
+	s.Write("folder/file", "something else, which is too long to be kept inline, too")
+	s.Write("other", "")
+	s.Add(stage.AddOptions{})
+	s.Commit("second")
+	s.Push(giver, "main")
 
 	dir := t.TempDir()
 	faulty := remotetest.NewFaulty(memory)
-	taker, _, err := tracking.Clone(ctx, dir, opens(faulty), tracking.CloneOptions{URL: "/memory"})
-	s.check(err)
+	taker, _, err := tracking.Clone(ctx, dir, treetest.Opens(faulty), tracking.CloneOptions{URL: "/memory"})
+	s.Check(err)
 	defer taker.Close()
 
-	_, err = checkout.Reset(ctx, s.repo, first.String(), checkout.ResetHard, nil)
-	s.check(err)
-	s.write("other", "a text that is new, and too long to be kept inline")
-	s.add(stage.AddOptions{})
-	third := s.commit("third").ID
-	s.push(giver, "HEAD:refs/heads/topic")
+	_, err = checkout.Reset(ctx, s.Repo, first.String(), checkout.ResetHard, nil)
+	s.Check(err)
+	s.Write("other", "a text that is new, and too long to be kept inline")
+	s.Add(stage.AddOptions{})
+	third := s.Commit("third").ID
+	s.Push(giver, "HEAD:refs/heads/topic")
 
 	again, err := kist.Open(dir, kist.Options{Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }})
-	s.check(err)
+	s.Check(err)
 	defer again.Close()
 	removed := 0
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", Do: func() {
 		_, err := retain.Expire(ctx, again, retain.ExpireOptions{Revs: []string{first.String()}})
-		s.check(err)
-		removed = int(s.collect(again, gc.PlanOptions{}).Removed)
+		s.Check(err)
+		removed = int(s.Collect(again, gc.PlanOptions{}).Removed)
 	}})
 	_, err = tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
-	s.check(err)
+	s.Check(err)
 	if removed == 0 {
 		t.Fatal("nothing was removed meanwhile")
 	}
 	fsys, err := view.FS(ctx, taker, third)
-	s.check(err)
+	s.Check(err)
 	if _, err := fsys.Open("folder/file"); err != nil {
 		t.Error(err)
 	}
 	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
-	s.check(err)
+	s.Check(err)
 	for _, p := range report.Problems {
 		t.Errorf("after the fetch: %v", p)
 	}
@@ -106,29 +80,29 @@ func TestFetchWhileExpiring(t *testing.T) {
 func TestFetchForgedRecord(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
-	s := newStager(t)
-	giver := s.withRemote(memory)
-	s.write("file", "a text that both have, and that is too long to be kept inline")
-	s.add(stage.AddOptions{})
-	s.commit("first")
-	s.push(giver, "main")
+	s := treetest.New(t)
+	giver := s.WithRemote(memory)
+	s.Write("file", "a text that both have, and that is too long to be kept inline")
+	s.Add(stage.AddOptions{})
+	s.Commit("first")
+	s.Push(giver, "main")
 	dir := t.TempDir()
-	taker, _, err := tracking.Clone(ctx, dir, opens(memory), tracking.CloneOptions{URL: "/memory"})
-	s.check(err)
+	taker, _, err := tracking.Clone(ctx, dir, treetest.Opens(memory), tracking.CloneOptions{URL: "/memory"})
+	s.Check(err)
 	defer taker.Close()
 
-	plan := s.plan(purge.Options{Paths: []purge.Path{{Path: "file"}}})
+	plan := s.Plan(purge.Options{Paths: []purge.Path{{Path: "file"}}})
 	forged := record.Record{Kind: record.Purge, Key: plan.Contents[0].Key, Generation: record.MaxPlausible, On: true, Time: time.Unix(1, 0).UTC()}
-	s.check(giver.Records().Update(ctx, func(set *record.Set) error {
+	s.Check(giver.Records().Update(ctx, func(set *record.Set) error {
 		set.Merge(forged)
 		return nil
 	}))
-	s.push(giver, "main")
+	s.Push(giver, "main")
 
 	fetch := func(r *kist.Repository, d tracking.Decision) *tracking.FetchResult {
 		t.Helper()
 		result, err := tracking.Fetch(ctx, r, tracking.FetchOptions{Remote: "origin", Waiting: d})
-		s.check(err)
+		s.Check(err)
 		return result
 	}
 	for range 2 {
@@ -137,12 +111,12 @@ func TestFetchForgedRecord(t *testing.T) {
 			t.Fatalf("received: %+v", got)
 		}
 	}
-	s.collect(taker, gc.PlanOptions{})
+	s.Collect(taker, gc.PlanOptions{})
 	if list, err := purge.All(taker); err != nil || len(list) > 0 {
 		t.Errorf("purged: %v, %v", list, err)
 	}
 	fetch(taker, tracking.Refuse)
-	s.push(taker, "main")
+	s.Push(taker, "main")
 	if got := fetch(giver, tracking.Ask); got.Records != 1 || got.Received[0].On {
 		t.Errorf("taken back: %+v", got)
 	}

@@ -1,4 +1,4 @@
-package kist_test
+package gc_test
 
 import (
 	"slices"
@@ -6,37 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
-
-// clocked opens the stager's repository with a clock that is so much ahead.
-func (s *stager) clocked(ahead time.Duration) *kist.Repository {
-	s.T.Helper()
-	r, err := kist.Open(s.dir, kist.Options{Now: func() time.Time { return time.Now().Add(ahead) }})
-	s.check(err)
-	s.T.Cleanup(func() { r.Close() })
-	return r
-}
-
-func (s *stager) collect(r *kist.Repository, o gc.PlanOptions) gc.Stats {
-	s.T.Helper()
-	p, err := gc.PlanFor(s.T.Context(), r, o)
-	s.check(err)
-	defer p.Close()
-	s.check(p.Apply(s.T.Context()))
-	report, err := gc.VerifyRepository(s.T.Context(), r, gc.VerifyOptions{})
-	s.check(err)
-	for _, p := range report.Problems {
-		s.T.Errorf("after gc: %v", p)
-	}
-	return p.Stats()
-}
 
 // TestLogsExpire checks for how long a commit is kept that only logs know.
 func TestLogsExpire(t *testing.T) {
@@ -56,24 +33,24 @@ func TestLogsExpire(t *testing.T) {
 		{days: 2, config: map[string]any{"gc.reflogExpire": int64(1)}, kept: false, entries: 0},
 		{days: -4000, kept: true, entries: 4}, // the clock was set back
 	} {
-		s := newStager(t)
-		s.write("file", "the first text, too long to be kept inline")
-		s.add(stage.AddOptions{})
-		first := s.commit("first")
-		s.write("file", "the second text, too long to be kept inline")
-		s.add(stage.AddOptions{})
-		given := s.commit("given up")
-		_, err := checkout.Reset(t.Context(), s.repo, "HEAD~1", checkout.ResetHard, nil)
-		s.check(err)
-		s.check(s.repo.Refs().ClearSpecial(t.Context(), refs.OrigHead))
-		s.write("file", "the third text, too long to be kept inline")
-		s.add(stage.AddOptions{})
-		s.commit("third")
-		r := s.clocked(time.Duration(c.days) * day)
+		s := treetest.New(t)
+		s.Write("file", "the first text, too long to be kept inline")
+		s.Add(stage.AddOptions{})
+		first := s.Commit("first")
+		s.Write("file", "the second text, too long to be kept inline")
+		s.Add(stage.AddOptions{})
+		given := s.Commit("given up")
+		_, err := checkout.Reset(t.Context(), s.Repo, "HEAD~1", checkout.ResetHard, nil)
+		s.Check(err)
+		s.Check(s.Repo.Refs().ClearSpecial(t.Context(), refs.OrigHead))
+		s.Write("file", "the third text, too long to be kept inline")
+		s.Add(stage.AddOptions{})
+		s.Commit("third")
+		r := s.Clocked(time.Duration(c.days) * day)
 		for key, value := range c.config {
-			s.check(r.SetConfig(t.Context(), key, value))
+			s.Check(r.SetConfig(t.Context(), key, value))
 		}
-		st := s.collect(r, gc.PlanOptions{})
+		st := s.Collect(r, gc.PlanOptions{})
 		kept, err := r.Objects().Has(t.Context(), object.Key{Kind: object.KindCommit, ID: given.ID})
 		log, lerr := r.Refs().Log("HEAD")
 		if err != nil || lerr != nil || kept != c.kept || len(log) != c.entries {
@@ -88,39 +65,39 @@ func TestLogsExpire(t *testing.T) {
 // TestGCRoots checks that what is only staged, in conflict, or noted for later
 // is kept.
 func TestGCRoots(t *testing.T) {
-	s := newStager(t)
-	s.write("file", "the first text, too long to be kept inline")
-	s.add(stage.AddOptions{})
-	s.commit("first")
-	s.check(s.repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
-	s.conflict()
-	s.write("staged", "a text that is staged and nowhere else, too long to be kept inline")
-	s.add(stage.AddOptions{Paths: []string{"staged"}})
-	s.collect(s.repo, gc.PlanOptions{})
-	if len(s.conflicts()) == 0 {
+	s := treetest.New(t)
+	s.Write("file", "the first text, too long to be kept inline")
+	s.Add(stage.AddOptions{})
+	s.Commit("first")
+	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
+	s.Conflict()
+	s.Write("staged", "a text that is staged and nowhere else, too long to be kept inline")
+	s.Add(stage.AddOptions{Paths: []string{"staged"}})
+	s.Collect(s.Repo, gc.PlanOptions{})
+	if len(s.Conflicts()) == 0 {
 		t.Fatal("there is no conflict")
 	}
-	idx, err := s.repo.Index()
-	s.check(err)
+	idx, err := s.Repo.Index()
+	s.Check(err)
 	for key := range idx.Roots() {
-		if has, err := s.repo.Objects().Has(t.Context(), key); err != nil || !has {
+		if has, err := s.Repo.Objects().Has(t.Context(), key); err != nil || !has {
 			t.Errorf("%s is not kept: %v", key, err)
 		}
 	}
-	state, err := operation.Current(s.repo)
-	s.check(err)
-	if _, err := object.ReadCommit(t.Context(), s.repo.Objects(), state.Other); err != nil {
+	state, err := operation.Current(s.Repo)
+	s.Check(err)
+	if _, err := object.ReadCommit(t.Context(), s.Repo.Objects(), state.Other); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestNeedsGC checks when it is time to look for garbage.
 func TestNeedsGC(t *testing.T) {
-	s := newStager(t)
+	s := treetest.New(t)
 	const day = 24 * time.Hour
 	due := func() (days []int) {
 		for _, n := range []int{-100, 0, 13, 15, 28, 31, 400} {
-			if gc.IsDue(s.clocked(time.Duration(n) * day)) {
+			if gc.IsDue(s.Clocked(time.Duration(n) * day)) {
 				days = append(days, n)
 			}
 		}
@@ -129,12 +106,12 @@ func TestNeedsGC(t *testing.T) {
 	if got := due(); len(got) > 0 {
 		t.Errorf("with nothing stored: due after %d days", got)
 	}
-	s.write("file", strings.Repeat("text", 20))
-	s.add(stage.AddOptions{})
+	s.Write("file", strings.Repeat("text", 20))
+	s.Add(stage.AddOptions{})
 	if got := due(); !slices.Equal(got, []int{-100, 15, 28, 31, 400}) {
 		t.Errorf("due after %d days", got)
 	}
-	s.collect(s.clocked(15*day), gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder})
+	s.Collect(s.Clocked(15*day), gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder})
 	if got := due(); !slices.Equal(got, []int{-100, 0, 31, 400}) {
 		t.Errorf("after a collection: due after %d days", got)
 	}

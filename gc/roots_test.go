@@ -1,4 +1,4 @@
-package kist_test
+package gc_test
 
 import (
 	"errors"
@@ -13,39 +13,40 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // TestLostFiles checks that verify tells of a branch and an index that are
 // gone, and that nothing is committed on their absence.
 func TestLostFiles(t *testing.T) {
-	s := newStager(t)
-	s.write("file", "one")
-	s.add(stage.AddOptions{})
-	s.commit("one")
-	s.write("file", "two")
-	s.add(stage.AddOptions{})
-	s.commit("two")
+	s := treetest.New(t)
+	s.Write("file", "one")
+	s.Add(stage.AddOptions{})
+	s.Commit("one")
+	s.Write("file", "two")
+	s.Add(stage.AddOptions{})
+	s.Commit("two")
 
 	lose := func(name string, whileLost func(problem error)) {
 		t.Helper()
-		at := filepath.Join(s.dir, ".kist", name)
+		at := filepath.Join(s.Dir, ".kist", name)
 		data, err := os.ReadFile(at)
-		s.check(err)
-		s.check(os.Remove(at))
-		report, err := gc.VerifyRepository(t.Context(), s.repo, gc.VerifyOptions{})
-		s.check(err)
+		s.Check(err)
+		s.Check(os.Remove(at))
+		report, err := gc.VerifyRepository(t.Context(), s.Repo, gc.VerifyOptions{})
+		s.Check(err)
 		if len(report.Problems) != 1 {
 			t.Fatalf("without %s: problems %v", name, report.Problems)
 		}
 		whileLost(report.Problems[0].Err)
-		s.check(os.WriteFile(at, data, 0o644))
+		s.Check(os.WriteFile(at, data, 0o644))
 	}
 	lose("refs/heads/main", func(problem error) {
 		var corrupt *refs.CorruptError
 		if !errors.As(problem, &corrupt) || corrupt.File != "refs/heads/main" {
 			t.Errorf("without the branch: %v", problem)
 		}
-		if _, err := commits.Commit(t.Context(), s.repo, commits.CommitOptions{Message: "first again", AllowEmpty: true}); !errors.Is(err, object.ErrCorrupt) {
+		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{Message: "first again", AllowEmpty: true}); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("commit without the branch: %v", err)
 		}
 	})
@@ -54,10 +55,10 @@ func TestLostFiles(t *testing.T) {
 		if !errors.As(problem, &corrupt) {
 			t.Errorf("without the index: %v", problem)
 		}
-		if _, err := commits.Commit(t.Context(), s.repo, commits.CommitOptions{Message: "all gone", All: true}); !errors.Is(err, object.ErrCorrupt) {
+		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{Message: "all gone", All: true}); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("commit without the index: %v", err)
 		}
-		_, err := checkout.Reset(t.Context(), s.repo, "HEAD", checkout.ResetMixed, nil)
-		s.check(err)
+		_, err := checkout.Reset(t.Context(), s.Repo, "HEAD", checkout.ResetMixed, nil)
+		s.Check(err)
 	})
 }

@@ -1,0 +1,117 @@
+package retain_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// TestHoldWhileCollecting checks that what is held while garbage is collected
+// stays, and that nothing is held that was collected.
+func TestHoldWhileCollecting(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		ctx := t.Context()
+		s := treetest.New(t)
+		id := s.Away()
+		_, err := commits.DeleteTag(ctx, s.Repo, "away")
+		s.Check(err)
+		plan, err := gc.PlanFor(ctx, s.Repo, gc.PlanOptions{})
+		s.Check(err)
+		if plan.Stats().Removed == 0 {
+			t.Fatalf("%+v", plan.Stats())
+		}
+		if before {
+			_, err = retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: id.String()})
+			s.Check(err)
+		}
+		s.Check(plan.Apply(ctx))
+		plan.Close()
+		if !before {
+			if _, err = retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: id.String()}); err == nil {
+				t.Error("what is gone was held")
+			}
+		}
+		_, held, err := retain.Held(s.Repo, id)
+		s.Check(err)
+		_, err = view.FS(ctx, s.Repo, id)
+		if held != before || (err == nil) != before {
+			t.Errorf("held: %v, %v; want %v", held, err, before)
+		}
+	}
+}
+
+// TestHoldEnds checks that a hold ends when garbage is collected, by the clock
+// of who does it, and is on record then.
+func TestHoldEnds(t *testing.T) {
+	ctx := t.Context()
+	s := treetest.New(t)
+	id := s.Away()
+	_, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "away", Until: time.Now().AddDate(3, 0, 0), Reason: "evidence"})
+	s.Check(err)
+	_, err = commits.DeleteTag(ctx, s.Repo, "away")
+	s.Check(err)
+	s.Collect(s.Repo, gc.PlanOptions{})
+	later := s.Clocked(4 * 365 * 24 * time.Hour) // a clock that has jumped
+	plan, err := gc.PlanFor(ctx, later, gc.PlanOptions{DryRun: true})
+	s.Check(err)
+	plan.Close()
+	if hold, held, err := retain.Held(later, id); !held || err != nil || hold.Reason != "evidence" {
+		t.Errorf("%+v, %v, %v", hold, held, err)
+	}
+	s.Collect(later, gc.PlanOptions{})
+	if _, held, err := retain.Held(s.Repo, id); held || err != nil {
+		t.Errorf("%v, %v", held, err)
+	}
+	set, err := s.Repo.Records().Load()
+	s.Check(err)
+	r, _ := set.Get(record.Hold, object.Key{Kind: object.KindCommit, ID: id})
+	if r.On || r.Generation != 2 || r.Time.Before(r.Until) || r.Reason != "evidence" {
+		t.Errorf("%+v", r)
+	}
+	if _, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: id.String()}); err == nil {
+		t.Error("what is gone was held")
+	}
+}
+
+// TestRelease checks by what names a hold can be lifted.
+func TestRelease(t *testing.T) {
+	ctx := t.Context()
+	s := treetest.New(t)
+	s.Away()
+	if _, _, err := retain.Release(ctx, s.Repo, "away", ""); !errors.Is(err, retain.ErrNotHeld) {
+		t.Errorf("%v", err)
+	}
+	hold, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "away"})
+	s.Check(err)
+	id := hold.Key.ID.String()
+	for _, name := range []string{"nothing", "HEAD", id[:3], strings.Repeat("0", 8)} {
+		if _, r, err := retain.Release(ctx, s.Repo, name, ""); err == nil {
+			t.Errorf("%q lifts %+v", name, r)
+		}
+	}
+	for _, name := range []string{"away", id[:8], strings.ToUpper(id[:8]), id} {
+		_, r, err := retain.Release(ctx, s.Repo, name, "enough")
+		if err != nil || r.On || r.Key != hold.Key || r.Reason != "enough" || r.Generation != hold.Generation+1 {
+			t.Errorf("%q: %+v, %v", name, r, err)
+		}
+		if hold, err = retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "away"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Text that cannot be recorded is refused before anything is.
+	if _, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "HEAD", Reason: "\x1b"}); err == nil {
+		t.Error("an escape was recorded")
+	}
+	if _, held, err := retain.Held(s.Repo, s.Head()); held || err != nil {
+		t.Errorf("%v, %v", held, err)
+	}
+}

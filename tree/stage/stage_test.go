@@ -1,0 +1,196 @@
+package stage_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+func TestAddResolvesConflicts(t *testing.T) {
+	t.Run("one by one", func(t *testing.T) {
+		s := treetest.New(t)
+		s.Conflict()
+		s.Add(stage.AddOptions{Paths: []string{"other"}})
+		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{}); !errors.Is(err, commits.ErrConflicts) {
+			t.Errorf("commit with conflicts: %v", err)
+		}
+		s.Write("both", "resolved")
+		if r := s.Add(stage.AddOptions{Paths: []string{"both"}}); !slices.Equal(r.Resolved, []string{"both"}) {
+			t.Errorf("resolved: %q", r.Resolved)
+		}
+		if got := s.Conflicts(); !slices.Equal(got, []string{"gone"}) {
+			t.Errorf("conflicts left: %q", got)
+		}
+		s.Check(os.Remove(filepath.Join(s.Dir, "gone")))
+		s.Add(stage.AddOptions{Paths: []string{"gone"}})
+		if got := s.Conflicts(); len(got) > 0 {
+			t.Errorf("conflicts left: %q", got)
+		}
+		c := s.Commit("")
+		if len(c.Commit.Parents) != 2 || c.Commit.Files != 2 {
+			t.Errorf("merge commit of %d parents, %d files", len(c.Commit.Parents), c.Commit.Files)
+		}
+	})
+	t.Run("all as they are", func(t *testing.T) {
+		s := treetest.New(t)
+		s.Conflict()
+		s.Write("both", "ours") // equal to what is staged
+		if r := s.Add(stage.AddOptions{}); !slices.Equal(r.Resolved, []string{"both", "gone"}) {
+			t.Errorf("resolved: %q", r.Resolved)
+		}
+		if got := s.Conflicts(); len(got) > 0 {
+			t.Errorf("conflicts left: %q", got)
+		}
+		if c := s.Commit(""); c.Commit.Files != 3 {
+			t.Errorf("%d files", c.Commit.Files)
+		}
+	})
+	t.Run("removed", func(t *testing.T) {
+		s := treetest.New(t)
+		s.Conflict()
+		for _, path := range []string{"both", "gone"} {
+			_, err := checkout.Remove(t.Context(), s.Repo, checkout.RemoveOptions{Paths: []string{path}})
+			s.Check(err)
+			if _, err := os.Lstat(filepath.Join(s.Dir, path)); err == nil {
+				t.Errorf("%s is still there", path)
+			}
+		}
+		if c := s.Commit(""); c.Commit.Files != 1 {
+			t.Errorf("%d files", c.Commit.Files)
+		}
+	})
+}
+
+func TestAddOfNothing(t *testing.T) {
+	s := treetest.New(t)
+	s.Write("a", "a")
+	if _, err := stage.Add(t.Context(), s.Repo, stage.AddOptions{Paths: []string{"a", "nowhere"}}); !errors.Is(err, kist.ErrNoMatch) {
+		t.Errorf("error %v, want %v", err, kist.ErrNoMatch)
+	}
+	idx, err := s.Repo.Index()
+	s.Check(err)
+	if idx.Len() > 0 {
+		t.Error("something was staged")
+	}
+	if r := s.Add(stage.AddOptions{Paths: []string{}}); len(r.Added) > 0 {
+		t.Errorf("added %q though no path was given", r.Added)
+	}
+}
+
+// TestAddsSideBySide has several processes' worth of adds run at once, of
+// different folders and of the same one.
+func TestAddsSideBySide(t *testing.T) {
+	s := treetest.New(t)
+	const writers, files = 4, 30
+	for w := range writers {
+		for i := range files {
+			s.Write(fmt.Sprintf("own%d/file%d", w, i), fmt.Sprintf("file %d of writer %d, beyond what is inline", i, w))
+			s.Write(fmt.Sprintf("shared/%d-%d", w, i), fmt.Sprintf("file %d of all writers, beyond what is inline", i))
+		}
+	}
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			repo, err := kist.Open(s.Dir, kist.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer repo.Close()
+			for _, paths := range [][]string{{fmt.Sprint("own", w)}, {"shared"}} {
+				if _, err := stage.Add(t.Context(), repo, stage.AddOptions{Paths: paths}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if c := s.Commit("all"); c.Commit.Files != 2*writers*files {
+		t.Errorf("%d files, want %d", c.Commit.Files, 2*writers*files)
+	}
+	status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
+	s.Check(err)
+	if !status.Clean() || len(status.Untracked) > 0 {
+		t.Errorf("status: %+v", status)
+	}
+}
+
+// TestAddOfAFileThatChanges adds a file that is written to whenever some of it was
+// read.
+func TestAddOfAFileThatChanges(t *testing.T) {
+	s := treetest.New(t)
+	s.Write("steady", "steady")
+	s.Write("log", "begun")
+	f, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_WRONLY|os.O_APPEND, 0)
+	s.Check(err)
+	defer f.Close()
+	result := s.Add(stage.AddOptions{Progress: func(kist.Amount, kist.Amount) {
+		if _, err := f.WriteString("more\n"); err != nil {
+			t.Error(err)
+		}
+	}})
+	if len(result.Skipped) != 1 || result.Skipped[0].Path != "log" {
+		t.Fatalf("skipped: %+v", result.Skipped)
+	}
+	c := s.Commit("partial")
+	if c.Commit.SkippedCount != 1 || c.Commit.Skipped[0].Path != "log" {
+		t.Errorf("the commit says that %+v was skipped", c.Commit.Skipped)
+	}
+	s.Add(stage.AddOptions{})
+	if c := s.Commit("whole"); c.Commit.SkippedCount != 0 {
+		t.Errorf("the next commit still says that %+v was skipped", c.Commit.Skipped)
+	}
+}
+
+// More files than are kept together in memory are staged like few.
+func TestAddManyFiles(t *testing.T) {
+	s := treetest.New(t)
+	const files = 17_000
+	for i := range files {
+		s.Write(fmt.Sprintf("d%d/f%d", i%7, i), "")
+	}
+	s.Write("d3/last", "not empty")
+	var done, total kist.Amount
+	result := s.Add(stage.AddOptions{Progress: func(d, t kist.Amount) { done, total = d, t }})
+	if want := (kist.Amount{Files: files + 1, Bytes: 9}); len(result.Added) != files+1 || result.Read != want || done != want || total != want {
+		t.Errorf("%d added, %v read, progress %v of %v", len(result.Added), result.Read, done, total)
+	}
+	idx, err := s.Repo.Index()
+	s.Check(err)
+	for i := range files {
+		if path := fmt.Sprintf("d%d/f%d", i%7, i); idx.Entry(path) == nil {
+			t.Fatalf("%s is not staged", path)
+		}
+	}
+	if e := idx.Entry("d3/last"); e == nil || e.Data != "not empty" {
+		t.Errorf("d3/last: %+v", e)
+	}
+}
+
+// TestCommitBrief checks that a commit does not tell what it changes if that is
+// not asked for, and is the same otherwise.
+func TestCommitBrief(t *testing.T) {
+	s := treetest.New(t)
+	s.Write("folder/file", "text")
+	s.Add(stage.AddOptions{})
+	result, err := commits.Commit(s.Context(), s.Repo, commits.CommitOptions{Message: "brief", Brief: true})
+	s.Check(err)
+	if result.Changes != nil || result.Unknown || result.Commit.Files != 1 {
+		t.Errorf("changes %v, unknown %v, %d files", result.Changes, result.Unknown, result.Commit.Files)
+	}
+	s.Write("other", "text")
+	s.Add(stage.AddOptions{})
+	if changes := s.Commit("not brief").Changes; len(changes) != 1 || changes[0].Path != "other" {
+		t.Errorf("changes %v, want one of other", changes)
+	}
+}

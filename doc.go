@@ -1,14 +1,15 @@
-// Package kist is version control and backup for folders of any files: git's
-// model of an index, commits, branches, tags and merges over content-defined,
-// deduplicated and compressed chunks.
+// Package kist opens repositories: version control and backup for folders of any
+// files, with git's model of an index, commits, branches and tags over
+// content-defined, deduplicated and compressed chunks.
 //
-// [Init] makes a repository and [Open] opens one. A [Repository] wires the
-// parts together and has the operations that need several of them: staging,
-// committing, checking out, merging. What needs one part only is done through
-// that part: [Repository.Refs] for branches and tags, [Repository.Objects] for
-// objects, package tree for directories and their differences, package
-// refs/history for the graph of commits.
+// [Init] makes a repository and [Open] opens one. A [Repository] holds the
+// configuration and the parts: [Repository.Refs] for branches and tags,
+// [Repository.Objects] for objects, [Repository.Worktree] for files.
 //
-// The package reads neither the environment nor the clock of its own accord:
-// [Options] brings what it needs to know of its surroundings.
+// Operations are functions of other packages that take a Repository:
+// tree/stage adds files, tree/commits commits and merges, tree/checkout switches
+// and restores, remote/tracking pushes and fetches, gc collects garbage.
+//
+// The package reads neither the environment nor the clock: the caller passes
+// them in [Options].
 package kist

@@ -172,7 +172,7 @@ func (v *verifier) found(key object.Key, where string, err error) {
 // which is whole. That it can be read is not enough: the damage may be where a
 // reader does not look.
 func (v *verifier) healed(ctx context.Context, key object.Key) bool {
-	return !key.IsZero() && v.store.HasWhole(ctx, key)
+	return !key.IsZero() && v.store.HasIntact(ctx, key)
 }
 
 // history checks all that a root reaches.

@@ -14,9 +14,9 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 )
 
-// adopt seals the volume that a dead writer left in dir, where it lies, or
-// removes the volume if the store has all its objects. It may be stopped at any
-// moment and called again. The caller holds the volume's lock.
+// adopt seals the volume of a dead writer in dir, or removes it if the store has all its
+// objects. It may be killed at any moment and called again. The caller holds the lock of
+// the volume.
 func (s *Store) adopt(ctx context.Context, name, dir string) error {
 	root, err := disk.OpenRoot(dir)
 	if err != nil {
@@ -60,9 +60,9 @@ func (s *Store) adopt(ctx context.Context, name, dir string) error {
 	return err
 }
 
-// keepLogs removes all files of a dead writer except the value logs: above all
-// Badger's, which describe what was never finished. That also makes room for
-// KEYS. It returns how many value logs there are.
+// keepLogs removes all files of a dead writer except the value logs: the other files of
+// Badger may be incomplete. That also makes room for KEYS. It returns the number of value
+// logs.
 func keepLogs(root *os.Root) (logs int, err error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -80,9 +80,8 @@ func keepLogs(root *os.Root) (logs int, err error) {
 
 var errPatched = errors.New("a patch")
 
-// adoptLog takes the next value log into the volume. It cuts off the log at the
-// first entry that is not intact, and reports whether no other volume has one
-// of the objects.
+// adoptLog adds the next value log to the volume. It truncates the log at the first entry
+// that is not intact, and reports whether the log has an object that no volume has.
 func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNew bool, err error) {
 	f, size, err := openLeft(root, name)
 	if err != nil {
@@ -120,7 +119,7 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 	return isNew, f.Truncate(end)
 }
 
-// openLeft opens a value log of a dead writer, which may be read-only already.
+// openLeft opens a value log of a dead writer. The file may be read-only.
 func openLeft(root *os.Root, name string) (f *os.File, size int64, err error) {
 	st, err := root.Lstat(name)
 	if err != nil {
@@ -136,8 +135,8 @@ func openLeft(root *os.Root, name string) (f *os.File, size int64, err error) {
 	return f, st.Size(), err
 }
 
-// intact calls each for the entries of a value log, up to the first one that is
-// torn or cannot be read, and returns where that begins.
+// intact calls each for the entries of a value log up to the first torn or unreadable
+// one, and returns the offset of that.
 func intact(ctx context.Context, f *os.File, size int64, each func(logEntry) error) (end int64, err error) {
 	walk := newLogWalker(f, min(size, math.MaxUint32), logHeaderSize)
 	for {
@@ -158,8 +157,8 @@ func intact(ctx context.Context, f *os.File, size int64, each func(logEntry) err
 	}
 }
 
-// adoptObject takes an object of a dead writer into the volume. It matches
-// errEntry if the object is damaged.
+// adoptObject adds an object of a dead writer to the volume. The error matches errEntry if
+// the object is damaged.
 func (w *writer) adoptObject(f *os.File, e logEntry, buf []byte) ([]byte, error) {
 	value, buf, err := readEntry(f, e, buf)
 	if err != nil {

@@ -20,34 +20,34 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// CheckOptions say how much Check looks at.
+// CheckOptions configure [Store.Check].
 type CheckOptions struct {
-	// ReadData has every stored value read, decompressed and hashed, in every
-	// volume that has it. Otherwise everything but the values is checked, and
-	// values that are known to be damaged.
+	// ReadData reads, decompresses and hashes every stored value of every volume.
+	// Without it, Check reads only the values that are known to be damaged, and
+	// checks everything else.
 	ReadData bool
 
-	// Subset, if not nil, tells which values ReadData reads: object i of n,
+	// Subset, if not nil, reports whether ReadData reads the value of object i of n,
 	// counted over all volumes. It is called from several goroutines.
 	Subset func(i, n int) bool
 
-	// Progress, if not nil, is called now and then with what was done so far.
-	// Calls do not overlap.
+	// Progress, if not nil, is called regularly with the totals so far. Calls do not
+	// overlap.
 	Progress func(Checked)
 }
 
-// Checked counts what a check looked at.
+// Checked are the totals of a check.
 type Checked struct {
 	Volumes int
-	Objects int   // in their indexes; objects in two volumes count twice
-	Bytes   int64 // of the files that were read whole, and of the values
+	Objects int   // in their indexes; an object in two volumes counts twice
+	Bytes   int64 // of the values and files that were read
 }
 
 // Problem is damage that Check found.
 type Problem struct {
 	Volume string
-	File   string     // "" is the folder
-	Key    object.Key // the object that is damaged; zero if it is not about one
+	File   string     // "" stands for the directory
+	Key    object.Key // the damaged object, or zero
 	Err    error
 }
 
@@ -59,12 +59,10 @@ func (p Problem) Error() string {
 	return fmt.Sprintf("%s %s: %v", p.Key.Kind, p.Key.ID, err)
 }
 
-// Check looks for damage in all volumes, and calls report for each it finds;
-// calls do not overlap. Every byte of a volume's files is looked at, with
-// ReadData, or every byte that is not part of a value, without. Nothing is
-// changed in the volumes; but what was found is remembered, and taken for
-// absent from then on, so that it is stored again when it is put. The error is
-// not about damage.
+// Check looks for damage in all volumes, and calls report for each problem; calls do not
+// overlap. With ReadData it checks every byte of the files, without it every byte that is
+// not part of a value. It changes no volume. It records damaged copies, so that the next
+// Put of such an object stores a new one. The error does not concern damage.
 func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem)) (Checked, error) {
 	l, err := s.refresh()
 	if err != nil {
@@ -91,7 +89,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem))
 // checker is one run of Check.
 type checker struct {
 	o     CheckOptions
-	alone bool // patches are to be readable without any other volume
+	alone bool // patches must be readable without any other volume
 	total int  // objects
 
 	mu     sync.Mutex
@@ -99,6 +97,7 @@ type checker struct {
 	done   Checked
 }
 
+// progress adds to the totals.
 func (c *checker) progress(volumes, objects int, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,12 +120,13 @@ type volumeCheck struct {
 	found []Problem
 }
 
+// problem records a problem of the volume.
 func (c *volumeCheck) problem(file string, key object.Key, err error) {
 	c.found = append(c.found, Problem{Volume: c.v.name, File: file, Key: key, Err: err})
 }
 
-// runIfThere is run for a volume that may be removed meanwhile: what is found in
-// that then means nothing.
+// runIfThere is run for a volume that another process may remove. Problems of a removed
+// volume do not count.
 func (c *volumeCheck) runIfThere(ctx context.Context) error {
 	err := c.run(ctx)
 	if len(c.found) == 0 || !c.v.exists() {
@@ -148,6 +148,7 @@ func (c *volumeCheck) runIfThere(ctx context.Context) error {
 	return err
 }
 
+// run checks the volume.
 func (c *volumeCheck) run(ctx context.Context) error {
 	var err error
 	if c.dir, err = disk.OpenRoot(c.v.path); err != nil {
@@ -159,7 +160,7 @@ func (c *volumeCheck) run(ctx context.Context) error {
 	defer c.dir.Close()
 	s, _, err := readSeal(c.dir)
 	if err != nil {
-		// What can be checked without it still is.
+		// The rest is checked without it.
 		c.problem(sealName, object.Key{}, err)
 		s = &seal{}
 	} else {
@@ -176,7 +177,7 @@ func (c *volumeCheck) run(ctx context.Context) error {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
 	})
 	for len(records) > 0 || len(s.Files) > 0 {
-		// All logs that the seal or the index know of, in order.
+		// The next log that the seal or the index names.
 		number := uint32(1<<32 - 1)
 		if len(records) > 0 {
 			number = records[0].File
@@ -213,8 +214,8 @@ func (c *volumeCheck) run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// files checks that the folder has the files that the seal lists and no
-// others, and the checksums of all but the value logs.
+// files checks that the directory has exactly the files in the seal, and checks the
+// checksums of all except the value logs.
 func (c *volumeCheck) files(s *seal) {
 	listed := map[string]sealFile{sealName: {}, trashFile: {}}
 	for _, f := range s.Files {
@@ -250,6 +251,7 @@ func (c *volumeCheck) files(s *seal) {
 	}
 }
 
+// sum returns the size and the checksum of a file.
 func (c *volumeCheck) sum(name string) (size int64, sum [sha256.Size]byte, err error) {
 	f, err := openFile(c.dir, name)
 	if err != nil {
@@ -261,7 +263,7 @@ func (c *volumeCheck) sum(name string) (size int64, sum [sha256.Size]byte, err e
 	return size, [sha256.Size]byte(h.Sum(nil)), err
 }
 
-// index reads all of KEYS, as far as it can be read.
+// index returns all records of KEYS.
 func (c *volumeCheck) index() ([]keys.Record, error) {
 	f, err := openFile(c.dir, keysFile)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// log checks a value log: its size and structure, that its entries are those
-// of records, which are sorted by offset, and the values. Want is nil if the
-// seal does not list it; sealed tells whether there is a seal.
+// log checks a value log: its size, its structure, and its values. Its entries must be
+// those of records, which are sorted by offset. Want is nil if the seal does not list the
+// log. Sealed is true if there is a seal.
 func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, sealed bool, records []keys.Record) error {
 	name := logName(number)
 	f, err := openFile(c.dir, name)
@@ -53,7 +53,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 			err = errEntry
 		}
 		if err != nil {
-			// The index tells where to go on.
+			// The index has the offset of the next entry.
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
@@ -82,7 +82,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 	return nil
 }
 
-// structure checks a value log when it is not known what objects it has.
+// structure checks a value log whose objects are unknown.
 func (c *volumeCheck) structure(ctx context.Context, want *sealFile) error {
 	f, err := openFile(c.dir, want.Name)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *volumeCheck) structure(ctx context.Context, want *sealFile) error {
 	return nil
 }
 
-// recordEntry returns the entry that has to be where rec says.
+// recordEntry returns the entry that a record requires.
 func recordEntry(rec keys.Record) logEntry {
 	e := logEntry{key: rec.Key, value: int64(rec.Offset), pad: padding(int(rec.Stored))}
 	e.padded = int(rec.Stored) + e.pad
@@ -138,8 +138,8 @@ func (c *volumeCheck) value(f *os.File, e logEntry, rec keys.Record) error {
 	return err
 }
 
-// selfContained checks that the volume has what a patch is made from. That it can
-// be read was seen, or another volume has it whole.
+// selfContained checks that the volume has the base of a patch. The caller has read the
+// patch, perhaps with a base from another volume.
 func (c *volumeCheck) selfContained(key object.Key, value []byte) error {
 	id, patched := frame.Base(value)
 	if !patched {

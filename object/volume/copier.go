@@ -10,15 +10,15 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// copier writes objects of volumes to new volumes, which are published and read
-// back. Abandon it in the end.
+// copier copies objects into new volumes, which it seals and reads back. The caller calls
+// abandon in the end.
 type copier struct {
 	store   *Store
-	created time.Time // of the youngest volume that is copied from; zero: now
-	w       *writer   // nil: none is being written
-	written []*sealed // what is sealed and read back
+	created time.Time // that of the youngest source, or zero for now
+	w       *writer   // of the volume that is being written, or nil
+	written []*sealed // volumes that were sealed and read back
 
-	optimised bool // what is written is
+	optimised bool // of the new volumes
 }
 
 // has reports whether an object was copied.
@@ -26,7 +26,7 @@ func (c *copier) has(key object.Key) (bool, error) {
 	if c.w != nil && c.w.has(key) {
 		return true, nil
 	}
-	for _, v := range c.written { // everything in them was read
+	for _, v := range c.written { // all their objects were read
 		if _, ok, err := v.find(key); ok || err != nil {
 			return ok, err
 		}
@@ -34,8 +34,7 @@ func (c *copier) has(key object.Key) (bool, error) {
 	return false, nil
 }
 
-// add copies an object, of raw bytes, by its stored value, which was verified.
-// It takes b over.
+// add adds an object of raw bytes by its verified stored value. It owns b afterwards.
 func (c *copier) add(ctx context.Context, key object.Key, b *buffer, raw int) error {
 	if c.w == nil {
 		w, err := c.store.newWriter("")
@@ -55,7 +54,7 @@ func (c *copier) add(ctx context.Context, key object.Key, b *buffer, raw int) er
 	return nil
 }
 
-// seal publishes what was copied, and reads it back.
+// seal seals the volume that is being written, and reads it back.
 func (c *copier) seal(ctx context.Context) error {
 	if c.w == nil {
 		return nil
@@ -80,7 +79,7 @@ func (c *copier) seal(ctx context.Context) error {
 	return nil
 }
 
-// abandon gives up what is not sealed.
+// abandon removes a volume that is not sealed.
 func (c *copier) abandon() {
 	if c.w != nil {
 		c.w.abandon()
@@ -88,10 +87,9 @@ func (c *copier) abandon() {
 	}
 }
 
-// carry returns the stored value of the object at rec of v, verified, for a new
-// volume. A patch stays one if hold, which is told what it is made from, reports
-// that the new volume has that, and can have a patch of it; otherwise the object
-// is stored whole.
+// carry returns the verified stored value of the object at rec of v, for a new volume. A
+// patch stays a patch if hold reports that the new volume takes patches of its base.
+// Otherwise carry compresses the object.
 func (s *Store) carry(ctx context.Context, v *sealed, o *openVolume, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
 	b, err := s.verified(ctx, v, o, rec)
 	if err != nil {
@@ -103,7 +101,7 @@ func (s *Store) carry(ctx context.Context, v *sealed, o *openVolume, rec keys.Re
 	}
 	held, err := hold(object.Key{Kind: rec.Key.Kind, ID: id})
 	if err == nil && !held {
-		b, err = s.whole(v, rec, b)
+		b, err = s.expanded(v, rec, b)
 	}
 	if err != nil {
 		b.free()
@@ -112,9 +110,9 @@ func (s *Store) carry(ctx context.Context, v *sealed, o *openVolume, rec keys.Re
 	return b, nil
 }
 
-// whole returns the value of an object stored whole, for that of a patch in v,
-// which it takes over unless it fails.
-func (s *Store) whole(v *sealed, rec keys.Record, patch *buffer) (*buffer, error) {
+// expanded returns the compressed value for a patch in v. It owns patch afterwards, unless
+// it fails.
+func (s *Store) expanded(v *sealed, rec keys.Record, patch *buffer) (*buffer, error) {
 	data, err := v.decodeTo(nil, rec.Key, patch.b, int(rec.Raw))
 	if err != nil {
 		return patch, v.readError(rec, err)
@@ -123,15 +121,15 @@ func (s *Store) whole(v *sealed, rec keys.Record, patch *buffer) (*buffer, error
 	return s.encoded(data), nil
 }
 
-// encoded returns the stored value for data, for a writer.
+// encoded returns the compressed value of data, for a writer.
 func (s *Store) encoded(data []byte) *buffer {
 	b := takeBuffer(len(data) + frame.AppendSlack(len(data)) + minValue)
 	b.b = s.frame.Append(b.b, data)
 	return b
 }
 
-// takesPatch reports whether a patch made from key can be added: key is there,
-// and does not hang on too many others.
+// takesPatch reports whether a patch of key can be added: the volume has key, and the
+// chain is not too long.
 func (w *writer) takesPatch(key object.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,8 +137,8 @@ func (w *writer) takesPatch(key object.Key) bool {
 	return r != nil && r.depth < maxChain
 }
 
-// depth returns how many patches the value of an object hangs on, with itself.
-// w.mu is held.
+// depth returns the number of patches that an object is read through. The caller holds
+// w.mu.
 func (w *writer) depth(key object.Key, value []byte) uint8 {
 	id, patched := frame.Base(value)
 	if !patched {
@@ -150,5 +148,5 @@ func (w *writer) depth(key object.Key, value []byte) uint8 {
 	if r := w.table.find(key); r != nil {
 		return r.depth + 1
 	}
-	return maxChain // it is the caller's fault; what is sealed is read back
+	return maxChain // a mistake of the caller, which reading back the volume will find
 }

@@ -15,13 +15,12 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// What is known to be damaged is remembered in the file volumes/damaged, one
-// line for each copy: volume, kind (a number) and ID. It is a hint: objects
-// listed are stored again when they are put, so that they heal. Losing it does
-// no harm, nor does a wrong line.
+// The file volumes/damaged lists copies that are known to be damaged, one line for each:
+// volume, kind (a number) and ID. It is a hint: a Put of a listed object stores a new
+// copy. A missing file or a wrong line does no harm.
 const damagedFile = "damaged"
 
-// maxDamaged bounds how many copies are remembered.
+// maxDamaged is the largest number of listed copies.
 const maxDamaged = 1 << 20
 
 // damaged is a damaged copy of an object.
@@ -30,14 +29,14 @@ type damaged struct {
 	key    object.Key
 }
 
-// readDamaged reads the file at path, as far as it makes sense.
+// readDamaged returns the valid lines of the file at path.
 func readDamaged(path string) []damaged {
 	list, _ := readCopies(path, maxDamaged)
 	return list
 }
 
-// readCopies reads at most so many lines of the file at path, and passes over
-// those that make no sense.
+// readCopies reads at most the given number of lines of the file at path, and skips
+// invalid ones.
 func readCopies(path string, most int) (list []damaged, err error) {
 	f, err := disk.Open(path)
 	if err != nil {
@@ -59,8 +58,8 @@ func readCopies(path string, most int) (list []damaged, err error) {
 	return list, lines.Err()
 }
 
-// loadDamaged tells the volumes that were just listed what is known of them.
-// s.refreshing is held.
+// loadDamaged marks the damaged copies of volumes that were just listed. The caller
+// holds s.refreshing.
 func (s *Store) loadDamaged(volumes []*sealed) {
 	if len(volumes) == 0 {
 		return
@@ -74,9 +73,8 @@ func (s *Store) loadDamaged(volumes []*sealed) {
 	}
 }
 
-// saveDamaged remembers what is known to be damaged in the volumes there are,
-// together with what others have found and what was not read since. Where that
-// is not possible (a repository that is read-only), it is not.
+// saveDamaged adds the damaged copies of the listed volumes to the file, and removes the
+// copies that became readable. It ignores errors: the repository may be read-only.
 func (s *Store) saveDamaged(l *listing) {
 	var lines []string
 	healed := map[damaged]struct{}{}
@@ -98,7 +96,7 @@ func (s *Store) saveDamaged(l *listing) {
 	for _, d := range readDamaged(path) {
 		before++
 		if _, ok := healed[d]; ok {
-			before = -maxDamaged // to be written
+			before = -maxDamaged // the file changes
 		} else if l.byName[d.volume] != nil {
 			lines = append(lines, damagedLine(d.volume, d.key))
 		}
@@ -117,17 +115,18 @@ func (s *Store) saveDamaged(l *listing) {
 	}
 }
 
+// damagedLine returns the line for a copy.
 func damagedLine(volume string, key object.Key) string {
 	return fmt.Sprintf("%s %d %s\n", volume, key.Kind, key.ID)
 }
 
-// A volume that is mostly needed stays when garbage is collected, with the rest
-// that is in it. What the store is not to have any more, although it still lies
-// there, is listed in the file volumes/dropped, in lines as the file damaged has
-// them. So a commit is there with all that it refers to, or not at all.
+// Gc keeps a volume if most of its objects are reachable. The file volumes/dropped lists
+// the other objects in it, in lines like those of the file damaged. The store treats
+// dropped objects as missing, so that a commit is there with everything below it, or not
+// at all.
 const droppedFile = "dropped"
 
-// isDropped reports whether key is in the volume, but dropped.
+// isDropped reports whether key was dropped in the volume.
 func (v *sealed) isDropped(key object.Key) bool {
 	dropped := v.dropped.Load()
 	if dropped == nil {
@@ -137,9 +136,9 @@ func (v *sealed) isDropped(key object.Key) bool {
 	return ok
 }
 
-// loadDropped tells volumes what of them was dropped, if the file has changed
-// or the volumes were just listed. s.refreshing is held. An error says nothing
-// about the disk: what was dropped must not come back for want of memory.
+// loadDropped reads the dropped objects of volumes, if the file changed, or of added
+// volumes. It returns errors that do not concern the data on disk: dropped objects must
+// not come back because of a lack of memory. The caller holds s.refreshing.
 func (s *Store) loadDropped(volumes, added []*sealed) error {
 	path := s.inVolumes(droppedFile)
 	info, err := disk.Stat(path)
@@ -147,7 +146,7 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 		return err
 	}
 	if err != nil {
-		info = nil // nothing was, or it cannot be known
+		info = nil // there is no such file, or it is unreadable
 	}
 	switch old := s.droppedInfo; {
 	case info == nil && old == nil:
@@ -178,8 +177,7 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 	return nil
 }
 
-// drop notes objects that volumes are no longer to have, beside those that are
-// noted already. The gc lock is held.
+// drop adds objects to the dropped ones of volumes. The caller holds the gc lock.
 func (w *Sweep) drop(keys map[int][]object.Key) error {
 	var lines []string
 	for i, e := range w.volumes {
@@ -232,8 +230,7 @@ func (s *Store) accepted() map[object.Key]struct{} {
 	return nil
 }
 
-// Lost returns the objects whose loss was accepted and that are missing still,
-// sorted.
+// Lost returns the objects whose loss was accepted and that are still missing, sorted.
 func (s *Store) Lost(ctx context.Context) ([]object.Key, error) {
 	lost := s.accepted()
 	if len(lost) == 0 {

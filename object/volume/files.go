@@ -10,15 +10,15 @@ import (
 	"weak"
 )
 
-// files bounds how many files of volumes are open: a store may have more
-// volumes than a process may have files. It closes the file that was not read
-// for some time when another one is wanted. It is safe for concurrent use.
+// files limits the number of open files: a store may have more volumes than a process may
+// have open files. To open a file, it may close one that was not read for some time. It is
+// safe for concurrent use.
 type files struct {
 	most int
 
 	mu   sync.Mutex
-	open []weak.Pointer[file] // files nobody refers to any more are closed with their memory
-	hand int                  // the next one that may be closed
+	open []weak.Pointer[file] // unreferenced files are closed with their memory
+	hand int                  // the next candidate to close
 }
 
 // The limits of open files, see newFiles.
@@ -27,8 +27,7 @@ const (
 	maxFiles = 1024
 )
 
-// newFiles returns files that take at most a quarter of the files that this
-// process may have open.
+// newFiles returns files with a limit of a quarter of the limit of this process.
 func newFiles() *files {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -37,15 +36,15 @@ func newFiles() *files {
 	return &files{most: int(min(max(limit.Cur/4, minFiles), maxFiles))}
 }
 
-// file is a file of a volume. It is opened when it is read, and stays open
-// until the room is wanted for others. It is safe for concurrent use.
+// file is a file of a volume. A read opens it, and it stays open until the limit requires
+// to close it. It is safe for concurrent use.
 type file struct {
 	files *files
 	open  func() (*os.File, error)
-	used  atomic.Bool // since the hand came by last
+	used  atomic.Bool // read since the hand passed it
 
 	mu     sync.RWMutex // read-held while f is in use
-	f      *os.File     // nil: it is not open
+	f      *os.File     // nil if it is not open
 	closed bool
 }
 
@@ -54,7 +53,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) { return f.readWith((*os
 
 type readFunc = func(f *os.File, buf []byte, off int64) (int, error)
 
-// readWith is ReadAt that reads with the given function.
+// readWith is ReadAt with another function to read.
 func (f *file) readWith(read readFunc, p []byte, off int64) (n int, err error) {
 	err = f.use(func(open *os.File) error {
 		n, err = read(open, p, off)
@@ -63,7 +62,7 @@ func (f *file) readWith(read readFunc, p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// size returns how many bytes the file has.
+// size returns the number of bytes of the file.
 func (f *file) size() (n int64, err error) {
 	err = f.use(func(open *os.File) error {
 		st, err := open.Stat()
@@ -91,6 +90,7 @@ func (f *file) use(do func(*os.File) error) error {
 	}
 }
 
+// reopen opens the file if it is not open.
 func (f *file) reopen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func (f *file) reopen() error {
 	return err
 }
 
-// rest closes the file until it is read again.
+// rest closes the file until the next read.
 func (f *file) rest() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,7 +134,7 @@ func (f *file) close() {
 	f.closed = true
 }
 
-// add counts a file that is about to be opened, after it made room for it.
+// add counts a file that will be opened, after it made room for the file.
 func (s *files) add(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,15 +152,15 @@ func (s *files) remove(f *file) {
 	}
 }
 
-// closeOne closes a file that nobody is reading, and reports whether there was one.
+// closeOne closes a file that is not in use, and reports whether there was one.
 func (s *files) closeOne() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.evict()
 }
 
-// evict is closeOne with s.mu held. It passes over files that were read since it
-// came by last, once. Files that are in use, or wait for s.mu, stay.
+// evict is closeOne for a caller that holds s.mu. It skips files that were read since the
+// hand passed them, once, and files that are in use or wait for s.mu.
 func (s *files) evict() bool {
 	for range 2 * len(s.open) {
 		if s.hand >= len(s.open) {

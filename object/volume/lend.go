@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// Lend implements [object.Lender]. The bytes are in storage that is recycled.
+// Lend implements [object.Lender]. The bytes are in storage that is reused.
 func (s *Store) Lend(ctx context.Context, key object.Key, use func(data []byte) error) error {
 	var l *loan
 	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
@@ -31,10 +31,10 @@ func (s *Store) Lend(ctx context.Context, key object.Key, use func(data []byte) 
 	return use(l.data)
 }
 
-// loan is an object that was read into recycled storage.
+// loan is an object in storage that is reused.
 type loan struct {
 	data    []byte
-	storage *buffer // to be freed after use
+	storage *buffer // freed after use
 }
 
 // lend reads the object at rec as read does.
@@ -65,23 +65,23 @@ func (v *sealed) lend(rec keys.Record) (*loan, error) {
 
 var _ object.Lender = (*Store)(nil)
 
-// minReadOnce is the least stored value that is read with readOnce. Around
-// smaller ones, others will be wanted soon.
+// minReadOnce is the size of the smallest stored value that is read with readOnce.
+// Neighbours of smaller values are usually read soon.
 const minReadOnce = 64 << 10
 
-// readBefore remembers roughly which large values were lent: one that is lent
-// again, since many files have it, is worth its place in the page cache.
+// readBefore approximates the set of large values that were lent. A value that is lent
+// again is in many files, so it is worth its place in the page cache.
 type readBefore [1 << 14]atomic.Uint64
 
-// note notes that the value at off in a log was lent, and reports whether it
-// was before. It may take one for another.
+// note adds the value at off in a log, and reports whether it was lent before. It may
+// confuse two values.
 func (r *readBefore) note(log uint32, off int64) bool {
 	hash := (uint64(off) ^ uint64(log)<<40) * 0x9e3779b97f4a7c15
 	word, bit := &r[hash>>50], uint64(1)<<(hash>>44&63)
 	return word.Or(bit)&bit != 0
 }
 
-// lendReader returns how a value of n bytes is read that is lent.
+// lendReader returns the function that reads a lent value of n bytes.
 func (s *Store) lendReader(log uint32, off int64, n int) readFunc {
 	if n < minReadOnce || s.lent.note(log, off) {
 		return (*os.File).ReadAt

@@ -14,14 +14,13 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// listing is the sealed volumes that were there at some moment, newest first.
-// It does not change.
+// listing has the sealed volumes of one moment, newest first. It never changes.
 type listing struct {
 	volumes []*sealed
 	byName  map[string]*sealed
 }
 
-// current returns the listing last made; the first call makes it.
+// current returns the last listing, and makes one if there is none.
 func (s *Store) current() (*listing, error) {
 	if l := s.list.Load(); l != nil {
 		return l, nil
@@ -29,9 +28,8 @@ func (s *Store) current() (*listing, error) {
 	return s.refresh()
 }
 
-// refresh lists the volumes again. If none came or went, it returns the
-// listing that was current, so that two listings are equal if they are
-// identical.
+// refresh lists the volumes. If none came or went, it returns the listing that was
+// current, so that equal listings are the same pointer.
 func (s *Store) refresh() (*listing, error) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -82,13 +80,13 @@ type Info struct {
 	Stored  int64 // bytes of the stored values
 	Bytes   int64 // bytes of its files
 
-	// Optimised says that [Sweep.Optimise] wrote it, or that it was copied from
+	// Optimised is true if [Sweep.Optimise] wrote the volume, or if it was copied from
 	// such volumes.
 	Optimised bool
 }
 
-// Volumes describes all volumes, newest first. It fails if one of them cannot
-// be described; the others are returned nevertheless.
+// Volumes describes all volumes, newest first. If it cannot describe one, it returns an
+// error together with the others.
 func (s *Store) Volumes(ctx context.Context) ([]Info, error) {
 	var infos []Info
 	err := s.search(ctx, func() { infos = nil }, func(v *sealed) (bool, error) {
@@ -104,8 +102,8 @@ func (s *Store) Volumes(ctx context.Context) ([]Info, error) {
 	return infos, err
 }
 
-// Size returns how many bytes the files of all volumes have, including volumes
-// that were removed and are not yet deleted, and what dead writers left.
+// Size returns the number of bytes of all volumes, of removed volumes whose files still
+// exist, and of the volumes of dead writers.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	infos, err := s.Volumes(ctx)
 	if err != nil {
@@ -123,7 +121,7 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 	return size, err
 }
 
-// Oldest returns when the oldest volume was begun; zero if there is none.
+// Oldest returns the time when the oldest volume was begun, or zero.
 func (s *Store) Oldest() time.Time {
 	l, err := s.current()
 	if err != nil || len(l.volumes) == 0 {
@@ -132,7 +130,7 @@ func (s *Store) Oldest() time.Time {
 	return nameTime(l.volumes[len(l.volumes)-1].name)
 }
 
-// describe reads what the SEAL tells.
+// describe returns the content of SEAL. It reads the file once.
 func (v *sealed) describe() (*Info, error) {
 	if info := v.info.Load(); info != nil {
 		return info, nil
@@ -158,7 +156,7 @@ func (v *sealed) describe() (*Info, error) {
 	return info, nil
 }
 
-// readSeal reads and decodes the SEAL in dir, and returns its size too.
+// readSeal decodes the SEAL in dir, and returns its size too.
 func readSeal(dir *os.Root) (*seal, int64, error) {
 	f, err := openFile(dir, sealName)
 	if err != nil {

@@ -13,35 +13,33 @@ import (
 )
 
 const (
-	smallVolume = 64 << 20 // bytes below which a volume is small
-	manySmall   = 32       // small volumes that are left alone
-	fanIn       = 8        // volumes merged into one at a time
-	manyTrash   = 64       // removed volumes whose files are left for trashAge
+	smallVolume = 64 << 20 // a small volume has fewer bytes
+	manySmall   = 32       // number of small volumes that are not merged
+	fanIn       = 8        // number of volumes that are merged into one
+	manyTrash   = 64       // number of removed volumes whose files stay for trashAge
 	trashAge    = time.Hour
 )
 
-// MaintainOptions say how Maintain works.
+// MaintainOptions configure [Store.Maintain].
 type MaintainOptions struct {
-	// SingleHost says that no other machine uses the repository. Without it,
-	// Maintain refuses to work on a network file system, where locks may not
-	// reach other machines.
+	// SingleHost confirms that no other machine uses the repository. Without it, Maintain
+	// refuses a network file system, where locks may not reach other machines.
 	SingleHost bool
 }
 
-// MaintainStats count what Maintain did.
+// MaintainStats are the totals of [Store.Maintain].
 type MaintainStats struct {
-	Salvaged int   // interrupted writes taken over
+	Salvaged int   // interrupted writes that were salvaged
 	Merged   int   // volumes merged into others, and removed
 	Written  int   // volumes they were merged into
-	Deleted  int   // volumes removed earlier whose files were deleted
+	Deleted  int   // removed volumes whose files were deleted
 	Freed    int64 // bytes of those files
 }
 
-// Maintain merges small volumes if there are many, takes over what dead
-// writers left, and deletes the files of volumes that were removed more than
-// an hour ago, or when many have been since. Readers and writers go on
-// meanwhile. It returns [disk.ErrBusy] if another process maintains the store or
-// collects its garbage.
+// Maintain merges small volumes if there are many, salvages the volumes of dead writers,
+// and deletes the files of volumes that were removed more than an hour ago, or earlier if
+// there are many. Readers and writers go on meanwhile. It returns [disk.ErrBusy] if another
+// process sweeps, repairs or maintains the store.
 func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats, error) {
 	var st MaintainStats
 	lock, err := s.lockMaintenance(ctx, o)
@@ -69,8 +67,7 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 	return st, nil
 }
 
-// NeedsMaintenance reports whether Maintain has something to do. It reads next
-// to nothing.
+// NeedsMaintenance reports whether Maintain has something to do. It is cheap.
 func (s *Store) NeedsMaintenance() bool {
 	l, err := s.refresh()
 	if err != nil {
@@ -90,8 +87,8 @@ func (s *Store) NeedsMaintenance() bool {
 	return s.mayHaveOldTrash()
 }
 
-// nextGroup returns the volumes to be merged next: the smallest ones, if too
-// many are small. Those of sessions still at work are left alone.
+// nextGroup returns the next volumes to merge: the smallest ones, if there are too many
+// small ones. It skips volumes of sessions that are not closed.
 func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 	l, err := s.refresh()
 	if err != nil {
@@ -126,10 +123,9 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 	return small[:fanIn], nil
 }
 
-// merge copies all objects of volumes into a new one, reads that back, and
-// removes them. A volume with an object that cannot be read, here or
-// elsewhere, stays. It returns how many were removed. The maintenance lock is
-// held.
+// merge copies all objects of volumes into a new one, reads that back, and removes the
+// volumes. A volume with an object that has no readable copy stays. Merge returns the
+// number of removed volumes. The caller holds the maintenance lock.
 func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 	w, err := s.newWriter("")
 	if err != nil {
@@ -175,13 +171,12 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 	return len(copied), s.remove(ctx, copied)
 }
 
-// copyError says that a volume cannot be copied because of what it is, not
-// because of where to.
+// copyError is an error of the copied volume, not of the new one.
 type copyError struct{ err error }
 
 func (e *copyError) Error() string { return e.err.Error() }
 
-// copyVolume adds all objects of v to w that it does not have yet.
+// copyVolume adds the objects of v to w that w does not have.
 func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
 	o, err := v.opened()
 	if err != nil {
@@ -201,13 +196,13 @@ func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
 	return nil
 }
 
-// copyObject adds the object at rec of v to w, unless that has it, after what it
-// is a patch of. Above patches hang on it.
+// copyObject adds the object at rec of v to w, unless w has it. It adds the base of a patch
+// first. Above is the number of patches that are made from the object, in a chain.
 func (s *Store) copyObject(ctx context.Context, w *writer, v *sealed, o *openVolume, rec keys.Record, above int) error {
 	if w.has(rec.Key) || v.isDropped(rec.Key) {
 		return nil
 	}
-	var failed error // of what is below
+	var failed error // of the base
 	b, err := s.carry(ctx, v, o, rec, func(base object.Key) (bool, error) {
 		at, ok, err := o.index.Find(base)
 		if ok && err == nil && above < maxChain {
@@ -227,8 +222,8 @@ func (s *Store) copyObject(ctx context.Context, w *writer, v *sealed, o *openVol
 	return w.add(rec.Key, b, int(rec.Raw))
 }
 
-// verified returns the stored value of an object, after it was hashed; if it
-// is damaged in v, that of another volume.
+// verified returns the verified stored value of an object: that in v, or, if it is damaged,
+// that of another volume.
 func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys.Record) (*buffer, error) {
 	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
 	value, err := o.storedValue(rec, b.b)
@@ -248,8 +243,8 @@ func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys
 	return s.encoded(data), nil
 }
 
-// verifyCopy reads and hashes every object of copy, and checks that it has all
-// that the volumes have.
+// verifyCopy reads and hashes every object of copy, and checks that it has all objects of
+// the volumes.
 func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
 	if err := readBack(ctx, copy); err != nil {
 		return err

@@ -21,8 +21,8 @@ const (
 	maintenanceFile = "maintenance.lock"
 )
 
-// gcLockWait is how long is waited for the lock on publishing and removing,
-// which nobody holds for longer than moments. Who gives up has to begin anew.
+// gcLockWait is the longest wait for the lock on publishing and removing. Every process
+// holds it for moments only. A process that gives up has to start over.
 const gcLockWait = time.Hour
 
 // Names below volumes/. Each is followed by a ULID, and a sealed volume is a
@@ -46,7 +46,7 @@ const (
 	memSuffix    = ".mem"
 )
 
-// newName returns a new volume's name.
+// newName returns the name of a new volume.
 func newName(now time.Time, random io.Reader) (string, error) {
 	id, err := ulid.New(ulid.Timestamp(now), random)
 	if err != nil {
@@ -55,13 +55,13 @@ func newName(now time.Time, random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
-// isName reports whether name is a volume's: a ULID as we write it.
+// isName reports whether name is that of a volume: a ULID in canonical form.
 func isName(name string) bool {
 	id, err := ulid.ParseStrict(name)
 	return err == nil && id.String() == name
 }
 
-// nameTime returns when a volume's name was made.
+// nameTime returns the time in the name of a volume.
 func nameTime(name string) time.Time {
 	id, err := ulid.ParseStrict(name)
 	if err != nil {
@@ -72,7 +72,7 @@ func nameTime(name string) time.Time {
 
 func logName(number uint32) string { return fmt.Sprintf("%06d"+logSuffix, number) }
 
-// logNumber returns the number of a value log, and whether name is that of one.
+// logNumber returns the number of a value log, and whether name is one of a value log.
 func logNumber(name string) (uint32, bool) {
 	digits, ok := strings.CutSuffix(name, logSuffix)
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -85,7 +85,7 @@ func isTable(name string) bool {
 	return ok && err == nil && fmt.Sprintf("%06d"+tableSuffix, n) == name
 }
 
-// syncDir makes the entries of a folder durable.
+// syncDir makes the entries of a directory durable.
 func syncDir(path string) error {
 	d, err := disk.Open(path)
 	if err != nil {
@@ -98,7 +98,7 @@ func syncDir(path string) error {
 	return err
 }
 
-// makeVolumesDir makes volumes/, durably, unless it is there.
+// makeVolumesDir makes volumes/, durably, if it does not exist.
 func makeVolumesDir(kistDir string) error {
 	err := disk.Mkdir(filepath.Join(kistDir, volumesDir), 0o777)
 	if os.IsExist(err) {
@@ -110,8 +110,8 @@ func makeVolumesDir(kistDir string) error {
 	return err
 }
 
-// renameChecked renames a folder to a name that must not exist, on systems
-// that cannot do both at once. Folders with content are never replaced.
+// renameChecked renames a directory to a name that must not exist, on systems that cannot
+// do both in one step. A rename never replaces a directory with content.
 func renameChecked(from, to string) error {
 	if _, err := disk.Lstat(to); !os.IsNotExist(err) {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: os.ErrExist}

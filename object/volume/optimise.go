@@ -10,38 +10,36 @@ import (
 	"github.com/kist-vcs/kist/object/optimise"
 )
 
-// OptimiseOptions say what [Sweep.Optimise] writes.
+// OptimiseOptions configure [Sweep.Optimise].
 type OptimiseOptions struct {
-	// Keep says which objects are needed, as for [Sweep.Rewrite].
+	// Keep reports whether an object is kept, as for [Sweep.Rewrite].
 	Keep func(Place) bool
 
-	// Order yields the places of objects, number of the volume and index in it,
-	// in the order in which they are to be written: what is alike near each
-	// other, and of versions the one that is read most first. A place that is not
-	// in one of the volumes, or not to be kept, or comes again is passed over. What
-	// it leaves out is written last, as it lies. nil: all is.
+	// Order yields the places of objects (number of the volume, and index in it) in the
+	// best order to write them, for example from package optimise. Optimise skips
+	// places in other volumes, objects that are not kept, and repeated places. It writes
+	// all other objects last, in the order of the logs. Order may be nil.
 	Order iter.Seq2[int, int]
 
-	// Progress, if not nil, is told of each object that was written how many
-	// stored bytes it had before.
+	// Progress, if not nil, is called for each written object with its old number of
+	// stored bytes.
 	Progress func(stored int64)
 }
 
-// Optimised tells what [Sweep.Optimise] did.
+// Optimised are the totals of [Sweep.Optimise].
 type Optimised struct {
 	Written int   // volumes written
 	Objects int64 // objects in them
-	Patches int64 // of these, stored as patches of others
-	Before  int64 // bytes of the stored values, as they were
-	After   int64 // as they are now
+	Patches int64 // objects stored as patches
+	Before  int64 // bytes of the old stored values
+	After   int64 // bytes of the new ones
 }
 
-// Optimise is [Sweep.Rewrite], with all it promises, but stores objects smaller:
-// as patches of objects that they resemble and that come not too long before
-// them, or else compressed as well as can be. A patch stays if it is made from
-// the object that it would be made from now, and so does what an optimised
-// volume has whole. The volumes written are marked as optimised. Keep and Order
-// are called from one goroutine at a time, and Progress from another one.
+// Optimise is [Sweep.Rewrite] with smaller stored values: patches of similar objects, or
+// values of the best compression (see package optimise). It reuses stored patches whose
+// base is still the best, and compressed values of optimised volumes. The new volumes are
+// marked as optimised. Keep and Order are called from one goroutine at a time, and
+// Progress from another one.
 func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) (Optimised, error) {
 	r := &optimiser{rewriter: w.newRewriter(volumes, o.Keep), o: o, passed: map[int]keys.Set{}}
 	r.optimised = true
@@ -70,7 +68,7 @@ type optimiser struct {
 	done   Optimised
 }
 
-// read calls each for what is to be written, in order.
+// read calls each for the objects to write, in order.
 func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise.Object) error) error {
 	next := func(i int, rec keys.Record) error {
 		r.passed[i].Add(rec.Index)
@@ -111,8 +109,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 	return ctx.Err()
 }
 
-// load reads an object of volume i, unless another volume has a good copy that
-// stays.
+// load reads an object of volume i. It returns nil if another copy may replace the object.
 func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -137,8 +134,8 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise
 	return o, nil
 }
 
-// write adds an object to the volume being written, unless it was, and reports
-// whether that is full then.
+// write adds an object to the volume that is being written, unless it was added before.
+// It reports whether the volume is full.
 func (r *optimiser) write(ctx context.Context, o *optimise.Object) (full bool, err error) {
 	if has, err := r.has(o.Key); has || err != nil {
 		return false, err

@@ -8,14 +8,14 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 )
 
-// A patch is made from another object of its volume, its base, which may be a
-// patch as well. Where the base cannot be read, a copy in another volume does.
+// A patch is made from another object of its volume, its base. The base may be a patch
+// too. If the base is unreadable, a copy in another volume replaces it.
 
-// maxChain is how many patches hang on each other at most.
+// maxChain is the largest number of patches in a chain.
 const maxChain = 8
 
-// maxBases is how many objects are read at most to read one. It takes a volume
-// that no kist has written, or much damage, to need more than maxChain.
+// maxBases is the largest number of bases that are read for one object. More than maxChain
+// are only read after damage, or in a volume that kist did not write.
 const maxBases = 3 * maxChain
 
 var (
@@ -23,24 +23,24 @@ var (
 	errNoBase = errors.New("not in this volume")
 )
 
-// baseReader reads what patches are made from, for one object.
+// baseReader has the state of reading the bases for one object.
 type baseReader struct {
-	left  int  // objects that may still be read
-	alone bool // only from the volume that has the patch
-	other bool // something was read from another volume
+	left  int  // number of objects that may still be read
+	alone bool // read only from the volume of the patch
+	other bool // a base was read from another volume
 }
 
-// maxBaseBytes is how many bytes of bases a store keeps.
+// maxBaseBytes is the number of bytes in the cache of bases.
 const maxBaseBytes = 8 << 20
 
-// basePlace is where a base was read.
+// basePlace is the place of a base in the cache.
 type basePlace struct {
 	v   *sealed
 	key object.Key
 }
 
-// decodeTo returns the object at rec, which value holds, verified: in the storage
-// of dst if that is large enough, or as a part of value.
+// decodeTo returns the verified object of a value in v: in dst if that is large enough, or
+// as a part of value.
 func (v *sealed) decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]byte, error) {
 	id, patched := frame.Base(value)
 	if !patched {
@@ -49,7 +49,7 @@ func (v *sealed) decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]
 	return v.decodePatch(dst, key, value, raw, id, &baseReader{left: maxBases})
 }
 
-// verify is the function verify for an object in v.
+// verify is the function verify for a value in v, which may be a patch.
 func (v *sealed) verify(key object.Key, value []byte, raw int, r *baseReader) error {
 	id, patched := frame.Base(value)
 	if !patched {
@@ -81,7 +81,8 @@ func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) 
 	return data, nil
 }
 
-// base returns what a patch in v is made from, on which above patches hang.
+// base returns the base of a patch in v. Above is the number of patches in the chain so
+// far.
 func (v *sealed) base(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	b, err := v.readBase(key, above, r)
 	if err == nil || r.alone {
@@ -113,8 +114,8 @@ func baseError(key object.Key, err error) error {
 	return fmt.Errorf("patch of %s: %w", key, err)
 }
 
-// readBase reads an object of v that above patches hang on, verified. One that
-// was dropped is as good as any. If it is damaged, that is remembered.
+// readBase returns a verified object of v as a base. Above is the number of patches in the
+// chain so far. The object may be dropped. If it is damaged, readBase records that.
 func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	if b, ok := v.store.bases.Get(basePlace{v, key}); ok {
 		if above+b.Depth > maxChain {
@@ -152,14 +153,13 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseO
 		}
 		return frame.BaseObject{}, err
 	}
-	if !r.other { // so that what is kept can be read from v alone
+	if !r.other { // the cache has only bases that v alone can provide
 		v.store.bases.Put(basePlace{v, key}, b)
 	}
 	return b, nil
 }
 
-// decodeBase returns the object that value holds, which above patches hang on,
-// in storage of its own.
+// decodeBase returns the verified object of a value as a base, in storage of its own.
 func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (frame.BaseObject, error) {
 	dst := make([]byte, 0, raw+frame.DecodeSlack)
 	id, patched := frame.Base(value)

@@ -12,12 +12,12 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// Publish makes what was put durable, then calls write, which makes it
-// reachable: it renames a ref or the index into place. Every such rename has
-// to happen in here. While write runs, nothing is removed from the store, and
-// all that this session has put, or was told is there already, is there. If
-// some of that was removed meanwhile, Publish returns a [*StaleError] and does
-// not call write. It may be called any number of times.
+// Publish makes the new objects durable, then calls write, which makes them reachable: it
+// renames a ref or the index into place. Every such rename must happen inside Publish.
+//
+// While write runs, nothing is removed from the store, and it has all objects that this
+// session put or found. If some were removed before, Publish returns a [*StaleError] and
+// does not call write. It may be called any number of times.
 func (s *Session) Publish(ctx context.Context, write func(context.Context) error) error {
 	s.mu.Lock()
 	err := s.usable()
@@ -45,13 +45,13 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	return write(ctx)
 }
 
-// lockPublish takes the lock under which nothing is removed from the store.
+// lockPublish takes the lock that keeps others from removing volumes.
 func (s *Store) lockPublish(ctx context.Context) (*disk.FileLock, error) {
 	return disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Shared, gcLockWait)
 }
 
-// recheck makes sure that all that was put, or found, is there. The gc lock is
-// held.
+// recheck checks that the store has all objects that the session put or found. The
+// caller holds the gc lock.
 func (s *Session) recheck(ctx context.Context) error {
 	l, err := s.store.refresh()
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Session) recheck(ctx context.Context) error {
 		}
 	}
 	for v, found := range s.hits {
-		// If it was removed it can still be read: its index is open.
+		// A removed volume can still be read: its index is open.
 		o, err := v.opened()
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
@@ -82,7 +82,7 @@ func (s *Session) recheck(ctx context.Context) error {
 		for i := range found.All() {
 			rec, err := o.index.At(i)
 			if isGone(err) {
-				return &StaleError{} // its files are gone, and so are the keys
+				return &StaleError{} // its files were removed, so the keys are unknown
 			}
 			if err != nil {
 				return fmt.Errorf("publish: %w", err)
@@ -110,8 +110,8 @@ func (s *Session) recheck(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// recheckDropped notes as stale what was found in a volume, and was dropped
-// since. s.mu is held.
+// recheckDropped marks the found objects of v that were dropped since as stale. The
+// caller holds s.mu.
 func (s *Session) recheckDropped(v *sealed, o *openVolume, found keys.Set) error {
 	dropped := v.dropped.Load()
 	if dropped == nil {
@@ -129,16 +129,16 @@ func (s *Session) recheckDropped(v *sealed, o *openVolume, found keys.Set) error
 	return nil
 }
 
-// ownGone says that a volume of this session was removed, which no one may do
-// while its lock is held. s.mu is held.
+// ownGone fails the session because one of its volumes was removed, although its lock is
+// held. The caller holds s.mu.
 func (s *Session) ownGone(name string) error {
 	s.err = damageError(name, "", errors.New("it was removed while its session was open"))
 	return s.err
 }
 
-// Close ends the session. What was put and not published is kept, in volumes,
-// so that putting it again is quick; nothing refers to it yet. After a failed
-// write, the volume that was being written is removed.
+// Close ends the session. Objects that were not published stay in sealed volumes, so that
+// a later Put of them is quick. After a failed write, the volume that was being written
+// is removed.
 func (s *Session) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -163,9 +163,8 @@ func (s *Session) Close() error {
 	return err
 }
 
-// locate returns a volume that has key, and the number of its record there. A
-// copy known to be damaged does not count, nor does one in a volume that
-// cannot be searched.
+// locate returns a volume that has key, and the number of its record there, or nil. It
+// skips copies that are known to be damaged, and unreadable volumes.
 func (s *Store) locate(key object.Key) (*sealed, int, error) {
 	l, err := s.current()
 	if err != nil {

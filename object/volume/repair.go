@@ -16,43 +16,43 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// QuarantineDir is the folder in .kist for what was damaged. Nothing reads what
-// is in it, or removes it.
+// QuarantineDir is the directory in .kist for damaged volumes. Nothing reads or removes
+// its content.
 const QuarantineDir = "quarantine"
 
-// Repair replaces volumes that are damaged. Until it is closed, no other process
-// removes volumes; readers and writers go on. It is not safe for concurrent use.
+// Repair replaces damaged volumes. Until it is closed, no other process removes volumes;
+// readers and writers go on. It is not safe for concurrent use.
 type Repair struct {
 	store   *Store
 	lock    *disk.FileLock
-	rebuilt map[string]bool         // volumes of which all that is whole is elsewhere
-	found   map[object.Key]struct{} // what would be copied; nil: it is
+	rebuilt map[string]bool         // volumes whose intact objects are all in other volumes
+	found   map[object.Key]struct{} // objects that a dry run would copy; else nil
 }
 
-// RepairOptions say how a Repair works.
+// RepairOptions configure a [Repair].
 type RepairOptions struct {
 	MaintainOptions
 
-	// DryRun makes a repair that changes nothing. [Repair.Found] tells what
-	// would be copied.
+	// DryRun makes a repair that changes nothing. [Repair.Found] has the objects that it
+	// would copy.
 	DryRun bool
 }
 
-// Rebuilt tells what [Repair.Rebuild] did with a volume.
+// Rebuilt is the result of [Repair.Rebuild] for a volume.
 type Rebuilt struct {
 	Volume string
 	Copied int          // objects that were copied from it
-	Lost   []object.Key // that are whole nowhere, as far as the index of the volume can be read
+	Lost   []object.Key // objects without an intact copy, if the index of the volume is readable
 
-	// Err says why the volume was left alone: a [*disk.BusyError] if the session
-	// that wrote it is still at work; it matches [object.ErrNewerFormat] if
-	// the volume is none that this program knows.
+	// Err is the reason why the volume was not rebuilt: a [*disk.BusyError] if its
+	// session is not closed; it matches [object.ErrNewerFormat] if this program does not
+	// know the format of the volume.
 	Err error
 }
 
-// Repair begins a repair. Interrupted writes are taken over first: they may have
-// what is damaged elsewhere. The error is [disk.ErrBusy] if another process
-// removes volumes, or maintains the store. Close it.
+// Repair begins a repair. It salvages interrupted writes first, because they may have
+// copies of damaged objects. The error is [disk.ErrBusy] if another process sweeps,
+// repairs or maintains the store. The caller closes the repair.
 func (s *Store) Repair(ctx context.Context, o RepairOptions) (*Repair, error) {
 	lock, err := s.lockMaintenance(ctx, o.MaintainOptions)
 	if err != nil {
@@ -70,16 +70,15 @@ func (s *Store) Repair(ctx context.Context, o RepairOptions) (*Repair, error) {
 // Close ends the repair.
 func (r *Repair) Close() { r.lock.Unlock() }
 
-// Found reports whether Rebuild would have copied an object.
+// Found reports whether a dry run of Rebuild would have copied an object.
 func (r *Repair) Found(key object.Key) bool {
 	_, ok := r.found[key]
 	return ok
 }
 
-// Rebuild copies all that is whole in volumes, of which some may be damaged, into
-// new ones, unless a volume that is not among them has it; both are read and
-// hashed. Where the index of a volume is damaged, its value logs tell what is in
-// them. The volumes stay, until [Repair.Quarantine].
+// Rebuild copies the intact objects of volumes into new ones, except objects that another
+// volume has. It reads and hashes both. If the index of a volume is damaged, Rebuild finds
+// the objects in its value logs. The volumes stay until [Repair.Quarantine].
 func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, error) {
 	l, err := r.store.refresh()
 	if err != nil {
@@ -118,7 +117,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 	return list, nil
 }
 
-// refuses says why a volume is to be left alone, or nil.
+// refuses returns the reason why a volume cannot be rebuilt, or nil.
 func (r *Repair) refuses(v *sealed) error {
 	info, err := v.describe()
 	if errors.Is(err, object.ErrNewerFormat) {
@@ -133,7 +132,7 @@ func (r *Repair) refuses(v *sealed) error {
 	return r.inUse(r.store.lockPath(info.Session))
 }
 
-// sessionAtWork returns an error if any session is.
+// sessionAtWork returns an error if any session is not closed.
 func (r *Repair) sessionAtWork() error {
 	entries, err := disk.ReadDir(r.store.path)
 	if err != nil {
@@ -156,10 +155,9 @@ func (r *Repair) inUse(lock string) error {
 	return nil
 }
 
-// Quarantine moves volumes out of the store, into the folder quarantine. All
-// that is whole in them is elsewhere: they were rebuilt. It returns where they
-// are, as paths below .kist. Processes that have such a volume open can go on to
-// read it.
+// Quarantine moves volumes that were rebuilt into the directory quarantine, and returns
+// their new paths below .kist. Processes that have such a volume open can go on reading
+// it.
 func (r *Repair) Quarantine(ctx context.Context, volumes []string) (moved []string, err error) {
 	if moved, err = r.quarantine(ctx, volumes); err != nil {
 		err = fmt.Errorf("move damaged volumes away: %w", err)
@@ -186,7 +184,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 		}
 		err := renameNew(r.store.inVolumes(name), filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was gone before
+			continue // it was removed before
 		}
 		if err != nil {
 			return moved, err
@@ -204,12 +202,12 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 type rebuilder struct {
 	copier
 	from  map[*sealed]bool
-	found map[object.Key]struct{} // not nil: nothing is copied
+	found map[object.Key]struct{} // the objects of a dry run; else nil
 	other []byte                  // a stored value
 }
 
-// youngest returns when the youngest volume was sealed; zero: that is not known
-// of all.
+// youngest returns the time when the youngest volume was sealed, or zero if one of them
+// has no readable seal.
 func (b *rebuilder) youngest() (t time.Time) {
 	for v := range b.from {
 		info, err := v.describe()
@@ -223,24 +221,24 @@ func (b *rebuilder) youngest() (t time.Time) {
 	return t
 }
 
-// volume copies what is whole in a volume.
+// volume copies the intact objects of a volume.
 func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
-	// As it is on disk now, not as it was when it was opened.
+	// Read the files as they are now, not as they were when v was opened.
 	fresh := &sealed{name: v.name, path: v.path, store: b.store}
 	defer fresh.close()
 	o, err := fresh.opened()
-	whole := err == nil && o.index.Verify() == nil
+	indexed := err == nil && o.index.Verify() == nil
 	if err == nil {
 		for rec, err := range o.index.All() {
 			if err != nil {
-				break // the logs tell the rest
+				break // the logs have the rest
 			}
 			if err := b.record(ctx, v, fresh, rec, res, 0); err != nil {
 				return err
 			}
 		}
 	}
-	if whole {
+	if indexed {
 		return nil
 	}
 	found, err := fresh.openLogs(ctx)
@@ -248,7 +246,7 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 		return trouble(err)
 	}
 	defer found.close()
-	lost := len(res.Lost) // what the logs have beside may never have been an object here
+	lost := len(res.Lost) // other content of the logs may never have been an object
 	for rec, err := range found.open.Load().index.All() {
 		if err == nil {
 			err = b.record(ctx, v, found, rec, res, 0)
@@ -261,8 +259,8 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	return nil
 }
 
-// trouble returns err if it says nothing about what is on the disk, so that a
-// volume is not to be taken for damaged, and nil if it does.
+// trouble returns err if it does not concern the data on disk, so that it is no damage,
+// and nil otherwise.
 func trouble(err error) error {
 	for _, other := range []error{fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		if errors.Is(err, other) {
@@ -272,8 +270,9 @@ func trouble(err error) error {
 	return nil
 }
 
-// record copies the object of a record, if it is whole, after what it is a patch
-// of. From is v as it is on disk now. Above patches hang on the object.
+// record copies the object of a record, if it is intact. It copies the base of a patch
+// first. From is v as it is on disk now. Above is the number of patches that are made
+// from the object, in a chain.
 func (b *rebuilder) record(ctx context.Context, v, from *sealed, rec keys.Record, res *Rebuilt, above int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -305,9 +304,8 @@ func (b *rebuilder) record(ctx context.Context, v, from *sealed, rec keys.Record
 	return b.add(ctx, rec.Key, value, int(rec.Raw))
 }
 
-// value returns the value of an object that is to be copied, verified, after it
-// copied what that is a patch of. Failed is what went wrong with that; err says
-// that the object is not whole.
+// value returns the verified value of an object, and copies the base of a patch first.
+// Failed is an error of copying the base. Err is damage of the object.
 func (b *rebuilder) value(ctx context.Context, v, from *sealed, rec keys.Record, res *Rebuilt, above int) (value *buffer, failed, err error) {
 	o := from.open.Load()
 	value, err = b.store.carry(ctx, from, o, rec, func(base object.Key) (bool, error) {
@@ -319,7 +317,7 @@ func (b *rebuilder) value(ctx context.Context, v, from *sealed, rec keys.Record,
 	return value, failed, err
 }
 
-// copied reports whether an object was copied, or would have been.
+// copied reports whether an object was copied, or would be without a dry run.
 func (b *rebuilder) copied(key object.Key) (bool, error) {
 	if _, ok := b.found[key]; ok {
 		return true, nil
@@ -327,7 +325,7 @@ func (b *rebuilder) copied(key object.Key) (bool, error) {
 	return b.has(key)
 }
 
-// elsewhere reports whether a volume that is not rebuilt has an object, whole.
+// elsewhere reports whether a volume that is not rebuilt has an intact copy.
 func (b *rebuilder) elsewhere(key object.Key) bool {
 	l, err := b.store.current()
 	if err != nil {
@@ -349,7 +347,7 @@ func (b *rebuilder) elsewhere(key object.Key) bool {
 	return false
 }
 
-// settle drops from the list of what is lost what was found in another volume.
+// settle removes objects from the lost ones that another volume has.
 func (b *rebuilder) settle(res *Rebuilt) error {
 	lost := res.Lost[:0]
 	for _, key := range res.Lost {

@@ -323,7 +323,7 @@ func FuzzWholeObjects(f *testing.F) {
 			t.Fatal(err)
 		}
 		found := map[object.Key]int{}
-		err := wholeObjects(dir, "log", func(e logEntry, value []byte, raw int) error {
+		err := intactObjects(dir, "log", func(e logEntry, value []byte, raw int) error {
 			found[e.key]++
 			if _, patched := frame.Base(value); patched {
 				return nil

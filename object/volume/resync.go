@@ -14,12 +14,12 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// unreadable is how much of a file is passed over where it cannot be read.
+// unreadable is the number of bytes that resync skips after a failed read.
 const unreadable = 4096
 
-// openLogs returns v with an index of what is whole in its value logs, whatever
-// has become of the index it has. Patches are in it if their bytes are whole. It
-// is not kept anywhere; close it. It takes 130 bytes for each object.
+// openLogs returns v with an index of the intact objects in its value logs, without use of
+// KEYS. Patches are in it if their bytes are intact. The caller closes it. It takes 130
+// bytes of memory for each object.
 func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
 	dir, err := disk.OpenRoot(v.path)
 	if err != nil {
@@ -35,25 +35,25 @@ func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
 	return found, nil
 }
 
-// indexLogs makes an index of what is whole in the value logs of the folder at
-// path. Of several copies of an object, those that are no patches come first.
+// indexLogs returns an index of the intact objects in the value logs at path. Of several
+// copies of an object, it takes one that is no patch, if there is one.
 func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, error) {
 	entries, err := disk.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
-	var whole, patches []keys.Record
+	var complete, patches []keys.Record
 	for _, e := range entries {
 		number, ok := logNumber(e.Name())
 		if !ok {
 			continue
 		}
-		err := wholeObjects(dir, e.Name(), func(e logEntry, value []byte, raw int) error {
+		err := intactObjects(dir, e.Name(), func(e logEntry, value []byte, raw int) error {
 			rec := keys.Record{Key: e.key, File: number, Offset: uint32(e.value), Stored: uint32(len(value)), Raw: uint32(raw)}
 			if _, patched := frame.Base(value); patched {
 				patches = append(patches, rec)
 			} else {
-				whole = append(whole, rec)
+				complete = append(complete, rec)
 			}
 			return ctx.Err()
 		})
@@ -61,7 +61,7 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 			return nil, err
 		}
 	}
-	records := append(whole, patches...)
+	records := append(complete, patches...)
 	slices.SortStableFunc(records, func(a, b keys.Record) int { return a.Key.Compare(b.Key) })
 	records = slices.CompactFunc(records, func(a, b keys.Record) bool { return a.Key == b.Key })
 	var index bytes.Buffer
@@ -77,12 +77,10 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 	return keys.Open(bytes.NewReader(index.Bytes()), int64(index.Len()))
 }
 
-// wholeObjects calls each for every object in a value log that is whole,
-// whatever has become of the rest of the file: after damage, it looks for the
-// next entry. Of a patch, it was not seen what it is made from. The value is
-// each's only until it returns. An error is each's, or says nothing about the
-// disk.
-func wholeObjects(dir *os.Root, name string, each func(e logEntry, value []byte, raw int) error) error {
+// intactObjects calls each for every intact object in a value log. After damage, it looks
+// for the next entry. It does not read the bases of patches. The value is valid until each
+// returns. The error is that of each, or does not concern the data on disk.
+func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte, raw int) error) error {
 	f, err := openFile(dir, name)
 	if err != nil {
 		return trouble(err)
@@ -123,8 +121,7 @@ func wholeObjects(dir *os.Root, name string, each func(e logEntry, value []byte,
 	}
 }
 
-// resync goes to the next place after pos where an entry may begin, or to the
-// end.
+// resync goes to the next offset after pos at which an entry may begin, or to the end.
 func (w *logWalker) resync(pos int64) {
 	w.last = 0 // read ahead
 	for pos++; pos < w.size; pos++ {
@@ -134,7 +131,7 @@ func (w *logWalker) resync(pos int64) {
 			continue
 		}
 		if err != nil {
-			break // it became shorter
+			break // the file became shorter
 		}
 		if e, err := parseEntry(b, pos); err == nil && e.end() <= w.size {
 			w.pos = pos

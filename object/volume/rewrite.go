@@ -10,14 +10,14 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// Rewrite copies objects of volumes into new volumes, which it publishes after
-// all that is in them was read back and hashed: those that keep says, unless a
-// volume that is not among these has a copy that stays, see [Sweep], which then is
-// read and hashed too, without any other volume.
-// The volumes can be removed afterwards. An object that can be read nowhere is
-// an [*object.CorruptError], and no volume is to be removed then. Copied, if not
-// nil, is told of each object's stored bytes. Rewrite returns how many volumes it
-// has written.
+// Rewrite copies the objects for which keep returns true into new volumes, and reads back
+// and hashes all of them. It copies no object that another volume has, if that copy may
+// serve as the only one (see [Sweep]) and can be read without any other volume.
+//
+// The rewritten volumes can be removed afterwards. If an object can be read nowhere,
+// Rewrite returns an [*object.CorruptError], and no volume must be removed. It calls
+// copied, if not nil, with the stored bytes of each object, and returns the number of
+// volumes that it wrote.
 func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) (written int, err error) {
 	r := w.newRewriter(volumes, keep)
 	r.copied = copied
@@ -61,7 +61,7 @@ func (r *rewriter) run(ctx context.Context, volumes []int) error {
 	return r.finish(ctx, volumes)
 }
 
-// finish publishes what was copied, and makes sure that it is all.
+// finish seals the last new volume, and checks that every kept object has a copy.
 func (r *rewriter) finish(ctx context.Context, volumes []int) error {
 	if err := r.seal(ctx); err != nil {
 		return err
@@ -74,14 +74,12 @@ func (r *rewriter) finish(ctx context.Context, volumes []int) error {
 	return r.Refresh(ctx)
 }
 
-// volume copies what is to be kept of volume i, in the order in which it lies
-// there.
+// volume copies the kept objects of volume i, in the order of its logs.
 func (r *rewriter) volume(ctx context.Context, i int) error {
 	return r.asItLies(ctx, i, func(rec keys.Record) error { return r.object(ctx, i, rec, 0) })
 }
 
-// asItLies calls each for what is to be kept of volume i, in the order in which
-// it lies there.
+// asItLies calls each for the kept objects of volume i, in the order of its logs.
 func (r *rewriter) asItLies(ctx context.Context, i int, each func(keys.Record) error) error {
 	type place struct{ file, offset, index uint32 }
 	var places []place
@@ -116,8 +114,9 @@ func (r *rewriter) keeps(i int, rec keys.Record) bool {
 	return !r.volumes[i].v.isDropped(rec.Key) && r.keep(Place{i, rec.Index, int64(rec.Stored), false})
 }
 
-// object copies one object of volume i, unless there is a good copy, after what
-// it is a patch of, if that is to be kept. Above patches hang on it.
+// object copies one object of volume i, unless another copy may replace it. It copies the
+// base of a patch first, if the base is kept. Above is the number of patches that are made
+// from the object, in a chain.
 func (r *rewriter) object(ctx context.Context, i int, rec keys.Record, above int) error {
 	if has, err := r.elsewhere(rec.Key, true); has || err != nil {
 		return err
@@ -146,8 +145,8 @@ func (r *rewriter) object(ctx context.Context, i int, rec keys.Record, above int
 	return nil
 }
 
-// elsewhere reports whether a volume that is not to be removed has an object.
-// If read is set, it is read and hashed there.
+// elsewhere reports whether a volume that stays has an object. With read, it reads and
+// hashes the copy.
 func (r *rewriter) elsewhere(key object.Key, read bool) (bool, error) {
 	if has, err := r.has(key); has || err != nil {
 		return has, err
@@ -155,7 +154,7 @@ func (r *rewriter) elsewhere(key object.Key, read bool) (bool, error) {
 	return r.inOthers(key, read)
 }
 
-// inOthers is elsewhere for volumes that were there before.
+// inOthers is elsewhere without the new volumes.
 func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 	for i, e := range r.volumes {
 		if r.from[i] || e.gone {
@@ -179,7 +178,7 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 	return false, nil
 }
 
-// check makes sure that everything that is to be kept of volume i is elsewhere.
+// check checks that volumes that stay have all kept objects of volume i.
 func (r *rewriter) check(i int) error {
 	e := r.volumes[i]
 	for rec, err := range e.o.index.All() {

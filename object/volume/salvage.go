@@ -13,11 +13,10 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// salvage takes over the volumes of dead writers: of processes that ended
-// before they sealed them. It seals a volume where it lies, so that this takes
-// no room and the next writer finds everything stored already. It removes a
-// volume that has nothing new. After an error it warns, and tries again the
-// next time. It returns how many volumes it took over.
+// salvage seals the volumes of dead writers: of processes that ended before they sealed
+// them. It seals a volume in place, which takes no space, and the next writer finds its
+// objects. It removes a volume without new objects. After an error it warns, and the next
+// call retries. It returns the number of salvaged volumes.
 func (s *Store) salvage(ctx context.Context) (n int) {
 	names, err := s.unsealed()
 	if err != nil {
@@ -35,8 +34,8 @@ func (s *Store) salvage(ctx context.Context) (n int) {
 	return n
 }
 
-// unsealed returns the names of volumes that are not sealed, or of which only
-// the lock is left, sorted. Their writers may be alive.
+// unsealed returns the sorted names of volumes that are not sealed. Some may only have a
+// lock, and their writers may be alive.
 func (s *Store) unsealed() (names []string, err error) {
 	entries, err := disk.ReadDir(s.path)
 	if err != nil && !os.IsNotExist(err) {
@@ -55,8 +54,7 @@ func (s *Store) unsealed() (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// salvageOne takes over volume name, if its writer is dead, and if there is
-// something left of it except its lock.
+// salvageOne salvages a volume, if its writer is dead and its directory exists.
 func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err error) {
 	lock, err := disk.Lock(ctx, s.lockPath(name), disk.Exclusive, 0)
 	if err != nil {
@@ -70,7 +68,7 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 		err = syncDir(s.path)
 	} else if os.IsNotExist(err) {
 		err = nil
-	} else if os.IsPermission(err) { // another user's, who will see to it
+	} else if os.IsPermission(err) { // another user's volume, which only that user can salvage
 		lock.Unlock()
 		return false, nil
 	}
@@ -89,17 +87,17 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 	return true, nil
 }
 
-// Leftover is the volume of a dead writer, which nobody has taken over yet.
+// Leftover is the volume of a dead writer that was not salvaged.
 type Leftover struct {
-	Bytes   int64     // that the files take on the disk
-	Written time.Time // when something was written to it last
+	Bytes   int64     // of its files on disk
+	Written time.Time // time of the last write
 
-	// What stays once the volume is taken over, about: nothing if other volumes
-	// have all its objects.
+	// The approximate number of objects and bytes after salvaging. Both are zero if
+	// other volumes have all its objects.
 	Objects, Sealed int64
 }
 
-// leftFolders returns the folders of dead writers.
+// leftFolders returns the directories of dead writers.
 func (s *Store) leftFolders() (dirs []string, err error) {
 	names, err := s.unsealed()
 	for _, name := range names {
@@ -113,7 +111,7 @@ func (s *Store) leftFolders() (dirs []string, err error) {
 	return dirs, err
 }
 
-// leftSize returns how many bytes the files of dead writers take on the disk.
+// leftSize returns the number of bytes on disk of the files of dead writers.
 func (s *Store) leftSize() (size int64, err error) {
 	dirs, err := s.leftFolders()
 	for _, dir := range dirs {
@@ -122,8 +120,8 @@ func (s *Store) leftSize() (size int64, err error) {
 	return size, err
 }
 
-// usedSize returns how many bytes the files of a folder take on the disk. It is
-// for value logs that are not sealed: they are much longer than their content.
+// usedSize returns the number of bytes on disk of the files in a directory. Value logs that
+// are not sealed are much longer than their content.
 func usedSize(dir string) (size int64) {
 	entries, _ := disk.ReadDir(dir)
 	for _, e := range entries {
@@ -136,8 +134,8 @@ func usedSize(dir string) (size int64) {
 	return size
 }
 
-// leftovers describes the volumes of dead writers. It trusts the entries'
-// headers, and changes nothing.
+// leftovers describes the volumes of dead writers. It trusts the headers of the entries,
+// and changes nothing.
 func (s *Store) leftovers(ctx context.Context) (list []Leftover, err error) {
 	dirs, err := s.leftFolders()
 	for _, dir := range dirs {
@@ -150,6 +148,7 @@ func (s *Store) leftovers(ctx context.Context) (list []Leftover, err error) {
 	return list, err
 }
 
+// lookAtLeft describes the volume in dir.
 func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
 	root, err := disk.OpenRoot(dir)
 	if err != nil {
@@ -181,6 +180,7 @@ func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
 	return nil
 }
 
+// lookAtLog adds a value log to l, and calls each for its keys.
 func (s *Store) lookAtLog(ctx context.Context, f *os.File, l *Leftover, each func(object.Key) error) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -198,5 +198,5 @@ func (s *Store) lookAtLog(ctx context.Context, f *os.File, l *Leftover, each fun
 	return err
 }
 
-// recordSize is about what an object takes in KEYS.
+// recordSize is the approximate number of bytes of an object in KEYS.
 const recordSize = 50

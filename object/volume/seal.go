@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// seal makes the volume one of the store's, durably, under its ULID. After an
-// error it can only be abandoned. No call of add may be under way.
+// seal completes the volume and renames it to its ULID, durably. After an error, the only
+// allowed call is abandon. No call of add may be under way.
 func (w *writer) seal() error {
 	err := w.flush()
 	if err == nil {
@@ -40,11 +40,11 @@ func (w *writer) finish() error {
 	if err := w.space.startWriting(); err != nil {
 		return err
 	}
-	// From here on, Badger is closed, or has failed and is left alone.
+	// From here on, Badger is closed, or failed and is not used.
 	w.db = nil
 	closed := make(chan error, 1)
 	go func() { closed <- db.close() }()
-	// That takes some time, and all that was put is in the value logs already.
+	// Closing takes some time, and the value logs are complete already.
 	err := w.locateAll()
 	order := w.table.sorted()
 	if err := errors.Join(<-closed, err); err != nil {
@@ -67,9 +67,9 @@ func (w *writer) finish() error {
 	return w.complete(files, manifest, order)
 }
 
-// complete makes a volume of the value logs and the named files that are in the
-// folder: it writes KEYS and SEAL, and gives the folder its name, durably. Order
-// are the numbers of the objects, by key.
+// complete writes KEYS and SEAL for the value logs and the named files in the directory,
+// and renames the directory, durably. Order has the numbers of the objects, sorted by
+// key.
 func (w *writer) complete(files []string, manifest []byte, order []uint32) error {
 	s := &seal{
 		Session:   w.session,
@@ -110,10 +110,9 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 	return syncDir(w.store.path)
 }
 
-// leftFiles removes what Badger leaves behind and a sealed volume does not
-// have, and returns the names of the others, value logs excepted. A name that
-// is not expected is an error, above all a memtable: it would hold what is in
-// no table.
+// leftFiles removes files of Badger that a sealed volume does not have, and returns the
+// names of the others, except value logs. It returns an error for an unexpected name,
+// above all for a memtable: that would have keys that are in no table.
 func (w *writer) leftFiles() (names []string, err error) {
 	for _, name := range []string{"DISCARD", "KEYREGISTRY", "LOCK"} {
 		if err := disk.Remove(filepath.Join(w.dir, name)); err != nil && !os.IsNotExist(err) {
@@ -141,8 +140,8 @@ func (w *writer) leftFiles() (names []string, err error) {
 	return names, nil
 }
 
-// scanLogs goes to the end of all value logs, and checks that there is an entry
-// for each object that was put and nothing else.
+// scanLogs reads the rest of all value logs, and checks that they have one entry for each
+// object and nothing else.
 func (w *writer) scanLogs() (files []sealFile, err error) {
 	w.committing.Lock() // objects are read meanwhile
 	defer w.committing.Unlock()
@@ -162,7 +161,7 @@ func (w *writer) scanLogs() (files []sealFile, err error) {
 	return files, nil
 }
 
-// writeKeys writes KEYS; order are the numbers of the objects, by key.
+// writeKeys writes KEYS. Order has the numbers of the objects, sorted by key.
 func (w *writer) writeKeys(order []uint32) error {
 	return writeFile(filepath.Join(w.dir, keysFile), func(f io.Writer) error {
 		x := keys.NewWriter(f)
@@ -195,7 +194,7 @@ func (w *writer) makeDurable(s *seal) error {
 	return syncDir(w.dir)
 }
 
-// writeFile writes a new file, which is read-only, and syncs it.
+// writeFile writes a new read-only file, and syncs it.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// sealed is a sealed volume. It is opened when it is first used. Once open, it
-// stays readable when its folder is renamed, and mostly when it is removed,
-// unless its files had to make room for others: see files.
+// sealed is a sealed volume. It is opened at its first use. While open, it stays
+// readable after its directory was renamed, and mostly after the directory was removed,
+// unless its files were closed to make room for others: see files.
 type sealed struct {
 	name  string // its ULID
 	path  string
@@ -26,18 +26,18 @@ type sealed struct {
 
 	opening sync.Mutex
 	open    atomic.Pointer[openVolume]         // nil: not opened yet
-	broken  atomic.Pointer[object.DamageError] // why it cannot be
+	broken  atomic.Pointer[object.DamageError] // the reason why it cannot be opened
 	info    atomic.Pointer[Info]
-	keep    atomic.Bool                             // it could not be merged
-	dropped atomic.Pointer[map[object.Key]struct{}] // objects it is not to have; nil: none
+	keep    atomic.Bool                             // merging it failed
+	dropped atomic.Pointer[map[object.Key]struct{}] // its dropped objects; nil stands for none
 
 	badMu sync.Mutex
-	bad   map[object.Key]struct{} // known to be damaged here
-	good  map[object.Key]struct{} // taken for damaged before, and read since
+	bad   map[object.Key]struct{} // objects that are known to be damaged here
+	good  map[object.Key]struct{} // objects that were in bad and became readable
 	nbad  atomic.Int32
 }
 
-// openVolume is what there is once a volume is open.
+// openVolume has the files of an open volume.
 type openVolume struct {
 	v     *sealed
 	index *keys.Reader
@@ -48,8 +48,8 @@ type openVolume struct {
 	closed bool
 }
 
-// opened opens the volume, if need be. An error matches fs.ErrNotExist if the
-// folder is gone, and is a *object.DamageError if KEYS is unusable.
+// opened opens the volume at its first use. The error matches fs.ErrNotExist if the
+// directory does not exist, and is a *object.DamageError if KEYS is unusable.
 func (v *sealed) opened() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
@@ -67,7 +67,7 @@ func (v *sealed) opened() (*openVolume, error) {
 	if err != nil {
 		f.close()
 		if !errors.Is(err, object.ErrCorrupt) && (!isGone(err) || !v.exists()) {
-			return nil, err // too many open files, or the folder went
+			return nil, err // too many open files, or the volume was removed
 		}
 		damage := damageError(v.name, keysFile, err)
 		v.broken.Store(damage)
@@ -87,13 +87,13 @@ func openIndex(f *file) (*keys.Reader, error) {
 	return keys.Open(f, size)
 }
 
-// newOpen returns v opened, with an index.
+// newOpen returns the open volume for an index.
 func (v *sealed) newOpen(index *keys.Reader) *openVolume {
 	return &openVolume{v: v, index: index, logs: map[uint32]*file{}}
 }
 
-// indexError returns what reading KEYS failed with: damage, unless the error
-// says nothing about what is on the disk.
+// indexError returns the error for a failed read of KEYS: damage, unless the error does
+// not concern the data on disk.
 func (v *sealed) indexError(err error) error {
 	if trouble(err) != nil {
 		return err
@@ -101,8 +101,7 @@ func (v *sealed) indexError(err error) error {
 	return damageError(v.name, keysFile, err)
 }
 
-// file returns a file of the volume, which may be in the trash by the time it
-// is read.
+// file returns a file of the volume. The volume may be in the trash when it is read.
 func (v *sealed) file(name string) *file {
 	return &file{files: v.store.files, open: func() (*os.File, error) {
 		f, err := openIn(v.path, name)
@@ -116,7 +115,7 @@ func (v *sealed) file(name string) *file {
 	}}
 }
 
-// openIn opens a file in the folder of a volume.
+// openIn opens a file in the directory of a volume.
 func openIn(path, name string) (*os.File, error) {
 	dir, err := disk.OpenRoot(path)
 	if err != nil {
@@ -126,8 +125,8 @@ func openIn(path, name string) (*os.File, error) {
 	return openFile(dir, name)
 }
 
-// openFile opens a file of a volume for reading: a regular one, so that no
-// open hangs.
+// openFile opens a regular file of a volume for reading. Opening another kind of file
+// could hang.
 func openFile(dir *os.Root, name string) (*os.File, error) {
 	st, err := dir.Lstat(name)
 	if err != nil {
@@ -157,7 +156,7 @@ func (v *sealed) close() {
 	}
 }
 
-// find returns where key is in the volume, and whether it is there.
+// find returns the record of key, and whether the volume has the object.
 func (v *sealed) find(key object.Key) (keys.Record, bool, error) {
 	o, err := v.opened()
 	if err != nil {
@@ -191,7 +190,7 @@ func (o *openVolume) log(number uint32) (*file, error) {
 	return f, nil
 }
 
-// closeLogs closes the value logs, which are opened again if they are needed.
+// closeLogs closes the value logs. They are reopened when they are read.
 func (o *openVolume) closeLogs() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -200,12 +199,12 @@ func (o *openVolume) closeLogs() {
 	}
 }
 
-// storedValue reads the stored value of rec into buf, if that is large enough.
+// storedValue returns the stored value of rec, in buf if that is large enough.
 func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
 	return o.storedValueWith(rec, buf, (*os.File).ReadAt)
 }
 
-// storedValueWith is storedValue that reads with the given function.
+// storedValueWith is storedValue with another function to read.
 func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc) ([]byte, error) {
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
@@ -227,9 +226,9 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc)
 	return buf, nil
 }
 
-// read returns the object at rec, verified against its ID. What cannot be
-// read back is an *object.CorruptError, and remembered; an error that says
-// nothing about the disk (too many open files) is returned as it is.
+// read returns the object at rec, and verifies its hash. If it is damaged, read records
+// that and returns an *object.CorruptError. It returns errors that do not concern the
+// data on disk (too many open files) unchanged.
 func (v *sealed) read(rec keys.Record) ([]byte, error) {
 	o, err := v.opened()
 	if err != nil {
@@ -253,8 +252,8 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 	return data, nil
 }
 
-// readError returns what reading the object at rec fails with, for the reason
-// err. If that is damage, it is remembered.
+// readError returns the error of reading the object at rec. Err is the cause. If that is
+// damage, readError records it.
 func (v *sealed) readError(rec keys.Record, err error) error {
 	var open *fs.PathError
 	switch {
@@ -267,21 +266,20 @@ func (v *sealed) readError(rec keys.Record, err error) error {
 	return v.damaged(rec, err)
 }
 
-// exists reports whether the volume still has its name. It does unless the system
+// exists reports whether the directory of the volume exists. It does unless the system
 // says that it does not.
 func (v *sealed) exists() bool {
 	_, err := disk.Lstat(v.path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// damaged returns the error for the object at rec.
+// damaged returns the error for a damaged object.
 func (v *sealed) damaged(rec keys.Record, err error) error {
 	where := fmt.Sprintf("%s at %d", filepath.Join(volumesDir, v.name, logName(rec.File)), rec.Offset)
 	return &object.CorruptError{Key: rec.Key, Where: where, Err: err}
 }
 
-// setBad remembers that key is damaged here, so that it is stored again when
-// it is put.
+// setBad records that key is damaged here, so that the next Put stores it elsewhere.
 func (v *sealed) setBad(key object.Key) {
 	v.badMu.Lock()
 	defer v.badMu.Unlock()
@@ -293,7 +291,7 @@ func (v *sealed) setBad(key object.Key) {
 	v.nbad.Store(int32(len(v.bad)))
 }
 
-// clearBad forgets that key is damaged here: it was read since.
+// clearBad records that key was read and is not damaged here.
 func (v *sealed) clearBad(key object.Key) {
 	if v.nbad.Load() == 0 {
 		return
@@ -311,6 +309,7 @@ func (v *sealed) clearBad(key object.Key) {
 	v.good[key] = struct{}{}
 }
 
+// isBad reports whether key is known to be damaged here.
 func (v *sealed) isBad(key object.Key) bool {
 	if v.nbad.Load() == 0 {
 		return false

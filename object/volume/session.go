@@ -12,46 +12,48 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// SessionOptions say how a session works.
+// SessionOptions configure a [Session].
 type SessionOptions struct {
-	// DryRun makes a session that stores nothing and only counts. It does not
-	// read back what was put.
+	// DryRun makes a session that only counts and stores nothing. Its Get does not find
+	// new objects.
 	DryRun bool
 }
 
-// Stats count what a session did.
+// Stats are the totals of a session.
 type Stats struct {
-	Objects     int64 // put, stored before or not
+	Objects     int64 // that were put
 	Bytes       int64 // in them
-	NewObjects  int64 // that were not there before
+	NewObjects  int64 // that the store did not have
 	NewBytes    int64 // in them
-	StoredBytes int64 // that they take in volumes; 0 in a dry run
+	StoredBytes int64 // of their stored values; 0 in a dry run
 }
 
-// Session writes objects, into volumes of its own, and makes them reachable.
-// It is an [object.ReadWriter], and safe for concurrent use: several workers
-// may Put at once, and each hashes and compresses what it puts. What was put
-// is seen by this session at once, by everyone after Publish or Close.
+// Session writes objects into volumes of its own, and makes them reachable. It is an
+// [object.ReadWriter], and safe for concurrent use: each caller of Put hashes and
+// compresses its own objects. The session sees a new object immediately, and everyone
+// else after Publish or Close.
 //
-// After the first error of a write, a session does not write any more.
+// After the first failed write, a session writes nothing more.
+//
+// Locks are taken in this order: phase, begin, mu, and then the locks of the writer.
 type Session struct {
 	store *Store
-	dry   map[object.Key]struct{} // what was put, in a dry run; else nil
+	dry   map[object.Key]struct{} // the objects of a dry run; else nil
 
-	trusted *listing // what there was when Trust was called; else nil
+	trusted *listing // the volumes at the call of Trust; else nil
 
 	salvage sync.Once
-	phase   sync.RWMutex // read-held while something is added to the volume, held while it is sealed
+	phase   sync.RWMutex // read-held while an object is added to the volume, held while it is sealed
 	begin   sync.Mutex   // held while a volume is begun
 
 	mu     sync.Mutex // guards the following
 	cur    *writer
-	id     string                       // the first volume's name; "": none was begun
-	lock   *disk.FileLock               // the first volume's, until Close
+	id     string                       // name of the first volume, or ""
+	lock   *disk.FileLock               // lock of the first volume, until Close
 	own    []string                     // sealed volumes of this session
-	claims map[object.Key]chan struct{} // being put; closed when done
+	claims map[object.Key]chan struct{} // objects that a Put works on; closed when it is done
 	hits   map[*sealed]keys.Set         // the objects that were found in volumes
-	stale  map[object.Key]struct{}      // found gone by Publish
+	stale  map[object.Key]struct{}      // objects that gc removed
 	stats  Stats
 	err    error
 	closed bool
@@ -59,7 +61,7 @@ type Session struct {
 
 var errSessionClosed = errors.New("object session is closed")
 
-// Begin starts a session. Close it.
+// Begin starts a session. The caller closes it.
 func (s *Store) Begin(o SessionOptions) *Session {
 	ss := &Session{
 		store:  s,
@@ -73,11 +75,9 @@ func (s *Store) Begin(o SessionOptions) *Session {
 	return ss
 }
 
-// Trust calls read, which finds out about objects that are there with all that
-// they refer to, and has the session rely on that: nothing is removed from the
-// store while read runs, and if any volume is removed later, Publish returns a
-// [*StaleError], even if nothing that the session knows of was lost. It is called
-// once, before other methods.
+// Trust calls read, which finds objects that are in the store with everything below
+// them. No object is removed while read runs. If any volume is removed later, Publish
+// returns a [*StaleError]. Trust is called at most once, before all other methods.
 func (s *Session) Trust(ctx context.Context, read func() error) error {
 	lock, err := s.store.lockPublish(ctx)
 	if err != nil {
@@ -91,15 +91,15 @@ func (s *Session) Trust(ctx context.Context, read func() error) error {
 	return err
 }
 
-// Stats returns what was done so far.
+// Stats returns the totals so far.
 func (s *Session) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stats
 }
 
-// Put implements [object.Writer]. An object that a volume has already is not
-// stored again, unless it is known to be damaged there.
+// Put implements [object.Writer]. It stores nothing if a volume has the object, unless
+// the copy is known to be damaged.
 func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return object.ID{}, err
@@ -117,7 +117,7 @@ func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (objec
 	return id, nil
 }
 
-// checkSize refuses what is no object.
+// checkSize returns an error if no object can have this kind and size.
 func checkSize(kind object.Kind, n int) error {
 	limit := object.MaxNodeSize
 	if kind == object.KindChunk {
@@ -134,8 +134,8 @@ func checkSize(kind object.Kind, n int) error {
 	return nil
 }
 
-// put stores an object of raw bytes, unless it is there. Value makes its stored
-// value; its error does not end the session, and then nothing was put.
+// put stores an object of raw bytes, unless the store has it. It calls value for the
+// stored value. If value fails, nothing is put, and the session can go on.
 func (s *Session) put(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) error {
 	if s.dry == nil {
 		s.salvage.Do(func() { s.store.salvage(ctx) })
@@ -177,8 +177,8 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 	return nil
 }
 
-// claim makes the caller the one who puts key, which ends with unclaim; mine
-// is false if this session has put it already. It counts an object of n bytes.
+// claim reserves key for the caller, who calls unclaim afterwards. Mine is false if this
+// session has put the object. Claim counts an object of n bytes.
 func (s *Session) claim(ctx context.Context, key object.Key, n int) (mine bool, err error) {
 	for {
 		s.mu.Lock()
@@ -206,7 +206,7 @@ func (s *Session) claim(ctx context.Context, key object.Key, n int) (mine bool, 
 	}
 }
 
-// uncount takes back that claim has counted an object of n bytes.
+// uncount removes an object of n bytes from the count.
 func (s *Session) uncount(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,6 +214,7 @@ func (s *Session) uncount(n int) {
 	s.stats.Bytes -= int64(n)
 }
 
+// unclaim ends the claim on key.
 func (s *Session) unclaim(key object.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +222,7 @@ func (s *Session) unclaim(key object.Key) {
 	delete(s.claims, key)
 }
 
-// usable returns why the session cannot be used; s.mu is held.
+// usable returns an error if the session cannot be used. The caller holds s.mu.
 func (s *Session) usable() error {
 	if s.closed {
 		return errSessionClosed
@@ -229,7 +230,8 @@ func (s *Session) usable() error {
 	return s.err
 }
 
-// hasOwn reports whether key is in the volume being written; s.mu is held.
+// hasOwn reports whether key is in the volume that is being written. The caller holds
+// s.mu.
 func (s *Session) hasOwn(key object.Key) bool {
 	if s.dry != nil {
 		_, ok := s.dry[key]
@@ -253,8 +255,8 @@ func (s *Session) addHit(v *sealed, index int) {
 	s.hits[v].Add(index)
 }
 
-// add stores a value in the volume being written, which is begun if need be,
-// and sealed if it is full.
+// add stores a value in the volume that is being written. It begins a volume if there is
+// none, and seals a full one.
 func (s *Session) add(key object.Key, value *buffer, raw int) error {
 	s.phase.RLock()
 	w, err := s.writer()
@@ -271,7 +273,7 @@ func (s *Session) add(key object.Key, value *buffer, raw int) error {
 	return nil
 }
 
-// writer returns the volume being written, after it began one if need be.
+// writer returns the volume that is being written. It begins one if there is none.
 func (s *Session) writer() (*writer, error) {
 	s.begin.Lock()
 	defer s.begin.Unlock()
@@ -288,15 +290,14 @@ func (s *Session) writer() (*writer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id == "" {
-		// While this lock is held, the session's volumes are left alone.
+		// While this lock is held, no process removes volumes of the session.
 		s.id, s.lock, w.keep = w.name, w.lock, true
 	}
 	s.cur = w
 	return w, nil
 }
 
-// seal seals the volume being written, if there is one and it is w, or w is
-// nil.
+// seal seals the volume that is being written, if that is w or w is nil.
 func (s *Session) seal(w *writer) error {
 	s.phase.Lock()
 	defer s.phase.Unlock()
@@ -320,7 +321,8 @@ func (s *Session) seal(w *writer) error {
 	return nil
 }
 
-// fail makes err the session's error, unless it has one, and returns it.
+// fail makes err the error of the session, unless it has one. It returns the error of
+// the session.
 func (s *Session) fail(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,8 +348,8 @@ func (s *Session) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return s.store.Get(ctx, key)
 }
 
-// Missing implements [object.Reader]. Publish makes sure of what is there, as
-// of what was put.
+// Missing implements [object.Reader]. Publish ensures that the objects that were found
+// are still there, as it does for those that were put.
 func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -375,7 +377,7 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 			return nil, err
 		case v != nil:
 			s.hit(v, index)
-		default: // removed just now, or damaged: it has to be put
+		default: // removed just now, or damaged: the caller has to put it
 			missing = append(missing, key)
 		}
 	}

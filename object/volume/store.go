@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// Store reads the objects of a repository. It is an [object.Reader], and safe
-// for concurrent use. A Session writes.
+// Store reads the objects of a repository. It is an [object.Reader], and safe for
+// concurrent use.
 type Store struct {
 	dir   string // .kist
 	path  string // .kist/volumes
@@ -33,13 +33,13 @@ type Store struct {
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following
 	closed      bool
-	droppedInfo fs.FileInfo // of the file dropped, when it was read; nil: there was none
+	droppedInfo fs.FileInfo // of the file dropped when it was read, or nil
 }
 
 var errClosed = errors.New("object store is closed")
 
-// Open returns the store in kistDir, the path of a .kist folder. It opens no
-// volume yet and writes nothing; a store without volumes is an empty one.
+// Open returns the store in kistDir, the path of a .kist directory. It opens no volume
+// and writes nothing. A store without volumes is empty.
 func Open(kistDir string, o Options) (*Store, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func Open(kistDir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the store's files. Calls under way may fail. What was found to
-// be damaged is remembered.
+// Close saves the list of damaged copies and closes the files of the store. Calls that
+// are under way may fail.
 func (s *Store) Close() error {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -76,11 +76,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// search calls try for each volume, newest first, until it says that it is
-// done. If it is never done, and volumes came or went meanwhile, all is tried
-// again, after a call of reset: what no volume has is absent only if two equal
-// listings say so. An error that says that files are gone counts only if the
-// volume is still listed.
+// search calls try for each volume, newest first, until try is done. If it is never
+// done, and volumes came or went meanwhile, search calls reset and tries all volumes
+// once more: an object is missing only if two equal listings agree. The error of a
+// removed volume counts only if the volume is still listed.
 func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (done bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -113,8 +112,8 @@ func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (don
 	}
 }
 
-// Get implements [object.Reader]. Every object is hashed as it is read. If it
-// is damaged in one volume, the others that have it are tried.
+// Get implements [object.Reader]. It verifies the hash of the object. If a copy is
+// damaged, it tries the copies in other volumes.
 func (s *Store) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	var data []byte
 	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
@@ -134,8 +133,8 @@ func (s *Store) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return data, nil
 }
 
-// corrupt makes an error of search one about key: damage of a volume that may
-// have it is damage of the object.
+// corrupt turns an error of search into one about key: if a damaged volume may have the
+// object, the object counts as damaged.
 func corrupt(key object.Key, err error) error {
 	var damage *object.CorruptError
 	var volume *object.DamageError
@@ -148,9 +147,8 @@ func corrupt(key object.Key, err error) error {
 	return err
 }
 
-// Missing implements [object.Reader]. It does not read the objects. A key that
-// no readable volume has, while another cannot be read, is an
-// [*object.CorruptError].
+// Missing implements [object.Reader]. It does not read the objects. It returns an
+// [*object.CorruptError] if no readable volume has a key and some volume is unreadable.
 func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	var missing []object.Key
 	err := s.search(ctx, func() { missing = slices.Clone(wanted) }, func(v *sealed) (bool, error) {
@@ -181,8 +179,8 @@ func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
 	return err == nil && len(missing) == 0, err
 }
 
-// StoredSize returns how many bytes an object has, and how many it takes in
-// its volume. An object that is not there is an [*object.NotFoundError].
+// StoredSize returns the size of an object and of its stored value, in bytes. It returns
+// an [*object.NotFoundError] if no volume has the object.
 func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
 	var rec keys.Record
 	found := false
@@ -200,8 +198,8 @@ func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int
 	return int64(rec.Raw), int64(rec.Stored), nil
 }
 
-// Prefix returns the IDs of one kind that begin with the hexadecimal digits of
-// hexPrefix, in order: at most limit of them, or all if limit is 0.
+// Prefix returns the IDs of one kind that begin with the hexadecimal digits of hexPrefix,
+// sorted: at most limit of them, or all if limit is 0.
 func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, limit int) ([]object.ID, error) {
 	n := len(hexPrefix)
 	prefix, err := hex.DecodeString(hexPrefix + "0"[:n%2])
@@ -240,8 +238,8 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 	return ids, nil
 }
 
-// Keys yields every key of every volume: once for each volume that has it. It
-// ends with the first error.
+// Keys yields every key of every volume. A key comes once for each volume that has it.
+// The first error ends the sequence.
 func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
 	return func(yield func(object.Key, error) bool) {
 		seen := map[*sealed]bool{}
@@ -277,10 +275,10 @@ func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
 	}
 }
 
-// inVolumes joins a name to the volumes' folder.
+// inVolumes returns the path of a name in the directory of the volumes.
 func (s *Store) inVolumes(name string) string { return filepath.Join(s.path, name) }
 
-// warn reports what is wrong but does not stop the work.
+// warn reports a problem that does not stop the operation.
 func (s *Store) warn(format string, args ...any) { s.o.Warn(fmt.Sprintf(format, args...)) }
 
 var _ object.Reader = (*Store)(nil)

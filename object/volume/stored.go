@@ -12,10 +12,9 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// GetStored returns the stored value of an object (package frame), and how many
-// bytes the object has. It is verified, and found, as by [Store.Get]. It is no
-// patch: what is stored as one is encoded anew. The value is in the storage of dst
-// if that is large enough, and else in storage of its own.
+// GetStored returns the stored value of an object (package frame) and the size of the
+// object, verified as by [Store.Get]. The value is never a patch: GetStored compresses an
+// object that is stored as one. The value is in dst if that is large enough.
 func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (value []byte, raw int, err error) {
 	err = s.search(ctx, func() {}, func(v *sealed) (bool, error) {
 		rec, ok, err := v.find(key)
@@ -41,30 +40,29 @@ func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (valu
 	return value, raw, nil
 }
 
-// HasWhole reports whether a volume has an object whole: it is read and hashed.
-// Copies that are known to be damaged do not count, even if they can be read.
-func (s *Store) HasWhole(ctx context.Context, key object.Key) bool {
-	whole := false
+// HasIntact reports whether a volume has an intact copy of an object. It reads and hashes
+// the copy. Copies that are known to be damaged do not count, even if they are readable.
+func (s *Store) HasIntact(ctx context.Context, key object.Key) bool {
+	intact := false
 	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
 		rec, ok, err := v.find(key)
 		if !ok || err != nil || v.isBad(key) {
 			return false, err
 		}
 		_, err = v.read(rec)
-		whole = err == nil
-		return whole, err
+		intact = err == nil
+		return intact, err
 	})
-	return whole && err == nil
+	return intact && err == nil
 }
 
-// readStored returns the stored value of the object at rec, in buf if that is
-// large enough, after it was verified. Errors are those of read.
+// readStored returns the verified stored value of the object at rec, in buf if that is
+// large enough. Its errors are those of read.
 func (v *sealed) readStored(rec keys.Record, buf []byte) ([]byte, error) {
 	return v.readStoredWith(rec, buf, &baseReader{left: maxBases})
 }
 
-// readAlone is readStored for an object that is to stay readable when all other
-// volumes go.
+// readAlone is readStored without the help of other volumes.
 func (v *sealed) readAlone(rec keys.Record, buf []byte) ([]byte, error) {
 	return v.readStoredWith(rec, buf, &baseReader{left: maxBases, alone: true})
 }
@@ -84,18 +82,19 @@ func (v *sealed) readStoredWith(rec keys.Record, buf []byte, r *baseReader) ([]b
 	return value, nil
 }
 
-// PutStored puts an object of raw bytes by its stored value, as [Store.GetStored]
-// or another store gave it. If the object is not there yet, the value is decoded
-// and hashed, and [object.Check] looks at a node; one that is not what key says
-// is an [*object.CorruptError], after which the session can go on; so is a patch.
-// Value is then stored as it is. PutStored does not keep or change it. A dry run does
-// not look at it.
+// PutStored puts an object of raw bytes by its stored value, from [Store.GetStored] or from
+// another store. If the store does not have the object, PutStored decodes the value,
+// verifies its hash, and checks a node with [object.Check]. Then it stores the value
+// unchanged. PutStored does not keep value. A dry run does not check it.
+//
+// PutStored returns an [*object.CorruptError] for an invalid value and for a patch. The
+// session can go on after it.
 func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, raw int) error {
 	return s.PutAndLend(ctx, key, value, raw, nil)
 }
 
-// PutAndLend is PutStored, and calls use with the object's bytes, verified, if
-// it was not there yet. Use must not keep or change them; nil: no one is told.
+// PutAndLend is PutStored, and calls use, if not nil, with the verified bytes of an object
+// that the store did not have. Use must not keep or change them.
 func (s *Session) PutAndLend(ctx context.Context, key object.Key, value []byte, raw int, use func(data []byte)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -125,13 +124,13 @@ func copyValue(value []byte) *buffer {
 	return b
 }
 
-// decode returns the object of key that value holds, which is no patch, verified.
-// The result may be part of value.
+// decode returns the verified object of a value that is no patch. The result may be part
+// of value.
 func decode(key object.Key, value []byte, raw int) ([]byte, error) {
 	return decodeTo(nil, key, value, raw)
 }
 
-// decodeTo is decode into the storage of dst, if that is large enough.
+// decodeTo is decode into dst, if that is large enough.
 func decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]byte, error) {
 	data, ok := frame.Raw(value)
 	if !ok {
@@ -153,9 +152,8 @@ func decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]byte, error)
 
 var errHash = errors.New("the bytes do not have this hash")
 
-// verify checks that value is a stored value of the object of key, and no patch.
-// The object has raw bytes, at most those of the largest. Unless it is nil, check then
-// looks at these; it must not keep them.
+// verify checks that value is a stored value of an object of raw bytes, and no patch. It
+// calls check, if not nil, with the bytes of the object. Check must not keep them.
 func verify(key object.Key, value []byte, raw int, check func(data []byte) error) error {
 	if len(value) > raw+frame.MaxOverhead {
 		return fmt.Errorf("%d bytes stored as %d", raw, len(value))
@@ -173,8 +171,8 @@ func verify(key object.Key, value []byte, raw int, check func(data []byte) error
 	return err
 }
 
-// Buffers for stored values are recycled by size, so that many small values
-// do not hold large buffers.
+// Buffers for stored values are reused by size, so that small values do not occupy large
+// buffers.
 const (
 	minBufferBits = 10
 	maxBufferBits = 25
@@ -182,7 +180,7 @@ const (
 
 var buffers [maxBufferBits + 1]sync.Pool
 
-// buffer is a byte slice that is given back with free.
+// buffer is a byte slice. Its owner returns it with free.
 type buffer struct {
 	b     []byte
 	class int
@@ -200,7 +198,7 @@ func takeBuffer(n int) *buffer {
 	return &buffer{b: make([]byte, 0, 1<<class), class: class}
 }
 
-// free gives the buffer back. It must not be used any more.
+// free returns the buffer for reuse. The caller must not use it afterwards.
 func (b *buffer) free() {
 	if b.class <= maxBufferBits && cap(b.b) == 1<<b.class {
 		b.b = b.b[:0]

@@ -34,8 +34,8 @@ type Sweep struct {
 	trash []string // paths of removed volumes, which still have KEYS
 }
 
-// Sweep begins a sweep. Close it. The error is [disk.ErrBusy] if another process
-// removes volumes, or maintains the store.
+// Sweep begins a sweep. The caller closes it. The error is [disk.ErrBusy] if another
+// process sweeps, repairs or maintains the store.
 func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 	lock, err := s.lockMaintenance(ctx, o.MaintainOptions)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 	return w, nil
 }
 
-// lockMaintenance takes the lock of whoever removes volumes.
+// lockMaintenance takes the lock under which volumes are removed.
 func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.FileLock, error) {
 	if fs := networkFS(s.dir); fs != "" && !o.SingleHost {
 		return nil, fmt.Errorf("maintain object store: it is on a network file system (%s): %w", fs, errors.ErrUnsupported)
@@ -67,7 +67,7 @@ func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.F
 // Close ends the sweep. A second call does nothing.
 func (w *Sweep) Close() {
 	for _, path := range w.trash {
-		disk.RemoveAll(path) // or the next one does
+		disk.RemoveAll(path) // after an error, the next sweep does
 	}
 	w.trash = nil
 	if w.lock != nil {
@@ -75,18 +75,18 @@ func (w *Sweep) Close() {
 	}
 }
 
-// Removal is what [Sweep.Remove] is to do.
+// Removal is the decision about a [Sweep.Remove].
 type Removal struct {
-	Volumes []int                // numbers of those to be removed
-	Drop    map[int][]object.Key // by number: objects that volumes which stay are no longer to have
+	Volumes []int                // numbers of the volumes to remove
+	Drop    map[int][]object.Key // by number: objects to drop in volumes that stay
 }
 
-// Remove takes volumes out of the store. Decide is called while nobody can
-// publish, and says which: everything in them that is needed must be in another
-// volume, see [Sweep.Rewrite]. It has to be quick. Then their files are deleted.
-// Processes that have such a volume open can go on to read it, or find what was
-// copied from it elsewhere. The sweep itself goes on to look into KEYS, which
-// stays until it is closed.
+// Remove removes volumes from the store and deletes their files. It calls decide while no
+// process can publish; decide must be quick. Every reachable object of a removed volume
+// must be in another one: see [Sweep.Rewrite].
+//
+// Processes that have a removed volume open can go on reading it, or find the copies of
+// its objects. The sweep keeps KEYS of the volume until it is closed.
 func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Removal, error)) error {
 	removed, err := w.take(ctx, decide)
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Remova
 	return nil
 }
 
-// take has decide say which volumes go, and renames these.
+// take calls decide, drops objects, and renames the removed volumes.
 func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal, error)) (removed []*viewed, err error) {
 	lock, err := disk.Lock(ctx, filepath.Join(w.store.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
@@ -126,14 +126,13 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	for _, i := range r.Volumes {
 		e := w.volumes[i]
 		e.gone = true
-		e.o.closeLogs() // so that the disk is free again
+		e.o.closeLogs() // this frees their disk space
 		removed = append(removed, e)
 	}
-	return removed, w.drop(nil) // what was dropped in volumes that are gone need not be known
+	return removed, w.drop(nil) // removes the lines of removed volumes
 }
 
-// EmptyTrash deletes the files of all volumes that were removed earlier, and
-// returns how many bytes they had.
+// EmptyTrash deletes the files of all removed volumes, and returns their size in bytes.
 func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
 	list, err := w.store.trash()
 	for _, t := range list {

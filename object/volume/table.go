@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// table remembers the objects of a volume that is being written: about 70
-// bytes for each. It is not safe for concurrent use.
+// table has the objects of a volume that is being written. It takes about 70 bytes for
+// each. It is not safe for concurrent use.
 type table struct {
 	seed    maphash.Seed
 	records []*[tableChunk]written
@@ -20,12 +20,12 @@ type table struct {
 
 const tableChunk = 1024
 
-// written is an object that was put into the volume.
+// written is the record of an object that was added to the volume.
 type written struct {
 	id     object.ID
 	kind   object.Kind
 	placed bool   // file and offset are known
-	depth  uint8  // patches it is the end of; 0: it is stored whole
+	depth  uint8  // number of patches that it is read through
 	file   uint16 // number of the value log
 	batch  uint32 // number of the batch it was written in
 	offset uint32 // of the value in its log
@@ -40,7 +40,7 @@ func (t *table) key(w *written) object.Key { return object.Key{Kind: w.kind, ID:
 // at returns record i.
 func (t *table) at(i int) *written { return &t.records[i/tableChunk][i%tableChunk] }
 
-// slot returns where key is in the index, or should be.
+// slot returns the place of key in the index, or the place to add it.
 func (t *table) slot(key *object.Key) int {
 	mask := len(t.index) - 1
 	for i := int(maphash.Bytes(t.seed, key.ID[:])) & mask; ; i = (i + 1) & mask {
@@ -54,7 +54,7 @@ func (t *table) slot(key *object.Key) int {
 	}
 }
 
-// find returns the record of key, or nil. It stays valid, and changes.
+// find returns the record of key, or nil. The record may change later.
 func (t *table) find(key object.Key) *written {
 	if i := t.number(key); i >= 0 {
 		return t.at(i)
@@ -65,7 +65,7 @@ func (t *table) find(key object.Key) *written {
 // number returns the number of key's record, or -1.
 func (t *table) number(key object.Key) int { return int(t.index[t.slot(&key)]) - 1 }
 
-// add adds a record whose key is not there yet.
+// add adds a record with a new key.
 func (t *table) add(w written) {
 	if t.n%tableChunk == 0 {
 		t.records = append(t.records, new([tableChunk]written))
@@ -85,8 +85,8 @@ func (t *table) add(w written) {
 
 // sorted returns the numbers of all records in the order of their keys.
 func (t *table) sorted() []uint32 {
-	// The keys lie all over the memory, so they are compared by their first
-	// bytes, which all but decides.
+	// The keys are scattered in memory, so copies of their first bytes are compared.
+	// Equal first bytes are rare.
 	type place struct {
 		first  uint64
 		number uint32

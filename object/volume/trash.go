@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// mayHaveOldTrash reports whether files of a removed volume may have to be
-// deleted. Its folder was changed last when it was marked.
+// mayHaveOldTrash reports whether a removed volume may be older than trashAge. The mark
+// was the last change of its directory.
 func (s *Store) mayHaveOldTrash() bool {
 	entries, err := disk.ReadDir(s.path)
 	if err != nil {
@@ -33,13 +33,13 @@ func (s *Store) mayHaveOldTrash() bool {
 	return false
 }
 
-// trashed is a removed volume whose files are still there.
+// trashed is a removed volume whose files still exist.
 type trashed struct {
 	path    string
-	removed time.Time // zero if deleting it was interrupted
+	removed time.Time // zero if its deletion was interrupted
 }
 
-// trash returns the removed volumes, the last removed first.
+// trash returns the removed volumes whose files still exist, the last removed first.
 func (s *Store) trash() ([]trashed, error) {
 	entries, err := disk.ReadDir(s.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -66,7 +66,7 @@ func (s *Store) trash() ([]trashed, error) {
 	return list, nil
 }
 
-// trashSize returns how many bytes the files of removed volumes have.
+// trashSize returns the size of the files of removed volumes, in bytes.
 func (s *Store) trashSize() (size int64, err error) {
 	list, err := s.trash()
 	for _, t := range list {
@@ -75,6 +75,7 @@ func (s *Store) trashSize() (size int64, err error) {
 	return size, err
 }
 
+// folderSize returns the size of the files in a directory, in bytes.
 func folderSize(path string) (size int64) {
 	entries, _ := disk.ReadDir(path)
 	for _, e := range entries {
@@ -85,8 +86,8 @@ func folderSize(path string) (size int64) {
 	return size
 }
 
-// emptyTrash deletes the files of volumes that were removed long enough ago, and
-// of those beyond the last manyTrash: whoever lists the volumes comes by all.
+// emptyTrash deletes the files of volumes that were removed more than trashAge ago, and
+// keeps at most manyTrash others, because every listing of the volumes reads their names.
 func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
 	list, err := s.trash()
 	for i, t := range list {
@@ -106,10 +107,9 @@ func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
 	return err
 }
 
-// remove takes volumes out of the store: each is marked, then renamed. All
-// that is in them must have been read, hashed and found elsewhere. The
-// maintenance lock is held; the gc lock is taken, so that no one publishes
-// meanwhile.
+// remove marks and renames volumes. All their objects must have been read, hashed and
+// found in other volumes. The caller holds the maintenance lock. Remove takes the gc
+// lock, so that no process publishes meanwhile.
 func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
 	lock, err := disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
@@ -119,10 +119,10 @@ func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
 	return s.takeOut(volumes)
 }
 
-// takeOut is remove with the gc lock held.
+// takeOut is remove for a caller that holds the gc lock.
 func (s *Store) takeOut(volumes []*sealed) error {
 	for _, v := range volumes {
-		// Where there is no room for a mark, its files are deleted the sooner.
+		// Without room for a mark, its files are deleted earlier.
 		if err := s.mark(v.path); errors.Is(err, syscall.ENOSPC) {
 			disk.Remove(filepath.Join(v.path, trashFile))
 		} else if err != nil {
@@ -142,7 +142,7 @@ func (s *Store) takeOut(volumes []*sealed) error {
 	return err
 }
 
-// mark notes in a volume that it is being removed, and when.
+// mark writes the time of removal into a volume.
 func (s *Store) mark(path string) error {
 	mark := filepath.Join(path, trashFile)
 	if err := disk.Remove(mark); err != nil && !os.IsNotExist(err) {
@@ -158,7 +158,7 @@ func (s *Store) mark(path string) error {
 	return err
 }
 
-// readMark returns when a volume was marked as removed.
+// readMark returns the time of removal of a volume.
 func readMark(path string) (time.Time, error) {
 	data, err := disk.ReadFile(filepath.Join(path, trashFile))
 	if err != nil {
@@ -171,8 +171,8 @@ func readMark(path string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// deleteTrash deletes a removed volume's files. The mark goes first, so that an
-// interrupted deletion is seen.
+// deleteTrash deletes the files of a removed volume. It deletes the mark first, so that
+// an interrupted deletion is recognised.
 func deleteTrash(path string) error {
 	if err := deleteAllBut(path, ""); err != nil {
 		return err
@@ -180,7 +180,7 @@ func deleteTrash(path string) error {
 	return disk.RemoveAll(path)
 }
 
-// deleteAllBut is deleteTrash that leaves a file and the folder.
+// deleteAllBut is deleteTrash, except that it keeps one file and the directory.
 func deleteAllBut(path, name string) error {
 	if err := disk.Remove(filepath.Join(path, trashFile)); err != nil && !os.IsNotExist(err) {
 		return err

@@ -171,7 +171,7 @@ func (w *View) Dropped(i int) int {
 	return 0
 }
 
-// Keys yields the objects of one kind in volume i, and their positions.
+// Keys yields the records of one kind in volume i.
 func (w *View) Keys(i int, kind object.Kind) iter.Seq2[keys.Record, error] {
 	e := w.volumes[i]
 	return func(yield func(keys.Record, error) bool) {

@@ -1,17 +1,15 @@
-// Package volume is the local object store: a folder of sealed volumes.
+// Package volume is the local object store: a directory of sealed volumes.
 //
-// A volume is one Badger database, written once by one process, then sealed:
-// its files are never opened for writing again, and are read without Badger.
-// Badger's part is to take objects in fast; what it does with files that are
-// damaged, or a disk that is full, must not touch what was stored before. It
-// is the only package that knows Badger.
+// A volume is one Badger database. One process writes it once and seals it. After
+// that, its files are never opened for writing, and are read without Badger. So no
+// error of Badger, with damaged files or a full disk, can reach older objects. No
+// other package knows Badger.
 //
-// A [Store] reads; a [Session] writes. Sessions of any number of processes
-// work side by side, each in a volume of its own, and readers wait for no one.
-// Whatever makes stored objects reachable (a ref, the index) is written inside
-// [Session.Publish].
+// A [Store] reads, and a [Session] writes. Any number of processes can have sessions
+// at the same time, each with volumes of its own, and readers wait for none of them.
+// A ref or an index that makes objects reachable is written inside [Session.Publish].
 //
-// The format is described in docs/format/volume.md.
+// docs/format/volume.md describes the format.
 package volume
 
 import (
@@ -28,26 +26,26 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 )
 
-// The limits of a volume, unless Options say otherwise.
+// The default limits of a volume.
 const (
 	DefaultMaxBytes   = 4 << 30
 	DefaultMaxObjects = 1_000_000
 )
 
-// Options are the parts of its surroundings a Store works with.
+// Options configure a [Store] and give it its environment.
 type Options struct {
 	Now  func() time.Time // the clock; must be set
-	Rand io.Reader        // for names; nil: the system's
-	Warn func(string)     // told of what is wrong but does not stop the work; nil: no one is told
+	Rand io.Reader        // for names; nil stands for the system's source
+	Warn func(string)     // called with problems that do not stop an operation; may be nil
 
 	Level frame.Level // of compression
 
-	// A volume is sealed, and the next begun, when it holds this many bytes or
-	// objects. 0: DefaultMaxBytes and DefaultMaxObjects.
+	// A session seals a volume, and begins the next, when it has this many bytes or
+	// objects. Zero stands for DefaultMaxBytes and DefaultMaxObjects.
 	MaxBytes   int64
 	MaxObjects int
 
-	// Smaller in tests, to see Badger go on to the next file.
+	// Tests use smaller files, so that Badger begins the next one.
 	logFileSize  int64 // 0: defaultLogFileSize
 	memTableSize int64 // 0: defaultMemTableSize
 }
@@ -83,10 +81,9 @@ func damageError(volume, file string, err error) *object.DamageError {
 	return &object.DamageError{Name: filepath.Join(volumesDir, volume, file), Err: err}
 }
 
-// StaleError says that objects that a session was told are there already have
-// been removed since, by a garbage collection that did not know they would be
-// used. Put them again, then Publish again. Without keys, it is not known which:
-// begin again with a new session.
+// StaleError has the objects that a session found in the store and that gc removed
+// since. The caller puts them again, and then calls Publish again. Without keys the
+// objects are unknown, and the caller needs a new session.
 type StaleError struct{ Keys []object.Key }
 
 func (e *StaleError) Error() string {
@@ -99,8 +96,8 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("%d objects were removed meanwhile", len(e.Keys))
 }
 
-// isGone reports whether err says that a file or folder is not there, or was
-// closed because its volume was dropped.
+// isGone reports whether a file or directory does not exist, or was closed because its
+// volume was removed.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrClosed)
 }

@@ -18,54 +18,53 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Objects are written in transactions of at most this many bytes or entries;
-// a larger object has one of its own.
+// The limits of a transaction. A larger object has a transaction of its own.
 const (
 	batchBytes   = 1 << 20
 	batchEntries = 128
 )
 
-// writer is a volume being written, in the folder tmp-<ulid>. It is safe for
-// concurrent use, but for seal and abandon.
+// writer writes a volume in the directory tmp-<ulid>. It is safe for concurrent use,
+// except for seal and abandon. The lock committing is taken before mu.
 type writer struct {
 	store   *Store
 	name    string // its ULID
 	session string
 	dir     string // tmp-<ulid>
 	lock    *disk.FileLock
-	keep    bool      // the lock is kept when the volume is sealed
-	created time.Time // what the seal tells; zero: when it is sealed
+	keep    bool      // seal and abandon do not release the lock
+	created time.Time // time in the seal; zero stands for the time of sealing
 
-	optimised bool // what the seal tells
+	optimised bool // in the seal
 
 	mu      sync.Mutex // guards the following
 	table   *table
 	stored  int64
 	raw     int64
-	batches []*batch // by number; nil once all places are known
+	batches []*batch // by number
 	filling *batch
-	err     error // the first; nothing is written after it
+	err     error // the first error; nothing is written after it
 
 	committing sync.Mutex // guards the following
 	db         *database
 	space      *space
-	walks      []*logWalker // through each value log, up to where places are noted
-	placed     int          // objects whose place is noted
+	walks      []*logWalker // of each value log, up to the last known place
+	placed     int          // number of objects whose place is known
 }
 
-// batch is the objects of one transaction.
+// batch has the objects of one transaction.
 type batch struct {
 	number  uint32
 	keys    []object.Key
-	entries []*badger.Entry // Badger's while they are committed
+	entries []*badger.Entry // Badger owns them while they are committed
 	values  []*buffer
 	size    int64 // of the entries in the value log
 
-	file *os.File // the value log it was written to, once it was; guarded by the writer's mu
+	file *os.File // its value log, once it was written; guarded by the mu of the writer
 }
 
-// newWriter begins a volume for a session, which is the new volume itself if
-// session is "". The lock is held from before its folder is made.
+// newWriter begins a volume of a session. If session is "", the volume is the first of
+// its session and names it. The lock is taken before the directory is made.
 func (s *Store) newWriter(session string) (w *writer, err error) {
 	defer func() {
 		if err != nil {
@@ -100,26 +99,25 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	return w, nil
 }
 
-// lockNew makes up a new volume's name and takes its lock.
+// lockNew returns the name and the lock of a new volume.
 func (s *Store) lockNew() (name string, lock *disk.FileLock, err error) {
 	for {
 		if name, err = newName(s.o.Now(), s.o.Rand); err != nil {
 			return "", nil, err
 		}
-		// Who looks for dead writers may be quicker to take the lock.
+		// A process that looks for dead writers may have taken the lock first.
 		if lock, err = disk.Lock(context.Background(), s.lockPath(name), disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
 			return name, lock, err
 		}
 	}
 }
 
-// lockPath returns the path of the lock of a volume that is written or
-// salvaged.
+// lockPath returns the path of the lock for writing or salvaging a volume.
 func (s *Store) lockPath(name string) string { return s.inVolumes(tmpPrefix + name + lockSuffix) }
 
-// add puts a stored value into the volume, and takes value over. The key must
-// not be there yet; what a patch is made from must be, see takesPatch. The value
-// may be written only by a later call, or by seal.
+// add adds a stored value to the volume, and owns value afterwards. The volume must not
+// have the key, and must have the base of a patch: see takesPatch. A later call, or seal,
+// may be the one that writes the value.
 func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	stored := len(value.b)
 	pad := padding(stored)
@@ -159,7 +157,7 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	return nil
 }
 
-// flush commits what is not committed yet. No call of add may be under way.
+// flush commits the rest. No call of add may be under way.
 func (w *writer) flush() error {
 	w.mu.Lock()
 	b, err := w.filling, w.err
@@ -171,8 +169,7 @@ func (w *writer) flush() error {
 	return err
 }
 
-// commit writes a batch, and gives its buffers back. Batches are written one
-// after the other.
+// commit writes a batch and frees its buffers. Batches are written one after the other.
 func (w *writer) commit(b *batch) error {
 	w.committing.Lock()
 	defer w.committing.Unlock()
@@ -204,8 +201,8 @@ func (w *writer) commit(b *batch) error {
 	return nil
 }
 
-// writeBack has what was written go to disk, and out of memory, every now and
-// then. Where it is has to be known before. w.committing is held.
+// writeBack writes the log to disk, and drops it from memory, after each window. It
+// determines the places of the objects before. The caller holds w.committing.
 func (w *writer) writeBack() error {
 	full := w.space.off > w.store.o.logFileSize
 	if !full && w.space.off-w.space.begun < window {
@@ -226,7 +223,8 @@ func (w *writer) writeBack() error {
 	return w.space.nextLog()
 }
 
-// fail makes err the writer's error, unless it has one, and returns it.
+// fail makes err the error of the writer, unless it has one. It returns the error of the
+// writer.
 func (w *writer) fail(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -236,28 +234,28 @@ func (w *writer) fail(err error) error {
 	return w.err
 }
 
+// failed returns the error of the writer.
 func (w *writer) failed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// full reports whether the volume is to be sealed.
+// full reports whether the volume has reached a limit, so that it must be sealed.
 func (w *writer) full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stored >= w.store.o.MaxBytes || w.table.n >= w.store.o.MaxObjects
 }
 
-// has reports whether key was put into the volume.
+// has reports whether key was added.
 func (w *writer) has(key object.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.table.find(key) != nil
 }
 
-// get returns an object that was put into the volume; ok is false if it was
-// not.
+// get returns an object that was added. Ok is false if it was not.
 func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 	w.mu.Lock()
 	r := w.table.find(key)
@@ -302,27 +300,27 @@ func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
 	return decode(key, value, raw)
 }
 
-// record returns what is known of an object that was put into the volume.
+// record returns the record of an object that was added.
 func (w *writer) record(key object.Key) written {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return *w.table.find(key)
 }
 
-// locate notes where the objects are that were committed since it last did:
-// Badger does not keep the order of a batch. w.committing is held.
+// locate determines the places of objects that were committed since its last call: Badger
+// does not keep the order of a batch. The caller holds w.committing.
 func (w *writer) locate() error { return w.walk(len(w.space.logs)-1, w.space.off) }
 
-// locateAll is locate, for who does not hold w.committing.
+// locateAll is locate for a caller that does not hold w.committing.
 func (w *writer) locateAll() error {
 	w.committing.Lock()
 	defer w.committing.Unlock()
 	return w.locate()
 }
 
-// walk goes on through value log number i, which has so many bytes now, and
-// notes where the objects in it are. Anything else there is an error.
-// w.committing is held.
+// walk continues through value log number i, which has size bytes now, and records the
+// places of its objects. It returns an error for any other content. The caller holds
+// w.committing.
 func (w *writer) walk(i int, size int64) error {
 	if i == len(w.walks) {
 		walk := newLogWalker(w.space.logs[i], size, logHeaderSize)
@@ -348,7 +346,7 @@ func (w *writer) walk(i int, size int64) error {
 	}
 }
 
-// place notes where an object is.
+// place records the place of an object.
 func (w *writer) place(log uint16, e logEntry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -366,9 +364,8 @@ func (w *writer) place(log uint16, e logEntry) error {
 	return nil
 }
 
-// abandon removes the volume. If Badger does not let go of it, its files go
-// nevertheless. A volume that has got its name stays: the error was one of
-// making that durable, and its files are everybody's.
+// abandon removes the volume, even if Badger cannot close it. A volume that was renamed
+// already stays: only making that durable failed, and other processes may use it.
 func (w *writer) abandon() {
 	if _, err := disk.Lstat(w.dir); w.space != nil && err == nil {
 		w.space.forget()

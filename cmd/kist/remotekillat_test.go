@@ -133,44 +133,54 @@ func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
 // takes effect, or after.
 func TestRemoteKillAtRequest(t *testing.T) {
 	t.Parallel()
-	fake := remotetest.NewFakeS3(t, 1)
-	target, err := url.Parse(fake.Endpoint())
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := newRequestKiller(httputil.NewSingleHostReverseProxy(target))
-	server := httptest.NewServer(k)
-	t.Cleanup(server.Close)
-	p := newPlace(t, s3.Open, "s3://"+remotetest.FakeS3Bucket+"/remote?endpoint="+server.URL, fake.Getenv)
-	rng := rand.New(rand.NewPCG(6, 6))
-	from := p.begin()
-	from.change(rng)
-	from.kist("push")
-	to := p.clone()
 	for _, command := range []struct {
 		name  string
-		round func(kills *remoteKills, cut cutter)
-		done  int // kills that come when all is done but for the answer
+		round func(kills *remoteKills, p *place, from, to *shell, rng *rand.Rand, cut cutter)
+		done  int // kills that come when only the answer is missing
 	}{
-		{"clone", func(kills *remoteKills, cut cutter) { kills.clone(p, from, cut) }, 0},
-		{"push", func(kills *remoteKills, cut cutter) { kills.push(p, from, from.change(rng), cut) }, 1},
-		{"fetch", func(kills *remoteKills, cut cutter) {
+		{"clone", func(kills *remoteKills, p *place, from, _ *shell, _ *rand.Rand, cut cutter) {
+			kills.clone(p, from, cut)
+		}, 0},
+		{"push", func(kills *remoteKills, p *place, from, _ *shell, rng *rand.Rand, cut cutter) {
+			kills.push(p, from, from.change(rng), cut)
+		}, 1},
+		{"fetch", func(kills *remoteKills, p *place, from, to *shell, rng *rand.Rand, cut cutter) {
 			from.change(rng)
 			from.kist("push")
 			kills.fetch(p, to, cut)
 		}, 0},
-		{"gc", func(kills *remoteKills, cut cutter) { kills.optimise(p, from, rng, cut) }, 0},
+		{"gc", func(kills *remoteKills, p *place, from, _ *shell, rng *rand.Rand, cut cutter) {
+			kills.optimise(p, from, rng, cut)
+		}, 0},
 	} {
-		var kills remoteKills
-		n := 1
-		for ; kills.late < 2; n++ {
-			for _, effect := range []bool{false, true} {
-				command.round(&kills, k.at(n, effect))
+		t.Run(command.name, func(t *testing.T) {
+			t.Parallel()
+			fake := remotetest.NewFakeS3(t, 1)
+			target, err := url.Parse(fake.Endpoint())
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if n < 4 || kills.done != command.done {
-			t.Errorf("%s: killed at each of %d requests: %+v", command.name, n-2, kills)
-		}
-		t.Logf("%s: killed at each of %d requests: %+v", command.name, n-2, kills)
+			k := newRequestKiller(httputil.NewSingleHostReverseProxy(target))
+			server := httptest.NewServer(k)
+			t.Cleanup(server.Close)
+			p := newPlace(t, s3.Open, "s3://"+remotetest.FakeS3Bucket+"/remote?endpoint="+server.URL, fake.Getenv)
+			rng := rand.New(rand.NewPCG(6, 6))
+			from := p.begin()
+			from.change(rng)
+			from.kist("push")
+			to := p.clone()
+
+			var kills remoteKills
+			n := 1
+			for ; kills.late < 2; n++ {
+				for _, effect := range []bool{false, true} {
+					command.round(&kills, p, from, to, rng, k.at(n, effect))
+				}
+			}
+			if n < 4 || kills.done != command.done {
+				t.Errorf("killed at each of %d requests: %+v", n-2, kills)
+			}
+			t.Logf("killed at each of %d requests: %+v", n-2, kills)
+		})
 	}
 }

@@ -45,27 +45,27 @@ func onTmpfs(t *testing.T, size int, dir, name string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// fills returns how often a disk is filled.
-func fills(t *testing.T) int {
+// needsMount skips a test that cannot mount a file system.
+func needsMount(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip(t, "mounting takes root")
 	}
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
 		skip(t, "cannot unshare: "+err.Error())
 	}
-	return objecttest.Rounds(t, 2)
 }
 
 // TestFullDisk fills disks of several sizes: the error is a clean ENOSPC, no
 // SIGBUS ends the process, what was published stays readable, and when there
 // is room again, writing goes on.
 func TestFullDisk(t *testing.T) {
-	n := fills(t)
+	needsMount(t)
+	n := objecttest.Rounds(t, 2)
 	for _, size := range []int{16, 32, 64} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			t.Parallel()
 			for i := range n {
-				out, err := onTmpfs(t, size, t.TempDir(), "full", strconv.Itoa(size*1000+i)).CombinedOutput()
+				out, err := onTmpfs(t, size, t.TempDir(), "full", strconv.Itoa(size*1000+int(objecttest.Seed())+i)).CombinedOutput()
 				if err != nil {
 					t.Fatalf("fill %d: %v\n%s", i, err, out)
 				}
@@ -77,8 +77,9 @@ func TestFullDisk(t *testing.T) {
 // TestFullDiskShared has three writers fill one disk at once, so that it is
 // full at moments none of them expects.
 func TestFullDiskShared(t *testing.T) {
-	for i := range fills(t) {
-		out, err := onTmpfs(t, 48, t.TempDir(), "full-shared", strconv.Itoa(i)).CombinedOutput()
+	needsMount(t)
+	for i := range objecttest.Rounds(t, 2) {
+		out, err := onTmpfs(t, 48, t.TempDir(), "full-shared", strconv.Itoa(int(objecttest.Seed())+i)).CombinedOutput()
 		if err != nil {
 			t.Fatalf("fill %d: %v\n%s", i, err, out)
 		}
@@ -245,8 +246,9 @@ func readAll(dir string, o Options, published []object.Key) error {
 // TestFullDiskOptimise optimises on disks with more or less room: it works, or
 // says that there is none, and nothing is lost.
 func TestFullDiskOptimise(t *testing.T) {
-	for i := range fills(t) {
-		out, err := onTmpfs(t, 48, t.TempDir(), "full-optimise", strconv.Itoa(i)).CombinedOutput()
+	needsMount(t)
+	for i := range objecttest.Rounds(t, 2) {
+		out, err := onTmpfs(t, 48, t.TempDir(), "full-optimise", strconv.Itoa(int(objecttest.Seed())+i)).CombinedOutput()
 		if err != nil {
 			t.Fatalf("fill %d: %v\n%s", i, err, out)
 		}
@@ -322,7 +324,7 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 // TestFullDiskSalvage kills a writer that has stored more than half of a disk:
 // the next one has room, takes over all that is there, and does so once.
 func TestFullDiskSalvage(t *testing.T) {
-	fills(t)
+	needsMount(t)
 	for i, most := range []int{killedMost, killedMost - 10<<20} {
 		out, err := onTmpfs(t, killedDisk, t.TempDir(), "full-killed", strconv.Itoa(most)).CombinedOutput()
 		if err != nil {

@@ -16,10 +16,13 @@ import (
 // other. What Badger writes can be told to the byte.
 
 const (
-	firstStep = 1 << 20  // bytes reserved of a new file
-	logStep   = 64 << 20 // value log bytes reserved at a time, at most
-	memStep   = 2 << 20  // memtable bytes reserved at a time, at most
-	window    = 32 << 20 // value log bytes after which memory is given back
+	logStep = 64 << 20 // value log bytes reserved at a time
+	memStep = 2 << 20  // memtable bytes reserved at a time
+	window  = 32 << 20 // value log bytes after which memory is given back
+
+	// Of a new file firstStep bytes are reserved, if the disk has plenty free.
+	firstStep = 1 << 20
+	plenty    = 1 << 30
 
 	// startStep is how many value log bytes the disk is given at a time, so
 	// that it writes while more is read and compressed.
@@ -164,13 +167,16 @@ func (s *space) reserve(n int, size int64) error {
 func (s *space) closing() int64 { return spareSpace + int64(s.tables)*tableEntry }
 
 // grow reserves blocks of f up to need, or some more if much is free, and
-// returns up to where they are reserved now. It at most doubles them beyond
-// need: on a file system in memory, reserving takes as long as writing.
+// returns up to where they are reserved now. With plenty free it at most
+// doubles them: on a file system in memory, reserving takes as long as writing.
 func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 	if need <= have {
 		return have, nil
 	}
-	n := max(need-have, min(step, max(have, firstStep), free/4))
+	if free > plenty {
+		step = min(step, max(have, firstStep))
+	}
+	n := max(need-have, min(step, free/4))
 	if s.blind {
 		if n > free {
 			return have, errNoSpace

@@ -8,10 +8,14 @@ CLI         := github.com/kist-vcs/kist/cmd/kist/cli
 LDFLAGS     := -s -w -X $(CLI).release=$(VERSION) -X $(CLI).revision=$(REVISION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
+# Tests wait for processes and servers: more than one per core run at a time.
+PARALLEL    ?= -parallel 6
 TESTFLAGS   ?=
 PKGS        ?= ./...
 RACEPKGS    ?= ./...
 FUZZTIME    ?= 10s
+SCALE       ?= 10
+SEED        ?=
 BENCH       ?= .
 QUICK       ?=
 BENCHFLAGS  ?=
@@ -22,7 +26,7 @@ MODEL       ?= .
 SERVERS     ?= $(BIN)/servers/run
 
 .DEFAULT_GOAL := help
-.PHONY: help build install try test race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
+.PHONY: help build install try test soak race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,11 +41,14 @@ try: build ## show the main job on a real folder, in under a minute
 	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) ./testdata/try.sh
 
 test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
-	$(SERVERS) $(GO) test $(TESTFLAGS) $(PKGS)
+	$(SERVERS) $(GO) test $(PARALLEL) $(TESTFLAGS) $(PKGS)
 	$(if $(filter ./...,$(PKGS)),KIST_TEST_MONGODB=none $(SERVERS) $(GO) -C cmd/kistbench test $(TESTFLAGS) ./...)
 
+soak: $(SERVERS) ## run many rounds of the tests with random input (SCALE=10, SEED=7, PKGS=./object/volume)
+	GO=$(GO) SCALE=$(SCALE) SEED=$(SEED) TESTFLAGS='$(PARALLEL) $(TESTFLAGS)' $(SERVERS) ./testdata/soak.sh $(PKGS)
+
 race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
-	$(SERVERS) $(GO) test -race $(TESTFLAGS) $(RACEPKGS)
+	$(SERVERS) $(GO) test -race $(PARALLEL) $(TESTFLAGS) $(RACEPKGS)
 
 model: ## explore the model of the remote protocol in full (MODEL=TestMutation/RELY_ON_ALL_LIVE)
 	$(GO) test -count=1 -v -timeout 2h -run '$(MODEL)' ./remote/rootlog/model -model.full

@@ -53,16 +53,16 @@ type Config struct {
 	Remote map[string]RemoteConfig `toml:"remote,omitempty"` // by name
 	Branch map[string]BranchConfig `toml:"branch,omitempty"` // by short name
 
-	values map[string]any // the whole file, with what this version does not know
+	values map[string]any // the whole file, unknown keys included
 }
 
-// RemoteConfig is what is configured of a remote.
+// RemoteConfig has the settings of a remote.
 type RemoteConfig struct {
 	URL          string `toml:"url"`
 	SingleWriter bool   `toml:"single-writer,omitempty"`
 }
 
-// BranchConfig is what is configured of a branch: its upstream.
+// BranchConfig has the settings of a branch: its upstream.
 type BranchConfig struct {
 	Remote string `toml:"remote"` // name of a remote
 	Merge  string `toml:"merge"`  // full name of the branch there
@@ -144,7 +144,7 @@ func loadConfig(kistDir string) (*Config, error) {
 	return c, err
 }
 
-// ConfigError says that the configuration file cannot be used.
+// ConfigError is the error for a configuration file that cannot be used.
 type ConfigError struct{ Err error }
 
 func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
@@ -215,9 +215,8 @@ func (c *Config) checkValues(data []byte) error {
 	return slices.MinFunc(bad, func(a, b *SettingError) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key)) })
 }
 
-// ParseSetting returns the value that text stands for, for
-// [Repository.SetConfig]: true, false, a number, or the text itself, which it
-// always is for keys whose values are texts.
+// ParseSetting returns the value of text for [Repository.SetConfig]: true, false, a
+// number, or the text itself. For keys with texts as values it is always the text.
 func ParseSetting(key, text string) any {
 	if k, known := findKey(splitKey(key)); known && (k.Form == "TEXT" || k.Form == "URL" || strings.HasSuffix(k.Form, "NAME")) {
 		return text
@@ -284,7 +283,7 @@ func (c *Config) encode() ([]byte, error) {
 	}
 	err := toml.NewEncoder(&buf).Encode(v)
 	if err == nil && buf.Len() > maxConfig {
-		err = &ConfigError{Err: ErrConfigSize} // nobody could read it again
+		err = &ConfigError{Err: ErrConfigSize} // no later command could read it
 	}
 	return buf.Bytes(), err
 }
@@ -295,13 +294,13 @@ const KeyPushMerge = "push.merge"
 
 var (
 
-	// ErrSecret says that a URL holds a password, which the configuration
-	// must not.
+	// ErrSecret is the error for a URL with a password. The configuration must
+	// not hold passwords.
 	ErrSecret = errors.New("the URL holds a password, which kist does not store")
 )
 
-// CheckRemoteName says whether a remote may have a name: it is the first part
-// of those of its remote-tracking branches.
+// CheckRemoteName returns an error if a remote cannot have the name. The name
+// becomes the first part of remote-tracking branches.
 func CheckRemoteName(name string) error {
 	if strings.Contains(name, "/") {
 		return &refs.NameError{Name: remote.Redact(name), Reason: "a remote's name has no slash"}
@@ -312,13 +311,13 @@ func CheckRemoteName(name string) error {
 	return refs.CheckName(refs.Remotes + name + "/x")
 }
 
-// ID tells repositories apart whose chunks have nothing in common. Clones have
-// the same.
+// ID identifies repositories that cut files alike. A repository and its clones have
+// the same ID.
 func (r *Repository) ID() string { return r.config.RepositoryID() }
 
-// RepositoryID tells repositories apart whose chunks have nothing in common:
-// it stands for how files are cut, which is chosen at random for a new
-// repository, and kept by its clones.
+// RepositoryID is a hash of the chunker's parameters. They are random in a new
+// repository, and its clones keep them. Repositories with different IDs share no
+// chunks.
 func (c *Config) RepositoryID() string {
 	text := fmt.Sprintf("kist repository\n%s %d %d %d\n", c.Chunker.Polynomial, c.Chunker.Min, c.Chunker.Average, c.Chunker.Max)
 	sum := sha256.Sum256([]byte(text))

@@ -3,7 +3,9 @@ package kist
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kist-vcs/kist/refs"
@@ -18,8 +20,8 @@ var ErrSetting = errors.New("bad setting")
 // checks of set and load come from the table of these.
 type ConfigKey struct {
 	Name    string // as in "gc.auto"; "*" in it is the name of a remote or branch
-	Form    string // what a value looks like
-	Default string // what counts if the key is absent; "" if nothing does
+	Form    string // the form of a value
+	Default string // the value if the key is absent; "" for none
 	Help    string // one line
 
 	fixed bool // set when the repository is made; objects depend on it
@@ -158,8 +160,8 @@ func nearestKey(parts []string) string {
 	return best
 }
 
-// editDistance returns how many letters have to be added, removed or replaced
-// to turn a into b. It gives up on long texts.
+// editDistance returns the number of letters to add, remove or replace to turn a
+// into b. It gives up on long texts.
 func editDistance(a, b string) int {
 	if len(a) > 100 {
 		return len(a)
@@ -267,4 +269,26 @@ func lineOf(data []byte, parts []string) int {
 		}
 	}
 	return 0
+}
+
+// ParseSize reads a number of bytes as a person writes it: "4096", "64KiB",
+// "64k", "1.5 MiB". Units are powers of 1024.
+func ParseSize(s string) (uint64, error) {
+	lower := strings.ToLower(s)
+	number := strings.TrimRight(lower, "abcdefghijklmnopqrstuvwxyz")
+	unit := strings.TrimSuffix(strings.TrimSuffix(lower[len(number):], "b"), "i")
+	number = strings.TrimSpace(number)
+	shift := 0
+	if unit != "" {
+		shift = 10 * (1 + strings.Index("kmgtpe", unit))
+	}
+	value, err := strconv.ParseFloat(number, 64)
+	value *= float64(uint64(1) << shift)
+	switch {
+	case err != nil, strings.Trim(number, "0123456789.") != "",
+		len(unit) > 1, unit != "" && shift == 0,
+		value >= math.MaxInt64, value != math.Trunc(value):
+		return 0, fmt.Errorf("%q is no size: write it as in 64KiB", s)
+	}
+	return uint64(value), nil
 }

@@ -9,23 +9,29 @@ import (
 )
 
 var (
-
-	// ErrNameTaken is matched by the error for a branch or tag that exists.
+	// ErrNameTaken is matched by the error for a branch, tag or remote that exists.
 	ErrNameTaken = errors.New("already exists")
+
+	// ErrNoMatch is matched by the error for a path that matches nothing.
+	ErrNoMatch = errors.New("matches nothing")
+
+	// ErrNoUpstream is matched by the error for a branch without an upstream.
+	ErrNoUpstream = errors.New("no upstream branch")
 )
 
-// Progress is told, now and then and from one goroutine at a time, how far an
-// operation is. A total of 0 is not known.
+// Progress receives the state of an operation now and then. Calls come from one
+// goroutine at a time. A total of 0 is unknown.
 type Progress func(done, total Amount)
 
 // Amount counts files and their bytes.
 type Amount struct{ Files, Bytes int64 }
 
-// staleTries is how often a command begins anew because of what others remove.
+// staleTries bounds the attempts of RetryStale.
 const staleTries = 10
 
-// RetryStale runs f again when objects that it relied on were removed by
-// another process meanwhile: they have to be stored again.
+// RetryStale runs f until it returns no [*volume.StaleError], at most ten times.
+// A StaleError means that another process removed objects that f relied on, so f
+// must store them again.
 func RetryStale(f func() error) error {
 	for range staleTries {
 		err := f()
@@ -36,7 +42,3 @@ func RetryStale(f func() error) error {
 	}
 	return fmt.Errorf("objects were removed by other processes, time and again: %w", disk.ErrBusy)
 }
-
-// ErrNoUpstream is matched by the error for a branch that follows no branch of
-// a remote.
-var ErrNoUpstream = errors.New("no upstream branch")

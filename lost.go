@@ -53,6 +53,8 @@ func EncodeLost(keys []object.Key) []byte {
 	return disk.WithSum([]byte(strings.Join(lines, "\n")))
 }
 
+// DecodeLost returns the objects of a list. Any input that EncodeLost cannot produce
+// is an [ErrLostList].
 func DecodeLost(file []byte) (keys []object.Key, err error) {
 	data, summed, err := disk.CutSum(file)
 	if err != nil || !summed {

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// PurgedError says that a content was asked for and was purged, whether or not
-// it is still here. It matches [object.ErrPurged].
+// PurgedError is the error for reading a purged content. Its objects may still be
+// here. It matches [object.ErrPurged].
 type PurgedError struct {
 	Key    object.Key    // the chunk or manifest
 	Record record.Record // when it was purged, by whom, and why
@@ -34,18 +34,19 @@ func (e *PurgedError) Error() string {
 // Is makes errors.Is(err, object.ErrPurged) true.
 func (e *PurgedError) Is(target error) bool { return target == object.ErrPurged }
 
-// Contents returns the local store as it is to be read for what is in files:
-// what was purged before is a [*PurgedError], whether or not it is still here.
+// Contents returns a reader for the contents of files. Reading a purged content is
+// a [*PurgedError], even if its objects are still here.
 func (r *Repository) Contents() object.Reader { return r.contents(r.objects) }
 
 // contents is Contents for another store.
 func (r *Repository) contents(objects object.Reader) *contents {
 	c := &contents{Reader: objects, purges: r.purges}
-	c.said, c.err = r.purges.View()
+	c.records, c.err = r.purges.View()
 	return c
 }
 
-// Unpurged is Contents for what a session has, too.
+// Unpurged is Contents for a session: it also reads the session's objects, and
+// writes to it.
 func (r *Repository) Unpurged(rw object.ReadWriter) object.ReadWriter {
 	return struct {
 		object.Lender
@@ -53,12 +54,12 @@ func (r *Repository) Unpurged(rw object.ReadWriter) object.ReadWriter {
 	}{r.contents(rw), rw}
 }
 
-// contents reads what was not purged.
+// contents reads objects, but no purged ones.
 type contents struct {
 	object.Reader
-	purges *Purges
-	said   *record.View
-	err    error // the records cannot be read
+	purges  *Purges
+	records *record.View
+	err     error // the records cannot be read
 }
 
 // Get implements [object.Reader].
@@ -78,7 +79,7 @@ func (c *contents) Lend(ctx context.Context, key object.Key, use func([]byte) er
 	return c.why(key, object.Lend(ctx, c.Reader, key, use))
 }
 
-// check returns the error of what is not to be read.
+// check returns an error if key must not be read.
 func (c *contents) check(key object.Key) error {
 	if key.Kind != object.KindChunk && key.Kind != object.KindManifest {
 		return nil
@@ -86,64 +87,66 @@ func (c *contents) check(key object.Key) error {
 	if c.err != nil {
 		return c.err
 	}
-	if rec, purged := c.said.Purged(key); purged {
+	if rec, purged := c.records.Purged(key); purged {
 		return &PurgedError{Key: key, Record: rec}
 	}
 	return nil
 }
 
-// why says of what is not there whether that was purged meanwhile.
+// why replaces a not-found error by a [*PurgedError] if another process purged key
+// meanwhile.
 func (c *contents) why(key object.Key, err error) error {
 	if !errors.Is(err, object.ErrNotFound) {
 		return err
 	}
-	if said, _ := c.purges.View(); said != nil {
-		if rec, purged := said.Purged(key); purged {
+	if records, _ := c.purges.View(); records != nil {
+		if rec, purged := records.Purged(key); purged {
 			return &PurgedError{Key: key, Record: rec}
 		}
 	}
 	return err
 }
 
-// Withheld is a writer that does not store again what was purged.
+// Withheld is a writer that drops purged objects.
 type Withheld struct {
 	object.Writer
-	Said *record.View
+	Records *record.View
 }
 
 // Put implements [object.Writer].
 func (w *Withheld) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	id := object.Sum(data)
-	if _, purged := w.Said.Purged(object.Key{Kind: kind, ID: id}); purged {
+	if _, purged := w.Records.Purged(object.Key{Kind: kind, ID: id}); purged {
 		return id, ctx.Err()
 	}
 	return w.Writer.Put(ctx, kind, data)
 }
 
-// Purges says what was purged, by the records as they are on disk. They are
-// read when the file is another one than before. If they are damaged, nothing
-// was purged, as far as is known. It is safe for concurrent use.
+// Purges gives the purges that the records on disk hold. It reads the file again
+// after a change. If the records are damaged, it calls damaged and takes nothing as
+// purged. It is safe for concurrent use.
 type Purges struct {
 	dir     string
-	damaged func(error) // is called with the damage
+	damaged func(error) // receives the damage
 	last    atomic.Pointer[loadedPurges]
 }
 
 type loadedPurges struct {
-	info fs.FileInfo // of the file that was read
-	said *record.View
+	info    fs.FileInfo // of the file that was read
+	records *record.View
 }
 
+// View returns the purges. A nil view has none.
 func (p *Purges) View() (*record.View, error) {
 	info, err := disk.Stat(filepath.Join(p.dir, record.File))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, nil // a nil View is that of no records
+		return nil, nil
 	}
 	if l := p.last.Load(); l != nil && os.SameFile(l.info, info) && l.info.ModTime().Equal(info.ModTime()) && l.info.Size() == info.Size() {
-		return l.said, nil
+		return l.records, nil
 	}
 	set, err := record.Open(p.dir).Load()
 	if IsRecordDamage(err) {
@@ -151,29 +154,27 @@ func (p *Purges) View() (*record.View, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	said := set.View()
-	p.last.Store(&loadedPurges{info, said})
-	return said, nil
+	records := set.View()
+	p.last.Store(&loadedPurges{info, records})
+	return records, nil
 }
 
-// Purged returns the error that reading the content of an entry gives if it, or
-// a part of it, was purged; nil otherwise. It reads lists of chunks, and no
-// chunks.
+// Purged returns a [*PurgedError] if the content of e, or a chunk of it, was purged,
+// and nil otherwise. It reads manifests, but no chunks.
 func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*PurgedError, error) {
-	said, err := r.purges.View()
+	records, err := r.purges.View()
 	if err != nil {
 		return nil, err
 	}
-	return r.PurgedIn(ctx, said, r.objects, e)
+	return r.PurgedIn(ctx, records, r.objects, e)
 }
 
-// PurgedIn is Purged by what the records said, for a content of which the list
-// of chunks is in objects.
-func (r *Repository) PurgedIn(ctx context.Context, said *record.View, objects object.Reader, e *object.Entry) (*PurgedError, error) {
-	if !said.AnyPurged() || e == nil || e.Type != object.TypeFile || e.Content.IsZero() {
+// PurgedIn is Purged for the given records and for manifests in objects.
+func (r *Repository) PurgedIn(ctx context.Context, records *record.View, objects object.Reader, e *object.Entry) (*PurgedError, error) {
+	if !records.AnyPurged() || e == nil || e.Type != object.TypeFile || e.Content.IsZero() {
 		return nil, nil
 	}
-	if rec, purged := said.Purged(e.Content); purged {
+	if rec, purged := records.Purged(e.Content); purged {
 		return &PurgedError{Key: e.Content, Record: rec}, nil
 	}
 	if e.Content.Kind != object.KindManifest {
@@ -188,7 +189,7 @@ func (r *Repository) PurgedIn(ctx context.Context, said *record.View, objects ob
 			return nil, err
 		}
 		key := object.Key{Kind: object.KindChunk, ID: c.ID}
-		if rec, purged := said.Purged(key); purged {
+		if rec, purged := records.Purged(key); purged {
 			return &PurgedError{Key: key, Record: rec}, nil
 		}
 	}

@@ -30,39 +30,37 @@ const Dir = disk.RepositoryDir
 // DefaultBranch is the branch that a new repository begins with.
 const DefaultBranch = "main"
 
-// ErrNoRepository says that there is no repository where one was looked for.
+// ErrNoRepository is the error for a folder without a repository.
 var ErrNoRepository = errors.New("not a kist repository")
 
-// ErrExists says that there is a repository where one was to be made.
+// ErrExists is the error of Init for a folder that has a repository.
 var ErrExists = errors.New("a kist repository is already there")
 
-// Options is what a repository needs to know of its surroundings. The zero
-// value is usable.
+// Options connects a repository to its surroundings. The zero value is usable.
 type Options struct {
 	Now    func() time.Time // the clock; default [time.Now]
 	Date   func() time.Time // what commits and logs record, in the zone to record; default: Now
 	Random io.Reader        // default [rand.Reader]
 	Host   string           // recorded in commits
-	Warn   func(string)     // told of what is worth a warning; default: nobody
+	Warn   func(string)     // receives warnings; default: nobody does
 	Jobs   int              // files read or written at once; default: one for each processor
 
-	// WorkDir is the folder that the user is in, which is not removed from the
-	// worktree even if nothing is in it any more. Default: none.
+	// WorkDir is the user's working directory. It is not removed from the
+	// worktree, even if it becomes empty. Default: none.
 	WorkDir string
 
-	Umask uint16 // permission bits that no file of the worktree gets
+	Umask uint16 // permission bits that files of the worktree do not get
 	SetID bool   // files of the worktree get their set-user-ID and set-group-ID bits
 
 	// Backend opens the store that a remote's URL names. Default: none can be
 	// opened.
 	Backend func(ctx context.Context, url string) (remote.Backend, error)
 
-	// Retry says how trouble with a remote is borne that passes while packs
-	// are put, see [transfer.Options].
+	// Retry sets how often and how long uploads of packs are retried.
 	Retry retry.Options
 
-	// Identity returns who commits, given the name and address that the
-	// configuration has, which may be empty. Default: just these.
+	// Identity returns the committer's name and address. Its arguments come
+	// from the configuration and may be empty. Default: the arguments.
 	Identity func(name, email string) (string, string)
 }
 
@@ -145,8 +143,8 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	return Create(ctx, dir, opt, NewConfig(params), init.Branch)
 }
 
-// MakeRepositoryDir makes a .kist folder which nobody else may look into, or
-// only its group. A folder that is there stays as it is.
+// MakeRepositoryDir makes a .kist folder that only its owner can read, or, if
+// shared, its group. An existing folder stays as it is.
 func MakeRepositoryDir(path string, shared bool) error {
 	if err := disk.MakeDir(filepath.Dir(path)); err != nil {
 		return err
@@ -166,7 +164,7 @@ func MakeRepositoryDir(path string, shared bool) error {
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// Create makes a repository of a configuration, and opens it.
+// Create makes a repository with the configuration c and opens it.
 func Create(ctx context.Context, dir string, opt Options, c *Config, branch string) (*Repository, error) {
 	if _, err := c.params(); err != nil {
 		return nil, err
@@ -292,8 +290,8 @@ func pathBelow(root, dir string) string {
 	return path
 }
 
-// OpenWorktree returns the folder dir as files that are stored as this
-// repository's configuration says.
+// OpenWorktree returns a worktree at dir that stores files with this repository's
+// configuration.
 func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
 	fs, err := worktree.OS(dir)
 	if err != nil {
@@ -306,7 +304,7 @@ func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
 	return worktree.New(fs, o), nil
 }
 
-// Close releases what the repository holds open.
+// Close closes the repository's files.
 func (r *Repository) Close() error { return r.objects.Close() }
 
 // Root returns the absolute path of the worktree.
@@ -323,8 +321,8 @@ func (r *Repository) SetConfig(ctx context.Context, key string, value any) error
 	})
 }
 
-// EditConfig has a function change the values of the configuration as it is on
-// disk, and writes it.
+// EditConfig reads the configuration from disk, lets edit change it, and writes it.
+// It holds config.lock meanwhile.
 func (r *Repository) EditConfig(ctx context.Context, edit func(*Config) error) error {
 	lock, err := disk.Lock(ctx, filepath.Join(r.dir, "config.lock"), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
@@ -355,7 +353,7 @@ func (r *Repository) EditConfig(ctx context.Context, edit func(*Config) error) e
 // Refs returns the names of commits: HEAD, branches and tags.
 func (r *Repository) Refs() *refs.Store { return r.refs }
 
-// Objects returns the local store. What is in files is read from Contents.
+// Objects returns the local store. Read the contents of files through Contents.
 func (r *Repository) Objects() *volume.Store { return r.objects }
 
 // Index reads the staging area. Where HEAD has files, an index that was lost is
@@ -389,7 +387,7 @@ func (r *Repository) Resolve(ctx context.Context, rev string) (object.ID, error)
 	return r.refs.Resolve(ctx, r.objects, rev)
 }
 
-// Commit reads the commit that a revision names.
+// ReadCommit returns the commit that a revision names.
 func (r *Repository) ReadCommit(ctx context.Context, rev string) (object.ID, *object.Commit, error) {
 	id, err := r.Resolve(ctx, rev)
 	if err != nil {
@@ -399,7 +397,7 @@ func (r *Repository) ReadCommit(ctx context.Context, rev string) (object.ID, *ob
 	return id, c, err
 }
 
-// Signature returns who commits now.
+// Signature returns the committer and the present time.
 func (r *Repository) Signature() object.Signature {
 	name, email := r.opt.Identity(r.config.User.Name, r.config.User.Email)
 	now := r.opt.Date()
@@ -407,6 +405,7 @@ func (r *Repository) Signature() object.Signature {
 	return object.Signature{Name: name, Email: email, Time: object.TimeOf(now), Zone: int16(offset / 60)}
 }
 
+// Who returns the user's name and address, as reflogs record them.
 func (r *Repository) Who() refs.Who {
 	s := r.Signature()
 	return refs.Who{Name: s.Name, Email: s.Email}

@@ -27,8 +27,8 @@ type UserConfig struct {
 	values map[string]any // the whole file, with the keys that this version does not know
 }
 
-// LoadUserConfig reads the configuration of a user. A file that is absent is
-// an empty one. The error is a [*ConfigError] if the file is no configuration.
+// LoadUserConfig reads the configuration of a user. A missing file counts as empty.
+// The error is a [*ConfigError] if the file is no configuration.
 func LoadUserConfig(file string) (*UserConfig, error) {
 	c := &UserConfig{file: file, values: map[string]any{}}
 	data, err := os.ReadFile(file)
@@ -47,7 +47,7 @@ func LoadUserConfig(file string) (*UserConfig, error) {
 	return c, nil
 }
 
-// Trust adds a worktree to safe.directory, in the file, too.
+// Trust adds a worktree to safe.directory and writes the file.
 func (c *UserConfig) Trust(dir string) error {
 	if slices.Contains(c.Safe.Directory, dir) {
 		return nil

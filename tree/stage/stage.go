@@ -238,7 +238,7 @@ func storeFiles(ctx context.Context, r *kist.Repository, objects object.ReadWrit
 		return err
 	}
 	if said.AnyPurged() {
-		dst = &kist.Withheld{Writer: dst, Said: said}
+		dst = &kist.Withheld{Writer: dst, Records: said}
 	}
 	var before, now kist.Amount // what is done: before this part, and with it
 	report := func(files, bytes int64) {

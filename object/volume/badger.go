@@ -22,13 +22,13 @@ const (
 	// defaultLogFileSize is the size at which Badger begins the next value log.
 	defaultLogFileSize = 1<<30 - 1
 
-	// defaultMemTableSize is that of some 20,000 keys. They fit into a
-	// processor's cache, and most are in tables before the volume is closed.
+	// defaultMemTableSize is the size of some 20,000 keys. They fit into the cache of a
+	// processor, and most are in tables before the volume is closed.
 	defaultMemTableSize = 2 << 20
 	numMemTables        = 2
 
-	// closeGrace is how long Badger may go on trying to close after it
-	// reported an error; closeLimit how long it may take if it reports none.
+	// closeGrace is the longest wait for Badger to close after it reported an error, and
+	// closeLimit the longest wait without an error.
 	closeGrace = 2 * time.Second
 	closeLimit = 15 * time.Minute
 )
@@ -62,17 +62,15 @@ func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {
 	return b
 }
 
-// newDatabase has the files of a database without content, as Badger would write
-// them. Badger syncs each and its folder, which a volume needs only once it is
-// sealed: nothing leads to it before that, and MANIFEST is synced when a table
-// is added.
+// newDatabase has the files of an empty database, as Badger would write them. Badger would
+// also sync them and their directory, which a volume needs only when it is sealed.
 var newDatabase = map[string]string{
 	manifestFile:  "Bdgr" + "\x4b\x53" + "\x00\x08" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00", // magic numbers, an empty list
 	"KEYREGISTRY": strings.Repeat("\x00", 16) + "Hello Badger",                                // without encryption
 }
 
-// database is a Badger database that is being written. Errors that Badger
-// only logs fail it, and nothing waits for Badger after that.
+// database is a Badger database that is being written. An error that Badger only logs fails
+// it, and nothing waits for Badger after that.
 type database struct {
 	db  *badger.DB
 	log *latch
@@ -97,8 +95,8 @@ func openDatabase(dir string, o *Options) (*database, error) {
 	return &database{db, log}, nil
 }
 
-// commit writes entries in one transaction. If it succeeds, their slices are
-// the caller's again; otherwise Badger may still use them.
+// commit writes entries in one transaction. After success, the caller owns their slices;
+// after an error, Badger may still use them.
 func (d *database) commit(entries []*badger.Entry) error {
 	txn := d.db.NewTransaction(true)
 	defer txn.Discard()
@@ -120,8 +118,8 @@ func (d *database) commit(entries []*badger.Entry) error {
 	return nil
 }
 
-// close closes the database. When Badger has failed, it may go on trying for
-// ever: then it is left to itself, and so are its files.
+// close closes the database. After an error, Badger may retry for ever: then close returns
+// without waiting for it.
 func (d *database) close() error {
 	done := make(chan error, 1)
 	go func() { done <- d.db.Close() }()
@@ -144,7 +142,7 @@ func (d *database) close() error {
 	return nil
 }
 
-// latch is Badger's logger. The first error it is told stays.
+// latch is Badger's logger. It keeps the first error.
 type latch struct {
 	mu     sync.Mutex
 	err    error

@@ -7,13 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noReadOnce is set once the kernel, or a file system, turned out not to know
-// RWF_DONTCACHE.
+// noReadOnce is set if the kernel or a file system does not know RWF_DONTCACHE.
 var noReadOnce atomic.Bool
 
-// readOnce is f.ReadAt, but what had to be read from disk does not stay in the
-// page cache. That spares the memory that others have there, and, where memory
-// was not used before, what it costs to get it.
+// readOnce is f.ReadAt, except that bytes read from disk do not stay in the page cache.
+// That keeps the cached data of others, and saves the cost of new memory.
 func readOnce(f *os.File, buf []byte, off int64) (int, error) {
 	if noReadOnce.Load() {
 		return f.ReadAt(buf, off)
@@ -26,10 +24,10 @@ func readOnce(f *os.File, buf []byte, off int64) (int, error) {
 	if err == nil && n == len(buf) {
 		return n, nil
 	}
-	return f.ReadAt(buf, off) // tells what is wrong
+	return f.ReadAt(buf, off) // returns the error, if there is one
 }
 
-// readUncached reads from off as far as it can.
+// readUncached reads from off until buf is full or a read fails.
 func readUncached(fd int, buf []byte, off int64) (done int) {
 	for done < len(buf) {
 		n, err := unix.Preadv2(fd, [][]byte{buf[done:]}, off+int64(done), unix.RWF_DONTCACHE)

@@ -19,15 +19,15 @@ const sealVersion = 1
 // maxSealSize bounds a SEAL: some hundred files and a MANIFEST.
 const maxSealSize = 16 << 20
 
-// seal is the content of a volume's SEAL file: all that is known about the
-// volume except where its objects are.
+// seal is the content of a SEAL file: the description of a volume without the places of
+// its objects.
 type seal struct {
 	Session   string    // the session that wrote it
-	Created   time.Time // when it was sealed; whole seconds, UTC
+	Created   time.Time // time of sealing in UTC, without fractions of a second
 	Objects   uint64
 	Raw       uint64     // bytes of the objects
 	Stored    uint64     // bytes of the stored values
-	Optimised bool       // the objects were stored as small as they get
+	Optimised bool       // the objects are stored as small as possible
 	Files     []sealFile // sorted by name; all but SEAL itself
 	Manifest  []byte     // copy of MANIFEST
 }
@@ -36,17 +36,17 @@ type seal struct {
 type sealFile struct {
 	Name string
 	Size int64
-	Sum  [sha256.Size]byte // of the file; of a value log: of all that is not values
+	Sum  [sha256.Size]byte // of the file; for a value log, of everything except the values
 }
 
-// files with a checksum of all their bytes and value logs are told apart by
-// the first word of their line.
+// The first words of the lines of files. The checksum of a value log does not cover the
+// values.
 const (
 	wordFile = "file"
 	wordLog  = "log"
 )
 
-// encode returns the file's bytes.
+// encode returns the bytes of the file.
 func (s *seal) encode() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "kist volume %d\n", sealVersion)
@@ -68,7 +68,7 @@ func (s *seal) encode() []byte {
 	return b.Bytes()
 }
 
-// decodeSeal reads a SEAL. Only what encode writes is accepted.
+// decodeSeal decodes a SEAL. It accepts only the form of encode.
 func decodeSeal(data []byte) (*seal, error) {
 	const sumLine = len("seal ") + 2*sha256.Size + 1
 	if len(data) > maxSealSize || len(data) < sumLine {
@@ -98,15 +98,14 @@ func decodeSeal(data []byte) (*seal, error) {
 	return s, nil
 }
 
-// isSeal reports whether data would be a seal of this version, but for its first
-// line: then that is damaged.
+// isSeal reports whether data is a seal of this version with a damaged first line.
 func isSeal(data []byte) bool {
 	_, rest, _ := bytes.Cut(data, []byte("\n"))
 	_, err := decodeSeal(append(fmt.Appendf(nil, "kist volume %d\n", sealVersion), rest...))
 	return err == nil
 }
 
-// set takes over one line.
+// set decodes one line.
 func (s *seal) set(word, rest string) (err error) {
 	switch word {
 	case "kist":

@@ -10,71 +10,69 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Badger writes through memory mappings of sparse files, where a full disk is
-// a SIGBUS that ends the process. So before each transaction the blocks it
-// will need are reserved; where there are none left, that is an error like any
-// other. What Badger writes can be told to the byte.
+// Badger writes through memory mappings of sparse files. There, a full disk is a SIGBUS that
+// ends the process. So the writer reserves the blocks of each transaction before, where a
+// full disk is an ordinary error. The size of a transaction is known to the byte.
 
 const (
-	logStep = 64 << 20 // value log bytes reserved at a time
-	memStep = 2 << 20  // memtable bytes reserved at a time
-	window  = 32 << 20 // value log bytes after which memory is given back
+	logStep = 64 << 20 // bytes reserved of a value log at a time
+	memStep = 2 << 20  // bytes reserved of a memtable at a time
+	window  = 32 << 20 // bytes of the value log after which memory is freed
 
-	// Of a new file firstStep bytes are reserved, if the disk has plenty free.
+	// firstStep is the number of bytes reserved of a new file, if the disk has plenty of
+	// free bytes.
 	firstStep = 1 << 20
 	plenty    = 1 << 30
 
-	// startStep is how many value log bytes the disk is given at a time, so
-	// that it writes while more is read and compressed.
+	// startStep is the number of bytes of the value log after which the kernel begins to
+	// write them, while more objects are read and compressed.
 	startStep = 8 << 20
 
-	// memEntry is the most a memtable's log grows by an entry, or by the end
-	// of a transaction; tableEntry the most a table does.
+	// memEntry is the largest size of an entry, or of the end of a transaction, in the log
+	// of a memtable; tableEntry is the largest size of an entry in a table.
 	memEntry   = 80
 	tableEntry = 128
 
-	// memRotate is more than an entry takes of a memtable.
+	// memRotate is more than the size of an entry in a memtable.
 	memRotate = 256
 
-	// opening is more than a new database takes at once.
+	// opening is more than the size of a new database.
 	opening = 2 << 20
 
-	// spareSpace is left free beyond what can be told: for Badger's small
-	// files, for KEYS and SEAL.
+	// spareSpace stays free for the small files of Badger, KEYS and SEAL.
 	spareSpace = 1 << 20
 
 	scratchFile = "scratch"
 )
 
-// space keeps account of the files a volume grows by.
+// space reserves and counts the bytes of the files of a growing volume.
 type space struct {
 	dir string
 	o   *Options
 
 	number uint32 // of the value log being written
 	logs   []*os.File
-	off    int64 // where the next entry goes
-	have   int64 // up to where blocks are reserved
-	begun  int64 // up to where pages were dropped from the mapping
+	off    int64 // offset of the next entry
+	have   int64 // end of the reserved blocks
+	begun  int64 // end of the pages that were dropped from the mapping
 	behind struct {
-		log      *os.File // nil: none yet
+		log      *os.File // nil before the first one
 		from, to int64
-	} // what was dropped last
-	started int64 // up to where the disk was told to write
+	} // the last dropped range
+	started int64 // end of the range that the kernel writes
 
 	mem     *os.File // the memtable's log
-	memNext *os.File // the next memtable's log, made ahead; or nil
+	memNext *os.File // log of the next memtable, made ahead, or nil
 	memNum  int
-	memOff  int64 // upper bound of what was written to it
+	memOff  int64 // upper bound of its size
 	memHave int64
-	fresh   int // entries since the memtable was begun
-	tables  int // entries not yet known to be in tables
+	fresh   int // number of entries in the memtable
+	tables  int // number of entries that may not be in tables yet
 
-	blind bool // the file system cannot reserve: free space is looked at instead
-
+	blind bool // the file system cannot reserve blocks: only free space is checked
 }
 
-// newSpace begins the account of a database just opened in dir.
+// newSpace returns the space of a database that was just opened in dir.
 func newSpace(dir string, o *Options) (*space, error) {
 	s := &space{dir: dir, o: o}
 	if err := s.nextLog(); err != nil {
@@ -94,7 +92,7 @@ func (s *space) memName(n int) string {
 
 func (s *space) log() *os.File { return s.logs[len(s.logs)-1] }
 
-// nextLog goes on to the value log that Badger has just begun.
+// nextLog goes to the value log that Badger has just begun.
 func (s *space) nextLog() error {
 	f, err := disk.OpenFile(filepath.Join(s.dir, logName(s.number+1)), os.O_RDWR, 0)
 	if err != nil {
@@ -106,9 +104,8 @@ func (s *space) nextLog() error {
 	return nil
 }
 
-// checkFree checks that n bytes can be written in dir, by reserving them for a
-// moment: what a file system tells of its free space is not always so, and
-// there may be a quota.
+// checkFree checks that n bytes can be written in dir, by reserving them for a moment. The
+// free space that a file system reports may be wrong, and there may be a quota.
 func checkFree(dir string, n int64) error {
 	free, err := freeSpace(dir)
 	if err != nil {
@@ -131,8 +128,8 @@ func checkFree(dir string, n int64) error {
 
 var errNoSpace error = syscall.ENOSPC
 
-// reserve makes sure that a transaction of n entries that take size bytes in
-// the value log finds room.
+// reserve reserves the blocks of a transaction of n entries with size bytes in the value
+// log.
 func (s *space) reserve(n int, size int64) error {
 	free, err := freeSpace(s.dir)
 	if err != nil {
@@ -163,7 +160,7 @@ func (s *space) reserve(n int, size int64) error {
 	return nil
 }
 
-// closing returns how many bytes closing the database may take.
+// closing returns the largest number of bytes that closing the database takes.
 func (s *space) closing() int64 { return spareSpace + int64(s.tables)*tableEntry }
 
 // grow reserves blocks of f up to need, or some more if much is free, and
@@ -198,8 +195,7 @@ func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 	return have + n, nil
 }
 
-// wrote takes note of a transaction of n entries and size bytes that was
-// written.
+// wrote counts a written transaction of n entries and size bytes.
 func (s *space) wrote(n int, size int64) error {
 	s.off += size
 	memSize := int64(n+1) * memEntry
@@ -223,13 +219,12 @@ func (s *space) wrote(n int, size int64) error {
 	return nil
 }
 
-// writeBack begins to write what is new in the value log to disk, and drops
-// its pages from the mapping. That comes first: it tells the kernel which
-// pages were written to. Finished tables are dropped as well. Badger unmaps
-// neither before it is closed; it may move the value log's mapping, though.
+// writeBack drops the new pages of the value log from the mapping, which shows the kernel
+// the written pages, and begins to write them to disk. It drops complete tables too. Badger
+// unmaps neither before it is closed, but it may move the mapping of the value log.
 //
-// What was begun before is on disk when it returns, and leaves the page cache:
-// its memory is used again for what comes next, and others keep theirs.
+// When writeBack returns, the range of its last call is on disk and no longer in the page
+// cache. So the new data uses the same memory, and other processes keep theirs.
 func (s *space) writeBack() error {
 	for _, m := range findMappings(s.log().Name(), logSuffix) {
 		if err := m.drop(s.begun, s.off-s.begun); err != nil {
@@ -254,14 +249,14 @@ func (s *space) writeBack() error {
 	return nil
 }
 
-// startWriting begins to write what is new in the value log to disk.
+// startWriting begins to write the new part of the value log to disk.
 func (s *space) startWriting() error {
 	err := beginWriteback(s.log(), s.started, s.off-s.started)
 	s.started = s.off
 	return err
 }
 
-// removeUnused removes what was made ahead and not used.
+// removeUnused removes the log of a memtable that Badger did not use.
 func (s *space) removeUnused() error {
 	if s.memNext == nil {
 		return nil
@@ -272,15 +267,14 @@ func (s *space) removeUnused() error {
 	return disk.Remove(name)
 }
 
-// forget frees the disk space of what was written, which is not wanted any
-// more, so that Badger has room to close.
+// forget frees the disk space of an abandoned volume, so that Badger has room to close.
 func (s *space) forget() {
 	for _, f := range s.logs {
 		deallocate(f, 0, 2*s.o.logFileSize)
 	}
 }
 
-// close closes the account's files.
+// close closes the files.
 func (s *space) close() {
 	for _, f := range append([]*os.File{s.mem, s.memNext}, s.logs...) {
 		if f != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// allocate reserves disk blocks for a range of f without changing its size.
-// It returns errors.ErrUnsupported where that cannot be done.
+// allocate reserves disk blocks for a range of f without changing its size. It returns
+// errors.ErrUnsupported if the file system cannot do that.
 func allocate(f *os.File, off, n int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n)
@@ -27,13 +27,12 @@ func allocate(f *os.File, off, n int64) error {
 	}
 }
 
-// deallocate frees the disk blocks of a range of f, whose content is no
-// longer wanted.
+// deallocate frees the disk blocks of a range of f. Its content is lost.
 func deallocate(f *os.File, off, n int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, off, n)
 }
 
-// freeSpace returns how many bytes can still be written to dir's file system.
+// freeSpace returns the number of free bytes in the file system of dir.
 func freeSpace(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -42,7 +41,7 @@ func freeSpace(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Frsize, nil
 }
 
-// beginWriteback tells the kernel to begin writing a range of f to disk.
+// beginWriteback makes the kernel begin to write a range of f to disk.
 func beginWriteback(f *os.File, off, n int64) error {
 	err := unix.SyncFileRange(int(f.Fd()), off, n, unix.SYNC_FILE_RANGE_WRITE)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
@@ -51,9 +50,8 @@ func beginWriteback(f *os.File, off, n int64) error {
 	return err
 }
 
-// dropWritten waits until a range of f is on disk, and takes all up to its end
-// out of the page cache. An error of a write is one of this call, and none of a
-// later sync.
+// dropWritten waits until a range of f is on disk, and drops everything up to its end from
+// the page cache. It returns write errors, which a later sync does not return.
 func dropWritten(f *os.File, off, n int64) error {
 	const write = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	err := unix.SyncFileRange(int(f.Fd()), off, n, write)
@@ -63,15 +61,15 @@ func dropWritten(f *os.File, off, n int64) error {
 	case err != nil:
 		return fmt.Errorf("write to disk: %w", err)
 	}
-	unix.Fadvise(int(f.Fd()), 0, off+n, unix.FADV_DONTNEED) // advice: without it, memory goes later
+	unix.Fadvise(int(f.Fd()), 0, off+n, unix.FADV_DONTNEED) // only advice: errors do not matter
 	return nil
 }
 
-// mapping is where a file is mapped into this process's memory.
+// mapping is the place of a file that is mapped into the memory of this process.
 type mapping struct{ addr, size uintptr }
 
-// findMappings returns where files are mapped whose paths begin with prefix
-// and end with suffix.
+// findMappings returns the mappings of files whose paths begin with prefix and end with
+// suffix.
 func findMappings(prefix, suffix string) (found []mapping) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -95,8 +93,8 @@ func findMappings(prefix, suffix string) (found []mapping) {
 	return found
 }
 
-// drop takes a range of the mapping out of this process's resident memory.
-// What was written to it stays, in the kernel's page cache.
+// drop removes a range of the mapping from the resident memory of this process. Written
+// data stays in the page cache of the kernel.
 func (m mapping) drop(off, n int64) error {
 	page := int64(os.Getpagesize())
 	end := (off + n) / page * page
@@ -111,7 +109,7 @@ func (m mapping) drop(off, n int64) error {
 	return nil
 }
 
-// renameNew renames a folder to a name that must not exist.
+// renameNew renames a directory to a name that must not exist.
 func renameNew(from, to string) error {
 	if _, err := disk.Lstat(from); err != nil {
 		return err

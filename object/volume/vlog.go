@@ -29,18 +29,17 @@ const (
 	maxEntryHeader = 2 + 1 + 5 + 1
 	crcSize        = 4
 
-	// minValue is Badger's value threshold: what is shorter it would keep in
-	// its tables.
+	// minValue is Badger's value threshold: Badger would keep shorter values in its
+	// tables.
 	minValue = 32
 
-	// maxStored is the most bytes a stored value has.
+	// maxStored is the largest size of a stored value.
 	maxStored = object.MaxChunkSize + frame.MaxOverhead
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// entrySize returns the number of bytes an entry with a value of n bytes takes
-// in a value log.
+// entrySize returns the size of an entry with a value of n bytes.
 func entrySize(n int) int64 {
 	size := 2 + 1 + 1 + logKeySize + n + crcSize
 	for v := uint(n); ; v >>= 7 {
@@ -55,7 +54,7 @@ func entrySize(n int) int64 {
 // bytes.
 func padding(n int) int { return max(0, minValue-n) }
 
-// encodeKey returns an object's key in the database.
+// encodeKey returns the key of an object in the database.
 func encodeKey(key object.Key) []byte {
 	return append([]byte{byte(key.Kind)}, key.ID[:]...)
 }
@@ -78,14 +77,12 @@ var (
 	errSum   = errors.New("checksum does not match")
 )
 
-// isTorn reports whether err says that an entry is not there whole, and not
-// that it could not be read.
+// isTorn reports whether an entry is incomplete or damaged, in contrast to unreadable.
 func isTorn(err error) bool {
 	return errors.Is(err, errEntry) || errors.Is(err, errSum) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// parseEntry reads the header and key of the entry at start from b, which may
-// be longer.
+// parseEntry decodes the header and the key of the entry at start. B may be longer.
 func parseEntry(b []byte, start int64) (logEntry, error) {
 	if len(b) < 2 || b[0] != 0 || b[1] >= minValue {
 		return logEntry{}, errEntry
@@ -114,26 +111,25 @@ func parseEntry(b []byte, start int64) (logEntry, error) {
 	return e, nil
 }
 
-// logWalker goes through a value log, reading the headers and keys of its
-// entries but not their values.
+// logWalker reads the headers and keys of the entries of a value log, without the values.
 type logWalker struct {
 	r      io.ReaderAt
 	size   int64
 	pos    int64     // of the next entry
-	hash   hash.Hash // fed with all that is not values, if not nil
+	hash   hash.Hash // if not nil, of everything except the values
 	last   int       // length of the last value
 	buf    []byte
 	bufPos int64
 }
 
-// newLogWalker returns a walker over a value log of size bytes, from pos on:
-// logHeaderSize, or the end of an entry.
+// newLogWalker returns a walker over a value log of size bytes. It starts at pos, which is
+// logHeaderSize or the end of an entry.
 func newLogWalker(r io.ReaderAt, size, pos int64) *logWalker {
 	return &logWalker{r: r, size: size, pos: pos, buf: make([]byte, 0, 64<<10)}
 }
 
-// bytes returns up to n bytes at pos, fewer only at the end of the file. It
-// reads ahead where values are small.
+// bytes returns n bytes at pos, or fewer at the end of the file. It reads ahead if values
+// are small.
 func (w *logWalker) bytes(pos int64, n int) ([]byte, error) {
 	n = int(min(int64(n), w.size-pos))
 	if n <= 0 {
@@ -156,7 +152,7 @@ func (w *logWalker) bytes(pos int64, n int) ([]byte, error) {
 	return w.buf[pos-w.bufPos:][:n], nil
 }
 
-// start checks that there is a header, and feeds it to the hash.
+// start reads the header of the log, and adds it to the hash.
 func (w *logWalker) start() error {
 	b, err := w.bytes(0, logHeaderSize)
 	if err == nil && len(b) < logHeaderSize {
@@ -168,8 +164,8 @@ func (w *logWalker) start() error {
 	return err
 }
 
-// next returns the next entry, or io.EOF after the last. An entry that does
-// not lie in the file whole, or is no entry, is an error.
+// next returns the next entry, or io.EOF after the last. It returns an error for an
+// incomplete or invalid entry.
 func (w *logWalker) next() (logEntry, error) {
 	if w.pos == w.size {
 		return logEntry{}, io.EOF
@@ -198,8 +194,8 @@ func (w *logWalker) next() (logEntry, error) {
 	return e, nil
 }
 
-// readEntry reads entry e whole and checks its checksum. It returns the stored
-// value, which lies in buf if that is large enough.
+// readEntry reads entry e and verifies its checksum. It returns the stored value, which is
+// in buf if that is large enough.
 func readEntry(r io.ReaderAt, e logEntry, buf []byte) (value, newBuf []byte, err error) {
 	n := int(e.end() - e.start)
 	if cap(buf) < n {

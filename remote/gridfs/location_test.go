@@ -77,7 +77,7 @@ func TestNotSent(t *testing.T) {
 		kind   error // nil: it opens
 		reason string
 	}{
-		{"mongodb://h/db", password, remote.ErrCredentials, `"h": set KIST_MONGODB_HOST`},
+		{"mongodb://h/db", password, remote.ErrCredentials, `"h": KIST_MONGODB_HOST does not name`},
 		{"mongodb://u@h/db", password, remote.ErrCredentials, "KIST_MONGODB_HOST"},
 		{"mongodb://other@h/db", password, nil, ""},
 		{"mongodb://h/db", named, nil, ""},

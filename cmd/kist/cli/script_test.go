@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,15 +12,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/object/canonical"
 )
 
 // TestMain lets the scripts run kist: the test binary is it, when called so.
@@ -65,6 +69,7 @@ func TestScripts(t *testing.T) {
 			"exits":    cmdExits,
 			"damage":   cmdDamage,
 			"fifo":     cmdFIFO,
+			"forge":    cmdForge,
 			"give":     cmdGive,
 			"json":     cmdJSON,
 			"mkfile":   cmdMkfile,
@@ -170,6 +175,45 @@ func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
 	data[at] ^= 0x20
 	check(ts, os.Chmod(file, 0o644)) // files of volumes are not to be written
 	check(ts, os.WriteFile(file, data, 0o644))
+}
+
+// cmdForge gives the records in the newest root of a remote in a folder a
+// generation that no honest repository reaches, and makes its checksum fit:
+//
+//	forge REMOTE
+func cmdForge(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: forge REMOTE")
+	}
+	roots, err := filepath.Glob(ts.MkAbs(filepath.Join(args[0], "root", "*")))
+	check(ts, err)
+	name := slices.Max(roots)
+	data, err := os.ReadFile(name)
+	check(ts, err)
+	encoding, _ := canonical.Modes()
+	encode := func(value any) []byte {
+		data, err := encoding.Marshal(value)
+		check(ts, err)
+		return data
+	}
+	const header = 32
+	var body, table map[string]cbor.RawMessage
+	var set map[string]cbor.ByteString
+	check(ts, cbor.Unmarshal(data[header:len(data)-sha256.Size], &body))
+	check(ts, cbor.Unmarshal(body["records"], &table))
+	check(ts, cbor.Unmarshal(table["set"], &set))
+	for name, value := range set {
+		var r map[string]cbor.RawMessage
+		check(ts, cbor.Unmarshal([]byte(value), &r))
+		r["gen"] = encode(uint64(1 << 62))
+		set[name] = cbor.ByteString(encode(r))
+	}
+	table["set"] = encode(set)
+	body["records"] = encode(table)
+	data = append(data[:header], encode(body)...)
+	sum := sha256.Sum256(data)
+	check(ts, os.Chmod(name, 0o644))
+	check(ts, os.WriteFile(name, append(data, sum[:]...), 0o644))
 }
 
 // cmdFIFO makes a named pipe: fifo PATH.

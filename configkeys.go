@@ -38,8 +38,8 @@ var configKeys = []ConfigKey{
 	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.polynomial", Help: "where content is cut", fixed: true},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
-	{Name: "gc.autoOptimise", Form: "SIZE or false", Default: "16MiB", Help: "how much data has to be two weeks old to be optimised", check: func(v any) error {
-		_, _, err := parseAutoOptimise(v)
+	{Name: "gc.autoRepack", Form: "SIZE or false", Default: "16MiB", Help: "how much data has to be two weeks old to be repacked", check: func(v any) error {
+		_, _, err := parseAutoRepack(v)
 		return err
 	}},
 	{Name: "gc.reflogExpire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
@@ -225,19 +225,19 @@ func checkRemoteURL(url string) error {
 	return nil
 }
 
-// defaultAutoOptimise is gc.autoOptimise in bytes if it is not set.
-const defaultAutoOptimise = 16 << 20
+// defaultAutoRepack is gc.autoRepack in bytes if it is not set.
+const defaultAutoRepack = 16 << 20
 
-// AutoOptimise returns whether gc --auto optimises, and from how many bytes on.
-func (c *Config) AutoOptimise() (bool, int64, error) {
-	text, set := c.Get("gc.autoOptimise")
+// AutoRepack returns whether gc --auto repacks, and from how many bytes on.
+func (c *Config) AutoRepack() (bool, int64, error) {
+	text, set := c.Get("gc.autoRepack")
 	if !set {
-		return true, defaultAutoOptimise, nil
+		return true, defaultAutoRepack, nil
 	}
-	return parseAutoOptimise(text)
+	return parseAutoRepack(text)
 }
 
-func parseAutoOptimise(value any) (bool, int64, error) {
+func parseAutoRepack(value any) (bool, int64, error) {
 	text := fmt.Sprint(value)
 	if text == "false" {
 		return false, 0, nil

@@ -44,7 +44,7 @@ func TestConfigKeyDefaults(t *testing.T) {
 			t.Errorf("%s: %v", k.Name, err)
 		}
 	}
-	if _, size, err := parseAutoOptimise("16MiB"); size != defaultAutoOptimise || err != nil {
+	if _, size, err := parseAutoRepack("16MiB"); size != defaultAutoRepack || err != nil {
 		t.Errorf("the default is %d, %v", size, err)
 	}
 }

@@ -8,7 +8,7 @@
 #     testdata/sweep.sh KIST [COMMAND...]
 #
 # KIST is the program; the commands are add, commit, checkout, merge, rewrite
-# (purge --rewrite-history) and repair, all unless told otherwise. CALLS and FAULTS limit what is done, STEP=3 takes every
+# and repair, all unless told otherwise. CALLS and FAULTS limit what is done, STEP=3 takes every
 # third call only. Needs strace; works in TMPDIR, best on a file system in memory.
 set -euo pipefail
 export LC_ALL=C TZ=UTC KIST_GC_AUTO=0 KIST_DATE=2026-01-31T12:00:00Z
@@ -33,7 +33,7 @@ line() {
 	checkout) echo checkout side ;;
 	merge) echo merge side ;;
 	repair) echo verify --repair ;;
-	rewrite) echo purge --yes --all-history --rewrite-history b/1 ;;
+	rewrite) echo rewrite --yes --all-history b/1 ;;
 	esac
 }
 

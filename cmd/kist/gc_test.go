@@ -13,10 +13,10 @@ import (
 )
 
 // collectAll is the command that leaves no garbage.
-var collectAll = []string{"gc", "--prune-older", "now", "--max-waste", "0"}
+var collectAll = []string{"gc", "--prune", "now", "--max-waste", "0"}
 
-// optimiseAll is collectAll, and optimises.
-var optimiseAll = append([]string{"gc", "--optimise"}, collectAll[1:]...)
+// repackAll is collectAll, and repacks.
+var repackAll = append([]string{"gc", "--repack"}, collectAll[1:]...)
 
 // wording returns a version of a text: most of it is the same in each.
 func wording(rng *rand.Rand) string {
@@ -110,7 +110,7 @@ func TestGCBesideOthers(t *testing.T) {
 		others.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(side), 10))
 			for !over.Load() && !t.Failed() {
-				o := s.run(append([][]string{collectAll, optimiseAll}[rng.IntN(2)], "--json")...)
+				o := s.run(append([][]string{collectAll, repackAll}[rng.IntN(2)], "--json")...)
 				var result struct {
 					Removed int64 `json:"objects_removed"`
 				}

@@ -256,7 +256,7 @@ func TestGoldenRemote(t *testing.T) {
 	c.kist("add", "-A", ".")
 	c.kist("commit", "-m", "by a later version")
 	c.kist("push")
-	c.kist("gc", "--remote", "origin", "--max-waste", "0", "--grace", "0s")
+	c.kist("remote", "gc", "origin", "--max-waste", "0", "--grace", "0s")
 	c.kist("verify", "--remote", "origin", "--read-data")
 	s.kist("clone", "remote", "again")
 	s.in("again").verify()

@@ -127,7 +127,7 @@ func TestHostileBombs(t *testing.T) {
 
 		// HEAD has a bomb, as after a fetch into its branch.
 		{"reset --soft bomb", ""}, {"status", paths}, {"diff --staged", paths}, {"diff", ""}, {"reset", paths}, {"restore --staged .", paths},
-		{"revert --no-edit HEAD", paths}, {"merge twin", paths}, {"purge --yes --all-history --rewrite-history 0/0/0", paths},
+		{"revert --no-edit HEAD", paths}, {"merge twin", paths}, {"rewrite --yes --all-history 0/0/0", paths},
 		{"checkout --force left", ""}, {"reset --hard twin", paths}, {"status", ""},
 	} {
 		o := s.run(strings.Fields(tt.args)...)

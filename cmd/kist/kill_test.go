@@ -166,7 +166,7 @@ var killedCommands = []killed{
 		maintains: true,
 	},
 	{
-		name: "purge --rewrite-history",
+		name: "rewrite",
 		prepare: func(k *killer) {
 			k.kist("hold", "add", "HEAD") // before the secret: a hold blocks a rewrite of what it holds
 			for i := range 4 {
@@ -183,7 +183,7 @@ var killedCommands = []killed{
 			k.kist("commit", "--allow-empty", "-m", "last")
 			k.kist("expire", "HEAD~1")
 		},
-		command: []string{"purge", "--yes", "--all-history", "--rewrite-history", "secret"},
+		command: []string{"rewrite", "--yes", "--all-history", "secret"},
 	},
 	{
 		name: "rm",

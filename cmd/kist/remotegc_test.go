@@ -16,10 +16,10 @@ import (
 )
 
 // collectRemote is the command that leaves no garbage on a remote.
-var collectRemote = []string{"gc", "--remote", "origin", "--grace", "now", "--delist-after", "now", "--orphan-age", "now", "--max-waste", "0"}
+var collectRemote = []string{"remote", "gc", "origin", "--grace", "now", "--max-waste", "0"}
 
-// optimiseRemote is collectRemote, and optimises.
-var optimiseRemote = append([]string{"gc", "--optimise"}, collectRemote[1:]...)
+// repackRemote is collectRemote, and repacks.
+var repackRemote = append(collectRemote[:len(collectRemote):len(collectRemote)], "--repack")
 
 // collected is what gc of a remote prints with --json.
 type collected struct {
@@ -76,12 +76,12 @@ func (p *place) wantNoGarbage(s *shell) {
 // wantOptimised wants that there is nothing to optimise, once it was done.
 func (p *place) wantOptimised(s *shell) {
 	p.Helper()
-	s.collect(optimiseRemote...)
+	s.collect(repackRemote...)
 	s.kist("verify", "--remote", "origin", "--read-data")
 	for range 2 {
-		s.collect(optimiseRemote...)
+		s.collect(repackRemote...)
 	}
-	if c := s.collect(optimiseRemote...); c.Optimised+c.Condemned+c.Deleted+c.Delisted+c.Waiting > 0 {
+	if c := s.collect(repackRemote...); c.Optimised+c.Condemned+c.Deleted+c.Delisted+c.Waiting > 0 {
 		p.Errorf("there is always something to do: %+v", c)
 	}
 }
@@ -110,11 +110,11 @@ func TestRemoteGCEverything(t *testing.T) {
 		}
 		full := size()
 		s.kist("push", "origin", "--delete", "branch-1", "branch-2")
-		if c := s.collect("gc", "--remote", "origin"); c.Condemned == 0 || c.Waiting < c.Condemned || c.Deleted > 0 {
+		if c := s.collect("remote", "gc", "origin"); c.Condemned == 0 || c.Waiting < c.Condemned || c.Deleted > 0 {
 			p.Errorf("%+v", c)
 		}
 		p.wantWhole()
-		if c := s.collect("gc", "--remote", "origin", "--grace", "now"); c.Deleted == 0 || c.Waiting > 0 || c.Before-c.After < full*4/10 {
+		if c := s.collect("remote", "gc", "origin", "--grace", "now"); c.Deleted == 0 || c.Waiting > 0 || c.Before-c.After < full*4/10 {
 			p.Errorf("%+v of %d bytes", c, full)
 		}
 		p.wantNoGarbage(s)
@@ -167,7 +167,7 @@ func TestRemoteGCDamaged(t *testing.T) {
 		}
 	}
 	head := p.head().Seq
-	for _, args := range [][]string{collectRemote, {"gc", "--remote", "origin", "-n"}} {
+	for _, args := range [][]string{collectRemote, {"remote", "gc", "origin", "-n"}} {
 		o := away.run(args...)
 		if o.status != 11 || !strings.Contains(o.stderr, "needed by refs/heads/main") || !strings.Contains(o.stderr, "kist verify --remote origin") {
 			t.Errorf("%v", o)
@@ -177,21 +177,21 @@ func TestRemoteGCDamaged(t *testing.T) {
 		t.Error("something was changed")
 	}
 	// Who has the commits can tell what is needed.
-	if c := s.collect("gc", "--remote", "origin", "--grace", "now"); c.Deleted == 0 {
+	if c := s.collect("remote", "gc", "origin", "--grace", "now"); c.Deleted == 0 {
 		t.Errorf("%+v", c)
 	}
 }
 
 // TestRemoteGCStopped stops a push that has found out what the remote lacks.
 // Meanwhile the branch that it builds on is deleted, and garbage is collected
-// twice, without any grace: also what the push has sent, in one of two cases.
+// and deleted: also what the push has sent, in one of two cases.
 // The push goes on, and finds out again.
 func TestRemoteGCStopped(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := rand.New(rand.NewPCG(23, 3))
 		s := p.begin()
 		other := p.clone()
-		for i, age := range []string{"30d", "now"} {
+		for i, grace := range []string{"1s", "now"} {
 			base, topic := fmt.Sprint("base-", i), fmt.Sprint("topic-", i)
 			s.kist("checkout", "-b", base, "main")
 			for f := range 3 {
@@ -205,9 +205,10 @@ func TestRemoteGCStopped(t *testing.T) {
 			push := s.start("push", "--json", "--limit-upload", "48KiB")
 			push.holdWhileSending()
 			other.kist("push", "origin", "--delete", base)
-			for range 2 {
-				other.collect(append(collectRemote, "--orphan-age", age)...)
+			for deleted := 0; deleted == 0; {
+				deleted = other.collect(append(collectRemote, "--grace", grace)...).Deleted
 			}
+			other.collect(append(collectRemote, "--grace", grace)...)
 			push.signal(syscall.SIGCONT)
 			if o := push.wait(); o.status != 0 {
 				p.Fatal(o)
@@ -247,7 +248,7 @@ func TestRemoteGCKill(t *testing.T) {
 			if i%3 > 0 {
 				s.kist("push", "origin", "--delete", branch)
 			}
-			if cut(s, [][]string{collectRemote, optimiseRemote}[rng.IntN(2)]...) {
+			if cut(s, [][]string{collectRemote, repackRemote}[rng.IntN(2)]...) {
 				killed++
 			}
 			s.kist("verify", "--remote", "origin", "--read-data")
@@ -300,7 +301,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 			others.Go(func() {
 				args := collectRemote
 				if i == 1 {
-					args = append(args[:len(args):len(args)], "--orphan-age", "30d", "--optimise")
+					args = append(args[:len(args):len(args)], "--grace", "1s", "--repack")
 				}
 				for !over.Load() && !p.Failed() {
 					deleted.Add(int64(s.collect(args...).Deleted))

@@ -118,11 +118,11 @@ func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
 	s.write(map[string]string{"text": wording(rng)})
 	s.change(rng)
 	s.kist("push")
-	if !cut(s, optimiseRemote...) {
+	if !cut(s, repackRemote...) {
 		k.late++
 	}
 	s.kist("verify", "--remote", "origin", "--read-data")
-	s.kist(optimiseRemote...)
+	s.kist(repackRemote...)
 	clone := p.wantWhole()
 	clone.wantFiles(clone.readFiles("."), s.readFiles("."))
 	clone.drop()

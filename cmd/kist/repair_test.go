@@ -265,7 +265,7 @@ func TestRepairRemoteFlips(t *testing.T) {
 		again := d.away.in("new")
 		again.wantFiles(again.readFiles("."), d.want)
 		again.succeeds("verify", "--read-data")
-		again.succeeds("gc", "--remote", "origin", "--grace", "0")
+		again.succeeds("remote", "gc", "origin", "--grace", "0")
 		again.succeeds("verify", "--remote", "origin", "--read-data")
 		d.seen.succeeds("fetch", "-q")
 		d.seen.succeeds("verify", "--remote", "origin", "--read-data")

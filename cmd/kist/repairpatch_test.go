@@ -30,7 +30,7 @@ func TestRepairBase(t *testing.T) {
 		s.succeeds("add", "-q", "file")
 		versions[idOf(s, s.succeeds("commit", "--json", "-m", fmt.Sprint(i)))] = data
 	}
-	s.succeeds("gc", "-q", "--optimise")
+	s.succeeds("gc", "-q", "--repack")
 	damaged := false
 	for commit := range versions {
 		var entry struct{ ID string }

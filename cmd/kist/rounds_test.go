@@ -65,7 +65,7 @@ func (r *rounds) act() {
 		{"pull", "--ff-only", "origin", "main"}, {"fetch", "--prune"}, {"fetch", "--prune"},
 		{"fetch", "--records", "accept"}, {"fetch", "--records", "refuse"},
 		{"purge", "--yes", "HEAD:text"}, {"purge", "--yes", "HEAD:text"},
-		collectAll, collectAll, optimiseAll, optimiseAll, collectRemote, collectRemote, optimiseRemote, optimiseRemote,
+		collectAll, collectAll, repackAll, repackAll, collectRemote, collectRemote, repackRemote, repackRemote,
 	}
 	args := commands[r.rng.IntN(len(commands))]
 	if args[0] == "commit" {

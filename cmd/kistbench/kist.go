@@ -53,6 +53,6 @@ func (k kistRepository) restore(ctx context.Context, to string) (Sample, error) 
 
 func (k kistRepository) compact(ctx context.Context) (Sample, error) {
 	return k.inside(func() (Sample, error) {
-		return k.run(ctx, k.command("gc", "-q", "--optimise", "--prune-older", "now", "--max-waste", "0"))
+		return k.run(ctx, k.command("gc", "-q", "--repack", "--prune", "now", "--max-waste", "0"))
 	})
 }

@@ -229,7 +229,7 @@ big() {
 	keep big
 }
 
-# optimised: what 'gc --optimise' makes of versions, some stored as patches.
+# optimised: what 'gc --repack' makes of versions, some stored as patches.
 optimised() {
 	mkdir "$work/optimised" && cd "$work/optimised"
 	at 0
@@ -251,7 +251,7 @@ optimised() {
 	done
 	list >"$out/optimised.main.gz"
 	kist log --json >"$out/optimised.log"
-	kist gc --optimise --prune-older 0s
+	kist gc --repack --prune 0s
 	grep -qx optimised .kist/volumes/*/SEAL
 	kist verify --read-data
 	keep optimised
@@ -283,7 +283,7 @@ sent() {
 	list >"$out/sent.one.gz"
 	versions 2 12
 	kist push origin main one
-	kist gc --remote origin --optimise --grace 0s
+	kist remote gc origin --repack --grace 0s
 	versions 13 13
 	kist push
 	list >"$out/sent.main.gz"

@@ -16,13 +16,10 @@ import (
 )
 
 type gcOptions struct {
-	transferOptions
-	remote remoteGCOptions
-
 	dryRun     bool
-	pruneOlder string
-	maxWaste   string
-	optimise   bool
+	prune      string
+	maxWaste   maxWaste
+	repack     bool
 	auto       bool
 	singleHost bool
 }
@@ -32,86 +29,48 @@ func newGC(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS]",
 		Short: "remove unreferenced data",
-		Long: `Removes stored objects that nobody can reach any more, and makes the disk space
-free. Kept is all that HEAD, branches, tags, remote-tracking branches, their
-logs, holds, what is staged and a merge or revert under way refer to; and
-whatever was stored in the last two weeks (--prune-older), since it may belong
-to a command that is still at work, or was interrupted and will be run again.
-Holds that are over end. Entries of logs are
-removed after 90 days, those of commits that no branch or tag has after 30
-(gc.reflogExpire and gc.reflogExpireUnreachable in the configuration).
+		Long: `Deletes objects that are unreachable, and frees their disk space. It keeps
+everything that HEAD, branches, tags, remote-tracking branches, reflogs, holds,
+the index, or a merge or revert in progress refers to. It also keeps what was
+stored in the last two weeks (--prune). Reflog entries expire first: after 90
+days, or after 30 if the commit is unreachable (gc.reflogExpire and
+gc.reflogExpireUnreachable). 'kist remote gc NAME' cleans up a remote.
 
-Volumes in which nothing is needed are removed. Of others, the worst are
-replaced by a copy of what is needed in them, until at most 5% of what is left
-is garbage (--max-waste). Each copied object is hashed when it is read and once
-more after it was written. Small volumes are merged if there are many. If
-anything that is needed is found to be missing or damaged, gc stops and removes
-no more.
+Volumes without live objects are deleted. Live objects are copied out of others
+until at most 5% of what is left is garbage (--max-waste). gc stops if a
+reachable object is missing or damaged.
 
-With --optimise, objects are then stored smaller: those that are much like
-others, such as versions of a file, as the difference from these, and all others
-compressed as well as can be. That takes longer than anything else gc does, and
-reading takes a little longer from then on. What is optimised already, and
-media, are left alone; what was stored since is done together with what it fits
-to.
+--repack compresses as much as possible: it stores similar objects, such as the
+versions of a file, as differences. This takes long, and reading gets a little
+slower. Data that is already repacked is skipped.
 
 Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
-the background when there is something to do. 'kist config gc.auto false' stops
-that, and so does KIST_GC_AUTO=0 in the environment. It optimises what is older
-than two weeks when that is 16 MiB or more (gc.autoOptimise in the
-configuration: a size, or false).
-
-With --remote, collects the garbage of a remote instead: what none of its
-branches and tags leads to. Packs in which nothing is needed are condemned: they
-count no more, and are deleted by a gc a day later (--grace), since somebody may
-be reading them. Packs that are partly garbage (--max-waste) or small and many
-are replaced by copies of what is needed in them. After 30 days (--delist-after)
-the remote's log forgets deleted files; a push that began before then begins
-anew. What uploads left that were never finished is condemned when it is 30 days
-old (--orphan-age). Others can push, fetch and collect garbage meanwhile. With
---optimise, packs are stored smaller, too: those of nodes, and those of which
-much is compressed.
+the background, which also repacks data older than two weeks once there is
+enough of it (gc.autoRepack). Set gc.auto to false to stop that, or KIST_GC_AUTO
+to 0 in the environment.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
-bytes_freed; and salvaged (interrupted writes taken over), merged (volumes that
-were replaced), written (volumes that replace them), deleted (volumes in which
-nothing was needed). Of a remote: packs (before), condemned, bytes_condemned,
-repacked, written, indexes (replaced index files), deleted, delisted, waiting,
-bytes_waiting and next_delete (of condemned files that are not old enough to be
-deleted). Of both: optimised (volumes or packs that were), bytes_optimised (in
-them before) and patches (objects stored as differences).`,
-		Example: `  kist gc --dry-run
+bytes_freed; salvaged (interrupted writes recovered); merged, written, deleted,
+optimised (volumes replaced, created, deleted, repacked); bytes_optimised;
+patches (objects stored as differences).`,
+		Example: `  kist gc -n
   kist gc
-  kist gc --prune-older now --max-waste 0
-  kist gc --optimise
-  kist gc --remote origin
-  kist gc --remote origin --optimise`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(cmd.Flags()); err != nil {
-				return err
-			}
-			if o.remote.name != "" {
-				return runRemoteGC(cmd.Context(), env, o)
-			}
-			return runGC(cmd.Context(), env, o)
-		},
+  kist gc --prune now --max-waste 0
+  kist gc --repack`,
+		Args:              noArguments,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return runGC(cmd.Context(), env, o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
 	mayExit(cmd, exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be removed")
-	flags.StringVar(&o.pruneOlder, "prune-older", "14d", "keep what was stored within `AGE`: 14d, '2 weeks', now")
-	flags.StringVar(&o.maxWaste, "max-waste", "5%", "leave at most `N%` of garbage")
-	flags.BoolVar(&o.optimise, "optimise", false, "store what is alike as differences")
-	flags.BoolVar(&o.auto, "auto", false, "only if there is much to do, and nobody else is at it; say nothing")
-	flags.BoolVar(&o.singleHost, "single-host", false, "work on a network file system, which no other machine uses now")
-	o.remote.register(cmd, env)
-	o.register(cmd)
-	for _, name := range []string{"prune-older", "max-waste"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be deleted")
+	flags.StringVar(&o.prune, "prune", "14d", "keep data stored within `AGE`: 14d, '2 weeks', now")
+	o.maxWaste.register(cmd)
+	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
+	flags.BoolVar(&o.auto, "auto", false, "only if there is enough to do; print nothing")
+	flags.BoolVar(&o.singleHost, "single-host", false, "work on a network file system that no other machine uses now")
+	must(cmd.RegisterFlagCompletionFunc("prune", cobra.NoFileCompletions))
 	return cmd
 }
 
@@ -133,22 +92,30 @@ type gcJSON struct {
 	Patches        int64 `json:"patches"`
 }
 
-// plan returns what the options say of a plan.
+// plan returns the options of a plan.
 func (o gcOptions) plan() (gc.PlanOptions, error) {
-	p := gc.PlanOptions{SingleHost: o.singleHost, DryRun: o.dryRun, Optimise: o.optimise}
+	p := gc.PlanOptions{SingleHost: o.singleHost, DryRun: o.dryRun, Optimise: o.repack}
 	var err error
-	if p.PruneOlder, err = refs.ParseAge(o.pruneOlder); err != nil {
-		return p, usagef("--prune-older %s: %w", quoteArg(o.pruneOlder), err)
+	if p.PruneOlder, err = refs.ParseAge(o.prune); err != nil {
+		return p, usagef("--prune %s: %w", quoteArg(o.prune), err)
 	}
-	p.MaxWaste, err = o.waste()
+	p.MaxWaste, err = o.maxWaste.share()
 	return p, err
 }
 
-// waste returns the share that may be garbage.
-func (o gcOptions) waste() (float64, error) {
-	percent, err := strconv.ParseFloat(strings.TrimSuffix(o.maxWaste, "%"), 64)
+// maxWaste is the option --max-waste, a percentage.
+type maxWaste string
+
+func (w *maxWaste) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar((*string)(w), "max-waste", "5%", "leave at most `N%` of garbage")
+	must(cmd.RegisterFlagCompletionFunc("max-waste", cobra.NoFileCompletions))
+}
+
+// share returns the percentage as a number from 0 to 1.
+func (w maxWaste) share() (float64, error) {
+	percent, err := strconv.ParseFloat(strings.TrimSuffix(string(w), "%"), 64)
 	if err != nil || !(percent >= 0 && percent <= 100) {
-		return 0, usagef("--max-waste %s is not a share from 0%% to 100%%", quoteArg(o.maxWaste))
+		return 0, usagef("--max-waste %s is not a share from 0%% to 100%%", quoteArg(string(w)))
 	}
 	return percent / 100, nil
 }
@@ -157,8 +124,8 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 	if o.auto && o.dryRun {
 		return usagef("--auto and --dry-run do not go together")
 	}
-	if o.auto && o.optimise {
-		return usagef("--auto and --optimise do not go together: --auto decides itself")
+	if o.auto && o.repack {
+		return usagef("--auto and --repack do not go together: --auto decides itself")
 	}
 	plan, err := o.plan()
 	if err != nil {
@@ -181,7 +148,7 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 		return hintf(err, "--single-host does it, if no other machine uses the repository now")
 	}
 	if isA[*gc.NeededError](err) {
-		return hintf(err, "nothing was removed that is needed; 'kist verify' tells what is damaged, and until it is repaired nothing can be collected")
+		return hintf(err, "no reachable object was deleted; 'kist verify' shows the damage, and gc works again after 'kist verify --repair'")
 	}
 	if err != nil {
 		return err
@@ -206,7 +173,7 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	}
 	o.Idle = true
 	var err error
-	if o.Optimise, o.MinOptimise, err = r.Config().AutoOptimise(); err != nil {
+	if o.Optimise, o.MinOptimise, err = r.Config().AutoRepack(); err != nil {
 		return err
 	}
 	plan, err := gc.PlanFor(ctx, r, o)
@@ -253,26 +220,26 @@ func (e *Env) collect(ctx context.Context, r *kist.Repository, o gc.PlanOptions)
 	return st, err
 }
 
-// printOptimised tells how many volumes or packs were optimised, or would be.
-func (e *Env) printOptimised(what string, n int, bytes, patches int64, dryRun bool) {
+// printRepacked prints how many volumes or packs were repacked, or would be.
+func (e *Env) printRepacked(what string, n int, bytes, patches int64, dryRun bool) {
 	text := plural(uint64(n), what, what+"s")
 	if dryRun {
-		e.tell("would optimise %s of %s\n", text, formatSize(uint64(bytes)))
+		e.tell("would repack %s of %s\n", text, formatSize(uint64(bytes)))
 	} else {
-		e.tell("optimised %s: %s stored as differences\n", text, plural(uint64(patches), "object", "objects"))
+		e.tell("repacked %s: %s stored as differences\n", text, plural(uint64(patches), "object", "objects"))
 	}
 }
 
 func (e *Env) printGC(st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
-		took := "took"
+		recovered := "recovered"
 		if dryRun {
-			took = "would take"
+			recovered = "would recover"
 		}
-		e.tell("%s over %s\n", took, plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
+		e.tell("%s %s\n", recovered, plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
 	if st.Optimised > 0 {
-		e.printOptimised("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun)
+		e.printRepacked("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun)
 	}
 	if st.Rewritten+st.Deleted+st.Optimised == 0 && st.Before == st.After {
 		if st.Salvaged == 0 {
@@ -280,11 +247,11 @@ func (e *Env) printGC(st gc.Stats, dryRun bool) {
 		}
 		return
 	}
-	removed, freed := "removed", "freed"
+	deleted, freed := "deleted", "freed"
 	if dryRun {
-		removed, freed = "would remove", "would free"
+		deleted, freed = "would delete", "would free"
 	}
 	freedBytes := uint64(max(0, st.Before-st.After))
-	e.tell("%s %s, %s %s; %s left\n", removed, plural(uint64(st.Removed), "object", "objects"),
+	e.tell("%s %s, %s %s; %s left\n", deleted, plural(uint64(st.Removed), "object", "objects"),
 		freed, formatSize(freedBytes), formatSize(uint64(st.After)))
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -13,58 +12,83 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// remoteGCOptions are the options of gc that are for a remote only.
 type remoteGCOptions struct {
-	name                          string
-	grace, delistAfter, orphanAge string
+	transferOptions
+
+	dryRun   bool
+	grace    string
+	maxWaste maxWaste
+	repack   bool
 }
 
-func (o *remoteGCOptions) register(cmd *cobra.Command, env *Env) {
+func newRemoteGC(env *Env) *cobra.Command {
+	var o remoteGCOptions
+	cmd := &cobra.Command{
+		Use:   "gc [OPTIONS] NAME",
+		Short: "remove unreferenced data from a remote",
+		Long: `Deletes what no branch, tag or hold of the remote reaches. This takes two runs:
+the first marks files for deletion, and one that runs a day later (--grace)
+deletes them, because another clone may be reading them. Use --grace now if no
+other clone is fetching or pushing: it deletes at once, also unfinished uploads,
+which otherwise stay for 30 days.
+
+Packs that are partly garbage are replaced by copies of their live objects,
+until at most 5% is garbage (--max-waste). Small packs are merged.
+
+--repack compresses as much as possible: it stores similar objects, such as the
+versions of a file, as differences. It downloads the packs that it replaces.
+
+Others can push, fetch and run gc meanwhile: nothing they need gets lost, and at
+worst they send or fetch something twice. It needs permission to delete. It
+stops if a reachable object is missing or damaged.
+
+With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
+bytes_freed; packs (before); condemned and bytes_condemned (files marked now);
+repacked, optimised, written (packs cleaned, repacked, created); indexes (marked
+index files); bytes_optimised; patches (objects stored as differences); deleted;
+delisted (deleted files forgotten); waiting, bytes_waiting and next_delete (of
+files due later).`,
+		Example: `  kist remote gc -n origin
+  kist remote gc origin
+  kist remote gc --grace now origin
+  kist remote gc --repack origin`,
+		Args: arguments(1, 1, "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runRemoteGC(cmd.Context(), env, o, args[0])
+		},
+		ValidArgsFunction: env.complete(remotes),
+	}
+	inRepository(cmd)
+	mayExit(cmd, exitRemote, exitCredentials)
 	flags := cmd.Flags()
-	flags.StringVar(&o.name, "remote", "", "collect the garbage of the remote `NAME`")
-	flags.StringVar(&o.grace, "grace", "1d", "delete what was condemned `AGE` ago: 1d, 2w, 36h, now")
-	flags.StringVar(&o.delistAfter, "delist-after", "30d", "forget what was condemned `AGE` ago and is deleted")
-	flags.StringVar(&o.orphanAge, "orphan-age", "30d", "condemn what uploads left unfinished `AGE` ago")
-	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
-	for _, name := range []string{"grace", "delist-after", "orphan-age"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be marked and deleted")
+	flags.StringVar(&o.grace, "grace", "1d", "delete files marked `AGE` ago: 1d, 2w, 36h, now")
+	o.maxWaste.register(cmd)
+	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
+	o.register(cmd)
+	must(cmd.RegisterFlagCompletionFunc("grace", cobra.NoFileCompletions))
+	return cmd
 }
 
-// check says whether options go together.
-func (o gcOptions) check(flags *pflag.FlagSet) error {
-	others, where := []string{"grace", "delist-after", "orphan-age", "limit-upload", "limit-download"}, "is for a remote: add --remote NAME"
-	if o.remote.name != "" {
-		others, where = []string{"prune-older", "auto", "single-host"}, "is not for a remote"
+// collection returns the options of a collection. With no grace, nobody else is
+// at work: then nothing is kept for an interrupted push either.
+func (o remoteGCOptions) collection() (transfer.CollectOptions, error) {
+	c := transfer.CollectOptions{
+		DryRun: o.dryRun, Optimise: o.repack,
+		DelistAfter: transfer.DefaultDelistAfter, OrphanAge: transfer.DefaultOrphanAge,
 	}
-	for _, name := range others {
-		if flags.Changed(name) {
-			return usagef("--%s %s", name, where)
-		}
+	var err error
+	if c.Grace, err = refs.ParseAge(o.grace); err != nil {
+		return c, usagef("--grace %s: %w", quoteArg(o.grace), err)
 	}
-	return nil
-}
-
-// collection returns what the options say of a collection.
-func (o gcOptions) collection() (c transfer.CollectOptions, err error) {
-	c.DryRun, c.Optimise = o.dryRun, o.optimise
-	for _, age := range []struct {
-		flag, text string
-		to         *time.Duration
-	}{
-		{"grace", o.remote.grace, &c.Grace},
-		{"delist-after", o.remote.delistAfter, &c.DelistAfter},
-		{"orphan-age", o.remote.orphanAge, &c.OrphanAge},
-	} {
-		if *age.to, err = refs.ParseAge(age.text); err != nil {
-			return c, usagef("--%s %s: %w", age.flag, quoteArg(age.text), err)
-		}
+	if c.Grace <= 0 {
+		c.DelistAfter, c.OrphanAge = 0, 0
 	}
-	c.MaxWaste, err = o.waste()
+	c.MaxWaste, err = o.maxWaste.share()
 	return c, err
 }
 
-// remoteGCJSON is what gc prints with --json and --remote.
+// remoteGCJSON is what remote gc prints with --json.
 type remoteGCJSON struct {
 	DryRun         bool       `json:"dry_run"`
 	Live           int64      `json:"objects_live"`
@@ -90,7 +114,7 @@ type remoteGCJSON struct {
 }
 
 // runRemoteGC collects the garbage of a remote.
-func runRemoteGC(ctx context.Context, env *Env, o gcOptions) error {
+func runRemoteGC(ctx context.Context, env *Env, o remoteGCOptions, name string) error {
 	options, err := o.collection()
 	if err != nil {
 		return err
@@ -101,8 +125,7 @@ func runRemoteGC(ctx context.Context, env *Env, o gcOptions) error {
 		return err
 	}
 	defer r.Close()
-	name, err := env.remoteArg(r, o.remote.name)
-	if err != nil {
+	if name, err = env.remoteArg(r, name); err != nil {
 		return err
 	}
 	opened, err := registry.OpenNamed(ctx, r, name)
@@ -122,7 +145,7 @@ func runRemoteGC(ctx context.Context, env *Env, o gcOptions) error {
 	}
 	p.Stop()
 	if isA[*transfer.NeededError](err) {
-		return hintf(err, "nothing was condemned or deleted; 'kist verify --remote %s' tells what is damaged, and until it is repaired nothing can be collected", name)
+		return hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
 	}
 	if err != nil {
 		return err
@@ -145,49 +168,42 @@ func runRemoteGC(ctx context.Context, env *Env, o gcOptions) error {
 	return nil
 }
 
-// printRemoteGC tells what a collection has done, or would do.
-func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o gcOptions) {
-	files := func(n int) string { return plural(uint64(n), "file", "files") }
-	would := ""
-	if o.dryRun {
-		would = "would "
+// printRemoteGC prints what a collection has done, or would do.
+func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o remoteGCOptions) {
+	files := func(n int, bytes int64) string {
+		return plural(uint64(n), "file", "files") + " with " + formatSize(uint64(bytes))
 	}
-	past := func(verb, past string) string {
-		if o.dryRun {
-			return would + verb
-		}
-		return past
+	mark, rewrite, del, free := "marked", "rewrote", "deleted", "freed"
+	if o.dryRun {
+		mark, rewrite, del, free = "would mark", "would rewrite", "would delete", "would free"
 	}
 	if st.Optimised > 0 {
-		e.printOptimised("pack", st.Optimised, st.OptimisedBytes, st.Patches, o.dryRun)
+		e.printRepacked("pack", st.Optimised, st.OptimisedBytes, st.Patches, o.dryRun)
 	}
 	if st.Condemned > 0 {
-		text := past("condemn", "condemned") + " " + files(st.Condemned) + " with " + formatSize(uint64(st.CondemnedBytes)) +
-			": " + plural(uint64(st.Removed), "object", "objects") + " that nothing needs"
+		text := ""
 		if st.Repacked > 0 {
-			text += "; " + past("repack", "repacked") + " " + plural(uint64(st.Repacked), "pack", "packs")
+			text = "; " + rewrite + " " + plural(uint64(st.Repacked), "pack", "packs")
 		}
-		e.tell("%s\n", text)
-	}
-	if st.Delisted > 0 {
-		e.tell("%s %s that %s deleted long ago\n", past("forget", "forgot"), files(st.Delisted), map[bool]string{true: "was", false: "were"}[st.Delisted == 1])
+		e.tell("%s %s for deletion: %s%s\n", mark, files(st.Condemned, st.CondemnedBytes),
+			plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
 	switch {
 	case st.Deleted > 0:
-		e.tell("%s %s, %s %s; %s left\n", past("delete", "deleted"), files(st.Deleted), past("free", "freed"),
+		e.tell("%s %s, %s %s; %s left\n", del, plural(uint64(st.Deleted), "file", "files"), free,
 			formatSize(uint64(max(0, st.Before-st.After))), formatSize(uint64(st.After)))
-	case st.Condemned+st.Delisted+st.Waiting == 0:
+	case st.Condemned+st.Waiting == 0:
 		e.tell("nothing to do\n")
 	}
 	if st.Waiting > 0 {
-		again := "kist gc --remote " + name
-		if o.remote.grace != "1d" {
-			again += " --grace " + o.remote.grace
+		again := "kist remote gc"
+		if o.grace != "1d" {
+			again += " --grace " + o.grace
 		}
-		when := ""
+		due := ""
 		if !st.Next.IsZero() {
-			when = " from " + st.Next.Local().Format("2006-01-02 15:04") + " on"
+			due = ", due " + st.Next.Local().Format("2006-01-02 15:04")
 		}
-		e.tell("%s with %s wait to be deleted: run '%s'%s\n", files(st.Waiting), formatSize(uint64(st.WaitingBytes)), again, when)
+		e.tell("%s marked for deletion%s: run '%s %s' then\n", files(st.Waiting, st.WaitingBytes), due, again, name)
 	}
 }

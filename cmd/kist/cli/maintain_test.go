@@ -109,14 +109,14 @@ func TestAutoOptimise(t *testing.T) {
 		t.Errorf("though it is little, %d volumes are optimised", n)
 	}
 	now = now.Add(20 * 24 * time.Hour)
-	run(exitUsage, "config", "gc.autoOptimise", "much")
-	run(exitOK, "config", "gc.autoOptimise", "false")
+	run(exitUsage, "config", "gc.autoRepack", "much")
+	run(exitOK, "config", "gc.autoRepack", "false")
 	run(exitOK, "gc", "--auto")
 	if n := optimised(); n > 0 {
 		t.Errorf("though it is forbidden, %d volumes are optimised", n)
 	}
 	now = now.Add(20 * 24 * time.Hour)
-	run(exitOK, "config", "gc.autoOptimise", "100B")
+	run(exitOK, "config", "gc.autoRepack", "100B")
 	version()
 	run(exitOK, "gc", "--auto")
 	if n := optimised(); n != 1 {

@@ -36,66 +36,91 @@ func newPurge(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge [OPTIONS] PATH|REV:PATH|ID...",
 		Short: "permanently delete file content",
-		Long: `Gets rid of what should never have been stored: a secret, or a file far too
-large. PATH is a file, a folder with all that is in it, or a pattern, as it is
-in HEAD; REV:PATH is the file or folder of this name in REV. With --all-history,
-every version of it in any commit is purged. ID is that of a content, as 'kist
-ls --json' tells it, or its first digits.
+		Long: `Permanently deletes content that should never have been stored: a secret, or a
+file that is far too large. PATH is a file, a folder with everything in it, or a
+pattern, as it is in HEAD; REV:PATH is the file or folder of this name in REV.
+With --all-history, every version of it in any commit is purged. ID is the ID of
+a content, as shown by 'kist ls --json', or its first digits.
 
-It is the content that is purged: under whatever path, in whatever commit it
-is. What this means is shown, and has to be confirmed. Commits stay as they
-are, but nobody is given the content any more: checkout and restore write all
-else, and name the files they could not. Files in the worktree stay.
+Content is purged under every path and in every commit that has it. You see the
+effect first, and confirm it. Commits stay as they are, but their purged content
+can no longer be read: checkout and restore write everything else, and name the
+files they left out. Files in the worktree stay.
 
-The content itself goes with the next garbage collection: 'kist gc
---prune-older now' removes it here. 'kist push' tells a remote, and 'kist gc
---remote NAME' removes it there; other clones get to know of it with 'kist
-fetch'. That it was purged is recorded, with the time, who did it, the paths
-(but with --no-path), and the reason, and stays recorded. Chunks that other
-contents need stay, and what a held commit or one before it needs is not purged
-until the hold is lifted. A secret is to be changed nevertheless: whoever had
-the content may still have it.
+'kist gc --prune now' then deletes the content here. 'kist push' sends the purge
+to a remote, and 'kist remote gc NAME' deletes the content there; other clones
+get the purge with 'kist fetch'. The purge stays recorded, with time, author,
+reason and paths (unless --no-path). Chunks that other content uses stay.
+Content of a held commit, or of a commit before it, cannot be purged. Change a
+secret nevertheless: whoever had the content may still have it.
 
-Files of at most 32 bytes are kept inside of the folders' own objects, and can
-only go together with the commits. --rewrite-history does that: all commits that
-have what is purged, and those after them, are made anew without it, and get
-other IDs. Branches and tags are moved; a file in .kist/rewritten tells which
-commit became which. The files in the worktree stay, untracked. Nothing
-may be staged. Remotes then need 'kist push --force', and other clones are best
-made anew.
+Files of at most 32 bytes are part of their folder's object, and cannot be
+purged: use 'kist rewrite'.
 
---list tells what was purged. --undo takes it back, as long as all of the
+--list shows what was purged. --undo reverts a purge, as long as all of the
 content is still here.
 
 With --json: dry_run, contents (id, kind, size, here, already, paths and
 part_of, each with path, count of commits and the first 100 commits, and
-staged), inline (paths of what cannot be purged), bytes_freed and bytes_shared
-(that stay); and of a rewrite, rewritten (old and new, for each commit), refs
-(name, old, new) and map (the file). With --list, for each content: id, kind,
-time, who, host, reason and here.`,
-		Example: `  kist purge -n secrets.env                 what would it mean?
+staged), inline (paths that cannot be purged), bytes_freed and bytes_shared
+(that stay). With --list, for each content: id, kind, time, who, host, reason
+and here.`,
+		Example: `  kist purge -n secrets.env                 show the effect
   kist purge --all-history secrets.env      all versions of it
-  kist purge --all-history '*.env'          and of all others like it
+  kist purge --all-history '*.env'          and of all files like it
   kist purge v1:film/raw.mov --reason 'far too large'
   kist purge --list`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runPurge(cmd.Context(), env, o, args) },
-		ValidArgsFunction: env.complete(trackedPaths, treePaths),
+		RunE: func(cmd *cobra.Command, args []string) error { return runPurge(cmd.Context(), env, o, args) },
 	}
+	o.register(env, cmd)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.list, "list", false, "show what was purged")
+	flags.BoolVar(&o.undo, "undo", false, "revert the purge of content ID")
+	cmd.MarkFlagsMutuallyExclusive("list", "undo", "dry-run")
+	return cmd
+}
+
+func newRewrite(env *Env) *cobra.Command {
+	o := purgeOptions{rewrite: true}
+	cmd := &cobra.Command{
+		Use:   "rewrite [OPTIONS] PATH|REV:PATH|ID...",
+		Short: "rewrite commits without some of their files",
+		Long: `Purges content as 'kist purge' does, and also rewrites the commits that have it
+and all commits after them: the new commits lack the files, and have other IDs.
+This removes files too short to be purged, and paths that must not be seen. With
+--all-history, the new commits have nothing at PATH, whatever it held.
+
+Branches and tags move to the new commits, and reflog entries of old ones are
+removed. .kist/rewritten has a file with the old and new IDs. Files in the
+worktree stay, untracked. The command refuses if changes are staged, or if a
+held commit would be rewritten.
+
+Remotes then need 'kist push --force'. Other clones are best replaced by new
+ones: whoever merges an old branch brings the content back.
+
+With --json: as 'kist purge', and rewritten (old and new, for each commit), refs
+(name, old, new) and map (the file with the IDs).`,
+		Example: `  kist rewrite -n --all-history password.txt     show the effect
+  kist rewrite --all-history password.txt`,
+		Args: arguments(1, -1, "PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runPurge(cmd.Context(), env, o, args) },
+	}
+	o.register(env, cmd)
+	return cmd
+}
+
+// register adds the options that purge and rewrite share.
+func (o *purgeOptions) register(env *Env, cmd *cobra.Command) {
 	inRepository(cmd)
 	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	cmd.ValidArgsFunction = env.complete(trackedPaths, treePaths)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only tell what would be purged")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show the effect")
 	flags.BoolVar(&o.allHistory, "all-history", false, "every version of each PATH in any commit")
 	flags.StringVar(&o.reason, "reason", "", "record `TEXT` as the reason")
 	flags.BoolVar(&o.noPath, "no-path", false, "do not record the paths")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	flags.BoolVar(&o.rewrite, "rewrite-history", false, "make commits anew without the paths, too")
-	flags.BoolVar(&o.list, "list", false, "tell what was purged")
-	flags.BoolVar(&o.undo, "undo", false, "take back that the content ID was purged")
-	cmd.MarkFlagsMutuallyExclusive("list", "undo", "dry-run")
-	cmd.MarkFlagsMutuallyExclusive("list", "undo", "rewrite-history")
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
-	return cmd
 }
 
 func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) error {
@@ -103,9 +128,9 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	case o.list && len(args) > 0:
 		return usagef("--list goes without arguments")
 	case !o.list && len(args) == 0:
-		return usagef("what is to be purged?")
+		return usagef("PATH is missing")
 	case !o.list && !o.undo && !o.dryRun && !o.yes && !env.Terminal.Stdin:
-		return hintf(usagef("there is nobody to ask whether that is to be purged"), "-n tells what would be purged, --yes purges it without asking")
+		return hintf(usagef("no terminal to confirm on; use --yes"), "-n shows the effect")
 	}
 	r, err := env.open()
 	if err != nil {
@@ -186,7 +211,7 @@ func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *purge.Plan, o
 		}
 	}
 	if !e.global.json && rewritten.File != "" {
-		e.tell("rewritten: %s; %s tells which became which\n", plural(uint64(len(rewritten.Commits)), "commit", "commits"),
+		e.tell("rewritten: %s; %s has the old and new IDs\n", plural(uint64(len(rewritten.Commits)), "commit", "commits"),
 			quotePath(path.Join(kist.Dir, rewritten.File)))
 	}
 	e.tellAfterPurge(r, rewritten)
@@ -294,7 +319,7 @@ func (e *Env) purgeInline(r *kist.Repository, plan *purge.Plan) error {
 	if len(plan.Contents) == 0 {
 		exit = exitFailed
 	}
-	return hintf(failf(exit, "inline", "%s", text.String()), "--rewrite-history makes the commits anew without them")
+	return hintf(failf(exit, "inline", "%s", text.String()), "'kist rewrite' rewrites the commits without them")
 }
 
 // How much is shown of what would be purged; --json tells all.
@@ -361,15 +386,15 @@ func (e *Env) tellAfterPurge(r *kist.Repository, rewritten *rewrite.Result) {
 	}
 	switch {
 	case name == "":
-		e.info("'kist gc --prune-older now' removes it from this repository")
+		e.info("'kist gc --prune now' removes it from this repository")
 	case len(rewritten.Commits) > 0:
 		e.info("'kist push --force %s' has to replace each branch and tag that was moved: remotes, and remote-tracking branches here, have the old commits\n"+
-			"then 'kist gc --prune-older now' removes them here, and 'kist gc --remote %s' there\n"+
-			"other clones have them, too, and are best made anew", name, name)
+			"then 'kist gc --prune now' removes them here, and 'kist remote gc %s' there\n"+
+			"other clones have them, too: replace them by new ones", name, name)
 	default:
-		e.info("'kist gc --prune-older now' removes it from this repository\n"+
-			"'kist push %s' tells the remote, and 'kist gc --remote %s' removes it there\n"+
-			"other clones: 'kist fetch --records accept', then 'kist gc --prune-older now'", name, name)
+		e.info("'kist gc --prune now' removes it from this repository\n"+
+			"'kist push %s' tells the remote, and 'kist remote gc %s' removes it there\n"+
+			"other clones: 'kist fetch --records accept', then 'kist gc --prune now'", name, name)
 	}
 	e.info("a secret has to be changed nevertheless: whoever had it may still have it")
 }

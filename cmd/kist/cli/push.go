@@ -51,7 +51,7 @@ remote has, or gets, is told to it, too.
 
 If a push finds many small packs or index files on the remote, it merges some of
 them, so that clones need fewer requests. 'kist config push.merge false'
-prevents that. The old ones stay until 'kist gc --remote' deletes them.
+prevents that. The old ones stay until 'kist remote gc' deletes them.
 
 An object whose loss was accepted ('kist verify --repair --accept-loss') is left
 out. The push names it, and so does each fetch of what needs it.

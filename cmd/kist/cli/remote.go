@@ -45,7 +45,7 @@ hosts in KIST_MONGODB_HOST.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	inRepository(cmd)
-	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env))
+	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env), newRemoteGC(env))
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,19 +109,16 @@ func (e *Env) repairJSON(result *repair.Result, dryRun bool) error {
 
 // printRepair tells a person what came of a repair.
 func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *repair.Result, dryRun bool) {
-	repaired, moved := "repaired", "in quarantine"
+	repaired, moved := "repaired", "moved"
 	if dryRun {
-		repaired, moved = "would repair", "would move to quarantine"
+		repaired, moved = "would repair", "would move"
 	}
 	for _, line := range repairedLines(result.Repaired) {
 		e.tell("%s %s\n", e.paint(green, repaired), line)
 	}
 	for _, q := range result.Quarantined {
-		what := quotePath(path.Join(kist.Dir, q.File))
-		if q.To != "" {
-			what += " as " + quotePath(path.Join(kist.Dir, q.To))
-		}
-		e.tell("%s: %s\n", moved, what)
+		to := cmp.Or(q.To, volume.QuarantineDir)
+		e.tell("%s to %s: %s\n", moved, quotePath(path.Join(kist.Dir, to)), quotePath(path.Join(kist.Dir, q.File)))
 	}
 	e.printProblems(ctx, r, result.Lost)
 	if len(result.Lost) > 0 {

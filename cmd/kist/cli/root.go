@@ -134,6 +134,7 @@ checks each chunk against its hash when it reads it.`,
 		newGC(env),
 		newHold(env),
 		newPurge(env),
+		newRewrite(env),
 		newStats(env),
 		newVerify(env),
 	)

@@ -70,7 +70,7 @@ null while somebody else collects garbage, or records are damaged. Volumes have
 name, created, objects, objects_needed, bytes_on_disk, bytes_stored,
 bytes_needed, bytes_wasted; packs name, objects, objects_needed, bytes,
 bytes_needed, bytes_wasted. After packs comes kind total with packs, indexes and
-condemned, and their bytes.`,
+marked for deletion (condemned), and their bytes.`,
 		Example: `  kist stats                          which branch takes the space?
   kist stats old-idea                 what would be free without this branch?
   kist stats --commits --sort unique  which commit does?

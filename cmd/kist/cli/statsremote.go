@@ -86,5 +86,5 @@ func (o *statsOptions) printPacks(env *Env, u *transfer.Usage, total remoteStats
 	env.printf("packs      %s in %s; %s in %s needed, %s for nothing\n", o.size(total.Bytes), plural(uint64(total.Packs), "pack", "packs"),
 		o.size(total.Needed), plural(uint64(total.Objects), "object", "objects"), o.size(total.Wasted))
 	env.printf("indexes    %s in %s\n", o.size(total.IndexBytes), plural(uint64(total.Indexes), "file", "files"))
-	env.printf("condemned  %s in %s\n", o.size(total.CondemnedBytes), plural(uint64(total.Condemned), "file", "files"))
+	env.printf("marked     %s in %s, for deletion\n", o.size(total.CondemnedBytes), plural(uint64(total.Condemned), "file", "files"))
 }

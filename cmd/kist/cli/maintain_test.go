@@ -61,8 +61,8 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 	}
 }
 
-// TestAutoOptimise checks when gc --auto optimises: what is old, and enough.
-func TestAutoOptimise(t *testing.T) {
+// TestAutoRepack checks when gc --auto repacks: what is old, and enough.
+func TestAutoRepack(t *testing.T) {
 	env, _, stderr := testEnv(t)
 	now := time.Now()
 	env.Now = func() time.Time { return now }

@@ -192,7 +192,7 @@ func (c *Collection) timeOf(ctx context.Context, seq uint64) (time.Time, error) 
 	case err == nil:
 		when = root.Time
 	case errors.Is(err, remote.ErrDamaged), errors.Is(err, remote.ErrNotFound), errors.Is(err, rootlog.ErrFormat):
-		c.r.o.Warn(fmt.Sprintf("what root %d has condemned is not deleted, as it does not say when: %v", seq, err))
+		c.r.o.Warn(fmt.Sprintf("files that root %d marked for deletion stay, because its date is unknown: %v", seq, err))
 	default:
 		return when, err
 	}
@@ -221,7 +221,7 @@ func (c *Collection) delete(ctx context.Context) error {
 	for _, name := range names {
 		group.Go(func() error {
 			if err := c.r.b.Delete(gctx, name); err != nil {
-				return fmt.Errorf("delete what was condemned: %w", err)
+				return fmt.Errorf("delete a marked file: %w", err)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -1,7 +1,10 @@
 package tracking_test
 
 import (
+	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +13,9 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/tracking"
@@ -125,5 +131,64 @@ func TestFetchForgedRecord(t *testing.T) {
 	}
 	if purged, err := purge.Apply(ctx, giver, plan, "", true); !errors.Is(err, record.ErrFinal) {
 		t.Errorf("purged for good: %v, %v", purged, err)
+	}
+}
+
+// putCommit stores a commit with the files of HEAD. No ref names it yet.
+func putCommit(s *treetest.Repository, message string, parents ...object.ID) object.ID {
+	s.Helper()
+	ctx := s.Context()
+	c, err := object.ReadCommit(ctx, s.Repo.Objects(), s.Head())
+	s.Check(err)
+	c.Message, c.Parents = message, parents
+	data, err := c.Encode()
+	s.Check(err)
+	session := s.Repo.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	id, err := session.Put(ctx, object.KindCommit, data)
+	s.Check(err)
+	s.Check(session.Publish(ctx, func(context.Context) error { return nil }))
+	return id
+}
+
+// TestFetchLostAgain has another fetch move a branch while one is on its way, which is
+// tried again. It still names the lost parent of a commit, and accepts its loss.
+func TestFetchLostAgain(t *testing.T) {
+	ctx := t.Context()
+	s, opt := pushed(t, "file", "content")
+	taker, _, err := tracking.Clone(ctx, t.TempDir(), opt, tracking.CloneOptions{URL: "/memory"})
+	s.Check(err)
+	s.Check(taker.Close())
+
+	lost := object.Key{Kind: object.KindCommit, ID: object.Sum([]byte("lost"))}
+	s.Check(os.WriteFile(filepath.Join(s.Repo.Dir(), kist.LostFile), kist.EncodeLost([]object.Key{lost}), 0o644))
+	s.Repo.Objects().SetLost([]object.Key{lost})
+	broken := putCommit(s, "after a lost commit", lost.ID)
+	s.Check(s.Repo.Refs().Update(ctx, []refs.Change{{Name: refs.Heads + "broken", New: broken, Reason: "test"}}, refs.Who{}))
+	giver, err := kist.Open(s.Dir, opt)
+	s.Check(err)
+	defer giver.Close()
+	s.Push(giver, "broken")
+
+	memory, err := opt.Backend(ctx, "")
+	s.Check(err)
+	faulty := remotetest.NewFaulty(memory)
+	taker, err = kist.Open(taker.Root(), treetest.Opens(faulty))
+	s.Check(err)
+	defer taker.Close()
+	moved := false
+	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", Do: func() {
+		moved = true
+		s.Check(taker.Refs().Update(ctx, []refs.Change{{Name: refs.Remotes + "origin/broken", New: s.Head(), Reason: "test"}}, refs.Who{}))
+	}})
+	result, err := tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
+	s.Check(err)
+	if !moved || len(result.Lost) != 1 || result.Lost[0].Key != lost {
+		t.Errorf("moved meanwhile: %v; lost: %v", moved, result.Lost)
+	}
+	data, err := os.ReadFile(filepath.Join(taker.Dir(), kist.LostFile))
+	s.Check(err)
+	if keys, err := kist.DecodeLost(data); err != nil || !slices.Equal(keys, []object.Key{lost}) {
+		t.Errorf("accepted: %v; %v", keys, err)
 	}
 }

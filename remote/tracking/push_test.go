@@ -1,10 +1,13 @@
 package tracking_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/tracking"
@@ -74,5 +77,41 @@ func TestPushMergeKey(t *testing.T) {
 		if roots := len(memory.Names("root/")); (roots > pushes) != merge {
 			t.Errorf("push.merge %v: %d roots for %d pushes", merge, roots, pushes)
 		}
+	}
+}
+
+// TestPushManyBranches checks that a push of thirty branches, each with a commit of
+// its own, sends as many requests as a push of two.
+func TestPushManyBranches(t *testing.T) {
+	ctx := t.Context()
+	requests := func(branches int) (list []int) {
+		s := treetest.New(t)
+		faulty := remotetest.NewFaulty(remotetest.NewMemory())
+		repo := s.WithRemote(faulty)
+		s.Write("file", "content")
+		s.Add(stage.AddOptions{})
+		s.Commit("base")
+		s.Push(repo, "main")
+		for round := range 3 { // new branches, branches that move, and branches that are up to date
+			var push []registry.PushRef
+			for i := range branches {
+				name := fmt.Sprint(refs.Heads, i)
+				was, _ := s.Repo.Refs().Get(name) // zero in the first round
+				id := putCommit(s, fmt.Sprint(i, min(round, 1)), s.Head())
+				s.Check(s.Repo.Refs().Update(ctx, []refs.Change{{Name: name, Old: was, New: id, Reason: "test"}}, refs.Who{}))
+				p, err := registry.ParsePush(ctx, repo, "+"+name)
+				s.Check(err)
+				push = append(push, p)
+			}
+			before := faulty.Calls(remotetest.Any)
+			_, err := tracking.Push(ctx, repo, tracking.PushOptions{Remote: "origin", Refs: push})
+			s.Check(err)
+			list = append(list, faulty.Calls(remotetest.Any)-before)
+		}
+		return list
+	}
+	few, many := requests(2), requests(30)
+	if !slices.Equal(few, many) {
+		t.Errorf("%v requests for 30 branches, %v for 2", many, few)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// RecordedTree returns the tree of a commit, zero for none. It need not be here
-// if the commit's content has expired.
+// RecordedTree returns the tree of a commit, zero for none and for a commit
+// whose loss was accepted. It need not be here if the commit's content has expired.
 func (r *Repository) RecordedTree(ctx context.Context, commit object.ID) (object.ID, error) {
-	if commit.IsZero() {
+	if commit.IsZero() || r.objects.IsLost(object.Key{Kind: object.KindCommit, ID: commit}) {
 		return object.ID{}, nil
 	}
 	c, err := object.ReadCommit(ctx, r.objects, commit)

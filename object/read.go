@@ -2,6 +2,7 @@ package object
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -85,6 +86,12 @@ type LossKeeper interface {
 	IsLost(key Key) bool
 }
 
+// IsLost reports whether r is a [LossKeeper] and the loss of an object was accepted.
+func IsLost(r Reader, key Key) bool {
+	losses, ok := r.(LossKeeper)
+	return ok && losses.IsLost(key)
+}
+
 // A Reader may be Lenient: folders and history are then read without the nodes
 // that are damaged or missing.
 type Lenient interface {
@@ -104,8 +111,8 @@ func PassOver(r Reader, path string, key Key, err error) bool {
 // can be followed.
 func ReadCommit(ctx context.Context, r Reader, id ID) (*Commit, error) {
 	c, err := readNode(ctx, r, Key{KindCommit, id}, DecodeCommit)
-	if losses, ok := r.(LossKeeper); ok && err == nil {
-		c.Parents = slices.DeleteFunc(c.Parents, func(parent ID) bool { return losses.IsLost(Key{KindCommit, parent}) })
+	if err == nil {
+		c.Parents = slices.DeleteFunc(c.Parents, func(parent ID) bool { return IsLost(r, Key{KindCommit, parent}) })
 	}
 	return c, err
 }
@@ -117,6 +124,9 @@ func ReadTag(ctx context.Context, r Reader, id ID) (*Tag, error) {
 
 func readNode[T any](ctx context.Context, r Reader, key Key, decode func([]byte) (*T, error)) (*T, error) {
 	data, err := r.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) && IsLost(r, key) {
+		err = &NotFoundError{Key: key, Lost: true}
+	}
 	if err != nil {
 		return nil, readError(key, err)
 	}

@@ -59,9 +59,18 @@ type ReadWriter interface {
 var ErrNotFound = errors.New("object not found")
 
 // NotFoundError says that a store does not have an object.
-type NotFoundError struct{ Key Key }
+type NotFoundError struct {
+	Key  Key
+	Lost bool // its loss was accepted
+}
 
-func (e *NotFoundError) Error() string { return fmt.Sprintf("%s %s not found", e.Key.Kind, e.Key.ID) }
+func (e *NotFoundError) Error() string {
+	text := fmt.Sprintf("%s %s not found", e.Key.Kind, e.Key.ID)
+	if e.Lost {
+		text += "; its loss was accepted"
+	}
+	return text
+}
 
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }

@@ -31,6 +31,9 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 		}
 		e.all[c.ID].Branches = append(e.all[c.ID].Branches, name)
 	}
+	if len(all) == 0 { // the loss of the branch's commit was accepted
+		return nil
+	}
 
 	line := firstParents(all, branch.ID)
 	var own []*Considered

@@ -2,15 +2,20 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kist-vcs/kist/object"
 )
 
-// parentsOf reads a commit's parents, and no more of it than its links.
+// parentsOf reads a commit's parents, and no more of it than its links. It leaves
+// out those whose loss was accepted; a commit that is lost itself has none.
 func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID, error) {
 	key := object.Key{Kind: object.KindCommit, ID: id}
 	data, err := r.Get(ctx, key)
+	if errors.Is(err, object.ErrNotFound) && object.IsLost(r, key) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}
@@ -20,7 +25,7 @@ func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID,
 	}
 	parents := make([]object.ID, 0, len(links))
 	for _, l := range links {
-		if l.Kind == object.KindCommit {
+		if l.Kind == object.KindCommit && !object.IsLost(r, l) {
 			parents = append(parents, l.ID)
 		}
 	}

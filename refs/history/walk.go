@@ -29,7 +29,7 @@ type Options struct {
 }
 
 // Walk visits the commits starts and their ancestors, each once, and stops
-// with the first error.
+// with the first error. It passes over commits whose loss was accepted.
 //
 // The newest by committer's time of those known is next, where a commit is
 // known when a child was visited: so without wrong clocks no commit comes
@@ -89,6 +89,9 @@ func (w *walker) push(ids []object.ID) error {
 			continue
 		}
 		w.queued[id] = true
+		if object.IsLost(w.r, object.Key{Kind: object.KindCommit, ID: id}) {
+			continue
+		}
 		c, err := object.ReadCommit(w.ctx, w.r, id)
 		if err != nil {
 			return err

@@ -20,10 +20,14 @@ func IsAbsent(err error) bool {
 // CommitTree returns the tree of a commit, zero for none. The error is an
 // [*ExpiredError] if its content has expired.
 func CommitTree(ctx context.Context, r *kist.Repository, commit object.ID) (object.ID, error) {
-	if err := Usable(ctx, r, commit); err != nil {
+	if err := Usable(ctx, r, commit); err != nil || commit.IsZero() {
 		return object.ID{}, err
 	}
-	return r.RecordedTree(ctx, commit)
+	c, err := object.ReadCommit(ctx, r.Objects(), commit)
+	if err != nil {
+		return object.ID{}, err
+	}
+	return c.Tree, nil
 }
 
 // Check makes sure that commits are there with all that they refer to, now

@@ -149,6 +149,9 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 		if err == nil && head.ID.IsZero() {
 			err = kist.ErrUnborn
 		}
+		if err == nil {
+			_, err = object.ReadCommit(ctx, r.Objects(), head.ID) // the walk would pass over a lost one
+		}
 		return []object.ID{head.ID}, nil, err
 	}
 	resolve := func(list *[]object.ID, rev string) {

@@ -107,5 +107,6 @@ func kindOf(ctx context.Context, r *kist.Repository, id object.ID) (object.Kind,
 			return kind, err
 		}
 	}
-	return 0, &object.NotFoundError{Key: object.Key{Kind: object.KindCommit, ID: id}}
+	key := object.Key{Kind: object.KindCommit, ID: id}
+	return 0, &object.NotFoundError{Key: key, Lost: r.Objects().IsLost(key)}
 }

@@ -266,7 +266,8 @@ func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, go
 	return wanted, gone, nil
 }
 
-// complete returns commits of which everything is here: those that refs name.
+// complete returns commits of which everything is here: those that refs name,
+// without those that are lost.
 func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	list, err := r.Refs().List("")
 	if err != nil {
@@ -277,7 +278,7 @@ func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 		return nil, err
 	}
 	ids := map[object.ID]struct{}{}
-	if !head.Unborn() {
+	if !head.Unborn() && !r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: head.ID}) {
 		ids[head.ID] = struct{}{}
 	}
 	for _, ref := range list {

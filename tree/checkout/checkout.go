@@ -70,12 +70,13 @@ func Switch(ctx context.Context, r *kist.Repository, o SwitchOptions) (refs.Head
 
 // switchTrees returns the trees of two commits between which HEAD is to be
 // switched. With force, that of the first need not be here; if they are one
-// commit, neither.
+// commit, neither. If the loss of the first was accepted, all that is staged
+// counts as added since.
 func switchTrees(ctx context.Context, r *kist.Repository, old, next object.ID, force bool) (from, to object.ID, err error) {
 	read := func(ctx context.Context, commit object.ID) (object.ID, error) {
 		return intact.CommitTree(ctx, r, commit)
 	}
-	if force || old == next {
+	if force || old == next || object.IsLost(r.Objects(), object.Key{Kind: object.KindCommit, ID: old}) {
 		read = r.RecordedTree
 	}
 	if from, err = read(ctx, old); err != nil || old == next && !force {

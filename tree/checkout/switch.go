@@ -69,6 +69,8 @@ func SwitchTree(ctx context.Context, r *kist.Repository, from, to Tip, force boo
 		o.Needs = []object.ID{to.Commit}
 	case from == to:
 		o.Needs = nil
+	case from.Tree.IsZero(): // also if the loss of its commit was accepted
+		o.Needs = []object.ID{to.Commit}
 	}
 	var ops []worktree.Op
 	var inTheWay []stage.Obstacle

@@ -30,6 +30,7 @@ type StatusOptions struct {
 // Status is how worktree, index and HEAD differ.
 type Status struct {
 	Head      refs.Head
+	Lost      bool               // the loss of HEAD's commit was accepted: everything counts as added
 	Tracking  *registry.Tracking // HEAD's branch and its upstream; nil: it has none
 	State     operation.State
 	Staged    []tree.Change    // from HEAD to the index, with renames
@@ -114,7 +115,10 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 		}
 	}
 
-	from, err := intact.CommitTree(ctx, r, s.Head.ID)
+	var from object.ID
+	if s.Lost = object.IsLost(r.Objects(), object.Key{Kind: object.KindCommit, ID: s.Head.ID}); !s.Lost {
+		from, err = intact.CommitTree(ctx, r, s.Head.ID)
+	}
 	if err != nil {
 		return nil, err
 	}

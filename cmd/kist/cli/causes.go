@@ -88,6 +88,7 @@ var causes = []struct {
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{isA[*pack.CorruptError], exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' shows the affected files"},
+	{isLost, exitDamaged, "lost", hintLost},
 	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' shows the affected files"},
 
 	// Names and paths.
@@ -140,8 +141,9 @@ var causes = []struct {
 	{matches(fs.ErrExist), exitFailed, "exists", ""},
 }
 
-// How to get back what is no object.
+// How to get back what is no object, and to go on without a commit.
 const (
+	hintLost         = "go on from a commit that 'kist reflog' lists: 'kist reset --soft COMMIT' keeps all files and what is staged, 'kist checkout BRANCH' switches"
 	hintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
 	hintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
 	hintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
@@ -149,6 +151,12 @@ const (
 	hintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
 	hintLog          = "no branch is affected, only its log: 'kist verify --repair' drops the damaged lines"
 )
+
+// isLost matches a missing commit whose loss was accepted.
+func isLost(err error) bool {
+	var e *object.NotFoundError
+	return errors.As(err, &e) && e.Lost && e.Key.Kind == object.KindCommit
+}
 
 // isRemovedCopy matches a damaged copy of a file of a remote that was removed.
 func isRemovedCopy(err error) bool {

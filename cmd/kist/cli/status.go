@@ -56,6 +56,7 @@ is true.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runStatus(cmd.Context(), env, o, args) },
 	}
 	inRepository(cmd)
+	mayExit(cmd, exitPartial)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.short, "short", "s", false, "one line for each path")
 	flags.BoolFunc("porcelain", "like --short, for programs; =v1 is the same", o.setPorcelain)
@@ -100,13 +101,16 @@ func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) er
 	}
 	switch {
 	case env.global.json:
-		return env.statusJSON(o, s)
+		err = env.statusJSON(o, s)
 	case o.nul || o.porcelain || o.short:
 		env.statusShort(r, o, s)
 	default:
 		env.statusLong(r, o, s)
 	}
-	return nil
+	if s.Lost && err == nil {
+		return hintf(failf(exitPartial, "lost", "the commit of HEAD, %s, is lost, and all that is staged counts as added", s.Head.ID.Short()), hintLost)
+	}
+	return err
 }
 
 // statusPaths returns the paths that pathspecs select. Each has to match
@@ -116,7 +120,7 @@ func (e *Env) statusPaths(ctx context.Context, r *kist.Repository, o statusOptio
 		return nil, nil
 	}
 	head, err := view.OfHead(ctx, r)
-	if err != nil {
+	if err != nil && !isLost(err) {
 		return nil, err
 	}
 	in := places{views: []view.View{head}, index: true, worktree: true, ignored: o.ignored}

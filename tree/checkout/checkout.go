@@ -76,7 +76,7 @@ func switchTrees(ctx context.Context, r *kist.Repository, old, next object.ID, f
 	read := func(ctx context.Context, commit object.ID) (object.ID, error) {
 		return intact.CommitTree(ctx, r, commit)
 	}
-	if force || old == next || object.IsLost(r.Objects(), object.Key{Kind: object.KindCommit, ID: old}) {
+	if force || old == next || r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: old}) {
 		read = r.RecordedTree
 	}
 	if from, err = read(ctx, old); err != nil || old == next && !force {

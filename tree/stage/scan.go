@@ -48,38 +48,43 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 }
 
 // scan looks for what has changed in the worktree. That a file is not there
-// whose content was purged is no change: nobody has removed it.
+// whose content was purged or is lost is no change: nobody has removed it.
 func scan(ctx context.Context, r *kist.Repository, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
 	found, err := r.Worktree().Scan(ctx, idx, o)
 	if err != nil {
 		return nil, err
 	}
-	kept, _, err := withoutPurged(ctx, r, found)
+	kept, _, _, err := withoutGone(ctx, r, found)
 	return kept, err
 }
 
-// withoutPurged returns what was found without tracked files that are gone and
-// cannot be there, since their content was purged, and these apart. A folder
-// that is gone, and had such a file, is left out too: the file is still
-// tracked.
-func withoutPurged(ctx context.Context, r *kist.Repository, found []worktree.Found) (rest, purged []worktree.Found, err error) {
-	if said, err := r.Purges().View(); err != nil || !said.AnyPurged() {
-		return found, nil, err
+// withoutGone returns what was found without tracked files that are gone and
+// cannot be there, and these apart: their content was purged, or it is lost and
+// they were never written. A folder that is gone, and had such a file, is left
+// out too: the file is still tracked.
+func withoutGone(ctx context.Context, r *kist.Repository, found []worktree.Found) (rest, purged, lost []worktree.Found, err error) {
+	said, err := r.Purges().View()
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	without := map[string]bool{}
 	for _, f := range found {
-		if f.State != worktree.Deleted || f.Old == nil {
+		if f.State != worktree.Deleted || f.Old == nil || !said.AnyPurged() && !f.Old.Stat.IsZero() {
 			continue
 		}
 		e := f.Old.Object()
 		why, err := r.Purged(ctx, &e)
-		if err != nil && !errors.Is(err, object.ErrNotFound) {
-			return nil, nil, err
+		if err != nil && !view.IsLost(err) {
+			return nil, nil, nil, err
 		}
-		if why == nil {
+		switch {
+		case why != nil:
+			purged = append(purged, f)
+		case f.Old.Stat.IsZero() && isLost(ctx, r, &e):
+			lost = append(lost, f)
+		default:
 			continue
 		}
-		purged = append(purged, f)
 		for path := f.Path; path != ""; path, _ = tree.Split(path) {
 			without[path] = true
 		}
@@ -89,7 +94,26 @@ func withoutPurged(ctx context.Context, r *kist.Repository, found []worktree.Fou
 			rest = append(rest, f)
 		}
 	}
-	return rest, purged, nil
+	return rest, purged, lost, nil
+}
+
+// isLost reports whether a part of a file's content is missing. It reads lists of
+// chunks, and no chunks.
+func isLost(ctx context.Context, r *kist.Repository, e *object.Entry) bool {
+	if e.Content.IsZero() {
+		return false
+	}
+	keys := []object.Key{e.Content}
+	if e.Content.Kind == object.KindManifest {
+		for c, err := range object.Chunks(ctx, r.Objects(), e.Content, e.Size, 0) {
+			if err != nil {
+				return view.IsLost(err)
+			}
+			keys = append(keys, object.Key{Kind: object.KindChunk, ID: c.ID})
+		}
+	}
+	missing, err := r.Objects().Missing(ctx, keys)
+	return len(missing) > 0 || view.IsLost(err)
 }
 
 // OnlyCopies returns the files that operations would remove or replace, and

@@ -30,7 +30,7 @@ type StatusOptions struct {
 // Status is how worktree, index and HEAD differ.
 type Status struct {
 	Head      refs.Head
-	Lost      bool               // the loss of HEAD's commit was accepted: everything counts as added
+	HeadLost  bool               // the loss of HEAD's commit was accepted: everything counts as added
 	Tracking  *registry.Tracking // HEAD's branch and its upstream; nil: it has none
 	State     operation.State
 	Staged    []tree.Change    // from HEAD to the index, with renames
@@ -39,6 +39,7 @@ type Status struct {
 	Ignored   []worktree.Found
 	Skipped   []worktree.Found // cannot be read, or stored
 	Purged    []worktree.Found // tracked, but not there, since their content was purged
+	Lost      []worktree.Found // the same, since it is lost
 	Partial   []object.Skipped // could not be read when they were to be staged: a commit would say so
 	Conflicts []index.Conflict
 }
@@ -91,7 +92,7 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	found, s.Purged, err = withoutPurged(ctx, r, found)
+	found, s.Purged, s.Lost, err = withoutGone(ctx, r, found)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 	}
 
 	var from object.ID
-	if s.Lost = object.IsLost(r.Objects(), object.Key{Kind: object.KindCommit, ID: s.Head.ID}); !s.Lost {
+	if s.HeadLost = r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: s.Head.ID}); !s.HeadLost {
 		from, err = intact.CommitTree(ctx, r, s.Head.ID)
 	}
 	if err != nil {
@@ -126,7 +127,7 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	changes, err := view.Diff(ctx, view.View{Tree: from, Objects: r.Contents()}, staged, o.Paths, true)
+	changes, err := view.Diff(ctx, view.View{Tree: from, Objects: view.NewKnown(r.Contents())}, staged, o.Paths, true)
 	if err != nil {
 		return nil, err
 	}

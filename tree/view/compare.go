@@ -110,6 +110,11 @@ func DiffWith(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change
 // layered reads from the first of two stores that has an object.
 type layered [2]object.Reader
 
+// PassOver implements [object.Lenient], if one of the stores does.
+func (l layered) PassOver(path string, key object.Key, err error) bool {
+	return object.PassOver(l[0], path, key, err) || object.PassOver(l[1], path, key, err)
+}
+
 func (l layered) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := l[0].Get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) && l[1] != l[0] {

@@ -38,15 +38,15 @@ differs from what is staged:
   ?? untracked   !! ignored   X cannot be read
   DD AU UD UA DU AA UU conflicts of a merge: what we and they did
 
-A file that is not there because its content was purged has not changed. Without
---short and its like, and with --json, these files are listed, too.
+A file that is not there because its content was purged or lost has not changed.
+Without --short and its like, and with --json, these files are listed, too.
 
 --porcelain is the same for programs: the paths are relative to the root of the
 worktree, and nothing is coloured. With -z, paths end with NUL and are not
 quoted, and of a rename the new path comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X), purged; with --branch before them: branch, id,
+renamed_from, reason (of X), purged, lost; with --branch before them: branch, id,
 upstream, ahead and behind (how many commits), operation (merge or revert, if
 one is under way). Where there is no path to print and no --branch, clean, which
 is true.`,
@@ -107,7 +107,7 @@ func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) er
 	default:
 		env.statusLong(r, o, s)
 	}
-	if s.Lost && err == nil {
+	if s.HeadLost && err == nil {
 		return hintf(failf(exitPartial, "lost", "the commit of HEAD, %s, is lost, and all that is staged counts as added", s.Head.ID.Short()), hintLost)
 	}
 	return err
@@ -198,6 +198,7 @@ type statusLineJSON struct {
 	FromRaw  []byte `json:"renamed_from_raw,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Purged   bool   `json:"purged,omitempty"` // nothing has changed, and there is no file: its content was purged
+	Lost     bool   `json:"lost,omitempty"`   // the same: its content is lost
 }
 
 // statusHeadJSON is the line that --branch adds.
@@ -227,7 +228,7 @@ func (e *Env) statusJSON(o statusOptions, s *stage.Status) error {
 		}
 	}
 	lines := statusLines(s)
-	if len(lines)+len(s.Purged) == 0 && !o.branch {
+	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {
 		return e.json(map[string]bool{"clean": true})
 	}
 	for _, l := range lines {
@@ -241,6 +242,11 @@ func (e *Env) statusJSON(o statusOptions, s *stage.Status) error {
 	}
 	for _, f := range s.Purged {
 		if err := e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Purged: true}); err != nil {
+			return err
+		}
+	}
+	for _, f := range s.Lost {
+		if err := e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Lost: true}); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,7 @@ func (p *longStatus) text(o statusOptions) string {
 	p.skipped()
 	if !p.draft {
 		p.paths("Purged", "tracked, but their content is no more: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
+		p.paths("Lost", "tracked, but their content is lost: 'kist checkout PATH...' writes them if it is back", p.status.Lost)
 		p.conclusion(o)
 	}
 	return p.out.String()

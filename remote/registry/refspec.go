@@ -81,7 +81,9 @@ func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, e
 	if err := refs.CheckName(p.Name); err != nil {
 		return p, err
 	}
-	p.Kind, err = kindOf(ctx, r, p.ID)
+	if p.Kind, err = kindOf(ctx, r, p.ID); errors.Is(err, object.ErrNotFound) {
+		err = fmt.Errorf("%q cannot be pushed: %w", source, err)
+	}
 	return p, err
 }
 

@@ -46,10 +46,10 @@ worktree, and nothing is coloured. With -z, paths end with NUL and are not
 quoted, and of a rename the new path comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X), purged, lost; with --branch before them: branch, id,
-upstream, ahead and behind (how many commits), operation (merge or revert, if
-one is under way). Where there is no path to print and no --branch, clean, which
-is true.`,
+renamed_from, reason (of X), purged, lost; with --branch before them: branch,
+id, upstream, ahead and behind (how many commits), operation (merge or revert,
+if one is under way). Where there is no path to print and no --branch, clean,
+which is true.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,

@@ -34,7 +34,7 @@ func (c *checker) closure(ctx context.Context) error {
 			front = append(front, key)
 		}
 	}
-	for _, id := range c.snap.said.Holds() {
+	for _, id := range c.snap.records.Holds() {
 		key := object.Key{Kind: object.KindCommit, ID: id}
 		if _, seen := c.reached[key]; !seen {
 			c.reached[key] = false
@@ -139,7 +139,7 @@ func (c *checker) linksAgain(ctx context.Context, e pack.Entry) ([]object.Key, e
 // needed returns those of a node's links that lead to what has to be there.
 func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
 	return slices.DeleteFunc(links, func(link object.Key) bool {
-		skips := c.snap.said.Skips(from, link)
+		skips := c.snap.records.Skips(from, link)
 		if skips && c.snap.isLost(link) {
 			c.lost(link)
 		}
@@ -212,7 +212,7 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 		} else {
 			_, err = c.snap.read(ctx, e)
 		}
-		if err == nil || c.told(e) {
+		if err == nil || c.reported(e) {
 			continue
 		}
 		if err := c.bad("", key, err); err != nil {
@@ -281,10 +281,10 @@ func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pac
 		} else {
 			_, err = c.objects.Decode(ctx, e, value, held)
 		}
-		if isBad(err) && !c.told(e) {
+		if isBad(err) && !c.reported(e) {
 			_, err = c.linksAgain(ctx, e)
 		}
-		if err != nil && c.told(e) {
+		if err != nil && c.reported(e) {
 			continue
 		}
 		if err := c.bad("", e.Key, err); err != nil {
@@ -310,8 +310,8 @@ func (c *checker) confirm(key object.Key) {
 	}
 }
 
-// told reports whether it is known that the value at e is damaged.
-func (c *checker) told(e pack.Entry) bool {
+// reported reports whether the check found the value at e damaged. It locks c.mu.
+func (c *checker) reported(e pack.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.problems, func(p Problem) bool {

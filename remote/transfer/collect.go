@@ -241,7 +241,7 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 func (c *Collection) endHolds(snap *snapshot) {
 	set := snap.state.Records.Clone()
 	set.EndHolds(c.r.o.Now(), c.r.o.Who, c.r.o.Host)
-	c.ended, snap.said = set.Newer(snap.state.Records), snap.view(set)
+	c.ended, snap.records = set.Newer(snap.state.Records), snap.view(set)
 }
 
 // mark marks what the refs reach, as far as that is not done, and finds out

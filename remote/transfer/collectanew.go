@@ -77,7 +77,7 @@ func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[
 	inline := map[object.Key]bool{}
 	return optimise.Order(ctx, roots, optimise.OrderOptions{
 		Nodes: neededNodes{m},
-		Skips: c.snap.said.Skips,
+		Skips: c.snap.records.Skips,
 		Meet: func(key object.Key) (number uint64, wanted, first bool) {
 			p, err := m.place(key)
 			switch {

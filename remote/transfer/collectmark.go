@@ -159,7 +159,7 @@ func (m *marker) update(ctx context.Context) error {
 func (m *marker) roots() map[string]object.Key {
 	roots := map[string]object.Key{}
 	maps.Copy(roots, m.snap.state.Refs)
-	for _, id := range m.snap.said.Holds() {
+	for _, id := range m.snap.records.Holds() {
 		roots["the hold of "+id.String()] = object.Key{Kind: object.KindCommit, ID: id}
 	}
 	return roots
@@ -241,7 +241,7 @@ func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]place, error
 			}
 		}
 		for _, link := range links[i] {
-			if m.snap.said.Skips(batch[i].Key, link) {
+			if m.snap.records.Skips(batch[i].Key, link) {
 				continue // it was given up on purpose
 			}
 			p, err := m.place(link)

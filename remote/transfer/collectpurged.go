@@ -35,7 +35,7 @@ func (m *marker) notePurged(ctx context.Context, packs []*usage) error {
 // that nothing else needs.
 func (m *marker) purgedLeft(ctx context.Context) (map[object.Key]bool, error) {
 	left := map[object.Key]bool{}
-	for keys := m.snap.said.AllPurged(); len(keys) > 0; {
+	for keys := m.snap.records.AllPurged(); len(keys) > 0; {
 		from := max(0, len(keys)-batchSize)
 		var lists []pack.Entry
 		for _, key := range keys[from:] {

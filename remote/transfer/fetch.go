@@ -20,38 +20,38 @@ var ErrDeleted = errors.New("deleted or expired on the remote meanwhile")
 
 // FetchOptions say what [Remote.Fetch] fetches.
 type FetchOptions struct {
-	Want []object.Key // what refs of the remote name
-	Have []object.ID  // commits of which everything is here, because refs name them
+	Want []object.Key // objects that refs of the remote name
+	Have []object.ID  // commits that refs here name; all that they need is here
 
 	// Records are those of the repository: what need not be there of what Have
 	// refers to.
 	Records *record.Set
 
-	// Accept is given the remote's records that would count here, and returns
-	// those of them that must not be taken: they have no effect on what is
-	// fetched, and have to concern what is here in full. It is called again if
-	// the fetch is planned again. nil: all are taken.
+	// Accept receives the remote's records that would count here, and returns the
+	// ones to leave out. Those have no effect on what is fetched, and must concern
+	// objects that are here in full. If the fetch is planned again, Accept is
+	// called again. If Accept is nil, all records are taken.
 	Accept func(context.Context, []record.Record) (waiting []record.Record, err error)
 
-	// Lost are the objects whose loss was accepted here. Those that the remote has
-	// with everything below are fetched.
+	// Lost are the objects whose loss was accepted here. Fetch receives each of
+	// them that the remote has with everything below.
 	Lost []object.Key
 
-	// RefuseLost refuses what the remote lists as lost: it is missing then.
+	// RefuseLost treats objects that the remote lists as lost as missing.
 	RefuseLost bool
 
-	// Chunks is called when all that is wanted is in the session but that many
-	// chunks, and they are about to be received. What it returns is told of each
-	// that is received for the first time, with its bytes, which are verified;
-	// it must not keep them, and is called by several goroutines at once. Both
-	// may be nil.
+	// Chunks is called once, when only chunks are left to receive. It gets their
+	// number and the bytes to read. The function that it returns is called for each
+	// chunk that is received for the first time, with its verified bytes. That
+	// function must not keep the bytes, and several goroutines call it at once.
+	// Both functions may be nil.
 	Chunks func(ctx context.Context, chunks, bytes int64) func(id object.ID, data []byte)
 
 	Jobs     int            // requests under way at once; 0: as the Remote
-	Progress func(Progress) // called every now and then, never twice at once; nil: no one is told
+	Progress func(Progress) // called now and then, one call at a time; may be nil
 }
 
-// FetchResult tells what came of a fetch.
+// FetchResult describes the outcome of a fetch.
 type FetchResult struct {
 	Objects int64 // received
 	Bytes   int64 // of packs, read from the remote
@@ -66,24 +66,25 @@ type FetchResult struct {
 
 	Implausible []record.Record // of the remote, without effect
 
-	// Lost are the objects that are neither here nor there, with the name of whoever
-	// accepted the loss. It was not accepted here yet: the caller has to, in the same
-	// step.
+	// Lost are the objects that neither end has, with the name of whoever accepted
+	// the loss. The repository has not accepted it yet: the caller must do so, in
+	// the same step.
 	Lost map[object.Key]string
 }
 
-// Fetch brings everything that o.Want refers to into session, but for what
-// o.Have refers to; head is the remote's current root. The caller publishes
-// the session and moves refs; the commits in o.Have have to stay until then.
-// After an error, what was received is in the session, and need not be fetched
-// again once that is closed.
+// Fetch brings everything that o.Want refers to into session, except what o.Have
+// refers to. Head is the remote's current root. The caller publishes the session
+// and moves refs. The commits in o.Have must stay until then. After an error, the
+// received objects are in the session. Once it is closed, they need not be fetched
+// again.
 //
-// Every object is decoded and hashed before it is stored. One that is damaged
-// is read again, then from every other pack that has it; if no copy is whole
-// the error is an [*object.CorruptError] that names object, pack and offset. An
-// object that the remote lacks is an [*object.NotFoundError]. Packs that were
-// deleted meanwhile have the fetch be planned again at the then current root;
-// if what is wanted is gone there, the error matches [ErrDeleted].
+// Every object is decoded and hashed before it is stored. A damaged object is read
+// again, then from every other pack that has it. If no copy is intact, the error is
+// an [*object.CorruptError] that names object, pack and offset. If the remote does
+// not have an object, the error is an [*object.NotFoundError].
+//
+// If packs were deleted meanwhile, Fetch plans again at the current root. If a
+// wanted object is no longer reachable there, the error matches [ErrDeleted].
 func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
 	f := &fetch{r: r, session: session, o: o, jobs: o.Jobs, meter: &meter{tell: o.Progress}}
 	if f.jobs <= 0 {
@@ -134,20 +135,20 @@ type fetch struct {
 
 	nodes  *nodePacks
 	values *pack.Values
-	at     *rootlog.State // the remote's head, as far as is known
-	moved  bool           // it is not that with which the fetch began
-	snap   *snapshot      // of it
+	at     *rootlog.State // the last known head of the remote
+	moved  bool           // the head has changed since the fetch began
+	snap   *snapshot      // of the remote at that head
 	news   *fetchNews
 	lost   map[object.Key]string // see FetchResult
 	plan   *chunkPlan
 	ahead  ahead // of the walk
 	meter  *meter
 
-	told  bool                            // that chunks are about to be received
-	chunk func(id object.ID, data []byte) // told of each that is received, if not nil
+	chunksCalled bool                            // Chunks was called
+	chunk        func(id object.ID, data []byte) // called for each received chunk; may be nil
 }
 
-// attempt plans the fetch at the head that is known and does it.
+// attempt plans the fetch at the last known head and carries it out.
 func (f *fetch) attempt(ctx context.Context) error {
 	snap, err := f.r.snapshotAt(ctx, f.at)
 	if err != nil {
@@ -164,15 +165,16 @@ func (f *fetch) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := walk(ctx, f, "remote", slices.Concat(found, f.news.want, f.o.Want), f.o.Have, f.news.said); err != nil {
+	if err := walk(ctx, f, "remote", slices.Concat(found, f.news.want, f.o.Want), f.o.Have, f.news.views); err != nil {
 		return err
 	}
 	return f.copyChunks(ctx)
 }
 
-// deleted returns what to say of an object that the remote lacks, now that its
-// head is another one than the wanted commits were read from. Packs may be gone
-// again by now: then the error matches [remote.ErrNotFound], too.
+// deleted returns the error for an object that is missing on the remote, after the
+// head has changed since the fetch began. The error matches [ErrDeleted] if no ref
+// reaches a wanted commit, or names another wanted object, any more. Packs may be
+// deleted again by now: then it matches [remote.ErrNotFound], too.
 func (f *fetch) deleted(ctx context.Context, lacking error) error {
 	named := map[object.Key]bool{}
 	var refs []object.Key
@@ -187,7 +189,7 @@ func (f *fetch) deleted(ctx context.Context, lacking error) error {
 		}
 		if history == nil && key.Kind == object.KindCommit {
 			history = newWalker(f, "remote")
-			history.said = f.news.said
+			history.views = f.news.views
 			if _, err := history.history(ctx, refs, nil); err != nil {
 				return errors.Join(lacking, err)
 			}
@@ -199,7 +201,8 @@ func (f *fetch) deleted(ctx context.Context, lacking error) error {
 	return lacking
 }
 
-// read reads from a pack. Fewer bytes than asked for mean that it ends there.
+// read reads from a pack and counts the bytes. It returns fewer bytes than asked
+// for if the pack ends there.
 func (f *fetch) read(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	n, err := f.r.b.Get(ctx, p.Name.Path(), b, off)
 	if err != nil {
@@ -209,8 +212,8 @@ func (f *fetch) read(ctx context.Context, p pack.Info, b []byte, off int64) (int
 	return n, nil
 }
 
-// readBases is read for what patches are made from, which is not among what is to
-// be moved.
+// readBases reads patch bases that are not part of the plan, and adds their bytes
+// to the progress total.
 func (f *fetch) readBases(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	n, err := f.read(ctx, p, b, off)
 	f.meter.update(func(at *Progress) {

@@ -25,8 +25,8 @@ func (f *fetch) copyChunks(ctx context.Context) error {
 	f.meter.update(func(at *Progress) {
 		at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, at.Objects+objects, at.Bytes+bytes
 	})
-	if f.o.Chunks != nil && !f.told {
-		f.told, f.chunk = true, f.o.Chunks(ctx, objects, bytes)
+	if f.o.Chunks != nil && !f.chunksCalled {
+		f.chunksCalled, f.chunk = true, f.o.Chunks(ctx, objects, bytes)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	runs := make(chan run)

@@ -40,12 +40,12 @@ func (f *fetch) found(ctx context.Context) (list []object.Key, err error) {
 			list = append(list, key)
 		}
 	}
-	if len(list) == 0 || walk(ctx, probe{f}, "remote", list, f.o.Have, f.news.said) == nil {
+	if len(list) == 0 || walk(ctx, probe{f}, "remote", list, f.o.Have, f.news.views) == nil {
 		return list, nil
 	}
 	var each []object.Key
 	for _, key := range list {
-		err := walk(ctx, probe{f}, "remote", []object.Key{key}, f.o.Have, f.news.said)
+		err := walk(ctx, probe{f}, "remote", []object.Key{key}, f.o.Have, f.news.views)
 		switch {
 		case err == nil:
 			each = append(each, key)

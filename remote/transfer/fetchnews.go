@@ -10,7 +10,7 @@ import (
 
 // fetchNews is what a fetch makes of the records of both ends.
 type fetchNews struct {
-	said     said
+	views    recordViews
 	want     []object.Key
 	take     *record.Set     // the remote's, without those that ask for what it has not got
 	forget   []record.Record // the repository's, of what it has not got
@@ -80,8 +80,8 @@ func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 		return nil, err
 	}
 	f.merge(n, ours)
-	for _, id := range n.said.after.Holds() {
-		if _, held := n.said.before.Held(id); !held {
+	for _, id := range n.views.after.Holds() {
+		if _, held := n.views.before.Held(id); !held {
 			n.want = append(n.want, object.Key{Kind: object.KindCommit, ID: id})
 		}
 	}
@@ -117,7 +117,7 @@ func (f *fetch) merge(n *fetchNews, ours *record.Set) {
 	for r := range n.take.All() {
 		merged.Merge(r)
 	}
-	n.said = said{before: f.o.Records.View().WithLost(f.session.IsLost), after: merged.View().WithLost(f.isLost)}
+	n.views = recordViews{before: f.o.Records.View().WithLost(f.session.IsLost), after: merged.View().WithLost(f.isLost)}
 }
 
 // restore notes what is needed here because of a record, if anything is.
@@ -126,13 +126,13 @@ func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) erro
 		return nil
 	}
 	if r.Kind == record.Purge {
-		if _, purged := n.said.before.Purged(r.Key); purged {
+		if _, purged := n.views.before.Purged(r.Key); purged {
 			n.restored = append(n.restored, restored{Record: r, want: []object.Key{r.Key}})
 		}
 		return nil
 	}
-	_, before := n.said.before.Expired(r.Key.ID)
-	_, after := n.said.after.Expired(r.Key.ID)
+	_, before := n.views.before.Expired(r.Key.ID)
+	_, after := n.views.after.Expired(r.Key.ID)
 	if !before || after {
 		return nil
 	}
@@ -157,14 +157,14 @@ func (f *fetch) refuse(ctx context.Context, n *fetchNews, ours *record.Set) erro
 	if len(all) == 0 {
 		return nil
 	}
-	whole := walk(ctx, f, "remote", all, nil, n.said)
+	whole := walk(ctx, f, "remote", all, nil, n.views)
 	if whole != nil && !errors.Is(whole, object.ErrNotFound) {
 		return whole
 	}
 	for _, r := range n.restored {
 		var err error
 		if whole != nil {
-			err = walk(ctx, f, "remote", r.want, nil, n.said)
+			err = walk(ctx, f, "remote", r.want, nil, n.views)
 		}
 		lacking := errors.Is(err, object.ErrNotFound)
 		switch {

@@ -65,11 +65,11 @@ func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, wa
 	if err != nil {
 		return nil, err
 	}
-	return newPlanFrom(ctx, local, snap, own, want, have, said{before: snap.said, after: after})
+	return newPlanFrom(ctx, local, snap, own, want, have, recordViews{before: snap.records, after: after})
 }
 
 // newPlanFrom is newPlan for a remote that has all that commits in have need.
-func newPlanFrom(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, have []object.ID, s said) (*plan, error) {
+func newPlanFrom(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, have []object.ID, s recordViews) (*plan, error) {
 	p := &planner{
 		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
 		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}},
@@ -102,7 +102,7 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 			ids[key.ID] = struct{}{}
 		}
 	}
-	for _, id := range p.snap.said.Holds() {
+	for _, id := range p.snap.records.Holds() {
 		ids[id] = struct{}{}
 	}
 	have := make([]object.ID, 0, len(ids))

@@ -16,54 +16,56 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// DefaultPushJobs is how many packs are sent at once, unless options say
-// otherwise. Each takes the memory of a pack, about 32 MiB.
+// DefaultPushJobs is the number of packs that are sent at once by default. Each
+// takes the memory of a pack, about 32 MiB.
 const DefaultPushJobs = 3
 
 // PushOptions say what [Remote.Push] does.
 type PushOptions struct {
 	Updates []RefUpdate // each ref once
 
-	// Records are those of the repository. What they say of commits and contents
-	// that the remote has, or gets, it is told.
+	// Records are the repository's records. Push sends those that concern commits
+	// and contents that the remote has, or gets.
 	Records *record.Set
 
-	// Head is the full name of the branch that becomes the remote's default
-	// one, if it has none, or that is deleted; may be empty.
+	// Head is the full name of the branch that becomes the remote's default branch,
+	// if that is not set or was deleted. It may be empty.
 	Head string
 
 	KeepSmall bool // do not merge small packs and index files of the remote afterwards
 
-	DryRun   bool           // only find out what there is to do
+	DryRun   bool           // only plan, and send nothing
 	Jobs     int            // packs that are sent at once; 0: DefaultPushJobs
-	Progress func(Progress) // told how far it is, one call at a time; may be nil
+	Progress func(Progress) // called with the progress, one call at a time; may be nil
 }
 
-// PushResult tells what a push did, or in a dry run what it would do.
+// PushResult describes what a push did, or in a dry run what it would do.
 type PushResult struct {
 	Refs    []RefResult // in the order of the updates
 	Objects int64       // sent by this call
 	Bytes   int64       // in the packs they were sent in
 	Packs   int
-	Records int    // told to the remote
-	Seq     uint64 // number of the root that moved the refs, or of the head if none had to be
+	Records int    // sent to the remote
+	Seq     uint64 // number of the root that moved the refs, or of the head if none had to move
 
-	// Lost are objects that were not sent, and that the remote lacks: their loss was
-	// accepted here, and is new to the remote. Found are those that it lacked, and got.
+	// Lost are the objects that were not sent and that the remote does not have:
+	// their loss was accepted here, and is new to the remote. Found are the objects
+	// that the remote listed as lost, and received.
 	Lost, Found []object.Key
 }
 
-// Push sends what the remote lacks of what updates name, and moves its refs:
-// all of them, or none. What was sent by a push that was interrupted is not
-// sent again.
+// Push sends the objects that updates need and the remote does not have, and moves
+// its refs: all of them, or none. It does not send again what an interrupted push
+// has sent.
 //
 // If a ref cannot be moved, the error is a [*NotFastForwardError], or because of
-// its name a [*refs.ConflictError], or several of them joined, and the result
-// has what became of each ref. That the outcome
-// is not known matches [rootlog.ErrUnknown]. What local lacks is an
-// [*object.NotFoundError], unless local is an [object.LossKeeper] and its loss was
-// accepted. Then the root lists the object as lost. An object that is listed, and
-// that local has by now, is sent too.
+// its name a [*refs.ConflictError], or several of them joined. The result then has
+// the outcome for each ref. If the outcome is unknown, the error matches
+// [rootlog.ErrUnknown].
+//
+// If an object is missing in local, the error is an [*object.NotFoundError], unless
+// local is an [object.LossKeeper] and the loss was accepted. Then the root lists
+// the object as lost. Push also sends listed objects that local has by now.
 func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushResult, error) {
 	if r.o.Dir == "" {
 		return nil, errors.New("push: there is no folder to note what was sent")
@@ -78,7 +80,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if err != nil {
 		return nil, err
 	}
-	// A push that is hopeless, or has nothing to do, is over here.
+	// A push that is hopeless, or has nothing to do, ends here.
 	changes, results, err := moves(ctx, local, head, o.Updates)
 	if err != nil || len(changes) == 0 && len(tellable(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, err
@@ -110,13 +112,13 @@ type push struct {
 	own    *ownPacks
 	news   *news // of the attempt
 	meter  *meter
-	head   *rootlog.State // that the push has appended; nil: none yet
+	head   *rootlog.State // appended by the push; nil: none yet
 	result PushResult
 }
 
-// attempt plans at S, which is what snap is of, sends what is missing, and
-// publishes it. If it has to be done again, attempt returns the snapshot to plan
-// at, which is a later one or, if a pack is gone, the same.
+// attempt plans at snap, the snapshot of S, sends the missing objects, and
+// publishes them. If the push must be planned again, it returns the snapshot for
+// that. It is a later one, or the same if a pack is gone.
 func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, err error) {
 	changes, results, err := moves(ctx, p.local, snap.state, p.opt.Updates)
 	p.result.Refs, p.result.Seq = results, snap.state.Seq
@@ -189,11 +191,11 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 	return p.publish(ctx, snap, sent)
 }
 
-// dropUnusable forgets packs that were sent and can no longer be used at the
-// head that snap is of: those that a root names already, those that were
-// condemned (RECHECK_HEAD), those with what was purged, those with what is listed as
-// lost, since not all below it may be there, and those that were begun before the
-// floor, which may have been condemned (HEED_FLOOR).
+// dropUnusable forgets the sent packs that can no longer be used at the head of
+// snap. These are packs that a root already names, and condemned packs
+// (RECHECK_HEAD). Packs begun before the floor go too, because they may have been
+// condemned (HEED_FLOOR). So do packs with a purged object, or with an object
+// listed as lost, because objects below that may be absent.
 func (p *push) dropUnusable(snap *snapshot) {
 	p.own.drop(func(s *sentPack) bool {
 		_, live := snap.packs[s.info.Name]
@@ -205,7 +207,7 @@ func (p *push) dropUnusable(snap *snapshot) {
 	})
 }
 
-// found returns the objects that a remote lists as lost and that are here.
+// found returns the objects that the remote lists as lost and that local has.
 func found(ctx context.Context, local object.Reader, snap *snapshot) ([]object.Key, error) {
 	listed := slices.SortedFunc(maps.Keys(snap.state.Lost), object.Key.Compare)
 	missing, err := local.Missing(ctx, listed)
@@ -216,8 +218,9 @@ func found(ctx context.Context, local object.Reader, snap *snapshot) ([]object.K
 	return slices.DeleteFunc(listed, func(key object.Key) bool { return absent[key] }), err
 }
 
-// checkSent makes sure that packs that were taken over, and that the plan
-// relies on, are there, and forgets those that are not.
+// checkSent makes sure that the remote still has the packs that this push took over
+// and that the plan relies on. It forgets the absent ones, and reports whether
+// there were any.
 func (p *push) checkSent(ctx context.Context, plan *plan) (gone bool, err error) {
 	absent := make(chan *sentPack, len(plan.kept))
 	group, gctx := errgroup.WithContext(ctx)
@@ -250,9 +253,9 @@ func (p *push) checkSent(ctx context.Context, plan *plan) (gone bool, err error)
 	return len(lost) > 0, nil
 }
 
-// publish makes the root that moves the refs and names the packs sent, which
-// were planned at S. It returns a later snapshot if all has to be planned again
-// there.
+// publish appends the root that moves the refs and names the sent packs, which were
+// planned at S. If everything must be planned again, it returns the later snapshot
+// for that.
 func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (again *snapshot, err error) {
 	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
 	var index *ownIndex
@@ -298,8 +301,8 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 	}
 }
 
-// claim returns what the root relies on: that all that was live at S is live
-// (RELY_ON_ALL_LIVE), and that what was sent was not condemned.
+// claim returns the conditions of the root: all that was live at S is still live
+// (RELY_ON_ALL_LIVE), and nothing that was sent was condemned.
 func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) *rootlog.Claim {
 	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged, Lost: s.state.Lost}
 	for _, pack := range sent {
@@ -312,8 +315,9 @@ func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []r
 	return c
 }
 
-// check says whether what was planned at S still holds at h. Nothing that is live
-// at h may be listed as lost: another push has sent it with all below it.
+// check returns an error if the plan made at S no longer holds at h. Nothing that
+// is live at h may be listed as lost: another push has sent it with everything
+// below.
 func (p *push) check(s, h *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) error {
 	for _, key := range p.result.Lost {
 		if _, there, err := h.find(key); err != nil {
@@ -331,7 +335,7 @@ func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index 
 	if _, ok := h.state.Refs[h.state.Head]; !ok {
 		c.Head = p.opt.Head
 	}
-	// What a root of ours names that came late is live.
+	// A late root of this push may have made some of its packs live.
 	added := slices.DeleteFunc(slices.Clone(sent), func(s *sentPack) bool {
 		_, live := h.packs[s.info.Name]
 		return live
@@ -343,8 +347,8 @@ func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index 
 	return p.log.Append(ctx, h.state, c)
 }
 
-// done notes that a root names what was sent. The push has succeeded, whatever
-// comes of that.
+// done records that a root names the sent packs. The push has succeeded by then, so
+// errors here are only warnings.
 func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack, index *ownIndex) {
 	p.head = head
 	named := map[pack.Name]bool{}

@@ -125,7 +125,7 @@ func (s *snapshot) smallPacks() (map[pack.Name]*tinyPack, error) {
 			p = &tinyPack{Info: e.Pack}
 			small[e.Pack.Name] = p
 		}
-		_, purged := s.said.Purged(e.Key)
+		_, purged := s.records.Purged(e.Key)
 		p.purged = p.purged || purged
 		p.nodes = p.nodes || e.Key.Kind.IsNode()
 		p.entries = append(p.entries, e)

@@ -36,10 +36,10 @@ func (p *push) refillAt(ctx context.Context, snap *snapshot) (again *snapshot, e
 	p.news = &news{merged: snap.state.Records}
 	p.dropUnusable(snap)
 	want := slices.Collect(maps.Values(snap.state.Refs))
-	for _, id := range snap.said.Holds() {
+	for _, id := range snap.records.Holds() {
 		want = append(want, object.Key{Kind: object.KindCommit, ID: id})
 	}
-	plan, err := newPlanFrom(ctx, p.local, snap, p.own, want, nil, said{before: snap.said, after: snap.said})
+	plan, err := newPlanFrom(ctx, p.local, snap, p.own, want, nil, recordViews{before: snap.records, after: snap.records})
 	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 && len(plan.lost) == 0 {
 		return nil, err
 	}

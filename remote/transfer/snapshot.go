@@ -21,7 +21,7 @@ type snapshot struct {
 	indexes []*indexFile // in the order of state.Indexes
 	inline  map[object.Key]pack.Entry
 	packs   map[pack.Name]struct{} // live
-	said    *record.View           // what need not be there
+	records *record.View           // what need not be there
 }
 
 // snapshot returns what the remote holds at its head.
@@ -70,7 +70,7 @@ func asDamage(err error) error {
 
 func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapshot {
 	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}}
-	s.said = s.view(head.Records)
+	s.records = s.view(head.Records)
 	named := make([][]pack.Info, len(indexes))
 	for i, x := range indexes {
 		named[i] = x.packs

@@ -10,54 +10,54 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// A graph is what [walk] needs to know of the two ends of a transfer: the one
-// that has what is wanted, and the one that is to have it.
+// graph is the view that [walk] has of the two ends of a transfer: the giver has
+// the wanted objects, and the receiver gets them.
 type graph interface {
-	// node returns a wanted node, which the walk goes through. An error that
-	// matches [object.ErrNotFound] says that the giving end lacks it.
+	// node returns a wanted node, and the walk follows its links. The error matches
+	// [object.ErrNotFound] if the giver does not have the node.
 	node(ctx context.Context, key object.Key) ([]byte, error)
 
-	// links returns the links of wanted nodes, one list for each. It may be
-	// asked for some that node was asked for before, and its error for one
-	// that is lacking is as node's, and says which.
+	// links returns the links of wanted nodes, one list for each. Nodes that node
+	// returned before may be among them. The error for a missing node is the same
+	// as that of node, and names the missing object.
 	links(ctx context.Context, nodes []object.Key) ([][]object.Key, error)
 
-	// chunks is told of wanted chunks, of some more than once. It may change
-	// keys. Its error for one that is lacking is as that of links.
+	// chunks receives the wanted chunks, some of them more than once. It may change
+	// keys. The error for a missing chunk is the same as that of links.
 	chunks(ctx context.Context, keys []object.Key) error
 
-	// certain returns a node that the receiving end has for certain, with all
-	// below it. If it cannot be looked at, the error matches
-	// [object.ErrNotFound] or [object.ErrCorrupt], and more is walked than need be.
+	// certain returns a node that the receiver is known to have, with everything
+	// below it. If the node cannot be read, the error matches [object.ErrNotFound]
+	// or [object.ErrCorrupt], and the walk visits more than necessary.
 	certain(ctx context.Context, key object.Key) ([]byte, error)
 }
 
-// said is what records say of what the receiving end has: what need not be
-// there now, and so may not be (WALK_EXPIRED), and what need not afterwards.
-type said struct{ before, after *record.View }
+// recordViews are the receiver's records before and after the transfer. Objects
+// that before does not require may be absent now (WALK_EXPIRED). Objects that after
+// does not require may stay absent.
+type recordViews struct{ before, after *record.View }
 
-// batchSize is how many nodes are asked for at once: with the most links that
-// nodes may have, 8 MiB of them.
+// batchSize is the number of nodes in one request for links. With the most links
+// that nodes may have, that is 8 MiB of nodes.
 const batchSize = 256
 
-// need is an object and the commit, by its number, that needs it.
+// need is an object and the number of the commit that needs it.
 type need struct {
 	object.Key
 	by int32
 }
 
-// walk goes through everything that the objects in want refer to, them
-// included, but for what the commits in have refer to, all of which is at the
-// receiving end. It stops nowhere else: that a node is there says nothing of
-// what is below it (STOP_AT_REFS). What is wanted may be of any kind; every
-// node is asked for once as long as [graph.links] is concerned.
+// walk visits everything that the objects in want refer to, themselves included,
+// except what the commits in have refer to. The receiver has all that those commits
+// need. The walk stops nowhere else: a node that is present proves nothing about
+// the objects below it (STOP_AT_REFS). Wanted objects may be of any kind. The walk
+// passes every node to [graph.links] at most once.
 //
-// What the receiving end does not need according to s is left out.
-//
-// giver names, in errors, the end that has what is wanted.
-func walk(ctx context.Context, g graph, giver string, want []object.Key, have []object.ID, s said) error {
+// It leaves out what the receiver does not need according to s. Errors call the end
+// that has the wanted objects giver.
+func walk(ctx context.Context, g graph, giver string, want []object.Key, have []object.ID, s recordViews) error {
 	w := newWalker(g, giver)
-	w.said = s
+	w.views = s
 	rest, err := w.history(ctx, want, have)
 	if err != nil {
 		return err
@@ -86,12 +86,12 @@ func walk(ctx context.Context, g graph, giver string, want []object.Key, have []
 type walker struct {
 	g     graph
 	giver string
-	said  said
+	views recordViews
 
 	past   map[object.ID]*commit
 	queue  byDate
 	open   int       // commits in the queue that are not certain
-	met    bool      // some wanted commit has a certain one
+	met    bool      // a wanted commit has a certain parent
 	order  []*commit // wanted, when they were met; their number is the place here
 	wanted []*commit // those that are not certain, mostly newest first
 
@@ -102,18 +102,18 @@ func newWalker(g graph, giver string) *walker {
 	return &walker{g: g, giver: giver, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
 }
 
-// bases returns the trees of a commit's parents of which everything is certain
-// or was walked: as many as it pays to compare with.
+// bases returns trees of the commit's parents that are certain or were walked in
+// full. It returns only as many as are worth comparing with.
 func (w *walker) bases(c *commit) []object.Key {
 	const enough = 4
 	var trees []object.Key
 	for id := range c.parents {
 		p := w.past[id]
-		if p == nil || len(trees) == enough || !w.whole(p) {
+		if p == nil || len(trees) == enough || !w.contentDone(p) {
 			continue
 		}
 		for _, key := range p.links {
-			if key.Kind == object.KindTree && !w.said.before.Lost(key) {
+			if key.Kind == object.KindTree && !w.views.before.Lost(key) {
 				trees = append(trees, key)
 			}
 		}
@@ -121,24 +121,24 @@ func (w *walker) bases(c *commit) []object.Key {
 	return trees
 }
 
-// whole reports whether a commit's content is at the receiving end, or was
-// walked.
-func (w *walker) whole(c *commit) bool {
+// contentDone reports whether the receiver has a commit's content, or the content
+// was walked.
+func (w *walker) contentDone(c *commit) bool {
 	switch {
 	case c.certain:
-		_, expired := w.said.before.Expired(c.id)
+		_, expired := w.views.before.Expired(c.id)
 		return !expired
 	case c.done:
-		_, expired := w.said.after.Expired(c.id)
+		_, expired := w.views.after.Expired(c.id)
 		return !expired
 	}
 	return false
 }
 
-// trees walks what nodes and chunks refer to, level by level, them included.
-// Beside it goes a walk of bases, nodes of which everything is certain or was
-// walked: what they link to is left out. So two trees that differ little cost
-// little.
+// trees walks nodes and chunks, and all that they refer to, level by level. At the
+// same time it walks the bases: nodes that are certain or were walked, with
+// everything below them. It leaves out the objects that bases link to. So the walk
+// of two trees that differ little costs little.
 func (w *walker) trees(ctx context.Context, top []need, bases []object.Key) error {
 	for _, key := range bases {
 		w.covered[key] = struct{}{}
@@ -161,8 +161,7 @@ func (w *walker) trees(ctx context.Context, top []need, bases []object.Key) erro
 	return err
 }
 
-// step asks for the links of some nodes, and adds to next those nodes that are
-// to be walked.
+// step reads the links of a batch of nodes, and appends the nodes to walk to next.
 func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks) ([]need, error) {
 	nodes := make([]object.Key, len(batch))
 	for i, n := range batch {
@@ -170,12 +169,12 @@ func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks)
 	}
 	lists, err := w.g.links(ctx, nodes)
 	if err != nil {
-		return nil, w.lacks(err, batch)
+		return nil, w.explainMissing(err, batch)
 	}
 	var below []need
 	for i, list := range lists {
 		for _, key := range list {
-			if !w.said.after.Skips(batch[i].Key, key) {
+			if !w.views.after.Skips(batch[i].Key, key) {
 				below = append(below, need{key, batch[i].by})
 			}
 		}
@@ -183,8 +182,8 @@ func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks)
 	return w.fresh(ctx, next, below, known)
 }
 
-// fresh adds to next those nodes of needs that are to be walked, and hands on
-// chunks.
+// fresh appends the nodes of needs that are still to be walked to next, and passes
+// the chunks to the graph.
 func (w *walker) fresh(ctx context.Context, next, needs []need, known *baseLinks) ([]need, error) {
 	var chunks []need
 	for _, n := range needs {
@@ -205,12 +204,13 @@ func (w *walker) fresh(ctx context.Context, next, needs []need, known *baseLinks
 	for i, n := range chunks {
 		keys[i] = n.Key
 	}
-	return next, w.lacks(w.g.chunks(ctx, keys), chunks)
+	return next, w.explainMissing(w.g.chunks(ctx, keys), chunks)
 }
 
-// lacks says of an error that says that an object is lacking which commit
-// needs it, if it is one of needs.
-func (w *walker) lacks(err error, needs []need) error {
+// explainMissing adds the giver to an error for a missing object, and the commit
+// that needs the object if it is one of needs. It returns all other errors
+// unchanged.
+func (w *walker) explainMissing(err error, needs []need) error {
 	var missing *object.NotFoundError
 	if !errors.As(err, &missing) {
 		return err

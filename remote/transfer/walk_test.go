@@ -196,7 +196,7 @@ func TestWalkRandom(t *testing.T) {
 		for key := range complete {
 			c.lacking[key] = seed%3 == 0 && rnd.IntN(10) == 0
 		}
-		if err := walk(t.Context(), c, "test", commitKeys(want...), have, said{}); err != nil {
+		if err := walk(t.Context(), c, "test", commitKeys(want...), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 		for key := range closure(t, m, commitKeys(want...)...) {
@@ -254,7 +254,7 @@ func TestWalkPrunes(t *testing.T) {
 	last = m.commit(m.tree(nil, moved), last)
 	tag := m.put(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
-	if err := walk(t.Context(), c, "test", []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, said{}); err != nil {
+	if err := walk(t.Context(), c, "test", []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
 	// Each commit has itself, its root (which may be several nodes) and two
@@ -286,7 +286,7 @@ func TestWalkHostile(t *testing.T) {
 	last := m.commit(deep, many...)
 	for _, have := range [][]object.ID{nil, {first}, {many[0]}, {many[250]}} {
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		if err := walk(t.Context(), c, "test", commitKeys(last), have, said{}); err != nil {
+		if err := walk(t.Context(), c, "test", commitKeys(last), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 		for key, n := range c.visits {
@@ -326,7 +326,7 @@ func TestWalkComesAndGoes(t *testing.T) {
 		last = m.commit(m.tree(nil, folders), last)
 	}
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
-	if err := walk(t.Context(), c, "test", commitKeys(last), []object.ID{base}, said{}); err != nil {
+	if err := walk(t.Context(), c, "test", commitKeys(last), []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(c.visits); n != 40*7 {
@@ -353,14 +353,14 @@ func TestWalkLacks(t *testing.T) {
 			by = second
 		}
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		err := walk(t.Context(), c, "remote", commitKeys(second), nil, said{})
+		err := walk(t.Context(), c, "remote", commitKeys(second), nil, recordViews{})
 		want := fmt.Sprintf("remote lacks %s, which commit %s needs", key, by.Short())
 		var missing *object.NotFoundError
 		if !errors.As(err, &missing) || missing.Key != key || !strings.Contains(err.Error(), want) {
 			t.Errorf("without %s: %v", key, err)
 		}
 	}
-	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, "remote", commitKeys(object.ID{1}), nil, said{})
+	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, "remote", commitKeys(object.ID{1}), nil, recordViews{})
 	if !errors.Is(err, object.ErrNotFound) || !strings.Contains(err.Error(), "remote lacks commit 01000000") {
 		t.Errorf("without the commit that is wanted: %v", err)
 	}

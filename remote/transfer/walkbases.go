@@ -31,7 +31,7 @@ func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, err
 			return nil, fmt.Errorf("read %s: %w", key, err)
 		}
 		for _, link := range links {
-			if w.said.before.Skips(key, link) {
+			if w.views.before.Skips(key, link) {
 				continue
 			}
 			if _, ok := known.taken[link]; ok {

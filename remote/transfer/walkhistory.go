@@ -27,7 +27,7 @@ func (w *walker) below(c *commit) []need {
 	var needs []need
 	self := object.Key{Kind: object.KindCommit, ID: c.id}
 	for _, key := range c.content() {
-		if !w.said.after.Skips(self, key) {
+		if !w.views.after.Skips(self, key) {
 			needs = append(needs, need{key, c.number})
 		}
 	}
@@ -65,12 +65,12 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 		for key.Kind == object.KindTag {
 			links, err := w.g.links(ctx, []object.Key{key})
 			if err != nil {
-				return nil, w.lacks(err, []need{{key, -1}})
+				return nil, w.explainMissing(err, []need{{key, -1}})
 			}
 			key = links[0][0] // a tag has one link
 		}
 		if key.Kind != object.KindCommit {
-			if !w.said.after.Skips(object.Key{}, key) {
+			if !w.views.after.Skips(object.Key{}, key) {
 				rest = append(rest, need{key, -1})
 			}
 		} else if err := w.putWanted(ctx, key.ID, -1); err != nil {
@@ -86,9 +86,9 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 		for id := range c.parents {
 			key := object.Key{Kind: object.KindCommit, ID: id}
 			switch {
-			case c.certain && !w.said.before.Lost(key):
+			case c.certain && !w.views.before.Lost(key):
 				err = w.putCertain(ctx, id)
-			case !c.certain && !w.said.after.Lost(key):
+			case !c.certain && !w.views.after.Lost(key):
 				err = w.putWanted(ctx, id, c.number)
 			}
 			if err != nil {
@@ -116,7 +116,7 @@ func (w *walker) putWanted(ctx context.Context, id object.ID, by int32) error {
 	key := object.Key{Kind: object.KindCommit, ID: id}
 	data, err := w.g.node(ctx, key)
 	if err != nil {
-		return w.lacks(err, []need{{key, by}})
+		return w.explainMissing(err, []need{{key, by}})
 	}
 	if c, err = parseCommit(id, data); err != nil {
 		return err

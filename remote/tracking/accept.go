@@ -17,30 +17,30 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// keyAccept is the configuration key that says which records of others a fetch
-// accepts: "ask", "always" or "never".
+// keyAccept is the configuration key for the records of others that a fetch accepts:
+// "ask", "always" or "never".
 const keyAccept = "records.accept"
 
-// Decision says what becomes of records that wait, in a fetch.
+// Decision is the user's choice, in a fetch, about waiting records.
 type Decision int
 
 const (
-	Ask    Decision = iota // what the configuration says
-	Accept                 // they are accepted
-	Refuse                 // they are taken back: the next push says so to all
+	Ask    Decision = iota // as configured
+	Accept                 // accept them
+	Refuse                 // take them back, for everybody, with the next push
 )
 
 // ReceivedRecord is a record of a remote that is new here.
 type ReceivedRecord struct {
 	record.Record
 	Was    record.Record // of the same name here before; its Kind is "" if there was none
-	Needed []string      // what needs the object here: "branch main", "tag v1", "held"
+	Needed []string      // the local names that need the object: "branch main", "tag v1", "held"
 	Waits  bool          // it has no effect here until somebody accepts it
 }
 
-// judge decides which records of a remote wait: those that would remove what a
-// local name needs, or end a hold of this repository's user. What it lets wait is
-// here in full, so that nothing else depends on the record.
+// judge decides which records of a remote wait. A record waits if it would remove
+// objects that a local name needs, or end a hold of this repository's user. The
+// objects of a waiting record are intact here, so nothing depends on the record.
 type judge struct {
 	r      *kist.Repository
 	accept string
@@ -48,7 +48,7 @@ type judge struct {
 	now    time.Time
 
 	ours   *record.Set
-	needed map[string][]string // by the name of a purge: what needs its content
+	needed map[string][]string // local names that need the content of a purge, by the purge's name
 }
 
 // NewJudge returns a judge for a repository whose records are ours.
@@ -65,14 +65,14 @@ func NewJudge(r *kist.Repository, ours *record.Set, d Decision) (*judge, error) 
 	return &judge{r: r, accept: accept, who: r.Recorder(), now: r.Options().Now(), ours: ours}, nil
 }
 
-// Waits returns those records of a remote that must not take effect here yet.
+// Waits returns the new records of a remote that must not take effect here yet.
 func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Record, error) {
 	j.needed = map[string][]string{}
 	if j.accept == "always" {
 		return nil, nil
 	}
 	var waits, purges []record.Record
-	whole := intact.NewInventory(j.r, j.ours.View())
+	found := intact.NewInventory(j.r, j.ours.View())
 	for _, rec := range news {
 		switch {
 		case rec.Kind == record.Hold:
@@ -89,11 +89,11 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 				purges = append(purges, rec)
 			}
 		case j.accept == "never":
-			lacking, err := retain.CountMissing(ctx, j.r, whole, rec.Key.ID)
+			missing, err := retain.CountMissing(ctx, j.r, found, rec.Key.ID)
 			if err != nil && !intact.IsAbsent(err) {
 				return nil, err
 			}
-			if err == nil && lacking == 0 {
+			if err == nil && missing == 0 {
 				waits = append(waits, rec)
 			}
 		}
@@ -109,8 +109,7 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 	return waits, nil
 }
 
-// endsHold reports whether a record ends a hold that must not end by it, or has it
-// end earlier.
+// endsHold reports whether rec ends or shortens a hold without the right to do so.
 func (j *judge) endsHold(rec *record.Record) bool {
 	was, ok := j.ours.Get(record.Hold, rec.Key)
 	if !ok || !was.On || was.Over(j.now) || j.accept != "never" && was.Who != j.who {
@@ -119,7 +118,7 @@ func (j *judge) endsHold(rec *record.Record) bool {
 	return !rec.On || !rec.Until.IsZero() && (was.Until.IsZero() || rec.Until.Before(was.Until))
 }
 
-// findNeeded finds out what local name needs what purges would remove.
+// findNeeded notes the local names that need the contents of purges.
 func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 	if len(purges) == 0 {
 		return nil
@@ -141,7 +140,7 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 	}
 	for _, name := range names {
 		err := w.TargetsOf(ctx, name.id, func(key object.Key) { need(key, name.what) })
-		if intact.IsAbsent(err) { // it cannot be known: whatever is purged, the name may need it
+		if intact.IsAbsent(err) { // the name may need any purged content
 			for _, rec := range purges {
 				need(rec.Key, name.what)
 			}
@@ -165,14 +164,14 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 	return nil
 }
 
-// localName is a commit that something here names.
+// localName is a local name of a commit, for people to read.
 type localName struct {
 	what string
 	id   object.ID
 }
 
-// localNames returns what HEAD, branches, tags and holds name. Remote-tracking
-// branches are not local names.
+// localNames returns the commits of a detached HEAD, branches, tags and holds.
+// Remote-tracking branches are not local names.
 func localNames(ctx context.Context, r *kist.Repository, set *record.Set) ([]localName, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -189,7 +188,7 @@ func localNames(ctx context.Context, r *kist.Repository, set *record.Set) ([]loc
 		}
 		for _, ref := range list {
 			id, err := refs.Peel(ctx, r.Objects(), ref.ID)
-			if intact.IsAbsent(err) { // what it needs is not known
+			if intact.IsAbsent(err) { // its needs are unknown
 				id = ref.ID
 			} else if err != nil {
 				return nil, fmt.Errorf("%s: %w", ref.Name, err)

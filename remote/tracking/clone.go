@@ -25,14 +25,14 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-// cloningFile is in the folder of a repository from before it is one until its
-// clone is complete. It names what is being checked out, once that begins.
+// cloningFile marks the folder of an unfinished clone. Once the checkout begins, the
+// file names the branch and commit being checked out.
 const cloningFile = "CLONING"
 
-// ErrNotEmpty says that a folder to clone into has something in it.
+// ErrNotEmpty is the error for a folder to clone into that is not empty.
 var ErrNotEmpty = errors.New("exists and is not empty")
 
-// CloneOptions say how [Clone] clones.
+// CloneOptions are the options of [Clone].
 type CloneOptions struct {
 	URL          string
 	Name         string // of the remote; default [registry.DefaultRemote]
@@ -41,24 +41,24 @@ type CloneOptions struct {
 	NoTags       bool
 	SingleWriter bool // see [registry.Remote]
 
-	Jobs     int                     // downloads at once; 0: as package transfer has it
-	Fetching func(transfer.Progress) // told how far the fetch is
-	Writing  kist.Progress           // told how far the checkout is
+	Jobs     int                     // downloads at once; 0: the default of package transfer
+	Fetching func(transfer.Progress) // receives the progress of the fetch
+	Writing  kist.Progress           // receives the progress of the checkout
 }
 
-// CloneResult tells what came of a clone.
+// CloneResult is the result of a clone.
 type CloneResult struct {
 	*FetchResult
 	Head    refs.Head
-	Resumed bool // an interrupted clone was there, and was gone on with
+	Resumed bool // the clone continued an interrupted one
 }
 
-// Clone makes a repository in the folder dir, which is made if it is absent,
-// fetches all that a remote has, and checks a branch out. If it is interrupted,
-// at whatever point, what was fetched and written stays, and cloning again into
-// the same folder goes on. The error is ErrNotEmpty if the folder has something
-// else in it; it matches [rootlog.ErrEmpty] if nothing was pushed to the remote
-// yet. The repository is nil if there is an error before it was made.
+// Clone makes a repository in dir, fetches everything a remote has, and checks out a
+// branch. It makes dir if necessary. After an interruption, everything fetched and
+// written stays, and cloning again into the same folder continues. The error is
+// ErrNotEmpty if the folder has other files. It matches [rootlog.ErrEmpty] if nothing
+// was pushed to the remote yet. The repository is nil if the error came before it was
+// made.
 func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*kist.Repository, *CloneResult, error) {
 	if o.Name == "" {
 		o.Name = registry.DefaultRemote
@@ -71,7 +71,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	var opened *transfer.Remote
 	result := &CloneResult{Resumed: r != nil}
 	if result.Resumed {
-		r.Worktree().SweepTemp() // may be as much as is yet to be received
+		r.Worktree().SweepTemp() // they may take as much space as the fetch needs
 	} else if r, opened, err = createClone(ctx, dir, opt, m); err != nil {
 		return nil, nil, err
 	}
@@ -82,10 +82,10 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 		return r, result, err
 	}
 	if records, err := r.Records().Load(); err != nil || purged(records) {
-		ahead.close() // purged meanwhile: the checkout leaves out what was
+		ahead.close() // the checkout leaves out purged contents
 	}
 	result.Head, err = checkoutClone(ctx, r, o, result.FetchResult)
-	ahead.close() // before it can no longer be gone on with
+	ahead.close() // while the clone can still be continued
 	if err == nil || stage.IsPartial(err) {
 		if rerr := disk.Remove(filepath.Join(r.Dir(), cloningFile)); rerr != nil {
 			err = errors.Join(err, rerr)
@@ -94,8 +94,8 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	return r, result, err
 }
 
-// interruptedClone opens what a clone of a remote has left in dir. It returns
-// nil if there is no repository yet.
+// interruptedClone opens the repository that an interrupted clone of m left in dir.
+// It returns nil if there is none yet.
 func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Repository, error) {
 	entries, err := disk.ReadDir(dir)
 	if err == nil && len(entries) == 1 && entries[0].Name() == kist.Dir { // killed before it left its mark?
@@ -120,7 +120,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 	}
 	list := registry.All(r)
 	if len(list) == 1 {
-		m.SingleWriter = m.SingleWriter || list[0].SingleWriter // as the remote said
+		m.SingleWriter = m.SingleWriter || list[0].SingleWriter // the remote recorded it
 	}
 	if len(list) != 1 || list[0] != m {
 		r.Close()
@@ -129,8 +129,8 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 	return r, nil
 }
 
-// createClone makes an empty repository that cuts files as those do that were
-// pushed to a remote. It also returns the remote, opened.
+// createClone makes an empty repository with the remote's chunker parameters. It also
+// returns the opened remote.
 func createClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote) (r *kist.Repository, opened *transfer.Remote, err error) {
 	if err := m.Check(); err != nil {
 		return nil, nil, err
@@ -148,8 +148,8 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 	if opened, err = transfer.Open(ctx, backend, registry.ReadOptions(opt, m)); err != nil {
 		return nil, nil, m.Located(err)
 	}
-	// What kist.json says becomes part of the configuration, and stays: the
-	// roots tell whether it is damaged.
+	// The contents of kist.json become part of the configuration. Reading the
+	// head shows whether kist.json is damaged.
 	head, err := opened.Head(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -182,9 +182,8 @@ func initClone(ctx context.Context, dir string, opt kist.Options, m registry.Rem
 	return kist.Create(ctx, dir, opt, config, kist.DefaultBranch)
 }
 
-// cloneTarget returns the branch or tag, by its full name on the remote, that a
-// clone begins with, and all that were fetched by that name. It is "" if there
-// is none.
+// cloneTarget returns the full name, on the remote, of the branch or tag to check out,
+// or "" for none. It also returns all fetched refs by name.
 func cloneTarget(o CloneOptions, fetched *FetchResult) (full string, tracking map[string]FetchedRef, err error) {
 	full, tracking = fetched.Head, map[string]FetchedRef{}
 	for _, f := range fetched.Refs {
@@ -248,9 +247,9 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 	return catchUp(ctx, r, head, noted, full, tracking[full].Local, o)
 }
 
-// cloneCommit notes which commit a clone checks out, and returns it. One that was
-// interrupted goes on with the same commit, though the remote has another one by
-// now: what it has written already would be in the way.
+// cloneCommit notes the commit that a clone checks out and returns it. A continued
+// clone checks out the same commit, even if the remote's branch has moved: the files
+// of the first attempt would be in the way of another one.
 func cloneCommit(ctx context.Context, r *kist.Repository, full string, co *checkout.SwitchOptions) (object.ID, error) {
 	data, err := disk.ReadFile(filepath.Join(r.Dir(), cloningFile))
 	if err != nil {

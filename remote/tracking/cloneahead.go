@@ -10,14 +10,14 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// aheadChunk is how many bytes the chunks of a fetch have on average, at least,
-// if files are written ahead of the checkout: where there are many small files,
-// there is nothing to be gained.
+// aheadChunk is the smallest average size, in bytes, of the chunks of a fetch for
+// which files are written ahead of the checkout. With many small files, writing ahead
+// gains nothing.
 const aheadChunk = 32 << 10
 
-// cloneAhead has the large files of a clone written from chunks as they are
-// received, so that the checkout need not read them again. What it cannot do is
-// left to the checkout, which also tells what is wrong.
+// cloneAhead writes the large files of a clone from chunks as these arrive, so the
+// checkout need not read the chunks again. It leaves every failure to the checkout,
+// which also reports it.
 type cloneAhead struct {
 	r     *kist.Repository
 	o     CloneOptions
@@ -40,7 +40,7 @@ func (c *cloneAhead) chunks(ctx context.Context, objects object.Reader, fetched 
 	return c.files.Chunk
 }
 
-// ops returns what makes the files of several chunks that will be checked out.
+// ops returns the operations for the files of several chunks in the checkout.
 func (c *cloneAhead) ops(ctx context.Context, objects object.Reader, fetched *FetchResult) ([]worktree.Op, error) {
 	full, tracking, err := cloneTarget(c.o, fetched)
 	if err != nil || full == "" {
@@ -64,7 +64,7 @@ func (c *cloneAhead) ops(ctx context.Context, objects object.Reader, fetched *Fe
 	return ops, err
 }
 
-// close removes what the checkout did not take.
+// close removes the files that the checkout did not take.
 func (c *cloneAhead) close() {
 	if c.files != nil {
 		c.files.Close()

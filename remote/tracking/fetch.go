@@ -22,45 +22,45 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// FetchOptions say what [Fetch] fetches.
+// FetchOptions are the options of [Fetch].
 type FetchOptions struct {
 	Remote   string
 	Branches []string // short names; nil: all
 	NoTags   bool     // do not fetch tags
 	Force    bool     // replace local tags that differ
 	Prune    bool     // delete remote-tracking branches whose branch is gone
-	Waiting  Decision // what becomes of records that wait
+	Waiting  Decision // about waiting records
 	DryRun   bool
-	Jobs     int // downloads at once; 0: as package transfer has it
+	Jobs     int // downloads at once; 0: the default of package transfer
 	Progress func(transfer.Progress)
 
-	// chunks is as in transfer.FetchOptions, and also given what has all else,
-	// and the result as far as it is known. It is not called if anything was
-	// purged on the remote.
+	// chunks is as in transfer.FetchOptions. Its further arguments are a reader
+	// for all other objects and the result so far. Fetch does not call it if
+	// anything was purged on the remote.
 	chunks func(ctx context.Context, objects object.Reader, result *FetchResult) func(id object.ID, data []byte)
 
 	opened *transfer.Remote // the remote, if it is open; Fetch closes it
 }
 
-// FetchedRef is a ref that a fetch has looked at.
+// FetchedRef is a ref in the result of a fetch.
 type FetchedRef struct {
 	Name     string // full, on the remote
 	Local    string // full, here: a remote-tracking branch or a tag
 	Old, New object.ID
 	Forced   bool // it is not a fast-forward
-	Unsure   bool // of a dry run, which cannot tell whether it is one
-	Kept     bool // a tag that is another one here, and stays
+	Unsure   bool // a dry run cannot decide whether it is one
+	Kept     bool // a tag with another value here, which stays
 }
 
-// FetchResult tells what came of a fetch.
+// FetchResult is the result of a fetch.
 type FetchResult struct {
-	Refs           []FetchedRef // in the order of their names here; those that were up to date too
+	Refs           []FetchedRef // sorted by local name, unchanged refs included
 	Head           string       // the remote's default branch, full name; may be empty
 	Objects, Bytes int64        // received
-	Records        int          // of the remote's that were merged, see package record
+	Records        int          // merged records of the remote, see package record
 
-	// Received are the records of the remote that were new here, those that wait
-	// for somebody to accept them included: they are received by each fetch.
+	// Received are the new records of the remote, waiting ones included. Each
+	// fetch receives waiting records again.
 	Received    []ReceivedRecord
 	Implausible []record.Record // of the remote, without effect, see [record.Record.Plausible]
 
@@ -69,9 +69,8 @@ type FetchResult struct {
 	Lost []LostObject
 }
 
-// Fetch brings what branches and tags of a remote need, and makes the
-// remote-tracking branches follow. Nothing in the worktree changes, and no
-// branch.
+// Fetch copies the objects of a remote's branches and tags, and then moves the
+// remote-tracking branches. It changes neither branches nor the worktree.
 func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResult, error) {
 	m, err := registry.Find(r, o.Remote)
 	if err != nil {
@@ -266,8 +265,8 @@ func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, go
 	return wanted, gone, nil
 }
 
-// complete returns commits of which everything is here: those that refs name,
-// without those that are lost.
+// complete returns the commits of HEAD and of all refs, which are complete here. It
+// leaves out commits whose loss was accepted.
 func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	list, err := r.Refs().List("")
 	if err != nil {

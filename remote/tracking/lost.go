@@ -16,8 +16,8 @@ type LostObject struct {
 	Who string // who accepted it on the remote; may be empty
 }
 
-// affectedByLoss returns objects that are lost, with the commits and paths, of
-// those that tips lead to, that they affect.
+// affectedByLoss returns the lost objects with the commits and paths that they
+// affect, among those reachable from tips.
 func affectedByLoss(ctx context.Context, objects object.Reader, tips []object.Key, lost map[object.Key]string) ([]LostObject, error) {
 	var problems []*gc.Problem
 	var list []LostObject

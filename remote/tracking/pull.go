@@ -13,23 +13,23 @@ import (
 	"github.com/kist-vcs/kist/tree/operation"
 )
 
-// PullOptions say what [Pull] brings.
+// PullOptions are the options of [Pull].
 type PullOptions struct {
-	Fetch  FetchOptions         // its Remote is set by Pull; its Branches have to include what is merged
-	Merge  commits.MergeOptions // its Rev is set by Pull, and its message, if there is none
-	Source registry.Upstream    // zero: what HEAD's branch follows
+	Fetch  FetchOptions         // Pull sets its Remote; its Branches must include the merged branch
+	Merge  commits.MergeOptions // Pull sets its Rev, and its message if empty
+	Source registry.Upstream    // zero: the upstream of HEAD's branch
 }
 
-// PullResult tells what came of a pull.
+// PullResult is the result of a pull.
 type PullResult struct {
 	Source registry.Upstream
 	Fetch  *FetchResult
-	Merge  *commits.MergeResult // nil: there was an error before
+	Merge  *commits.MergeResult // nil after an earlier error
 }
 
-// Pull fetches, and merges what HEAD's branch follows, or another branch, into
-// it. The error matches ErrNoUpstream if there is none, and is otherwise one of
-// [Fetch] or [commits.Merge].
+// Pull fetches and then merges the upstream of HEAD's branch, or Source, into the
+// branch. The error matches ErrNoUpstream if there is neither. Other errors are those
+// of [Fetch] and [commits.Merge].
 func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, error) {
 	if err := operation.NoOperation(r); err != nil {
 		return nil, err

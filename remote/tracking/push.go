@@ -20,33 +20,32 @@ type PushOptions struct {
 	Remote string
 	Refs   []registry.PushRef
 
-	// Lease has a ref only moved if it is, on the remote, where its
-	// remote-tracking branch says: nobody has pushed to it since it was looked
-	// at. It allows what Force does. Of tags it means that they must be new.
+	// Lease moves a ref only if the remote's value equals the remote-tracking
+	// branch, so that nobody pushed to it since the last fetch. It permits
+	// everything that Force permits. Tags must be new.
 	Lease bool
 
-	// SetUpstream makes the branches that are pushed follow those they are
-	// pushed to, instead of only those that follow none.
+	// SetUpstream sets the upstream of all pushed branches, not only of those
+	// without one.
 	SetUpstream bool
 
 	DryRun   bool
-	Jobs     int // uploads at once; 0: as package transfer has it
+	Jobs     int // uploads at once; 0: the default of package transfer
 	Progress func(transfer.Progress)
 }
 
-// PushResult tells what came of a push.
+// PushResult is the result of a push.
 type PushResult struct {
 	*transfer.PushResult
-	Lost      []LostObject                 // what the remote lacks now, since it is lost here
-	Upstreams map[string]registry.Upstream // branches, by their short names, that follow one now and did not before
+	Lost      []LostObject                 // objects missing on the remote, because they are lost here
+	Upstreams map[string]registry.Upstream // new upstreams, by short names of branches
 }
 
-// Push uploads what refs need and the remote does not have, and moves the
-// remote's refs: all of them, or none. A ref that cannot be moved without
-// losing commits is an error that matches [transfer.ErrNotFastForward]; one
-// whose name is a folder in that of another, [refs.ErrConflict]. The
-// remote-tracking branches follow. An object whose loss was accepted here is left
-// out, and the remote lists it as lost.
+// Push uploads the objects that refs need and the remote does not have. Then it moves
+// the remote's refs, all of them or none, and the remote-tracking branches. If moving
+// a ref would lose commits, the error matches [transfer.ErrNotFastForward]. If a name
+// would be a folder in another name, it matches [refs.ErrConflict]. Push leaves out
+// objects whose loss was accepted here, and the remote lists them as lost.
 func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, error) {
 	m, err := registry.Find(r, o.Remote)
 	if err != nil {
@@ -158,7 +157,7 @@ func defaultBranch(r *kist.Repository, list []registry.PushRef) (string, error) 
 	return first, nil
 }
 
-// lastSeen returns where a ref of a remote was when it was looked at last.
+// lastSeen returns the last known value of a remote's ref.
 func lastSeen(r *kist.Repository, remoteName, ref string) (object.ID, error) {
 	branch, ok := strings.CutPrefix(ref, refs.Heads)
 	if !ok {
@@ -171,7 +170,7 @@ func lastSeen(r *kist.Repository, remoteName, ref string) (object.ID, error) {
 	return id, err
 }
 
-// track has remote-tracking branches follow what was pushed.
+// track moves remote-tracking branches to the pushed commits.
 func track(ctx context.Context, r *kist.Repository, remoteName string, moved []transfer.RefResult) error {
 	return r.Publish(ctx, func(ctx context.Context) error {
 		var changes []refs.Change
@@ -191,10 +190,10 @@ func track(ctx context.Context, r *kist.Repository, remoteName string, moved []t
 				now = append(now, m.New)
 			}
 		}
-		if err := intact.Check(ctx, r, now...); err != nil { // that which was pushed may have lost its name
+		if err := intact.Check(ctx, r, now...); err != nil { // the pushed branch may be gone
 			return err
 		}
-		if err := changeRefs(ctx, r, changes); !errors.Is(err, refs.ErrMoved) { // by a fetch, which knows better
+		if err := changeRefs(ctx, r, changes); !errors.Is(err, refs.ErrMoved) { // a fetch moved it to a newer value
 			return err
 		}
 		return nil

@@ -11,9 +11,8 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// note merges the records that a fetch has brought with those of the repository,
-// and takes back those that wait if that was decided. It runs while the objects are
-// being published.
+// note merges the received records into the repository's. If the decision is Refuse,
+// it takes back the waiting ones. It runs while the session publishes.
 func (j *judge) note(ctx context.Context, received *transfer.FetchResult, d Decision, result *FetchResult) error {
 	var merged []record.Record
 	err := j.r.Records().Update(ctx, func(set *record.Set) error {
@@ -44,7 +43,7 @@ func (j *judge) note(ctx context.Context, received *transfer.FetchResult, d Deci
 	return err
 }
 
-// wouldReceive is received for a fetch that merges nothing.
+// wouldReceive is received for a dry run.
 func (j *judge) wouldReceive(ctx context.Context, theirs *record.Set) ([]ReceivedRecord, error) {
 	news := theirs.Newer(j.ours)
 	waiting, err := j.Waits(ctx, news)
@@ -54,7 +53,7 @@ func (j *judge) wouldReceive(ctx context.Context, theirs *record.Set) ([]Receive
 	return j.received(ctx, news, waiting)
 }
 
-// received returns what news say to this repository, waiting ones included.
+// received returns the new records with their effects here, waiting ones included.
 func (j *judge) received(ctx context.Context, news, waiting []record.Record) ([]ReceivedRecord, error) {
 	var protected map[object.ID][]string
 	if slices.ContainsFunc(news, func(rec record.Record) bool { return rec.Kind == record.Expire && rec.On }) {
@@ -83,8 +82,8 @@ func (j *judge) received(ctx context.Context, news, waiting []record.Record) ([]
 	return list, nil
 }
 
-// takeBack changes records so that what they said counts no more: the next push
-// says so to the remote. All that they would remove is here in full.
+// takeBack revokes records. The next push sends the revocations. The objects that the
+// records would remove are intact here.
 func (j *judge) takeBack(set *record.Set, waiting []record.Record) error {
 	for _, rec := range waiting {
 		set.Merge(rec)

@@ -7,11 +7,11 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// Amount is how much some objects are, each counted once.
+// Amount is the number and size of a set of objects, each counted once.
 type Amount struct {
 	Objects int64
 	Raw     int64 // bytes of the objects
-	Stored  int64 // bytes of the stored values: compressed, without what a volume adds
+	Stored  int64 // bytes of the stored values: compressed, without the overhead of a volume
 }
 
 func (a *Amount) add(raw, stored int64) {
@@ -20,81 +20,84 @@ func (a *Amount) add(raw, stored int64) {
 	a.Stored += stored
 }
 
-// Share is what one holder has.
+// Share is the amount that one holder has.
 type Share struct {
 	All Amount
-	Own Amount // what no other holder has: what would be garbage without it
+	Own Amount // objects that no other holder has: garbage without this holder
 }
 
-// Holder is somebody who keeps objects from being garbage: a branch, say, or a
-// commit. What it has is told by [Holders.Members].
+// Holder keeps objects from being garbage: a branch, say, or a commit.
+// [Holders.Members] lists its objects.
 type Holder struct {
-	// Outside: what it has is not part of [Account.Together].
+	// Outside excludes the holder's objects from [Account.Together].
 	Outside bool
 
-	// Weak: what others have is theirs alone, as if this one did not have it.
-	// At most one holder can be weak.
+	// Weak gives shared objects to the others: an object that one other holder
+	// has is its own, as if this holder did not have it. At most one holder can
+	// be weak.
 	Weak bool
 }
 
-// Member is an object that holders have, with all below it except commits,
-// which have to be told one by one.
+// Member is an object that holders have, with all objects below it except
+// commits. Each commit needs a Member of its own.
 type Member struct {
 	Key     object.Key
 	Holders uint64 // a set of 64: bit i is the holder of number first+i
 	Hint    bool   // it may be missing, or damaged
 }
 
-// Holders are all who have something in a store.
+// Holders lists all holders of a store's objects.
 type Holders struct {
 	List []Holder
 
-	// Members tells what up to 64 holders have, those from number first on. It
+	// Members visits the objects of up to 64 holders, from number first on. It
 	// is called once for every 64 holders.
 	Members func(ctx context.Context, first int, visit func(Member) error) error
 
-	// Index and Head are two of the first 64 holders: what both have is only
-	// Head's. Equal: there are no such.
+	// Index and Head are numbers of two of the first 64 holders. An object of
+	// both belongs to Head alone. If they are equal, there is no such pair.
 	Index, Head int
 
-	// Skips, if not nil, says which links from a node to an object are not
-	// followed.
+	// Skips, if not nil, reports whether a link from a node to an object is
+	// not followed.
 	Skips func(from, to object.Key) bool
 
-	// Progress, if not nil, is told how many objects were looked at.
+	// Progress, if not nil, receives the number of objects visited so far.
 	Progress func(objects int64)
 }
 
-// Account tells who has what in a store, to the byte.
+// Account is the use of a store by its holders, exact to the byte.
 type Account struct {
 	Shares   []Share // by number of the holder
-	Together Amount  // what some have, but none that is outside, or weak
-	Held     Amount  // what anybody has
-	Unheld   Amount  // what nobody has
-	Copies   Amount  // second and further copies of what is held
+	Together Amount  // objects with a holder that is not weak, and none that is outside
+	Held     Amount  // objects with a holder
+	Unheld   Amount  // objects without a holder
+	Copies   Amount  // second and further copies of held objects
 	Volumes  []VolumeUse
-	Left     int64 // bytes on the disk that interrupted writes left
+	Left     int64 // bytes that interrupted writes left on the disk
 
-	// Incomplete says that something that is held is not in the store.
+	// Incomplete is set if a held object is missing from the store.
 	Incomplete bool
 }
 
-// VolumeUse is what of a volume is used.
+// VolumeUse is the used part of a volume.
 type VolumeUse struct {
 	volume.Info
-	Held Amount // what of it is held, and not a further copy
+	Held Amount // its held objects, without further copies
 }
 
-// Waste returns how many bytes the volume has for nothing: about as many would
-// it be smaller by if it had only what is held.
+// Waste returns how many bytes the volume would shrink by, approximately, if it
+// had only its held objects.
 func (v *VolumeUse) Waste() int64 {
 	return v.Bytes - liveBytes(&v.Info, v.Held.Objects, v.Held.Stored)
 }
 
-// NewAccount finds out who has what. It waits for nobody and changes nothing.
-// It remembers 12 bytes for every object of every volume, and reads nodes and
-// no chunks: each once for every 64 holders, or a few times if it lies at
-// different depths. A [*NeededError] says that something is damaged.
+// NewAccount computes which holders have which objects. It waits for no other
+// process and changes nothing.
+//
+// It needs 12 bytes of memory for every object of every volume. It reads nodes
+// but no chunks: each node once for every 64 holders, or a few times if it lies
+// at different depths. It returns a [*NeededError] if an object is damaged.
 func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, error) {
 	view, err := store.Look(ctx)
 	if err != nil {
@@ -103,12 +106,15 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 		}
 		return nil, &NeededError{Err: err}
 	}
+
 	t := &teller{view: view, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
 	t.grow()
+
 	for first := 0; first < len(h.List); first += 64 {
 		for _, use := range t.use {
 			clear(use.holders)
 		}
+
 		visit := func(m Member) error { return t.visit(ctx, m) }
 		if err := h.Members(ctx, first, visit); err != nil {
 			return nil, err

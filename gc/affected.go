@@ -10,12 +10,12 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// maxAffected is how many commits, and how many paths, a [Problem] names.
+// maxAffected is the most commits, and the most paths, that a [Problem] names.
 const maxAffected = 100
 
-// Affected has problems tell which commits, of those that tips lead to, and which
-// of their paths they affect. Objects are read from r; what is below one that
-// cannot be read is passed over.
+// Affected adds to each problem the commits and paths that it affects. It looks
+// at all commits reachable from tips, and reads objects from r. It skips all
+// objects below a damaged or missing one.
 func Affected(ctx context.Context, r object.Reader, records *record.View, tips []object.Key, problems []*Problem) error {
 	a := &affected{objects: r, records: records, bad: map[object.Key]*Problem{}, needs: map[object.Key]bool{}}
 	for _, p := range problems {
@@ -23,6 +23,7 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 			a.bad[p.Key] = p
 		}
 	}
+
 	seen := map[object.Key]bool{}
 	for queue := slices.Clone(tips); len(queue) > 0 && len(a.bad) > 0; {
 		key := queue[len(queue)-1]
@@ -31,6 +32,7 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 			continue
 		}
 		seen[key] = true
+
 		links, err := a.links(ctx, key)
 		if aborts(ctx, err) {
 			return err
@@ -40,6 +42,7 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 				queue = append(queue, link)
 			}
 		}
+
 		if key.Kind != object.KindCommit {
 			continue
 		}
@@ -50,13 +53,13 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 	return nil
 }
 
-// affected finds out which commits and paths need objects that are damaged or
-// missing.
+// affected finds the commits and paths that refer to damaged or missing
+// objects.
 type affected struct {
 	objects object.Reader
 	records *record.View
 	bad     map[object.Key]*Problem
-	needs   map[object.Key]bool // nodes of which it is known whether they need a bad object
+	needs   map[object.Key]bool // results of need, by node
 }
 
 // commit adds a commit and its paths to the problems that affect it.
@@ -93,12 +96,12 @@ func (a *affected) commit(ctx context.Context, id object.ID) error {
 		return a.content(ctx, id, e.Content, path)
 	})
 	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) {
-		return nil // the paths so far have to do
+		return nil // report only the paths found so far
 	}
 	return err
 }
 
-// content goes through the content of the file at path.
+// content adds the file at path to the problems that affect its content.
 func (a *affected) content(ctx context.Context, commit object.ID, content object.Key, path string) error {
 	seen := map[object.Key]bool{}
 	for todo := []object.Key{content}; len(todo) > 0; {
@@ -123,9 +126,9 @@ func (a *affected) content(ctx context.Context, commit object.ID, content object
 	return nil
 }
 
-// need reports whether an object is bad, or needs one that is. Directories are
-// at most [object.MaxDepth] deep, and lists [object.MaxLevel]: what is deeper
-// is bad itself.
+// need reports whether an object is bad or refers to a bad one. The recursion
+// is bounded: directories are at most [object.MaxDepth] deep and lists
+// [object.MaxLevel], and anything deeper is itself bad.
 func (a *affected) need(ctx context.Context, key object.Key) (bool, error) {
 	if a.bad[key] != nil {
 		return true, nil

@@ -7,9 +7,9 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// Apply removes what the plan says is garbage, except what was put to use in
-// the meantime. It can be stopped at any moment: the next collection ends what
-// it has begun. It may be called once.
+// Apply removes the garbage that the plan lists, except objects that came into
+// use since. It can be stopped at any moment: the next collection completes its
+// work. It may be called once.
 func (p *Plan) Apply(ctx context.Context) error {
 	if err := p.before(ctx); err != nil {
 		return err
@@ -17,6 +17,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 	if _, err := p.sweep.EmptyTrash(ctx); err != nil {
 		return err
 	}
+
 	var done, total int64
 	for _, g := range p.removed {
 		for _, i := range g.volumes {
@@ -28,6 +29,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 			p.o.Progress(done, max(done, total))
 		}
 	}
+
 	p.stats.Removed, p.stats.Rewritten, p.stats.Deleted = 0, 0, 0
 	p.stats.Optimised, p.stats.OptimisedBytes = 0, 0
 	for _, g := range p.removed {
@@ -38,6 +40,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 			return err
 		}
 	}
+
 	p.stats.Live, p.stats.After = 0, 0
 	left, err := p.sweep.Leftovers(ctx)
 	if err != nil {
@@ -65,13 +68,14 @@ func (p *Plan) Apply(ctx context.Context) error {
 		p.stats.Live += unmarked
 	}
 	p.stats.Live += p.marker.kept
+
 	if p.o.After != nil {
 		return p.o.After(ctx)
 	}
 	return nil
 }
 
-// unmarked returns how many objects of volume i are marked nowhere.
+// unmarked returns the number of objects of volume i without a mark.
 func (p *Plan) unmarked(i int) (n int64, err error) {
 	if i < p.stats.Volumes {
 		return p.spared(i), nil
@@ -79,7 +83,7 @@ func (p *Plan) unmarked(i int) (n int64, err error) {
 	for kind := object.KindChunk; kind.Valid(); kind++ {
 		for rec, err := range p.sweep.Keys(i, kind) {
 			kept := false
-			if err == nil { // what was copied was marked where it was copied from
+			if err == nil { // a copied object is marked at its source, not here
 				kept, err = p.marker.keeps(rec.Key)
 			}
 			if err != nil {
@@ -100,7 +104,7 @@ func (p *Plan) before(ctx context.Context) error {
 	return p.o.Before(ctx)
 }
 
-// remove removes volumes, after what is needed of them was stored anew.
+// remove removes the volumes of g, after it has copied their live objects.
 func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 	m := p.marker
 	marked := make([]int, len(g.volumes))
@@ -116,10 +120,12 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 			return err
 		}
 	}
-	// Most of what has changed is marked before everybody has to wait.
+
+	// Mark most of the changes before the sweep makes other processes wait.
 	if err := m.update(ctx, p.needs); err != nil {
 		return err
 	}
+
 	return p.sweep.Remove(ctx, func(ctx context.Context) (volume.Removal, error) {
 		var r volume.Removal
 		if err := p.before(ctx); err != nil {
@@ -131,7 +137,7 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 		for k, i := range g.volumes {
 			u := &m.use[i]
 			if u.marked != marked[k] {
-				continue // something of it is used again
+				continue // one of its objects came into use since
 			}
 			r.Volumes = append(r.Volumes, i)
 			if !u.stays {
@@ -153,9 +159,9 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 	})
 }
 
-// drop returns the commits and tags that are garbage in volumes that are there.
-// What they refer to may be removed: they must not be there without it, not even
-// if this is stopped after some of the volumes that go are gone.
+// drop returns the garbage commits and tags in existing volumes, by volume. The
+// objects that they refer to may be removed. No commit or tag may remain without
+// them, even if the process stops when only some of the volumes are gone.
 func (p *Plan) drop() (map[int][]object.Key, error) {
 	drop := map[int][]object.Key{}
 	for i := range p.marker.use {
@@ -171,7 +177,7 @@ func (p *Plan) drop() (map[int][]object.Key, error) {
 				if u.has(rec.Index) {
 					continue
 				}
-				// What was copied was marked where it was copied from.
+				// A copied object is marked at its source, not here.
 				kept, err := p.marker.keeps(rec.Key)
 				if err != nil {
 					return nil, err

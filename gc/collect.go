@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// The configuration keys that say for how long log entries are kept, and for
-// how long those of commits that no branch or tag has any more.
+// The configuration keys of the age at which log entries expire. The second one
+// is for entries whose commit no branch or tag reaches any more.
 const (
 	keyLogExpire            = "gc.reflogExpire"
 	keyLogExpireUnreachable = "gc.reflogExpireUnreachable"
@@ -30,11 +30,11 @@ const (
 	defaultLogExpireUnreachable = 30 * day
 )
 
-// lastGC is the file that says when garbage was collected last.
+// lastGC is the file with the time of the last collection.
 const lastGC = "gc.last"
 
-// IsDue reports whether it is time to look for garbage: two weeks after the
-// last time, or after something was stored first. It reads next to nothing.
+// IsDue reports whether a collection is due: two weeks after the last one, or
+// after the first object was stored. It reads almost nothing.
 func IsDue(r *kist.Repository) bool {
 	last := r.Objects().Oldest()
 	if data, err := disk.ReadFile(filepath.Join(r.Dir(), lastGC)); err == nil {
@@ -46,7 +46,8 @@ func IsDue(r *kist.Repository) bool {
 	return !last.IsZero() && (since > DefaultPruneOlder || since < -DefaultPruneOlder) // the clock was wrong then
 }
 
-// PutOff has NeedsGC say no for two weeks, though there was no collection.
+// PutOff makes [IsDue] report false for two weeks, although no collection ran.
+// It takes the maintenance lock.
 func PutOff(ctx context.Context, r *kist.Repository) error {
 	lock, err := disk.Lock(ctx, filepath.Join(r.Dir(), "maintenance.lock"), disk.Exclusive, 0)
 	if err != nil {
@@ -56,7 +57,8 @@ func PutOff(ctx context.Context, r *kist.Repository) error {
 	return noteGC(r)
 }
 
-// noteGC notes that now is the last time. The maintenance lock is held.
+// noteGC records the present time as that of the last collection. The caller
+// holds the maintenance lock.
 func noteGC(r *kist.Repository) error {
 	return disk.WriteFile(filepath.Join(r.Dir(), lastGC), fmt.Appendln(nil, r.Options().Now().UTC().Format(time.RFC3339)))
 }
@@ -84,8 +86,8 @@ func NoteAuto(r *kist.Repository, failed error) error {
 	return disk.WriteFile(path, []byte(text[:min(len(text), maxFailedGC)]))
 }
 
-// AutoFailure returns why the last automatic collection failed; "" if it did
-// not. It is for people to read.
+// AutoFailure returns why the last automatic collection failed, or "" if it
+// succeeded. The text is for people to read.
 func AutoFailure(r *kist.Repository) string {
 	f, err := disk.Open(filepath.Join(r.Dir(), failedGC))
 	if err != nil {
@@ -97,12 +99,14 @@ func AutoFailure(r *kist.Repository) string {
 	return first
 }
 
-// PlanFor finds out what in the repository is garbage: what neither HEAD,
-// branches, tags, remote-tracking branches, their logs, holds, the index, an
-// operation under way nor the next merge of unpushed work need. The log entries that have expired do not count, and
-// are removed when the plan is applied; so are holds that are over, which are
-// switched off then. Options that only the repository knows
-// are set by it. Close the plan.
+// PlanFor returns a plan that lists the garbage of the repository. An object is
+// live if one of these reaches it: HEAD, a branch, a tag, a remote-tracking
+// branch, a log of them, a hold, the index, an operation under way. The content
+// that the next merge of unpushed work needs is live too.
+//
+// Expired log entries and ended holds keep nothing alive. Applying the plan
+// removes these entries and switches off these holds. PlanFor sets the options
+// that only the repository knows. The caller closes the plan.
 func PlanFor(ctx context.Context, r *kist.Repository, o PlanOptions) (*Plan, error) {
 	keep, err := logEntriesKept(ctx, r)
 	if err != nil {
@@ -131,13 +135,13 @@ func PlanFor(ctx context.Context, r *kist.Repository, o PlanOptions) (*Plan, err
 	}, o)
 }
 
-// endHolds switches off the holds that are over.
+// endHolds switches off the holds that have ended.
 func endHolds(r *kist.Repository, set *record.Set) error {
 	set.EndHolds(r.Options().Now(), r.Recorder(), r.Options().Host)
 	return nil
 }
 
-// RootError returns the error for roots that cannot be read.
+// RootError returns the error for a gc root that cannot be read.
 func RootError(p *Problem) error {
 	if errors.Is(p.Err, object.ErrCorrupt) {
 		return &NeededError{Err: p.Err}
@@ -145,7 +149,7 @@ func RootError(p *Problem) error {
 	return p.Err
 }
 
-// ExpireLogs removes the entries of all logs that are not to be kept.
+// ExpireLogs removes the entries of all logs for which keep returns false.
 func ExpireLogs(ctx context.Context, r *kist.Repository, keep func(refs.LogEntry) bool) error {
 	names, err := r.Refs().Logs()
 	if err != nil {
@@ -159,8 +163,8 @@ func ExpireLogs(ctx context.Context, r *kist.Repository, keep func(refs.LogEntry
 	return nil
 }
 
-// logEntriesKept returns which log entries have not expired. What was rewritten
-// is not kept by logs.
+// logEntriesKept returns a function that reports whether a log entry is kept: it
+// has not expired and names no rewritten commit.
 func logEntriesKept(ctx context.Context, r *kist.Repository) (func(refs.LogEntry) bool, error) {
 	all, err := age(r, keyLogExpire, defaultLogExpire)
 	if err != nil {
@@ -170,7 +174,8 @@ func logEntriesKept(ctx context.Context, r *kist.Repository) (func(refs.LogEntry
 	if err != nil {
 		return nil, err
 	}
-	now := r.Options().Date() // the clock that logs are written by
+
+	now := r.Options().Date() // the clock of log entries
 	expired := func(e refs.LogEntry, age time.Duration) bool { return age != refs.Forever && now.Sub(e.Time) >= age }
 	between, err := anyLogEntry(r, func(e refs.LogEntry) bool { return expired(e, unreachable) && !expired(e, all) })
 	if err != nil {
@@ -191,7 +196,7 @@ func logEntriesKept(ctx context.Context, r *kist.Repository) (func(refs.LogEntry
 	}, nil
 }
 
-// age returns the age that a key of the configuration has.
+// age returns the age that the configuration has for key, or otherwise.
 func age(r *kist.Repository, key string, otherwise time.Duration) (time.Duration, error) {
 	text, set := r.Config().Get(key)
 	if !set {
@@ -224,8 +229,8 @@ func anyLogEntry(r *kist.Repository, is func(refs.LogEntry) bool) (bool, error) 
 	return false, nil
 }
 
-// reachable returns all commits that HEAD, a branch, a tag or a remote-tracking
-// branch reaches.
+// reachable returns all commits reachable from HEAD, a branch, a tag or a
+// remote-tracking branch.
 func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -243,6 +248,7 @@ func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, err
 		}
 		queue = append(queue, id)
 	}
+
 	reached := map[object.ID]bool{{}: true}
 	for len(queue) > 0 {
 		id := queue[len(queue)-1]

@@ -1,4 +1,3 @@
-// Package gc keeps a store healthy: it collects garbage, verifies what is in a
-// store, and tells which commits and paths are affected by what is damaged or
-// missing.
+// Package gc keeps a store healthy: it collects garbage, verifies a store, and
+// finds the commits and paths that damaged or missing objects affect.
 package gc

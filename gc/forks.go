@@ -14,11 +14,13 @@ import (
 	"github.com/kist-vcs/kist/remote/registry"
 )
 
-// Forks returns the commits where work of this repository that was not pushed parts
-// from what was, and which branches part there. A merge with what others have
-// pushed needs the content of these commits. For each branch they are the merge
-// bases with its upstream, and the parents of unpushed commits that some
-// remote-tracking branch reaches. Commits that cannot be read are passed over.
+// Forks returns the commits where unpushed history leaves pushed history, with
+// the names of the branches that leave there. A merge with commits that others
+// have pushed needs the content of these commits.
+//
+// For each branch these are the merge bases with its upstream, and the parents
+// of unpushed commits that some remote-tracking branch reaches. Forks skips
+// commits that cannot be read.
 func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
 	pushed, err := r.Refs().List(refs.Remotes)
 	if err != nil || len(pushed) == 0 {
@@ -65,10 +67,10 @@ func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, err
 	return f.found, nil
 }
 
-// forkFinder finds the commits where branches part from pushed history.
+// forkFinder finds the commits where branches leave pushed history.
 type forkFinder struct {
 	r      *kist.Repository
-	pushed map[object.ID]bool // commits that remote-tracking branches reach
+	pushed map[object.ID]bool // commits reachable from remote-tracking branches
 	found  map[object.ID][]string
 }
 
@@ -82,7 +84,7 @@ func (f *forkFinder) add(id object.ID, name string) {
 	f.found[id] = append(f.found[id], why)
 }
 
-// ancestors returns the commits that tips reach.
+// ancestors returns the commits reachable from tips.
 func (f *forkFinder) ancestors(ctx context.Context, tips []object.ID) (map[object.ID]bool, error) {
 	reached := map[object.ID]bool{}
 	for c, err := range history.Walk(ctx, f.r.Objects(), tips, history.Options{}) {
@@ -97,7 +99,7 @@ func (f *forkFinder) ancestors(ctx context.Context, tips []object.ID) (map[objec
 	return reached, nil
 }
 
-// parts adds the commits where unpushed ones begin.
+// parts adds the pushed parents of unpushed commits.
 func (f *forkFinder) parts(ctx context.Context, name string, tip object.ID) error {
 	if f.pushed[tip] {
 		return nil
@@ -127,7 +129,7 @@ func (f *forkFinder) parts(ctx context.Context, name string, tip object.ID) erro
 func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) error {
 	u, err := registry.UpstreamOf(f.r, strings.TrimPrefix(ref.Name, refs.Heads))
 	if err != nil {
-		return nil // it has none
+		return nil // the branch has no upstream
 	}
 	at, err := f.r.Refs().Get(u.Tracking())
 	if errors.Is(err, refs.ErrNotFound) {

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// order returns the places of what is needed in volumes, in the order in which
-// it is to be stored.
+// order returns the places of the live objects in volumes, in the order in which
+// they will be stored.
 func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.Seq2[int, int], error) {
 	wanted := map[int]bool{}
 	for _, i := range volumes {

@@ -9,15 +9,15 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// leftover says which volumes still have something of what was purged, and is
-// needed by nothing else. It goes however little it is.
+// leftover lists the volumes that still have purged objects that nothing else
+// needs. gc removes these objects however small they are.
 type leftover struct {
 	volumes map[int]bool
-	lists   map[int]bool // those of them with nodes, by which the rest is found
-	held    bool         // some of it is in a volume that stays for now: then so do lists
+	lists   map[int]bool // volumes with purged nodes, which lead to the other purged objects
+	held    bool         // a volume with purged objects stays for now, so lists must stay too
 }
 
-// leftover finds out what is left of what was purged.
+// leftover finds the remaining purged objects.
 func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 	l := &leftover{volumes: map[int]bool{}, lists: map[int]bool{}}
 	seen := map[object.Key]bool{}
@@ -34,13 +34,13 @@ func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 		seen[key] = true
 		places, err := m.view.Find(key, nil)
 		if damaged := (*object.CorruptError)(nil); errors.As(err, &damaged) {
-			continue // there is nothing that could be read of it
+			continue // no part of it can be read
 		}
 		if err != nil {
 			return nil, err
 		}
 		places = slices.DeleteFunc(places, func(p volume.Place) bool { return p.Gone })
-		// An object that is marked is needed on another account, with all below it.
+		// A marked object is live for another reason, with all objects below it.
 		if len(places) == 0 || slices.ContainsFunc(places, func(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }) {
 			continue
 		}
@@ -62,7 +62,7 @@ func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 		if err != nil && (aborts(ctx, err) || errors.Is(err, object.ErrNewerFormat)) {
 			return nil, err
 		}
-		queue = append(queue, links...) // of a damaged node none: nobody can find what it had
+		queue = append(queue, links...) // none for a damaged node: its links cannot be found
 	}
 	return l, nil
 }

@@ -10,30 +10,30 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// teller makes an account.
+// teller computes an [Account].
 type teller struct {
 	view    *volume.View
 	objects object.Reader
 	h       Holders
 	account *Account
-	use     []told // by number of the volume
+	use     []holdings // by number of the volume
 
-	front  [2]map[object.Key]uint64 // nodes to be walked, and who has them; of hints, the second
-	places []volume.Place           // used again
+	front  [2]map[object.Key]uint64 // holders of nodes to walk; the second map is for hints
+	places []volume.Place           // a buffer for find and total
 	looked int64
 
 	settled bool // no volume has appeared since the first listing
 }
 
-// told is what is known of the objects of a volume, by their positions. It
-// counts for the first copy of an object.
-type told struct {
-	holders []uint64 // of those 64 who are looked at
+// holdings has the holders of the objects of a volume, by position. Only the
+// first copy of an object has holders.
+type holdings struct {
+	holders []uint64 // a set of the present 64
 	owner   []uint32
 }
 
-// An owner is one of the following, or the number of the only holder plus
-// firstOwner; and may have flags.
+// An owner is nobody, many, or firstOwner plus the number of the only holder. It
+// may have the flags isOutside and isWeak.
 const (
 	nobody     = 0
 	many       = 1
@@ -44,13 +44,13 @@ const (
 	isWeak    = 1 << 31
 )
 
-// maxFront is how many nodes may wait to be walked while members are told.
+// maxFront is the most nodes that wait for a walk while members are visited.
 const maxFront = 1 << 16
 
 func (t *teller) grow() {
 	for i := len(t.use); i < t.view.Len(); i++ {
 		n := t.view.Volume(i).Objects
-		t.use = append(t.use, told{make([]uint64, n), make([]uint32, n)})
+		t.use = append(t.use, holdings{make([]uint64, n), make([]uint32, n)})
 	}
 }
 
@@ -76,8 +76,9 @@ func (t *teller) visit(ctx context.Context, m Member) error {
 	return nil
 }
 
-// walk gives the nodes that wait, and all below them, to those who have them.
-// It goes down level by level, so that what several have is mostly met once.
+// walk adds the waiting nodes, and all objects below them, to their holders.
+// It descends level by level, so that it mostly visits an object of several
+// holders only once.
 func (t *teller) walk(ctx context.Context, hint bool) error {
 	front := t.front[0]
 	if hint {
@@ -135,7 +136,7 @@ func (t *teller) links(ctx context.Context, key object.Key, hint bool) ([]object
 	return nil, err
 }
 
-// give adds holders to an object, and returns those who did not have it yet.
+// give adds holders to an object, and returns the holders that are new to it.
 func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint bool) (uint64, error) {
 	p, ok, err := t.find(ctx, key)
 	switch {
@@ -158,7 +159,7 @@ func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint 
 	return added, nil
 }
 
-// find returns the first place of an object, and whether there is one.
+// find returns the first place of an object, and whether the object is present.
 func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, error) {
 	for {
 		places, err := t.view.Find(key, t.places[:0])
@@ -172,7 +173,8 @@ func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, 
 		if t.settled {
 			return volume.Place{}, false, nil
 		}
-		// A volume may have been replaced just while they were listed.
+
+		// Another process may have replaced a volume while the view was read.
 		if err := t.view.Refresh(ctx); err != nil {
 			return volume.Place{}, false, err
 		}
@@ -181,8 +183,8 @@ func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, 
 	}
 }
 
-// assign counts what the holders from number first on have, and notes who is
-// the only one.
+// assign counts the objects of up to 64 holders, from number first on, and
+// records the only holder of an object.
 func (t *teller) assign(ctx context.Context, first int) error {
 	var weak, outside uint64
 	for i, h := range t.h.List[first:min(first+64, len(t.h.List))] {
@@ -225,7 +227,8 @@ func (t *teller) assign(ctx context.Context, first int) error {
 	})
 }
 
-// total counts what is left to be counted when all holders were looked at.
+// total computes the sums that need the owners of all objects. It runs after
+// assign has seen all holders.
 func (t *teller) total(ctx context.Context) error {
 	a := t.account
 	left, err := t.view.Leftovers(ctx)
@@ -275,7 +278,7 @@ func (t *teller) total(ctx context.Context) error {
 	})
 }
 
-// each goes through the objects of all volumes.
+// each visits the objects of all volumes.
 func (t *teller) each(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
 	for i := range t.view.Len() {
 		for kind := object.KindChunk; kind.Valid(); kind++ {

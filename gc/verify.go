@@ -14,14 +14,15 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Root is an object that has to be there with all that it refers to, and what
-// says so: a ref, a line of a reflog, the index.
+// Root is a gc root: an object that must be present with all objects reachable
+// from it, and the name that refers to it. The name is a ref, a line of a
+// reflog, or the index.
 type Root struct {
 	Name string
 	Key  object.Key
 
-	// Hint says that the object need not be there. If it is, it is kept, with
-	// what there is of all that it refers to.
+	// Hint allows the object to be missing. If it is present, gc keeps it and
+	// all present objects reachable from it.
 	Hint bool
 }
 
@@ -34,7 +35,7 @@ type Problem struct {
 	Paths   []string    // paths in them, the first 100
 }
 
-// Error tells what is wrong, and where.
+// Error returns the place, the object and the error.
 func (p *Problem) Error() string {
 	text := p.Err.Error()
 	if !p.Key.IsZero() {
@@ -57,43 +58,47 @@ func (p *Problem) affects(commit object.ID, path string) {
 
 // Report is what [Verify] found.
 type Report struct {
-	Objects  int   // objects that were looked at: in all volumes, those several times there too
-	Bytes    int64 // in those that were read
+	Objects  int   // checked objects of all volumes, further copies included
+	Bytes    int64 // size of the objects that were read
 	Commits  int   // commits that the roots reach
 	Problems []*Problem
 
-	// Healed are damaged copies of objects of which another copy is whole.
+	// Healed are damaged copies of objects with another, intact copy.
 	Healed []*Problem
 
-	// Damaged are the names, sorted, of volumes in which something is damaged.
+	// Damaged are the sorted names of the volumes with damage.
 	Damaged []string
 }
 
-// VerifyOptions say how much [Verify] does.
+// VerifyOptions select the checks that [Verify] makes.
 type VerifyOptions struct {
-	Volumes volume.CheckOptions // what of the stored data is read
-	Records *record.View        // say what need not be there
+	Volumes volume.CheckOptions // how much of the stored data is read
+	Records *record.View        // list objects that may be missing
 
-	// Progress, if not nil, is told now and then how many nodes were read,
-	// once the volumes are checked and history is gone through.
+	// Progress, if not nil, receives the number of nodes read, now and then. It
+	// is called after the check of the volumes, during the walk of history.
 	Progress func(nodes int)
 
-	// Files, if not nil, yields files that are in no commit, by path, with
-	// their content. They are told of, too, where a problem affects them.
+	// Files, if not nil, yields the paths and contents of files that are in no
+	// commit. A problem names these paths too, if it affects them.
 	Files iter.Seq2[string, object.Key]
 }
 
-// Verify checks a store, and that all is in it that roots refer to: files of
-// volumes are whole, nodes are well formed and fit together, and what they
-// link to is there, except what is only a hint. Problems are in the report, and told with the commits and
-// paths that they affect; the error says why nothing could be verified.
+// Verify checks a store and all objects reachable from roots. Files of volumes
+// must be intact, nodes must be well formed and consistent, and linked objects
+// must be present. Roots that are hints are not checked.
+//
+// The report lists the problems, with the commits and paths that they affect.
+// An error means that nothing could be verified.
 func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOptions) (*Report, error) {
 	v := &verifier{store: store, records: o.Records, report: &Report{}, bad: map[object.Key]*Problem{}, seen: map[object.Key]bool{}}
+
 	var damaged []volume.Problem
 	checked, err := store.Check(ctx, o.Volumes, func(p volume.Problem) { damaged = append(damaged, p) })
 	if err != nil {
 		return nil, err
 	}
+
 	for _, p := range damaged {
 		v.report.Damaged = append(v.report.Damaged, p.Volume)
 		where := path.Join("volumes", p.Volume, p.File)
@@ -112,6 +117,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		v.objects = &counted{Reader: store, tell: o.Progress}
 	}
 	v.trees = &tree.Verifier{Reader: v.objects, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
+
 	for _, root := range roots {
 		if root.Hint || o.Records.Skips(object.Key{}, root.Key) {
 			continue
@@ -120,6 +126,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 			return nil, err
 		}
 	}
+
 	v.report.Commits = len(v.commits)
 	v.report.Problems = slices.DeleteFunc(v.report.Problems, func(p *Problem) bool {
 		return errors.Is(p.Err, object.ErrNotFound) && o.Records.Lost(p.Key)
@@ -127,7 +134,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	return v.report, v.affected(ctx, o.Files)
 }
 
-// counted tells how many objects were read.
+// counted is a reader that reports the number of objects read.
 type counted struct {
 	object.Reader
 	tell func(int)
@@ -145,15 +152,16 @@ func (c *counted) Get(ctx context.Context, key object.Key) ([]byte, error) {
 type verifier struct {
 	store   *volume.Store
 	records *record.View
-	objects object.Reader // the store, too
+	objects object.Reader // the store, perhaps with progress
 	report  *Report
 	trees   *tree.Verifier
 	bad     map[object.Key]*Problem // by object
 	seen    map[object.Key]bool     // commits, tags, and roots of other kinds
-	commits []object.ID             // in the order in which they were met
+	commits []object.ID             // in the order of the walk
 }
 
-// found records a problem, an object's only once.
+// found adds a problem to the report. An object gets only one problem: later
+// ones at most add the place if it is unknown.
 func (v *verifier) found(key object.Key, where string, err error) {
 	if p := v.bad[key]; p != nil {
 		if p.Where == "" {
@@ -168,14 +176,14 @@ func (v *verifier) found(key object.Key, where string, err error) {
 	}
 }
 
-// healed reports whether an object of which a copy is damaged has another one,
-// which is whole. That it can be read is not enough: the damage may be where a
-// reader does not look.
+// healed reports whether a damaged object has another, intact copy. A
+// successful read is not enough: the damage may be in bytes that a reader does
+// not check.
 func (v *verifier) healed(ctx context.Context, key object.Key) bool {
 	return !key.IsZero() && v.store.HasIntact(ctx, key)
 }
 
-// history checks all that a root reaches.
+// history checks all objects reachable from a root.
 func (v *verifier) history(ctx context.Context, root Root) error {
 	queue := []object.Key{root.Key}
 	for len(queue) > 0 {
@@ -231,7 +239,8 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 	if err != nil {
 		return more, err
 	}
-	// Below something that cannot be read, there is less than there should be.
+
+	// The tree's sums are too small if an object below it cannot be read.
 	if (info.Files != c.Files || info.Bytes != c.Bytes) && len(v.bad) == 0 {
 		err = fmt.Errorf("%w: it says %d files of %d bytes, its tree has %d of %d", object.ErrCorrupt, c.Files, c.Bytes, info.Files, info.Bytes)
 	}
@@ -243,8 +252,8 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 	return more, err
 }
 
-// content checks a chunk or manifest that is no tree's, such as one that is
-// staged.
+// content checks a chunk or manifest that belongs to no tree, such as the
+// content of a staged file.
 func (v *verifier) content(ctx context.Context, key object.Key) error {
 	if key.Kind == object.KindChunk {
 		missing, err := v.store.Missing(ctx, []object.Key{key})
@@ -278,12 +287,13 @@ func (v *verifier) content(ctx context.Context, key object.Key) error {
 	return nil
 }
 
-// aborts reports whether an error says nothing about the objects.
+// aborts reports whether err ends the walk. Errors about an object (damaged,
+// missing, of a newer format) do not, unless ctx is done.
 func aborts(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrNewerFormat))
 }
 
-// affected tells which commits and paths the problems affect.
+// affected adds to the problems the commits and paths that they affect.
 func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.Key]) error {
 	if len(v.bad) == 0 {
 		return nil

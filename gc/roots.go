@@ -142,13 +142,13 @@ func staged(r *kist.Repository, yield func(string, object.Key) bool) {
 	}
 }
 
-// distinct returns problems without those that tell what another one told.
+// distinct drops problems whose text repeats.
 func distinct(problems []*Problem) []*Problem {
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	return slices.DeleteFunc(problems, func(p *Problem) bool {
 		text := p.Error()
-		defer func() { told[text] = true }()
-		return told[text]
+		defer func() { seen[text] = true }()
+		return seen[text]
 	})
 }
 

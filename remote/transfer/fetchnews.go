@@ -8,33 +8,33 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// fetchNews is what a fetch makes of the records of both ends.
+// fetchNews is the result of comparing the records of both ends in a fetch.
 type fetchNews struct {
 	views    recordViews
 	want     []object.Key
-	take     *record.Set     // the remote's, without those that ask for what it has not got
-	forget   []record.Record // the repository's, of what it has not got
-	waiting  []record.Record // the remote's, not taken since the caller has to decide
+	take     *record.Set     // the remote's, except those that need objects it does not have
+	forget   []record.Record // the repository's to forget: see readNews
+	waiting  []record.Record // the remote's that the caller has to decide on
 	restored []restored
-	named    map[object.ID]bool // commits that refs of the remote name; nil: not asked for yet
+	named    map[object.ID]bool // commits that refs of the remote name; nil: not read yet
 }
 
-// restored is what is needed again here because of a record of the remote.
+// restored are the objects that are needed again here because of a record.
 type restored struct {
 	record.Record
 	want []object.Key
-	ours bool // it is ours that is to be forgotten, since a ref of the remote names the commit
+	ours bool // an expiration of ours to forget, because a ref of the remote names the commit
 }
 
-// readNews finds out what is wanted because the remote's records say that it is
-// needed again, and what they and the repository's say of all that is fetched.
+// readNews returns the objects that the remote's records make needed again here,
+// and the combined view of both ends' records.
 //
-// All that a remote's records make needed is there as far as its refs and holds
-// reach. Of what they do not reach it may have dropped parts, and still have the
-// record: such a record stays where it is. The other way round, a record of
-// ours by which something is needed again that we do not have, and of which the
-// remote says the opposite, must not keep us from fetching what the remote has.
-// Nor must an expiration of ours that the remote does not take, since one of its
+// The remote has everything that its records make needed, as far as its refs and
+// holds reach. It may have dropped parts of other objects and still have the
+// record: the fetch does not take such a record. A record of ours may make an
+// object needed again that is absent here, while the remote's record says the
+// opposite. Such a record must not prevent the fetch, so it is forgotten. The same
+// holds for an expiration of ours that the remote does not take because one of its
 // refs names the commit.
 func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 	n := &fetchNews{take: f.at.Records.Clone()}
@@ -88,8 +88,8 @@ func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 	return n, nil
 }
 
-// keepNamed notes that an expiration of ours is to be forgotten if the commit is
-// here, and a ref of the remote names it.
+// keepNamed notes an expiration of ours as one to forget if the commit is here and
+// a ref of the remote names it.
 func (f *fetch) keepNamed(ctx context.Context, n *fetchNews, r record.Record) error {
 	if n.named == nil {
 		var err error
@@ -110,8 +110,8 @@ func (f *fetch) keepNamed(ctx context.Context, n *fetchNews, r record.Record) er
 	return err
 }
 
-// merge works out what records and lists of lost objects say: ours is what stays of
-// the repository's records.
+// merge computes the views before and after the fetch, from records and lists of
+// lost objects. Ours are the repository's remaining records.
 func (f *fetch) merge(n *fetchNews, ours *record.Set) {
 	merged := ours.Clone()
 	for r := range n.take.All() {
@@ -120,7 +120,7 @@ func (f *fetch) merge(n *fetchNews, ours *record.Set) {
 	n.views = recordViews{before: f.o.Records.View().WithLost(f.session.IsLost), after: merged.View().WithLost(f.isLost)}
 }
 
-// restore notes what is needed here because of a record, if anything is.
+// restore notes the objects that a record makes needed again here, if any.
 func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) error {
 	if r.Frees() {
 		return nil
@@ -138,7 +138,7 @@ func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) erro
 	}
 	content, err := contentOf(ctx, f.session, r.Key)
 	if errors.Is(err, object.ErrNotFound) {
-		return nil // if it is fetched, it is whole
+		return nil // if it is fetched, then with all its content
 	}
 	if err == nil {
 		n.restored = append(n.restored, restored{Record: r, want: content})
@@ -146,9 +146,10 @@ func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) erro
 	return err
 }
 
-// refuse does not take records by which something is needed that neither end
-// has in full, nor forget those of ours by which it is not. The rest of what they
-// make needed is fetched or wanted.
+// refuse leaves out records that need objects which neither end has in full. For a
+// hold it returns the error for the missing object instead. It
+// keeps our expirations in that case, instead of forgetting them. The objects of
+// all other records are fetched or wanted.
 func (f *fetch) refuse(ctx context.Context, n *fetchNews, ours *record.Set) error {
 	var all []object.Key
 	for _, r := range n.restored {
@@ -181,7 +182,8 @@ func (f *fetch) refuse(ctx context.Context, n *fetchNews, ours *record.Set) erro
 	return nil
 }
 
-// has reports whether a commit is here, or a content with all below it.
+// has reports whether a commit is here, or a chunk or manifest with everything
+// below it.
 func (f *fetch) has(ctx context.Context, key object.Key) (bool, error) {
 	if key.Kind == object.KindCommit {
 		absent, err := f.absent(ctx, []object.Key{key})

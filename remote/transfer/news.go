@@ -12,27 +12,28 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// news are the records that a push has for a remote, as it was at S.
+// news are the records that a push sends to a remote, compared with the remote at
+// S.
 type news struct {
 	list   []record.Record
-	want   []object.Key // what the remote needs because of them, if it has not got it
-	merged *record.Set  // the remote's, and the news
-	after  *record.View // what follows from both
+	want   []object.Key // needed on the remote because of them, if not there yet
+	merged *record.Set  // the remote's records and the news
+	after  *record.View // the view of merged
 }
 
-// ErrNeededAgain is matched by the error for a push of commits of which something
-// has expired or was purged here and is gone, but is needed again on the remote,
-// which lacks it as well: somebody has taken that back.
+// ErrNeededAgain is matched by the error for a push of an object that is needed
+// again on the remote, and that both ends are missing. It expired or was purged
+// here, and somebody took the expiration or purge back.
 var ErrNeededAgain = errors.New("needed again on the remote, where the expiration or purge was taken back")
 
-// ErrExpiredThere is matched by the error for a push of a branch or tag that names a
-// commit of which the remote says that its content has expired, which the
-// repository has not heard of yet.
+// ErrExpiredThere is matched by the error for a push of a branch or tag whose
+// commit has expired on the remote, if the repository does not have that record
+// yet.
 var ErrExpiredThere = errors.New("has expired on the remote, which is not known here yet")
 
-// unheard returns an error if changes have a ref name a commit whose content has
-// expired according to a remote's records, and not to ours: it would be taken for
-// kept there.
+// unheard returns an error if changes make a ref name a commit whose content has
+// expired by the remote's records, and not by ours. Otherwise the user would
+// believe that the remote keeps the content.
 func unheard(ctx context.Context, local object.Reader, ours, theirs *record.Set, changes []rootlog.RefChange) error {
 	here, there := ours.View(), theirs.View()
 	for _, c := range changes {
@@ -49,7 +50,7 @@ func unheard(ctx context.Context, local object.Reader, ours, theirs *record.Set,
 		}
 		merged := theirs.Clone()
 		for r := range ours.All() {
-			merged.Merge(r) // ours may be the later one: it is told
+			merged.Merge(r) // ours may be the later one: then it is sent
 		}
 		if _, expired := merged.View().Expired(id); expired {
 			return fmt.Errorf("%s: the content of %s %w", c.Name, id.Short(), ErrExpiredThere)
@@ -58,8 +59,9 @@ func unheard(ctx context.Context, local object.Reader, ours, theirs *record.Set,
 	return nil
 }
 
-// tellable returns the records that are new to a remote that has theirs. That an
-// expiration or purge was taken back is no news to who never heard of it.
+// tellable returns our records that are new to a remote with the records theirs. It
+// leaves out an expiration or purge that was taken back, if it is not in force on
+// the remote either.
 func tellable(ours, theirs *record.Set) []record.Record {
 	return slices.DeleteFunc(ours.Newer(theirs), func(r record.Record) bool {
 		was, _ := theirs.Get(r.Kind, r.Key)
@@ -67,10 +69,10 @@ func tellable(ours, theirs *record.Set) []record.Record {
 	})
 }
 
-// newNews finds out which of a repository's records are new to a remote. That
-// something is needed again, a hold or an expiration that was undone, is only
-// told together with all that it makes needed (HOLD_FROM_LIVE, UNDO_FROM_LIVE), and
-// by who has that.
+// newNews returns the repository's records that are new to a remote. A record that
+// makes objects needed again, such as a hold or an expiration that was undone, is
+// only sent together with these objects (HOLD_FROM_LIVE, UNDO_FROM_LIVE). See
+// needAgain for the records that are left out.
 func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *record.Set) (*news, error) {
 	n := &news{merged: snap.state.Records.Clone()}
 	for _, r := range tellable(records, snap.state.Records) {
@@ -91,9 +93,10 @@ func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *
 	return n, nil
 }
 
-// needAgain returns what a remote needs because of a record that makes
-// something needed, and whether it can be told at all. A commit that the remote
-// lacks needs nothing there: if it is sent, it is sent with all that it needs.
+// needAgain returns the objects that a remote needs because of r, a record that
+// makes objects needed again. It reports whether r can be sent at all. A commit
+// that is absent on the remote needs nothing there: a push
+// that sends it sends all that it needs.
 func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r record.Record) (want []object.Key, ok bool, err error) {
 	if r.Kind == record.Purge {
 		ok, err = isWhole(ctx, local, r.Key)
@@ -115,7 +118,7 @@ func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r recor
 	return append(content, r.Key), true, nil
 }
 
-// contentOf returns what a commit needs but for its parents.
+// contentOf returns the objects that a commit links to, except its parents.
 func contentOf(ctx context.Context, r object.Reader, commit object.Key) ([]object.Key, error) {
 	data, err := r.Get(ctx, commit)
 	if err != nil {
@@ -128,7 +131,7 @@ func contentOf(ctx context.Context, r object.Reader, commit object.Key) ([]objec
 	return c.content(), nil
 }
 
-// isWhole reports whether a chunk or manifest is there with all below it.
+// isWhole reports whether r has a chunk or manifest with everything below it.
 func isWhole(ctx context.Context, r object.Reader, key object.Key) (bool, error) {
 	seen := map[object.Key]bool{key: true}
 	for front := []object.Key{key}; len(front) > 0; {
@@ -161,8 +164,8 @@ func isWhole(ctx context.Context, r object.Reader, key object.Key) (bool, error)
 	return true, nil
 }
 
-// explain says of an error that something is lacking if that is because the
-// remote says that it is needed, and ours that it is not.
+// explain adds [ErrNeededAgain] to an error for a missing object if the remote's
+// records require objects that ours do not. It returns other errors unchanged.
 func explain(err error, ours, theirs *record.Set) error {
 	var missing *object.NotFoundError
 	if !errors.As(err, &missing) {
@@ -176,9 +179,9 @@ func explain(err error, ours, theirs *record.Set) error {
 	return err
 }
 
-// settle leaves out records of commits that the remote neither has nor gets by
-// the plan: they may be nobody else's business. Nor may a hold be told of a
-// commit that merely lies in a pack that is sent.
+// settle leaves out holds and expirations of commits that the remote does not have
+// and the plan does not add: they may be private. A commit that merely lies in a
+// pack that is sent does not count, so a hold on it is left out.
 func (n *news) settle(snap *snapshot, p *plan) error {
 	var list []record.Record
 	for _, r := range n.list {
@@ -197,8 +200,9 @@ func (n *news) settle(snap *snapshot, p *plan) error {
 	return nil
 }
 
-// at returns the records that a root with changes tells, after head. A commit
-// that a ref names which others may have made does not expire.
+// at returns the records for a root with changes that follows head. It leaves out
+// the expiration of a commit that an unchanged ref names, because others may have
+// made that ref.
 func (n *news) at(ctx context.Context, local object.Reader, head *snapshot, changes []rootlog.RefChange) ([]record.Record, error) {
 	set := &record.Set{}
 	var named map[object.ID]bool
@@ -219,8 +223,8 @@ func (n *news) at(ctx context.Context, local object.Reader, head *snapshot, chan
 	return set.Newer(head.state.Records), nil
 }
 
-// named returns the commits that refs name, tags included, but for those refs
-// that changes change.
+// named returns the commits that refs name, directly or through a tag. It leaves
+// out the refs in changes.
 func (s *snapshot) named(ctx context.Context, local object.Reader, changes []rootlog.RefChange) (map[object.ID]bool, error) {
 	changed := map[string]bool{}
 	for _, c := range changes {

@@ -21,31 +21,33 @@ import (
 
 // RepairOptions say how [Remote.Repair] works.
 type RepairOptions struct {
-	DryRun   bool           // only tell what would be done
-	Progress func(Progress) // told how far it is with sending, one call at a time; may be nil
+	DryRun   bool           // only report the planned repairs
+	Progress func(Progress) // called with the progress of sending, one call at a time; may be nil
 }
 
-// RepairResult tells what came of a repair.
+// RepairResult describes the outcome of a repair.
 type RepairResult struct {
-	Found    []Problem // what there was before
+	Found    []Problem // before the repair
 	Repaired []string  // names of the packs, index files and roots that were replaced
-	Objects  int64     // that were sent again
-	Lost     []Problem // what is still damaged or missing
+	Objects  int64     // sent again
+	Lost     []Problem // still damaged or missing
 }
 
-// Repair checks all of the remote, as [Remote.Check] does, and replaces what is
-// damaged. Of packs, all that refs and holds need is sent again in new ones: as it
-// lies there as far as it is whole, else from local, or from other packs. An index
-// file is made anew from its copy here, or from the indexes in the packs. Then a root
-// condemns what was damaged, and gc deletes it when its time has come. Of a pack
-// of which something is whole nowhere, all stays as it is.
+// Repair checks all of the remote, as [Remote.Check] does, and replaces damaged
+// files. It sends everything that refs and holds need of a damaged pack again, in
+// new packs. Values that are intact there are copied; others come from local, or
+// from other packs. A damaged index file is rebuilt from its copy here, or from the
+// indexes in the packs. Then a root condemns the damaged files, and gc deletes them
+// when they are due. A pack with an object that no source has intact stays as it
+// is.
 //
 // A damaged root is put back if it is the newest that was seen here: see
 // [rootlog.Log.PutBack]. Other roots, state files and kist.json are never replaced.
 //
-// It is safe at the same time as pushes, fetches, collections and other repairs, and
-// can be stopped at any moment. If something is missing that is needed to
-// find out what refs reach, the error is a [*NeededError], and nothing was changed.
+// Repair may run at the same time as pushes, fetches, collections and other
+// repairs, and may be stopped at any moment. If an object is missing that is needed
+// to find the reachable objects, the error is a [*NeededError], and nothing was
+// changed.
 func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*RepairResult, error) {
 	result := &RepairResult{}
 	if err := r.putBack(ctx, o, result); err != nil {
@@ -105,8 +107,8 @@ func (r *Remote) putBack(ctx context.Context, o RepairOptions, result *RepairRes
 	return nil
 }
 
-// mendAll sends what is missing, and replaces what is damaged but for packs of
-// which something is whole nowhere.
+// mendAll sends the missing objects and replaces the damaged files, except packs
+// with an object that no source has intact.
 func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, result *RepairResult) error {
 	if slices.ContainsFunc(result.Found, func(p Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
 		objects, err := r.refill(ctx, m.source, o.Progress)
@@ -134,10 +136,10 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 	return nil
 }
 
-// standIns finds the index files that are damaged on the remote, and has others
-// stand for them here, so that what they named can be found.
+// standIns finds the index files that are damaged on the remote, and replaces them
+// in memory, so that the objects they list can be found.
 func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) error {
-	var missing []rootlog.File // that there is no copy of, either
+	var missing []rootlog.File // damaged, without an intact copy here
 	for _, f := range head.Indexes {
 		err := r.checkIndex(ctx, f)
 		if err == nil {
@@ -147,7 +149,7 @@ func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) 
 			return err
 		}
 		m.indexes[f.Name] = true
-		if x := r.wholeCopy(f); x != nil {
+		if x := r.intactCopy(f); x != nil {
 			r.standIn(f, x)
 		} else {
 			missing = append(missing, f)
@@ -166,7 +168,7 @@ func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) 
 	return nil
 }
 
-// standIn has x stand for an index file of the remote.
+// standIn uses x in place of an index file of the remote.
 func (r *Remote) standIn(f rootlog.File, x *indexFile) {
 	if old := r.indexes[f.Name]; old != nil {
 		old.close()
@@ -174,8 +176,9 @@ func (r *Remote) standIn(f rootlog.File, x *indexFile) {
 	r.indexes[f.Name] = x
 }
 
-// wholeCopy opens the copy of an index file, nil if there is none that is whole.
-func (r *Remote) wholeCopy(f rootlog.File) *indexFile {
+// intactCopy opens the copy of an index file. It returns nil if there is no intact
+// copy.
+func (r *Remote) intactCopy(f rootlog.File) *indexFile {
 	if r.o.Dir == "" {
 		return nil
 	}
@@ -191,10 +194,10 @@ func (r *Remote) wholeCopy(f rootlog.File) *indexFile {
 	return x
 }
 
-// indexOfPacks makes an index of all packs that there are, are not condemned, and
-// that nothing names that can be read: from the indexes in them. A pack that was
-// sent and never published may be among them. It does no harm: what it has is
-// what its hashes say, and gc condemns it if nothing needs it.
+// indexOfPacks builds an index of the packs that are neither condemned nor named by
+// the head or a readable index file. It reads the indexes in those packs. A pack
+// that was sent and never published may be among them. That does no harm: its
+// objects match their hashes, and gc condemns the pack if nothing needs it.
 func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mending) (*indexFile, error) {
 	known := map[string]bool{}
 	for name := range head.Condemned {
@@ -244,7 +247,7 @@ func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mendi
 	return newIndexFile(rootlog.File{Size: int64(b.Len())}, bytes.NewReader(b.Bytes()), nil)
 }
 
-// badPacks finds out in which packs something is damaged.
+// badPacks adds the damaged packs, and packs with damaged values, to m.
 func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) error {
 	if len(found) == 0 {
 		return nil
@@ -279,9 +282,9 @@ func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) erro
 	return nil
 }
 
-// mend does what is to be done, and returns how many objects it has sent, and
-// whether that is to be done again: a push has come to need more of a pack that is
-// damaged.
+// mend carries out one round of the repair, and returns the number of objects it
+// sent. It reports whether another round is due, because a push has come to need
+// more of a damaged pack.
 func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects int64, again bool, err error) {
 	c := newCollection(r, m.source, CollectOptions{Progress: o.Progress})
 	c.mend = m
@@ -297,7 +300,7 @@ func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects
 	return c.meter.at.Objects, again, err
 }
 
-// wouldStay returns what of the problems a repair would not solve.
+// wouldStay returns the problems that a repair would not solve.
 func (m *mending) wouldStay(ctx context.Context, found []Problem) (list []Problem) {
 	for _, p := range found {
 		name, err := pack.ParseName(path.Base(p.Blob))

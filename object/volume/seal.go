@@ -101,6 +101,9 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 	}); err != nil {
 		return err
 	}
+	if err := disk.Remove(filepath.Join(w.dir, claimFile)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
 	if err := w.makeDurable(s); err != nil {
 		return err
 	}
@@ -130,6 +133,7 @@ func (w *writer) leftFiles() (names []string, err error) {
 			logs++
 		} else if name == manifestFile || isTable(name) {
 			names = append(names, name)
+		} else if name == claimFile { // until KEYS is written
 		} else {
 			return nil, fmt.Errorf("database left %s behind", name)
 		}

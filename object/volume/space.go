@@ -1,10 +1,12 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/kist-vcs/kist/object/disk"
@@ -43,6 +45,15 @@ const (
 	spareSpace = 1 << 20
 
 	scratchFile = "scratch"
+
+	// claimFile is a sparse file in the directory of a growing volume. Its size is the
+	// number of bytes that closing the volume may take, if that is more than opening.
+	claimFile = "claim"
+	claimStep = 1 << 20
+
+	// spaceLock is held while a writer looks for free bytes and reserves some, if
+	// less than plenty are free. Its directory is .kist.
+	spaceLock = "space.lock"
 )
 
 // space reserves and counts the bytes of the files of a growing volume.
@@ -66,8 +77,9 @@ type space struct {
 	memNum  int
 	memOff  int64 // upper bound of its size
 	memHave int64
-	fresh   int // number of entries in the memtable
-	tables  int // number of entries that may not be in tables yet
+	claimed int64 // size of the claim
+	fresh   int   // number of entries in the memtable
+	tables  int   // number of entries that may not be in tables yet
 
 	blind bool // the file system cannot reserve blocks: only free space is checked
 }
@@ -104,16 +116,20 @@ func (s *space) nextLog() error {
 	return nil
 }
 
-// checkFree checks that n bytes can be written in dir, by reserving them for a moment. The
-// free space that a file system reports may be wrong, and there may be a quota.
+// checkFree checks that n bytes can be written in dir, the directory of a growing
+// volume, by reserving them for a moment. The free space that a file system reports may be
+// wrong, and there may be a quota.
 func checkFree(dir string, n int64) error {
-	free, err := freeSpace(dir)
-	if err != nil {
-		return err
-	}
-	if free < n {
-		return errNoSpace
-	}
+	return shareSpace(dir, func(free int64) error {
+		if free < n {
+			return errNoSpace
+		}
+		return tryFree(dir, n)
+	})
+}
+
+// tryFree reserves n bytes in dir for a moment.
+func tryFree(dir string, n int64) error {
 	f, err := disk.OpenFile(filepath.Join(dir, scratchFile), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
@@ -128,17 +144,77 @@ func checkFree(dir string, n int64) error {
 
 var errNoSpace error = syscall.ENOSPC
 
-// reserve reserves the blocks of a transaction of n entries with size bytes in the value
-// log.
-func (s *space) reserve(n int, size int64) error {
-	free, err := freeSpace(s.dir)
+// shareSpace calls f with the number of free bytes that no other growing volume claims.
+// Badger writes tables at moments that kist does not choose, and finds no blocks if another
+// writer has taken them. If little is free, shareSpace holds spaceLock while f reserves
+// blocks. Programs other than kist know nothing of claims.
+func shareSpace(dir string, f func(free int64) error) error {
+	free, err := freeSpace(dir)
 	if err != nil {
 		return err
 	}
+	if free > plenty {
+		return f(free)
+	}
+	volumes := filepath.Dir(dir)
+	lock, err := disk.Lock(context.Background(), filepath.Join(filepath.Dir(volumes), spaceLock), disk.Exclusive, disk.DefaultWait)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+
+	if free, err = freeSpace(dir); err != nil {
+		return err
+	}
+	entries, err := disk.ReadDir(volumes)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if other := filepath.Join(volumes, e.Name()); e.IsDir() && strings.HasPrefix(e.Name(), tmpPrefix) && other != dir {
+			claim := int64(opening)
+			if st, err := disk.Lstat(filepath.Join(other, claimFile)); err == nil {
+				claim = max(claim, st.Size())
+			}
+			free -= claim
+		}
+	}
+	return f(free)
+}
+
+// claim makes sure that other writers leave n bytes free. The caller is in shareSpace.
+func (s *space) claim(n int64) error {
+	if n <= max(s.claimed, opening) {
+		return nil
+	}
+	n = (n + claimStep - 1) / claimStep * claimStep
+	f, err := disk.OpenFile(filepath.Join(s.dir, claimFile), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Truncate(n); err != nil {
+		return err
+	}
+	s.claimed = n
+	return nil
+}
+
+// reserve reserves the blocks of a transaction of n entries with size bytes in the value
+// log.
+func (s *space) reserve(n int, size int64) error {
+	return shareSpace(s.dir, func(free int64) error { return s.reserveOf(free, n, size) })
+}
+
+// reserveOf is reserve with so many free bytes.
+func (s *space) reserveOf(free int64, n int, size int64) (err error) {
 	// Tables are made when a memtable is full, and when the volume is closed.
-	free -= s.closing() + int64(n)*tableEntry
-	if free < 0 {
+	closing := s.closing() + int64(n)*tableEntry
+	if free -= closing; free < 0 {
 		return errNoSpace
+	}
+	if err := s.claim(closing); err != nil {
+		return err
 	}
 	if s.have, err = s.grow(s.log(), s.have, s.off+size, logStep, free); err != nil {
 		return err

@@ -17,6 +17,9 @@ var (
 
 	// ErrNoUpstream is matched by the error for a branch without an upstream.
 	ErrNoUpstream = errors.New("no upstream branch")
+
+	// ErrUnborn is matched by the error for a branch without a commit.
+	ErrUnborn = errors.New("the current branch has no commit yet")
 )
 
 // Progress receives the state of an operation now and then. Calls come from one

@@ -1,4 +1,3 @@
-// Package purge finds a content that must disappear, and records its purge.
 package purge
 
 import (

@@ -1,3 +1,4 @@
+// Package purge finds a content that must disappear, and records its purge.
 package purge
 
 import (

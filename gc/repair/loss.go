@@ -1,4 +1,3 @@
-// Package repair restores damaged and missing data of a repository.
 package repair
 
 import (

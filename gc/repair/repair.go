@@ -1,3 +1,4 @@
+// Package repair restores damaged and missing data of a repository.
 package repair
 
 import (

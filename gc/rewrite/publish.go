@@ -1,4 +1,3 @@
-// Package rewrite replaces the commits that hold a purged content.
 package rewrite
 
 import (

@@ -1,3 +1,4 @@
+// Package rewrite replaces the commits that hold a purged content.
 package rewrite
 
 import (

@@ -1,4 +1,3 @@
-// Package stats accounts for the space that commits, refs and paths use.
 package stats
 
 import (

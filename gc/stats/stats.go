@@ -1,3 +1,4 @@
+// Package stats accounts for the space that commits, refs and paths use.
 package stats
 
 import (

@@ -1,3 +1,5 @@
+// Package intact checks that commits are intact before a name leads to them: all
+// their objects are here, and their content has not expired.
 package intact
 
 import (

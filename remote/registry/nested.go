@@ -1,5 +1,3 @@
-// Package registry has the remotes and upstreams that a repository's
-// configuration names, and opens them.
 package registry
 
 import (

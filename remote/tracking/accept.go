@@ -1,4 +1,3 @@
-// Package tracking fetches, pushes, pulls and clones.
 package tracking
 
 import (

@@ -1,3 +1,4 @@
+// Package tracking fetches, pushes, pulls and clones.
 package tracking
 
 import (

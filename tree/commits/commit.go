@@ -1,3 +1,5 @@
+// Package commits makes commits (commit, merge, revert) and the branches and tags
+// that name them.
 package commits
 
 import (

@@ -1,3 +1,5 @@
+// Package stage combines the index with the worktree: it stages
+// files, reports their status, and writes files to the worktree.
 package stage
 
 import (

@@ -1,0 +1,288 @@
+package kist_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The limits of docs/style.md.
+const (
+	maxLines      = 80
+	maxComplexity = 20
+	maxParams     = 5
+	maxFields     = 15
+	maxMethods    = 40
+)
+
+// TestSize checks that no function or type of the product is larger than the
+// limits, except as tooLarge allows.
+func TestSize(t *testing.T) {
+	found := map[string]int{}
+	over := func(name, what string, n, limit int) {
+		if n > limit {
+			found[name+" "+what] = n
+		}
+	}
+	methods := map[string]int{}
+	for _, file := range goFiles(t) {
+		dir := path.Dir(file.path)
+		if file.test || strings.HasSuffix(dir, "test") || dir == "cmd/kistbench" || dir == "remote/rootlog/model" {
+			continue
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				name := dir + "." + n.Name.Name
+				if n.Recv != nil {
+					receiver := dir + "." + receiverType(n.Recv.List[0].Type)
+					methods[receiver]++
+					name = receiver + "." + n.Name.Name
+				}
+				over(name, "lines", set.Position(n.End()).Line-set.Position(n.Pos()).Line+1, maxLines)
+				over(name, "complexity", complexity(n), maxComplexity)
+				over(name, "parameters", n.Type.Params.NumFields(), maxParams)
+				over(name, "errors returned by type", errorTypes(n.Type.Results), 0)
+				over(name, "results changed in a defer", deferredResults(n), 0)
+			case *ast.TypeSpec:
+				if s, ok := n.Type.(*ast.StructType); ok {
+					over(dir+"."+n.Name.Name, "fields", s.Fields.NumFields(), maxFields)
+					over(dir+"."+n.Name.Name, "contexts", contexts(s), 0)
+				}
+			}
+			return true
+		})
+	}
+	for name, n := range methods {
+		over(name, "methods", n, maxMethods)
+	}
+	for what, n := range found {
+		if allowed := tooLarge[what]; n > allowed.n {
+			t.Errorf("%s: %d, only %d allowed: find a better shape", what, n, allowed.n)
+		}
+	}
+	for what, allowed := range tooLarge {
+		if found[what] < allowed.n {
+			t.Errorf("%s are %d now: lower the %d of tooLarge", what, found[what], allowed.n)
+		}
+	}
+}
+
+// complexity returns the cyclomatic complexity of a function, function literals
+// included: one more than its conditions, loops, cases, and operators && and ||.
+func complexity(f *ast.FuncDecl) int {
+	n := 1
+	ast.Inspect(f, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			if node.List != nil {
+				n++
+			}
+		case *ast.CommClause:
+			if node.Comm != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if node.Op == token.LAND || node.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
+// errorTypes returns the number of results with an error type other than error.
+func errorTypes(results *ast.FieldList) (n int) {
+	if results == nil {
+		return 0
+	}
+	for _, result := range results.List {
+		if name := receiverType(result.Type); strings.HasSuffix(name, "Error") {
+			n++
+		}
+	}
+	return n
+}
+
+// deferredResults returns the number of assignments to named results in deferred
+// function literals. The error result does not count: closing joins its error.
+func deferredResults(f *ast.FuncDecl) (n int) {
+	if f.Type.Results == nil || f.Body == nil {
+		return 0
+	}
+	var results []string
+	for _, result := range f.Type.Results.List {
+		for _, name := range result.Names {
+			if fmt.Sprint(result.Type) != "error" {
+				results = append(results, name.Name)
+			}
+		}
+	}
+	ast.Inspect(f.Body, func(node ast.Node) bool {
+		deferred, ok := node.(*ast.DeferStmt)
+		if !ok {
+			return true
+		}
+		ast.Inspect(deferred, func(node ast.Node) bool {
+			if assign, ok := node.(*ast.AssignStmt); ok && assign.Tok != token.DEFINE {
+				for _, left := range assign.Lhs {
+					if slices.Contains(results, receiverType(left)) {
+						n++
+					}
+				}
+			}
+			return true
+		})
+		return true
+	})
+	return n
+}
+
+// contexts returns the number of fields that hold a context.
+func contexts(s *ast.StructType) (n int) {
+	for _, field := range s.Fields.List {
+		if selector(field.Type) == "context.Context" {
+			n += max(1, len(field.Names))
+		}
+	}
+	return n
+}
+
+// receiverType returns the name of a type, without pointer and type parameters.
+func receiverType(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiverType(e.X)
+	case *ast.IndexExpr:
+		return receiverType(e.X)
+	case *ast.IndexListExpr:
+		return receiverType(e.X)
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// tooLarge has the functions and types that are over a limit, with the number
+// and the reason. No reason means that a better shape is still to be found. The
+// numbers may only fall.
+var tooLarge = map[string]struct {
+	n      int
+	reason string
+}{
+	"..Repository.Purged errors returned by type":           {1, ""},
+	"..Repository.PurgedIn errors returned by type":         {1, ""},
+	"cmd/kist/cli.Env fields":                               {20, ""},
+	"cmd/kist/cli.Env methods":                              {155, ""},
+	"cmd/kist/cli.Env.checkoutArgs complexity":              {24, ""},
+	"cmd/kist/cli.Env.listBranches complexity":              {28, ""},
+	"cmd/kist/cli.Env.printBranches parameters":             {6, ""},
+	"cmd/kist/cli.Env.saySwitched parameters":               {6, ""},
+	"cmd/kist/cli.New lines":                                {95, ""},
+	"cmd/kist/cli.logOptions fields":                        {23, ""},
+	"cmd/kist/cli.newVerify lines":                          {86, ""},
+	"cmd/kist/cli.places.each complexity":                   {25, ""},
+	"cmd/kist/cli.remoteGCJSON fields":                      {20, ""},
+	"cmd/kist/cli.runCheckout complexity":                   {29, ""},
+	"cmd/kist/cli.runClone complexity":                      {21, ""},
+	"cmd/kist/cli.runInit complexity":                       {21, ""},
+	"cmd/kist/cli.runLog complexity":                        {21, ""},
+	"cmd/kist/cli.runPurge complexity":                      {36, ""},
+	"cmd/kist/cli.runPush complexity":                       {25, ""},
+	"cmd/kist/cli.runStats complexity":                      {26, ""},
+	"cmd/kist/cli.spaceJSON fields":                         {16, ""},
+	"gc.FindNeeds complexity":                               {21, ""},
+	"gc/purge.Walk.collect parameters":                      {6, ""},
+	"gc/repair.repairer methods":                            {41, ""},
+	"gc/stats.splitter contexts":                            {1, ""},
+	"object.ContentReader contexts":                         {1, ""},
+	"object/disk.busy errors returned by type":              {1, ""},
+	"object/frame.worker.append results changed in a defer": {2, ""},
+	"object/volume.Session fields":                          {17, ""},
+	"object/volume.Store methods":                           {63, ""},
+	"object/volume.Store.copyObject parameters":             {6, ""},
+	"object/volume.damageError errors returned by type":     {1, ""},
+	"object/volume.rebuilder.record parameters":             {6, ""},
+	"object/volume.rebuilder.value parameters":              {6, ""},
+	"object/volume.seal.set complexity":                     {21, ""},
+	"object/volume.sealed.decodePatch parameters":           {6, ""},
+	"object/volume.space fields":                            {18, ""},
+	"object/volume.volumeCheck.log complexity":              {29, ""},
+	"object/volume.writer fields":                           {20, ""},
+	"refs.Store methods":                                    {62, ""},
+	"refs.Store.appendLog results changed in a defer":       {1, ""},
+	"refs/history.painter contexts":                         {1, ""},
+	"refs/history.walker contexts":                          {1, ""},
+	"refs/intact.expired errors returned by type":           {1, ""},
+	"remote/check.probe.race parameters":                    {6, ""},
+	"remote/gridfs.Backend.findOne parameters":              {6, ""},
+	"remote/limit.meteredBody contexts":                     {1, ""},
+	"remote/limit.noDeadline contexts":                      {1, ""},
+	"remote/registry.ParsePush complexity":                  {21, ""},
+	"remote/rootlog.State fields":                           {25, ""},
+	"remote/rootlog.damageError errors returned by type":    {1, ""},
+	"remote/rootlog.rootBody fields":                        {21, ""},
+	"remote/s3.Backend.open parameters":                     {6, ""},
+	"remote/tracking.Push complexity":                       {24, ""},
+	"remote/tracking.catchUp parameters":                    {7, ""},
+	"remote/tracking.fetch complexity":                      {33, ""},
+	"remote/tracking.fetch lines":                           {99, ""},
+	"remote/tracking.wanted complexity":                     {21, ""},
+	"remote/transfer.CollectStats fields":                   {18, ""},
+	"remote/transfer.Collection fields":                     {20, ""},
+	"remote/transfer.Collection methods":                    {48, ""},
+	"remote/transfer.Remote methods":                        {47, ""},
+	"remote/transfer.fetch fields":                          {16, ""},
+	"remote/transfer.newPlan parameters":                    {6, ""},
+	"remote/transfer.newPlanFrom parameters":                {7, ""},
+	"remote/transfer.push.append parameters":                {6, ""},
+	"remote/transfer.push.attempt complexity":               {22, ""},
+	"remote/transfer.walk parameters":                       {6, ""},
+	"tree.Merge parameters":                                 {6, ""},
+	"tree.differ contexts":                                  {1, ""},
+	"tree.differ.entries complexity":                        {22, ""},
+	"tree.merger contexts":                                  {1, ""},
+	"tree.rangeDiff contexts":                               {1, ""},
+	"tree.renameMatcher contexts":                           {1, ""},
+	"tree.writeHunk parameters":                             {6, ""},
+	"tree/checkout.Extract parameters":                      {7, ""},
+	"tree/checkout.Move complexity":                         {25, ""},
+	"tree/checkout.Move parameters":                         {6, ""},
+	"tree/checkout.Restore complexity":                      {29, ""},
+	"tree/checkout.SwitchTree parameters":                   {7, ""},
+	"tree/commits.Merge complexity":                         {24, ""},
+	"tree/commits.commitIndex parameters":                   {7, ""},
+	"tree/commits.fastForward parameters":                   {7, ""},
+	"tree/commits.publishCommit parameters":                 {7, ""},
+	"tree/ignore.parseSet complexity":                       {23, ""},
+	"tree/index.Index methods":                              {49, ""},
+	"tree/index.writeBehind contexts":                       {1, ""},
+	"tree/stage.ApplyOps complexity":                        {23, ""},
+	"tree/stage.ReadStatus complexity":                      {26, ""},
+	"tree/stage.ReadStatus lines":                           {85, ""},
+	"tree/stage.store parameters":                           {6, ""},
+	"tree/stage.storeFiles parameters":                      {8, ""},
+	"tree/stage.storedEdit parameters":                      {8, ""},
+	"tree/view.ReadContent parameters":                      {6, ""},
+	"tree/view.treeFS contexts":                             {1, ""},
+	"tree/worktree.dirScan.compare complexity":              {22, ""},
+	"tree/worktree.dirScan.compare parameters":              {6, ""},
+	"tree/worktree.dirScan.name complexity":                 {33, ""},
+	"tree/worktree.storer.storeKnown complexity":            {22, ""},
+}

@@ -185,8 +185,13 @@ func TestFetchPatchesFar(t *testing.T) {
 	}
 	w, enc := o.writer(), frame.NewEncoder(frame.Fastest)
 	m := object.NewManifestWriter(o)
-	for _, it := range list {
-		w.add(t, it.key, w.value(enc, it.key, it.data), it.data)
+	for i, it := range list {
+		value := enc.Append(nil, it.data)
+		if i >= 11 {
+			base := list[i-11]
+			value, _ = enc.AppendPatch(nil, it.data, base.key.ID, base.data)
+		}
+		w.add(t, it.key, value, it.data)
 		o.putData(it.key.Kind, it.data)
 		if err := m.Add(t.Context(), object.ChunkRef{ID: it.key.ID, Size: uint32(len(it.data))}); err != nil {
 			t.Fatal(err)

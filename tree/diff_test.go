@@ -135,7 +135,7 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 					t.Fatalf("seed %d: %q after %q", seed, c.Path, last)
 				}
 				last = c.Path
-				if err := edit.Apply(ctx, c); err != nil {
+				if err := applyChange(edit, c); err != nil {
 					t.Fatalf("seed %d: %s: %v", seed, changeLine(c), err)
 				}
 			}
@@ -222,4 +222,15 @@ func TestDiffStops(t *testing.T) {
 	if !errors.Is(failed, object.ErrNotFound) || !errors.As(failed, &at) || at.Path != "" {
 		t.Errorf("missing node: %v", failed)
 	}
+}
+
+// applyChange makes a change as [Diff] reports it with Exact.
+func applyChange(e *Editor, c Change) error {
+	switch {
+	case c.New == nil:
+		return e.Remove(ctx, c.Path)
+	case c.New.Type == object.TypeDir && c.Old != nil && c.Old.Type == object.TypeDir:
+		return e.SetDir(ctx, c.Path, *c.New)
+	}
+	return e.Set(ctx, c.Path, *c.New)
 }

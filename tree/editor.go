@@ -72,20 +72,6 @@ func (e *Editor) Remove(ctx context.Context, path string) error {
 	})
 }
 
-// Apply makes a change as [Diff] reports it: it removes what was removed, sets
-// what was added or changed, and gives a directory that was changed its new
-// attributes. Applying the changes from a to b to a gives b, if they were
-// reported with Exact.
-func (e *Editor) Apply(ctx context.Context, c Change) error {
-	switch {
-	case c.New == nil:
-		return e.Remove(ctx, c.Path)
-	case c.New.Type == object.TypeDir && c.Old != nil && c.Old.Type == object.TypeDir:
-		return e.SetDir(ctx, c.Path, *c.New)
-	}
-	return e.Set(ctx, c.Path, *c.New)
-}
-
 // Finish writes the directory and returns it with its totals.
 func (e *Editor) Finish(ctx context.Context) (Info, error) {
 	if err := e.begin(ctx); err != nil {

@@ -78,7 +78,7 @@ func TestMergeProperties(t *testing.T) {
 		// The changes lead from ours to the merged tree.
 		edit := NewEditor(m, ours)
 		for _, c := range got.Changes {
-			if err := edit.Apply(ctx, c); err != nil {
+			if err := applyChange(edit, c); err != nil {
 				t.Fatal(err)
 			}
 		}

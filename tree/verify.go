@@ -24,9 +24,6 @@ type Problem struct {
 	Err  error  // matches object.ErrNotFound, object.ErrCorrupt, object.ErrNewerFormat or ErrTooDeep
 }
 
-// Error returns path, object and what is wrong.
-func (p Problem) Error() string { return fmt.Sprintf("%q: %s: %v", p.Path, p.Key, p.Err) }
-
 // Sizer knows how long objects are without reading them.
 type Sizer interface {
 	// StoredSize returns an object's size, and what it takes in the store.
@@ -91,9 +88,6 @@ func (v *Verifier) Verify(ctx context.Context, root object.ID) (Info, error) {
 	}
 	return Info{ID: root, Files: facts.files, Bytes: facts.bytes}, err
 }
-
-// Nodes returns how many different nodes were seen.
-func (v *Verifier) Nodes() int { return len(v.trees) + len(v.manifests) }
 
 // root checks a node that is the root of a directory at path, as the node by
 // says.

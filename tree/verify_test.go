@@ -309,8 +309,8 @@ func TestVerifyReportsOnce(t *testing.T) {
 	if _, problems := verify(t, v, root); !slices.Equal(problems, []string{"a: missing tree"}) {
 		t.Errorf("%q", problems)
 	}
-	if _, problems := verify(t, v, root); len(problems) != 0 || v.Nodes() != 2 {
-		t.Errorf("again: %q, %d nodes", problems, v.Nodes())
+	if _, problems := verify(t, v, root); len(problems) != 0 || len(v.trees) != 2 {
+		t.Errorf("again: %q, %d nodes", problems, len(v.trees))
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()

@@ -27,7 +27,6 @@ type progress struct {
 
 	items, bytes           atomic.Uint64
 	totalItems, totalBytes atomic.Uint64 // 0: not known
-	path                   atomic.Pointer[string]
 
 	stop, stopped chan struct{}
 	once          sync.Once
@@ -89,13 +88,6 @@ func (p *progress) amounts() kist.Progress {
 	}
 }
 
-// At names what is being worked on.
-func (p *progress) At(path string) {
-	if p != nil {
-		p.path.Store(&path)
-	}
-}
-
 // Stop removes the line. It may be called more than once.
 func (p *progress) Stop() {
 	if p == nil {
@@ -143,9 +135,6 @@ func (p *progress) line(elapsed time.Duration) string {
 	if total > 0 && done > 0 && done < total && elapsed > 2*time.Second {
 		left := time.Duration(float64(elapsed) * float64(total-done) / float64(done))
 		fmt.Fprintf(&b, "  %s left", left.Round(time.Second))
-	}
-	if path := p.path.Load(); path != nil {
-		fmt.Fprintf(&b, "  %s", quotePath(*path))
 	}
 	return b.String()
 }

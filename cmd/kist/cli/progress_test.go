@@ -17,8 +17,7 @@ func TestProgressLine(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.Total(2400, 12<<20)
-	p.At("a\nb")
-	if got, want := p.line(3*time.Second), `adding  25 %  1,200 of 2,400  3.0 MiB  1.0 MiB/s  9s left  "a\nb"`; got != want {
+	if got, want := p.line(3*time.Second), `adding  25 %  1,200 of 2,400  3.0 MiB  1.0 MiB/s  9s left`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.Set(5000, 24<<20) // a folder that grew since it was counted
@@ -81,7 +80,6 @@ func TestProgressOnlyForAPersonWatching(t *testing.T) {
 	none.Total(1, 1)
 	none.Add(1, 1)
 	none.Set(1, 1)
-	none.At("x")
 	none.Stop()
 }
 

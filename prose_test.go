@@ -154,5 +154,5 @@ var remaining = map[string]int{
 	"tree/stage":        48,
 	"tree/treetest":     1,
 	"tree/view":         10,
-	"tree/worktree":     55,
+	"tree/worktree":     2,
 }

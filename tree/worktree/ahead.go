@@ -10,15 +10,16 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Limits of what is written ahead.
+// Limits of an Ahead.
 const (
-	maxAheadChunks = 1 << 19 // planned: 56 bytes each
-	maxAheadOpen   = 64      // files
+	maxAheadChunks = 1 << 19 // planned chunks, 56 bytes each
+	maxAheadOpen   = 64      // files open at once
 )
 
-// Ahead writes files before [Worktree.Apply] makes them, from chunks that come
-// in anyway. It spares reading these again. The files have temporary names
-// until Apply takes them; those that are not taken go with Close.
+// Ahead writes files before [Worktree.Apply] needs them, from chunks that
+// arrive for another reason, so that Apply need not read these chunks again.
+// The files have temporary names until Apply takes them. Close removes the
+// remaining files.
 type Ahead struct {
 	w     *Worktree
 	temp  *tempFolder
@@ -29,7 +30,7 @@ type Ahead struct {
 	open  int
 }
 
-// spot is where a chunk belongs.
+// spot is a place in a file where a chunk belongs.
 type spot struct {
 	id   object.ID
 	size uint32
@@ -38,25 +39,26 @@ type spot struct {
 	off  uint64
 }
 
-// aheadFile is a file that is written ahead. What may change is guarded by the
-// mutex of the Ahead.
+// aheadFile is a file that is written ahead. The mutex of the Ahead guards f,
+// left and skip.
 type aheadFile struct {
 	staged
 	content object.Key
 	size    uint64
 	f       file // nil: not open
 	left    int  // chunks yet to be written
-	skip    bool // too many were open, or it could not be written
+	skip    bool // left to Apply: too many files were open, or a write failed
 }
 
-// WriteAhead begins to write files of more than one chunk that a coming Apply
-// is to make at the paths of ops; r has their manifests. One at a time can be
-// under way. Close it after that Apply.
+// WriteAhead prepares the files of more than one chunk that a coming Apply
+// will make for ops. It reads their manifests from r. Only one Ahead can exist
+// at a time. Close it after that Apply.
 func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*Ahead, error) {
 	temp, err := w.newTemp()
 	if err != nil {
 		return nil, err
 	}
+
 	a := &Ahead{w: w, temp: temp, files: map[string]*aheadFile{}}
 	for i := range ops {
 		op := &ops[i]
@@ -71,32 +73,34 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 			break
 		}
 	}
+
 	slices.SortFunc(a.spots, func(x, y spot) int { return x.id.Compare(y.id) })
 	w.ahead.Store(a)
 	return a, nil
 }
 
-// plan notes where the chunks of a file belong.
+// plan adds the chunks of a file to the spots.
 func (a *Ahead) plan(ctx context.Context, r object.Reader, op *Op) error {
 	f := &aheadFile{content: op.New.Content, size: op.New.Size}
 	for c, err := range object.Chunks(ctx, r, f.content, f.size, 0) {
 		if err != nil {
 			return err
 		}
-		if len(a.spots) == maxAheadChunks { // then it is never complete
+		if len(a.spots) == maxAheadChunks { // some of its chunks have no spot
 			f.skip = true
 			break
 		}
 		a.spots = append(a.spots, spot{id: c.ID, size: c.Size, file: f, off: c.Offset})
 		f.left++
 	}
+
 	a.files[op.Path] = f
 	return nil
 }
 
-// Chunk writes a chunk wherever it belongs. Data is its bytes, verified, which
-// are not kept. A file for which that fails is left to Apply. It is safe for
-// concurrent use.
+// Chunk writes a chunk to every file that it belongs to. The caller has
+// verified data, and may reuse it afterwards. If a write fails, Apply will
+// write that file. It is safe for concurrent use.
 func (a *Ahead) Chunk(id object.ID, data []byte) {
 	i := sort.Search(len(a.spots), func(i int) bool { return a.spots[i].id.Compare(id) >= 0 })
 	for ; i < len(a.spots) && a.spots[i].id == id; i++ {
@@ -113,7 +117,8 @@ func (a *Ahead) Chunk(id object.ID, data []byte) {
 	}
 }
 
-// begin returns the open file in which a chunk is to be written, or nil.
+// begin returns the open file to write a chunk to, or nil if the chunk need
+// not be written.
 func (a *Ahead) begin(s *spot) file {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,6 +126,7 @@ func (a *Ahead) begin(s *spot) file {
 	if s.done || f.skip {
 		return nil
 	}
+
 	s.done = true
 	if f.f == nil {
 		f.skip = a.open == maxAheadOpen || a.create(f) != nil
@@ -128,10 +134,11 @@ func (a *Ahead) begin(s *spot) file {
 	if f.skip {
 		return nil
 	}
+
 	return f.f
 }
 
-// create makes a file. a.mu is held.
+// create makes a file. The caller holds a.mu.
 func (a *Ahead) create(f *aheadFile) error {
 	at := a.temp.stage(nil)
 	made, err := at.dir.create(at.name, 0o600)
@@ -143,7 +150,8 @@ func (a *Ahead) create(f *aheadFile) error {
 	return made.truncate(int64(f.size))
 }
 
-// wrote notes that a chunk was written, or that it was not because of err.
+// wrote counts a chunk as written. If err is not nil, the file is left to
+// Apply.
 func (a *Ahead) wrote(f *aheadFile, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,7 +161,7 @@ func (a *Ahead) wrote(f *aheadFile, err error) {
 	}
 }
 
-// close closes a file. a.mu is held.
+// close closes a file. The caller holds a.mu.
 func (a *Ahead) close(f *aheadFile) {
 	if f.f != nil {
 		f.skip = f.f.Close() != nil || f.skip
@@ -162,26 +170,30 @@ func (a *Ahead) close(f *aheadFile) {
 	}
 }
 
-// take returns the complete file for a path, if there is one, and where it is.
+// take returns the complete file for a path and its temporary place. The file
+// is nil if none is complete. The caller owns both.
 func (a *Ahead) take(path string, e *object.Entry) (staged, file) {
 	if a == nil {
 		return staged{}, nil
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := a.files[path]
 	if f == nil || f.skip || f.left > 0 || f.content != e.Content || f.size != e.Size {
 		return staged{}, nil
 	}
+
 	opened, err := f.dir.open(f.name)
 	if err != nil {
 		return staged{}, nil
 	}
+
 	delete(a.files, path)
 	return f.staged, opened
 }
 
-// Close removes what was not taken.
+// Close removes the files that Apply did not take.
 func (a *Ahead) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

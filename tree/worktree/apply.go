@@ -13,52 +13,53 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// ApplyOptions say how [Worktree.Apply] writes.
+// ApplyOptions configure [Worktree.Apply].
 type ApplyOptions struct {
-	// RestoreTimes sets the recorded modification times. Otherwise files have
-	// the time at which they are written.
+	// RestoreTimes sets the recorded modification times. Otherwise files keep
+	// the time at which they were written.
 	RestoreTimes bool
 
-	// Progress is told how many files, and bytes of them, have been written.
-	// It is called by one goroutine at a time, for every file and chunk. It may
-	// be nil.
+	// Progress receives the number of files and bytes written so far. Calls
+	// come one at a time, for every file and chunk. It may be nil.
 	Progress func(files, bytes int64)
 }
 
-// Applied is a path that is now as an operation wanted it.
+// Applied is an operation that was carried out.
 type Applied struct {
 	Path string
-	New  *object.Entry // that of the operation; nil if it was removed
+	New  *object.Entry // New of the operation; nil if the path was removed
 	Stat index.Stat    // of files and symlinks
 }
 
-// Apply makes paths in the worktree what operations say, reading content from
-// r. It overwrites whatever files are there: [Worktree.Check] tells what would
-// be lost.
+// Apply carries out operations, with file content from r. It overwrites any
+// file in its way: call [Worktree.Check] first to find changes that would be
+// lost.
 //
-// First it removes files, then folders; then it makes folders, files, and last
-// of all symlinks; then folders get their permission bits and times. Folders
-// that are to be removed, or to be folders, are made writable before, and those that
-// stay get their bits back. A file is
-// written under a temporary name and moved to its own when it is complete, so
-// that it is old or new whenever the process is killed. No component of a path
-// may be a symlink, and nothing in the repository's own folder is touched, even
-// while another process exchanges folders for symlinks.
+// The order is: remove files, remove folders, make folders, make files, make
+// symlinks, set the permission bits and times of folders. Read-only folders
+// that are to be removed or kept as folders are made writable first. Folders
+// that remain get their permission bits back. A file is written under a
+// temporary name and renamed when it is complete, so a kill leaves the old
+// file or the new one. No component of a path may be a symlink, and the
+// repository's own folder is never touched. This holds even if another process
+// replaces folders by symlinks meanwhile.
 //
-// It returns what was done, sorted by path, with an error or without. A path
-// that fails is in an [*ApplyError], and all others are written unless the error
-// shows that it is of no use. The error for a path is a [*CollisionError] where
-// the file system cannot hold both of two names.
+// Apply returns the completed operations, sorted by path, even if it fails. An
+// [*ApplyError] lists the paths that failed. Other paths are still written,
+// unless the error shows that this is pointless. The error of a path is a
+// [*CollisionError] if the file system cannot hold two of the names together.
 func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o ApplyOptions) ([]Applied, error) {
 	list, err := newOpList(ops)
 	if err != nil {
 		return nil, err
 	}
+
 	a := &applier{
 		w: w, r: r, o: o, ops: list,
 		done: make([]Applied, len(list)), state: make([]opState, len(list)),
 		tokens: make(chan struct{}, w.opt.Jobs), locked: map[int]uint32{},
 	}
+
 	w.SweepTemp()
 	a.refuseCollisions()
 	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks} {
@@ -66,9 +67,10 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 			phase(ctx)
 		}
 	}
+
 	a.lockFolders()
 	a.finishFolders(ctx)
-	applied := a.done[:0] // with a million files, a second list would be much
+	applied := a.done[:0] // reuses the list, which may have a million items
 	for i, state := range a.state {
 		if state == opDone {
 			applied = append(applied, a.done[i])
@@ -77,10 +79,11 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	if err := ctx.Err(); err != nil {
 		return applied, err
 	}
+
 	return applied, a.fails.err()
 }
 
-// applier is one run of Apply.
+// applier is the state of one Apply.
 type applier struct {
 	w   *Worktree
 	r   object.Reader
@@ -89,14 +92,14 @@ type applier struct {
 
 	done   []Applied      // by place in ops
 	state  []opState      // by place in ops
-	locked map[int]uint32 // permission bits of folders to be removed that were made writable, by place in ops
+	locked map[int]uint32 // former permission bits of folders that unlockFolders changed, by place in ops
 	fails  failures
-	tokens chan struct{} // one for each goroutine at work
+	tokens chan struct{} // one for each working goroutine
 	meter  meter
-	making sync.Mutex // folders that no operation makes
+	making sync.Mutex // serialises making folders that no operation makes
 }
 
-// opState says how far an operation is.
+// opState is the state of an operation.
 type opState uint8
 
 const (
@@ -105,16 +108,16 @@ const (
 	opFailed
 )
 
-// ifMissing says what to do where the folder of a path is absent.
+// ifMissing selects the reaction to a missing parent folder.
 type ifMissing uint8
 
 const (
-	fail   ifMissing = iota
-	makeIt           // make the folder
-	isDone           // there is nothing to remove
+	fail   ifMissing = iota // report an error
+	makeIt                  // make the folder
+	isDone                  // nothing to remove: the operation is done
 )
 
-// meter adds up progress.
+// meter adds up progress from many goroutines.
 type meter struct {
 	mu           sync.Mutex
 	files, bytes int64
@@ -134,13 +137,13 @@ func (m *meter) add(report func(files, bytes int64), files, bytes int64) {
 // applyWorker is a goroutine of an applier.
 type applyWorker struct {
 	*applier
-	temp   *tempFolder // nil: files are made beside their places
-	beside bool        // the folder at hand is on another file system than temp
-	stops  bool        // what can still be done is done, and what fails is not told
+	temp   *tempFolder // nil: temporary files lie beside their final places
+	beside bool        // the current folder is on another file system than temp
+	stops  bool        // Apply already failed: do what is possible and drop errors
 }
 
-// each runs f for operations, in parallel for different groups, with the folder
-// that the path is in.
+// each runs f for every operation, with the open parent folder of its path.
+// Different groups run in parallel.
 func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f func(w *applyWorker, d folder, name string, i int) error) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -163,6 +166,7 @@ func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f
 			}
 		})
 	}
+
 	workers.Wait()
 }
 
@@ -178,6 +182,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 	if err == nil {
 		defer d.Close()
 	}
+
 	w.beside = w.temp == nil
 	gone := missing == isDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
 	for _, i := range group {
@@ -203,17 +208,18 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 			}
 		}
 	}
+
 	return true
 }
 
-// finish notes that an operation is done.
+// finish marks an operation as done.
 func (a *applier) finish(i int, st index.Stat) {
 	op := &a.ops[i]
 	a.done[i] = Applied{op.Path, op.New, st}
 	a.state[i] = opDone
 }
 
-// removeFiles removes what is removed, or becomes a folder.
+// removeFiles removes files and symlinks that go away or give way to a folder.
 func (a *applier) removeFiles(ctx context.Context) {
 	groups := a.ops.groups(func(op *Op) bool { return op.Old != nil && (op.New == nil || op.makes(object.TypeDir)) })
 	a.each(ctx, groups, isDone, func(w *applyWorker, d folder, name string, i int) error {
@@ -221,7 +227,7 @@ func (a *applier) removeFiles(ctx context.Context) {
 		if err != nil {
 			st, statErr := d.lstat(name)
 			if errors.Is(statErr, fs.ErrNotExist) || statErr == nil && st.isDir() {
-				err = nil // nothing to remove; a folder in its place is not ours
+				err = nil // nothing to remove; a folder in its place belongs to the user
 			}
 		}
 		if err == nil && a.ops[i].New == nil {
@@ -231,7 +237,7 @@ func (a *applier) removeFiles(ctx context.Context) {
 	})
 }
 
-// removeFolders removes folders that are empty now, the deepest first.
+// removeFolders removes the folders that are empty by now, deepest first.
 func (a *applier) removeFolders(ctx context.Context) {
 	groups := a.ops.groups(func(op *Op) bool { return op.Old == nil && op.New == nil })
 	slices.Reverse(groups)

@@ -13,14 +13,14 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// workingMode is what a folder's permission bits need for files to be made in
-// it. It gets its own when all else is done.
+// workingMode has the permission bits that a folder needs while files are made
+// in it. finishFolders sets the final bits.
 const workingMode = 0o700
 
 func (a *applier) isFolder(op *Op) bool { return op.makes(object.TypeDir) }
 
-// unlockFolders makes folders writable that are there and read-only, if there
-// are operations of them: something may have to be removed from them.
+// unlockFolders makes existing read-only folders writable if an operation is
+// about them, because something may have to be removed from them.
 func (a *applier) unlockFolders(ctx context.Context) {
 	w := &applyWorker{applier: a}
 	groups := a.ops.groups(func(op *Op) bool { return a.isFolder(op) || op.Old == nil && op.New == nil })
@@ -28,7 +28,7 @@ func (a *applier) unlockFolders(ctx context.Context) {
 		dir, _ := tree.Split(a.ops[group[0]].Path)
 		d, err := a.w.openFolder(dir)
 		if err != nil {
-			continue // who wants to write to it will tell
+			continue // a later write to it reports the error
 		}
 		for _, i := range group {
 			_, name := tree.Split(a.ops[i].Path)
@@ -55,14 +55,15 @@ func (w *applyWorker) unlockFolder(d folder, name string, i int) {
 	}
 }
 
-// lockFolders gives folders their permission bits back that were to be removed and
-// are still there: something else is in them, or this was cancelled.
+// lockFolders restores the permission bits of folders that should have been
+// removed but remain. They remain because they are not empty, or because Apply
+// was cancelled.
 func (a *applier) lockFolders() {
 	for _, i := range slices.Backward(slices.Sorted(maps.Keys(a.locked))) {
 		dir, name := tree.Split(a.ops[i].Path)
 		d, err := a.w.openFolder(dir)
 		if err != nil {
-			continue // gone, with what was in it
+			continue // removed meanwhile
 		}
 		if sub, err := d.sub(name); err == nil {
 			_ = sub.chmodSelf(a.locked[i])
@@ -72,7 +73,7 @@ func (a *applier) lockFolders() {
 	}
 }
 
-// makeFolders makes folders, those above first.
+// makeFolders makes folders, parents first.
 func (a *applier) makeFolders(ctx context.Context) {
 	w := &applyWorker{applier: a}
 	for _, group := range a.ops.groups(a.isFolder) {
@@ -87,6 +88,7 @@ func (w *applyWorker) makeFolder(d folder, name string, _ int) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
+
 	sub, err := d.sub(name)
 	if notFolder(err) { // a file or symlink is in its place
 		if err = d.unlink(name); err == nil {
@@ -105,12 +107,13 @@ func (w *applyWorker) makeFolder(d folder, name string, _ int) error {
 	if err == nil && st.mode&workingMode != workingMode {
 		err = sub.chmodSelf(uint32(st.perm()) | workingMode)
 	}
+
 	return err
 }
 
-// finishFolders gives folders their permission bits and times, the deepest
-// first. Those that were made get them even if the rest cannot be done, or this is
-// cancelled meanwhile: nobody would do it later.
+// finishFolders sets the permission bits and times of folders, deepest first.
+// It also does so after an error or a cancellation, because nothing would set
+// them later.
 func (a *applier) finishFolders(ctx context.Context) {
 	groups := a.ops.groups(a.isFolder)
 	w := &applyWorker{applier: a, stops: ctx.Err() != nil || a.fails.stop()}
@@ -143,16 +146,19 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 			return err
 		}
 	}
+
 	w.finish(i, index.Stat{})
 	return nil
 }
 
-// makeFolder opens a folder, which is made with those above it if absent.
+// makeFolder opens a folder. It makes the folder and its parents if they are
+// absent.
 func (w *Worktree) makeFolder(path string) (folder, error) {
 	at, err := w.fs.openFolder("")
 	if err != nil {
 		return nil, pathError("open", path, err)
 	}
+
 	for name := range strings.SplitSeq(path, "/") {
 		if path == "" {
 			break
@@ -178,5 +184,6 @@ func (w *Worktree) makeFolder(path string) (folder, error) {
 			return nil, pathError("mkdir", path, err)
 		}
 	}
+
 	return at, nil
 }

@@ -27,7 +27,7 @@ func (a *applier) makeFiles(ctx context.Context) {
 	})
 }
 
-// makeLinks makes symlinks.
+// makeLinks makes symlinks. They come last, so that no other operation can go through one.
 func (a *applier) makeLinks(ctx context.Context) {
 	groups := a.ops.groups(func(op *Op) bool { return op.makes(object.TypeSymlink) })
 	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
@@ -35,8 +35,9 @@ func (a *applier) makeLinks(ctx context.Context) {
 	})
 }
 
-// place makes a file or symlink under a temporary name with write, and moves
-// it to its own.
+// place calls write to make a file or symlink under a temporary name, and
+// renames it to its final name. If the temporary folder is on another file
+// system, it tries once more beside the final name.
 func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, write func(context.Context, staged, int) (file, error)) error {
 	e := w.ops[i].New
 	for {
@@ -73,8 +74,8 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 	}
 }
 
-// placeAhead is place for a file that was written ahead, and reports whether it
-// was. What it fails with will be told by place.
+// placeAhead is place for a file that was written ahead. It reports whether it
+// succeeded; otherwise place must write the file and report errors.
 func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i int) bool {
 	e := w.ops[i].New
 	at, f := w.w.ahead.Load().take(w.ops[i].Path, e)
@@ -89,16 +90,18 @@ func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i i
 	if at.place(d, name) != nil {
 		return false
 	}
+
 	st, err := w.statPlaced(f, d, name)
 	if err != nil {
 		return false
 	}
+
 	w.finish(i, st)
 	w.meter.add(w.o.Progress, 1, int64(e.Size))
 	return true
 }
 
-// statPlaced describes a file after it was moved, which changes its ctime.
+// statPlaced returns the stat data after the rename, which changes the ctime.
 func (w *applyWorker) statPlaced(f file, d folder, name string) (index.Stat, error) {
 	readAt := w.w.readClock()
 	if f != nil {
@@ -110,33 +113,36 @@ func (w *applyWorker) statPlaced(f file, d folder, name string) (index.Stat, err
 	return st.indexStat(readAt), err
 }
 
-// writeFile makes a complete file with permission bits and time. The error
-// leaves nothing behind.
+// writeFile makes a complete file with permission bits and time. If it fails,
+// it removes the file.
 func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, error) {
 	e := w.ops[i].New
 	switch {
 	case e.Content.IsZero():
-		return w.writeWhole(at, e, e.Inline)
+		return w.writeSmall(at, e, e.Inline)
 	case e.Content.Kind != object.KindManifest:
 		var f file
 		err := object.Lend(ctx, w.r, e.Content, func(data []byte) (err error) {
-			f, err = w.writeWhole(at, e, data)
+			f, err = w.writeSmall(at, e, data)
 			return err
 		})
 		return f, err
 	}
+
 	f, err := w.write(at, e, func(f file) error { return w.writeChunks(ctx, f, e) })
 	if err == nil {
 		w.meter.add(w.o.Progress, 1, 0)
 	}
+
 	return f, err
 }
 
-// writeWhole makes a file of at most one chunk, which is data.
-func (w *applyWorker) writeWhole(at staged, e *object.Entry, data []byte) (file, error) {
+// writeSmall makes a file of at most one chunk. Its content is data.
+func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file, error) {
 	if uint64(len(data)) != e.Size {
 		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, where the entry says %d", len(data), e.Size)}
 	}
+
 	f, err := w.write(at, e, func(f file) error {
 		if len(data) == 0 {
 			return nil
@@ -147,10 +153,11 @@ func (w *applyWorker) writeWhole(at staged, e *object.Entry, data []byte) (file,
 	if err == nil {
 		w.meter.add(w.o.Progress, 1, int64(len(data)))
 	}
+
 	return f, err
 }
 
-// write makes a file with what fill writes to it.
+// write makes a file, calls fill to write its content, and sets its metadata.
 func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (file, error) {
 	f, err := at.dir.create(at.name, uint32(w.w.opt.written(e.Mode)&0o777))
 	if err != nil {
@@ -164,11 +171,12 @@ func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (
 		at.drop()
 		return nil, err
 	}
+
 	return f, nil
 }
 
-// setMetadata gives a file its permission bits, where creating it did not, and
-// its time.
+// setMetadata sets the permission bits, if the file was created with others,
+// and the time.
 func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	st, err := f.stat()
 	if err != nil {
@@ -182,15 +190,18 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	if w.o.RestoreTimes {
 		return f.chtimes(e.MTime.Time())
 	}
+
 	return nil
 }
 
-// writeChunks writes a file of many chunks, several at once while there are
-// fewer files to write than goroutines. Writes to one file wait for each other.
+// writeChunks writes a file of many chunks. Several chunks are written at once
+// while some goroutines have no file of their own. It returns after all of its
+// writes have ended.
 func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) error {
 	if err := f.truncate(int64(e.Size)); err != nil {
 		return err
 	}
+
 	var group sync.WaitGroup
 	var once sync.Once
 	var failed error
@@ -201,6 +212,7 @@ func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) 
 			once.Do(func() { failed = err; cancel() })
 		}
 	}
+
 	var listErr error
 	for c, err := range object.Chunks(ctx, w.r, e.Content, e.Size, 0) {
 		if err != nil {
@@ -220,6 +232,7 @@ func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) 
 			break
 		}
 	}
+
 	group.Wait()
 	if failed != nil {
 		return failed
@@ -227,6 +240,7 @@ func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) 
 	if listErr != nil {
 		return listErr
 	}
+
 	return ctx.Err()
 }
 
@@ -244,16 +258,16 @@ func (w *applyWorker) writeChunk(ctx context.Context, f file, c object.ChunkAt) 
 	})
 }
 
-// holeSize is the least run of zeros that is not written. The file is zeros
-// already.
+// holeSize is the length of a run of zeros that is left as a hole. The file
+// was truncated to its size, so holes read as zeros.
 const holeSize = 32 << 10
 
 var zeros [holeSize]byte
 
-// writeSparse writes data at off, but for long runs of zeros.
+// writeSparse writes data at off and skips long runs of zeros.
 func writeSparse(f file, data []byte, off int64) error {
 	for len(data) > 0 {
-		// The next part to write, in whole blocks of holeSize.
+		// Find the next part to write. It begins and ends between blocks.
 		skip := 0
 		for skip < len(data) {
 			n := blockAt(off+int64(skip), len(data)-skip)
@@ -278,10 +292,11 @@ func writeSparse(f file, data []byte, off int64) error {
 		}
 		data, off = data[end:], off+int64(end)
 	}
+
 	return nil
 }
 
-// blockAt returns how many of n bytes at off are in the same block.
+// blockAt returns how many of n bytes at off lie in the first block.
 func blockAt(off int64, n int) int { return min(n, holeSize-int(off%holeSize)) }
 
 // writeLink makes a symlink.

@@ -15,10 +15,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// pathFS opens folders of any billy file system by joining paths. It looks at
-// every component before it goes through it, which a racing process can
-// outwit: for real folders there is [OS]. Billy promises nothing about
-// concurrent use, so calls are made one at a time.
+// pathFS opens folders of any billy file system by joined paths. It checks
+// every component before it uses it, but another process can replace one in
+// between: use [OS] for real folders. Billy promises nothing about concurrent
+// use, so mu serialises all calls.
 type pathFS struct {
 	mu sync.Mutex
 	fs billy.Filesystem
@@ -62,7 +62,7 @@ func (p *pathFS) lstat(at string) (fileStat, error) {
 	return statOf(info), nil
 }
 
-// statOf describes what a file system without stat(2) knows of a file.
+// statOf returns the stat data of a file on a file system without stat(2).
 func statOf(info os.FileInfo) fileStat {
 	mtime := object.TimeOf(info.ModTime())
 	return fileStat{size: info.Size(), mode: modeBits(info.Mode()), mtime: mtime, ctime: nanoseconds(mtime)}
@@ -74,7 +74,7 @@ type pathFolder struct {
 	dir string
 }
 
-// lock takes the file system for one call on a name and returns its path.
+// lock locks the file system for one call and returns the path of a name.
 func (d *pathFolder) lock(name string) (at string, unlock func()) {
 	d.mu.Lock()
 	return path.Join(d.dir, name), d.mu.Unlock
@@ -112,10 +112,12 @@ func (d *pathFolder) open(name string) (file, error) {
 	if !st.isRegular() {
 		return nil, &fs.PathError{Op: "open", Path: at, Err: errNotRegular}
 	}
+
 	f, err := d.fs.Open(at)
 	if err != nil {
 		return nil, err
 	}
+
 	return &pathFile{d.pathFS, f, at}, nil
 }
 
@@ -244,7 +246,8 @@ func (f *pathFile) stat() (fileStat, error) {
 
 func (f *pathFile) truncate(size int64) error { return f.Truncate(size) }
 
-// WriteAt writes where no two calls overlap; billy files have no such call.
+// WriteAt seeks and writes, because billy files have no such call. Concurrent
+// calls must not overlap.
 func (f *pathFile) WriteAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -266,7 +269,7 @@ func (f *pathFile) chtimes(mtime time.Time) error {
 	return f.pathFS.chtimes(f.at, mtime)
 }
 
-// writers knows nothing: the file system may be anything.
+// writers returns writersUnknown, because the file system may be anything.
 func (f *pathFile) writers() writers { return writersUnknown }
 
 func (f *pathFile) cleanPages() bool { return false }

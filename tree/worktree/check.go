@@ -14,14 +14,14 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// Reason says why something in the worktree is in the way of an operation.
+// Reason is the reason why an operation must not overwrite a path.
 type Reason uint8
 
 // The reasons.
 const (
-	LocalChange    Reason = iota + 1 // a tracked path is not what the index has, nor what it would become
-	UntrackedInWay                   // something the index does not have would be overwritten
-	CannotRead                       // that cannot be told, because it cannot be read
+	LocalChange    Reason = iota + 1 // a tracked path matches neither the index nor the operation's result
+	UntrackedInWay                   // an untracked path would be overwritten
+	CannotRead                       // the path cannot be read, so its changes are unknown
 )
 
 // String returns the reason in lower-case words.
@@ -37,24 +37,25 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// Obstacle is something that operations would destroy, though it is nowhere
-// else.
+// Obstacle is a path that operations would destroy though no other copy
+// exists.
 type Obstacle struct {
-	Path   string // what would be lost; not always the path of an operation
+	Path   string // the path that would be lost; not always that of an operation
 	Reason Reason
-	Err    error // why it cannot be read, nil otherwise
+	Err    error // the reason for CannotRead, nil otherwise
 }
 
-// Check returns what operations would destroy, sorted by path: files and
-// symlinks with local changes, and what is untracked, ignored or not. What
-// already is as an operation would make it is no obstacle, so an interrupted
-// Apply can be begun again. The index, which may be nil, says what the old
-// entry is where an operation that makes something does not.
+// Check returns the paths that operations would destroy, sorted: files and
+// symlinks with local changes, and untracked paths, ignored or not. A path
+// that already matches the operation's result is no obstacle, so an
+// interrupted Apply can be repeated. If an operation has New but no Old, the
+// old entry comes from the index, which may be nil.
 func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obstacle, error) {
 	list, err := newOpList(ops)
 	if err != nil {
 		return nil, err
 	}
+
 	c := &checker{w: w, idx: idx, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
 	for i := range c.ops {
 		op := &c.ops[i]
@@ -62,6 +63,7 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 			c.removed[op.Path] = op.Old != nil || op.New != nil
 		}
 	}
+
 	groups := c.ops.groups(func(*Op) bool { return true })
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -74,14 +76,17 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 			}
 		})
 	}
+
 	workers.Wait()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	obstacles := make([]Obstacle, 0, len(c.found))
 	for _, o := range c.found {
 		obstacles = append(obstacles, o)
 	}
+
 	slices.SortFunc(obstacles, func(a, b Obstacle) int { return tree.ComparePaths(a.Path, b.Path) })
 	return obstacles, nil
 }
@@ -90,7 +95,7 @@ type checker struct {
 	w       *Worktree
 	idx     *index.Index // may be nil
 	ops     opList
-	removed map[string]bool // paths where no file or symlink will be, other than one that is made; false: only a folder goes
+	removed map[string]bool // paths that lose their file or symlink (true), or only an empty folder (false)
 
 	mu    sync.Mutex
 	found map[string]Obstacle
@@ -131,12 +136,13 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 	}
 }
 
-// checkAbove looks for what is in the place of a folder on a path, unless
-// nothing is to be made there.
+// checkAbove finds the file or symlink that lies where a parent folder must
+// be, unless the group only removes.
 func (c *checker) checkAbove(dir string, group []int) {
 	if !slices.ContainsFunc(group, func(i int) bool { return c.ops[i].New != nil }) {
 		return
 	}
+
 	for path := dir; path != ""; path, _ = tree.Split(path) {
 		above, name := tree.Split(path)
 		d, err := c.w.openFolder(above)
@@ -154,11 +160,12 @@ func (c *checker) checkAbove(dir string, group []int) {
 	}
 }
 
-// check looks for what one operation would destroy.
+// check adds the obstacle of one operation, if there is one.
 func (c *checker) check(ctx context.Context, s *storer, d folder, op *Op) {
 	if op.Old == nil && op.New == nil {
-		return // a folder, which is removed only if it is empty
+		return // removes a folder, and only if it is empty
 	}
+
 	_, name := tree.Split(op.Path)
 	st, err := d.lstat(name)
 	switch {
@@ -175,12 +182,13 @@ func (c *checker) check(ctx context.Context, s *storer, d folder, op *Op) {
 	}
 }
 
-// checkContent reads a file or symlink to see whether it is known.
+// checkContent reads a file or symlink. It is an obstacle unless its content is Old's or New's.
 func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileStat) {
 	reason := LocalChange
 	if op.Old == nil {
 		reason = UntrackedInWay
 	}
+
 	may := func(kind object.EntryType, size uint64) bool {
 		return kind == st.entryType() && (kind != object.TypeFile || size == uint64(st.size))
 	}
@@ -188,11 +196,13 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 		c.add(op.Path, reason, nil)
 		return
 	}
+
 	known := op.Old
 	if op.New != nil && (known == nil || known.Size != uint64(st.size)) {
 		e := index.NewEntry(*op.New, index.Stat{})
 		known = &e
 	}
+
 	stored, err := s.store(ctx, op.Path, nil, known)
 	if errors.Is(err, ErrGone) {
 		return
@@ -201,6 +211,7 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 		c.add(op.Path, CannotRead, err)
 		return
 	}
+
 	now := index.NewEntry(stored.Entry, index.Stat{})
 	if !stored.Unstable {
 		if op.Old != nil && op.Old.SameContent(&now) {
@@ -208,17 +219,18 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 		}
 		if op.New != nil {
 			want := index.NewEntry(*op.New, index.Stat{})
-			want.Mode = now.Mode // bits alone are no content to be lost
+			want.Mode = now.Mode // permission bits alone are no loss
 			if want.SameContent(&now) {
 				return
 			}
 		}
 	}
+
 	c.add(op.Path, reason, nil)
 }
 
-// checkBelow looks for what is in a folder, whose place a file or symlink is to
-// take, and is not removed.
+// checkBelow adds everything in a folder that no operation removes. A file or
+// symlink is about to replace the folder.
 func (c *checker) checkBelow(path string) {
 	d, err := c.w.openFolder(path)
 	if err != nil {
@@ -231,6 +243,7 @@ func (c *checker) checkBelow(path string) {
 		c.add(path, CannotRead, err)
 		return
 	}
+
 	for i := range l.entries {
 		at := path + "/" + l.name(i)
 		st, err := d.listed(&l, i)

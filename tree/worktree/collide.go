@@ -9,9 +9,9 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// findFold reports whether the file system takes names for the same that
-// differ in case only, judging by the repository's own folder, or else by a
-// file made for the purpose.
+// findFold reports whether the file system ignores the case of names. It tries
+// the name of the repository's folder in upper case, or else that of a new
+// temporary file.
 func (w *Worktree) findFold() bool {
 	root, err := w.fs.openFolder("")
 	if err != nil {
@@ -33,17 +33,19 @@ func (w *Worktree) findFold() bool {
 		}
 		name = at.name
 	}
+
 	other, err := root.lstat(strings.ToUpper(name))
 	return err == nil && name != strings.ToUpper(name) && other.ino == st.ino && other.dev == st.dev
 }
 
-// refuseCollisions fails all paths to be made that the file system takes for
-// one and the same, and what is made below them.
+// refuseCollisions marks operations as failed if the file system would give
+// two of their paths, or of the folders above, the same name.
 func (a *applier) refuseCollisions() {
 	if !a.w.foldsCase() {
 		return
 	}
-	spellings := map[string][2]string{} // by folded path: how it is spelled, and how else
+
+	spellings := map[string][2]string{} // by folded path: the first two spellings
 	for i := range a.ops {
 		if a.ops[i].New == nil {
 			continue
@@ -51,7 +53,7 @@ func (a *applier) refuseCollisions() {
 		for path, folded := range prefixes(a.ops[i].Path) {
 			have := spellings[folded]
 			if have[0] == path {
-				break // and so are those above
+				break // the folders above are known, too
 			}
 			switch {
 			case have[0] == "":
@@ -62,6 +64,7 @@ func (a *applier) refuseCollisions() {
 			spellings[folded] = have
 		}
 	}
+
 	for i := range a.ops {
 		if a.ops[i].New == nil {
 			continue
@@ -80,8 +83,8 @@ func (a *applier) refuseCollisions() {
 	}
 }
 
-// prefixes goes through a path and all folders above it, the longest first, as
-// they are and folded.
+// prefixes yields a path and all folders above it, longest first, each as it
+// is and folded.
 func prefixes(path string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for folded := foldCase(path); path != ""; {
@@ -94,7 +97,7 @@ func prefixes(path string) iter.Seq2[string, string] {
 	}
 }
 
-// foldCase maps paths that differ in case only to the same one.
+// foldCase returns the same string for all paths that differ only in case.
 func foldCase(path string) string {
 	if !utf8.ValidString(path) {
 		return path

@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// errnoOf returns the error number in err, 0 if there is none.
+// errnoOf returns the error number that err wraps, or 0.
 func errnoOf(err error) syscall.Errno {
 	if errno, ok := err.(syscall.Errno); ok {
 		return errno
@@ -21,21 +21,21 @@ func errnoOf(err error) syscall.Errno {
 // isErrno reports whether err is or wraps an error number.
 func isErrno(err error, want syscall.Errno) bool { return errnoOf(err) == want }
 
-// notFolder reports whether err says that a component of a path is not a real
+// notFolder reports whether err means that a component of a path is no real
 // folder.
 func notFolder(err error) bool {
 	errno := errnoOf(err)
 	return errno == syscall.ENOTDIR || errno == syscall.ELOOP
 }
 
-// notEmpty reports whether err says that a folder has something in it.
+// notEmpty reports whether err means that a folder is not empty.
 func notEmpty(err error) bool {
 	errno := errnoOf(err)
 	return errno == syscall.ENOTEMPTY || errno == syscall.EEXIST
 }
 
-// isFatal reports whether err will be the same for all that comes after. An
-// object that cannot be read is a matter of those who want it.
+// isFatal reports whether err will also stop all later operations. An object
+// that cannot be read only stops the paths that need it.
 func isFatal(err error) bool {
 	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
 		return false

@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// folder is an open directory. Names are single path components: a folder
-// gives no way to leave it, and follows no symlink.
+// folder is an open directory. Names are single path components. No method
+// leaves the directory or follows a symlink.
 type folder interface {
 	folderReader
 	folderWriter
@@ -24,7 +24,7 @@ type folder interface {
 
 // folderReader looks at the names in a directory.
 type folderReader interface {
-	// list fills l with all names but "." and "..", in no order.
+	// list fills l with all names except "." and "..", in no order.
 	list(l *listing) error
 	// lstat describes a name; listed describes name i of a listing of this folder.
 	lstat(name string) (fileStat, error)
@@ -66,36 +66,37 @@ type file interface {
 	chmod(perm uint32) error
 	chtimes(mtime time.Time) error
 
-	// writers looks for others who have the file open for writing, or mapped.
+	// writers finds out whether another process has the file mapped or open
+	// for writing.
 	writers() writers
 
 	// cleanPages writes the file's dirty pages to disk, so that a later change
-	// through a mapping gives the file a new time. It reports false if no page
-	// becomes clean that way.
+	// through a mapping gives the file a new time. It reports false if a page
+	// may stay dirty.
 	cleanPages() bool
 }
 
-// writers is what is known of others who may change a file. A file that is
-// mapped gets a new time only when a clean page of it becomes dirty. Changes of
-// a dirty page do not show.
+// writers tells whether others may change a file. A mapped file gets a new
+// time only when a clean page becomes dirty. Later changes of that page do not
+// show.
 type writers uint8
 
 const (
-	writersUnknown writers = iota // the system does not say
-	writersNone                   // whoever changes the file from now on gives it a new time
-	writersSome                   // somebody may change it without a sign
+	writersUnknown writers = iota // the system cannot find out
+	writersNone                   // any later change gives the file a new time
+	writersSome                   // a change may leave the times as they are
 )
 
-// opener is a file system that can open folders itself. Others are driven by
-// paths.
+// opener is a file system that opens folders itself. pathFS does it for all
+// others.
 type opener interface {
 	// openFolder opens a directory by its path below the root, following no
 	// symlink in any component.
 	openFolder(path string) (folder, error)
 }
 
-// fileStat is what lstat says. A file can claim any mtime, also one that does
-// not fit into nanoseconds. The ctime comes from the system's clock.
+// fileStat is the result of lstat. A file can claim any mtime, even one that
+// does not fit into nanoseconds. The ctime comes from the system's clock.
 type fileStat struct {
 	dev, ino uint64
 	size     int64
@@ -122,7 +123,7 @@ func (s *fileStat) isRegular() bool { return s.mode&modeType == modeRegular }
 // perm returns the permission bits that an entry records.
 func (s *fileStat) perm() uint16 { return uint16(s.mode & 0o7777) }
 
-// entryType returns the type of entry for the mode, or 0 for what has none.
+// entryType returns the entry type of the mode, or 0 if no type fits.
 func (s *fileStat) entryType() object.EntryType {
 	switch s.mode & modeType {
 	case modeRegular:
@@ -140,6 +141,7 @@ func (s *fileStat) entryType() object.EntryType {
 	case modeSocket:
 		return object.TypeSocket
 	}
+
 	return 0
 }
 
@@ -160,7 +162,7 @@ func (s *fileStat) same(o *fileStat) bool {
 	return *s == *o
 }
 
-// modeBits translates a mode of package fs into that of stat(2).
+// modeBits converts a mode of package fs to that of stat(2).
 func modeBits(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())
 	switch {
@@ -179,11 +181,13 @@ func modeBits(m fs.FileMode) uint32 {
 	default:
 		bits |= modeRegular
 	}
+
 	for flag, bit := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
 		if m&flag != 0 {
 			bits |= bit
 		}
 	}
+
 	return bits
 }
 
@@ -202,7 +206,7 @@ func fileMode(perm uint32) fs.FileMode {
 	return m
 }
 
-// listing holds the names of a directory. It is recycled.
+// listing holds the names of a directory. It is reused for many directories.
 type listing struct {
 	names   []byte // each name followed by a zero byte
 	entries []listed
@@ -219,8 +223,8 @@ type listed struct {
 
 func (l *listing) reset() { l.names, l.entries = l.names[:0], l.entries[:0] }
 
-// name returns the i-th name. It is not a copy: it is valid until the next
-// reset.
+// name returns the i-th name. It shares memory with the listing and is valid
+// until the next reset.
 func (l *listing) name(i int) string {
 	e := l.entries[i]
 	return unsafe.String(&l.names[e.off], int(e.size))
@@ -237,13 +241,14 @@ func (l *listing) addBytes(name []byte, kind uint32) {
 	l.names = append(append(l.names, name...), 0)
 }
 
-// sort puts the names into the order of their bytes. Neighbours in a directory
-// have much in common: they are compared by the eight bytes, as a number, that
-// follow what all have in common, and by the rest only if these are the same.
+// sort sorts the names by their bytes. Names in a directory often begin alike.
+// So sort compares the eight bytes after the common prefix as a number, and
+// the rest only if these are equal.
 func (l *listing) sort() {
 	if len(l.entries) < 2 {
 		return
 	}
+
 	first := l.name(0)
 	common := len(first)
 	for i := range l.entries {
@@ -253,11 +258,13 @@ func (l *listing) sort() {
 			common--
 		}
 	}
+
 	for i := range l.entries {
 		var key [8]byte
 		copy(key[:], l.name(i)[common:])
 		l.entries[i].key = binary.BigEndian.Uint64(key[:])
 	}
+
 	slices.SortFunc(l.entries, func(a, b listed) int {
 		if c := cmp.Compare(a.key, b.key); c != 0 {
 			return c

@@ -7,49 +7,49 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// State says how a path in the worktree differs from the index.
+// State is the way a path in the worktree differs from the index.
 type State uint8
 
 // The states of paths.
 const (
-	// Untracked is a path that the index does not have.
+	// Untracked is a path that is not in the index.
 	Untracked State = iota + 1
 
-	// Modified is a file or symlink whose stat data is not what the index
-	// has, or is racy. Its content may still be the same: [Worktree.Confirm]
-	// finds out.
+	// Modified is a file or symlink whose stat data differs from the index or
+	// is racy. Its content may still be the same: [Worktree.Confirm] finds
+	// out.
 	Modified
 
 	// ModeChanged is a folder with other permission bits. After
 	// [Worktree.Confirm] it may also be a file.
 	ModeChanged
 
-	// TypeChanged is something of another type than the index has: a symlink
-	// where a file was, a file where a folder was. What the index has below a
-	// folder that is one no more is Deleted.
+	// TypeChanged is a path whose type differs from the index, such as a
+	// symlink in place of a file. If a file took the place of a folder, the
+	// paths below the folder are Deleted.
 	TypeChanged
 
-	// Deleted is a path that the index has and the worktree has not.
+	// Deleted is a path that is in the index but not in the worktree.
 	Deleted
 
-	// Unreadable is a path that could not be read, as Err says. Nothing below
-	// it is known, and it is not to be taken for deleted.
+	// Unreadable is a path that could not be read; Err has the reason. The
+	// paths below it are unknown and do not count as deleted.
 	Unreadable
 
-	// Special is a FIFO, a socket or a device, which is not stored. Old is what
-	// the index has in its place, if anything.
+	// Special is a FIFO, a socket or a device. kist does not store it. Old is
+	// the entry that the index has at its path, if any.
 	Special
 
 	// Nested is a name that is a form of ".kist": the folder of another
-	// repository. It is not looked into.
+	// repository. kist does not look into it.
 	Nested
 
-	// Ignored is an untracked path that an ignore file excludes. It is only
-	// reported when asked for or named.
+	// Ignored is an untracked path that an ignore file excludes. It is
+	// reported only if [ScanOptions] ask for it or name it.
 	Ignored
 
-	// Absent is a path that was named in [ScanOptions.Paths], but is neither in
-	// the worktree nor in the index.
+	// Absent is a path in [ScanOptions.Paths] that is neither in the worktree
+	// nor in the index.
 	Absent
 )
 
@@ -71,10 +71,10 @@ func (s State) String() string {
 type Found struct {
 	Path  string
 	State State
-	Type  object.EntryType // what is there now; 0: nothing, or it could not be told
-	Dir   bool             // it is a folder; a deleted one was
-	Mode  uint16           // its permission bits now
-	Stat  index.Stat       // as it is now, ReadAt being zero; zero if it is deleted
-	Old   *index.Entry     // what the index has, unless that is a folder or nothing; the index's own
-	Err   error            // why it could not be read, nil otherwise
+	Type  object.EntryType // the present type; 0: absent or unknown
+	Dir   bool             // it is a folder, or was one before it was deleted
+	Mode  uint16           // the present permission bits
+	Stat  index.Stat       // the present stat data, without ReadAt; zero if deleted
+	Old   *index.Entry     // the entry in the index, not a copy; nil for a folder or an untracked path
+	Err   error            // the reason for Unreadable, Nested or Absent; nil otherwise
 }

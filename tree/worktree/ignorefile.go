@@ -14,20 +14,20 @@ import (
 // Cache Directory Tagging Specification (https://bford.info/cachedir/).
 const CacheTag = "CACHEDIR.TAG"
 
-// cacheSignature is what a cache tag begins with.
+// cacheSignature is the beginning of every valid cache tag.
 const cacheSignature = "Signature: 8a477f597d28d172789f06886806bc55"
 
 // maxIgnoreFile is the largest ignore file, in bytes.
 const maxIgnoreFile = 1 << 20
 
-// isCacheTag reports whether a folder's cache tag is one.
+// isCacheTag reports whether the folder has a valid cache tag.
 func isCacheTag(d folder) bool {
 	data, err := readHead(d, CacheTag, len(cacheSignature))
 	return err == nil && string(data) == cacheSignature
 }
 
-// readPatterns reads a folder's ignore file; nil if it has none. One that is a
-// symlink counts as none.
+// readPatterns reads a folder's ignore file. It returns nil if the folder has
+// none, or only a symlink of that name.
 func readPatterns(d folder, path string) (*ignore.Patterns, error) {
 	data, err := readHead(d, IgnoreFile, maxIgnoreFile+1)
 	switch {
@@ -50,6 +50,7 @@ func readHead(d folder, name string, max int) ([]byte, error) {
 	if !st.isRegular() {
 		return nil, errNotRegular
 	}
+
 	f, err := d.open(name)
 	if err != nil {
 		return nil, err
@@ -61,6 +62,7 @@ func readHead(d folder, name string, max int) ([]byte, error) {
 	if !st.isRegular() {
 		return nil, errNotRegular
 	}
+
 	var data bytes.Buffer
 	_, err = io.Copy(&data, io.LimitReader(f, int64(max)))
 	return data.Bytes(), err

@@ -9,21 +9,23 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// Files that come from a repository with other parameters are cut in other
-// places than ours. Cut anew, what has not changed would look as if it had, and
-// be stored once more.
+// A file from a repository with other parameters is cut at other places than
+// here. If it were cut again by our parameters, an unchanged file would look
+// changed and be stored a second time.
 
-// storeKnown stores a file of so many bytes that has the content that is known of
-// it, cut as that is; ok is false if it has not, or if that is cut in the places
-// where it would be cut now. It changes nothing else of e.
+// storeKnown stores a file of size bytes with the chunk boundaries of its
+// known content. It reports false if the content has changed. It also reports
+// false if our chunker makes the same first cut, because then storing it as
+// usual gives the same chunks. It sets only Content and Size of e.
 func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, size int64, e *object.Entry) (ok bool, err error) {
 	objects := s.w.opt.Objects
 	if objects == nil || known == nil || known.Type != object.TypeFile || known.Size != uint64(size) || known.Content.IsZero() {
 		return false, nil
 	}
 	if known.Content.Kind == object.KindChunk && size <= int64(s.w.opt.Chunker.Params().Min) {
-		return false, nil // nobody would cut that
+		return false, nil // we would not cut it either
 	}
+
 	done := int64(0)
 	defer func() {
 		if s.bytes != nil && !ok {
@@ -36,7 +38,7 @@ func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, siz
 	var buf []byte
 	for chunk, err := range object.Chunks(ctx, objects, known.Content, known.Size, 0) {
 		if err != nil {
-			return false, ctx.Err() // without the list, it is a file like any other
+			return false, ctx.Err() // without the chunk list, cut it like any other file
 		}
 		if chunk.Offset == 0 {
 			if cut, err := s.cutsAt(f, int64(chunk.Size), size); err != nil || cut {
@@ -53,23 +55,24 @@ func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, siz
 		if object.Sum(data) != chunk.ID {
 			return false, nil
 		}
-		if _, err := s.dst.Put(ctx, object.KindChunk, data); err != nil { // it may be gone
+		if _, err := s.dst.Put(ctx, object.KindChunk, data); err != nil { // the store may have lost it
 			return false, &storeError{err}
 		}
 		if done += int64(len(data)); s.bytes != nil {
 			s.bytes(int64(len(data)))
 		}
 	}
+
 	e.Content, e.Size = known.Content, known.Size
 	return true, nil
 }
 
-// cutsAt reports whether the first cut in a file of so many bytes is at a place.
-// The file is rewound.
+// cutsAt reports whether our chunker makes its first cut in a file of size
+// bytes at place. It rewinds the file.
 func (s *storer) cutsAt(f file, place, size int64) (bool, error) {
 	errFirst := errors.New("the first chunk is known")
 	first := int64(0)
-	// One byte more, since the end is a cut, too.
+	// Read one byte more, because the chunker also cuts at the end.
 	err := s.w.opt.Chunker.Split(io.LimitReader(f, min(place+1, size)), func(chunk []byte) error {
 		first = int64(len(chunk))
 		return errFirst
@@ -80,8 +83,8 @@ func (s *storer) cutsAt(f file, place, size int64) (bool, error) {
 	return first == place, f.rewind()
 }
 
-// atEnd makes of an error that says that a file has become shorter none: it is
-// read again.
+// atEnd returns nil instead of an error that means that the file became
+// shorter. The caller then reads the file again.
 func atEnd(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listed is lstat without a copy of the name.
+// listed is lstat for a name of a listing. It does not copy the name.
 func (d *osFolder) listed(l *listing, i int) (fileStat, error) {
 	var st unix.Stat_t
 	for {

@@ -14,14 +14,14 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// Op is what is to become of a path. With New it becomes that: a file, a
-// symlink or a folder; what a folder holds is up to other operations. Without
-// New, it is removed: the file or symlink Old, or, if there is no Old either, a
-// folder, which stays if something is still in it.
+// Op is the wanted change of one path. With New, the path becomes that file,
+// symlink or folder; other operations fill the folder. Without New, the path
+// is removed: the file or symlink Old, or, if Old is nil too, a folder. A
+// folder stays if it is not empty.
 type Op struct {
 	Path string
-	Old  *index.Entry  // what the index has now, unless that is a folder or nothing
-	New  *object.Entry // its Name is not looked at; nil: nothing
+	Old  *index.Entry  // the entry in the index; nil for a folder or an untracked path
+	New  *object.Entry // the wanted entry, whose Name is not used; nil: remove the path
 }
 
 // makes reports whether the operation makes something of type t.
@@ -30,15 +30,16 @@ func (o *Op) makes(t object.EntryType) bool { return o.New != nil && o.New.Type 
 // opList is a checked list of operations in the order of their paths.
 type opList []Op
 
-// newOpList checks operations and sorts them. No two may make the same path,
-// unless they make the same of it. The list may be ops itself, and must not be
-// changed.
+// newOpList checks operations and sorts them. Two operations may make the same
+// path only if they make the same of it. The result may share memory with ops
+// and must not be changed.
 func newOpList(ops []Op) (opList, error) {
 	list := ops
 	if !slices.IsSortedFunc(list, compareOps) {
 		list = slices.Clone(ops)
 		slices.SortStableFunc(list, compareOps)
 	}
+
 	twice := false
 	for i := range list {
 		op := &list[i]
@@ -57,14 +58,16 @@ func newOpList(ops []Op) (opList, error) {
 		}
 		twice = twice || i > 0 && op.repeats(&list[i-1])
 	}
+
 	if !twice {
 		return list, nil
 	}
+
 	return slices.CompactFunc(slices.Clone(list), func(a, b Op) bool { return a.repeats(&b) }), nil
 }
 
-// compareOps orders operations by their paths, and what is removed before what
-// is made.
+// compareOps orders operations by path. At the same path, removing comes
+// before making.
 func compareOps(a, b Op) int {
 	return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(b2i(a.New != nil), b2i(b.New != nil)))
 }
@@ -86,15 +89,15 @@ func b2i(b bool) int {
 	return 0
 }
 
-// A group has at most this many operations, and is ended by the one with which
-// it has this many bytes of files.
+// A group has at most maxGroup operations. It also ends with the operation
+// that brings its files to maxGroupBytes.
 const (
 	maxGroup      = 128
 	maxGroupBytes = 8 << 20
 )
 
-// groups cuts the operations that want is true for, given by their places in
-// the list, into groups that are in the same folder.
+// groups returns the operations that want selects, as places in the list, in
+// groups within the same folder.
 func (l opList) groups(want func(op *Op) bool) [][]int {
 	var all [][]int
 	var group []int
@@ -114,9 +117,11 @@ func (l opList) groups(want func(op *Op) bool) [][]int {
 			size += l[i].New.Size
 		}
 	}
+
 	if len(group) > 0 {
 		all = append(all, group)
 	}
+
 	return all
 }
 
@@ -126,11 +131,11 @@ type Failed struct {
 	Err  error
 }
 
-// ApplyError says which paths could not be written. All others were, unless
-// Stopped is true.
+// ApplyError lists the paths that could not be written. All others were
+// written, unless Stopped is set.
 type ApplyError struct {
 	Failed  []Failed // sorted by path, never empty
-	Stopped bool     // after the error of the last path to fail, the rest was not tried: the disk is full, say
+	Stopped bool     // the last error ended the work, such as a full disk
 }
 
 func (e *ApplyError) Error() string {
@@ -151,22 +156,22 @@ func (e *ApplyError) Unwrap() []error {
 	return errs
 }
 
-// CollisionError says that a name cannot be written beside another one, which
-// this file system takes for the same.
+// CollisionError means that a name cannot be written beside Other, because
+// this file system ignores the difference between them.
 type CollisionError struct{ Other string }
 
 func (e *CollisionError) Error() string {
-	return fmt.Sprintf("the file system does not tell the name from %q", e.Other)
+	return fmt.Sprintf("the file system treats the name as equal to %q", e.Other)
 }
 
-// failures collects the errors of paths, from many goroutines.
+// failures collects the errors of paths from many goroutines.
 type failures struct {
 	mu      sync.Mutex
 	failed  []Failed
 	stopped bool
 }
 
-// add notes that a path failed and reports whether to go on.
+// add records that a path failed and reports whether to go on.
 func (f *failures) add(path string, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 // OSFS is not available on this system.
 type OSFS struct{ billy.Filesystem }
 
-// OS returns an error: this system has no way to open files without following
-// symlinks that this package uses.
+// OS returns an error: this package cannot open files without following
+// symlinks on this system.
 func OS(root string) (*OSFS, error) {
 	return nil, fmt.Errorf("open worktree %q: %w", root, errors.ErrUnsupported)
 }

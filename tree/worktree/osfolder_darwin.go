@@ -54,7 +54,7 @@ func (f osFile) chtimes(mtime time.Time) error {
 	return unix.Futimes(int(f), []unix.Timeval{tv, tv})
 }
 
-// writers knows nothing: there are no leases.
+// writers returns writersUnknown, because there are no leases.
 func (f osFile) writers() writers { return writersUnknown }
 
 func (f osFile) cleanPages() bool { return false }

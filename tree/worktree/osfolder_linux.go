@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// maxStep is how long a path may be that is opened at once; the kernel takes
-// no more than 4,095 bytes. Longer ones are opened in steps.
+// maxStep is the length of the longest path that is opened at once. The kernel
+// takes at most 4,095 bytes. Longer paths are opened in steps.
 const maxStep = 4000
 
 // noOpenat2 is set once openat2(2) turned out to be missing or forbidden.
@@ -60,6 +60,7 @@ func openStep(dir int, path string) (*osFolder, error) {
 		}
 		noOpenat2.Store(true)
 	}
+
 	return openComponents(dir, path)
 }
 
@@ -69,13 +70,14 @@ func openat2(dir int, path string) (*osFolder, error) {
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
+
 	for {
 		fd, err := unix.Openat2(dir, path, &how)
 		switch {
 		case err == nil:
 			return &osFolder{fd: fd, path: how.Flags&unix.O_PATH != 0}, nil
 		case err == unix.EACCES && how.Flags&unix.O_PATH == 0:
-			// Perhaps it may be passed, but not listed.
+			// Without the right to list the folder, we may still pass through it.
 			how.Flags |= unix.O_PATH
 		case err != unix.EINTR && err != unix.EAGAIN:
 			return nil, err
@@ -136,6 +138,7 @@ func (d *osFolder) list(l *listing) error {
 	if l.scratch == nil {
 		l.scratch = make([]byte, 64<<10)
 	}
+
 	for {
 		n, err := unix.Getdents(d.fd, l.scratch)
 		if err == unix.EINTR {
@@ -169,31 +172,33 @@ func (f osFile) chtimes(mtime time.Time) error {
 	return nil
 }
 
-// leaseWorks has the magic numbers of local file systems on which a read lease
-// shows that nobody has a file open for writing, or mapped. On others a change
-// may come from another machine, or by another way to the same file.
+// leaseWorks has the magic numbers of the local file systems on which a read
+// lease proves that nobody has a file mapped or open for writing. On others, a
+// change may come from another machine, or by another way to the same file.
 var leaseWorks = map[int64]bool{
 	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true,
 }
 
-// writers takes a read lease and gives it back at once. The kernel grants it
+// writers takes a read lease and returns it at once. The kernel grants a lease
 // only if nobody has the file open for writing. A program that opens the file
 // for writing at this moment waits for some microseconds.
 func (f osFile) writers() writers {
 	if !leaseWorks[f.fileSystem()] {
 		return writersUnknown
 	}
+
 	_, err := unix.FcntlInt(uintptr(f), unix.F_SETLEASE, unix.F_RDLCK)
 	switch err {
 	case nil:
-		// If this failed, closing the file would give the lease back.
+		// The error does not matter: closing the file also returns the lease.
 		unix.FcntlInt(uintptr(f), unix.F_SETLEASE, unix.F_UNLCK)
 		return writersNone
 	case unix.EAGAIN:
 		return writersSome
 	}
-	return writersUnknown // the file is another user's, or there are no leases
+
+	return writersUnknown // the file belongs to another user, or there are no leases
 }
 
 func (f osFile) cleanPages() bool {

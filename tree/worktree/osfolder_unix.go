@@ -10,7 +10,7 @@ import (
 )
 
 // osFolder is a folder by its file descriptor. Its errors are bare errno
-// values; who calls it adds the path.
+// values; the caller adds the path.
 type osFolder struct {
 	fd   int
 	path bool // opened without the right to list it (Linux O_PATH)
@@ -18,7 +18,7 @@ type osFolder struct {
 
 func (d *osFolder) Close() error { return unix.Close(d.fd) }
 
-// retry calls again what a signal interrupted.
+// retry repeats a call while signals interrupt it.
 func retry(f func() error) error {
 	for {
 		if err := f(); err != unix.EINTR {
@@ -46,7 +46,7 @@ func (d *osFolder) lstat(name string) (fileStat, error) {
 
 func (d *osFolder) self() (fileStat, error) { return osFile(d.fd).stat() }
 
-// open does not wait for the other end of a FIFO that took a file's place.
+// open never waits, even if a FIFO took the file's place.
 func (d *osFolder) open(name string) (file, error) {
 	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -123,7 +123,8 @@ func (d *osFolder) chtimes(name string, mtime time.Time) error {
 	return retry(func() error { return unix.UtimesNanoAt(d.fd, name, ts[:], flags) })
 }
 
-// timespecs sets both times of a file to one, as utimensat(2) wants them.
+// timespecs returns the argument of utimensat(2) that sets both times to
+// mtime.
 func timespecs(mtime time.Time) (ts [2]unix.Timespec, err error) {
 	ts[0], err = unix.TimeToTimespec(mtime)
 	ts[1] = ts[0]
@@ -192,7 +193,8 @@ func (f osFile) chmod(perm uint32) error {
 	return retry(func() error { return unix.Fchmod(int(f), perm) })
 }
 
-// tryLock takes an flock(2), which ends with the process.
+// tryLock takes an flock(2), which ends with the process. It reports false if
+// the folder was removed meanwhile.
 func (d *osFolder) tryLock() bool {
 	if retry(func() error { return unix.Flock(d.fd, unix.LOCK_EX|unix.LOCK_NB) }) != nil {
 		return false

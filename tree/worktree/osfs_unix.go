@@ -22,10 +22,10 @@ import (
 )
 
 // OSFS is a billy file system on a real folder. Paths are slash-separated and
-// relative to it (a leading slash means it). No component of a path may be a
-// symlink, the last one neither, except where a method is about the symlink
-// itself; so nothing outside the folder can be reached, whatever other
-// processes do meanwhile. It is safe for concurrent use.
+// relative to the folder; a leading slash means the folder itself. No
+// component of a path may be a symlink, not even the last one, except in
+// methods about symlinks. So nothing outside the folder can be reached,
+// whatever other processes do meanwhile. It is safe for concurrent use.
 type OSFS struct {
 	root string
 	dir  *osFolder
@@ -39,8 +39,8 @@ var (
 )
 
 // OS returns the file system of an existing folder. The path to the folder
-// itself may go through symlinks. The folder stays open until the OSFS is no
-// longer in use.
+// itself may contain symlinks. The folder stays open until the OSFS is
+// garbage.
 func OS(root string) (*OSFS, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *OSFS) openFolder(at string) (folder, error) {
 	return d, nil
 }
 
-// clean returns a path as openFolder takes it.
+// clean returns a path in the form that openFolder accepts.
 func (f *OSFS) clean(op, name string) (string, error) {
 	clean := path.Clean(strings.TrimLeft(name, "/"))
 	switch {
@@ -82,13 +82,14 @@ func (f *OSFS) clean(op, name string) (string, error) {
 	return clean, nil
 }
 
-// at runs do with the folder that a path is in, and its last name. For the root
-// that is the root and ".".
+// at calls do with the parent folder of a path and its last name. For the
+// root, these are the root and ".".
 func (f *OSFS) at(op, name string, do func(d *osFolder, base string) error) error {
 	clean, err := f.clean(op, name)
 	if err != nil {
 		return err
 	}
+
 	dir, base := tree.Split(clean)
 	if base == "" {
 		base = "."
@@ -102,6 +103,7 @@ func (f *OSFS) at(op, name string, do func(d *osFolder, base string) error) erro
 	if err != nil && !errors.As(err, new(*fs.PathError)) {
 		err = &fs.PathError{Op: op, Path: name, Err: err}
 	}
+
 	return err
 }
 
@@ -177,6 +179,7 @@ func (f *OSFS) ReadDir(name string) ([]os.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var infos []os.FileInfo
 	d, err := f.openFolder(clean)
 	if err == nil {
@@ -192,6 +195,7 @@ func (f *OSFS) ReadDir(name string) ([]os.FileInfo, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
 	}
+
 	slices.SortFunc(infos, func(a, b os.FileInfo) int { return strings.Compare(a.Name(), b.Name()) })
 	return infos, nil
 }
@@ -202,6 +206,7 @@ func (f *OSFS) MkdirAll(name string, perm os.FileMode) error {
 	if err != nil {
 		return err
 	}
+
 	at, err := f.openFolder("")
 	for rest := clean; err == nil && rest != ""; {
 		var base string
@@ -219,10 +224,11 @@ func (f *OSFS) MkdirAll(name string, perm os.FileMode) error {
 	if err != nil {
 		return &fs.PathError{Op: "mkdir", Path: name, Err: err}
 	}
+
 	return at.Close()
 }
 
-// Symlink implements [billy.Symlink]. Folders above the link are made.
+// Symlink implements [billy.Symlink]. It makes missing folders above the link.
 func (f *OSFS) Symlink(target, link string) error {
 	if err := f.MkdirAll(path.Dir(path.Clean("/"+link)), 0o777); err != nil {
 		return err
@@ -285,7 +291,7 @@ func (f *OSFS) Chtimes(name string, _, mtime time.Time) error {
 // Capabilities implements [billy.Capable].
 func (f *OSFS) Capabilities() billy.Capability { return billy.AllCapabilities }
 
-// osBillyFile is an open file as billy has it.
+// osBillyFile adds the locks of billy to an open file.
 type osBillyFile struct{ *os.File }
 
 // Lock implements [billy.File].
@@ -298,7 +304,7 @@ func (f *osBillyFile) Unlock() error {
 	return retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) })
 }
 
-// osInfo is a fileStat as package fs has it.
+// osInfo makes an [fs.FileInfo] of a fileStat.
 type osInfo struct {
 	name string
 	st   fileStat
@@ -327,6 +333,7 @@ func (i osInfo) Mode() os.FileMode {
 	case modeBlock:
 		m |= fs.ModeDevice
 	}
+
 	return m
 }
 

@@ -9,15 +9,15 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// Info describes what is at a path.
+// Info describes a path of the worktree.
 type Info struct {
 	Type object.EntryType
 	Mode uint16     // permission bits
 	Stat index.Stat // ReadAt is zero
 }
 
-// Lstat describes what is at path, without following symlinks. The error is
-// [fs.ErrNotExist] if nothing is, or a component above it is not a folder.
+// Lstat describes a path and does not follow symlinks. The error is
+// [fs.ErrNotExist] if the path is absent or a component above it is no folder.
 func (w *Worktree) Lstat(path string) (Info, error) {
 	var info Info
 	err := w.at("lstat", path, func(d folder, name string) error {
@@ -34,6 +34,7 @@ func (w *Worktree) Lstat(path string) (Info, error) {
 	if notFolder(err) {
 		err = pathError("lstat", path, fs.ErrNotExist)
 	}
+
 	return info, err
 }
 
@@ -54,11 +55,12 @@ func (w *Worktree) Open(path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return f, nil
 }
 
-// MkdirAll makes a folder and those above it that are absent. A folder that is
-// there already stays as it is.
+// MkdirAll makes a folder and its missing parents. An existing folder does not
+// change.
 func (w *Worktree) MkdirAll(path string) error {
 	path, err := cleanPath(path)
 	if err != nil {
@@ -85,33 +87,34 @@ func (w *Worktree) Remove(path string) error {
 	})
 }
 
-// Rename moves what is at one path to another, and replaces a file or symlink
-// there. The folder it is moved to must exist.
+// Rename moves a path and replaces a file or symlink at the new path. The new
+// parent folder must exist.
 func (w *Worktree) Rename(from, to string) error {
 	return w.at("rename", from, func(d folder, name string) error {
 		return w.at("rename", to, func(dst folder, newName string) error { return d.rename(name, dst, newName) })
 	})
 }
 
-// Exists reports whether something is at path, if only a symlink to nothing.
+// Exists reports whether path exists, even if it is a dangling symlink.
 func (w *Worktree) Exists(path string) bool {
 	_, err := w.Lstat(path)
 	return err == nil
 }
 
-// IsDir reports whether a folder is at path.
+// IsDir reports whether path is a folder.
 func (w *Worktree) IsDir(path string) bool {
 	info, err := w.Lstat(path)
 	return err == nil && info.Type == object.TypeDir
 }
 
-// at runs do with the folder that a path is in and the last name, which is ""
+// at calls do with the parent folder of a path and its last name, which is ""
 // for the root.
 func (w *Worktree) at(op, path string, do func(d folder, name string) error) error {
 	clean, err := cleanPath(path)
 	if err != nil {
 		return err
 	}
+
 	dir, name := tree.Split(clean)
 	d, err := w.openFolder(dir)
 	if err != nil {
@@ -121,5 +124,6 @@ func (w *Worktree) at(op, path string, do func(d folder, name string) error) err
 	if err := do(d, name); err != nil {
 		return pathError(op, path, err)
 	}
+
 	return nil
 }

@@ -10,52 +10,54 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// IgnoreFile is the name of the files with patterns of what to ignore.
+// IgnoreFile is the name of the files with ignore patterns.
 const IgnoreFile = ".kistignore"
 
-// ScanOptions say what [Worktree.Scan] looks at.
+// ScanOptions restrict and extend [Worktree.Scan].
 type ScanOptions struct {
-	// Paths are files or folders to look at; nil is everything. A path that is
-	// nowhere is reported as Absent, one that is ignored as Ignored.
+	// Paths are the files and folders to scan; nil means everything. A path
+	// that does not exist is reported as Absent, an ignored one as Ignored.
 	Paths []string
 
-	// IncludeIgnored takes ignored paths for untracked ones.
+	// IncludeIgnored reports ignored paths as Untracked.
 	IncludeIgnored bool
 
 	// ListIgnored reports ignored paths as Ignored.
 	ListIgnored bool
 
-	// ExcludeCaches ignores all but the tag in folders that have a CACHEDIR.TAG.
+	// ExcludeCaches ignores everything except the tag in folders with a CACHEDIR.TAG.
 	ExcludeCaches bool
 
-	// CollapseUntracked does not look into untracked or ignored folders.
+	// CollapseUntracked reports untracked and ignored folders without their content.
 	CollapseUntracked bool
 
-	// NoUntracked reports nothing that the index does not have.
+	// NoUntracked reports only paths that are in the index.
 	NoUntracked bool
 }
 
-// Scan compares the worktree with the index and returns what differs, sorted
-// by [tree.ComparePaths]: a folder comes before what is in it. Files are not
-// opened (other than ignore files and, if asked for, cache tags): a file with
-// the stat data that the index has is unchanged, unless that is racy.
+// Scan compares the worktree with the index and returns the differences,
+// sorted by [tree.ComparePaths]: a folder comes before its content. A file is
+// unchanged if its stat data matches the index and is not racy. Scan opens no
+// files, except ignore files and, with ExcludeCaches, cache tags.
 //
-// Paths that cannot be read are in the result; the error is about the scan as
-// a whole. The index may be nil, and must not be changed meanwhile.
+// Paths that cannot be read are in the result. An error means that the scan
+// itself failed. The index may be nil. It must not change during the scan.
 func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([]Found, error) {
 	only, err := newSelection(o.Paths)
 	if err != nil {
 		return nil, err
 	}
 	if only != nil && only.kids == nil {
-		return nil, nil // no path at all was asked for
+		return nil, nil // Paths is empty
 	}
+
 	s := &scanner{w: w, o: o}
 	s.cond.L = &s.mu
 	root := &scanTask{only: only, matcher: new(ignore.Matcher), out: new(scanned)}
 	if idx != nil {
 		root.tracked = idx.Dir("")
 	}
+
 	s.push(root)
 	stop := context.AfterFunc(ctx, func() { s.fail(ctx.Err()) })
 	defer stop()
@@ -64,6 +66,7 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 	for range w.opt.Jobs {
 		workers.Go(s.work)
 	}
+
 	workers.Wait()
 	if err := s.failure(); err != nil {
 		return nil, err
@@ -71,19 +74,21 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	all := scanned{items: []scanItem{{below: root.out}}}
 	return all.flatten(make([]Found, 0, s.count)), nil
 }
 
-// selection is a folder that [ScanOptions.Paths] restricts a scan to, and what
-// in it. All of a folder is selected by nil.
+// selection holds the selected names in one folder, for [ScanOptions.Paths]. A
+// nil selection is all of the folder.
 type selection struct{ kids map[string]*selection }
 
-// newSelection returns what paths select from the root on.
+// newSelection returns the selection of paths at the root.
 func newSelection(paths []string) (*selection, error) {
 	if paths == nil {
 		return nil, nil
 	}
+
 	root := &selection{}
 	for _, path := range paths {
 		path, err := cleanPath(path)
@@ -95,6 +100,7 @@ func newSelection(paths []string) (*selection, error) {
 		}
 		root.add(path)
 	}
+
 	return root, nil
 }
 
@@ -107,7 +113,7 @@ func (s *selection) add(path string) {
 		}
 		switch {
 		case have && kid == nil:
-			return // all of it is selected already
+			return // already selected with everything below
 		case rest == "":
 			s.kids[name] = nil
 			return
@@ -123,29 +129,29 @@ func (s *selection) add(path string) {
 type scanTask struct {
 	path    string
 	depth   int
-	tracked *index.Dir // nil: the index does not have it
+	tracked *index.Dir // nil: not in the index
 	only    *selection // nil: all of it
 	matcher *ignore.Matcher
-	ignored bool // it or a folder above is ignored: so is all in it that is not tracked
+	ignored bool // the folder or a parent is ignored, and so is every untracked path in it
 	out     *scanned
 }
 
 // scanned is the result for one folder.
 type scanned struct {
 	items    []scanItem
-	replaces bool // self takes the place of what was reported for the folder
+	replaces bool // self replaces the result that the parent folder reported
 	self     *Found
 }
 
-// scanItem is a name in a folder that is reported, or a folder in which names
-// may be, or both.
+// scanItem is a name in a folder: its own result, the results below it, or
+// both.
 type scanItem struct {
 	name  string
 	found *Found
 	below *scanned
 }
 
-// flatten appends what was found to dst in order.
+// flatten appends all results to dst in order.
 func (s *scanned) flatten(dst []Found) []Found {
 	slices.SortFunc(s.items, func(a, b scanItem) int { return strings.Compare(a.name, b.name) })
 	for _, item := range s.items {
@@ -160,10 +166,11 @@ func (s *scanned) flatten(dst []Found) []Found {
 			dst = item.below.flatten(dst)
 		}
 	}
+
 	return dst
 }
 
-// scanner hands folders to workers, the last found first, so that few wait.
+// scanner hands folders to workers. The last one found comes first, so that the stack stays short.
 type scanner struct {
 	w *Worktree
 	o ScanOptions
@@ -195,28 +202,31 @@ func (s *scanner) fail(err error) {
 	s.cond.Broadcast()
 }
 
-// next waits for a task; nil means that there will be none. The worker's last
-// one is done.
+// next waits for a task, after the worker has finished its previous one. It
+// returns nil if there are no more.
 func (s *scanner) next(first bool) *scanTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !first {
 		s.busy--
 	}
+
 	for len(s.stack) == 0 && s.busy > 0 && s.err == nil {
 		s.cond.Wait()
 	}
+
 	if s.err != nil || len(s.stack) == 0 {
 		s.cond.Broadcast()
 		return nil
 	}
+
 	task := s.stack[len(s.stack)-1]
 	s.stack = s.stack[:len(s.stack)-1]
 	s.busy++
 	return task
 }
 
-// failure returns why the scan has to end, nil if it has not.
+// failure returns the error that ends the scan, or nil.
 func (s *scanner) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

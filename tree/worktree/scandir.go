@@ -16,16 +16,16 @@ type dirScan struct {
 	*scanTask
 	list   listing
 	folder folder
-	block  []Found // where results are put
+	block  []Found // memory for results
 	subs   []*scanTask
 	count  int
-	seen   int // tracked names that are there
+	seen   int // tracked names that exist
 
-	isCache   bool // a cache that is to be left out
+	isCache   bool // the folder is a cache and its content is ignored
 	badIgnore bool // the ignore file was reported as unreadable
 }
 
-// scan looks at the selected names of a folder.
+// scan compares the selected names of a folder with the index.
 func (d *dirScan) scan(t *scanTask) {
 	d.scanTask, d.subs, d.count, d.seen = t, d.subs[:0], 0, 0
 	if err := d.open(); err != nil {
@@ -41,7 +41,7 @@ func (d *dirScan) scan(t *scanTask) {
 	}
 }
 
-// names looks at the names of the listing from one place to another.
+// names compares names from up to to of the listing.
 func (d *dirScan) names(from, to int) {
 	for i := from; i < to; i++ {
 		if i%1024 == 1023 && d.failure() != nil {
@@ -57,7 +57,7 @@ func (d *dirScan) names(from, to int) {
 	}
 }
 
-// open opens the task's folder and lists it, or what is selected in it.
+// open opens the task's folder and lists its names, or only the selected ones.
 func (d *dirScan) open() (err error) {
 	if d.folder, err = d.w.openFolder(d.path); err != nil {
 		return err
@@ -69,21 +69,25 @@ func (d *dirScan) open() (err error) {
 		}
 		return nil
 	}
+
 	err = d.folder.list(&d.list)
-	// In the order of the index, and mostly of how they were made, names are
-	// looked up with fewer jumps through memory, here and in the system.
+
+	// Sorted names match the order of the index, and often that in which the
+	// files were made. So lookups jump less through memory, here and in the
+	// system.
 	d.list.sort()
 	if err == nil && d.depth >= object.MaxDepth && len(d.list.entries) > 0 {
-		err = fmt.Errorf("what is in it is more than %d folders deep", object.MaxDepth)
+		err = fmt.Errorf("it contains paths more than %d folders deep", object.MaxDepth)
 	}
 	if err != nil {
 		d.folder.Close()
 		err = pathError("read", d.path, err)
 	}
+
 	return err
 }
 
-// unreadable says in the result why the task's folder could not be read.
+// unreadable reports the task's folder as unreadable or deleted.
 func (d *dirScan) unreadable(err error) {
 	d.out.replaces = true
 	switch {
@@ -98,8 +102,9 @@ func (d *dirScan) unreadable(err error) {
 	d.count++
 }
 
-// name looks at name i of the listing. If only part of what is below it is
-// selected, kid is that part; leaf says that it is itself a selected path.
+// name compares name i of the listing with the index. If only part of the
+// content below it is selected, kid is that part. Leaf means that the name
+// itself is a selected path.
 func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 	if d.path == "" && name == d.w.opt.RepoName || name == IgnoreFile && d.badIgnore {
 		if d.trackedEntry(name) != nil {
@@ -107,6 +112,7 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		}
 		return
 	}
+
 	kind := d.list.entries[i].kind
 	entry, sub := d.lookup(name, kind)
 	known := entry != nil || sub != nil
@@ -121,12 +127,14 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		d.report(name, f)
 		return
 	}
+
 	var st fileStat
 	var err error
 	if kind == 0 {
 		st, err = d.folder.listed(&d.list, i)
 		kind = st.mode & modeType
 	}
+
 	ignored := err == nil && (!known || sub != nil) && d.ignores(name, kind == modeDir)
 	if !known && ignored && !leaf && kid == nil && !d.o.ListIgnored {
 		return
@@ -134,6 +142,7 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 	if err == nil && st.mode == 0 {
 		st, err = d.folder.listed(&d.list, i)
 	}
+
 	switch {
 	case err == nil && kid != nil && !st.isDir():
 		d.missing(name, entry, sub, kid)
@@ -142,7 +151,7 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 			d.seen++
 		}
 		d.compare(name, &st, entry, sub, kid, ignored)
-	case errors.Is(err, fs.ErrNotExist): // or removed since the folder was listed
+	case errors.Is(err, fs.ErrNotExist): // selected, or removed since the folder was listed
 		if known {
 			d.seen++
 		}
@@ -158,7 +167,7 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 	}
 }
 
-// lookup returns what the index has of a name: an entry, a folder or neither.
+// lookup returns the index's entry or folder of a name, or neither.
 func (d *dirScan) lookup(name string, kind uint32) (*index.Entry, *index.Dir) {
 	if d.tracked == nil {
 		return nil, nil
@@ -181,12 +190,13 @@ func (d *dirScan) trackedEntry(name string) *index.Entry {
 	return d.tracked.Entry(name)
 }
 
-// compare reports what is there if it is not what the index has.
+// compare reports a name if it differs from the index.
 func (d *dirScan) compare(name string, st *fileStat, entry *index.Entry, sub *index.Dir, kid *selection, ignored bool) {
 	stat := st.indexStat(0)
 	if entry != nil && entry.Stat.Same(stat) && !entry.Stat.Racy() {
 		return
 	}
+
 	f := Found{Type: st.entryType(), Dir: st.isDir(), Mode: st.perm(), Stat: stat, Old: entry}
 	switch {
 	case entry != nil && entry.Type == f.Type:
@@ -194,6 +204,7 @@ func (d *dirScan) compare(name string, st *fileStat, entry *index.Entry, sub *in
 	case sub != nil && f.Dir:
 		f.Mode = d.w.opt.recorded(f.Mode, sub.Mode())
 	}
+
 	switch {
 	case st.isDir() && d.w.isRepo(st):
 		f.State = Nested
@@ -216,6 +227,7 @@ func (d *dirScan) compare(name string, st *fileStat, entry *index.Entry, sub *in
 	if entry == nil && sub == nil && d.o.NoUntracked {
 		return
 	}
+
 	item := d.report(name, f)
 	if sub != nil {
 		item.below = new(scanned)
@@ -241,6 +253,7 @@ func (d *dirScan) compareDir(name string, f Found, sub *index.Dir, kid *selectio
 	default:
 		f.State = Untracked
 	}
+
 	path := d.join(name)
 	item := scanItem{name: path[len(path)-len(name):]}
 	if f.State != 0 && (kid == nil || f.State != Ignored) {
@@ -258,8 +271,8 @@ func (d *dirScan) compareDir(name string, f Found, sub *index.Dir, kid *selectio
 	}
 }
 
-// join returns the path of a name in the folder. It never shares the name's
-// bytes, which may be those of the listing.
+// join returns the path of a name in the folder. The result never shares
+// memory with the name, which may belong to the listing.
 func (d *dirScan) join(name string) string {
 	if d.path == "" {
 		return strings.Clone(name)
@@ -267,14 +280,14 @@ func (d *dirScan) join(name string) string {
 	return d.path + "/" + name
 }
 
-// report adds what was found at a name to the result.
+// report adds the result for a name.
 func (d *dirScan) report(name string, f Found) *scanItem {
 	f.Path = d.join(name)
 	d.out.items = append(d.out.items, scanItem{name: f.Path[len(f.Path)-len(name):], found: d.keep(f)})
 	return &d.out.items[len(d.out.items)-1]
 }
 
-// keep stores f in a block of many.
+// keep copies f into a block of many, to save allocations.
 func (d *dirScan) keep(f Found) *Found {
 	if len(d.block) == cap(d.block) {
 		d.block = make([]Found, 0, 64)

@@ -8,15 +8,17 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// addUnseen reports what the index has in the folder but the worktree has not.
+// addUnseen reports the names of the folder that are only in the index.
 func (d *dirScan) addUnseen() {
 	if d.only != nil || d.tracked == nil || d.seen == d.tracked.Len()+len(d.tracked.Subdirs()) {
 		return
 	}
+
 	there := make(map[string]struct{}, len(d.list.entries))
 	for i := range d.list.entries {
 		there[d.list.name(i)] = struct{}{}
 	}
+
 	for entry, sub := range d.tracked.Children() {
 		switch {
 		case entry != nil:
@@ -31,14 +33,14 @@ func (d *dirScan) addUnseen() {
 	}
 }
 
-// deleted reports a folder and all that the index has below it.
+// deleted reports a folder and everything that the index has below it.
 func (d *dirScan) deleted(name string, sub *index.Dir) {
 	item := d.report(name, Found{State: Deleted, Dir: true})
 	item.below = new(scanned)
 	d.deleteBelow(item.below, item.found.Path, sub)
 }
 
-// deleteBelow reports all that the index has below a folder.
+// deleteBelow reports everything that the index has below a folder.
 func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir) {
 	for entry, sub := range dir.Children() {
 		item := scanItem{}
@@ -55,8 +57,8 @@ func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir) {
 	}
 }
 
-// missing reports a selected name that is not in the worktree, or is no folder
-// while something below it was selected.
+// missing reports a selected name that does not exist, or that is no folder
+// though a path below it was selected.
 func (d *dirScan) missing(name string, entry *index.Entry, sub *index.Dir, kid *selection) {
 	switch {
 	case kid != nil:
@@ -100,7 +102,7 @@ func (d *dirScan) missingBelow(out *scanned, path string, dir *index.Dir, only *
 	}
 }
 
-// has reports whether a name may be in the folder.
+// has reports whether a name may be in the folder. It is sure only if the folder was listed.
 func (d *dirScan) has(name string) bool {
 	if d.only != nil {
 		return true // the folder was not listed
@@ -113,7 +115,7 @@ func (d *dirScan) has(name string) bool {
 	return false
 }
 
-// ignores reports whether an untracked name is to be left out.
+// ignores reports whether an untracked name is ignored.
 func (d *dirScan) ignores(name string, isDir bool) bool {
 	switch {
 	case d.ignored:
@@ -127,12 +129,13 @@ func (d *dirScan) ignores(name string, isDir bool) bool {
 	return ignored
 }
 
-// readIgnoreFile adds the folder's own patterns to those from above.
+// readIgnoreFile adds the folder's own patterns to those of its parents.
 func (d *dirScan) readIgnoreFile() {
 	d.badIgnore = false
 	if d.ignored || d.o.IncludeIgnored || !d.has(IgnoreFile) {
 		return
 	}
+
 	path := d.join(IgnoreFile)
 	patterns, err := readPatterns(d.folder, d.path)
 	switch {

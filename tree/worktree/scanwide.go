@@ -5,20 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// A folder with at least wideFolder names is looked at by as many workers as
-// there are, wideStep names at a time.
+// A folder of at least wideFolder names is split among all workers, wideStep
+// names at a time.
 const (
 	wideFolder = 4096
 	wideStep   = 512
 )
 
-// allNames looks at all names of the listing.
+// allNames compares all names of the listing with the index.
 func (d *dirScan) allNames() {
 	n := len(d.list.entries)
 	if n < wideFolder || d.w.opt.Jobs == 1 {
 		d.names(0, n)
 		return
 	}
+
 	parts := make([]dirScan, d.w.opt.Jobs)
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -37,6 +38,7 @@ func (d *dirScan) allNames() {
 			}
 		})
 	}
+
 	workers.Wait()
 	for i := range parts {
 		p := &parts[i]

@@ -14,29 +14,28 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// linkMode is the mode that entries of symlinks have; that of the link itself
-// means nothing.
+// linkMode is the mode of every symlink entry. The mode of the link itself has
+// no meaning.
 const linkMode = 0o777
 
-// rereads is how often a file is read again that changed while it was read.
+// rereads is how many more times a file is read if it changes during the read.
 const rereads = 2
 
-// Stored is what was read of a file, symlink or folder.
+// Stored is a file, symlink or folder after it was read.
 type Stored struct {
-	Entry object.Entry // of a folder only name, type and permission bits
-	Stat  index.Stat   //
+	Entry object.Entry // a folder's entry has only name, type and permission bits
+	Stat  index.Stat
 
-	// Unstable says that the file changed each time it was read, or may have
-	// changed without a sign. Entry is what
-	// was read last, which the file may never have been as a whole, and Stat is
-	// zero.
+	// Unstable means that the file changed during each read, or may have
+	// changed with no visible sign. Entry is the last read, which may mix two
+	// versions of the file. Stat is zero.
 	Unstable bool
 }
 
 // Store reads the file, symlink or folder at path and puts a file's content
-// into dst; with [object.Discard] it only finds out what it would be called.
-// FIFOs, sockets and devices are never opened: the error is [ErrSpecial]. If
-// the path is not there it is [ErrGone].
+// into dst. With [object.Discard] as dst it only computes the entry. It never
+// opens FIFOs, sockets and devices: the error is [ErrSpecial]. The error is
+// [ErrGone] if the path does not exist.
 func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (Stored, error) {
 	path, err := cleanPath(path)
 	if err != nil {
@@ -56,11 +55,11 @@ type storer struct {
 	w      *Worktree
 	dst    object.Writer
 	tokens chan struct{} // one for each chunk stored by a goroutine of its own
-	bytes  func(n int64) // told of what has been stored, by many goroutines; may be nil
-	small  []byte        // a small file, and one byte more
-	waited int           // files that did not get quiet
+	bytes  func(n int64) // adds to the progress; many goroutines call it; may be nil
+	small  []byte        // buffer for a small file and one byte more
+	waited int           // files that others kept changing
 
-	dir    string // the path of folder, if that is open
+	dir    string // the path of folder, if folder is open
 	folder folder
 }
 
@@ -75,20 +74,22 @@ func (s *storer) close() {
 	}
 }
 
-// storeError is an error of the store, which has nothing to do with the path.
+// storeError is an error of the store or its context. It ends all storing,
+// unlike the error of one path.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
-// isStoreError reports whether err, as it was returned by a storer, is one.
+// isStoreError reports whether a storer's error is a storeError.
 func isStoreError(err error) bool {
 	_, ok := err.(*storeError)
 	return ok
 }
 
-// store stores what is at path. If seen is not nil, it is what a scan saw
-// there; if known is not nil, it is what a file there may have as its content.
+// store stores the file, symlink or folder at path. Seen is the scan's result
+// for the path, and known the entry whose content it may still have. Both may
+// be nil.
 func (s *storer) store(ctx context.Context, path string, seen *Found, known *index.Entry) (Stored, error) {
 	if err := ctx.Err(); err != nil {
 		return Stored{}, &storeError{err}
@@ -117,11 +118,13 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	if seen != nil && seen.Type == object.TypeFile {
 		return s.storeFile(ctx, name, known)
 	}
+
 	readAt := s.w.readClock()
 	st, err := s.lstat(name)
 	if err != nil {
 		return Stored{}, err
 	}
+
 	e := object.Entry{Name: name, Type: st.entryType(), Mode: st.perm()}
 	switch e.Type {
 	case object.TypeFile:
@@ -136,6 +139,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	if err != nil {
 		return Stored{}, err
 	}
+
 	return Stored{Entry: e, Stat: st.indexStat(readAt)}, nil
 }
 
@@ -146,7 +150,7 @@ func (s *storer) lstat(name string) (fileStat, error) {
 	return s.folder.lstat(name)
 }
 
-// storeFile stores a file. It is read again if it changes meanwhile.
+// storeFile stores a file. It reads the file again if it changed meanwhile.
 func (s *storer) storeFile(ctx context.Context, name string, known *index.Entry) (stored Stored, err error) {
 	for range 1 + rereads {
 		var hidden bool
@@ -158,12 +162,13 @@ func (s *storer) storeFile(ctx context.Context, name string, known *index.Entry)
 			break // awaitQuiet was patient enough
 		}
 	}
-	stored.Stat = index.Stat{} // so that the next scan has it read again
+	stored.Stat = index.Stat{} // the next scan will report it as modified
 	return stored, nil
 }
 
-// readFile stores a file. The result is Unstable if the file has changed
-// meanwhile, or may have; hidden says that such a change need not show.
+// readFile stores a file. The result is Unstable if the file changed
+// meanwhile, or may have. Hidden means that a change need not show in the
+// file's times.
 func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) (stored Stored, hidden bool, err error) {
 	f, err := s.folder.open(name)
 	if err != nil {
@@ -174,10 +179,12 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	if err != nil {
 		return Stored{}, false, err
 	}
+
 	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.mtime}
 	if known != nil && known.Type == object.TypeFile {
 		e.Mode = s.w.opt.recorded(e.Mode, known.Mode)
 	}
+
 	isKnown, err := s.storeKnown(ctx, f, known, before.size, &e)
 	switch {
 	case err != nil || isKnown:
@@ -189,25 +196,28 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	if err != nil {
 		return Stored{}, false, err
 	}
+
 	after, err := f.stat()
 	if err != nil {
 		return Stored{}, false, err
 	}
+
 	unstable := hidden || !after.same(&before) || e.Size != uint64(before.size)
 	return Stored{Entry: e, Stat: stat, Unstable: unstable}, hidden, nil
 }
 
-// quietTime is for how long nobody may have changed a file that somebody has
-// open for writing. A writer that is interrupted in the middle of its work goes
-// on sooner.
+// quietTime is how long a file must stay unchanged if another process has it
+// open for writing. A writer that pauses in the middle of its work usually
+// continues sooner.
 const quietTime = time.Second
 
-// waits is for how many files a storer waits.
+// waits is the number of files that a storer waits for.
 const waits = 8
 
-// awaitQuiet looks at a file that is about to be read. If the file is to be
-// stored, awaitQuiet waits a while for whoever seems to be changing it. A file
-// that is only compared is not worth a wait: it may change right afterwards, too.
+// awaitQuiet returns the state of a file that is about to be read. If the file
+// is to be stored and another process seems to be changing it, awaitQuiet
+// waits a while. It never waits for a file that is only compared, because that
+// may change right afterwards anyway.
 func (s *storer) awaitQuiet(ctx context.Context, f file) (st fileStat, stat index.Stat, hidden bool, err error) {
 	for delay := time.Millisecond; ; delay *= 2 {
 		st, stat, hidden, err = s.w.lookAt(f, s.dst != object.Discard)
@@ -228,28 +238,30 @@ func (s *storer) awaitQuiet(ctx context.Context, f file) (st fileStat, stat inde
 	}
 }
 
-// lookAt returns the state of a file that is about to be read. If its times are
-// fresh, lookAt finds out whether changes from now on will show in them. For a
-// file that is to be stored, hidden says that some may not, or that somebody is
-// in the middle of changing it.
+// lookAt returns the state of a file that is about to be read. If its times
+// are fresh, lookAt finds out whether later changes will show in them. Hidden
+// is set only for files to be stored. It means that some changes may not show,
+// or that another process is changing the file now.
 func (w *Worktree) lookAt(f file, stores bool) (st fileStat, stat index.Stat, hidden bool, err error) {
 	readAt := w.readClock()
 	st, err = f.stat()
 	if err == nil && !st.isRegular() {
 		err = errNotRegular
 	}
+
 	stat = st.indexStat(readAt)
 	if err != nil || !stat.Racy() {
 		return st, stat, false, err
 	}
 
-	// The times are taken again afterwards. If they are older than readAt,
-	// then so is every change that they do not show.
+	// Read the times again. If they are older than readAt, every change that
+	// they do not show is older, too.
 	others := f.writers()
 	clean := stores && others == writersSome && f.cleanPages()
 	if st, err = f.stat(); err != nil {
 		return st, stat, false, err
 	}
+
 	stat = st.indexStat(readAt)
 	sameClock := st.dev == w.clockDev
 	switch {
@@ -258,25 +270,28 @@ func (w *Worktree) lookAt(f file, stores bool) (st fileStat, stat index.Stat, hi
 	case others == writersSome && stores:
 		hidden = !clean || sameClock && readAt-max(stat.MTime, stat.CTime) < int64(quietTime)
 	}
+
 	return st, stat, hidden, nil
 }
 
-// storeSmall stores a file that is one chunk at most.
+// storeSmall stores a file of at most one chunk.
 func (s *storer) storeSmall(ctx context.Context, f file, size int64, e *object.Entry) error {
 	if s.small == nil {
 		s.small = make([]byte, s.w.opt.Chunker.Params().Min+1)
 	}
+
 	n := 0
 	for n < len(s.small) {
 		m, err := f.Read(s.small[n:])
 		n += m
 		if err == io.EOF || err == nil && int64(n) == size {
-			break // if the file has grown, its size will tell
+			break // if the file grew, readFile sees its new size
 		}
 		if err != nil {
 			return err
 		}
 	}
+
 	n = min(n, len(s.small)-1)
 	e.Size = uint64(n)
 	switch data := s.small[:n]; {
@@ -293,6 +308,7 @@ func (s *storer) storeSmall(ctx context.Context, f file, size int64, e *object.E
 	if s.bytes != nil {
 		s.bytes(int64(n))
 	}
+
 	return nil
 }
 
@@ -301,7 +317,7 @@ type chunkJob struct {
 	size uint32
 	id   object.ID
 	err  error
-	done chan struct{} // closed when it is stored; nil if it was at once
+	done chan struct{} // closed when the chunk is stored; nil if it was stored at once
 }
 
 // storeLarge stores a file in chunks, several at once.
@@ -309,7 +325,7 @@ func (s *storer) storeLarge(ctx context.Context, f file, size int64, e *object.E
 	var group sync.WaitGroup
 	defer group.Wait()
 	manifest := object.NewManifestWriter(s.dst)
-	var jobs []*chunkJob // in order; those before are in the manifest
+	var jobs []*chunkJob // in the file's order; earlier chunks are in the manifest
 	drain := func(all bool) error {
 		for len(jobs) > 0 {
 			job := jobs[0]
@@ -334,7 +350,8 @@ func (s *storer) storeLarge(ctx context.Context, f file, size int64, e *object.E
 		}
 		return nil
 	}
-	// What is appended meanwhile is not read, or it might never end.
+
+	// Data appended meanwhile is not read: a growing file might never end.
 	r := io.LimitReader(f, size)
 	err := s.w.opt.Chunker.SplitBuffers(r, func(b *chunker.Buffer) error {
 		job := &chunkJob{size: uint32(len(b.Bytes()))}
@@ -365,14 +382,16 @@ func (s *storer) storeLarge(ctx context.Context, f file, size int64, e *object.E
 	if err := drain(true); err != nil {
 		return err
 	}
+
 	e.Content, e.Size, err = manifest.Finish(ctx)
 	if err != nil {
 		return &storeError{err}
 	}
+
 	return s.shrink(ctx, f, e)
 }
 
-// shrink keeps the content of a file that is so short now in its entry.
+// shrink moves the content into the entry if the file became that short meanwhile.
 func (s *storer) shrink(ctx context.Context, f file, e *object.Entry) error {
 	if e.Size > object.MaxInline {
 		return nil

@@ -13,15 +13,14 @@ import (
 // maxBatch is how many files of a folder a worker takes at once.
 const maxBatch = 32
 
-// StoreAll stores the files and symlinks that a scan found, several at once,
-// and large files in several parts at once. It calls each with the place in
-// found of every path that is done, in no order, with what Store would have
-// returned; and progress, unless that is nil, with the files and bytes done so
-// far. These calls are made one at a time, and an error of each ends StoreAll,
-// as one of dst does.
+// StoreAll stores the files and symlinks of a scan's result, several at once,
+// and large files in several parts at once. For every path it calls each with
+// its place in found and the result that Store would return, in no order. It
+// calls progress, unless that is nil, with the files and bytes done so far.
+// All these calls are made one at a time. StoreAll ends at an error of each or
+// of dst.
 //
-// What is not a file or symlink now, such as what is deleted, is not to be in
-// found.
+// found must contain only present files and symlinks.
 func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Found, each func(i int, s Stored, err error) error, progress func(files, bytes int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -31,6 +30,7 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 	if progress != nil {
 		bytes = func(n int64) { total.add(progress, 0, n) }
 	}
+
 	tokens := make(chan struct{}, w.opt.Jobs)
 	var serial sync.Mutex
 	var workers sync.WaitGroup
@@ -58,11 +58,12 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 			}
 		})
 	}
+
 	workers.Wait()
 	return context.Cause(ctx)
 }
 
-// storeQueue hands out files in batches from the same folder.
+// storeQueue hands out batches of files in the same folder.
 type storeQueue struct {
 	mu    sync.Mutex
 	found []Found
@@ -77,6 +78,7 @@ func (q *storeQueue) next() (from, to int) {
 	if from == len(q.found) {
 		return from, from
 	}
+
 	dir := dirLen(q.found[from].Path)
 	size := int64(0)
 	for to = from; to < len(q.found) && to-from < maxBatch && size < maxBatchSize; to++ {
@@ -86,48 +88,49 @@ func (q *storeQueue) next() (from, to int) {
 		}
 		size += f.Stat.Size
 	}
+
 	q.at = to
 	return from, to
 }
 
-// maxBatchSize is how many bytes a worker takes at once, if it is more than
-// one file.
+// maxBatchSize ends a batch, in bytes. A single file may be larger.
 const maxBatchSize = 1 << 20
 
 // dirLen returns the length of the folder's part of a path.
 func dirLen(path string) int { return strings.LastIndexByte(path, '/') + 1 }
 
-// Refreshed is a file that proved to be unchanged, and its stat data now.
+// Refreshed is a file that proved to be unchanged, with its present stat data.
 type Refreshed struct {
 	Path string
 	Stat index.Stat
-	Old  *index.Entry // what the index has, and the content still is
+	Old  *index.Entry // the entry in the index, whose content is still right
 }
 
-// confirmAtOnce is how many of the files that it is given Confirm has read at once:
-// a great many may have been written just now.
+// confirmAtOnce is how many files Confirm reads before it frees their results.
+// A scan may find millions of them.
 const confirmAtOnce = 1 << 14
 
-// Confirm reads the files and symlinks that a scan found to be Modified, to see
-// which really are. It returns found without those that are not, in the same
-// order and the same storage, and these apart, with stat data that makes the next
-// scan faster. Of a file of which only the permission bits differ the state becomes
-// ModeChanged; one that cannot be read becomes Unreadable, and one that is gone
-// Deleted. The error is about the whole. Found is not to be used after.
+// Confirm reads the files and symlinks that a scan reported as Modified and
+// finds the real changes. It returns found without the unchanged paths, in the
+// same order and memory. It returns the unchanged paths apart, with stat data
+// that makes the next scan faster. A file that differs only in permission bits
+// becomes ModeChanged, an unreadable one Unreadable, a missing one Deleted. An
+// error means that Confirm itself failed. The caller must not use found
+// afterwards.
 func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refreshed, error) {
 	var refreshed []Refreshed
-	var ask []Found
-	var places []int // in found, of those in ask
-	n := 0           // of found, those that are returned
+	var candidates []Found
+	var places []int // the place in found of each item of candidates
+	n := 0           // found[:n] is the result so far
 	for from := 0; from < len(found); {
-		ask, places = ask[:0], places[:0]
+		candidates, places = candidates[:0], places[:0]
 		to := min(from+confirmAtOnce, len(found))
 		for i := from; i < to; i++ {
 			if f := &found[i]; f.State == Modified && f.Old != nil && !differs(f) {
-				ask, places = append(ask, *f), append(places, i)
+				candidates, places = append(candidates, *f), append(places, i)
 			}
 		}
-		same, err := w.confirm(ctx, ask, func(i int) *Found { return &found[places[i]] })
+		same, err := w.confirm(ctx, candidates, func(i int) *Found { return &found[places[i]] })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -139,17 +142,18 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 			}
 		}
 	}
+
 	clear(found[n:])
 	return found[:n], refreshed, nil
 }
 
-// unchanged is the state, within Confirm, of what it does not return.
+// unchanged is the state, within Confirm, of a path that Confirm leaves out.
 const unchanged State = 0
 
-// confirm reads what is in ask, and notes at its place what has become of it. It
-// returns what has not changed.
-func (w *Worktree) confirm(ctx context.Context, ask []Found, place func(i int) *Found) (same []Refreshed, err error) {
-	err = w.StoreAll(ctx, object.Discard, ask, func(i int, s Stored, err error) error {
+// confirm reads the candidates and sets the new state at place(i). It returns
+// the unchanged ones.
+func (w *Worktree) confirm(ctx context.Context, candidates []Found, place func(i int) *Found) (same []Refreshed, err error) {
+	err = w.StoreAll(ctx, object.Discard, candidates, func(i int, s Stored, err error) error {
 		f := place(i)
 		now := index.NewEntry(s.Entry, s.Stat)
 		switch {
@@ -172,7 +176,8 @@ func (w *Worktree) confirm(ctx context.Context, ask []Found, place func(i int) *
 	return same, err
 }
 
-// differs reports whether a file cannot be what the index has, by its size.
+// differs reports whether the size alone shows that a file differs from the
+// index.
 func differs(f *Found) bool {
 	return f.Type == object.TypeFile && uint64(f.Stat.Size) != f.Old.Size
 }

@@ -12,8 +12,8 @@ import (
 // tempPrefix begins the names of folders for temporary files.
 const tempPrefix = "write-"
 
-// tempFolder is a folder of one goroutine in which files lie until they are
-// complete. What a killed process left in its own is removed by the next.
+// tempFolder is a folder of one goroutine for files that are not complete yet.
+// If the process is killed, the next one removes the folder.
 type tempFolder struct {
 	folder
 	parent folder
@@ -21,10 +21,10 @@ type tempFolder struct {
 	next   uint32 // counts the files
 }
 
-// locker is a folder that can be locked against other processes until it is
-// closed.
+// locker is a folder that can be locked against other processes. Closing it
+// ends the lock.
 type locker interface {
-	// tryLock reports whether the folder is now locked by us, and still there.
+	// tryLock reports whether it locked the folder and the folder still exists.
 	tryLock() bool
 }
 
@@ -33,10 +33,12 @@ func (w *Worktree) newTemp() (*tempFolder, error) {
 	if w.opt.TempDir == "" {
 		return nil, errNoTemp
 	}
+
 	parent, err := w.makeTempDir()
 	if err != nil {
 		return nil, err
 	}
+
 	for range 100 {
 		t := &tempFolder{parent: parent, name: fmt.Sprintf("%s%016x", tempPrefix, rand.Uint64())}
 		if err = parent.mkdir(t.name, 0o700); errors.Is(err, fs.ErrExist) {
@@ -46,7 +48,7 @@ func (w *Worktree) newTemp() (*tempFolder, error) {
 		}
 		t.folder, err = parent.sub(t.name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // taken for one left behind before it was locked
+			continue // SweepTemp of another process removed it before we locked it
 		} else if err != nil {
 			break
 		}
@@ -55,23 +57,26 @@ func (w *Worktree) newTemp() (*tempFolder, error) {
 		}
 		t.folder.Close()
 	}
+
 	parent.Close()
 	return nil, pathError("mkdir", w.opt.TempDir, err)
 }
 
 var errNoTemp = errors.New("no folder for temporary files")
 
-// makeTempDir opens the folder that holds those for temporary files. It is
-// below the repository's own, which openFolder would refuse.
+// makeTempDir opens TempDir and makes it if absent. TempDir lies in the
+// repository's own folder, which openFolder would refuse.
 func (w *Worktree) makeTempDir() (folder, error) {
 	d, err := w.fs.openFolder(w.opt.TempDir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return d, err
 	}
+
 	at, err := w.fs.openFolder("")
 	if err != nil {
 		return nil, err
 	}
+
 	for name := range strings.SplitSeq(w.opt.TempDir, "/") {
 		if err = at.mkdir(name, 0o777); errors.Is(err, fs.ErrExist) {
 			err = nil
@@ -85,10 +90,11 @@ func (w *Worktree) makeTempDir() (folder, error) {
 		}
 		at = d
 	}
+
 	return at, nil
 }
 
-// close removes the folder, which must be empty by now.
+// close removes the folder, which must be empty.
 func (t *tempFolder) close() {
 	t.parent.rmdir(t.name)
 	t.folder.Close()
@@ -101,8 +107,8 @@ type staged struct {
 	name string
 }
 
-// stage returns where to make what will be moved to folder to: in t, or beside
-// its place if t is nil.
+// stage returns a new temporary place for a file that will be moved to the
+// folder to. The place is in t, or in that folder itself if t is nil.
 func (t *tempFolder) stage(to folder) staged {
 	if t == nil {
 		return staged{to, fmt.Sprintf(".kist-tmp-%016x", rand.Uint64())}
@@ -111,12 +117,12 @@ func (t *tempFolder) stage(to folder) staged {
 	return staged{t.folder, fmt.Sprintf("%08x", t.next)}
 }
 
-// place moves it to its place, in which there may be a file, a symlink or an
-// empty folder, or drops it.
+// place renames the file to its final name and replaces a file, symlink or
+// empty folder there. If that fails, it removes the file.
 func (s staged) place(to folder, name string) error {
 	err := s.dir.rename(s.name, to, name)
 	if errnoOf(err) == syscall.EISDIR || notEmpty(err) {
-		// A folder is in its place. If nothing is in it, nothing is lost.
+		// A folder has the name. rmdir fails unless it is empty.
 		if to.rmdir(name) == nil {
 			err = s.dir.rename(s.name, to, name)
 		}
@@ -127,15 +133,16 @@ func (s staged) place(to folder, name string) error {
 	return err
 }
 
-// drop removes it.
+// drop removes the file.
 func (s staged) drop() { s.dir.unlink(s.name) }
 
-// SweepTemp removes the temporary files that killed processes left behind.
-// [Worktree.Apply] does so, too. What cannot be removed stays.
+// SweepTemp removes the temporary files of killed processes. [Worktree.Apply]
+// calls it, too. It ignores errors.
 func (w *Worktree) SweepTemp() {
 	if w.opt.TempDir == "" {
 		return
 	}
+
 	parent, err := w.fs.openFolder(w.opt.TempDir)
 	if err != nil {
 		return
@@ -145,6 +152,7 @@ func (w *Worktree) SweepTemp() {
 	if parent.list(&list) != nil {
 		return
 	}
+
 	for i := range list.entries {
 		if name := list.name(i); strings.HasPrefix(name, tempPrefix) {
 			sweepTempFolder(parent, name)
@@ -161,12 +169,15 @@ func sweepTempFolder(parent folder, name string) {
 	if l, ok := d.(locker); !ok || !l.tryLock() {
 		return
 	}
+
 	var list listing
 	if d.list(&list) != nil {
 		return
 	}
+
 	for i := range list.entries {
 		d.unlink(list.name(i))
 	}
+
 	parent.rmdir(name)
 }

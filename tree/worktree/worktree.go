@@ -1,12 +1,12 @@
-// Package worktree works on the files that are versioned: it finds what has
-// changed since it was staged, stores files as objects, and writes objects
-// back as files, on any go-billy file system.
+// Package worktree works on the versioned files: it finds changes since they
+// were staged, stores files as objects, and writes objects back as files, on
+// any go-billy file system.
 //
 // [OS] is a billy file system on a real folder. It opens every component of a
-// path without following symlinks, and gives a [Worktree] ways to read a
-// folder of many files with few system calls.
+// path without following symlinks. It also lets a [Worktree] read a folder of
+// many files with few system calls.
 //
-// What a user may rely on is written down in docs/worktree.md.
+// docs/worktree.md has the promises to users.
 package worktree
 
 import (
@@ -26,40 +26,40 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Options are what a [Worktree] needs besides its files.
+// Options configure a [Worktree].
 type Options struct {
-	Chunker *chunker.Chunker // how file content is cut; needed for storing
+	Chunker *chunker.Chunker // cuts file content; needed for storing
 
-	// Objects has the lists of chunks of files that are known, some of which may
-	// be cut as another chunker does. nil: there are none.
+	// Objects has the chunk lists of known files. Some of them may come from
+	// another chunker. It may be nil.
 	Objects object.Reader
 
-	// Now is the clock, by which it is noted when a file was read; needed for
-	// storing and applying. It must go on as time does, but need not be right.
+	// Now is the clock for the times at which files are read. Storing and
+	// applying need it. It must not run backwards, but it may be wrong.
 	Now func() time.Time
 
 	// Jobs is how many files are read or written at once. Default: one for
 	// each processor.
 	Jobs int
 
-	// Umask has the permission bits that no file or folder gets that is written.
+	// Umask has the permission bits that written files and folders never get.
 	Umask uint16
 
-	// SetID lets files be written that run as their owner or group: with the
-	// set-user-ID and set-group-ID bits of their entries.
+	// SetID keeps the set-user-ID and set-group-ID bits of entries when files
+	// are written. Otherwise these bits are left out.
 	SetID bool
 
-	// RepoName is the name of the repository's own folder in the root, which
-	// no method looks into or writes to. Default ".kist".
+	// RepoName is the name of the repository's own folder in the root. No
+	// method reads or writes it. Default ".kist".
 	RepoName string
 
 	// TempDir is the path of a folder for temporary files on the same file
-	// system, normally ".kist/tmp". It is made if absent. Where it cannot be
-	// used, temporary files lie beside those they become.
+	// system, normally ".kist/tmp". It is made if absent. If it cannot be
+	// used, a temporary file lies beside the file that it becomes.
 	TempDir string
 }
 
-// written returns the permission bits with which an entry of a mode is written.
+// written returns the permission bits that a file gets if its entry has mode.
 func (o *Options) written(mode uint16) uint16 {
 	mode &^= o.Umask & 0o777
 	if !o.SetID {
@@ -71,8 +71,9 @@ func (o *Options) written(mode uint16) uint16 {
 // setID has the set-user-ID and set-group-ID bits.
 const setID = 0o6000
 
-// recorded returns the mode to record for permission bits that are found at an
-// entry with the mode known. Bits that would not be written stay recorded.
+// recorded returns the mode to record for a path with the permission bits
+// found. Known is the mode of its present entry. Bits that kist would not
+// write stay recorded.
 func (o *Options) recorded(found, known uint16) uint16 {
 	if found == o.written(known) || found == known&^(o.Umask&0o777) {
 		return known
@@ -80,38 +81,38 @@ func (o *Options) recorded(found, known uint16) uint16 {
 	return found
 }
 
-// Worktree is a folder of versioned files. Paths are repository paths as
-// [tree.CleanPath] makes them. A Worktree is safe for concurrent use, as far as
-// changing the same files from two sides can be.
+// Worktree is a folder of versioned files. Paths are repository paths in the
+// form that [tree.CleanPath] returns. A Worktree is safe for concurrent use.
+// Concurrent changes of the same file happen in any order.
 type Worktree struct {
 	fs   opener
 	opt  Options
 	repo func() (fileStat, bool) // the repository's own folder, if there is one
 
-	foldsCase func() bool // names that differ in case only are the same
+	foldsCase func() bool // the file system ignores the case of names
 
 	clockOnce sync.Once
 	clockAt   time.Duration // how far the file system's clock is ahead of Now
-	clockDev  uint64        // the file system with this clock; 0: it was not found
+	clockDev  uint64        // the device with this clock; 0: unknown
 
-	ahead atomic.Pointer[Ahead] // nil: nothing is written ahead
+	ahead atomic.Pointer[Ahead] // nil: no WriteAhead is under way
 }
 
 // Errors of single paths.
 var (
-	// ErrGone says that a file was removed, or something else took its place,
-	// since it was found.
+	// ErrGone means that, since the scan, the file was removed or replaced by
+	// something else.
 	ErrGone = errors.New("gone meanwhile")
 
-	// ErrSpecial says that a path is a FIFO, a socket or a device, which is
-	// never opened.
+	// ErrSpecial means that a path is a FIFO, a socket or a device. kist never
+	// opens these.
 	ErrSpecial = errors.New("special file")
 
 	errNotRegular = errors.New("not a regular file")
 )
 
 // New returns the Worktree of the files in fsys. Use [OS] for real folders.
-// Other file systems are used by one goroutine at a time.
+// Calls to any other file system are made one at a time.
 func New(fsys billy.Filesystem, o Options) *Worktree {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
@@ -119,12 +120,14 @@ func New(fsys billy.Filesystem, o Options) *Worktree {
 	if o.RepoName == "" {
 		o.RepoName = ".kist"
 	}
+
 	w := &Worktree{opt: o}
 	if op, ok := fsys.(opener); ok {
 		w.fs = op
 	} else {
 		w.fs = &pathFS{fs: fsys}
 	}
+
 	w.repo = sync.OnceValues(w.findRepo)
 	w.foldsCase = sync.OnceValue(w.findFold)
 	return w
@@ -141,21 +144,22 @@ func (w *Worktree) findRepo() (fileStat, bool) {
 	return st, err == nil && st.isDir()
 }
 
-// isRepo reports whether st is the repository's own folder, under whatever
-// name it was found.
+// isRepo reports whether st is the repository's own folder. It compares
+// inodes, so the folder's name does not matter.
 func (w *Worktree) isRepo(st *fileStat) bool {
 	repo, ok := w.repo()
 	return ok && repo.ino != 0 && repo.ino == st.ino && repo.dev == st.dev
 }
 
-// openFolder opens a folder of the worktree, never the repository's own. The
-// error is a [*fs.PathError].
+// openFolder opens a folder of the worktree, but never the repository's own.
+// The error is a [*fs.PathError].
 func (w *Worktree) openFolder(path string) (folder, error) {
 	for name := range strings.SplitSeq(path, "/") {
 		if name == w.opt.RepoName {
 			return nil, pathError("open", path, errRepository)
 		}
 	}
+
 	d, err := w.fs.openFolder(path)
 	if err != nil {
 		return nil, pathError("open", path, err)
@@ -163,6 +167,7 @@ func (w *Worktree) openFolder(path string) (folder, error) {
 	if path == "" {
 		return d, nil
 	}
+
 	st, err := d.self()
 	if err == nil && w.isRepo(&st) {
 		err = errRepository
@@ -171,12 +176,14 @@ func (w *Worktree) openFolder(path string) (folder, error) {
 		d.Close()
 		return nil, pathError("open", path, err)
 	}
+
 	return d, nil
 }
 
 var errRepository = errors.New("the repository's own folder")
 
-// pathError adds a path of the worktree to an error, once.
+// pathError adds a path of the worktree to an error, unless the error has it
+// already.
 func pathError(op, path string, err error) error {
 	var inner *fs.PathError
 	if errors.As(err, &inner) {
@@ -188,7 +195,7 @@ func pathError(op, path string, err error) error {
 	return &fs.PathError{Op: op, Path: path, Err: err}
 }
 
-// cleanPaths checks paths from outside.
+// cleanPath checks and cleans a path from a caller.
 func cleanPath(path string) (string, error) {
 	clean, err := tree.CleanPath(path)
 	if err != nil {
@@ -197,21 +204,21 @@ func cleanPath(path string) (string, error) {
 	return clean, nil
 }
 
-// cutPath cuts the first name off a path.
+// cutPath returns the first name of a path and the rest.
 func cutPath(path string) (name, rest string) {
 	name, rest, _ = strings.Cut(path, "/")
 	return name, rest
 }
 
-// readClock returns the time in nanoseconds since 1970 by the file system's
-// clock, with which files' times can be compared.
+// readClock returns the time by the file system's clock, which files' times
+// can be compared with. It is in nanoseconds since 1970.
 func (w *Worktree) readClock() int64 {
 	w.clockOnce.Do(w.probeClock)
 	return w.opt.Now().Add(w.clockAt).UnixNano()
 }
 
-// probeClock compares the file system's clock with ours by making a file. If
-// that does not work, they are taken to agree.
+// probeClock measures the difference between the file system's clock and ours
+// by making a file. If that fails, the clocks count as equal.
 func (w *Worktree) probeClock() {
 	tmp, err := w.newTemp()
 	if err != nil {

@@ -134,7 +134,7 @@ func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o Re
 		}
 	}
 	for _, c := range idx.Conflicts() {
-		if !stage.Asked(c.Path, o.Paths) {
+		if !stage.Selected(c.Path, o.Paths) {
 			continue
 		}
 		side, name := c.Ours, "ours"
@@ -159,7 +159,7 @@ func conflictsBelow(idx *index.Index, path string) bool {
 // ClearConflicts clears the conflicts at paths and below them.
 func ClearConflicts(idx *index.Index, paths []string) error {
 	for _, c := range slices.Clone(idx.Conflicts()) {
-		if stage.Asked(c.Path, paths) {
+		if stage.Selected(c.Path, paths) {
 			idx.ClearConflict(c.Path)
 		}
 	}

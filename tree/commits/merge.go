@@ -250,11 +250,11 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 		return nil, err
 	}
 	err = stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{
-		Session:  session,
-		Replaces: true,
-		Whole:    true,
-		Progress: m.progress,
-		Needs:    append(m.needs, m.head.ID, m.state.Other),
+		Session:      session,
+		Replaces:     true,
+		AllOrNothing: true,
+		Progress:     m.progress,
+		Needs:        append(m.needs, m.head.ID, m.state.Other),
 		Edit: func(idx *index.Index) error {
 			for _, c := range marks {
 				if err := idx.SetConflict(c.Path, c.Base, c.Ours, c.Theirs); err != nil {

@@ -18,49 +18,51 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// ApplyOptions say how [ApplyOps] goes about it.
+// ApplyOptions configure [ApplyOps].
 type ApplyOptions struct {
-	Stage    staging
-	Session  *volume.Session // holds objects that the operations name; nil: all are published
-	Progress kist.Progress
-	Replaces bool // a file is removed if that which is to replace it was purged
-	Whole    bool // nothing is staged if it is interrupted: it cannot begin again with anything staged
+	Stage        staging
+	Session      *volume.Session // has the new objects that operations use; nil: all are published
+	Progress     kist.Progress
+	Replaces     bool // remove a file if its replacement was purged
+	AllOrNothing bool // stage nothing if interrupted, because the command cannot be repeated with a partly staged result
 
-	Unchanged []worktree.Refreshed            // files that turned out to be as they are staged
-	Needs     []object.ID                     // commits that the operations were made of
-	Lost      []view.LostFolder               // of these commits
-	Edit      func(idx *index.Index) error    // what else happens to the index
-	Publish   func(ctx context.Context) error // what is published then
+	Unchanged []worktree.Refreshed            // files whose content is still the staged one
+	Needs     []object.ID                     // commits that the operations come from; they must be usable at the end
+	Lost      []view.LostFolder               // lost folders of these commits
+	Edit      func(idx *index.Index) error    // further changes of the index; may be nil
+	Publish   func(ctx context.Context) error // publishes names after the index; may be nil
 }
 
-// staging says what operations on the worktree mean for the index.
+// staging selects how operations on the worktree change the index.
 type staging uint8
 
 const (
-	stageAll  staging = iota // what they make is staged
-	StageStat                // it is staged already
-	StageNone                // nothing
+	stageAll  staging = iota // stage the results
+	StageStat                // the results are staged already: only update stat data
+	StageNone                // leave the index alone
 )
 
-// ApplyOps carries out ops in the worktree and stages them. It does not look
-// whether something is lost.
+// ApplyOps carries out ops in the worktree and stages the results. It
+// overwrites local changes: call [CheckOps] first.
 //
-// Paths that cannot be written are in a [*worktree.ApplyError]. All else is
-// done then, and these paths are staged like the others, unless the error says
-// that it was no use going on: then what was written is staged, or nothing if that
-// is asked for, and nothing published.
+// Paths that could not be written are in a [*worktree.ApplyError]. They are
+// staged all the same, because the user wanted that state. But if the error
+// stopped the work, ApplyOps stages only the written paths, or nothing if
+// o.AllOrNothing is set, and publishes nothing.
 func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, o ApplyOptions) error {
 	if len(ops)+len(o.Unchanged)+len(o.Lost) == 0 && o.Edit == nil && o.Publish == nil {
 		return nil
 	}
+
 	source := r.Contents()
 	if o.Session != nil {
 		source = r.Unpurged(o.Session)
 	}
+
 	todo := prepare(r, idx, ops)
 	applied, applyErr := r.Worktree().Apply(ctx, source, todo, worktree.ApplyOptions{Progress: ApplyProgress(ops, o.Progress)})
 	done := applyErr == nil || IsPartial(applyErr)
-	if !done && o.Whole {
+	if !done && o.AllOrNothing {
 		return applyErr
 	}
 	if failed := (*worktree.ApplyError)(nil); o.Replaces && errors.As(applyErr, &failed) {
@@ -72,7 +74,8 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		applied = append(applied, unwritten(ops, applied)...)
 		slices.SortFunc(applied, func(a, b worktree.Applied) int { return tree.ComparePaths(a.Path, b.Path) })
 	}
-	// What was written is staged even if the operation was interrupted.
+
+	// Stage the written paths even if the operation was interrupted.
 	ctx = context.WithoutCancel(ctx)
 	err := r.PublishWith(ctx, o.Session, func(ctx context.Context) error {
 		if err := intact.CheckUsable(ctx, r, o.Needs...); err != nil {
@@ -98,21 +101,22 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		}
 		return o.Publish(ctx)
 	})
+
 	return cmp.Or(err, view.WithLost(applyErr, o.Lost))
 }
 
-// IsPartial reports whether err says that some paths could not be written, but
+// IsPartial reports whether err means that some paths could not be written and
 // all others were.
 func IsPartial(err error) bool {
 	var failed *worktree.ApplyError
 	return errors.As(err, &failed) && !failed.Stopped
 }
 
-// prepare returns ops as the worktree can carry them out:
+// prepare adapts ops to the worktree:
 //
-//   - the folder that the user is in is not removed;
-//   - folders that are tracked as read-only, in which something changes, are
-//     among them, so that they are made writable and then read-only again.
+//   - The user's current folder is not removed.
+//   - Folders that are tracked as read-only get an operation if something in
+//     them changes. It makes them writable first and read-only afterwards.
 func prepare(r *kist.Repository, idx *index.Index, ops []worktree.Op) []worktree.Op {
 	stays := func(op worktree.Op) bool { return op.Old == nil && op.New == nil && tree.Below(r.At(), op.Path) }
 	if r.At() != "" && slices.ContainsFunc(ops, stays) {
@@ -126,10 +130,10 @@ func prepare(r *kist.Repository, idx *index.Index, ops []worktree.Op) []worktree
 	return list
 }
 
-// readOnlyFolders returns the modes of folders that are tracked as read-only
-// and in which ops change something, by their paths, unless there is an
-// operation of the folder itself. What the user has in the place of one stays, and
-// one that is gone is only made for what is to be in it.
+// readOnlyFolders returns the modes, by path, of folders that are tracked as
+// read-only and in which ops change something. It leaves out folders with an
+// operation of their own, and folders that the user replaced by something
+// else. A missing folder is included only if an operation writes into it.
 func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) map[string]uint16 {
 	folders := map[string]uint16{}
 	last := ""
@@ -143,10 +147,12 @@ func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) ma
 			folders[path] = d.Mode()
 		}
 	}
+
 	if len(folders) == 0 {
 		return nil
 	}
-	made := map[string]bool{} // folders in which something is
+
+	made := map[string]bool{} // folders that an operation writes into
 	for _, op := range ops {
 		if op.Old == nil {
 			delete(folders, op.Path)
@@ -155,15 +161,17 @@ func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) ma
 			made[dir] = true
 		}
 	}
+
 	maps.DeleteFunc(folders, func(path string, _ uint16) bool {
 		info, err := r.Worktree().Lstat(path)
 		return err == nil && info.Type != object.TypeDir || err != nil && !made[path]
 	})
+
 	return folders
 }
 
-// unwritten returns the operations that were not carried out as if they were,
-// without anything being known of the files.
+// unwritten returns the operations missing in applied as if they had been
+// carried out, without stat data.
 func unwritten(ops []worktree.Op, applied []worktree.Applied) []worktree.Applied {
 	done := make(map[string]bool, len(applied))
 	for _, a := range applied {
@@ -179,13 +187,15 @@ func unwritten(ops []worktree.Op, applied []worktree.Applied) []worktree.Applied
 	return rest
 }
 
-// stageApplied stages what was written to the worktree. It lets go of what it
-// has staged: with a million files, both would not be in memory at once.
+// stageApplied stages the results in the worktree. It clears each item of
+// applied that it has staged: with a million files, both lists would need too
+// much memory.
 func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) error {
 	if how == StageNone {
 		return nil
 	}
-	// What is gone goes first, and folders after what was in them: one that
+
+	// Remove paths first, a folder after its content. A folder that still
 	// holds something else stays.
 	for _, a := range slices.Backward(applied) {
 		if a.New != nil || how != stageAll {
@@ -195,6 +205,7 @@ func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) err
 			idx.Remove(a.Path)
 		}
 	}
+
 	for i, a := range applied {
 		applied[i] = worktree.Applied{}
 		var err error
@@ -214,11 +225,12 @@ func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) err
 			return err
 		}
 	}
+
 	return nil
 }
 
-// noteUnchanged notes files that were read and are as they are staged, so that
-// they need not be read again.
+// noteUnchanged updates the stat data of files that were read and still have
+// the staged content, so that they need not be read again.
 func noteUnchanged(idx *index.Index, unchanged []worktree.Refreshed) {
 	for _, u := range unchanged {
 		if e := idx.Entry(u.Path); e != nil && e.SameContent(u.Old) {
@@ -227,9 +239,9 @@ func noteUnchanged(idx *index.Index, unchanged []worktree.Refreshed) {
 	}
 }
 
-// CheckOps makes sure that ops destroy nothing that exists in the worktree
-// alone. The error names all that is in the way, and what is known to be.
-func CheckOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, inTheWay []Obstacle) error {
+// CheckOps makes sure that ops destroy nothing that exists only in the
+// worktree. Its error lists all obstacles, including those in known.
+func CheckOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, known []Obstacle) error {
 	found, err := r.Worktree().Check(ctx, idx, ops)
 	if err != nil {
 		return err
@@ -238,11 +250,11 @@ func CheckOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	if err != nil {
 		return err
 	}
-	return ObstacleError(append(append(inTheWay, Obstacles(r, ops, found)...), only...))
+	return ObstacleError(append(append(known, Obstacles(r, ops, found)...), only...))
 }
 
-// Obstacles turns what a worktree found in the way into obstacles, and adds the
-// folder that the user is in, if something else is to be in its place.
+// Obstacles converts the obstacles of a worktree. It adds the user's current
+// folder if a file is about to replace it.
 func Obstacles(r *kist.Repository, ops []worktree.Op, found []worktree.Obstacle) []Obstacle {
 	var list []Obstacle
 	for _, o := range found {
@@ -252,19 +264,22 @@ func Obstacles(r *kist.Repository, ops []worktree.Op, found []worktree.Obstacle)
 		}
 		list = append(list, Obstacle{o.Path, why})
 	}
+
 	if r.At() == "" {
 		return list
 	}
+
 	for _, op := range ops {
 		if op.New != nil && op.New.Type != object.TypeDir && tree.Below(r.At(), op.Path) {
 			list = append(list, Obstacle{op.Path, "the current folder"})
 		}
 	}
+
 	return list
 }
 
-// ObstacleError returns the error that there are obstacles, nil if there are
-// none.
+// ObstacleError returns a [*LocalChangesError] with the obstacles, or nil if
+// there are none.
 func ObstacleError(list []Obstacle) error {
 	if len(list) == 0 {
 		return nil
@@ -274,7 +289,7 @@ func ObstacleError(list []Obstacle) error {
 	return &LocalChangesError{list}
 }
 
-// ApplyProgress turns a worktree's progress into one that knows the total.
+// ApplyProgress adds the total of ops to the progress of a worktree.
 func ApplyProgress(ops []worktree.Op, progress kist.Progress) func(files, bytes int64) {
 	if progress == nil {
 		return nil
@@ -289,7 +304,7 @@ func ApplyProgress(ops []worktree.Op, progress kist.Progress) func(files, bytes 
 	return func(files, bytes int64) { progress(kist.Amount{Files: files, Bytes: bytes}, total) }
 }
 
-// Outermost returns paths in order, without those that are, or lie below,
+// Outermost returns paths sorted, without those that are equal to or below
 // another one.
 func Outermost(paths []string) []string {
 	var outer []string
@@ -304,11 +319,11 @@ func Outermost(paths []string) []string {
 // ErrLocalChanges is matched by every [*LocalChangesError].
 var ErrLocalChanges = errors.New("local changes would be lost")
 
-// LocalChangesError says that an operation was not begun because it would
-// overwrite what exists in the worktree or the index alone.
+// LocalChangesError means that an operation did not begin, because it would
+// overwrite data that exists only in the worktree or the index.
 type LocalChangesError struct{ Obstacles []Obstacle }
 
-// Obstacle is a path in the way, and why.
+// Obstacle is a path that an operation must not overwrite, with the reason.
 type Obstacle struct{ Path, Reason string }
 
 func (e *LocalChangesError) Error() string {
@@ -321,8 +336,8 @@ func (e *LocalChangesError) Error() string {
 // Is makes errors.Is(err, ErrLocalChanges) true.
 func (e *LocalChangesError) Is(target error) bool { return target == ErrLocalChanges }
 
-// Indexed returns what the index has at path as a tree would hold it, nil if
-// it has nothing. Of a directory only type and mode are told.
+// Indexed returns the index's entry at path in the form of a tree's entry, or
+// nil. A directory's entry has only name, type and mode.
 func Indexed(idx *index.Index, path string) *object.Entry {
 	if e := idx.Entry(path); e != nil {
 		o := e.Object()
@@ -334,8 +349,8 @@ func Indexed(idx *index.Index, path string) *object.Entry {
 	return nil
 }
 
-// SameEntry reports whether two entries are the same. What is below
-// directories is told apart by its own paths.
+// SameEntry reports whether two entries are equal. Directories are equal if
+// their modes are: the paths below them are compared on their own.
 func SameEntry(a, b *object.Entry) bool {
 	if a != nil && b != nil && a.Type == object.TypeDir && b.Type == object.TypeDir {
 		return a.Mode == b.Mode

@@ -12,27 +12,27 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// edit is what the state of a path in the worktree means for the index.
+// edit is the change of the index that follows from one path in the worktree.
 type edit struct {
 	path  string
-	why   string       // why the path is not, or may not be, what it is in the worktree
-	old   *index.Entry // what the index had; nil: nothing, or a directory
-	entry *index.Entry // of anything but a directory
-	mode  uint16       // of a directory
+	why   string       // the reason why the index may differ from the worktree
+	old   *index.Entry // the former entry in the index; nil for a directory or an untracked path
+	entry *index.Entry // the new entry; nil for a directory
+	mode  uint16       // the new mode of a directory
 
 	state    worktree.State
 	remove   bool
 	dir      bool // it is, or was, a directory
-	told     bool // it is told by what is in it
-	resolved bool // the path has a conflict no more
-	readable bool // the path can be read again, or is gone
+	implied  bool // its listed children imply it
+	resolved bool // ends the conflict of the path
+	readable bool // ends the note that the path is unreadable
 }
 
-// edits are those of one command. Those that are readable come first.
+// edits are the edits of one command. Those with readable set come first.
 type edits []edit
 
-// skipped reports whether a commit has to say that the path is not in it as it
-// is in the worktree.
+// skipped reports whether a commit must record that the path differs from the
+// worktree.
 func (e *edit) skipped() bool {
 	return e.state == worktree.Unreadable || e.entry != nil && e.why != ""
 }
@@ -50,8 +50,8 @@ func (e *edit) isDir() bool { return e.dir && !e.remove && e.why == "" }
 // settles reports whether the edit ends a conflict about its path.
 func (e *edit) settles() bool { return e.resolved || e.remove || e.entry != nil || e.isDir() }
 
-// beginsLost returns the directories of unknown content in which something is
-// put.
+// beginsLost returns the lost directories, whose content is unknown, that get
+// new content.
 func (list edits) beginsLost(idx *index.Index) (dirs []string) {
 	for path := range idx.LostDirs() {
 		if slices.ContainsFunc(list, func(e edit) bool {
@@ -63,7 +63,7 @@ func (list edits) beginsLost(idx *index.Index) (dirs []string) {
 	return dirs
 }
 
-// apply changes idx, and lets go of the entries that it has put there.
+// apply changes idx. It clears the entries that it has set, to save memory.
 func (list edits) apply(idx *index.Index) error {
 	for i := range list {
 		e := list[i]
@@ -88,15 +88,16 @@ func (list edits) apply(idx *index.Index) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// result tells what the edits change, for a person to read.
+// result summarises the edits for the user.
 func (list edits) result() *AddResult {
 	result := &AddResult{}
 	for _, e := range list {
 		switch {
-		case e.told:
+		case e.implied:
 		case e.remove:
 			result.Deleted = append(result.Deleted, e.path)
 		case e.entry == nil && !e.isDir():
@@ -118,19 +119,22 @@ func (list edits) result() *AddResult {
 			result.Ignored = append(result.Ignored, e.path)
 		}
 	}
+
 	for _, paths := range [][]string{result.Added, result.Modified, result.Deleted, result.Ignored} {
 		slices.SortFunc(paths, tree.ComparePaths)
 	}
+
 	for _, left := range [][]object.Skipped{result.Skipped, result.Special} {
 		slices.SortFunc(left, func(a, b object.Skipped) int {
 			return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason))
 		})
 	}
+
 	return result
 }
 
-// reason returns why something could not be read, without the path, which is
-// told beside it.
+// reason returns the message of an error without its path, which the caller
+// shows beside it.
 func reason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -19,28 +20,28 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// StatusOptions say what [ReadStatus] looks at.
+// StatusOptions select the paths that [ReadStatus] reports.
 type StatusOptions struct {
 	Paths        []string // nil: everything
-	AllUntracked bool     // list what is in untracked folders, not only the folders
+	AllUntracked bool     // list the content of untracked folders, not only the folders
 	NoUntracked  bool     // do not look for untracked files
-	Ignored      bool     // list what is ignored
+	Ignored      bool     // list ignored paths
 }
 
-// Status is how worktree, index and HEAD differ.
+// Status has the differences between worktree, index and HEAD.
 type Status struct {
 	Head      refs.Head
-	HeadLost  bool               // the loss of HEAD's commit was accepted: everything counts as added
-	Tracking  *registry.Tracking // HEAD's branch and its upstream; nil: it has none
+	HeadLost  bool               // HEAD's commit is an accepted loss: everything counts as added
+	Tracking  *registry.Tracking // HEAD's branch and its upstream; nil: no upstream
 	State     operation.State
 	Staged    []tree.Change    // from HEAD to the index, with renames
 	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type
 	Untracked []worktree.Found
 	Ignored   []worktree.Found
-	Skipped   []worktree.Found // cannot be read, or stored
-	Purged    []worktree.Found // tracked, but not there, since their content was purged
-	Lost      []worktree.Found // the same, since it is lost
-	Partial   []object.Skipped // could not be read when they were to be staged: a commit would say so
+	Skipped   []worktree.Found // cannot be read or stored
+	Purged    []worktree.Found // tracked, but missing because their content was purged
+	Lost      []worktree.Found // tracked, but missing because their content is lost
+	Partial   []object.Skipped // could not be read during add; a commit records this
 	Conflicts []index.Conflict
 }
 
@@ -51,9 +52,9 @@ func (s *Status) Clean() bool {
 	return len(s.Staged)+len(s.Changed)+len(s.Conflicts) == 0 && !slices.ContainsFunc(s.Skipped, tracked)
 }
 
-// ReadStatus compares HEAD, the index and the worktree. Files of which the index
-// does not know for certain that they are unchanged are read; if they are, it
-// is noted in the index, unless another process is busy with that.
+// ReadStatus compares HEAD, the index and the worktree. It reads files whose
+// stat data does not prove that they are unchanged. If they are, it updates
+// their stat data in the index, unless another process is changing the index.
 func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Status, error) {
 	s := &Status{}
 	var err error
@@ -71,17 +72,20 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 			r.Options().Warn(fmt.Sprintf("branch %q cannot be compared with its upstream: %v", s.Head.Branch, err))
 		}
 	}
+
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, p := range idx.Skipped() {
-		if Asked(p.Path, o.Paths) {
+		if Selected(p.Path, o.Paths) {
 			s.Partial = append(s.Partial, p)
 		}
 	}
+
 	for _, c := range idx.Conflicts() {
-		if Asked(c.Path, o.Paths) {
+		if Selected(c.Path, o.Paths) {
 			s.Conflicts = append(s.Conflicts, c)
 		}
 	}
@@ -92,14 +96,17 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 	if err != nil {
 		return nil, err
 	}
-	found, s.Purged, s.Lost, err = withoutGone(ctx, r, found)
+
+	found, s.Purged, s.Lost, err = splitUnavailable(ctx, r, found)
 	if err != nil {
 		return nil, err
 	}
+
 	found, unchanged, err := r.Worktree().Confirm(ctx, found)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, f := range found {
 		switch f.State {
 		case worktree.Untracked:
@@ -123,26 +130,30 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 	if err != nil {
 		return nil, err
 	}
+
 	staged, err := view.FromIndex(ctx, r, idx)
 	if err != nil {
 		return nil, err
 	}
+
 	changes, err := view.Diff(ctx, view.View{Tree: from, Objects: view.NewKnown(r.Contents())}, staged, o.Paths, true)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, c := range changes {
 		if _, ok := idx.Conflict(c.Path); !ok {
 			s.Staged = append(s.Staged, c)
 		}
 	}
+
 	refreshIndex(ctx, r, idx, unchanged)
 	return s, nil
 }
 
-// refreshIndex notes files that were read and found unchanged, and the trees
-// that were worked out, so that the next command need not do it again. That
-// is a favour: if it cannot be done, nothing is said.
+// refreshIndex saves the stat data of unchanged files, and the trees that were
+// computed, so that the next command need not do this work. It ignores errors,
+// because nothing depends on it.
 func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unchanged []worktree.Refreshed) {
 	if len(unchanged) == 0 {
 		return
@@ -151,11 +162,7 @@ func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unc
 	defer session.Close()
 	_ = session.Publish(ctx, func(ctx context.Context) error {
 		_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(idx *index.Index) error {
-			for _, u := range unchanged {
-				if e := idx.Entry(u.Path); e != nil && e.SameContent(u.Old) {
-					idx.SetStat(u.Path, u.Stat)
-				}
-			}
+			noteUnchanged(idx, unchanged)
 			return nil
 		})
 		return err
@@ -164,12 +171,6 @@ func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unc
 
 // Subject returns the first line of a message.
 func Subject(message string) string {
-	for i, c := range message {
-		if c == '\n' {
-			return message[:i]
-		}
-	}
-	return message
+	line, _, _ := strings.Cut(message, "\n")
+	return line
 }
-
-var _ object.ReadWriter = (*object.Overlay)(nil)

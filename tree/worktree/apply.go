@@ -139,7 +139,7 @@ type applyWorker struct {
 	*applier
 	temp   *tempFolder // nil: temporary files lie beside their final places
 	beside bool        // the current folder is on another file system than temp
-	stops  bool        // Apply already failed: do what is possible and drop errors
+	stops  bool        // Apply already failed: do all that is possible and drop errors
 }
 
 // each runs f for every operation, with the open parent folder of its path.

@@ -76,7 +76,7 @@ type file interface {
 	cleanPages() bool
 }
 
-// writers tells whether others may change a file. A mapped file gets a new
+// writers is the answer whether others may change a file. A mapped file gets a new
 // time only when a clean page becomes dirty. Later changes of that page do not
 // show.
 type writers uint8

@@ -13,23 +13,29 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// PurgedError is the error for reading a purged content. Its objects may still be
-// here. It matches [object.ErrPurged].
-type PurgedError struct {
+// Purge is the record of a purged content.
+type Purge struct {
 	Key    object.Key    // the chunk or manifest
 	Record record.Record // when it was purged, by whom, and why
 }
 
-func (e *PurgedError) Error() string {
-	text := "content was purged on " + e.Record.Time.Format("2006-01-02")
-	if e.Record.Who != "" {
-		text += " by " + e.Record.Who
+// String says when the content was purged, by whom, and why.
+func (p *Purge) String() string {
+	text := "content was purged on " + p.Record.Time.Format("2006-01-02")
+	if p.Record.Who != "" {
+		text += " by " + p.Record.Who
 	}
-	if e.Record.Reason != "" {
-		text += " (" + e.Record.Reason + ")"
+	if p.Record.Reason != "" {
+		text += " (" + p.Record.Reason + ")"
 	}
 	return text
 }
+
+// PurgedError is the error for reading a purged content. Its objects may still be
+// here. It matches [object.ErrPurged].
+type PurgedError struct{ Purge }
+
+func (e *PurgedError) Error() string { return e.String() }
 
 // Is makes errors.Is(err, object.ErrPurged) true.
 func (e *PurgedError) Is(target error) bool { return target == object.ErrPurged }
@@ -88,7 +94,7 @@ func (c *contents) check(key object.Key) error {
 		return c.err
 	}
 	if rec, purged := c.records.Purged(key); purged {
-		return &PurgedError{Key: key, Record: rec}
+		return &PurgedError{Purge{key, rec}}
 	}
 	return nil
 }
@@ -101,7 +107,7 @@ func (c *contents) why(key object.Key, err error) error {
 	}
 	if records, _ := c.purges.View(); records != nil {
 		if rec, purged := records.Purged(key); purged {
-			return &PurgedError{Key: key, Record: rec}
+			return &PurgedError{Purge{key, rec}}
 		}
 	}
 	return err
@@ -159,9 +165,9 @@ func (p *Purges) View() (*record.View, error) {
 	return records, nil
 }
 
-// Purged returns a [*PurgedError] if the content of e, or a chunk of it, was purged,
-// and nil otherwise. It reads manifests, but no chunks.
-func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*PurgedError, error) {
+// Purged returns the purge of the content of e, or of a chunk of it, and nil if none
+// was purged. It reads manifests, but no chunks.
+func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*Purge, error) {
 	records, err := r.purges.View()
 	if err != nil {
 		return nil, err
@@ -170,12 +176,12 @@ func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*PurgedError,
 }
 
 // PurgedIn is Purged for the given records and for manifests in objects.
-func (r *Repository) PurgedIn(ctx context.Context, records *record.View, objects object.Reader, e *object.Entry) (*PurgedError, error) {
+func (r *Repository) PurgedIn(ctx context.Context, records *record.View, objects object.Reader, e *object.Entry) (*Purge, error) {
 	if !records.AnyPurged() || e == nil || e.Type != object.TypeFile || e.Content.IsZero() {
 		return nil, nil
 	}
 	if rec, purged := records.Purged(e.Content); purged {
-		return &PurgedError{Key: e.Content, Record: rec}, nil
+		return &Purge{e.Content, rec}, nil
 	}
 	if e.Content.Kind != object.KindManifest {
 		return nil, nil
@@ -183,14 +189,14 @@ func (r *Repository) PurgedIn(ctx context.Context, records *record.View, objects
 	for c, err := range object.Chunks(ctx, r.contents(objects), e.Content, e.Size, 0) {
 		var purged *PurgedError
 		if errors.As(err, &purged) {
-			return purged, nil
+			return &purged.Purge, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 		key := object.Key{Kind: object.KindChunk, ID: c.ID}
 		if rec, purged := records.Purged(key); purged {
-			return &PurgedError{Key: key, Record: rec}, nil
+			return &Purge{key, rec}, nil
 		}
 	}
 	return nil, nil

@@ -186,8 +186,6 @@ var tooLarge = map[string]struct {
 	n      int
 	reason string
 }{
-	"..Repository.Purged errors returned by type":           {1, ""},
-	"..Repository.PurgedIn errors returned by type":         {1, ""},
 	"cmd/kist/cli.Env fields":                               {20, ""},
 	"cmd/kist/cli.Env methods":                              {155, ""},
 	"cmd/kist/cli.Env.checkoutArgs complexity":              {24, ""},
@@ -273,12 +271,6 @@ var tooLarge = map[string]struct {
 	"tree/ignore.parseSet complexity":                       {23, ""},
 	"tree/index.Index methods":                              {49, ""},
 	"tree/index.writeBehind contexts":                       {1, ""},
-	"tree/stage.ApplyOps complexity":                        {23, ""},
-	"tree/stage.ReadStatus complexity":                      {26, ""},
-	"tree/stage.ReadStatus lines":                           {85, ""},
-	"tree/stage.store parameters":                           {6, ""},
-	"tree/stage.storeFiles parameters":                      {8, ""},
-	"tree/stage.storedEdit parameters":                      {8, ""},
 	"tree/view.ReadContent parameters":                      {6, ""},
 	"tree/view.treeFS contexts":                             {1, ""},
 	"tree/worktree.dirScan.compare complexity":              {22, ""},

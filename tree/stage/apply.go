@@ -81,21 +81,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		if err := intact.CheckUsable(ctx, r, o.Needs...); err != nil {
 			return err
 		}
-		err := index.Update(ctx, r.Dir(), func(idx *index.Index) error {
-			if err := stageApplied(idx, applied, o.Stage); err != nil {
-				return err
-			}
-			noteUnchanged(idx, o.Unchanged)
-			if o.Stage == stageAll {
-				if err := view.StageLost(idx, o.Lost, done); err != nil {
-					return err
-				}
-			}
-			if o.Edit == nil || !done {
-				return nil
-			}
-			return o.Edit(idx)
-		})
+		err := index.Update(ctx, r.Dir(), func(idx *index.Index) error { return o.stage(idx, applied, done) })
 		if err != nil || !done || o.Publish == nil {
 			return err
 		}
@@ -103,6 +89,24 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	})
 
 	return cmp.Or(err, view.WithLost(applyErr, o.Lost))
+}
+
+// stage changes the index after the operations. done is false if they were
+// interrupted.
+func (o *ApplyOptions) stage(idx *index.Index, applied []worktree.Applied, done bool) error {
+	if err := stageApplied(idx, applied, o.Stage); err != nil {
+		return err
+	}
+	noteUnchanged(idx, o.Unchanged)
+	if o.Stage == stageAll {
+		if err := view.StageLost(idx, o.Lost, done); err != nil {
+			return err
+		}
+	}
+	if o.Edit == nil || !done {
+		return nil
+	}
+	return o.Edit(idx)
 }
 
 // IsPartial reports whether err means that some paths could not be written and

@@ -20,42 +20,48 @@ type edit struct {
 	entry *index.Entry // the new entry; nil for a directory
 	mode  uint16       // the new mode of a directory
 
-	state    worktree.State
-	remove   bool
-	dir      bool // it is, or was, a directory
-	implied  bool // its listed children imply it
-	resolved bool // ends the conflict of the path
-	readable bool // ends the note that the path is unreadable
+	kind    editKind
+	state   worktree.State
+	implied bool // the listed children of the directory imply the edit
 }
 
-// edits are the edits of one command. Those with readable set come first.
+// editKind is the change of the index that an edit makes.
+type editKind uint8
+
+const (
+	editNone    editKind = iota
+	editSet              // stages entry
+	editDir              // stages a directory with mode
+	editRemove           // removes the path
+	editResolve          // clears the conflict at the path
+	editForgive          // clears the note that the path could not be read
+)
+
+// edits are those of one command. Those that only clear notes come first.
 type edits []edit
 
 // skipped reports whether a commit must record that the path differs from the
 // worktree.
 func (e *edit) skipped() bool {
-	return e.state == worktree.Unreadable || e.entry != nil && e.why != ""
+	return e.state == worktree.Unreadable || e.kind == editSet && e.why != ""
 }
 
 // changes reports whether the edits change anything.
 func (list edits) changes() bool {
 	return slices.ContainsFunc(list, func(e edit) bool {
-		return e.settles() || e.readable || e.skipped()
+		return e.kind != editNone || e.skipped()
 	})
 }
 
-// isDir reports whether the path is to be a directory.
-func (e *edit) isDir() bool { return e.dir && !e.remove && e.why == "" }
-
 // settles reports whether the edit ends a conflict about its path.
-func (e *edit) settles() bool { return e.resolved || e.remove || e.entry != nil || e.isDir() }
+func (e *edit) settles() bool { return e.kind != editNone && e.kind != editForgive }
 
 // beginsLost returns the lost directories, whose content is unknown, that get
 // new content.
 func (list edits) beginsLost(idx *index.Index) (dirs []string) {
 	for path := range idx.LostDirs() {
 		if slices.ContainsFunc(list, func(e edit) bool {
-			return e.path != path && tree.Below(e.path, path) && (e.entry != nil || e.isDir())
+			return (e.kind == editSet || e.kind == editDir) && e.path != path && tree.Below(e.path, path)
 		}) {
 			dirs = append(dirs, path)
 		}
@@ -69,16 +75,16 @@ func (list edits) apply(idx *index.Index) error {
 		e := list[i]
 		list[i].entry = nil
 		var err error
-		switch {
-		case e.resolved:
+		switch e.kind {
+		case editResolve:
 			idx.ClearConflict(e.path)
-		case e.readable:
+		case editForgive:
 			idx.ClearSkipped(e.path)
-		case e.remove:
+		case editRemove:
 			idx.Remove(e.path)
-		case e.entry != nil:
+		case editSet:
 			err = idx.Set(e.path, *e.entry)
-		case e.isDir():
+		case editDir:
 			err = idx.SetDir(e.path, e.mode)
 		}
 		if err == nil && e.skipped() {
@@ -97,16 +103,15 @@ func (list edits) result() *AddResult {
 	result := &AddResult{}
 	for _, e := range list {
 		switch {
-		case e.implied:
-		case e.remove:
+		case e.implied || e.kind == editNone:
+		case e.kind == editRemove:
 			result.Deleted = append(result.Deleted, e.path)
-		case e.entry == nil && !e.isDir():
 		case e.state == worktree.Untracked:
 			result.Added = append(result.Added, e.path)
-		case e.entry == nil || e.old == nil || !e.old.SameContent(e.entry):
+		case e.kind == editDir || e.old == nil || !e.old.SameContent(e.entry):
 			result.Modified = append(result.Modified, e.path)
 		}
-		if e.entry != nil {
+		if e.kind == editSet {
 			result.Read.Files++
 			result.Read.Bytes += int64(e.entry.Size)
 		}

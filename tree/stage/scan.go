@@ -33,7 +33,11 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 
 	refreshIndex(ctx, r, nil, unchanged)
 	o := object.NewOverlay(r.Contents())
-	edits, err := store(ctx, r, o, idx, found, nil)
+	s, err := newStorer(r, o, idx, nil)
+	if err != nil {
+		return view.View{}, err
+	}
+	edits, err := s.store(ctx, found)
 	if err != nil {
 		return view.View{}, err
 	}

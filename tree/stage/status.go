@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/remote/registry"
@@ -57,12 +56,42 @@ func (s *Status) Clean() bool {
 // their stat data in the index, unless another process is changing the index.
 func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Status, error) {
 	s := &Status{}
-	var err error
-	if s.Head, err = r.Refs().Head(); err != nil {
+	if err := s.readHead(ctx, r); err != nil {
 		return nil, err
 	}
-	if s.State, err = operation.Current(r); err != nil {
+	idx, err := r.Index()
+	if err != nil {
 		return nil, err
+	}
+	for _, p := range idx.Skipped() {
+		if Selected(p.Path, o.Paths) {
+			s.Partial = append(s.Partial, p)
+		}
+	}
+	for _, c := range idx.Conflicts() {
+		if Selected(c.Path, o.Paths) {
+			s.Conflicts = append(s.Conflicts, c)
+		}
+	}
+
+	unchanged, err := s.compareWorktree(ctx, r, idx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.compareHead(ctx, r, idx, o.Paths); err != nil {
+		return nil, err
+	}
+	refreshIndex(ctx, r, idx, unchanged)
+	return s, nil
+}
+
+// readHead sets HEAD, its upstream and the operation in progress.
+func (s *Status) readHead(ctx context.Context, r *kist.Repository) (err error) {
+	if s.Head, err = r.Refs().Head(); err != nil {
+		return err
+	}
+	if s.State, err = operation.Current(r); err != nil {
+		return err
 	}
 	if s.Head.Branch != "" {
 		t, err := registry.Track(ctx, r, s.Head.Branch)
@@ -72,41 +101,26 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 			r.Options().Warn(fmt.Sprintf("branch %q cannot be compared with its upstream: %v", s.Head.Branch, err))
 		}
 	}
+	return nil
+}
 
-	idx, err := r.Index()
-	if err != nil {
-		return nil, err
-	}
-
-	for _, p := range idx.Skipped() {
-		if Selected(p.Path, o.Paths) {
-			s.Partial = append(s.Partial, p)
-		}
-	}
-
-	for _, c := range idx.Conflicts() {
-		if Selected(c.Path, o.Paths) {
-			s.Conflicts = append(s.Conflicts, c)
-		}
-	}
-
+// compareWorktree sets the differences between the index and the worktree. It
+// returns the unchanged files that it had to read.
+func (s *Status) compareWorktree(ctx context.Context, r *kist.Repository, idx *index.Index, o StatusOptions) ([]worktree.Refreshed, error) {
 	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{
 		Paths: o.Paths, CollapseUntracked: !o.AllUntracked, NoUntracked: o.NoUntracked, ListIgnored: o.Ignored,
 	})
 	if err != nil {
 		return nil, err
 	}
-
 	found, s.Purged, s.Lost, err = splitUnavailable(ctx, r, found)
 	if err != nil {
 		return nil, err
 	}
-
 	found, unchanged, err := r.Worktree().Confirm(ctx, found)
 	if err != nil {
 		return nil, err
 	}
-
 	for _, f := range found {
 		switch f.State {
 		case worktree.Untracked:
@@ -122,45 +136,41 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 			}
 		}
 	}
+	return unchanged, nil
+}
 
+// compareHead sets the differences between HEAD and the index.
+func (s *Status) compareHead(ctx context.Context, r *kist.Repository, idx *index.Index, paths []string) error {
 	var from object.ID
 	if s.HeadLost = r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: s.Head.ID}); !s.HeadLost {
-		from, err = intact.CommitTree(ctx, r, s.Head.ID)
+		var err error
+		if from, err = intact.CommitTree(ctx, r, s.Head.ID); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-
 	staged, err := view.FromIndex(ctx, r, idx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-
-	changes, err := view.Diff(ctx, view.View{Tree: from, Objects: view.NewKnown(r.Contents())}, staged, o.Paths, true)
+	changes, err := view.Diff(ctx, view.View{Tree: from, Objects: view.NewKnown(r.Contents())}, staged, paths, true)
 	if err != nil {
-		return nil, err
+		return err
 	}
-
 	for _, c := range changes {
 		if _, ok := idx.Conflict(c.Path); !ok {
 			s.Staged = append(s.Staged, c)
 		}
 	}
-
-	refreshIndex(ctx, r, idx, unchanged)
-	return s, nil
+	return nil
 }
 
-// refreshIndex saves the stat data of unchanged files, and the trees that were
-// computed, so that the next command need not do this work. It ignores errors,
-// because nothing depends on it.
+// refreshIndex notes the unchanged files that were read and the computed trees,
+// so that the next command is faster. It ignores errors.
 func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unchanged []worktree.Refreshed) {
 	if len(unchanged) == 0 {
 		return
 	}
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	_ = session.Publish(ctx, func(ctx context.Context) error {
+	_ = r.Publish(ctx, func(ctx context.Context) error {
 		_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(idx *index.Index) error {
 			noteUnchanged(idx, unchanged)
 			return nil

@@ -115,7 +115,7 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 		return err
 	}
 	print := func(at located, path string, e object.Entry) error {
-		var purged *kist.PurgedError
+		var purged *kist.Purge
 		if said.AnyPurged() {
 			if purged, err = r.Purged(ctx, &e); err != nil {
 				return err

@@ -60,7 +60,7 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 			return err
 		}
 		if purged != nil {
-			c.env.printf("%s: %s\n", quotePath(side.name), printable(purged.Error()))
+			c.env.printf("%s: %s\n", quotePath(side.name), printable(purged.String()))
 		}
 	}
 	return c.printRanges(ctx, change)

@@ -268,7 +268,7 @@ func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
 		return err
 	}
 	err = c.claim().Check(snap.state, snap.live())
-	follows := err == nil && !c.named(snap)
+	follows := err == nil && !c.named(snap) && !c.mend.loses()
 	if follows {
 		follows, err = c.marker.follow(snap)
 	} else if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {

@@ -98,7 +98,7 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 		change.Condemn = append(change.Condemn, c.orphans()...)
 	}
 	change.Condemn = append(change.Condemn, c.unused()...)
-	change.Records = c.ended
+	change.Records, change.Lost = c.ended, c.mend.lostAt(c.snap)
 	if len(change.Condemn) == 0 && len(change.AddPacks) == 0 && len(change.AddIndexes) == 0 {
 		return nil, nil
 	}

@@ -48,7 +48,7 @@ func (u *usage) goes() bool { return u.reached == u.copied }
 func (s *snapshot) entries() iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		for _, e := range s.inline {
-			if !yield(place{e, -1, 0}, nil) {
+			if s.has(e) && !yield(place{e, -1, 0}, nil) {
 				return
 			}
 		}
@@ -59,7 +59,7 @@ func (s *snapshot) entries() iter.Seq2[place, error] {
 					yield(place{}, s.badIndex(i, err))
 					return
 				}
-				if _, live := s.packs[e.Pack.Name]; live && !yield(place{e, i, at}, nil) {
+				if s.has(e) && !yield(place{e, i, at}, nil) {
 					return
 				}
 				at++

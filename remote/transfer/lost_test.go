@@ -334,3 +334,55 @@ func TestRepairLost(t *testing.T) {
 	}
 	wantLost(t, b, a.lost...)
 }
+
+// TestRepairLostPack damages everything on a remote whose loss was accepted here: a
+// repair drops the damaged packs and lists the objects as lost.
+func TestRepairLostPack(t *testing.T) {
+	t.Parallel()
+	b := newRemoteIn(t)
+	a := newGapped(t, b)
+	a.mustPush("main")
+	intact := a.intact()
+	a.lose(a.lost...)
+	snap, err := a.remote.snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range a.lost {
+		e, _, err := snap.find(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Damage(e.Pack.Name.Path(), int(e.Offset)+int(e.Stored)/2)
+	}
+	if result, err := a.remote.Repair(t.Context(), a.store, RepairOptions{}); err == nil && len(result.Lost) == 0 {
+		t.Fatal("repaired, though no loss was accepted")
+	}
+
+	a.store.SetLost(a.lost)
+	if result, err := a.remote.Repair(t.Context(), a.store, RepairOptions{}); err != nil || len(result.Lost) > 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	wantLost(t, b, a.lost...)
+	for _, key := range intact {
+		if !remoteHas(t, b, key) {
+			t.Errorf("%v is missing", key)
+		}
+	}
+	mustCollect(t, b, atOnce)
+	wantLost(t, b, a.lost...)
+	a.commit("main", 20, a.ids[5])
+	a.mustPush("main")
+	if _, err := newSide(t, b).fetchLost(FetchOptions{}); err != nil {
+		t.Error(err)
+	}
+	wantLost(t, b, a.lost...)
+
+	// Whoever has the objects sends them again.
+	c := newGapped(t, b)
+	c.make("old", func(*maker) object.ID { return c.ids[1] })
+	if result := c.mustPush("old"); !slices.Equal(result.Found, a.lost) {
+		t.Errorf("found %v", result.Found)
+	}
+	wantLost(t, b)
+}

@@ -2,8 +2,11 @@ package transfer
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"sync"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -15,6 +18,52 @@ type mending struct {
 	source  Local // where what is damaged on the remote is taken from
 	packs   map[pack.Name]bool
 	indexes map[pack.Name]bool
+
+	// lost are objects of damaged packs that no source has intact, and whose loss was
+	// accepted here. They count as missing, unless another pack has them.
+	lost map[object.Key]bool
+
+	mu     sync.Mutex
+	listed map[object.Key]bool // the lost objects that refs reach
+}
+
+// findLost fills m.lost.
+func (m *mending) findLost(ctx context.Context, snap *snapshot) error {
+	for p, err := range snap.entries() {
+		if err != nil {
+			return err
+		}
+		if !m.packs[p.Pack.Name] || !isLost(m.source, p.Key) {
+			continue
+		}
+		value, _, err := snap.rescue(ctx, p.Key)
+		if err != nil {
+			return err
+		}
+		m.lost[p.Key] = value == nil
+	}
+	return nil
+}
+
+// isLost reports whether the damaged copies of an object count as missing.
+func (m *mending) isLost(key object.Key) bool { return m != nil && m.lost[key] }
+
+// list notes that refs reach a lost object.
+func (m *mending) list(key object.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.listed[key] = true
+}
+
+// loses reports whether refs reach a lost object.
+func (m *mending) loses() bool { return m != nil && len(m.listed) > 0 }
+
+// lostAt returns the objects that the root after snap has to list as lost.
+func (m *mending) lostAt(snap *snapshot) []object.Key {
+	if m == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.listed), object.Key.Compare), func(key object.Key) bool { return !snap.isLost(key) })
 }
 
 // lostError says that what is needed of a damaged pack is whole nowhere.

@@ -149,7 +149,7 @@ func (p *planner) isLost(key object.Key) bool {
 	if _, there, err := p.snap.find(key); there || err != nil {
 		return false
 	}
-	if _, listed := p.snap.state.Lost[key]; !listed {
+	if !p.snap.isLost(key) {
 		p.plan.lost[key] = true
 	}
 	return true

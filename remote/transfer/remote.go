@@ -81,6 +81,7 @@ type Remote struct {
 
 	indexes map[pack.Name]*indexFile // opened
 	values  *pack.Values
+	mending *mending // the repair under way, or nil
 }
 
 // Open opens the remote in b, which from then on belongs to the Remote. It

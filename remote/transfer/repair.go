@@ -39,7 +39,7 @@ type RepairResult struct {
 // from other packs. A damaged index file is rebuilt from its copy here, or from the
 // indexes in the packs. Then a root condemns the damaged files, and gc deletes them
 // when they are due. A pack with an object that no source has intact stays as it
-// is.
+// is, unless local accepted the loss: then that root lists the object as lost.
 //
 // A damaged root is put back if it is the newest that was seen here: see
 // [rootlog.Log.PutBack]. Other roots, state files and kist.json are never replaced.
@@ -63,7 +63,7 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if err != nil {
 		return nil, err
 	}
-	m := &mending{source: local, packs: map[pack.Name]bool{}, indexes: map[pack.Name]bool{}}
+	m := &mending{source: local, packs: map[pack.Name]bool{}, indexes: map[pack.Name]bool{}, lost: map[object.Key]bool{}, listed: map[object.Key]bool{}}
 	if err := r.standIns(ctx, head, m); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,10 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 		result.Lost = m.wouldStay(ctx, result.Found)
 		return result, nil
 	}
-	if err := r.mendAll(ctx, m, o, result); err != nil {
+	r.mending = m
+	err = r.mendAll(ctx, m, o, result)
+	r.mending = nil
+	if err != nil {
 		return nil, err
 	}
 	_, err = r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
@@ -279,7 +282,7 @@ func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) erro
 		}
 	}
 	maps.DeleteFunc(m.packs, func(_ pack.Name, bad bool) bool { return !bad })
-	return nil
+	return m.findLost(ctx, snap)
 }
 
 // mend carries out one round of the repair, and returns the number of objects it

@@ -90,13 +90,27 @@ func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapsho
 // view returns what need not be there by records and the list of lost objects.
 func (s *snapshot) view(records *record.Set) *record.View { return records.View().WithLost(s.isLost) }
 
-// isLost reports whether an object is listed as lost, and is in no live pack.
+// isLost reports whether an object is listed as lost, and is in no live pack. A
+// repair adds to the list.
 func (s *snapshot) isLost(key object.Key) bool {
-	if _, listed := s.state.Lost[key]; !listed {
+	_, listed := s.state.Lost[key]
+	if !listed && !s.r.mending.isLost(key) {
 		return false
 	}
 	_, there, err := s.find(key)
-	return err == nil && !there
+	if err != nil || there {
+		return false
+	}
+	if !listed {
+		s.r.mending.list(key)
+	}
+	return true
+}
+
+// has reports whether e is in a live pack, and not hidden by a repair.
+func (s *snapshot) has(e pack.Entry) bool {
+	_, live := s.packs[e.Pack.Name]
+	return live && !(s.r.mending.has(e.Pack.Name) && s.r.mending.isLost(e.Key))
 }
 
 // live returns the names of the live packs. It must not be changed.
@@ -117,7 +131,7 @@ type place struct {
 
 // search is find that tells which entry it has found.
 func (s *snapshot) search(key object.Key) (place, bool, error) {
-	if e, ok := s.inline[key]; ok {
+	if e, ok := s.inline[key]; ok && s.has(e) {
 		return place{e, -1, 0}, true, nil
 	}
 	for i, x := range s.indexes {
@@ -125,7 +139,7 @@ func (s *snapshot) search(key object.Key) (place, bool, error) {
 		if err != nil {
 			return place{}, false, s.badIndex(i, err)
 		}
-		if _, live := s.packs[e.Pack.Name]; at >= 0 && live {
+		if at >= 0 && s.has(e) {
 			return place{e, i, at}, true, nil
 		}
 	}

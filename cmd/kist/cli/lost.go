@@ -28,6 +28,9 @@ func (e *Env) printLost(ctx context.Context, r *kist.Repository, name string, li
 		return
 	}
 	e.warn("%s on %s, and here: the loss was accepted", plural(uint64(len(list)), "object is missing", "objects are missing"), quoteArg(name))
+	if e.global.quiet {
+		return
+	}
 	for i, gap := range list {
 		if i == shownProblems {
 			e.tell("and %s more; --json shows all\n", formatCount(uint64(len(list)-i)))

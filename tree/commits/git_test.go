@@ -123,6 +123,7 @@ func (x *twins) change() {
 		}
 		x.do("rm -r %s", name)
 		x.both(func(dir string) error { return os.RemoveAll(filepath.Join(dir, name)) })
+		x.both(removeEmpty)
 		return
 	}
 	kind := x.rnd.IntN(6)

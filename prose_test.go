@@ -118,7 +118,7 @@ var remaining = map[string]int{
 	"docs/reference":    58,
 	"gc":                49,
 	"gc/purge":          12,
-	"gc/repair":         46,
+	"gc/repair":         3,
 	"gc/retain":         15,
 	"gc/rewrite":        18,
 	"gc/stats":          19,

@@ -11,13 +11,15 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// repairLostList puts a damaged list back if one bit of it has changed. Otherwise
-// it moves the list away: missing objects count as damage again.
+// repairLostList repairs a damaged list of accepted losses if one bit of it
+// has changed. Otherwise it moves the list to the quarantine, and missing
+// objects count as damage again.
 func (p *repairer) repairLostList(context.Context) error {
 	if _, err := kist.ReadLost(p.repo.Dir()); !errors.Is(err, kist.ErrLostList) {
 		return err
 	}
-	how := "removed: what is missing is damage again, until the loss is accepted"
+
+	how := "removed: missing objects count as damage again, until their loss is accepted"
 	data, err := disk.ReadFile(p.path(kist.LostFile))
 	mended := err == nil && len(data) < 1<<16 && disk.Mend(data, func(data []byte) bool {
 		_, err := kist.DecodeLost(data)
@@ -28,7 +30,7 @@ func (p *repairer) repairLostList(context.Context) error {
 	}
 	if !p.o.DryRun {
 		p.damage = append(p.damage, &gc.Problem{Where: kist.LostFile, Err: kist.ErrLostList})
-		if err := p.keep(kist.LostFile); err != nil {
+		if err := p.quarantine(kist.LostFile); err != nil {
 			return err
 		}
 		if mended {
@@ -45,13 +47,15 @@ func (p *repairer) repairLostList(context.Context) error {
 		}
 		p.repo.Objects().SetLost(lost)
 	}
+
 	p.fixed(kist.LostFile, how)
 	return nil
 }
 
-// acceptLoss accepts the loss of the objects that stay missing, if that is asked
-// for. If records were lost just now, these objects may have expired: a person
-// looks at them first. Objects that came back are not in the list any more.
+// acceptLoss accepts the loss of the objects that are still missing, if
+// AcceptLoss is set. It does not if records were lost in this run, because the
+// objects may have expired: a person should look first. It also removes
+// restored objects from the list of losses.
 func (p *repairer) acceptLoss(ctx context.Context) error {
 	if p.o.AcceptLoss && !p.unsure {
 		missing := func(problem *gc.Problem) bool {
@@ -67,20 +71,25 @@ func (p *repairer) acceptLoss(ctx context.Context) error {
 	if p.o.DryRun {
 		return nil
 	}
+
 	before, err := kist.ReadLost(p.repo.Dir())
 	if err != nil {
 		return err
 	}
+
 	lost, err := p.repo.Objects().Lost(ctx)
 	if err != nil || len(lost) == len(before) && len(p.result.Accepted) == 0 {
 		return err
 	}
+
 	for _, problem := range p.result.Accepted {
 		lost = append(lost, problem.Key)
 	}
+
 	if len(lost) == 0 {
 		return disk.Remove(p.path(kist.LostFile))
 	}
+
 	p.repo.Objects().SetLost(lost)
 	return disk.WriteFile(p.path(kist.LostFile), kist.EncodeLost(lost))
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// repairObjects stores damaged and missing objects anew, as far as a good copy can be
-// found: on a remote, or in the worktree.
+// repairObjects restores the damaged and missing objects that a remote or the
+// worktree has intact.
 func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bool, err error) {
 	keys := p.extra
 	p.extra = nil
@@ -27,51 +27,60 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 			keys = append(keys, problem.Key)
 		}
 	}
-	keys = append(keys, p.perhapsTags(ctx, report)...)
+
+	keys = append(keys, p.candidateTags(ctx, report)...)
 	lost, err := p.repo.Objects().Lost(ctx)
 	if err != nil {
 		return false, err
 	}
-	for _, key := range lost { // somebody may have it by now
+
+	for _, key := range lost { // a remote may have it by now
 		keys = append(keys, key)
 		p.noteKey(key)
 	}
+
 	return p.restore(ctx, keys)
 }
 
-// restore stores those of keys anew that were not tried before, as far as a good
-// copy can be found. It reports whether there was any.
+// restore stores intact copies of keys, unless it already tried them. It
+// reports whether it found any.
 func (p *repairer) restore(ctx context.Context, keys []object.Key) (did bool, err error) {
 	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
-	if w.said, err = p.said(); err != nil {
-		return false, nil // what may be restored is not known
+	if w.records, err = p.records(); err != nil {
+		return false, nil // unknown which objects must not come back
 	}
+
 	for _, key := range keys {
 		if p.try(key) {
 			w.want(ctx, key)
 		}
 	}
+
 	if len(w.keys) == 0 {
 		return false, nil
 	}
+
 	w.session = p.repo.Objects().Begin(volume.SessionOptions{DryRun: p.o.DryRun})
 	err = w.search(ctx)
 	return w.got > 0, errors.Join(err, w.session.Close())
 }
 
-// perhapsTags returns the annotated tags that commits which are missing may be in
-// truth: as long as what a ref names is not there, nothing tells which it is.
-func (p *repairer) perhapsTags(ctx context.Context, report *gc.Report) (tags []object.Key) {
+// candidateTags returns tag keys for the missing commits that refs name. A ref
+// does not record whether it names a commit or an annotated tag, so only the
+// object shows it.
+func (p *repairer) candidateTags(ctx context.Context, report *gc.Report) (tags []object.Key) {
 	named := map[object.ID]bool{}
 	for _, problem := range report.Problems {
 		if problem.Key.Kind == object.KindCommit && errors.Is(problem.Err, object.ErrNotFound) {
 			named[problem.Key.ID] = false
 		}
 	}
+
 	if len(named) == 0 {
 		return nil
 	}
-	names, _ := p.repo.Refs().Roots(ctx) // what is damaged has been told
+
+	names, _ := p.repo.Refs().Roots(ctx) // the report has the damaged refs
 	for _, name := range names {
 		if found, missing := named[name.ID]; missing && !found {
 			named[name.ID] = true
@@ -79,27 +88,28 @@ func (p *repairer) perhapsTags(ctx context.Context, report *gc.Report) (tags []o
 			p.noteKey(tags[len(tags)-1])
 		}
 	}
+
 	return tags
 }
 
-// wanted are objects for which a good copy is looked for. It is an
-// [object.ReadWriter] that keeps what is wanted of all that is put into it, and
-// lacks everything. It is safe for concurrent use.
+// wanted is a search for intact copies of objects. As an [object.ReadWriter]
+// it stores only wanted objects, and every object counts as missing in it. It
+// is safe for concurrent use.
 type wanted struct {
 	*repairer
 	session *volume.Session
-	said    *record.View
-	from    string // what is being searched
+	records *record.View
+	from    string // the present source, for messages
 
 	mu   sync.Mutex
 	keys map[object.Key]bool
 	got  int
-	all  int // that were ever wanted
+	all  int // objects that were ever wanted
 }
 
-// want adds an object, unless there is a good copy, or it was purged.
+// want adds an object, unless it was purged or an intact copy is here.
 func (w *wanted) want(ctx context.Context, key object.Key) {
-	if _, purged := w.said.Purged(key); purged || w.keys[key] || w.stores.Found(key) {
+	if _, purged := w.records.Purged(key); purged || w.keys[key] || w.stores.Found(key) {
 		return
 	}
 	if _, err := w.repo.Objects().Get(ctx, key); err != nil {
@@ -108,35 +118,40 @@ func (w *wanted) want(ctx context.Context, key object.Key) {
 	}
 }
 
-// search looks everywhere.
+// search searches the remotes and then the worktree.
 func (w *wanted) search(ctx context.Context) error {
 	sources, err := w.remotes(ctx)
 	if err != nil {
 		return err
 	}
+
 	for _, s := range sources {
-		for before := -1; w.got != before && len(w.keys) > 0; { // what refers to more was found
+		for before := -1; w.got != before && len(w.keys) > 0; { // a restored node may refer to more missing objects
 			before = w.got
 			if err := w.rescue(ctx, s); err != nil {
 				return err
 			}
 		}
 	}
+
 	if len(w.keys) == 0 {
 		return nil
 	}
+
 	return w.searchFiles(ctx)
 }
 
-// rescue takes what a remote has.
+// rescue restores the wanted objects that a remote has.
 func (w *wanted) rescue(ctx context.Context, s *source) error {
 	if s.failed {
 		return nil
 	}
+
 	keys := make([]object.Key, 0, len(w.keys))
 	for key := range w.keys {
 		keys = append(keys, key)
 	}
+
 	slices.SortFunc(keys, object.Key.Compare)
 	w.from = fmt.Sprintf("from the remote %q", s.name)
 	var stored error
@@ -149,10 +164,11 @@ func (w *wanted) rescue(ctx context.Context, s *source) error {
 			return nil
 		}
 		if stored == nil {
-			w.took(key)
+			w.restored(key)
 		}
 		return stored
 	})
+
 	switch {
 	case stored != nil:
 		return stored
@@ -162,7 +178,8 @@ func (w *wanted) rescue(ctx context.Context, s *source) error {
 		s.failed = true
 		w.repo.Options().Warn(fmt.Sprintf("remote %q: %v", s.name, err))
 	}
-	// What was found may refer to more that is missing.
+
+	// Restored nodes may refer to more missing objects.
 	for _, key := range keys {
 		if w.keys[key] || !key.Kind.IsNode() || w.o.DryRun {
 			continue
@@ -173,19 +190,20 @@ func (w *wanted) rescue(ctx context.Context, s *source) error {
 		}
 		links, err := object.Links(key.Kind, data)
 		if err != nil {
-			continue // verify tells
+			continue // verify reports it
 		}
 		for _, link := range links {
-			if !w.said.Skips(key, link) && w.try(link) {
+			if !w.records.Skips(key, link) && w.try(link) {
 				w.want(ctx, link)
 			}
 		}
 	}
+
 	return nil
 }
 
-// took notes that an object was stored.
-func (w *wanted) took(key object.Key) {
+// restored counts an object as restored.
+func (w *wanted) restored(key object.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.keys, key)
@@ -195,9 +213,9 @@ func (w *wanted) took(key object.Key) {
 	}
 }
 
-// searchFiles looks in the worktree: the files that the index, or HEAD, says have
-// content that is wanted are read and cut again. What the index knows gives back
-// folders, too.
+// searchFiles reads the files of the worktree that should contain wanted
+// objects, according to the index or HEAD, and cuts them into chunks again.
+// The index also gives back tree nodes.
 func (w *wanted) searchFiles(ctx context.Context) error {
 	idx, err := w.repo.Index()
 	if err != nil {
@@ -206,13 +224,15 @@ func (w *wanted) searchFiles(ctx context.Context) error {
 			idx, herr = index.FromTree(ctx, view.NewKnown(w.repo.Objects()), head)
 		}
 		if herr != nil {
-			return ctx.Err() // nothing tells what to look for
+			return ctx.Err() // without index and HEAD, no file is known
 		}
 	}
+
 	w.from = "from the index"
 	if _, err := idx.PreviewTree(ctx, w); err != nil && ctx.Err() != nil {
 		return err
 	}
+
 	for path, e := range idx.All() {
 		if len(w.keys) == 0 {
 			break
@@ -230,10 +250,12 @@ func (w *wanted) searchFiles(ctx context.Context) error {
 			return stop.err
 		}
 	}
+
 	return nil
 }
 
-// mayHave reports whether a file with some content has something that is wanted.
+// mayHave reports whether a file with this content may contain a wanted
+// object.
 func (w *wanted) mayHave(ctx context.Context, content object.Key) bool {
 	if content.IsZero() || w.keys[content] {
 		return !content.IsZero()
@@ -241,17 +263,19 @@ func (w *wanted) mayHave(ctx context.Context, content object.Key) bool {
 	if content.Kind != object.KindManifest {
 		return false
 	}
+
 	data, err := w.repo.Objects().Get(ctx, content)
 	if err != nil {
 		return true
 	}
+
 	links, err := object.Links(content.Kind, data)
 	return err != nil || slices.ContainsFunc(links, func(link object.Key) bool {
 		return w.keys[link] || link.Kind == object.KindManifest && w.mayHave(ctx, link)
 	})
 }
 
-// stopError says that what was found cannot be stored.
+// stopError means that the store failed, so the search must end.
 type stopError struct{ err error }
 
 func (e *stopError) Error() string { return e.err.Error() }
@@ -260,15 +284,15 @@ func (e *stopError) Error() string { return e.err.Error() }
 func (w *wanted) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	key := object.Key{Kind: kind, ID: object.Sum(data)}
 	w.mu.Lock()
-	asked := w.keys[key]
+	wanted := w.keys[key]
 	w.mu.Unlock()
-	if !asked {
+	if !wanted {
 		return key.ID, nil
 	}
 	if _, err := w.session.Put(ctx, kind, data); err != nil {
 		return key.ID, &stopError{err}
 	}
-	w.took(key)
+	w.restored(key)
 	return key.ID, nil
 }
 
@@ -282,18 +306,20 @@ func (w *wanted) Missing(ctx context.Context, keys []object.Key) ([]object.Key, 
 	return keys, ctx.Err()
 }
 
-// source is a remote that good copies may come from.
+// source is a remote that may have intact copies.
 type source struct {
 	name   string
 	remote *transfer.Remote
 	failed bool
 }
 
-// remotes opens the remotes. What cannot be reached is warned of.
+// remotes opens the remotes, once. It warns of remotes that cannot be reached
+// and leaves them out.
 func (p *repairer) remotes(ctx context.Context) ([]*source, error) {
 	if p.sources != nil {
 		return p.sources, nil
 	}
+
 	p.sources = []*source{}
 	names := p.o.Remotes
 	if names == nil {
@@ -301,6 +327,7 @@ func (p *repairer) remotes(ctx context.Context) ([]*source, error) {
 			names = append(names, m.Name)
 		}
 	}
+
 	for _, name := range names {
 		opened, err := registry.OpenNamed(ctx, p.repo, name)
 		if err := ctx.Err(); err != nil {
@@ -312,6 +339,7 @@ func (p *repairer) remotes(ctx context.Context) ([]*source, error) {
 		}
 		p.sources = append(p.sources, &source{name: name, remote: opened})
 	}
+
 	return p.sources, nil
 }
 

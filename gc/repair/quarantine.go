@@ -10,17 +10,17 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// keep puts a copy of a file, a path below the .kist folder, into the
-// quarantine, from where it can be taken back if a repair was wrong. A file that
-// is not there needs none.
-func (p *repairer) keep(file string) error {
+// quarantine copies a file into the quarantine folder, so that a wrong repair
+// can be undone. File is a path below the .kist folder. It does nothing if the
+// file does not exist.
+func (p *repairer) quarantine(file string) error {
 	if _, err := disk.Lstat(p.path(file)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := p.makeAside(); err != nil {
+	if err := p.makeQuarantine(); err != nil {
 		return err
 	}
-	to := p.aside + "/" + file
+	to := p.quarantineDir + "/" + file
 	if err := copyFile(p.path(file), p.path(to)); err != nil {
 		return err
 	}
@@ -33,19 +33,20 @@ func (p *repairer) path(file string) string {
 	return filepath.Join(p.repo.Dir(), filepath.FromSlash(file))
 }
 
-// makeAside makes the folder for the files of this repair.
-func (p *repairer) makeAside() error {
-	if p.aside != "" {
+// makeQuarantine makes the quarantine folder of this repair.
+func (p *repairer) makeQuarantine() error {
+	if p.quarantineDir != "" {
 		return nil
 	}
 	if err := disk.MkdirAll(p.path(volume.QuarantineDir), 0o777); err != nil {
 		return err
 	}
+
 	base := volume.QuarantineDir + "/files-" + p.repo.Options().Now().UTC().Format("20060102T150405Z")
 	for name := base; ; name += "x" {
 		err := disk.Mkdir(p.path(name), 0o777)
 		if err == nil {
-			p.aside = name
+			p.quarantineDir = name
 			return errors.Join(disk.SyncDir(p.path(volume.QuarantineDir)), disk.SyncDir(p.repo.Dir()))
 		}
 		if !errors.Is(err, fs.ErrExist) {
@@ -54,13 +55,14 @@ func (p *repairer) makeAside() error {
 	}
 }
 
-// copyFile copies a regular file to a path that is new, durably. What is no
-// regular file is moved.
+// copyFile copies a regular file durably to a new path. It moves anything
+// else.
 func copyFile(from, to string) error {
 	dir, name := filepath.Split(to)
 	if err := makeFolders(filepath.Clean(dir)); err != nil {
 		return err
 	}
+
 	info, err := disk.Lstat(from)
 	if err != nil {
 		return err
@@ -68,6 +70,7 @@ func copyFile(from, to string) error {
 	if !info.Mode().IsRegular() {
 		return disk.Rename(from, to)
 	}
+
 	f, err := disk.Open(from)
 	if err != nil {
 		return err
@@ -79,7 +82,7 @@ func copyFile(from, to string) error {
 	})
 }
 
-// makeFolders makes a folder and those above it, durably, unless they are there.
+// makeFolders makes a folder and its missing parents, durably.
 func makeFolders(dir string) error {
 	err := disk.Mkdir(dir, 0o777)
 	if errors.Is(err, fs.ErrNotExist) {

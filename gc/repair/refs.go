@@ -16,24 +16,25 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// repairIndex makes a damaged index anew, from HEAD's tree. What was staged is
+// repairIndex rebuilds a damaged index from HEAD's tree. Staged changes are
 // lost.
 func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, error) {
 	if !slices.ContainsFunc(report.Problems, func(problem *gc.Problem) bool { return isIndexDamage(problem.Err) }) {
 		return false, nil
 	}
+
 	head, err := view.HeadTree(ctx, p.repo)
 	var idx *index.Index
 	if err == nil {
 		idx, err = index.FromTree(ctx, view.NewKnown(p.repo.Objects()), head)
 	}
-	if err != nil && !p.o.DryRun || !p.try(indexFile) { // HEAD has to be repaired first
+	if err != nil && !p.o.DryRun || !p.try(indexFile) { // HEAD must be repaired first
 		return false, ctx.Err()
 	}
 	if !p.o.DryRun {
 		replaced, err := index.Replace(ctx, p.repo.Dir(), idx, func(names []string) error {
 			for _, name := range names {
-				if err := p.keep(name); err != nil {
+				if err := p.quarantine(name); err != nil {
 					return err
 				}
 			}
@@ -43,7 +44,8 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 			return false, err
 		}
 	}
-	p.fixed(indexFile, "made anew from HEAD: what was staged and not committed is in the worktree only")
+
+	p.fixed(indexFile, "rebuilt from HEAD: changes that were staged and not committed are only in the worktree")
 	return true, nil
 }
 
@@ -52,14 +54,14 @@ func isIndexDamage(err error) bool {
 	return errors.As(err, &damage)
 }
 
-// fixed notes that a file was repaired.
+// fixed adds a repaired file to the result.
 func (p *repairer) fixed(file, how string) {
 	p.mended[file] = true
 	p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: how})
 }
 
-// repairRefs repairs files of refs, HEAD, logs, and what commands leave for each
-// other.
+// repairRefs repairs the files of refs, HEAD and logs, and the message files
+// of commands.
 func (p *repairer) repairRefs(ctx context.Context, report *gc.Report) (did bool, err error) {
 	for _, problem := range report.Problems {
 		var damage *refs.CorruptError
@@ -74,6 +76,7 @@ func (p *repairer) repairRefs(ctx context.Context, report *gc.Report) (did bool,
 			p.tried[damage.File], did = true, true
 		}
 	}
+
 	return did || len(p.extra) > 0, nil
 }
 
@@ -82,39 +85,41 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 		return p.repairLog(ctx, name)
 	}
 	if strings.HasSuffix(file, "_MSG") {
-		return p.discard(ctx, file, "given up: the operation that it is about cannot go on")
+		return p.discard(ctx, file, "removed: the operation that it belongs to cannot go on")
 	}
+
 	id, target, how := p.original(ctx, file)
 	if len(p.extra) > 0 {
-		return false, nil // more may be known then
+		return false, nil // after these commits are fetched, more may be known
 	}
 	if id.IsZero() && target == "" {
 		if strings.HasPrefix(file, refs.Remotes) {
-			return p.discard(ctx, file, "given up: 'kist fetch' makes it anew")
+			return p.discard(ctx, file, "removed: 'kist fetch' writes it again")
 		}
 		if file == refs.OrigHead || file == refs.FetchHead {
-			return p.discard(ctx, file, "given up: it only helps to find a commit")
+			return p.discard(ctx, file, "removed: it only helps to find a commit")
 		}
-		return false, nil // it stays, so that nobody takes what it needs for garbage
+		return false, nil // the damaged file stays, so that gc removes nothing
 	}
 	if p.o.DryRun {
 		p.fixed(file, how)
 		return true, nil
 	}
-	if err := p.keep(file); err != nil {
+	if err := p.quarantine(file); err != nil {
 		return false, err
 	}
 	if err := p.setRef(ctx, file, id, target); err != nil {
 		return false, err
 	}
+
 	p.fixed(file, how)
 	return true, nil
 }
 
-// repairReason is what logs say of a repair.
+// repairReason is the reason that reflogs record for a repair.
 const repairReason = "verify --repair"
 
-// setRef writes a file that is damaged, or missing, anew.
+// setRef rewrites a damaged or missing ref file.
 func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target string) error {
 	return p.repo.Publish(ctx, func(ctx context.Context) error {
 		var moved *refs.MovedError
@@ -134,42 +139,45 @@ func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target
 			err = p.repo.Refs().Repair(ctx, file, id, p.repo.Who(), repairReason)
 		}
 		if errors.As(err, &moved) {
-			return nil // somebody else has repaired it
+			return nil // another process repaired it
 		}
 		return err
 	})
 }
 
-// original returns what a damaged file said, as far as that can be known, and
-// how it is known. Nothing is returned if it cannot.
+// original returns the former value of a damaged file: an ID, or the target of
+// a symbolic ref. How says in words where the value comes from. All results
+// are empty if the value is unknown.
 func (p *repairer) original(ctx context.Context, file string) (id object.ID, target, how string) {
-	if id, target, ok := p.repo.Refs().Guess(file); ok && (target != "" || p.bringsCommit(ctx, id)) {
+	if id, target, ok := p.repo.Refs().Guess(file); ok && (target != "" || p.findsCommit(ctx, id)) {
 		return id, target, "one bit of it had changed"
 	}
+
 	switch {
 	case file == "HEAD":
 		return p.originalHead(ctx)
 	case !strings.HasPrefix(file, "refs/") || refs.CheckName(file) != nil:
 		return id, "", ""
 	}
-	if log, err := p.repo.Refs().Log(file); err == nil && len(log) > 0 && p.bringsCommit(ctx, log[0].New) {
-		return log[0].New, "", fmt.Sprintf("set to %s, where its log says it was", log[0].New.Short())
+	if log, err := p.repo.Refs().Log(file); err == nil && len(log) > 0 && p.findsCommit(ctx, log[0].New) {
+		return log[0].New, "", fmt.Sprintf("set to %s, the last commit in its log", log[0].New.Short())
 	}
 	if branch, ok := refs.BranchOf(file); ok {
 		for _, tracking := range p.counterparts(branch) {
-			if id, err := p.repo.Refs().Get(tracking); err == nil && p.bringsCommit(ctx, id) {
-				return id, "", fmt.Sprintf("set to %s, where %s is", id.Short(), strings.TrimPrefix(tracking, refs.Remotes))
+			if id, err := p.repo.Refs().Get(tracking); err == nil && p.findsCommit(ctx, id) {
+				return id, "", fmt.Sprintf("set to %s, the commit of %s", id.Short(), strings.TrimPrefix(tracking, refs.Remotes))
 			}
 		}
 	}
 	if strings.HasPrefix(file, refs.Tags) {
 		return p.originalTag(ctx, file)
 	}
+
 	return id, "", ""
 }
 
-// counterparts returns the remote-tracking branches that may tell where a branch
-// was: the one that it follows first.
+// counterparts returns the remote-tracking branches that may show where a
+// branch was. Its upstream comes first.
 func (p *repairer) counterparts(branch string) (list []string) {
 	if u, err := registry.UpstreamOf(p.repo, branch); err == nil {
 		list = append(list, u.Tracking())
@@ -180,69 +188,77 @@ func (p *repairer) counterparts(branch string) (list []string) {
 	return list
 }
 
-// originalTag asks remotes for a tag.
+// originalTag reads the value of a tag from the remotes.
 func (p *repairer) originalTag(ctx context.Context, file string) (id object.ID, target, how string) {
 	sources, err := p.remotes(ctx)
 	if err != nil {
 		return id, "", ""
 	}
+
 	for _, s := range sources {
 		head, err := s.remote.Head(ctx)
 		if err != nil {
 			p.repo.Options().Warn(fmt.Sprintf("remote %q: %v", s.name, err))
 			continue
 		}
-		if key, ok := head.Refs[file]; ok && p.bringsCommit(ctx, key.ID) {
-			return key.ID, "", fmt.Sprintf("set to %s, where the remote %q has it", key.ID.Short(), s.name)
+		if key, ok := head.Refs[file]; ok && p.findsCommit(ctx, key.ID) {
+			return key.ID, "", fmt.Sprintf("set to %s, its value on the remote %q", key.ID.Short(), s.name)
 		}
 	}
+
 	return id, "", ""
 }
 
-// originalHead finds out what was checked out: the branch that HEAD's log tells
-// of, else the one that is where HEAD was last, else the only one there is.
+// originalHead finds out what was checked out. It tries, in this order: the
+// last checkout in HEAD's log, the one branch at the last commit of HEAD's
+// log, the only branch, the default branch.
 func (p *repairer) originalHead(ctx context.Context) (id object.ID, target, how string) {
 	list, err := p.repo.Refs().List(refs.Heads)
 	if err != nil {
-		return id, "", "" // branches have to be repaired first
+		return id, "", "" // branches must be repaired first
 	}
+
 	branches := map[string]object.ID{}
 	for _, ref := range list {
 		branches[ref.Name] = ref.ID
 	}
+
 	log, logErr := p.repo.Refs().Log("HEAD")
 	onto := ""
 	if i := slices.IndexFunc(log, func(e refs.LogEntry) bool { return refs.CheckedOut(e.Reason) != "" }); i >= 0 && logErr == nil {
 		onto = refs.CheckedOut(log[i].Reason)
 	}
 	if _, ok := branches[refs.Heads+onto]; ok {
-		return id, refs.Heads + onto, fmt.Sprintf("set to the branch %q, which its log says was checked out last", onto)
+		return id, refs.Heads + onto, fmt.Sprintf("set to the branch %q, the last checkout in its log", onto)
 	}
 	if detached, err := object.ParseID(onto); err == nil && p.hasCommit(ctx, log[0].New) && !detached.IsZero() {
-		return log[0].New, "", fmt.Sprintf("detached at %s, where its log says it was", log[0].New.Short())
+		return log[0].New, "", fmt.Sprintf("detached at %s, the last commit in its log", log[0].New.Short())
 	}
+
 	var there []string
 	for name, at := range branches {
 		if len(log) > 0 && at == log[0].New {
 			there = append(there, name)
 		}
 	}
+
 	if len(there) == 1 {
-		return id, there[0], fmt.Sprintf("set to the branch %q, which is where HEAD's log ends", strings.TrimPrefix(there[0], refs.Heads))
+		return id, there[0], fmt.Sprintf("set to the branch %q, where HEAD's log ends", strings.TrimPrefix(there[0], refs.Heads))
 	}
 	if len(list) == 1 {
 		return id, list[0].Name, fmt.Sprintf("set to the only branch, %q", strings.TrimPrefix(list[0].Name, refs.Heads))
 	}
 	if _, ok := branches[refs.Heads+kist.DefaultBranch]; ok || len(list) == 0 {
-		return id, refs.Heads + kist.DefaultBranch, fmt.Sprintf("set to the branch %q: nothing tells which it was", kist.DefaultBranch)
+		return id, refs.Heads + kist.DefaultBranch, fmt.Sprintf("set to the branch %q: the right one is unknown", kist.DefaultBranch)
 	}
+
 	return id, "", ""
 }
 
-// bringsCommit is hasCommit for a commit that a damaged file may have named. If
-// it is not there, it may be had before the file is looked at again: nothing
-// else may tell that it is needed.
-func (p *repairer) bringsCommit(ctx context.Context, id object.ID) bool {
+// findsCommit reports whether a commit that a damaged file may name can be
+// read. If not, it puts the commit on the list of objects to restore, and the
+// file is looked at again later: perhaps nothing else refers to the commit.
+func (p *repairer) findsCommit(ctx context.Context, id object.ID) bool {
 	if p.hasCommit(ctx, id) {
 		return true
 	}
@@ -252,7 +268,7 @@ func (p *repairer) bringsCommit(ctx context.Context, id object.ID) bool {
 	return false
 }
 
-// hasCommit reports whether a commit, or an annotated tag, can be read.
+// hasCommit reports whether a commit or annotated tag can be read.
 func (p *repairer) hasCommit(ctx context.Context, id object.ID) bool {
 	if id.IsZero() {
 		return false
@@ -267,35 +283,38 @@ func (p *repairer) hasCommit(ctx context.Context, id object.ID) bool {
 	return err == nil
 }
 
-// repairLog drops the lines of a log that are damaged.
+// repairLog removes the damaged lines of a log.
 func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
 	file := "logs/" + name
 	if p.o.DryRun {
 		p.fixed(file, "damaged lines are dropped")
 		return true, nil
 	}
-	if err := p.keep(file); err != nil {
+	if err := p.quarantine(file); err != nil {
 		return false, err
 	}
+
 	n, err := p.repo.Refs().RepairLog(ctx, name)
 	if err != nil {
 		if errors.Is(err, object.ErrCorrupt) {
-			err = nil // none of it can be read
+			err = nil // no line can be read
 		}
 		return false, err
 	}
+
 	how := "1 damaged line is dropped"
 	if n != 1 {
 		how = fmt.Sprintf("%d damaged lines are dropped", n)
 	}
+
 	p.fixed(file, how)
 	return true, nil
 }
 
-// discard moves a file that is beyond help to the quarantine.
+// discard moves a file that cannot be repaired to the quarantine.
 func (p *repairer) discard(ctx context.Context, file, how string) (bool, error) {
 	if !p.o.DryRun {
-		did, err := p.repo.Refs().Discard(ctx, file, func() (bool, error) { return true, p.keep(file) })
+		did, err := p.repo.Refs().Discard(ctx, file, func() (bool, error) { return true, p.quarantine(file) })
 		if err != nil || !did {
 			return false, err
 		}

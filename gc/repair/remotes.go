@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// repairRemoteState repairs files that are kept of remotes. It comes before all
-// that asks remotes.
+// repairRemoteState repairs the local files about remotes. It comes before all
+// steps that read from remotes.
 func (p *repairer) repairRemoteState(ctx context.Context) error {
 	for _, m := range registry.All(p.repo) {
 		problems, err := gc.CheckRemoteState(ctx, p.repo, m)
@@ -34,14 +34,15 @@ func (p *repairer) repairRemoteState(ctx context.Context) error {
 	return nil
 }
 
-// repairState repairs one file that is kept of a remote, as far as that is
-// possible. Verify reports what stays damaged.
+// repairState repairs one local file about a remote, if possible. Otherwise
+// verify reports it at the end.
 func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *gc.Problem) error {
 	var damage *transfer.StateError
 	if !errors.As(problem.Err, &damage) {
 		return nil
 	}
-	keep := func() error { return p.keep(problem.Where) }
+
+	keep := func() error { return p.quarantine(problem.Where) }
 	how, err := transfer.RepairState(ctx, registry.Dir(p.repo, m.Name), damage, p.o.DryRun, keep)
 	switch isHead := filepath.Base(problem.Where) == "head"; {
 	case errors.Is(err, transfer.ErrHeadLost):
@@ -55,18 +56,21 @@ func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *
 	if !p.o.DryRun {
 		p.damage = append(p.damage, problem)
 	}
+
 	p.fixed(problem.Where, how)
 	return nil
 }
 
-// rebuildHead replaces the damaged head of a remote by the one that the remote has
-// now, and returns in words what it did. A remote that seems to have been set back
-// is not trusted, unless AcceptLoss is set.
+// rebuildHead replaces the damaged copy of a remote's head by the remote's
+// present head. It returns a description of the repair, or "" if it did
+// nothing. It does not trust a remote that seems to have been rolled back,
+// unless AcceptLoss is set.
 func (p *repairer) rebuildHead(ctx context.Context, m registry.Remote, keep func() error) (how string, err error) {
 	sources, err := p.remotes(ctx)
 	if err != nil {
 		return "", err
 	}
+
 	for _, s := range sources {
 		if s.name != m.Name {
 			continue
@@ -76,29 +80,31 @@ func (p *repairer) rebuildHead(ctx context.Context, m registry.Remote, keep func
 			p.repo.Options().Warn(fmt.Sprintf("remote %q: %v", m.Name, err))
 			return "", ctx.Err()
 		}
-		back, err := p.setBack(ctx, m.Name, head)
+		rolled, err := p.rolledBack(ctx, m.Name, head)
 		if err != nil {
 			return "", err
 		}
-		if back != "" && !p.o.AcceptLoss {
-			p.repo.Options().Warn(fmt.Sprintf("remote %q seems to have been set back, so its head is not trusted: %s", m.Name, back))
+		if rolled != "" && !p.o.AcceptLoss {
+			p.repo.Options().Warn(fmt.Sprintf("remote %q seems to have been rolled back, so kist does not trust its head: %s", m.Name, rolled))
 			return "", nil
 		}
-		how = fmt.Sprintf("rebuilt from the remote, which is at root %d now; if it was set back before, nothing notices that", head.Seq)
+		how = fmt.Sprintf("rebuilt from the remote, which is at root %d now; a rollback before that would not be noticed", head.Seq)
 		return how, s.remote.RebuildHead(ctx, head, p.o.DryRun, keep)
 	}
+
 	return "", nil
 }
 
-// setBack says in words which branch of a remote is not where remote-tracking
-// branches saw it, but earlier or absent; "": none. A branch that others have
-// deleted, or moved back by force, looks the same.
-func (p *repairer) setBack(ctx context.Context, name string, head *rootlog.State) (string, error) {
+// rolledBack describes a branch that is missing on the remote, or at an
+// earlier commit than the remote-tracking branch. It returns "" if there is
+// none. A branch that others deleted or moved back by force looks the same.
+func (p *repairer) rolledBack(ctx context.Context, name string, head *rootlog.State) (string, error) {
 	prefix := refs.Remotes + name + "/"
 	list, err := p.repo.Refs().List(prefix)
 	if err != nil {
 		return "", nil // damaged refs are repaired later
 	}
+
 	for _, ref := range list {
 		if ref.Target != "" {
 			continue
@@ -107,17 +113,18 @@ func (p *repairer) setBack(ctx context.Context, name string, head *rootlog.State
 		now, ok := head.Refs[refs.Heads+branch]
 		switch {
 		case !ok:
-			return fmt.Sprintf("the branch %q is not there, and was seen at %s", branch, ref.ID.Short()), nil
+			return fmt.Sprintf("the branch %q is missing there, and was at %s before", branch, ref.ID.Short()), nil
 		case now.ID == ref.ID || intact.IsMissing(ctx, p.repo, object.Key{Kind: object.KindCommit, ID: now.ID}):
 			continue
 		}
 		back, err := history.IsAncestor(ctx, p.repo.Objects(), now.ID, ref.ID)
 		if back {
-			return fmt.Sprintf("the branch %q is at %s there, and was seen later at %s", branch, now.ID.Short(), ref.ID.Short()), nil
+			return fmt.Sprintf("the branch %q is at %s there, and was at the later %s before", branch, now.ID.Short(), ref.ID.Short()), nil
 		}
 		if err != nil && ctx.Err() != nil {
 			return "", err
 		}
 	}
+
 	return "", nil
 }

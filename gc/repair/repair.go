@@ -19,62 +19,65 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// Options say how [Run] works.
+// Options configure [Run].
 type Options struct {
-	// Remotes are the names of those that good copies are taken from; nil: all.
+	// Remotes are the names of the remotes to take intact copies from; nil
+	// means all.
 	Remotes []string
 
-	// AcceptLoss goes on without what nothing can restore. Damaged records are
-	// replaced by those of them that can be read: what was held may be collected
-	// as garbage then, and what had expired seems to be missing. The head of a
-	// remote that was set back is taken as it is now. Objects that are missing
-	// need not be there any more.
+	// AcceptLoss continues without data that cannot be restored. Damaged
+	// records are replaced by the readable ones, so gc may remove content that
+	// was held, and content that had expired may look missing. The present
+	// head of a rolled-back remote is trusted. Missing objects become accepted
+	// losses.
 	AcceptLoss bool
 
-	DryRun     bool                    // only show what would be done
+	DryRun     bool                    // only report what Run would do
 	SingleHost bool                    // see [volume.MaintainOptions]
-	Checking   func(volume.Checked)    // told how far the stored data has been read; may be nil
-	Following  func(nodes int)         // told how far history has been followed; may be nil
-	Restoring  func(done, total int64) // told how many objects were stored anew, of those that are damaged; may be nil
+	Checking   func(volume.Checked)    // receives the progress of reading stored data; may be nil
+	Following  func(nodes int)         // receives the number of nodes followed; may be nil
+	Restoring  func(done, total int64) // receives the number of restored and of damaged objects; may be nil
 }
 
-// Repaired is something that was repaired, or in a dry run would be.
+// Repaired is an object or file that was repaired, or would be.
 type Repaired struct {
-	Key  object.Key // the object; zero: it is a file
-	File string     // below the .kist folder, with slashes; empty: it is an object
-	How  string     // in words: where from, and what was lost of it
+	Key  object.Key // the object; zero for a file
+	File string     // slash-separated path below the .kist folder; empty for an object
+	How  string     // in words: the source, and what was lost
 }
 
-// Quarantined is a file or folder that was damaged.
+// Quarantined is a damaged file or folder that was set aside.
 type Quarantined struct {
-	File string // where it was, below the .kist folder
-	To   string // where it, or a copy of it, is now; empty in a dry run
+	File string // its former path, below the .kist folder
+	To   string // the path of it or its copy now; empty in a dry run
 }
 
-// Result tells what came of a repair.
+// Result is the result of a repair.
 type Result struct {
-	Found       *gc.Report // what there was before
+	Found       *gc.Report // before the repair
 	Repaired    []Repaired
 	Quarantined []Quarantined
-	Lost        []*gc.Problem // what is still damaged or missing
+	Lost        []*gc.Problem // still damaged or missing
 	Accepted    []*gc.Problem // objects whose loss is accepted from now on
 }
 
-// Run verifies the repository, with all stored data, and repairs what is
-// damaged: records and objects first, then the index, then refs. Objects come from other
-// volumes, from remotes, from the worktree and the index. Volumes are replaced by new ones
-// with all that is whole in them. What was damaged is moved to the folder
-// quarantine, nothing is deleted. It can be stopped at any moment, and run again.
+// Run verifies the repository, with all stored data, and repairs the damage:
+// records and objects first, then the index, then refs. Intact copies come
+// from other volumes, remotes, the worktree and the index. A damaged volume is
+// replaced by a new one with its intact objects. Damaged files are moved to
+// the quarantine; nothing is deleted. Run can be stopped at any moment and
+// repeated.
 //
-// The error is [disk.ErrBusy] if another process removes volumes; it matches
-// ErrNoRemote if one of the remotes is not configured. That something stays lost
-// is no error.
+// The error is [disk.ErrBusy] if another process removes volumes. It matches
+// ErrNoRemote if one of o.Remotes is not configured. Damage that remains is in
+// the result and no error.
 func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 	for _, name := range o.Remotes {
 		if _, err := registry.Find(r, name); err != nil {
 			return nil, err
 		}
 	}
+
 	volumes, err := r.Objects().Repair(ctx, volume.RepairOptions{
 		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, DryRun: o.DryRun,
 	})
@@ -93,6 +96,7 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
+
 	for {
 		report, err := p.verify(ctx, check)
 		if err != nil {
@@ -107,31 +111,31 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 			p.end(report)
 			return p.result, p.acceptLoss(ctx)
 		}
-		check.Volumes.ReadData = false // what was written since was read back
+		check.Volumes.ReadData = false // everything written since was read back
 	}
 }
 
-// repairer is a repair under way.
+// repairer is the state of one repair.
 type repairer struct {
 	repo   *kist.Repository
 	o      Options
 	stores *volume.Repair
 	result *Result
 
-	order   []object.Key          // objects that were found to be damaged or missing
-	found   map[object.Key]bool   // the same
-	how     map[object.Key]string // how they were restored
-	extra   []object.Key          // lost with a volume, whether or not they are needed
-	tried   map[any]bool          // objects and files
-	mended  map[string]bool       // files, in a dry run: of those nothing is lost
-	sources []*source             // remotes; nil: not opened yet
-	aside   string                // the folder for files, below .kist; empty: none was needed yet
-	damage  []*gc.Problem         // of files that were replaced before the first report
-	unsure  bool                  // records were lost: missing objects may have expired
-	view    *record.View          // in a dry run: what the records would say that replace them
+	order         []object.Key          // damaged and missing objects, as they were found
+	found         map[object.Key]bool   // the objects in order
+	how           map[object.Key]string // how objects were restored, in words
+	extra         []object.Key          // objects to restore, whether or not they are reachable
+	tried         map[any]bool          // keys and file names that need no second attempt
+	mended        map[string]bool       // repaired files, which a dry run does not report as lost
+	sources       []*source             // remotes; nil: not opened yet
+	quarantineDir string                // the quarantine folder, below .kist; empty: not made yet
+	damage        []*gc.Problem         // problems that were repaired before the first report
+	unsure        bool                  // records were lost: missing objects may have expired
+	dryRecords    *record.View          // in a dry run: the records that would replace damaged ones
 }
 
-// note takes down which objects are damaged.
+// note remembers the damaged objects of a report.
 func (p *repairer) note(report *gc.Report) {
 	if p.result.Found == nil {
 		p.result.Found = p.withReplaced(report)
@@ -144,8 +148,7 @@ func (p *repairer) note(report *gc.Report) {
 	}
 }
 
-// withReplaced returns a report that names files, too, that were replaced before
-// it was made.
+// withReplaced adds to a report the problems that were repaired before it.
 func (p *repairer) withReplaced(report *gc.Report) *gc.Report {
 	all := *report
 	all.Problems = append(slices.Clip(p.damage), report.Problems...)
@@ -159,18 +162,18 @@ func (p *repairer) noteKey(key object.Key) {
 	}
 }
 
-// try reports whether something was not tried before.
+// try reports whether this is the first attempt on a key or file.
 func (p *repairer) try(what any) bool {
 	first := !p.tried[what]
 	p.tried[what] = true
 	return first
 }
 
-// pass repairs what it can of what a report tells. It reports whether it did
-// something, which may make more possible.
+// pass repairs as much of a report as it can. It reports whether it repaired
+// anything: that may make more repairs possible.
 func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err error) {
 	if did, err = p.repairVolumes(ctx, report); err != nil || did && !p.o.DryRun {
-		return did, err // then it is known what is lost
+		return did, err // the next report shows the remaining losses
 	}
 	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairObjects, p.repairIndex, p.repairRefs} {
 		more, err := step(ctx, report)
@@ -182,21 +185,23 @@ func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err e
 	return did, nil
 }
 
-// repairVolumes replaces volumes in which something is damaged.
+// repairVolumes replaces damaged volumes.
 func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bool, err error) {
 	names := slices.DeleteFunc(slices.Clone(report.Damaged), func(name string) bool { return !p.try("volumes/" + name) })
 	if len(names) == 0 {
 		return false, nil
 	}
+
 	list, err := p.rebuild(ctx, names)
 	if err != nil {
 		return false, err
 	}
+
 	names = names[:0]
 	for _, v := range list {
 		file := "volumes/" + v.Volume
 		if v.Err != nil {
-			p.repo.Options().Warn(fmt.Sprintf("%s is left as it is: %v", file, v.Err))
+			p.repo.Options().Warn(fmt.Sprintf("%s stays as it is: %v", file, v.Err))
 			continue
 		}
 		p.extra = append(p.extra, v.Lost...)
@@ -207,48 +212,57 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 			p.result.Quarantined = append(p.result.Quarantined, Quarantined{File: file})
 		}
 	}
+
 	for _, key := range p.extra {
 		p.noteKey(key)
 	}
+
 	if p.o.DryRun || len(names) == 0 {
 		return len(names) > 0, nil
 	}
+
 	moved, err := p.stores.Quarantine(ctx, names)
 	for _, to := range moved {
 		p.result.Quarantined = append(p.result.Quarantined, Quarantined{File: "volumes/" + path.Base(to), To: to})
 	}
+
 	return true, err
 }
 
-// rebuild has volumes rebuilt, and once more if something that is lost with them
-// was found elsewhere: what they have as patches of that is then whole again.
+// rebuild rebuilds volumes. It does so twice if it could restore lost objects
+// from elsewhere: patches on these objects are then intact again.
 func (p *repairer) rebuild(ctx context.Context, names []string) ([]volume.Rebuilt, error) {
 	list, err := p.stores.Rebuild(ctx, names)
 	if err != nil || p.o.DryRun {
 		return list, err
 	}
+
 	var lost []object.Key
 	for _, v := range list {
 		lost = append(lost, v.Lost...)
 	}
+
 	for _, key := range lost {
 		p.noteKey(key)
 	}
+
 	if did, err := p.restore(ctx, lost); !did || err != nil {
 		return list, err
 	}
+
 	again, err := p.stores.Rebuild(ctx, names)
 	for i := range again {
 		again[i].Copied += list[i].Copied
 	}
+
 	return again, err
 }
 
-// rebuilt says in words what became of a volume.
+// rebuilt describes the repair of a volume.
 func rebuilt(v volume.Rebuilt) string {
-	how := "what is whole in it is in other volumes"
+	how := "its intact objects are in other volumes"
 	if v.Copied > 0 {
-		how = fmt.Sprintf("replaced by a new volume with the %d objects that are whole", v.Copied)
+		how = fmt.Sprintf("replaced by a new volume with its %d intact objects", v.Copied)
 	}
 	if len(v.Lost) > 0 {
 		how += fmt.Sprintf("; damaged: %d", len(v.Lost))
@@ -256,7 +270,7 @@ func rebuilt(v volume.Rebuilt) string {
 	return how
 }
 
-// end tells what came of it, now that a last report is there.
+// end completes the result from the last report.
 func (p *repairer) end(report *gc.Report) {
 	still := map[object.Key]bool{}
 	for _, problem := range report.Problems {
@@ -266,6 +280,7 @@ func (p *repairer) end(report *gc.Report) {
 		still[problem.Key] = true
 		p.result.Lost = append(p.result.Lost, problem)
 	}
+
 	var objects []Repaired
 	for _, key := range p.order {
 		if still[key] {
@@ -274,16 +289,17 @@ func (p *repairer) end(report *gc.Report) {
 		how, restored := p.how[key]
 		if !restored {
 			if _, err := p.repo.Objects().Get(context.Background(), key); err != nil && !p.stores.Found(key) {
-				continue // nothing needs it
+				continue // unreachable, so its loss does not matter
 			}
 			how = "from another copy here"
 		}
 		objects = append(objects, Repaired{Key: key, How: how})
 	}
+
 	p.result.Repaired = append(objects, p.result.Repaired...)
 }
 
-// wouldMend reports whether a dry run has found a way to repair something.
+// wouldMend reports whether a dry run found a way to repair a problem.
 func (p *repairer) wouldMend(problem *gc.Problem) bool {
 	if !problem.Key.IsZero() {
 		return p.how[problem.Key] != "" || p.stores.Found(problem.Key) || problem.Key.Kind == object.KindCommit && p.wouldHave(problem.Key.ID)
@@ -296,7 +312,7 @@ func (p *repairer) wouldMend(problem *gc.Problem) bool {
 	return p.mended[file]
 }
 
-// wouldHave reports whether a dry run has found a good copy of a commit, or of an
+// wouldHave reports whether a dry run found an intact copy of a commit or
 // annotated tag.
 func (p *repairer) wouldHave(id object.ID) bool {
 	return slices.ContainsFunc([]object.Kind{object.KindCommit, object.KindTag}, func(kind object.Kind) bool {
@@ -305,8 +321,8 @@ func (p *repairer) wouldHave(id object.ID) bool {
 	})
 }
 
-// damagedFile returns the file, below the .kist folder, that a problem is about;
-// "" if it is about none.
+// damagedFile returns the file that a problem is about, below the .kist
+// folder, or "".
 func damagedFile(problem *gc.Problem) string {
 	var ref *refs.CorruptError
 	var idx *index.CorruptError
@@ -320,8 +336,9 @@ func damagedFile(problem *gc.Problem) string {
 	case kist.IsRecordDamage(problem.Err):
 		return record.File
 	}
+
 	return problem.Where
 }
 
-// indexFile is what the files of the index are called together.
+// indexFile stands for all files of the index in results.
 const indexFile = "index"

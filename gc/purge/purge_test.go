@@ -252,7 +252,7 @@ func TestPurgedCheckout(t *testing.T) {
 		view, err := view.OfCommit(t.Context(), s.Repo, "HEAD")
 		s.Check(err)
 		out := t.TempDir()
-		_, err = checkout.Extract(t.Context(), s.Repo, view, []string{""}, out, false, nil)
+		_, err = checkout.Extract(t.Context(), s.Repo, view, checkout.ExtractOptions{Paths: []string{""}, To: out})
 		s.Unwritten(err, "big", "dir/copy", "secret")
 		if list, err := os.ReadDir(out); err != nil || len(list) != 2 {
 			t.Errorf("extracted: %v, %v", list, err)

@@ -46,7 +46,7 @@ func Switch(ctx context.Context, r *kist.Repository, o SwitchOptions) (refs.Head
 	if err != nil {
 		return old, err
 	}
-	err = SwitchTree(ctx, r, Tip{old.ID, from}, Tip{next.ID, to}, o.Force, o.Progress, func(ctx context.Context) error {
+	publish := func(ctx context.Context) error {
 		if len(changes) > 0 {
 			if err := r.Refs().Update(ctx, changes, r.Who()); err != nil {
 				return err
@@ -61,7 +61,8 @@ func Switch(ctx context.Context, r *kist.Repository, o SwitchOptions) (refs.Head
 			return operation.ClearState(ctx, r)
 		}
 		return nil
-	})
+	}
+	err = SwitchTree(ctx, r, Tips{Tip{old.ID, from}, Tip{next.ID, to}, o.Force, o.Progress, publish})
 	if err != nil && !stage.IsPartial(err) {
 		return old, err
 	}

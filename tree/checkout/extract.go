@@ -18,33 +18,40 @@ import (
 // ErrInsideRepository says that a folder to write to lies in a .kist folder.
 var ErrInsideRepository = errors.New("inside a .kist folder")
 
-// Extract writes paths of a view below another folder, which is made if it is
-// absent, with the modification times that were recorded. Files that are there
-// and differ are a [*LocalChangesError] unless forced; nothing is removed. If
-// only some paths cannot be written, all others are, and the error is a
-// [*worktree.ApplyError]: a folder that is damaged or missing is one such path.
-// It returns how many files there are.
-func Extract(ctx context.Context, r *kist.Repository, source view.View, paths []string, to string, force bool, progress kist.Progress) (kist.Amount, error) {
+// ExtractOptions configure [Extract].
+type ExtractOptions struct {
+	Paths    []string // of the view
+	To       string   // a folder; created if missing
+	Force    bool     // overwrite files that differ
+	Progress kist.Progress
+}
+
+// Extract writes paths of a view below another folder, with their recorded
+// modification times, and returns the amount written. It removes nothing. A file
+// there that differs is a [*stage.LocalChangesError], except with o.Force. If only
+// some paths cannot be written, or their folder is damaged or missing, it writes
+// all others and returns a [*worktree.ApplyError].
+func Extract(ctx context.Context, r *kist.Repository, source view.View, o ExtractOptions) (kist.Amount, error) {
 	var ops []worktree.Op
 	var lost []worktree.Failed
-	for _, path := range paths {
+	for _, path := range o.Paths {
 		list, unread, err := source.OpsAt(ctx, path)
 		if err != nil {
 			return kist.Amount{}, err
 		}
 		ops, lost = append(ops, list...), append(lost, unread...)
 	}
-	if err := outsideRepository(to); err != nil {
+	if err := outsideRepository(o.To); err != nil {
 		return kist.Amount{}, err
 	}
-	if err := os.MkdirAll(to, 0o777); err != nil {
+	if err := os.MkdirAll(o.To, 0o777); err != nil {
 		return kist.Amount{}, err
 	}
-	w, err := r.OpenWorktree(to)
+	w, err := r.OpenWorktree(o.To)
 	if err != nil {
 		return kist.Amount{}, err
 	}
-	if !force {
+	if !o.Force {
 		found, err := w.Check(ctx, nil, ops)
 		if err != nil {
 			return kist.Amount{}, err
@@ -53,7 +60,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, paths []
 			return kist.Amount{}, err
 		}
 	}
-	applied, err := w.Apply(ctx, source.Objects, ops, worktree.ApplyOptions{RestoreTimes: true, Progress: stage.ApplyProgress(ops, progress)})
+	applied, err := w.Apply(ctx, source.Objects, ops, worktree.ApplyOptions{RestoreTimes: true, Progress: stage.ApplyProgress(ops, o.Progress)})
 	var wrote kist.Amount
 	for _, a := range applied {
 		if a.New.Type != object.TypeDir {

@@ -130,12 +130,12 @@ func TestMoveInterrupted(t *testing.T) {
 	s.Commit("first")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := checkout.Move(ctx, s.Repo, []string{"old"}, "new", false, false)
+	_, err := checkout.Move(ctx, s.Repo, checkout.MoveOptions{Sources: []string{"old"}, Destination: "new"})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("move: %v", err)
 	}
 	s.Want("old", "old")
-	_, err = checkout.Move(t.Context(), s.Repo, []string{"old"}, "new", false, false)
+	_, err = checkout.Move(t.Context(), s.Repo, checkout.MoveOptions{Sources: []string{"old"}, Destination: "new"})
 	s.Check(err)
 	s.Want("new", "old")
 }

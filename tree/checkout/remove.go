@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -84,20 +83,16 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 	if o.DryRun {
 		return removed, nil
 	}
-	if o.Cached {
-		return removed, r.EditIndex(ctx, idx, func(idx *index.Index) error {
-			for _, p := range o.Paths {
-				idx.Remove(p)
-			}
-			return nil
-		})
-	}
-	return removed, stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Edit: func(idx *index.Index) error {
+	remove := func(idx *index.Index) error {
 		for _, p := range o.Paths {
 			idx.Remove(p)
 		}
 		return nil
-	}})
+	}
+	if o.Cached {
+		return removed, r.EditIndex(ctx, idx, remove)
+	}
+	return removed, stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Edit: remove})
 }
 
 // conflictEntry returns an entry for the file that a merge has left at the path
@@ -179,61 +174,77 @@ func removals(idx *index.Index, paths []string) (ops []worktree.Op) {
 	return ops
 }
 
+// MoveOptions configure [Move].
+type MoveOptions struct {
+	Sources     []string
+	Destination string // the new path, or a folder to move the sources into
+	Force       bool   // replace the files at the new paths
+	DryRun      bool
+}
+
 // Moved is a path that was moved.
 type Moved struct{ From, To string }
 
-// Move renames tracked files and folders, in the worktree and the index. If
-// destination is a folder, or there are several sources, they are moved into
-// it. What is at the new path is a [*LocalChangesError] unless forced.
-func Move(ctx context.Context, r *kist.Repository, sources []string, destination string, force, dryRun bool) ([]Moved, error) {
+// Move renames tracked files and folders, in the worktree and the index. A file at
+// a new path is a [*stage.LocalChangesError], except with o.Force.
+func Move(ctx context.Context, r *kist.Repository, o MoveOptions) ([]Moved, error) {
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
-	into := destination == "" || idx.Dir(destination) != nil || r.Worktree().IsDir(destination)
-	if len(sources) > 1 && !into {
-		return nil, fmt.Errorf("path %q is not a directory", destination)
+	into := o.Destination == "" || idx.Dir(o.Destination) != nil || r.Worktree().IsDir(o.Destination)
+	if len(o.Sources) > 1 && !into {
+		return nil, fmt.Errorf("path %q is not a directory", o.Destination)
 	}
 	var moves []Moved
-	taken := map[string]bool{}
-	for _, from := range sources {
-		m := Moved{from, destination}
+	for _, from := range o.Sources {
+		m := Moved{from, o.Destination}
 		if into {
-			m.To = path.Join(destination, path.Base(from))
+			m.To = path.Join(o.Destination, path.Base(from))
 		}
-		switch {
-		case from == "":
-			return nil, errors.New("the root of the worktree cannot be moved")
-		case stage.Indexed(idx, from) == nil:
-			return nil, fmt.Errorf("path %q: %w", from, kist.ErrNoMatch)
-		case m.To == from || strings.HasPrefix(m.To, from+"/"):
-			return nil, fmt.Errorf("path %q cannot be moved into itself, to %q", from, m.To)
-		case !r.Worktree().Exists(from):
-			return nil, fmt.Errorf("path %q is not in the worktree", from)
-		case path.Dir(m.To) != "." && !r.Worktree().IsDir(path.Dir(m.To)):
-			return nil, fmt.Errorf("there is no folder %q", path.Dir(m.To))
-		case taken[m.To]:
-			return nil, fmt.Errorf("two paths cannot both be moved to %q", m.To)
-		case slices.ContainsFunc(moves, func(o Moved) bool { return tree.Below(from, o.From) || tree.Below(o.From, from) }):
-			return nil, fmt.Errorf("path %q cannot be moved twice", from)
-		case !force && (stage.Indexed(idx, m.To) != nil || r.Worktree().Exists(m.To)):
+		if err := checkMove(r, idx, m, moves); err != nil {
+			return nil, err
+		}
+		if !o.Force && (stage.Indexed(idx, m.To) != nil || r.Worktree().Exists(m.To)) {
 			return nil, &stage.LocalChangesError{Obstacles: []stage.Obstacle{{Path: m.To, Reason: "is in the way"}}}
 		}
-		taken[m.To] = true
 		moves = append(moves, m)
 	}
-	if dryRun {
+	if o.DryRun {
 		return moves, nil
 	}
 	for i, m := range moves {
-		if err := ctx.Err(); err != nil {
-			return moves[:i], errors.Join(err, stageMoves(ctx, r, idx, moves[:i]))
+		err := ctx.Err()
+		if err == nil {
+			err = r.Worktree().Rename(m.From, m.To)
 		}
-		if err := r.Worktree().Rename(m.From, m.To); err != nil {
+		if err != nil {
 			return moves[:i], errors.Join(err, stageMoves(ctx, r, idx, moves[:i]))
 		}
 	}
 	return moves, stageMoves(ctx, r, idx, moves)
+}
+
+// checkMove returns an error if m is impossible, by itself or after others.
+func checkMove(r *kist.Repository, idx *index.Index, m Moved, others []Moved) error {
+	dir := path.Dir(m.To)
+	switch {
+	case m.From == "":
+		return errors.New("the root of the worktree cannot be moved")
+	case stage.Indexed(idx, m.From) == nil:
+		return fmt.Errorf("path %q: %w", m.From, kist.ErrNoMatch)
+	case tree.Below(m.To, m.From):
+		return fmt.Errorf("path %q cannot be moved into itself, to %q", m.From, m.To)
+	case !r.Worktree().Exists(m.From):
+		return fmt.Errorf("path %q is not in the worktree", m.From)
+	case dir != "." && !r.Worktree().IsDir(dir):
+		return fmt.Errorf("there is no folder %q", dir)
+	case slices.ContainsFunc(others, func(o Moved) bool { return o.To == m.To }):
+		return fmt.Errorf("two paths cannot both be moved to %q", m.To)
+	case slices.ContainsFunc(others, func(o Moved) bool { return tree.Below(m.From, o.From) || tree.Below(o.From, m.From) }):
+		return fmt.Errorf("path %q cannot be moved twice", m.From)
+	}
+	return nil
 }
 
 // stageMoves renames in the index what was renamed in the worktree, also if the

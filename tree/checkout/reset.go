@@ -91,7 +91,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 	if err != nil {
 		return id, err
 	}
-	return id, SwitchTree(ctx, r, Tip{head.ID, from}, Tip{id, to}, true, progress, move)
+	return id, SwitchTree(ctx, r, Tips{Tip{head.ID, from}, Tip{id, to}, true, progress, move})
 }
 
 // MoveHead moves HEAD's branch, or HEAD itself if it is detached.

@@ -56,17 +56,8 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	if err != nil {
 		return 0, err
 	}
-	for _, path := range o.Paths {
-		_, err := source.Find(ctx, path)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
-			return 0, err
-		}
-		if o.Overlay || stage.Indexed(idx, path) == nil && !conflictsBelow(idx, path) {
-			return 0, fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
-		}
+	if err := checkPaths(ctx, idx, source, o); err != nil {
+		return 0, err
 	}
 	if !o.Worktree {
 		return restoreIndex(ctx, r, idx, source, o)
@@ -79,19 +70,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 		d := idx.Dir(l.Path)
 		lost[i].Staged = d != nil && d.Len()+len(d.Subdirs()) > 0
 	}
-	within := func(path string) bool { // the content of a lost folder is not known
-		return slices.ContainsFunc(lost, func(l view.LostFolder) bool { return tree.Below(path, l.Path) })
-	}
-	var keep, added []worktree.Op
-	for _, op := range ops {
-		if op.New == nil && (o.Overlay || stage.Indexed(idx, op.Path) == nil || within(op.Path)) {
-			continue
-		}
-		keep = append(keep, op)
-		if op.New != nil && (view.IsFolder(op.New) || stage.Indexed(idx, op.Path) == nil) {
-			added = append(added, op)
-		}
-	}
+	keep, added := restoreOps(idx, ops, lost, o)
 	if !o.Force {
 		found, err := r.Worktree().Check(ctx, idx, added)
 		if err != nil {
@@ -114,7 +93,43 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	return len(keep), stage.ApplyOps(ctx, r, idx, keep, a)
 }
 
-// restoreSource returns what is restored.
+// checkPaths returns an error that matches [kist.ErrNoMatch] if a path is neither in
+// source nor tracked.
+func checkPaths(ctx context.Context, idx *index.Index, source view.View, o RestoreOptions) error {
+	for _, path := range o.Paths {
+		_, err := source.Find(ctx, path)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
+			return err
+		}
+		if o.Overlay || stage.Indexed(idx, path) == nil && !conflictsBelow(idx, path) {
+			return fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
+		}
+	}
+	return nil
+}
+
+// restoreOps returns the operations to carry out, and those of them that create a
+// folder or an untracked path. Nothing is removed from a lost folder, because its
+// content is unknown.
+func restoreOps(idx *index.Index, ops []worktree.Op, lost []view.LostFolder, o RestoreOptions) (keep, added []worktree.Op) {
+	for _, op := range ops {
+		tracked := stage.Indexed(idx, op.Path) != nil
+		inLost := func(l view.LostFolder) bool { return tree.Below(op.Path, l.Path) }
+		if op.New == nil && (o.Overlay || !tracked || slices.ContainsFunc(lost, inLost)) {
+			continue
+		}
+		keep = append(keep, op)
+		if op.New != nil && (view.IsFolder(op.New) || !tracked) {
+			added = append(added, op)
+		}
+	}
+	return keep, added
+}
+
+// restoreSource returns the view to restore from.
 func restoreSource(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (view.View, error) {
 	switch {
 	case o.Source != "":

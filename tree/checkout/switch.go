@@ -47,25 +47,32 @@ func CheckNew(r *kist.Repository, prefix, name string, mayExist bool) (object.ID
 // Tip is a commit and its tree; zero if there is none yet.
 type Tip struct{ Commit, Tree object.ID }
 
-// SwitchTree brings worktree and index from one tree, HEAD's, to another, and
-// then publishes what comes with it: HEAD on its new commit. What is staged or
-// changed at paths that are equal in both trees stays. With force, what is
-// staged or changed is given up.
+// Tips is a switch from one commit, HEAD's, to another.
+type Tips struct {
+	From, To Tip
+	Force    bool // discard staged and changed content
+	Progress kist.Progress
+	Publish  func(ctx context.Context) error // moves HEAD after the index
+}
+
+// SwitchTree brings worktree and index from one tree to another, and then calls
+// s.Publish. Staged and changed content stays at paths that are equal in both
+// trees. Elsewhere it is an obstacle, except with s.Force.
 //
-// Killed at any moment, it leaves each file old or new, and can be run again:
-// a file that is as it is to be is in nobody's way.
-func SwitchTree(ctx context.Context, r *kist.Repository, from, to Tip, force bool, progress kist.Progress, publish func(ctx context.Context) error) error {
-	load := r.Index
-	if force { // even if the index was lost
+// A kill at any moment leaves each file old or new. The command can be repeated:
+// a file with its new content is no obstacle.
+func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
+	load, from, to := r.Index, s.From, s.To
+	if s.Force { // even if the index was lost
 		load = func() (*index.Index, error) { return index.Load(r.Dir()) }
 	}
 	idx, err := load()
 	if err != nil {
 		return err
 	}
-	o := stage.ApplyOptions{Progress: progress, Replaces: true, Publish: publish, Needs: []object.ID{from.Commit, to.Commit}}
+	o := stage.ApplyOptions{Progress: s.Progress, Replaces: true, Publish: s.Publish, Needs: []object.ID{from.Commit, to.Commit}}
 	switch {
-	case force:
+	case s.Force:
 		o.Needs = []object.ID{to.Commit}
 	case from == to:
 		o.Needs = nil
@@ -74,14 +81,14 @@ func SwitchTree(ctx context.Context, r *kist.Repository, from, to Tip, force boo
 	}
 	var ops []worktree.Op
 	var inTheWay []stage.Obstacle
-	if force {
+	if s.Force {
 		o.Edit = clearNotes
 		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
 	} else {
 		ops, inTheWay, o.Lost, err = switchOps(ctx, r, idx, from.Tree, to)
-	}
-	if err == nil && !force {
-		err = stage.CheckOps(ctx, r, idx, ops, inTheWay)
+		if err == nil {
+			err = stage.CheckOps(ctx, r, idx, ops, inTheWay)
+		}
 	}
 	if err != nil {
 		return err

@@ -60,11 +60,14 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, prog
 	if err != nil {
 		return err
 	}
-	return checkout.SwitchTree(ctx, r, checkout.Tip{Commit: head.ID, Tree: from}, checkout.Tip{Commit: state.Start, Tree: start}, false, progress, func(ctx context.Context) error {
-		if err := checkout.MoveHead(ctx, r, head, state.Start, "revert: back to where it began"); err != nil {
-			return err
-		}
-		return operation.ClearState(ctx, r)
+	return checkout.SwitchTree(ctx, r, checkout.Tips{
+		From: checkout.Tip{Commit: head.ID, Tree: from}, To: checkout.Tip{Commit: state.Start, Tree: start}, Progress: progress,
+		Publish: func(ctx context.Context) error {
+			if err := checkout.MoveHead(ctx, r, head, state.Start, "revert: back to where it began"); err != nil {
+				return err
+			}
+			return operation.ClearState(ctx, r)
+		},
 	})
 }
 

@@ -110,7 +110,8 @@ func commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 	if err != nil {
 		return nil, err
 	}
-	result, err := commitIndex(ctx, r, o, session, head, idx, state)
+	p := &pending{o, state, head, idx, session}
+	result, err := p.commit(ctx, r)
 	if errors.Is(err, object.ErrNotFound) {
 		// Others may have moved HEAD, or changed the index, and removed what these
 		// had. Publish knows whether anything was removed.
@@ -139,12 +140,21 @@ func surelySame(ctx context.Context, r *kist.Repository) bool {
 	return known && staged == recorded
 }
 
-// commitIndex commits what idx holds on head.
-func commitIndex(ctx context.Context, r *kist.Repository, o CommitOptions, session *volume.Session, head refs.Head, idx *index.Index, state operation.State) (*CommitResult, error) {
-	if err := Unresolved(idx.Conflicts()); err != nil {
+// pending is a commit of an index that is being made.
+type pending struct {
+	CommitOptions
+	state   operation.State
+	head    refs.Head
+	idx     *index.Index
+	session *volume.Session
+}
+
+// commit makes the commit and moves HEAD to it.
+func (p *pending) commit(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
+	if err := Unresolved(p.idx.Conflicts()); err != nil {
 		return nil, err
 	}
-	c, old, err := draft(ctx, r, o, head, state)
+	c, old, err := p.draft(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -156,13 +166,13 @@ func commitIndex(ctx context.Context, r *kist.Repository, o CommitOptions, sessi
 	if expired != nil && !errors.Is(expired, intact.ErrExpired) {
 		return nil, expired
 	}
-	if err := writeStaged(ctx, session, idx, c); err != nil {
+	if err := writeStaged(ctx, p.session, p.idx, c); err != nil {
 		return nil, err
 	}
-	if !o.mayBeSame(state) {
+	if !p.mayBeSame(p.state) {
 		changed := oldTree != c.Tree
 		if changed && expired == nil {
-			if changed, err = differ(ctx, session, oldTree, c.Tree); err != nil {
+			if changed, err = differ(ctx, p.session, oldTree, c.Tree); err != nil {
 				return nil, err
 			}
 		}
@@ -170,21 +180,21 @@ func commitIndex(ctx context.Context, r *kist.Repository, o CommitOptions, sessi
 			return nil, ErrNothingToCommit
 		}
 	}
-	id, err := publishCommit(ctx, r, session, idx, head, c, reasonFor(o, state, c))
+	id, err := p.publish(ctx, r, c)
 	if err != nil {
 		return nil, err
 	}
 	// The commit is made: what cannot be done now is no reason to say it is not.
-	if err := operation.EndStep(ctx, r, state); err != nil {
-		r.Options().Warn(fmt.Sprintf("the notes about the %s could not be removed: %v", state.Operation, err))
+	if err := operation.EndStep(ctx, r, p.state); err != nil {
+		r.Options().Warn(fmt.Sprintf("the notes about the %s could not be removed: %v", p.state.Operation, err))
 	}
-	result := &CommitResult{ID: id, Commit: c, Branch: head.Branch, Stats: session.Stats()}
+	result := &CommitResult{ID: id, Commit: c, Branch: p.head.Branch, Stats: p.session.Stats()}
 	if expired != nil {
 		r.Options().Warn(fmt.Sprintf("what the commit changes cannot be told: %v", expired))
 		result.Unknown = true
 		return result, nil
 	}
-	if o.Brief {
+	if p.Brief {
 		return result, nil
 	}
 	result.Changes, err = view.Diff(ctx, view.View{Tree: oldTree, Objects: r.Contents()}, view.View{Tree: c.Tree, Objects: r.Contents()}, nil, true)
@@ -209,37 +219,37 @@ func Trusted(ctx context.Context, r *kist.Repository, session *volume.Session) (
 
 // draft returns the commit to make, without its tree, and the commit that it is
 // to be compared with, zero if there is none.
-func draft(ctx context.Context, r *kist.Repository, o CommitOptions, head refs.Head, state operation.State) (c *object.Commit, old object.ID, err error) {
-	c = &object.Commit{Message: o.Message, Host: r.Options().Host, Committer: r.Signature()}
+func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
+	c = &object.Commit{Message: p.Message, Host: r.Options().Host, Committer: r.Signature()}
 	c.Author = c.Committer
-	if !head.ID.IsZero() {
-		parent, err := object.ReadCommit(ctx, r.Objects(), head.ID)
+	if !p.head.ID.IsZero() {
+		parent, err := object.ReadCommit(ctx, r.Objects(), p.head.ID)
 		if err != nil {
 			return nil, old, err
 		}
-		c.Parents, old = []object.ID{head.ID}, head.ID
-		if o.Amend {
+		c.Parents, old = []object.ID{p.head.ID}, p.head.ID
+		if p.Amend {
 			c.Parents, c.Author = parent.Parents, parent.Author
 			if c.Message == "" {
 				c.Message = parent.Message
 			}
 			old = FirstParent(parent)
 		}
-	} else if err := intact.BranchLost(r, head.Branch); err != nil {
+	} else if err := intact.BranchLost(r, p.head.Branch); err != nil {
 		return nil, old, err
-	} else if o.Amend {
+	} else if p.Amend {
 		return nil, old, fmt.Errorf("amend: %w", kist.ErrUnborn)
 	}
-	if state.Operation == operation.Merging {
-		c.Parents = append(c.Parents, state.Other)
+	if p.state.Operation == operation.Merging {
+		c.Parents = append(c.Parents, p.state.Other)
 	}
 	if c.Message == "" {
-		c.Message = state.Message
+		c.Message = p.state.Message
 	}
 	if strings.TrimSpace(c.Message) == "" {
 		return nil, old, errors.New("empty commit message")
 	}
-	if a := o.Author; a != nil {
+	if a := p.Author; a != nil {
 		if a.Name != "" || a.Email != "" {
 			c.Author.Name, c.Author.Email = a.Name, a.Email
 		}
@@ -273,28 +283,28 @@ func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, e
 	return !known.Complete(), nil
 }
 
-// publishCommit stores a commit of what idx holds and moves HEAD to it.
-func publishCommit(ctx context.Context, r *kist.Repository, session *volume.Session, idx *index.Index, head refs.Head, c *object.Commit, reason string) (object.ID, error) {
+// publish stores c and moves HEAD to it.
+func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
 	data, err := c.Encode()
 	if err != nil {
 		return object.ID{}, err
 	}
-	id, err := session.Put(ctx, object.KindCommit, data)
+	id, err := p.session.Put(ctx, object.KindCommit, data)
 	if err != nil {
 		return id, err
 	}
-	return id, session.Publish(ctx, func(ctx context.Context) error {
+	return id, p.session.Publish(ctx, func(ctx context.Context) error {
 		if err := intact.Check(ctx, r, c.Parents...); err != nil {
 			return err
 		}
-		if err := checkout.MoveHead(ctx, r, head, id, reason); err != nil {
+		if err := checkout.MoveHead(ctx, r, p.head, id, p.reason(c)); err != nil {
 			return err
 		}
 		// Keep the trees that were written in the index, so that the next
 		// commit need not write them again. If somebody else is changing the
 		// index just now, or it cannot be written, it has to.
-		_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(now *index.Index) error {
-			now.CopyTrees(idx)
+		_, err := index.UpdateIfFree(ctx, r.Dir(), p.idx, func(now *index.Index) error {
+			now.CopyTrees(p.idx)
 			return nil
 		})
 		if err != nil {
@@ -304,14 +314,14 @@ func publishCommit(ctx context.Context, r *kist.Repository, session *volume.Sess
 	})
 }
 
-// reasonFor returns what the reflog says of a commit.
-func reasonFor(o CommitOptions, state operation.State, c *object.Commit) string {
+// reason returns the text for the reflog.
+func (p *pending) reason(c *object.Commit) string {
 	what := "commit"
 	switch {
-	case o.Amend:
+	case p.Amend:
 		what = "commit (amend)"
-	case state.Operation != "":
-		what = fmt.Sprintf("commit (%s)", state.Operation)
+	case p.state.Operation != "":
+		what = fmt.Sprintf("commit (%s)", p.state.Operation)
 	case len(c.Parents) == 0:
 		what = "commit (initial)"
 	}

@@ -66,6 +66,7 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	if err != nil {
 		return nil, err
 	}
+	to := checkout.Tip{Commit: other, Tree: theirs.Tree}
 	for _, id := range []object.ID{other, head.ID} {
 		if err := intact.Usable(ctx, r, id); err != nil {
 			return nil, err
@@ -75,7 +76,7 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 		if o.NoFastForward {
 			return nil, fmt.Errorf("a merge commit needs two parents: %w", kist.ErrUnborn)
 		}
-		return fastForward(ctx, r, head, object.ID{}, other, theirs.Tree, o)
+		return fastForward(ctx, r, head, checkout.Tips{To: to, Progress: o.Progress}, o.Rev)
 	}
 	ours, err := object.ReadCommit(ctx, r.Objects(), head.ID)
 	if err != nil {
@@ -90,23 +91,27 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	case len(bases) > 0 && bases[0] == other:
 		return &MergeResult{UpToDate: true, Old: head.ID, ID: head.ID}, nil
 	case len(bases) > 0 && bases[0] == head.ID && !o.NoFastForward:
-		return fastForward(ctx, r, head, ours.Tree, other, theirs.Tree, o)
+		return fastForward(ctx, r, head, checkout.Tips{From: checkout.Tip{Commit: head.ID, Tree: ours.Tree}, To: to, Progress: o.Progress}, o.Rev)
 	case o.FastForwardOnly:
 		return nil, ErrNotFastForward
 	}
+	return mergeOver(ctx, r, bases, o, &threeWay{
+		ours: ours.Tree, theirs: theirs.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit, needs: bases,
+		state: operation.State{Operation: operation.Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress,
+	})
+}
+
+// mergeOver carries out m over the base of several merge bases.
+func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o MergeOptions, m *threeWay) (*MergeResult, error) {
 	if o.Message == "" {
-		if o.Message, err = mergeMessage(ctx, r, o.Rev, head); err != nil {
+		var err error
+		if m.state.Message, err = mergeMessage(ctx, r, o.Rev, m.head); err != nil {
 			return nil, err
 		}
 	}
-	if err := NothingStaged(ctx, r, ours.Tree); err != nil {
+	if err := NothingStaged(ctx, r, m.ours); err != nil {
 		return nil, err
 	}
-	m := &threeWay{
-		ours: ours.Tree, theirs: theirs.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit,
-		state: operation.State{Operation: operation.Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress,
-	}
-	m.needs = bases
 	m.base = func(ctx context.Context, rw object.ReadWriter) (object.ID, error) {
 		base, err := newBaseFinder(r, rw).tree(ctx, bases)
 		if o.Unrelated && errors.Is(err, intact.ErrExpired) { // as if nothing were known of it
@@ -119,7 +124,7 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	if result == nil {
 		return nil, err
 	}
-	return &MergeResult{Old: head.ID, ID: result.id, Commit: result.commit, Conflicts: result.conflicts}, err
+	return &MergeResult{Old: m.head.ID, ID: result.id, Commit: result.commit, Conflicts: result.conflicts}, err
 }
 
 // mergeMessage returns what a merge commit says if it is not told otherwise.
@@ -141,19 +146,21 @@ func mergeMessage(ctx context.Context, r *kist.Repository, rev string, head refs
 	return text, nil
 }
 
-func fastForward(ctx context.Context, r *kist.Repository, head refs.Head, from, to, toTree object.ID, o MergeOptions) (*MergeResult, error) {
-	err := checkout.SwitchTree(ctx, r, checkout.Tip{Commit: head.ID, Tree: from}, checkout.Tip{Commit: to, Tree: toTree}, false, o.Progress, func(ctx context.Context) error {
+// fastForward moves the branch of head to s.To, the commit of rev.
+func fastForward(ctx context.Context, r *kist.Repository, head refs.Head, s checkout.Tips, rev string) (*MergeResult, error) {
+	s.Publish = func(ctx context.Context) error {
 		if !head.Unborn() {
 			if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
 				return err
 			}
 		}
-		return checkout.MoveHead(ctx, r, head, to, "merge "+o.Rev+": Fast-forward")
-	})
+		return checkout.MoveHead(ctx, r, head, s.To.Commit, "merge "+rev+": Fast-forward")
+	}
+	err := checkout.SwitchTree(ctx, r, s)
 	if err != nil && !stage.IsPartial(err) {
 		return nil, err
 	}
-	return &MergeResult{FastForward: true, Old: head.ID, ID: to}, err
+	return &MergeResult{FastForward: true, Old: head.ID, ID: s.To.Commit}, err
 }
 
 // NothingStaged makes sure that the index holds what a tree does: what else is

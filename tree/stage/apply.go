@@ -308,8 +308,7 @@ func ApplyProgress(ops []worktree.Op, progress kist.Progress) func(files, bytes 
 	return func(files, bytes int64) { progress(kist.Amount{Files: files, Bytes: bytes}, total) }
 }
 
-// Outermost returns paths sorted, without those that are equal to or below
-// another one.
+// Outermost returns paths sorted, without duplicates and paths below others.
 func Outermost(paths []string) []string {
 	var outer []string
 	for _, path := range slices.SortedFunc(slices.Values(paths), tree.ComparePaths) {

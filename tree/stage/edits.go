@@ -37,7 +37,7 @@ const (
 	editForgive          // clears the note that the path could not be read
 )
 
-// edits are those of one command. Those that only clear notes come first.
+// edits are the edits of one command. First come those of notes alone.
 type edits []edit
 
 // skipped reports whether a commit must record that the path differs from the

@@ -63,7 +63,9 @@ func runMv(ctx context.Context, env *Env, o mvOptions, args []string) error {
 	if info, err := os.Stat(env.path(to)); strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
 		return failf(exitFailed, "not-found", "there is no folder %s", quoteArg(to))
 	}
-	moved, err := checkout.Move(ctx, r, paths[:len(paths)-1], paths[len(paths)-1], o.force, o.dryRun)
+	moved, err := checkout.Move(ctx, r, checkout.MoveOptions{
+		Sources: paths[:len(paths)-1], Destination: paths[len(paths)-1], Force: o.force, DryRun: o.dryRun,
+	})
 	for _, m := range moved {
 		switch {
 		case env.global.json:

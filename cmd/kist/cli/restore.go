@@ -132,7 +132,7 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 	}
 	p := e.progress("restoring")
 	defer p.Stop()
-	wrote, err := checkout.Extract(ctx, r, source, paths, e.path(o.to), o.force, p.amounts())
+	wrote, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{Paths: paths, To: e.path(o.to), Force: o.force, Progress: p.amounts()})
 	p.Stop()
 	if err != nil && !isPartial(err) {
 		return e.unwritten(r, err)

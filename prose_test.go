@@ -116,7 +116,7 @@ var remaining = map[string]int{
 	"cmd/kist":          2,
 	"cmd/kist/cli":      133,
 	"docs/reference":    58,
-	"gc":                49,
+	"gc":                2,
 	"gc/purge":          12,
 	"gc/repair":         3,
 	"gc/retain":         15,
@@ -151,7 +151,7 @@ var remaining = map[string]int{
 	"tree/ignore":       3,
 	"tree/index":        1,
 	"tree/operation":    1,
-	"tree/stage":        1,
+	"tree/stage":        2,
 	"tree/treetest":     1,
 	"tree/view":         10,
 }

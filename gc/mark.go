@@ -12,22 +12,23 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// Needs returns what has to be kept. It is called several times, and has to
-// look anew each time. An error ends the collection: nothing is removed if a
-// root may have been overlooked.
+// Needs returns the gc roots and the records. It is called several times and
+// must read the present state each time. An error ends the collection, because
+// a root may have been overlooked.
 type Needs func(ctx context.Context) (Needed, error)
 
-// Needed says what has to be kept: roots, with all that they refer to but for
-// what records say is needed no more.
+// Needed lists the gc roots. Everything reachable from them is kept, except
+// objects that records allow to be missing.
 type Needed struct {
 	Roots   []Root
 	Records *record.View
 }
 
-// NeededError is a reachable object that is damaged or missing, so that the objects
-// below it are unknown and nothing can be collected. It matches [object.ErrCorrupt].
+// NeededError is a reachable object that is damaged or missing. The objects
+// below it are unknown, so nothing can be collected. It matches
+// [object.ErrCorrupt].
 type NeededError struct {
-	Root string // the root that reaches it, or ""
+	Root string // the gc root that reaches it, or ""
 	Err  error
 }
 
@@ -44,8 +45,8 @@ func (e *NeededError) Is(target error) bool { return target == object.ErrCorrupt
 // Unwrap returns the cause.
 func (e *NeededError) Unwrap() error { return e.Err }
 
-// marker finds out what is needed. It reads nodes and no chunks, and remembers
-// two bits for every object of every volume.
+// marker marks the live objects. It reads nodes but no chunks. It needs two
+// bits of memory for every object of every volume.
 type marker struct {
 	view    *volume.View
 	objects object.Reader
@@ -53,33 +54,33 @@ type marker struct {
 	use     []usage // by number of the volume
 
 	records *record.View
-	skipped map[link]bool // links that were not followed because of records; whether only from hints
+	skipped map[link]bool // links that records exclude; the value is true if only hints reach them
 
-	kept   int64          // distinct objects
-	places []volume.Place // used again
+	kept   int64          // number of marked objects, each counted once
+	places []volume.Place // a buffer for find
 	stack  []object.Key
 }
 
-// link is one from an object, or from none, to another.
+// link is a reference from an object to another. From is zero for a root.
 type link struct{ from, to object.Key }
 
-// usage is what of a volume is needed.
+// usage is the live part of a volume.
 type usage struct {
 	volume.ViewVolume
-	stays bool // whatever is in it: it is young, or a session at work has written it
-	holds bool // it stays for now, with nodes by which the rest of what was purged is found
-	seen  bool // what its nodes refer to was marked, if it stays
+	stays bool // the volume stays: it is young, or a running session has written it
+	holds bool // it stays for now: its purged nodes lead to purged objects elsewhere
+	seen  bool // it stays, and the objects below its nodes are marked
 
-	needed keys.Set // by roots
-	wanted keys.Set // by what is kept for another reason, and may be incomplete
+	needed keys.Set // reachable from roots
+	wanted keys.Set // reachable from hints, so objects below may be missing
 
-	marked int   // objects that are in one of the sets
-	copies int   // those of them of which another copy was there first
-	stored int64 // bytes that the others take
+	marked int   // objects in one of the sets
+	copies int   // marked objects of which another copy was marked first
+	stored int64 // stored bytes of the marked objects that are not copies
 }
 
-// update marks what roots need, now that they may have changed and volumes may
-// have appeared.
+// update marks all live objects once more, because roots may have changed and
+// volumes may have appeared since.
 func (m *marker) update(ctx context.Context, needs Needs) error {
 	if err := m.refresh(ctx); err != nil {
 		return err
@@ -108,8 +109,9 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 	return m.markBases(ctx)
 }
 
-// markBases marks what is damaged in volumes of which something is needed: that
-// may be made from it, and be readable only as long as there is another copy.
+// markBases marks the damaged objects of volumes that have live ones. A live
+// patch may depend on a damaged base, and is then readable only through
+// another copy of the base.
 func (m *marker) markBases(ctx context.Context) error {
 	for i := range m.use {
 		u := &m.use[i]
@@ -128,7 +130,7 @@ func (m *marker) markBases(ctx context.Context) error {
 	return nil
 }
 
-// refresh takes up volumes that have appeared.
+// refresh adds volumes that have appeared.
 func (m *marker) refresh(ctx context.Context) error {
 	if err := m.view.Refresh(ctx); err != nil {
 		if aborts(ctx, err) {
@@ -146,7 +148,7 @@ func (m *marker) refresh(ctx context.Context) error {
 	return nil
 }
 
-// reach marks a root and all below it.
+// reach marks a root and everything reachable from it.
 func (m *marker) reach(ctx context.Context, r Root) error {
 	err := m.walk(ctx, r.Key, r.Hint)
 	if err != nil && !aborts(ctx, err) {
@@ -155,7 +157,7 @@ func (m *marker) reach(ctx context.Context, r Root) error {
 	return err
 }
 
-// resume follows links that were skipped, and are not to be any more.
+// resume follows the links that records excluded before but no longer exclude.
 func (m *marker) resume(ctx context.Context) error {
 	for l, hint := range m.skipped {
 		if m.records.Skips(l.from, l.to) {
@@ -169,7 +171,7 @@ func (m *marker) resume(ctx context.Context) error {
 	return nil
 }
 
-// skips reports whether a link is not followed, and notes that.
+// skips reports whether records exclude a link, and remembers such links.
 func (m *marker) skips(from, to object.Key, hint bool) bool {
 	if !m.records.Skips(from, to) {
 		return false
@@ -180,8 +182,8 @@ func (m *marker) skips(from, to object.Key, hint bool) bool {
 	return true
 }
 
-// reachFrom marks what the nodes in volume i refer to: somebody may be about to
-// use them.
+// reachFrom marks everything reachable from the nodes in volume i, because
+// another process may be about to use these nodes.
 func (m *marker) reachFrom(ctx context.Context, i int) error {
 	for kind := object.KindManifest; kind.Valid(); kind++ {
 		for rec, err := range m.view.Keys(i, kind) {
@@ -196,8 +198,8 @@ func (m *marker) reachFrom(ctx context.Context, i int) error {
 	return nil
 }
 
-// walk marks an object and all below it. If it is only a hint, what is damaged
-// or missing does not matter.
+// walk marks an object and everything reachable from it. If it is only a hint,
+// damaged and missing objects are skipped.
 func (m *marker) walk(ctx context.Context, key object.Key, hint bool) error {
 	if m.skips(object.Key{}, key, hint) {
 		return nil
@@ -244,8 +246,8 @@ func (m *marker) walk(ctx context.Context, key object.Key, hint bool) error {
 	return nil
 }
 
-// mark marks all copies of an object, and reports whether that was the first
-// time. If it is only a hint, the object may be missing.
+// mark marks all copies of an object. It reports whether the object had no
+// such mark yet. If it is only a hint, the object may be missing.
 func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first bool, err error) {
 	places, err := m.find(ctx, key)
 	if err != nil {
@@ -254,7 +256,7 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 		}
 		return false, err
 	}
-	before := false // it was kept already, for the other reason
+	before := false // a copy has the other mark already
 	for _, p := range places {
 		u := &m.use[p.Volume]
 		if u.set(hint).Has(p.Index) {
@@ -284,7 +286,7 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 	return true, nil
 }
 
-// set returns one of the two sets.
+// set returns the set for hints or the one for roots.
 func (u *usage) set(hint bool) keys.Set {
 	if hint {
 		return u.wanted
@@ -292,8 +294,9 @@ func (u *usage) set(hint bool) keys.Set {
 	return u.needed
 }
 
-// find returns the places of an object, of which at least one is in a volume
-// that is still there, or was marked before its volume went.
+// find returns the places of an object. At least one of them is in an existing
+// volume, or was marked before its volume was removed. Otherwise the error is
+// a [*object.NotFoundError].
 func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, error) {
 	for again := false; ; again = true {
 		places, err := m.view.Find(key, m.places[:0])
@@ -315,7 +318,7 @@ func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, erro
 	}
 }
 
-// has reports whether an object of the volume is to be kept.
+// has reports whether an object of the volume is marked.
 func (u *usage) has(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
 
 // keeps reports whether an object is marked in any volume.

@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// minGain is the part of a volume's stored bytes that must be compressed
-	// data for it to be worth optimising: of media nothing is to be gained.
+	// minGain is the least share of compressed data, in a volume's stored
+	// bytes, that makes optimising worthwhile. Media files do not get smaller.
 	minGain = 0.25
 
-	// An optimised volume is stored anew together with what is new if it is at
-	// most this large, or this many times as large as that is: so what is new can
-	// be stored as the difference from what it has, and a large repository is not
-	// written anew for a few files.
+	// An optimised volume is optimised again, together with new objects, if it
+	// has at most alwaysAgain bytes, or at most againRatio times as many as
+	// they have. So new objects can become patches on its objects, and a large
+	// repository is not rewritten for a few files.
 	alwaysAgain = 64 << 20
 	againRatio  = 8
 )
 
-// optimisable returns the numbers of the volumes that are worth being optimised,
-// and those that are optimised already but are to be so once more, together with
-// them. It is none if all is optimised, or if there is less to optimise than
-// [PlanOptions.MinOptimise].
+// optimisable returns the volumes that are worth optimising, with those
+// optimised volumes that are optimised again with them. It returns none if
+// there is less to optimise than [PlanOptions.MinOptimise].
 func (p *Plan) optimisable(ctx context.Context, except map[int]bool) (volumes []int, err error) {
 	var total int64
 	var again []int
@@ -63,8 +62,8 @@ func (p *Plan) optimisable(ctx context.Context, except map[int]bool) (volumes []
 	return volumes, nil
 }
 
-// compressed returns how many stored bytes of volume i are compressed data that
-// roots need, or other nodes.
+// compressed returns how many bytes of volume i are compressed values that
+// would go into an optimised volume.
 func (p *Plan) compressed(ctx context.Context, i int) (stored int64, err error) {
 	for kind := object.KindChunk; kind.Valid(); kind++ {
 		for rec, err := range p.sweep.Keys(i, kind) {
@@ -82,9 +81,9 @@ func (p *Plan) compressed(ctx context.Context, i int) (stored int64, err error) 
 	return stored, nil
 }
 
-// optimises reports whether an object is to be in an optimised volume, if its
-// volume is. What is young and needed by no root is not: it is stored apart, so
-// that it is young no longer than it would have been.
+// optimises reports whether an object goes into the optimised volume if its
+// own volume is optimised. Young objects that no root reaches do not: they are
+// stored apart, so that they do not stay young longer.
 func (p *Plan) optimises(i, index int) bool {
 	u := &p.marker.use[i]
 	if u.stays {
@@ -93,8 +92,9 @@ func (p *Plan) optimises(i, index int) bool {
 	return u.has(index)
 }
 
-// store stores what is to be kept of a group of volumes anew. All of them are to
-// go: no copy in one of them counts as being elsewhere, whichever pass stores it.
+// store copies the live objects of a group to new volumes. All volumes of the
+// group will be removed, so a copy in one of them never counts as a copy
+// elsewhere.
 func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written int, err error) {
 	if !g.optimise {
 		return p.rewrite(ctx, g.volumes, copied)
@@ -122,19 +122,20 @@ func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written 
 	return written + did.Written, err
 }
 
-// relies reports whether a copy of an object may be relied on: this collection
-// does not remove it, or stores it anew before that. A volume that appeared while
-// things were marked has copies that are not.
+// relies reports whether a copy of an object is sure to remain: this
+// collection keeps it, or copies it before it removes the volume. Objects of a
+// volume that appeared during the collection have no marks.
 func (p *Plan) relies(at volume.Place) bool {
 	if at.Volume >= p.stats.Volumes {
-		return true // it came after what is to go was chosen
+		return true // the volume appeared after choose, so it stays
 	}
 	u := &p.marker.use[at.Volume]
 	return u.stays || u.has(at.Index)
 }
 
-// rewrite stores anew what is needed of volumes. What was optimised is again, as
-// it lies: patches of objects that go become patches of others.
+// rewrite copies the live objects of volumes to new volumes. Optimised volumes
+// are optimised again in their present order, because patches on removed bases
+// need other bases.
 func (p *Plan) rewrite(ctx context.Context, volumes []int, copied func(int64)) (written int, err error) {
 	optimised := func(i int) bool { return p.marker.use[i].Optimised }
 	keep := func(which bool) func(volume.Place) bool {

@@ -16,66 +16,68 @@ const (
 	DefaultMaxWaste   = 0.05
 )
 
-// PlanOptions say what [NewPlan] plans.
+// PlanOptions configure [NewPlan].
 type PlanOptions struct {
-	// PruneOlder is the age that a volume must have: what is in a younger one
-	// stays, and so does what its nodes refer to. It may belong to a command
-	// that is still at work, or was stopped and will be run again. 0: of any age.
+	// PruneOlder is the least age of volumes to collect. Younger volumes stay,
+	// and so does everything reachable from their nodes. They may belong to a
+	// command that is running, or that was stopped and will be repeated. 0
+	// means any age.
 	PruneOlder time.Duration
 
-	// MaxWaste is the share of what is left, from 0 to 1, that may be garbage.
-	// Volumes are rewritten, the worst first, until it is not more.
+	// MaxWaste is the share of garbage, from 0 to 1, that may remain. Volumes
+	// are rewritten, those with the largest share of garbage first, until no
+	// more remains.
 	MaxWaste float64
 
-	// Optimise has objects that are much like others stored as the difference
-	// from these, in volumes that are not optimised yet, but for those of media.
+	// Optimise stores similar objects as patches, in volumes that are not
+	// optimised yet. Volumes of media files are left out.
 	Optimise bool
 
-	// Idle says that young volumes are not optimised, see PruneOlder.
+	// Idle excludes young volumes from optimising, see PruneOlder.
 	Idle bool
 
-	// MinOptimise is how many stored bytes of compressed data there have to be
-	// that are not optimised. With less, none are.
+	// MinOptimise is the least amount of compressed data, in stored bytes,
+	// that is optimised. With less, no volume is.
 	MinOptimise int64
 
-	Now        time.Time // the time it is
+	Now        time.Time // the present time
 	SingleHost bool      // see [volume.MaintainOptions]
-	DryRun     bool      // the plan will not be applied: nothing is changed
+	DryRun     bool      // the plan will not be applied, and nothing changes
 
-	// Before, if not nil, is called by Apply, several times, before anything is
-	// removed. It makes true what Needs takes for granted: that log entries that have
-	// expired are gone.
+	// Before, if not nil, is called by Apply, several times, before it removes
+	// anything. It must make the assumptions of Needs come true, such as
+	// removing expired log entries.
 	Before func(context.Context) error
 
-	// After, if not nil, is called by Apply when all is done, still alone.
+	// After, if not nil, is called by Apply at the end, under the maintenance lock.
 	After func(context.Context) error
 
-	// Progress, if not nil, is told how far Apply has come, in bytes that are
-	// copied.
+	// Progress, if not nil, receives the number of bytes copied by Apply so
+	// far, and the total.
 	Progress func(done, total int64)
 }
 
-// Stats tell what a plan would do, and after it was applied, what it did.
+// Stats are the effects of a plan: expected, or real after Apply.
 type Stats struct {
-	Live      int64 // objects that are needed, or too young to be removed
-	Removed   int64 // objects that are removed
-	Volumes   int   // before
-	Rewritten int   // volumes that are replaced by what is needed of them
-	Written   int   // volumes that was copied to; of an applied plan
-	Deleted   int   // volumes that nothing is needed of
-	Optimised int   // volumes that are replaced by optimised ones
-	Patches   int64 // objects in these that were stored as differences; of an applied plan
-	Salvaged  int   // interrupted writes that were taken over, or would be
+	Live      int64 // objects that are live or too young
+	Removed   int64 // removed objects
+	Volumes   int   // volumes before
+	Rewritten int   // volumes replaced by their live objects
+	Written   int   // new volumes; only after Apply
+	Deleted   int   // volumes without live objects
+	Optimised int   // volumes replaced by optimised ones
+	Patches   int64 // objects stored as patches there; only after Apply
+	Salvaged  int   // volumes of dead processes that are sealed
 
-	OptimisedBytes int64 // bytes of the files of the volumes that are replaced by optimised ones
+	OptimisedBytes int64 // bytes of the files of the volumes replaced by optimised ones
 
-	// Bytes of all files of volumes, including those removed earlier and those of
-	// interrupted writes. Of a plan that was not applied, After does not know what optimising will gain.
+	// Bytes of all files of volumes, including trash and interrupted writes.
+	// Before Apply, After does not include the gain of optimising.
 	Before, After int64
 }
 
-// Plan is a collection of garbage: what would be removed, and how. Nobody else
-// can collect garbage until it is closed.
+// Plan is a planned garbage collection. It holds the maintenance lock: no
+// other process can collect garbage until it is closed.
 type Plan struct {
 	o       PlanOptions
 	needs   Needs
@@ -85,16 +87,16 @@ type Plan struct {
 	removed []group
 }
 
-// group is volumes that go together, by their numbers.
+// group is a list of volumes, by number, that are removed together.
 type group struct {
 	volumes  []int
 	optimise bool
 }
 
-// NewPlan finds out what is needed of a store, and what of the rest can go. The
-// error is [disk.ErrBusy] if somebody else collects garbage or maintains the
-// store, and a [*NeededError] if something is missing or damaged. Close the
-// plan.
+// NewPlan marks the live objects of a store and chooses the volumes to remove.
+// The error is [disk.ErrBusy] if another process collects garbage or maintains
+// the store. It is a [*NeededError] if a live object is missing or damaged.
+// The caller closes the plan.
 func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOptions) (*Plan, error) {
 	sweep, err := store.Sweep(ctx, volume.SweepOptions{
 		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, DryRun: o.DryRun,
@@ -125,7 +127,7 @@ func (p *Plan) Close() { p.sweep.Close() }
 // Stats returns what the plan would do, or has done.
 func (p *Plan) Stats() Stats { return p.stats }
 
-// live returns how many bytes a volume would have with only what is needed.
+// live returns how many bytes the volume would have with only its live objects.
 func (u *usage) live() int64 { return liveBytes(&u.Info, int64(u.marked-u.copies), u.stored) }
 
 // liveBytes returns how many bytes a volume would have with only n of its
@@ -137,7 +139,7 @@ func liveBytes(v *volume.Info, n, stored int64) int64 {
 	return stored + n*max(0, v.Bytes-v.Stored)/int64(v.Objects)
 }
 
-// waste returns how many bytes are for nothing in a volume.
+// waste returns how many bytes of the volume are garbage, 0 if it stays.
 func (u *usage) waste() int64 {
 	if u.stays {
 		return 0
@@ -145,7 +147,7 @@ func (u *usage) waste() int64 {
 	return u.Bytes - u.live()
 }
 
-// choose says which volumes go.
+// choose selects the volumes to remove and fills in the statistics.
 func (p *Plan) choose(ctx context.Context) error {
 	trash, err := p.sweep.TrashSize()
 	if err != nil {
@@ -173,16 +175,16 @@ func (p *Plan) choose(ctx context.Context) error {
 	if after, err = p.left(ctx); err != nil {
 		return err
 	}
-	var some []int // volumes of which some is needed
-	var none []int
-	var anew []int // volumes that are optimised
+	var some []int // volumes with live objects and garbage
+	var none []int // volumes without live objects
+	var optimised []int
 	for i := range p.marker.use {
 		u := &p.marker.use[i]
 		st.Volumes++
 		st.Before += u.Bytes
 		after += u.Bytes
 		if optimise[i] {
-			anew = append(anew, i)
+			optimised = append(optimised, i)
 			st.OptimisedBytes += u.Bytes
 			after -= u.waste()
 		}
@@ -206,18 +208,19 @@ func (p *Plan) choose(ctx context.Context) error {
 		u := &p.marker.use[i]
 		st.Removed += int64(u.Objects - u.marked)
 	}
-	st.After, st.Rewritten, st.Deleted, st.Optimised = after, n, len(none), len(anew)
-	// What the rest of what was purged is found by goes last, should this be
-	// stopped on the way.
+	st.After, st.Rewritten, st.Deleted, st.Optimised = after, n, len(none), len(optimised)
+	// Remove the purged nodes last: if the collection stops early, they still
+	// lead to the other purged objects.
 	some, someLast := split(some[:n], purged.lists)
 	none, noneLast := split(none, purged.lists)
-	p.removed = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(anew, true),
+	p.removed = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(optimised, true),
 		p.groups(someLast, false), []group{{volumes: noneLast}})
 	return nil
 }
 
-// left counts what dead writers left and this plan has not taken over: all of
-// it in a dry run. It returns how many bytes of that stay.
+// left adds to the statistics the leftovers of dead writers that this plan has
+// not salvaged: all of them in a dry run. It returns how many of their bytes
+// stay.
 func (p *Plan) left(ctx context.Context) (stay int64, err error) {
 	list, err := p.sweep.Leftovers(ctx)
 	for _, l := range list {
@@ -243,17 +246,18 @@ func (p *Plan) young(t time.Time) bool {
 	return p.o.PruneOlder > 0 && p.o.Now.Sub(t) < p.o.PruneOlder
 }
 
-// spared returns how many objects of a volume that stays are there, and not marked.
+// spared returns the number of present but unmarked objects of a volume that
+// stays.
 func (p *Plan) spared(i int) int64 {
 	u := &p.marker.use[i]
 	return int64(max(0, u.Objects-u.marked-p.sweep.Dropped(i)))
 }
 
-// worst sorts volumes of which some is needed, and returns how many of the first
-// are to be rewritten, so that of waste bytes few enough are left. It takes what
-// they waste from after.
+// worst sorts volumes with garbage and returns how many of the first must be
+// rewritten so that, of waste bytes, few enough remain. It subtracts their
+// waste from after.
 func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n int) {
-	slices.SortFunc(some, func(i, j int) int { // those with what was purged, then the largest share first
+	slices.SortFunc(some, func(i, j int) int { // purged objects first, then the largest share of garbage
 		a, b := &p.marker.use[i], &p.marker.use[j]
 		return cmp.Or(
 			compareBool(purged.volumes[j], purged.volumes[i]),
@@ -263,7 +267,7 @@ func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n
 	for n < len(some) && (purged.volumes[some[n]] || float64(waste) > p.o.MaxWaste*float64(*after)) {
 		u := &p.marker.use[some[n]]
 		if u.marked == u.Objects && u.copies == 0 {
-			break // this one and the rest are needed wholly
+			break // this one and the rest have no garbage
 		}
 		*after -= u.waste()
 		waste -= u.waste()
@@ -272,7 +276,7 @@ func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n
 	return n
 }
 
-// split takes those apart that are in a set.
+// split splits a list into items outside and inside a set.
 func split(list []int, set map[int]bool) (rest, in []int) {
 	for _, i := range list {
 		if set[i] {
@@ -294,10 +298,11 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// groups puts volumes together that are rewritten to about one, or two that
-// are full: only then do they go, and their space is free.
+// groups splits volumes into groups that are rewritten to about one full
+// volume each. The volumes of a group are removed, and their space freed,
+// after the whole group is copied.
 func (p *Plan) groups(volumes []int, optimise bool) (groups []group) {
-	slices.Sort(volumes) // by age: what was put together stays together
+	slices.Sort(volumes) // by age, so that volumes written together stay together
 	var list []int
 	var bytes, objects int64
 	for _, i := range volumes {

@@ -22,13 +22,14 @@ import (
 	"github.com/kist-vcs/kist/tree/operation"
 )
 
-// Lost returns the objects whose loss was accepted and that are missing still.
+// Lost returns the accepted losses that are still missing.
 func Lost(ctx context.Context, r *kist.Repository) ([]object.Key, error) {
 	return r.Objects().Lost(ctx)
 }
 
-// orphans returns, if the loss of a commit was accepted, all commits that are
-// here. Those before the lost one are reachable by no name, and have to stay.
+// orphans returns all present commits as hints if the loss of a commit was
+// accepted. No name reaches the commits before the lost one, but they must
+// stay.
 func orphans(ctx context.Context, r *kist.Repository) ([]Root, error) {
 	lost, err := Lost(ctx, r)
 	if err != nil || !slices.ContainsFunc(lost, func(key object.Key) bool { return key.Kind == object.KindCommit }) {
@@ -62,12 +63,12 @@ func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote
 	return problems, nil
 }
 
-// RewrittenDir is the folder, in the .kist folder, with the maps of commits that
-// were rewritten.
+// RewrittenDir is the folder, below .kist, with the lists of rewritten
+// commits.
 const RewrittenDir = "rewritten"
 
-// Rewritten returns the commits that were rewritten, by the maps that tell it.
-// Lines that are none do not count.
+// Rewritten returns the commits that were replaced by rewritten ones. It skips
+// lines that it cannot parse.
 func Rewritten(r *kist.Repository) (map[object.ID]bool, error) {
 	dir := filepath.Join(r.Dir(), RewrittenDir)
 	list, err := disk.ReadDir(dir)
@@ -93,17 +94,17 @@ func Rewritten(r *kist.Repository) (map[object.ID]bool, error) {
 	return old, nil
 }
 
-// VerifyRepository checks that the repository is whole: every volume, every ref, the
-// index, and all that they refer to. What is wrong is in the report.
+// VerifyRepository checks every volume, every ref, the index, and everything
+// reachable from them. Problems are in the report.
 func VerifyRepository(ctx context.Context, r *kist.Repository, o VerifyOptions) (*Report, error) {
-	said, err := r.RecordView()
-	return VerifyBy(ctx, r, said, err, o)
+	records, err := r.RecordView()
+	return VerifyBy(ctx, r, records, err, o)
 }
 
-// VerifyBy is Verify by what records say, unless damage says that they cannot be
-// read.
-func VerifyBy(ctx context.Context, r *kist.Repository, said *record.View, damage error, o VerifyOptions) (*Report, error) {
-	needed, problems := FindNeeds(ctx, r, said, func(refs.LogEntry) bool { return true })
+// VerifyBy is VerifyRepository with given records. Damage, if not nil, is the
+// problem with the records themselves.
+func VerifyBy(ctx context.Context, r *kist.Repository, records *record.View, damage error, o VerifyOptions) (*Report, error) {
+	needed, problems := FindNeeds(ctx, r, records, func(refs.LogEntry) bool { return true })
 	if damage != nil {
 		problems = append([]*Problem{{Err: damage}}, problems...)
 	}
@@ -129,11 +130,11 @@ func VerifyBy(ctx context.Context, r *kist.Repository, said *record.View, damage
 	return report, nil
 }
 
-// staged yields the files that are staged, with their content.
+// staged yields the staged files with their content.
 func staged(r *kist.Repository, yield func(string, object.Key) bool) {
 	idx, err := r.Index()
 	if err != nil {
-		return // that is told
+		return // FindNeeds reports it
 	}
 	for path, e := range idx.All() {
 		if !e.Content.IsZero() && !yield(path, e.Content) {
@@ -152,16 +153,16 @@ func distinct(problems []*Problem) []*Problem {
 	})
 }
 
-// HoldRoot is the name of the roots that are held.
+// HoldRoot is the name of gc roots that come from holds.
 const HoldRoot = "hold"
 
-// FindNeeds returns what has to be kept: what refs, those entries of their logs
-// that keep accepts, holds, an operation under way and the index refer to, but
-// for what said says; and what of these cannot be read.
-func FindNeeds(ctx context.Context, r *kist.Repository, said *record.View, keep func(refs.LogEntry) bool) (Needed, []*Problem) {
+// FindNeeds returns the gc roots: refs, HEAD, the entries of reflogs that keep
+// accepts, holds, the operation in progress and the index. It also returns a
+// problem for each root that cannot be read.
+func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(refs.LogEntry) bool) (Needed, []*Problem) {
 	var roots []Root
 	var problems []*Problem
-	for _, id := range said.Holds() {
+	for _, id := range records.Holds() {
 		roots = append(roots, Root{Name: HoldRoot, Key: object.Key{Kind: object.KindCommit, ID: id}})
 	}
 	names, err := r.Refs().RootsWith(ctx, keep)
@@ -169,7 +170,7 @@ func FindNeeds(ctx context.Context, r *kist.Repository, said *record.View, keep 
 		problems = append(problems, &Problem{Err: err})
 	}
 	for _, name := range names {
-		if said.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
+		if records.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
 			continue
 		}
 		root := Root{Name: name.File, Key: object.Key{Kind: object.KindCommit, ID: name.ID}}
@@ -179,7 +180,7 @@ func FindNeeds(ctx context.Context, r *kist.Repository, said *record.View, keep 
 		}
 		roots = append(roots, root)
 		if strings.HasPrefix(name.File, "refs/") {
-			roots = append(roots, named(ctx, r, said, name.File, name.ID)...)
+			roots = append(roots, expiredTrees(ctx, r, records, name.File, name.ID)...)
 		}
 	}
 	head, err := r.Refs().Head()
@@ -187,18 +188,18 @@ func FindNeeds(ctx context.Context, r *kist.Repository, said *record.View, keep 
 		err = intact.BranchLost(r, head.Branch)
 	}
 	if err == nil && !head.Unborn() {
-		roots = append(roots, named(ctx, r, said, "HEAD", head.ID)...)
+		roots = append(roots, expiredTrees(ctx, r, records, "HEAD", head.ID)...)
 	}
 	if err != nil {
 		problems = append(problems, &Problem{Err: err})
 	}
-	if said.AnyExpired() {
+	if records.AnyExpired() {
 		forks, err := Forks(ctx, r)
 		if err != nil {
 			problems = append(problems, &Problem{Err: err})
 		}
 		for id, why := range forks {
-			roots = append(roots, named(ctx, r, said, why[0], id)...)
+			roots = append(roots, expiredTrees(ctx, r, records, why[0], id)...)
 		}
 	}
 	var state operation.State
@@ -212,24 +213,25 @@ func FindNeeds(ctx context.Context, r *kist.Repository, said *record.View, keep 
 	}
 	idx, err := r.Index()
 	if err != nil {
-		return Needed{Roots: roots, Records: said}, append(problems, &Problem{Err: err})
+		return Needed{Roots: roots, Records: records}, append(problems, &Problem{Err: err})
 	}
 	for key := range idx.Roots() {
-		// A tree that the index remembers is only a help, and asked for before
-		// it is used.
+		// The index only caches trees, and checks that a tree exists before it
+		// uses it.
 		roots = append(roots, Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
 	}
-	return Needed{Roots: roots, Records: said}, problems
+	return Needed{Roots: roots, Records: records}, problems
 }
 
-// named returns the content of the commit that a ref names, if it has expired:
-// as far as it is here it stays, even if somebody else had it expire.
-func named(ctx context.Context, r *kist.Repository, said *record.View, name string, id object.ID) []Root {
+// expiredTrees returns the content of a named commit if the commit has
+// expired. The content is a hint: as much as is here stays, even if another
+// user made the commit expire.
+func expiredTrees(ctx context.Context, r *kist.Repository, records *record.View, name string, id object.ID) []Root {
 	id, err := refs.Peel(ctx, r.Objects(), id)
 	if err != nil {
-		return nil // that is told
+		return nil // verify reports it
 	}
-	if _, expired := said.Expired(id); !expired {
+	if _, expired := records.Expired(id); !expired {
 		return nil
 	}
 	c, err := object.ReadCommit(ctx, r.Objects(), id)
@@ -243,7 +245,7 @@ func named(ctx context.Context, r *kist.Repository, said *record.View, name stri
 	return []Root{root, {Name: name, Key: object.Key{Kind: object.KindChunk, ID: c.SkippedRest}, Hint: true}}
 }
 
-// unjoin takes apart what errors.Join put together.
+// unjoin returns the errors that errors.Join has combined.
 func unjoin(err error) []error {
 	if err == nil {
 		return nil
@@ -255,9 +257,8 @@ func unjoin(err error) []error {
 	return []error{fmt.Errorf("refs: %w", err)}
 }
 
-// AffectedOn tells which commits of a remote, and which of their paths, are
-// affected by what was found to be wrong there, as far as these can be read here.
-// What is returned is in the order of the problems.
+// AffectedOn returns the problems found on a remote, with the affected commits
+// and paths as far as these can be read here. The order stays the same.
 func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, found []transfer.Problem) ([]*Problem, error) {
 	problems := make([]*Problem, len(found))
 	for i, p := range found {

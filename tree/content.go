@@ -9,13 +9,12 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// SplitFunc cuts content into chunks and calls emit for each, in order; a
-// chunk is valid during the call only. It is the method Split of a chunker
-// with the repository's parameters.
+// SplitFunc cuts content into chunks and calls emit for each, in order. A
+// chunk is valid only during the call. The method Split of a chunker is a
+// SplitFunc.
 type SplitFunc func(r io.Reader, emit func(chunk []byte) error) error
 
-// splitEven is the SplitFunc for want of a better one: it cuts after every
-// mebibyte.
+// splitEven is the default SplitFunc. It cuts after every mebibyte.
 func splitEven(r io.Reader, emit func(chunk []byte) error) error {
 	buf := make([]byte, 1<<20)
 	for {
@@ -35,7 +34,7 @@ func splitEven(r io.Reader, emit func(chunk []byte) error) error {
 	}
 }
 
-// storeContent stores data and makes it the content of a file entry.
+// storeContent stores data as the content of a file entry.
 func storeContent(ctx context.Context, w object.Writer, split SplitFunc, data []byte, e *object.Entry) error {
 	e.Size, e.Inline, e.Content = uint64(len(data)), nil, object.Key{}
 	if len(data) <= object.MaxInline {
@@ -45,6 +44,7 @@ func storeContent(ctx context.Context, w object.Writer, split SplitFunc, data []
 	if split == nil {
 		split = splitEven
 	}
+
 	list := object.NewManifestWriter(w)
 	err := split(bytes.NewReader(data), func(chunk []byte) error {
 		id, err := w.Put(ctx, object.KindChunk, chunk)
@@ -56,21 +56,22 @@ func storeContent(ctx context.Context, w object.Writer, split SplitFunc, data []
 	if err != nil {
 		return err
 	}
+
 	e.Content, _, err = list.Finish(ctx)
 	return err
 }
 
-// readContent returns the content of a file entry, whose size the caller has
-// bounded.
+// readContent returns the content of a file entry. The caller has bounded its
+// size.
 func readContent(ctx context.Context, r object.Reader, e *object.Entry) ([]byte, error) {
 	data := make([]byte, e.Size)
 	_, err := io.ReadFull(object.NewContentReader(ctx, r, *e), data)
 	return data, err
 }
 
-// readText returns the content of a file entry if it is text. A nil entry and
-// one that is not a file have no content. What was purged is no text: nothing
-// can be made of it.
+// readText returns the content of a file entry, and whether it is text. Nil
+// entries and other types have no content and count as text. Purged content
+// does not: it cannot be read.
 func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byte, ok bool, err error) {
 	switch {
 	case e == nil || e.Type != object.TypeFile:
@@ -78,6 +79,7 @@ func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byt
 	case e.Size > MaxText:
 		return nil, false, nil
 	}
+
 	data, err = readContent(ctx, r, e)
 	switch {
 	case errors.Is(err, object.ErrPurged):
@@ -85,5 +87,6 @@ func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byt
 	case err != nil:
 		return nil, false, err
 	}
+
 	return data, IsText(data), nil
 }

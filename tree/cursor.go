@@ -7,31 +7,32 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// cursor goes through a directory's list in order. It stands on an item: an
-// entry (height 0), or a whole node that has not been read (height 1 and up),
-// which can be stepped over by [cursor.next] or read by [cursor.expand].
-// It checks that the nodes it reads fit together. If the reader is
-// [object.Lenient], nodes may be left out.
+// cursor goes through a directory's list in order. It stands on an entry
+// (height 0) or on a whole node that has not been read (height 1 and up).
+// [cursor.next] steps over a node, [cursor.expand] reads it. The cursor checks
+// that the nodes it reads fit together. If the reader is [object.Lenient], it
+// skips nodes that the reader may leave out.
 type cursor struct {
 	r     object.Reader
 	path  string  // of the directory
-	stack []place // from the root node down; every place is within its node
+	stack []place // from the root node down; no place is past the end of its node
 }
 
 type place struct {
 	node  *object.Tree
 	at    int
-	after string // every name in the node comes after this one
+	after string // all names in the node are greater than this one
 }
 
-// newCursor returns a cursor on the first item of the directory at path with the
-// given root node. The zero ID stands for a directory that does not exist, which is
-// empty.
+// newCursor returns a cursor on the first item of the directory at path with
+// the given root node. The zero ID means a directory that does not exist; its
+// list is empty.
 func newCursor(ctx context.Context, r object.Reader, path string, root object.ID) (*cursor, error) {
 	c := &cursor{r: r, path: path}
 	if root.IsZero() {
 		return c, nil
 	}
+
 	node, err := object.ReadTree(ctx, r, root)
 	if object.PassOver(r, path, treeKey(root), err) {
 		return c, nil
@@ -45,6 +46,7 @@ func newCursor(ctx context.Context, r object.Reader, path string, root object.ID
 	if items(node) > 0 {
 		c.stack = append(c.stack, place{node: node})
 	}
+
 	return c, nil
 }
 
@@ -60,11 +62,11 @@ func (c *cursor) height() int {
 	return int(c.top().node.Level)
 }
 
-// entry returns the entry the cursor stands on; its height is 0. It belongs to
-// the node: callers copy what they keep.
+// entry returns the entry that the cursor stands on; the height must be 0. The
+// entry belongs to the node, so callers copy it to keep it.
 func (c *cursor) entry() *object.Entry { return &c.top().node.Entries[c.top().at] }
 
-// child returns the unread node the cursor stands on; its height is not 0.
+// child returns the unread node that the cursor stands on; the height must not be 0.
 func (c *cursor) child() object.TreeChild { return c.top().node.Children[c.top().at] }
 
 // rightmost reports whether the item is the last of its level in the whole
@@ -89,14 +91,15 @@ func (c *cursor) next() {
 	}
 }
 
-// expand reads the node the cursor stands on and moves to its first item, or to
-// the next item if the node is left out.
+// expand reads the node that the cursor stands on and moves to its first item.
+// If the reader leaves the node out, it moves to the next item.
 func (c *cursor) expand(ctx context.Context) error {
 	p, want := c.top(), c.child()
 	after := p.after
 	if p.at > 0 {
 		after = p.node.Children[p.at-1].Last
 	}
+
 	node, err := object.ReadTree(ctx, c.r, want.ID)
 	if object.PassOver(c.r, c.path, treeKey(want.ID), err) {
 		c.next()
@@ -108,6 +111,7 @@ func (c *cursor) expand(ctx context.Context) error {
 	if err := fits(p.node, want, after, node); err != nil {
 		return err
 	}
+
 	c.stack = append(c.stack, place{node: node, after: after})
 	return nil
 }
@@ -117,8 +121,8 @@ func (c *cursor) top() *place { return &c.stack[len(c.stack)-1] }
 // items returns the number of entries or children of a node.
 func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
 
-// fits checks that node is the child that its parent says it is, and that its
-// names come after those in front of it.
+// fits checks that node matches the description in its parent, and that its
+// names come after those of the nodes before it.
 func fits(parent *object.Tree, child object.TreeChild, after string, node *object.Tree) error {
 	first, last := bounds(node)
 	switch {
@@ -132,8 +136,7 @@ func fits(parent *object.Tree, child object.TreeChild, after string, node *objec
 	return nil
 }
 
-// bounds returns the last names of a node's first and last items, or empty
-// ones.
+// bounds returns the last names of a node's first and last items, or "".
 func bounds(t *object.Tree) (first, last string) {
 	switch {
 	case len(t.Entries) > 0:

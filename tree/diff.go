@@ -10,49 +10,48 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Change is what happened to one path between two versions: Old is nil if it
-// was added, New if it was removed.
+// Change is the difference of one path between two versions. Old is nil if the
+// path was added, New if it was removed.
 type Change struct {
 	Path string
 	Old  *object.Entry
 	New  *object.Entry
 
-	// Of a file that was moved (see [DetectRenames]): where Old was, and how
-	// much of the content stayed, in percent.
+	// From and Similarity are set for a moved file (see [DetectRenames]): the
+	// path of Old, and the unchanged share of the content, in percent.
 	From       string
 	Similarity int
 }
 
-// DiffOptions says what [Diff] reports.
+// DiffOptions select the changes that [Diff] reports.
 type DiffOptions struct {
-	// Paths limits the comparison to these repository paths and what is below
-	// them. Empty: everything.
+	// Paths limits the comparison to these repository paths and the paths
+	// below them. Empty means everything.
 	Paths []string
 
-	// Recursive also reports what is below an added or removed directory, not
-	// just the directory.
+	// Recursive also reports the paths below an added or removed directory,
+	// not only the directory.
 	Recursive bool
 
-	// Paired reports a path that is a directory in one of them only as one
-	// change, with Old and New, and not as two.
+	// Paired reports one change, with Old and New, instead of two if a path is
+	// a directory on one side only.
 	Paired bool
 
-	// Exact also reports entries that differ only in what [ContentEqual]
-	// ignores: mtime, full metadata in one of them only.
+	// Exact also reports entries that differ only in details that
+	// [ContentEqual] ignores: mtime, or full metadata on one side only.
 	Exact bool
 }
 
 // Diff iterates over the changes from directory a to directory b, in path
-// order. A zero ID stands for a directory that does not exist. Of a directory
-// in both, only a change of its own mode or metadata is reported, before what
-// changed below it. A path that is a directory in one of them only gives two
-// changes, unless they are Paired: what was there was removed, what is there
-// was added.
+// order. A zero ID means a directory that does not exist. For a directory in
+// both, it reports only a change of its own mode or metadata, before the
+// changes below it. A path that is a directory on one side only gives two
+// changes, a removal and an addition, unless Paired is set.
 //
-// Nodes that both directories have are skipped by ID, so time and memory go
-// with what changed. An error is yielded once, with a zero Change, and ends
-// the iteration; it is a [*PathError] with the path of the directory. Like
-// [Walk], Diff gives up with [ErrTooMany].
+// Nodes in both directories are skipped by ID, so time and memory depend on
+// the number of changes. An error is yielded once, with a zero Change, and
+// ends the iteration. It is a [*PathError] with the path of the directory.
+// Like [Walk], Diff may end with [ErrTooMany].
 func Diff(ctx context.Context, r object.Reader, a, b object.ID, opts DiffOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		d := differ{ctx: ctx, r: r, opts: opts, yield: yield, limit: NewLimit(r, a, b)}
@@ -62,7 +61,7 @@ func Diff(ctx context.Context, r object.Reader, a, b object.ID, opts DiffOptions
 	}
 }
 
-// errStopped ends a comparison whose caller has seen enough.
+// errStopped ends a comparison when the caller stops the iteration.
 var errStopped = errors.New("stopped")
 
 type differ struct {
@@ -85,10 +84,11 @@ func (d *differ) run(a, b object.ID) error {
 	if len(d.opts.Paths) == 0 {
 		return d.directory("", a, b)
 	}
+
 	paths := slices.SortedFunc(slices.Values(d.opts.Paths), ComparePaths)
 	for i, path := range paths {
 		if i > 0 && Below(path, paths[i-1]) {
-			paths[i] = paths[i-1] // done
+			paths[i] = paths[i-1] // compared already
 			continue
 		}
 		if path == "" {
@@ -113,6 +113,7 @@ func (d *differ) run(a, b object.ID) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -131,7 +132,7 @@ func (d *differ) find(root object.ID, path string) (*object.Entry, error) {
 	return &e, err
 }
 
-// directory compares two directories with all that is below them.
+// directory compares two directories with everything below them.
 func (d *differ) directory(path string, a, b object.ID) error {
 	if err := d.push(path, a, b); err != nil {
 		return err
@@ -139,24 +140,27 @@ func (d *differ) directory(path string, a, b object.ID) error {
 	return d.drain()
 }
 
-// push puts two directories on the stack, to be compared next.
+// push puts two directories on the stack for comparison.
 func (d *differ) push(path string, a, b object.ID) error {
 	if a == b {
 		return nil
 	}
+
 	ca, err := newCursor(d.ctx, d.r, path, a)
 	if err != nil {
 		return &PathError{path, err}
 	}
+
 	cb, err := newCursor(d.ctx, d.r, path, b)
 	if err != nil {
 		return &PathError{path, err}
 	}
+
 	d.stack = append(d.stack, pair{path, ca, cb})
 	return nil
 }
 
-// drain compares what is on the stack.
+// drain compares the directories on the stack.
 func (d *differ) drain() error {
 	for len(d.stack) > 0 {
 		p := d.stack[len(d.stack)-1]
@@ -176,12 +180,13 @@ func (d *differ) drain() error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// next returns copies of the entries of the next name that is not the same in
-// both, nil where there is none; both are nil at the end. What both have in
-// the same nodes is skipped.
+// next returns copies of the two entries of the next name that differs. An
+// entry is nil if its side does not have the name; both are nil at the end.
+// Nodes in both lists are skipped.
 func (p *pair) next(ctx context.Context) (old, new *object.Entry, err error) {
 	for {
 		if err := p.align(ctx); err != nil {
@@ -203,9 +208,9 @@ func (p *pair) next(ctx context.Context) (old, new *object.Entry, err error) {
 	}
 }
 
-// align moves both cursors to entries, or to the end. It steps over nodes that
-// both are at, and otherwise reads the higher one, so that the two meet again
-// after a difference.
+// align moves both cursors to entries, or to the end. If both stand on the
+// same node, it steps over it. Otherwise it reads the higher node, so that the
+// cursors meet again after a difference.
 func (p *pair) align(ctx context.Context) error {
 	a, b := p.a, p.b
 	for {
@@ -238,12 +243,13 @@ func take(c *cursor) *object.Entry {
 	return &e
 }
 
-// entries compares the entries of one path, of which one may be nil, and puts
-// what is to be compared below them on the stack.
+// entries compares the entries of one path and puts directories on the stack.
+// One entry may be nil.
 func (d *differ) entries(path string, old, new *object.Entry) error {
 	if err := d.limit.Step(d.ctx); err != nil {
 		return err
 	}
+
 	oldDir, newDir := dirID(old), dirID(new)
 	switch {
 	case !oldDir.IsZero() && !newDir.IsZero():
@@ -271,6 +277,7 @@ func (d *differ) entries(path string, old, new *object.Entry) error {
 	if d.opts.Recursive {
 		return d.push(path, oldDir, newDir)
 	}
+
 	return nil
 }
 

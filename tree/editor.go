@@ -7,13 +7,13 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Editor makes a new version of a directory from changes of paths, which come
-// in path order ([ComparePaths]); one path may be edited several times in a
-// row. It keeps the totals of directories right, and reads and writes only
-// nodes on the way to what changes. Directories that become empty stay.
+// Editor makes a new version of a directory from changes in path order
+// ([ComparePaths]). One path may be edited several times in a row. It updates
+// the totals of directories. It reads and writes only the nodes on the way to
+// changed paths. Directories that become empty stay.
 //
-// An Editor holds a few nodes per level of the directories it is in. It is not
-// safe for concurrent use, and not used after an error or [Editor.Finish].
+// An Editor holds a few nodes per level of the present directories. It is not
+// safe for concurrent use. Do not use it after an error or [Editor.Finish].
 type Editor struct {
 	rw    object.ReadWriter
 	base  Info
@@ -22,35 +22,34 @@ type Editor struct {
 	begun bool
 }
 
-// NewEditor returns an editor of the directory base; a zero ID stands for an
-// empty one. The totals of the result go by those of base ([Stat]).
+// NewEditor returns an editor of the directory base; a zero ID means an empty
+// directory. The totals of the result start from those of base ([Stat]).
 func NewEditor(rw object.ReadWriter, base Info) *Editor {
 	return &Editor{rw: rw, base: base}
 }
 
-// Set puts an entry at path, in place of what is there; the entry's name is
-// taken from path. A directory comes with all that is below it. Directories
-// on the way that do not exist are made, with mode 0755; something else there
-// gives a [*PathError] with [ErrNotDir].
+// Set sets the entry at path and replaces any other. The entry's name comes
+// from path. A directory brings everything below it. Missing parents are made
+// with mode 0755. The error is a [*PathError] with [ErrNotDir] if a parent is
+// no directory.
 func (e *Editor) Set(ctx context.Context, path string, entry object.Entry) error {
 	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		return &entry, nil
 	})
 }
 
-// SetDir puts a directory at path with the mode, mtime and metadata of attrs.
-// What is below a directory that is there stays; anything else is replaced by
-// an empty directory.
+// SetDir makes path a directory with the mode, mtime and metadata of attrs.
+// The content of an existing directory stays. Anything else is replaced by an
+// empty directory.
 func (e *Editor) SetDir(ctx context.Context, path string, attrs object.Entry) error {
 	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		return e.withAttrs(ctx, old, attrs)
 	})
 }
 
-// Offer makes a directory at path exist if, once all edits are done, there is
-// anything in it. If it has to be made it gets the mode, mtime and metadata of
-// attrs, and a directory that is there is removed if it ends up empty. It
-// leaves anything else at path as it is.
+// Offer makes path a directory if, after all edits, it is not empty. A new
+// directory gets the mode, mtime and metadata of attrs. An existing directory
+// is removed if it ends up empty. Any other entry at path stays.
 func (e *Editor) Offer(ctx context.Context, path string, attrs object.Entry) error {
 	return e.edit(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		if old != nil && old.Type != object.TypeDir {
@@ -64,8 +63,8 @@ func (e *Editor) Offer(ctx context.Context, path string, attrs object.Entry) err
 	})
 }
 
-// Remove removes what is at path, with all that is below it. A path that is
-// not there is fine.
+// Remove removes the entry at path with everything below it. It does nothing
+// if the path does not exist.
 func (e *Editor) Remove(ctx context.Context, path string) error {
 	return e.edit(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		return nil, nil
@@ -77,21 +76,24 @@ func (e *Editor) Finish(ctx context.Context) (Info, error) {
 	if err := e.begin(ctx); err != nil {
 		return Info{}, err
 	}
+
 	for len(e.stack) > 1 {
 		if err := e.leave(ctx); err != nil {
 			return Info{}, err
 		}
 	}
+
 	root := e.stack[0]
 	id, err := root.finish(ctx)
 	if err != nil {
 		return Info{}, &PathError{"", err}
 	}
+
 	return Info{ID: id, Files: e.base.Files + root.files, Bytes: e.base.Bytes + root.bytes}, nil
 }
 
-// edit moves to path and replaces its entry by what change returns. If create
-// is false and the directory of path is not there, there is nothing to do.
+// edit moves to path and replaces its entry by the result of change. If create
+// is false, it does nothing in a directory that does not exist.
 func (e *Editor) edit(ctx context.Context, path string, create bool, change func(*openDir, *object.Entry) (*object.Entry, error)) error {
 	switch {
 	case path == "":
@@ -104,6 +106,7 @@ func (e *Editor) edit(ctx context.Context, path string, create bool, change func
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
+
 	e.last = strings.Clone(path)
 	dir, name := Split(path)
 	for !Below(dir, e.stack[len(e.stack)-1].path) {
@@ -111,16 +114,19 @@ func (e *Editor) edit(ctx context.Context, path string, create bool, change func
 			return err
 		}
 	}
+
 	for len(e.stack[len(e.stack)-1].path) < len(dir) {
 		if ok, err := e.enter(ctx, dir, create); err != nil || !ok {
 			return err
 		}
 	}
+
 	d := e.stack[len(e.stack)-1]
 	old, err := d.moveTo(ctx, name)
 	if err != nil {
 		return &PathError{d.path, err}
 	}
+
 	d.offered = false
 	new, err := change(d, old)
 	if err != nil {
@@ -129,6 +135,7 @@ func (e *Editor) edit(ctx context.Context, path string, create bool, change func
 	if new != nil {
 		new.Name = name
 	}
+
 	d.current = new
 	return nil
 }
@@ -146,8 +153,8 @@ func (e *Editor) begin(ctx context.Context) error {
 	return nil
 }
 
-// enter opens the next directory on the way to dir. Without one it makes it,
-// or reports false.
+// enter opens the next directory on the way to dir. If it is missing, enter
+// makes it or, without create, reports false.
 func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, error) {
 	d := e.stack[len(e.stack)-1]
 	name, _, _ := strings.Cut(strings.TrimPrefix(dir[len(d.path):], "/"), "/")
@@ -156,6 +163,7 @@ func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, erro
 	if err != nil {
 		return false, &PathError{d.path, err}
 	}
+
 	switch {
 	case old == nil && !create, old != nil && old.Type != object.TypeDir && !create:
 		return false, nil
@@ -168,10 +176,12 @@ func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, erro
 	case old.Type != object.TypeDir:
 		return false, &PathError{path, ErrNotDir}
 	}
+
 	sub, err := openDirectory(ctx, e.rw, path, old.Content.ID)
 	if err != nil {
 		return false, &PathError{path, err}
 	}
+
 	e.stack = append(e.stack, sub)
 	return true, nil
 }
@@ -184,6 +194,7 @@ func (e *Editor) leave(ctx context.Context) error {
 	if err != nil {
 		return &PathError{d.path, err}
 	}
+
 	parent := e.stack[len(e.stack)-1]
 	entry := *parent.current
 	entry.Content = treeKey(id)

@@ -7,10 +7,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// ContentEqual reports whether two entries are the same as far as versions
-// are compared: type, mode, content, target, and full metadata if both have
-// it, but neither name nor mtime nor hard-link group. Nil entries equal nil
-// only.
+// ContentEqual reports whether two entries are equal for comparing versions:
+// in type, mode, content, target, and, if both have it, full metadata. Name,
+// mtime and hard-link group do not count. A nil entry equals only nil.
 func ContentEqual(a, b *object.Entry) bool {
 	return sameContent(a, b) && (a == nil || a.Mode == b.Mode && sameMetadata(a.Meta, b.Meta))
 }
@@ -31,8 +30,8 @@ func sameMetadata(a, b *object.Metadata) bool {
 		maps.EqualFunc(a.Xattrs, b.Xattrs, bytes.Equal) && maps.Equal(a.Attrs, b.Attrs)
 }
 
-// sameAttributes reports whether two entries are the same in everything that
-// is not content: mode, mtime and all metadata.
+// sameAttributes reports whether two entries are equal in everything except
+// content: mode, mtime and all metadata.
 func sameAttributes(a, b *object.Entry) bool {
 	return a.Mode == b.Mode && a.MTime == b.MTime && (a.Meta == nil) == (b.Meta == nil) &&
 		(a.Meta == nil || a.Meta.HardLink == b.Meta.HardLink && sameMetadata(a.Meta, b.Meta))

@@ -9,10 +9,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// ErrTooMany is matched by the error for a directory that stands for far more
-// paths than its nodes account for. Directories may share nodes, so that a few
-// that link to each other many times stand for as many paths as one likes; no
-// worktree is like that.
+// ErrTooMany is matched by the error for a directory with far more paths than
+// nodes. A few nodes that link to each other many times can stand for any
+// number of paths. No real worktree looks like that.
 var ErrTooMany = errors.New("far more paths than there are nodes for them")
 
 // The first firstPaths steps of a traversal are free. Then a [Limit] allows
@@ -23,8 +22,8 @@ const (
 	maxPathsPerNode = 1 << 14
 )
 
-// A Limit ends a traversal of directories that stand for too many paths. Each
-// traversal that goes from path to path has a Limit of its own.
+// A Limit ends a traversal of directories with too many paths. Each traversal
+// by path has its own Limit.
 type Limit struct {
 	r     object.Reader
 	roots []object.ID
@@ -32,7 +31,7 @@ type Limit struct {
 }
 
 // NewLimit returns the limit of a traversal of the directories with the given
-// root nodes. The zero ID stands for a directory that does not exist.
+// root nodes. The zero ID means a directory that does not exist.
 func NewLimit(r object.Reader, roots ...object.ID) *Limit {
 	return &Limit{r: r, roots: roots}
 }
@@ -47,9 +46,9 @@ func (l *Limit) Step(ctx context.Context) error {
 }
 
 // checkExpansion returns an error that matches [ErrTooMany] if there are too
-// many paths below the given directories. Time and memory go with the
-// number of different nodes. What cannot be read, or is too deep, is left for
-// the walk to find.
+// many paths below the given directories. Time and memory depend on the number
+// of different nodes. It ignores nodes that cannot be read or are too deep:
+// the walk reports them.
 func checkExpansion(ctx context.Context, r object.Reader, roots ...object.ID) error {
 	x := expansion{r: r, paths: map[object.ID]uint64{}}
 	var total uint64
@@ -65,38 +64,43 @@ func checkExpansion(ctx context.Context, r object.Reader, roots ...object.ID) er
 	if total > maxPaths && total/maxPathsPerNode > uint64(len(x.paths)) {
 		return fmt.Errorf("%w: %d paths in %d nodes", ErrTooMany, total, len(x.paths))
 	}
+
 	return nil
 }
 
 type expansion struct {
 	r     object.Reader
-	paths map[object.ID]uint64 // below each node that was seen
+	paths map[object.ID]uint64 // number of paths below each visited node
 }
 
-// count returns the number of paths below a node, math.MaxUint64 if it is more.
+// count returns the number of paths below a node, at most math.MaxUint64.
 func (x *expansion) count(ctx context.Context, id object.ID, depth int) uint64 {
 	if n, seen := x.paths[id]; seen {
 		return n
 	}
+
 	x.paths[id] = 0
 	node, err := object.ReadTree(ctx, x.r, id)
 	if err != nil || depth > object.MaxDepth+object.MaxLevel {
 		return 0
 	}
+
 	n := uint64(len(node.Entries))
 	for _, child := range node.Children {
 		n = add(n, x.count(ctx, child.ID, depth+1))
 	}
+
 	for i := range node.Entries {
 		if e := &node.Entries[i]; e.Type == object.TypeDir {
 			n = add(n, x.count(ctx, e.Content.ID, depth+1))
 		}
 	}
+
 	x.paths[id] = n
 	return n
 }
 
-// add adds two numbers, and stays at the largest where the sum is larger.
+// add returns the sum, at most math.MaxUint64.
 func add(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64

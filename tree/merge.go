@@ -7,32 +7,32 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// MergeOptions says how [Merge] goes about it.
+// MergeOptions configure [Merge].
 type MergeOptions struct {
 	// Labels name the sides. Empty ones are "ours" and "theirs".
 	Labels Labels
 
-	// Text merges three texts, as [MergeText] does; nil: MergeText.
+	// Text merges three texts. Default: [MergeText].
 	Text func(base, ours, theirs []byte, labels Labels) (merged []byte, conflicts bool)
 
-	// Split cuts merged files into chunks. It has to be the chunker of the
-	// repository for the files to be deduplicated; nil cuts evenly.
+	// Split cuts merged files into chunks. Merged files are deduplicated only
+	// if it is the repository's chunker. nil cuts evenly.
 	Split SplitFunc
 
-	// Renames says how files that were moved are found.
+	// Renames configure the search for moved files.
 	Renames RenameOptions
 }
 
-// ConflictKind says in what two sides disagree about a path.
+// ConflictKind is the way in which two sides disagree about a path.
 type ConflictKind string
 
-// The kinds of conflicts. In the merged tree there is
+// The kinds of conflicts, with the content of the merged tree.
 const (
 	// ConflictContent: both changed a file or a symlink. Text is merged, with
-	// markers; of anything else ours stays, and theirs is put aside.
+	// markers. Otherwise ours stays, and theirs is put aside.
 	ConflictContent ConflictKind = "content"
 
-	// ConflictAddAdd: both added something else. As with ConflictContent.
+	// ConflictAddAdd: both added different entries. As with ConflictContent.
 	ConflictAddAdd ConflictKind = "add/add"
 
 	// ConflictType: one changed the type, the other type or content. Ours
@@ -51,8 +51,8 @@ const (
 	// something else. The directory stays, the other is put aside.
 	ConflictFileDirectory ConflictKind = "file/directory"
 
-	// ConflictRenameRename: both moved a file, to different places. It is in
-	// both, as each side has it.
+	// ConflictRenameRename: both moved a file, to different paths. The tree
+	// has it at both paths, each in the version of its side.
 	ConflictRenameRename ConflictKind = "rename/rename"
 
 	// ConflictRenameDelete: one moved a file, the other deleted it. The moved
@@ -65,49 +65,50 @@ type Conflict struct {
 	Path string
 	Kind ConflictKind
 
-	// What the three versions have; nil: nothing. After a rename an entry may
-	// come from another path, and has its name.
+	// The three versions of the entry; nil means absent. After a rename, an
+	// entry may come from another path and have that name.
 	Base, Ours, Theirs *object.Entry
 
-	// From is where Base was, if it was not at Path.
+	// From is the path of Base, if it differs from Path.
 	From string
 
-	// OursPath and TheirsPath are where the merged tree has the version of
-	// ours and of theirs, if it is not at Path but put aside, or moved.
+	// OursPath and TheirsPath are the paths of our and their version in the
+	// merged tree, if these differ from Path: the version was put aside or
+	// moved.
 	OursPath, TheirsPath string
 
-	// Markers says that the merged tree has a text with conflict markers at
-	// Path.
+	// Markers is set if Path has a text with conflict markers in the merged
+	// tree.
 	Markers bool
 }
 
-// MergeResult is what [Merge] found.
+// MergeResult is the result of [Merge].
 type MergeResult struct {
-	// Tree is the merged directory. If there are conflicts it holds what a
-	// person needs to resolve them (see [ConflictKind]).
+	// Tree is the merged directory. With conflicts, it contains everything
+	// needed to resolve them (see [ConflictKind]).
 	Tree Info
 
-	// Changes lead from ours to Tree, as a recursive [Diff] reports them, one
-	// for each path (Paired).
+	// Changes are the differences from ours to Tree, as a recursive, paired
+	// [Diff] reports them.
 	Changes []Change
 
 	// Conflicts are in path order.
 	Conflicts []Conflict
 }
 
-// Merge makes one directory of two, ours and theirs, that both came from
-// base: what only one side changed is taken from that side, what both changed
-// is merged or is a conflict. A zero ID stands for no directory.
+// Merge merges two directories, ours and theirs, that both came from base. A
+// change on one side only is taken from that side. A change on both sides is
+// merged or is a conflict. A zero ID means no directory.
 //
-//   - An entry's content and its mode and metadata are merged separately. A
-//     change of mtime alone is none, and gives ours. Files that are not text
+//   - An entry's content is merged apart from its mode and metadata. A change
+//     of mtime alone does not count, and ours stays. Files that are not text
 //     ([IsText]) cannot be merged.
-//   - A directory's mode is merged, too. One that a side removed stays if the
-//     other side has something in it that stays.
+//   - A directory's mode is merged, too. A directory that one side removed
+//     stays if the other side has something in it that stays.
 //   - A file that one side moved and the other changed is merged at its new
-//     place, if it is clear which file it became; see [DetectRenames].
+//     path, if the new path is clear; see [DetectRenames].
 //
-// New nodes and contents are stored in rw. The memory used goes with the
+// New nodes and contents are stored in rw. The memory used depends on the
 // number of changes.
 func Merge(ctx context.Context, rw object.ReadWriter, base, ours, theirs object.ID, opts MergeOptions) (*MergeResult, error) {
 	if opts.Labels.Ours == "" {
@@ -119,11 +120,13 @@ func Merge(ctx context.Context, rw object.ReadWriter, base, ours, theirs object.
 	if opts.Text == nil {
 		opts.Text = MergeText
 	}
+
 	m := &merger{ctx: ctx, rw: rw, base: base, ours: ours, theirs: theirs, opts: opts}
 	tree, err := m.run()
 	if err != nil {
 		return nil, err
 	}
+
 	result := &MergeResult{Tree: tree, Conflicts: m.conflicts}
 	slices.SortStableFunc(result.Conflicts, func(a, b Conflict) int { return ComparePaths(a.Path, b.Path) })
 	for c, err := range Diff(ctx, rw, ours, tree.ID, DiffOptions{Recursive: true, Paired: true}) {
@@ -132,6 +135,7 @@ func Merge(ctx context.Context, rw object.ReadWriter, base, ours, theirs object.
 		}
 		result.Changes = append(result.Changes, c)
 	}
+
 	return result, nil
 }
 
@@ -143,11 +147,11 @@ type merger struct {
 	opts               MergeOptions
 
 	both      []threeWay          // paths that both sides changed
-	replaced  map[string]threeWay // directories in whose place ours has something else
-	overDirs  map[string]overDir  // edits that put something in the place of a directory, by path
-	movedAway map[string]bool     // paths in ours whose file was moved along with theirs
-	asides    map[string]bool     // where versions were put aside
-	edits     []mergeEdit         // what is to be done to ours
+	replaced  map[string]threeWay // directories that ours replaced by something else
+	overDirs  map[string]overDir  // edits that replace a directory, by path
+	movedAway map[string]bool     // paths in ours whose file followed a move of theirs
+	asides    map[string]bool     // paths of versions put aside
+	edits     []mergeEdit         // edits that turn ours into the result
 	conflicts []Conflict
 }
 
@@ -165,6 +169,7 @@ func (m *merger) run() (Info, error) {
 	if err := m.followRenames(); err != nil {
 		return Info{}, err
 	}
+
 	for _, w := range m.both {
 		if err := m.resolve(w); err != nil {
 			return Info{}, &PathError{w.path, err}
@@ -173,6 +178,7 @@ func (m *merger) run() (Info, error) {
 	if err := m.separate(); err != nil {
 		return Info{}, err
 	}
+
 	return m.apply()
 }
 
@@ -183,10 +189,10 @@ func (m *merger) stat(root object.ID) (Info, error) {
 	return Stat(m.ctx, m.rw, root)
 }
 
-// overDir is something that theirs has in the place of a directory.
+// overDir is an entry of theirs that replaces a directory.
 type overDir struct {
-	edit   int           // that puts it there
-	theirs *object.Entry // as theirs has it
+	edit   int           // number of the edit that sets it
+	theirs *object.Entry // the entry in theirs
 }
 
 // mergeEdit is one call of an [Editor].
@@ -223,6 +229,7 @@ func (m *merger) apply() (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+
 	editor := NewEditor(m.rw, ours)
 	for _, e := range m.sorted() {
 		switch e.op {
@@ -239,14 +246,15 @@ func (m *merger) apply() (Info, error) {
 			return Info{}, err
 		}
 	}
+
 	return editor.Finish(m.ctx)
 }
 
 // sorted returns the edits in path order, without directories to restore that
-// nothing is put into.
+// stay empty.
 func (m *merger) sorted() []mergeEdit {
 	slices.SortStableFunc(m.edits, func(a, b mergeEdit) int { return ComparePaths(a.path, b.path) })
-	used := "" // what comes next that is put somewhere
+	used := "" // the next path that an edit sets
 	for i := len(m.edits) - 1; i >= 0; i-- {
 		switch e := &m.edits[i]; e.op {
 		case opSet, opSetDir:
@@ -257,5 +265,6 @@ func (m *merger) sorted() []mergeEdit {
 			}
 		}
 	}
+
 	return m.edits
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// separate resolves what is a directory and something else at once: paths that
-// were directories in base, where one side has something else, and the other
-// has something in the directory that stays.
+// separate resolves paths that were directories in base, if one side replaced
+// the directory and the other side has something in it that stays. The
+// directory stays, and the other entry is put aside.
 func (m *merger) separate() error {
 	for i := 0; i < len(m.edits) && len(m.replaced) > 0; i++ {
 		if op := m.edits[i].op; op != opSet && op != opSetDir {
@@ -36,6 +36,7 @@ func (m *merger) separate() error {
 			m.conflict(Conflict{Path: dir, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: &theirs, OursPath: aside})
 		}
 	}
+
 	for _, path := range slices.SortedFunc(maps.Keys(m.overDirs), ComparePaths) {
 		over := m.overDirs[path]
 		stays, err := m.staysBelow(path)
@@ -61,10 +62,11 @@ func (m *merger) separate() error {
 		}
 		m.conflict(Conflict{Path: path, Kind: ConflictFileDirectory, Base: &base, Ours: &dir, Theirs: over.theirs, TheirsPath: aside})
 	}
+
 	return nil
 }
 
-// staysBelow reports whether ours added or changed something below a directory
+// staysBelow reports whether ours added or changed something in a directory
 // that theirs removed.
 func (m *merger) staysBelow(dir string) (bool, error) {
 	for c, err := range m.changes(m.ours, dir) {
@@ -78,7 +80,7 @@ func (m *merger) staysBelow(dir string) (bool, error) {
 	return false, nil
 }
 
-// putAside puts a version of path next to it, and returns where.
+// putAside sets a version of path under a free name next to it, and returns that path.
 func (m *merger) putAside(path, label string, e *object.Entry) (string, error) {
 	dir, name := Split(path)
 	label = "~" + strings.NewReplacer("/", "_", "\x00", "_").Replace(label)
@@ -104,8 +106,8 @@ func (m *merger) putAside(path, label string, e *object.Entry) (string, error) {
 	}
 }
 
-// isFree reports whether nothing is at path, or was put there. What a merge
-// puts anywhere else is there in one of the sides.
+// isFree reports whether path is free in both sides and among the versions put
+// aside. No other edit makes a new path.
 func (m *merger) isFree(path string) (bool, error) {
 	if _, name := Split(path); object.CheckName(name) != nil {
 		return false, nil
@@ -113,11 +115,13 @@ func (m *merger) isFree(path string) (bool, error) {
 	if m.asides[path] {
 		return false, nil
 	}
+
 	d := differ{ctx: m.ctx, r: m.rw}
 	for _, side := range []object.ID{m.ours, m.theirs} {
 		if e, err := d.find(side, path); e != nil || err != nil {
 			return false, err
 		}
 	}
+
 	return true, nil
 }

@@ -11,21 +11,21 @@ type threeWay struct {
 	path               string
 	base, ours, theirs *object.Entry
 
-	merged *object.Entry // what ours is to become, if it has been merged
+	merged *object.Entry // the merged version of ours, if any
 
 	// After a rename:
-	from     string // where base was
-	oursAt   string // where ours has it, if not at path
-	theirsAt string // where theirs has it, if not at path
+	from     string // the path of base
+	oursAt   string // the path in ours, if not path
+	theirsAt string // the path in theirs, if not path
 }
 
-// changes iterates over what a side changed, one change a path.
+// changes iterates over the changes of a side, one change for each path.
 func (m *merger) changes(side object.ID, paths ...string) iter.Seq2[Change, error] {
 	return Diff(m.ctx, m.rw, m.base, side, DiffOptions{Recursive: true, Paired: true, Paths: paths})
 }
 
-// compare finds what the sides changed. What only theirs changed becomes an
-// edit, what both changed goes to m.both.
+// compare finds the changes of both sides. A change of theirs alone becomes an
+// edit. A path that both changed goes to m.both.
 func (m *merger) compare() error {
 	nextOurs, stop := iter.Pull2(m.changes(m.ours))
 	defer stop()
@@ -70,10 +70,11 @@ func (m *merger) compare() error {
 			t, errT, moreT = nextTheirs()
 		}
 	}
+
 	return nil
 }
 
-// keep notes what only ours changed, as far as it matters to theirs.
+// keep records a change of ours alone, if it matters for changes of theirs.
 func (m *merger) keep(c Change) {
 	if isDir(c.Old) && c.New == nil {
 		m.edit(opRestore, c.Path, c.Old)
@@ -87,7 +88,7 @@ func (m *merger) noteReplaced(w threeWay) {
 	}
 }
 
-// take does to ours what only theirs changed.
+// take adds the edit for a change of theirs alone.
 func (m *merger) take(c Change) error {
 	switch {
 	case c.New == nil && isDir(c.Old):
@@ -108,12 +109,13 @@ func (m *merger) take(c Change) error {
 	default:
 		m.edit(opSet, c.Path, c.New)
 	}
+
 	return nil
 }
 
 func isDir(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
 
-// setOverDir puts something that theirs has in the place of a directory.
+// setOverDir adds the edit that replaces a directory by an entry of theirs.
 func (m *merger) setOverDir(path string, e *object.Entry) {
 	m.overDirs[path] = overDir{len(m.edits), e}
 	m.edit(opSet, path, e)

@@ -6,9 +6,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// followRenames looks for files that one side removed, and the other removed
-// or changed, at other paths of that side. A file that became a directory was
-// removed, too.
+// followRenames finds the new paths of files that one side removed and the
+// other side removed or changed. A file that became a directory counts as
+// removed.
 func (m *merger) followRenames() error {
 	byOurs, byTheirs := map[string]bool{}, map[string]bool{}
 	at := make(map[string]int, len(m.both))
@@ -23,10 +23,12 @@ func (m *merger) followRenames() error {
 			}
 		}
 	}
+
 	ours, err := m.moves(m.ours, byOurs)
 	if err != nil {
 		return err
 	}
+
 	theirs, err := m.moves(m.theirs, byTheirs)
 	if err != nil {
 		return err
@@ -34,6 +36,7 @@ func (m *merger) followRenames() error {
 	if len(ours)+len(theirs) == 0 {
 		return nil
 	}
+
 	for i := range m.both {
 		w := &m.both[i]
 		o, t := ours[w.path], theirs[w.path]
@@ -45,17 +48,19 @@ func (m *merger) followRenames() error {
 			m.followRename(w, cmp.Or(o, t), at)
 		}
 	}
+
 	return nil
 }
 
-// isGone reports whether there is no file any more.
+// isGone reports whether an entry is no file.
 func isGone(e *object.Entry) bool { return e == nil || e.Type == object.TypeDir }
 
-// moves returns where files went that a side removed, by their old paths.
+// moves returns the new paths of files that a side removed, by old path.
 func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*moved, error) {
 	if len(removed) == 0 {
 		return nil, nil
 	}
+
 	matcher := renameMatcher{ctx: m.ctx, r: m.rw, threshold: uint64(cmp.Or(m.opts.Renames.Threshold, defaultThreshold))}
 	for c, err := range m.changes(side) {
 		switch {
@@ -67,30 +72,34 @@ func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*mov
 			matcher.news = append(matcher.news, moved{path: c.Path, entry: c.New})
 		}
 	}
+
 	err := matcher.run(func(old *moved) bool { return removed[old.path] })
 	if err != nil {
 		return nil, err
 	}
+
 	found := make(map[string]*moved)
 	for i := range matcher.olds {
 		if old := &matcher.olds[i]; removed[old.path] && old.to != nil && !old.ambiguous {
 			found[old.path] = old.to
 		}
 	}
+
 	return found, nil
 }
 
-// followRename turns a file that one side moved and the other changed into a
-// path that both changed: the new one. If the other side has something there,
-// too, all stays as it is.
+// followRename merges a file that one side moved and the other changed at its
+// new path. If the other side has something at the new path, too, it does
+// nothing.
 func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
 	if i, ok := at[to.path]; ok {
 		there := &m.both[i]
 		if there.path != to.path || !isGone(there.ours) && !isGone(there.theirs) || isDir(there.ours) || isDir(there.theirs) {
 			return
 		}
-		*there = threeWay{path: to.path} // one put it in the place of a directory that both removed
+		*there = threeWay{path: to.path} // it replaced a directory that both removed
 	}
+
 	from := w.path
 	if isGone(w.ours) {
 		*w = threeWay{path: to.path, base: w.base, ours: to.entry, theirs: w.theirs, from: from, theirsAt: from}
@@ -104,12 +113,13 @@ func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
 	if m.movedAway == nil {
 		m.movedAway = make(map[string]bool)
 	}
+
 	m.movedAway[from] = true
 	*w = threeWay{path: to.path, base: w.base, ours: w.ours, theirs: to.entry, from: from, oursAt: from}
 }
 
-// bothRemoved decides about a file that both sides removed and at least one
-// has moved.
+// bothRemoved handles a file that both sides removed and at least one side
+// moved.
 func (m *merger) bothRemoved(w threeWay, ours, theirs *moved, at map[string]int) {
 	switch {
 	case theirs == nil:
@@ -121,7 +131,7 @@ func (m *merger) bothRemoved(w threeWay, ours, theirs *moved, at map[string]int)
 			Path: w.path, Kind: ConflictRenameRename, Base: w.base, Ours: ours.entry, Theirs: theirs.entry,
 			OursPath: ours.path, TheirsPath: theirs.path,
 		})
-	default: // moved to the same place, where both may have changed it
+	default: // moved to the same path; both may have changed it
 		if i, ok := at[ours.path]; ok && m.both[i].base == nil {
 			m.both[i].base, m.both[i].from = w.base, w.path
 		}

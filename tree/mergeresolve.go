@@ -6,7 +6,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// resolve decides what becomes of a path that both sides changed.
+// resolve merges a path that both sides changed, or adds a conflict.
 func (m *merger) resolve(w threeWay) error {
 	b, o, t := w.base, w.ours, w.theirs
 	switch {
@@ -17,30 +17,33 @@ func (m *merger) resolve(w threeWay) error {
 		m.directories(w)
 	case isDir(b) && isDir(o):
 		m.setOverDir(w.path, t)
-	case isDir(b) && isDir(t): // in m.replaced
+	case isDir(b) && isDir(t): // separate handles m.replaced
 	case isDir(o) || isDir(t):
 		return m.fileAndDirectory(w)
 	default:
 		return m.files(w)
 	}
+
 	return nil
 }
 
-// removed decides about a path that one side removed and the other changed.
+// removed handles a path that one side removed and the other changed.
 func (m *merger) removed(w threeWay) {
 	left, op := w.ours, opOffer
 	if left == nil {
 		left, op = w.theirs, opRestore
 	}
+
 	switch {
 	case isDir(w.base) && isDir(left):
-		m.edit(op, w.path, left) // what is in it decides
+		m.edit(op, w.path, left) // it stays only if something in it stays
 		return
 	case isDir(w.base) || isDir(left):
 		// The directory's or the file's removal was part of both changes.
 	default:
 		m.conflict(Conflict{Path: w.path, Kind: ConflictModifyDelete, Base: w.base, Ours: w.ours, Theirs: w.theirs})
 	}
+
 	switch {
 	case w.ours != nil:
 	case isDir(left):
@@ -53,7 +56,7 @@ func (m *merger) removed(w threeWay) {
 // directories merges the attributes of a directory that both sides have.
 func (m *merger) directories(w threeWay) {
 	if !isDir(w.base) {
-		return // both made it: as ours did
+		return // both made it: ours stays
 	}
 	merged := *w.ours
 	clean := mergeAttributes(w.base, w.ours, w.theirs, &merged)
@@ -65,8 +68,8 @@ func (m *merger) directories(w threeWay) {
 	}
 }
 
-// fileAndDirectory decides about a path that is a directory in one side only,
-// and was none in base.
+// fileAndDirectory handles a path that is a directory on one side only and was
+// none in base.
 func (m *merger) fileAndDirectory(w threeWay) error {
 	c := Conflict{Path: w.path, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: w.theirs}
 	var err error
@@ -80,12 +83,13 @@ func (m *merger) fileAndDirectory(w threeWay) error {
 	return err
 }
 
-// files merges what is not a directory in either side.
+// files merges two entries that are no directories.
 func (m *merger) files(w threeWay) error {
 	b, o, t := w.base, w.ours, w.theirs
 	if isDir(b) {
 		b = nil // its removal was part of both changes
 	}
+
 	merged := *o
 	c := Conflict{Path: w.path, Base: b, Ours: o, Theirs: t, From: w.from}
 	switch {
@@ -105,6 +109,7 @@ func (m *merger) files(w threeWay) error {
 			}
 		}
 	}
+
 	switch {
 	case o.Type == t.Type:
 		if !mergeAttributes(b, o, t, &merged) && c.Kind == "" {
@@ -119,10 +124,11 @@ func (m *merger) files(w threeWay) error {
 	if w.oursAt != "" || !identical(&merged, o) {
 		m.put(w.path, &merged)
 	}
+
 	return nil
 }
 
-// put makes a merged file the version of path.
+// put sets the merged file at path.
 func (m *merger) put(path string, e *object.Entry) {
 	if r, ok := m.replaced[path]; ok {
 		r.merged = e
@@ -135,12 +141,13 @@ func (m *merger) put(path string, e *object.Entry) {
 	m.edit(opSet, path, e)
 }
 
-// texts merges two files as text. It reports false if they, or what they came
-// from, are not text.
+// texts merges two files as text. It reports false if one of the three
+// versions is not text.
 func (m *merger) texts(w threeWay, b *object.Entry, merged *object.Entry, c *Conflict) (bool, error) {
 	if w.ours.Type != object.TypeFile || w.theirs.Type != object.TypeFile || b != nil && b.Type != object.TypeFile {
 		return false, nil
 	}
+
 	var data [3][]byte
 	for i, e := range []*object.Entry{b, w.ours, w.theirs} {
 		var ok bool
@@ -149,15 +156,18 @@ func (m *merger) texts(w threeWay, b *object.Entry, merged *object.Entry, c *Con
 			return false, err
 		}
 	}
+
 	labels := m.opts.Labels
 	if w.oursAt != w.theirsAt {
 		labels.Ours += ":" + cmp.Or(w.oursAt, w.path)
 		labels.Theirs += ":" + cmp.Or(w.theirsAt, w.path)
 	}
+
 	text, conflicts := m.opts.Text(data[0], data[1], data[2], labels)
 	if conflicts {
 		c.Kind, c.Markers = conflictKind(b, w.ours, w.theirs), true
 	}
+
 	return true, storeContent(m.ctx, m.rw, m.opts.Split, text, merged)
 }
 
@@ -172,8 +182,8 @@ func conflictKind(b, o, t *object.Entry) ConflictKind {
 	return ConflictContent
 }
 
-// mergeAttributes merges mode and metadata into merged, which has those of
-// ours. It reports false if both sides changed them; ours stay.
+// mergeAttributes merges mode and metadata into merged, which starts with
+// those of ours. It reports false if both sides changed them; then ours stay.
 func mergeAttributes(b, o, t, merged *object.Entry) bool {
 	clean := true
 	switch {
@@ -183,6 +193,7 @@ func mergeAttributes(b, o, t, merged *object.Entry) bool {
 	default:
 		clean = false
 	}
+
 	switch {
 	case sameMetadata(o.Meta, t.Meta) || b != nil && sameMetadata(b.Meta, t.Meta):
 	case b != nil && sameMetadata(b.Meta, o.Meta):
@@ -190,5 +201,6 @@ func mergeAttributes(b, o, t, merged *object.Entry) bool {
 	default:
 		clean = false
 	}
+
 	return clean
 }

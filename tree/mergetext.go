@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Labels name the two sides of a merge in conflict markers and in the names
-// of files that are put aside.
+// Labels name the two sides of a merge in conflict markers and in the names of
+// files put aside.
 type Labels struct {
 	Ours   string // "HEAD", say
 	Theirs string // the name of the merged branch, say
@@ -19,16 +19,16 @@ const (
 	markTheirs = ">>>>>>> "
 )
 
-// joinConflicts is the number of equal lines between two conflicts up to
-// which they are shown as one.
+// joinConflicts is the largest number of equal lines between two conflicts
+// that are shown as one.
 const joinConflicts = 3
 
-// MergeText merges what ours and theirs changed in base, line by line.
-// Changes of the same or of touching lines that are not equal are a conflict:
-// the merged text then has both versions between conflict markers, and
-// conflicts is true. A file whose lines end in CR LF gets markers that do.
+// MergeText merges the changes of ours and theirs to base, line by line.
+// Different changes of the same or adjacent lines are a conflict: the merged
+// text then has both versions between conflict markers, and conflicts is true.
+// If both texts have CR LF line ends, so do the markers.
 //
-// The texts should be [IsText]. MergeText has no bound of its own; its time
+// The texts should be [IsText]. MergeText does not limit their size. Its time
 // is that of a few comparisons.
 func MergeText(base, ours, theirs []byte, labels Labels) (merged []byte, conflicts bool) {
 	numbers := symbols{}
@@ -40,7 +40,7 @@ func MergeText(base, ours, theirs []byte, labels Labels) (merged []byte, conflic
 	return m.render(labels)
 }
 
-// side says where the lines of a span come from.
+// side is the origin of the lines of a span.
 type side uint8
 
 const (
@@ -66,7 +66,7 @@ type textMerge struct {
 
 // align cuts the text into spans, from the changes of the two sides.
 func (m *textMerge) align(o, t []replacement) {
-	at, oAt, tAt := 0, 0, 0 // places in base, ours and theirs up to which spans reach
+	at, oAt, tAt := 0, 0, 0 // ends of the last span in base, ours and theirs
 	for len(o) > 0 || len(t) > 0 {
 		// A group of changes that overlap or touch: base[lo:hi].
 		lo := len(m.base)
@@ -103,6 +103,7 @@ func (m *textMerge) align(o, t []replacement) {
 		}
 		at, oAt, tAt, o, t = hi, oHi, tHi, o[no:], t[nt:]
 	}
+
 	m.spans = append(m.spans, span{fromBoth, oAt, len(m.ours), tAt, len(m.theirs)})
 }
 
@@ -114,7 +115,7 @@ func growth(rs []replacement) (n int) {
 	return n
 }
 
-// refine cuts what both sides changed into what they agree on and conflicts.
+// refine splits lines that both sides changed into equal lines and conflicts.
 func (m *textMerge) refine(oLo, oHi, tLo, tHi int) {
 	for _, r := range diffSeq(m.oursIDs[oLo:oHi], m.theirsIDs[tLo:tHi], m.symbols) {
 		o, t := oLo+r.aLo, tLo+r.bLo
@@ -127,7 +128,7 @@ func (m *textMerge) refine(oLo, oHi, tLo, tHi int) {
 	m.spans = append(m.spans, span{fromBoth, last.oHi, oHi, last.tHi, tHi})
 }
 
-// join makes one conflict of conflicts with few equal lines between them.
+// join joins conflicts that have few equal lines between them.
 func (m *textMerge) join() {
 	m.spans = slices.DeleteFunc(m.spans, func(s span) bool { return s.oLo == s.oHi && s.tLo == s.tHi })
 	out := m.spans[:0]
@@ -149,18 +150,21 @@ func (m *textMerge) render(labels Labels) (merged []byte, conflicts bool) {
 	if hasCRLF(m.ours) && hasCRLF(m.theirs) {
 		newline = "\r\n"
 	}
+
 	var out []byte
 	lines := func(lines []string) {
 		for _, line := range lines {
 			out = append(out, line...)
 		}
 	}
+
 	mark := func(text string) {
 		if n := len(out); n > 0 && out[n-1] != '\n' {
 			out = append(out, newline...)
 		}
 		out = append(append(out, strings.TrimRight(text, " ")...), newline...)
 	}
+
 	for _, s := range m.spans {
 		switch s.from {
 		case fromTheirs:
@@ -176,11 +180,12 @@ func (m *textMerge) render(labels Labels) (merged []byte, conflicts bool) {
 			lines(m.ours[s.oLo:s.oHi])
 		}
 	}
+
 	return out, conflicts
 }
 
-// hasCRLF reports whether the first line ends in CR LF; no lines go along
-// with either.
+// hasCRLF reports whether the first line ends in CR LF. It is also true for an
+// empty text.
 func hasCRLF(lines []string) bool {
 	return len(lines) == 0 || strings.HasSuffix(lines[0], "\r\n")
 }

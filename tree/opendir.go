@@ -6,21 +6,21 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// openDir is a directory that an [Editor] is in. Entries before the current
-// name are written to the new list, later ones not yet read.
+// openDir is an open directory of an [Editor]. Entries before the current name
+// are in the new list. Later ones are not read yet.
 type openDir struct {
 	path  string
 	id    object.ID
 	base  *cursor
 	out   *object.TreeWriter
-	dirty bool // out is not what base is
+	dirty bool // out differs from base
 
-	name    string        // the current one, "" before the first
+	name    string        // the current name, "" before the first
 	was     *object.Entry // the entry it had in base
 	current *object.Entry // the entry it has now
-	offered bool          // current is to go if it is an empty directory
+	offered bool          // remove current if it is an empty directory
 
-	files, bytes uint64 // by how much the totals grew, modulo 2^64
+	files, bytes uint64 // growth of the totals, modulo 2^64
 }
 
 func openDirectory(ctx context.Context, rw object.ReadWriter, path string, id object.ID) (*openDir, error) {
@@ -31,7 +31,7 @@ func openDirectory(ctx context.Context, rw object.ReadWriter, path string, id ob
 	return &openDir{path: path, id: id, base: base, out: object.NewTreeWriter(rw)}, nil
 }
 
-// moveTo makes name the current one, and returns its entry or nil.
+// moveTo makes name the current name and returns its entry or nil.
 func (d *openDir) moveTo(ctx context.Context, name string) (*object.Entry, error) {
 	if d.name == name {
 		return d.current, nil
@@ -42,11 +42,13 @@ func (d *openDir) moveTo(ctx context.Context, name string) (*object.Entry, error
 	if err := d.copy(ctx, name); err != nil {
 		return nil, err
 	}
+
 	d.name = name
 	if !d.base.done() && d.base.entry().Name == name {
 		d.was = take(d.base)
 		d.current = d.was
 	}
+
 	return d.current, nil
 }
 
@@ -56,6 +58,7 @@ func (d *openDir) flush(ctx context.Context) error {
 	if d.offered && now != nil && now.Type == object.TypeDir && isEmpty(now.Content.ID) {
 		now = nil
 	}
+
 	d.name, d.was, d.current, d.offered = "", nil, nil, false
 	if (was == nil) != (now == nil) || was != nil && !identical(was, now) {
 		d.dirty = true
@@ -67,12 +70,13 @@ func (d *openDir) flush(ctx context.Context) error {
 	if now == nil {
 		return nil
 	}
+
 	return d.out.Add(ctx, *now)
 }
 
-// copy takes over entries of base up to the first that is not before name, or
-// all if that is empty. Whole nodes are taken over unread where the new list
-// would have the same.
+// copy copies entries of base, up to the first that is not before name, or all
+// if name is empty. It copies whole nodes unread if the new list would have
+// the same nodes.
 func (d *openDir) copy(ctx context.Context, name string) error {
 	c := d.base
 	for !c.done() {
@@ -87,19 +91,20 @@ func (d *openDir) copy(ctx context.Context, name string) error {
 			c.next()
 			continue
 		}
-		whole := false
+		copied := false
 		if (name == "" || c.child().Last < name) && !c.rightmost() {
 			var err error
-			if whole, err = d.out.AddNode(ctx, uint8(height), c.child()); err != nil {
+			if copied, err = d.out.AddNode(ctx, uint8(height), c.child()); err != nil {
 				return err
 			}
 		}
-		if whole {
+		if copied {
 			c.next()
 		} else if err := c.expand(ctx); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -20,7 +20,7 @@ var (
 	ErrIsRoot     = errors.New("is the root directory")
 )
 
-// PathError says what is wrong with a path, or what failed at it.
+// PathError is an error about a path.
 type PathError struct {
 	Path string
 	Err  error
@@ -31,15 +31,15 @@ func (e *PathError) Error() string { return fmt.Sprintf("%q: %v", e.Path, e.Err)
 // Unwrap returns the cause.
 func (e *PathError) Unwrap() error { return e.Err }
 
-// CleanPath returns p as a repository path: without empty and "."
-// components, so "./a//b/" is "a/b" and "." is "", the root. It refuses
-// absolute paths, "..", components that no entry may have
-// ([object.CheckName]) and more than [object.MaxDepth] components, with a
-// [*PathError].
+// CleanPath returns p as a repository path, without empty and "." components:
+// "./a//b/" becomes "a/b", and "." becomes "", the root. The error is a
+// [*PathError] for absolute paths, "..", components that no entry may have
+// ([object.CheckName]), and more than [object.MaxDepth] components.
 func CleanPath(p string) (string, error) {
 	if strings.HasPrefix(p, "/") {
 		return "", &PathError{p, ErrAbsolute}
 	}
+
 	clean, depth := true, 0
 	for name := range strings.SplitSeq(p, "/") {
 		switch name {
@@ -54,23 +54,26 @@ func CleanPath(p string) (string, error) {
 		}
 		depth++
 	}
+
 	if depth > object.MaxDepth {
 		return "", &PathError{p, ErrTooDeep}
 	}
 	if clean {
 		return p, nil
 	}
+
 	names := make([]string, 0, depth)
 	for name := range strings.SplitSeq(p, "/") {
 		if name != "" && name != "." {
 			names = append(names, name)
 		}
 	}
+
 	return strings.Join(names, "/"), nil
 }
 
-// ComparePaths orders paths as a walk meets them: a directory before what is
-// below it, and that before the next name, whatever bytes the names have. It
+// ComparePaths orders paths as a walk visits them: a directory, then
+// everything below it, then the next name, whatever bytes the names have. It
 // returns a negative number, zero or a positive number.
 func ComparePaths(a, b string) int {
 	n := min(len(a), len(b))
@@ -85,6 +88,7 @@ func ComparePaths(a, b string) int {
 			return int(a[i]) - int(b[i])
 		}
 	}
+
 	return len(a) - len(b)
 }
 

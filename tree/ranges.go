@@ -7,25 +7,25 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Range is a stretch of a file whose bytes became other bytes. Offsets and
-// lengths are in bytes; a length of 0 says that bytes were only added, or only
-// removed.
+// Range is a stretch of a file whose bytes changed. Offsets and lengths are in
+// bytes. A length of 0 means that bytes were only added, or only removed.
 type Range struct {
 	OldOff, OldLen uint64
 	NewOff, NewLen uint64
 }
 
-// ChangedRanges returns where the content of two file entries differs, in
-// order, to whole chunks: it compares chunk lists, and reads neither chunks
-// nor the parts of the lists that both have. Anything but a file has no
-// content. Ranges do not overlap or touch. Where more than two million pieces
-// would have to be looked at, the rest is reported in larger ones.
+// ChangedRanges returns the ranges in which the content of two file entries
+// differs, in order and in whole chunks. It compares chunk lists. It reads
+// neither chunks nor common parts of the lists. Anything but a file has no
+// content. Ranges do not overlap or touch. After more than two million pieces,
+// it reports the rest in larger ranges.
 func ChangedRanges(ctx context.Context, r object.Reader, old, new object.Entry) ([]Range, error) {
 	c := rangeDiff{ctx: ctx, r: r}
 	a, err := c.content(old)
 	if err != nil {
 		return nil, err
 	}
+
 	b, err := c.content(new)
 	if err != nil {
 		return nil, err
@@ -33,17 +33,18 @@ func ChangedRanges(ctx context.Context, r object.Reader, old, new object.Entry) 
 	if err := c.compare(a, b); err != nil {
 		return nil, err
 	}
+
 	return c.out, nil
 }
 
-// piece is a stretch of a file: a chunk (height 0), or a manifest node with
-// height-1 nodes below each other in it.
+// piece is a stretch of a file: a chunk (height 0), or a manifest node of
+// level height-1.
 type piece struct {
 	id        object.ID
 	off, size uint64
 }
 
-// pieces is a longer stretch, cut evenly: all pieces have the same height.
+// pieces is a longer stretch. All of its pieces have the same height.
 type pieces struct {
 	list     []piece
 	height   int
@@ -61,7 +62,7 @@ type rangeDiff struct {
 // maxPieces bounds the pieces of chunk lists that a comparison reads.
 const maxPieces = 2 << 20
 
-// content returns the whole content of an entry in one piece.
+// content returns the content of an entry as one piece.
 func (c *rangeDiff) content(e object.Entry) (pieces, error) {
 	p := pieces{end: e.Size}
 	switch {
@@ -77,11 +78,12 @@ func (c *rangeDiff) content(e object.Entry) (pieces, error) {
 		}
 		p.height = int(m.Level) + 1
 	}
+
 	p.list = []piece{{e.Content.ID, 0, e.Size}}
 	return p, nil
 }
 
-// compare reports where two stretches differ.
+// compare reports the differences of two stretches.
 func (c *rangeDiff) compare(a, b pieces) error {
 	ok := true
 	for a.height != b.height && ok {
@@ -95,26 +97,30 @@ func (c *rangeDiff) compare(a, b pieces) error {
 			return err
 		}
 	}
+
 	if !ok || len(a.list) == 0 || len(b.list) == 0 {
 		c.report(a, b)
 		return nil
 	}
+
 	numbers := make(map[object.ID]int32)
 	for _, r := range diffSeq(number(numbers, a.list), number(numbers, b.list), len(numbers)) {
 		if err := c.differ(a.part(r.aLo, r.aHi), b.part(r.bLo, r.bHi)); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// differ reports where two stretches of one height that have no piece in
-// common differ.
+// differ reports the differences of two stretches of the same height that have
+// no piece in common.
 func (c *rangeDiff) differ(a, b pieces) error {
 	if a.height == 0 || len(a.list) == 0 || len(b.list) == 0 {
 		c.report(a, b)
 		return nil
 	}
+
 	ea, ok, err := c.expand(a)
 	if err != nil {
 		return err
@@ -127,6 +133,7 @@ func (c *rangeDiff) differ(a, b pieces) error {
 			return c.compare(ea, eb)
 		}
 	}
+
 	c.report(a, b)
 	return nil
 }
@@ -156,8 +163,8 @@ func (p pieces) part(lo, hi int) pieces {
 	return part
 }
 
-// expand reads the nodes of a stretch. It reports false, with the stretch as
-// it was, once too many pieces were read.
+// expand reads the nodes of a stretch. After too many pieces, it reports false
+// and returns p unchanged.
 func (c *rangeDiff) expand(p pieces) (pieces, bool, error) {
 	out := pieces{height: p.height - 1, off: p.off, end: p.end}
 	for _, at := range p.list {
@@ -187,6 +194,7 @@ func (c *rangeDiff) expand(p pieces) (pieces, bool, error) {
 			off = end
 		}
 	}
+
 	return out, true, nil
 }
 

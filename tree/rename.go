@@ -9,41 +9,39 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Limits of [DetectRenames]. Files with equal content are found however many
-// there are.
+// Limits of [DetectRenames]. Files with equal content are always found.
 const (
-	MaxSimilarFiles = 1000      // removed, and added, files up to which similar content is looked for
-	MaxSimilarText  = 1 << 20   // bytes of a file up to which it is compared by lines
-	maxSimilarBytes = 256 << 20 // bytes of content read for that in all
-	maxSimilarParts = 1 << 20   // chunks of files looked at in all
-	maxSimilarWork  = 50 << 20  // coincidences of a part in two files looked at in all
+	MaxSimilarFiles = 1000      // removed or added files; with more, similar content is not searched
+	MaxSimilarText  = 1 << 20   // bytes of a file; larger files are compared by chunks
+	maxSimilarBytes = 256 << 20 // bytes of content read in total
+	maxSimilarParts = 1 << 20   // chunks compared in total
+	maxSimilarWork  = 50 << 20  // pairs of files with a common part, compared in total
 )
 
-// RenameOptions says how [DetectRenames] compares.
+// RenameOptions configure [DetectRenames].
 type RenameOptions struct {
-	// Threshold is how much of the larger file has to be in both, in percent.
-	// 0: 50. 100: only equal content counts.
+	// Threshold is the share of the larger file that both files must have, in
+	// percent. 0 means 50. With 100, only equal content counts.
 	Threshold int
 }
 
-// DetectRenames finds files among changes that were removed in one place and
-// added in another, and makes one change of the two: the added one, with Old,
-// From and Similarity set. Everything else stays as it is, in its order.
-// Changes come from a recursive [Diff].
+// DetectRenames joins a file that was removed at one path and added at another
+// into one change: the addition, with Old, From and Similarity set. All other
+// changes stay in their order. The changes must come from a recursive [Diff].
 //
-// Files and symlinks of equal content belong together, those of equal name
-// first. Other files belong together by the share of their bytes that is in
-// both: in equal lines if both have at most [MaxSimilarText] bytes, otherwise
-// in equal chunks. This second step is left out if more than
-// [MaxSimilarFiles] removed or added files remain, and stops comparing after
-// 256 MiB of text or a million chunks. Content that r does not have is not
-// similar to anything.
+// Files and symlinks with equal content are joined first, preferring equal
+// names. Other files are joined by the share of common bytes: in equal lines
+// if both have at most [MaxSimilarText] bytes, otherwise in equal chunks. This
+// second step does not run if more than [MaxSimilarFiles] removed or added
+// files remain. It stops after 256 MiB of text or a million chunks. Content
+// that is missing in r is similar to nothing.
 func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts RenameOptions) ([]Change, error) {
 	removed := slices.ContainsFunc(changes, func(c Change) bool { return c.New == nil && movable(c.Old) })
 	added := slices.ContainsFunc(changes, func(c Change) bool { return c.Old == nil && movable(c.New) })
 	if !removed || !added {
-		return changes, nil // all may have been added, or removed, and be many
+		return changes, nil // nothing can match, and the list may be long
 	}
+
 	m := renameMatcher{ctx: ctx, r: r, threshold: uint64(cmp.Or(opts.Threshold, defaultThreshold))}
 	var oldAt, newAt []int
 	for i, c := range changes {
@@ -57,6 +55,7 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts 
 	if err := m.run(func(*moved) bool { return true }); err != nil {
 		return nil, err
 	}
+
 	gone := make([]bool, len(changes))
 	out := slices.Clone(changes)
 	for i, old := range m.olds {
@@ -64,24 +63,27 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts 
 			gone[oldAt[i]] = true
 		}
 	}
+
 	for i, new := range m.news {
 		if from := new.to; from != nil {
 			c := &out[newAt[i]]
 			c.Old, c.From, c.Similarity = from.entry, from.path, new.similarity
 		}
 	}
+
 	kept := out[:0]
 	for i, c := range out {
 		if !gone[i] {
 			kept = append(kept, c)
 		}
 	}
+
 	return kept, nil
 }
 
 const defaultThreshold = 50
 
-// movable reports whether an entry has content that tells it from others.
+// movable reports whether an entry has content that can identify it.
 func movable(e *object.Entry) bool {
 	return e != nil && (e.Type == object.TypeFile && e.Size > 0 || e.Type == object.TypeSymlink)
 }
@@ -92,7 +94,7 @@ type moved struct {
 	entry      *object.Entry
 	to         *moved // the other side, once found
 	similarity int    // percent
-	ambiguous  bool   // another file would have done as well
+	ambiguous  bool   // another file matches equally well
 }
 
 func (a *moved) match(b *moved, similarity int, ambiguous bool) {
@@ -116,24 +118,28 @@ func (m *renameMatcher) run(wanted func(old *moved) bool) error {
 	if m.threshold >= 100 {
 		return nil
 	}
+
 	var olds, news []*moved
 	for i := range m.olds {
 		if o := &m.olds[i]; o.to == nil && o.entry.Type == object.TypeFile && wanted(o) {
 			olds = append(olds, o)
 		}
 	}
+
 	for i := range m.news {
 		if n := &m.news[i]; n.to == nil && n.entry.Type == object.TypeFile {
 			news = append(news, n)
 		}
 	}
+
 	if len(olds) == 0 || len(news) == 0 || len(olds) > MaxSimilarFiles || len(news) > MaxSimilarFiles {
 		return nil
 	}
+
 	return m.similar(olds, news)
 }
 
-// contentKey is equal for entries of equal content.
+// contentKey identifies the content of an entry.
 type contentKey struct {
 	kind   object.EntryType
 	size   uint64
@@ -145,7 +151,7 @@ func keyOf(e *object.Entry) contentKey {
 	return contentKey{e.Type, e.Size, e.Content, string(e.Inline) + e.Target}
 }
 
-// equal matches files of equal content: first those of the same name, then
+// equal matches files with equal content: first those with the same name, then
 // the rest in path order.
 func (m *renameMatcher) equal() {
 	byContent := make(map[contentKey][]*moved)
@@ -153,6 +159,7 @@ func (m *renameMatcher) equal() {
 		key := keyOf(m.olds[i].entry)
 		byContent[key] = append(byContent[key], &m.olds[i])
 	}
+
 	groups := make(map[contentKey][]*moved)
 	for i := range m.news {
 		key := keyOf(m.news[i].entry)
@@ -160,6 +167,7 @@ func (m *renameMatcher) equal() {
 			groups[key] = append(groups[key], &m.news[i])
 		}
 	}
+
 	for key, news := range groups {
 		matchEqual(byContent[key], news)
 	}
@@ -170,6 +178,7 @@ func matchEqual(olds, news []*moved) {
 		olds[0].match(news[0], 100, false)
 		return
 	}
+
 	oldNamed, newNamed := byName(olds), byName(news)
 	for _, n := range news {
 		name := path.Base(n.path)
@@ -178,6 +187,7 @@ func matchEqual(olds, news []*moved) {
 			oldNamed[name] = same[1:]
 		}
 	}
+
 	at := 0
 	for _, n := range news {
 		for at < len(olds) && olds[at].to != nil {

@@ -6,27 +6,26 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// A replacement says that a[aLo:aHi] became b[bLo:bHi]. Lists of them are
-// sorted, and do not overlap or touch.
+// A replacement means that a[aLo:aHi] became b[bLo:bHi]. Lists of replacements
+// are sorted, and their items neither overlap nor touch.
 type replacement struct{ aLo, aHi, bLo, bHi int }
 
-// diffSeq compares two sequences of symbols below n. It aligns symbols that
-// each sequence has once (patience diff), so that a change does not disturb
-// what lies far from it, and compares what lies between these anchors with
-// the bounded search of package lcs. Time is O(N log N) for N symbols, at
-// most maxAnchorDepth times.
+// diffSeq compares two sequences of symbols below n. It first aligns the
+// symbols that each sequence has exactly once (patience diff), so that a
+// change does not affect distant parts. It compares the stretches between
+// these anchors with the bounded search of package lcs. Time is O(N log N) for
+// N symbols, at most maxAnchorDepth times.
 func diffSeq(a, b []int32, n int) []replacement {
 	d := seqDiff{a: a, b: b, counts: make([]symbolCount, n)}
 	d.run(0, len(a), 0, len(b), 0)
 	return d.out
 }
 
-// maxAnchorDepth bounds how often a stretch between anchors is searched for
-// anchors again.
+// maxAnchorDepth limits the recursion into stretches between anchors.
 const maxAnchorDepth = 32
 
-// exactBelow is the number of symbols up to which package lcs finds the
-// shortest edit whatever it is.
+// exactBelow is the number of symbols below which package lcs always finds the
+// shortest edit.
 const exactBelow = 100
 
 type seqDiff struct {
@@ -52,10 +51,12 @@ func (d *seqDiff) run(aLo, aHi, bLo, bHi, depth int) {
 	for aLo < aHi && bLo < bHi && d.a[aLo] == d.b[bLo] {
 		aLo, bLo = aLo+1, bLo+1
 	}
+
 	aEnd, bEnd := aHi, bHi
 	for aLo < aEnd && bLo < bEnd && d.a[aEnd-1] == d.b[bEnd-1] {
 		aEnd, bEnd = aEnd-1, bEnd-1
 	}
+
 	if aLo == aEnd || bLo == bEnd {
 		d.emit(aLo, aEnd, bLo, bEnd)
 		return
@@ -70,6 +71,7 @@ func (d *seqDiff) run(aLo, aHi, bLo, bHi, depth int) {
 			return
 		}
 	}
+
 	d.search(aLo, aEnd, bLo, bEnd)
 }
 
@@ -102,7 +104,8 @@ func (d *seqDiff) anchors(aLo, aHi, bLo, bHi int) []anchor {
 	defer d.forget(aLo, aHi, bLo, bHi)
 
 	// Patience sorting: piles[k] is the candidate with the lowest place in b
-	// that ends a run of k+1; each candidate knows the one before it in a run.
+	// that ends a run of k+1. Each candidate refers to the one before it in
+	// its run.
 	var (
 		candidates    []anchor
 		before, piles []int32
@@ -124,19 +127,22 @@ func (d *seqDiff) anchors(aLo, aHi, bLo, bHi int) []anchor {
 			piles[k] = at
 		}
 	}
+
 	if len(piles) == 0 {
 		return nil
 	}
+
 	run := make([]anchor, len(piles))
 	for k, at := len(piles)-1, piles[len(piles)-1]; k >= 0; k, at = k-1, before[at] {
 		run[k] = candidates[at]
 	}
+
 	return run
 }
 
-// search compares two stretches with package lcs. Symbols that only one of
-// them has cannot match, and are left out, so that they do not use up the
-// bound of its search.
+// search compares two stretches with package lcs. It leaves out symbols that
+// only one stretch has. They cannot match, and would use up the limit of the
+// search.
 func (d *seqDiff) search(aLo, aHi, bLo, bHi int) {
 	d.count(aLo, aHi, bLo, bHi)
 	var as, bs []rune
@@ -146,26 +152,30 @@ func (d *seqDiff) search(aLo, aHi, bLo, bHi int) {
 			as, aAt = append(as, s), append(aAt, aLo+i)
 		}
 	}
+
 	for i, s := range d.b[bLo:bHi] {
 		if d.counts[s].inA > 0 {
 			bs, bAt = append(bs, s), append(bAt, bLo+i)
 		}
 	}
+
 	d.forget(aLo, aHi, bLo, bHi)
 
-	// The matches are what lies between the replacements; each may fall apart
-	// where symbols were left out.
+	// The matches lie between the replacements. A match may fall apart where
+	// symbols were left out.
 	match := func(i, j, n int) {
 		for k := range n {
 			d.emit(aLo, aAt[i+k], bLo, bAt[j+k])
 			aLo, bLo = aAt[i+k]+1, bAt[j+k]+1
 		}
 	}
+
 	i, j := 0, 0
 	for _, r := range lcs.DiffRunes(as, bs) {
 		match(i, j, r.Start-i)
 		i, j = r.End, r.ReplEnd
 	}
+
 	match(i, j, len(as)-i)
 	d.emit(aLo, aHi, bLo, bHi)
 }

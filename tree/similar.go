@@ -12,30 +12,32 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// part is what files are compared by: a line, or a chunk. Its weight is the
-// bytes a file has of it.
+// part is a line or chunk, the unit of comparison. Weight is the number of
+// bytes that a file has of it.
 type part struct {
 	hash   uint64
 	weight uint64
 }
 
-// overlap is how many bytes two files have in common.
+// overlap is the share of bytes that two files have in common.
 type overlap struct {
 	old, new *moved
 	percent  uint64
 }
 
-// similar matches files by what they have in common, the most similar first.
+// similar matches files by their common bytes, most similar first.
 func (m *renameMatcher) similar(olds, news []*moved) error {
 	lines := lineParts{seed: maphash.MakeSeed()}
 	found, err := m.overlaps(olds, news, lines.of)
 	if err != nil {
 		return err
 	}
+
 	byChunks, err := m.overlaps(olds, news, new(chunkParts).of)
 	if err != nil {
 		return err
 	}
+
 	found = append(found, byChunks...)
 	slices.SortStableFunc(found, func(a, b overlap) int {
 		return cmp.Or(
@@ -45,23 +47,25 @@ func (m *renameMatcher) similar(olds, news []*moved) error {
 			ComparePaths(a.old.path, b.old.path),
 		)
 	})
+
 	for i, o := range found {
 		if o.old.to != nil || o.new.to != nil {
 			continue
 		}
 		o.new.match(o.old, int(o.percent), o.ambiguous(found[i+1:]))
 	}
+
 	return nil
 }
 
-// ambiguous reports whether, of the pairs sorted after this one, another with
-// one of its files is as good.
+// ambiguous reports whether another pair with one of the two files is equally
+// good. Rest has the pairs sorted after this one.
 func (o overlap) ambiguous(rest []overlap) bool {
 	for i, other := range rest {
 		switch {
 		case other.percent != o.percent || sameName(other) != sameName(o):
 			return false
-		case i == 10*MaxSimilarFiles: // too many equal ones to tell
+		case i == 10*MaxSimilarFiles: // too many equal pairs to check
 			return true
 		case (other.old == o.old) != (other.new == o.new) && other.old.to == nil && other.new.to == nil:
 			return true
@@ -82,14 +86,15 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// overlaps finds the pairs of files that have enough in common, going by the
-// parts that partsOf gives. Parts of old files are indexed, so that files
-// without any common part cost nothing.
+// overlaps finds the pairs of files with enough common bytes, by the parts
+// that partsOf returns. It indexes the parts of old files, so files without
+// common parts cost nothing.
 func (m *renameMatcher) overlaps(olds, news []*moved, partsOf func(*renameMatcher, *object.Entry) ([]part, error)) ([]overlap, error) {
 	type holder struct {
 		old    int
 		weight uint64
 	}
+
 	index := make(map[uint64][]holder)
 	for i, o := range olds {
 		parts, err := partsOf(m, o.entry)
@@ -100,6 +105,7 @@ func (m *renameMatcher) overlaps(olds, news []*moved, partsOf func(*renameMatche
 			index[p.hash] = append(index[p.hash], holder{i, p.weight})
 		}
 	}
+
 	var found []overlap
 	work := 0
 	common := make([]uint64, len(olds))
@@ -126,6 +132,7 @@ func (m *renameMatcher) overlaps(olds, news []*moved, partsOf func(*renameMatche
 			}
 		}
 	}
+
 	return found, nil
 }
 
@@ -143,19 +150,20 @@ func sum(parts []part) []part {
 	return out
 }
 
-// lineParts gives the lines of small files.
+// lineParts cuts small files into lines.
 type lineParts struct {
 	seed maphash.Seed
 	read uint64
 }
 
-// maxPart is the number of bytes after which a line without end is cut.
+// maxPart is the number of bytes after which a long line is cut.
 const maxPart = 64
 
 func (l *lineParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
 	if e.Size > MaxSimilarText || l.read+e.Size > maxSimilarBytes {
 		return nil, nil
 	}
+
 	l.read += e.Size
 	data, err := readContent(m.ctx, m.r, e)
 	if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrPurged) {
@@ -163,6 +171,7 @@ func (l *lineParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
 	} else if err != nil {
 		return nil, err
 	}
+
 	var parts []part
 	for len(data) > 0 {
 		n := bytes.IndexByte(data[:min(len(data), maxPart)], '\n') + 1
@@ -172,19 +181,21 @@ func (l *lineParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
 		parts = append(parts, part{maphash.Bytes(l.seed, data[:n]), uint64(n)})
 		data = data[n:]
 	}
+
 	return sum(parts), nil
 }
 
-// chunkParts gives the chunks of files that are likely to have several.
+// chunkParts returns the chunks of files that are likely to have several.
 type chunkParts struct{ read int }
 
-// minChunked is the number of bytes from which files are compared by chunks.
+// minChunked is the least size of files compared by chunks.
 const minChunked = MaxSimilarText / 8
 
 func (c *chunkParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
 	if e.Size < minChunked {
 		return nil, nil
 	}
+
 	var parts []part
 	for chunk, err := range object.Chunks(m.ctx, m.r, e.Content, e.Size, 0) {
 		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrPurged) {
@@ -197,5 +208,6 @@ func (c *chunkParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
 		}
 		parts = append(parts, part{binary.BigEndian.Uint64(chunk.ID[:8]), uint64(chunk.Size)})
 	}
+
 	return sum(parts), nil
 }

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// MaxText is the number of bytes up to which content counts as text.
+// MaxText is the size of the largest text, in bytes.
 const MaxText = 8 << 20
 
-// IsText reports whether data is taken for text: compared and merged by
+// IsText reports whether data counts as text, which is compared and merged by
 // lines. Text has at most [MaxText] bytes and no NUL byte.
 func IsText(data []byte) bool {
 	return len(data) <= MaxText && bytes.IndexByte(data, 0) < 0
 }
 
-// maxHeading is how many bytes of a line are shown to tell where a hunk is.
+// maxHeading is the number of bytes of a line shown in the head of a hunk.
 const maxHeading = 80
 
 // symbols numbers lines: equal lines have equal numbers.
@@ -35,7 +35,7 @@ func (s symbols) number(lines []string) []int32 {
 	return ids
 }
 
-// splitLines cuts text after each newline. Only the last line may lack one.
+// splitLines cuts text after each newline. Only the last line may have none.
 func splitLines(text []byte) []string {
 	lines := make([]string, 0, bytes.Count(text, []byte{'\n'})+1)
 	for line := range strings.Lines(string(text)) {
@@ -46,19 +46,20 @@ func splitLines(text []byte) []string {
 
 // Unified returns the difference of two texts in the unified format, with
 // context unchanged lines around each change, or nil if they are equal. The
-// header has the names as they are given: "/dev/null" says that there is no
-// such file. As in git, the head of a hunk ends with the last line before it
-// that begins with a letter, an underscore or a dollar sign: in a program
-// often the function that the hunk is in.
+// header has the given names; "/dev/null" stands for a missing file. As in
+// git, the head of a hunk ends with the last line before it that begins with a
+// letter, an underscore or a dollar sign. In a program, this is often the
+// enclosing function.
 func Unified(oldName, newName string, old, new []byte, context int) []byte {
 	a, b := splitLines(old), splitLines(new)
 	edits := lineEdits(a, b)
 	if len(edits) == 0 {
 		return nil
 	}
+
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
-	looked, heading := 0, "" // lines of a that were looked at for headings, and the last one
+	looked, heading := 0, "" // lines of a searched for headings, and the last heading
 	for len(edits) > 0 {
 		n := 1
 		for n < len(edits) && edits[n].aLo-edits[n-1].aHi <= 2*context {
@@ -72,6 +73,7 @@ func Unified(oldName, newName string, old, new []byte, context int) []byte {
 		writeHunk(&out, a, b, edits[:n], context, heading)
 		edits = edits[n:]
 	}
+
 	return out.Bytes()
 }
 
@@ -84,17 +86,19 @@ func CountLines(old, new []byte) (added, removed int) {
 	return added, removed
 }
 
-// lineEdits returns what leads from lines a to lines b.
+// lineEdits returns the replacements that turn lines a into lines b.
 func lineEdits(a, b []string) []replacement {
-	// What both begin and end with, often nearly all, need not be numbered.
+	// Common lines at the start and end, often nearly all, need no number.
 	start, most := 0, min(len(a), len(b))
 	for start < most && a[start] == b[start] {
 		start++
 	}
+
 	end := 0
 	for end < most-start && a[len(a)-1-end] == b[len(b)-1-end] {
 		end++
 	}
+
 	a, b = a[start:len(a)-end], b[start:len(b)-end]
 	switch {
 	case len(a) == 0 && len(b) == 0:
@@ -102,22 +106,24 @@ func lineEdits(a, b []string) []replacement {
 	case len(a) == 0 || len(b) == 0:
 		return []replacement{{start, start + len(a), start, start + len(b)}}
 	}
+
 	numbers := symbols{}
 	edits := diffSeq(numbers.number(a), numbers.number(b), len(numbers))
 	for i := range edits {
 		e := &edits[i]
 		e.aLo, e.aHi, e.bLo, e.bHi = e.aLo+start, e.aHi+start, e.bLo+start, e.bHi+start
 	}
+
 	return edits
 }
 
-// isHeading reports whether a line may tell where in a text a hunk is.
+// isHeading reports whether a line may describe the place of a hunk.
 func isHeading(line string) bool {
 	c := line[0]
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$'
 }
 
-// writeHunk writes edits, which are not far from each other, as one hunk.
+// writeHunk writes edits that are close to each other as one hunk.
 func writeHunk(out *bytes.Buffer, a, b []string, edits []replacement, context int, heading string) {
 	first, last := edits[0], edits[len(edits)-1]
 	before, after := min(context, first.aLo), min(context, len(a)-last.aHi)
@@ -126,6 +132,7 @@ func writeHunk(out *bytes.Buffer, a, b []string, edits []replacement, context in
 	if heading = strings.TrimRight(heading[:min(len(heading), maxHeading)], " \t\r\n\v\f"); heading != "" {
 		out.WriteString(" " + heading)
 	}
+
 	out.WriteByte('\n')
 	at := first.aLo - before
 	for _, e := range edits {
@@ -134,11 +141,12 @@ func writeHunk(out *bytes.Buffer, a, b []string, edits []replacement, context in
 		writeLines(out, '+', b[e.bLo:e.bHi])
 		at = e.aHi
 	}
+
 	writeLines(out, ' ', a[at:at+after])
 }
 
-// hunkRange formats the lines from lo up to hi, counted from 0, as the format
-// wants them: counted from 1, and an empty range by the line before it.
+// hunkRange formats the lines from lo up to hi, counted from 0. The format
+// counts from 1, and names an empty range by the line before it.
 func hunkRange(lo, hi int) string {
 	switch hi - lo {
 	case 0:

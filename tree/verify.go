@@ -10,41 +10,43 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// ReasonTotals is the reason for which a directory's entry is rejected whose
-// totals are not those of the directory.
+// ReasonTotals means that a directory's entry has other totals than the
+// directory.
 const ReasonTotals object.Reason = "bad-totals"
 
-// Problem is something that [Verifier] found to be wrong.
+// Problem is a problem that [Verifier] found.
 type Problem struct {
-	// Key is the object that is missing, damaged or malformed. Of two that do
-	// not fit together, it is the one that refers to the other, which may be
-	// as others want it.
+	// Key is the missing, damaged or malformed object. If two objects do not
+	// fit together, it is the one that refers to the other: the other may suit
+	// other references.
 	Key  object.Key
-	Path string // a path that leads to it; the directory of an entry that is wrong is in Key
+	Path string // a path that leads to it; Key has the directory of a wrong entry
 	Err  error  // matches object.ErrNotFound, object.ErrCorrupt, object.ErrNewerFormat or ErrTooDeep
 }
 
-// Sizer knows how long objects are without reading them.
+// Sizer returns the sizes of objects without reading them.
 type Sizer interface {
-	// StoredSize returns an object's size, and what it takes in the store.
+	// StoredSize returns an object's size and the size of its stored value, in
+	// bytes.
 	StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error)
 }
 
-// Verifier checks the structure of directories and of all that is below them:
-// every node can be read and decoded; the nodes of a list end where they
-// should and fit together (levels, order, last names, lengths); totals are right; nothing is nested
-// too deep; and all chunks are there, and as long as their lists say, if Sizes
-// can tell. It does not read chunks.
+// Verifier checks the structure of directories and of everything below them.
+// Every node must be readable and well formed. The nodes of a list must end at
+// the right places and fit together in levels, order, last names and lengths.
+// Totals must be right, and nothing may be nested too deep. All chunks must
+// exist and, if Sizes is set, have the sizes in their lists. It does not read
+// chunks.
 //
-// A Verifier remembers about 150 bytes for each node it has seen, and looks at
-// none twice: the time goes with the number of different objects, not of
-// paths. It is not safe for concurrent use.
+// A Verifier needs about 150 bytes of memory for each node. It visits no node
+// twice, so its time depends on the number of different objects, not of paths.
+// It is not safe for concurrent use.
 type Verifier struct {
 	Reader object.Reader
 	Sizes  Sizer         // may be nil
 	Report func(Problem) // called for each problem, as it is found
 
-	// Records say which contents need not be there.
+	// Records list contents that may be missing.
 	Records *record.View
 
 	trees     map[object.ID]treeFacts
@@ -52,7 +54,7 @@ type Verifier struct {
 	chunks    []chunkUse
 }
 
-// treeFacts is what is remembered of a tree node.
+// treeFacts are the remembered properties of a tree node.
 type treeFacts struct {
 	first, last string
 	files       uint64
@@ -60,10 +62,10 @@ type treeFacts struct {
 	height      uint16 // directories below each other in it
 	level       int8   // -1: could not be read
 	only        bool   // an inner node with one child
-	partial     bool   // not all of the list could be read: totals are not known
+	partial     bool   // a part of the list cannot be read, so totals are unknown
 }
 
-// chunkUse is a chunk whose existence is to be checked.
+// chunkUse is a chunk to check.
 type chunkUse struct {
 	key  object.Key
 	by   object.Key // the node that links to it
@@ -71,12 +73,13 @@ type chunkUse struct {
 	path string
 }
 
-// chunkBatch is the number of chunks that are asked for at once.
+// chunkBatch is the number of chunks checked at once.
 const chunkBatch = 1024
 
-// Verify checks the directory with the given root node. What is wrong goes to
-// Report; the error is that of ctx, or one of reading that says nothing about
-// the objects. It returns the directory's totals, which its own entries give.
+// Verify checks the directory with the given root node. Problems go to Report.
+// An error means that ctx ended, or that reading failed for another reason
+// than the objects. It returns the directory's totals, computed from its
+// entries.
 func (v *Verifier) Verify(ctx context.Context, root object.ID) (Info, error) {
 	if v.trees == nil {
 		v.trees = make(map[object.ID]treeFacts)
@@ -89,8 +92,8 @@ func (v *Verifier) Verify(ctx context.Context, root object.ID) (Info, error) {
 	return Info{ID: root, Files: facts.files, Bytes: facts.bytes}, err
 }
 
-// root checks a node that is the root of a directory at path, as the node by
-// says.
+// root checks the root node of a directory at path. By is the node that refers
+// to it.
 func (v *Verifier) root(ctx context.Context, id object.ID, by object.Key, path string, depth int) (treeFacts, error) {
 	facts, err := v.tree(ctx, id, path, depth)
 	if err == nil && facts.only {
@@ -99,7 +102,7 @@ func (v *Verifier) root(ctx context.Context, id object.ID, by object.Key, path s
 	return facts, err
 }
 
-// tree checks a node and what is below it. depth is the number of names in
+// tree checks a node and everything below it. Depth is the number of names in
 // path.
 func (v *Verifier) tree(ctx context.Context, id object.ID, path string, depth int) (treeFacts, error) {
 	facts, seen := v.trees[id]
@@ -122,11 +125,12 @@ func (v *Verifier) tree(ctx context.Context, id object.ID, path string, depth in
 	} else if facts.height > 0 && depth+int(facts.height) > object.MaxDepth {
 		v.Report(Problem{treeKey(id), path, ErrTooDeep})
 	}
+
 	return facts, nil
 }
 
-// readChecked reads and decodes a node. That it goes on after a boundary is a
-// problem, but no reason not to go on.
+// readChecked reads and decodes a node. If the node should have been split, it
+// reports a problem and continues.
 func readChecked[T any](ctx context.Context, v *Verifier, key object.Key, path string, decode func([]byte) (*T, error)) (*T, error) {
 	data, err := v.Reader.Get(ctx, key)
 	if err != nil {
@@ -168,6 +172,7 @@ func (v *Verifier) inner(ctx context.Context, id object.ID, node *object.Tree, p
 		facts.partial = facts.partial || sub.partial
 		v.add(&facts, treeKey(id), path, sub.files, sub.bytes)
 	}
+
 	return facts, nil
 }
 
@@ -184,6 +189,7 @@ func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, pa
 			return facts, nil
 		}
 	}
+
 	for i := range node.Entries {
 		e := &node.Entries[i]
 		files, bytes := totals(e)
@@ -205,6 +211,7 @@ func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, pa
 			}
 		}
 	}
+
 	return facts, nil
 }
 
@@ -218,8 +225,8 @@ func (v *Verifier) add(facts *treeFacts, key object.Key, path string, files, byt
 	}
 }
 
-// failed turns an error of reading an object into a problem; others are
-// returned.
+// failed reports an error about an object as a problem. It returns any other
+// error.
 func (v *Verifier) failed(ctx context.Context, key object.Key, path string, err error) error {
 	if ctx.Err() == nil && (errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNewerFormat)) {
 		v.Report(Problem{key, path, err})

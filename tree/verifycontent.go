@@ -7,15 +7,15 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// manifestFacts is what is remembered of a manifest node.
+// manifestFacts are the remembered properties of a manifest node.
 type manifestFacts struct {
 	bytes uint64
 	level int8 // -1: could not be read
 	only  bool // a node with one item
 }
 
-// content checks the content of a file that is not kept in its entry, which is
-// in the node by.
+// content checks the content of a file that is not inline. By is the node with
+// its entry.
 func (v *Verifier) content(ctx context.Context, by object.Key, e *object.Entry, path string) error {
 	if _, purged := v.Records.Purged(e.Content); purged {
 		return nil
@@ -23,10 +23,12 @@ func (v *Verifier) content(ctx context.Context, by object.Key, e *object.Entry, 
 	if e.Content.Kind == object.KindChunk {
 		return v.chunk(ctx, e.Content.ID, by, e.Size, path)
 	}
+
 	facts, err := v.manifest(ctx, e.Content.ID, path)
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case facts.level < 0:
 	case facts.only:
@@ -34,14 +36,16 @@ func (v *Verifier) content(ctx context.Context, by object.Key, e *object.Entry, 
 	case facts.bytes != e.Size:
 		v.format(by, path, object.ReasonSize, "%d bytes, want %d", facts.bytes, e.Size)
 	}
+
 	return nil
 }
 
-// manifest checks a node and what is below it.
+// manifest checks a node and everything below it.
 func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (manifestFacts, error) {
 	if facts, seen := v.manifests[id]; seen {
 		return facts, nil
 	}
+
 	key := object.Key{Kind: object.KindManifest, ID: id}
 	node, err := readChecked(ctx, v, key, path, object.DecodeManifest)
 	if err != nil {
@@ -49,12 +53,14 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 		v.manifests[id] = facts
 		return facts, v.failed(ctx, key, path, err)
 	}
+
 	facts := manifestFacts{bytes: node.Size(), level: int8(node.Level), only: len(node.Chunks)+len(node.Children) == 1}
 	for _, c := range node.Chunks {
 		if err := v.chunk(ctx, c.ID, key, uint64(c.Size), path); err != nil {
 			return facts, err
 		}
 	}
+
 	start := uint64(0)
 	for _, c := range node.Children {
 		if _, purged := v.Records.Purged(object.Key{Kind: object.KindManifest, ID: c.ID}); purged {
@@ -74,12 +80,13 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 		}
 		start = c.End
 	}
+
 	v.manifests[id] = facts
 	return facts, nil
 }
 
-// chunk notes a chunk, of which the node by says that it has size bytes, to be
-// checked.
+// chunk adds a chunk to the next batch. The node by claims that it has size
+// bytes.
 func (v *Verifier) chunk(ctx context.Context, id object.ID, by object.Key, size uint64, path string) error {
 	key := object.Key{Kind: object.KindChunk, ID: id}
 	if _, purged := v.Records.Purged(key); purged {
@@ -92,7 +99,7 @@ func (v *Verifier) chunk(ctx context.Context, id object.ID, by object.Key, size 
 	return v.checkChunks(ctx)
 }
 
-// checkChunks checks the chunks that were noted.
+// checkChunks checks the chunks of the batch.
 func (v *Verifier) checkChunks(ctx context.Context) error {
 	uses := v.chunks
 	v.chunks = v.chunks[:0]
@@ -100,6 +107,7 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 	for i, c := range uses {
 		keys[i] = c.key
 	}
+
 	list, err := v.Reader.Missing(ctx, keys)
 	if err != nil && len(uses) > 1 {
 		return v.checkSingly(ctx, uses)
@@ -107,10 +115,12 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 	if err != nil {
 		return v.failed(ctx, uses[0].key, uses[0].path, err)
 	}
+
 	missing := make(map[object.Key]bool, len(list))
 	for _, key := range list {
 		missing[key] = true
 	}
+
 	for _, c := range uses {
 		if missing[c.key] {
 			v.Report(Problem{c.key, c.path, &object.NotFoundError{Key: c.key}})
@@ -128,11 +138,12 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 			v.format(c.by, c.path, object.ReasonSize, "%d bytes, want %d", size, c.size)
 		}
 	}
+
 	return nil
 }
 
-// checkSingly checks chunks of which some cannot be asked for, so that the
-// others can.
+// checkSingly checks chunks one by one, because the lookup of one of them
+// fails.
 func (v *Verifier) checkSingly(ctx context.Context, uses []chunkUse) error {
 	for _, c := range uses {
 		v.chunks = []chunkUse{c}

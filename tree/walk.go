@@ -9,27 +9,28 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Errors a [Walk] function returns to leave out a directory, or the rest.
+// Errors that a [Walk] function returns to skip a directory, or the rest.
 var (
-	SkipDir = fs.SkipDir // leave out what is below the directory; for anything else: the rest of its directory
+	SkipDir = fs.SkipDir // skip the content of the directory; for another entry, the rest of its directory
 	SkipAll = fs.SkipAll // end the walk
 )
 
 // Walk calls fn for every entry below the directory with the given root node,
-// in path order: a directory before what is below it. It ends at the first
-// error, that of fn included, unless it is [SkipDir] or [SkipAll]. Errors of
-// reading are [*PathError] with the path of the directory, as are paths
-// of more than [object.MaxDepth] names.
+// in path order: a directory comes before its content. It ends at the first
+// error, also of fn, unless that is [SkipDir] or [SkipAll]. A read error is a
+// [*PathError] with the path of the directory. So is the error for a path of
+// more than [object.MaxDepth] names.
 //
-// One subtree may be linked to many times. If far more paths come of that than
-// there are nodes for them, the error matches [ErrTooMany].
+// Directories may share subtrees. If there are far more paths than nodes, the
+// error matches [ErrTooMany].
 func Walk(ctx context.Context, r object.Reader, root object.ID, fn func(path string, e object.Entry) error) error {
 	return WalkInto(ctx, r, root, func(string, object.ID) (bool, error) { return true, nil }, fn)
 }
 
-// WalkInto is [Walk] that reads only those nodes for which into returns true,
-// which it is asked with the path of the directory: a directory has a root
-// node, and if it is large, others below that. An error of into ends the walk.
+// WalkInto is [Walk], but reads a node only if into returns true. It calls
+// into with the path of the directory and the node. A directory has a root
+// node and, if it is large, further nodes below. An error of into ends the
+// walk.
 func WalkInto(
 	ctx context.Context, r object.Reader, root object.ID,
 	into func(path string, node object.ID) (bool, error), fn func(path string, e object.Entry) error,
@@ -62,7 +63,7 @@ func WalkInto(
 	}
 }
 
-// walk is a walk under way.
+// walk is the state of one walk.
 type walk struct {
 	r     object.Reader
 	into  func(path string, node object.ID) (bool, error)
@@ -74,7 +75,7 @@ type walkedDir struct {
 	list *cursor
 }
 
-// open begins a directory, unless its root node is not to be read.
+// open begins a directory, unless into skips its root node.
 func (w *walk) open(ctx context.Context, path string, id object.ID) error {
 	if reads, err := w.into(path, id); err != nil || !reads {
 		return err
@@ -114,13 +115,14 @@ func (w *walk) next(ctx context.Context) (path string, e object.Entry, ok bool, 
 			return path, e, true, nil
 		}
 	}
+
 	return "", e, false, nil
 }
 
-// Find returns the entry at a repository path. For "" it is an entry without a
-// name and with mode 0755 for the root directory itself. A path that is not
-// there gives a [*PathError] with [ErrNotExist], and one that leads through
-// something other than a directory one with [ErrNotDir].
+// Find returns the entry at a repository path. For "" it returns an entry for
+// the root directory, without a name and with mode 0755. The error is a
+// [*PathError] with [ErrNotExist] if the path does not exist, and with
+// [ErrNotDir] if a parent is no directory.
 func Find(ctx context.Context, r object.Reader, root object.ID, path string) (object.Entry, error) {
 	if path == "" {
 		info, err := Stat(ctx, r, root)
@@ -131,6 +133,7 @@ func Find(ctx context.Context, r object.Reader, root object.ID, path string) (ob
 			Type: object.TypeDir, Mode: defaultDirMode, Size: info.Bytes, Files: info.Files, Content: treeKey(root),
 		}, nil
 	}
+
 	dir := root
 	for at := 0; ; {
 		name, more := path[at:], false
@@ -161,8 +164,8 @@ type Info struct {
 	Bytes uint64    // sum of the sizes of the files below it
 }
 
-// Stat returns a directory with its totals. It reads the directory itself, and
-// takes the totals of the directories in it from their entries.
+// Stat returns a directory with its totals. It reads only the directory
+// itself: the entries of subdirectories have their totals.
 func Stat(ctx context.Context, r object.Reader, root object.ID) (Info, error) {
 	info := Info{ID: root}
 	for e, err := range object.Entries(ctx, r, root) {
@@ -176,8 +179,8 @@ func Stat(ctx context.Context, r object.Reader, root object.ID) (Info, error) {
 	return info, nil
 }
 
-// totals returns what an entry adds to the totals of its directory. A nil
-// entry adds nothing.
+// totals returns the share of an entry in the totals of its directory, 0 for
+// nil.
 func totals(e *object.Entry) (files, bytes uint64) {
 	switch {
 	case e == nil:
@@ -188,7 +191,7 @@ func totals(e *object.Entry) (files, bytes uint64) {
 	return 1, e.Size
 }
 
-// defaultDirMode is the mode of directories for which there is no recorded one.
+// defaultDirMode is the mode of directories without a recorded mode.
 const defaultDirMode = 0o755
 
 func treeKey(id object.ID) object.Key { return object.Key{Kind: object.KindTree, ID: id} }

@@ -54,8 +54,8 @@ type DiffOptions struct {
 // Like [Walk], Diff may end with [ErrTooMany].
 func Diff(ctx context.Context, r object.Reader, a, b object.ID, opts DiffOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		d := differ{ctx: ctx, r: r, opts: opts, yield: yield, limit: NewLimit(r, a, b)}
-		if err := d.run(a, b); err != nil && err != errStopped {
+		d := differ{r: r, opts: opts, yield: yield, limit: NewLimit(r, a, b)}
+		if err := d.run(ctx, a, b); err != nil && err != errStopped {
 			yield(Change{}, err)
 		}
 	}
@@ -65,7 +65,6 @@ func Diff(ctx context.Context, r object.Reader, a, b object.ID, opts DiffOptions
 var errStopped = errors.New("stopped")
 
 type differ struct {
-	ctx   context.Context
 	r     object.Reader
 	opts  DiffOptions
 	yield func(Change, error) bool
@@ -80,9 +79,9 @@ type pair struct {
 	a, b *cursor
 }
 
-func (d *differ) run(a, b object.ID) error {
+func (d *differ) run(ctx context.Context, a, b object.ID) error {
 	if len(d.opts.Paths) == 0 {
-		return d.directory("", a, b)
+		return d.directory(ctx, "", a, b)
 	}
 
 	paths := slices.SortedFunc(slices.Values(d.opts.Paths), ComparePaths)
@@ -92,13 +91,13 @@ func (d *differ) run(a, b object.ID) error {
 			continue
 		}
 		if path == "" {
-			return d.directory("", a, b)
+			return d.directory(ctx, "", a, b)
 		}
-		old, err := d.find(a, path)
+		old, err := d.find(ctx, a, path)
 		if err != nil {
 			return err
 		}
-		new, err := d.find(b, path)
+		new, err := d.find(ctx, b, path)
 		if err != nil {
 			return err
 		}
@@ -106,10 +105,10 @@ func (d *differ) run(a, b object.ID) error {
 			continue
 		}
 		d.depth = depth(path)
-		if err := d.entries(path, old, new); err != nil {
+		if err := d.entries(ctx, path, old, new); err != nil {
 			return err
 		}
-		if err := d.drain(); err != nil {
+		if err := d.drain(ctx); err != nil {
 			return err
 		}
 	}
@@ -118,11 +117,11 @@ func (d *differ) run(a, b object.ID) error {
 }
 
 // find returns the entry at path, or nil.
-func (d *differ) find(root object.ID, path string) (*object.Entry, error) {
+func (d *differ) find(ctx context.Context, root object.ID, path string) (*object.Entry, error) {
 	if root.IsZero() {
 		return nil, nil
 	}
-	e, err := Find(d.ctx, d.r, root, path)
+	e, err := Find(ctx, d.r, root, path)
 	if errors.Is(err, ErrNotExist) || errors.Is(err, ErrNotDir) {
 		return nil, nil
 	}
@@ -133,25 +132,25 @@ func (d *differ) find(root object.ID, path string) (*object.Entry, error) {
 }
 
 // directory compares two directories with everything below them.
-func (d *differ) directory(path string, a, b object.ID) error {
-	if err := d.push(path, a, b); err != nil {
+func (d *differ) directory(ctx context.Context, path string, a, b object.ID) error {
+	if err := d.push(ctx, path, a, b); err != nil {
 		return err
 	}
-	return d.drain()
+	return d.drain(ctx)
 }
 
 // push puts two directories on the stack for comparison.
-func (d *differ) push(path string, a, b object.ID) error {
+func (d *differ) push(ctx context.Context, path string, a, b object.ID) error {
 	if a == b {
 		return nil
 	}
 
-	ca, err := newCursor(d.ctx, d.r, path, a)
+	ca, err := newCursor(ctx, d.r, path, a)
 	if err != nil {
 		return &PathError{path, err}
 	}
 
-	cb, err := newCursor(d.ctx, d.r, path, b)
+	cb, err := newCursor(ctx, d.r, path, b)
 	if err != nil {
 		return &PathError{path, err}
 	}
@@ -161,10 +160,10 @@ func (d *differ) push(path string, a, b object.ID) error {
 }
 
 // drain compares the directories on the stack.
-func (d *differ) drain() error {
+func (d *differ) drain(ctx context.Context) error {
 	for len(d.stack) > 0 {
 		p := d.stack[len(d.stack)-1]
-		old, new, err := p.next(d.ctx)
+		old, new, err := p.next(ctx)
 		if err != nil {
 			return &PathError{p.path, err}
 		}
@@ -176,7 +175,7 @@ func (d *differ) drain() error {
 		if d.depth+len(d.stack) > object.MaxDepth {
 			return &PathError{path, ErrTooDeep}
 		}
-		if err := d.entries(path, old, new); err != nil {
+		if err := d.entries(ctx, path, old, new); err != nil {
 			return err
 		}
 	}
@@ -245,20 +244,20 @@ func take(c *cursor) *object.Entry {
 
 // entries compares the entries of one path and puts directories on the stack.
 // One entry may be nil.
-func (d *differ) entries(path string, old, new *object.Entry) error {
-	if err := d.limit.Step(d.ctx); err != nil {
+func (d *differ) entries(ctx context.Context, path string, old, new *object.Entry) error {
+	if err := d.limit.Step(ctx); err != nil {
 		return err
 	}
 
 	oldDir, newDir := dirID(old), dirID(new)
 	switch {
 	case !oldDir.IsZero() && !newDir.IsZero():
-		if old.Mode != new.Mode || !sameMetadata(old.Meta, new.Meta) || d.opts.Exact && !sameAttributes(old, new) {
+		if d.dirDiffers(old, new) {
 			if err := d.report(path, old, new); err != nil {
 				return err
 			}
 		}
-		return d.push(path, oldDir, newDir)
+		return d.push(ctx, path, oldDir, newDir)
 	case oldDir.IsZero() && newDir.IsZero():
 		if old == nil || new == nil || !ContentEqual(old, new) || d.opts.Exact && !identical(old, new) {
 			return d.report(path, old, new)
@@ -275,10 +274,15 @@ func (d *differ) entries(path string, old, new *object.Entry) error {
 		return err
 	}
 	if d.opts.Recursive {
-		return d.push(path, oldDir, newDir)
+		return d.push(ctx, path, oldDir, newDir)
 	}
 
 	return nil
+}
+
+// dirDiffers reports whether two entries of directories differ, apart from content.
+func (d *differ) dirDiffers(old, new *object.Entry) bool {
+	return old.Mode != new.Mode || !sameMetadata(old.Meta, new.Meta) || d.opts.Exact && !sameAttributes(old, new)
 }
 
 func (d *differ) report(path string, old, new *object.Entry) error {

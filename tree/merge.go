@@ -7,6 +7,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
+// Versions are the directories of a merge. A zero ID is an empty directory.
+type Versions struct{ Base, Ours, Theirs object.ID }
+
 // MergeOptions configure [Merge].
 type MergeOptions struct {
 	// Labels name the sides. Empty ones are "ours" and "theirs".
@@ -110,7 +113,7 @@ type MergeResult struct {
 //
 // New nodes and contents are stored in rw. The memory used depends on the
 // number of changes.
-func Merge(ctx context.Context, rw object.ReadWriter, base, ours, theirs object.ID, opts MergeOptions) (*MergeResult, error) {
+func Merge(ctx context.Context, rw object.ReadWriter, v Versions, opts MergeOptions) (*MergeResult, error) {
 	if opts.Labels.Ours == "" {
 		opts.Labels.Ours = "ours"
 	}
@@ -121,15 +124,15 @@ func Merge(ctx context.Context, rw object.ReadWriter, base, ours, theirs object.
 		opts.Text = MergeText
 	}
 
-	m := &merger{ctx: ctx, rw: rw, base: base, ours: ours, theirs: theirs, opts: opts}
-	tree, err := m.run()
+	m := &merger{rw: rw, Versions: v, opts: opts}
+	tree, err := m.run(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	result := &MergeResult{Tree: tree, Conflicts: m.conflicts}
 	slices.SortStableFunc(result.Conflicts, func(a, b Conflict) int { return ComparePaths(a.Path, b.Path) })
-	for c, err := range Diff(ctx, rw, ours, tree.ID, DiffOptions{Recursive: true, Paired: true}) {
+	for c, err := range Diff(ctx, rw, v.Ours, tree.ID, DiffOptions{Recursive: true, Paired: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -141,10 +144,9 @@ func Merge(ctx context.Context, rw object.ReadWriter, base, ours, theirs object.
 
 // merger is the state of one merge.
 type merger struct {
-	ctx                context.Context
-	rw                 object.ReadWriter
-	base, ours, theirs object.ID
-	opts               MergeOptions
+	rw object.ReadWriter
+	Versions
+	opts MergeOptions
 
 	both      []threeWay          // paths that both sides changed
 	replaced  map[string]threeWay // directories that ours replaced by something else
@@ -156,37 +158,37 @@ type merger struct {
 }
 
 // run returns the merged directory.
-func (m *merger) run() (Info, error) {
-	if m.ours == m.theirs || m.base == m.theirs {
-		return m.stat(m.ours)
+func (m *merger) run(ctx context.Context) (Info, error) {
+	if m.Ours == m.Theirs || m.Base == m.Theirs {
+		return m.stat(ctx, m.Ours)
 	}
-	if m.base == m.ours {
-		return m.stat(m.theirs)
+	if m.Base == m.Ours {
+		return m.stat(ctx, m.Theirs)
 	}
-	if err := m.compare(); err != nil {
+	if err := m.compare(ctx); err != nil {
 		return Info{}, err
 	}
-	if err := m.followRenames(); err != nil {
+	if err := m.followRenames(ctx); err != nil {
 		return Info{}, err
 	}
 
 	for _, w := range m.both {
-		if err := m.resolve(w); err != nil {
+		if err := m.resolve(ctx, w); err != nil {
 			return Info{}, &PathError{w.path, err}
 		}
 	}
-	if err := m.separate(); err != nil {
+	if err := m.separate(ctx); err != nil {
 		return Info{}, err
 	}
 
-	return m.apply()
+	return m.apply(ctx)
 }
 
-func (m *merger) stat(root object.ID) (Info, error) {
+func (m *merger) stat(ctx context.Context, root object.ID) (Info, error) {
 	if root.IsZero() {
-		return NewEditor(m.rw, Info{}).Finish(m.ctx)
+		return NewEditor(m.rw, Info{}).Finish(ctx)
 	}
-	return Stat(m.ctx, m.rw, root)
+	return Stat(ctx, m.rw, root)
 }
 
 // overDir is an entry of theirs that replaces a directory.
@@ -224,8 +226,8 @@ func (m *merger) edit(op mergeOp, path string, entry *object.Entry) {
 func (m *merger) conflict(c Conflict) { m.conflicts = append(m.conflicts, c) }
 
 // apply makes the edits.
-func (m *merger) apply() (Info, error) {
-	ours, err := m.stat(m.ours)
+func (m *merger) apply(ctx context.Context) (Info, error) {
+	ours, err := m.stat(ctx, m.Ours)
 	if err != nil {
 		return Info{}, err
 	}
@@ -234,20 +236,20 @@ func (m *merger) apply() (Info, error) {
 	for _, e := range m.sorted() {
 		switch e.op {
 		case opSet:
-			err = editor.Set(m.ctx, e.path, e.entry)
+			err = editor.Set(ctx, e.path, e.entry)
 		case opSetDir:
-			err = editor.SetDir(m.ctx, e.path, e.entry)
+			err = editor.SetDir(ctx, e.path, e.entry)
 		case opOffer, opRestore:
-			err = editor.Offer(m.ctx, e.path, e.entry)
+			err = editor.Offer(ctx, e.path, e.entry)
 		case opRemove:
-			err = editor.Remove(m.ctx, e.path)
+			err = editor.Remove(ctx, e.path)
 		}
 		if err != nil {
 			return Info{}, err
 		}
 	}
 
-	return editor.Finish(m.ctx)
+	return editor.Finish(ctx)
 }
 
 // sorted returns the edits in path order, without directories to restore that

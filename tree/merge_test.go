@@ -193,7 +193,7 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 	base, ours, theirs, want = base.stored(t, m), ours.stored(t, m), theirs.stored(t, m), want.stored(t, m)
 	b, o, th := base.build(t, m), ours.build(t, m), theirs.build(t, m)
 	opts := MergeOptions{Labels: Labels{"HEAD", "topic"}}
-	got, err := Merge(ctx, m, b.ID, o.ID, th.ID, opts)
+	got, err := Merge(ctx, m, Versions{b.ID, o.ID, th.ID}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 			t.Errorf("%s after %s", c.Path, got.Changes[i-1].Path)
 		}
 	}
-	mirrored, err := Merge(ctx, m, b.ID, th.ID, o.ID, MergeOptions{Labels: Labels{"topic", "HEAD"}})
+	mirrored, err := Merge(ctx, m, Versions{b.ID, th.ID, o.ID}, MergeOptions{Labels: Labels{"topic", "HEAD"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // separate resolves paths that were directories in base, if one side replaced
 // the directory and the other side has something in it that stays. The
 // directory stays, and the other entry is put aside.
-func (m *merger) separate() error {
+func (m *merger) separate(ctx context.Context) error {
 	for i := 0; i < len(m.edits) && len(m.replaced) > 0; i++ {
 		if op := m.edits[i].op; op != opSet && op != opSetDir {
 			continue
@@ -24,11 +25,11 @@ func (m *merger) separate() error {
 				continue
 			}
 			delete(m.replaced, dir)
-			theirs, err := Find(m.ctx, m.rw, m.theirs, dir)
+			theirs, err := Find(ctx, m.rw, m.Theirs, dir)
 			if err != nil {
 				return err
 			}
-			aside, err := m.putAside(dir, m.opts.Labels.Ours, cmp.Or(w.merged, w.ours))
+			aside, err := m.putAside(ctx, dir, m.opts.Labels.Ours, cmp.Or(w.merged, w.ours))
 			if err != nil {
 				return err
 			}
@@ -39,24 +40,24 @@ func (m *merger) separate() error {
 
 	for _, path := range slices.SortedFunc(maps.Keys(m.overDirs), ComparePaths) {
 		over := m.overDirs[path]
-		stays, err := m.staysBelow(path)
+		stays, err := m.staysBelow(ctx, path)
 		if err != nil {
 			return err
 		}
 		if !stays {
 			continue
 		}
-		dir, err := Find(m.ctx, m.rw, m.ours, path)
+		dir, err := Find(ctx, m.rw, m.Ours, path)
 		if err != nil {
 			return err
 		}
 		there := &m.edits[over.edit]
 		there.op = opNothing
-		aside, err := m.putAside(path, m.opts.Labels.Theirs, &there.entry)
+		aside, err := m.putAside(ctx, path, m.opts.Labels.Theirs, &there.entry)
 		if err != nil {
 			return err
 		}
-		base, err := Find(m.ctx, m.rw, m.base, path)
+		base, err := Find(ctx, m.rw, m.Base, path)
 		if err != nil {
 			return err
 		}
@@ -68,8 +69,8 @@ func (m *merger) separate() error {
 
 // staysBelow reports whether ours added or changed something in a directory
 // that theirs removed.
-func (m *merger) staysBelow(dir string) (bool, error) {
-	for c, err := range m.changes(m.ours, dir) {
+func (m *merger) staysBelow(ctx context.Context, dir string) (bool, error) {
+	for c, err := range m.changes(ctx, m.Ours, dir) {
 		if err != nil {
 			return false, err
 		}
@@ -81,7 +82,7 @@ func (m *merger) staysBelow(dir string) (bool, error) {
 }
 
 // putAside sets a version of path under a free name next to it, and returns that path.
-func (m *merger) putAside(path, label string, e *object.Entry) (string, error) {
+func (m *merger) putAside(ctx context.Context, path, label string, e *object.Entry) (string, error) {
 	dir, name := Split(path)
 	label = "~" + strings.NewReplacer("/", "_", "\x00", "_").Replace(label)
 	label = label[:min(len(label), object.MaxNameSize/2)]
@@ -91,7 +92,7 @@ func (m *merger) putAside(path, label string, e *object.Entry) (string, error) {
 			suffix += fmt.Sprint("_", n)
 		}
 		aside := Join(dir, name[:min(len(name), object.MaxNameSize-len(suffix))]+suffix)
-		free, err := m.isFree(aside)
+		free, err := m.isFree(ctx, aside)
 		if err != nil {
 			return "", err
 		}
@@ -108,7 +109,7 @@ func (m *merger) putAside(path, label string, e *object.Entry) (string, error) {
 
 // isFree reports whether path is free in both sides and among the versions put
 // aside. No other edit makes a new path.
-func (m *merger) isFree(path string) (bool, error) {
+func (m *merger) isFree(ctx context.Context, path string) (bool, error) {
 	if _, name := Split(path); object.CheckName(name) != nil {
 		return false, nil
 	}
@@ -116,9 +117,9 @@ func (m *merger) isFree(path string) (bool, error) {
 		return false, nil
 	}
 
-	d := differ{ctx: m.ctx, r: m.rw}
-	for _, side := range []object.ID{m.ours, m.theirs} {
-		if e, err := d.find(side, path); e != nil || err != nil {
+	d := differ{r: m.rw}
+	for _, side := range []object.ID{m.Ours, m.Theirs} {
+		if e, err := d.find(ctx, side, path); e != nil || err != nil {
 			return false, err
 		}
 	}

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"iter"
 
 	"github.com/kist-vcs/kist/object"
@@ -20,16 +21,16 @@ type threeWay struct {
 }
 
 // changes iterates over the changes of a side, one change for each path.
-func (m *merger) changes(side object.ID, paths ...string) iter.Seq2[Change, error] {
-	return Diff(m.ctx, m.rw, m.base, side, DiffOptions{Recursive: true, Paired: true, Paths: paths})
+func (m *merger) changes(ctx context.Context, side object.ID, paths ...string) iter.Seq2[Change, error] {
+	return Diff(ctx, m.rw, m.Base, side, DiffOptions{Recursive: true, Paired: true, Paths: paths})
 }
 
 // compare finds the changes of both sides. A change of theirs alone becomes an
 // edit. A path that both changed goes to m.both.
-func (m *merger) compare() error {
-	nextOurs, stop := iter.Pull2(m.changes(m.ours))
+func (m *merger) compare(ctx context.Context) error {
+	nextOurs, stop := iter.Pull2(m.changes(ctx, m.Ours))
 	defer stop()
-	nextTheirs, stop := iter.Pull2(m.changes(m.theirs))
+	nextTheirs, stop := iter.Pull2(m.changes(ctx, m.Theirs))
 	defer stop()
 	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]overDir)
 
@@ -55,7 +56,7 @@ func (m *merger) compare() error {
 		case order < 0:
 			m.keep(o)
 		case order > 0:
-			if err := m.take(t); err != nil {
+			if err := m.take(ctx, t); err != nil {
 				return err
 			}
 		default:
@@ -89,7 +90,7 @@ func (m *merger) noteReplaced(w threeWay) {
 }
 
 // take adds the edit for a change of theirs alone.
-func (m *merger) take(c Change) error {
+func (m *merger) take(ctx context.Context, c Change) error {
 	switch {
 	case c.New == nil && isDir(c.Old):
 		m.edit(opOffer, c.Path, c.Old)
@@ -100,7 +101,7 @@ func (m *merger) take(c Change) error {
 	case isDir(c.Old):
 		m.setOverDir(c.Path, c.New)
 	case sameContent(c.Old, c.New): // the mtime of ours stays
-		e, err := Find(m.ctx, m.rw, m.ours, c.Path)
+		e, err := Find(ctx, m.rw, m.Ours, c.Path)
 		if err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func TestMergeAgreesWithGit(t *testing.T) {
 			return f.build(t, m).ID
 		}
 		base, ours, theirs := randomDirectory(uint64(seed))
-		got, err := Merge(ctx, m, build(base), build(ours), build(theirs), MergeOptions{})
+		got, err := Merge(ctx, m, Versions{build(base), build(ours), build(theirs)}, MergeOptions{})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

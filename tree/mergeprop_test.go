@@ -38,7 +38,7 @@ func TestMergeProperties(t *testing.T) {
 		changes := 1 + g.IntN(10)
 		ours, theirs := g.change(t, from, changes).build(t, m), g.change(t, from, changes).build(t, m)
 		merge := func(base, ours, theirs object.ID) *MergeResult {
-			merged, err := Merge(ctx, m, base, ours, theirs, MergeOptions{})
+			merged, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}

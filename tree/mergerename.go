@@ -2,6 +2,7 @@ package tree
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -9,7 +10,7 @@ import (
 // followRenames finds the new paths of files that one side removed and the
 // other side removed or changed. A file that became a directory counts as
 // removed.
-func (m *merger) followRenames() error {
+func (m *merger) followRenames(ctx context.Context) error {
 	byOurs, byTheirs := map[string]bool{}, map[string]bool{}
 	at := make(map[string]int, len(m.both))
 	for i, w := range m.both {
@@ -24,12 +25,12 @@ func (m *merger) followRenames() error {
 		}
 	}
 
-	ours, err := m.moves(m.ours, byOurs)
+	ours, err := m.moves(ctx, m.Ours, byOurs)
 	if err != nil {
 		return err
 	}
 
-	theirs, err := m.moves(m.theirs, byTheirs)
+	theirs, err := m.moves(ctx, m.Theirs, byTheirs)
 	if err != nil {
 		return err
 	}
@@ -56,13 +57,13 @@ func (m *merger) followRenames() error {
 func isGone(e *object.Entry) bool { return e == nil || e.Type == object.TypeDir }
 
 // moves returns the new paths of files that a side removed, by old path.
-func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*moved, error) {
+func (m *merger) moves(ctx context.Context, side object.ID, removed map[string]bool) (map[string]*moved, error) {
 	if len(removed) == 0 {
 		return nil, nil
 	}
 
-	matcher := renameMatcher{ctx: m.ctx, r: m.rw, threshold: uint64(cmp.Or(m.opts.Renames.Threshold, defaultThreshold))}
-	for c, err := range m.changes(side) {
+	matcher := renameMatcher{r: m.rw, threshold: uint64(cmp.Or(m.opts.Renames.Threshold, defaultThreshold))}
+	for c, err := range m.changes(ctx, side) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -73,7 +74,7 @@ func (m *merger) moves(side object.ID, removed map[string]bool) (map[string]*mov
 		}
 	}
 
-	err := matcher.run(func(old *moved) bool { return removed[old.path] })
+	err := matcher.run(ctx, func(old *moved) bool { return removed[old.path] })
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,13 @@ package tree
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/kist-vcs/kist/object"
 )
 
 // resolve merges a path that both sides changed, or adds a conflict.
-func (m *merger) resolve(w threeWay) error {
+func (m *merger) resolve(ctx context.Context, w threeWay) error {
 	b, o, t := w.base, w.ours, w.theirs
 	switch {
 	case o == nil && t == nil:
@@ -19,9 +20,9 @@ func (m *merger) resolve(w threeWay) error {
 		m.setOverDir(w.path, t)
 	case isDir(b) && isDir(t): // separate handles m.replaced
 	case isDir(o) || isDir(t):
-		return m.fileAndDirectory(w)
+		return m.fileAndDirectory(ctx, w)
 	default:
-		return m.files(w)
+		return m.files(ctx, w)
 	}
 
 	return nil
@@ -70,13 +71,13 @@ func (m *merger) directories(w threeWay) {
 
 // fileAndDirectory handles a path that is a directory on one side only and was
 // none in base.
-func (m *merger) fileAndDirectory(w threeWay) error {
+func (m *merger) fileAndDirectory(ctx context.Context, w threeWay) error {
 	c := Conflict{Path: w.path, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: w.theirs}
 	var err error
 	if isDir(w.ours) {
-		c.TheirsPath, err = m.putAside(w.path, m.opts.Labels.Theirs, w.theirs)
+		c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, w.theirs)
 	} else {
-		c.OursPath, err = m.putAside(w.path, m.opts.Labels.Ours, w.ours)
+		c.OursPath, err = m.putAside(ctx, w.path, m.opts.Labels.Ours, w.ours)
 		m.edit(opSetDir, w.path, w.theirs)
 	}
 	m.conflict(c)
@@ -84,7 +85,7 @@ func (m *merger) fileAndDirectory(w threeWay) error {
 }
 
 // files merges two entries that are no directories.
-func (m *merger) files(w threeWay) error {
+func (m *merger) files(ctx context.Context, w threeWay) error {
 	b, o, t := w.base, w.ours, w.theirs
 	if isDir(b) {
 		b = nil // its removal was part of both changes
@@ -98,13 +99,13 @@ func (m *merger) files(w threeWay) error {
 		merged = *t
 		merged.Mode, merged.Meta = o.Mode, o.Meta
 	default:
-		ok, err := m.texts(w, b, &merged, &c)
+		ok, err := m.texts(ctx, w, b, &merged, &c)
 		if err != nil {
 			return err
 		}
 		if !ok {
 			c.Kind = conflictKind(b, o, t)
-			if c.TheirsPath, err = m.putAside(w.path, m.opts.Labels.Theirs, t); err != nil {
+			if c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, t); err != nil {
 				return err
 			}
 		}
@@ -143,7 +144,7 @@ func (m *merger) put(path string, e *object.Entry) {
 
 // texts merges two files as text. It reports false if one of the three
 // versions is not text.
-func (m *merger) texts(w threeWay, b *object.Entry, merged *object.Entry, c *Conflict) (bool, error) {
+func (m *merger) texts(ctx context.Context, w threeWay, b *object.Entry, merged *object.Entry, c *Conflict) (bool, error) {
 	if w.ours.Type != object.TypeFile || w.theirs.Type != object.TypeFile || b != nil && b.Type != object.TypeFile {
 		return false, nil
 	}
@@ -152,7 +153,7 @@ func (m *merger) texts(w threeWay, b *object.Entry, merged *object.Entry, c *Con
 	for i, e := range []*object.Entry{b, w.ours, w.theirs} {
 		var ok bool
 		var err error
-		if data[i], ok, err = readText(m.ctx, m.rw, e); err != nil || !ok {
+		if data[i], ok, err = readText(ctx, m.rw, e); err != nil || !ok {
 			return false, err
 		}
 	}
@@ -168,7 +169,7 @@ func (m *merger) texts(w threeWay, b *object.Entry, merged *object.Entry, c *Con
 		c.Kind, c.Markers = conflictKind(b, w.ours, w.theirs), true
 	}
 
-	return true, storeContent(m.ctx, m.rw, m.opts.Split, text, merged)
+	return true, storeContent(ctx, m.rw, m.opts.Split, text, merged)
 }
 
 // conflictKind returns the kind of a conflict about content.

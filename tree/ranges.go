@@ -20,17 +20,17 @@ type Range struct {
 // content. Ranges do not overlap or touch. After more than two million pieces,
 // it reports the rest in larger ranges.
 func ChangedRanges(ctx context.Context, r object.Reader, old, new object.Entry) ([]Range, error) {
-	c := rangeDiff{ctx: ctx, r: r}
-	a, err := c.content(old)
+	c := rangeDiff{r: r}
+	a, err := c.content(ctx, old)
 	if err != nil {
 		return nil, err
 	}
 
-	b, err := c.content(new)
+	b, err := c.content(ctx, new)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.compare(a, b); err != nil {
+	if err := c.compare(ctx, a, b); err != nil {
 		return nil, err
 	}
 
@@ -52,7 +52,6 @@ type pieces struct {
 }
 
 type rangeDiff struct {
-	ctx context.Context
 	r   object.Reader
 	out []Range
 
@@ -63,7 +62,7 @@ type rangeDiff struct {
 const maxPieces = 2 << 20
 
 // content returns the content of an entry as one piece.
-func (c *rangeDiff) content(e object.Entry) (pieces, error) {
+func (c *rangeDiff) content(ctx context.Context, e object.Entry) (pieces, error) {
 	p := pieces{end: e.Size}
 	switch {
 	case e.Type != object.TypeFile || e.Size == 0:
@@ -72,7 +71,7 @@ func (c *rangeDiff) content(e object.Entry) (pieces, error) {
 		p.list = []piece{{object.Sum(e.Inline), 0, e.Size}}
 		return p, nil
 	case e.Content.Kind == object.KindManifest:
-		m, err := object.ReadManifest(c.ctx, c.r, e.Content.ID)
+		m, err := object.ReadManifest(ctx, c.r, e.Content.ID)
 		if err != nil {
 			return pieces{}, err
 		}
@@ -84,14 +83,14 @@ func (c *rangeDiff) content(e object.Entry) (pieces, error) {
 }
 
 // compare reports the differences of two stretches.
-func (c *rangeDiff) compare(a, b pieces) error {
+func (c *rangeDiff) compare(ctx context.Context, a, b pieces) error {
 	ok := true
 	for a.height != b.height && ok {
 		var err error
 		if a.height > b.height {
-			a, ok, err = c.expand(a)
+			a, ok, err = c.expand(ctx, a)
 		} else {
-			b, ok, err = c.expand(b)
+			b, ok, err = c.expand(ctx, b)
 		}
 		if err != nil {
 			return err
@@ -105,7 +104,7 @@ func (c *rangeDiff) compare(a, b pieces) error {
 
 	numbers := make(map[object.ID]int32)
 	for _, r := range diffSeq(number(numbers, a.list), number(numbers, b.list), len(numbers)) {
-		if err := c.differ(a.part(r.aLo, r.aHi), b.part(r.bLo, r.bHi)); err != nil {
+		if err := c.differ(ctx, a.part(r.aLo, r.aHi), b.part(r.bLo, r.bHi)); err != nil {
 			return err
 		}
 	}
@@ -115,22 +114,22 @@ func (c *rangeDiff) compare(a, b pieces) error {
 
 // differ reports the differences of two stretches of the same height that have
 // no piece in common.
-func (c *rangeDiff) differ(a, b pieces) error {
+func (c *rangeDiff) differ(ctx context.Context, a, b pieces) error {
 	if a.height == 0 || len(a.list) == 0 || len(b.list) == 0 {
 		c.report(a, b)
 		return nil
 	}
 
-	ea, ok, err := c.expand(a)
+	ea, ok, err := c.expand(ctx, a)
 	if err != nil {
 		return err
 	}
 	if ok {
 		var eb pieces
-		if eb, ok, err = c.expand(b); err != nil {
+		if eb, ok, err = c.expand(ctx, b); err != nil {
 			return err
 		} else if ok {
-			return c.compare(ea, eb)
+			return c.compare(ctx, ea, eb)
 		}
 	}
 
@@ -165,13 +164,13 @@ func (p pieces) part(lo, hi int) pieces {
 
 // expand reads the nodes of a stretch. After too many pieces, it reports false
 // and returns p unchanged.
-func (c *rangeDiff) expand(p pieces) (pieces, bool, error) {
+func (c *rangeDiff) expand(ctx context.Context, p pieces) (pieces, bool, error) {
 	out := pieces{height: p.height - 1, off: p.off, end: p.end}
 	for _, at := range p.list {
 		if c.read > maxPieces {
 			return p, false, nil
 		}
-		m, err := object.ReadManifest(c.ctx, c.r, at.id)
+		m, err := object.ReadManifest(ctx, c.r, at.id)
 		if err != nil {
 			return p, false, err
 		}

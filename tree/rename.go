@@ -42,7 +42,7 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts 
 		return changes, nil // nothing can match, and the list may be long
 	}
 
-	m := renameMatcher{ctx: ctx, r: r, threshold: uint64(cmp.Or(opts.Threshold, defaultThreshold))}
+	m := renameMatcher{r: r, threshold: uint64(cmp.Or(opts.Threshold, defaultThreshold))}
 	var oldAt, newAt []int
 	for i, c := range changes {
 		switch {
@@ -52,7 +52,7 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts 
 			m.news, newAt = append(m.news, moved{path: c.Path, entry: c.New}), append(newAt, i)
 		}
 	}
-	if err := m.run(func(*moved) bool { return true }); err != nil {
+	if err := m.run(ctx, func(*moved) bool { return true }); err != nil {
 		return nil, err
 	}
 
@@ -105,7 +105,6 @@ func (a *moved) match(b *moved, similarity int, ambiguous bool) {
 
 // renameMatcher matches removed files with added ones.
 type renameMatcher struct {
-	ctx        context.Context
 	r          object.Reader
 	olds, news []moved
 	threshold  uint64
@@ -113,7 +112,7 @@ type renameMatcher struct {
 
 // run matches equal files, and then those similar ones whose old side is
 // wanted.
-func (m *renameMatcher) run(wanted func(old *moved) bool) error {
+func (m *renameMatcher) run(ctx context.Context, wanted func(old *moved) bool) error {
 	m.equal()
 	if m.threshold >= 100 {
 		return nil
@@ -136,7 +135,7 @@ func (m *renameMatcher) run(wanted func(old *moved) bool) error {
 		return nil
 	}
 
-	return m.similar(olds, news)
+	return m.similar(ctx, olds, news)
 }
 
 // contentKey identifies the content of an entry.

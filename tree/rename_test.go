@@ -179,8 +179,10 @@ func TestMergeFollowsRenames(t *testing.T) {
 	t.Run("conflict says where it was", func(t *testing.T) {
 		m := memory()
 		ours, theirs := edit(1, 3, "ours"), edit(1, 3, "theirs")
-		merged, err := Merge(ctx, m, base.stored(t, m).build(t, m).ID, base.but(edits{"a": nil, "n": ours}).stored(t, m).build(t, m).ID,
-			base.but(edits{"a": theirs}).stored(t, m).build(t, m).ID, MergeOptions{})
+		merged, err := Merge(ctx, m, Versions{
+			base.stored(t, m).build(t, m).ID, base.but(edits{"a": nil, "n": ours}).stored(t, m).build(t, m).ID,
+			base.but(edits{"a": theirs}).stored(t, m).build(t, m).ID,
+		}, MergeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

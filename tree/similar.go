@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"hash/maphash"
@@ -26,14 +27,14 @@ type overlap struct {
 }
 
 // similar matches files by their common bytes, most similar first.
-func (m *renameMatcher) similar(olds, news []*moved) error {
+func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error {
 	lines := lineParts{seed: maphash.MakeSeed()}
-	found, err := m.overlaps(olds, news, lines.of)
+	found, err := m.overlaps(ctx, olds, news, lines.of)
 	if err != nil {
 		return err
 	}
 
-	byChunks, err := m.overlaps(olds, news, new(chunkParts).of)
+	byChunks, err := m.overlaps(ctx, olds, news, new(chunkParts).of)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func compareBool(a, b bool) int {
 // overlaps finds the pairs of files with enough common bytes, by the parts
 // that partsOf returns. It indexes the parts of old files, so files without
 // common parts cost nothing.
-func (m *renameMatcher) overlaps(olds, news []*moved, partsOf func(*renameMatcher, *object.Entry) ([]part, error)) ([]overlap, error) {
+func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*moved, partsOf func(context.Context, object.Reader, *object.Entry) ([]part, error)) ([]overlap, error) {
 	type holder struct {
 		old    int
 		weight uint64
@@ -97,7 +98,7 @@ func (m *renameMatcher) overlaps(olds, news []*moved, partsOf func(*renameMatche
 
 	index := make(map[uint64][]holder)
 	for i, o := range olds {
-		parts, err := partsOf(m, o.entry)
+		parts, err := partsOf(ctx, m.r, o.entry)
 		if err != nil {
 			return nil, &PathError{o.path, err}
 		}
@@ -110,7 +111,7 @@ func (m *renameMatcher) overlaps(olds, news []*moved, partsOf func(*renameMatche
 	work := 0
 	common := make([]uint64, len(olds))
 	for _, n := range news {
-		parts, err := partsOf(m, n.entry)
+		parts, err := partsOf(ctx, m.r, n.entry)
 		if err != nil {
 			return nil, &PathError{n.path, err}
 		}
@@ -159,13 +160,13 @@ type lineParts struct {
 // maxPart is the number of bytes after which a long line is cut.
 const maxPart = 64
 
-func (l *lineParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
+func (l *lineParts) of(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
 	if e.Size > MaxSimilarText || l.read+e.Size > maxSimilarBytes {
 		return nil, nil
 	}
 
 	l.read += e.Size
-	data, err := readContent(m.ctx, m.r, e)
+	data, err := readContent(ctx, r, e)
 	if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrPurged) {
 		return nil, nil
 	} else if err != nil {
@@ -191,13 +192,13 @@ type chunkParts struct{ read int }
 // minChunked is the least size of files compared by chunks.
 const minChunked = MaxSimilarText / 8
 
-func (c *chunkParts) of(m *renameMatcher, e *object.Entry) ([]part, error) {
+func (c *chunkParts) of(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
 	if e.Size < minChunked {
 		return nil, nil
 	}
 
 	var parts []part
-	for chunk, err := range object.Chunks(m.ctx, m.r, e.Content, e.Size, 0) {
+	for chunk, err := range object.Chunks(ctx, r, e.Content, e.Size, 0) {
 		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrPurged) {
 			return nil, nil
 		} else if err != nil {

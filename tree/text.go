@@ -70,7 +70,7 @@ func Unified(oldName, newName string, old, new []byte, context int) []byte {
 				heading = a[looked]
 			}
 		}
-		writeHunk(&out, a, b, edits[:n], context, heading)
+		hunk{a, b, edits[:n], context, heading}.write(&out)
 		edits = edits[n:]
 	}
 
@@ -123,19 +123,28 @@ func isHeading(line string) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$'
 }
 
-// writeHunk writes edits that are close to each other as one hunk.
-func writeHunk(out *bytes.Buffer, a, b []string, edits []replacement, context int, heading string) {
-	first, last := edits[0], edits[len(edits)-1]
-	before, after := min(context, first.aLo), min(context, len(a)-last.aHi)
+// hunk is a run of edits from lines a to lines b that are near each other.
+type hunk struct {
+	a, b    []string
+	edits   []replacement
+	context int    // unchanged lines to show around the edits
+	heading string // the line that names the part of the text
+}
+
+// write writes the hunk in the unified format.
+func (h hunk) write(out *bytes.Buffer) {
+	a, b := h.a, h.b
+	first, last := h.edits[0], h.edits[len(h.edits)-1]
+	before, after := min(h.context, first.aLo), min(h.context, len(a)-last.aHi)
 	fmt.Fprintf(out, "@@ -%s +%s @@",
 		hunkRange(first.aLo-before, last.aHi+after), hunkRange(first.bLo-before, last.bHi+after))
-	if heading = strings.TrimRight(heading[:min(len(heading), maxHeading)], " \t\r\n\v\f"); heading != "" {
+	if heading := strings.TrimRight(h.heading[:min(len(h.heading), maxHeading)], " \t\r\n\v\f"); heading != "" {
 		out.WriteString(" " + heading)
 	}
 
 	out.WriteByte('\n')
 	at := first.aLo - before
-	for _, e := range edits {
+	for _, e := range h.edits {
 		writeLines(out, ' ', a[at:e.aLo])
 		writeLines(out, '-', a[e.aLo:e.aHi])
 		writeLines(out, '+', b[e.bLo:e.bHi])

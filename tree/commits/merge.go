@@ -240,7 +240,7 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	if err != nil {
 		return nil, err
 	}
-	merged, err := tree.Merge(ctx, rw, base, m.ours, m.theirs, tree.MergeOptions{Labels: m.labels, Split: r.Chunker().Split})
+	merged, err := tree.Merge(ctx, rw, tree.Versions{Base: base, Ours: m.ours, Theirs: m.theirs}, tree.MergeOptions{Labels: m.labels, Split: r.Chunker().Split})
 	if err != nil {
 		return nil, err
 	}

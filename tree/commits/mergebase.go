@@ -124,7 +124,7 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 	if err != nil {
 		return object.ID{}, err
 	}
-	merged, err := tree.Merge(ctx, f.rw, base, ours.Tree, theirs.Tree, tree.MergeOptions{Split: f.split})
+	merged, err := tree.Merge(ctx, f.rw, tree.Versions{Base: base, Ours: ours.Tree, Theirs: theirs.Tree}, tree.MergeOptions{Split: f.split})
 	if err != nil {
 		return object.ID{}, err
 	}

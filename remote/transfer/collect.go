@@ -98,7 +98,7 @@ type Collection struct {
 
 	mend      *mending         // nil: this is no repair
 	own       *copies          // nil: nothing was copied yet
-	index     *mergedIndex     // made for the next root; nil: none
+	index     *builtIndex      // made for the next root; nil: none
 	made      map[string]int64 // files of our own, and their sizes
 	abandoned []string         // those of them that no root will name
 	condemned map[string]bool  // by this collection
@@ -176,28 +176,9 @@ func (c *Collection) Apply(ctx context.Context) error {
 	return c.countWaiting(ctx)
 }
 
-// plan marks everything anew, at a head or a later one: if something is gone,
-// the head may be outdated. Gone under a head that does not change it is
-// missing.
+// plan marks everything at a head or, if a pack is gone, at a later one.
 func (c *Collection) plan(ctx context.Context, head *rootlog.State) error {
-	for again := false; ; {
-		err := c.planAt(ctx, head)
-		if !errors.Is(err, remote.ErrNotFound) {
-			return err
-		}
-		next, herr := c.r.Head(ctx)
-		switch {
-		case herr != nil:
-			return herr
-		case next.Seq != head.Seq:
-			again = false
-		case again:
-			return err
-		default:
-			again = true
-		}
-		head = next
-	}
+	return c.r.following(ctx, head, func(head *rootlog.State) error { return c.planAt(ctx, head) })
 }
 
 func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error) {
@@ -257,17 +238,10 @@ func (c *Collection) mark(ctx context.Context) (err error) {
 	return c.checkThere(ctx)
 }
 
-// moveTo has the collection go on at a later head. What is to be condemned is
-// found out again (MARK_EACH_HEAD); only what was marked stays so.
-func (c *Collection) moveTo(ctx context.Context, head *rootlog.State) error {
-	if err := c.r.remember(ctx, head); err != nil {
-		return err
-	}
-	snap, err := c.r.snapshotAt(ctx, head)
-	if err != nil {
-		return err
-	}
-	err = c.claim().Check(snap.state, snap.live())
+// moveTo has the collection go on at a later head. It finds the garbage again
+// (MARK_EACH_HEAD); only the marks stay.
+func (c *Collection) moveTo(ctx context.Context, snap *snapshot) error {
+	err := c.claim().Check(snap.state, snap.live())
 	follows := err == nil && !c.named(snap) && !c.mend.loses()
 	if follows {
 		follows, err = c.marker.follow(snap)

@@ -37,15 +37,14 @@ func (c *Collection) condemn(ctx context.Context) error {
 		if change == nil || err != nil {
 			return err
 		}
-		next, err := c.r.log.Append(ctx, c.snap.state, *change)
-		var lost *rootlog.LostError
+		next, later, err := c.r.append(ctx, c.snap, change)
 		switch {
-		case err == nil:
-			return c.done(ctx, next, change)
-		case !errors.As(err, &lost):
+		case err != nil:
 			return err
+		case next != nil:
+			return c.done(ctx, next, change)
 		}
-		if err := c.moveTo(ctx, lost.Head); err != nil {
+		if err := c.moveTo(ctx, later); err != nil {
 			return err
 		}
 	}
@@ -71,7 +70,10 @@ func (c *Collection) copyOnce(ctx context.Context) error {
 			c.abandon()
 			err = c.plan(ctx, head)
 		default:
-			err = c.moveTo(ctx, head)
+			var snap *snapshot
+			if snap, err = c.r.snapshotAt(ctx, head); err == nil {
+				err = c.moveTo(ctx, snap)
+			}
 		}
 		if err != nil {
 			return err
@@ -82,7 +84,7 @@ func (c *Collection) copyOnce(ctx context.Context) error {
 
 // change returns what the root that follows snap is to do; nil: nothing.
 func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
-	change := c.newChange()
+	change := c.r.newChange()
 	goes := map[pack.Name]bool{}
 	for _, u := range c.packs {
 		if u.goes() && c.mend.condemns(u.Name) {
@@ -131,10 +133,6 @@ func (c *Collection) named(snap *snapshot) bool {
 		_, live := snap.packs[p.Name]
 		return live
 	})
-}
-
-func (c *Collection) newChange() *rootlog.Change {
-	return &rootlog.Change{SingleWriter: c.r.o.SingleWriter, Who: c.r.o.Who, Host: c.r.o.Host, Time: c.r.o.Now()}
 }
 
 // done notes what a root has done that was appended, which condemns something.

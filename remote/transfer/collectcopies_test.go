@@ -161,9 +161,9 @@ func TestMarkerFollows(t *testing.T) {
 	}
 }
 
-// TestMergedIndexFits has a pack go that an index file names: of two copies it may
+// TestBuiltIndexFits has a pack go that an index file names: of two copies it may
 // have left out the one that stays.
-func TestMergedIndexFits(t *testing.T) {
+func TestBuiltIndexFits(t *testing.T) {
 	t.Parallel()
 	b := newRemoteIn(t)
 	p := newPusher(t, b)
@@ -172,7 +172,7 @@ func TestMergedIndexFits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &mergedIndex{named: snap.packs}
+	x := &builtIndex{named: snap.packs}
 	for _, gone := range []bool{false, true} {
 		if x.fits(snap, nil, func(pack.Name) bool { return gone }) == gone {
 			t.Errorf("packs go: %v", gone)

@@ -27,7 +27,7 @@ type copies struct {
 	objects int
 	patches int64              // of the objects
 	anew    map[pack.Name]bool // packs that were optimised
-	indexes []*spool           // of what is in them
+	indexes []*builtIndex      // of what is in them
 }
 
 func (c *copies) close() {
@@ -153,7 +153,7 @@ type copyWriter struct {
 
 // done makes the index of what was written.
 func (w *copyWriter) done() error {
-	index, err := w.c.r.spool(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
+	index, err := w.c.r.buildIndex(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
-	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // delist appends a root that forgets what was condemned long ago and is gone,
@@ -21,7 +20,7 @@ func (c *Collection) delist(ctx context.Context) error {
 		return err
 	}
 	for {
-		change := c.newChange()
+		change := c.r.newChange()
 		forgotten := map[string]bool{}
 		for _, name := range gone {
 			if _, ok := c.snap.state.Condemned[name]; ok {
@@ -37,22 +36,16 @@ func (c *Collection) delist(ctx context.Context) error {
 			return err
 		}
 		change.Condemn = append(change.Condemn, c.unused()...)
-		next, err := c.r.log.Append(ctx, c.snap.state, *change)
-		var lost *rootlog.LostError
+		next, later, err := c.r.append(ctx, c.snap, change)
 		switch {
-		case err == nil:
+		case err != nil:
+			return err
+		case next != nil:
 			c.stats.Delisted = len(change.Delist)
 			c.noteCondemned(change)
 			return c.arrive(ctx, next)
-		case !errors.As(err, &lost):
-			return err
 		}
-		if err := c.r.remember(ctx, lost.Head); err != nil {
-			return err
-		}
-		if c.snap, err = c.r.snapshotAt(ctx, lost.Head); err != nil {
-			return err
-		}
+		c.snap = later
 		if err := c.claim().Check(c.snap.state, c.snap.live()); err != nil {
 			c.dropIndex()
 		}

@@ -17,45 +17,47 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// spool is an index file that is made, among the copies of index files or, if
-// there is no folder, in memory.
-type spool struct {
+// builtIndex is an index file that was made for the next root. It lies among the
+// copies of index files or, without a folder, in memory.
+type builtIndex struct {
+	rootlog.File // without the name until send
 	io.ReaderAt
-	file *os.File // nil: in memory
-	size int64
-	sum  [sha256.Size]byte
+	file     *os.File               // nil: in memory
+	replaced []rootlog.File         // the index files that it replaces
+	inline   []pack.Name            // packs of others whose entries lay in a root
+	named    map[pack.Name]struct{} // all packs of others
 }
 
-// spool makes an index file.
-func (r *Remote) spool(write func(io.Writer) error) (s *spool, err error) {
-	s = &spool{}
+// buildIndex makes an index file of everything that write writes. The caller closes it.
+func (r *Remote) buildIndex(write func(io.Writer) error) (x *builtIndex, err error) {
+	x = &builtIndex{named: map[pack.Name]struct{}{}}
 	sum := sha256.New()
 	if r.o.Dir == "" {
 		var b bytes.Buffer
 		err = write(io.MultiWriter(&b, sum))
-		s.ReaderAt, s.size = bytes.NewReader(b.Bytes()), int64(b.Len())
+		x.ReaderAt, x.Size = bytes.NewReader(b.Bytes()), int64(b.Len())
 	} else {
 		dir := r.cache.path(indexFolder)
 		if err = disk.MkdirAll(dir, 0o777); err == nil {
-			s.file, err = r.tempCopy(dir)
+			x.file, err = r.tempCopy(dir)
 		}
 		if err == nil {
-			err = write(io.MultiWriter(s.file, sum))
-			s.ReaderAt = s.file
+			err = write(io.MultiWriter(x.file, sum))
+			x.ReaderAt = x.file
 		}
 		if err == nil {
-			s.size, err = s.file.Seek(0, io.SeekCurrent)
+			x.Size, err = x.file.Seek(0, io.SeekCurrent)
 		}
 	}
 	if err != nil {
-		s.close()
+		x.close()
 		return nil, fmt.Errorf("make an index file: %w", err)
 	}
-	s.sum = [sha256.Size]byte(sum.Sum(nil))
-	return s, nil
+	x.Sum = [sha256.Size]byte(sum.Sum(nil))
+	return x, nil
 }
 
-// tempCopy makes a file that goes in the end if it stays.
+// tempCopy makes a file that the caller renames or removes.
 func (r *Remote) tempCopy(dir string) (*os.File, error) {
 	name, err := pack.NewName(r.o.Rand)
 	if err != nil {
@@ -64,40 +66,57 @@ func (r *Remote) tempCopy(dir string) (*os.File, error) {
 	return disk.OpenFile(filepath.Join(dir, name.String()+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
-// close removes it.
-func (s *spool) close() {
-	if s.file != nil {
-		s.file.Close()
-		disk.Remove(s.file.Name())
+// send sends the index file under a new name. After an error it is closed.
+func (x *builtIndex) send(ctx context.Context, r *Remote) (err error) {
+	x.Name, err = r.putBlob(ctx, pack.Name.IndexPath, func(pack.Name) (io.ReaderAt, int64, error) { return x, x.Size, nil })
+	if err != nil {
+		x.close()
+		return fmt.Errorf("send an index file: %w", err)
+	}
+	return nil
+}
+
+// keep makes the file the copy of an index file that a root names now.
+func (x *builtIndex) keep(r *Remote) {
+	if x.file == nil {
+		return
+	}
+	err := x.file.Sync()
+	if err == nil {
+		err = disk.Rename(x.file.Name(), r.indexCopy(x.Name))
+	}
+	if err != nil {
+		r.o.Warn(fmt.Sprintf("an index file will be read from the remote: %v", err))
+		disk.Remove(x.file.Name())
+	}
+	x.file.Close()
+}
+
+// close removes the file.
+func (x *builtIndex) close() {
+	if x.file != nil {
+		x.file.Close()
+		disk.Remove(x.file.Name())
 	}
 }
 
-// entries yields the entries in it, by key.
-func (s *spool) entries() iter.Seq2[pack.Entry, error] {
+// entries yields the entries of the index file, by key.
+func (x *builtIndex) entries() iter.Seq2[pack.Entry, error] {
 	return func(yield func(pack.Entry, error) bool) {
-		x, err := pack.OpenIndex(s, s.size)
+		index, err := pack.OpenIndex(x, x.Size)
 		if err != nil {
 			yield(pack.Entry{}, err)
 			return
 		}
-		x.All()(yield)
+		index.All()(yield)
 	}
 }
 
-// mergedIndex is an index file that a collector has made for its next root.
-type mergedIndex struct {
-	rootlog.File
-	*spool
-	replaced []rootlog.File         // index files
-	inline   []pack.Name            // packs whose entries lay in a root
-	named    map[pack.Name]struct{} // but for our own packs
-}
-
-// fits reports whether the index file is what would be made for a root that
-// follows what snap is of, in which due are to be replaced: that it names live
-// packs only, and neither names nor leaves out others than it would, if those of
-// which gone says so are condemned (IDX_REMAKE, IDX_LIVE_ONLY).
-func (x *mergedIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Name) bool) bool {
+// fits reports whether a root that follows snap, and replaces the index files in due,
+// may name the index file. It must name live packs only, and no pack for which gone
+// returns true. It must have every other pack of the replaced index files (IDX_REMAKE,
+// IDX_LIVE_ONLY).
+func (x *builtIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Name) bool) bool {
 	for _, f := range x.replaced {
 		i := slices.IndexFunc(snap.state.Indexes, func(have rootlog.File) bool { return have.Name == f.Name })
 		if i < 0 {
@@ -199,8 +218,9 @@ func (c *Collection) ownInline(goes map[pack.Name]bool) ([]rootlog.Inline, error
 
 // merge makes an index file in place of those that are due, and sends it; nil:
 // there is nothing to be named.
-func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*mergedIndex, error) {
-	x := &mergedIndex{replaced: due, named: map[pack.Name]struct{}{}}
+func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*builtIndex, error) {
+	var inline []pack.Name
+	named := map[pack.Name]struct{}{}
 	infos := map[pack.Name]pack.Info{}
 	add := func(p pack.Info) bool {
 		_, live := c.snap.packs[p.Name] // of condemned ones nothing is taken along (IDX_LIVE_ONLY)
@@ -208,7 +228,7 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 			return false
 		}
 		infos[p.Name] = p
-		x.named[p.Name] = struct{}{}
+		named[p.Name] = struct{}{}
 		return true
 	}
 	var sources []iter.Seq2[pack.Entry, error]
@@ -232,7 +252,7 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 	}
 	for _, p := range c.snap.state.Packs {
 		if add(p.Info) {
-			x.inline = append(x.inline, p.Name)
+			inline = append(inline, p.Name)
 			sources = append(sources, withoutErrors(p.Entries))
 		}
 	}
@@ -245,18 +265,15 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 	if len(infos) == 0 {
 		return nil, nil
 	}
-	var err error
-	x.spool, err = c.r.spool(func(w io.Writer) error {
+	x, err := c.r.buildIndex(func(w io.Writer) error {
 		return pack.MergeIndex(w, slices.Collect(maps.Values(infos)), sources...)
 	})
 	if err != nil {
 		return nil, err
 	}
-	x.Size, x.Sum = x.size, x.sum
-	x.Name, err = c.r.putBlob(ctx, pack.Name.IndexPath, func(pack.Name) (io.ReaderAt, int64, error) { return x.spool, x.size, nil })
-	if err != nil {
-		x.close()
-		return nil, fmt.Errorf("send an index file: %w", err)
+	x.replaced, x.inline, x.named = due, inline, named
+	if err := x.send(ctx, c.r); err != nil {
+		return nil, err
 	}
 	c.made[x.Name.IndexPath()] = x.Size
 	c.stats.After += x.Size
@@ -271,20 +288,4 @@ func withoutErrors(entries []pack.Entry) iter.Seq2[pack.Entry, error] {
 			}
 		}
 	}
-}
-
-// keep makes the copy of an index file that a root names now.
-func (x *mergedIndex) keep(r *Remote) {
-	if x.file == nil {
-		return
-	}
-	err := x.file.Sync()
-	if err == nil {
-		err = disk.Rename(x.file.Name(), r.indexCopy(x.Name))
-	}
-	if err != nil {
-		r.o.Warn(fmt.Sprintf("an index file will be read from the remote: %v", err))
-		disk.Remove(x.file.Name())
-	}
-	x.file.Close()
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -96,34 +95,23 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
 	defer f.nodes.close()
-	for again := false; ; {
-		f.at = head
+	err = r.following(ctx, head, func(now *rootlog.State) error {
+		f.moved = f.moved || now.Seq != head.Seq
+		f.at = now
 		err := f.attempt(ctx)
-		if err == nil {
-			return &FetchResult{
-				Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes,
-				Records: f.news.take, Forget: f.news.forget, Waiting: f.news.waiting, Implausible: f.at.Implausible,
-				Lost: f.lost,
-			}, nil
-		}
 		if errors.Is(err, object.ErrNotFound) && f.moved {
 			err = f.deleted(ctx, err)
 		}
-		if !errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) {
-			return nil, err
-		}
-		next, headErr := r.Head(ctx)
-		switch {
-		case headErr != nil:
-			return nil, headErr
-		case next.Seq != f.at.Seq:
-			head, again, f.moved = next, false, true
-		case again:
-			return nil, fmt.Errorf("root %d needs what is not there: %w", f.at.Seq, err)
-		default:
-			again = true
-		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return &FetchResult{
+		Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes,
+		Records: f.news.take, Forget: f.news.forget, Waiting: f.news.waiting, Implausible: f.at.Implausible,
+		Lost: f.lost,
+	}, nil
 }
 
 // fetch is a fetch under way.

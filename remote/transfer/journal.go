@@ -128,14 +128,7 @@ func (o *ownPacks) add(ctx context.Context, s *sentPack) error {
 	return nil
 }
 
-// makeFolder returns this process's folder, which is made if need be.
-func (o *ownPacks) makeFolder(ctx context.Context) (string, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.folder(ctx)
-}
-
-// folder is makeFolder for who holds the lock.
+// folder returns this process's folder, and makes it if need be. The caller holds o.mu.
 func (o *ownPacks) folder(ctx context.Context) (string, error) {
 	for try := 0; o.own == ""; try++ {
 		name, err := o.rand()

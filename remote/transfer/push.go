@@ -92,7 +92,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if p.own, err = r.takeOver(ctx); err != nil {
 		return nil, err
 	}
-	defer p.own.close()
+	defer p.close()
 	snap, err := r.snapshotAt(ctx, head)
 	for snap != nil && err == nil {
 		snap, err = p.attempt(ctx, snap)
@@ -112,8 +112,15 @@ type push struct {
 	own    *ownPacks
 	news   *news // of the attempt
 	meter  *meter
+	index  *builtIndex    // made for the next root; nil: none
+	refill bool           // the push is that of [Remote.refill]
 	head   *rootlog.State // appended by the push; nil: none yet
 	result PushResult
+}
+
+func (p *push) close() {
+	p.own.close()
+	p.dropIndex()
 }
 
 // attempt plans at snap, the snapshot of S, sends the missing objects, and
@@ -168,6 +175,12 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches(p.opt.Jobs))
 		return nil, nil
 	}
+	return p.carryOut(ctx, snap, plan)
+}
+
+// carryOut sends the objects of a plan that was made at snap, and publishes them. If the
+// push must be planned again, it returns the snapshot for that.
+func (p *push) carryOut(ctx context.Context, snap *snapshot, plan *plan) (again *snapshot, err error) {
 	if gone, err := p.checkSent(ctx, plan); gone || err != nil {
 		return snap, err
 	}
@@ -258,7 +271,7 @@ func (p *push) checkSent(ctx context.Context, plan *plan) (gone bool, err error)
 // for that.
 func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (again *snapshot, err error) {
 	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
-	var index *ownIndex
+	p.dropIndex() // an earlier attempt's may be condemned by now
 	for h := s; ; {
 		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
 		p.result.Refs, p.result.Seq = results, h.state.Seq
@@ -269,48 +282,41 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 			return nil, err
 		}
 		records, err := p.news.at(ctx, p.local, h, changes)
-		if err != nil || len(changes) == 0 && len(records) == 0 && len(p.result.Found) == 0 {
+		if err != nil || len(changes) == 0 && len(records) == 0 && len(p.result.Found) == 0 && !p.refill {
 			return nil, err
 		}
 		if len(records) > 0 && !h.state.Records.Equal(s.state.Records) {
 			return h, nil // what they make needed may be something else now
 		}
-		if err := p.check(s, h, sent, index, changes); err != nil {
+		if err := p.check(s, h, sent, changes); err != nil {
 			if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
 				return h, nil
 			}
 			return nil, err
 		}
-		next, err := p.append(ctx, h, sent, &index, changes, records)
-		var lost *rootlog.LostError
-		switch {
-		case err == nil:
-			p.result.Seq, p.result.Records = next.Seq, len(records)
-			p.done(ctx, next, sent, index)
-			return nil, nil
-		case errors.As(err, &lost):
-			if err := p.remember(ctx, lost.Head); err != nil {
-				return nil, err
-			}
-			if h, err = p.snapshotAt(ctx, lost.Head); err != nil {
-				return nil, err
-			}
-		default:
+		next, later, err := p.append(ctx, h, sent, changes, records)
+		if err != nil {
 			return nil, err
 		}
+		if next != nil {
+			p.result.Seq, p.result.Records = next.Seq, len(records)
+			p.done(ctx, next, sent)
+			return nil, nil
+		}
+		h = later
 	}
 }
 
 // claim returns the conditions of the root: all that was live at S is still live
 // (RELY_ON_ALL_LIVE), and nothing that was sent was condemned.
-func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) *rootlog.Claim {
+func (p *push) claim(s *snapshot, sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
 	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged, Lost: s.state.Lost}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
 	}
-	if index != nil {
-		c.Own = append(c.Own, index.Name.IndexPath())
+	if p.index != nil {
+		c.Own = append(c.Own, p.index.Name.IndexPath())
 	}
 	return c
 }
@@ -318,7 +324,7 @@ func (p *push) claim(s *snapshot, sent []*sentPack, index *ownIndex, changes []r
 // check returns an error if the plan made at S no longer holds at h. Nothing that
 // is live at h may be listed as lost: another push has sent it with everything
 // below.
-func (p *push) check(s, h *snapshot, sent []*sentPack, index *ownIndex, changes []rootlog.RefChange) error {
+func (p *push) check(s, h *snapshot, sent []*sentPack, changes []rootlog.RefChange) error {
 	for _, key := range p.result.Lost {
 		if _, there, err := h.find(key); err != nil {
 			return err
@@ -326,12 +332,13 @@ func (p *push) check(s, h *snapshot, sent []*sentPack, index *ownIndex, changes 
 			return rootlog.ErrReplan
 		}
 	}
-	return p.claim(s, sent, index, changes).Check(h.state, h.live())
+	return p.claim(s, sent, changes).Check(h.state, h.live())
 }
 
-// append appends the root that follows h.
-func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index **ownIndex, changes []rootlog.RefChange, records []record.Record) (*rootlog.State, error) {
-	c := rootlog.Change{Refs: changes, Records: records, Lost: p.result.Lost, Found: p.result.Found, SingleWriter: p.o.SingleWriter, Who: p.o.Who, Host: p.o.Host, Time: p.o.Now()}
+// append appends the root that follows h. See [Remote.append] for the results.
+func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, changes []rootlog.RefChange, records []record.Record) (next *rootlog.State, later *snapshot, err error) {
+	c := p.newChange()
+	c.Refs, c.Records, c.Lost, c.Found = changes, records, p.result.Lost, p.result.Found
 	if _, ok := h.state.Refs[h.state.Head]; !ok {
 		c.Head = p.opt.Head
 	}
@@ -340,24 +347,24 @@ func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, index 
 		_, live := h.packs[s.info.Name]
 		return live
 	})
-	var err error
-	if *index, err = p.describe(ctx, &c, h, added, *index); err != nil {
-		return nil, err
+	if err := p.describe(ctx, c, h, added); err != nil {
+		return nil, nil, err
 	}
-	return p.log.Append(ctx, h.state, c)
+	return p.Remote.append(ctx, h, c)
 }
 
 // done records that a root names the sent packs. The push has succeeded by then, so
 // errors here are only warnings.
-func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack, index *ownIndex) {
+func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack) {
 	p.head = head
 	named := map[pack.Name]bool{}
 	for _, s := range sent {
 		named[s.info.Name] = true
 	}
 	p.own.drop(func(s *sentPack) bool { return named[s.info.Name] })
-	if index != nil {
-		p.keepCopy(index)
+	if p.index != nil {
+		p.index.keep(p.Remote)
+		p.index = nil
 	}
 	if err := p.remember(ctx, head); err != nil {
 		p.o.Warn(err.Error())

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"math/bits"
 	"slices"
 
@@ -202,7 +201,7 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 // go. If another writer was first, and what was copied is still of use, it is to be
 // called again.
 func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool) (again bool, err error) {
-	change := c.newChange()
+	change := c.r.newChange()
 	for name := range goes {
 		change.Condemn = append(change.Condemn, name.Path())
 	}
@@ -216,21 +215,15 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 	if len(change.Condemn) == 0 {
 		return false, nil
 	}
-	next, err := c.r.log.Append(ctx, c.snap.state, *change)
-	var lost *rootlog.LostError
+	next, later, err := c.r.append(ctx, c.snap, change)
 	switch {
-	case err == nil:
-		return false, c.arrive(ctx, next)
-	case !errors.As(err, &lost):
+	case err != nil:
 		return false, err
+	case next != nil:
+		return false, c.arrive(ctx, next)
 	}
 
-	if err := c.r.remember(ctx, lost.Head); err != nil {
-		return false, err
-	}
-	if c.snap, err = c.r.snapshotAt(ctx, lost.Head); err != nil {
-		return false, err
-	}
+	c.snap = later
 	// With live(S) in live(h), all that goes is still live.
 	if !c.snap.state.Records.Equal(c.start.state.Records) || c.claim().Check(c.snap.state, c.snap.live()) != nil || c.named(c.snap) {
 		return false, nil

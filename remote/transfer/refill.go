@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // refill sends all that refs and holds of the remote need and that is in no live
@@ -18,11 +18,14 @@ func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress
 	if r.o.Dir == "" {
 		return 0, errors.New("there is no folder to note what was sent")
 	}
-	p := &push{Remote: r, local: local, opt: PushOptions{Jobs: DefaultPushJobs}, meter: &meter{tell: progress}}
+	p := &push{
+		Remote: r, local: local, opt: PushOptions{Records: &record.Set{}, Jobs: DefaultPushJobs},
+		meter: &meter{tell: progress}, refill: true,
+	}
 	if p.own, err = r.takeOver(ctx); err != nil {
 		return 0, err
 	}
-	defer p.own.close()
+	defer p.close()
 	snap, err := r.snapshot(ctx)
 	for snap != nil && err == nil {
 		snap, err = p.refillAt(ctx, snap)
@@ -44,42 +47,5 @@ func (p *push) refillAt(ctx context.Context, snap *snapshot) (again *snapshot, e
 		return nil, err
 	}
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
-	if gone, err := p.checkSent(ctx, plan); gone || err != nil {
-		return snap, err
-	}
-	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: snap.state.Seq, meter: p.meter}
-	sent, err := u.send(ctx, plan, p.opt.Jobs)
-	p.result.Objects += u.objects
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range plan.kept {
-		sent = append(sent, s)
-	}
-	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
-	var index *ownIndex
-	for h := snap; ; {
-		err := p.check(snap, h, sent, index, nil)
-		if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
-			return h, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		next, err := p.append(ctx, h, sent, &index, nil, nil)
-		var lost *rootlog.LostError
-		switch {
-		case err == nil:
-			p.done(ctx, next, sent, index)
-			return nil, nil
-		case !errors.As(err, &lost):
-			return nil, err
-		}
-		if err := p.remember(ctx, lost.Head); err != nil {
-			return nil, err
-		}
-		if h, err = p.snapshotAt(ctx, lost.Head); err != nil {
-			return nil, err
-		}
-	}
+	return p.carryOut(ctx, snap, plan)
 }

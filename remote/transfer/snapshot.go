@@ -58,6 +58,46 @@ func (r *Remote) snapshotAt(ctx context.Context, head *rootlog.State) (*snapshot
 	}
 }
 
+// following calls try with a head. If a blob is gone, because the head is outdated, it
+// calls try with the present one. If the head has not changed it tries once more.
+func (r *Remote) following(ctx context.Context, head *rootlog.State, try func(*rootlog.State) error) error {
+	for again := false; ; {
+		err := try(head)
+		if !errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) {
+			return err
+		}
+		next, herr := r.Head(ctx)
+		switch {
+		case herr != nil:
+			return herr
+		case next.Seq == head.Seq && again:
+			return fmt.Errorf("root %d needs a missing file: %w", head.Seq, err)
+		}
+		again = next.Seq == head.Seq
+		head = next
+	}
+}
+
+// newChange returns a change that does nothing yet.
+func (r *Remote) newChange() *rootlog.Change {
+	return &rootlog.Change{SingleWriter: r.o.SingleWriter, Who: r.o.Who, Host: r.o.Host, Time: r.o.Now()}
+}
+
+// append appends the root that follows at. If another writer was first, next is nil,
+// and later is the snapshot of the head.
+func (r *Remote) append(ctx context.Context, at *snapshot, change *rootlog.Change) (next *rootlog.State, later *snapshot, err error) {
+	next, err = r.log.Append(ctx, at.state, *change)
+	var lost *rootlog.LostError
+	if !errors.As(err, &lost) {
+		return next, nil, err
+	}
+	if err := r.remember(ctx, lost.Head); err != nil {
+		return nil, nil, err
+	}
+	later, err = r.snapshotAt(ctx, lost.Head)
+	return nil, later, err
+}
+
 // asDamage makes an error for a blob that is gone, and must not be, one that
 // says so.
 func asDamage(err error) error {

@@ -73,7 +73,7 @@ func checkStateFile(file, path string) error {
 	_, err := pack.ParseName(base)
 	switch {
 	case file == bindingFile || file == headFile:
-	case folder == indexFolder+"/" && err == nil, base == ownIndexFile:
+	case folder == indexFolder+"/" && err == nil:
 		return checkIndexCopy(path)
 	case folder == stateFolder+"/" && rootlog.IsRootCopy(base):
 	case err != nil:

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // Usage tells what takes space on a remote.
@@ -41,21 +42,19 @@ type PackUse struct {
 // that is in several packs, one copy is needed. The error is a [*NeededError] if
 // something that is needed is damaged or missing.
 func (r *Remote) Usage(ctx context.Context, local object.Reader) (*Usage, error) {
-	for {
-		snap, err := r.snapshot(ctx)
-		if err != nil {
-			return nil, err
-		}
-		u, err := r.usage(ctx, snap, local)
-		if err == nil || ctx.Err() != nil {
-			return u, err
-		}
-		// What is not live any more may be deleted while we look.
-		head, herr := r.Head(ctx)
-		if herr != nil || head.Seq == snap.state.Seq {
-			return nil, err
-		}
+	head, err := r.Head(ctx)
+	if err != nil {
+		return nil, err
 	}
+	var u *Usage
+	err = r.following(ctx, head, func(head *rootlog.State) error {
+		snap, err := r.snapshotAt(ctx, head)
+		if err == nil {
+			u, err = r.usage(ctx, snap, local)
+		}
+		return err
+	})
+	return u, err
 }
 
 func (r *Remote) usage(ctx context.Context, snap *snapshot, local object.Reader) (*Usage, error) {

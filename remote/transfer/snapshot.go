@@ -40,7 +40,7 @@ func (r *Remote) snapshotAt(ctx context.Context, head *rootlog.State) (*snapshot
 	for again := false; ; again = true {
 		indexes, err := r.openIndexes(ctx, head.Indexes)
 		if err == nil {
-			return r.newSnapshot(head, indexes), nil
+			return newSnapshot(r, head, indexes), nil
 		}
 		if !errors.Is(err, remote.ErrNotFound) && (again || !errors.Is(err, remote.ErrDamaged)) {
 			return nil, err
@@ -108,7 +108,7 @@ func asDamage(err error) error {
 	return err
 }
 
-func (r *Remote) newSnapshot(head *rootlog.State, indexes []*indexFile) *snapshot {
+func newSnapshot(r *Remote, head *rootlog.State, indexes []*indexFile) *snapshot {
 	s := &snapshot{r: r, state: head, indexes: indexes, inline: map[object.Key]pack.Entry{}}
 	s.records = s.view(head.Records)
 	named := make([][]pack.Info, len(indexes))

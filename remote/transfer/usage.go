@@ -50,20 +50,20 @@ func (r *Remote) Usage(ctx context.Context, local object.Reader) (*Usage, error)
 	err = r.following(ctx, head, func(head *rootlog.State) error {
 		snap, err := r.snapshotAt(ctx, head)
 		if err == nil {
-			u, err = r.usage(ctx, snap, local)
+			u, err = snap.usage(ctx, local)
 		}
 		return err
 	})
 	return u, err
 }
 
-func (r *Remote) usage(ctx context.Context, snap *snapshot, local object.Reader) (*Usage, error) {
-	m, err := newMarker(r, local, r.o.Jobs)
+func (s *snapshot) usage(ctx context.Context, local object.Reader) (*Usage, error) {
+	m, err := newMarker(s.r, local, s.r.o.Jobs)
 	if err != nil {
 		return nil, err
 	}
 	defer m.close()
-	if _, err := m.follow(snap); err != nil {
+	if _, err := m.follow(s); err != nil {
 		return nil, err
 	}
 	if err := m.update(ctx); err != nil {
@@ -73,7 +73,7 @@ func (r *Remote) usage(ctx context.Context, snap *snapshot, local object.Reader)
 	if err != nil {
 		return nil, err
 	}
-	u := &Usage{Indexes: len(snap.state.Indexes)}
+	u := &Usage{Indexes: len(s.state.Indexes)}
 	for _, p := range packs {
 		use := PackUse{Info: p.Info, Objects: p.objects, Needed: p.reached, Stored: p.stored, Waste: p.waste()}
 		if p.reached == p.objects {
@@ -81,20 +81,20 @@ func (r *Remote) usage(ctx context.Context, snap *snapshot, local object.Reader)
 		}
 		u.Packs = append(u.Packs, use)
 	}
-	for _, f := range snap.state.Indexes {
+	for _, f := range s.state.Indexes {
 		u.IndexBytes += f.Size
 	}
-	return u, r.condemned(ctx, snap, u)
+	return u, s.countMarked(ctx, u)
 }
 
-// condemned counts what is condemned, and still there.
-func (r *Remote) condemned(ctx context.Context, snap *snapshot, u *Usage) error {
+// countMarked counts the files that are marked for deletion and still exist.
+func (s *snapshot) countMarked(ctx context.Context, u *Usage) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(r.o.Jobs)
-	sizes := make(chan int64, len(snap.state.Condemned))
-	for name := range snap.state.Condemned {
+	group.SetLimit(s.r.o.Jobs)
+	sizes := make(chan int64, len(s.state.Condemned))
+	for name := range s.state.Condemned {
 		group.Go(func() error {
-			info, err := r.b.Stat(ctx, name)
+			info, err := s.r.b.Stat(ctx, name)
 			if errors.Is(err, remote.ErrNotFound) {
 				return nil
 			}

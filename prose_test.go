@@ -144,7 +144,7 @@ var remaining = map[string]int{
 	"remote/retry":      8,
 	"remote/rootlog":    7,
 	"remote/s3":         13,
-	"remote/transfer":   145,
+	"remote/transfer":   139,
 	"tree/checkout":     15,
 	"tree/commits":      22,
 	"tree/ignore":       3,

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // Purge is the record of a purged content.
@@ -46,7 +47,7 @@ func (r *Repository) Contents() object.Reader { return r.contents(r.objects) }
 
 // contents is Contents for another store.
 func (r *Repository) contents(objects object.Reader) *contents {
-	c := &contents{Reader: objects, purges: r.purges}
+	c := &contents{Reader: objects, purges: r.purges, lost: r.opt.Lost}
 	c.records, c.err = r.purges.View()
 	return c
 }
@@ -66,6 +67,21 @@ type contents struct {
 	purges  *Purges
 	records *record.View
 	err     error // the records cannot be read
+	lost    func(path string, key object.Key)
+}
+
+// PassOver implements [object.Lenient]: see [Options.Lost].
+func (c *contents) PassOver(path string, _ object.Key, err error) bool {
+	key, lost := object.LostKey(err)
+	if !lost || c.lost == nil {
+		return false
+	}
+	var at *tree.PathError // that is in the lost folder
+	if errors.As(err, &at) {
+		path, _ = tree.Split(at.Path)
+	}
+	c.lost(path, key)
+	return true
 }
 
 // Get implements [object.Reader].
@@ -100,7 +116,7 @@ func (c *contents) check(key object.Key) error {
 }
 
 // why replaces a not-found error by a [*PurgedError] if another process purged key
-// meanwhile.
+// meanwhile. Otherwise it adds whether the loss was accepted.
 func (c *contents) why(key object.Key, err error) error {
 	if !errors.Is(err, object.ErrNotFound) {
 		return err
@@ -109,6 +125,9 @@ func (c *contents) why(key object.Key, err error) error {
 		if rec, purged := records.Purged(key); purged {
 			return &PurgedError{Purge{key, rec}}
 		}
+	}
+	if object.IsLost(c.Reader, key) {
+		return &object.NotFoundError{Key: key, Lost: true}
 	}
 	return err
 }
@@ -190,6 +209,9 @@ func (r *Repository) PurgedIn(ctx context.Context, records *record.View, objects
 		var purged *PurgedError
 		if errors.As(err, &purged) {
 			return &purged.Purge, nil
+		}
+		if _, lost := object.LostKey(err); lost {
+			return nil, nil
 		}
 		if err != nil {
 			return nil, err

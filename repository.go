@@ -43,7 +43,13 @@ type Options struct {
 	Random io.Reader        // default [rand.Reader]
 	Host   string           // recorded in commits
 	Warn   func(string)     // receives warnings; default: nobody does
-	Jobs   int              // files read or written at once; default: one for each processor
+
+	// Lost receives the accepted losses that a reader of [Repository.Contents] passes
+	// over, each with the path of its folder or file, if known. Default: that reader
+	// passes over nothing.
+	Lost func(path string, key object.Key)
+
+	Jobs int // files read or written at once; default: one for each processor
 
 	// WorkDir is the user's working directory. It is not removed from the
 	// worktree, even if it becomes empty. Default: none.

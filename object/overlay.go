@@ -43,6 +43,11 @@ func (o *Overlay) Get(ctx context.Context, key Key) ([]byte, error) {
 	return o.under.Get(ctx, key)
 }
 
+// PassOver implements [Lenient], if the reader below does.
+func (o *Overlay) PassOver(path string, key Key, err error) bool {
+	return PassOver(o.under, path, key, err)
+}
+
 // Missing implements [object.Reader].
 func (o *Overlay) Missing(ctx context.Context, keys []Key) ([]Key, error) {
 	var rest []Key

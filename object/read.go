@@ -95,8 +95,9 @@ func IsLost(r Reader, key Key) bool {
 // A Reader may be Lenient: folders and history are then read without the nodes
 // that are damaged or missing.
 type Lenient interface {
-	// PassOver reports whether a node that cannot be read because of err is left
-	// out. Of a tree node, path is that of its folder.
+	// PassOver reports whether an object that cannot be read because of err is left
+	// out. Of a tree node, path is that of its folder, and of a content that of its
+	// file. It may be empty.
 	PassOver(path string, key Key, err error) bool
 }
 

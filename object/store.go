@@ -75,6 +75,15 @@ func (e *NotFoundError) Error() string {
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
+// LostKey returns the missing object that err is about, if its loss was accepted.
+func LostKey(err error) (key Key, lost bool) {
+	var e *NotFoundError
+	if !errors.As(err, &e) || !e.Lost {
+		return Key{}, false
+	}
+	return e.Key, true
+}
+
 // ErrPurged is matched by errors that say that a content was given up on
 // purpose: whoever asks for it has to do without.
 var ErrPurged = errors.New("content was purged")

@@ -165,10 +165,14 @@ type Info struct {
 }
 
 // Stat returns a directory with its totals. It reads only the directory
-// itself: the entries of subdirectories have their totals.
+// itself: the entries of subdirectories have their totals. Nodes that r passes
+// over do not count.
 func Stat(ctx context.Context, r object.Reader, root object.ID) (Info, error) {
 	info := Info{ID: root}
 	for e, err := range object.Entries(ctx, r, root) {
+		if object.PassOver(r, "", treeKey(root), err) {
+			break
+		}
 		if err != nil {
 			return Info{}, err
 		}

@@ -57,7 +57,7 @@ type pathCensus struct {
 // members visits what the holders from first on have.
 func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
 	others := len(p.paths)
-	s := &splitter{ctx: ctx, objects: p.r.Objects(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
+	s := &splitter{ctx: ctx, objects: p.r.Contents(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
 	for k, path := range p.paths {
 		s.all = append(s.all, splitPath{k, path})
 	}
@@ -71,7 +71,7 @@ func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Membe
 			if err := visitContent(commit, bit(others, first), visit); err != nil {
 				return err
 			}
-		case p.scope[i] && len(commit.content) > 0:
+		case p.scope[i] && len(commit.content) > 0 && commit.content[0].Kind == object.KindTree:
 			found, err := s.split(commit.content[0].ID, s.all)
 			if err != nil {
 				return err
@@ -274,6 +274,7 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 	}
 	for i := range n.Entries {
 		if s.skips(object.Key{Kind: object.KindTree, ID: id}, n.Entries[i].Content) {
+			found = append(found, s.lost(&n.Entries[i], prefix, paths)...)
 			continue
 		}
 		more, err := s.entry(&n.Entries[i], prefix, paths)
@@ -285,6 +286,27 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 	return found, nil
 }
 
+// lost returns which of the paths an entry has whose content is lost, and has the
+// reader pass over it.
+func (s *splitter) lost(e *object.Entry, prefix string, paths []splitPath) (found []pathTotals) {
+	_, err := s.objects.Get(s.ctx, e.Content)
+	for _, p := range paths {
+		name, _, more := strings.Cut(p.rest, "/")
+		if name == e.Name && object.PassOver(s.objects, prefix+name, e.Content, err) && !more {
+			found = append(found, totalsOf(p.holder, e))
+		}
+	}
+	return found
+}
+
+func totalsOf(holder int, e *object.Entry) pathTotals {
+	totals := pathTotals{holder, e.Files, e.Size}
+	if e.Type != object.TypeDir {
+		totals.files = 1
+	}
+	return totals
+}
+
 func (s *splitter) entry(e *object.Entry, prefix string, paths []splitPath) ([]pathTotals, error) {
 	var below []splitPath
 	for _, p := range paths {
@@ -292,11 +314,7 @@ func (s *splitter) entry(e *object.Entry, prefix string, paths []splitPath) ([]p
 		switch {
 		case name != e.Name:
 		case !more:
-			totals := pathTotals{p.holder, e.Files, e.Size}
-			if e.Type != object.TypeDir {
-				totals.files = 1
-			}
-			return []pathTotals{totals}, s.give(e.Content, p.holder)
+			return []pathTotals{totalsOf(p.holder, e)}, s.give(e.Content, p.holder)
 		default:
 			below = append(below, splitPath{p.holder, rest})
 		}

@@ -99,10 +99,11 @@ func (l *logger) pass(parent object.ID, path string) {
 	}
 }
 
-// differ reports whether any of paths differs between two trees.
+// differ reports whether any of paths differs between two trees, or may differ in a
+// folder that is passed over.
 func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
 	selects := l.o.Select
-	for c, err := range tree.Diff(ctx, l.r.Objects(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil}) {
+	for c, err := range tree.Diff(ctx, l.r.Contents(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil}) {
 		if err != nil || selects == nil || selects(c.Path) {
 			return err == nil, err
 		}
@@ -117,6 +118,9 @@ func (l *logger) follow(ctx context.Context, before view.View, after object.ID, 
 		return nil
 	}
 	_, err := before.Find(ctx, path)
+	if object.PassOver(before.Objects, path, object.Key{}, err) {
+		err = nil
+	}
 	if !errors.Is(err, tree.ErrNotExist) {
 		l.pass(before.Commit, path)
 		return err

@@ -34,7 +34,7 @@ func (c *comparison) printRanges(ctx context.Context, change fileChange) error {
 }
 
 // ranges returns which bytes of a file differ, to whole chunks; none if the
-// list of the chunks was purged.
+// list of the chunks was purged or lost.
 func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Range, error) {
 	side := func(e *object.Entry) object.Entry {
 		if e == nil {
@@ -43,7 +43,7 @@ func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Rang
 		return *e
 	}
 	ranges, err := view.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
-	if errors.Is(err, object.ErrPurged) {
+	if errors.Is(err, object.ErrPurged) || object.PassOver(c.new.Objects, change.Path, object.Key{}, err) {
 		return nil, nil // that is told beside it
 	}
 	if err != nil {

@@ -32,6 +32,7 @@ type sideJSON struct {
 	Target    string    `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte    `json:"target_raw,omitempty"`
 	Purged    bool      `json:"purged,omitempty"`
+	Lost      bool      `json:"lost,omitempty"`
 }
 
 // rangeJSON is a stretch of a file that changed, in bytes.
@@ -109,6 +110,11 @@ func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, e
 	n, err := c.counts(ctx, change)
 	if err != nil {
 		return v, err
+	}
+	for side, e := range map[*sideJSON]*object.Entry{v.Old: change.Old, v.New: change.New} {
+		if c.lost[e] {
+			side.Lost = true
+		}
 	}
 	if !n.binary {
 		v.Added, v.Deleted = &n.added, &n.removed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
@@ -18,7 +19,8 @@ type comparison struct {
 	repo     *kist.Repository
 	old, new view.View
 	form     *changeForm
-	note     string // on the changes, if they are not those since the parent
+	note     string                 // on the changes, if they are not those since the parent
+	lost     map[*object.Entry]bool // entries of lost content
 }
 
 // fileChange is a change of one path, as it is shown.
@@ -29,7 +31,7 @@ type fileChange struct {
 
 // changes returns what leads from the old version to the new one.
 func (c *comparison) changes(ctx context.Context, paths []string) ([]fileChange, error) {
-	list, err := view.Diff(ctx, c.old, c.new, paths, c.form.renames)
+	list, err := c.diff(ctx, paths, c.form.renames)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +42,22 @@ func (c *comparison) changes(ctx context.Context, paths []string) ([]fileChange,
 	return out, nil
 }
 
+// diff is [view.Diff] without files that only one version has in a folder that is
+// lost in the other.
+func (c *comparison) diff(ctx context.Context, paths []string, renames bool) ([]tree.Change, error) {
+	c.env.repo.lost.begin("")
+	list, err := view.Diff(ctx, c.old, c.new, paths, renames)
+	return slices.DeleteFunc(list, func(change tree.Change) bool {
+		return (change.Old == nil || change.New == nil) && c.env.repo.lost.has(change.Path)
+	}), err
+}
+
 // selected returns those changes that are of paths that pathspecs select.
 func (c *comparison) selected(ctx context.Context, list pathspecs) ([]fileChange, error) {
 	if list.plain() {
 		return c.changes(ctx, list.paths())
 	}
-	changes, err := view.Diff(ctx, c.old, c.new, list.paths(), false)
+	changes, err := c.diff(ctx, list.paths(), false)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +157,7 @@ func (c *fileChange) letter() string {
 type texts struct{ old, new []byte }
 
 // texts reads both sides of a change. It reports false if one of them is not
-// text, or was purged.
+// text, or was purged or lost.
 func (c *comparison) texts(ctx context.Context, change fileChange) (t texts, ok bool, err error) {
 	if sameData(change.Old, change.New) {
 		return t, true, nil
@@ -176,6 +188,13 @@ func (c *comparison) text(ctx context.Context, v view.View, path string, e *obje
 	}
 	data, err := view.ReadContent(ctx, c.repo, v, path, *e, tree.MaxText+1)
 	if errors.Is(err, object.ErrPurged) {
+		return nil, false, nil
+	}
+	if object.PassOver(v.Objects, path, e.Content, err) {
+		if c.lost == nil {
+			c.lost = map[*object.Entry]bool{}
+		}
+		c.lost[e] = true
 		return nil, false, nil
 	}
 	return data, err == nil && tree.IsText(data), err

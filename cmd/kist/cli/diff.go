@@ -46,10 +46,10 @@ A file that cannot be read is taken for what is staged, and reported.
 With --quiet nothing is shown, and --exit-code is implied.
 
 With --json, one object a path: path, status (git's letter), renamed_from,
-similarity, old and new {type, mode, size, id, target, purged}, and lines_added
-and lines_deleted, or binary and ranges {old_offset, old_size, new_offset,
-new_size}. --name-only and --name-status leave out lines and ranges, so that no
-file is read.`,
+similarity, old and new {type, mode, size, id, target, purged, lost}, and
+lines_added and lines_deleted, or binary and ranges {old_offset, old_size,
+new_offset, new_size}. --name-only and --name-status leave out lines and ranges,
+so that no file is read.`,
 		Example: `  kist diff                        what 'kist add' would stage
   kist diff --staged --stat        what 'kist commit' would record, in brief
   kist diff v1 v2 -- src           what changed below src
@@ -58,7 +58,7 @@ file is read.`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
 	inRepository(cmd)
-	mayExit(cmd, exitPartial)
+	passesOverLost(cmd, env)
 	o.form.register(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.staged, "staged", false, "compare the index with REV, by default HEAD")

@@ -45,6 +45,7 @@ has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
 	inRepository(cmd)
+	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.summarize, "summarize", "s", false, "only the total")
 	flags.IntVarP(&o.depth, "depth", "d", -1, "folders down to `N` levels; 0 is -s")
@@ -137,6 +138,7 @@ func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *stor
 	if at.entry.Type != object.TypeDir || o.depth == 0 {
 		return nil
 	}
+	env.repo.lost.begin(at.path)
 	return tree.Walk(ctx, at.objects, at.entry.Content.ID, func(path string, e object.Entry) error {
 		if e.Type != object.TypeDir && !o.all {
 			return nil
@@ -199,6 +201,10 @@ func storedUnder(ctx context.Context, env *Env, r *kist.Repository, all []locate
 		key := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		raw, stored, err := objects.StoredSize(ctx, key)
+		if err != nil && objects.IsLost(key) {
+			env.repo.lost.add("", key)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

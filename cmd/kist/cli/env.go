@@ -46,7 +46,7 @@ type Env struct {
 
 	global     globals
 	transfer   transferOptions // of the command that runs
-	setID      bool            // the command restores set-user-ID and set-group-ID bits
+	repo       repoOptions
 	screen     *screen
 	completion completion
 	secrets    *secrets

@@ -75,6 +75,7 @@ parent.`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
 	inRepository(cmd)
+	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.oneline, "oneline", false, "one line a commit: ID and subject")
 	registerCount(cmd, &o.number, "commits")

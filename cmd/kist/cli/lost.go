@@ -1,10 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // lostJSON is an object whose loss was accepted.
@@ -43,4 +51,114 @@ func (e *Env) printLost(ctx context.Context, r *kist.Repository, name string, li
 		e.tell("accepted as lost: %s %s%s\n", gap.Key.Kind, gap.Key.ID, by)
 		e.printAffected(ctx, r, gap.Commits, gap.Paths)
 	}
+}
+
+// lostAt is an object whose loss was accepted, and the path of its folder or file,
+// which may be empty.
+type lostAt struct {
+	path string
+	key  object.Key
+}
+
+func (l lostAt) String() string {
+	if l.path == "" {
+		return l.key.String()
+	}
+	return quotePath(l.path) + ": " + l.key.String()
+}
+
+// losses are the accepted losses that a command passes over. A nil *losses takes none.
+type losses struct {
+	all     map[lostAt]bool
+	base    string          // what paths start from
+	folders map[string]bool // passed over since begin
+}
+
+// passesOverLost lets a command that only shows something go on without objects
+// whose loss was accepted. It names them in the end, with exit status 3.
+func passesOverLost(cmd *cobra.Command, e *Env) {
+	mayExit(cmd, exitPartial)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		e.repo.lost = &losses{all: map[lostAt]bool{}}
+		err := e.repo.lost.pass(run(cmd, args))
+		lost := e.repo.lost.err()
+		if lost == nil || err == nil || outcomeOf(err).quiet {
+			return cmp.Or(lost, err)
+		}
+		e.warn("%v", lost)
+		return err
+	}
+}
+
+// hook returns what takes the losses that a repository finds.
+func (l *losses) hook() func(path string, key object.Key) {
+	if l == nil {
+		return nil
+	}
+	return l.add
+}
+
+func (l *losses) add(path string, key object.Key) {
+	path = strings.TrimSuffix(tree.Join(l.base, path), "/")
+	l.all[lostAt{path, key}] = true
+	if l.folders != nil && key.Kind == object.KindTree {
+		l.folders[path] = true
+	}
+}
+
+// begin has paths start from base, and forgets the folders for has.
+func (l *losses) begin(base string) {
+	if l != nil {
+		l.base, l.folders = base, map[string]bool{}
+	}
+}
+
+// has reports whether path is in a folder that was passed over since begin.
+func (l *losses) has(path string) bool {
+	if l == nil || len(l.folders) == 0 {
+		return false
+	}
+	for path != "" {
+		if path, _ = tree.Split(path); l.folders[path] {
+			return true
+		}
+	}
+	return false
+}
+
+// pass takes err if it is about a lost object, and returns any other error. A
+// command cannot go on without a commit.
+func (l *losses) pass(err error) error {
+	key, lost := object.LostKey(err)
+	if !lost || key.Kind == object.KindCommit {
+		return err
+	}
+	l.add("", key)
+	return nil
+}
+
+// err returns the error that names all losses, or nil.
+func (l *losses) err() error {
+	for lost := range l.all {
+		if lost.path != "" {
+			delete(l.all, lostAt{key: lost.key})
+		}
+	}
+	n := len(l.all)
+	if n == 0 {
+		return nil
+	}
+	text := plural(uint64(n), "object is lost; everything else is shown:", "objects are lost; everything else is shown:")
+	list := slices.SortedFunc(maps.Keys(l.all), func(a, b lostAt) int {
+		return cmp.Or(tree.ComparePaths(a.path, b.path), a.key.Compare(b.key))
+	})
+	for i, lost := range list {
+		if i == detailLines {
+			text += "\nand " + formatCount(uint64(n-i)) + " more"
+			break
+		}
+		text += "\n" + lost.String()
+	}
+	return hintf(failf(exitPartial, "lost", "%s", text), "'kist verify' names the commits; a fetch from a remote that has these objects brings them back")
 }

@@ -47,6 +47,7 @@ size, mtime, id; files, how many, of a folder; target of a symlink; and purged.`
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
 	inRepository(cmd)
+	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.long, "long", "l", false, "show type and permissions, size and time")
 	flags.BoolVarP(&o.recursive, "recursive", "r", false, "list the files in folders, not the folders")
@@ -133,6 +134,7 @@ func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
 		return nil
 	}
 	for _, at := range all {
+		env.repo.lost.begin(at.path)
 		if err := o.list(ctx, at, o.recursive || byPaths, print); err != nil {
 			return err
 		}

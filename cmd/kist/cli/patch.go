@@ -62,6 +62,9 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 		if purged != nil {
 			c.env.printf("%s: %s\n", quotePath(side.name), printable(purged.String()))
 		}
+		if c.lost[side.entry] {
+			c.env.printf("%s: content is lost\n", quotePath(side.name))
+		}
 	}
 	return c.printRanges(ctx, change)
 }

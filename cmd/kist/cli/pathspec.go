@@ -281,7 +281,7 @@ func (e *Env) known(ctx context.Context, r *kist.Repository, list pathspecs, in 
 		for _, v := range in.views {
 			if !there && !v.Tree.IsZero() {
 				_, err := tree.Find(ctx, v.Objects, v.Tree, s.path)
-				there = err == nil
+				there = err == nil || object.PassOver(v.Objects, s.path, object.Key{}, err)
 			}
 		}
 		if !there {

@@ -41,6 +41,12 @@ func (e *Env) open() (*kist.Repository, error) {
 	return r, err
 }
 
+// repoOptions are what a command sets for the repository that it opens.
+type repoOptions struct {
+	setID bool    // restore set-user-ID and set-group-ID bits
+	lost  *losses // passed over; nil: none
+}
+
 // options returns what a repository is told of this environment.
 func (e *Env) options() (kist.Options, error) {
 	at, err := e.commitTime()
@@ -59,10 +65,11 @@ func (e *Env) options() (kist.Options, error) {
 		Identity: e.author,
 		WorkDir:  e.Dir,
 		Warn:     func(text string) { e.warn("%s", text) },
+		Lost:     e.repo.lost.hook(),
 		Backend:  e.openBackend,
 		Retry:    e.retryOptions(),
 		Umask:    e.Umask,
-		SetID:    e.setID,
+		SetID:    e.repo.setID,
 	}, nil
 }
 

@@ -113,6 +113,9 @@ func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (
 			continue
 		}
 		entry, err := tree.Find(ctx, at.objects, at.entry.Content.ID, path)
+		if object.PassOver(at.objects, path, object.Key{}, err) {
+			continue
+		}
 		if err != nil {
 			return nil, false, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree"
 )
 
 type showOptions struct {
@@ -49,6 +50,7 @@ or folder one as 'kist ls --json' has it.`,
 		ValidArgsFunction: env.completeUntilDash(revisions, treePaths),
 	}
 	inRepository(cmd)
+	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.oneline, "oneline", false, "describe each commit on one line")
 	flags.BoolVar(&o.abbrev, "abbrev-commit", false, "show short IDs")
@@ -95,7 +97,7 @@ func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error 
 		} else {
 			err = p.showRevision(ctx, arg)
 		}
-		if err != nil {
+		if err = env.repo.lost.pass(err); err != nil {
 			return err
 		}
 	}
@@ -140,7 +142,10 @@ func (p *commitPrinter) printSkipped(ctx context.Context, c *object.Commit) erro
 		return nil
 	}
 	p.env.printf("\n%s\n", p.env.paint(red, "Not stored:"))
-	for s, err := range object.AllSkipped(ctx, p.repo.Objects(), c) {
+	for s, err := range object.AllSkipped(ctx, p.repo.Contents(), c) {
+		if object.PassOver(p.repo.Contents(), "", object.Key{}, err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -152,10 +157,12 @@ func (p *commitPrinter) printSkipped(ctx context.Context, c *object.Commit) erro
 // showPath prints the content of a file, where a symlink points to, or the
 // names in a folder.
 func (e *Env) showPath(ctx context.Context, r *kist.Repository, arg string) error {
+	e.repo.lost.begin("")
 	at, err := e.locate(ctx, r, arg)
 	if err != nil {
 		return err
 	}
+	e.repo.lost.begin(at.path)
 	if e.global.json {
 		purged, err := r.Purged(ctx, &at.entry)
 		if err != nil {
@@ -169,11 +176,11 @@ func (e *Env) showPath(ctx context.Context, r *kist.Repository, arg string) erro
 		return e.copyContent(ctx, at, 0, -1)
 	}
 	e.printf("%s\n\n", e.paint(yellow, "tree "+quotePath(arg)))
-	for entry, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
-		if err != nil {
-			return err
+	return tree.Walk(ctx, at.objects, at.entry.Content.ID, func(path string, entry object.Entry) error {
+		e.printf("%s\n", quotePath(slashed(path, entry)))
+		if entry.Type == object.TypeDir {
+			return tree.SkipDir
 		}
-		e.printf("%s\n", quotePath(slashed(entry.Name, entry)))
-	}
-	return nil
+		return nil
+	})
 }

@@ -80,6 +80,7 @@ marked for deletion (condemned), and their bytes.`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
 	inRepository(cmd)
+	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.commits, "commits", false, "show each commit that REVs reach, by default all; A..B is those of B that A lacks")
 	registerCount(cmd, &o.number, "commits")

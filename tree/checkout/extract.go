@@ -15,12 +15,12 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// ErrInsideRepository says that a folder to write to lies in a .kist folder.
+// ErrInsideRepository means that the target folder lies in a .kist folder.
 var ErrInsideRepository = errors.New("inside a .kist folder")
 
 // ExtractOptions configure [Extract].
 type ExtractOptions struct {
-	Paths    []string // of the view
+	Paths    []string // paths of the view
 	To       string   // a folder; created if missing
 	Force    bool     // overwrite files that differ
 	Progress kist.Progress
@@ -47,6 +47,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	if err := os.MkdirAll(o.To, 0o777); err != nil {
 		return kist.Amount{}, err
 	}
+
 	w, err := r.OpenWorktree(o.To)
 	if err != nil {
 		return kist.Amount{}, err
@@ -60,6 +61,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 			return kist.Amount{}, err
 		}
 	}
+
 	applied, err := w.Apply(ctx, source.Objects, ops, worktree.ApplyOptions{RestoreTimes: true, Progress: stage.ApplyProgress(ops, o.Progress)})
 	var wrote kist.Amount
 	for _, a := range applied {
@@ -68,17 +70,19 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 			wrote.Bytes += int64(a.New.Size)
 		}
 	}
+
 	return wrote, view.WithFailed(err, lost)
 }
 
-// outsideRepository makes sure that a folder, which need not exist, is not in a
-// .kist folder.
+// outsideRepository makes sure that a folder does not lie in a .kist folder.
+// The folder need not exist.
 func outsideRepository(dir string) error {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	// What does not exist has no symlinks.
+
+	// Resolve the symlinks of the existing part of the path.
 	for at := full; ; at = filepath.Dir(at) {
 		if real, err := filepath.EvalSymlinks(at); err == nil {
 			full = filepath.Join(real, strings.TrimPrefix(full, at))
@@ -88,10 +92,12 @@ func outsideRepository(dir string) error {
 			break
 		}
 	}
+
 	for at := full; at != filepath.Dir(at); at = filepath.Dir(at) {
 		if filepath.Base(at) == kist.Dir {
 			return fmt.Errorf("%q is %w", dir, ErrInsideRepository)
 		}
 	}
+
 	return nil
 }

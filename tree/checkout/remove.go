@@ -16,27 +16,28 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// RemoveOptions say what [Remove] removes.
+// RemoveOptions configure [Remove].
 type RemoveOptions struct {
 	Paths     []string
-	Cached    bool // only from the index: the files stay, untracked
-	Recursive bool // folders with all that is tracked in them
-	Force     bool // even what has changes that exist nowhere else
+	Cached    bool // remove only from the index: the files stay, untracked
+	Recursive bool // also remove folders with their tracked content
+	Force     bool // also remove files with uncommitted changes
 	DryRun    bool
 }
 
 // ErrIsDirectory is matched by the error for a folder where a file is wanted.
 var ErrIsDirectory = errors.New("is a directory")
 
-// Remove removes tracked files from the worktree and the index, and returns
-// their paths, and those of folders that were empty. A file with changes that
-// were not committed is a [*LocalChangesError], unless forced or kept in the
-// worktree.
+// Remove removes tracked files from the worktree and the index. It returns
+// their paths, and those of empty tracked folders. A file with uncommitted
+// changes is a [*stage.LocalChangesError], unless o.Force is set or another
+// copy of the content remains.
 func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string, error) {
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
+
 	o.Paths = stage.Outermost(o.Paths)
 	var removed []string
 	var ops []worktree.Op
@@ -46,6 +47,7 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 			ops = append(ops, worktree.Op{Path: path, Old: old})
 		}
 	}
+
 	for _, p := range o.Paths {
 		dir := idx.Dir(p)
 		conflict, inConflict := idx.Conflict(p)
@@ -74,6 +76,7 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 			}
 		}
 	}
+
 	slices.SortFunc(removed, tree.ComparePaths)
 	if !o.Force {
 		if err := checkRemoval(ctx, r, idx, o); err != nil {
@@ -83,6 +86,7 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 	if o.DryRun {
 		return removed, nil
 	}
+
 	remove := func(idx *index.Index) error {
 		for _, p := range o.Paths {
 			idx.Remove(p)
@@ -92,11 +96,11 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 	if o.Cached {
 		return removed, r.EditIndex(ctx, idx, remove)
 	}
+
 	return removed, stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Edit: remove})
 }
 
-// conflictEntry returns an entry for the file that a merge has left at the path
-// of a conflict.
+// conflictEntry returns an entry for the file that a merge left at a conflict.
 func conflictEntry(c index.Conflict) *index.Entry {
 	for _, side := range []*object.Entry{c.Theirs, c.Ours, c.Base} {
 		if side != nil {
@@ -107,8 +111,8 @@ func conflictEntry(c index.Conflict) *index.Entry {
 	return nil
 }
 
-// checkRemoval makes sure that what is to be removed is in HEAD's commit, or
-// if it stays in the worktree, that what is staged is in one of the two.
+// checkRemoval makes sure that the content to remove exists in HEAD's commit
+// too. With Cached, a copy in the worktree is enough.
 func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, o RemoveOptions) error {
 	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, NoUntracked: true})
 	if err != nil {
@@ -117,6 +121,7 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, o R
 	if found, _, err = r.Worktree().Confirm(ctx, found); err != nil {
 		return err
 	}
+
 	changed := map[string]bool{}
 	e := &stage.LocalChangesError{}
 	if !o.Cached {
@@ -124,6 +129,7 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, o R
 			return err
 		}
 	}
+
 	for _, f := range found {
 		if f.State == worktree.Deleted || f.State == worktree.Absent || f.Dir {
 			continue
@@ -133,34 +139,41 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, o R
 			e.Obstacles = append(e.Obstacles, stage.Obstacle{Path: f.Path, Reason: "changed since it was staged"})
 		}
 	}
+
 	head, err := view.OfHead(ctx, r)
 	if err != nil {
 		return err
 	}
+
 	staged, err := view.FromIndex(ctx, r, idx)
 	if err != nil {
 		return err
 	}
+
 	changes, err := view.Diff(ctx, head, staged, o.Paths, false)
 	if err != nil {
 		return err
 	}
+
 	for _, c := range changes {
 		_, conflict := idx.Conflict(c.Path)
 		switch {
 		case c.New == nil || c.New.Type == object.TypeDir || conflict:
-		case o.Cached != changed[c.Path]: // nothing is lost, or it was told above
+		case o.Cached != changed[c.Path]: // a copy remains, or the path is in the list already
 		default:
 			e.Obstacles = append(e.Obstacles, stage.Obstacle{Path: c.Path, Reason: "staged, but not committed"})
 		}
 	}
+
 	if len(e.Obstacles) > 0 {
 		return e
 	}
+
 	return nil
 }
 
-// removals returns operations that remove what is tracked at paths and below.
+// removals returns operations that remove the tracked paths at and below
+// paths.
 func removals(idx *index.Index, paths []string) (ops []worktree.Op) {
 	for _, p := range paths {
 		if e := idx.Entry(p); e != nil {
@@ -192,10 +205,12 @@ func Move(ctx context.Context, r *kist.Repository, o MoveOptions) ([]Moved, erro
 	if err != nil {
 		return nil, err
 	}
+
 	into := o.Destination == "" || idx.Dir(o.Destination) != nil || r.Worktree().IsDir(o.Destination)
 	if len(o.Sources) > 1 && !into {
 		return nil, fmt.Errorf("path %q is not a directory", o.Destination)
 	}
+
 	var moves []Moved
 	for _, from := range o.Sources {
 		m := Moved{from, o.Destination}
@@ -210,9 +225,11 @@ func Move(ctx context.Context, r *kist.Repository, o MoveOptions) ([]Moved, erro
 		}
 		moves = append(moves, m)
 	}
+
 	if o.DryRun {
 		return moves, nil
 	}
+
 	for i, m := range moves {
 		err := ctx.Err()
 		if err == nil {
@@ -222,6 +239,7 @@ func Move(ctx context.Context, r *kist.Repository, o MoveOptions) ([]Moved, erro
 			return moves[:i], errors.Join(err, stageMoves(ctx, r, idx, moves[:i]))
 		}
 	}
+
 	return moves, stageMoves(ctx, r, idx, moves)
 }
 
@@ -244,11 +262,12 @@ func checkMove(r *kist.Repository, idx *index.Index, m Moved, others []Moved) er
 	case slices.ContainsFunc(others, func(o Moved) bool { return tree.Below(m.From, o.From) || tree.Below(o.From, m.From) }):
 		return fmt.Errorf("path %q cannot be moved twice", m.From)
 	}
+
 	return nil
 }
 
-// stageMoves renames in the index what was renamed in the worktree, also if the
-// command was interrupted meanwhile.
+// stageMoves repeats the moves in the index, even if the command was
+// interrupted meanwhile.
 func stageMoves(ctx context.Context, r *kist.Repository, idx *index.Index, moves []Moved) error {
 	return r.EditIndex(context.WithoutCancel(ctx), idx, func(idx *index.Index) error {
 		for _, m := range moves {

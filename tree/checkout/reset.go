@@ -13,26 +13,27 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// ResetMode says what [Reset] brings to the commit besides HEAD.
+// ResetMode selects what [Reset] changes besides HEAD.
 type ResetMode uint8
 
-// What is reset.
+// The modes of [Reset].
 const (
-	ResetMixed ResetMode = iota // the index
-	ResetSoft                   // nothing
-	ResetHard                   // the index and the worktree
+	ResetMixed ResetMode = iota // also the index
+	ResetSoft                   // nothing else
+	ResetHard                   // also the index and the worktree
 )
 
-// Reset moves HEAD's branch to the commit that a revision names, and ends an
-// operation under way, other than softly. Where the branch was is kept as
-// ORIG_HEAD and in the reflog. On a branch without a commit, "HEAD" stands for
-// nothing. If only some paths cannot be written, the rest is done, and the
+// Reset moves HEAD's branch to the commit that a revision names. Except with
+// ResetSoft, it ends an operation in progress. ORIG_HEAD and the reflog keep
+// the old commit. On a branch without a commit, the revision "HEAD" means no
+// commit. If only some paths cannot be written, the rest is done, and the
 // error is a [*worktree.ApplyError].
 func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, progress kist.Progress) (object.ID, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	var id, to object.ID
 	if !head.Unborn() || rev != "HEAD" {
 		if id, err = r.Resolve(ctx, rev); err != nil {
@@ -44,6 +45,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 			return id, err
 		}
 	}
+
 	move := func(ctx context.Context) error {
 		if err := intact.Check(ctx, r, id); err != nil {
 			return err
@@ -60,6 +62,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		}
 		return operation.ClearState(ctx, r)
 	}
+
 	var lost []view.LostFolder
 	switch mode {
 	case ResetSoft:
@@ -87,10 +90,12 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		})
 		return id, view.WithLost(err, lost)
 	}
+
 	from, err := r.RecordedTree(ctx, head.ID)
 	if err != nil {
 		return id, err
 	}
+
 	return id, SwitchTree(ctx, r, Tips{Tip{head.ID, from}, Tip{id, to}, true, progress, move})
 }
 

@@ -17,15 +17,15 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// RestoreOptions say what [Restore] brings back.
+// RestoreOptions configure [Restore].
 type RestoreOptions struct {
-	Paths    []string // "" is everything
-	Source   string   // a revision; empty: what is staged, or HEAD where the index is to be restored
-	Side     Side     // of conflicts; then Source is empty, and only files are restored
+	Paths    []string // "" means everything
+	Source   string   // a revision; empty: HEAD with Staged, otherwise the index
+	Side     Side     // write this side of conflicts; needs an empty Source and restores only files
 	Staged   bool     // restore the index
 	Worktree bool     // restore the files
-	Overlay  bool     // remove nothing that the source does not have
-	Force    bool     // overwrite untracked files too
+	Overlay  bool     // remove no path that is missing in the source
+	Force    bool     // also overwrite untracked files
 	Progress kist.Progress
 }
 
@@ -35,15 +35,15 @@ type Side uint8
 // The sides of a merge.
 const (
 	NoSide Side = iota
-	Ours        // what HEAD has
-	Theirs      // what is being merged
+	Ours        // HEAD's version
+	Theirs      // the merged commit's version
 )
 
-// Restore brings paths in the index, the worktree, or both to what they are in
-// a commit or in the index, and returns how many were not. Local changes of
-// tracked files at these paths are overwritten; untracked files are a
-// [*LocalChangesError] unless forced. If only some paths cannot be written,
-// all others are, and the error is a [*worktree.ApplyError].
+// Restore makes paths in the index, the worktree or both match a commit or the
+// index, and returns how many differed. It overwrites local changes of tracked
+// files at these paths. Untracked files are a [*stage.LocalChangesError],
+// except with o.Force. If only some paths cannot be written, all others are,
+// and the error is a [*worktree.ApplyError].
 func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, error) {
 	idx, err := r.Index()
 	if err != nil {
@@ -52,6 +52,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	if o.Side != NoSide {
 		return restoreSide(ctx, r, idx, o)
 	}
+
 	source, err := restoreSource(ctx, r, idx, o)
 	if err != nil {
 		return 0, err
@@ -62,14 +63,17 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	if !o.Worktree {
 		return restoreIndex(ctx, r, idx, source, o)
 	}
+
 	ops, unchanged, lost, err := ForceOps(ctx, r, idx, source, o.Paths)
 	if err != nil {
 		return 0, err
 	}
+
 	for i, l := range lost {
 		d := idx.Dir(l.Path)
 		lost[i].Staged = d != nil && d.Len()+len(d.Subdirs()) > 0
 	}
+
 	keep, added := restoreOps(idx, ops, lost, o)
 	if !o.Force {
 		found, err := r.Worktree().Check(ctx, idx, added)
@@ -81,6 +85,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 			return 0, err
 		}
 	}
+
 	a := stage.ApplyOptions{Progress: o.Progress, Unchanged: unchanged, Lost: lost, Needs: []object.ID{source.Commit}}
 	switch {
 	case o.Staged:
@@ -90,6 +95,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	case !slices.ContainsFunc(keep, func(op worktree.Op) bool { return view.BelowLost(idx, op.Path) }):
 		a.Stage = stage.StageStat
 	}
+
 	return len(keep), stage.ApplyOps(ctx, r, idx, keep, a)
 }
 
@@ -108,6 +114,7 @@ func checkPaths(ctx context.Context, idx *index.Index, source view.View, o Resto
 			return fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
 		}
 	}
+
 	return nil
 }
 
@@ -148,6 +155,7 @@ func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o Re
 			return 0, fmt.Errorf("conflict at path %q: %w", path, kist.ErrNoMatch)
 		}
 	}
+
 	for _, c := range idx.Conflicts() {
 		if !stage.Selected(c.Path, o.Paths) {
 			continue
@@ -163,6 +171,7 @@ func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o Re
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: side})
 		}
 	}
+
 	return len(ops), stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Stage: stage.StageNone, Progress: o.Progress})
 }
 
@@ -181,16 +190,18 @@ func ClearConflicts(idx *index.Index, paths []string) error {
 	return nil
 }
 
-// restoreIndex stages what source has at the paths, and leaves the worktree.
+// restoreIndex stages the paths of source and does not touch the worktree.
 func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, source view.View, o RestoreOptions) (int, error) {
 	staged, err := view.FromIndex(ctx, r, idx)
 	if err != nil {
 		return 0, err
 	}
+
 	changes, lost, err := view.DiffKnown(ctx, staged, source, tree.DiffOptions{Paths: o.Paths, Recursive: true, Paired: true})
 	if err != nil {
 		return 0, err
 	}
+
 	return len(changes), r.EditIndex(ctx, idx, func(idx *index.Index) error {
 		if err := intact.CheckUsable(ctx, r, source.Commit); err != nil {
 			return err
@@ -204,8 +215,8 @@ func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, sou
 	})
 }
 
-// setEntry stages e at path, without anything being known of the file there;
-// nil removes what is staged.
+// setEntry stages e at path without stat data. A nil entry removes the path,
+// unless keep is set.
 func setEntry(idx *index.Index, path string, e *object.Entry, keep bool) error {
 	switch {
 	case e == nil && keep:

@@ -15,7 +15,6 @@ import (
 )
 
 var (
-
 	// ErrCheckedOut is matched by the error for a branch that cannot be
 	// changed because HEAD is on it.
 	ErrCheckedOut = errors.New("is checked out")
@@ -25,8 +24,8 @@ var (
 	ErrNotMerged = errors.New("is not fully merged")
 )
 
-// CreateBranch makes a branch at the commit that a revision names. With force
-// it is moved if it exists, unless HEAD is on it.
+// CreateBranch makes a branch at the commit that a revision names. With force,
+// an existing branch is moved, unless HEAD is on it.
 func CreateBranch(ctx context.Context, r *kist.Repository, name, rev string, force bool) (object.ID, error) {
 	was, err := checkout.CheckNew(r, refs.Heads, name, force)
 	if err != nil {
@@ -35,25 +34,29 @@ func CreateBranch(ctx context.Context, r *kist.Repository, name, rev string, for
 	if err := notCheckedOut(r, name); err != nil {
 		return object.ID{}, err
 	}
+
 	id, err := r.Resolve(ctx, rev)
 	if err != nil {
 		return id, err
 	}
+
 	reason := "branch: created from " + rev
 	if !was.IsZero() {
 		reason = "branch: reset to " + rev
 	}
+
 	return id, updateRef(ctx, r, refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason})
 }
 
-// DeleteBranch deletes a branch, given its full name, and returns where it was.
-// One whose commits neither HEAD has, nor, as far as was seen, its upstream, is
-// only deleted with force.
+// DeleteBranch deletes a branch, given its full name, and returns its commit.
+// Without force, HEAD or the remote-tracking branch of its upstream must reach
+// that commit.
 func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bool) (object.ID, error) {
 	id, err := r.Refs().Get(name)
 	if err != nil {
 		return id, err
 	}
+
 	branch, local := refs.BranchOf(name)
 	if local {
 		if err := notCheckedOut(r, branch); err != nil {
@@ -72,11 +75,12 @@ func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bo
 	if err := updateRef(ctx, r, refs.Change{Name: name, Old: id, Reason: "branch: deleted"}); err != nil || !local {
 		return id, err
 	}
+
 	return id, registry.SetUpstream(ctx, r, branch, registry.Upstream{})
 }
 
-// isMerged reports whether HEAD, or the upstream of a branch, has the commit
-// that the branch is at.
+// isMerged reports whether HEAD or the upstream of a branch reaches id, the
+// branch's commit.
 func isMerged(ctx context.Context, r *kist.Repository, branch string, id object.ID) (bool, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -87,10 +91,12 @@ func isMerged(ctx context.Context, r *kist.Repository, branch string, id object.
 			return merged, err
 		}
 	}
+
 	upstream, err := registry.UpstreamOf(r, branch)
 	if errors.Is(err, kist.ErrNoUpstream) {
 		return false, nil
 	}
+
 	seen, err := r.Refs().Get(upstream.Tracking())
 	if errors.Is(err, refs.ErrNotFound) {
 		return false, nil
@@ -98,11 +104,12 @@ func isMerged(ctx context.Context, r *kist.Repository, branch string, id object.
 	if err != nil {
 		return false, err
 	}
+
 	return history.IsAncestor(ctx, r.Objects(), id, seen)
 }
 
-// RenameBranch gives a branch, the current one if from is empty, another name.
-// With force a branch of that name is replaced, unless HEAD is on it.
+// RenameBranch renames a branch; an empty from means the current one. With
+// force, it replaces an existing branch, unless HEAD is on that.
 func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, force bool) error {
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -117,6 +124,7 @@ func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, forc
 	if from == to {
 		return nil
 	}
+
 	was, err := checkout.CheckNew(r, refs.Heads, to, force)
 	if err != nil {
 		return err
@@ -136,6 +144,7 @@ func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, forc
 	if err := notCheckedOut(r, to); err != nil {
 		return err
 	}
+
 	err = r.Publish(ctx, func(ctx context.Context) error {
 		if !was.IsZero() {
 			change := refs.Change{Name: refs.Heads + to, Old: was, Reason: "branch: replaced by " + from}
@@ -148,10 +157,11 @@ func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, forc
 	if err != nil {
 		return err
 	}
+
 	return moveUpstream(ctx, r, from, to)
 }
 
-// moveUpstream gives one branch the upstream of another, which loses it.
+// moveUpstream moves the upstream of one branch to another.
 func moveUpstream(ctx context.Context, r *kist.Repository, from, to string) error {
 	upstream, err := registry.UpstreamOf(r, from)
 	if err != nil && !errors.Is(err, kist.ErrNoUpstream) {
@@ -172,8 +182,8 @@ func notCheckedOut(r *kist.Repository, branch string) error {
 	return err
 }
 
-// updateRef publishes the change of a ref, and makes sure that what it names
-// is still there.
+// updateRef publishes the change of a ref. It checks that the new value still
+// exists.
 func updateRef(ctx context.Context, r *kist.Repository, change refs.Change) error {
 	return r.Publish(ctx, func(ctx context.Context) error {
 		if !change.New.IsZero() {

@@ -21,10 +21,10 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// ErrNothingToCommit says that a commit would be the same as its parent.
+// ErrNothingToCommit means that a commit would equal its parent.
 var ErrNothingToCommit = errors.New("nothing to commit")
 
-// ErrConflicts says that a merge's conflicts have to be resolved first.
+// ErrConflicts means that conflicts must be resolved first.
 var ErrConflicts = errors.New("there are unresolved conflicts")
 
 // unresolvedError matches [ErrConflicts], and is an [*index.ConflictError] with
@@ -48,35 +48,36 @@ func Unresolved(list []index.Conflict) error {
 	return &unresolvedError{&index.ConflictError{Paths: paths}}
 }
 
-// CommitOptions say what [Commit] records.
+// CommitOptions configure [Commit].
 type CommitOptions struct {
-	Message    string            // empty: that of the merge under way, or of the commit being amended
-	All        bool              // first stage what has changed of what is tracked
+	Message    string            // empty: that of the merge in progress or of the amended commit
+	All        bool              // first stage the changes of tracked files
 	Amend      bool              // replace HEAD's commit
-	AllowEmpty bool              // even if nothing has changed
-	Brief      bool              // what the commit changes is not asked for
-	Author     *object.Signature // nil, and what is zero in it: who commits, or of an amended commit its author
+	AllowEmpty bool              // commit even if nothing has changed
+	Brief      bool              // do not compute Changes
+	Author     *object.Signature // unset parts come from the committer or, when amending, from the old author
 	Progress   kist.Progress     // may be nil
 }
 
-// CommitResult tells what was committed.
+// CommitResult is the result of [Commit].
 type CommitResult struct {
 	ID      object.ID
 	Commit  *object.Commit
 	Branch  string        // "" if HEAD is detached
-	Changes []tree.Change // from the first parent's tree; none if Brief was asked for
-	Unknown bool          // what these are is not known, which was warned of
-	Read    kist.Amount   // of the worktree's files, if All was asked for
-	Stats   volume.Stats  // what was stored, by staging too if All was asked for
+	Changes []tree.Change // changes from the first parent's tree; none with Brief
+	Unknown bool          // Changes could not be computed; a warning has the reason
+	Read    kist.Amount   // files read in the worktree, with All
+	Stats   volume.Stats  // stored objects, with All also those of staging
 }
 
-// Commit records what is staged as a commit, and moves HEAD's branch to it.
+// Commit records the index as a commit and moves HEAD's branch to it.
 func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
 	if o.Amend {
 		if err := operation.NoOperation(r); err != nil {
 			return nil, fmt.Errorf("amend: %w", err)
 		}
 	}
+
 	staged := &stage.AddResult{}
 	if o.All {
 		var err error
@@ -84,6 +85,7 @@ func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 			return nil, err
 		}
 	}
+
 	var result *CommitResult
 	err := kist.RetryStale(func() (err error) {
 		result, err = commit(ctx, r, o)
@@ -92,6 +94,7 @@ func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 	if err != nil {
 		return nil, err
 	}
+
 	result.Read, result.Stats = staged.Read, addStats(staged.Stats, result.Stats)
 	return result, nil
 }
@@ -104,29 +107,33 @@ func commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 	if !o.mayBeSame(state) && surelySame(ctx, r) {
 		return nil, ErrNothingToCommit
 	}
+
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
 	head, idx, err := Trusted(ctx, r, session)
 	if err != nil {
 		return nil, err
 	}
+
 	p := &pending{o, state, head, idx, session}
 	result, err := p.commit(ctx, r)
 	if errors.Is(err, object.ErrNotFound) {
-		// Others may have moved HEAD, or changed the index, and removed what these
-		// had. Publish knows whether anything was removed.
+		// Another process may have moved HEAD or changed the index, and
+		// removed their old objects. Publish finds out whether objects were
+		// removed, so that the caller can retry.
 		err = session.Publish(ctx, func(context.Context) error { return err })
 	}
+
 	return result, err
 }
 
-// mayBeSame reports whether a commit may be made that changes nothing.
+// mayBeSame reports whether a commit without changes is allowed.
 func (o *CommitOptions) mayBeSame(s operation.State) bool {
 	return o.AllowEmpty || o.Amend || s.Operation == operation.Merging
 }
 
-// surelySame reports whether little of the index has to be read to see that it
-// holds what HEAD's commit does.
+// surelySame reports whether the index certainly matches HEAD's commit. It
+// reads only a small part of the index. False means unknown.
 func surelySame(ctx context.Context, r *kist.Repository) bool {
 	head, err := r.Refs().Head()
 	if err != nil || head.Unborn() {
@@ -140,7 +147,7 @@ func surelySame(ctx context.Context, r *kist.Repository) bool {
 	return known && staged == recorded
 }
 
-// pending is a commit of an index that is being made.
+// pending is a commit in the making.
 type pending struct {
 	CommitOptions
 	state   operation.State
@@ -154,14 +161,17 @@ func (p *pending) commit(ctx context.Context, r *kist.Repository) (*CommitResult
 	if err := Unresolved(p.idx.Conflicts()); err != nil {
 		return nil, err
 	}
+
 	c, old, err := p.draft(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	oldTree, err := r.RecordedTree(ctx, old)
 	if err != nil {
 		return nil, err
 	}
+
 	expired := intact.Usable(ctx, r, old)
 	if expired != nil && !errors.Is(expired, intact.ErrExpired) {
 		return nil, expired
@@ -180,33 +190,38 @@ func (p *pending) commit(ctx context.Context, r *kist.Repository) (*CommitResult
 			return nil, ErrNothingToCommit
 		}
 	}
+
 	id, err := p.publish(ctx, r, c)
 	if err != nil {
 		return nil, err
 	}
-	// The commit is made: what cannot be done now is no reason to say it is not.
+
+	// The commit exists now, so an error from here on is only a warning.
 	if err := operation.EndStep(ctx, r, p.state); err != nil {
-		r.Options().Warn(fmt.Sprintf("the notes about the %s could not be removed: %v", p.state.Operation, err))
+		r.Options().Warn(fmt.Sprintf("the state of the %s could not be removed: %v", p.state.Operation, err))
 	}
+
 	result := &CommitResult{ID: id, Commit: c, Branch: p.head.Branch, Stats: p.session.Stats()}
 	if expired != nil {
-		r.Options().Warn(fmt.Sprintf("what the commit changes cannot be told: %v", expired))
+		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", expired))
 		result.Unknown = true
 		return result, nil
 	}
 	if p.Brief {
 		return result, nil
 	}
+
 	result.Changes, err = view.Diff(ctx, view.View{Tree: oldTree, Objects: r.Contents()}, view.View{Tree: c.Tree, Objects: r.Contents()}, nil, true)
 	if err != nil {
-		r.Options().Warn(fmt.Sprintf("what the commit changes could not be told: %v", err))
+		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", err))
 		result.Unknown = true
 	}
+
 	return result, nil
 }
 
-// Trusted reads HEAD and the index. Session takes its commit, and the trees that
-// the index remembers, to be whole.
+// Trusted reads HEAD and the index. The session then takes HEAD's commit and
+// the trees of the index to be intact.
 func Trusted(ctx context.Context, r *kist.Repository, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
 	err = session.Trust(ctx, func() error {
 		if head, err = r.Refs().Head(); err == nil {
@@ -217,8 +232,8 @@ func Trusted(ctx context.Context, r *kist.Repository, session *volume.Session) (
 	return head, idx, err
 }
 
-// draft returns the commit to make, without its tree, and the commit that it is
-// to be compared with, zero if there is none.
+// draft returns the new commit, without its tree, and the commit to compare it
+// with, zero if there is none.
 func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
 	c = &object.Commit{Message: p.Message, Host: r.Options().Host, Committer: r.Signature()}
 	c.Author = c.Committer
@@ -257,10 +272,11 @@ func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Comm
 			c.Author.Time, c.Author.Zone = a.Time, a.Zone
 		}
 	}
+
 	return c, old, nil
 }
 
-// writeStaged stores the trees of what is staged, and notes them in c.
+// writeStaged stores the trees of the index and sets them in c.
 func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index, c *object.Commit) error {
 	info, err := idx.WriteTree(ctx, session)
 	if err != nil {
@@ -273,8 +289,8 @@ func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index,
 	return nil
 }
 
-// differ reports whether two trees differ in more than times. A folder that is
-// lost differs from every other one.
+// differ reports whether two trees differ in more than times. A lost folder
+// differs from every other folder.
 func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, error) {
 	known := view.NewKnown(objects)
 	for _, err := range tree.Diff(ctx, known, a, b, tree.DiffOptions{}) {
@@ -289,10 +305,12 @@ func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Com
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	id, err := p.session.Put(ctx, object.KindCommit, data)
 	if err != nil {
 		return id, err
 	}
+
 	return id, p.session.Publish(ctx, func(ctx context.Context) error {
 		if err := intact.Check(ctx, r, c.Parents...); err != nil {
 			return err
@@ -300,9 +318,9 @@ func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Com
 		if err := checkout.MoveHead(ctx, r, p.head, id, p.reason(c)); err != nil {
 			return err
 		}
-		// Keep the trees that were written in the index, so that the next
-		// commit need not write them again. If somebody else is changing the
-		// index just now, or it cannot be written, it has to.
+		// Keep the written trees in the index, so that the next commit need
+		// not write them. If that fails, or another process is changing the
+		// index, the next commit writes them.
 		_, err := index.UpdateIfFree(ctx, r.Dir(), p.idx, func(now *index.Index) error {
 			now.CopyTrees(p.idx)
 			return nil
@@ -328,7 +346,7 @@ func (p *pending) reason(c *object.Commit) string {
 	return what + ": " + stage.Subject(c.Message)
 }
 
-// FirstParent returns a commit's first parent, zero if it has none.
+// FirstParent returns a commit's first parent, or zero.
 func FirstParent(c *object.Commit) object.ID {
 	if len(c.Parents) == 0 {
 		return object.ID{}
@@ -336,7 +354,7 @@ func FirstParent(c *object.Commit) object.ID {
 	return c.Parents[0]
 }
 
-// addStats returns what two sessions did.
+// addStats adds the statistics of two sessions.
 func addStats(a, b volume.Stats) volume.Stats {
 	a.Objects += b.Objects
 	a.Bytes += b.Bytes

@@ -22,66 +22,72 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// ErrNotFastForward says that a merge would need a commit of its own.
+// ErrNotFastForward means that a merge would need a merge commit.
 var ErrNotFastForward = errors.New("not a fast-forward")
 
-// ErrNoCommonHistory says that two commits have no ancestor in common.
+// ErrNoCommonHistory means that two commits have no common ancestor.
 var ErrNoCommonHistory = errors.New("no common history")
 
-// MergeOptions say how [Merge] merges.
+// MergeOptions configure [Merge].
 type MergeOptions struct {
 	Rev             string
-	Message         string // of the merge commit; empty: one is made
+	Message         string // message of the merge commit; empty: a default one
 	FastForwardOnly bool   // fail rather than make a commit
-	NoFastForward   bool   // make a commit even if it is not needed
+	NoFastForward   bool   // make a commit even if a fast-forward is possible
 	NoCommit        bool   // stop before the commit
-	Unrelated       bool   // merge what has no common history, or one whose content has expired and is gone
+	Unrelated       bool   // merge without a common history, or if its content has expired
 	Progress        kist.Progress
 }
 
-// MergeResult tells what came of a merge.
+// MergeResult is the result of [Merge].
 type MergeResult struct {
 	UpToDate    bool            // there was nothing to do
-	FastForward bool            // the branch was moved, no commit was made
-	Old, ID     object.ID       // where HEAD was, and is now
-	Commit      *CommitResult   // what was committed, if anything was
-	Conflicts   []tree.Conflict // left to be resolved; then there is no commit yet
+	FastForward bool            // the branch was moved without a merge commit
+	Old, ID     object.ID       // HEAD's commit before and after
+	Commit      *CommitResult   // the merge commit, if there is one
+	Conflicts   []tree.Conflict // conflicts to resolve; then there is no commit yet
 }
 
-// Merge brings another commit's changes into HEAD's branch. Where both sides
-// changed the same, the conflicts are left in the worktree and the index to be
-// resolved, and a commit ends the merge. Nothing may be staged before; changes
-// in the worktree stay if the merge does not touch them, and otherwise are a
-// [*LocalChangesError]. If only some paths cannot be written, the rest is done,
-// and the error is a [*worktree.ApplyError].
+// Merge merges another commit into HEAD's branch. If both sides changed the
+// same lines or paths, the conflicts stay in the worktree and the index, and
+// the user ends the merge with a commit. Nothing may be staged before. Changes
+// in the worktree stay if the merge does not touch these paths; otherwise they
+// are a [*stage.LocalChangesError]. If only some paths cannot be written, the
+// rest is done, and the error is a [*worktree.ApplyError].
 func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResult, error) {
 	if err := operation.NoOperation(r); err != nil {
 		return nil, err
 	}
+
 	other, theirs, err := r.ReadCommit(ctx, o.Rev)
 	if err != nil {
 		return nil, err
 	}
+
 	head, err := r.Refs().Head()
 	if err != nil {
 		return nil, err
 	}
+
 	to := checkout.Tip{Commit: other, Tree: theirs.Tree}
 	for _, id := range []object.ID{other, head.ID} {
 		if err := intact.Usable(ctx, r, id); err != nil {
 			return nil, err
 		}
 	}
+
 	if head.Unborn() {
 		if o.NoFastForward {
 			return nil, fmt.Errorf("a merge commit needs two parents: %w", kist.ErrUnborn)
 		}
 		return fastForward(ctx, r, head, checkout.Tips{To: to, Progress: o.Progress}, o.Rev)
 	}
+
 	ours, err := object.ReadCommit(ctx, r.Objects(), head.ID)
 	if err != nil {
 		return nil, err
 	}
+
 	bases, err := history.MergeBases(ctx, r.Objects(), head.ID, other)
 	switch {
 	case err != nil:
@@ -95,13 +101,14 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	case o.FastForwardOnly:
 		return nil, ErrNotFastForward
 	}
+
 	return mergeOver(ctx, r, bases, o, &threeWay{
 		ours: ours.Tree, theirs: theirs.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit, needs: bases,
 		state: operation.State{Operation: operation.Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress,
 	})
 }
 
-// mergeOver carries out m over the base of several merge bases.
+// mergeOver carries out m with the base that follows from several merge bases.
 func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o MergeOptions, m *threeWay) (*MergeResult, error) {
 	if o.Message == "" {
 		var err error
@@ -112,37 +119,43 @@ func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o Mer
 	if err := NothingStaged(ctx, r, m.ours); err != nil {
 		return nil, err
 	}
+
 	m.base = func(ctx context.Context, rw object.ReadWriter) (object.ID, error) {
 		base, err := newBaseFinder(r, rw).tree(ctx, bases)
-		if o.Unrelated && errors.Is(err, intact.ErrExpired) { // as if nothing were known of it
+		if o.Unrelated && errors.Is(err, intact.ErrExpired) { // merge as if there were no common history
 			m.needs = nil
 			return object.ID{}, nil
 		}
 		return base, err
 	}
+
 	result, err := merge(ctx, r, m)
 	if result == nil {
 		return nil, err
 	}
+
 	return &MergeResult{Old: m.head.ID, ID: result.id, Commit: result.commit, Conflicts: result.conflicts}, err
 }
 
-// mergeMessage returns what a merge commit says if it is not told otherwise.
+// mergeMessage returns the default message of a merge commit.
 func mergeMessage(ctx context.Context, r *kist.Repository, rev string, head refs.Head) (string, error) {
 	what, name := "commit", rev
 	full, err := r.Refs().Expand(ctx, rev)
 	if err != nil && !errors.Is(err, refs.ErrNotFound) {
 		return "", err
 	}
+
 	for prefix, kind := range map[string]string{refs.Heads: "branch", refs.Tags: "tag", refs.Remotes: "remote-tracking branch"} {
 		if short, ok := strings.CutPrefix(full, prefix); ok {
 			what, name = kind, short
 		}
 	}
+
 	text := fmt.Sprintf("Merge %s '%s'", what, name)
 	if head.Branch != "" && head.Branch != kist.DefaultBranch {
 		text += " into " + head.Branch
 	}
+
 	return text, nil
 }
 
@@ -156,28 +169,33 @@ func fastForward(ctx context.Context, r *kist.Repository, head refs.Head, s chec
 		}
 		return checkout.MoveHead(ctx, r, head, s.To.Commit, "merge "+rev+": Fast-forward")
 	}
+
 	err := checkout.SwitchTree(ctx, r, s)
 	if err != nil && !stage.IsPartial(err) {
 		return nil, err
 	}
+
 	return &MergeResult{FastForward: true, Old: head.ID, ID: s.To.Commit}, err
 }
 
-// NothingStaged makes sure that the index holds what a tree does: what else is
-// staged would be committed with a merge, and lost with its end.
+// NothingStaged makes sure that the index matches a tree. Other staged changes
+// would get into the merge commit, or be lost if the merge is aborted.
 func NothingStaged(ctx context.Context, r *kist.Repository, head object.ID) error {
 	staged, err := view.OfIndex(ctx, r)
 	if err != nil {
 		return err
 	}
+
 	changes, err := view.DiffWith(ctx, view.View{Tree: head, Objects: r.Contents()}, staged, tree.DiffOptions{Recursive: true, Paired: true})
 	if err != nil {
 		return err
 	}
+
 	var list []stage.Obstacle
 	for _, c := range changes {
 		list = append(list, stage.Obstacle{Path: c.Path, Reason: checkout.StagedReason})
 	}
+
 	return stage.ObstacleError(list)
 }
 
@@ -187,22 +205,23 @@ type threeWay struct {
 	ours, theirs object.ID
 	base         func(ctx context.Context, rw object.ReadWriter) (object.ID, error)
 	labels       tree.Labels
-	needs        []object.ID // commits beside HEAD's and state's that the trees are of
+	needs        []object.ID // further commits that the trees come from
 	state        operation.State
 	noCommit     bool
 	progress     kist.Progress
-	stats        volume.Stats // what was stored, before the commit
+	stats        volume.Stats // objects stored before the commit
 }
 
-// merged is what came of a threeWay.
+// merged is the result of a threeWay.
 type merged struct {
-	id        object.ID     // HEAD's commit now
-	commit    *CommitResult // nil: none was made
+	id        object.ID     // HEAD's commit afterwards
+	commit    *CommitResult // nil: no commit was made
 	conflicts []tree.Conflict
 }
 
-// merge carries out a threeWay, and makes the commit if it can. The result is
-// nil if there is an error, unless that is partial.
+// merge carries out a threeWay and makes the commit if there are no conflicts.
+// After an error the result is nil, unless only some paths could not be
+// written.
 func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*merged, error) {
 	result := &merged{id: m.head.ID}
 	applyErr := kist.RetryStale(func() (err error) {
@@ -215,6 +234,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*merged, error
 	if len(result.conflicts) > 0 || m.noCommit {
 		return result, applyErr
 	}
+
 	var err error
 	result.commit, err = Commit(ctx, r, CommitOptions{})
 	switch {
@@ -227,11 +247,12 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*merged, error
 	if err != nil {
 		return nil, err
 	}
+
 	return result, applyErr
 }
 
-// mergeTrees brings the result of a merge into worktree and index, and notes
-// that it is under way.
+// mergeTrees writes the merged tree to worktree and index and records that a
+// merge is in progress.
 func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Conflict, error) {
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
@@ -244,10 +265,12 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	if err != nil {
 		return nil, err
 	}
+
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
+
 	marks := conflictMarks(merged.Conflicts)
 	var ops []worktree.Op
 	for _, c := range merged.Changes {
@@ -256,6 +279,7 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	if err := stage.CheckOps(ctx, r, idx, append(ops[:len(ops):len(ops)], marked(idx, ops, marks)...), nil); err != nil {
 		return nil, err
 	}
+
 	err = stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{
 		Session:      session,
 		Replaces:     true,
@@ -272,18 +296,19 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 		},
 		Publish: func(ctx context.Context) error { return operation.SetState(ctx, r, m.state) },
 	})
+
 	m.stats = session.Stats()
 	return merged.Conflicts, err
 }
 
-// marked returns operations that leave the paths as they are that have a
-// conflict and are not changed. Local changes there would be lost when the merge
-// is aborted.
+// marked returns operations that leave paths with a conflict unchanged, for
+// checking: an abort of the merge would overwrite local changes there.
 func marked(idx *index.Index, ops []worktree.Op, marks []index.Conflict) []worktree.Op {
 	changed := map[string]bool{}
 	for _, op := range ops {
 		changed[op.Path] = true
 	}
+
 	var same []worktree.Op
 	for _, c := range marks {
 		if e := idx.Entry(c.Path); e != nil && !changed[c.Path] {
@@ -292,12 +317,12 @@ func marked(idx *index.Index, ops []worktree.Op, marks []index.Conflict) []workt
 			same = append(same, worktree.Op{Path: c.Path, Old: e, New: &o})
 		}
 	}
+
 	return same
 }
 
-// ConflictPaths returns the paths that conflicts leave to be decided on, as
-// status lists them. Besides the paths of the conflicts, these are the paths at
-// which a version was put aside.
+// ConflictPaths returns the paths that the user must decide on, as status
+// lists them: the paths of conflicts, and those of versions put aside.
 func ConflictPaths(conflicts []tree.Conflict) []string {
 	var paths []string
 	for _, mark := range conflictMarks(conflicts) {
@@ -307,9 +332,9 @@ func ConflictPaths(conflicts []tree.Conflict) []string {
 	return slices.Compact(paths)
 }
 
-// conflictMarks returns the paths to be marked in the index because of
-// conflicts: also those at which a version was put aside, so that it neither
-// gets into the commit nor is left out of it without somebody's decision.
+// conflictMarks returns the paths to mark as conflicts in the index. They
+// include versions put aside, so that the user must decide whether these
+// become part of the commit.
 func conflictMarks(conflicts []tree.Conflict) []index.Conflict {
 	var marks []index.Conflict
 	for _, c := range conflicts {
@@ -331,5 +356,6 @@ func conflictMarks(conflicts []tree.Conflict) []index.Conflict {
 			}
 		}
 	}
+
 	return marks
 }

@@ -15,29 +15,28 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// ErrTooManyBases reports that two commits have more merge bases, which have
-// merge bases in turn, than kist merges.
+// ErrTooManyBases means that two commits have more merge bases, directly or in
+// turn, than kist merges.
 var ErrTooManyBases = errors.New("their histories were merged into each other too often to find a common base")
 
-// What the search for one merge base may do. People merge in both directions a
-// few dozen times between two machines. Whoever makes up a history can have
-// them merged without end.
+// Limits of the search for one merge base. Real histories merge in both
+// directions a few dozen times; a made-up history could do so without end.
 const (
 	maxBaseMerges = 1000    // merges of merge bases
-	maxBaseReads  = 2 << 20 // commits that these merges read, again and again
+	maxBaseReads  = 2 << 20 // commits that these merges read, repetitions included
 )
 
-// baseFinder makes one merge base of several: it merges them, over their own
-// merge bases, as docs/decisions/merge-bases.md describes. Its errors match
+// baseFinder merges several merge bases into one, over their own merge bases,
+// as docs/decisions/merge-bases.md describes. Its errors match
 // [ErrTooManyBases] if that takes too many steps.
 type baseFinder struct {
 	r     *kist.Repository
 	rw    object.ReadWriter // gets the trees of merges
-	graph *object.Overlay   // over a countedReader; has the commits that are made up
+	graph *object.Overlay   // virtual merge commits, over a countedReader
 	split tree.SplitFunc
 
-	merges int                        // begun so far
-	done   map[[2]object.ID]object.ID // merged commits, and the commit made up of them
+	merges int                        // number of merges begun
+	done   map[[2]object.ID]object.ID // virtual merge commit by its parents
 }
 
 func newBaseFinder(r *kist.Repository, rw object.ReadWriter) *baseFinder {
@@ -45,7 +44,7 @@ func newBaseFinder(r *kist.Repository, rw object.ReadWriter) *baseFinder {
 	return &baseFinder{r: r, rw: rw, graph: graph, split: r.Chunker().Split, done: map[[2]object.ID]object.ID{}}
 }
 
-// countedReader allows a number of reads, and then returns [ErrTooManyBases].
+// countedReader returns [ErrTooManyBases] after a number of reads.
 type countedReader struct {
 	object.Reader
 	left int
@@ -59,26 +58,29 @@ func (c *countedReader) Get(ctx context.Context, key object.Key) ([]byte, error)
 	return c.Reader.Get(ctx, key)
 }
 
-// tree returns the tree that stands for several merge bases; zero for none.
+// tree returns the merged tree of several merge bases, zero for none.
 func (f *baseFinder) tree(ctx context.Context, bases []object.ID) (object.ID, error) {
 	if len(bases) == 0 {
 		return object.ID{}, nil
 	}
+
 	id, err := f.commit(ctx, bases)
 	if errors.Is(err, ErrTooManyBases) {
-		return object.ID{}, ErrTooManyBases // not about the commit at which the search ended
+		return object.ID{}, ErrTooManyBases // without the commit at which the search ended
 	}
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	c, err := f.read(ctx, id)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	return c.Tree, nil
 }
 
-// read reads a commit whose content is needed.
+// read reads a commit and checks that its content can be used.
 func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, error) {
 	c, err := object.ReadCommit(ctx, f.graph, id)
 	if err != nil {
@@ -87,8 +89,8 @@ func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, er
 	return c, intact.UsableBase(ctx, f.r, id)
 }
 
-// commit returns the commit that stands for one or more merge bases. The oldest
-// two are merged first.
+// commit returns one commit for one or more merge bases. It merges the oldest
+// two first.
 func (f *baseFinder) commit(ctx context.Context, bases []object.ID) (object.ID, error) {
 	id := bases[len(bases)-1]
 	for _, next := range slices.Backward(bases[:len(bases)-1]) {
@@ -100,7 +102,7 @@ func (f *baseFinder) commit(ctx context.Context, bases []object.ID) (object.ID, 
 	return id, nil
 }
 
-// merge makes up a commit that has two others for parents.
+// merge makes a virtual merge commit of two others.
 func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, error) {
 	if id, ok := f.done[[2]object.ID{a, b}]; ok {
 		return id, nil
@@ -108,18 +110,22 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 	if f.merges++; f.merges > maxBaseMerges {
 		return object.ID{}, ErrTooManyBases
 	}
+
 	bases, err := history.MergeBases(ctx, f.graph, a, b)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	base, err := f.tree(ctx, bases)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	ours, err := f.read(ctx, a)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	theirs, err := f.read(ctx, b)
 	if err != nil {
 		return object.ID{}, err
@@ -128,36 +134,42 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	root, err := f.settle(ctx, merged)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	c := &object.Commit{
 		Tree: root, Parents: []object.ID{a, b}, Message: "merged merge bases",
 		Author: ours.Author, Committer: ours.Committer,
 	}
+
 	data, err := c.Encode()
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	id, err := f.graph.Put(ctx, object.KindCommit, data)
 	f.done[[2]object.ID{a, b}] = id
 	return id, err
 }
 
-// settle decides conflicts, as nobody can be asked about them: a text keeps its
-// markers, so that it equals neither side, and a folder stays; anything else is
-// as it was before either side changed it.
+// settle resolves conflicts without a user. A text keeps its conflict markers,
+// so that it equals neither side. A folder stays. Anything else becomes as it
+// was before either side changed it.
 func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID, error) {
 	if len(m.Conflicts) == 0 {
 		return m.Tree.ID, nil
 	}
+
 	set := map[string]*object.Entry{}
 	for _, c := range m.Conflicts {
 		if !c.Markers && c.Kind != tree.ConflictFileDirectory {
 			set[c.Path] = nil
 		}
 	}
+
 	for _, c := range m.Conflicts {
 		for _, aside := range []string{c.OursPath, c.TheirsPath} {
 			if aside != "" {
@@ -168,6 +180,7 @@ func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID
 			set[at] = c.Base
 		}
 	}
+
 	editor := tree.NewEditor(f.rw, m.Tree)
 	for _, path := range slices.SortedFunc(maps.Keys(set), tree.ComparePaths) {
 		var err error
@@ -184,12 +197,12 @@ func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID
 			return object.ID{}, err
 		}
 	}
+
 	info, err := editor.Finish(ctx)
 	return info.ID, err
 }
 
-// fits reports whether a path can be in a tree: nothing above it is other than
-// a folder.
+// fits reports whether a path can exist in a tree: no parent is a file.
 func (f *baseFinder) fits(ctx context.Context, root object.ID, path string) bool {
 	dir, _ := tree.Split(path)
 	e, err := tree.Find(ctx, f.rw, root, dir)

@@ -15,55 +15,57 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// RevertOptions say what [Revert] undoes, and how.
+// RevertOptions configure [Revert].
 type RevertOptions struct {
-	Commits  []object.ID // in the order in which they are undone
-	Parent   int         // of merge commits: which parent, from 1, to go back to
+	Commits  []object.ID // the commits to undo, in this order
+	Parent   int         // for merge commits: the parent to go back to, counted from 1
 	NoCommit bool        // stop before the commits
 	Progress kist.Progress
 }
 
-// RevertResult tells what came of a revert, also if there is an error after
-// some commits.
+// RevertResult is the result of [Revert], also after an error.
 type RevertResult struct {
-	Commits   []*CommitResult // what was committed
-	Nothing   []object.ID     // what was undone already
-	Stopped   object.ID       // the commit that has the conflicts; zero if there are none
-	Conflicts []tree.Conflict // left to be resolved
-	Rest      []object.ID     // the commits after it
+	Commits   []*CommitResult // the new commits
+	Nothing   []object.ID     // commits without an effect to undo
+	Stopped   object.ID       // the commit with conflicts, or zero
+	Conflicts []tree.Conflict // conflicts to resolve
+	Rest      []object.ID     // the commits after Stopped
 }
 
-// ErrWhichParent says that a merge cannot be reverted without saying to which
-// of its parents to go back, or that another commit has no such parent.
+// ErrWhichParent means that the user must choose a parent to revert a merge,
+// or that a commit does not have the chosen parent.
 var ErrWhichParent = errors.New("which parent?")
 
-// Revert makes commits that undo what others changed. It stops at conflicts,
-// which are left as [Merge] leaves them; [Continue] goes
-// on. Nothing may be staged before, unless NoCommit is set. If only some paths
-// cannot be written, the rest is done, and the error is a
-// [*worktree.ApplyError].
+// Revert makes commits that undo other commits. It stops at conflicts and
+// leaves them as [Merge] does; [Continue] goes on. Nothing may be staged
+// before, unless NoCommit is set. If only some paths cannot be written, the
+// rest is done, and the error is a [*worktree.ApplyError].
 func Revert(ctx context.Context, r *kist.Repository, o RevertOptions) (*RevertResult, error) {
 	state, err := operation.Current(r)
 	if err != nil {
 		return nil, err
 	}
-	// More can be undone before a commit is made of it all.
+
+	// With NoCommit, several reverts may go into one commit.
 	if more := o.NoCommit && state.Operation == operation.Reverting && len(state.Rest) == 0; state.Operation != "" && !more {
 		return nil, state.InProgress()
 	}
+
 	for _, id := range o.Commits {
 		if _, _, err := undone(ctx, r, id, o.Parent); err != nil {
 			return nil, err
 		}
 	}
+
 	head, _, err := view.HeadCommit(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	return revertAll(ctx, r, o, head.ID)
 }
 
-// revertAll reverts commits, given where HEAD was before the first of all.
+// revertAll reverts commits. Start is HEAD's commit before the first of them.
 func revertAll(ctx context.Context, r *kist.Repository, o RevertOptions, start object.ID) (*RevertResult, error) {
 	result := &RevertResult{}
 	var partial error
@@ -102,6 +104,7 @@ func revertAll(ctx context.Context, r *kist.Repository, o RevertOptions, start o
 			result.Nothing = append(result.Nothing, id)
 		}
 	}
+
 	return result, partial
 }
 
@@ -114,14 +117,17 @@ func revertOf(ctx context.Context, r *kist.Repository, id object.ID, parent int)
 	if err != nil {
 		return nil, err
 	}
+
 	to, err := intact.CommitTree(ctx, r, before)
 	if err != nil {
 		return nil, err
 	}
+
 	message := fmt.Sprintf("Revert \"%s\"\n\nThis reverts commit %s", stage.Subject(c.Message), id)
 	if len(c.Parents) > 1 {
 		message += fmt.Sprintf(", reversing\nchanges made to %s", before)
 	}
+
 	return &threeWay{
 		theirs: to,
 		needs:  []object.ID{before},
@@ -131,13 +137,14 @@ func revertOf(ctx context.Context, r *kist.Repository, id object.ID, parent int)
 	}, nil
 }
 
-// undone returns a commit to be reverted, and the parent to go back to, zero if
-// it has none.
+// undone returns a commit to revert and the parent to go back to, zero if it
+// has none.
 func undone(ctx context.Context, r *kist.Repository, id object.ID, parent int) (*object.Commit, object.ID, error) {
 	c, err := object.ReadCommit(ctx, r.Objects(), id)
 	if err != nil {
 		return nil, object.ID{}, err
 	}
+
 	switch n := len(c.Parents); {
 	case n > 1 && parent == 0:
 		return nil, object.ID{}, fmt.Errorf("commit %s is a merge of %d: %w", id.Short(), n, ErrWhichParent)
@@ -150,7 +157,7 @@ func undone(ctx context.Context, r *kist.Repository, id object.ID, parent int) (
 	}
 }
 
-// writeIndex stores what is staged as a tree.
+// writeIndex stores the index as a tree.
 func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
@@ -161,15 +168,17 @@ func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	if err := Unresolved(idx.Conflicts()); err != nil {
 		return object.ID{}, err
 	}
+
 	info, err := idx.WriteTree(ctx, session)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	return info.ID, session.Publish(ctx, func(context.Context) error { return nil })
 }
 
-// Continue ends the step of a revert whose conflicts have been resolved with a
-// commit, and goes on with the commits that are left.
+// Continue commits the resolved step of a revert and goes on with the
+// remaining commits.
 func Continue(ctx context.Context, r *kist.Repository, progress kist.Progress) (*RevertResult, error) {
 	state, err := operation.Current(r)
 	if err != nil {
@@ -178,6 +187,7 @@ func Continue(ctx context.Context, r *kist.Repository, progress kist.Progress) (
 	if state.Operation != operation.Reverting {
 		return nil, fmt.Errorf("a %s is %w", operation.Reverting, operation.ErrNotInProgress)
 	}
+
 	result := &RevertResult{}
 	if state.Stopped {
 		switch done, err := Commit(ctx, r, CommitOptions{}); {
@@ -192,6 +202,7 @@ func Continue(ctx context.Context, r *kist.Repository, progress kist.Progress) (
 			return nil, err
 		}
 	}
+
 	rest, err := revertAll(ctx, r, RevertOptions{Commits: state.Rest, Parent: state.Parent, Progress: progress}, state.Start)
 	rest.Commits = append(result.Commits, rest.Commits...)
 	rest.Nothing = append(result.Nothing, rest.Nothing...)

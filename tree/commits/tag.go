@@ -13,17 +13,16 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 )
 
-// TagOptions say what [CreateTag] makes.
+// TagOptions configure [CreateTag].
 type TagOptions struct {
 	Name    string
-	Rev     string // of the commit
-	Message string // of an annotated tag; empty: the tag is only a name
+	Rev     string // the commit
+	Message string // message of an annotated tag; empty: the tag is only a name
 	Force   bool   // replace a tag of this name
 }
 
-// CreateTag gives a commit a name that stays, and returns what the tag is now,
-// and was. An annotated tag is an object of its own, which says who made it,
-// when and why.
+// CreateTag makes a tag and returns its new and its former value. An annotated
+// tag is an object of its own that records who made it, when and why.
 func CreateTag(ctx context.Context, r *kist.Repository, o TagOptions) (id, was object.ID, err error) {
 	if was, err = checkout.CheckNew(r, refs.Tags, o.Name, o.Force); err != nil {
 		return id, was, err
@@ -40,10 +39,12 @@ func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object
 	if err != nil {
 		return id, err
 	}
+
 	change := refs.Change{Name: refs.Tags + o.Name, Old: was, New: id, Reason: "tag: " + o.Rev}
 	if o.Message == "" {
 		return id, updateRef(ctx, r, change)
 	}
+
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
 	tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Signature(), Message: o.Message}
@@ -54,6 +55,7 @@ func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object
 	if change.New, err = session.Put(ctx, object.KindTag, data); err != nil {
 		return id, err
 	}
+
 	return change.New, session.Publish(ctx, func(ctx context.Context) error {
 		if err := intact.Check(ctx, r, id); err != nil {
 			return err
@@ -62,7 +64,7 @@ func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object
 	})
 }
 
-// DeleteTag deletes a tag and returns what it was.
+// DeleteTag deletes a tag and returns its value.
 func DeleteTag(ctx context.Context, r *kist.Repository, name string) (object.ID, error) {
 	id, err := r.Refs().Get(refs.Tags + name)
 	if errors.Is(err, refs.ErrNotFound) {

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// logged reports whether moves of a ref are logged: those of branches, here
-// and on remotes. Tags are not meant to move.
+// logged reports whether moves of a ref are logged: those of HEAD, branches
+// and remote-tracking branches. Tags are not meant to move.
 func logged(name string) bool {
 	return name == "HEAD" || strings.HasPrefix(name, Heads) || strings.HasPrefix(name, Remotes)
 }
@@ -20,12 +20,12 @@ func logged(name string) bool {
 // An appended is a line added to a log.
 type appended struct {
 	path string
-	size int64    // of the log before; -1: there was none
-	dirs []string // with new entries, to be synced
+	size int64    // former size of the log, in bytes; -1: there was none
+	dirs []string // folders with new entries, to sync
 }
 
-// BeginLogs makes empty logs of names, and has them on disk when it returns. It
-// leaves a log that exists alone.
+// BeginLogs makes empty logs of names and syncs them. It does not change
+// existing logs.
 func (s *Store) BeginLogs(names ...string) error {
 	for _, name := range names {
 		path := s.path("logs/" + name)
@@ -40,10 +40,11 @@ func (s *Store) BeginLogs(names ...string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// undo takes the line away again, as well as it can.
+// undo removes the line, if possible.
 func (a appended) undo() {
 	switch {
 	case a.path == "":
@@ -54,9 +55,8 @@ func (a appended) undo() {
 	}
 }
 
-// appendLog adds a line to the log of a name, and has it on disk when it
-// returns. A last line that is not whole is cut off first. The lock must be
-// held.
+// appendLog adds a line to the log of a name and syncs it. It first cuts off
+// an incomplete last line. The caller holds the lock.
 func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
 	a.path, a.size = s.path("logs/"+name), -1
 	defer func() {
@@ -68,6 +68,7 @@ func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
 	if a.dirs, err = s.makeLogDirs(name); err != nil {
 		return a, err
 	}
+
 	f, err := disk.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if os.IsNotExist(err) {
 		f, err = disk.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -83,10 +84,11 @@ func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
 		return a, err
 	}
 	defer f.Close()
-	end, err := wholeEnd(f, max(a.size, 0))
+	end, err := intactEnd(f, max(a.size, 0))
 	if err != nil {
 		return a, err
 	}
+
 	line := encodeEntry(e)
 	if end.broken {
 		line = append([]byte("\n"), line...)
@@ -100,29 +102,31 @@ func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
 	if _, err := f.WriteAt(line, end.at); err != nil {
 		return a, err
 	}
+
 	return a, f.Sync()
 }
 
-// A logEnd says where a log's next line goes.
+// A logEnd is the place of a log's next line.
 type logEnd struct {
 	at     int64
-	broken bool // what is before it is damage without an end of line
+	broken bool // the bytes before it are damaged and have no line end
 }
 
-func wholeEnd(f *os.File, size int64) (logEnd, error) {
+func intactEnd(f *os.File, size int64) (logEnd, error) {
 	tail := make([]byte, min(size, 2*maxLineSize))
 	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil {
 		return logEnd{}, err
 	}
-	whole := int64(wholeLog(tail))
-	if whole == 0 && size > int64(len(tail)) { // longer than any line could be
+	end := int64(intactLines(tail))
+	if end == 0 && size > int64(len(tail)) { // longer than any line could be
 		return logEnd{at: size, broken: tail[len(tail)-1] != '\n'}, nil
 	}
-	return logEnd{at: size - int64(len(tail)) + whole}, nil
+	return logEnd{at: size - int64(len(tail)) + end}, nil
 }
 
-// makeLogDirs makes the folders for the log of a name. Logs in its way are of
-// refs that are gone, or the name could not exist: they are removed.
+// makeLogDirs makes the folders for the log of a name. It removes logs in its
+// way: they belong to deleted refs, because otherwise the name could not
+// exist.
 func (s *Store) makeLogDirs(name string) (changed []string, err error) {
 	file := s.path("logs/" + name)
 	if info, err := disk.Lstat(file); err == nil && info.IsDir() {
@@ -130,17 +134,19 @@ func (s *Store) makeLogDirs(name string) (changed []string, err error) {
 			return nil, err
 		}
 	}
+
 	for dir := filepath.Dir(file); dir != s.path("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		info, err := disk.Lstat(dir)
 		if err == nil && info.IsDir() {
 			break
 		}
-		if err == nil { // unlink, for by now another line of the same update may have made it a folder
+		if err == nil { // unlink fails if another line of the same update has made it a folder meanwhile
 			err = syscall.Unlink(dir)
 		}
 		if err != nil && !isAbsent(err) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.EPERM) {
 			return nil, &os.PathError{Op: "unlink", Path: dir, Err: err}
 		}
 	}
+
 	return makeDirs(filepath.Dir(file))
 }

@@ -9,8 +9,7 @@ import (
 )
 
 var (
-	// ErrNotFound is matched by errors that say that nothing has a name:
-	// [*NotFoundError] and [*UnknownRevisionError].
+	// ErrNotFound is matched by [*NotFoundError] and [*UnknownRevisionError].
 	ErrNotFound = errors.New("ref not found")
 
 	// ErrMoved is matched by every [*MovedError].
@@ -23,7 +22,7 @@ var (
 	ErrTime = errors.New("not a time")
 )
 
-// NotFoundError says that there is no ref of a name.
+// NotFoundError means that a ref does not exist.
 type NotFoundError struct{ Name string }
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no ref %q", e.Name) }
@@ -31,7 +30,7 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("no ref %q", e.Name)
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// CorruptError says that a file of this package is damaged.
+// CorruptError means that a file of this package is damaged.
 type CorruptError struct {
 	File string // path below the .kist folder, with slashes
 	Err  error  // what is wrong
@@ -45,13 +44,13 @@ func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrup
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// NameError says why a name cannot be a ref's.
+// NameError means that a name is not allowed for a ref.
 type NameError struct{ Name, Reason string }
 
 func (e *NameError) Error() string { return fmt.Sprintf("bad ref name %q: %s", e.Name, e.Reason) }
 
-// MovedError says that a ref is not where an update wanted it to be. A zero
-// ID stands for a ref that does not exist.
+// MovedError means that a ref does not have the value that an update expects.
+// A zero ID means that the ref does not exist.
 type MovedError struct {
 	Name       string
 	Want, Have object.ID
@@ -70,11 +69,11 @@ func (e *MovedError) Error() string {
 // Is makes errors.Is(err, ErrMoved) true.
 func (e *MovedError) Is(target error) bool { return target == ErrMoved }
 
-// ConflictError says that two refs cannot exist side by side, because the
-// name of one would be a folder in the name of the other.
+// ConflictError means that two refs cannot both exist, because the name of one
+// would be a folder in the name of the other.
 type ConflictError struct {
-	Name string // the ref to be made
-	With string // the one in its way
+	Name string // the new ref
+	With string // the existing ref
 }
 
 func (e *ConflictError) Error() string {
@@ -84,10 +83,10 @@ func (e *ConflictError) Error() string {
 // Is makes errors.Is(err, ErrConflict) true.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// UnknownRevisionError says that a revision names no commit.
+// UnknownRevisionError means that a revision names no commit.
 type UnknownRevisionError struct {
 	Rev    string
-	Reason string // what is wrong with it; empty: nothing has this name
+	Reason string // empty: nothing has this name
 }
 
 func (e *UnknownRevisionError) Error() string {
@@ -100,7 +99,7 @@ func (e *UnknownRevisionError) Error() string {
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *UnknownRevisionError) Is(target error) bool { return target == ErrNotFound }
 
-// AmbiguousError says that a hexadecimal prefix fits more than one object.
+// AmbiguousError means that a hexadecimal prefix fits several objects.
 type AmbiguousError struct {
 	Rev        string
 	Candidates []object.Key // some of them: commits, then tags

@@ -12,22 +12,22 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// staging is the folder in which files are written before they are renamed
-// into their places. Only the holder of the lock has one.
+// staging is the folder in which files are written before they are renamed.
+// Only the holder of the lock uses it.
 const staging = "refs.tmp"
 
-// clean removes what a process that was killed left in the staging folder.
+// clean removes the staging folder of a killed process.
 func (s *Store) clean() error { return disk.RemoveAll(s.path(staging)) }
 
-// A file is one to be replaced.
+// A file is a file to replace.
 type file struct {
 	name string // below the .kist folder, with slashes
 	data []byte
 }
 
-// stage writes the files next to their places, on disk for certain, and
-// returns what puts them there, in order, and says how many it put. Until then
-// nothing has happened. The lock must be held.
+// stage writes the files to the staging folder and syncs them. The returned
+// function renames them to their places, in order, and returns how many it
+// renamed. Until then no file has changed. The caller holds the lock.
 func (s *Store) stage(files []file) (place func() (placed int, err error), err error) {
 	if len(files) == 0 {
 		return func() (int, error) { return 0, nil }, nil
@@ -35,6 +35,7 @@ func (s *Store) stage(files []file) (place func() (placed int, err error), err e
 	if err := disk.Mkdir(s.path(staging), 0o755); err != nil {
 		return nil, err
 	}
+
 	staged := func(i int) string { return filepath.Join(s.path(staging), strconv.Itoa(i)) }
 	err = each(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
 	var dirs []string
@@ -46,6 +47,7 @@ func (s *Store) stage(files []file) (place func() (placed int, err error), err e
 	if err != nil {
 		return nil, errors.Join(err, s.clean())
 	}
+
 	return func() (int, error) {
 		for i, f := range files {
 			if err := rename(staged(i), s.path(f.name)); err != nil {
@@ -56,7 +58,7 @@ func (s *Store) stage(files []file) (place func() (placed int, err error), err e
 	}, nil
 }
 
-// write replaces files, each whole or not at all. The lock must be held.
+// write replaces files, each atomically. The caller holds the lock.
 func (s *Store) write(files ...file) error {
 	place, err := s.stage(files)
 	if err == nil {
@@ -68,7 +70,7 @@ func (s *Store) write(files ...file) error {
 	return nil
 }
 
-// writeSynced writes a new file and has it on disk when it returns.
+// writeSynced writes a new file and syncs it.
 func writeSynced(path string, data []byte) error {
 	f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -84,7 +86,7 @@ func writeSynced(path string, data []byte) error {
 	return err
 }
 
-// rename puts a file at path. Empty folders there give way to it.
+// rename renames a file to path. It removes an empty folder there.
 func rename(from, path string) error {
 	err := disk.Rename(from, path)
 	if info, statErr := disk.Lstat(path); err != nil && statErr == nil && info.IsDir() {
@@ -94,7 +96,7 @@ func rename(from, path string) error {
 	return err
 }
 
-// removeEmpty removes a folder in which there are only folders.
+// removeEmpty removes a folder that contains only folders.
 func removeEmpty(dir string) {
 	entries, _ := disk.ReadDir(dir)
 	for _, e := range entries {
@@ -105,12 +107,13 @@ func removeEmpty(dir string) {
 	disk.Remove(dir)
 }
 
-// makeDirs makes a folder and those above it, and returns the folders in
-// which there is something new.
+// makeDirs makes a folder and its missing parents. It returns the folders with
+// new entries.
 func makeDirs(dir string) (changed []string, err error) {
 	if _, err := disk.Stat(dir); err == nil {
 		return nil, nil
 	}
+
 	above := filepath.Dir(dir)
 	if above != dir {
 		if changed, err = makeDirs(above); err != nil {
@@ -120,12 +123,13 @@ func makeDirs(dir string) (changed []string, err error) {
 	if err := disk.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
 		return nil, err
 	}
+
 	return append(changed, above), nil
 }
 
-// remove removes the file of a name, if it is there, and the folders above it
-// that are empty then, but for refs and logs themselves. It returns the folder
-// that changed.
+// remove removes the file of a name, if it exists, and then the empty folders
+// above it, except refs and logs themselves. It returns the folder that
+// changed.
 func (s *Store) remove(name string) (changed string, err error) {
 	if err := disk.Remove(s.path(name)); err != nil && !isAbsent(err) {
 		return "", err
@@ -137,13 +141,13 @@ func (s *Store) remove(name string) (changed string, err error) {
 	return filepath.Join(s.dir, dir), nil
 }
 
-// syncDirs has the entries of folders on disk when it returns.
+// syncDirs syncs the entries of folders.
 func syncDirs(dirs []string) error {
 	slices.Sort(dirs)
 	dirs = slices.Compact(dirs)
 	return each(len(dirs), func(i int) error {
 		err := disk.SyncDir(dirs[i])
-		if errors.Is(err, fs.ErrNotExist) { // removed since, being empty
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, because it was empty
 			return nil
 		}
 		return err

@@ -9,13 +9,13 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Head is what is checked out.
+// Head is the branch or commit that is checked out.
 type Head struct {
-	Branch string    // its short name, as in "main"; empty: none, HEAD is detached
-	ID     object.ID // the commit; zero: the branch has none yet
+	Branch string    // short name, as in "main"; empty: HEAD is detached
+	ID     object.ID // the commit; zero: the branch has no commit yet
 }
 
-// Unborn reports whether HEAD is on a branch that has no commit yet.
+// Unborn reports whether HEAD is on a branch without a commit.
 func (h Head) Unborn() bool { return h.ID.IsZero() }
 
 // String returns the branch, or the ID if there is none.
@@ -26,8 +26,7 @@ func (h Head) String() string {
 	return h.ID.String()
 }
 
-// Head returns what is checked out. A repository always has a HEAD: that it
-// has none is damage.
+// Head returns HEAD. Every repository has one, so a missing HEAD is damage.
 func (s *Store) Head() (Head, error) {
 	v, found, err := s.value("HEAD")
 	switch {
@@ -38,10 +37,12 @@ func (s *Store) Head() (Head, error) {
 	case v.target == "":
 		return Head{ID: v.id}, nil
 	}
+
 	id, err := s.Get(v.target)
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return Head{}, err
 	}
+
 	return Head{Branch: strings.TrimPrefix(v.target, Heads), ID: id}, nil
 }
 
@@ -68,6 +69,7 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 	} else if h.ID.IsZero() {
 		return &NameError{Reason: "HEAD needs a branch or a commit"}
 	}
+
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -82,6 +84,7 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 			return &MovedError{Name: v.target, Want: h.ID, Have: id}
 		}
 	}
+
 	old, err := s.Head()
 	if err != nil && !errors.Is(err, object.ErrCorrupt) {
 		return err
@@ -89,10 +92,11 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 	if err := s.setHead(v, old.ID, id, who, reason); err != nil {
 		return fmt.Errorf("set HEAD: %w", err)
 	}
+
 	return nil
 }
 
-// setHead writes HEAD and logs it. The lock must be held.
+// setHead writes HEAD and logs the change. The caller holds the lock.
 func (s *Store) setHead(v value, old, new object.ID, who Who, reason string) error {
 	e, err := s.newEntry(old, new, who, reason)
 	if err != nil {
@@ -115,9 +119,9 @@ func CheckoutReason(from, to Head) string {
 	return checkoutPrefix + from.String() + " to " + to.String()
 }
 
-// CheckedOut returns what a reason in HEAD's log says was checked out: the short
-// name of a branch, or an ID in hexadecimal digits. It is empty if the reason is
-// another one.
+// CheckedOut returns the target of a checkout that a reason in HEAD's log
+// records: the short name of a branch, or an ID in hexadecimal digits. It
+// returns "" for any other reason.
 func CheckedOut(reason string) string {
 	move, ok := strings.CutPrefix(reason, checkoutPrefix)
 	if !ok {
@@ -127,14 +131,14 @@ func CheckedOut(reason string) string {
 	return to
 }
 
-// Previous returns the name of the branch, or the ID in hexadecimal digits,
-// that was checked out before the n-th last checkout: what "@{-n}" means. n
-// is 1 or more.
+// Previous returns what "@{-n}" means: the branch, or the ID in hexadecimal
+// digits, that was checked out before the n-th last checkout. n is at least 1.
 func (s *Store) Previous(n int) (string, error) {
 	entries, err := s.Log("HEAD")
 	if err != nil {
 		return "", err
 	}
+
 	for _, e := range entries {
 		move, ok := strings.CutPrefix(e.Reason, checkoutPrefix)
 		from, _, found := strings.Cut(move, " to ")
@@ -145,12 +149,13 @@ func (s *Store) Previous(n int) (string, error) {
 			return from, nil
 		}
 	}
+
 	return "", &NotFoundError{Name: "@{-n}"}
 }
 
-// SetRemoteHead makes a remote's HEAD, as in "refs/remotes/origin/HEAD", stand
-// for one of the remote's branches, as in "refs/remotes/origin/main". With an
-// empty target it is removed, if it is there.
+// SetRemoteHead makes a remote's HEAD, such as "refs/remotes/origin/HEAD",
+// refer to one of the remote's branches, such as "refs/remotes/origin/main".
+// An empty target removes the remote's HEAD, if it exists.
 func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -163,6 +168,7 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 	if !isRemoteHead(name) || target != "" && !mayName(name, target) {
 		return &NameError{Name: name, Reason: fmt.Sprintf("cannot stand for %q", target)}
 	}
+
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -171,5 +177,6 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 	if target == "" {
 		return s.delete([]string{name})
 	}
+
 	return s.write(file{name, value{target: target}.encode()})
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// lockFile is locked by who writes.
+// lockFile is locked by writers.
 const lockFile = "refs.lock"
 
-// lock waits for the writers' lock and returns what gives it back. If others
-// hold it for too long, the error is a [*disk.BusyError].
+// lock takes the writers' lock and returns the function that releases it. The
+// error is a [*disk.BusyError] if others hold it for too long.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	l, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	return l.Unlock, nil
 }
 
-// lockOut waits for writers, and keeps them out until what it returns is
+// lockOut waits for writers and excludes them until the returned function is
 // called. It needs no permission to write.
 func (s *Store) lockOut(ctx context.Context) (unlock func(), err error) {
 	l, err := disk.Lock(ctx, s.path(lockFile), disk.Shared, disk.DefaultWait)

@@ -25,18 +25,18 @@ type LogEntry struct {
 	Reason   string    // one line, as in "commit: fix the roof"
 }
 
-// Limits of logs, in bytes. Names and reasons that are longer are cut off.
+// Limits of logs, in bytes. Longer names and reasons are cut off.
 const (
-	maxWhoSize    = 256 // of a name, and of an address
+	maxWhoSize    = 256 // for a name, and for an address
 	maxReasonSize = 1024
 	maxLineSize   = 2048
-	maxLogSize    = 1 << 30 // of a log as a whole
+	maxLogSize    = 1 << 30 // for a log
 )
 
-// Log returns the moves of a ref, or of "HEAD", newest first. A ref without a
-// log has none. Damaged lines do not hide the others: all that can be read
-// are returned, along with the error, a [*CorruptError]. A last line that is not whole is none: whoever wrote
-// it was stopped before the ref moved.
+// Log returns the moves of a ref, or of "HEAD", newest first. It returns none
+// for a ref without a log. If lines are damaged, it returns all readable ones
+// together with a [*CorruptError]. An incomplete last line does not count: its
+// writer stopped before the ref moved.
 func (s *Store) Log(name string) ([]LogEntry, error) {
 	if name != "HEAD" {
 		if err := CheckName(name); err != nil {
@@ -62,11 +62,11 @@ func (s *Store) decodeLog(file string, data []byte) ([]LogEntry, error) {
 	return entries, err
 }
 
-// decodeLog returns the entries in a log's bytes, newest first, and what is
-// wrong with the first damaged line.
+// decodeLog returns the entries in a log's bytes, newest first, and an error
+// for the first damaged line.
 func decodeLog(data []byte) (entries []LogEntry, err error) {
-	whole := wholeLog(data)
-	data, tail := data[:whole], data[whole:]
+	end := intactLines(data)
+	data, tail := data[:end], data[end:]
 	number := 1
 	for ; len(data) > 0; number++ {
 		line, rest, _ := bytes.Cut(data, []byte("\n"))
@@ -78,18 +78,20 @@ func decodeLog(data []byte) (entries []LogEntry, err error) {
 		}
 		data = rest
 	}
+
 	if entry, ok := badEnd(tail); ok {
 		entries = append(entries, entry)
 		if err == nil {
 			err = fmt.Errorf("line %d: its end is damaged", number)
 		}
 	}
+
 	slices.Reverse(entries)
 	return entries, err
 }
 
-// badEnd reports whether what follows the last whole line of a log is an entry
-// with another byte in place of its end: no append that was stopped leaves that.
+// badEnd reports whether the bytes after the last complete line of a log are
+// an entry with a damaged line end. An interrupted append never leaves that.
 func badEnd(tail []byte) (LogEntry, bool) {
 	if len(tail) == 0 || tail[0] == 0 {
 		return LogEntry{}, false
@@ -98,10 +100,11 @@ func badEnd(tail []byte) (LogEntry, bool) {
 	return entry, err == nil
 }
 
-// wholeLog returns how many of the bytes at a log's end are whole lines. What
-// a stopped append leaves is a line without its end, or, after a power cut,
-// one whose first part never reached the disk and reads as zero bytes.
-func wholeLog(data []byte) int {
+// intactLines returns the length of the complete lines of a log, in bytes. An
+// interrupted append leaves a line without its end. After a power failure, it
+// may also leave a line that begins with zero bytes, because its first part
+// never reached the disk.
+func intactLines(data []byte) int {
 	end := bytes.LastIndexByte(data, '\n') + 1
 	if end == 0 {
 		return 0
@@ -113,8 +116,8 @@ func wholeLog(data []byte) int {
 	return end
 }
 
-// encodeEntry returns an entry's line: the checksum of the rest of the line,
-// then ID, ID, time, name and address, and after a tab the reason.
+// encodeEntry returns an entry's line: the checksum of the rest, then ID, ID,
+// time, name and address, a tab, and the reason.
 func encodeEntry(e LogEntry) []byte {
 	who := "<" + e.Who.Email + ">"
 	if e.Who.Name != "" {
@@ -129,11 +132,13 @@ func decodeEntry(line []byte) (LogEntry, error) {
 	if want != disk.Sum([]byte(text)) {
 		return LogEntry{}, errors.New("checksum does not fit")
 	}
+
 	head, reason, _ := strings.Cut(text, "\t")
 	fields := strings.SplitN(head, " ", 4)
 	if len(fields) < 4 {
 		return LogEntry{}, errors.New("fields are missing")
 	}
+
 	e := LogEntry{Reason: reason}
 	var err error
 	if e.Old, err = object.ParseID(fields[0]); err != nil {
@@ -145,20 +150,22 @@ func decodeEntry(line []byte) (LogEntry, error) {
 	if e.Time, err = time.Parse(time.RFC3339Nano, fields[2]); err != nil {
 		return LogEntry{}, errors.New("the time does not fit")
 	}
+
 	_, offset := e.Time.Zone()
-	e.Time = e.Time.In(time.FixedZone("", offset)) // never the local zone, whatever that is
+	e.Time = e.Time.In(time.FixedZone("", offset)) // never the local zone
 	name, email, _ := strings.Cut(fields[3], "<")
 	e.Who = Who{Name: strings.TrimSuffix(name, " "), Email: strings.TrimSuffix(email, ">")}
 	if string(encodeEntry(e)) != string(line)+"\n" {
 		return LogEntry{}, errors.New("not written as it should be")
 	}
+
 	return e, nil
 }
 
-// newEntry returns an entry whose texts fit into a log's line.
+// newEntry returns an entry with texts that fit into a log's line.
 func (s *Store) newEntry(old, new object.ID, who Who, reason string) (LogEntry, error) {
 	now := s.now().Round(0)
-	if _, offset := now.Zone(); offset%60 != 0 { // a zone of before 1970, which the format has no room for
+	if _, offset := now.Zone(); offset%60 != 0 { // a zone from before 1970, which the format cannot store
 		now = now.UTC()
 	}
 	if y := now.Year(); y < 0 || y > 9999 {
@@ -168,8 +175,9 @@ func (s *Store) newEntry(old, new object.ID, who Who, reason string) (LogEntry, 
 	return LogEntry{Old: old, New: new, Who: who, Time: now, Reason: oneLine(reason, maxReasonSize, "")}, nil
 }
 
-// oneLine returns a text without the runes of drop, with every run of spaces
-// and control characters made one space, in UTF-8, at most size bytes long.
+// oneLine returns a text in valid UTF-8 without the runes of drop, with every
+// run of spaces and control characters as one space, and at most size bytes
+// long.
 func oneLine(text string, size int, drop string) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
 	text = strings.Map(func(r rune) rune {
@@ -188,5 +196,6 @@ func oneLine(text string, size int, drop string) string {
 		}
 		text = text[:size]
 	}
+
 	return strings.TrimSpace(text)
 }

@@ -425,7 +425,7 @@ func FuzzReflog(f *testing.F) {
 		for i := len(entries) - 1; i >= 0; i-- {
 			again = append(again, encodeEntry(entries[i])...)
 		}
-		whole := data[:wholeLog(data)]
+		whole := data[:intactLines(data)]
 		if err == nil && string(again) != string(whole) {
 			t.Errorf("%q became %q", whole, again)
 		}

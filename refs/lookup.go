@@ -8,11 +8,11 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Expand returns the full name of the ref that a revision is the short name
-// of: "refs/heads/main" for "main", also for "@{-1}" if main was checked out
-// before; and "HEAD" for "@", and special names as they are. Of several it
-// returns the one that [Store.Resolve] takes. A revision that is no ref's
-// name, such as "main~1" or an ID, is an error that matches [ErrNotFound].
+// Expand returns the full name of the ref that a revision names:
+// "refs/heads/main" for "main", or for "@{-1}" after a checkout from main;
+// "HEAD" for "@"; special names unchanged. Among several refs it chooses as
+// [Store.Resolve] does. The error matches [ErrNotFound] if the revision is no
+// name, such as "main~1" or an ID.
 func (s *Store) Expand(ctx context.Context, rev string) (name string, err error) {
 	r, err := parseRevision(rev)
 	if err != nil {
@@ -27,12 +27,13 @@ func (s *Store) Expand(ctx context.Context, rev string) (name string, err error)
 	if r.at == atCheckout && !strings.HasPrefix(name, Heads) {
 		return "", r.unknown("it is not a name")
 	}
+
 	return name, ctx.Err()
 }
 
-// Candidates returns the full names of all that a short name can stand for,
-// in the order in which [Store.Resolve] prefers them. More than one: the name
-// is ambiguous.
+// Candidates returns all full names that a short name can stand for, in the
+// order in which [Store.Resolve] prefers them. With more than one, the name is
+// ambiguous.
 func (s *Store) Candidates(name string) ([]string, error) {
 	var found []string
 	if name == "HEAD" || name == "@" {
@@ -45,6 +46,7 @@ func (s *Store) Candidates(name string) ([]string, error) {
 			return nil, err
 		}
 	}
+
 	for _, full := range []string{name, "refs/" + name, Tags + name, Heads + name, Remotes + name, Remotes + name + "/HEAD"} {
 		if CheckName(full) != nil {
 			continue
@@ -55,11 +57,12 @@ func (s *Store) Candidates(name string) ([]string, error) {
 			return nil, err
 		}
 	}
+
 	return found, nil
 }
 
-// lookup returns the full name that a revision's name, its absence, or its
-// "@{-n}" stands for.
+// lookup returns the full name for a revision's name, for an empty name, or
+// for its "@{-n}".
 func (s *Store) lookup(r revision) (string, error) {
 	switch {
 	case r.at == atCheckout:
@@ -71,6 +74,7 @@ func (s *Store) lookup(r revision) (string, error) {
 		}
 		return head.target, nil
 	}
+
 	found, err := s.Candidates(r.name)
 	if err != nil {
 		return "", err
@@ -78,11 +82,12 @@ func (s *Store) lookup(r revision) (string, error) {
 	if len(found) == 0 {
 		return "", &UnknownRevisionError{Rev: r.text}
 	}
+
 	return found[0], nil
 }
 
-// checkedOut returns the full name of the branch that was checked out before,
-// or the ID.
+// checkedOut returns the full name of the branch, or the ID, of an earlier
+// checkout.
 func (s *Store) checkedOut(r revision) (string, error) {
 	previous, err := s.Previous(r.number)
 	switch {
@@ -98,10 +103,11 @@ func (s *Store) checkedOut(r revision) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
+
 	return Heads + previous, nil
 }
 
-// present returns the ID that a full name has now.
+// present returns the present ID of a full name.
 func (s *Store) present(r revision, full string) (object.ID, error) {
 	switch {
 	case full == "HEAD":
@@ -116,22 +122,26 @@ func (s *Store) present(r revision, full string) (object.ID, error) {
 	if id, err := object.ParseID(full); err == nil {
 		return id, nil
 	}
+
 	id, err := s.Get(full)
 	if errors.Is(err, ErrNotFound) {
 		err = r.unknown("%s has no commit", full)
 	}
+
 	return id, err
 }
 
-// entryAt returns where a ref was some moves ago.
+// entryAt returns the value of a ref a number of moves ago.
 func (s *Store) entryAt(r revision, full string) (object.ID, error) {
 	if r.number == 0 {
 		return s.present(r, full)
 	}
+
 	entries, err := s.readLog("logs/" + full)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	var id object.ID
 	switch {
 	case r.number < len(entries):
@@ -144,20 +154,23 @@ func (s *Store) entryAt(r revision, full string) (object.ID, error) {
 	if id.IsZero() {
 		return id, r.unknown("%s did not exist then", full)
 	}
+
 	return id, nil
 }
 
-// timeAt returns where a ref was at a time. Before the first entry of its log
-// it was nowhere, or nobody knows: that is an error rather than a guess.
+// timeAt returns the value of a ref at a time. Before the first entry of its
+// log, the value is unknown, and the result is an error.
 func (s *Store) timeAt(r revision, full string) (object.ID, error) {
 	at, err := ParseTime(r.when, s.now())
 	if err != nil {
 		return object.ID{}, r.unknown("%v", err)
 	}
+
 	entries, err := s.readLog("logs/" + full)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	for _, e := range entries {
 		if e.Time.After(at) {
 			continue
@@ -167,9 +180,11 @@ func (s *Store) timeAt(r revision, full string) (object.ID, error) {
 		}
 		return e.New, nil
 	}
+
 	if len(entries) == 0 {
 		return object.ID{}, r.unknown("%s has no log", full)
 	}
+
 	begin := entries[len(entries)-1].Time
 	return object.ID{}, r.unknown("the log of %s begins at %s", full, begin.Format("2006-01-02 15:04:05"))
 }

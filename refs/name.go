@@ -10,7 +10,7 @@ import (
 const (
 	Heads   = "refs/heads/"   // branches
 	Tags    = "refs/tags/"    // tags
-	Remotes = "refs/remotes/" // where the branches of remotes were seen last
+	Remotes = "refs/remotes/" // the last known places of remotes' branches
 )
 
 // Limits of names, in bytes.
@@ -19,11 +19,11 @@ const (
 	MaxComponentSize = 255
 )
 
-// CheckName says whether name can be the full name of a ref, as in
-// "refs/heads/main". The rules are those of git check-ref-format, and in
-// addition: it begins with "refs/" and has three components at least, is
-// valid UTF-8 without control characters, and is at most 1,024 bytes long,
-// 255 each component. The error is a [*NameError].
+// CheckName returns a [*NameError] if name cannot be the full name of a ref,
+// such as "refs/heads/main". The rules are those of git check-ref-format, and
+// some more: a name begins with "refs/", has at least three components, is
+// valid UTF-8 without control characters, and has at most 1,024 bytes, 255 in
+// each component.
 func CheckName(name string) error {
 	if reason := badName(name); reason != "" {
 		return &NameError{Name: name, Reason: reason}
@@ -71,10 +71,10 @@ func badName(name string) string {
 	return ""
 }
 
-// CheckShort says whether a person may give this name to a branch or a tag:
-// CheckName's rules, and it is none that revisions read differently ("HEAD",
-// "@", 64 hexadecimal digits) or commands would take for an option. The
-// error is a [*NameError].
+// CheckShort returns a [*NameError] if users may not give this name to a
+// branch or tag. Beyond CheckName's rules, it refuses names that revisions
+// read differently ("HEAD", "@", 64 hexadecimal digits) or that look like an
+// option.
 func CheckShort(name string) error {
 	reason := badName(Heads + name)
 	switch {
@@ -88,22 +88,23 @@ func CheckShort(name string) error {
 	default:
 		return nil
 	}
+
 	return &NameError{Name: name, Reason: reason}
 }
 
-// isRemoteHead reports whether name is a remote's HEAD, "refs/remotes/X/HEAD":
-// the only refs that may name another ref.
+// isRemoteHead reports whether name is a remote's HEAD, "refs/remotes/X/HEAD".
+// Only these refs may name another ref.
 func isRemoteHead(name string) bool {
 	rest, ok := strings.CutPrefix(name, Remotes)
 	remote, found := strings.CutSuffix(rest, "/HEAD")
 	return ok && found && remote != "" && !strings.Contains(remote, "/")
 }
 
-// isSpecial reports whether name is that of a file of its own in .kist that
-// holds an ID: MERGE_HEAD, ORIG_HEAD, FETCH_HEAD, …
+// isSpecial reports whether name is a file in .kist with one ID: MERGE_HEAD,
+// ORIG_HEAD, FETCH_HEAD, …
 func isSpecial(name string) bool { return isUpper(name) && strings.HasSuffix(name, "_HEAD") }
 
-// isMessage reports whether name is that of a text: MERGE_MSG, …
+// isMessage reports whether name is a file in .kist with a text: MERGE_MSG, …
 func isMessage(name string) bool { return isUpper(name) && strings.HasSuffix(name, "_MSG") }
 
 func isUpper(name string) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Logs returns the names, sorted, of what has a log: "HEAD", and full names
-// of refs, also of refs that are gone.
+// Logs returns the sorted names that have a log: "HEAD" and full names of
+// refs, deleted refs included.
 func (s *Store) Logs() ([]string, error) {
 	files, err := s.names("logs", "")
 	if err != nil {
@@ -28,8 +28,9 @@ func (s *Store) Logs() ([]string, error) {
 	return names, nil
 }
 
-// ExpireLog drops the entries of a log that keep refuses, and returns how
-// many. A log that is damaged is left as it is, with the error of [Store.Log].
+// ExpireLog removes the entries of a log for which keep returns false, and
+// returns their number. It does not change a damaged log; the error is that of
+// [Store.Log].
 func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) bool) (dropped int, err error) {
 	return s.rewriteLog(ctx, name, func(entries []LogEntry, err error) ([]LogEntry, error) {
 		if err != nil {
@@ -39,7 +40,7 @@ func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) 
 	})
 }
 
-// RepairLog drops the lines of a log that are damaged, and returns how many.
+// RepairLog removes the damaged lines of a log and returns their number.
 func (s *Store) RepairLog(ctx context.Context, name string) (dropped int, err error) {
 	return s.rewriteLog(ctx, name, func(entries []LogEntry, _ error) ([]LogEntry, error) { return entries, nil })
 }
@@ -50,6 +51,7 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEn
 			return 0, err
 		}
 	}
+
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return 0, err
@@ -60,28 +62,32 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEn
 	if err != nil || !found {
 		return 0, err
 	}
+
 	entries, damage := s.decodeLog(log, data)
-	_, mended := badEnd(data[wholeLog(data):])
+	_, mended := badEnd(data[intactLines(data):])
 	if entries, err = change(entries, damage); err != nil {
 		return 0, err
 	}
-	lines := bytes.Count(data[:wholeLog(data)], []byte("\n"))
+
+	lines := bytes.Count(data[:intactLines(data)], []byte("\n"))
 	if mended {
 		lines++
 	}
 	if dropped = lines - len(entries); dropped == 0 && !mended {
 		return 0, nil
 	}
+
 	var text []byte
 	for _, e := range slices.Backward(entries) {
 		text = append(text, encodeEntry(e)...)
 	}
+
 	return dropped, s.write(file{log, text})
 }
 
-// Repair sets a ref whose file is damaged, to a commit that is known to be
-// what it was, by its log for example. A ref that is whole it leaves alone,
-// with a [*MovedError].
+// Repair sets a ref with a damaged file to a known commit, for example from
+// its log. If the ref is intact, it changes nothing and returns a
+// [*MovedError].
 func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, reason string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -89,6 +95,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 	if id.IsZero() {
 		return &NameError{Name: name, Reason: "needs an ID"}
 	}
+
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -104,17 +111,19 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 	if err := s.apply([]move{{Change: Change{Name: name, Old: id, New: id, Reason: reason}}}, who); err != nil {
 		return fmt.Errorf("repair %s: %w", name, err)
 	}
+
 	return nil
 }
 
-// Guess returns what a damaged file of a ref, of HEAD or of a special name said,
-// if no more than one bit of it has changed: a commit, or the ref it named. The
-// checksum in the file tells; no other value is as near to it.
+// Guess returns the former value of a damaged file of a ref, of HEAD or of a
+// special name, if only one bit has changed: a commit or another ref. The
+// checksum in the file proves it, because no other value is as close.
 func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
 	data, found, err := s.read(name, maxValueSize)
 	if err != nil || !found {
 		return id, "", false
 	}
+
 	var v value
 	mended := disk.Mend(data, func(data []byte) bool {
 		v, err = decodeValue(data)
@@ -123,16 +132,18 @@ func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
 	if !mended {
 		return id, "", false
 	}
+
 	return v.id, v.target, true
 }
 
-// Discard removes the file of a ref, of a special name or of a message, if sure
-// says so, which is called while nobody else writes, and reports whether it did.
-// HEAD is never removed, and logs are not.
+// Discard removes the file of a ref, a special name or a message if sure
+// returns true, and reports whether it did. It calls sure under the writers'
+// lock. It never removes HEAD or logs.
 func (s *Store) Discard(ctx context.Context, name string, sure func() (bool, error)) (bool, error) {
 	if name == "HEAD" || !strings.HasPrefix(name, "refs/") && !isSpecial(name) && !isMessage(name) {
 		return false, badSpecial(name)
 	}
+
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return false, err
@@ -141,9 +152,11 @@ func (s *Store) Discard(ctx context.Context, name string, sure func() (bool, err
 	if ok, err := sure(); !ok || err != nil {
 		return false, err
 	}
+
 	dir, err := s.remove(name)
 	if err == nil {
 		err = syncDirs([]string{dir})
 	}
+
 	return err == nil, err
 }

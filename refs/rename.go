@@ -9,15 +9,16 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Rename gives a branch another name, and takes its log along, and HEAD if it
-// is on the branch. Both names are full. The error matches [ErrNotFound], is
-// a [*MovedError] if there is a branch of the new name already, or a
-// [*ConflictError] if another ref, or the branch itself, is in the way. A
-// process that dies in the middle leaves both names.
+// Rename renames a branch with its log, and HEAD if it is on the branch. Both
+// names are full. The error matches [ErrNotFound] if the branch does not
+// exist. It is a [*MovedError] if the new name exists, or a [*ConflictError]
+// if another ref, or the branch itself, is in the way. A process that dies in
+// between leaves both names.
 func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 	if !strings.HasPrefix(from, Heads) || !strings.HasPrefix(to, Heads) {
 		return &NameError{Name: from, Reason: "only branches can be renamed"}
 	}
+
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -27,6 +28,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 	if err != nil {
 		return err
 	}
+
 	head, _, err := s.value("HEAD")
 	if err != nil {
 		return err
@@ -40,6 +42,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 	if err := s.rename(from, to, id, head.target == from, who); err != nil {
 		return fmt.Errorf("rename %s to %s: %w", from, to, err)
 	}
+
 	return nil
 }
 
@@ -57,10 +60,12 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 	if err != nil {
 		return err
 	}
+
 	log, _, err := s.read("logs/"+from, maxLogSize)
 	if err != nil {
 		return err
 	}
+
 	made, err := s.makeLogDirs(to)
 	if err != nil {
 		return err
@@ -68,7 +73,8 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 	if err := syncDirs(made); err != nil {
 		return err
 	}
-	log = append(log[:wholeLog(log)], encodeEntry(e)...)
+
+	log = append(log[:intactLines(log)], encodeEntry(e)...)
 	if err := s.write(file{"logs/" + to, log}); err != nil {
 		return err
 	}
@@ -80,5 +86,6 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 			return err
 		}
 	}
+
 	return s.delete([]string{from})
 }

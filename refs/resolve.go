@@ -9,48 +9,49 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Objects is what [Store.Resolve] needs of a store of objects.
+// Objects is the store in which [Store.Resolve] looks up objects.
 type Objects interface {
 	object.Reader
 
 	// Prefix returns up to limit IDs of objects of a kind that begin with
-	// lower-case hexadecimal digits.
+	// hexPrefix, in lower-case hexadecimal digits.
 	Prefix(ctx context.Context, kind object.Kind, hexPrefix string, limit int) ([]object.ID, error)
 }
 
 const (
-	minPrefix     = 4  // hexadecimal digits that may stand for an ID
-	maxCandidates = 16 // shown when they fit more than one
+	minPrefix     = 4  // least number of hexadecimal digits for an ID
+	maxCandidates = 16 // most objects shown for an ambiguous prefix
 )
 
 // Resolve returns the commit that a revision names:
 //
-//	HEAD, @             what is checked out; also MERGE_HEAD and its like
+//	HEAD, @             the commit that is checked out; also MERGE_HEAD and others
 //	main, v1            a tag, or else a branch; or any full name of a ref
 //	origin/main, origin a branch of a remote, and the remote's HEAD
-//	3fa9c1d2            an ID, or 4 digits of it or more, if only one commit
-//	                    or annotated tag begins so
+//	3fa9c1d2            an ID, or at least 4 digits of it, if only one commit
+//	                    or annotated tag begins with them
 //	REV~3, REV^, REV^2  the third ancestor by first parents, the first parent,
 //	                    the second
-//	main@{2}            where main was two moves ago; without a name, the branch
-//	                    that HEAD is on
-//	main@{yesterday}    where it was then; see [ParseTime]
-//	@{-1}               what was checked out before
+//	main@{2}            main two moves ago; without a name, HEAD's branch
+//	main@{yesterday}    main at that time; see [ParseTime]
+//	@{-1}               the previous checkout
 //
 // An annotated tag stands for its commit. A name that several refs have means
 // the first of: a special name, a full name, one below refs, a tag, a branch,
 // a branch of a remote, a remote. A ref goes before a prefix of an ID, but not
-// before a whole ID. Errors are [*UnknownRevisionError], [*AmbiguousError], or
+// before a complete ID. Errors are [*UnknownRevisionError], [*AmbiguousError], or
 // those of reading files and objects.
 func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, error) {
 	r, err := parseRevision(rev)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	id, err := s.start(ctx, o, r)
 	if err != nil {
 		return object.ID{}, err
 	}
+
 	id, c, err := peel(ctx, o, id)
 	if err != nil {
 		var missing *object.NotFoundError
@@ -59,6 +60,7 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 		}
 		return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
 	}
+
 	for _, st := range r.steps {
 		for range st.generations {
 			switch n := len(c.Parents); {
@@ -73,11 +75,12 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 			}
 		}
 	}
+
 	return id, nil
 }
 
-// Peel returns the commit that an ID from a ref stands for: itself, or what
-// its tag object is for. The commit was read.
+// Peel returns the commit of an ID from a ref: the ID itself, or the target of
+// its tag object. It has read the commit.
 func Peel(ctx context.Context, r object.Reader, id object.ID) (object.ID, error) {
 	id, _, err := peel(ctx, r, id)
 	return id, err
@@ -98,14 +101,16 @@ func peel(ctx context.Context, r object.Reader, id object.ID) (object.ID, *objec
 	if err != nil {
 		return object.ID{}, nil, err
 	}
+
 	return id, c, nil
 }
 
-// start returns the ID of what a revision begins with.
+// start returns the ID for the first part of a revision.
 func (s *Store) start(ctx context.Context, o Objects, r revision) (object.ID, error) {
 	if id, err := object.ParseID(strings.ToLower(r.name)); err == nil && r.at == atNow {
 		return id, nil
 	}
+
 	full, err := s.lookup(r)
 	if errors.Is(err, ErrNotFound) {
 		if r.at != atNow {
@@ -113,6 +118,7 @@ func (s *Store) start(ctx context.Context, o Objects, r revision) (object.ID, er
 		}
 		return s.byPrefix(ctx, o, r)
 	}
+
 	switch {
 	case err != nil:
 		return object.ID{}, err
@@ -121,6 +127,7 @@ func (s *Store) start(ctx context.Context, o Objects, r revision) (object.ID, er
 	case r.at == atTime:
 		return s.timeAt(r, full)
 	}
+
 	return s.present(r, full)
 }
 
@@ -129,6 +136,7 @@ func (s *Store) byPrefix(ctx context.Context, o Objects, r revision) (object.ID,
 	if len(r.name) < minPrefix || len(r.name) > 64 || !isHex(r.name) {
 		return object.ID{}, &UnknownRevisionError{Rev: r.text}
 	}
+
 	var found []object.Key
 	for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {
 		ids, err := o.Prefix(ctx, kind, strings.ToLower(r.name), maxCandidates)
@@ -139,11 +147,13 @@ func (s *Store) byPrefix(ctx context.Context, o Objects, r revision) (object.ID,
 			found = append(found, object.Key{Kind: kind, ID: id})
 		}
 	}
+
 	switch len(found) {
 	case 0:
 		return object.ID{}, &UnknownRevisionError{Rev: r.text}
 	case 1:
 		return found[0].ID, nil
 	}
+
 	return object.ID{}, &AmbiguousError{Rev: r.name, Candidates: found}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A revision is a parsed one: a name, perhaps where that was at another time,
+// A revision is a parsed revision: a name, perhaps its value at another time,
 // and steps from there to ancestors.
 type revision struct {
 	text   string
@@ -21,10 +21,10 @@ type revision struct {
 type atKind uint8
 
 const (
-	atNow      atKind = iota // there is none
-	atEntry                  // "@{2}": as many moves ago
+	atNow      atKind = iota // no "@{…}"
+	atEntry                  // "@{2}": a number of moves ago
 	atTime                   // "@{yesterday}"
-	atCheckout               // "@{-1}": what was checked out as many checkouts ago
+	atCheckout               // "@{-1}": a number of checkouts ago
 )
 
 // A step goes to the n-th parent ("^n", one generation) or up the first
@@ -37,7 +37,7 @@ type step struct {
 const (
 	maxRevisionSize = 4096    // bytes
 	maxNumber       = 1 << 30 // in "~n", "@{n}" and the like
-	minUnixTime     = 1e8     // numbers in "@{…}" from here on are seconds since 1970
+	minUnixTime     = 1e8     // larger numbers in "@{…}" are seconds since 1970
 )
 
 func (r revision) unknown(format string, args ...any) error {
@@ -51,6 +51,7 @@ func parseRevision(text string) (revision, error) {
 	if len(text) > maxRevisionSize {
 		return r, &UnknownRevisionError{Rev: text[:32] + "…", Reason: "longer than 4,096 bytes"}
 	}
+
 	end := strings.IndexAny(text, "~^")
 	if at := strings.Index(text, "@{"); at >= 0 && (end < 0 || at < end) {
 		end = at
@@ -58,11 +59,13 @@ func parseRevision(text string) (revision, error) {
 	if end < 0 {
 		end = len(text)
 	}
+
 	r.name = text[:end]
 	rest, err := r.parseAt(text[end:])
 	if err != nil {
 		return r, err
 	}
+
 	switch {
 	case r.name == "@":
 		r.name = "HEAD"
@@ -71,11 +74,13 @@ func parseRevision(text string) (revision, error) {
 	case r.name != "" && r.at == atCheckout:
 		return r, r.unknown("a name before @{-n}")
 	}
+
 	for rest != "" {
 		if rest, err = r.parseStep(rest); err != nil {
 			return r, err
 		}
 	}
+
 	return r, nil
 }
 
@@ -85,10 +90,12 @@ func (r *revision) parseAt(rest string) (string, error) {
 	if !ok {
 		return rest, nil
 	}
+
 	inside, rest, ok = strings.Cut(inside, "}")
 	if !ok {
 		return "", r.unknown("no } after @{")
 	}
+
 	digits, minus := strings.CutPrefix(inside, "-")
 	number, err := strconv.ParseUint(digits, 10, 64)
 	switch {
@@ -103,10 +110,11 @@ func (r *revision) parseAt(rest string) (string, error) {
 	default:
 		r.at, r.number = atEntry, int(number)
 	}
+
 	return rest, nil
 }
 
-// parseStep reads one step at the start of rest.
+// parseStep parses the step at the start of rest.
 func (r *revision) parseStep(rest string) (string, error) {
 	op := rest[0]
 	rest = rest[1:]
@@ -118,8 +126,9 @@ func (r *revision) parseStep(rest string) (string, error) {
 		if !ok || kind != "" && kind != "commit" {
 			return "", r.unknown("^{%s is not understood", inside)
 		}
-		return rest, nil // a revision is a commit anyway
+		return rest, nil // a revision always names a commit
 	}
+
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
 	rest = rest[len(digits):]
 	number := uint64(1)
@@ -129,6 +138,7 @@ func (r *revision) parseStep(rest string) (string, error) {
 			return "", r.unknown("%c%s is out of range", op, digits)
 		}
 	}
+
 	switch {
 	case number == 0:
 	case op == '^':
@@ -136,11 +146,12 @@ func (r *revision) parseStep(rest string) (string, error) {
 	default:
 		r.steps = append(r.steps, step{parent: 1, generations: int(number)})
 	}
+
 	return rest, nil
 }
 
-// SplitPath splits "REV:PATH" at the first colon that is not within braces,
-// as in "main@{2026-01-31 15:04}:notes/a:b". Without one, all of it is the
+// SplitPath splits "REV:PATH" at the first colon outside of braces, as in
+// "main@{2026-01-31 15:04}:notes/a:b". Without a colon, all of it is the
 // revision and hasPath is false. Either part may be empty.
 func SplitPath(revpath string) (rev, path string, hasPath bool) {
 	if i := indexOutside(revpath, ":"); i >= 0 {
@@ -149,14 +160,15 @@ func SplitPath(revpath string) (rev, path string, hasPath bool) {
 	return revpath, "", false
 }
 
-// SplitRange splits "A..B", the commits that B has and A has not, and
-// "A...B", those that only one of both has (symmetric). An end that is left
-// out is "HEAD". Other revisions are no range.
+// SplitRange splits "A..B", the commits reachable from B but not from A, and
+// "A...B", the commits reachable from only one of both (symmetric). A missing
+// end means "HEAD". Other revisions are no range.
 func SplitRange(text string) (from, to string, symmetric, ok bool) {
 	i := indexOutside(text, "..")
 	if i < 0 {
 		return "", "", false, false
 	}
+
 	from, to = text[:i], text[i+2:]
 	to, symmetric = strings.CutPrefix(to, ".")
 	if from == "" {
@@ -165,11 +177,12 @@ func SplitRange(text string) (from, to string, symmetric, ok bool) {
 	if to == "" {
 		to = "HEAD"
 	}
+
 	return from, to, symmetric, true
 }
 
-// indexOutside returns where sep is first in a revision, outside of the
-// braces of "@{…}" and "^{…}", or -1.
+// indexOutside returns the index of the first sep outside of the braces of
+// "@{…}" and "^{…}", or -1.
 func indexOutside(text, sep string) int {
 	for i := 0; i < len(text); i++ {
 		if strings.HasPrefix(text[i:], sep) {
@@ -183,5 +196,6 @@ func indexOutside(text, sep string) int {
 			i += end
 		}
 	}
+
 	return -1
 }

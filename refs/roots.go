@@ -10,22 +10,22 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Root is a commit, or a tag object, that a file of this package names.
+// Root is a commit or tag object that a file of this package names.
 type Root struct {
 	ID   object.ID
 	File string // below the .kist folder, as in "refs/heads/main" or "logs/HEAD"
 }
 
-// Roots returns every ID that must be kept because of HEAD, the refs, names
-// such as MERGE_HEAD, or a log, each with the file that says so. It looks at
-// every file in the folders, not only at those that could be refs, and at one
-// moment: no writer is let in between. All that could be read is returned
-// along with errors; who removes objects must not go on if there is any.
+// Roots returns every ID in HEAD, the refs, the special names and the logs,
+// with its file. It reads every file in the folders, even with an impossible
+// name. It reads all of them at one moment, because it excludes writers. After
+// an error it still returns all readable IDs; a caller that removes objects
+// must then stop.
 func (s *Store) Roots(ctx context.Context) ([]Root, error) {
 	return s.RootsWith(ctx, func(LogEntry) bool { return true })
 }
 
-// RootsWith is Roots without the log entries that keep refuses, see
+// RootsWith is Roots without the log entries for which keep returns false, see
 // [Store.ExpireLog].
 func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root, error) {
 	unlock, err := s.lockOut(ctx)
@@ -37,19 +37,23 @@ func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root
 	if err != nil {
 		return nil, err
 	}
+
 	top, err := disk.ReadDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list refs: %w", err)
 	}
+
 	for _, e := range top {
 		if e.Name() == "HEAD" || isSpecial(e.Name()) {
 			files = append(files, e.Name())
 		}
 	}
+
 	logs, err := s.names("logs", "")
 	if err != nil {
 		return nil, err
 	}
+
 	files = append(files, logs...)
 
 	found := make([][]object.ID, len(files))
@@ -58,12 +62,14 @@ func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root
 		found[i], errs[i] = s.rootsOf(files[i], keep)
 		return nil
 	})
+
 	var roots []Root
 	for i, ids := range found {
 		for _, id := range ids {
 			roots = append(roots, Root{ID: id, File: files[i]})
 		}
 	}
+
 	return roots, errors.Join(errs...)
 }
 
@@ -76,6 +82,7 @@ func (s *Store) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID,
 		}
 		return []object.ID{v.id}, nil
 	}
+
 	entries, err := s.readLog(file)
 	seen := map[object.ID]bool{{}: true}
 	for _, e := range entries {
@@ -89,5 +96,6 @@ func (s *Store) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID,
 			}
 		}
 	}
+
 	return ids, err
 }

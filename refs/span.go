@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Span is an age: a length of time by the calendar. The zero value is none.
+// Span is an age: a length of time by the calendar.
 type Span struct {
 	Years, Months, Days int
 	Seconds             int64
@@ -75,6 +75,7 @@ func ParseSpan(text string) (span Span, ok bool) {
 		used[unit] = true
 		span.add(n, unit)
 	}
+
 	return span, true
 }
 
@@ -97,6 +98,7 @@ func spanUnit(word string) string {
 	case "", "sec", "second": // "s" alone
 		return "s"
 	}
+
 	return ""
 }
 
@@ -119,7 +121,7 @@ func (s *Span) add(n int, unit string) {
 	}
 }
 
-// Before returns the time that long before t. A month before is the same day
+// Before returns the time s before t. A month before is the same day
 // of the month, or the last day of a shorter month.
 func (s Span) Before(t time.Time) time.Time {
 	const step = 1e9 // seconds, which a time.Duration can hold

@@ -8,19 +8,20 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Names of what commands leave for each other. Any name of capital letters
-// that ends in _HEAD or _MSG may be used.
+// Special names, for state that commands leave for each other. Any name in
+// capital letters that ends in _HEAD or _MSG may be used.
 const (
 	MergeHead  = "MERGE_HEAD"  // the commit being merged
-	OrigHead   = "ORIG_HEAD"   // where HEAD was before a merge, reset or pull
-	FetchHead  = "FETCH_HEAD"  // what was fetched last
+	OrigHead   = "ORIG_HEAD"   // HEAD before a merge, reset or pull
+	FetchHead  = "FETCH_HEAD"  // the last fetched commit
 	RevertHead = "REVERT_HEAD" // the commit being reverted
-	MergeMsg   = "MERGE_MSG"   // the message for the commit to come
-	RevertMsg  = "REVERT_MSG"  // of a revert of several commits: those that are left
+	MergeMsg   = "MERGE_MSG"   // the message for the next commit
+	RevertMsg  = "REVERT_MSG"  // the remaining commits of a revert of several
 )
 
-// Special returns the commit kept under a name such as MERGE_HEAD. The error
-// matches [ErrNotFound] if there is none, or [object.ErrCorrupt].
+// Special returns the commit with a name such as MERGE_HEAD. The error matches
+// [ErrNotFound] if there is none, and [object.ErrCorrupt] if its file is
+// damaged.
 func (s *Store) Special(name string) (object.ID, error) {
 	if !isSpecial(name) {
 		return object.ID{}, badSpecial(name)
@@ -32,7 +33,7 @@ func (s *Store) Special(name string) (object.ID, error) {
 	return v.id, err
 }
 
-// SetSpecial keeps a commit under a name such as MERGE_HEAD.
+// SetSpecial stores a commit under a name such as MERGE_HEAD.
 func (s *Store) SetSpecial(ctx context.Context, name string, id object.ID) error {
 	if !isSpecial(name) {
 		return badSpecial(name)
@@ -43,13 +44,14 @@ func (s *Store) SetSpecial(ctx context.Context, name string, id object.ID) error
 	return s.writeOne(ctx, file{name, value{id: id}.encode()})
 }
 
-// Message returns the text kept under a name such as MERGE_MSG. The error
-// matches [ErrNotFound] if there is none, or [object.ErrCorrupt]: it is then
-// longer than a commit's message may be, or not UTF-8.
+// Message returns the text with a name such as MERGE_MSG. The error matches
+// [ErrNotFound] if there is none. It matches [object.ErrCorrupt] if the text
+// is longer than a commit's message may be, or not UTF-8.
 func (s *Store) Message(name string) (string, error) {
 	if !isMessage(name) {
 		return "", badSpecial(name)
 	}
+
 	data, found, err := s.read(name, object.MaxMessageSize)
 	switch {
 	case err != nil:
@@ -59,10 +61,11 @@ func (s *Store) Message(name string) (string, error) {
 	case !utf8.Valid(data):
 		return "", &CorruptError{File: name, Err: errNotUTF8}
 	}
+
 	return string(data), nil
 }
 
-// SetMessage keeps a text under a name such as MERGE_MSG.
+// SetMessage stores a text under a name such as MERGE_MSG.
 func (s *Store) SetMessage(ctx context.Context, name, text string) error {
 	switch {
 	case !isMessage(name):
@@ -75,14 +78,15 @@ func (s *Store) SetMessage(ctx context.Context, name, text string) error {
 	return s.writeOne(ctx, file{name, []byte(text)})
 }
 
-// ClearSpecial removes what is kept under special names, of either sort.
-// Those that are not there are no error.
+// ClearSpecial removes special names, both commits and texts. Missing names
+// are no error.
 func (s *Store) ClearSpecial(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if !isSpecial(name) && !isMessage(name) {
 			return badSpecial(name)
 		}
 	}
+
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
@@ -93,6 +97,7 @@ func (s *Store) ClearSpecial(ctx context.Context, names ...string) error {
 			return err
 		}
 	}
+
 	return syncDirs([]string{s.dir})
 }
 

@@ -16,29 +16,28 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Store reads and writes the refs of one repository. It holds no state but
-// the place of the files, and is safe for concurrent use, by any number of
-// processes.
+// Store reads and writes the refs of one repository. It has no state except
+// the path of the files. Any number of goroutines and processes may use one at
+// the same time.
 type Store struct {
 	dir string
 	now func() time.Time
 }
 
-// Open returns the refs kept in kistDir, the path of a .kist folder. It does
-// not look at the folder. now gives the times written to logs, in the zone to
-// be written with them.
+// Open returns the refs in kistDir, the path of a .kist folder. It does not
+// read the folder. now returns the times for logs, in the zone to write.
 func Open(kistDir string, now func() time.Time) *Store { return &Store{dir: kistDir, now: now} }
 
 // Ref is a name for a commit, or for the tag object of an annotated tag.
 type Ref struct {
 	Name   string // full, as in "refs/heads/main"
 	ID     object.ID
-	Target string // the ref that a remote's HEAD stands for; else empty
+	Target string // the ref that a remote's HEAD refers to; otherwise empty
 }
 
-// Get returns the ID that the ref of a full name has. A remote's HEAD gives
-// the ID of the branch it names. The error matches [ErrNotFound],
-// [object.ErrCorrupt], or is a [*NameError].
+// Get returns the ID of the ref with a full name. For a remote's HEAD it
+// returns the ID of the branch that this refers to. The error matches
+// [ErrNotFound] or [object.ErrCorrupt], or is a [*NameError].
 func (s *Store) Get(name string) (object.ID, error) {
 	ref, err := s.get(name)
 	return ref.ID, err
@@ -48,6 +47,7 @@ func (s *Store) get(name string) (Ref, error) {
 	if err := CheckName(name); err != nil {
 		return Ref{}, err
 	}
+
 	v, found, err := s.value(name)
 	ref := Ref{Name: name, ID: v.id, Target: v.target}
 	if err == nil && found && v.target != "" {
@@ -63,17 +63,19 @@ func (s *Store) get(name string) (Ref, error) {
 	if err != nil {
 		return Ref{}, err
 	}
+
 	return ref, nil
 }
 
 // List returns the refs whose full names begin with prefix, such as Heads or
-// "", in the order of their names. Damaged refs do not hide the others: all
-// that can be read are returned, along with the errors, joined.
+// "", sorted by name. If refs are damaged, it returns all readable ones
+// together with the joined errors.
 func (s *Store) List(prefix string) ([]Ref, error) {
 	names, err := s.names("refs", prefix)
 	if err != nil {
 		return nil, err
 	}
+
 	names = slices.DeleteFunc(names, func(name string) bool { return CheckName(name) != nil })
 	refs := make([]Ref, len(names))
 	errs := make([]error, len(names))
@@ -81,17 +83,19 @@ func (s *Store) List(prefix string) ([]Ref, error) {
 		refs[i], errs[i] = s.get(names[i])
 		return nil
 	})
+
 	refs = slices.DeleteFunc(refs, func(r Ref) bool { return r.Name == "" })
 	for i, err := range errs {
-		if errors.Is(err, ErrNotFound) { // deleted since, or names what is gone
+		if errors.Is(err, ErrNotFound) { // deleted meanwhile, or refers to a deleted ref
 			errs[i] = nil
 		}
 	}
+
 	return refs, errors.Join(errs...)
 }
 
-// names returns the names, sorted, of the files below the folder root ("refs"
-// or "logs") that begin with prefix, whether or not they can be a ref's.
+// names returns the sorted names of the files below the folder root ("refs" or
+// "logs") that begin with prefix, also names that are impossible for refs.
 func (s *Store) names(root, prefix string) ([]string, error) {
 	var names []string
 	dirs := []string{root}
@@ -101,6 +105,7 @@ func (s *Store) names(root, prefix string) ([]string, error) {
 			return nil, nil
 		}
 	}
+
 	for len(dirs) > 0 {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
@@ -119,17 +124,18 @@ func (s *Store) names(root, prefix string) ([]string, error) {
 			}
 		}
 	}
+
 	slices.Sort(names)
 	return names, nil
 }
 
-// isAbsent reports whether err says that a path, or a folder in it, is not there.
+// isAbsent reports whether err means that a path or a folder in it does not exist.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// each calls do for 0 to n-1, some at a time, and returns the first error by
-// number. Most of the time of what it is for goes into waiting for the disk.
+// each calls do for 0 to n-1, several at a time, and returns the error with
+// the lowest number. The calls mostly wait for the disk.
 func each(n int, do func(i int) error) error {
 	workers := min(n, 4*runtime.GOMAXPROCS(0))
 	if workers <= 1 {
@@ -140,6 +146,7 @@ func each(n int, do func(i int) error) error {
 		}
 		return nil
 	}
+
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -149,11 +156,13 @@ func each(n int, do func(i int) error) error {
 			}
 		})
 	}
+
 	wg.Wait()
 	for _, err := range errs {
 		if err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

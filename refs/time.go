@@ -47,6 +47,7 @@ func parseDate(text string, now time.Time) (time.Time, bool) {
 			}
 		}
 	}
+
 	return time.Time{}, false
 }
 
@@ -71,6 +72,7 @@ func parseDay(text string, now time.Time) (time.Time, bool) {
 	if len(words) == 0 || len(words) > 2 {
 		return time.Time{}, false
 	}
+
 	ago, known := daysAgo(words[0], now.Weekday())
 	switch {
 	case words[0] == "now" && len(words) == 1:
@@ -80,6 +82,7 @@ func parseDay(text string, now time.Time) (time.Time, bool) {
 	case words[0] == "yesterday" && len(words) == 1:
 		return now.AddDate(0, 0, -1), true
 	}
+
 	var clock time.Time
 	if len(words) == 2 {
 		var err error
@@ -89,6 +92,7 @@ func parseDay(text string, now time.Time) (time.Time, bool) {
 			}
 		}
 	}
+
 	y, m, d := now.Date()
 	return time.Date(y, m, d-ago, clock.Hour(), clock.Minute(), clock.Second(), 0, now.Location()), true
 }
@@ -125,8 +129,8 @@ func parseAgo(text string, now time.Time) (time.Time, bool) {
 	return span.Before(now), ok
 }
 
-// monthsBefore returns the same day n months before, or, where a month has
-// fewer days, its last.
+// monthsBefore returns the same day n months before, or the last day of a shorter
+// month.
 func monthsBefore(t time.Time, n int) time.Time {
 	first := t.AddDate(0, 0, 1-t.Day()).AddDate(0, -n, 0)
 	last := first.AddDate(0, 1, -1).Day()

@@ -12,24 +12,24 @@ import (
 // Change moves, makes or deletes one ref.
 type Change struct {
 	Name   string    // full; "HEAD" is the branch that HEAD is on, or HEAD itself when it is detached
-	Old    object.ID // where the ref is now; zero: it does not exist
-	New    object.ID // where it is to be; zero: it is to be deleted. Equal to Old: only to be checked
+	Old    object.ID // the present value; zero: the ref does not exist
+	New    object.ID // the new value; zero: delete the ref; equal to Old: only check it
 	Reason string    // for the log
 }
 
-// Update makes the changes, or none of them if one cannot be made: a ref that
-// is not where its change says is a [*MovedError], a name that would be a
-// folder in another's, or the other way round, a [*ConflictError] (also if
-// the other is deleted by the same update: delete it before). A name may
-// occur once. Every move of a branch is logged, and in HEAD's log too if HEAD
-// is on it; with a ref its log is deleted.
+// Update makes all changes, or none if one is impossible. The error is a
+// [*MovedError] if a ref does not have its expected value. It is a
+// [*ConflictError] if a name would be a folder in the name of another, even if
+// the same update deletes the other: delete it first. A name may occur once.
+// Every move of a branch is logged, also in HEAD's log if HEAD is on it. The
+// log of a deleted ref is deleted.
 //
-// Each ref has its old value or its new one at every moment, and what Update
-// has done is on disk when it returns. Only if the process or the disk fails
-// in the middle may some of several refs be changed and others not.
+// Each ref has its old or its new value at every moment. When Update returns,
+// the changes are on disk. Only if the process or the disk fails in between
+// may some of several refs be changed and others not.
 //
-// The objects must be on disk before: call it from within the publishing of
-// the store that holds them.
+// The objects must be on disk before. Call Update while the store that holds
+// them publishes.
 func (s *Store) Update(ctx context.Context, changes []Change, who Who) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -43,18 +43,19 @@ func (s *Store) Update(ctx context.Context, changes []Change, who Who) error {
 	return s.apply(moves, who)
 }
 
-// A move is a change that was checked and is to be made.
+// A move is a checked change.
 type move struct {
 	Change
-	head bool // HEAD is on it: log the move in its log too
+	head bool // HEAD is on the ref: log the move in HEAD's log, too
 }
 
-// check returns what is to be done to make changes.
+// check checks changes and returns the moves that make them.
 func (s *Store) check(changes []Change) ([]move, error) {
 	head, err := s.headFor(changes)
 	if err != nil {
 		return nil, err
 	}
+
 	moves := make([]move, 0, len(changes))
 	seen := make(map[string]bool, len(changes))
 	for _, c := range changes {
@@ -77,16 +78,18 @@ func (s *Store) check(changes []Change) ([]move, error) {
 			moves = append(moves, move{Change: c, head: c.Name == head.target})
 		}
 	}
+
 	for _, m := range moves {
 		if err := s.checkFree(m, seen); err != nil {
 			return nil, err
 		}
 	}
+
 	return moves, nil
 }
 
-// headFor reads HEAD if the changes have to do with it. A HEAD that is not
-// there, as in a repository that is being made, is on no branch.
+// headFor reads HEAD if the changes concern it. A missing HEAD, as in a new
+// repository, is on no branch.
 func (s *Store) headFor(changes []Change) (value, error) {
 	for _, c := range changes {
 		if c.Name == "HEAD" || strings.HasPrefix(c.Name, Heads) {
@@ -97,7 +100,7 @@ func (s *Store) headFor(changes []Change) (value, error) {
 	return value{}, nil
 }
 
-// current returns where a ref is, zero if it does not exist.
+// current returns the value of a ref, zero if it does not exist.
 func (s *Store) current(name string, head value) (object.ID, error) {
 	if name == "HEAD" {
 		if head == (value{}) {
@@ -112,12 +115,13 @@ func (s *Store) current(name string, head value) (object.ID, error) {
 	return id, err
 }
 
-// checkFree says whether a ref that is to be made has no other in its way: on
-// disk, or among those of the same update.
+// checkFree returns a [*ConflictError] if a new ref collides with another, on
+// disk or in the same update.
 func (s *Store) checkFree(m move, names map[string]bool) error {
 	if !m.Old.IsZero() || m.Name == "HEAD" {
 		return nil
 	}
+
 	for i := len("refs/"); ; {
 		next := strings.IndexByte(m.Name[i:], '/')
 		if next < 0 {
@@ -133,15 +137,17 @@ func (s *Store) checkFree(m move, names map[string]bool) error {
 			return err
 		}
 	}
+
 	below, err := s.names("refs", m.Name+"/")
 	if err == nil && len(below) > 0 {
 		err = &ConflictError{Name: m.Name, With: below[0]}
 	}
+
 	return err
 }
 
-// apply makes moves: the logs and the new files first, to see whether there
-// is room, then the renames, then the deletions.
+// apply makes moves. It writes the logs and the new files first, to see
+// whether there is room, then renames, then deletes.
 func (s *Store) apply(moves []move, who Who) error {
 	var lines []logLine
 	var files []file
@@ -169,10 +175,11 @@ func (s *Store) apply(moves []move, who Who) error {
 	if err := s.delete(gone); err != nil {
 		return fmt.Errorf("update refs: %w", err)
 	}
+
 	return nil
 }
 
-// delete removes refs, and when they are gone for certain, their logs.
+// delete removes refs and then, after a sync, their logs.
 func (s *Store) delete(names []string) error {
 	for _, prefix := range []string{"", "logs/"} {
 		var dirs []string
@@ -187,19 +194,20 @@ func (s *Store) delete(names []string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// A logLine is an entry for the log of a name, because of a file's move.
+// A logLine is a log entry for the move of a file.
 type logLine struct {
 	name  string
 	entry LogEntry
 	file  string // the ref, or HEAD
 }
 
-// replace adds lines to logs and replaces files: first the lines and the
-// files' bytes go to disk, then the files are renamed into their places. If
-// something fails before, the lines are taken away again.
+// replace adds lines to logs and replaces files. It first syncs the lines and
+// the new files, and then renames the files. If a step fails, it removes the
+// lines for files that were not renamed.
 func (s *Store) replace(lines []logLine, files []file) error {
 	added := make([]appended, len(lines))
 	var place func() (int, error)
@@ -211,6 +219,7 @@ func (s *Store) replace(lines []logLine, files []file) error {
 		}
 		return err
 	})
+
 	var dirs []string
 	for _, a := range added {
 		dirs = append(dirs, a.dirs...)
@@ -218,6 +227,7 @@ func (s *Store) replace(lines []logLine, files []file) error {
 	if err == nil {
 		err = syncDirs(dirs)
 	}
+
 	placed := 0
 	if err == nil {
 		placed, err = place()
@@ -227,14 +237,17 @@ func (s *Store) replace(lines []logLine, files []file) error {
 	if err == nil {
 		return nil
 	}
+
 	moved := make(map[string]bool)
 	for _, f := range files[:placed] {
 		moved[f.name] = true
 	}
+
 	for i, a := range added {
 		if !moved[lines[i].file] {
 			a.undo()
 		}
 	}
+
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// A value is what a ref's file says: an ID, or the name of another ref.
+// A value is the content of a ref's file: an ID, or the name of another ref.
 type value struct {
 	id     object.ID
 	target string // full name; empty if it is an ID
@@ -32,13 +32,14 @@ func (v value) line() string {
 // encode returns a file of two lines: the value, and its checksum.
 func (v value) encode() []byte { return disk.WithSum([]byte(v.line())) }
 
-// decodeValue reads what encode wrote. The second line may be absent, so that
-// a person can write a file by hand.
+// decodeValue decodes a file. The second line may be absent, so that a person
+// can write a file by hand.
 func decodeValue(data []byte) (value, error) {
-	line, rest, whole := bytes.Cut(data, []byte("\n"))
-	if !whole {
+	line, rest, complete := bytes.Cut(data, []byte("\n"))
+	if !complete {
 		return value{}, errors.New("cut off")
 	}
+
 	var v value
 	if target, symbolic := strings.CutPrefix(string(line), "ref: "); symbolic {
 		if err := CheckName(target); err != nil {
@@ -58,14 +59,15 @@ func decodeValue(data []byte) (value, error) {
 	if len(rest) > 0 && !bytes.Equal(data, v.encode()) {
 		return value{}, errors.New("checksum does not fit")
 	}
+
 	return v, nil
 }
 
-// path returns where the file of a name, with slashes, is.
+// path returns the path of the file of a slash-separated name.
 func (s *Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// value reads the file of a ref, of HEAD or of a special name. One that does
-// not exist is found false; so is a folder.
+// value reads the file of a ref, of HEAD or of a special name. Found is false
+// if it does not exist or is a folder.
 func (s *Store) value(name string) (v value, found bool, err error) {
 	data, found, err := s.read(name, maxValueSize)
 	if err != nil || !found {
@@ -81,8 +83,8 @@ func (s *Store) value(name string) (v value, found bool, err error) {
 	return v, true, nil
 }
 
-// mayName reports whether the ref name may be symbolic, and name target: HEAD
-// a branch, and a remote's HEAD a branch of the same remote.
+// mayName reports whether the ref name may refer to target: HEAD to a branch,
+// and a remote's HEAD to a branch of the same remote.
 func mayName(name, target string) bool {
 	if name == "HEAD" {
 		return strings.HasPrefix(target, Heads)
@@ -90,8 +92,8 @@ func mayName(name, target string) bool {
 	return isRemoteHead(name) && target != name && strings.HasPrefix(target, strings.TrimSuffix(name, "HEAD"))
 }
 
-// read returns a file's bytes, at most limit of them. It does not follow a
-// symlink in the file's place and does not wait for a FIFO.
+// read returns the content of a file of at most limit bytes. It follows no
+// symlink and does not wait for a FIFO.
 func (s *Store) read(name string, limit int64) (data []byte, found bool, err error) {
 	f, err := disk.OpenFile(s.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
@@ -114,10 +116,12 @@ func (s *Store) read(name string, limit int64) (data []byte, found bool, err err
 	case info.Size() > limit:
 		return nil, false, &CorruptError{File: name, Err: fmt.Errorf("longer than %d bytes", limit)}
 	}
+
 	data = make([]byte, info.Size())
 	n, err := io.ReadFull(f, data)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, false, fmt.Errorf("read %s: %w", name, err)
 	}
+
 	return data[:n], true, nil
 }

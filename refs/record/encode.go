@@ -34,13 +34,13 @@ func encode(r *Record) string {
 	}
 	data, err := encoding.Marshal(&body)
 	if err != nil {
-		panic(err) // cannot be: there is nothing in it that cannot be encoded
+		panic(err) // impossible: every field can be encoded
 	}
 	return string(data)
 }
 
-// Encode returns what is stored of a record: its name and its value. A record
-// that cannot be stored is an error.
+// Encode returns the stored form of a record: its name and its value. It
+// returns an error if the record is invalid.
 func Encode(r Record) (name, value string, err error) {
 	if err := r.check(); err != nil {
 		return "", "", err
@@ -53,6 +53,7 @@ func Decode(name, value string) (r Record, err error) {
 	if r.Kind, r.Key, err = parseName(name); err != nil {
 		return Record{}, err
 	}
+
 	var body valueBody
 	if err = decoding.Unmarshal([]byte(value), &body); err == nil {
 		err = r.fill(&body)
@@ -63,6 +64,7 @@ func Decode(name, value string) (r Record, err error) {
 	if err != nil {
 		return Record{}, fmt.Errorf("record %q: %w", name, err)
 	}
+
 	return r, nil
 }
 

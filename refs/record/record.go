@@ -12,57 +12,58 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Kind is what a record says.
+// Kind is the meaning of a record.
 type Kind string
 
 // The kinds of records. Their values are parts of names, see [Record.Name].
 const (
-	Hold   Kind = "hold"   // a commit keeps its content, whatever else is said
-	Expire Kind = "expire" // a commit needs its content no more
-	Purge  Kind = "purge"  // a chunk or manifest is needed by nobody any more
+	Hold   Kind = "hold"   // a commit keeps its content, whatever other records exist
+	Expire Kind = "expire" // a commit no longer needs its content
+	Purge  Kind = "purge"  // nobody needs a chunk or manifest any longer
 )
 
 // MaxText is the limit of each text of a record, in bytes.
 const MaxText = 4096
 
-// The limits of generations. A decoder accepts up to maxGeneration. Above
-// MaxPlausible a generation cannot be the number of changes that people made:
-// a change each second for 136 years does not reach it.
+// The limits of generations. A decoder accepts up to maxGeneration. No honest
+// generation exceeds MaxPlausible: people would need a change each second for
+// 136 years.
 const (
 	maxGeneration = 1 << 62
 	MaxPlausible  = 1 << 32
 )
 
-// Record says one thing of one object.
+// Record is one fact about one object.
 type Record struct {
 	Kind Kind
-	Key  object.Key // a commit; of [Purge], a chunk or manifest
+	Key  object.Key // a commit; for [Purge], a chunk or manifest
 
-	// Generation is how often the record was changed, from 1 on. Of two
-	// records with one name the later generation counts.
+	// Generation is the number of changes of the record, from 1 on. Of two
+	// records with the same name, the later generation counts.
 	Generation uint64
-	On         bool // it holds; it did, if not
+	On         bool // the fact holds; otherwise it no longer does
 
-	// Of the last change. The times depend on somebody's clock.
+	// The last change. Its time comes from the clock of whoever made it.
 	Time      time.Time // with nanoseconds, in UTC
 	Who, Host string
 	Reason    string // lines of text; may be empty
 
-	// Until is when a hold is over; zero: never. It ends when somebody whose
-	// clock says so collects garbage, see [Set.EndHolds].
+	// Until is the end of a hold; zero means never. The hold really ends when
+	// a process whose clock is past that time collects garbage, see
+	// [Set.EndHolds].
 	Until time.Time
 }
 
-// Over reports whether a record is a hold whose time is over.
+// Over reports whether a record is a hold past its end.
 func (r *Record) Over(now time.Time) bool {
 	return r.Kind == Hold && r.On && !r.Until.IsZero() && !now.Before(r.Until)
 }
 
-// Plausible reports whether the generation can be honest. Other records have no
-// effect and are never merged: nobody could take back what they say.
+// Plausible reports whether the generation can be honest. Other records have
+// no effect and are never merged, because nobody could undo them.
 func (r *Record) Plausible() bool { return r.Generation <= MaxPlausible }
 
-// Frees reports whether less is needed because of the record than without it.
+// Frees reports whether the record makes objects unnecessary.
 func (r *Record) Frees() bool { return r.On != (r.Kind == Hold) }
 
 // Name returns the record's name: its kind and the object, as in
@@ -74,7 +75,7 @@ func (r *Record) Name() string {
 	return string(r.Kind) + "/" + r.Key.ID.String()
 }
 
-// parseName returns the kind and key that a name stands for.
+// parseName returns the kind and key of a name.
 func parseName(name string) (Kind, object.Key, error) {
 	first, id, _ := strings.Cut(name, "/")
 	kind := Kind(first)
@@ -95,6 +96,7 @@ func parseName(name string) (Kind, object.Key, error) {
 	default:
 		return "", key, fmt.Errorf("record %q is of an unknown kind", name)
 	}
+
 	var err error
 	key.ID, err = object.ParseID(id)
 	if err == nil && (key.ID.IsZero() || key.ID.String() != id) {
@@ -103,12 +105,13 @@ func parseName(name string) (Kind, object.Key, error) {
 	if err != nil {
 		err = fmt.Errorf("record %q: %w", name, err)
 	}
+
 	return kind, key, err
 }
 
-// later says which of two records with one name counts: it is positive if r
-// does, 0 if they are the same. Where both were changed as often, more is kept
-// by the one that counts.
+// later compares two records with the same name. It is positive if r counts,
+// and 0 if they are equal. At the same generation, the record that keeps more
+// counts.
 func (r *Record) later(other *Record) int {
 	if c := cmp.Compare(r.Generation, other.Generation); c != 0 {
 		return c
@@ -122,7 +125,7 @@ func (r *Record) later(other *Record) int {
 	return cmp.Compare(encode(r), encode(other))
 }
 
-// check says whether a record can be stored.
+// check returns an error if a record is invalid.
 func (r *Record) check() error {
 	if kind, key, err := parseName(r.Name()); err != nil || kind != r.Kind || key != r.Key {
 		return cmp.Or(err, fmt.Errorf("a record %q of a %s", r.Kind, r.Key.Kind))
@@ -130,28 +133,33 @@ func (r *Record) check() error {
 	if r.Generation == 0 || r.Generation > maxGeneration {
 		return fmt.Errorf("generation %d of a record", r.Generation)
 	}
+
 	for _, text := range []string{r.Who, r.Host} {
 		if strings.ContainsAny(text, "\n\t") {
 			return errors.New("a name in a record has several lines")
 		}
 	}
+
 	for _, text := range []string{r.Who, r.Host, r.Reason} {
 		if err := CheckText(text); err != nil {
 			return fmt.Errorf("a record's text: %w", err)
 		}
 	}
+
 	for _, t := range []time.Time{r.Time, r.Until} {
 		if year := t.UTC().Year(); !t.IsZero() && (year < 1 || year > 9999) {
 			return fmt.Errorf("the time %v of a record", t)
 		}
 	}
+
 	if !r.Until.IsZero() && r.Kind != Hold {
 		return errors.New("only a hold ends")
 	}
+
 	return nil
 }
 
-// CheckText says whether a record can have a text, such as a reason.
+// CheckText returns an error if a record cannot have a text, such as a reason.
 func CheckText(text string) error {
 	switch {
 	case len(text) > MaxText:

@@ -13,12 +13,12 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Salvage returns what can be read of a file that is damaged. If no more than one
-// bit of it has changed, and it is of a usual size, exact is true: that is all that
-// was in it, as its checksum tells. Else the set has the records that can be
-// decoded: others may be missing, and as a record has no checksum of its own, one may
-// say something else than it did. Of a file that is too long to be one, nothing is
-// read. The set is the caller's.
+// Salvage returns the readable records of a damaged file. If only one bit has
+// changed, and the file is not too large, exact is true and the set is
+// complete: the checksum proves it. Otherwise records may be missing, and a
+// record may differ from the original, because it has no checksum of its own.
+// The set is empty if the file is too long for a file of records. The caller
+// owns the set.
 func (s *Store) Salvage() (set *Set, exact bool, err error) {
 	data, err := s.read()
 	if errors.Is(err, object.ErrCorrupt) { // too long
@@ -40,23 +40,26 @@ func salvage(data []byte) (set *Set, exact bool) {
 	return readableRecords(data), false
 }
 
-// maxMendable is up to how many bytes of a file mendBit works: the time it takes
-// grows with the square of the size, and is some seconds for as much.
+// maxMendable is the size of the largest file that mendBit tries, in bytes.
+// The time grows with the square of the size, and is some seconds at this
+// size.
 const maxMendable = 32 << 10
 
-// mendBit returns the file whose checksum is right and of which data differs by
-// one bit; nil if there is none.
+// mendBit returns the file with a right checksum that differs from data in one
+// bit, or nil.
 func mendBit(data []byte) []byte {
 	end := len(data) - sha256.Size
 	if end < 0 || len(data) > maxMendable {
 		return nil
 	}
+
 	mended := bytes.Clone(data)
 	sum := sha256.Sum256(data[:end])
 	if differentBits(sum[:], data[end:]) == 1 {
 		return append(mended[:end], sum[:]...)
 	}
-	const block = 1 << 10 // what comes before is hashed once
+
+	const block = 1 << 10 // the blocks before are hashed only once
 	before := sha256.New()
 	for start := 0; start < end; start += block {
 		for bit := 8 * start; bit < 8*min(start+block, end); bit++ {
@@ -68,14 +71,15 @@ func mendBit(data []byte) []byte {
 		}
 		before.Write(data[start:min(start+block, end)])
 	}
+
 	return nil
 }
 
-// sumAfter returns the hash of what was written to before and of data.
+// sumAfter returns the hash of the bytes written to before and of data.
 func sumAfter(before hash.Hash, data []byte) []byte {
 	h, err := before.(hash.Cloner).Clone()
 	if err != nil {
-		panic(err) // cannot be: that of SHA-256 returns none
+		panic(err) // impossible for SHA-256
 	}
 	h.Write(data)
 	return h.Sum(nil)
@@ -88,14 +92,14 @@ func differentBits(a, b []byte) (n int) {
 	return n
 }
 
-// names finds what may be the name of a record.
+// names matches possible names of records.
 var names = regexp.MustCompile(`(?:hold|expire|purge/chunk|purge/manifest)/[0-9a-f]{64}`)
 
-// maxValue is more than the bytes of any value of a record.
+// maxValue is larger than the value of any record, in bytes.
 const maxValue = 4*MaxText + 1<<10
 
-// readableRecords returns the records in data that can be decoded: names with values
-// that follow them at once.
+// readableRecords returns the decodable records in data: names directly
+// followed by their values.
 func readableRecords(data []byte) *Set {
 	set := (&Set{}).Clone()
 	for {

@@ -11,14 +11,13 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Set has records, one of each name. A nil Set is empty, and can be read. A Set
-// is not safe for concurrent use while it is changed.
+// Set has records, one for each name. A nil Set is empty and can be read. A
+// Set is not safe for concurrent use while it changes.
 type Set struct {
 	byName map[string]Record
 }
 
-// Len returns how many records there are, those that are switched off
-// included.
+// Len returns the number of records, including those switched off.
 func (s *Set) Len() int {
 	if s == nil {
 		return 0
@@ -26,7 +25,7 @@ func (s *Set) Len() int {
 	return len(s.byName)
 }
 
-// Get returns the record of a kind and an object, and whether there is one. It
+// Get returns the record of a kind and an object, and whether it exists. It
 // may be switched off.
 func (s *Set) Get(kind Kind, key object.Key) (Record, bool) {
 	if s == nil {
@@ -36,7 +35,7 @@ func (s *Set) Get(kind Kind, key object.Key) (Record, bool) {
 	return r, ok
 }
 
-// All yields the records in the order of their names.
+// All yields the records sorted by name.
 func (s *Set) All() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		if s == nil {
@@ -50,12 +49,12 @@ func (s *Set) All() iter.Seq[Record] {
 	}
 }
 
-// Equal reports whether two sets say the same.
+// Equal reports whether two sets have the same records.
 func (s *Set) Equal(other *Set) bool {
 	return s.Len() == other.Len() && len(s.Newer(other)) == 0 && len(other.Newer(s)) == 0
 }
 
-// Clone returns a copy, which can be changed.
+// Clone returns a copy that can be changed.
 func (s *Set) Clone() *Set {
 	c := &Set{byName: map[string]Record{}}
 	if s != nil {
@@ -64,9 +63,9 @@ func (s *Set) Clone() *Set {
 	return c
 }
 
-// Merge adds a record that came from elsewhere, and reports whether that
-// changed anything: one of the same name that was changed more often stays. A
-// record that is not [Record.Plausible] is refused.
+// Merge adds a record from elsewhere and reports whether the set changed. A
+// record of the same name with a later generation stays. Merge refuses a
+// record that is not [Record.Plausible].
 func (s *Set) Merge(r Record) bool {
 	name := r.Name()
 	if !r.Plausible() {
@@ -82,14 +81,14 @@ func (s *Set) Merge(r Record) bool {
 	return true
 }
 
-// ErrFinal says that a record has the highest generation, and that by which less
-// is kept cannot replace it.
+// ErrFinal means that a record has the highest generation, so that only a
+// change that keeps more can replace it.
 var ErrFinal = errors.New("the record was changed too often to be changed again")
 
-// Switch changes a record or makes it: what r says counts from now on. Its
-// generation is set. At the highest generation a change counts only if more is
-// kept by it, so nobody can use generations up to remove something for good. Any
-// other change is ErrFinal then.
+// Switch makes r the present record of its name and sets its generation. At
+// the highest generation, only a change that keeps more counts, so that nobody
+// can use up the generations to remove something for good. Any other change
+// returns ErrFinal.
 func (s *Set) Switch(r Record) error {
 	old, _ := s.Get(r.Kind, r.Key)
 	r.Generation = min(old.Generation+1, MaxPlausible)
@@ -99,29 +98,29 @@ func (s *Set) Switch(r Record) error {
 	return nil
 }
 
-// EndHolds switches off the holds that are over, and says that who, on host,
-// did so now. Their other fields stay. From then on everybody who comes to know
-// of it agrees that they have ended, whatever clocks say.
+// EndHolds switches off the holds that are over and records who, on host, did
+// so now. Their other fields stay. From then on, everybody who receives these
+// records agrees that the holds have ended, whatever their clocks show.
 func (s *Set) EndHolds(now time.Time, who, host string) {
 	for r := range s.All() {
 		if r.Over(now) {
 			r.On, r.Time, r.Who, r.Host = false, now.UTC(), who, host
-			_ = s.Switch(r) // what is final holds on
+			_ = s.Switch(r) // a final record stays on
 		}
 	}
 }
 
-// Forget removes a record that is as r, as if nobody had ever told. It is for
-// what is said of an object that is not there, and of which others who have it
-// say something else.
+// Forget deletes r if it is stored unchanged, leaving no trace. It is for a
+// record about an object that is missing here, if others who have the object
+// disagree with the record.
 func (s *Set) Forget(r Record) {
 	if name := r.Name(); s.byName[name] == r {
 		delete(s.byName, name)
 	}
 }
 
-// Newer returns the records that other lacks, or that count instead of its
-// own, in the order of their names.
+// Newer returns the records that are missing in other or later than those of
+// other, sorted by name.
 func (s *Set) Newer(other *Set) []Record {
 	var list []Record
 	for r := range s.All() {

@@ -28,7 +28,7 @@ const (
 	maxSize    = 256 << 20 // of the file, in bytes
 )
 
-// CorruptError says that the file of records is damaged. It matches
+// CorruptError means that the file of records is damaged. It matches
 // [object.ErrCorrupt].
 type CorruptError struct{ Err error }
 
@@ -40,19 +40,19 @@ func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrup
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Store keeps the records of a repository. It is safe for concurrent use, by
-// any number of processes.
+// Store keeps the records of a repository. Any number of goroutines and
+// processes may use one at the same time.
 type Store struct{ dir string }
 
-// Open returns the records kept in kistDir, the path of a .kist folder. It does
-// not look at the folder.
+// Open returns the records in kistDir, the path of a .kist folder. It does not
+// read the folder.
 func Open(kistDir string) *Store { return &Store{dir: kistDir} }
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Load returns the records. The set is the caller's. Damage is a
-// [*CorruptError]; a file that a newer program wrote matches
-// [object.ErrNewerFormat].
+// Load returns the records. The caller owns the set. The error is a
+// [*CorruptError] if the file is damaged. It matches [object.ErrNewerFormat]
+// if a newer program wrote the file.
 func (s *Store) Load() (*Set, error) {
 	data, err := s.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,6 +61,7 @@ func (s *Store) Load() (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	set, err := decodeFile(data)
 	if errors.Is(err, object.ErrNewerFormat) {
 		return nil, fmt.Errorf("%s: %w", File, err)
@@ -68,10 +69,12 @@ func (s *Store) Load() (*Set, error) {
 	if err != nil {
 		return nil, &CorruptError{Err: err}
 	}
+
 	return set, nil
 }
 
-// read returns what is in the file: of one that is too long, nothing.
+// read returns the content of the file. The error is a [*CorruptError] if the
+// file is too long.
 func (s *Store) read() ([]byte, error) {
 	f, err := disk.Open(s.path(File))
 	if err != nil {
@@ -85,13 +88,15 @@ func (s *Store) read() ([]byte, error) {
 	if info.Size() > maxSize {
 		return nil, &CorruptError{Err: fmt.Errorf("longer than %d bytes", maxSize)}
 	}
+
 	return io.ReadAll(io.LimitReader(f, maxSize))
 }
 
-// Update has change change the records, and stores them. If it returns an
-// error, or has changed nothing, nothing is stored. Others wait. Who makes
-// something needed again that was not calls it while publishing, or the object
-// may be removed as garbage at the same time.
+// Update calls change to change the records, and stores them. It stores
+// nothing if change returns an error or changes nothing. It holds the lock of
+// the records meanwhile. If a change makes objects necessary again, call
+// Update while publishing. Otherwise gc may remove the objects at the same
+// time.
 func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
@@ -102,6 +107,7 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if err != nil {
 		return err
 	}
+
 	set := old.Clone()
 	if err := change(set); err != nil {
 		return err
@@ -109,6 +115,7 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if set.Equal(old) {
 		return nil
 	}
+
 	data, err := encodeFile(set)
 	if err == nil {
 		err = disk.WriteFile(s.path(File), data)
@@ -116,12 +123,13 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if err != nil {
 		return fmt.Errorf("write records: %w", err)
 	}
+
 	return nil
 }
 
-// Replace stores records in place of a file that is damaged, and reports whether
-// it did: one that is whole is left alone. Before, keep is called. A file that a newer
-// program wrote matches [object.ErrNewerFormat].
+// Replace replaces a damaged file of records and reports whether it did. It
+// does not change an intact file. It calls keep before it writes. The error
+// matches [object.ErrNewerFormat] if a newer program wrote the file.
 func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (replaced bool, err error) {
 	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
@@ -133,6 +141,7 @@ func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (repla
 	if err == nil || !errors.As(err, &damage) {
 		return false, err
 	}
+
 	data, err := encodeFile(set)
 	if err == nil {
 		err = keep()
@@ -143,6 +152,7 @@ func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (repla
 	if err != nil {
 		return false, fmt.Errorf("replace records: %w", err)
 	}
+
 	return true, nil
 }
 
@@ -155,17 +165,21 @@ func encodeFile(set *Set) ([]byte, error) {
 		}
 		all[name] = cbor.ByteString(value)
 	}
+
 	if len(all) > maxRecords {
 		return nil, fmt.Errorf("%d records, the limit is %d", len(all), maxRecords)
 	}
+
 	body, err := encoding.Marshal(all)
 	if err != nil {
 		return nil, err
 	}
+
 	data := append([]byte(magic), body...)
 	if len(data)+sha256.Size > maxSize {
 		return nil, fmt.Errorf("%d bytes, the limit is %d", len(data), maxSize)
 	}
+
 	sum := sha256.Sum256(data)
 	return append(data, sum[:]...), nil
 }
@@ -180,10 +194,12 @@ func decodeFile(data []byte) (*Set, error) {
 	case sha256.Sum256(data[:end]) != [sha256.Size]byte(data[end:]):
 		return nil, errors.New("checksum does not match")
 	}
+
 	var all map[string]cbor.ByteString
 	if err := decoding.Unmarshal(data[len(magic):end], &all); err != nil {
 		return nil, err
 	}
+
 	set := &Set{byName: make(map[string]Record, len(all))}
 	for name, value := range all {
 		r, err := Decode(name, string(value))
@@ -192,9 +208,11 @@ func decodeFile(data []byte) (*Set, error) {
 		}
 		set.byName[name] = r
 	}
+
 	if again, err := encodeFile(set); err != nil || !bytes.Equal(again, data) {
 		return nil, errors.Join(errCanonical, err)
 	}
+
 	maps.DeleteFunc(set.byName, func(_ string, r Record) bool { return !r.Plausible() })
 	return set, nil
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// View says what follows from records. A nil View is that of no records. It is
-// safe for concurrent use.
+// View has the consequences of records. A nil View is that of no records. It
+// is safe for concurrent use.
 type View struct {
 	held, expired, purged map[object.Key]Record
 
-	lost func(object.Key) bool // nil: nothing
+	lost func(object.Key) bool // nil: no object
 }
 
-// WithLost returns the view for a repository in which the loss of objects was
-// accepted. An object for which lost is true need not be there.
+// WithLost returns the view for a repository with accepted losses. An object
+// may be missing if lost returns true for it.
 func (v *View) WithLost(lost func(object.Key) bool) *View {
 	with := View{lost: lost}
 	if v != nil {
@@ -29,16 +29,16 @@ func (v *View) WithLost(lost func(object.Key) bool) *View {
 // Lost reports whether the loss of an object was accepted, see [View.WithLost].
 func (v *View) Lost(key object.Key) bool { return v != nil && v.lost != nil && v.lost(key) }
 
-// View returns what follows from the records, whoever asks and whenever: a hold
-// that is to end counts until it was switched off, see [Set.EndHolds]. This is
-// what has to be there; no clock has a say in it.
+// View returns the consequences of the records, independent of any clock: a
+// hold with an end counts until it is switched off, see [Set.EndHolds]. It
+// decides which objects must be present.
 func (s *Set) View() *View {
 	return s.view(func(*Record) bool { return true })
 }
 
-// At returns what follows from the records if holds that are over at a time do
-// not count. It is for people to look at, or to decide what may expire: what
-// has to be there, [Set.View] says.
+// At returns the consequences of the records at a time: holds that are over do
+// not count. It is for showing, and for deciding which content may expire.
+// Only [Set.View] decides which objects must be present.
 func (s *Set) At(now time.Time) *View {
 	return s.view(func(r *Record) bool { return !r.Over(now) })
 }
@@ -56,9 +56,11 @@ func (s *Set) view(counts func(*Record) bool) *View {
 			v.held[r.Key] = r
 		}
 	}
+
 	for key := range v.held {
 		delete(v.expired, key)
 	}
+
 	return v
 }
 
@@ -71,7 +73,7 @@ func (v *View) Held(commit object.ID) (Record, bool) {
 	return r, ok
 }
 
-// Holds returns the commits that are held, in no order.
+// Holds returns the held commits, in no order.
 func (v *View) Holds() []object.ID {
 	if v == nil {
 		return nil
@@ -83,8 +85,8 @@ func (v *View) Holds() []object.ID {
 	return list
 }
 
-// Expired returns the record because of which a commit's content need not be
-// there, if it is so: it has expired, and is not held.
+// Expired returns the record that allows a commit's content to be missing. It
+// exists if the content has expired and the commit is not held.
 func (v *View) Expired(commit object.ID) (Record, bool) {
 	if v == nil {
 		return Record{}, false
@@ -96,8 +98,8 @@ func (v *View) Expired(commit object.ID) (Record, bool) {
 // AnyExpired reports whether the content of any commit has expired.
 func (v *View) AnyExpired() bool { return v != nil && len(v.expired) > 0 }
 
-// Purged returns the record because of which a content need not be there, if
-// it was purged.
+// Purged returns the record that allows a content to be missing, if it was
+// purged.
 func (v *View) Purged(content object.Key) (Record, bool) {
 	if v == nil {
 		return Record{}, false
@@ -106,7 +108,7 @@ func (v *View) Purged(content object.Key) (Record, bool) {
 	return r, ok
 }
 
-// AllPurged returns the contents that were purged, in no order.
+// AllPurged returns the purged contents, in no order.
 func (v *View) AllPurged() []object.Key {
 	if v == nil {
 		return nil
@@ -114,12 +116,12 @@ func (v *View) AllPurged() []object.Key {
 	return slices.Collect(maps.Keys(v.purged))
 }
 
-// AnyPurged reports whether there are contents that were purged.
+// AnyPurged reports whether there are purged contents.
 func (v *View) AnyPurged() bool { return v != nil && len(v.purged) > 0 }
 
-// Skips reports whether a link does not count: what it leads to need not be
-// there on its account. An object that nothing links to, such as a root, has
-// the zero key in from. A commit that has expired needs its parents only.
+// Skips reports whether a link does not count, so that its object may be
+// missing. From is the zero key for a root. Of an expired commit, only the
+// links to its parents count.
 func (v *View) Skips(from, link object.Key) bool {
 	if v == nil {
 		return false
@@ -135,6 +137,7 @@ func (v *View) Skips(from, link object.Key) bool {
 	if len(v.purged) == 0 {
 		return false
 	}
+
 	_, purged := v.purged[link]
 	return purged
 }

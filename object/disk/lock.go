@@ -188,7 +188,7 @@ func writePID(f *os.File) {
 
 // busy returns the error for a lock file that another process has locked. It
 // names the process that the file names if that runs on this machine.
-func busy(f *os.File) *BusyError {
+func busy(f *os.File) error {
 	e := &BusyError{File: f.Name()}
 	b := make([]byte, 20)
 	n, _ := f.ReadAt(b, 0)

@@ -17,7 +17,7 @@ import (
 // adopt seals the volume of a dead writer in dir, or removes it if the store has all its
 // objects. It may be killed at any moment and called again. The caller holds the lock of
 // the volume.
-func (s *Store) adopt(ctx context.Context, name, dir string) error {
+func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
 	root, err := disk.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -25,13 +25,14 @@ func (s *Store) adopt(ctx context.Context, name, dir string) error {
 	defer root.Close()
 	logs, err := keepLogs(root)
 	if err == nil {
-		_, err = s.refresh()
+		_, err = d.store.refresh()
 	}
 	if err != nil {
 		return err
 	}
 
-	w := &writer{store: s, name: name, session: name, dir: dir, table: newTable(), space: &space{dir: dir, o: &s.o}}
+	w := &writer{store: d.store, name: name, session: name, dir: dir, intake: intake{table: newTable()}}
+	w.space = &space{dir: dir, o: &d.store.o}
 	defer w.space.close()
 	isNew := false
 	for i := range logs {
@@ -49,14 +50,14 @@ func (s *Store) adopt(ctx context.Context, name, dir string) error {
 		return disk.RemoveAll(dir)
 	}
 
-	if now := s.o.Now(); w.created.After(now) {
+	if now := d.store.o.Now(); w.created.After(now) {
 		w.created = now
 	}
 	w.created = w.created.UTC().Truncate(time.Second)
 	if err := w.complete(nil, nil, w.table.sorted()); err != nil {
 		return err
 	}
-	_, err = s.refresh()
+	_, err = d.store.refresh()
 	return err
 }
 

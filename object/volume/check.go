@@ -82,7 +82,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem))
 		g.Go(func() error { return vc.runIfThere(ctx) })
 	}
 	err = g.Wait()
-	s.saveDamaged(l)
+	l.saveDamaged(s)
 	return c.done, err
 }
 

@@ -48,28 +48,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 			}
 			c.progress(0, min(256, len(records)-i), 0)
 		}
-		e, err := walk.next()
-		if err == nil && (e.key != rec.Key || e.value != int64(rec.Offset) || e.stored() != int(rec.Stored)) {
-			err = errEntry
-		}
-		if err != nil {
-			// The index has the offset of the next entry.
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			c.problem(name, rec.Key, fmt.Errorf("entry at %d: %w", walk.pos, err))
-			e = recordEntry(rec)
-			walk.pos = min(max(e.end(), logHeaderSize), walk.size)
-		}
-		if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) || err == nil && c.v.isBad(rec.Key) {
-			switch verr := c.value(f, e, rec); {
-			case err != nil:
-			case verr != nil:
-				c.problem(name, rec.Key, fmt.Errorf("value at %d: %w", rec.Offset, verr))
-			default:
-				c.v.clearBad(rec.Key)
-			}
-		}
+		c.object(f, walk, name, rec)
 	}
 	switch {
 	case bad != nil:
@@ -80,6 +59,32 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 		c.problem(name, object.Key{}, errSum)
 	}
 	return nil
+}
+
+// object checks the next entry of a value log, which must be that of rec, and its value.
+func (c *volumeCheck) object(f *os.File, walk *logWalker, name string, rec keys.Record) {
+	e, err := walk.next()
+	if err == nil && (e.key != rec.Key || e.value != int64(rec.Offset) || e.stored() != int(rec.Stored)) {
+		err = errEntry
+	}
+	if err != nil {
+		// The index has the offset of the next entry.
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		c.problem(name, rec.Key, fmt.Errorf("entry at %d: %w", walk.pos, err))
+		e = recordEntry(rec)
+		walk.pos = min(max(e.end(), logHeaderSize), walk.size)
+	}
+	if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) || err == nil && c.v.isBad(rec.Key) {
+		switch verr := c.value(f, e, rec); {
+		case err != nil:
+		case verr != nil:
+			c.problem(name, rec.Key, fmt.Errorf("value at %d: %w", rec.Offset, verr))
+		default:
+			c.v.clearBad(rec.Key)
+		}
+	}
 }
 
 // structure checks a value log whose objects are unknown.

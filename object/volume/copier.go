@@ -90,8 +90,8 @@ func (c *copier) abandon() {
 // carry returns the verified stored value of the object at rec of v, for a new volume. A
 // patch stays a patch if hold reports that the new volume takes patches of its base.
 // Otherwise carry compresses the object.
-func (s *Store) carry(ctx context.Context, v *sealed, o *openVolume, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
-	b, err := s.verified(ctx, v, o, rec)
+func (v *sealed) carry(ctx context.Context, o *openVolume, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
+	b, err := v.verified(ctx, o, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Store) carry(ctx context.Context, v *sealed, o *openVolume, rec keys.Re
 	}
 	held, err := hold(object.Key{Kind: rec.Key.Kind, ID: id})
 	if err == nil && !held {
-		b, err = s.expanded(v, rec, b)
+		b, err = v.expanded(rec, b)
 	}
 	if err != nil {
 		b.free()
@@ -112,13 +112,13 @@ func (s *Store) carry(ctx context.Context, v *sealed, o *openVolume, rec keys.Re
 
 // expanded returns the compressed value for a patch in v. It owns patch afterwards, unless
 // it fails.
-func (s *Store) expanded(v *sealed, rec keys.Record, patch *buffer) (*buffer, error) {
+func (v *sealed) expanded(rec keys.Record, patch *buffer) (*buffer, error) {
 	data, err := v.decodeTo(nil, rec.Key, patch.b, int(rec.Raw))
 	if err != nil {
 		return patch, v.readError(rec, err)
 	}
 	patch.free()
-	return s.encoded(data), nil
+	return v.store.encoded(data), nil
 }
 
 // encoded returns the compressed value of data, for a writer.
@@ -130,7 +130,7 @@ func (s *Store) encoded(data []byte) *buffer {
 
 // takesPatch reports whether a patch of key can be added: the volume has key, and the
 // chain is not too long.
-func (w *writer) takesPatch(key object.Key) bool {
+func (w *intake) takesPatch(key object.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.table.find(key)
@@ -139,7 +139,7 @@ func (w *writer) takesPatch(key object.Key) bool {
 
 // depth returns the number of patches that an object is read through. The caller holds
 // w.mu.
-func (w *writer) depth(key object.Key, value []byte) uint8 {
+func (w *intake) depth(key object.Key, value []byte) uint8 {
 	id, patched := frame.Base(value)
 	if !patched {
 		return 0

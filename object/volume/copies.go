@@ -58,13 +58,13 @@ func readCopies(path string, most int) (list []damaged, err error) {
 	return list, lines.Err()
 }
 
-// loadDamaged marks the damaged copies of volumes that were just listed. The caller
-// holds s.refreshing.
-func (s *Store) loadDamaged(volumes []*sealed) {
+// loadDamaged marks the damaged copies of volumes that were just listed. Path is that
+// of the file.
+func loadDamaged(path string, volumes []*sealed) {
 	if len(volumes) == 0 {
 		return
 	}
-	for _, d := range readDamaged(s.inVolumes(damagedFile)) {
+	for _, d := range readDamaged(path) {
 		for _, v := range volumes {
 			if v.name == d.volume {
 				v.setBad(d.key)
@@ -75,7 +75,7 @@ func (s *Store) loadDamaged(volumes []*sealed) {
 
 // saveDamaged adds the damaged copies of the listed volumes to the file, and removes the
 // copies that became readable. It ignores errors: the repository may be read-only.
-func (s *Store) saveDamaged(l *listing) {
+func (l *listing) saveDamaged(s *Store) {
 	var lines []string
 	healed := map[damaged]struct{}{}
 	for _, v := range l.volumes {

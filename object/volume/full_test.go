@@ -374,7 +374,7 @@ func killedOnDisk(dir string, most uint64) error {
 	if size, err := s.Size(ctx); err != nil || size < int64(most) || size > killedDisk<<20 {
 		return fmt.Errorf("%d bytes, %w", size, err)
 	}
-	left, err := s.leftovers(ctx)
+	left, err := deadWriters{s}.leftovers(ctx)
 	if want := int64(most / killedSize); err != nil || len(left) != 1 || left[0].Objects != want || left[0].Sealed < int64(most)-killedSize {
 		return fmt.Errorf("left %+v, %w", left, err)
 	}

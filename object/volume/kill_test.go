@@ -43,7 +43,7 @@ func init() {
 	}
 	children["salvage"] = func(args []string) int {
 		s, err := Open(args[0], Options{Now: time.Now})
-		if err != nil || s.salvage(context.Background()) != 1 {
+		if err != nil || (deadWriters{s}).salvage(context.Background()) != 1 {
 			return 1
 		}
 		return 0

@@ -65,7 +65,7 @@ func (s *Store) refresh() (*listing, error) {
 	if old != nil && len(added) == 0 && len(next.volumes) == len(old.volumes) {
 		return old, nil
 	}
-	s.loadDamaged(added)
+	loadDamaged(s.inVolumes(damagedFile), added)
 	s.list.Store(next)
 	return next, nil
 }
@@ -109,11 +109,11 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	trash, err := s.trashSize()
+	trash, err := trashBin{s}.size()
 	if err != nil {
 		return 0, err
 	}
-	size, err := s.leftSize()
+	size, err := deadWriters{s}.leftSize()
 	size += trash
 	for _, info := range infos {
 		size += info.Bytes

@@ -47,8 +47,8 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 		return st, err
 	}
 	defer lock.Unlock()
-	st.Salvaged = s.salvage(ctx)
-	err = s.emptyTrash(ctx, &st)
+	st.Salvaged = deadWriters{s}.salvage(ctx)
+	err = trashBin{s}.empty(ctx, &st)
 	for err == nil {
 		var group []*sealed
 		if group, err = s.nextGroup(ctx); err != nil || len(group) < 2 {
@@ -84,7 +84,7 @@ func (s *Store) NeedsMaintenance() bool {
 			return true
 		}
 	}
-	return s.mayHaveOldTrash()
+	return trashBin{s}.mayHaveOld()
 }
 
 // nextGroup returns the next volumes to merge: the smallest ones, if there are too many
@@ -145,7 +145,7 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 			w.created = info.Created
 		}
 		w.optimised = w.optimised && err == nil && info.Optimised
-		if err := s.copyVolume(ctx, w, v); err == nil {
+		if err := w.copyVolume(ctx, v); err == nil {
 			copied = append(copied, v)
 		} else if _, ok := err.(*copyError); ok {
 			s.warn("not merged: %v", err)
@@ -168,7 +168,7 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 	if err := verifyCopy(ctx, l.byName[w.name], copied); err != nil {
 		return 0, fmt.Errorf("read back what was merged: %w", err)
 	}
-	return len(copied), s.remove(ctx, copied)
+	return len(copied), trashBin{s}.remove(ctx, copied)
 }
 
 // copyError is an error of the copied volume, not of the new one.
@@ -177,7 +177,7 @@ type copyError struct{ err error }
 func (e *copyError) Error() string { return e.err.Error() }
 
 // copyVolume adds the objects of v to w that w does not have.
-func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
+func (w *writer) copyVolume(ctx context.Context, v *sealed) error {
 	o, err := v.opened()
 	if err != nil {
 		return &copyError{err}
@@ -189,7 +189,7 @@ func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := s.copyObject(ctx, w, v, o, rec, 0); err != nil {
+		if err := w.copyObject(ctx, v, o, rec, 0); err != nil {
 			return err
 		}
 	}
@@ -198,15 +198,15 @@ func (s *Store) copyVolume(ctx context.Context, w *writer, v *sealed) error {
 
 // copyObject adds the object at rec of v to w, unless w has it. It adds the base of a patch
 // first. Above is the number of patches that are made from the object, in a chain.
-func (s *Store) copyObject(ctx context.Context, w *writer, v *sealed, o *openVolume, rec keys.Record, above int) error {
+func (w *writer) copyObject(ctx context.Context, v *sealed, o *openVolume, rec keys.Record, above int) error {
 	if w.has(rec.Key) || v.isDropped(rec.Key) {
 		return nil
 	}
 	var failed error // of the base
-	b, err := s.carry(ctx, v, o, rec, func(base object.Key) (bool, error) {
+	b, err := v.carry(ctx, o, rec, func(base object.Key) (bool, error) {
 		at, ok, err := o.index.Find(base)
 		if ok && err == nil && above < maxChain {
-			failed = s.copyObject(ctx, w, v, o, at, above+1)
+			failed = w.copyObject(ctx, v, o, at, above+1)
 		}
 		return w.takesPatch(base), errors.Join(err, failed)
 	})
@@ -224,7 +224,7 @@ func (s *Store) copyObject(ctx context.Context, w *writer, v *sealed, o *openVol
 
 // verified returns the verified stored value of an object: that in v, or, if it is damaged,
 // that of another volume.
-func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys.Record) (*buffer, error) {
+func (v *sealed) verified(ctx context.Context, o *openVolume, rec keys.Record) (*buffer, error) {
 	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
 	value, err := o.storedValue(rec, b.b)
 	if err == nil {
@@ -236,11 +236,11 @@ func (s *Store) verified(ctx context.Context, v *sealed, o *openVolume, rec keys
 	}
 	b.free()
 	v.setBad(rec.Key)
-	data, gerr := s.Get(ctx, rec.Key)
+	data, gerr := v.store.Get(ctx, rec.Key)
 	if gerr != nil {
 		return nil, v.damaged(rec, err)
 	}
-	return s.encoded(data), nil
+	return v.store.encoded(data), nil
 }
 
 // verifyCopy reads and hashes every object of copy, and checks that it has all objects of

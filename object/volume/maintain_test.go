@@ -101,7 +101,7 @@ func TestManyTrash(t *testing.T) {
 		if err := os.Mkdir(path, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.mark(path); err != nil {
+		if err := (trashBin{s}).mark(path); err != nil {
 			t.Fatal(err)
 		}
 		trash = append(trash, path)
@@ -363,7 +363,7 @@ func TestSalvageTorn(t *testing.T) {
 		if i%3 == 0 {
 			write(t, s.lockPath(name), "")
 		}
-		if n := s.salvage(context.Background()); n != 1 {
+		if n := (deadWriters{s}).salvage(context.Background()); n != 1 {
 			t.Errorf("case %d: %d salvaged", i, n)
 		}
 		n := 0
@@ -393,13 +393,13 @@ func TestSalvageKeeps(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, logName(1)), 0o777); err != nil { // a folder, not a file
 		t.Fatal(err)
 	}
-	if n := s.salvage(context.Background()); n != 0 || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
+	if n := (deadWriters{s}).salvage(context.Background()); n != 0 || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
 		t.Errorf("%d salvaged, warnings %q", n, warnings)
 	}
 	if err := os.Remove(filepath.Join(s.inVolumes(salvagePrefix+name), logName(1))); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.salvage(context.Background()); n != 1 {
+	if n := (deadWriters{s}).salvage(context.Background()); n != 1 {
 		t.Errorf("%d salvaged", n)
 	}
 	wantNames(t, s)
@@ -412,7 +412,7 @@ func TestSalvageLeavesLiving(t *testing.T) {
 	s, other := openStore(t, dir, testOptions(t)), openStore(t, dir, testOptions(t))
 	ss := s.Begin(SessionOptions{})
 	putSeries(t, ss, 1, 0, 10)
-	if n := other.salvage(context.Background()); n != 0 {
+	if n := (deadWriters{other}).salvage(context.Background()); n != 0 {
 		t.Errorf("%d salvaged", n)
 	}
 	storeSeries(t, other, 2, 0, 10)

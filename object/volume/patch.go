@@ -46,7 +46,11 @@ func (v *sealed) decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]
 	if !patched {
 		return decodeTo(dst, key, value, raw)
 	}
-	return v.decodePatch(dst, key, value, raw, id, &baseReader{left: maxBases})
+	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, &baseReader{left: maxBases})
+	if err != nil {
+		return nil, err
+	}
+	return applyPatch(dst, key, value, raw, b.Data)
 }
 
 // verify is the function verify for a value in v, which may be a patch.
@@ -55,21 +59,17 @@ func (v *sealed) verify(key object.Key, value []byte, raw int, r *baseReader) er
 	if !patched {
 		return verify(key, value, raw, nil)
 	}
+	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, r)
+	if err != nil {
+		return err
+	}
 	dst := takeBuffer(min(raw, frame.MaxPatch))
 	defer dst.free()
-	_, err := v.decodePatch(dst.b, key, value, raw, id, r)
+	_, err = applyPatch(dst.b, key, value, raw, b.Data)
 	return err
 }
 
-// decodePatch is decodeTo for a patch.
-func (v *sealed) decodePatch(dst []byte, key object.Key, value []byte, raw int, id object.ID, r *baseReader) ([]byte, error) {
-	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, r)
-	if err != nil {
-		return nil, err
-	}
-	return applyPatch(dst, key, value, raw, b.Data)
-}
-
+// applyPatch returns the verified object of a patch: in dst if that is large enough.
 func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) ([]byte, error) {
 	data, err := frame.DecodePatch(dst[:0], value, raw, base)
 	if err != nil {

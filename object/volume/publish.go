@@ -111,8 +111,8 @@ func (s *Session) recheck(ctx context.Context) error {
 }
 
 // recheckDropped marks the found objects of v that were dropped since as stale. The
-// caller holds s.mu.
-func (s *Session) recheckDropped(v *sealed, o *openVolume, found keys.Set) error {
+// caller holds the mu of the session.
+func (r *reliance) recheckDropped(v *sealed, o *openVolume, found keys.Set) error {
 	dropped := v.dropped.Load()
 	if dropped == nil {
 		return nil
@@ -123,7 +123,7 @@ func (s *Session) recheckDropped(v *sealed, o *openVolume, found keys.Set) error
 			return err
 		}
 		if ok && found.Has(rec.Index) {
-			s.stale[key] = struct{}{}
+			r.stale[key] = struct{}{}
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func (s *Store) Repair(ctx context.Context, o RepairOptions) (*Repair, error) {
 	if o.DryRun {
 		r.found = map[object.Key]struct{}{}
 	} else {
-		s.salvage(ctx)
+		deadWriters{s}.salvage(ctx)
 	}
 	return r, nil
 }
@@ -233,7 +233,7 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 			if err != nil {
 				break // the logs have the rest
 			}
-			if err := b.record(ctx, v, fresh, rec, res, 0); err != nil {
+			if err := (rebuild{b, v, fresh, res}).record(ctx, rec, 0); err != nil {
 				return err
 			}
 		}
@@ -249,7 +249,7 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	lost := len(res.Lost) // other content of the logs may never have been an object
 	for rec, err := range found.open.Load().index.All() {
 		if err == nil {
-			err = b.record(ctx, v, found, rec, res, 0)
+			err = rebuild{b, v, found, res}.record(ctx, rec, 0)
 		}
 		if err != nil {
 			return err
@@ -270,17 +270,24 @@ func trouble(err error) error {
 	return nil
 }
 
+// rebuild copies the objects of one volume.
+type rebuild struct {
+	*rebuilder
+	v    *sealed
+	from *sealed // v as it is on disk now
+	res  *Rebuilt
+}
+
 // record copies the object of a record, if it is intact. It copies the base of a patch
-// first. From is v as it is on disk now. Above is the number of patches that are made
-// from the object, in a chain.
-func (b *rebuilder) record(ctx context.Context, v, from *sealed, rec keys.Record, res *Rebuilt, above int) error {
+// first. Above is the number of patches that are made from the object, in a chain.
+func (b rebuild) record(ctx context.Context, rec keys.Record, above int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if has, err := b.copied(rec.Key); has || err != nil || v.isDropped(rec.Key) || b.elsewhere(rec.Key) {
+	if has, err := b.copied(rec.Key); has || err != nil || b.v.isDropped(rec.Key) || b.elsewhere(rec.Key) {
 		return err
 	}
-	value, failed, err := b.value(ctx, v, from, rec, res, above)
+	value, failed, err := b.value(ctx, rec, above)
 	if failed == nil {
 		failed = trouble(err)
 	}
@@ -288,14 +295,14 @@ func (b *rebuilder) record(ctx context.Context, v, from *sealed, rec keys.Record
 		return failed
 	}
 	if err != nil {
-		res.Lost = append(res.Lost, rec.Key)
+		b.res.Lost = append(b.res.Lost, rec.Key)
 		return nil
 	}
 	if has, err := b.copied(rec.Key); has || err != nil { // patches of each other
 		value.free()
 		return err
 	}
-	res.Copied++
+	b.res.Copied++
 	if b.found != nil {
 		b.found[rec.Key] = struct{}{}
 		value.free()
@@ -306,11 +313,11 @@ func (b *rebuilder) record(ctx context.Context, v, from *sealed, rec keys.Record
 
 // value returns the verified value of an object, and copies the base of a patch first.
 // Failed is an error of copying the base. Err is damage of the object.
-func (b *rebuilder) value(ctx context.Context, v, from *sealed, rec keys.Record, res *Rebuilt, above int) (value *buffer, failed, err error) {
-	o := from.open.Load()
-	value, err = b.store.carry(ctx, from, o, rec, func(base object.Key) (bool, error) {
+func (b rebuild) value(ctx context.Context, rec keys.Record, above int) (value *buffer, failed, err error) {
+	o := b.from.open.Load()
+	value, err = b.from.carry(ctx, o, rec, func(base object.Key) (bool, error) {
 		if at, ok, err := o.index.Find(base); ok && err == nil && above < maxChain {
-			failed = b.record(ctx, v, from, at, res, above+1)
+			failed = b.record(ctx, at, above+1)
 		}
 		return b.found != nil || b.w != nil && b.w.takesPatch(base), failed
 	})

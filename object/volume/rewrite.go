@@ -122,7 +122,7 @@ func (r *rewriter) object(ctx context.Context, i int, rec keys.Record, above int
 		return err
 	}
 	e := r.volumes[i]
-	b, err := r.Sweep.store.carry(ctx, e.v, e.o, rec, func(base object.Key) (bool, error) {
+	b, err := e.v.carry(ctx, e.o, rec, func(base object.Key) (bool, error) {
 		at, ok, err := e.o.index.Find(base)
 		if ok && err == nil && above < maxChain && r.keeps(i, at) {
 			err = r.object(ctx, i, at, above+1)

@@ -13,19 +13,21 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// salvage seals the volumes of dead writers: of processes that ended before they sealed
-// them. It seals a volume in place, which takes no space, and the next writer finds its
+// deadWriters has the volumes of processes that ended before they sealed them.
+type deadWriters struct{ store *Store }
+
+// salvage seals the volumes of dead writers. It seals a volume in place, which takes no space, and the next writer finds its
 // objects. It removes a volume without new objects. After an error it warns, and the next
 // call retries. It returns the number of salvaged volumes.
-func (s *Store) salvage(ctx context.Context) (n int) {
-	names, err := s.unsealed()
+func (d deadWriters) salvage(ctx context.Context) (n int) {
+	names, err := d.unsealed()
 	if err != nil {
-		s.warn("look for interrupted writes: %v", err)
+		d.store.warn("look for interrupted writes: %v", err)
 	}
 	for _, name := range names {
-		did, err := s.salvageOne(ctx, name)
+		did, err := d.salvageOne(ctx, name)
 		if err != nil && ctx.Err() == nil {
-			s.warn("recover interrupted write %s: %v", name, err)
+			d.store.warn("recover interrupted write %s: %v", name, err)
 		}
 		if did {
 			n++
@@ -36,8 +38,8 @@ func (s *Store) salvage(ctx context.Context) (n int) {
 
 // unsealed returns the sorted names of volumes that are not sealed. Some may only have a
 // lock, and their writers may be alive.
-func (s *Store) unsealed() (names []string, err error) {
-	entries, err := disk.ReadDir(s.path)
+func (d deadWriters) unsealed() (names []string, err error) {
+	entries, err := disk.ReadDir(d.store.path)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
@@ -55,17 +57,17 @@ func (s *Store) unsealed() (names []string, err error) {
 }
 
 // salvageOne salvages a volume, if its writer is dead and its directory exists.
-func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err error) {
-	lock, err := disk.Lock(ctx, s.lockPath(name), disk.Exclusive, 0)
+func (d deadWriters) salvageOne(ctx context.Context, name string) (did bool, err error) {
+	lock, err := disk.Lock(ctx, d.store.lockPath(name), disk.Exclusive, 0)
 	if err != nil {
 		if errors.Is(err, disk.ErrBusy) || errors.Is(err, os.ErrPermission) {
 			err = nil
 		}
 		return false, err
 	}
-	dir := s.inVolumes(salvagePrefix + name)
-	if err = disk.Rename(s.inVolumes(tmpPrefix+name), dir); err == nil {
-		err = syncDir(s.path)
+	dir := d.store.inVolumes(salvagePrefix + name)
+	if err = disk.Rename(d.store.inVolumes(tmpPrefix+name), dir); err == nil {
+		err = syncDir(d.store.path)
 	} else if os.IsNotExist(err) {
 		err = nil
 	} else if os.IsPermission(err) { // another user's volume, which only that user can salvage
@@ -77,7 +79,7 @@ func (s *Store) salvageOne(ctx context.Context, name string) (did bool, err erro
 			lock.Remove()
 			return false, nil
 		}
-		err = s.adopt(ctx, name, dir)
+		err = d.adopt(ctx, name, dir)
 	}
 	if err != nil {
 		lock.Unlock()
@@ -98,12 +100,12 @@ type Leftover struct {
 }
 
 // leftFolders returns the directories of dead writers.
-func (s *Store) leftFolders() (dirs []string, err error) {
-	names, err := s.unsealed()
+func (d deadWriters) leftFolders() (dirs []string, err error) {
+	names, err := d.unsealed()
 	for _, name := range names {
 		for _, prefix := range []string{tmpPrefix, salvagePrefix} {
-			dir := s.inVolumes(prefix + name)
-			if st, err := disk.Lstat(dir); err == nil && st.IsDir() && !disk.IsLocked(s.lockPath(name)) {
+			dir := d.store.inVolumes(prefix + name)
+			if st, err := disk.Lstat(dir); err == nil && st.IsDir() && !disk.IsLocked(d.store.lockPath(name)) {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -112,8 +114,8 @@ func (s *Store) leftFolders() (dirs []string, err error) {
 }
 
 // leftSize returns the number of bytes on disk of the files of dead writers.
-func (s *Store) leftSize() (size int64, err error) {
-	dirs, err := s.leftFolders()
+func (d deadWriters) leftSize() (size int64, err error) {
+	dirs, err := d.leftFolders()
 	for _, dir := range dirs {
 		size += usedSize(dir)
 	}
@@ -136,11 +138,11 @@ func usedSize(dir string) (size int64) {
 
 // leftovers describes the volumes of dead writers. It trusts the headers of the entries,
 // and changes nothing.
-func (s *Store) leftovers(ctx context.Context) (list []Leftover, err error) {
-	dirs, err := s.leftFolders()
+func (d deadWriters) leftovers(ctx context.Context) (list []Leftover, err error) {
+	dirs, err := d.leftFolders()
 	for _, dir := range dirs {
 		l := Leftover{Bytes: usedSize(dir)}
-		if err := s.lookAtLeft(ctx, dir, &l); err != nil && !isGone(err) {
+		if err := d.lookAtLeft(ctx, dir, &l); err != nil && !isGone(err) {
 			return nil, err
 		}
 		list = append(list, l)
@@ -149,7 +151,7 @@ func (s *Store) leftovers(ctx context.Context) (list []Leftover, err error) {
 }
 
 // lookAtLeft describes the volume in dir.
-func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
+func (d deadWriters) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
 	root, err := disk.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -164,8 +166,8 @@ func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
 		if err != nil {
 			break
 		}
-		err = s.lookAtLog(ctx, f, l, func(key object.Key) error {
-			v, _, err := s.locate(key)
+		err = lookAtLog(ctx, f, l, func(key object.Key) error {
+			v, _, err := d.store.locate(key)
 			isNew = isNew || v == nil
 			return err
 		})
@@ -181,7 +183,7 @@ func (s *Store) lookAtLeft(ctx context.Context, dir string, l *Leftover) error {
 }
 
 // lookAtLog adds a value log to l, and calls each for its keys.
-func (s *Store) lookAtLog(ctx context.Context, f *os.File, l *Leftover, each func(object.Key) error) error {
+func lookAtLog(ctx context.Context, f *os.File, l *Leftover, each func(object.Key) error) error {
 	st, err := f.Stat()
 	if err != nil {
 		return err

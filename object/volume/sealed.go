@@ -25,8 +25,8 @@ type sealed struct {
 	store *Store
 
 	opening sync.Mutex
-	open    atomic.Pointer[openVolume]         // nil: not opened yet
-	broken  atomic.Pointer[object.DamageError] // the reason why it cannot be opened
+	open    atomic.Pointer[openVolume] // nil: not opened yet
+	broken  atomic.Pointer[error]      // the reason why it cannot be opened
 	info    atomic.Pointer[Info]
 	keep    atomic.Bool                             // merging it failed
 	dropped atomic.Pointer[map[object.Key]struct{}] // its dropped objects; nil stands for none
@@ -55,7 +55,7 @@ func (v *sealed) opened() (*openVolume, error) {
 		return o, nil
 	}
 	if err := v.broken.Load(); err != nil {
-		return nil, err
+		return nil, *err
 	}
 	v.opening.Lock()
 	defer v.opening.Unlock()
@@ -70,7 +70,7 @@ func (v *sealed) opened() (*openVolume, error) {
 			return nil, err // too many open files, or the volume was removed
 		}
 		damage := damageError(v.name, keysFile, err)
-		v.broken.Store(damage)
+		v.broken.Store(&damage)
 		return nil, damage
 	}
 	o := v.newOpen(index)

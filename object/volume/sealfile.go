@@ -124,25 +124,31 @@ func (s *seal) set(word, rest string) (err error) {
 	case "optimised":
 		s.Optimised = true
 	case wordFile, wordLog:
-		var f sealFile
-		var sum string
-		if _, err = fmt.Sscanf(rest, "%s %d %s", &f.Name, &f.Size, &sum); err != nil {
-			return err
-		}
-		if n := len(s.Files); f.Size < 0 || n > 0 && s.Files[n-1].Name >= f.Name {
-			return errors.New("files not in order, or of impossible size")
-		}
-		if n, err := hex.Decode(f.Sum[:], []byte(sum)[:min(len(sum), 2*sha256.Size)]); err != nil || n != sha256.Size {
-			return errors.New("not a checksum")
-		}
-		if _, log := logNumber(f.Name); !log && !isTable(f.Name) && f.Name != keysFile && f.Name != manifestFile {
-			return errors.New("not a file of a volume")
-		}
-		s.Files = append(s.Files, f)
+		err = s.addFile(rest)
 	case "manifest":
 		s.Manifest, err = base64.StdEncoding.DecodeString(rest)
 	default:
 		err = errors.New("unknown")
 	}
 	return err
+}
+
+// addFile decodes the line of a file, without the first word.
+func (s *seal) addFile(text string) error {
+	var f sealFile
+	var sum string
+	if _, err := fmt.Sscanf(text, "%s %d %s", &f.Name, &f.Size, &sum); err != nil {
+		return err
+	}
+	if n := len(s.Files); f.Size < 0 || n > 0 && s.Files[n-1].Name >= f.Name {
+		return errors.New("files not in order, or of impossible size")
+	}
+	if n, err := hex.Decode(f.Sum[:], []byte(sum)[:min(len(sum), 2*sha256.Size)]); err != nil || n != sha256.Size {
+		return errors.New("not a checksum")
+	}
+	if _, log := logNumber(f.Name); !log && !isTable(f.Name) && f.Name != keysFile && f.Name != manifestFile {
+		return errors.New("not a file of a volume")
+	}
+	s.Files = append(s.Files, f)
+	return nil
 }

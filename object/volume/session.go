@@ -40,23 +40,32 @@ type Session struct {
 	store *Store
 	dry   map[object.Key]struct{} // the objects of a dry run; else nil
 
-	trusted *listing // the volumes at the call of Trust; else nil
-
 	salvage sync.Once
 	phase   sync.RWMutex // read-held while an object is added to the volume, held while it is sealed
 	begin   sync.Mutex   // held while a volume is begun
 
 	mu     sync.Mutex // guards the following
 	cur    *writer
-	id     string                       // name of the first volume, or ""
-	lock   *disk.FileLock               // lock of the first volume, until Close
-	own    []string                     // sealed volumes of this session
 	claims map[object.Key]chan struct{} // objects that a Put works on; closed when it is done
-	hits   map[*sealed]keys.Set         // the objects that were found in volumes
-	stale  map[object.Key]struct{}      // objects that gc removed
 	stats  Stats
 	err    error
 	closed bool
+	ownVolumes
+	reliance
+}
+
+// ownVolumes are the volumes that a session wrote.
+type ownVolumes struct {
+	id   string         // name of the first one, or ""
+	lock *disk.FileLock // lock of the first one, until Close
+	own  []string       // the sealed ones
+}
+
+// reliance has the objects and volumes that must still be there when a session publishes.
+type reliance struct {
+	trusted *listing                // the volumes at the call of Trust; else nil
+	hits    map[*sealed]keys.Set    // the objects that were found in volumes
+	stale   map[object.Key]struct{} // objects that gc removed
 }
 
 var errSessionClosed = errors.New("object session is closed")
@@ -64,10 +73,9 @@ var errSessionClosed = errors.New("object session is closed")
 // Begin starts a session. The caller closes it.
 func (s *Store) Begin(o SessionOptions) *Session {
 	ss := &Session{
-		store:  s,
-		claims: map[object.Key]chan struct{}{},
-		hits:   map[*sealed]keys.Set{},
-		stale:  map[object.Key]struct{}{},
+		store:    s,
+		claims:   map[object.Key]chan struct{}{},
+		reliance: reliance{hits: map[*sealed]keys.Set{}, stale: map[object.Key]struct{}{}},
 	}
 	if o.DryRun {
 		ss.dry = map[object.Key]struct{}{}
@@ -138,7 +146,7 @@ func checkSize(kind object.Kind, n int) error {
 // stored value. If value fails, nothing is put, and the session can go on.
 func (s *Session) put(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) error {
 	if s.dry == nil {
-		s.salvage.Do(func() { s.store.salvage(ctx) })
+		s.salvage.Do(func() { deadWriters{s.store}.salvage(ctx) })
 	}
 	mine, err := s.claim(ctx, key, raw)
 	if err != nil || !mine {
@@ -247,12 +255,12 @@ func (s *Session) hit(v *sealed, index int) {
 	s.addHit(v, index)
 }
 
-// addHit is hit for a caller that holds s.mu. V is open.
-func (s *Session) addHit(v *sealed, index int) {
-	if s.hits[v] == nil {
-		s.hits[v] = keys.NewSet(v.open.Load().index.Len())
+// addHit is hit for a caller that holds the mu of the session. V is open.
+func (r *reliance) addHit(v *sealed, index int) {
+	if r.hits[v] == nil {
+		r.hits[v] = keys.NewSet(v.open.Load().index.Len())
 	}
-	s.hits[v].Add(index)
+	r.hits[v].Add(index)
 }
 
 // add stores a value in the volume that is being written. It begins a volume if there is

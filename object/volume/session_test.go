@@ -288,7 +288,7 @@ func TestStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -315,7 +315,7 @@ func TestStale(t *testing.T) {
 	if err := os.Rename(oneVolume(t, copied), filepath.Join(s.path, filepath.Base(oneVolume(t, copied)))); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 	if err := ss3.Publish(ctx, publishNothing); err != nil {
@@ -349,7 +349,7 @@ func TestMissingIsStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 	var stale *StaleError

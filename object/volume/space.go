@@ -58,9 +58,16 @@ const (
 
 // space reserves and counts the bytes of the files of a growing volume.
 type space struct {
-	dir string
-	o   *Options
+	dir     string
+	o       *Options
+	claimed int64 // size of the claim
+	blind   bool  // the file system cannot reserve blocks: only free space is checked
+	logSpace
+	memSpace
+}
 
+// logSpace has the value logs of a growing volume.
+type logSpace struct {
 	number uint32 // of the value log being written
 	logs   []*os.File
 	off    int64 // offset of the next entry
@@ -71,17 +78,17 @@ type space struct {
 		from, to int64
 	} // the last dropped range
 	started int64 // end of the range that the kernel writes
+}
 
+// memSpace has the memtable of a growing volume, and the entries that are in no table.
+type memSpace struct {
 	mem     *os.File // the memtable's log
 	memNext *os.File // log of the next memtable, made ahead, or nil
 	memNum  int
 	memOff  int64 // upper bound of its size
 	memHave int64
-	claimed int64 // size of the claim
-	fresh   int   // number of entries in the memtable
-	tables  int   // number of entries that may not be in tables yet
-
-	blind bool // the file system cannot reserve blocks: only free space is checked
+	fresh   int // number of entries in the memtable
+	tables  int // number of entries that may not be in tables yet
 }
 
 // newSpace returns the space of a database that was just opened in dir.

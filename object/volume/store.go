@@ -68,7 +68,7 @@ func (s *Store) Close() error {
 	defer s.refreshing.Unlock()
 	s.closed = true
 	if l := s.list.Swap(nil); l != nil {
-		s.saveDamaged(l)
+		l.saveDamaged(s)
 		for _, v := range l.volumes {
 			v.close()
 		}

@@ -373,7 +373,7 @@ func TestPutStoredStale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := other.remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 	var stale *StaleError

@@ -43,7 +43,7 @@ func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 	}
 	w := &Sweep{View: View{store: s, locked: true, names: map[string]bool{}}, lock: lock}
 	if !o.DryRun {
-		w.Salvaged = s.salvage(ctx)
+		w.Salvaged = deadWriters{s}.salvage(ctx)
 	}
 	if err := w.Refresh(ctx); err != nil {
 		w.Close()
@@ -120,7 +120,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	for _, i := range r.Volumes {
 		volumes = append(volumes, w.volumes[i].v)
 	}
-	if err := w.store.takeOut(volumes); err != nil {
+	if err := (trashBin{w.store}).takeOut(volumes); err != nil {
 		return nil, err
 	}
 	for _, i := range r.Volumes {
@@ -134,7 +134,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 
 // EmptyTrash deletes the files of all removed volumes, and returns their size in bytes.
 func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
-	list, err := w.store.trash()
+	list, err := trashBin{w.store}.list()
 	for _, t := range list {
 		if err == nil {
 			err = ctx.Err()

@@ -15,10 +15,13 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// mayHaveOldTrash reports whether a removed volume may be older than trashAge. The mark
+// trashBin has the removed volumes whose files still exist.
+type trashBin struct{ store *Store }
+
+// mayHaveOld reports whether a removed volume may be older than trashAge. The mark
 // was the last change of its directory.
-func (s *Store) mayHaveOldTrash() bool {
-	entries, err := disk.ReadDir(s.path)
+func (b trashBin) mayHaveOld() bool {
+	entries, err := disk.ReadDir(b.store.path)
 	if err != nil {
 		return false
 	}
@@ -26,7 +29,7 @@ func (s *Store) mayHaveOldTrash() bool {
 		if name, ok := strings.CutPrefix(e.Name(), trashPrefix); !ok || !isName(name) {
 			continue
 		}
-		if info, err := e.Info(); err == nil && s.o.Now().Sub(info.ModTime()) > trashAge {
+		if info, err := e.Info(); err == nil && b.store.o.Now().Sub(info.ModTime()) > trashAge {
 			return true
 		}
 	}
@@ -39,9 +42,9 @@ type trashed struct {
 	removed time.Time // zero if its deletion was interrupted
 }
 
-// trash returns the removed volumes whose files still exist, the last removed first.
-func (s *Store) trash() ([]trashed, error) {
-	entries, err := disk.ReadDir(s.path)
+// list returns the removed volumes whose files still exist, the last removed first.
+func (b trashBin) list() ([]trashed, error) {
+	entries, err := disk.ReadDir(b.store.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -54,7 +57,7 @@ func (s *Store) trash() ([]trashed, error) {
 		if !ok || !isName(name) {
 			continue
 		}
-		t := trashed{path: s.inVolumes(e.Name())}
+		t := trashed{path: b.store.inVolumes(e.Name())}
 		if t.removed, err = readMark(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			if info, err := e.Info(); err == nil {
 				t.removed = info.ModTime()
@@ -66,9 +69,9 @@ func (s *Store) trash() ([]trashed, error) {
 	return list, nil
 }
 
-// trashSize returns the size of the files of removed volumes, in bytes.
-func (s *Store) trashSize() (size int64, err error) {
-	list, err := s.trash()
+// size returns the size of the files of removed volumes, in bytes.
+func (b trashBin) size() (size int64, err error) {
+	list, err := b.list()
 	for _, t := range list {
 		size += folderSize(t.path)
 	}
@@ -86,12 +89,12 @@ func folderSize(path string) (size int64) {
 	return size
 }
 
-// emptyTrash deletes the files of volumes that were removed more than trashAge ago, and
+// empty deletes the files of volumes that were removed more than trashAge ago, and
 // keeps at most manyTrash others, because every listing of the volumes reads their names.
-func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
-	list, err := s.trash()
+func (b trashBin) empty(ctx context.Context, st *MaintainStats) error {
+	list, err := b.list()
 	for i, t := range list {
-		if i < manyTrash && s.o.Now().Sub(t.removed) <= trashAge {
+		if i < manyTrash && b.store.o.Now().Sub(t.removed) <= trashAge {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -110,46 +113,46 @@ func (s *Store) emptyTrash(ctx context.Context, st *MaintainStats) error {
 // remove marks and renames volumes. All their objects must have been read, hashed and
 // found in other volumes. The caller holds the maintenance lock. Remove takes the gc
 // lock, so that no process publishes meanwhile.
-func (s *Store) remove(ctx context.Context, volumes []*sealed) error {
-	lock, err := disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Exclusive, gcLockWait)
+func (b trashBin) remove(ctx context.Context, volumes []*sealed) error {
+	lock, err := disk.Lock(ctx, filepath.Join(b.store.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	return s.takeOut(volumes)
+	return b.takeOut(volumes)
 }
 
 // takeOut is remove for a caller that holds the gc lock.
-func (s *Store) takeOut(volumes []*sealed) error {
+func (b trashBin) takeOut(volumes []*sealed) error {
 	for _, v := range volumes {
 		// Without room for a mark, its files are deleted earlier.
-		if err := s.mark(v.path); errors.Is(err, syscall.ENOSPC) {
+		if err := b.mark(v.path); errors.Is(err, syscall.ENOSPC) {
 			disk.Remove(filepath.Join(v.path, trashFile))
 		} else if err != nil {
 			return err
 		}
-		if err := renameNew(v.path, s.inVolumes(trashPrefix+v.name)); err != nil {
+		if err := renameNew(v.path, b.store.inVolumes(trashPrefix+v.name)); err != nil {
 			return err
 		}
 	}
 	if len(volumes) == 0 {
 		return nil
 	}
-	if err := syncDir(s.path); err != nil {
+	if err := syncDir(b.store.path); err != nil {
 		return err
 	}
-	_, err := s.refresh()
+	_, err := b.store.refresh()
 	return err
 }
 
 // mark writes the time of removal into a volume.
-func (s *Store) mark(path string) error {
+func (b trashBin) mark(path string) error {
 	mark := filepath.Join(path, trashFile)
 	if err := disk.Remove(mark); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	err := writeFile(mark, func(f io.Writer) error {
-		_, err := fmt.Fprintf(f, "removed %s\n", s.o.Now().UTC().Format(time.RFC3339))
+		_, err := fmt.Fprintf(f, "removed %s\n", b.store.o.Now().UTC().Format(time.RFC3339))
 		return err
 	})
 	if err == nil {

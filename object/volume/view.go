@@ -189,7 +189,9 @@ func (w *View) Keys(i int, kind object.Kind) iter.Seq2[keys.Record, error] {
 }
 
 // Leftovers describes the volumes of dead writers that were not salvaged.
-func (w *View) Leftovers(ctx context.Context) ([]Leftover, error) { return w.store.leftovers(ctx) }
+func (w *View) Leftovers(ctx context.Context) ([]Leftover, error) {
+	return deadWriters{w.store}.leftovers(ctx)
+}
 
 // TrashSize returns the number of bytes that [Sweep.EmptyTrash] would free.
-func (w *View) TrashSize() (int64, error) { return w.store.trashSize() }
+func (w *View) TrashSize() (int64, error) { return trashBin{w.store}.size() }

@@ -77,7 +77,7 @@ func (o *Options) setDefaults() error {
 
 // damageError returns the error for a file of a volume that is damaged or unreadable. File ""
 // stands for the volume's directory.
-func damageError(volume, file string, err error) *object.DamageError {
+func damageError(volume, file string, err error) error {
 	return &object.DamageError{Name: filepath.Join(volumesDir, volume, file), Err: err}
 }
 

@@ -25,7 +25,7 @@ const (
 )
 
 // writer writes a volume in the directory tmp-<ulid>. It is safe for concurrent use,
-// except for seal and abandon. The lock committing is taken before mu.
+// except for seal and abandon. The lock of output is taken before that of intake.
 type writer struct {
 	store   *Store
 	name    string // its ULID
@@ -37,6 +37,12 @@ type writer struct {
 
 	optimised bool // in the seal
 
+	intake
+	output
+}
+
+// intake has the objects that were added to a volume.
+type intake struct {
 	mu      sync.Mutex // guards the following
 	table   *table
 	stored  int64
@@ -44,7 +50,10 @@ type writer struct {
 	batches []*batch // by number
 	filling *batch
 	err     error // the first error; nothing is written after it
+}
 
+// output has the files of a volume that is being written.
+type output struct {
 	committing sync.Mutex // guards the following
 	db         *database
 	space      *space
@@ -78,7 +87,7 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w = &writer{store: s, name: name, session: session, dir: s.inVolumes(tmpPrefix + name), lock: lock, table: newTable()}
+	w = &writer{store: s, name: name, session: session, dir: s.inVolumes(tmpPrefix + name), lock: lock, intake: intake{table: newTable()}}
 	if session == "" {
 		w.session = name
 	}
@@ -225,7 +234,7 @@ func (w *writer) writeBack() error {
 
 // fail makes err the error of the writer, unless it has one. It returns the error of the
 // writer.
-func (w *writer) fail(err error) error {
+func (w *intake) fail(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
@@ -235,7 +244,7 @@ func (w *writer) fail(err error) error {
 }
 
 // failed returns the error of the writer.
-func (w *writer) failed() error {
+func (w *intake) failed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
@@ -249,7 +258,7 @@ func (w *writer) full() bool {
 }
 
 // has reports whether key was added.
-func (w *writer) has(key object.Key) bool {
+func (w *intake) has(key object.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.table.find(key) != nil
@@ -301,7 +310,7 @@ func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
 }
 
 // record returns the record of an object that was added.
-func (w *writer) record(key object.Key) written {
+func (w *intake) record(key object.Key) written {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return *w.table.find(key)

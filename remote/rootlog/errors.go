@@ -53,7 +53,7 @@ var (
 
 // damageError returns the error for a root, a state file or kist.json that is damaged or
 // missing. It matches [object.ErrCorrupt] and [remote.ErrDamaged].
-func damageError(name string, err error) *object.DamageError {
+func damageError(name string, err error) error {
 	return &object.DamageError{Name: name, Err: err, Kind: remote.ErrDamaged}
 }
 

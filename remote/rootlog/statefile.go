@@ -164,7 +164,7 @@ func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, erro
 	check := func(name string, read func() ([]byte, error), fits func([]byte) bool) error {
 		_, err := readFitting(read, fits)
 		if errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) || err == errMismatch {
-			all = append(all, damageError(name, err))
+			all = append(all, &object.DamageError{Name: name, Err: err, Kind: remote.ErrDamaged})
 			return nil
 		}
 		return err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -24,33 +25,19 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 		}
 	}
 
-	seen := map[object.Key]bool{}
-	for queue := slices.Clone(tips); len(queue) > 0 && len(a.bad) > 0; {
-		key := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-
-		links, err := a.links(ctx, key)
-		if aborts(ctx, err) {
-			return err
-		}
-		for _, link := range links {
-			if link.Kind == object.KindCommit {
-				queue = append(queue, link)
-			}
-		}
-
-		if key.Kind != object.KindCommit {
-			continue
-		}
-		if err := a.commit(ctx, key.ID); aborts(ctx, err) {
-			return err
-		}
+	if len(a.bad) == 0 {
+		return nil
 	}
-	return nil
+	return graph.Walk(ctx, map[object.Key]bool{}, tips, func(key object.Key) ([]object.Key, error) {
+		links, err := graph.Links(ctx, r, key)
+		if key.Kind == object.KindCommit && !aborts(ctx, err) {
+			err = a.commit(ctx, key.ID)
+		}
+		if aborts(ctx, err) {
+			return nil, err
+		}
+		return slices.DeleteFunc(links, func(link object.Key) bool { return link.Kind != object.KindCommit }), nil
+	})
 }
 
 // affected finds the commits and paths that refer to damaged or missing
@@ -103,65 +90,35 @@ func (a *affected) commit(ctx context.Context, id object.ID) error {
 
 // content adds the file at path to the problems that affect its content.
 func (a *affected) content(ctx context.Context, commit object.ID, content object.Key, path string) error {
-	seen := map[object.Key]bool{}
-	for todo := []object.Key{content}; len(todo) > 0; {
-		key := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if need, err := a.need(ctx, key); err != nil {
-			return err
-		} else if !need || seen[key] {
-			continue
-		}
-		seen[key] = true
+	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{content}, func(key object.Key) ([]object.Key, error) {
 		if p := a.bad[key]; p != nil {
 			p.affects(commit, path)
-			continue
+			return nil, nil
 		}
-		links, err := a.links(ctx, key)
-		if err != nil {
-			return err
+		if need, err := a.need(ctx, key); err != nil || !need {
+			return nil, err
 		}
-		todo = append(todo, links...)
-	}
-	return nil
+		return graph.Links(ctx, a.objects, key)
+	})
 }
 
-// need reports whether an object is bad or refers to a bad one. The recursion
-// is bounded: directories are at most [object.MaxDepth] deep and lists
-// [object.MaxLevel], and anything deeper is itself bad.
+// need reports whether an object is bad or refers to a bad one.
 func (a *affected) need(ctx context.Context, key object.Key) (bool, error) {
-	if a.bad[key] != nil {
-		return true, nil
-	}
 	if !key.Kind.IsNode() {
-		return false, nil
+		return a.bad[key] != nil, nil
 	}
-	if need, known := a.needs[key]; known {
-		return need, nil
-	}
-	links, err := a.links(ctx, key)
-	if err != nil {
-		return false, err
-	}
-	need := false
-	for _, link := range links {
-		if a.records.Skips(key, link) {
-			continue
+	return graph.Fold(ctx, a.needs, key, func(key object.Key) (links, nodes []object.Key, err error) {
+		if a.bad[key] == nil {
+			links, err = graph.Links(ctx, a.objects, key)
 		}
-		below, err := a.need(ctx, link)
-		if err != nil {
-			return false, err
+		links = slices.DeleteFunc(links, func(link object.Key) bool { return a.records.Skips(key, link) })
+		for _, link := range links {
+			if link.Kind.IsNode() {
+				nodes = append(nodes, link)
+			}
 		}
-		need = need || below
-	}
-	a.needs[key] = need
-	return need, nil
-}
-
-func (a *affected) links(ctx context.Context, key object.Key) ([]object.Key, error) {
-	data, err := a.objects.Get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return object.Links(key.Kind, data)
+		return links, nodes, err
+	}, func(key object.Key, links []object.Key) (bool, error) {
+		return a.bad[key] != nil || slices.ContainsFunc(links, func(link object.Key) bool { return a.bad[link] != nil || a.needs[link] }), nil
+	})
 }

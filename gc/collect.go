@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 )
@@ -240,28 +241,22 @@ func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, err
 	if err != nil {
 		return nil, RootError(&Problem{Err: err})
 	}
-	queue := []object.ID{head.ID}
+	tips := []object.ID{head.ID}
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
 		if err != nil {
 			return nil, &NeededError{Root: ref.Name, Err: err}
 		}
-		queue = append(queue, id)
+		tips = append(tips, id)
 	}
 
 	reached := map[object.ID]bool{{}: true}
-	for len(queue) > 0 {
-		id := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		if reached[id] {
-			continue
-		}
-		reached[id] = true
+	err = graph.Walk(ctx, reached, tips, func(id object.ID) ([]object.ID, error) {
 		c, err := object.ReadCommit(ctx, r.Objects(), id)
 		if err != nil {
 			return nil, &NeededError{Err: err}
 		}
-		queue = append(queue, c.Parents...)
-	}
-	return reached, nil
+		return c.Parents, nil
+	})
+	return reached, err
 }

@@ -2,11 +2,11 @@ package gc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
@@ -57,8 +57,7 @@ type marker struct {
 	skipped map[link]bool // links that records exclude; the value is true if only hints reach them
 
 	kept   int64          // number of marked objects, each counted once
-	places []volume.Place // a buffer for find
-	stack  []object.Key
+	places []volume.Place // a buffer for find and keeps
 }
 
 // link is a reference from an object to another. From is zero for a root.
@@ -199,51 +198,22 @@ func (m *marker) reachFrom(ctx context.Context, i int) error {
 }
 
 // walk marks an object and everything reachable from it. If it is only a hint,
-// damaged and missing objects are skipped.
+// damaged and missing objects are skipped. The marks are the only memory of the
+// walk, so that it needs two bits for each object.
 func (m *marker) walk(ctx context.Context, key object.Key, hint bool) error {
 	if m.skips(object.Key{}, key, hint) {
 		return nil
 	}
-	m.stack = append(m.stack[:0], key)
-	if first, err := m.mark(ctx, key, hint); !first || err != nil {
-		return err
-	}
-	for len(m.stack) > 0 {
-		key := m.stack[len(m.stack)-1]
-		m.stack = m.stack[:len(m.stack)-1]
-		if !key.Kind.IsNode() {
-			continue
+	return graph.Follow(ctx, []object.Key{key}, func(key object.Key) ([]object.Key, error) {
+		if first, err := m.mark(ctx, key, hint); !first || err != nil {
+			return nil, err
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		links, err := graph.Links(ctx, m.objects, key)
+		if err != nil && hint && !aborts(ctx, err) {
+			return nil, nil
 		}
-		data, err := m.objects.Get(ctx, key)
-		var links []object.Key
-		if err == nil {
-			if links, err = object.Links(key.Kind, data); err != nil && !errors.Is(err, object.ErrNewerFormat) {
-				err = &object.CorruptError{Key: key, Err: err}
-			}
-		}
-		if err != nil {
-			if hint && !aborts(ctx, err) {
-				continue
-			}
-			return err
-		}
-		for _, link := range links {
-			if m.skips(key, link, hint) {
-				continue
-			}
-			first, err := m.mark(ctx, link, hint)
-			if err != nil {
-				return err
-			}
-			if first && link.Kind.IsNode() {
-				m.stack = append(m.stack, link)
-			}
-		}
-	}
-	return nil
+		return slices.DeleteFunc(links, func(link object.Key) bool { return m.skips(key, link, hint) }), err
+	})
 }
 
 // mark marks all copies of an object. It reports whether the object had no

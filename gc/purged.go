@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
@@ -20,21 +21,10 @@ type leftover struct {
 // leftover finds the remaining purged objects.
 func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 	l := &leftover{volumes: map[int]bool{}, lists: map[int]bool{}}
-	seen := map[object.Key]bool{}
-	queue := m.records.AllPurged()
-	for len(queue) > 0 {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		key := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
+	err := graph.Walk(ctx, map[object.Key]bool{}, m.records.AllPurged(), func(key object.Key) ([]object.Key, error) {
 		places, err := m.view.Find(key, nil)
 		if damaged := (*object.CorruptError)(nil); errors.As(err, &damaged) {
-			continue // no part of it can be read
+			return nil, nil // no part of it can be read
 		}
 		if err != nil {
 			return nil, err
@@ -42,7 +32,7 @@ func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 		places = slices.DeleteFunc(places, func(p volume.Place) bool { return p.Gone })
 		// A marked object is live for another reason, with all objects below it.
 		if len(places) == 0 || slices.ContainsFunc(places, func(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }) {
-			continue
+			return nil, nil
 		}
 		for _, p := range places {
 			l.volumes[p.Volume] = true
@@ -51,18 +41,11 @@ func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 				l.lists[p.Volume] = true
 			}
 		}
-		if !key.Kind.IsNode() {
-			continue
+		links, err := graph.Links(ctx, m.objects, key)
+		if err != nil && !aborts(ctx, err) && !errors.Is(err, object.ErrNewerFormat) {
+			err = nil // the links of a damaged node cannot be found
 		}
-		data, err := m.objects.Get(ctx, key)
-		var links []object.Key
-		if err == nil {
-			links, err = object.Links(key.Kind, data)
-		}
-		if err != nil && (aborts(ctx, err) || errors.Is(err, object.ErrNewerFormat)) {
-			return nil, err
-		}
-		queue = append(queue, links...) // none for a damaged node: its links cannot be found
-	}
-	return l, nil
+		return links, err
+	})
+	return l, err
 }

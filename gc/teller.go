@@ -6,6 +6,7 @@ import (
 	mathbits "math/bits"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/volume"
 )
@@ -76,9 +77,9 @@ func (t *teller) visit(ctx context.Context, m Member) error {
 	return nil
 }
 
-// walk adds the waiting nodes, and all objects below them, to their holders.
-// It descends level by level, so that it mostly visits an object of several
-// holders only once.
+// walk adds the waiting nodes, and all objects below them, to their holders. Unlike
+// [graph.Walk] it descends level by level and collects the holders of a level first.
+// So it visits an object of several holders only once, as a rule.
 func (t *teller) walk(ctx context.Context, hint bool) error {
 	front := t.front[0]
 	if hint {
@@ -120,13 +121,7 @@ func (t *teller) walk(ctx context.Context, hint bool) error {
 }
 
 func (t *teller) links(ctx context.Context, key object.Key, hint bool) ([]object.Key, error) {
-	data, err := t.objects.Get(ctx, key)
-	var links []object.Key
-	if err == nil {
-		if links, err = object.Links(key.Kind, data); err != nil && !errors.Is(err, object.ErrNewerFormat) {
-			err = &object.CorruptError{Key: key, Err: err}
-		}
-	}
+	links, err := graph.Links(ctx, t.objects, key)
 	if err == nil || hint && !aborts(ctx, err) {
 		return links, nil
 	}

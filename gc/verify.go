@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
@@ -185,27 +186,19 @@ func (v *verifier) healed(ctx context.Context, key object.Key) bool {
 
 // history checks all objects reachable from a root.
 func (v *verifier) history(ctx context.Context, root Root) error {
-	queue := []object.Key{root.Key}
-	for len(queue) > 0 {
-		key := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		if v.seen[key] {
-			continue
-		}
-		v.seen[key] = true
+	return graph.Walk(ctx, v.seen, []object.Key{root.Key}, func(key object.Key) ([]object.Key, error) {
 		more, err := v.object(ctx, key)
 		if aborts(ctx, err) {
-			return err
+			return nil, err
 		}
 		if err != nil {
 			v.found(key, root.Name, err)
 		}
-		queue = append(queue, more...)
-	}
-	return nil
+		return more, nil
+	})
 }
 
-// object checks an object and returns the commits and tags that it links to.
+// object checks an object and returns the objects at which the check goes on.
 func (v *verifier) object(ctx context.Context, key object.Key) (more []object.Key, err error) {
 	switch key.Kind {
 	case object.KindCommit:
@@ -220,7 +213,7 @@ func (v *verifier) object(ctx context.Context, key object.Key) (more []object.Ke
 		_, err := v.trees.Verify(ctx, key.ID)
 		return nil, err
 	}
-	return nil, v.content(ctx, key)
+	return v.content(ctx, key)
 }
 
 func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key, err error) {
@@ -253,38 +246,24 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 }
 
 // content checks a chunk or manifest that belongs to no tree, such as the
-// content of a staged file.
-func (v *verifier) content(ctx context.Context, key object.Key) error {
+// content of a staged file. It returns the links that need checks too.
+func (v *verifier) content(ctx context.Context, key object.Key) (more []object.Key, err error) {
 	if key.Kind == object.KindChunk {
 		missing, err := v.store.Missing(ctx, []object.Key{key})
 		if err == nil && len(missing) > 0 {
 			err = &object.NotFoundError{Key: key}
 		}
-		return err
+		return nil, err
 	}
 	data, err := v.objects.Get(ctx, key)
-	if err != nil {
-		return err
+	if err == nil {
+		err = object.Check(key.Kind, data)
 	}
-	if err := object.Check(key.Kind, data); err != nil {
-		return err
+	if err != nil {
+		return nil, err
 	}
 	links, err := object.Links(key.Kind, data)
-	if err != nil {
-		return err
-	}
-	for _, link := range links {
-		if v.seen[link] || v.records.Skips(key, link) {
-			continue
-		}
-		v.seen[link] = true
-		if err := v.content(ctx, link); aborts(ctx, err) {
-			return err
-		} else if err != nil {
-			v.found(link, "", err)
-		}
-	}
-	return nil
+	return slices.DeleteFunc(links, func(link object.Key) bool { return v.records.Skips(key, link) }), err
 }
 
 // aborts reports whether err ends the walk. Errors about an object (damaged,

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -260,11 +261,14 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 
 // CheckIntact makes sure that a content is here, with all its chunks.
 func CheckIntact(ctx context.Context, r *kist.Repository, key object.Key) error {
-	return eachPart(ctx, r.Objects(), key, map[object.Key]bool{}, func(part object.Key) error {
+	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{key}, func(part object.Key) ([]object.Key, error) {
 		missing, err := r.Objects().Missing(ctx, []object.Key{part})
 		if err == nil && len(missing) > 0 {
 			err = &object.NotFoundError{Key: part}
 		}
-		return err
+		if err != nil {
+			return nil, err
+		}
+		return graph.Links(ctx, r.Objects(), part)
 	})
 }

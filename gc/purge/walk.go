@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
@@ -85,60 +87,50 @@ func (w *Walk) findCommits(ctx context.Context) error {
 	}
 	w.Said = said
 	hints := map[object.ID]bool{}
-	var queue []object.ID
+	var tips []object.ID
 	for _, root := range needed.Roots {
 		switch root.Key.Kind {
 		case object.KindCommit, object.KindTag:
-			queue = append(queue, root.Key.ID)
+			tips = append(tips, root.Key.ID)
 			hints[root.Key.ID] = root.Hint
 		}
 	}
-	seen := map[object.ID]bool{}
-	for len(queue) > 0 {
-		id := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
+	err = graph.Walk(ctx, map[object.ID]bool{}, tips, func(id object.ID) ([]object.ID, error) {
 		commit, err := refs.Peel(ctx, w.r.Objects(), id)
 		if errors.Is(err, object.ErrNotFound) && hints[id] {
-			continue
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if commit != id {
-			queue = append(queue, commit)
-			continue
+			return []object.ID{commit}, nil
 		}
 		c, err := object.ReadCommit(ctx, w.r.Objects(), id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		queue = append(queue, c.Parents...)
-		if _, expired := said.Expired(id); expired && intact.IsMissing(ctx, w.r, TreeOf(c)) {
-			continue
+		if _, expired := said.Expired(id); !expired || !intact.IsMissing(ctx, w.r, TreeOf(c)) {
+			w.commits = append(w.commits, walkedCommit{id, c})
 		}
-		w.commits = append(w.commits, walkedCommit{id, c})
-	}
+		return c.Parents, nil
+	})
 	slices.SortFunc(w.commits, func(a, b walkedCommit) int {
 		return cmp.Or(b.Committer.Time.Compare(a.Committer.Time), strings.Compare(a.id.String(), b.id.String()))
 	})
-	return nil
+	return err
 }
 
 func TreeOf(c *object.Commit) object.Key { return object.Key{Kind: object.KindTree, ID: c.Tree} }
 
 // findUses finds out where targets are, and what else needs their parts.
 func (w *Walk) findUses(ctx context.Context) error {
-	for key := range w.Targets {
-		if err := eachPart(ctx, w.r.Objects(), key, map[object.Key]bool{}, func(part object.Key) error {
-			w.parts[part] = false
-			return nil
-		}); err != nil {
-			return err
-		}
+	err := graph.Walk(ctx, map[object.Key]bool{}, slices.Collect(maps.Keys(w.Targets)), func(part object.Key) ([]object.Key, error) {
+		w.parts[part] = false
+		return w.links(ctx, part)
+	})
+	if err != nil {
+		return err
 	}
 	for i := range w.commits {
 		w.begin(w.commits[i].id)
@@ -310,7 +302,7 @@ func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) 
 	if in, known := w.lists[key]; known {
 		return in, nil
 	}
-	links, err := linksOf(ctx, w.r.Objects(), key)
+	links, err := w.links(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -349,36 +341,11 @@ func (w *Walk) sum(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// eachPart calls each for a content's objects: itself, and what its lists of
-// chunks name. What is not here has no parts.
-func eachPart(ctx context.Context, objects object.Reader, key object.Key, seen map[object.Key]bool, each func(object.Key) error) error {
-	if seen[key] {
-		return nil
-	}
-	seen[key] = true
-	if err := each(key); err != nil || key.Kind != object.KindManifest {
-		return err
-	}
-	links, err := linksOf(ctx, objects, key)
-	if err != nil {
-		return err
-	}
-	for _, link := range links {
-		if err := eachPart(ctx, objects, link, seen, each); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// linksOf returns what a list of chunks names; nothing if it is not here.
-func linksOf(ctx context.Context, objects object.Reader, key object.Key) ([]object.Key, error) {
-	data, err := objects.Get(ctx, key)
+// links returns the links of an object, none if the object is missing.
+func (w *Walk) links(ctx context.Context, key object.Key) ([]object.Key, error) {
+	links, err := graph.Links(ctx, w.r.Objects(), key)
 	if errors.Is(err, object.ErrNotFound) {
-		return nil, nil
+		err = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return object.Links(key.Kind, data)
+	return links, err
 }

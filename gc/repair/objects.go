@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/registry"
@@ -257,22 +258,17 @@ func (w *wanted) searchFiles(ctx context.Context) error {
 // mayHave reports whether a file with this content may contain a wanted
 // object.
 func (w *wanted) mayHave(ctx context.Context, content object.Key) bool {
-	if content.IsZero() || w.keys[content] {
-		return !content.IsZero()
-	}
-	if content.Kind != object.KindManifest {
+	if content.IsZero() {
 		return false
 	}
-
-	data, err := w.repo.Objects().Get(ctx, content)
-	if err != nil {
-		return true
-	}
-
-	links, err := object.Links(content.Kind, data)
-	return err != nil || slices.ContainsFunc(links, func(link object.Key) bool {
-		return w.keys[link] || link.Kind == object.KindManifest && w.mayHave(ctx, link)
+	found := false
+	err := graph.Walk(ctx, map[object.Key]bool{}, []object.Key{content}, func(key object.Key) ([]object.Key, error) {
+		if found = found || w.keys[key]; found || key.Kind != object.KindManifest {
+			return nil, nil
+		}
+		return graph.Links(ctx, w.repo.Objects(), key)
 	})
+	return found || err != nil
 }
 
 // stopError means that the store failed, so the search must end.

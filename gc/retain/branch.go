@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 )
@@ -50,7 +51,11 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 		own[i].keep(reasons...)
 		kept[own[i].ID] = len(reasons) > 0
 	}
-	for id, merge := range broughtIn(all, line) {
+	brought, err := broughtIn(ctx, all, line)
+	if err != nil {
+		return err
+	}
+	for id, merge := range brought {
 		if c := e.all[id]; c != nil {
 			c.keepBrought(merge, kept[merge], now)
 		}
@@ -81,24 +86,20 @@ func firstParents(all map[object.ID]history.Commit, tip object.ID) []object.ID {
 
 // broughtIn returns, for each commit that is not on a line of first parents, the
 // commit of the line that brought it in: the oldest that it is an ancestor of.
-func broughtIn(all map[object.ID]history.Commit, line []object.ID) map[object.ID]object.ID {
+func broughtIn(ctx context.Context, all map[object.ID]history.Commit, line []object.ID) (map[object.ID]object.ID, error) {
 	by := map[object.ID]object.ID{}
 	on := make(map[object.ID]bool, len(line))
 	for _, id := range line {
 		on[id] = true
 	}
-	for i := len(line) - 1; i >= 0; i-- {
-		merge := line[i]
-		queue := slices.Clone(all[merge].Parents)
-		for len(queue) > 0 {
-			id := queue[len(queue)-1]
-			queue = queue[:len(queue)-1]
-			if _, known := by[id]; known || on[id] {
-				continue
-			}
+	for _, merge := range slices.Backward(line) {
+		err := graph.Walk(ctx, on, all[merge].Parents, func(id object.ID) ([]object.ID, error) {
 			by[id] = merge
-			queue = append(queue, all[id].Parents...)
+			return all[id].Parents, nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	return by
+	return by, nil
 }

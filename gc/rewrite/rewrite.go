@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
@@ -192,31 +193,13 @@ func (w *rewriter) ref(ctx context.Context, ref refs.Ref) (object.ID, error) {
 
 // commit returns what a commit becomes, after all before it.
 func (w *rewriter) commit(ctx context.Context, tip object.ID) (object.ID, error) {
-	for stack := []object.ID{tip}; len(stack) > 0; {
-		id := stack[len(stack)-1]
-		if _, done := w.commits[id]; done {
-			stack = stack[:len(stack)-1]
-			continue
-		}
+	return graph.Fold(ctx, w.commits, tip, func(id object.ID) (*object.Commit, []object.ID, error) {
 		c, err := object.ReadCommit(ctx, w.r.Objects(), id)
 		if err != nil {
-			return id, err
+			return nil, nil, err
 		}
-		waits := false
-		for _, parent := range c.Parents {
-			if _, done := w.commits[parent]; !done {
-				stack, waits = append(stack, parent), true
-			}
-		}
-		if waits {
-			continue
-		}
-		stack = stack[:len(stack)-1]
-		if w.commits[id], err = w.one(ctx, id, c); err != nil {
-			return id, err
-		}
-	}
-	return w.commits[tip], nil
+		return c, c.Parents, nil
+	}, func(id object.ID, c *object.Commit) (object.ID, error) { return w.one(ctx, id, c) })
 }
 
 // one returns what a commit becomes, given its parents have become what they

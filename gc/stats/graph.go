@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 )
 
-// graph is the histories of some commits, in memory.
-type graph struct {
+// histories are commits with all their ancestors, in memory.
+type histories struct {
 	objects object.Reader
 	skips   func(from, to object.Key) bool // see [gc.Holders]
 	at      map[object.ID]int
@@ -22,50 +23,32 @@ type graphCommit struct {
 }
 
 // add adds a commit and its history.
-func (g *graph) add(ctx context.Context, id object.ID) error {
-	type open struct {
-		id object.ID
-		c  *object.Commit
-	}
-	stack := []open{{id: id}}
-	for len(stack) > 0 {
-		top := &stack[len(stack)-1]
-		if _, known := g.at[top.id]; known {
-			stack = stack[:len(stack)-1]
-			continue
+func (g *histories) add(ctx context.Context, id object.ID) error {
+	_, err := graph.Fold(ctx, g.at, id, func(id object.ID) (*object.Commit, []object.ID, error) {
+		c, err := object.ReadCommit(ctx, g.objects, id)
+		if err != nil {
+			return nil, nil, err
 		}
-		if top.c == nil {
-			c, err := object.ReadCommit(ctx, g.objects, top.id)
-			if err != nil {
-				return err
-			}
-			top.c = c
-			for _, p := range c.Parents {
-				if _, known := g.at[p]; !known {
-					stack = append(stack, open{id: p})
-				}
-			}
-			continue
-		}
-		c := graphCommit{id: top.id, files: top.c.Files, bytes: top.c.Bytes}
-		for _, key := range []object.Key{{Kind: object.KindTree, ID: top.c.Tree}, {Kind: object.KindChunk, ID: top.c.SkippedRest}} {
+		return c, c.Parents, nil
+	}, func(id object.ID, from *object.Commit) (int, error) {
+		c := graphCommit{id: id, files: from.Files, bytes: from.Bytes}
+		for _, key := range []object.Key{{Kind: object.KindTree, ID: from.Tree}, {Kind: object.KindChunk, ID: from.SkippedRest}} {
 			if !key.ID.IsZero() && !g.skips(c.key(), key) {
 				c.content = append(c.content, key)
 			}
 		}
-		for _, p := range top.c.Parents {
+		for _, p := range from.Parents {
 			c.parents = append(c.parents, g.at[p])
 		}
-		g.at[top.id] = len(g.commits)
 		g.commits = append(g.commits, c)
-		stack = stack[:len(stack)-1]
-	}
-	return nil
+		return len(g.commits) - 1, nil
+	})
+	return err
 }
 
 // spread gives each commit the sets of the commits that have it in their
 // history.
-func (g *graph) spread(sets []uint64) {
+func (g *histories) spread(sets []uint64) {
 	for i := len(g.commits) - 1; i >= 0; i-- {
 		for _, p := range g.commits[i].parents {
 			sets[p] |= sets[i]

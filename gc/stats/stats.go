@@ -112,7 +112,7 @@ var ErrMixedRevs = errors.New("branches or tags, which stand for all of their hi
 // census is what keeps objects in a repository.
 type census struct {
 	r        *kist.Repository
-	graph    graph
+	graph    histories
 	named    int // commits of the graph, the first ones, that refs and HEAD reach
 	names    []namedRoot
 	index    []gc.Root
@@ -143,7 +143,7 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &census{r: r, head: "HEAD", headID: head.ID, graph: graph{objects: r.Objects(), skips: needed.Records.Skips, at: map[object.ID]int{}}}
+	c := &census{r: r, head: "HEAD", headID: head.ID, graph: histories{objects: r.Objects(), skips: needed.Records.Skips, at: map[object.ID]int{}}}
 	if head.Branch != "" {
 		c.head = refs.Heads + head.Branch
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 )
 
 // OrderOptions are the inputs of [Order].
@@ -135,35 +136,31 @@ func (o *orderer) walk(ctx context.Context, roots []object.Key) error {
 // commits returns the commits that are reachable from roots, the newest first, and
 // the roots that are neither commits nor tags.
 func (o *orderer) commits(ctx context.Context, roots []object.Key) (commits []dated, rest []object.Key, err error) {
-	seen := map[object.ID]bool{}
-	queue := slices.Clone(roots)
-	for len(queue) > 0 {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
-		key := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		switch {
-		case key.Kind == object.KindTag:
+	err = graph.Walk(ctx, map[object.Key]bool{}, roots, func(key object.Key) ([]object.Key, error) {
+		switch key.Kind {
+		case object.KindTag:
 			if !o.meet(key, spot{}) {
-				continue
+				return nil, nil
 			}
-			if tag, err := object.ReadTag(ctx, o.Nodes, key.ID); err == nil {
-				queue = append(queue, object.Key{Kind: object.KindCommit, ID: tag.Target})
-			}
-		case key.Kind != object.KindCommit:
-			rest = append(rest, key)
-		case !seen[key.ID]:
-			seen[key.ID] = true
+			links, _ := graph.Links(ctx, o.Nodes, key)
+			return links, nil
+		case object.KindCommit:
 			c, err := object.ReadCommit(ctx, o.Nodes, key.ID)
 			if err != nil {
-				continue
+				return nil, nil
 			}
 			commits = append(commits, dated{key.ID, c.Committer.Time.Sec})
+			var parents []object.Key
 			for _, parent := range c.Parents {
-				queue = append(queue, object.Key{Kind: object.KindCommit, ID: parent})
+				parents = append(parents, object.Key{Kind: object.KindCommit, ID: parent})
 			}
+			return parents, nil
 		}
+		rest = append(rest, key)
+		return nil, nil
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 
 	slices.SortFunc(commits, func(a, b dated) int {

@@ -6,20 +6,17 @@ import (
 	"fmt"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 )
 
 // parentsOf reads a commit's parents, and no more of it than its links. It leaves
 // out those whose loss was accepted; a commit that is lost itself has none.
 func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID, error) {
 	key := object.Key{Kind: object.KindCommit, ID: id}
-	data, err := r.Get(ctx, key)
+	links, err := graph.Links(ctx, r, key)
 	if errors.Is(err, object.ErrNotFound) && object.IsLost(r, key) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	links, err := object.Links(object.KindCommit, data)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}
@@ -35,20 +32,7 @@ func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID,
 // ancestors returns the commits and all their ancestors.
 func ancestors(ctx context.Context, r object.Reader, ids []object.ID) (map[object.ID]bool, error) {
 	seen := make(map[object.ID]bool)
-	for stack := append([]object.ID(nil), ids...); len(stack) > 0; {
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		parents, err := parentsOf(ctx, r, id)
-		if err != nil {
-			return nil, err
-		}
-		stack = append(stack, parents...)
-	}
-	return seen, nil
+	return seen, graph.Walk(ctx, seen, ids, func(id object.ID) ([]object.ID, error) { return parentsOf(ctx, r, id) })
 }
 
 // A mark says from where a commit can be reached.

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 )
 
 // walkTopo visits commits after all their children. Of a merge's parents the
@@ -44,24 +45,21 @@ func (w *walker) walkTopo(starts []object.ID, yield func(Commit) bool) (err erro
 // children.
 func (w *walker) graph(starts []object.ID) (parents map[object.ID][]object.ID, children map[object.ID]int, err error) {
 	parents, children = make(map[object.ID][]object.ID), make(map[object.ID]int)
-	for stack := slices.Clone(starts); len(stack) > 0; {
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if _, known := parents[id]; known || w.excluded[id] {
-			continue
+	return parents, children, graph.Walk(w.ctx, map[object.ID]bool{}, starts, func(id object.ID) ([]object.ID, error) {
+		if w.excluded[id] {
+			return nil, nil
 		}
 		all, err := w.parentsOf(id)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		all = slices.DeleteFunc(all, func(p object.ID) bool { return w.excluded[p] })
 		parents[id] = all
 		for _, p := range all {
 			children[p]++
 		}
-		stack = append(stack, all...)
-	}
-	return parents, children, nil
+		return all, nil
+	})
 }
 
 // parentsOf returns the commits with which the walk goes on after one that is

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs/record"
 )
 
@@ -136,82 +138,55 @@ func CheckUsable(ctx context.Context, r *kist.Repository, commits ...object.ID) 
 	return nil
 }
 
-// Inventory finds out what of the content of commits is not here. What it has
-// looked at it remembers.
+// Inventory counts the missing objects of commits. It remembers the objects that are
+// here with everything below them.
 type Inventory struct {
-	r     *kist.Repository
-	said  *record.View
-	seen  map[object.Key]bool // whether it is here
-	whole map[object.Key]bool // with all below it
+	r       *kist.Repository
+	records *record.View
+	intact  map[object.Key]bool
 }
 
-func NewInventory(r *kist.Repository, said *record.View) *Inventory {
-	return &Inventory{r: r, said: said, seen: map[object.Key]bool{}, whole: map[object.Key]bool{}}
+// NewInventory returns an inventory that does not count objects that records do not
+// require.
+func NewInventory(r *kist.Repository, records *record.View) *Inventory {
+	return &Inventory{r: r, records: records, intact: map[object.Key]bool{}}
 }
 
-// CountMissing returns how many objects of a commit's content are not here. Of those
-// below an object that is not here, nothing is known.
+// CountMissing returns the number of missing objects of a commit's content. It does
+// not count the objects below a missing one.
 func (v *Inventory) CountMissing(ctx context.Context, c *object.Commit) (int, error) {
-	lacking := 0
-	counted := map[object.Key]bool{}
-	todo := []object.Key{{Kind: object.KindTree, ID: c.Tree}}
-	if !c.SkippedRest.IsZero() {
-		todo = append(todo, object.Key{Kind: object.KindChunk, ID: c.SkippedRest})
+	missing := 0
+	seen := map[object.Key]bool{}
+	present := func(keys []object.Key) ([]object.Key, error) {
+		keys = slices.DeleteFunc(keys, func(key object.Key) bool { return seen[key] || v.intact[key] })
+		gone, err := v.r.Objects().Missing(ctx, keys)
+		for _, key := range gone {
+			seen[key] = true
+		}
+		missing += len(gone)
+		return keys, err
 	}
-	if err := v.look(ctx, todo); err != nil {
+
+	top := []object.Key{{Kind: object.KindTree, ID: c.Tree}}
+	if !c.SkippedRest.IsZero() {
+		top = append(top, object.Key{Kind: object.KindChunk, ID: c.SkippedRest})
+	}
+	top, err := present(top)
+	if err != nil {
 		return 0, err
 	}
-	for len(todo) > 0 {
-		key := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if counted[key] || v.whole[key] {
-			continue
-		}
-		counted[key] = true
-		if !v.seen[key] {
-			lacking++
-			continue
-		}
-		if !key.Kind.IsNode() {
-			continue
-		}
-		data, err := v.r.Objects().Get(ctx, key)
+	err = graph.Walk(ctx, seen, top, func(key object.Key) ([]object.Key, error) {
+		links, err := graph.Links(ctx, v.r.Objects(), key)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		links, err := object.Links(key.Kind, data)
-		if err != nil {
-			return 0, err
-		}
-		below := links[:0:0]
-		for _, link := range links {
-			if !v.said.Skips(key, link) {
-				below = append(below, link)
-			}
-		}
-		if err := v.look(ctx, below); err != nil {
-			return 0, err
-		}
-		todo = append(todo, below...)
+		return present(slices.DeleteFunc(links, func(link object.Key) bool { return v.records.Skips(key, link) }))
+	})
+	if err != nil {
+		return 0, err
 	}
-	if lacking == 0 {
-		maps.Copy(v.whole, counted)
+	if missing == 0 {
+		maps.Copy(v.intact, seen)
 	}
-	return lacking, nil
-}
-
-// look finds out which objects are here.
-func (v *Inventory) look(ctx context.Context, keys []object.Key) error {
-	var ask []object.Key
-	for _, key := range keys {
-		if _, known := v.seen[key]; !known {
-			v.seen[key] = true
-			ask = append(ask, key)
-		}
-	}
-	missing, err := v.r.Objects().Missing(ctx, ask)
-	for _, key := range missing {
-		v.seen[key] = false
-	}
-	return err
+	return missing, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -184,47 +185,18 @@ func (o *duOptions) width() int {
 func storedUnder(ctx context.Context, env *Env, r *kist.Repository, all []located) (*storedJSON, error) {
 	p := env.progress("counting")
 	defer p.Stop()
-	total := &storedJSON{}
-	objects := r.Objects()
-	seen := map[object.Key]bool{}
-	var todo []object.Key
-	add := func(key object.Key) {
-		if !key.IsZero() && !seen[key] {
-			seen[key] = true
-			todo = append(todo, key)
-		}
-	}
+	var keys []object.Key
 	for _, at := range all {
-		add(at.entry.Content)
-	}
-	for len(todo) > 0 {
-		key := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		raw, stored, err := objects.StoredSize(ctx, key)
-		if err != nil && objects.IsLost(key) {
-			env.repo.lost.add("", key)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		total.Stored += uint64(stored)
-		p.Add(1, uint64(raw))
-		if !key.Kind.IsNode() {
-			total.Unique += uint64(raw)
-			continue
-		}
-		data, err := objects.Get(ctx, key)
-		if err != nil {
-			return nil, err
-		}
-		links, err := object.Links(key.Kind, data)
-		if err != nil {
-			return nil, err
-		}
-		for _, link := range links {
-			add(link)
+		if !at.entry.Content.IsZero() {
+			keys = append(keys, at.entry.Content)
 		}
 	}
-	return total, nil
+	below, err := stats.Below(ctx, r.Objects(), keys, func(raw int64) { p.Add(1, uint64(raw)) })
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range below.Lost {
+		env.repo.lost.add("", key)
+	}
+	return &storedJSON{Unique: uint64(below.Content), Stored: uint64(below.Stored)}, nil
 }

@@ -50,11 +50,9 @@ the letters A, M and D).`,
 		Example: `  kist add .               what has changed in the current folder
   kist add -A              what has changed anywhere
   kist add -n photos       how much of photos is new?`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runAdd(cmd.Context(), env, o, args) },
 		ValidArgsFunction: env.complete(worktreePaths),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
 	flags.BoolVarP(&o.update, "update", "u", false, "only files that are tracked already")
@@ -84,15 +82,10 @@ type pathStatus struct {
 	Status  string `json:"status"`
 }
 
-func runAdd(ctx context.Context, env *Env, o addOptions, args []string) error {
+func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if len(args) == 0 && !o.all && !o.update {
 		return hintf(usagef("nothing specified, nothing added"), "did you mean 'kist add .'?")
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
@@ -110,7 +103,7 @@ func runAdd(ctx context.Context, env *Env, o addOptions, args []string) error {
 		return err
 	}
 	p.Stop()
-	if err := env.printAdded(r, o, result); err != nil {
+	if err := env.printAdded(r, *o, result); err != nil {
 		return err
 	}
 	if !o.dryRun {

@@ -58,11 +58,11 @@ upstream, ahead and behind (how many commits) or gone.`,
   kist branch -m trunk            give the current branch another name
   kist branch --contains v1       which branches have it?
   kist branch -u origin/main      have the current branch follow it`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runBranch(cmd, env, o, args) },
 		ValidArgsFunction: env.complete(branches),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitMoved, exitBusy)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runBranch(cmd, env, r, o, args)
+	}, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "list the branches that fit a pattern")
 	flags.BoolVarP(&o.all, "all", "a", false, "list the branches of remotes, too")
@@ -81,13 +81,8 @@ upstream, ahead and behind (how many commits) or gone.`,
 	return cmd
 }
 
-func runBranch(cmd *cobra.Command, env *Env, o branchOptions, args []string) error {
+func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions, args []string) error {
 	ctx := cmd.Context()
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	switch {
 	case o.current:
 		return env.showCurrentBranch(r, args)

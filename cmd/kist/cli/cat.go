@@ -33,35 +33,29 @@ range are read. With --json the content is the same; only errors are JSON.`,
   kist cat v1:film/scene1.mov > old.mov
   kist cat --range 1GiB:4096 HEAD:disk.img | xxd`,
 		Args:              arguments(1, -1, "the file (REV:PATH)"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runCat(cmd, env, o, args) },
 		ValidArgsFunction: env.complete(treePaths),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, o.run)
 	cmd.Flags().StringVar(&o.byteRange, "range", "", "only the `OFF:LEN` bytes from offset OFF on; OFF: goes to the end")
 	must(cmd.RegisterFlagCompletionFunc("range", cobra.NoFileCompletions))
 	return cmd
 }
 
-func runCat(cmd *cobra.Command, env *Env, o catOptions, args []string) error {
+func (o *catOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	offset, length, err := parseRange(o.byteRange)
 	if err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	for _, arg := range args {
 		if !strings.Contains(arg, ":") {
 			err := hintf(usagef("%s is not REV:PATH", quoteArg(arg)), "for a file in HEAD write 'HEAD:%s'", printable(arg))
 			return err
 		}
-		at, err := env.locate(cmd.Context(), r, arg)
+		at, err := env.locate(ctx, r, arg)
 		if err != nil {
 			return err
 		}
-		if err := env.copyContent(cmd.Context(), at, offset, length); err != nil {
+		if err := env.copyContent(ctx, at, offset, length); err != nil {
 			return err
 		}
 	}

@@ -52,13 +52,11 @@ With --json: branch (null if HEAD is detached) and id; with PATHs: restored
   kist checkout HEAD~3             look at an older commit
   kist checkout -                  go back to where you were before
   kist checkout v1 -- film.mov     bring back a file`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runCheckout(cmd.Context(), env, o, args, cmd.ArgsLenAtDash())
-		},
 		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runCheckout(ctx, env, r, o, args, cmd.ArgsLenAtDash())
+	}, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.create, "branch", "b", "", "create the branch `NEW` at REV and switch to it")
 	flags.StringVarP(&o.reset, "reset-branch", "B", "", "like -b, but move a branch `NEW` that exists to REV")
@@ -95,12 +93,7 @@ type restoredJSON struct {
 	Restored int `json:"restored"`
 }
 
-func runCheckout(ctx context.Context, env *Env, o checkoutOptions, args []string, dash int) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptions, args []string, dash int) error {
 	create := o.create + o.reset
 	rev, paths, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
 	var neither *neitherError

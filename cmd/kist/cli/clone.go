@@ -15,7 +15,6 @@ import (
 )
 
 type cloneOptions struct {
-	transferOptions
 	branch       string
 	origin       string
 	noCheckout   bool
@@ -56,7 +55,7 @@ path, branch and id of what was checked out.`,
 	flags.BoolVarP(&o.noCheckout, "no-checkout", "n", false, "do not write any files")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
-	o.registerJobs(cmd)
+	env.transfer.registerJobs(cmd)
 	env.registerSetID(cmd)
 	return cmd
 }
@@ -70,14 +69,13 @@ type clonedJSON struct {
 }
 
 func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) error {
-	env.transfer = o.transferOptions
 	url, err := env.remoteURL(args[0])
 	if err != nil {
 		return err
 	}
 	clone := tracking.CloneOptions{
 		URL: url, Name: o.origin, Branch: o.branch, NoCheckout: o.noCheckout, NoTags: o.noTags,
-		SingleWriter: o.singleWriter, Jobs: o.jobs,
+		SingleWriter: o.singleWriter, Jobs: env.transfer.jobs,
 	}
 	dir := env.repoDir()
 	switch {

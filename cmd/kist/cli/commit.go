@@ -59,11 +59,9 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 			}
 			return nil
 		},
-		RunE:              func(cmd *cobra.Command, args []string) error { return runCommit(cmd.Context(), env, o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE`; if given more than once, each is a paragraph")
 	flags.StringVarP(&o.file, "file", "F", "", "read the message from `FILE`; - is standard input")
@@ -85,7 +83,7 @@ type commitDoneJSON struct {
 	work
 }
 
-func runCommit(ctx context.Context, env *Env, o commitOptions) error {
+func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	author, err := o.signature(env)
 	if err != nil {
 		return err
@@ -94,13 +92,8 @@ func runCommit(ctx context.Context, env *Env, o commitOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	if message == "" {
-		if message, err = env.composeMessage(ctx, r, o); err != nil {
+		if message, err = env.composeMessage(ctx, r, *o); err != nil {
 			return err
 		}
 	}

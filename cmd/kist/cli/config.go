@@ -53,8 +53,7 @@ With --json: key and value, and with list one such line for each key.`,
 			return env.completion.offer(configCompletions(env, args)), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	opensRepository(cmd, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "print all keys that are set")
 	flags.BoolVar(&o.get, "get", false, "print the value of KEY")

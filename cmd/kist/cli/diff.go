@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/view"
@@ -54,10 +55,11 @@ so that no file is read.`,
   kist diff --staged --stat        what 'kist commit' would record, in brief
   kist diff v1 v2 -- src           what changed below src
   kist diff --quiet || echo 'something changed'`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runDiff(cmd, env, &o, args) },
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runDiff(cmd, env, r, &o, args)
+	})
 	passesOverLost(cmd, env)
 	o.form.register(cmd)
 	flags := cmd.Flags()
@@ -67,16 +69,11 @@ so that no file is read.`,
 	return cmd
 }
 
-func runDiff(cmd *cobra.Command, env *Env, o *diffOptions, args []string) error {
+func runDiff(cmd *cobra.Command, env *Env, r *kist.Repository, o *diffOptions, args []string) error {
 	ctx := cmd.Context()
 	if err := o.form.settle(cmd, func(f *changeForm) { f.patch = true }); err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	revs, paths, err := env.revsAndPaths(cmd, r, args)
 	if err != nil {
 		return err

@@ -42,10 +42,11 @@ has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`
   kist du -s v1                 the size of v1
   kist du -s --stored HEAD:film what is film, and what does it take?
   kist du -s v1 -- '*.mov'      the size of all films in v1`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runDu(cmd, env, o, args) },
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runDu(cmd, env, r, o, args)
+	})
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.summarize, "summarize", "s", false, "only the total")
@@ -84,16 +85,11 @@ type storedJSON struct {
 	Stored uint64 `json:"bytes_stored"`
 }
 
-func runDu(cmd *cobra.Command, env *Env, o duOptions, args []string) error {
+func runDu(cmd *cobra.Command, env *Env, r *kist.Repository, o duOptions, args []string) error {
 	ctx := cmd.Context()
 	if o.summarize {
 		o.depth = 0
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	all, byPaths, err := env.locateAll(cmd, r, args)
 	if err != nil {
 		return err

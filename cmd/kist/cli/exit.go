@@ -59,12 +59,6 @@ func mayExit(cmd *cobra.Command, statuses ...int) {
 	cmd.Annotations[exitAnnotation] = string(marks)
 }
 
-// inRepository records the ways in which every command that opens a repository
-// can end.
-func inRepository(cmd *cobra.Command) {
-	mayExit(cmd, exitNoRepository, exitDamaged, exitFormat)
-}
-
 // exitsOf returns the statuses that cmd can end with, in ascending order.
 func exitsOf(cmd *cobra.Command) []int {
 	exits := []int{exitOK, exitFailed, exitUsage, exitInterrupted}

@@ -63,11 +63,9 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
   kist expire --keep-last 10 --branch nightly
   kist expire 3fa9c1d2                             the content of one commit
   kist expire --undo 3fa9c1d2`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runExpire(cmd, env, o, args) },
 		ValidArgsFunction: env.complete(revisions),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitBusy)
 	flags := cmd.Flags()
 	keep := func(value *int, name, what string) {
 		flags.Var((*countValue)(value), "keep-"+name, "keep the last `N` "+what)
@@ -158,16 +156,10 @@ func (o *expireOptions) check(args []string) error {
 	return nil
 }
 
-func runExpire(cmd *cobra.Command, env *Env, o expireOptions, args []string) error {
-	ctx := cmd.Context()
+func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if err := o.check(args); err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	switch {
 	case o.list:
 		return env.listExpired(ctx, r)
@@ -182,7 +174,7 @@ func runExpire(cmd *cobra.Command, env *Env, o expireOptions, args []string) err
 		return err
 	}
 	if env.global.json {
-		return env.json(newExpireJSON(result, &o))
+		return env.json(newExpireJSON(result, o))
 	}
 	env.printExpired(result, o.dryRun)
 	return nil

@@ -15,7 +15,6 @@ import (
 )
 
 type fetchOptions struct {
-	transferOptions
 	all    bool
 	noTags bool
 	force  bool
@@ -58,11 +57,9 @@ waits), and lost (as the errors of verify, and who accepted the loss).`,
 		Example: `  kist fetch
   kist fetch --prune origin
   kist log HEAD..origin/main       what is new there`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runFetch(cmd.Context(), env, o, args) },
 		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
@@ -71,21 +68,15 @@ waits), and lost (as the errors of verify, and who accepted the loss).`,
 	flags.Var((*decisionValue)(&o.waits), "records", "decide on waiting records: `DECISION` is accept or refuse")
 	must(cmd.RegisterFlagCompletionFunc("records", cobra.FixedCompletions([]string{"accept", "refuse"}, cobra.ShellCompDirectiveNoFileComp)))
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
-	o.registerJobs(cmd)
+	env.transfer.registerJobs(cmd)
 	return cmd
 }
 
-func runFetch(ctx context.Context, env *Env, o fetchOptions, args []string) error {
+func (o *fetchOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if o.all && len(args) > 0 {
 		return usagef("--all and %s cannot be given both", quoteArg(args[0]))
 	}
-	env.transfer = o.transferOptions
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	fetch := tracking.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, Waiting: o.waits, DryRun: o.dryRun, Jobs: o.jobs}
+	fetch := tracking.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, Waiting: o.waits, DryRun: o.dryRun, Jobs: env.transfer.jobs}
 	if o.all {
 		for _, m := range registry.All(r) {
 			fetch.Remote = m.Name
@@ -95,6 +86,7 @@ func runFetch(ctx context.Context, env *Env, o fetchOptions, args []string) erro
 		}
 		return nil
 	}
+	var err error
 	if fetch.Remote, err = env.fetchRemote(r, args); err != nil {
 		return err
 	}

@@ -58,11 +58,9 @@ patches (objects stored as differences).`,
   kist gc --prune now --max-waste 0
   kist gc --repack`,
 		Args:              noArguments,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return runGC(cmd.Context(), env, o) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	env.inRepository(cmd, o.run, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be deleted")
 	flags.StringVar(&o.prune, "prune", "14d", "keep data stored within `AGE`: 14d, '2 weeks', now")
@@ -120,7 +118,7 @@ func (w maxWaste) share() (float64, error) {
 	return percent / 100, nil
 }
 
-func runGC(ctx context.Context, env *Env, o gcOptions) error {
+func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if o.auto && o.dryRun {
 		return usagef("--auto and --dry-run do not go together")
 	}
@@ -131,11 +129,6 @@ func runGC(ctx context.Context, env *Env, o gcOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	if o.auto {
 		err = autoGC(ctx, r, plan)
 		if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/registry"
@@ -13,8 +14,6 @@ import (
 )
 
 type remoteGCOptions struct {
-	transferOptions
-
 	dryRun   bool
 	grace    string
 	maxWaste maxWaste
@@ -52,20 +51,16 @@ files due later).`,
   kist remote gc origin
   kist remote gc --grace now origin
   kist remote gc --repack origin`,
-		Args: arguments(1, 1, "NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runRemoteGC(cmd.Context(), env, o, args[0])
-		},
+		Args:              arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.complete(remotes),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitRemote, exitCredentials)
+	env.inRepository(cmd, o.run, exitRemote, exitCredentials)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be marked and deleted")
 	flags.StringVar(&o.grace, "grace", "1d", "delete files marked `AGE` ago: 1d, 2w, 36h, now")
 	o.maxWaste.register(cmd)
 	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
-	o.register(cmd)
+	env.transfer.register(cmd)
 	must(cmd.RegisterFlagCompletionFunc("grace", cobra.NoFileCompletions))
 	return cmd
 }
@@ -114,17 +109,12 @@ type remoteGCJSON struct {
 }
 
 // runRemoteGC collects the garbage of a remote.
-func runRemoteGC(ctx context.Context, env *Env, o remoteGCOptions, name string) error {
+func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	name := args[0]
 	options, err := o.collection()
 	if err != nil {
 		return err
 	}
-	env.transfer = o.transferOptions
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	if name, err = env.remoteArg(r, name); err != nil {
 		return err
 	}
@@ -164,7 +154,7 @@ func runRemoteGC(ctx context.Context, env *Env, o remoteGCOptions, name string) 
 		}
 		return env.json(out)
 	}
-	env.printRemoteGC(name, st, o)
+	env.printRemoteGC(name, st, *o)
 	return nil
 }
 

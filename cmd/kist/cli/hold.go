@@ -27,7 +27,7 @@ and the content they keep.`,
   kist hold list
   kist hold remove v1.0 --reason 'contract over'`,
 	}
-	inRepository(cmd)
+	opensRepository(cmd)
 	cmd.AddCommand(newHoldAdd(env), newHoldList(env), newHoldRemove(env))
 	return cmd
 }
@@ -57,11 +57,9 @@ With --json: what 'kist hold list --json' has for it.`,
   kist hold add v1.0 --until 2y --reason 'guarantee'
   kist hold add 3fa9c1d2 --until 2027-01-31`,
 		Args:              arguments(1, 1, "REV"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runHoldAdd(cmd.Context(), env, o, args[0]) },
 		ValidArgsFunction: completeNth(env.complete(revisions)),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	env.inRepository(cmd, o.run, exitBusy)
 	flags := cmd.Flags()
 	flags.StringVar(&o.until, "until", "", "hold until `TIME`, a date or a duration")
 	flags.StringVar(&o.reason, "reason", "", "the reason, a `TEXT` that others see")
@@ -99,7 +97,7 @@ func checkReason(reason string) error {
 	return nil
 }
 
-func runHoldAdd(ctx context.Context, env *Env, o holdOptions, rev string) error {
+func (o *holdOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	until, err := o.end(env.Now())
 	if err == nil {
 		err = checkReason(o.reason)
@@ -107,12 +105,7 @@ func runHoldAdd(ctx context.Context, env *Env, o holdOptions, rev string) error 
 	if err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	hold, err := retain.Hold(ctx, r, retain.HoldOptions{Rev: env.previous(rev), Until: until, Reason: o.reason})
+	hold, err := retain.Hold(ctx, r, retain.HoldOptions{Rev: env.previous(args[0]), Until: until, Reason: o.reason})
 	if err != nil {
 		return err
 	}
@@ -141,29 +134,22 @@ The record of the hold stays: 'kist hold list --all' tells who has lifted it,
 when and why.
 
 With --json: what 'kist hold list --all --json' has for it.`,
-		Example: `  kist hold remove v1.0 --reason 'contract over'`,
-		Args:    arguments(1, 1, "REV"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runHoldRemove(cmd.Context(), env, args[0], reason)
-		},
+		Example:           `  kist hold remove v1.0 --reason 'contract over'`,
+		Args:              arguments(1, 1, "REV"),
 		ValidArgsFunction: completeNth(env.complete(holds, revisions)),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runHoldRemove(ctx, env, r, args[0], reason)
+	}, exitBusy)
 	cmd.Flags().StringVar(&reason, "reason", "", "the reason, a `TEXT` that others see")
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	return cmd
 }
 
-func runHoldRemove(ctx context.Context, env *Env, rev, reason string) error {
+func runHoldRemove(ctx context.Context, env *Env, r *kist.Repository, rev, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	was, hold, err := retain.Release(ctx, r, env.previous(rev), reason)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 )
@@ -27,10 +28,11 @@ reason.`,
 		Example: `  kist hold list
   kist hold list --all --json`,
 		Args:              noArguments,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return runHoldList(cmd.Context(), env, all) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runHoldList(ctx, env, r, all)
+	})
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are over or were lifted")
 	return cmd
 }
@@ -103,12 +105,7 @@ func (e *Env) heldText(hold record.Record) string {
 	return printable(text)
 }
 
-func runHoldList(ctx context.Context, env *Env, all bool) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func runHoldList(ctx context.Context, env *Env, r *kist.Repository, all bool) error {
 	set, err := r.Records().Load()
 	if err != nil {
 		return err

@@ -71,10 +71,11 @@ parent.`,
   kist log v1..v2 -- src              what happened to src between v1 and v2
   kist log --follow -p notes.txt      the life of a file
   kist log --since yesterday          what happened today and yesterday`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runLog(cmd, env, &o, args) },
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runLog(cmd, env, r, &o, args)
+	})
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.oneline, "oneline", false, "one line a commit: ID and subject")
@@ -110,7 +111,7 @@ parent.`,
 	return cmd
 }
 
-func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
+func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, args []string) error {
 	ctx := cmd.Context()
 	if err := o.form.settle(cmd, func(*changeForm) {}); err != nil {
 		return err
@@ -118,11 +119,6 @@ func runLog(cmd *cobra.Command, env *Env, o *logOptions, args []string) error {
 	if o.reverse && o.graph {
 		return usagef("--reverse and --graph cannot be combined")
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	opt, paths, err := o.log(cmd, env, r, args)
 	if err != nil {
 		return err

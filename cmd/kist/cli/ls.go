@@ -43,10 +43,11 @@ size, mtime, id; files, how many, of a folder; target of a symlink; and purged.`
   kist ls -l v1:src         the folder src of v1, in detail
   kist ls v1 -- '*.mov'     the films in v1
   kist ls -r -z | xargs -0 -n1 echo`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runLs(cmd, env, o, args) },
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runLs(cmd, env, r, o, args)
+	})
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.long, "long", "l", false, "show type and permissions, size and time")
@@ -100,13 +101,8 @@ func newEntryJSON(path string, e object.Entry) entryJSON {
 	return v
 }
 
-func runLs(cmd *cobra.Command, env *Env, o lsOptions, args []string) error {
+func runLs(cmd *cobra.Command, env *Env, r *kist.Repository, o lsOptions, args []string) error {
 	ctx := cmd.Context()
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	all, byPaths, err := env.locateAll(cmd, r, args)
 	if err != nil {
 		return err

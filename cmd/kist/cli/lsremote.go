@@ -16,7 +16,6 @@ import (
 )
 
 func newLsRemote(env *Env) *cobra.Command {
-	var o transferOptions
 	cmd := &cobra.Command{
 		Use:   "ls-remote [REMOTE|URL]",
 		Short: "list the branches and tags of a remote",
@@ -29,11 +28,11 @@ default branch, also target.`,
 		Example: `  kist ls-remote
   kist ls-remote s3://bucket/prefix`,
 		Args:              arguments(0, 1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runLsRemote(cmd.Context(), env, o, args) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return runLsRemote(cmd.Context(), env, args) },
 		ValidArgsFunction: env.complete(remotes),
 	}
-	inRepository(cmd)
-	o.register(cmd)
+	opensRepository(cmd)
+	env.transfer.register(cmd)
 	return cmd
 }
 
@@ -44,8 +43,7 @@ type remoteRefJSON struct {
 	Target string     `json:"target,omitempty"`
 }
 
-func runLsRemote(ctx context.Context, env *Env, o transferOptions, args []string) error {
-	env.transfer = o
+func runLsRemote(ctx context.Context, env *Env, args []string) error {
 	head, err := env.remoteHead(ctx, args)
 	if err != nil {
 		return err

@@ -55,11 +55,9 @@ ours_path and theirs_path).`,
   kist merge --no-ff -m 'the new kitchen' topic
   kist checkout --theirs plan.pdf && kist add plan.pdf && kist merge --continue
   kist merge --abort`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runMerge(cmd.Context(), env, o, args) },
 		ValidArgsFunction: completeNth(env.complete(revisions), cobra.NoFileCompletions),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of the commit; if given more than once, each is a paragraph")
 	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")
@@ -77,7 +75,7 @@ ours_path and theirs_path).`,
 	return cmd
 }
 
-func runMerge(ctx context.Context, env *Env, o mergeOptions, args []string) error {
+func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	switch {
 	case (o.goOn || o.abort) && len(args) > 0:
 		return usagef("%s is not expected", quoteArg(args[0]))
@@ -90,11 +88,6 @@ func runMerge(ctx context.Context, env *Env, o mergeOptions, args []string) erro
 	if message == "" && o.messages != nil {
 		return errNoMessage
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	switch {
 	case o.abort:
 		return env.abort(ctx, r, operation.Merging)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/stage"
 )
@@ -30,11 +31,9 @@ With --json: path and renamed_from, a line for each.`,
 		Example: `  kist mv draft.txt final.txt
   kist mv a.jpg b.jpg photos`,
 		Args:              arguments(2, -1, "the path to move", "the path to move to"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runMv(cmd.Context(), env, o, args) },
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	env.inRepository(cmd, o.run, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.force, "force", "f", false, "replace an existing file")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
@@ -49,12 +48,7 @@ type movedJSON struct {
 	FromRaw []byte `json:"renamed_from_raw,omitempty"`
 }
 
-func runMv(ctx context.Context, env *Env, o mvOptions, args []string) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	paths, err := env.repoPaths(r, args)
 	if err != nil {
 		return err

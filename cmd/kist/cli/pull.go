@@ -15,7 +15,6 @@ import (
 )
 
 type pullOptions struct {
-	transferOptions
 	messages  []string
 	ffOnly    bool
 	noFF      bool
@@ -40,11 +39,9 @@ print.`,
   kist pull --ff-only              fail rather than merge
   kist pull origin topic`,
 		Args:              arguments(0, 2),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runPull(cmd.Context(), env, o, args) },
 		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
 	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")
@@ -53,7 +50,7 @@ print.`,
 	flags.BoolVarP(&o.prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
 	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
-	o.registerJobs(cmd)
+	env.transfer.registerJobs(cmd)
 	return cmd
 }
 
@@ -63,13 +60,7 @@ type pulledJSON struct {
 	Merge mergedJSON   `json:"merge"`
 }
 
-func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error {
-	env.transfer = o.transferOptions
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	source, err := env.pullSource(r, args)
 	if err != nil {
 		return err
@@ -78,7 +69,7 @@ func runPull(ctx context.Context, env *Env, o pullOptions, args []string) error 
 	defer p.Stop()
 	result, err := tracking.Pull(ctx, r, tracking.PullOptions{
 		Source: source,
-		Fetch:  tracking.FetchOptions{NoTags: o.noTags, Prune: o.prune, Jobs: o.jobs, Progress: p.transferred()},
+		Fetch:  tracking.FetchOptions{NoTags: o.noTags, Prune: o.prune, Jobs: env.transfer.jobs, Progress: p.transferred()},
 		Merge: commits.MergeOptions{
 			Message: cleanMessage(strings.Join(o.messages, "\n\n")), FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
 			Unrelated: o.unrelated, Progress: p.amounts(),

@@ -70,7 +70,6 @@ and here.`,
   kist purge --all-history '*.env'          and of all files like it
   kist purge v1:film/raw.mov --reason 'far too large'
   kist purge --list`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runPurge(cmd.Context(), env, o, args) },
 	}
 	o.register(env, cmd)
 	flags := cmd.Flags()
@@ -103,7 +102,6 @@ With --json: as 'kist purge', and rewritten (old and new, for each commit), refs
 		Example: `  kist rewrite -n --all-history password.txt     show the effect
   kist rewrite --all-history password.txt`,
 		Args: arguments(1, -1, "PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error { return runPurge(cmd.Context(), env, o, args) },
 	}
 	o.register(env, cmd)
 	return cmd
@@ -111,8 +109,7 @@ With --json: as 'kist purge', and rewritten (old and new, for each commit), refs
 
 // register adds the options that purge and rewrite share.
 func (o *purgeOptions) register(env *Env, cmd *cobra.Command) {
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	cmd.ValidArgsFunction = env.complete(trackedPaths, treePaths)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show the effect")
@@ -123,7 +120,7 @@ func (o *purgeOptions) register(env *Env, cmd *cobra.Command) {
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 }
 
-func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) error {
+func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	switch {
 	case o.list && len(args) > 0:
 		return usagef("--list goes without arguments")
@@ -132,11 +129,6 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	case !o.list && !o.undo && !o.dryRun && !o.yes && !env.Terminal.Stdin:
 		return hintf(usagef("no terminal to confirm on; use --yes"), "-n shows the effect")
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	switch {
 	case o.list:
 		return env.listPurged(ctx, r)
@@ -144,7 +136,7 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 		return env.undoPurge(ctx, r, args)
 	}
 	var plan *purge.Plan
-	what, err := env.purgeTargets(ctx, r, o, args)
+	what, err := env.purgeTargets(ctx, r, *o, args)
 	if err == nil {
 		plan, err = purge.NewPlan(ctx, r, what)
 	}
@@ -168,7 +160,7 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 	}
 	if !env.global.json || !o.dryRun && !o.yes {
 		env.printPurge(ctx, r, plan)
-		env.printRewrite(r, plan, o, rewritten)
+		env.printRewrite(r, plan, *o, rewritten)
 	}
 	if len(plan.Holds) > 0 && !o.dryRun {
 		return &retain.HeldError{Holds: plan.Holds}
@@ -179,7 +171,7 @@ func runPurge(ctx context.Context, env *Env, o purgeOptions, args []string) erro
 				return errors.Join(err, quiet(exitFailed))
 			}
 		}
-		if rewritten, err = env.purge(ctx, r, plan, o); err != nil {
+		if rewritten, err = env.purge(ctx, r, plan, *o); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,6 @@ import (
 )
 
 type pushOptions struct {
-	transferOptions
 	all         bool
 	tags        bool
 	delete      bool
@@ -68,11 +67,9 @@ held were sent, and lost, what was left out (as the errors of verify, and who).`
   kist push --all --tags           all there are
   kist push origin --delete topic  delete a branch there
   kist push --force-with-lease     replace it, unless others have pushed since`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runPush(cmd.Context(), env, o, args) },
 		ValidArgsFunction: completeNth(env.complete(remotes), env.complete(branches, tags)),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "push all branches")
 	flags.BoolVar(&o.tags, "tags", false, "push all tags, too")
@@ -81,26 +78,21 @@ held were sent, and lost, what was left out (as the errors of verify, and who).`
 	flags.BoolVar(&o.lease, "force-with-lease", false, "like --force, but only if nobody moved them since your last fetch")
 	flags.BoolVarP(&o.setUpstream, "set-upstream", "u", false, "make each branch follow the one it is pushed to")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be sent and moved")
-	o.registerJobs(cmd)
+	env.transfer.registerJobs(cmd)
 	cmd.MarkFlagsMutuallyExclusive("all", "delete")
 	cmd.MarkFlagsMutuallyExclusive("tags", "delete")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-with-lease")
 	return cmd
 }
 
-func runPush(ctx context.Context, env *Env, o pushOptions, args []string) error {
-	env.transfer = o.transferOptions
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	push := tracking.PushOptions{Lease: o.lease, DryRun: o.dryRun, Jobs: o.jobs, SetUpstream: o.setUpstream}
+func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	push := tracking.PushOptions{Lease: o.lease, DryRun: o.dryRun, Jobs: env.transfer.jobs, SetUpstream: o.setUpstream}
 	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
-	if push.Refs, err = env.pushRefs(ctx, r, o, args); err != nil {
+	var err error
+	if push.Refs, err = env.pushRefs(ctx, r, *o, args); err != nil {
 		return err
 	}
 	var upstream registry.Upstream

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 )
@@ -26,13 +28,12 @@ exist), name, email, time, reason.`,
 		Example: `  kist reflog              where HEAD was
   kist reflog -3 main      the last three moves of main
   kist show HEAD@{1}       where HEAD was before`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runReflog(cmd, env, o, args) },
 		Args: func(cmd *cobra.Command, args []string) error {
 			return arguments(0, 1)(cmd, afterShow(args))
 		},
 		ValidArgsFunction: env.complete(branches),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, o.run)
 	registerCount(cmd, &o.number, "moves")
 	return cmd
 }
@@ -58,19 +59,14 @@ type moveJSON struct {
 	Reason string     `json:"reason"`
 }
 
-func runReflog(cmd *cobra.Command, env *Env, o reflogOptions, args []string) error {
-	ctx := cmd.Context()
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	shown := "HEAD"
 	if args = afterShow(args); len(args) > 0 {
 		shown = args[0]
 	}
 	name := "HEAD"
 	if shown != name {
+		var err error
 		if name, err = r.Refs().Expand(ctx, shown); err != nil {
 			return err
 		}

@@ -41,10 +41,9 @@ hosts in KIST_MONGODB_HOST.`,
   kist remote add cloud 's3://bucket/photos?endpoint=https://s3.example.org'
   kist remote -v`,
 		Args:              noArguments,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return runRemoteList(env) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, runRemoteList)
 	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env), newRemoteGC(env))
 	return cmd
 }
@@ -70,19 +69,13 @@ func newRemoteList(env *Env) *cobra.Command {
 With --json, for each remote: name, url, single_writer.`,
 		Example:           `  kist remote list -v`,
 		Args:              noArguments,
-		RunE:              func(*cobra.Command, []string) error { return runRemoteList(env) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, runRemoteList)
 	return cmd
 }
 
-func runRemoteList(env *Env) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func runRemoteList(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	for _, m := range registry.All(r) {
 		switch {
 		case env.global.json:
@@ -107,20 +100,14 @@ func newRemoteRemove(env *Env) *cobra.Command {
 Pushed content stays on the remote, and fetched content stays here.`,
 		Example:           `  kist remote remove cloud`,
 		Args:              arguments(1, 1, "NAME"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runRemoteRemove(cmd.Context(), env, args[0]) },
 		ValidArgsFunction: env.complete(remotes),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	env.inRepository(cmd, runRemoteRemove, exitBusy)
 	return cmd
 }
 
-func runRemoteRemove(ctx context.Context, env *Env, name string) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	name := args[0]
 	m, err := registry.Find(r, name)
 	if err != nil {
 		return err
@@ -160,14 +147,10 @@ one, is refused. The check removes what it writes, if the store permits it.
 With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 		Example: `  kist remote add origin /media/backup/photos
   kist remote add cloud s3://bucket/photos`,
-		Args: arguments(2, 2, "NAME", "URL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runRemoteAdd(cmd.Context(), env, o, args[0], args[1])
-		},
+		Args:              arguments(2, 2, "NAME", "URL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy, exitRemote, exitCredentials)
+	env.inRepository(cmd, o.run, exitBusy, exitRemote, exitCredentials)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "accept a store that is not safe for concurrent pushes")
 	flags.BoolVar(&o.noCheck, "no-check", false, "do not check or contact the store")
@@ -176,16 +159,13 @@ With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 	return cmd
 }
 
-func runRemoteAdd(ctx context.Context, env *Env, o remoteAddOptions, name, url string) error {
+func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	name, url := args[0], args[1]
 	if isURL(name) {
 		return hintf(usagef("%s is a URL, not a name for a remote", quoteArg(remote.Redact(name))), "the name comes first: kist remote add NAME URL")
 	}
-	r, err := env.open()
+	url, err := env.remoteURL(url)
 	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if url, err = env.remoteURL(url); err != nil {
 		return err
 	}
 	m := registry.Remote{Name: name, URL: url, SingleWriter: o.singleWriter}
@@ -254,7 +234,6 @@ func (e *Env) checkRepository(ctx context.Context, r *kist.Repository, m registr
 
 func newRemoteLog(env *Env) *cobra.Command {
 	var o struct {
-		transferOptions
 		limit int
 	}
 	cmd := &cobra.Command{
@@ -267,17 +246,15 @@ which kist checks as it reads.
 With --json, one line for each: seq, time, who, host, refs (name, old, new).`,
 		Example: `  kist remote log
   kist remote log -n 5 origin`,
-		Args: arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			env.transfer = o.transferOptions
-			return runRemoteLog(cmd.Context(), env, o.limit, args)
-		},
+		Args:              arguments(0, 1),
 		ValidArgsFunction: env.complete(remotes),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runRemoteLog(ctx, env, r, o.limit, args)
+	})
 	flags := cmd.Flags()
 	flags.IntVarP(&o.limit, "max-count", "n", 0, "stop after `N`")
-	o.register(cmd)
+	env.transfer.register(cmd)
 	return cmd
 }
 
@@ -290,12 +267,7 @@ type rootJSON struct {
 	Refs []refMoveJSON `json:"refs"`
 }
 
-func runRemoteLog(ctx context.Context, env *Env, limit int, args []string) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func runRemoteLog(ctx context.Context, env *Env, r *kist.Repository, limit int, args []string) error {
 	name, err := env.fetchRemote(r, args)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/check"
 	"github.com/kist-vcs/kist/remote/registry"
@@ -25,20 +26,13 @@ With --json: name, url, single_writer, and checks (name, what, status, detail,
 took_ns).`,
 		Example:           `  kist remote check origin`,
 		Args:              arguments(0, 1),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runRemoteCheck(cmd.Context(), env, args) },
 		ValidArgsFunction: env.complete(remotes),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitRemote, exitCredentials)
+	env.inRepository(cmd, runRemoteCheck, exitRemote, exitCredentials)
 	return cmd
 }
 
-func runRemoteCheck(ctx context.Context, env *Env, args []string) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func runRemoteCheck(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	name, err := env.fetchRemote(r, args)
 	if err != nil {
 		return err

@@ -51,7 +51,6 @@ func (o verifyOptions) combine() error {
 }
 
 func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
-	env.transfer = o.transferOptions
 	r, err := env.open()
 	if err != nil {
 		return err

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote/registry"
@@ -45,6 +48,25 @@ func (e *Env) open() (*kist.Repository, error) {
 type repoOptions struct {
 	setID bool    // restore set-user-ID and set-group-ID bits
 	lost  *losses // passed over; nil: none
+}
+
+// inRepository makes run what cmd does: with the repository that the command line
+// names, which is closed afterwards. Statuses are as for [mayExit].
+func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env *Env, r *kist.Repository, args []string) error, statuses ...int) {
+	opensRepository(cmd, statuses...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r, err := e.open()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return run(cmd.Context(), e, r, args)
+	}
+}
+
+// opensRepository is [mayExit] for a command that opens a repository.
+func opensRepository(cmd *cobra.Command, statuses ...int) {
+	mayExit(cmd, append(statuses, exitNoRepository, exitDamaged, exitFormat)...)
 }
 
 // options returns what a repository is told of this environment.

@@ -44,13 +44,11 @@ letters A, M, D and T).`,
   kist reset film.mov           unstage a file
   kist reset --soft HEAD~1      take back a commit, and keep what it staged
   kist reset --hard ORIG_HEAD   undo the last merge or reset`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runReset(cmd.Context(), env, o, args, cmd.ArgsLenAtDash())
-		},
 		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runReset(ctx, env, r, o, args, cmd.ArgsLenAtDash())
+	}, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.soft, "soft", false, "move only the branch")
 	flags.BoolVar(&o.mixed, "mixed", false, "reset the index, too (the default)")
@@ -65,12 +63,7 @@ type resetJSON struct {
 	Changes []pathStatus `json:"changes,omitempty"`
 }
 
-func runReset(ctx context.Context, env *Env, o resetOptions, args []string, dash int) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func runReset(ctx context.Context, env *Env, r *kist.Repository, o resetOptions, args []string, dash int) error {
 	rev, paths, err := env.resetArgs(ctx, r, args, dash)
 	if err != nil {
 		return err

@@ -47,11 +47,9 @@ were written).`,
   kist restore --staged .                      unstage what is in the current folder
   kist restore --source HEAD~2 notes           go back two commits with a folder
   kist restore --source v1 --to /tmp/v1        write all of a version elsewhere`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runRestore(cmd.Context(), env, o, args) },
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitBusy)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.source, "source", "s", "", "take the files from the commit `REV`")
 	flags.BoolVarP(&o.staged, "staged", "S", false, "restore the index")
@@ -72,21 +70,16 @@ were written).`,
 	return cmd
 }
 
-func runRestore(ctx context.Context, env *Env, o restoreOptions, args []string) error {
+func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if len(args) == 0 && o.to == "" {
 		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
 	}
 	if o.to != "" {
-		return env.extract(ctx, r, o, specs)
+		return env.extract(ctx, r, *o, specs)
 	}
 	ro := checkout.RestoreOptions{Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force}
 	from := "what is staged"

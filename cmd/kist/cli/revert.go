@@ -42,11 +42,9 @@ and rest (the commits that are left).`,
 		Example: `  kist revert HEAD
   kist revert --no-commit v1..v2     undo several, and commit them as one
   kist revert -m 1 HEAD              undo a merge`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runRevert(cmd.Context(), env, o, args) },
 		ValidArgsFunction: env.complete(revisions),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.noCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
 	flags.IntVarP(&o.mainline, "mainline", "m", 0, "for a merge, go back to the parent with this `NUMBER`, from 1")
@@ -58,7 +56,7 @@ and rest (the commits that are left).`,
 	return cmd
 }
 
-func runRevert(ctx context.Context, env *Env, o revertOptions, args []string) error {
+func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	switch {
 	case (o.goOn || o.abort) && len(args) > 0:
 		return usagef("%s is not expected", quoteArg(args[0]))
@@ -67,15 +65,11 @@ func runRevert(ctx context.Context, env *Env, o revertOptions, args []string) er
 	case o.mainline < 0:
 		return usagef("parents are counted from 1")
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	if o.abort {
 		return env.abort(ctx, r, operation.Reverting)
 	}
 	var result *commits.RevertResult
+	var err error
 	p := env.progress("reverting")
 	defer p.Stop()
 	if o.goOn {
@@ -91,7 +85,7 @@ func runRevert(ctx context.Context, env *Env, o revertOptions, args []string) er
 	if result == nil {
 		return env.unwritten(r, blocked(err))
 	}
-	return env.printReverted(ctx, r, o, result, err)
+	return env.printReverted(ctx, r, *o, result, err)
 }
 
 // revertArgs returns the commits that revisions and ranges stand for.

@@ -34,11 +34,9 @@ With --json: path, a line for each.`,
   kist rm -r drafts
   kist rm --cached notes.txt     keep the file, but do not track it any more`,
 		Args:              arguments(1, -1, "the path to remove"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return runRm(cmd.Context(), env, o, args) },
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	env.inRepository(cmd, o.run, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.cached, "cached", false, "leave the files in the worktree")
 	flags.BoolVarP(&o.recursive, "recursive", "r", false, "also remove folders, with their tracked files")
@@ -53,12 +51,7 @@ type removedJSON struct {
 	PathRaw []byte `json:"path_raw,omitempty"`
 }
 
-func runRm(ctx context.Context, env *Env, o rmOptions, args []string) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err

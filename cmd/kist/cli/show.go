@@ -46,10 +46,11 @@ or folder one as 'kist ls --json' has it.`,
   kist show --stat main~3        which files a commit changed
   kist show v1:README            a file as it was
   kist show HEAD -- src          what the last commit changed below src`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runShow(cmd, env, &o, args) },
 		ValidArgsFunction: env.completeUntilDash(revisions, treePaths),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runShow(cmd, env, r, &o, args)
+	})
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.oneline, "oneline", false, "describe each commit on one line")
@@ -58,17 +59,13 @@ or folder one as 'kist ls --json' has it.`,
 	return cmd
 }
 
-func runShow(cmd *cobra.Command, env *Env, o *showOptions, args []string) error {
+func runShow(cmd *cobra.Command, env *Env, r *kist.Repository, o *showOptions, args []string) error {
 	ctx := cmd.Context()
 	if err := o.form.settle(cmd, func(f *changeForm) { f.patch = true }); err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	var paths pathspecs
+	var err error
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		if paths, err = env.pathspecs(r, args[dash:], true); err != nil {
 			return err

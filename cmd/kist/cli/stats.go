@@ -24,7 +24,6 @@ type statsOptions struct {
 	bytes   bool
 	volumes bool
 	remote  string
-	transferOptions
 }
 
 func newStats(env *Env) *cobra.Command {
@@ -76,10 +75,11 @@ marked for deletion (condemned), and their bytes.`,
   kist stats --commits --sort unique  which commit does?
   kist stats -- film                  and the folder film, in all commits?
   kist stats --remote origin`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runStats(cmd, env, &o, args) },
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
-	inRepository(cmd)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runStats(cmd, env, r, &o, args)
+	})
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.commits, "commits", false, "show each commit that REVs reach, by default all; A..B is those of B that A lacks")
@@ -89,13 +89,13 @@ marked for deletion (condemned), and their bytes.`,
 	flags.BoolVar(&o.volumes, "volumes", false, "show the volumes instead")
 	flags.StringVar(&o.remote, "remote", "", "show the packs of the remote `NAME` instead")
 	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
-	o.transferOptions.register(cmd)
+	env.transfer.register(cmd)
 	must(cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"none", "size", "stored", "unique"}, cobra.ShellCompDirectiveNoFileComp)))
 	cmd.MarkFlagsMutuallyExclusive("volumes", "commits", "remote")
 	return cmd
 }
 
-func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) error {
+func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions, args []string) error {
 	ctx := cmd.Context()
 	if (o.volumes || o.remote != "") && len(args) > 0 {
 		return usagef("--volumes and --remote take no revision or path: %s", quoteArg(args[0]))
@@ -106,12 +106,6 @@ func runStats(cmd *cobra.Command, env *Env, o *statsOptions, args []string) erro
 	if o.number == 0 {
 		return nil
 	}
-	env.transfer = o.transferOptions
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	if o.remote != "" {
 		return statsRemote(ctx, env, r, o)
 	}

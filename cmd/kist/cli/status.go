@@ -53,10 +53,8 @@ which is true.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runStatus(cmd.Context(), env, o, args) },
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitPartial)
+	env.inRepository(cmd, o.run, exitPartial)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.short, "short", "s", false, "one line for each path")
 	flags.BoolFunc("porcelain", "like --short, for programs; =v1 is the same", o.setPorcelain)
@@ -79,17 +77,12 @@ func (o *statusOptions) setPorcelain(value string) error {
 	return errors.New("only v1 is known")
 }
 
-func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
 	}
-	paths, err := env.statusPaths(ctx, r, o, specs)
+	paths, err := env.statusPaths(ctx, r, *o, specs)
 	if err != nil {
 		return err
 	}
@@ -101,11 +94,11 @@ func runStatus(ctx context.Context, env *Env, o statusOptions, args []string) er
 	}
 	switch {
 	case env.global.json:
-		err = env.statusJSON(o, s)
+		err = env.statusJSON(*o, s)
 	case o.nul || o.porcelain || o.short:
-		env.statusShort(r, o, s)
+		env.statusShort(r, *o, s)
 	default:
-		env.statusLong(r, o, s)
+		env.statusLong(r, *o, s)
 	}
 	if s.HeadLost && err == nil {
 		return hintf(failf(exitPartial, "lost", "the commit of HEAD, %s, is lost, and all that is staged counts as added", s.Head.ID.Short()), hintLost)

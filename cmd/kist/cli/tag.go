@@ -45,11 +45,11 @@ tagger (name, email, time) and message.`,
   kist tag -m 'as delivered' v1 HEAD~2
   kist tag -l 'v1.*'
   kist tag -d v1`,
-		RunE:              func(cmd *cobra.Command, args []string) error { return runTag(cmd, env, o, args) },
 		ValidArgsFunction: completeNth(env.complete(tags), env.complete(revisions)),
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitMoved, exitBusy)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runTag(cmd, env, r, o, args)
+	}, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "list the tags that fit a pattern")
 	o.commitFilter.register(cmd, env)
@@ -63,17 +63,12 @@ tagger (name, email, time) and message.`,
 	return cmd
 }
 
-func runTag(cmd *cobra.Command, env *Env, o tagOptions, args []string) error {
+func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args []string) error {
 	ctx := cmd.Context()
 	message, err := o.message(env)
 	if err != nil {
 		return err
 	}
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
 	switch {
 	case o.delete:
 		return env.deleteTags(ctx, r, args)

@@ -23,7 +23,6 @@ import (
 )
 
 type verifyOptions struct {
-	transferOptions
 	readData   string
 	remote     string
 	repair     bool
@@ -102,8 +101,7 @@ problem, commits and paths (as far as the repository here knows them); with
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	inRepository(cmd)
-	mayExit(cmd, exitBusy)
+	opensRepository(cmd, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.repair, "repair", false, "repair damage from intact copies, as far as there are any")
 	flags.StringArrayVar(&o.from, "from", nil, "with --repair: take intact copies only from the remote `NAME`")
@@ -116,7 +114,7 @@ problem, commits and paths (as far as the repository here knows them); with
 	for _, name := range []string{"remote", "from"} {
 		must(cmd.RegisterFlagCompletionFunc(name, env.complete(remotes)))
 	}
-	o.register(cmd)
+	env.transfer.register(cmd)
 	return cmd
 }
 

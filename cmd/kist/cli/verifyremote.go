@@ -85,7 +85,6 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	env.transfer = o.transferOptions
 	r, err := env.open()
 	if err != nil {
 		return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -206,25 +204,19 @@ func (c *checker) bad(blob string, key object.Key, err error) error {
 
 // sizes checks that index files and packs are there.
 func (c *checker) sizes(ctx context.Context, packs []pack.Info) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.r.o.Jobs)
-	stat := func(name string, want int64) {
-		group.Go(func() error {
-			info, err := c.r.b.Stat(ctx, name)
-			if err == nil && info.Size != want {
-				err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
-			}
-			return c.bad(name, object.Key{}, err)
-		})
-	}
-	for _, f := range c.snap.state.Indexes {
-		stat(f.Name.IndexPath(), f.Size)
-	}
-	for _, p := range packs {
-		stat(p.Name.Path(), int64(p.Size))
-	}
-	c.done.Indexes, c.done.Packs = len(c.snap.state.Indexes), len(packs)
-	return group.Wait()
+	files := c.snap.state.Indexes
+	c.done.Indexes, c.done.Packs = len(files), len(packs)
+	return parallel(ctx, c.r.o.Jobs, len(files)+len(packs), func(ctx context.Context, i int) error {
+		var name string
+		var want int64
+		if i < len(files) {
+			name, want = files[i].Name.IndexPath(), files[i].Size
+		} else {
+			p := packs[i-len(files)]
+			name, want = p.Name.Path(), int64(p.Size)
+		}
+		return c.bad(name, object.Key{}, c.r.checkSize(ctx, name, want))
+	})
 }
 
 // readIndexes reads all index files, and their copies.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -91,21 +89,13 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 	}
 	nodes.take(ctx, entries)
 	lists := make([][]object.Key, len(entries))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.r.o.Jobs)
-	for i, e := range entries {
-		group.Go(func() error {
-			value, err := nodes.value(e)
-			if err == nil {
-				lists[i], err = nodeLinks(ctx, nodes.values, e, value, pack.Part{})
-			}
-			if isBad(err) {
-				lists[i], err = c.linksAgain(ctx, e)
-			}
-			if err == nil {
-				lists[i] = c.needed(e.Key, lists[i])
-				return nil
-			}
+	err := parallel(ctx, c.r.o.Jobs, len(entries), func(ctx context.Context, i int) error {
+		e := entries[i]
+		data, err := c.snap.node(ctx, nodes, e)
+		if err == nil {
+			lists[i], err = object.Links(e.Key.Kind, data)
+		}
+		if err != nil {
 			if isBad(err) {
 				err = corrupt(e, err)
 			}
@@ -113,27 +103,11 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 				return err
 			}
 			lists[i], err = c.otherCopy(ctx, e)
-			lists[i] = c.needed(e.Key, lists[i])
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return slices.Concat(lists...), nil
-}
-
-// linksAgain returns the links of a node that was bad when its pack was read, from
-// another read.
-func (c *checker) linksAgain(ctx context.Context, e pack.Entry) ([]object.Key, error) {
-	data, err := c.snap.read(ctx, e)
-	if err == nil {
-		err = object.Check(e.Key.Kind, data)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return object.Links(e.Key.Kind, data)
+		}
+		lists[i] = c.needed(e.Key, lists[i])
+		return err
+	})
+	return slices.Concat(lists...), err
 }
 
 // needed returns those of a node's links that lead to what has to be there.
@@ -145,19 +119,6 @@ func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
 		}
 		return skips
 	})
-}
-
-// nodeLinks returns the links of a node, which is checked, from its value. See
-// [pack.Values.Decode].
-func nodeLinks(ctx context.Context, values *pack.Values, e pack.Entry, value []byte, held pack.Part) ([]object.Key, error) {
-	data, err := values.Decode(ctx, e, value, held)
-	if err != nil {
-		return nil, err
-	}
-	if err := object.Check(e.Key.Kind, data); err != nil {
-		return nil, err
-	}
-	return object.Links(e.Key.Kind, data)
 }
 
 // otherCopy returns the links of a node that is bad at e from another pack, if
@@ -186,19 +147,18 @@ func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, er
 // is reached is where the indexes say. Of bad it is known that something is wrong
 // with them; they are not read.
 func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[string]bool) error {
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.r.o.Jobs)
-	left := map[pack.Name]bool{} // not asked for
+	left := map[pack.Name]bool{} // not to be read
 	for i, p := range packs {
 		left[p.Name] = c.o.Subset != nil && !c.o.Subset(i, len(packs))
-		if bad[p.Name.Path()] || left[p.Name] {
-			continue
-		}
-		group.Go(func() error {
-			return c.bad(p.Name.Path(), object.Key{}, retry.Verified(func() error { return c.readPack(gctx, p) }))
-		})
 	}
-	if err := group.Wait(); err != nil {
+	err := parallel(ctx, c.r.o.Jobs, len(packs), func(ctx context.Context, i int) error {
+		p := packs[i]
+		if bad[p.Name.Path()] || left[p.Name] {
+			return nil
+		}
+		return c.bad(p.Name.Path(), object.Key{}, retry.Verified(func() error { return c.readPack(ctx, p) }))
+	})
+	if err != nil {
 		return err
 	}
 	// What is left is not where the indexes say, or a pack's own index is bad.
@@ -275,14 +235,12 @@ func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pack.Part) error {
 	for _, e := range entries {
 		value := held.Data[int64(e.Offset)-held.Off:][:e.Stored]
-		var err error
-		if e.Key.Kind.IsNode() {
-			_, err = nodeLinks(ctx, c.objects, e, value, held)
-		} else {
-			_, err = c.objects.Decode(ctx, e, value, held)
+		data, err := c.objects.Decode(ctx, e, value, held)
+		if err == nil && e.Key.Kind.IsNode() {
+			err = object.Check(e.Key.Kind, data)
 		}
 		if isBad(err) && !c.reported(e) {
-			_, err = c.linksAgain(ctx, e)
+			_, err = c.snap.readChecked(ctx, e)
 		}
 		if err != nil && c.reported(e) {
 			continue

@@ -46,7 +46,7 @@ func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 	if c.r.o.Dir == "" {
 		bytes = anewInPlace
 	}
-	return inBatches(packs, anewAtOnce, bytes, func(some []*usage) error {
+	return inParts(packs, anewAtOnce, bytes, func(some []*usage) error {
 		entries, err := c.take(some)
 		if err != nil {
 			return err
@@ -282,28 +282,16 @@ type neededNodes struct {
 
 // Get implements [object.Reader].
 func (n neededNodes) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	if n.local != nil {
-		data, err := n.local.Get(ctx, key)
-		if err == nil || !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrCorrupt) {
-			return data, err
-		}
+	data, err := n.here(ctx, key)
+	if data != nil || err != nil {
+		return data, err
 	}
 	p, err := n.place(key)
 	if err != nil {
 		return nil, err
 	}
 	n.nodes.take(ctx, []pack.Entry{p.Entry})
-	value, err := n.nodes.value(p.Entry)
-	if err == nil {
-		var data []byte
-		if data, err = n.nodes.values.Decode(ctx, p.Entry, value, pack.Part{}); err == nil {
-			return data, nil
-		}
-	}
-	if !isBad(err) {
-		return nil, err
-	}
-	return n.snap.read(ctx, p.Entry)
+	return n.away(ctx, p.Entry)
 }
 
 // Missing implements [object.Reader].

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
@@ -63,7 +60,7 @@ func (c *Collection) copy(ctx context.Context) error {
 		}
 		c.own.anew[u.Name] = u.anew
 	}
-	err := inBatches(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
+	err := inParts(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
 	if err == nil {
 		err = c.copyOptimised(ctx, optimised)
 	}
@@ -76,9 +73,9 @@ func (c *Collection) copy(ctx context.Context) error {
 	return nil
 }
 
-// inBatches calls each for as many packs at a time as have so many objects that
-// are needed, and so many bytes, or for one that has more.
-func inBatches(packs []*usage, objects int, bytes int64, each func([]*usage) error) error {
+// inParts calls each for parts of the packs. A part has at most so many reachable
+// objects, and so many bytes, or is a single pack.
+func inParts(packs []*usage, objects int, bytes int64, each func([]*usage) error) error {
 	for len(packs) > 0 {
 		n, count, size := 0, 0, int64(0)
 		for n < len(packs) {
@@ -162,87 +159,49 @@ func (w *copyWriter) done() error {
 	return nil
 }
 
-// write copies what is at entries, several packs at once.
+// write copies the objects of sorted entries, several packs at once, nodes apart from
+// chunks.
 func (w *copyWriter) write(ctx context.Context, entries []pack.Entry) error {
-	batches := batchesOf(entries)
-	todo := make(chan []pack.Entry, len(batches))
-	largest := 0
-	for _, b := range batches {
-		todo <- b
-		size := remote.HeaderSize + 4<<10
-		for _, e := range b {
-			size += int(e.Stored) + indexRoom
-		}
-		largest = max(largest, size)
+	chunks := slices.IndexFunc(entries, func(e pack.Entry) bool { return !e.Key.Kind.IsNode() })
+	if chunks < 0 {
+		chunks = len(entries)
 	}
-	close(todo)
-	group, ctx := errgroup.WithContext(ctx)
-	for range min(DefaultPushJobs, len(batches)) {
-		group.Go(func() error {
-			out := pack.NewWriter(make([]byte, 0, largest))
-			var buf []byte
-			for batch := range todo {
-				var err error
-				if buf, err = w.writeBatch(ctx, out, batch, buf); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
+	room := func(e pack.Entry) int { return int(e.Stored) + indexRoom }
+	batches := append(inBatches(entries[:chunks], pack.TargetSize, room), inBatches(entries[chunks:], pack.TargetSize, room)...)
+	return writePacks(ctx, DefaultPushJobs, batches, room, w.writeBatch)
 }
 
-// batchesOf returns what is to go into each pack, nodes apart from chunks.
-func batchesOf(entries []pack.Entry) (batches [][]pack.Entry) {
-	start, size := 0, 0
-	for i, e := range entries {
-		if i > start && (size >= pack.TargetSize || e.Key.Kind.IsNode() != entries[start].Key.Kind.IsNode()) {
-			batches = append(batches, entries[start:i])
-			start, size = i, 0
-		}
-		size += int(e.Stored) + indexRoom
-	}
-	if start < len(entries) {
-		batches = append(batches, entries[start:])
-	}
-	return batches
-}
-
-// writeBatch copies objects into one pack, unless they are too many. It returns
-// buf, a buffer.
-func (w *copyWriter) writeBatch(ctx context.Context, out *pack.Writer, batch []pack.Entry, buf []byte) ([]byte, error) {
-	c := w.c
-	out.Reset()
+// writeBatch copies objects, into one pack unless they are too many.
+func (w *copyWriter) writeBatch(ctx context.Context, out *packer, batch []pack.Entry) error {
 	for len(batch) > 0 {
 		n, size := neighbours(batch)
-		buf = slices.Grow(buf[:0], size)[:size]
-		got, err := w.read(ctx, batch[:n], buf)
-		if err != nil && (c.mend == nil || !isBad(err)) {
-			return nil, fmt.Errorf("copy from pack %s: %w", batch[0].Pack.Name, err)
+		out.buf = slices.Grow(out.buf[:0], size)[:size]
+		got, err := w.read(ctx, batch[:n], out.buf)
+		if err != nil && (w.c.mend == nil || !isBad(err)) {
+			return fmt.Errorf("copy from pack %s: %w", batch[0].Pack.Name, err)
 		}
 		for _, e := range batch[:n] {
 			at := int(e.Offset - batch[0].Offset)
-			value := buf[min(at, got):min(at+int(e.Stored), got)]
+			value := out.buf[min(at, got):min(at+int(e.Stored), got)]
 			if _, err := pack.Decode(e, value); err != nil {
 				if value, err = w.again(ctx, e); err != nil {
-					return nil, err
+					return err
 				}
 			}
 			if out.Full(len(value)) {
-				if err := w.put(ctx, out); err != nil {
-					return nil, err
+				if err := w.put(ctx, out.Writer); err != nil {
+					return err
 				}
 				out.Reset()
 			}
 			if err := out.Add(e.Key, value, int(e.Raw)); err != nil {
-				return nil, err
+				return err
 			}
 			w.tell(int(e.Stored))
 		}
 		batch = batch[n:]
 	}
-	return buf, w.put(ctx, out)
+	return w.put(ctx, out.Writer)
 }
 
 // read reads the part of a pack with the values of neighbours, from the copy of the
@@ -287,12 +246,7 @@ func (w *copyWriter) again(ctx context.Context, e pack.Entry) ([]byte, error) {
 
 // put sends a pack.
 func (w *copyWriter) put(ctx context.Context, out *pack.Writer) error {
-	var entries []pack.Entry
-	_, err := w.c.r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
-		body, list, err := out.Finish(name)
-		entries = list
-		return bytes.NewReader(body), int64(len(body)), err
-	})
+	entries, err := w.c.r.putPack(ctx, out)
 	if err != nil {
 		return fmt.Errorf("send a pack: %w", err)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -62,22 +60,18 @@ func (c *Collection) gone(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	var mu sync.Mutex
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.o.Jobs)
-	for _, name := range old {
-		if c.mayBeThere(name) {
-			continue
+	err = parallel(ctx, c.o.Jobs, len(old), func(ctx context.Context, i int) error {
+		if c.mayBeThere(old[i]) {
+			return nil
 		}
-		group.Go(func() error {
-			_, err := c.r.b.Stat(gctx, name)
-			if errors.Is(err, remote.ErrNotFound) {
-				mu.Lock()
-				names = append(names, name)
-				mu.Unlock()
-				err = nil
-			}
-			return err
-		})
-	}
-	return names, group.Wait()
+		_, err := c.r.b.Stat(ctx, old[i])
+		if errors.Is(err, remote.ErrNotFound) {
+			mu.Lock()
+			names = append(names, old[i])
+			mu.Unlock()
+			err = nil
+		}
+		return err
+	})
+	return names, err
 }

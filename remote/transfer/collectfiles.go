@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
@@ -85,25 +83,18 @@ func (c *Collection) sizeOf(name string) int64 {
 // checkThere makes sure that the packs that are needed are there. That the list
 // lacks one does not prove that it is gone.
 func (c *Collection) checkThere(ctx context.Context) error {
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.o.Jobs)
-	for _, u := range c.packs {
+	return parallel(ctx, c.o.Jobs, len(c.packs), func(ctx context.Context, i int) error {
+		u := c.packs[i]
 		name := u.Name.Path()
 		if info, ok := c.listed[name]; u.reached == 0 || ok && info.Size == int64(u.Size) || c.mend.has(u.Name) {
-			continue
+			return nil
 		}
-		group.Go(func() error {
-			info, err := c.r.b.Stat(gctx, name)
-			if err == nil && info.Size != int64(u.Size) {
-				err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, u.Size))
-			}
-			if errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) {
-				err = &NeededError{Err: err}
-			}
-			return err
-		})
-	}
-	return group.Wait()
+		err := c.r.checkSize(ctx, name, int64(u.Size))
+		if errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) {
+			err = &NeededError{Err: err}
+		}
+		return err
+	})
 }
 
 // orphans returns the old files that no root has named, sorted. They are
@@ -216,22 +207,17 @@ func (c *Collection) delete(ctx context.Context) error {
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
 	var mu sync.Mutex
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.o.Jobs)
-	for _, name := range names {
-		group.Go(func() error {
-			if err := c.r.b.Delete(gctx, name); err != nil {
-				return fmt.Errorf("delete a marked file: %w", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			c.deleted[name] = true
-			c.stats.Deleted++
-			c.stats.After -= c.sizeOf(name)
-			return nil
-		})
-	}
-	return group.Wait()
+	return parallel(ctx, c.o.Jobs, len(names), func(ctx context.Context, i int) error {
+		if err := c.r.b.Delete(ctx, names[i]); err != nil {
+			return fmt.Errorf("delete a marked file: %w", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		c.deleted[names[i]] = true
+		c.stats.Deleted++
+		c.stats.After -= c.sizeOf(names[i])
+		return nil
+	})
 }
 
 // countWaiting counts the condemned files that are not old enough to be deleted.

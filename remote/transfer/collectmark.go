@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/remote"
@@ -212,34 +210,14 @@ func (m *marker) place(key object.Key) (place, error) {
 	return p, err
 }
 
-// read reads nodes, from here if they are here, and returns where that lies
-// which they link to.
+// read reads nodes and returns the places of the objects that they link to.
 func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]place, error) {
-	links := make([][]object.Key, len(batch))
-	here := make([]bool, len(batch))
-	err := m.parallel(ctx, len(batch), func(ctx context.Context, i int) (err error) {
-		if m.local != nil {
-			links[i], here[i], err = m.localLinks(ctx, batch[i].Key)
-		}
-		return err
-	})
+	links, err := m.links(ctx, batch, func(err error) error { return err })
 	if err != nil {
 		return nil, err
 	}
-	var away []pack.Entry
-	for i, e := range batch {
-		if !here[i] {
-			away = append(away, e)
-		}
-	}
-	m.nodes.take(ctx, away)
 	lists := make([][]place, len(batch))
-	return lists, m.parallel(ctx, len(batch), func(ctx context.Context, i int) (err error) {
-		if !here[i] {
-			if links[i], err = m.remoteLinks(ctx, batch[i]); err != nil {
-				return err
-			}
-		}
+	return lists, parallel(ctx, m.jobs, len(batch), func(ctx context.Context, i int) error {
 		for _, link := range links[i] {
 			if m.snap.records.Skips(batch[i].Key, link) {
 				continue // it was given up on purpose
@@ -254,57 +232,71 @@ func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]place, error
 	})
 }
 
-// parallel calls each for 0 to n-1, some at once. The first error ends it.
-func (m *marker) parallel(ctx context.Context, n int, each func(ctx context.Context, i int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for w := range min(m.jobs, n) {
-		group.Go(func() error {
-			for i := w; i < n; i += m.jobs {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				if err := each(ctx, i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// localLinks returns the links of a node if it is here, and whole.
-func (m *marker) localLinks(ctx context.Context, key object.Key) (links []object.Key, here bool, err error) {
-	data, err := m.local.Get(ctx, key)
-	if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
-		return nil, false, nil
-	}
+// links returns the links of nodes. It returns no links of a node for whose error failed
+// returns nil.
+func (m *marker) links(ctx context.Context, batch []pack.Entry, failed func(error) error) ([][]object.Key, error) {
+	data := make([][]byte, len(batch))
+	err := parallel(ctx, m.jobs, len(batch), func(ctx context.Context, i int) (err error) {
+		data[i], err = m.here(ctx, batch[i].Key)
+		return err
+	})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	links, err = object.Links(key.Kind, data)
-	return links, true, err
+	var away []pack.Entry
+	for i, e := range batch {
+		if data[i] == nil {
+			away = append(away, e)
+		}
+	}
+	m.nodes.take(ctx, away)
+	links := make([][]object.Key, len(batch))
+	return links, parallel(ctx, m.jobs, len(batch), func(ctx context.Context, i int) (err error) {
+		if data[i] == nil {
+			data[i], err = m.away(ctx, batch[i])
+		}
+		if err == nil {
+			links[i], err = object.Links(batch[i].Key.Kind, data[i])
+		}
+		if err != nil {
+			err = failed(err)
+		}
+		return err
+	})
 }
 
-// remoteLinks returns the links of a node whose pack was taken. One that is
-// damaged is read once more.
-func (m *marker) remoteLinks(ctx context.Context, e pack.Entry) ([]object.Key, error) {
-	value, err := m.nodes.value(e)
+// here returns a node from the repository, or nil if that does not have it intact.
+func (m *marker) here(ctx context.Context, key object.Key) ([]byte, error) {
+	if m.local == nil {
+		return nil, nil
+	}
+	data, err := m.local.Get(ctx, key)
+	if isAbsent(err) {
+		return nil, nil
+	}
+	return data, err
+}
+
+// away returns a node from the remote, where its pack was taken. In a repair, it may
+// come from another pack.
+func (m *marker) away(ctx context.Context, e pack.Entry) ([]byte, error) {
+	data, err := m.snap.node(ctx, m.nodes, e)
 	if err == nil {
-		var links []object.Key
-		if links, err = nodeLinks(ctx, m.nodes.values, e, value, pack.Part{}); err == nil {
-			return links, nil
-		}
+		return data, nil
 	}
 	if !isBad(err) {
 		return nil, fmt.Errorf("read %s: %w", e.Key, err)
 	}
-	data, err := m.snap.read(ctx, e)
-	if m.mends && isBad(err) {
-		data, err = m.snap.readElsewhere(ctx, e.Key, err)
-	}
-	if err != nil {
+	if !m.mends {
 		return nil, err
 	}
-	return object.Links(e.Key.Kind, data)
+	value, e, rerr := m.snap.rescue(ctx, e.Key)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if value == nil {
+		return nil, err
+	}
+	e.Stored = uint32(len(value))
+	return pack.Decode(e, value)
 }

@@ -63,25 +63,13 @@ func (m *marker) purgedLeft(ctx context.Context) (map[object.Key]bool, error) {
 	return left, nil
 }
 
-// purgedLinks reads lists of chunks. What cannot be read has none: nobody can
-// find its chunks.
+// purgedLinks returns the links of lists of chunks. An unreadable list has none: nobody
+// can find its chunks.
 func (m *marker) purgedLinks(ctx context.Context, lists []pack.Entry) ([][]object.Key, error) {
-	links := make([][]object.Key, len(lists))
-	m.nodes.take(ctx, lists)
-	return links, m.parallel(ctx, len(lists), func(ctx context.Context, i int) (err error) {
-		here := false
-		if m.local != nil {
-			links[i], here, err = m.localLinks(ctx, lists[i].Key)
-		}
-		if !here && err == nil {
-			links[i], err = m.remoteLinks(ctx, lists[i])
-		}
-		if errors.Is(err, remote.ErrNotFound) {
-			return err // the head may be outdated
-		}
-		if isBad(err) || errors.Is(err, object.ErrCorrupt) {
+	return m.links(ctx, lists, func(err error) error {
+		if !errors.Is(err, remote.ErrNotFound) && (isBad(err) || errors.Is(err, object.ErrCorrupt)) {
 			return nil
 		}
-		return err
+		return err // if a pack is gone, the head may be outdated
 	})
 }

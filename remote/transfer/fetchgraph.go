@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -68,7 +66,7 @@ func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, 
 	}
 	f.nodes.take(ctx, entries)
 	lists := make([][]object.Key, len(nodes))
-	return lists, f.parallel(ctx, len(nodes), func(ctx context.Context, i int) error {
+	return lists, parallel(ctx, f.jobs, len(nodes), func(ctx context.Context, i int) error {
 		key := nodes[i]
 		data, err := f.nodeIf(ctx, key, !away[key])
 		if err == nil {
@@ -76,31 +74,6 @@ func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, 
 		}
 		return err
 	})
-}
-
-// parallel calls each for 0 to n-1, some at once. The first error ends it.
-func (f *fetch) parallel(ctx context.Context, n int, each func(ctx context.Context, i int) error) error {
-	const alone = 8 // too few to be worth it
-	if n <= alone {
-		for i := range n {
-			if err := each(ctx, i); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	for w := range f.jobs {
-		group.Go(func() error {
-			for i := w; i < n; i += f.jobs {
-				if err := each(ctx, i); err != nil {
-					return err
-				}
-			}
-			return ctx.Err()
-		})
-	}
-	return group.Wait()
 }
 
 // chunks implements graph.

@@ -69,7 +69,7 @@ func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
 
 func (p probe) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
 	lists := make([][]object.Key, len(nodes))
-	return lists, p.parallel(ctx, len(nodes), func(ctx context.Context, i int) error {
+	return lists, parallel(ctx, p.jobs, len(nodes), func(ctx context.Context, i int) error {
 		data, err := p.node(ctx, nodes[i])
 		if err == nil {
 			lists[i], err = object.Links(nodes[i].Kind, data)

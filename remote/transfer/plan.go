@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -186,21 +184,13 @@ func (p *planner) links(ctx context.Context, nodes []object.Key) ([][]object.Key
 		}
 	}
 	lists := make([][]object.Key, len(nodes))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, key := range nodes {
-		group.Go(func() error {
-			data, err := p.get(gctx, key)
-			if err == nil {
-				lists[i], err = object.Links(key.Kind, data)
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return lists, nil
+	return lists, parallel(ctx, runtime.GOMAXPROCS(0), len(nodes), func(ctx context.Context, i int) error {
+		data, err := p.get(ctx, nodes[i])
+		if err == nil {
+			lists[i], err = object.Links(nodes[i].Kind, data)
+		}
+		return err
+	})
 }
 
 // chunks implements [graph].
@@ -229,22 +219,7 @@ const indexRoom = 64
 // what was met together together. If not much is sent, that many jobs have
 // about as much of it each: filling a pack takes time, too.
 func (p *plan) batches(jobs int) [][]item {
-	var all [][]item
-	for _, items := range [][]item{p.nodes, p.chunks} {
-		full := fullSize(items, jobs)
-		start, size := 0, 0
-		for i, it := range items {
-			if size >= full {
-				all = append(all, items[start:i])
-				start, size = i, 0
-			}
-			size += it.room()
-		}
-		if start < len(items) {
-			all = append(all, items[start:])
-		}
-	}
-	return all
+	return append(inBatches(p.nodes, fullSize(p.nodes, jobs), item.room), inBatches(p.chunks, fullSize(p.chunks, jobs), item.room)...)
 }
 
 // fullSize returns the size from which on a pack of some of the items is full:

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -24,20 +22,15 @@ func (r *Remote) Rescue(ctx context.Context, keys []object.Key, take func(key ob
 		return err
 	}
 	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(r.o.Jobs)
-	for _, key := range keys {
-		group.Go(func() error {
-			value, e, err := snap.rescue(ctx, key)
-			if err != nil || value == nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			return take(key, value, int(e.Raw))
-		})
-	}
-	return group.Wait()
+	return parallel(ctx, r.o.Jobs, len(keys), func(ctx context.Context, i int) error {
+		value, e, err := snap.rescue(ctx, keys[i])
+		if err != nil || value == nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return take(keys[i], value, int(e.Raw))
+	})
 }
 
 // readWhole returns a stored value of the object of e that is no patch, verified.
@@ -67,18 +60,4 @@ func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at
 		s.r.o.Warn(err.Error())
 	}
 	return nil, at, nil
-}
-
-// readElsewhere returns an object that is bad where it was looked for first, from
-// another place, or else bad, the error for that one.
-func (s *snapshot) readElsewhere(ctx context.Context, key object.Key, bad error) ([]byte, error) {
-	value, e, err := s.rescue(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	if value == nil {
-		return nil, bad
-	}
-	e.Stored = uint32(len(value))
-	return pack.Decode(e, value)
 }

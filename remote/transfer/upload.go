@@ -7,8 +7,6 @@ import (
 	"io"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
@@ -29,78 +27,41 @@ type uploader struct {
 	sent    []*sentPack
 }
 
-// send sends what a plan says, jobs packs at once: while some are filled,
-// others are under way. It needs the memory of so many packs.
+// send sends the objects of a plan, jobs packs at once. It needs the memory of as many
+// packs.
 func (u *uploader) send(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
-	batches := p.batches(jobs)
-	largest := 0
-	for _, b := range batches {
-		size := remote.HeaderSize + 4<<10
-		for _, it := range b {
-			size += it.room()
-		}
-		largest = max(largest, size)
-	}
-	todo := make(chan []item, len(batches))
-	for _, b := range batches {
-		todo <- b
-	}
-	close(todo)
-	group, ctx := errgroup.WithContext(ctx)
-	for range min(jobs, len(batches)) {
-		group.Go(func() error {
-			w := pack.NewWriter(make([]byte, 0, largest))
-			var value []byte
-			for batch := range todo {
-				var err error
-				if value, err = u.sendBatch(ctx, w, batch, value); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	err := group.Wait()
+	err := writePacks(ctx, jobs, p.batches(jobs), item.room, u.sendBatch)
 	return u.sent, err
 }
 
-// sendBatch sends objects, in one pack unless they are too many. It returns
-// value, a buffer.
-func (u *uploader) sendBatch(ctx context.Context, w *pack.Writer, batch []item, value []byte) ([]byte, error) {
-	w.Reset()
+// sendBatch sends objects, in one pack unless they are too many.
+func (u *uploader) sendBatch(ctx context.Context, w *packer, batch []item) error {
 	for _, it := range batch {
 		var raw int
 		var err error
-		if value, raw, err = u.local.GetStored(ctx, it.key, value); err != nil {
-			return nil, err
+		if w.buf, raw, err = u.local.GetStored(ctx, it.key, w.buf); err != nil {
+			return err
 		}
-		if w.Full(len(value)) {
-			if err := u.put(ctx, w); err != nil {
-				return nil, err
+		if w.Full(len(w.buf)) {
+			if err := u.put(ctx, w.Writer); err != nil {
+				return err
 			}
 			w.Reset()
 		}
-		if err := w.Add(it.key, value, raw); err != nil {
-			return nil, err
+		if err := w.Add(it.key, w.buf, raw); err != nil {
+			return err
 		}
 	}
-	return value, u.put(ctx, w)
+	return u.put(ctx, w.Writer)
 }
 
 // put sends a pack, and notes that it did.
 func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
-	var sent *sentPack
-	_, err := u.r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
-		body, entries, err := w.Finish(name)
-		if err != nil {
-			return nil, 0, err
-		}
-		sent = &sentPack{info: entries[0].Pack, start: u.start, entries: entries, checked: true}
-		return bytes.NewReader(body), int64(len(body)), nil
-	})
+	entries, err := u.r.putPack(ctx, w)
 	if err != nil {
 		return err
 	}
+	sent := &sentPack{info: entries[0].Pack, start: u.start, entries: entries, checked: true}
 	objects, stored := int64(len(sent.entries)), int64(0)
 	for _, e := range sent.entries {
 		stored += int64(e.Stored)
@@ -119,6 +80,62 @@ func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
 		at.Bytes += stored
 	})
 	return nil
+}
+
+// packer fills packs, one after the other.
+type packer struct {
+	*pack.Writer
+	buf []byte
+}
+
+// writePacks calls write for each batch of items, as many as jobs at once, with a packer
+// that has room for the largest batch. Room returns the most bytes that an item takes.
+func writePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T) int, write func(context.Context, *packer, []T) error) error {
+	largest := 0
+	for _, batch := range batches {
+		size := remote.HeaderSize + 4<<10
+		for _, it := range batch {
+			size += room(it)
+		}
+		largest = max(largest, size)
+	}
+	jobs = min(jobs, len(batches))
+	packers := make(chan *packer, jobs)
+	for range jobs {
+		packers <- &packer{Writer: pack.NewWriter(make([]byte, 0, largest))}
+	}
+	return parallel(ctx, jobs, len(batches), func(ctx context.Context, i int) error {
+		w := <-packers
+		defer func() { packers <- w }()
+		w.Reset()
+		return write(ctx, w, batches[i])
+	})
+}
+
+// inBatches cuts items into batches for packs, which are full from so many bytes on.
+func inBatches[T any](items []T, full int, room func(T) int) (batches [][]T) {
+	start, size := 0, 0
+	for i, it := range items {
+		if size >= full {
+			batches = append(batches, items[start:i])
+			start, size = i, 0
+		}
+		size += room(it)
+	}
+	if start < len(items) {
+		batches = append(batches, items[start:])
+	}
+	return batches
+}
+
+// putPack sends a pack, and returns its entries.
+func (r *Remote) putPack(ctx context.Context, w *pack.Writer) (entries []pack.Entry, err error) {
+	_, err = r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
+		body, list, err := w.Finish(name)
+		entries = list
+		return bytes.NewReader(body), int64(len(body)), err
+	})
+	return entries, err
 }
 
 // putBlob puts a blob under a new name for every attempt (FRESH_NAMES), and

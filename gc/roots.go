@@ -54,7 +54,7 @@ func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote
 	}
 	problems := make([]*Problem, len(damage))
 	for i, d := range damage {
-		file, err := filepath.Rel(r.Dir(), d.Path)
+		file, err := filepath.Rel(r.Dir(), d.Name)
 		if err != nil {
 			return nil, err
 		}

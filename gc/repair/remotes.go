@@ -37,8 +37,8 @@ func (p *repairer) repairRemoteState(ctx context.Context) error {
 // repairState repairs one local file about a remote, if possible. Otherwise
 // verify reports it at the end.
 func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *gc.Problem) error {
-	var damage *transfer.StateError
-	if !errors.As(problem.Err, &damage) {
+	var damage *object.DamageError
+	if !errors.Is(problem.Err, transfer.ErrState) || !errors.As(problem.Err, &damage) {
 		return nil
 	}
 

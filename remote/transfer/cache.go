@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -126,10 +127,10 @@ func (c *cache) clear() error {
 }
 
 // head returns the head that was seen last, or nil. A damaged file is a
-// [*StateError], unless this Remote itself has seen a head.
+// [ErrState], unless this Remote itself has seen a head.
 func (c *cache) head() (*rootlog.Position, error) {
 	p, _, err := c.readHead()
-	if c.seen != nil && (isStateError(err) || err == nil && (p == nil || c.seen.Seq > p.Seq)) {
+	if c.seen != nil && (errors.Is(err, ErrState) || err == nil && (p == nil || c.seen.Seq > p.Seq)) {
 		return c.seen, nil
 	}
 	return p, err
@@ -150,7 +151,7 @@ func (c *cache) readHead() (p *rootlog.Position, summed bool, err error) {
 	}
 	head, summed, err := decodeNote[rootlog.Position](data)
 	if err != nil {
-		return nil, false, &StateError{Path: c.path(headFile), Err: err}
+		return nil, false, &object.DamageError{Name: c.path(headFile), Err: err, Kind: ErrState}
 	}
 	return &head, summed, nil
 }

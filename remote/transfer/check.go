@@ -70,7 +70,7 @@ func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)
 		snap, err := r.snapshot(ctx)
 		if errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) {
 			// Without the head, or the index, nothing can be checked.
-			if damage := new(object.DamageError); errors.As(err, &damage) {
+			if damage := new(object.DamageError); errors.As(err, &damage) && !errors.Is(err, ErrState) {
 				report(Problem{Blob: damage.Name, Err: damage.Err})
 			} else {
 				report(Problem{Err: err})

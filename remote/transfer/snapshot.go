@@ -193,7 +193,7 @@ func (s *snapshot) badIndex(i int, err error) error {
 		return fmt.Errorf("%s: %w", f.Name.IndexPath(), err)
 	}
 	s.r.forgetIndex(f)
-	return &StateError{Path: s.r.indexCopy(f.Name), Removed: true, Err: err}
+	return &object.DamageError{Name: s.r.indexCopy(f.Name), Err: err, Kind: ErrCopyRemoved}
 }
 
 // get returns an object, or an [*object.NotFoundError].

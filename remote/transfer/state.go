@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,36 +14,17 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// StateError says that a file in the folder of a remote is damaged. It matches
-// [object.ErrCorrupt].
-type StateError struct {
-	Path    string
-	Removed bool // the file was removed: another try reads it from the remote
-	Err     error
-}
+// ErrState is the kind of the [*object.DamageError] for a file in the folder of a remote.
+var ErrState = errors.New("a file in the folder of a remote is damaged")
 
-func (e *StateError) Error() string {
-	if e.Removed {
-		return fmt.Sprintf("%s was damaged, and removed: %v", e.Path, e.Err)
-	}
-	return fmt.Sprintf("%s is damaged: %v", e.Path, e.Err)
-}
-
-// Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *StateError) Is(target error) bool { return target == object.ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *StateError) Unwrap() error { return e.Err }
-
-func isStateError(err error) bool {
-	var e *StateError
-	return errors.As(err, &e)
-}
+// ErrCopyRemoved is the kind of the [*object.DamageError] for a damaged copy in the folder
+// of a remote that was removed. The next attempt reads the file from the remote.
+var ErrCopyRemoved = errors.New("a damaged copy of a file of a remote was removed")
 
 // CheckState checks all files in the folder of a remote, Options.Dir. A folder
 // that does not exist is intact. Files come and go while others work: one that is
 // gone is not damaged.
-func CheckState(ctx context.Context, dir string) (damage []*StateError, err error) {
+func CheckState(ctx context.Context, dir string) (damage []*object.DamageError, err error) {
 	files := []string{bindingFile, headFile}
 	for _, pattern := range []string{indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*"} {
 		found, err := fs.Glob(os.DirFS(dir), pattern)
@@ -60,7 +40,7 @@ func CheckState(ctx context.Context, dir string) (damage []*StateError, err erro
 		path := filepath.Join(dir, filepath.FromSlash(file))
 		err := checkStateFile(file, path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			damage = append(damage, &StateError{Path: path, Err: err})
+			damage = append(damage, &object.DamageError{Name: path, Err: err, Kind: ErrState})
 		}
 	}
 	return damage, nil
@@ -138,19 +118,19 @@ var ErrHeadLost = errors.New("nothing here tells which head was seen last")
 // other file is removed, as it is made again when it is needed. Before a change
 // RepairState calls keep. It returns in words what it did, nothing if the file is
 // intact by now. With dryRun it only returns that.
-func RepairState(ctx context.Context, dir string, damage *StateError, dryRun bool, keep func() error) (how string, err error) {
-	file, err := filepath.Rel(dir, damage.Path)
+func RepairState(ctx context.Context, dir string, damage *object.DamageError, dryRun bool, keep func() error) (how string, err error) {
+	file, err := filepath.Rel(dir, damage.Name)
 	if err != nil {
 		return "", err
 	}
 	c := &cache{dir: dir}
 	err = c.locked(ctx, func() error {
-		if err := checkStateFile(filepath.ToSlash(file), damage.Path); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err := checkStateFile(filepath.ToSlash(file), damage.Name); err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil // another process has replaced it
 		}
 		var data []byte
 		if file == headFile || file == bindingFile {
-			if data, err = disk.ReadFile(damage.Path); err != nil {
+			if data, err = disk.ReadFile(damage.Name); err != nil {
 				return err
 			}
 			mended := disk.Mend(data, func(data []byte) bool {
@@ -172,10 +152,10 @@ func RepairState(ctx context.Context, dir string, damage *StateError, dryRun boo
 			return err
 		}
 		if how != "" {
-			return disk.WriteFile(damage.Path, data)
+			return disk.WriteFile(damage.Name, data)
 		}
 		how = removedState
-		return disk.Remove(damage.Path)
+		return disk.Remove(damage.Name)
 	})
 	return how, err
 }
@@ -197,7 +177,7 @@ func (r *Remote) RebuildHead(ctx context.Context, head *rootlog.State, dryRun bo
 		return nil
 	}
 	return r.cache.locked(ctx, func() error {
-		if _, _, err := r.cache.readHead(); !isStateError(err) {
+		if _, _, err := r.cache.readHead(); !errors.Is(err, ErrState) {
 			return err // another process has replaced it
 		}
 		if err := keep(); err != nil {

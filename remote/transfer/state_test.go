@@ -68,7 +68,7 @@ func damagedState(t *testing.T, dir string) (list []string) {
 		t.Fatal(err)
 	}
 	for _, d := range damage {
-		list = append(list, strings.TrimPrefix(d.Path, dir+"/"))
+		list = append(list, strings.TrimPrefix(d.Name, dir+"/"))
 	}
 	return list
 }
@@ -84,7 +84,7 @@ func repairAll(t *testing.T, dir string) {
 		kept := false
 		how, err := RepairState(t.Context(), dir, d, false, func() error { kept = true; return nil })
 		if err != nil || how == "" || !kept {
-			t.Fatalf("%s: %q, %v, kept: %v", d.Path, how, err, kept)
+			t.Fatalf("%s: %q, %v, kept: %v", d.Name, how, err, kept)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestLostHead(t *testing.T) {
 		}
 		p.reopen(b)
 		_, err := p.remote.Head(t.Context())
-		var damage *StateError
+		var damage *object.DamageError
 		if !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) {
 			t.Fatalf("%q: %v", data, err)
 		}

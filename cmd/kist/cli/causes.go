@@ -81,8 +81,8 @@ var causes = []struct {
 	{isLogDamage, exitDamaged, "reflog", hintLog},
 	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
 	{isA[*record.CorruptError], exitDamaged, "records", hintRecords},
-	{isRemovedCopy, exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
-	{isA[*transfer.StateError], exitDamaged, "remote-state", hintRemoteState},
+	{matches(transfer.ErrCopyRemoved), exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
+	{matches(transfer.ErrState), exitDamaged, "remote-state", hintRemoteState},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
 	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // whoever meets it gives a hint
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
@@ -156,12 +156,6 @@ const (
 func isLost(err error) bool {
 	var e *object.NotFoundError
 	return errors.As(err, &e) && e.Lost && e.Key.Kind == object.KindCommit
-}
-
-// isRemovedCopy matches a damaged copy of a file of a remote that was removed.
-func isRemovedCopy(err error) bool {
-	var e *transfer.StateError
-	return errors.As(err, &e) && e.Removed
 }
 
 // envHint says which variable of the environment err needs, or nothing.

@@ -304,7 +304,7 @@ func problemKind(p *gc.Problem) string {
 		return "index"
 	case isA[*record.CorruptError](p.Err):
 		return "records"
-	case isA[*transfer.StateError](p.Err):
+	case errors.Is(p.Err, transfer.ErrState):
 		return "remote"
 	case errors.Is(p.Err, kist.ErrLostList):
 		return "lost"
@@ -325,7 +325,7 @@ func problemFile(p *gc.Problem) string {
 		return path.Base(idx.File)
 	case isA[*record.CorruptError](p.Err):
 		return record.File
-	case strings.HasPrefix(p.Where, "volumes/"), isA[*transfer.StateError](p.Err), errors.Is(p.Err, kist.ErrLostList):
+	case strings.HasPrefix(p.Where, "volumes/"), errors.Is(p.Err, transfer.ErrState), errors.Is(p.Err, kist.ErrLostList):
 		return p.Where
 	case errors.As(p.Err, &obj):
 		return obj.Where
@@ -340,7 +340,7 @@ func problemText(p *gc.Problem) string {
 	var obj *object.CorruptError
 	var missing *object.NotFoundError
 	var records *record.CorruptError
-	var state *transfer.StateError
+	var state *object.DamageError
 	switch {
 	case errors.As(p.Err, &ref):
 		return ref.Err.Error()
@@ -348,7 +348,7 @@ func problemText(p *gc.Problem) string {
 		return idx.Err.Error()
 	case errors.As(p.Err, &records):
 		return records.Err.Error()
-	case errors.As(p.Err, &state):
+	case errors.Is(p.Err, transfer.ErrState) && errors.As(p.Err, &state):
 		return state.Err.Error()
 	case errors.As(p.Err, &obj) && obj.Key == p.Key:
 		return obj.Err.Error()

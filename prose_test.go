@@ -143,7 +143,7 @@ var remaining = map[string]int{
 	"remote/retry":      8,
 	"remote/rootlog":    7,
 	"remote/s3":         13,
-	"remote/transfer":   139,
+	"remote/transfer":   137,
 	"tree/ignore":       3,
 	"tree/index":        1,
 	"tree/operation":    1,

@@ -39,31 +39,8 @@ func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, e
 		p.Name = remoteName(r, name, refs.Heads)
 		return p, refs.CheckName(p.Name)
 	}
-	full, err := r.Refs().Expand(ctx, source)
-	switch {
-	case err == nil && full == "HEAD":
-		head, err := r.Refs().Head()
-		if err != nil {
-			return p, err
-		}
-		if head.Branch != "" {
-			full = refs.Heads + head.Branch
-		}
-		if p.ID = head.ID; p.ID.IsZero() {
-			return p, kist.ErrUnborn
-		}
-		p.Source = full
-	case err == nil && strings.HasPrefix(full, "refs/"):
-		p.Source = full
-		if p.ID, err = r.Refs().Get(full); err != nil {
-			return p, err
-		}
-	case err == nil || errors.Is(err, refs.ErrNotFound):
-		p.Source = source
-		if p.ID, err = r.Resolve(ctx, source); err != nil {
-			return p, err
-		}
-	default:
+	var err error
+	if p.Source, p.ID, err = pushSource(ctx, r, source); err != nil {
 		return p, err
 	}
 	prefix := refs.Heads
@@ -85,6 +62,30 @@ func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, e
 		err = fmt.Errorf("%q cannot be pushed: %w", source, err)
 	}
 	return p, err
+}
+
+// pushSource returns the full name and the object of a source: of a branch, of a tag, or
+// of any revision, which is its own name. HEAD is the branch that it is on.
+func pushSource(ctx context.Context, r *kist.Repository, source string) (string, object.ID, error) {
+	full, err := r.Refs().Expand(ctx, source)
+	switch {
+	case err == nil && full == "HEAD":
+		head, err := r.Refs().Head()
+		if err == nil && head.ID.IsZero() {
+			err = kist.ErrUnborn
+		}
+		if head.Branch != "" {
+			full = refs.Heads + head.Branch
+		}
+		return full, head.ID, err
+	case err == nil && strings.HasPrefix(full, "refs/"):
+		id, err := r.Refs().Get(full)
+		return full, id, err
+	case err == nil || errors.Is(err, refs.ErrNotFound):
+		id, err := r.Resolve(ctx, source)
+		return source, id, err
+	}
+	return "", object.ID{}, err
 }
 
 // remoteName returns the full name that a person means by the name of a ref on

@@ -244,7 +244,11 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 	if err != nil || co.Detach {
 		return head, err
 	}
-	return catchUp(ctx, r, head, noted, full, tracking[full].Local, o)
+	now, err := r.Resolve(ctx, tracking[full].Local)
+	if err != nil {
+		return head, err
+	}
+	return catchUp(ctx, r, full, []object.ID{noted, now}, o.Writing)
 }
 
 // cloneCommit notes the commit that a clone checks out and returns it. A continued
@@ -275,21 +279,22 @@ func noteCloning(r *kist.Repository, full string, id object.ID) error {
 	return disk.WriteFile(filepath.Join(r.Dir(), cloningFile), fmt.Appendf(nil, "%s %s\n", full, id))
 }
 
-// catchUp moves the branch of a clone that was interrupted to where it was being
-// moved, then to where the remote's is by now, if that is ahead of it.
-func catchUp(ctx context.Context, r *kist.Repository, head refs.Head, noted object.ID, full, local string, o CloneOptions) (refs.Head, error) {
-	now, err := r.Resolve(ctx, local)
+// catchUp moves the branch of a clone to the given commits, one after the other, as far
+// as they are ahead of it: to the target of an interrupted clone, then to the place of
+// the remote's branch.
+func catchUp(ctx context.Context, r *kist.Repository, full string, to []object.ID, progress kist.Progress) (refs.Head, error) {
+	head, err := r.Refs().Head()
 	if err != nil {
 		return head, err
 	}
-	for _, id := range []object.ID{noted, now} {
+	for _, id := range to {
 		if id == head.ID {
 			continue
 		}
 		if err := noteCloning(r, full, id); err != nil {
 			return head, err
 		}
-		_, err := commits.Merge(ctx, r, commits.MergeOptions{Rev: id.String(), FastForwardOnly: true, Progress: o.Writing})
+		_, err := commits.Merge(ctx, r, commits.MergeOptions{Rev: id.String(), FastForwardOnly: true, Progress: progress})
 		if errors.Is(err, commits.ErrNotFastForward) || errors.Is(err, commits.ErrNoCommonHistory) {
 			return head, nil // a merge is for a person to decide on
 		}

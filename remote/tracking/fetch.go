@@ -106,21 +106,11 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 }
 
 // fetch fetches from a remote that is at head.
-func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (result *FetchResult, err error) {
-	result = &FetchResult{Head: head.Head}
+func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
 	wanted, gone, err := wanted(r, head, o)
 	if err != nil {
 		return nil, err
 	}
-	var want []object.Key
-	for _, f := range wanted {
-		if !f.Kept && f.Old != f.New {
-			want = append(want, head.Refs[f.Name])
-		}
-	}
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	var have []object.ID
 	records, readable, err := r.RecordsOrEmpty()
 	if err != nil {
 		return nil, err
@@ -132,78 +122,127 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 	if err != nil {
 		return nil, err
 	}
-	fetched := &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible}
 	lost, err := r.Objects().Lost(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func(before []object.Key) {
-		if err != nil { // another try names the rest again
-			r.Objects().SetLost(before)
-		}
-	}(lost)
-	if (len(want) > 0 || len(head.Records.Newer(records)) > 0 || len(lost) > 0) && !o.DryRun {
-		if have, err = complete(ctx, r); err != nil {
-			return nil, err
-		}
-		to := transfer.FetchOptions{
-			Want: want, Have: have, Records: records, Accept: j.Waits, Lost: lost, RefuseLost: j.accept == "never",
-			Jobs: o.Jobs, Progress: o.Progress,
-		}
-		if o.chunks != nil && !purged(head.Records) {
-			to.Chunks = func(ctx context.Context, chunks, bytes int64) func(object.ID, []byte) {
-				return o.chunks(ctx, session, &FetchResult{Refs: wanted, Head: head.Head, Objects: chunks, Bytes: bytes})
-			}
-		}
-		fetched, err = opened.Fetch(ctx, session, head, to)
-		if err != nil {
-			return nil, err
-		}
-		result.Objects, result.Bytes = fetched.Objects, fetched.Bytes
-		if result.Lost, err = affectedByLoss(ctx, session, want, fetched.Lost); err != nil {
-			return nil, err
-		}
-		for _, gap := range result.Lost {
-			lost = append(slices.Clip(lost), gap.Key)
-		}
-		r.Objects().SetLost(lost) // so that history can be followed
+
+	f := &fetching{
+		FetchOptions: o, r: r, head: head, session: r.Objects().Begin(volume.SessionOptions{}),
+		judge: j, readable: readable, lost: lost, wanted: wanted,
+		received: &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible},
+		result:   &FetchResult{Head: head.Head},
 	}
-	for i, f := range wanted {
-		if strings.HasPrefix(f.Local, refs.Remotes) && !f.Old.IsZero() && f.Old != f.New {
-			forward, err := history.IsAncestor(ctx, session, f.Old, f.New)
-			if o.DryRun && errors.Is(err, object.ErrNotFound) {
-				wanted[i].Unsure = true
+	defer f.session.Close()
+	if !o.DryRun {
+		err = f.receive(ctx, opened)
+	}
+	if err == nil {
+		err = f.finish(ctx, gone)
+	}
+	if err != nil {
+		r.Objects().SetLost(lost) // another try names the rest again
+	}
+	return f.result, err
+}
+
+// fetching is one attempt of a fetch.
+type fetching struct {
+	FetchOptions
+	r        *kist.Repository
+	head     *rootlog.State
+	session  *volume.Session
+	judge    *judge
+	readable bool        // the records here can be read, so new ones are merged
+	have     []object.ID // commits that are complete here
+	lost     []object.Key
+	wanted   []FetchedRef
+	received *transfer.FetchResult
+	result   *FetchResult
+}
+
+// receive copies the objects and records that are missing here.
+func (f *fetching) receive(ctx context.Context, opened *transfer.Remote) error {
+	var want []object.Key
+	for _, ref := range f.wanted {
+		if !ref.Kept && ref.Old != ref.New {
+			want = append(want, f.head.Refs[ref.Name])
+		}
+	}
+	records := f.judge.ours
+	if len(want)+len(f.head.Records.Newer(records))+len(f.lost) == 0 {
+		return nil
+	}
+	var err error
+	if f.have, err = complete(ctx, f.r); err != nil {
+		return err
+	}
+	to := transfer.FetchOptions{
+		Want: want, Have: f.have, Records: records, Accept: f.judge.Waits, Lost: f.lost, RefuseLost: f.judge.accept == "never",
+		Jobs: f.Jobs, Progress: f.Progress,
+	}
+	if f.chunks != nil && !purged(f.head.Records) {
+		to.Chunks = func(ctx context.Context, chunks, bytes int64) func(object.ID, []byte) {
+			return f.chunks(ctx, f.session, &FetchResult{Refs: f.wanted, Head: f.head.Head, Objects: chunks, Bytes: bytes})
+		}
+	}
+	if f.received, err = opened.Fetch(ctx, f.session, f.head, to); err != nil {
+		return err
+	}
+	f.result.Objects, f.result.Bytes = f.received.Objects, f.received.Bytes
+	if f.result.Lost, err = affectedByLoss(ctx, f.session, want, f.received.Lost); err != nil {
+		return err
+	}
+	f.lost = slices.Clip(f.lost)
+	for _, gap := range f.result.Lost {
+		f.lost = append(f.lost, gap.Key)
+	}
+	f.r.Objects().SetLost(f.lost) // so that history can be followed
+	return nil
+}
+
+// finish compares the refs and publishes. Gone are refs to delete.
+func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
+	for i, ref := range f.wanted {
+		if strings.HasPrefix(ref.Local, refs.Remotes) && !ref.Old.IsZero() && ref.Old != ref.New {
+			forward, err := history.IsAncestor(ctx, f.session, ref.Old, ref.New)
+			if f.DryRun && errors.Is(err, object.ErrNotFound) {
+				f.wanted[i].Unsure = true
 				continue
 			}
 			if err != nil {
-				return nil, err
+				return err
 			}
-			wanted[i].Forced = !forward
+			f.wanted[i].Forced = !forward
 		}
 	}
-	result.Refs = append(wanted, gone...)
-	slices.SortFunc(result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
-	result.Implausible = fetched.Implausible
-	if o.DryRun {
-		result.Received, err = j.wouldReceive(ctx, head.Records)
-		return result, err
+	f.result.Refs = append(f.wanted, gone...)
+	slices.SortFunc(f.result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	f.result.Implausible = f.received.Implausible
+	if f.DryRun {
+		var err error
+		f.result.Received, err = f.judge.wouldReceive(ctx, f.head.Records)
+		return err
 	}
-	return result, session.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, have...); err != nil {
+	return f.session.Publish(ctx, f.publish)
+}
+
+// publish writes the accepted losses, the records and the refs.
+func (f *fetching) publish(ctx context.Context) error {
+	if err := intact.Check(ctx, f.r, f.have...); err != nil {
+		return err
+	}
+	if len(f.result.Lost) > 0 {
+		if err := disk.WriteFile(filepath.Join(f.r.Dir(), kist.LostFile), kist.EncodeLost(f.lost)); err != nil {
 			return err
 		}
-		if len(result.Lost) > 0 {
-			if err := disk.WriteFile(filepath.Join(r.Dir(), kist.LostFile), kist.EncodeLost(lost)); err != nil {
-				return err
-			}
+	}
+	if f.readable {
+		if err := f.judge.note(ctx, f.received, f.Waiting, f.result); err != nil {
+			return err
 		}
-		if readable {
-			if err := j.note(ctx, fetched, o.Waiting, result); err != nil {
-				return err
-			}
-		}
-		return noteFetched(ctx, r, o, result)
-	})
+	}
+	return noteFetched(ctx, f.r, f.FetchOptions, f.result)
 }
 
 // purged reports whether records say of anything that it was purged.
@@ -253,17 +292,20 @@ func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, go
 	if !o.Prune {
 		return wanted, nil, nil
 	}
+	gone, err = pruned(r, head, tracking)
+	return wanted, gone, err
+}
+
+// pruned returns the remote-tracking branches below tracking whose branch is gone.
+func pruned(r *kist.Repository, head *rootlog.State, tracking string) (gone []FetchedRef, err error) {
 	list, err := r.Refs().List(tracking)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, ref := range list {
 		name := refs.Heads + strings.TrimPrefix(ref.Name, tracking)
 		if _, ok := head.Refs[name]; !ok && ref.Target == "" {
 			gone = append(gone, FetchedRef{Name: name, Local: ref.Name, Old: ref.ID})
 		}
 	}
-	return wanted, gone, nil
+	return gone, err
 }
 
 // complete returns the commits of HEAD and of all refs, which are complete here. It

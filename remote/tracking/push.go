@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -62,13 +63,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 		return nil, err
 	}
 	defer opened.Close()
-	records, intact, err := r.RecordsOrEmpty()
-	if err == nil && !intact { // send no records; the remote's records count
-		var head *rootlog.State
-		if head, err = opened.Head(ctx); err == nil {
-			records = head.Records
-		}
-	}
+	records, err := sentRecords(ctx, r, opened)
 	if err != nil {
 		return nil, err
 	}
@@ -77,27 +72,8 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
 		return nil, err
 	}
-	seen := map[string]registry.PushRef{}
-	for _, p := range o.Refs {
-		if was, ok := seen[p.Name]; ok {
-			if was.ID != p.ID {
-				return nil, fmt.Errorf("two things are to be pushed to %q", p.Name)
-			}
-			continue
-		}
-		seen[p.Name] = p
-		u := transfer.RefUpdate{Name: p.Name, Force: p.Force}
-		if p.Source != "" {
-			u.New = object.Key{Kind: p.Kind, ID: p.ID}
-		}
-		if o.Lease {
-			expect, err := lastSeen(r, m.Name, p.Name)
-			if err != nil {
-				return nil, err
-			}
-			u.Expect = &expect
-		}
-		push.Updates = append(push.Updates, u)
+	if push.Updates, err = updates(r, o); err != nil {
+		return nil, err
 	}
 	sent, err := opened.Push(ctx, r.Objects(), push)
 	result := &PushResult{PushResult: sent}
@@ -122,8 +98,49 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	return result, err
 }
 
-// firstPush returns what a push to a remote that has nothing would do. How much
-// it would send is not worked out.
+// sentRecords returns the records to send. If those here are unreadable, they are the
+// remote's own, so that nothing is sent.
+func sentRecords(ctx context.Context, r *kist.Repository, opened *transfer.Remote) (*record.Set, error) {
+	records, readable, err := r.RecordsOrEmpty()
+	if err != nil || readable {
+		return records, err
+	}
+	head, err := opened.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return head.Records, nil
+}
+
+// updates returns the changes of the remote's refs.
+func updates(r *kist.Repository, o PushOptions) (list []transfer.RefUpdate, err error) {
+	seen := map[string]registry.PushRef{}
+	for _, p := range o.Refs {
+		if was, ok := seen[p.Name]; ok {
+			if was.ID != p.ID {
+				return nil, fmt.Errorf("two things are to be pushed to %q", p.Name)
+			}
+			continue
+		}
+		seen[p.Name] = p
+		u := transfer.RefUpdate{Name: p.Name, Force: p.Force}
+		if p.Source != "" {
+			u.New = object.Key{Kind: p.Kind, ID: p.ID}
+		}
+		if o.Lease {
+			expect, err := lastSeen(r, o.Remote, p.Name)
+			if err != nil {
+				return nil, err
+			}
+			u.Expect = &expect
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+// firstPush returns the result of a dry run to an empty remote, without the amount to
+// send.
 func firstPush(list []registry.PushRef) *PushResult {
 	result := &PushResult{PushResult: &transfer.PushResult{}}
 	for _, p := range list {

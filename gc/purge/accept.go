@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// TargetsOf calls each for the targets that a commit and those before it need.
+// TargetsOf calls each for the targets in a commit and its ancestors.
 func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object.Key)) error {
 	seen := map[object.ID]bool{}
 	into := func(_ string, node object.ID) (bool, error) {
@@ -19,11 +19,12 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 		seen[node] = true
 		return w.below(ctx, node)
 	}
+
 	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
 		if err != nil {
 			return err
 		}
-		if _, expired := w.Said.Expired(c.ID); expired && intact.IsMissing(ctx, w.r, TreeOf(c.Commit)) {
+		if _, expired := w.Records.Expired(c.ID); expired && intact.IsMissing(ctx, w.r, TreeOf(c.Commit)) {
 			continue
 		}
 		w.begin(c.ID)
@@ -35,10 +36,11 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 			return err
 		}
 	}
+
 	return nil
 }
 
-// EachTarget calls each for the targets in a file that was looked at.
+// EachTarget calls each for the targets in a file. The walk must have visited the file.
 func (w *Walk) EachTarget(e *object.Entry, each func(object.Key)) {
 	if w.Targets[e.Content] != nil {
 		each(e.Content)

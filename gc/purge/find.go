@@ -16,17 +16,17 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// minPurgeDigits is how many digits of an ID have to be given.
+// minPurgeDigits is the least number of digits of an ID.
 const minPurgeDigits = 4
 
-// Target notes a content as one that is to be purged.
+// Target adds a content to purge.
 func (w *Walk) Target(key object.Key) {
 	if w.Targets[key] == nil {
 		w.Targets[key] = &Content{Key: key}
 	}
 }
 
-// findPath makes what a path has a target.
+// findPath makes the content of a path a target.
 func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 	var roots []walkedCommit
 	if p.O.AllHistory {
@@ -38,6 +38,7 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 		}
 		roots = []walkedCommit{{id, c}}
 	}
+
 	found := false
 	seen := map[object.ID]bool{}
 	for _, c := range roots {
@@ -54,14 +55,16 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 			return err
 		}
 	}
+
 	if !found {
 		return fmt.Errorf("path %q: %w", at.Path, kist.ErrNoMatch)
 	}
+
 	return nil
 }
 
-// collect makes targets of an entry and all below it. Folders in seen were
-// looked at.
+// collect makes targets of an entry and everything below it. It skips the
+// folders in seen.
 func (w *Walk) collect(ctx context.Context, p *Plan, path string, e *object.Entry, commit object.ID, seen map[object.ID]bool) error {
 	if e.Type == object.TypeDir {
 		return tree.WalkInto(ctx, w.here, e.Content.ID, once(seen), func(below string, e object.Entry) error {
@@ -73,8 +76,8 @@ func (w *Walk) collect(ctx context.Context, p *Plan, path string, e *object.Entr
 	return nil
 }
 
-// collectFile makes a target of the content of an entry, or notes that it is
-// kept inline.
+// collectFile makes the content of an entry a target. Inline content cannot be
+// purged and is listed in p.Inline.
 func (w *Walk) collectFile(p *Plan, path string, e *object.Entry, commit object.ID) {
 	switch {
 	case e.Type == object.TypeDir:
@@ -86,7 +89,7 @@ func (w *Walk) collectFile(p *Plan, path string, e *object.Entry, commit object.
 	}
 }
 
-// InlineContent returns what tells the content of an entry that is kept in it.
+// InlineContent returns a text that identifies the inline content of an entry.
 func InlineContent(e *object.Entry) string {
 	if e.Type == object.TypeSymlink {
 		return "to " + e.Target
@@ -94,13 +97,14 @@ func InlineContent(e *object.Entry) string {
 	return "is " + string(e.Inline)
 }
 
-// findID returns the content that the first digits of an ID stand for: one that
-// is here, was purged before, or is in some commit.
+// findID returns the content whose ID begins with digits: it is here, was
+// purged before, or is in some commit.
 func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 	digits = strings.ToLower(digits)
 	if _, err := hex.DecodeString(digits + "0"[:len(digits)%2]); err != nil || len(digits) < minPurgeDigits || len(digits) > 64 {
 		return object.Key{}, fmt.Errorf("%q is no ID: it has 4 to 64 digits from 0 to f", digits)
 	}
+
 	found := map[object.Key]bool{}
 	for _, kind := range []object.Kind{object.KindChunk, object.KindManifest} {
 		ids, err := w.r.Objects().Prefix(ctx, kind, digits, 2)
@@ -111,15 +115,18 @@ func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 			found[object.Key{Kind: kind, ID: id}] = true
 		}
 	}
+
 	set, err := w.r.Records().Load()
 	if err != nil {
 		return object.Key{}, err
 	}
+
 	for rec := range set.All() {
 		if rec.Kind == record.Purge && strings.HasPrefix(rec.Key.ID.String(), digits) {
 			found[rec.Key] = true
 		}
 	}
+
 	if len(found) == 0 {
 		if err := w.eachContent(ctx, func(key object.Key) {
 			if strings.HasPrefix(key.ID.String(), digits) {
@@ -129,26 +136,30 @@ func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 			return object.Key{}, err
 		}
 	}
+
 	switch keys := slices.Collect(maps.Keys(found)); len(keys) {
 	case 0:
 		return object.Key{}, fmt.Errorf("no content has the ID %q: %w", digits, kist.ErrNoMatch)
 	case 1:
 		return keys[0], nil
 	}
+
 	return object.Key{}, fmt.Errorf("several contents have IDs that begin with %q: more digits are needed", digits)
 }
 
-// HistoryFiles calls each with the path of every file in the commits in which
-// [NewPlan] looks, sometimes more than once.
+// HistoryFiles calls each with the path of every file in the commits that
+// [NewPlan] searches, sometimes more than once.
 func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string)) error {
 	w := NewWalk(r)
 	if err := w.findCommits(ctx); err != nil {
 		return err
 	}
+
 	type place struct {
 		path string
 		node object.ID
 	}
+
 	seen := map[place]bool{}
 	for _, c := range w.commits {
 		w.begin(c.id)
@@ -166,6 +177,7 @@ func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -183,11 +195,12 @@ func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// once returns what has a walk read those nodes that are not in seen, and puts
-// them there.
+// once returns a function that makes a walk read each node only once. It adds
+// the nodes to seen.
 func once(seen map[object.ID]bool) func(path string, node object.ID) (bool, error) {
 	return func(_ string, node object.ID) (bool, error) {
 		first := !seen[node]

@@ -17,31 +17,31 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Options say what [NewPlan] looks for.
+// Options select the contents that [NewPlan] looks for.
 type Options struct {
 	Paths []Path
-	IDs   []string // of chunks and manifests: their first digits, at least 4
+	IDs   []string // the first digits, at least 4, of chunks and manifests
 
-	// AllHistory means every version that a path has in any commit, not only
-	// that of its revision.
+	// AllHistory selects every version of a path in any commit, not only that
+	// of its revision.
 	AllHistory bool
 }
 
-// Path is a file, or a folder with all that is in it.
+// Path is a file, or a folder with its content.
 type Path struct {
 	Rev  string // empty: HEAD
 	Path string
 }
 
-// Plan tells what is purged, and what that means. Nothing is changed by a
-// plan; [Apply] carries it out.
+// Plan lists the contents to purge and the consequences. It changes nothing;
+// [Apply] carries it out.
 type Plan struct {
-	Contents []Content       // by the first path that has each
-	Inline   []Use           // found, but kept in folders' own objects: these cannot be purged
-	Holds    []record.Record // of commits that have a content, or that come after such a commit: they block the purge
+	Contents []Content       // sorted by first path
+	Inline   []Use           // inline content, which cannot be purged
+	Holds    []record.Record // holds that block the purge: their commits reach a content
 
-	// What the contents take in the local store, in bytes: what would be freed,
-	// and what stays because other contents have the same chunks.
+	// The space of the contents in the local store, in bytes: Freed becomes
+	// free, Shared stays because other contents have the same chunks.
 	Freed, Shared int64
 
 	O       Options
@@ -49,43 +49,45 @@ type Plan struct {
 	Inlines map[string]bool // the contents of Inline
 }
 
-// Content is a content, wherever it is.
+// Content is a content to purge, with its uses.
 type Content struct {
 	Key     object.Key
-	Size    uint64 // of the files that have it, in bytes; 0 if there are none
+	Size    uint64 // size of the files that have it, in bytes; 0 if there are none
 	Already bool   // it was purged before
 	Here    bool   // it is in the local store
 
 	Uses   []Use    // the files that have it, by path
-	PartOf []Use    // files that have it as a part, and cannot be read any more either
+	PartOf []Use    // files that contain it as a part and also become unreadable
 	Staged []string // paths at which it is staged
 }
 
 // Use is a path, and the commits in which it has a content.
 type Use struct {
 	Path    string
-	Count   int         // how many commits
-	Commits []object.ID // the newest first, at most 100
+	Count   int         // number of commits
+	Commits []object.ID // newest first, at most 100
 }
 
-// maxPurgeCommits is how many commits a [Use] names.
+// maxPurgeCommits is the most commits that a [Use] names.
 const maxPurgeCommits = 100
 
-// NewPlan finds the contents that are to be purged, and all commits that refs,
-// their logs and holds reach in which they are, under whatever path. A path that
-// is not there is an [kist.ErrNoMatch]; an ID that stands for nothing matches
-// [object.ErrNotFound].
+// NewPlan finds the contents to purge, and their uses under any path in all
+// commits that refs, their logs and holds reach. The error matches
+// [kist.ErrNoMatch] if a path does not exist, and [object.ErrNotFound] if an
+// ID does not.
 func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) {
 	w := NewWalk(r)
 	if err := w.findCommits(ctx); err != nil {
 		return nil, err
 	}
+
 	p := &Plan{O: o, Walk: w, Inlines: map[string]bool{}}
 	for _, at := range o.Paths {
 		if err := w.findPath(ctx, p, at); err != nil {
 			return nil, err
 		}
 	}
+
 	for _, id := range o.IDs {
 		key, err := w.findID(ctx, id)
 		if err != nil {
@@ -99,6 +101,7 @@ func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) 
 	if err := w.sum(ctx, p); err != nil {
 		return nil, err
 	}
+
 	set, err := r.Records().Load()
 	if err != nil {
 		return nil, err
@@ -106,6 +109,7 @@ func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) 
 	if p.Holds, err = w.heldBy(ctx, set.At(r.Options().Now())); err != nil {
 		return nil, err
 	}
+
 	for key, c := range w.Targets {
 		old, _ := set.Get(record.Purge, key)
 		c.Already = old.On
@@ -114,16 +118,18 @@ func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) 
 		}
 		p.Contents = append(p.Contents, *c)
 	}
+
 	slices.SortFunc(p.Contents, func(a, b Content) int {
 		if c := tree.ComparePaths(a.first(), b.first()); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Key.String(), b.Key.String())
 	})
+
 	return p, nil
 }
 
-// first returns a path that has the content, "" if there is none.
+// first returns a path that has the content, or "".
 func (c *Content) first() string {
 	switch {
 	case len(c.Uses) > 0:
@@ -136,15 +142,17 @@ func (c *Content) first() string {
 	return ""
 }
 
-// Apply records that the contents of a plan were purged: from now on nobody is
-// given them, and garbage collections remove them, here and on the remotes that
-// get to know of it. The reason is stored and pushed, after the paths of each
-// content if withPath is set. It returns what was not purged before. If a commit
-// that is held needs a content, nothing is purged, and the error is a [*HeldError].
+// Apply records that the contents of a plan are purged. From now on, no
+// command reads them, and garbage collections remove them, here and on remotes
+// that receive the records. The reason is stored and pushed, after the paths
+// of each content if withPath is set. Apply returns the contents that were not
+// purged before. If a held commit reaches a content, nothing is purged, and
+// the error is a [*retain.HeldError].
 func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, withPath bool) ([]Content, error) {
 	if err := record.CheckText(reason); err != nil {
 		return nil, fmt.Errorf("reason: %w", err)
 	}
+
 	who := r.Recorder()
 	var purged []Content
 	err := r.Records().Update(ctx, func(set *record.Set) error {
@@ -169,10 +177,11 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 		}
 		return nil
 	})
+
 	return purged, err
 }
 
-// reason returns why a content was purged, after its paths.
+// reason returns the paths of a content followed by text.
 func (c *Content) reason(text string) string {
 	var paths []string
 	add := func(path string) {
@@ -183,16 +192,20 @@ func (c *Content) reason(text string) string {
 			paths = append(paths, path)
 		}
 	}
+
 	for _, u := range c.Uses {
 		add(u.Path)
 	}
+
 	for _, path := range c.Staged {
 		add(path)
 	}
+
 	const shown = 3
 	if more := len(paths) - shown; more > 0 {
 		paths = append(paths[:shown], fmt.Sprintf("%d more", more))
 	}
+
 	all := strings.Join(paths, ", ")
 	if text != "" && all != "" {
 		text = all + ": " + text
@@ -202,10 +215,11 @@ func (c *Content) reason(text string) string {
 	if record.CheckText(text) != nil { // too long for a record
 		return strings.ToValidUTF8(text[:min(len(text), record.MaxText-3)], "") + "..."
 	}
+
 	return text
 }
 
-// All returns the records of what is purged, in the order of their names.
+// All returns the records of purged contents, sorted by name.
 func All(r *kist.Repository) ([]record.Record, error) {
 	set, err := r.Records().Load()
 	var list []record.Record
@@ -217,32 +231,35 @@ func All(r *kist.Repository) ([]record.Record, error) {
 	return list, err
 }
 
-// ErrNotPurged is matched by the error for an ID that stands for nothing that
-// is purged.
+// ErrNotPurged is matched by the error for an ID that no purged content has.
 var ErrNotPurged = errors.New("nothing that was purged has this ID")
 
-// Undo takes back that a content was purged, given the first digits of its
-// ID. That can be done only as long as all of it is here: otherwise the error
-// matches [object.ErrNotFound], and nothing changes.
+// Undo undoes the purge of a content, given the first digits of its ID. If a
+// part of the content is missing, nothing changes, and the error matches
+// [object.ErrNotFound].
 func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, error) {
 	list, err := All(r)
 	if err != nil {
 		return record.Record{}, err
 	}
+
 	var found []record.Record
 	for _, rec := range list {
 		if len(id) >= minPurgeDigits && strings.HasPrefix(rec.Key.ID.String(), strings.ToLower(id)) {
 			found = append(found, rec)
 		}
 	}
+
 	if len(found) != 1 {
 		if len(found) > 1 {
 			return record.Record{}, fmt.Errorf("%q stands for %d contents that were purged: more digits are needed", id, len(found))
 		}
 		return record.Record{}, fmt.Errorf("%q: %w", id, ErrNotPurged)
 	}
+
 	rec := found[0]
-	// Nothing of it is collected while this is published.
+
+	// While Publish runs, no gc removes the content.
 	err = r.Publish(ctx, func(ctx context.Context) error {
 		if err := CheckIntact(ctx, r, rec.Key); err != nil {
 			return err
@@ -256,10 +273,11 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 			return set.Switch(old)
 		})
 	})
+
 	return rec, err
 }
 
-// CheckIntact makes sure that a content is here, with all its chunks.
+// CheckIntact makes sure that a content is present with all its chunks.
 func CheckIntact(ctx context.Context, r *kist.Repository, key object.Key) error {
 	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{key}, func(part object.Key) ([]object.Key, error) {
 		missing, err := r.Objects().Missing(ctx, []object.Key{part})

@@ -21,28 +21,27 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Walk looks for contents in all of history. Each folder's node and each
-// list of chunks is read once, and folders that have what is looked for once
-// more for each commit.
+// Walk searches all of history for contents. It reads each tree node and
+// manifest once, and folders with targets once more for each commit.
 type Walk struct {
 	r       *kist.Repository
 	here    *here
-	commits []walkedCommit // the newest first
+	commits []walkedCommit // newest first
 
 	Targets map[object.Key]*Content
-	parts   map[object.Key]bool         // all objects of targets; whether others need them too
-	lists   map[object.Key][]object.Key // other manifests that were looked at, and the targets in them
-	holds   map[object.ID]bool          // folders' nodes that were looked at, and whether targets are below
-	Said    *record.View
-	places  map[place]int // of a path, in the uses of a content
+	parts   map[object.Key]bool         // all objects of targets; true if other contents share them
+	lists   map[object.Key][]object.Key // targets in other manifests
+	holds   map[object.ID]bool          // by tree node: whether targets are in or below it
+	Records *record.View
+	places  map[place]int // index of a path in the uses of a content
 }
 
-// here reads folders without what is missing of a commit that has expired, or was
-// accepted as lost.
+// here is a reader of the local store that passes over the missing objects of
+// expired commits and of accepted losses.
 type here struct {
 	*volume.Store
-	expired bool // the commit under way has
-	passed  int
+	expired bool // the present commit has expired
+	passed  int  // number of objects passed over
 }
 
 // PassOver implements [object.Lenient].
@@ -54,10 +53,10 @@ func (h *here) PassOver(_ string, key object.Key, err error) bool {
 	return true
 }
 
-// begin notes which commit is looked at next.
-func (w *Walk) begin(commit object.ID) { _, w.here.expired = w.Said.Expired(commit) }
+// begin sets the present commit.
+func (w *Walk) begin(commit object.ID) { _, w.here.expired = w.Records.Expired(commit) }
 
-// place is a path that has a content, or has it in a part.
+// place is a path in a list of uses.
 type place struct {
 	uses *[]Use
 	path string
@@ -68,6 +67,7 @@ type walkedCommit struct {
 	*object.Commit
 }
 
+// NewWalk returns a Walk without targets.
 func NewWalk(r *kist.Repository) *Walk {
 	return &Walk{
 		r: r, here: &here{Store: r.Objects()}, Targets: map[object.Key]*Content{}, parts: map[object.Key]bool{},
@@ -75,17 +75,19 @@ func NewWalk(r *kist.Repository) *Walk {
 	}
 }
 
-// findCommits finds all commits of which the content is here.
+// findCommits finds all reachable commits with present content.
 func (w *Walk) findCommits(ctx context.Context) error {
-	said, err := w.r.RecordView()
+	records, err := w.r.RecordView()
 	if err != nil {
 		return err
 	}
-	needed, problems := gc.FindNeeds(ctx, w.r, said, func(refs.LogEntry) bool { return true })
+
+	needed, problems := gc.FindNeeds(ctx, w.r, records, func(refs.LogEntry) bool { return true })
 	if len(problems) > 0 {
 		return gc.RootError(problems[0])
 	}
-	w.Said = said
+
+	w.Records = records
 	hints := map[object.ID]bool{}
 	var tips []object.ID
 	for _, root := range needed.Roots {
@@ -110,7 +112,7 @@ func (w *Walk) findCommits(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		if _, expired := said.Expired(id); !expired || !intact.IsMissing(ctx, w.r, TreeOf(c)) {
+		if _, expired := records.Expired(id); !expired || !intact.IsMissing(ctx, w.r, TreeOf(c)) {
 			w.commits = append(w.commits, walkedCommit{id, c})
 		}
 		return c.Parents, nil
@@ -121,9 +123,10 @@ func (w *Walk) findCommits(ctx context.Context) error {
 	return err
 }
 
+// TreeOf returns the key of a commit's tree.
 func TreeOf(c *object.Commit) object.Key { return object.Key{Kind: object.KindTree, ID: c.Tree} }
 
-// findUses finds out where targets are, and what else needs their parts.
+// findUses finds the uses of targets, and other contents that share their parts.
 func (w *Walk) findUses(ctx context.Context) error {
 	err := graph.Walk(ctx, map[object.Key]bool{}, slices.Collect(maps.Keys(w.Targets)), func(part object.Key) ([]object.Key, error) {
 		w.parts[part] = false
@@ -132,16 +135,19 @@ func (w *Walk) findUses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for i := range w.commits {
 		w.begin(w.commits[i].id)
 		if err := w.uses(ctx, &w.commits[i]); err != nil {
 			return err
 		}
 	}
+
 	idx, err := w.r.Index()
 	if err != nil {
 		return err
 	}
+
 	for path, e := range idx.Dir("").All() {
 		entry := e.Object()
 		if c := w.Targets[entry.Content]; c != nil {
@@ -150,20 +156,22 @@ func (w *Walk) findUses(ctx context.Context) error {
 			return err
 		}
 	}
+
 	for _, c := range w.Targets {
 		for _, uses := range [][]Use{c.Uses, c.PartOf} {
 			slices.SortFunc(uses, func(a, b Use) int { return tree.ComparePaths(a.Path, b.Path) })
 		}
 	}
+
 	return nil
 }
 
-// heldBy returns the holds in said whose commits need a target: the commit that
-// is held, or one before it whose content has not expired.
-func (w *Walk) heldBy(ctx context.Context, said *record.View) ([]record.Record, error) {
+// heldBy returns the holds in records that block the purge: the held commit,
+// or an ancestor whose content has not expired, has a target.
+func (w *Walk) heldBy(ctx context.Context, records *record.View) ([]record.Record, error) {
 	var list []record.Record
-	for _, hold := range retain.HoldsOf(said) {
-		needs, err := w.reaches(ctx, said, hold.Key.ID)
+	for _, hold := range retain.HoldsOf(records) {
+		needs, err := w.reaches(ctx, records, hold.Key.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -174,14 +182,14 @@ func (w *Walk) heldBy(ctx context.Context, said *record.View) ([]record.Record, 
 	return list, nil
 }
 
-// reaches reports whether a commit, or one before it, needs a target. Expired
-// commits need none.
-func (w *Walk) reaches(ctx context.Context, said *record.View, commit object.ID) (bool, error) {
+// reaches reports whether a commit or one of its ancestors has a target.
+// Expired commits do not count.
+func (w *Walk) reaches(ctx context.Context, records *record.View, commit object.ID) (bool, error) {
 	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
 		if err != nil {
 			return false, err
 		}
-		if _, expired := said.Expired(c.ID); expired {
+		if _, expired := records.Expired(c.ID); expired {
 			continue
 		}
 		w.begin(c.ID)
@@ -189,10 +197,11 @@ func (w *Walk) reaches(ctx context.Context, said *record.View, commit object.ID)
 			return below, err
 		}
 	}
+
 	return false, nil
 }
 
-// uses notes which paths of a commit have targets.
+// uses adds the paths of a commit that have targets.
 func (w *Walk) uses(ctx context.Context, c *walkedCommit) error {
 	return w.Files(ctx, c.Tree, func(path string, e *object.Entry) {
 		if target := w.Targets[e.Content]; target != nil {
@@ -206,7 +215,7 @@ func (w *Walk) uses(ctx context.Context, c *walkedCommit) error {
 	})
 }
 
-// Files calls each for the files below a folder, passing over nodes without
+// Files calls each for the files below a folder. It skips nodes without
 // targets.
 func (w *Walk) Files(ctx context.Context, root object.ID, each func(path string, e *object.Entry)) error {
 	into := func(_ string, node object.ID) (bool, error) { return w.below(ctx, node) }
@@ -235,11 +244,12 @@ func (u *Use) add(commit object.ID) {
 	}
 }
 
-// below reports whether there are targets in a folder's node, or below it.
+// below reports whether there are targets in a tree node or below it.
 func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 	if has, known := w.holds[id]; known {
 		return has, nil
 	}
+
 	passed := w.here.passed
 	t, err := object.ReadTree(ctx, w.here, id)
 	if object.PassOver(w.here, "", object.Key{Kind: object.KindTree, ID: id}, err) {
@@ -248,6 +258,7 @@ func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+
 	has := false
 	for _, c := range t.Children {
 		sub, err := w.below(ctx, c.ID)
@@ -256,6 +267,7 @@ func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 		}
 		has = has || sub
 	}
+
 	for i := range t.Entries {
 		var sub bool
 		if e := &t.Entries[i]; e.Type == object.TypeDir {
@@ -268,13 +280,15 @@ func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 		}
 		has = has || sub
 	}
-	if passed == w.here.passed { // otherwise the next commit may need more
+
+	if passed == w.here.passed { // with missing nodes, the result may differ for the next commit
 		w.holds[id] = has
 	}
+
 	return has, nil
 }
 
-// Has reports whether a file has a target as its content, or in it.
+// Has reports whether a file's content is a target or contains one.
 func (w *Walk) Has(ctx context.Context, e *object.Entry) (bool, error) {
 	if e.Content.IsZero() {
 		return false, nil
@@ -286,11 +300,10 @@ func (w *Walk) Has(ctx context.Context, e *object.Entry) (bool, error) {
 	return len(in) > 0, err
 }
 
-// other looks at a content that is no target: what it has in common with
-// targets stays, unless that is purged itself. It returns the targets that it
-// has in it.
+// other returns the targets that are parts of another content. It also marks
+// the parts of targets that this content shares, unless it is purged itself.
 func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) {
-	if _, gone := w.Said.Purged(key); gone {
+	if _, gone := w.Records.Purged(key); gone {
 		return nil, nil
 	}
 	if _, part := w.parts[key]; part {
@@ -306,6 +319,7 @@ func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) 
 	if err != nil {
 		return nil, err
 	}
+
 	var in []object.Key
 	for _, link := range links {
 		if w.Targets[link] != nil {
@@ -318,13 +332,14 @@ func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) 
 		}
 		in = append(in, sub...)
 	}
+
 	slices.SortFunc(in, func(a, b object.Key) int { return strings.Compare(a.String(), b.String()) })
 	in = slices.Compact(in)
 	w.lists[key] = in
 	return in, nil
 }
 
-// sum adds up what the targets take.
+// sum adds up the space of the targets.
 func (w *Walk) sum(ctx context.Context, p *Plan) error {
 	for key, shared := range w.parts {
 		_, stored, err := w.r.Objects().StoredSize(ctx, key)
@@ -338,6 +353,7 @@ func (w *Walk) sum(ctx context.Context, p *Plan) error {
 			p.Freed += stored
 		}
 	}
+
 	return nil
 }
 

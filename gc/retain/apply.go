@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Commit is what a policy looks at.
+// Commit has the properties of a commit that a policy considers.
 type Commit struct {
-	Time time.Time // the committer's, in the zone that was recorded
+	Time time.Time // the committer's time, in its recorded zone
 	Tags []string  // the short names of its tags
 }
 
-// Apply returns, for each commit, why it is kept; for one that is not, nothing.
-// The commits are those of one branch, in any order that has a commit before
-// its parents where their times are the same. An empty policy keeps all.
+// Apply returns the reasons to keep each commit, or none. The commits are
+// those of one branch, in any order. Among equal times, a commit must come
+// before its parents. An empty policy keeps all.
 //
-// What counts is the recorded time, not the order of history: hours, days,
-// weeks and years are those of the recorded zone, so that the same is kept on
-// every machine. A commit from after now has been made by a wrong clock, or now
-// is wrong: it is kept, and no rule counts it. The policy has to be one that
-// [Policy.Check] accepts.
+// Rules use the recorded time, not the order of history. Hours, days, weeks
+// and years are those of the recorded zone, so that every machine keeps the
+// same commits. A commit dated after now comes from a wrong clock, or now is
+// wrong: it is kept, and no rule counts it. The policy must pass
+// [Policy.Check].
 func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
 	a := applying{commits: commits, reasons: make([][]string, len(commits))}
 	if p.IsEmpty() {
@@ -30,6 +30,7 @@ func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
 		}
 		return a.reasons
 	}
+
 	for i, c := range commits {
 		if c.Time.After(now) {
 			a.keep(i, "dated in the future")
@@ -37,23 +38,27 @@ func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
 			a.order = append(a.order, i)
 		}
 	}
+
 	slices.SortStableFunc(a.order, func(i, j int) int { return commits[j].Time.Compare(commits[i].Time) })
 	for _, r := range p.counts() {
 		a.count(r)
 	}
+
 	for _, r := range p.durations() {
 		a.within(r)
 	}
+
 	for _, pattern := range p.Tags {
 		a.tagged(pattern)
 	}
+
 	return a.reasons
 }
 
-// applying is a policy being applied.
+// applying is the state of one Apply.
 type applying struct {
 	commits []Commit
-	order   []int // of those that count, the newest first
+	order   []int // the commits that rules count, newest first
 	reasons [][]string
 }
 
@@ -63,7 +68,7 @@ func (a *applying) keep(i int, reason string) {
 	}
 }
 
-// count keeps the last commit of each of so many periods.
+// count keeps the last commit of each of r.count periods.
 func (a *applying) count(r countRule) {
 	seen := map[[3]int64]bool{}
 	left := r.count
@@ -89,11 +94,12 @@ func (a *applying) count(r countRule) {
 	}
 }
 
-// within keeps the last commit of each period that is not too long ago.
+// within keeps the last commit of each period that is recent enough.
 func (a *applying) within(r durationRule) {
 	if r.within == (Duration{}) || len(a.order) == 0 {
 		return
 	}
+
 	seen := map[[3]int64]bool{}
 	since := r.within.before(a.commits[a.order[0]].Time)
 	for n, i := range a.order {
@@ -114,7 +120,7 @@ func (a *applying) within(r durationRule) {
 	}
 }
 
-// tagged keeps what has a tag.
+// tagged keeps the commits with a matching tag.
 func (a *applying) tagged(pattern string) {
 	for _, i := range a.order {
 		for _, tag := range a.commits[i].Tags {

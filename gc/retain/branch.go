@@ -12,9 +12,10 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 )
 
-// branch applies the policy to a branch. The rules look at the branch's own
-// commits, those on its line of first parents. A commit of another branch must not
-// take the place of one of them. What a merge brought in shares its fate.
+// branch applies the policy to a branch. The rules consider only the branch's
+// own commits, on its line of first parents, so that a commit of another
+// branch never takes the place of one of them. Merged commits share the fate
+// of their merge.
 func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error {
 	name := strings.TrimPrefix(branch.Name, refs.Heads)
 	all := map[object.ID]history.Commit{}
@@ -23,7 +24,7 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 			return err
 		}
 		all[c.ID] = c
-		if _, expired := e.said.Expired(c.ID); expired {
+		if _, expired := e.records.Expired(c.ID); expired {
 			e.all[c.ID] = nil
 			continue
 		}
@@ -32,6 +33,7 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 		}
 		e.all[c.ID].Branches = append(e.all[c.ID].Branches, name)
 	}
+
 	if len(all) == 0 { // the loss of the branch's commit was accepted
 		return nil
 	}
@@ -45,6 +47,7 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 			commits = append(commits, Commit{Time: c.Commit.Committer.When(), Tags: e.tags[id]})
 		}
 	}
+
 	now := e.r.Options().Date()
 	kept := map[object.ID]bool{}
 	for i, reasons := range p.Apply(commits, now) {
@@ -60,11 +63,12 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 			c.keepBrought(merge, kept[merge], now)
 		}
 	}
+
 	return nil
 }
 
-// keepBrought keeps a commit that a merge brought in if the merge is kept, or if it
-// is dated in the future, like every such commit.
+// keepBrought keeps a merged commit if its merge is kept. It also keeps a
+// commit dated in the future.
 func (c *Considered) keepBrought(merge object.ID, kept bool, now time.Time) {
 	switch {
 	case kept:
@@ -74,7 +78,7 @@ func (c *Considered) keepBrought(merge object.ID, kept bool, now time.Time) {
 	}
 }
 
-// firstParents returns the commits from tip back along first parents, the newest
+// firstParents returns the commits from tip back along first parents, newest
 // first.
 func firstParents(all map[object.ID]history.Commit, tip object.ID) []object.ID {
 	line := []object.ID{tip}
@@ -84,8 +88,8 @@ func firstParents(all map[object.ID]history.Commit, tip object.ID) []object.ID {
 	return line
 }
 
-// broughtIn returns, for each commit that is not on a line of first parents, the
-// commit of the line that brought it in: the oldest that it is an ancestor of.
+// broughtIn returns, for each commit off the line of first parents, the commit
+// of the line that merged it: the oldest one that reaches it.
 func broughtIn(ctx context.Context, all map[object.ID]history.Commit, line []object.ID) (map[object.ID]object.ID, error) {
 	by := map[object.ID]object.ID{}
 	on := make(map[object.ID]bool, len(line))

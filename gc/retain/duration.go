@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// Duration is a span of time as a calendar has it. The zero value is none.
+// Duration is a length of time by the calendar.
 type Duration struct{ Years, Months, Days, Hours int }
 
 // maxDuration is the largest number in a [Duration].
@@ -57,14 +57,14 @@ func (d Duration) check() error {
 	return nil
 }
 
-// After returns the time that long after t: months after it is the same day of
-// the month, or, where a month has fewer days, its last.
+// After returns the time d after t. A month after is the same day of the
+// month, or the last day of a shorter month.
 func (d Duration) After(t time.Time) time.Time {
 	return Duration{-d.Years, -d.Months, -d.Days, -d.Hours}.before(t)
 }
 
-// before returns the time that long before t: months before it is the same day
-// of the month, or, where a month has fewer days, its last.
+// before returns the time d before t. A month before is the same day of the
+// month, or the last day of a shorter month.
 func (d Duration) before(t time.Time) time.Time {
 	first := t.AddDate(0, 0, 1-t.Day()).AddDate(-d.Years, -d.Months, 0)
 	last := first.AddDate(0, 1, -1).Day()

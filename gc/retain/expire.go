@@ -20,11 +20,11 @@ import (
 // ErrProtected is matched by every [*ProtectedError].
 var ErrProtected = errors.New("the content cannot expire")
 
-// ProtectedError says that a commit was to expire that may not. It matches
+// ProtectedError means that a commit's content may not expire. It matches
 // [ErrProtected].
 type ProtectedError struct {
 	Commit object.ID
-	Why    []string // what keeps it: "branch main", "held"
+	Why    []string // the reasons: "branch main", "held"
 }
 
 func (e *ProtectedError) Error() string {
@@ -34,58 +34,58 @@ func (e *ProtectedError) Error() string {
 // Is makes errors.Is(err, ErrProtected) true.
 func (e *ProtectedError) Is(target error) bool { return target == ErrProtected }
 
-// ExpireOptions say whose content [Expire] gives up.
+// ExpireOptions select the commits whose content expires.
 type ExpireOptions struct {
-	// Policy says what is kept of each branch. It has to have a rule, unless
-	// there are Revs.
+	// Policy selects the commits of each branch to keep. It needs a rule,
+	// unless there are Revs.
 	Policy   Policy
-	Branches []string // short names of those it is applied to; none: all
+	Branches []string // short names of the branches to apply it to; none: all
 
-	Revs   []string // expire these commits, and no policy is applied
-	DryRun bool     // only find out
+	Revs   []string // expire these commits and apply no policy
+	DryRun bool     // change nothing
 }
 
-// Considered is a commit of which a policy had to decide.
+// Considered is a commit that a policy decided on.
 type Considered struct {
 	ID       object.ID
 	Commit   *object.Commit
-	Branches []string // those it is on, of those that the policy is applied to
-	Kept     []string // why its content is kept; none: it expires
+	Branches []string // branches that have it, among those the policy is applied to
+	Kept     []string // the reasons to keep its content; none: it expires
 }
 
-// ExpireResult tells what has expired, or with DryRun would.
+// ExpireResult is the result of [Expire], also of a dry run.
 type ExpireResult struct {
-	Expired []Considered // the newest first
-	Kept    []Considered // the newest first
-	Already int          // commits that were looked at and had expired before
+	Expired []Considered // newest first
+	Kept    []Considered // newest first
+	Already int          // considered commits that had expired before
 }
 
-// Expire gives up the content of commits that a policy does not keep: the
+// Expire makes the content of commits expire that a policy does not keep. The
 // commits stay, but garbage collections may remove their files, here and on
-// remotes that get to know of it. Until then [Unexpire] takes it
-// back.
+// remotes that receive the records. Until then, [Unexpire] can undo it.
 //
-// The policy is applied to each branch by itself, over its own commits that have
-// not expired: those on its line of first parents. What a merge on this line
-// brought in is kept with the merge, and expires with it. A commit expires if no
-// branch keeps it. One that a branch has to which the policy is not applied is kept, and so
-// is, whatever the policy says, what HEAD, a branch, a tag or a remote-tracking
-// branch names, what a merge or revert under way needs, what is held, and where
-// work that was not pushed parts from what was. If
-// Revs name such a commit, nothing is done, and the error is a
-// [*ProtectedError].
+// The policy is applied to each branch by itself, to its own commits that have
+// not expired: those on its line of first parents. A merged commit is kept, or
+// expires, with the merge on this line. A commit expires if no branch keeps
+// it. Whatever the policy, a commit is kept if it is reachable from a branch
+// that the policy is not applied to, is named by HEAD, a branch, a tag or a
+// remote-tracking branch, is needed by a merge or revert in progress, is held,
+// or is a fork between pushed and unpushed history. If Revs name such a
+// commit, nothing is done, and the error is a [*ProtectedError].
 func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireResult, error) {
 	if err := o.Policy.Check(); err != nil {
 		return nil, err
 	}
 	if o.Policy.IsEmpty() == (len(o.Revs) == 0) {
-		return nil, errors.New("either a policy or commits have to say what expires")
+		return nil, errors.New("expire needs either a policy or commits")
 	}
+
 	set, err := r.Records().Load()
 	if err != nil {
 		return nil, err
 	}
-	e := &expiring{r: r, said: set.At(r.Options().Now())} // a hold that is over is no reason to keep anything
+
+	e := &expiring{r: r, records: set.At(r.Options().Now())} // holds that are over keep nothing
 	if len(o.Revs) > 0 {
 		err = e.named(ctx, o.Revs)
 	} else {
@@ -94,34 +94,36 @@ func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireRe
 	if err != nil || o.DryRun || len(e.result.Expired) == 0 {
 		return &e.result, err
 	}
+
 	return &e.result, recordExpired(ctx, r, &e.result, o.Policy.String(), len(o.Revs) > 0)
 }
 
-// expiring finds out what expires.
+// expiring is the state of one Expire.
 type expiring struct {
-	r      *kist.Repository
-	said   *record.View
-	tags   map[object.ID][]string
-	all    map[object.ID]*Considered // nil: has expired already
-	result ExpireResult
+	r       *kist.Repository
+	records *record.View
+	tags    map[object.ID][]string
+	all     map[object.ID]*Considered // nil: expired before
+	result  ExpireResult
 }
 
-// named takes the commits that revisions name.
+// named expires the commits that revisions name.
 func (e *expiring) named(ctx context.Context, revs []string) error {
 	protected, err := Protected(ctx, e.r)
 	if err != nil {
 		return err
 	}
+
 	seen := map[object.ID]bool{}
 	for _, rev := range revs {
 		id, c, err := e.r.ReadCommit(ctx, rev)
 		if err != nil {
 			return err
 		}
-		if _, held := e.said.Held(id); held {
+		if _, held := e.records.Held(id); held {
 			protected[id] = append(protected[id], "held")
 		}
-		_, expired := e.said.Expired(id)
+		_, expired := e.records.Expired(id)
 		switch {
 		case seen[id]:
 		case expired:
@@ -133,15 +135,17 @@ func (e *expiring) named(ctx context.Context, revs []string) error {
 		}
 		seen[id] = true
 	}
+
 	return nil
 }
 
-// byPolicy takes what the policy keeps on no branch.
+// byPolicy expires the commits that the policy keeps on no branch.
 func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 	protected, err := Protected(ctx, e.r)
 	if err != nil {
 		return err
 	}
+
 	tips, others, err := expireTips(e.r, o.Branches)
 	if err != nil {
 		return err
@@ -149,12 +153,14 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 	if e.tags, err = tagsOf(ctx, e.r); err != nil {
 		return err
 	}
+
 	e.all = map[object.ID]*Considered{}
 	for _, branch := range tips {
 		if err := e.branch(ctx, branch, &o.Policy); err != nil {
 			return err
 		}
 	}
+
 	for _, branch := range others {
 		for c, err := range history.Walk(ctx, e.r.Objects(), []object.ID{branch.ID}, history.Options{}) {
 			if err != nil {
@@ -165,6 +171,7 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 			}
 		}
 	}
+
 	for id, c := range e.all {
 		if c == nil {
 			e.result.Already++
@@ -172,10 +179,11 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 			continue
 		}
 		c.keep(protected[id]...)
-		if _, held := e.said.Held(id); held {
+		if _, held := e.records.Held(id); held {
 			c.keep("held")
 		}
 	}
+
 	for _, c := range slices.SortedFunc(maps.Values(e.all), newestFirst) {
 		if len(c.Kept) == 0 {
 			e.result.Expired = append(e.result.Expired, *c)
@@ -183,6 +191,7 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 			e.result.Kept = append(e.result.Kept, *c)
 		}
 	}
+
 	return nil
 }
 
@@ -208,6 +217,7 @@ func expireTips(r *kist.Repository, names []string) (tips, others []refs.Ref, er
 			return nil, nil, err
 		}
 	}
+
 	list, err := r.Refs().List(refs.Heads)
 	for _, ref := range list {
 		if len(names) == 0 || slices.Contains(names, strings.TrimPrefix(ref.Name, refs.Heads)) {
@@ -216,6 +226,7 @@ func expireTips(r *kist.Repository, names []string) (tips, others []refs.Ref, er
 			others = append(others, ref)
 		}
 	}
+
 	return tips, others, err
 }
 
@@ -225,6 +236,7 @@ func tagsOf(ctx context.Context, r *kist.Repository) (map[object.ID][]string, er
 	if err != nil {
 		return nil, err
 	}
+
 	tags := map[object.ID][]string{}
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
@@ -233,11 +245,12 @@ func tagsOf(ctx context.Context, r *kist.Repository) (map[object.ID][]string, er
 		}
 		tags[id] = append(tags[id], strings.TrimPrefix(ref.Name, refs.Tags))
 	}
+
 	return tags, nil
 }
 
-// Protected returns the commits whose content may not expire because something
-// names them, and what does. Holds are not among it.
+// Protected returns the commits whose content may not expire, with the
+// reasons: names, forks and the operation in progress. Holds are not included.
 func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
 	why := map[object.ID][]string{}
 	head, err := r.Refs().Head()
@@ -247,6 +260,7 @@ func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string,
 	if head.Branch == "" {
 		why[head.ID] = append(why[head.ID], "HEAD")
 	}
+
 	for _, kind := range []struct{ prefix, what string }{{refs.Heads, "branch "}, {refs.Remotes, "remote-tracking branch "}} {
 		list, err := r.Refs().List(kind.prefix)
 		if err != nil {
@@ -256,24 +270,29 @@ func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string,
 			why[ref.ID] = append(why[ref.ID], kind.what+strings.TrimPrefix(ref.Name, kind.prefix))
 		}
 	}
+
 	tags, err := tagsOf(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	for id, names := range tags {
 		for _, name := range names {
 			why[id] = append(why[id], "tag "+name)
 		}
 	}
+
 	forks, err := gc.Forks(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	for id, reasons := range forks {
-		if len(why[id]) == 0 { // else a name keeps it
+		if len(why[id]) == 0 { // otherwise a name keeps it
 			why[id] = reasons
 		}
 	}
+
 	state, err := operation.Current(r)
 	if err != nil {
 		return nil, err
@@ -283,11 +302,13 @@ func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string,
 			why[id] = append(why[id], fmt.Sprintf("a %s is under way", state.Operation))
 		}
 	}
+
 	return why, nil
 }
 
-// recordExpired writes down what has expired. What is protected meanwhile is
-// left out; if it was named, that is an error.
+// recordExpired writes the records of the expired commits. It leaves out
+// commits that were protected meanwhile; if the user named such a commit, the
+// error is a [*ProtectedError].
 func recordExpired(ctx context.Context, r *kist.Repository, result *ExpireResult, policy string, named bool) error {
 	return r.Records().Update(ctx, func(set *record.Set) error {
 		protected, err := Protected(ctx, r)
@@ -295,11 +316,11 @@ func recordExpired(ctx context.Context, r *kist.Repository, result *ExpireResult
 			return err
 		}
 		now := r.Options().Date()
-		said := set.At(r.Options().Now())
+		records := set.At(r.Options().Now())
 		var expired []Considered
 		for _, c := range result.Expired {
 			why := protected[c.ID]
-			if _, held := said.Held(c.ID); held {
+			if _, held := records.Held(c.ID); held {
 				why = append(why, "held")
 			}
 			if len(why) > 0 && named {

@@ -2,11 +2,11 @@ package retain
 
 import "time"
 
-// period is what a rule keeps one commit of.
+// period is a length of time of which a rule keeps one commit.
 type period int
 
 const (
-	commit period = iota // each commit is one by itself
+	commit period = iota // every commit has its own
 	hour
 	day
 	week
@@ -14,12 +14,12 @@ const (
 	year
 )
 
-// names are how reasons call them.
+// names are the names of periods in reasons.
 var names = [...]string{hour: "hour", day: "day", week: "week", month: "month", year: "year"}
 
-// of returns which one of its kind t lies in, by the clock of t's zone. An hour
-// is told by the moment at which it began: the one that there is twice when
-// summer ends is two.
+// of returns the period that contains t, by the clock of t's zone. An hour is
+// identified by the moment at which it begins, so the repeated hour at the end
+// of summer time counts as two.
 func (p period) of(t time.Time) [3]int64 {
 	switch y, m, d := t.Date(); p {
 	case hour:

@@ -1,6 +1,5 @@
-// Package retain decides which commits of a branch a policy keeps: so many of
-// the last ones, and of the days, weeks or months before them one each. It
-// knows nothing of a repository, and changes nothing.
+// Package retain decides whose content is kept: retention policies, expirations
+// and holds of commits.
 package retain
 
 import (
@@ -11,40 +10,39 @@ import (
 	"strings"
 )
 
-// Unlimited, as a number in a [Policy], keeps one commit of every hour, day or
-// whatever the rule is about.
+// Unlimited, as a number in a [Policy], keeps one commit of every period.
 const Unlimited = -1
 
-// ErrValue says that a policy has a value that means nothing.
+// ErrValue means that a policy has an invalid value.
 var ErrValue = errors.New("unknown policy value")
 
-// Policy says which commits of a branch are kept. A commit that any rule keeps
-// is kept. The zero value has no rule, and keeps everything.
+// Policy selects the commits of a branch to keep. A commit is kept if any rule
+// keeps it. The zero value has no rule and keeps everything.
 type Policy struct {
-	// Of the last hours, days, weeks (from Monday on), months or years that
-	// have a commit, so many keep their last one; Last counts commits. 0 is no
-	// rule, and [Unlimited] has no end. If there are fewer than that, the
-	// oldest commit is kept as well.
+	// These rules keep the last commit of each of so many hours, days, weeks
+	// (from Monday on), months or years that have a commit; Last counts
+	// commits. 0 means no rule, [Unlimited] means all periods. If there are
+	// fewer periods, the oldest commit is kept as well.
 	Last, Hourly, Daily, Weekly, Monthly, Yearly int
 
-	// Within keeps every commit that is newer than the newest one less a
-	// duration; the others do with one of every hour, day and so on in it, and
-	// with the oldest commit, if that is in it.
+	// Within keeps every commit that is at most this much older than the
+	// newest one. The others keep the last commit of every period in that
+	// time, and the oldest commit, if it is in that time.
 	Within, WithinHourly, WithinDaily, WithinWeekly, WithinMonthly, WithinYearly Duration
 
-	// Tags keeps commits that have a tag whose name matches one of these
-	// patterns, see [path.Match].
+	// Tags keeps commits with a tag whose name matches one of these patterns,
+	// see [path.Match].
 	Tags []string
 }
 
-// countRule is a rule of a policy that counts.
+// countRule is a rule with a number of periods.
 type countRule struct {
 	option string
 	count  int
 	period period
 }
 
-// durationRule is a rule of a policy that looks back for some time.
+// durationRule is a rule with a length of time.
 type durationRule struct {
 	option string
 	within Duration
@@ -76,23 +74,26 @@ func (p *Policy) durations() []durationRule {
 // IsEmpty reports whether the policy has no rule.
 func (p *Policy) IsEmpty() bool { return p.String() == "" }
 
-// Check returns an error that matches [ErrValue] if a rule means nothing.
+// Check returns an error that matches [ErrValue] if a rule is invalid.
 func (p *Policy) Check() error {
 	for _, r := range p.counts() {
 		if r.count < Unlimited {
 			return fmt.Errorf("%s %d: %w", r.option, r.count, ErrValue)
 		}
 	}
+
 	for _, r := range p.durations() {
 		if r.within.check() != nil {
 			return fmt.Errorf("%s %s: %w", r.option, r.within, ErrValue)
 		}
 	}
+
 	for _, tag := range p.Tags {
 		if _, err := path.Match(tag, ""); err != nil || tag == "" {
 			return fmt.Errorf("--keep-tag %q: %w", tag, ErrValue)
 		}
 	}
+
 	return nil
 }
 
@@ -108,19 +109,22 @@ func (p *Policy) String() string {
 			words = append(words, r.option, strconv.Itoa(r.count))
 		}
 	}
+
 	for _, r := range p.durations() {
 		if r.within != (Duration{}) {
 			words = append(words, r.option, r.within.String())
 		}
 	}
+
 	for _, tag := range p.Tags {
 		words = append(words, "--keep-tag", tag)
 	}
+
 	return strings.Join(words, " ")
 }
 
-// ParseCount returns the number that a text stands for in a [Policy]: one of 0
-// or more, or "unlimited". The error matches [ErrValue].
+// ParseCount returns the number in a text, for a [Policy]: 0 or more, or
+// "unlimited". The error matches [ErrValue].
 func ParseCount(text string) (int, error) {
 	if text == "unlimited" {
 		return Unlimited, nil

@@ -12,29 +12,29 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// ErrNotExpired says that there is nothing to take back.
+// ErrNotExpired means that the content of a commit has not expired.
 var ErrNotExpired = errors.New("the content has not expired")
 
-// Expirations returns the records of all commits whose content has expired, in
-// the order of the commits' IDs.
+// Expirations returns the records of all commits whose content has expired,
+// sorted by ID.
 func Expirations(r *kist.Repository) ([]record.Record, error) {
 	set, err := r.Records().Load()
 	if err != nil {
 		return nil, err
 	}
-	said := set.View()
+	records := set.View()
 	var list []record.Record
 	for rec := range set.All() {
-		if _, expired := said.Expired(rec.Key.ID); expired && rec.Kind == record.Expire {
+		if _, expired := records.Expired(rec.Key.ID); expired && rec.Kind == record.Expire {
 			list = append(list, rec)
 		}
 	}
 	return list, nil
 }
 
-// Unexpire takes back that the content of commits has expired, and returns
-// them. All of the content has to be here still: if not, nothing is done, and
-// the error is a [*GoneError].
+// Unexpire undoes the expiration of commits and returns them. If a part of
+// their content is missing, nothing is done, and the error is a
+// [*intact.GoneError].
 func Unexpire(ctx context.Context, r *kist.Repository, revs []string) ([]object.ID, error) {
 	var ids []object.ID
 	for _, rev := range revs {
@@ -49,8 +49,9 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) ([]object.
 	return unexpire(ctx, r, ids, false)
 }
 
-// UnexpireAll is Unexpire for all that has expired. What is gone stays so, and
-// all else is taken back; then both results are set.
+// UnexpireAll is Unexpire for all expired commits with complete content. If
+// others exist, the result is the restored commits and a [*intact.GoneError]
+// with the rest.
 func UnexpireAll(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	list, err := Expirations(r)
 	if err != nil {
@@ -63,8 +64,9 @@ func UnexpireAll(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	return unexpire(ctx, r, ids, true)
 }
 
-// unexpire takes back what is whole, or unless some is enough, all or nothing.
-// While it publishes, nothing is removed as garbage.
+// unexpire undoes expirations: all or none, or with some set, those of commits
+// with complete content. Publish makes sure that no gc removes objects
+// meanwhile.
 func unexpire(ctx context.Context, r *kist.Repository, ids []object.ID, some bool) ([]object.ID, error) {
 	var done []object.ID
 	gone := &intact.GoneError{}
@@ -76,17 +78,17 @@ func unexpire(ctx context.Context, r *kist.Repository, ids []object.ID, some boo
 				key := object.Key{Kind: object.KindCommit, ID: id}
 				rec, _ := set.Get(record.Expire, key)
 				if !rec.On {
-					if some { // somebody else was quicker
+					if some { // another process was faster
 						continue
 					}
 					return fmt.Errorf("commit %s: %w", id.Short(), ErrNotExpired)
 				}
-				lacking, err := CountMissing(ctx, r, found, id)
+				missing, err := CountMissing(ctx, r, found, id)
 				if err != nil {
 					return err
 				}
-				if lacking > 0 {
-					gone.Commits = append(gone.Commits, intact.Incomplete{Commit: id, Objects: lacking})
+				if missing > 0 {
+					gone.Commits = append(gone.Commits, intact.Incomplete{Commit: id, Objects: missing})
 					continue
 				}
 				rec.On, rec.Time, rec.Who, rec.Host = false, r.Options().Date().UTC(), r.Recorder(), r.Options().Host
@@ -107,11 +109,12 @@ func unexpire(ctx context.Context, r *kist.Repository, ids []object.ID, some boo
 	if len(gone.Commits) > 0 {
 		return done, gone
 	}
+
 	return done, nil
 }
 
-// CountMissing returns how many objects of a commit's content are missing, the
-// commit itself among them.
+// CountMissing returns the number of missing objects in a commit's content,
+// including the commit.
 func CountMissing(ctx context.Context, r *kist.Repository, found *intact.Inventory, id object.ID) (int, error) {
 	c, err := object.ReadCommit(ctx, r.Objects(), id)
 	if errors.Is(err, object.ErrNotFound) {

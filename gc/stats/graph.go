@@ -17,12 +17,12 @@ type histories struct {
 
 type graphCommit struct {
 	id           object.ID
-	content      []object.Key // the tree, and the list of what was skipped; none if it has expired
+	content      []object.Key // the tree and the list of skipped paths; none if expired
 	parents      []int
 	files, bytes uint64
 }
 
-// add adds a commit and its history.
+// add adds a commit with its history.
 func (g *histories) add(ctx context.Context, id object.ID) error {
 	_, err := graph.Fold(ctx, g.at, id, func(id object.ID) (*object.Commit, []object.ID, error) {
 		c, err := object.ReadCommit(ctx, g.objects, id)
@@ -46,8 +46,7 @@ func (g *histories) add(ctx context.Context, id object.ID) error {
 	return err
 }
 
-// spread gives each commit the sets of the commits that have it in their
-// history.
+// spread adds to the set of each commit the sets of its descendants.
 func (g *histories) spread(sets []uint64) {
 	for i := len(g.commits) - 1; i >= 0; i-- {
 		for _, p := range g.commits[i].parents {
@@ -58,7 +57,7 @@ func (g *histories) spread(sets []uint64) {
 
 func (c *graphCommit) key() object.Key { return object.Key{Kind: object.KindCommit, ID: c.id} }
 
-// history returns how many bytes the commit adds to those of all.
+// history returns the size of the commit's content, 0 if it has expired.
 func (c *graphCommit) history() uint64 {
 	if len(c.content) == 0 {
 		return 0

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// paths counts what paths have in commits: without the lists of the folders
-// that they lie in.
+// paths accounts for the content of paths in commits, without the tree nodes
+// of the folders above.
 func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
 	for i, path := range o.Paths {
 		for k, other := range o.Paths {
@@ -21,40 +21,45 @@ func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
 			}
 		}
 	}
+
 	scope, err := c.scope(ctx, o)
 	if err != nil {
 		return nil, err
 	}
+
 	p := &pathCensus{census: c, paths: o.Paths, scope: scope}
 	for _, path := range o.Paths {
 		p.spaces = append(p.spaces, Space{Kind: SpacePath, Name: path})
 		p.newest = append(p.newest, -1)
 	}
+
 	list := make([]gc.Holder, 1+len(o.Paths))
 	list[len(o.Paths)].Outside = true
 	a, err := c.account(ctx, list, false, p.members)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, space := range p.spaces {
 		if space.Commits == 0 {
 			return nil, &tree.PathError{Path: space.Name, Err: tree.ErrNotExist}
 		}
 	}
+
 	return c.stats(a, p.spaces, 0), nil
 }
 
-// pathCensus counts what paths have. Each path is a holder, and after these
-// comes one for all the rest.
+// pathCensus accounts for paths. Each path is a holder. The last holder has all
+// other objects.
 type pathCensus struct {
 	*census
 	paths  []string
-	scope  []bool // of the commits, those asked for
+	scope  []bool // by commit: it was selected
 	spaces []Space
-	newest []int // the number of the last commit that has the path; -1: none so far
+	newest []int // number of the last commit with the path; -1: none so far
 }
 
-// members visits what the holders from first on have.
+// members visits the objects of the holders from first on.
 func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
 	others := len(p.paths)
 	s := &splitter{ctx: ctx, objects: p.r.Contents(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
@@ -64,6 +69,7 @@ func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Membe
 	if err := p.splitIndex(s, p.scope); err != nil {
 		return err
 	}
+
 	for i := range p.graph.commits {
 		commit := &p.graph.commits[i]
 		switch {
@@ -81,10 +87,11 @@ func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Membe
 			}
 		}
 	}
+
 	return nil
 }
 
-// count adds what the paths have in commit i.
+// count adds the totals of the paths in commit i.
 func (p *pathCensus) count(i int, found []pathTotals) {
 	for _, f := range found {
 		space := &p.spaces[f.holder]
@@ -97,12 +104,12 @@ func (p *pathCensus) count(i int, found []pathTotals) {
 	}
 }
 
-// PathsOverlapError says that of two paths one lies in the other.
+// PathsOverlapError means that one of two paths lies in the other.
 type PathsOverlapError struct{ Path, Below string }
 
 func (e *PathsOverlapError) Error() string { return "one path lies in another" }
 
-// scope returns for each commit whether it is among those asked for.
+// scope returns the selected commits, by number.
 func (c *census) scope(ctx context.Context, o Options) ([]bool, error) {
 	scope := make([]bool, len(c.graph.commits))
 	if o.Commits || len(o.Revs) == 0 {
@@ -112,20 +119,24 @@ func (c *census) scope(ctx context.Context, o Options) ([]bool, error) {
 		}
 		return scope, err
 	}
+
 	names, ids, err := c.resolve(ctx, o.Revs)
 	if err != nil {
 		return nil, err
 	}
+
 	sets := make([]uint64, len(scope))
 	for _, n := range c.names {
 		if slices.Contains(names, n.name) {
 			sets[c.graph.at[n.commit]] = 1
 		}
 	}
+
 	c.graph.spread(sets)
 	for i := range scope {
 		scope[i] = sets[i] != 0
 	}
+
 	for _, id := range ids {
 		i, known := c.graph.at[id]
 		if !known {
@@ -133,21 +144,24 @@ func (c *census) scope(ctx context.Context, o Options) ([]bool, error) {
 		}
 		scope[i] = true
 	}
+
 	return scope, nil
 }
 
-// splitIndex tells what of the index the paths have: nothing, if the commit
-// that is checked out is not among those asked for.
+// splitIndex visits the objects of the index for their holders. Paths only get
+// objects of the index if HEAD's commit is selected.
 func (c *census) splitIndex(s *splitter, scope []bool) error {
 	head, known := c.graph.at[c.headID]
 	if !known || !scope[head] {
 		return visitRoots(c.index, bit(s.others, s.first), s.visit)
 	}
+
 	idx, err := c.r.Index()
 	if err != nil {
 		return err
 	}
-	// one tells whose a path is: -1 if some path lies in it.
+
+	// one returns the holder of a path, or -1 if a holder's path lies in it.
 	one := func(path string) int {
 		for _, p := range s.all {
 			if view.IsBelow(path, p.rest) {
@@ -159,12 +173,14 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 		}
 		return s.others
 	}
+
 	visit := func(path string, key object.Key) error {
 		if holder := one(path); holder >= 0 && !key.IsZero() && bit(holder, s.first) != 0 {
 			return s.visit(gc.Member{Key: key, Holders: bit(holder, s.first), Hint: key.Kind == object.KindTree})
 		}
 		return nil
 	}
+
 	for path, d := range idx.Dirs() {
 		if info, ok := d.Tree(); ok {
 			if err := visit(path, object.Key{Kind: object.KindTree, ID: info.ID}); err != nil {
@@ -172,11 +188,13 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 			}
 		}
 	}
+
 	for path, e := range idx.All() {
 		if err := visit(path, e.Content); err != nil {
 			return err
 		}
 	}
+
 	for _, conflict := range idx.Conflicts() {
 		for _, side := range []*object.Entry{conflict.Base, conflict.Ours, conflict.Theirs} {
 			if side == nil {
@@ -187,11 +205,12 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 			}
 		}
 	}
+
 	return nil
 }
 
-// splitter gives the paths in trees to their holders, and all the rest to one
-// other.
+// splitter assigns the paths in trees to their holders, and the rest to one
+// other holder.
 type splitter struct {
 	ctx     context.Context
 	objects object.Reader
@@ -203,13 +222,13 @@ type splitter struct {
 	done    map[splitAt][]pathTotals
 }
 
-// splitPath is a path, or what is left of it below some folder.
+// splitPath is a path relative to some folder.
 type splitPath struct {
 	holder int
 	rest   string
 }
 
-// splitAt is a folder, and the place in it that the paths lead from.
+// splitAt is a folder and its path.
 type splitAt struct {
 	id     object.ID
 	prefix string
@@ -220,7 +239,7 @@ type pathTotals struct {
 	files, bytes uint64
 }
 
-// split splits a tree. It returns which of the paths are there.
+// split splits a tree. It returns the totals of the paths in it.
 func (s *splitter) split(root object.ID, paths []splitPath) ([]pathTotals, error) {
 	return s.folder(root, "", paths)
 }
@@ -240,10 +259,12 @@ func (s *splitter) folder(id object.ID, prefix string, paths []splitPath) ([]pat
 		s.done[at] = found
 		return found, s.give(object.Key{Kind: object.KindTree, ID: id}, paths[0].holder)
 	}
+
 	found, err := s.node(id, prefix, paths)
 	if err == nil {
 		s.done[at] = found
 	}
+
 	return found, err
 }
 
@@ -253,6 +274,7 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 	if err != nil {
 		return nil, err
 	}
+
 	after := ""
 	for _, child := range n.Children {
 		in := slices.ContainsFunc(paths, func(p splitPath) bool {
@@ -272,6 +294,7 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 		}
 		found = append(found, more...)
 	}
+
 	for i := range n.Entries {
 		if s.skips(object.Key{Kind: object.KindTree, ID: id}, n.Entries[i].Content) {
 			found = append(found, s.lost(&n.Entries[i], prefix, paths)...)
@@ -283,11 +306,12 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 		}
 		found = append(found, more...)
 	}
+
 	return found, nil
 }
 
-// lost returns which of the paths an entry has whose content is lost, and has the
-// reader pass over it.
+// lost returns the totals of the paths at an entry with lost content. It makes
+// the reader pass over the entry.
 func (s *splitter) lost(e *object.Entry, prefix string, paths []splitPath) (found []pathTotals) {
 	_, err := s.objects.Get(s.ctx, e.Content)
 	for _, p := range paths {
@@ -319,13 +343,15 @@ func (s *splitter) entry(e *object.Entry, prefix string, paths []splitPath) ([]p
 			below = append(below, splitPath{p.holder, rest})
 		}
 	}
+
 	if len(below) > 0 && e.Type == object.TypeDir {
 		return s.folder(e.Content.ID, prefix+e.Name+"/", below)
 	}
+
 	return nil, s.give(e.Content, s.others)
 }
 
-// give has a holder have an object.
+// give assigns an object to a holder.
 func (s *splitter) give(key object.Key, holder int) error {
 	holders := bit(holder, s.first)
 	if key.IsZero() || holders == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// refs counts what refs have, with all of their history; without names all
-// refs, what is staged, and what logs tell of.
+// refs accounts for refs with their history. Without names, it accounts for
+// all refs, the index and the logs.
 func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 	everything := len(names) == 0
 	if everything {
@@ -19,21 +19,25 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 			}
 		}
 	}
+
 	ours := slices.Contains(names, c.head)
 	if ours { // the second holder, after the index
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == c.head })
 		names = slices.Insert(names, 0, c.head)
 	}
+
 	r := &refCensus{census: c, numbers: map[string]int{}, others: 1 + len(names), inLogs: 2 + len(names), spaces: make([]Space, len(names))}
 	for k, name := range names {
 		r.numbers[name] = 1 + k
 	}
+
 	list := make([]gc.Holder, 3+len(names))
 	list[0].Outside, list[r.others].Outside, list[r.inLogs].Weak = true, true, true
 	a, err := c.account(ctx, list, ours, r.members)
 	if err != nil {
 		return nil, err
 	}
+
 	for k, name := range names {
 		at := slices.IndexFunc(c.names, func(n namedRoot) bool { return n.name == name })
 		commit := c.graph.commits[c.graph.at[c.names[at].commit]]
@@ -41,6 +45,7 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 		space.Kind, space.Name, space.ID = spaceKind(name), name, commit.id
 		space.Files, space.Bytes = commit.files, commit.bytes
 	}
+
 	s := c.stats(a, r.spaces, 1)
 	if everything {
 		s.Named = a.Held
@@ -51,19 +56,20 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 		}
 		s.Spaces = append(s.Spaces, Space{Kind: SpaceIndex, Share: a.Shares[0]}, Space{Kind: SpaceLogs, Share: a.Shares[r.inLogs]})
 	}
+
 	return s, nil
 }
 
-// refCensus counts what refs have. The first holder is the index; then comes
-// each ref asked for, all others together, and the logs.
+// refCensus accounts for refs. The holders are: the index, each selected ref,
+// all other refs together, and the logs.
 type refCensus struct {
 	*census
-	numbers        map[string]int // of the holders of refs asked for, by name
+	numbers        map[string]int // holders of the selected refs, by name
 	others, inLogs int
-	spaces         []Space // of the refs asked for
+	spaces         []Space // of the selected refs
 }
 
-// members visits what the holders from first on have.
+// members visits the objects of the holders from first on.
 func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
 	sets := make([]uint64, len(c.graph.commits)) // the holders of each commit
 	add := func(commit object.ID, key object.Key, holder int) error {
@@ -74,6 +80,7 @@ func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member
 		}
 		return visit(gc.Member{Key: key, Holders: mine})
 	}
+
 	for _, n := range c.names {
 		holder, asked := c.numbers[n.name]
 		if !asked {
@@ -93,6 +100,7 @@ func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member
 			}
 		}
 	}
+
 	c.graph.spread(sets)
 	for i := range c.graph.commits {
 		commit := &c.graph.commits[i]
@@ -109,10 +117,11 @@ func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member
 			}
 		}
 	}
+
 	return nil
 }
 
-// contents counts what commits have, without the commits themselves.
+// contents accounts for the content of commits, without the commit objects.
 func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) {
 	ours := slices.Contains(ids, c.headID)
 	order := slices.Clone(ids)
@@ -120,6 +129,7 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 		order = slices.DeleteFunc(order, func(id object.ID) bool { return id == c.headID })
 		order = slices.Insert(order, 0, c.headID)
 	}
+
 	holder := map[int]int{} // by number of the commit
 	for k, id := range order {
 		i, known := c.graph.at[id]
@@ -128,6 +138,7 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 		}
 		holder[i] = 1 + k
 	}
+
 	others := 1 + len(order)
 	list := make([]gc.Holder, 2+len(order))
 	list[0].Outside, list[others].Outside = true, true
@@ -149,20 +160,24 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 		}
 		return nil
 	}
+
 	a, err := c.account(ctx, list, ours, members)
 	if err != nil {
 		return nil, err
 	}
+
 	spaces := make([]Space, len(order))
 	for k, id := range order {
 		commit := c.graph.commits[c.graph.at[id]]
 		spaces[k] = Space{Kind: SpaceCommit, ID: id, Commits: 1, Files: commit.files, Bytes: commit.bytes, History: commit.history()}
 	}
+
 	s := c.stats(a, spaces, 1)
 	at := map[object.ID]int{}
 	for k, id := range ids {
 		at[id] = k
 	}
+
 	slices.SortFunc(s.Spaces, func(x, y Space) int { return at[x.ID] - at[y.ID] })
 	return s, nil
 }

@@ -15,70 +15,71 @@ import (
 	"github.com/kist-vcs/kist/refs/log"
 )
 
-// Options say what [Totals] is asked for.
+// Options select the spaces that [Totals] accounts for.
 type Options struct {
-	// Revs are names of branches, tags and other refs, each of which stands for
-	// all of its history, or other revisions, each for one commit. None: all
-	// refs, and what else keeps objects.
+	// Revs are names of refs, each with its history, or other revisions, each
+	// a single commit. None means all refs, the index and the logs.
 	Revs []string
 
-	// Commits asks for each commit that Revs reach. They may be ranges, as in
-	// [log.Options]. None: that any ref reaches.
+	// Commits accounts for each commit that Revs reach. Revs may then be
+	// ranges, as in [log.Options]; none means all refs.
 	Commits bool
 
-	Number int      // with Commits: only the newest; 0: all
-	Paths  []string // asks for these paths in the commits that Revs stand for; none: in all
+	Number int      // with Commits: only this many, the newest; 0: all
+	Paths  []string // account for these paths in the commits of Revs; without Revs in all commits
 
-	Progress func(objects int64) // if not nil: told how many objects were looked at
+	Progress func(objects int64) // receives the number of objects visited; may be nil
 }
 
-// SpaceKind says what takes space.
+// SpaceKind is the kind of thing that takes space.
 type SpaceKind string
 
-// What takes space. Their values are for programs to read.
+// The kinds of spaces. Their values are for programs to read.
 const (
-	SpaceBranch SpaceKind = "branch" // with all of its history
-	SpaceTag    SpaceKind = "tag"    // with all of its history
-	SpaceRef    SpaceKind = "ref"    // another ref, or a detached HEAD, with all of its history
+	SpaceBranch SpaceKind = "branch" // with its history
+	SpaceTag    SpaceKind = "tag"    // with its history
+	SpaceRef    SpaceKind = "ref"    // another ref or a detached HEAD, with its history
 	SpaceCommit SpaceKind = "commit" // the content of one commit
 	SpacePath   SpaceKind = "path"   // the content of one path in some commits
-	SpaceIndex  SpaceKind = "index"  // what is staged
-	SpaceHold   SpaceKind = "hold"   // what is held, with all of its history
-	SpaceLogs   SpaceKind = "logs"   // what logs tell of, and ORIG_HEAD and the like
+	SpaceIndex  SpaceKind = "index"  // the index
+	SpaceHold   SpaceKind = "hold"   // held commits, with their history
+	SpaceLogs   SpaceKind = "logs"   // commits in logs, and ORIG_HEAD and others
 )
 
-// Space is what something takes in the store.
+// Space is the space that something takes in the store.
 type Space struct {
 	Kind SpaceKind
 	Name string    // full name of a ref, or path
 	ID   object.ID // the newest commit
 
-	Commits      int    // how many; that have the path
-	Files, Bytes uint64 // in the newest of them
-	History      uint64 // bytes in all of them: what they would take one beside the other
+	Commits      int    // number of commits, for a path those that have it
+	Files, Bytes uint64 // in the newest commit
+	History      uint64 // size of all commits, as if each were stored on its own
 
-	gc.Share // Own is what gc could remove if just this went, and no log told of it
+	gc.Share // Own is what gc could remove without this one, and without logs
 }
 
-// Stats tells what takes space in a repository.
+// Stats has the spaces in a repository.
 type Stats struct {
 	Spaces  []Space
-	Commits int       // that refs, HEAD and holds reach
-	History uint64    // bytes in all of these
-	Named   gc.Amount // what they have with their content; only if all refs were asked for
+	Commits int       // number of commits that refs, HEAD and holds reach
+	History uint64    // size of all these commits
+	Named   gc.Amount // their objects, with content; only if all refs were selected
 
-	// Account has what all Spaces have together that nothing else has, and what
-	// there is in all.
+	// Account has the amount that only these Spaces use together, and the
+	// total.
 	Account *gc.Account
 }
 
-// Totals finds out what takes space. Names that keep something for a while (logs,
-// and names such as ORIG_HEAD) do not count: what is only theirs is told apart.
+// Totals accounts for the space that o selects. Logs and names such as
+// ORIG_HEAD keep objects only for a while: objects that nothing else has are
+// reported apart.
 func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) {
 	c, err := newCensus(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+
 	c.progress = o.Progress
 	if len(o.Paths) > 0 {
 		return c.paths(ctx, o)
@@ -93,6 +94,7 @@ func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) 
 	if len(o.Revs) == 0 {
 		return c.refs(ctx, nil)
 	}
+
 	names, ids, err := c.resolve(ctx, o.Revs)
 	switch {
 	case err != nil:
@@ -102,18 +104,19 @@ func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) 
 	case len(ids) > 0:
 		return c.contents(ctx, ids)
 	}
+
 	return c.refs(ctx, names)
 }
 
-// ErrMixedRevs is the error for revisions of which some stand for histories and
-// some for commits, so that they cannot be compared.
+// ErrMixedRevs means that some revisions stand for histories and some for
+// single commits, so they cannot be compared.
 var ErrMixedRevs = errors.New("branches or tags, which stand for all of their history, and single commits cannot be asked for together")
 
-// census is what keeps objects in a repository.
+// census lists everything that keeps objects in a repository.
 type census struct {
 	r        *kist.Repository
 	graph    histories
-	named    int // commits of the graph, the first ones, that refs and HEAD reach
+	named    int // the first commits of the graph, which refs and HEAD reach
 	names    []namedRoot
 	index    []gc.Root
 	logs     []namedRoot
@@ -122,8 +125,7 @@ type census struct {
 	progress func(int64)
 }
 
-// namedRoot is a ref, a detached HEAD or a hold, or one that is no more than an
-// entry of a log.
+// namedRoot is a gc root: a ref, a detached HEAD, a hold, or a log entry.
 type namedRoot struct {
 	name   string
 	key    object.Key
@@ -131,14 +133,16 @@ type namedRoot struct {
 }
 
 func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
-	said, err := r.RecordViewOrEmpty()
+	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return nil, gc.RootError(&gc.Problem{Err: err})
 	}
-	needed, problems := gc.FindNeeds(ctx, r, said, func(refs.LogEntry) bool { return true })
+
+	needed, problems := gc.FindNeeds(ctx, r, records, func(refs.LogEntry) bool { return true })
 	if len(problems) > 0 {
 		return nil, gc.RootError(problems[0])
 	}
+
 	head, err := r.Refs().Head()
 	if err != nil {
 		return nil, err
@@ -147,9 +151,10 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 	if head.Branch != "" {
 		c.head = refs.Heads + head.Branch
 	}
+
 	for _, root := range needed.Roots {
 		switch {
-		case root.Name == "index" || root.Key.Kind == object.KindTree: // that of HEAD, which stays even if it has expired
+		case root.Name == "index" || root.Key.Kind == object.KindTree: // HEAD's tree stays even if it has expired
 			c.index = append(c.index, root)
 		case root.Name != "HEAD" && root.Name != gc.HoldRoot && !strings.HasPrefix(root.Name, "refs/"):
 			c.logs = append(c.logs, namedRoot{name: root.Name, key: root.Key})
@@ -157,6 +162,7 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 			c.names = append(c.names, namedRoot{name: root.Name, key: root.Key})
 		}
 	}
+
 	for k, list := range [][]namedRoot{c.names, c.logs} {
 		for i := range list {
 			root := &list[i]
@@ -172,10 +178,11 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 			c.named = len(c.graph.commits)
 		}
 	}
+
 	return c, nil
 }
 
-// resolve tells names of refs and commits apart.
+// resolve splits revisions into names of refs and single commits.
 func (c *census) resolve(ctx context.Context, revs []string) (names []string, ids []object.ID, err error) {
 	for _, rev := range revs {
 		name, err := c.r.Refs().Expand(ctx, rev)
@@ -194,10 +201,11 @@ func (c *census) resolve(ctx context.Context, revs []string) (names []string, id
 			ids = append(ids, id)
 		}
 	}
+
 	return names, ids, nil
 }
 
-// logged returns the commits that are reached, newest first.
+// logged returns the reachable commits, newest first.
 func (c *census) logged(ctx context.Context, o Options) ([]object.ID, error) {
 	revs := o.Revs
 	if len(revs) == 0 {
@@ -205,6 +213,7 @@ func (c *census) logged(ctx context.Context, o Options) ([]object.ID, error) {
 			revs = append(revs, n.commit.String())
 		}
 	}
+
 	var ids []object.ID
 	for l, err := range log.Commits(ctx, c.r, log.Options{Revs: revs}) {
 		if err != nil {
@@ -214,11 +223,12 @@ func (c *census) logged(ctx context.Context, o Options) ([]object.ID, error) {
 			break
 		}
 	}
+
 	return ids, nil
 }
 
-// account has holders counted, of which the first is the index, and the second,
-// if ours is true, what is checked out.
+// account computes the account of holders. The first holder is the index. If
+// ours is set, the second is HEAD's ref.
 func (c *census) account(ctx context.Context, list []gc.Holder, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*gc.Account, error) {
 	h := gc.Holders{List: list, Members: members, Skips: c.graph.skips, Progress: c.progress}
 	if ours {
@@ -227,8 +237,7 @@ func (c *census) account(ctx context.Context, list []gc.Holder, ours bool, membe
 	return gc.NewAccount(ctx, c.r.Objects(), h)
 }
 
-// stats returns the stats of spaces, which the holders from number first on
-// have.
+// stats returns the stats of spaces. Their holders begin with number first.
 func (c *census) stats(a *gc.Account, spaces []Space, first int) *Stats {
 	s := &Stats{Spaces: spaces, Commits: c.named, Account: a}
 	for i := range spaces {
@@ -240,7 +249,7 @@ func (c *census) stats(a *gc.Account, spaces []Space, first int) *Stats {
 	return s
 }
 
-// bit returns the set that has holder number i, of the 64 from number first on.
+// bit returns the set of holder i, among the 64 holders from first on.
 func bit(i, first int) uint64 {
 	if i < first || i >= first+64 {
 		return 0
@@ -260,7 +269,7 @@ func spaceKind(name string) SpaceKind {
 	return SpaceRef
 }
 
-// visitRoots visits roots that some holders have.
+// visitRoots visits roots for a set of holders.
 func visitRoots(roots []gc.Root, holders uint64, visit func(gc.Member) error) error {
 	if holders == 0 {
 		return nil
@@ -273,7 +282,7 @@ func visitRoots(roots []gc.Root, holders uint64, visit func(gc.Member) error) er
 	return nil
 }
 
-// notReached is the error for a commit that nothing reaches.
+// notReached returns the error for an unreachable commit.
 func notReached(id object.ID) error {
 	return fmt.Errorf("commit %s: no branch, tag or log has it any more", id)
 }

@@ -117,7 +117,6 @@ var remaining = map[string]int{
 	"cmd/kist/cli":      133,
 	"docs/reference":    58,
 	"gc":                2,
-	"gc/purge":          11,
 	"gc/repair":         3,
 	"gc/retain":         2,
 	"gc/rewrite":        18,

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
 )
 
@@ -250,13 +250,10 @@ func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, err
 		tips = append(tips, id)
 	}
 
-	reached := map[object.ID]bool{{}: true}
-	err = graph.Walk(ctx, reached, tips, func(id object.ID) ([]object.ID, error) {
-		c, err := object.ReadCommit(ctx, r.Objects(), id)
-		if err != nil {
-			return nil, &NeededError{Err: err}
-		}
-		return c.Parents, nil
-	})
-	return reached, err
+	reached, err := history.Ancestors(ctx, r.Objects(), tips)
+	if err != nil {
+		return nil, &NeededError{Err: err}
+	}
+	reached[object.ID{}] = true // the old or new value of a ref that did not exist
+	return reached, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
@@ -53,7 +54,9 @@ func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, err
 			name = "HEAD"
 		}
 		if f.pushed == nil {
-			if f.pushed, err = f.ancestors(ctx, tips); err != nil {
+			f.pushed = map[object.ID]bool{}
+			err := graph.Walk(ctx, f.pushed, tips, func(id object.ID) ([]object.ID, error) { return f.parents(ctx, id) })
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -84,19 +87,16 @@ func (f *forkFinder) add(id object.ID, name string) {
 	f.found[id] = append(f.found[id], why)
 }
 
-// ancestors returns the commits reachable from tips.
-func (f *forkFinder) ancestors(ctx context.Context, tips []object.ID) (map[object.ID]bool, error) {
-	reached := map[object.ID]bool{}
-	for c, err := range history.Walk(ctx, f.r.Objects(), tips, history.Options{}) {
-		if intact.IsAbsent(err) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		reached[c.ID] = true
+// parents returns the parents of a commit, none if it cannot be read.
+func (f *forkFinder) parents(ctx context.Context, id object.ID) ([]object.ID, error) {
+	c, err := object.ReadCommit(ctx, f.r.Objects(), id)
+	if intact.IsAbsent(err) {
+		return nil, nil
 	}
-	return reached, nil
+	if err != nil {
+		return nil, err
+	}
+	return c.Parents, nil
 }
 
 // parts adds the pushed parents of unpushed commits.
@@ -104,25 +104,13 @@ func (f *forkFinder) parts(ctx context.Context, name string, tip object.ID) erro
 	if f.pushed[tip] {
 		return nil
 	}
-	unpushed := history.Options{Parents: func(c history.Commit, _ func(object.ID) bool) (parents []object.ID, err error) {
-		for _, id := range c.Parents {
-			if f.pushed[id] {
-				f.add(id, name)
-			} else {
-				parents = append(parents, id)
-			}
+	return graph.Walk(ctx, map[object.ID]bool{}, []object.ID{tip}, func(id object.ID) ([]object.ID, error) {
+		if f.pushed[id] {
+			f.add(id, name)
+			return nil, nil
 		}
-		return parents, nil
-	}}
-	for _, err := range history.Walk(ctx, f.r.Objects(), []object.ID{tip}, unpushed) {
-		if intact.IsAbsent(err) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return f.parents(ctx, id)
+	})
 }
 
 // upstream adds the merge bases of a branch and its upstream.

@@ -261,7 +261,7 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 
 	// While Publish runs, no gc removes the content.
 	err = r.Publish(ctx, func(ctx context.Context) error {
-		if err := CheckIntact(ctx, r, rec.Key); err != nil {
+		if err := graph.CheckPresent(ctx, r.Objects(), rec.Key); err != nil {
 			return err
 		}
 		return r.Records().Update(ctx, func(set *record.Set) error {
@@ -275,18 +275,4 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 	})
 
 	return rec, err
-}
-
-// CheckIntact makes sure that a content is present with all its chunks.
-func CheckIntact(ctx context.Context, r *kist.Repository, key object.Key) error {
-	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{key}, func(part object.Key) ([]object.Key, error) {
-		missing, err := r.Objects().Missing(ctx, []object.Key{part})
-		if err == nil && len(missing) > 0 {
-			err = &object.NotFoundError{Key: part}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return graph.Links(ctx, r.Objects(), part)
-	})
 }

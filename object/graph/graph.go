@@ -57,6 +57,21 @@ func Follow[K any](ctx context.Context, starts []K, visit func(K) (next []K, err
 	return nil
 }
 
+// CheckPresent returns an error that matches [object.ErrNotFound] if an object or one
+// below it is missing. It reads no chunks.
+func CheckPresent(ctx context.Context, r object.Reader, key object.Key) error {
+	return Walk(ctx, map[object.Key]bool{}, []object.Key{key}, func(key object.Key) ([]object.Key, error) {
+		missing, err := r.Missing(ctx, []object.Key{key})
+		if err == nil && len(missing) > 0 {
+			err = &object.NotFoundError{Key: key}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return Links(ctx, r, key)
+	})
+}
+
 // Fold returns the value of key, which it computes from the values of its links.
 // Read returns a key's node and the links whose values are needed. Value is called
 // after these are in done. Fold skips the keys in done and adds the computed ones.

@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -159,5 +160,35 @@ func TestLinks(t *testing.T) {
 	newer[3]++
 	if _, err := graph.Links(ctx, r, put(object.KindCommit, newer)); !errors.Is(err, object.ErrNewerFormat) || errors.Is(err, object.ErrCorrupt) {
 		t.Errorf("newer format: %v", err)
+	}
+}
+
+func TestCheckPresent(t *testing.T) {
+	ctx := t.Context()
+	r := objecttest.NewMemory()
+	chunk, err := r.Put(ctx, object.KindChunk, bytes.Repeat([]byte("chunk "), 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := object.Entry{Name: "file", Type: object.TypeFile, Mode: 0o644, Size: 60, Content: object.Key{Kind: object.KindChunk, ID: chunk}}
+	data, err := (&object.Tree{Entries: []object.Entry{entry}}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := r.Put(ctx, object.KindTree, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := object.Key{Kind: object.KindTree, ID: id}
+
+	if err := graph.CheckPresent(ctx, r, tree); err != nil {
+		t.Error(err)
+	}
+	for _, key := range []object.Key{entry.Content, tree} {
+		r.Delete(key)
+		var missing *object.NotFoundError
+		if err := graph.CheckPresent(ctx, r, tree); !errors.As(err, &missing) || missing.Key != key {
+			t.Errorf("without %s: %v", key, err)
+		}
 	}
 }

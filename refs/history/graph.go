@@ -29,10 +29,12 @@ func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID,
 	return parents, nil
 }
 
-// ancestors returns the commits and all their ancestors.
-func ancestors(ctx context.Context, r object.Reader, ids []object.ID) (map[object.ID]bool, error) {
-	seen := make(map[object.ID]bool)
-	return seen, graph.Walk(ctx, seen, ids, func(id object.ID) ([]object.ID, error) { return parentsOf(ctx, r, id) })
+// Ancestors returns commits and all their ancestors. If it returns an error, some of
+// them are missing.
+func Ancestors(ctx context.Context, r object.Reader, ids []object.ID) (map[object.ID]bool, error) {
+	seen := map[object.ID]bool{}
+	err := graph.Walk(ctx, seen, ids, func(id object.ID) ([]object.ID, error) { return parentsOf(ctx, r, id) })
+	return seen, err
 }
 
 // A mark says from where a commit can be reached.

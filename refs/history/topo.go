@@ -11,7 +11,7 @@ import (
 // last one's line of history comes first, as far down as it goes without one
 // of the others.
 func (w *walker) walkTopo(starts []object.ID, yield func(Commit) bool) (err error) {
-	if w.excluded, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
+	if w.excluded, err = Ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
 		return err
 	}
 	parents, children, err := w.graph(starts)

@@ -61,7 +61,7 @@ type walker struct {
 }
 
 func (w *walker) walk(starts []object.ID, yield func(Commit) bool) (err error) {
-	if w.excluded, err = ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
+	if w.excluded, err = Ancestors(w.ctx, w.r, w.opt.Exclude); err != nil {
 		return err
 	}
 	if err := w.push(starts); err != nil {

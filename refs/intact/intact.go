@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
@@ -73,35 +76,21 @@ func checkContent(ctx context.Context, r *kist.Repository, commits map[object.ID
 	if err != nil {
 		return err
 	}
-	var starts []object.ID
-	for id := range commits {
-		starts = append(starts, id)
-	}
 	found := NewInventory(r, said)
-	unpublished := history.Options{Parents: func(c history.Commit, _ func(object.ID) bool) (parents []object.ID, err error) {
-		for _, id := range c.Parents {
-			if !published[id] {
-				parents = append(parents, id)
-			}
-		}
-		return parents, nil
-	}}
-	for c, err := range history.Walk(ctx, r.Objects(), starts, unpublished) {
+	return graph.Walk(ctx, published, slices.Collect(maps.Keys(commits)), func(id object.ID) ([]object.ID, error) {
+		c, err := object.ReadCommit(ctx, r.Objects(), id)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if _, expired := said.Expired(c.ID); expired {
-			continue
+		if _, expired := said.Expired(id); expired {
+			return c.Parents, nil
 		}
-		lacking, err := found.CountMissing(ctx, c.Commit)
-		if err == nil && lacking > 0 {
-			err = &GoneError{Commits: []Incomplete{{c.ID, lacking}}}
+		missing, err := found.CountMissing(ctx, c)
+		if err == nil && missing > 0 {
+			err = &GoneError{Commits: []Incomplete{{id, missing}}}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return c.Parents, err
+	})
 }
 
 // published removes from a set the commits that names and logs lead to. If some

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
@@ -80,7 +81,7 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 			}
 		case !rec.On:
 		case rec.Kind == record.Purge:
-			err := purge.CheckIntact(ctx, j.r, rec.Key)
+			err := graph.CheckPresent(ctx, j.r.Objects(), rec.Key)
 			if err != nil && !intact.IsAbsent(err) {
 				return nil, err
 			}

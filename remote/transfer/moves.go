@@ -227,10 +227,6 @@ func isForward(ctx context.Context, local object.Reader, old, next object.Key) (
 
 // isComplete reports whether a commit and all its ancestors can be read.
 func isComplete(ctx context.Context, local object.Reader, id object.ID) bool {
-	for _, err := range history.Walk(ctx, local, []object.ID{id}, history.Options{}) {
-		if err != nil {
-			return false
-		}
-	}
-	return true
+	_, err := history.Ancestors(ctx, local, []object.ID{id})
+	return err == nil
 }

@@ -26,23 +26,32 @@ func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, siz
 		return false, nil // we would not cut it either
 	}
 
-	done := int64(0)
-	defer func() {
-		if s.bytes != nil && !ok {
-			s.bytes(-done) // they are read again
-		}
-		if err == nil && !ok {
-			err = f.rewind()
-		}
-	}()
+	done, ok, err := s.storeChunks(ctx, f, known)
+	if ok {
+		e.Content, e.Size = known.Content, known.Size
+		return true, nil
+	}
+	if s.bytes != nil {
+		s.bytes(-done) // they are read again
+	}
+	if err == nil {
+		err = f.rewind()
+	}
+	return false, err
+}
+
+// storeChunks stores a file with the chunk boundaries of its known content, and returns
+// the number of bytes stored. Ok is false if the content has changed.
+func (s *storer) storeChunks(ctx context.Context, f file, known *index.Entry) (done int64, ok bool, err error) {
+	size := int64(known.Size)
 	var buf []byte
-	for chunk, err := range object.Chunks(ctx, objects, known.Content, known.Size, 0) {
+	for chunk, err := range object.Chunks(ctx, s.w.opt.Objects, known.Content, known.Size, 0) {
 		if err != nil {
-			return false, ctx.Err() // without the chunk list, cut it like any other file
+			return done, false, ctx.Err() // without the chunk list, cut it like any other file
 		}
 		if chunk.Offset == 0 {
 			if cut, err := s.cutsAt(f, int64(chunk.Size), size); err != nil || cut {
-				return false, err
+				return done, false, err
 			}
 		}
 		if int(chunk.Size) > len(buf) {
@@ -50,21 +59,20 @@ func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, siz
 		}
 		data := buf[:chunk.Size]
 		if _, err := io.ReadFull(f, data); err != nil {
-			return false, atEnd(err)
+			return done, false, atEnd(err)
 		}
 		if object.Sum(data) != chunk.ID {
-			return false, nil
+			return done, false, nil
 		}
 		if _, err := s.dst.Put(ctx, object.KindChunk, data); err != nil { // the store may have lost it
-			return false, &storeError{err}
+			return done, false, &storeError{err}
 		}
 		if done += int64(len(data)); s.bytes != nil {
 			s.bytes(int64(len(data)))
 		}
 	}
 
-	e.Content, e.Size = known.Content, known.Size
-	return true, nil
+	return done, true, nil
 }
 
 // cutsAt reports whether our chunker makes its first cut in a file of size

@@ -102,6 +102,18 @@ func (d *dirScan) unreadable(err error) {
 	d.count++
 }
 
+// scanName is a name in a folder that is compared with the index.
+type scanName struct {
+	name    string
+	entry   *index.Entry // the index's entry, or nil
+	sub     *index.Dir   // the index's folder, or nil
+	kid     *selection   // the selected part of the content below it; nil: all
+	ignored bool
+}
+
+// tracked reports whether the index has the name.
+func (n *scanName) tracked() bool { return n.entry != nil || n.sub != nil }
+
 // name compares name i of the listing with the index. If only part of the
 // content below it is selected, kid is that part. Leaf means that the name
 // itself is a selected path.
@@ -114,9 +126,9 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 	}
 
 	kind := d.list.entries[i].kind
-	entry, sub := d.lookup(name, kind)
-	known := entry != nil || sub != nil
-	if !known && !leaf && d.o.NoUntracked {
+	n := scanName{name: name, kid: kid}
+	n.entry, n.sub = d.lookup(name, kind)
+	if !n.tracked() && !leaf && d.o.NoUntracked {
 		return
 	}
 	if err := object.CheckName(name); err != nil {
@@ -134,36 +146,34 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		st, err = d.folder.listed(&d.list, i)
 		kind = st.mode & modeType
 	}
-
-	ignored := err == nil && (!known || sub != nil) && d.ignores(name, kind == modeDir)
-	if !known && ignored && !leaf && kid == nil && !d.o.ListIgnored {
+	n.ignored = err == nil && n.entry == nil && d.ignores(name, kind == modeDir)
+	if !n.tracked() && n.ignored && !leaf && kid == nil && !d.o.ListIgnored {
 		return
 	}
 	if err == nil && st.mode == 0 {
 		st, err = d.folder.listed(&d.list, i)
 	}
+	d.judge(&n, &st, err)
+}
 
+// judge reports a name by its state or by the error of reading that.
+func (d *dirScan) judge(n *scanName, st *fileStat, err error) {
+	if err == nil && n.kid != nil && !st.isDir() {
+		d.missing(n)
+		return
+	}
+	if n.tracked() {
+		d.seen++
+	}
 	switch {
-	case err == nil && kid != nil && !st.isDir():
-		d.missing(name, entry, sub, kid)
 	case err == nil:
-		if known {
-			d.seen++
-		}
-		d.compare(name, &st, entry, sub, kid, ignored)
+		d.compare(n, st)
 	case errors.Is(err, fs.ErrNotExist): // selected, or removed since the folder was listed
-		if known {
-			d.seen++
-		}
-		if known || d.only != nil {
-			d.missing(name, entry, sub, kid)
+		if n.tracked() || d.only != nil {
+			d.missing(n)
 		}
 	default:
-		if known {
-			d.seen++
-		}
-		path := d.join(name)
-		d.report(name, Found{State: Unreadable, Old: entry, Err: pathError("stat", path, err)})
+		d.report(n.name, Found{State: Unreadable, Old: n.entry, Err: pathError("stat", d.join(n.name), err)})
 	}
 }
 
@@ -191,52 +201,59 @@ func (d *dirScan) trackedEntry(name string) *index.Entry {
 }
 
 // compare reports a name if it differs from the index.
-func (d *dirScan) compare(name string, st *fileStat, entry *index.Entry, sub *index.Dir, kid *selection, ignored bool) {
+func (d *dirScan) compare(n *scanName, st *fileStat) {
 	stat := st.indexStat(0)
-	if entry != nil && entry.Stat.Same(stat) && !entry.Stat.Racy() {
+	if n.entry != nil && n.entry.Stat.Same(stat) && !n.entry.Stat.Racy() {
 		return
 	}
 
-	f := Found{Type: st.entryType(), Dir: st.isDir(), Mode: st.perm(), Stat: stat, Old: entry}
+	f := Found{Type: st.entryType(), Dir: st.isDir(), Mode: st.perm(), Stat: stat, Old: n.entry}
 	switch {
-	case entry != nil && entry.Type == f.Type:
-		f.Mode = d.w.opt.recorded(f.Mode, entry.Mode)
-	case sub != nil && f.Dir:
-		f.Mode = d.w.opt.recorded(f.Mode, sub.Mode())
+	case n.entry != nil && n.entry.Type == f.Type:
+		f.Mode = d.w.opt.recorded(f.Mode, n.entry.Mode)
+	case n.sub != nil && f.Dir:
+		f.Mode = d.w.opt.recorded(f.Mode, n.sub.Mode())
 	}
 
 	switch {
-	case st.isDir() && d.w.isRepo(st):
+	case f.Dir && d.w.isRepo(st):
 		f.State = Nested
-		d.report(name, f)
+		d.report(n.name, f)
 		return
-	case st.isDir():
-		d.compareDir(name, f, sub, kid, ignored)
+	case f.Dir:
+		d.compareDir(n, f)
 		return
-	case f.Type != object.TypeFile && f.Type != object.TypeSymlink:
-		f.State = Special
-	case entry != nil && entry.Type == f.Type:
-		f.State = Modified
-	case entry != nil || sub != nil:
-		f.State = TypeChanged
-	case ignored:
-		f.State = Ignored
-	default:
-		f.State = Untracked
-	}
-	if entry == nil && sub == nil && d.o.NoUntracked {
+	case !n.tracked() && d.o.NoUntracked:
 		return
 	}
+	f.State = n.fileState(f.Type)
 
-	item := d.report(name, f)
-	if sub != nil {
+	item := d.report(n.name, f)
+	if n.sub != nil {
 		item.below = new(scanned)
-		d.deleteBelow(item.below, item.found.Path, sub)
+		d.deleteBelow(item.below, item.found.Path, n.sub)
 	}
 }
 
+// fileState returns the state of a name that is no folder, and that has other stat
+// data than the index.
+func (n *scanName) fileState(now object.EntryType) State {
+	switch {
+	case now != object.TypeFile && now != object.TypeSymlink:
+		return Special
+	case n.entry != nil && n.entry.Type == now:
+		return Modified
+	case n.tracked():
+		return TypeChanged
+	case n.ignored:
+		return Ignored
+	}
+	return Untracked
+}
+
 // compareDir is compare for folders.
-func (d *dirScan) compareDir(name string, f Found, sub *index.Dir, kid *selection, ignored bool) {
+func (d *dirScan) compareDir(n *scanName, f Found) {
+	name, sub, kid := n.name, n.sub, n.kid
 	switch {
 	case sub != nil && (sub.Mode() == f.Mode || kid != nil):
 	case sub != nil:
@@ -245,10 +262,10 @@ func (d *dirScan) compareDir(name string, f Found, sub *index.Dir, kid *selectio
 		f.State = TypeChanged
 	case d.o.NoUntracked:
 		if kid != nil {
-			d.missing(name, nil, nil, kid)
+			d.missing(&scanName{name: name, kid: kid})
 		}
 		return
-	case ignored:
+	case n.ignored:
 		f.State = Ignored
 	default:
 		f.State = Untracked
@@ -260,10 +277,10 @@ func (d *dirScan) compareDir(name string, f Found, sub *index.Dir, kid *selectio
 		f.Path = path
 		item.found = d.keep(f)
 	}
-	if sub != nil || !d.o.CollapseUntracked || kid != nil && ignored {
+	if sub != nil || !d.o.CollapseUntracked || kid != nil && n.ignored {
 		item.below = new(scanned)
 		d.subs = append(d.subs, &scanTask{
-			path: path, depth: d.depth + 1, tracked: sub, only: kid, matcher: d.matcher, ignored: ignored, out: item.below,
+			path: path, depth: d.depth + 1, tracked: sub, only: kid, matcher: d.matcher, ignored: n.ignored, out: item.below,
 		})
 	}
 	if item.found != nil || item.below != nil {

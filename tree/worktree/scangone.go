@@ -59,17 +59,18 @@ func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir) {
 
 // missing reports a selected name that does not exist, or that is no folder
 // though a path below it was selected.
-func (d *dirScan) missing(name string, entry *index.Entry, sub *index.Dir, kid *selection) {
+func (d *dirScan) missing(n *scanName) {
+	name := n.name
 	switch {
-	case kid != nil:
+	case n.kid != nil:
 		path := d.join(name)
 		item := scanItem{name: path[len(path)-len(name):], below: new(scanned)}
-		d.missingBelow(item.below, path, sub, kid)
+		d.missingBelow(item.below, path, n.sub, n.kid)
 		d.out.items = append(d.out.items, item)
-	case entry != nil:
-		d.report(name, Found{State: Deleted, Old: entry})
-	case sub != nil:
-		d.deleted(name, sub)
+	case n.entry != nil:
+		d.report(name, Found{State: Deleted, Old: n.entry})
+	case n.sub != nil:
+		d.deleted(name, n.sub)
 	default:
 		path := d.join(name)
 		d.report(name, Found{State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})

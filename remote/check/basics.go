@@ -13,12 +13,12 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// blobSize is that of the blob of which ranges are read: more than two of
-// GridFS's chunks.
+// blobSize is the size of the blob for reading ranges: more than two chunks of
+// GridFS.
 const blobSize = 600_001
 
 func (p *probe) absent(ctx context.Context) error {
-	// Neither name is stored under later.
+	// No later check uses these names.
 	for _, name := range []string{p.prefix + "root/99999999999999999999", p.prefix + "packs/absent"} {
 		if err := p.isAbsent(ctx, name); err != nil {
 			return err
@@ -49,6 +49,7 @@ func (p *probe) readAfterWrite(ctx context.Context) error {
 	if err := p.isThere(ctx, p.blob, p.blobData); err != nil {
 		return err
 	}
+
 	for range 3 {
 		data := p.data(recordSize)
 		record, err := p.create(ctx, data)
@@ -66,10 +67,11 @@ func (p *probe) readAfterWrite(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// seenByAll reads and describes something by several connections at once.
+// seenByAll reads and describes a blob or record over several connections at once.
 func (p *probe) seenByAll(ctx context.Context, name string, data []byte) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for range atOnce {
@@ -86,6 +88,7 @@ func (p *probe) seenByAll(ctx context.Context, name string, data []byte) error {
 			return p.isThere(ctx, name, data)
 		})
 	}
+
 	return group.Wait()
 }
 
@@ -109,6 +112,7 @@ func (p *probe) ranges(ctx context.Context) error {
 			return failed("%d bytes at %d of a blob of %d: other bytes came back", r.n, r.off, size)
 		}
 	}
+
 	return nil
 }
 
@@ -116,6 +120,7 @@ func (p *probe) list(ctx context.Context) error {
 	if _, err := p.create(ctx, p.data(recordSize)); err != nil {
 		return err
 	}
+
 	var missing string
 	complete, took, err := p.soon(ctx, func(ctx context.Context) (_ bool, err error) {
 		if missing, err = p.missing(ctx, p.prefix); missing != "" || err != nil {
@@ -124,6 +129,7 @@ func (p *probe) list(ctx context.Context) error {
 		missing, err = p.missing(ctx, p.prefix+"root/")
 		return missing == "", err
 	})
+
 	switch {
 	case err != nil:
 		return err
@@ -132,11 +138,12 @@ func (p *probe) list(ctx context.Context) error {
 	case took > 0:
 		return note(nil, "lists are complete only after %v", took.Round(time.Millisecond))
 	}
+
 	return nil
 }
 
-// missing lists a folder and returns the name of something that is not
-// listed, or "". That a list lags behind is no error, that it is wrong is.
+// missing lists a folder and returns a stored name that is not listed, or "".
+// A delayed list is no error, but a wrong one is.
 func (p *probe) missing(ctx context.Context, folder string) (string, error) {
 	listed := map[string]int64{}
 	last := ""
@@ -152,6 +159,7 @@ func (p *probe) missing(ctx context.Context, folder string) (string, error) {
 		last = info.Name
 		listed[last] = info.Size
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var names []string
@@ -166,9 +174,11 @@ func (p *probe) missing(ctx context.Context, folder string) (string, error) {
 			return "", failed("%q has %d bytes, and is listed with %d", name, size, got)
 		}
 	}
+
 	if len(names) == 0 {
 		return "", nil
 	}
+
 	return slices.Min(names), nil
 }
 
@@ -177,6 +187,7 @@ func (p *probe) delete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	var slowest time.Duration
 	for _, name := range []string{record, p.blob} {
 		err := p.b.Delete(ctx, name)
@@ -208,8 +219,10 @@ func (p *probe) delete(ctx context.Context) error {
 			return &finding{Failed, "to delete what is gone is an error: " + err.Error(), err}
 		}
 	}
+
 	if slowest > 0 {
 		return note(nil, "what is deleted is gone only after %v", slowest.Round(time.Millisecond))
 	}
+
 	return nil
 }

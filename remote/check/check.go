@@ -1,18 +1,18 @@
-// Package check finds out whether a store can be trusted as a remote, by using
-// it. That many writers can share a remote rests on a few properties of its
-// store: a record is created at most once whoever else tries at that moment, is
-// seen by all from then on, and what is absent is said to be absent. Some stores
-// take a conditional request and ignore the condition, or check it too early;
-// nothing but trying tells.
+// Package check finds out whether a store is suitable as a remote, by trying
+// it. Safe sharing by many writers rests on a few properties of the store: a
+// record is created at most once even if others try at the same moment,
+// everybody sees it from then on, and missing names are reported as missing.
+// Some stores accept a conditional request and ignore the condition, or check
+// it too early. Only a trial reveals that.
 //
-// [Run] tries all that in a corner of the store, probe/<nonce>/, which it
-// leaves empty. The [Report] says what it found: Report.Shared is whether the
-// store may be shared, Report.Usable whether it may be used by one writer. A
-// store that does well once can still fail under load or after a fault; the
-// check finds stores that are unfit, it does not prove one fit.
+// [Run] makes its trials below probe/<nonce>/ and deletes everything there.
+// The [Report] has the results: Report.Shared reports whether the store may be
+// shared, Report.Usable whether a single writer may use it. A store that
+// passes can still fail under load or after a fault: the check finds
+// unsuitable stores, but proves nothing.
 //
-// Credentials that may not delete are enough to push, fetch and clone. They get
-// a note, and probes stay behind.
+// Credentials without the right to delete are enough to push, fetch and clone.
+// They get a note, and probes stay behind.
 package check
 
 import (
@@ -27,37 +27,37 @@ import (
 	"github.com/kist-vcs/kist/remote/retry"
 )
 
-// Options say what is checked, and how.
+// Options configure [Run].
 type Options struct {
 	Now  func() time.Time // the clock; must be set
 	Rand io.Reader        // for names and data; nil: the system's
 
-	// ExclusivePut says that stores of this kind store a blob, like a record,
-	// at most once, as S3 does with a condition and a folder with a link. Then
-	// that is checked as well, with 68 MB of uploads.
+	// ExclusivePut means that stores of this kind store a blob, like a record,
+	// at most once: S3 by a condition, a folder by a link. Then Run checks
+	// that as well, with 68 MB of uploads.
 	ExclusivePut bool
 
-	// Retry says how trouble is borne. Its Now may be unset.
+	// Retry configures retries. Its Now may be unset.
 	Retry retry.Options
 
-	// Progress is told of each check when it is done; nil: no one is told.
+	// Progress receives the result of each check. It may be nil.
 	Progress func(Result)
 }
 
 // The names of the checks.
 const (
-	Absent         = "absent"           // what was never stored is not found
+	Absent         = "absent"           // a name that was never stored is not found
 	Put            = "put"              // a blob can be stored
 	Create         = "create"           // a record can be created
-	ReadAfterWrite = "read-after-write" // what was stored is read back at once, by all
+	ReadAfterWrite = "read-after-write" // stored data is read back at once, by all
 	Ranges         = "ranges"           // parts of a blob can be read
-	List           = "list"             // what was stored is listed
+	List           = "list"             // stored names are listed
 	CreateOnce     = "create-once"      // a record is not overwritten
 	CreateRace     = "create-race"      // of creates at the same moment, one wins
 	PutOnce        = "put-once"         // a blob is not overwritten
 	PutRace        = "put-race"         // of large puts at the same moment, one wins
-	Delete         = "delete"           // what is deleted is gone
-	CleanUp        = "clean-up"         // only there if probes were left behind
+	Delete         = "delete"           // a deleted name is gone
+	CleanUp        = "clean-up"         // exists only if probes stayed behind
 )
 
 // step is one check.
@@ -65,7 +65,7 @@ type step struct {
 	name, what string
 	run        func(*probe, context.Context) error // nil, a *finding, or the error of a call
 	needs      []string                            // skipped unless these passed
-	exclusive  bool                                // matters to several writers only
+	exclusive  bool                                // matters only for several writers
 	optional   bool                                // may be skipped
 }
 
@@ -83,15 +83,14 @@ var steps = []step{
 	{name: Delete, what: "what is deleted is gone", run: (*probe).delete, needs: []string{Put, Create}},
 }
 
-// Run checks a store. b is the backend as it was opened, without package
-// retry's wrapper.
+// Run checks a store. b is the opened backend, without the wrapper of package
+// retry.
 //
-// The error, with a report of the checks until then, says that the store could
-// not be checked: ctx ended, or a call failed for a reason that tells nothing
-// of what the store does, with [remote.ErrTemporary], [remote.ErrCredentials],
-// [remote.ErrCertificate], [remote.ErrNoStore] or [remote.ErrFull], or with a
-// [*remote.ForeignError]. What was stored is deleted in any
-// case.
+// An error means that the store could not be checked: ctx ended, or a call
+// failed for a reason unrelated to the checks, with [remote.ErrTemporary],
+// [remote.ErrCredentials], [remote.ErrCertificate], [remote.ErrNoStore] or
+// [remote.ErrFull], or with a [*remote.ForeignError]. The report then has the
+// checks so far. Run always deletes what it stored.
 func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Reader
@@ -99,10 +98,12 @@ func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 	if o.Retry.Now == nil {
 		o.Retry.Now = o.Now
 	}
+
 	p, err := newProbe(b, o)
 	if err != nil {
 		return nil, err
 	}
+
 	r := &Report{Prefix: p.prefix}
 	for i := range steps {
 		if err = p.step(ctx, r, &steps[i]); err != nil {
@@ -112,11 +113,12 @@ func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 	if err := p.cleanUp(ctx); err != nil {
 		r.add(o, Result{Name: CleanUp, What: "probes are removed", Status: Note, Detail: err.Error()})
 	}
+
 	return r, err
 }
 
-// step runs a step and adds its result to r, or returns the error that ends
-// all.
+// step runs a step and adds its result to r. It returns an error if the run
+// must end.
 func (p *probe) step(ctx context.Context, r *Report, s *step) error {
 	result := Result{Name: s.name, What: s.what, Status: OK}
 	for _, name := range s.needs {
@@ -126,6 +128,7 @@ func (p *probe) step(ctx context.Context, r *Report, s *step) error {
 			}
 		}
 	}
+
 	if result.Status == OK {
 		start := p.o.Now()
 		err := s.run(p, ctx)
@@ -139,11 +142,12 @@ func (p *probe) step(ctx context.Context, r *Report, s *step) error {
 			result.Status, result.Detail, result.Err = Failed, err.Error(), err
 		}
 	}
+
 	r.add(p.o, result)
 	return nil
 }
 
-// endsRun reports whether an error says nothing about what the store does.
+// endsRun reports whether an error is unrelated to the checks.
 func endsRun(ctx context.Context, err error) bool {
 	if _, foreign := errors.AsType[*remote.ForeignError](err); foreign {
 		return true
@@ -163,7 +167,7 @@ func (r *Report) add(o Options, c Result) {
 	}
 }
 
-// finding is what a check found.
+// finding is the result of a check that did not simply pass.
 type finding struct {
 	status Status
 	detail string

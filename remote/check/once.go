@@ -14,8 +14,8 @@ const (
 	racers = 32
 	rounds = 3
 
-	// Above 16 MiB, clients of S3 like to send parts, and the end of such an
-	// upload is not conditional on all stores.
+	// Above 16 MiB, clients of S3 often upload in parts, and on some stores
+	// the end of such an upload is not conditional.
 	largeSize   = 16<<20 + 1
 	largeRacers = 4
 )
@@ -51,8 +51,8 @@ func notPromised() error {
 	return &finding{status: Skipped, detail: "stores of this kind do not promise it, and nothing depends on it"}
 }
 
-// refused makes a call that is to fail because the name is taken. The name
-// is, so that the call may be repeated.
+// refused makes a call that must fail because the name is taken. The name
+// stays taken, so the call may be retried.
 func (p *probe) refused(ctx context.Context, op, name string, call func(ctx context.Context) error) error {
 	err := retry.Do(ctx, p.o.Retry, op, call)
 	switch {
@@ -64,12 +64,13 @@ func (p *probe) refused(ctx context.Context, op, name string, call func(ctx cont
 	return err
 }
 
-// createRace has callers create the same record at the same moment.
+// createRace makes several callers create the same record at the same moment.
 func (p *probe) createRace(ctx context.Context) error {
 	type held struct {
 		name string
 		data []byte
 	}
+
 	var records []held
 	for range rounds {
 		bodies := make([][]byte, racers)
@@ -94,19 +95,22 @@ func (p *probe) createRace(ctx context.Context) error {
 		p.isStored(name, recordSize)
 		records = append(records, held{name, bodies[winner]})
 	}
+
 	for _, r := range records {
 		if err := p.isThere(ctx, r.name, r.data); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// putRace has callers put large bodies under the same name.
+// putRace makes several callers put large bodies under the same name.
 func (p *probe) putRace(ctx context.Context) error {
 	if !p.o.ExclusivePut {
 		return notPromised()
 	}
+
 	block := p.data(64 << 10)
 	name, _, err := p.race(ctx, "put", largeRacers, p.newBlob, func(ctx context.Context, name string, i int) error {
 		return p.b.Put(ctx, name, pattern{block, i}, largeSize)
@@ -123,14 +127,15 @@ func (p *probe) putRace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	p.isStored(name, largeSize)
 	return nil
 }
 
-// race has n callers make the same call at the same moment, on a name that is
-// new. find returns whose bytes are there then, -1 for nobody's. The winner is
-// theirs. A call may end without an answer; if all do and nothing is there,
-// they are made again.
+// race makes n callers make the same call at the same moment, on a new name.
+// Find returns the caller whose bytes are stored then, or -1. That caller must
+// be the winner. A call may end without an answer. If all do and nothing is
+// stored, race repeats the calls.
 func (p *probe) race(ctx context.Context, op string, n int, newName func() string,
 	call func(ctx context.Context, name string, i int) error,
 	find func(ctx context.Context, name string) (int, error)) (name string, winner int, err error) {
@@ -157,8 +162,9 @@ func (p *probe) race(ctx context.Context, op string, n int, newName func() strin
 	return name, winner, err
 }
 
-// judge says what is wrong with the end of a race: errs are the answers, found
-// whose bytes are there; -1: none of theirs, or absent if so.
+// judge returns the error in the outcome of a race, or nil. Errs are the
+// answers. Found is the caller whose bytes are stored, or -1: then other bytes
+// are stored, or none if absent is set.
 func judge(op, name string, errs []error, found int, absent bool) error {
 	winner, winners, exists := -1, 0, 0
 	var unclear error
@@ -175,6 +181,7 @@ func judge(op, name string, errs []error, found int, absent bool) error {
 			return err
 		}
 	}
+
 	switch {
 	case winners > 1:
 		return failed("%d of %d callers were told that their %s of %q took effect", winners, len(errs), op, name)
@@ -189,11 +196,12 @@ func judge(op, name string, errs []error, found int, absent bool) error {
 	case winners == 1 && found != winner:
 		return failed("a %s of %q succeeded, and another caller's bytes are there", op, name)
 	}
+
 	return nil
 }
 
-// pattern is a body without end: a block repeated, from another place on for
-// each caller.
+// pattern is an endless body: a repeated block that starts at a different
+// place for each caller.
 type pattern struct {
 	block  []byte
 	caller int

@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	settling   = 10 * time.Second // that a store may take to list or to delete
-	cleaning   = 10 * time.Second // to delete the probes, at most
+	settling   = 10 * time.Second // longest delay of a list or a deletion
+	cleaning   = 10 * time.Second // longest time for deleting the probes
 	atOnce     = 8                // readers, deletions
 	recordSize = 1000
 )
 
-// probe is a Run under way.
+// probe is the state of one Run.
 type probe struct {
-	b      remote.Backend // calls are repeated
+	b      remote.Backend // with retries
 	o      Options
 	prefix string
 	random *rand.ChaCha8 // for data; not for concurrent use
 
-	blob     string // of putBlob
+	blob     string // name of the blob of putBlob
 	blobData []byte
 
 	mu       sync.Mutex
-	names    int              // given out
-	used     map[string]bool  // those that something may be stored under
-	stored   map[string]int64 // names that are known to be, and sizes
+	names    int              // number of names given out
+	used     map[string]bool  // names that may exist
+	stored   map[string]int64 // names that exist, with sizes
 	noDelete bool             // deletions are refused
 }
 
@@ -48,6 +48,7 @@ func newProbe(b remote.Backend, o Options) (*probe, error) {
 	if _, err := io.ReadFull(o.Rand, nonce[:]); err != nil {
 		return nil, fmt.Errorf("check store: %w", err)
 	}
+
 	var seed [32]byte
 	copy(seed[:], nonce[:])
 	return &probe{
@@ -60,7 +61,7 @@ func newProbe(b remote.Backend, o Options) (*probe, error) {
 	}, nil
 }
 
-// newName returns a name that was not used yet, of a record or a blob.
+// newName returns an unused name of a record or blob.
 func (p *probe) newName(format string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,22 +93,22 @@ func (p *probe) data(size int) []byte {
 	return data
 }
 
-// create creates a record under a new name, after it was looked for.
+// create creates a record under a new name, after a lookup of the name.
 func (p *probe) create(ctx context.Context, data []byte) (name string, err error) {
 	return p.store(ctx, "create", p.newRecord, int64(len(data)), func(ctx context.Context, name string) error {
 		return p.b.Create(ctx, name, data)
 	})
 }
 
-// put stores a blob under a new name, after it was looked for.
+// put stores a blob under a new name, after a lookup of the name.
 func (p *probe) put(ctx context.Context, body io.ReaderAt, size int64) (name string, err error) {
 	return p.store(ctx, "put", p.newBlob, size, func(ctx context.Context, name string) error {
 		return p.b.Put(ctx, name, body, size)
 	})
 }
 
-// store has a call store something under a name that is new for each attempt.
-// Each name is looked for before: a store may remember what it did not have.
+// store makes a call with a new name for each attempt. It first looks each
+// name up, because a store may remember that a name did not exist.
 func (p *probe) store(ctx context.Context, op string, newName func() string, size int64, call func(ctx context.Context, name string) error) (name string, err error) {
 	err = retry.Do(ctx, p.o.Retry, op, func(ctx context.Context) error {
 		name = newName()
@@ -116,6 +117,7 @@ func (p *probe) store(ctx context.Context, op string, newName func() string, siz
 		}
 		return call(ctx, name)
 	})
+
 	switch {
 	case err == nil:
 		p.isStored(name, size)
@@ -124,10 +126,11 @@ func (p *probe) store(ctx context.Context, op string, newName func() string, siz
 		delete(p.used, name)
 		p.mu.Unlock()
 	}
+
 	return name, err
 }
 
-// isAbsent looks for what is not there.
+// isAbsent checks that a missing name is reported as missing.
 func (p *probe) isAbsent(ctx context.Context, name string) error {
 	for _, look := range []func() error{
 		func() error { _, err := p.b.Get(ctx, name, make([]byte, 1), 0); return err },
@@ -143,10 +146,11 @@ func (p *probe) isAbsent(ctx context.Context, name string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// isThere reads the whole of what was stored.
+// isThere reads a stored blob or record and compares all of it.
 func (p *probe) isThere(ctx context.Context, name string, want []byte) error {
 	got := make([]byte, len(want)+1)
 	n, err := p.b.Get(ctx, name, got, 0)
@@ -160,11 +164,12 @@ func (p *probe) isThere(ctx context.Context, name string, want []byte) error {
 	case !bytes.Equal(got[:n], want):
 		return failed("%q was stored, and came back with other bytes", name)
 	}
+
 	return nil
 }
 
-// soon asks a question until the answer is yes, for as long as a store may
-// need to settle. It returns how long that took, 0 if it was so at once.
+// soon repeats a question until the answer is yes, for as long as a store may
+// be delayed. It returns the delay, 0 if the first answer was yes.
 func (p *probe) soon(ctx context.Context, ask func(ctx context.Context) (bool, error)) (ok bool, took time.Duration, err error) {
 	notYet := &remote.Error{Op: "wait", Kind: remote.ErrTemporary}
 	o := retry.Options{Now: p.o.Retry.Now, Sleep: p.o.Retry.Sleep, First: 100 * time.Millisecond, Longest: time.Second, Deadline: settling}
@@ -184,11 +189,12 @@ func (p *probe) soon(ctx context.Context, ask func(ctx context.Context) (bool, e
 	if errors.Is(err, notYet) {
 		return false, took, nil
 	}
+
 	return err == nil, took, err
 }
 
-// cleanUp deletes everything, even if ctx has ended. The error says what is
-// left.
+// cleanUp deletes everything, even if ctx has ended. The error lists the
+// remaining names.
 func (p *probe) cleanUp(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(p.used))
 	if len(names) == 0 {
@@ -197,6 +203,7 @@ func (p *probe) cleanUp(ctx context.Context) error {
 	if p.noDelete {
 		return fmt.Errorf("up to %d probes are left in %s: the credentials may not delete", len(names), p.prefix)
 	}
+
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
 	defer cancel()
 	var group errgroup.Group
@@ -208,10 +215,12 @@ func (p *probe) cleanUp(ctx context.Context) error {
 			return nil
 		})
 	}
+
 	_ = group.Wait()
 	left := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(left) > 0 {
 		return fmt.Errorf("up to %d probes are left in %s: %w", len(left), p.prefix, left[0])
 	}
+
 	return nil
 }

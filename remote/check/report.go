@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Status is how a check ended.
+// Status is the outcome of a check.
 type Status string
 
-// The ends of a check.
+// The outcomes of a check.
 const (
 	OK      Status = "ok"
-	Note    Status = "note"    // passed, but there is something to know
-	Failed  Status = "failed"  // the store does not do what kist needs
-	Skipped Status = "skipped" // not asked for, or of no use after what failed
+	Note    Status = "note"    // passed, with a remark
+	Failed  Status = "failed"  // the store does not behave as kist needs
+	Skipped Status = "skipped" // not requested, or useless after a failure
 )
 
 // Result is the result of one check.
 type Result struct {
 	Name   string        `json:"name"` // one of the constants, as in "create-race"
-	What   string        `json:"what"` // what was to be shown, in a line
+	What   string        `json:"what"` // what the check shows, in one line
 	Status Status        `json:"status"`
-	Detail string        `json:"detail,omitempty"` // why; empty if OK
+	Detail string        `json:"detail,omitempty"` // the reason; empty if OK
 	Took   time.Duration `json:"took_ns"`
-	Err    error         `json:"-"` // of the call that failed, if it is that; else nil
+	Err    error         `json:"-"` // error of the failed call, if any
 }
 
-// Report tells what a store does. It has the checks in the order they ran, all
-// of them unless [Run] returned an error.
+// Report has the results for a store, in the order in which the checks ran. It
+// has all checks unless [Run] returned an error.
 type Report struct {
-	Prefix string   `json:"prefix"` // of the names that were used, as in "probe/3f…/"
+	Prefix string   `json:"prefix"` // prefix of all names used, such as "probe/3f…/"
 	Checks []Result `json:"checks"`
 }
 
@@ -45,10 +45,9 @@ func (r *Report) Shared() bool {
 	return true
 }
 
-// Usable reports whether the store is safe as long as there is one writer at a
-// time: nothing failed but what keeps writers apart. A store that refuses to
-// create only what is not there yet, instead of ignoring the condition, is not
-// usable in the way it was opened.
+// Usable reports whether the store is safe for one writer at a time: nothing
+// failed except checks for several writers. A store that refuses conditional
+// requests, instead of ignoring the condition, is not usable as it was opened.
 func (r *Report) Usable() bool {
 	for i := range steps {
 		if s := &steps[i]; !s.exclusive && !r.passed(s) {
@@ -58,7 +57,7 @@ func (r *Report) Usable() bool {
 	return true
 }
 
-// passed reports whether the store does what a step looks at.
+// passed reports whether a step has passed.
 func (r *Report) passed(s *step) bool {
 	for _, c := range r.Checks {
 		if c.Name == s.name {
@@ -68,8 +67,8 @@ func (r *Report) passed(s *step) bool {
 	return false
 }
 
-// String returns the report as lines of text, one for each check and more for
-// the details of those that are not OK.
+// String returns the report as text: one line for each check, and more for the
+// details of those that are not OK.
 func (r *Report) String() string {
 	width := 0
 	for _, c := range r.Checks {

@@ -1,13 +1,11 @@
-// Package dir is a remote in a folder that all who share it can reach: on a
-// disk, or a network file system. A blob is a file; while it is written it is
-// a file in the folder tmp, which is then linked to its name, for a link is
-// made at most once. What a call has stored is on disk when it returns, with
-// the folders above it.
+// Package dir is a remote in a folder on a disk or a network file system. A
+// blob is a file. It is written in the folder tmp and then linked to its name,
+// because a link is made at most once. When a call returns, the file and its
+// parent folders are on disk.
 //
-// Nothing in the folder is reached through symbolic links; the folder itself
-// may be. Files that a program or a file system leaves there under names that
-// are no blob's are ignored. What lies there is described in
-// docs/format/remote.md.
+// Inside the folder, no symbolic link is followed; the folder itself may be
+// one. Files of other programs are ignored if their names cannot be blobs.
+// docs/format/remote.md describes the layout.
 package dir
 
 import (
@@ -29,22 +27,22 @@ import (
 type Backend struct {
 	root string // absolute
 
-	// durable has the folders, relative to root, whose entries in the folders
-	// above them this process knows to be on disk.
+	// durable has the folders, relative to root, whose own entries this
+	// process knows to be on disk.
 	durable sync.Map
 
 	own atomic.Bool // the folder is known to be a remote's, or empty
 
-	// But for tests: linkat, renameNew, (*os.File).ReadAt.
+	// Replaced by tests: linkat, renameNew, (*os.File).ReadAt.
 	link, rename move
 	readAt       func(f *os.File, p []byte, off int64) (int, error)
 }
 
-// Open opens the folder a path or a URL of the scheme file is of. A relative
-// path is relative to env.Dir; nothing else of env is used. If there is only
-// the folder above it, the folder is made by the first write; until then reads
-// are remote.ErrNoStore. To a folder that is no remote and has other files in
-// it, writes are remote.ErrUnsupported.
+// Open opens the folder of a path or a file URL. A relative path is relative
+// to env.Dir; nothing else of env is used. If only the parent folder exists,
+// the first write makes the folder. Until then, reads return
+// remote.ErrNoStore. Writes return remote.ErrUnsupported if the folder is no
+// remote and has other files.
 func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, error) {
 	b, err := open(ctx, rawURL, env.Dir)
 	if err != nil {
@@ -61,6 +59,7 @@ func open(ctx context.Context, rawURL, dir string) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	err = checkFolder(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = checkFolder(filepath.Dir(root))
@@ -68,6 +67,7 @@ func open(ctx context.Context, rawURL, dir string) (*Backend, error) {
 	if err != nil {
 		return nil, noStore(err)
 	}
+
 	return &Backend{root: root, link: linkat, rename: renameNew, readAt: (*os.File).ReadAt}, nil
 }
 
@@ -79,11 +79,12 @@ func checkFolder(path string) error {
 	return err
 }
 
-// parse returns the absolute path that a URL or path stands for.
+// parse returns the absolute path for a URL or path.
 func parse(rawURL, dir string) (string, error) {
 	bad := func(reason string) (string, error) {
 		return "", &kindError{remote.ErrURL, fmt.Errorf("%q: %s", remote.Redact(rawURL), reason)}
 	}
+
 	path := rawURL
 	if i := strings.Index(rawURL, "://"); i >= 0 && strings.EqualFold(rawURL[:i], "file") {
 		u, err := url.Parse(rawURL)
@@ -97,6 +98,7 @@ func parse(rawURL, dir string) (string, error) {
 		}
 		path = u.Path
 	}
+
 	switch {
 	case path == "":
 		return bad("there is no path in it")
@@ -107,11 +109,12 @@ func parse(rawURL, dir string) (string, error) {
 	case !filepath.IsAbs(dir):
 		return bad("it is not known what the path is relative to")
 	}
+
 	return filepath.Join(dir, path), nil
 }
 
-// check says whether name can be stored here, given what the package remote
-// says of it: tmp is the store's own.
+// check returns an error if name cannot be a blob here. Err is the verdict of
+// package remote. Names in tmp are reserved.
 func check(op, name string, err error) error {
 	if err == nil && (name == temps || strings.HasPrefix(name, temps+"/")) {
 		err = &remote.Error{Op: op, Name: name, Kind: remote.ErrName, Err: errors.New("that folder is for files that are being written")}

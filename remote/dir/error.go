@@ -11,15 +11,15 @@ import (
 
 var errNotFolder = errors.New("not a folder")
 
-// kindError is an error inside this package that knows of which kind it is.
+// kindError is an error of this package with its kind.
 type kindError struct{ kind, err error }
 
 func (e *kindError) Error() string { return e.err.Error() }
 
 func (e *kindError) Unwrap() error { return e.err }
 
-// noStore returns an error of the kind ErrNoStore if err says that the folder of
-// the remote, or the one above it, does not exist or is not a folder.
+// noStore returns an ErrNoStore if err means that the remote's folder or its
+// parent does not exist or is no folder.
 func noStore(err error) error {
 	var at *fs.PathError
 	switch {
@@ -38,13 +38,14 @@ func fail(op, name string, err error) error {
 	}
 	e := &remote.Error{Op: op, Name: name, Kind: kindOf(err), Err: err}
 	if e.Kind == remote.ErrNotFound && errors.Is(err, syscall.ENOENT) {
-		e.Err = nil // says nothing more
+		e.Err = nil // adds nothing
 	}
 	return e
 }
 
-// failStore is fail for an operation that stores: that something is not there
-// means that somebody removed it just then, such as the file in tmp.
+// failStore is fail for an operation that stores. A missing file or folder
+// then means that another process removed it just now, such as the file in
+// tmp.
 func failStore(op, name string, err error) error {
 	if kindOf(err) == remote.ErrNotFound {
 		err = &kindError{remote.ErrTemporary, err}
@@ -57,6 +58,7 @@ func kindOf(err error) error {
 	if errors.As(err, &known) {
 		return known.kind
 	}
+
 	var errno syscall.Errno
 	errors.As(err, &errno)
 	switch errno {
@@ -69,5 +71,6 @@ func kindOf(err error) error {
 	case syscall.ESTALE, syscall.EINTR, syscall.ETIMEDOUT:
 		return remote.ErrTemporary
 	}
+
 	return nil
 }

@@ -20,18 +20,19 @@ func (b *Backend) openRoot() (*os.File, error) {
 	return d, noStore(err)
 }
 
-// open opens the folder at a path below the root, which is empty for the root.
-// It is ErrNotFound if it is not there, or not a folder.
+// open opens the folder at a path below the root, "" for the root. The error
+// is ErrNotFound if it does not exist or is no folder.
 func (b *Backend) open(dir string) (*os.File, error) {
 	return b.descend(dir, func(d *os.File, _, name string) (*os.File, error) { return child(d, name) })
 }
 
-// make is open, but makes what is not there. What it made, or finds for the
-// first time, is on disk when it returns.
+// make is open, but makes missing folders. New folders, and those that this
+// process sees for the first time, are on disk when it returns.
 func (b *Backend) make(dir string) (*os.File, error) {
 	if err := b.makeRoot(); err != nil {
 		return nil, err
 	}
+
 	return b.descend(dir, func(d *os.File, path, name string) (*os.File, error) {
 		next, err := child(d, name)
 		_, durable := b.durable.Load(path)
@@ -42,7 +43,7 @@ func (b *Backend) make(dir string) (*os.File, error) {
 				next, err = child(d, name)
 			}
 		}
-		if err == nil && !durable { // somebody else may have made it a moment ago
+		if err == nil && !durable { // another process may have made it just now
 			if err = syncFolder(d); err != nil {
 				next.Close()
 				return nil, err
@@ -77,6 +78,7 @@ func (b *Backend) descend(dir string, next func(d *os.File, path, name string) (
 	if err != nil || dir == "" {
 		return d, err
 	}
+
 	at := ""
 	for name := range strings.SplitSeq(dir, "/") {
 		at = path.Join(at, name)
@@ -87,12 +89,13 @@ func (b *Backend) descend(dir string, next func(d *os.File, path, name string) (
 		}
 		d = below
 	}
+
 	return d, nil
 }
 
-// child opens a folder in the folder d. Another thing of that name is an error
-// that says what it is, of the kind ErrNotFound or, if it is a symbolic link,
-// ErrDamaged.
+// child opens a folder in the folder d. If the name is something else, the
+// error describes it. Its kind is ErrDamaged for a symbolic link, and
+// ErrNotFound otherwise.
 func child(d *os.File, name string) (*os.File, error) {
 	f, err := openAt(d, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -107,8 +110,7 @@ func child(d *os.File, name string) (*os.File, error) {
 	return nil, err
 }
 
-// openAt opens a file or folder in the folder d; it does not follow a symbolic
-// link.
+// openAt opens a file or folder in the folder d. It follows no symbolic link.
 func openAt(d *os.File, name string, flags int, mode uint32) (*os.File, error) {
 	var file int
 	err := call("open", d, name, func(fd int) (err error) {
@@ -121,15 +123,15 @@ func openAt(d *os.File, name string, flags int, mode uint32) (*os.File, error) {
 	return os.NewFile(uintptr(file), filepath.Join(d.Name(), name)), nil
 }
 
-// lstat describes what has a name in the folder d.
+// lstat describes a name in the folder d.
 func lstat(d *os.File, name string) (*unix.Stat_t, error) {
 	var st unix.Stat_t
 	err := call("lstat", d, name, func(fd int) error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return &st, err
 }
 
-// checkRegular says why something is not a file: a folder is no blob and so
-// ErrNotFound, anything else ErrDamaged.
+// checkRegular returns an error for anything but a file: ErrNotFound for a
+// folder, which is no blob, and ErrDamaged otherwise.
 func checkRegular(d *os.File, name string, st *unix.Stat_t) error {
 	e := &fs.PathError{Op: "open", Path: filepath.Join(d.Name(), name)}
 	switch st.Mode & unix.S_IFMT {
@@ -143,11 +145,12 @@ func checkRegular(d *os.File, name string, st *unix.Stat_t) error {
 	default:
 		e.Err = errors.New("is not a regular file")
 	}
+
 	return &kindError{remote.ErrDamaged, e}
 }
 
-// call does a system call about a name in the folder d, again if a signal
-// interrupts it.
+// call makes a system call for a name in the folder d. It repeats the call
+// while signals interrupt it.
 func call(op string, d *os.File, name string, do func(fd int) error) error {
 	for {
 		err := do(int(d.Fd()))
@@ -160,8 +163,8 @@ func call(op string, d *os.File, name string, do func(fd int) error) error {
 	}
 }
 
-// syncFolder has the names in the folder d on disk, where a file system can do
-// that for folders.
+// syncFolder syncs the names in the folder d, if the file system supports
+// that.
 func syncFolder(d *os.File) error {
 	err := d.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {

@@ -9,16 +9,17 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// tops are the names of what a remote has in its folder.
+// tops are the names in the top folder of a remote.
 var tops = []string{"kist.json", "root", "packs", "index", "state", "probe", temps}
 
-// checkForeign refuses a folder that is no remote and has files of somebody
-// else in it: what a remote consists of is not strewn between them. Once a
-// folder is a remote, files beside its own are ignored.
+// checkForeign refuses a folder that is no remote and has other files, so that
+// a remote is never mixed with them by mistake. Once a folder is a remote,
+// other files are ignored.
 func (b *Backend) checkForeign() error {
 	if b.own.Load() {
 		return nil
 	}
+
 	d, err := b.openRoot()
 	if err != nil {
 		return err
@@ -28,22 +29,25 @@ func (b *Backend) checkForeign() error {
 		b.own.Store(err == nil)
 		return err
 	}
+
 	names, err := d.Readdirnames(-1)
 	if err != nil {
 		return err
 	}
+
 	slices.Sort(names)
 	for _, name := range names {
 		if isForeign(name) {
 			return &kindError{remote.ErrUnsupported, &remote.ForeignError{Folder: b.root, File: name}}
 		}
 	}
+
 	b.own.Store(true)
 	return nil
 }
 
-// isForeign reports whether something of this name says that a folder is used
-// for something else. What systems leave in a folder unasked does not.
+// isForeign reports whether a name shows that a folder has another use. Files
+// that operating systems create by themselves do not.
 func isForeign(name string) bool {
 	switch {
 	case slices.Contains(tops, name), name == "lost+found", name == "System Volume Information", name == "$RECYCLE.BIN":

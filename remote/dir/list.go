@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// List implements [remote.Blobs]. It reads a folder at a time into memory.
+// List implements [remote.Blobs]. It holds one folder at a time in memory.
 func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
 		if err := remote.CheckPrefix(prefix); err != nil {
@@ -27,7 +27,7 @@ func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info
 	}
 }
 
-// errStop ends a walk whose caller wants no more.
+// errStop ends a walk when the caller stops.
 var errStop = errors.New("stop")
 
 func (b *Backend) list(ctx context.Context, prefix string, yield func(remote.Info, error) bool) error {
@@ -51,13 +51,14 @@ type entry struct {
 	st   *unix.Stat_t
 }
 
-// walk yields the blobs in the folder d, whose names begin with prefix, and
-// those in the folders in it.
+// walk yields the blobs in the folder d and in the folders below. The names of
+// d's blobs begin with prefix.
 func walk(ctx context.Context, d *os.File, prefix string, yield func(remote.Info, error) bool) error {
 	entries, err := readFolder(ctx, d, prefix)
 	if err != nil {
 		return err
 	}
+
 	for _, e := range entries {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -82,16 +83,18 @@ func walk(ctx context.Context, d *os.File, prefix string, yield func(remote.Info
 			return err
 		}
 	}
+
 	return nil
 }
 
-// readFolder returns the files and folders in the folder d that are, or hold,
-// blobs, in the order of the names of the blobs.
+// readFolder returns the files and folders in the folder d that can be or
+// contain blobs, sorted by the names of the blobs.
 func readFolder(ctx context.Context, d *os.File, prefix string) (entries []entry, err error) {
 	names, err := d.Readdirnames(-1)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -113,6 +116,7 @@ func readFolder(ctx context.Context, d *os.File, prefix string) (entries []entry
 			entries = append(entries, entry{name + "/", nil})
 		}
 	}
+
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return entries, nil
 }

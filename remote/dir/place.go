@@ -20,11 +20,11 @@ func linkat(from *os.File, name string, to *os.File, newName string) error {
 	return call("link", to, newName, func(fd int) error { return unix.Linkat(int(from.Fd()), name, fd, newName, 0) })
 }
 
-// place gives a file that was written its name, if that is free: by a link or,
-// where there are no links, by renaming it. The answers to either are not
-// believed: a network file system may ask twice, and report that the name is
-// taken by the file itself, and clients of old report success where it is
-// taken by another.
+// place gives a written file its final name if that is free: by a link or,
+// without support for links, by renaming. It does not trust the answer. A
+// network file system may repeat a request and then report that the name is
+// taken, by the file itself. Old clients report success although another file
+// has the name.
 func (b *Backend) place(t *temp, d *os.File, name string) error {
 	err := b.link(t.folder, t.name, d, name)
 	if !isUnsupported(err) {
@@ -35,13 +35,15 @@ func (b *Backend) place(t *temp, d *os.File, name string) error {
 			if err != nil || st.Size != t.st.Size {
 				return false, nil
 			}
-			return sameContent(t, d, name) // a file system that numbers links, not files
+			return sameContent(t, d, name) // this file system gives every link its own inode number
 		})
 	}
+
 	linkErr := err
 	if err = b.rename(t.folder, t.name, d, name); isUnsupported(err) && !errors.Is(err, unix.EPERM) {
 		return &kindError{remote.ErrUnsupported, fmt.Errorf("the file system has neither hard links (%w) nor a rename that replaces nothing (%w)", linkErr, err)}
 	}
+
 	return b.settle(t, d, name, err, func(st *unix.Stat_t) (bool, error) {
 		_, statErr := lstat(t.folder, t.name)
 		if errors.Is(statErr, fs.ErrNotExist) {
@@ -51,8 +53,8 @@ func (b *Backend) place(t *temp, d *os.File, name string) error {
 	})
 }
 
-// settle looks whether a move took place, which returned err: isOurs is asked
-// about what has the name now.
+// settle finds out whether a move took place. Err is the error of the move.
+// isOurs tells whether the file that has the name now is ours.
 func (b *Backend) settle(t *temp, d *os.File, name string, err error, isOurs func(*unix.Stat_t) (bool, error)) error {
 	st, statErr := lstat(d, name)
 	if statErr != nil {
@@ -61,20 +63,22 @@ func (b *Backend) settle(t *temp, d *os.File, name string, err error, isOurs fun
 		}
 		return err
 	}
+
 	ours, lookErr := isOurs(st)
 	switch {
 	case ours:
 		return nil
 	case lookErr != nil:
-		return &kindError{remote.ErrTemporary, lookErr} // it is unclear whose it is
+		return &kindError{remote.ErrTemporary, lookErr} // unknown whose file it is
 	case err == nil || errors.Is(err, fs.ErrExist):
 		return taken(d, name, st)
 	}
+
 	return err
 }
 
-// isUnsupported reports whether a move failed because the file system has no
-// such thing. EPERM is what many say then.
+// isUnsupported reports whether a move failed because the file system does not
+// support it. Many return EPERM then.
 func isUnsupported(err error) bool {
 	for _, errno := range []error{unix.EPERM, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.EMLINK} {
 		if errors.Is(err, errno) {
@@ -84,8 +88,7 @@ func isUnsupported(err error) bool {
 	return false
 }
 
-// sameContent reports whether the file of a name has the bytes that were
-// written.
+// sameContent reports whether the file with a name has the written bytes.
 func sameContent(t *temp, d *os.File, name string) (bool, error) {
 	one, err := openAt(t.folder, t.name, unix.O_RDONLY, 0)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// piece is the most bytes that are copied between looks at the context.
+// piece is the most bytes copied between two checks of the context.
 const piece = 4 << 20
 
 // Get implements [remote.Blobs].
@@ -35,6 +35,7 @@ func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n 
 	if off < 0 {
 		return 0, errors.New("negative offset")
 	}
+
 	d, err := b.open(folderOf(name))
 	if err != nil {
 		return 0, err
@@ -47,6 +48,7 @@ func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n 
 	if err != nil {
 		return 0, err
 	}
+
 	f, err := openAt(d, path.Base(name), unix.O_RDONLY, 0)
 	if err != nil {
 		return 0, err
@@ -61,13 +63,14 @@ func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n 
 		if err == io.EOF {
 			break
 		}
-		if errors.Is(err, unix.EIO) { // the disk does not give these bytes back; others may be whole
+		if errors.Is(err, unix.EIO) { // these bytes are unreadable; others may be intact
 			err = &kindError{remote.ErrDamaged, err}
 		}
 		if err != nil {
 			return n, err
 		}
 	}
+
 	return n, nil
 }
 
@@ -87,6 +90,7 @@ func (b *Backend) stat(ctx context.Context, name string) (info remote.Info, err 
 	if err := ctx.Err(); err != nil {
 		return info, err
 	}
+
 	d, err := b.open(folderOf(name))
 	if err != nil {
 		return info, err
@@ -96,6 +100,7 @@ func (b *Backend) stat(ctx context.Context, name string) (info remote.Info, err 
 	if err == nil {
 		err = checkRegular(d, path.Base(name), st)
 	}
+
 	return infoOf(name, st), err
 }
 
@@ -103,7 +108,7 @@ func infoOf(name string, st *unix.Stat_t) remote.Info {
 	return remote.Info{Name: name, Size: st.Size, Modified: time.Unix(st.Mtim.Unix())}
 }
 
-// folderOf returns the folder a blob is in, which is empty for the root.
+// folderOf returns the folder of a blob, "" for the root.
 func folderOf(name string) string {
 	return strings.TrimSuffix(name[:len(name)-len(path.Base(name))], "/")
 }

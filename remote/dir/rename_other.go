@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNew has nothing to call here.
+// renameNew returns an error: this system has no such call.
 func renameNew(_ *os.File, _ string, to *os.File, newName string) error {
 	return call("rename", to, newName, func(int) error { return unix.ENOSYS })
 }

@@ -18,22 +18,23 @@ import (
 // temps is the folder for files that are being written.
 const temps = "tmp"
 
-// A temp is a file that has no name of its own yet.
+// A temp is a file without a final name.
 type temp struct {
 	folder *os.File
 	name   string
 	st     unix.Stat_t
 }
 
-func (t *temp) remove() { unlink(t.folder, t.name) } // if it stays, RemoveTemps is for it
+func (t *temp) remove() { unlink(t.folder, t.name) } // RemoveTemps removes it otherwise
 
-// writeTemp writes a file in the folder tmp, which has it on disk.
+// writeTemp writes a file in the folder tmp and syncs it.
 func writeTemp(ctx context.Context, tmp *os.File, body io.ReaderAt, size int64) (*temp, error) {
 	t := &temp{folder: tmp, name: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())}
 	f, err := openAt(tmp, t.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o444)
 	if err != nil {
 		return nil, err
 	}
+
 	err = copyBody(ctx, f, body, size)
 	if err == nil {
 		err = f.Sync()
@@ -48,6 +49,7 @@ func writeTemp(ctx context.Context, tmp *os.File, body io.ReaderAt, size int64) 
 		t.remove()
 		return nil, err
 	}
+
 	return t, nil
 }
 
@@ -71,13 +73,14 @@ func copyBody(ctx context.Context, w io.Writer, body io.ReaderAt, size int64) er
 		}
 		off += int64(n)
 	}
+
 	return nil
 }
 
-// RemoveTemps removes files that were being written when their process ended:
-// those in the folder tmp that were last changed before a time, by the clock of
-// the file system. If one is still being written after all, its Put fails with
-// an error that is remote.ErrTemporary. It returns how many it removed.
+// RemoveTemps removes the files of dead writers: files in the folder tmp that
+// last changed before a time, by the clock of the file system. If a writer is
+// still alive, its Put fails with remote.ErrTemporary. It returns the number
+// of removed files.
 func (b *Backend) RemoveTemps(ctx context.Context, before time.Time) (removed int, err error) {
 	removed, err = b.removeTemps(ctx, before)
 	return removed, fail("delete", temps, err)
@@ -87,6 +90,7 @@ func (b *Backend) removeTemps(ctx context.Context, before time.Time) (removed in
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+
 	tmp, err := b.open(temps)
 	if kindOf(err) == remote.ErrNotFound {
 		return 0, nil
@@ -99,6 +103,7 @@ func (b *Backend) removeTemps(ctx context.Context, before time.Time) (removed in
 	if err != nil {
 		return 0, err
 	}
+
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return removed, err
@@ -113,5 +118,6 @@ func (b *Backend) removeTemps(ctx context.Context, before time.Time) (removed in
 			return removed, err
 		}
 	}
+
 	return removed, nil
 }

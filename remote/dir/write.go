@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// Put implements [remote.Blobs]. It tells if the name is taken.
+// Put implements [remote.Blobs]. It fails if the name is taken.
 func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 	if err := check("put", name, remote.CheckBlob(name)); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	return failStore("create", name, b.store(ctx, name, bytes.NewReader(data), int64(len(data))))
 }
 
-// Replace implements [remote.Replacer]: a rename replaces the file.
+// Replace implements [remote.Replacer] by a rename.
 func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
 	if err := check("replace", name, remote.CheckRecord(name, len(data))); err != nil {
 		return err
@@ -55,12 +55,14 @@ func (b *Backend) replace(ctx context.Context, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
+
 	base := path.Base(name)
 	err = call("rename", d, base, func(fd int) error { return unix.Renameat(int(tmp.Fd()), t.name, fd, base) })
 	if err != nil {
 		t.remove()
 		return err
 	}
+
 	return syncFolder(d)
 }
 
@@ -80,6 +82,7 @@ func (b *Backend) remove(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	d, err := b.open(folderOf(name))
 	if err != nil {
 		return err
@@ -96,6 +99,7 @@ func (b *Backend) remove(ctx context.Context, name string) error {
 	if err := unlink(d, base); err != nil {
 		return err
 	}
+
 	return syncFolder(d)
 }
 
@@ -103,11 +107,12 @@ func unlink(d *os.File, name string) error {
 	return call("unlink", d, name, func(fd int) error { return unix.Unlinkat(fd, name, 0) })
 }
 
-// store makes a file with a name that is free.
+// store makes a file under a free name.
 func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	d, err := b.make(folderOf(name))
 	if err != nil {
 		return err
@@ -117,6 +122,7 @@ func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size
 	if err := isFree(d, base); err != nil {
 		return err
 	}
+
 	tmp, err := b.make(temps)
 	if err != nil {
 		return err
@@ -130,10 +136,11 @@ func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size
 	if err := b.place(t, d, base); err != nil {
 		return err
 	}
+
 	return syncFolder(d)
 }
 
-// isFree returns nil if nothing has a name.
+// isFree returns nil if no file or folder has the name.
 func isFree(d *os.File, name string) error {
 	st, err := lstat(d, name)
 	switch {
@@ -145,13 +152,13 @@ func isFree(d *os.File, name string) error {
 	return taken(d, name, st)
 }
 
-// taken returns an error of the kind ErrExists, if what has a name is a blob,
-// or one that says what it is.
+// taken returns an ErrExists if a blob has the name, or otherwise an error
+// that describes what has it.
 func taken(d *os.File, name string, st *unix.Stat_t) error {
 	err := checkRegular(d, name, st)
 	var known *kindError
 	if errors.As(err, &known) {
-		return &kindError{remote.ErrUnsupported, fmt.Errorf("in the way of the blob: %w", known.err)} // it stays there: another try does not help
+		return &kindError{remote.ErrUnsupported, fmt.Errorf("in the way of the blob: %w", known.err)} // a retry does not help
 	}
 	return &kindError{remote.ErrExists, &fs.PathError{Op: "link", Path: d.Name() + "/" + name, Err: fs.ErrExist}}
 }

@@ -15,20 +15,22 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// maxReason is the most bytes of a reason that a server gives.
+// maxReason limits the text of a server's reason, in bytes.
 const maxReason = 600
 
-// failure turns an error of the driver into one of package remote. ctx is the
-// caller's.
+// failure converts an error of the driver to one of package remote. ctx is the
+// caller's context.
 func (b *Backend) failure(ctx context.Context, op, name string, err error) error {
 	e := &remote.Error{Op: op, Name: name}
 	if e.Err = ctx.Err(); e.Err != nil {
 		return e
 	}
+
 	var ready *remote.Error
 	if errors.As(err, &ready) {
 		return ready
 	}
+
 	e.Kind = b.kindOf(err)
 	text := b.clean(err.Error())
 	if e.Kind == remote.ErrCertificate {
@@ -36,11 +38,12 @@ func (b *Backend) failure(ctx context.Context, op, name string, err error) error
 		reason, _, _ = strings.Cut(reason, " }")
 		text = "the certificate of the server is not trusted: " + reason
 	}
+
 	e.Err = errors.New(text)
 	return e
 }
 
-// codes tells of which kind an error of a server is, by its number.
+// codes has the kinds of server errors, by number.
 var codes = map[int]error{
 	11000: remote.ErrExists, // DuplicateKey
 
@@ -70,19 +73,21 @@ var codes = map[int]error{
 	63: remote.ErrTemporary, 150: remote.ErrTemporary, 13388: remote.ErrTemporary, // StaleShardVersion, StaleEpoch, StaleConfig
 }
 
-// kindOf tells of which kind an error of the driver is; nil is none.
+// kindOf returns the kind of an error of the driver, or nil.
 func (b *Backend) kindOf(err error) error {
-	// If a write concern failed, the write may be there, now or later.
+	// After a failed write concern, the write may exist now or later.
 	var write mongo.WriteException
 	var bulk mongo.BulkWriteException
 	switch {
 	case errors.As(err, &write) && len(write.WriteErrors) == 0, errors.As(err, &bulk) && len(bulk.WriteErrors) == 0:
 		return remote.ErrTemporary
 	}
+
 	text := strings.ToLower(err.Error())
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 	}
+
 	var answer mongo.ServerError
 	if errors.As(err, &answer) {
 		for _, code := range answer.ErrorCodes() {
@@ -91,7 +96,7 @@ func (b *Backend) kindOf(err error) error {
 			}
 		}
 		switch {
-		case has("space quota", "no space left", "disk is full", "disk full"): // Atlas; a server that passes on what it was told
+		case has("space quota", "no space left", "disk is full", "disk full"): // Atlas, or a server that repeats the system's error
 			return remote.ErrFull
 		case has("bad auth", "authentication failed"):
 			return remote.ErrCredentials
@@ -101,23 +106,25 @@ func (b *Backend) kindOf(err error) error {
 			return remote.ErrTemporary
 		}
 	}
+
 	var network net.Error
 	switch {
 	case has("x509: "):
 		return remote.ErrCertificate
-	case has("tls: "): // no TLS, and another try does not help
+	case has("tls: "): // no TLS; a retry does not help
 		return nil
 	case has("unable to authenticate") && !has("eof", "connection reset", "broken pipe", "timed out", "timeout", "context "):
-		return remote.ErrCredentials // maybe said of another call, whose end has closed this one's connection
+		return remote.ErrCredentials // perhaps another call failed and closed this connection
 	case mongo.IsNetworkError(err), mongo.IsTimeout(err), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		has("server selection error", "connection pool"):
 		return remote.ErrTemporary
 	}
+
 	return nil
 }
 
-// clean returns a text of the driver or of the server as it can be shown: one
-// line of printable characters, not too long, without secrets.
+// clean returns a text of the driver or the server that is safe to show: one
+// short line of printable characters without secrets.
 func (b *Backend) clean(text string) string {
 	secrets := slices.DeleteFunc(slices.Clone(b.secrets), func(s string) bool { return s == "" })
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be part of another

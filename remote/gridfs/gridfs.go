@@ -6,7 +6,7 @@
 // documents of their own in the collection <bucket>.roots, because a stored
 // file is made in two steps and cannot be created at most once. Everything is
 // written with the write concern {w: "majority", j: true} and read from the
-// primary. How to set up a database is said in docs/howto/gridfs.md.
+// primary. docs/howto/gridfs.md shows how to set up a database.
 package gridfs
 
 import (
@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	selectTime = 10 * time.Second // to find the server and connect to it, unless the URL says otherwise
-	answerTime = 30 * time.Second // for an answer of a few bytes; the server is told of it as maxTimeMS
-	endTime    = 2 * time.Second  // to tidy up when a context has ended, or everything
+	selectTime = 10 * time.Second // default time to find the server and connect to it
+	answerTime = 30 * time.Second // for a short answer; also sent to the server as maxTimeMS
+	endTime    = 2 * time.Second  // for cleaning up after a context ended, and for Close
 )
 
 // Backend is a GridFS bucket as a remote. It is safe for concurrent use.
@@ -42,21 +42,21 @@ type Backend struct {
 	now     func() time.Time
 	endTime time.Duration // see there
 
-	opened atomic.Pointer[collections] // once a server told what it is
+	opened atomic.Pointer[collections] // set once the server has described itself
 
 	mu    sync.Mutex
-	known map[string]file // some of the blobs there are, or were
+	known map[string]file // files documents of some blobs, perhaps deleted ones
 }
 
-// Open opens the bucket of a URL, which is MongoDB's own, with a database:
+// Open opens the bucket of a MongoDB URL with a database:
 //
 //	mongodb://user@host:port,host:port/database?bucket=kist&chunksize=261120&…
 //
-// The bucket's name, by default kist, and the size of the chunks of what is
-// stored, in bytes, are kist's; everything else is handed to MongoDB's driver.
-// A password that the URL lacks is taken from KIST_MONGODB_PASSWORD, and the
-// user from KIST_MONGODB_USERNAME. Both are only sent to hosts that
-// KIST_MONGODB_HOST names. Open returns [remote.ErrCredentials] if it is empty.
+// kist reads the bucket's name, by default kist, and the size of the chunks of
+// new files, in bytes. Everything else goes to MongoDB's driver. A missing
+// password comes from KIST_MONGODB_PASSWORD, a missing user from
+// KIST_MONGODB_USERNAME. Both are only sent to hosts that KIST_MONGODB_HOST
+// names. Open returns [remote.ErrCredentials] if that is empty.
 //
 // Open makes no request to the server, but looks up the hosts behind a
 // mongodb+srv URL.
@@ -73,6 +73,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 	if err != nil {
 		return nil, openError(rawURL, err)
 	}
+
 	b := &Backend{location: *l, now: env.Now, endTime: endTime, known: map[string]file{}}
 	o := options.Client().ApplyURI(l.uri)
 	if err := o.Validate(); err != nil {
@@ -95,10 +96,12 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 	if o.AppName == nil {
 		o.SetAppName("kist")
 	}
+
 	o.SetMonitor(monitor)
 	if b.client, err = mongo.Connect(o); err != nil {
 		return nil, b.failure(ctx, "open", "", err)
 	}
+
 	return b, nil
 }
 
@@ -120,16 +123,17 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// collections are those of the bucket, each with how it is read and written.
+// collections are the collections of the bucket, each with its read and write concerns.
 type collections struct {
-	files, chunks *mongo.Collection // read is what a majority has
-	roots         *mongo.Collection // read is what was written last: of one document
-	manyRoots     *mongo.Collection // read is what a majority has: of many
+	files, chunks *mongo.Collection // reads data that a majority has
+	roots         *mongo.Collection // reads the last write of a single document
+	manyRoots     *mongo.Collection // reads data that a majority has, for lists
 
-	indexed atomic.Bool // the indexes are known to be there
+	indexed atomic.Bool // the indexes exist
 }
 
-// begin is called first by each method: check is what is wrong with the name.
+// begin prepares a call. Every method calls it first. Check is the problem
+// with the name, or nil.
 func (b *Backend) begin(ctx context.Context, op, name string, check error) (*collections, error) {
 	if check != nil {
 		return nil, check
@@ -140,19 +144,21 @@ func (b *Backend) begin(ctx context.Context, op, name string, check error) (*col
 	if c := b.opened.Load(); c != nil {
 		return c, nil
 	}
-	// What a server can promise depends on what it is, so that is asked first.
+
+	// The kind of server decides which concerns it supports, so request that first.
 	short, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	hello, err := b.client.Database(b.database).RunCommand(short, bson.D{{Key: "hello", Value: 1}}).Raw()
 	if err != nil {
 		return nil, b.failure(ctx, op, name, err)
 	}
+
 	b.opened.CompareAndSwap(nil, b.collections(isAlone(hello)))
 	return b.opened.Load(), nil
 }
 
-// isAlone reports whether an answer to the hello command is that of a server
-// that is no member of a replica set, and not mongos either.
+// isAlone reports whether an answer to the hello command comes from a
+// standalone server: neither a member of a replica set nor mongos.
 func isAlone(hello bson.Raw) bool {
 	set, _ := hello.Lookup("setName").StringValueOK()
 	msg, _ := hello.Lookup("msg").StringValueOK()
@@ -163,9 +169,10 @@ func (b *Backend) collections(alone bool) *collections {
 	journal := true
 	written := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}
 	last, many := readconcern.Linearizable(), readconcern.Majority()
-	if alone { // what it has written is what there is, and it knows no other concern
+	if alone { // a standalone server supports no other concern
 		last, many = readconcern.Local(), readconcern.Local()
 	}
+
 	db := b.client.Database(b.database, options.Database().SetWriteConcern(written).SetReadConcern(many).SetReadPreference(readpref.Primary()))
 	return &collections{
 		files:     db.Collection(b.bucket + ".files"),

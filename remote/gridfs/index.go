@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// makeIndexes makes the two indexes that GridFS wants, unless they are there.
-// That the one on chunks is unique keeps two uploads of one name apart.
+// makeIndexes makes the two indexes of GridFS if they are missing. The unique
+// index on chunks keeps two uploads with one name apart.
 func (c *collections) makeIndexes(ctx context.Context) error {
 	if c.indexed.Load() {
 		return nil
@@ -33,10 +33,12 @@ func makeIndex(ctx context.Context, in *mongo.Collection, unique bool, fields ..
 	if err != nil {
 		return err
 	}
+
 	var indexes []bson.Raw
 	if err := cursor.All(ctx, &indexes); err != nil {
 		return err
 	}
+
 	for _, index := range indexes {
 		if !isOn(index, fields) {
 			continue
@@ -48,29 +50,34 @@ func makeIndex(ctx context.Context, in *mongo.Collection, unique bool, fields ..
 		}
 		return nil
 	}
+
 	keys := bson.D{}
 	for _, field := range fields {
 		keys = append(keys, bson.E{Key: field, Value: int32(1)})
 	}
+
 	_, err = in.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys, Options: options.Index().SetUnique(unique)})
 	return err
 }
 
-// isOn reports whether an index is on just these fields, ascending, of all
-// documents.
+// isOn reports whether an index covers exactly these fields, ascending, for
+// all documents.
 func isOn(index bson.Raw, fields []string) bool {
 	keys, ok := index.Lookup("key").DocumentOK()
 	if !ok || index.Lookup("partialFilterExpression").Type != 0 {
 		return false
 	}
+
 	elements, err := keys.Elements()
 	if err != nil || len(elements) != len(fields) {
 		return false
 	}
+
 	for i, e := range elements {
 		if n, ok := e.Value().AsInt64OK(); !ok || n != 1 || e.Key() != fields[i] {
 			return false
 		}
 	}
+
 	return true
 }

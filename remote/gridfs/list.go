@@ -16,8 +16,8 @@ import (
 
 const rootFolder = "root/"
 
-// recordID returns the _id of a record: an int64 for the numbered roots, as
-// root/00000000000000000042, and else its name.
+// recordID returns the _id of a record: an int64 for the numbered roots, such
+// as root/00000000000000000042, and otherwise its name.
 func recordID(name string) any {
 	digits, ok := strings.CutPrefix(name, rootFolder)
 	if seq, err := strconv.ParseInt(digits, 10, 64); ok && err == nil && seq >= 0 && rootName(seq) == name {
@@ -65,8 +65,8 @@ func (b *Backend) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 	}
 }
 
-// withPrefix is a filter for strings in a field, which begin with prefix and
-// come after another.
+// withPrefix returns a filter for strings in a field that begin with prefix
+// and come after another.
 func withPrefix(field, prefix, after string) bson.D {
 	from := bson.E{Key: "$gte", Value: prefix}
 	if after > prefix {
@@ -79,18 +79,18 @@ func withPrefix(field, prefix, after string) bson.D {
 	return bson.D{{Key: field, Value: bounds}}
 }
 
-// A source gives what a collection has, in the order of _id.
+// A source yields the entries of a collection, in the order of _id.
 type source struct {
 	in     *mongo.Collection
 	filter bson.D
-	name   func(id bson.RawValue) string // "": it is nothing of kist's
+	name   func(id bson.RawValue) string // "": not a document of kist
 
 	cursor *mongo.Cursor
 	ended  bool
-	info   remote.Info // the next; none if it has no name
+	info   remote.Info // the next entry; none if it has no name
 }
 
-// first returns the source whose next entry is the first, or nil.
+// first returns the source with the smallest next entry, or nil.
 func first(ctx context.Context, sources []*source, after string) (*source, error) {
 	var first *source
 	for _, s := range sources {
@@ -104,7 +104,7 @@ func first(ctx context.Context, sources []*source, after string) (*source, error
 	return first, nil
 }
 
-// fill reads the next entry, unless there is one.
+// fill reads the next entry, unless it was read already.
 func (s *source) fill(ctx context.Context, after string) (err error) {
 	if s.cursor == nil {
 		s.cursor, err = s.in.Find(ctx, s.filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetProjection(infoFields))
@@ -112,6 +112,7 @@ func (s *source) fill(ctx context.Context, after string) (err error) {
 			return err
 		}
 	}
+
 	for !s.ended && s.info.Name == "" {
 		if !s.cursor.Next(ctx) {
 			s.ended = true
@@ -122,6 +123,7 @@ func (s *source) fill(ctx context.Context, after string) (err error) {
 			s.info = remote.Info{Name: name, Size: f.length, Modified: f.modified}
 		}
 	}
+
 	return nil
 }
 
@@ -131,7 +133,7 @@ func (s *source) close(ctx context.Context) {
 	}
 }
 
-// blobName returns the name of a blob from the _id of its files document, or
+// blobName returns the name of a blob from the _id of its files document or
 // the files_id of a chunk.
 func blobName(id bson.RawValue) string {
 	name, ok := id.StringValueOK()

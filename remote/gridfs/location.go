@@ -10,25 +10,25 @@ import (
 
 const (
 	defaultBucket    = "kist"
-	defaultChunkSize = 255 << 10 // bytes; GridFS's own
+	defaultChunkSize = 255 << 10 // bytes; GridFS's default
 
-	// A chunk is a document, which may have 16 MiB with all its fields.
+	// A chunk is a document, and a document has at most 16 MiB.
 	minChunkSize, maxChunkSize = 1 << 10, 15 << 20
 )
 
-// location is what a URL says.
+// location is a parsed URL.
 type location struct {
 	uri       string // for the driver, with the password
 	database  string
 	bucket    string
 	chunkSize int32    // bytes
-	secrets   []string // what no text may have in it
+	secrets   []string // texts that must not be shown
 
-	unnamed string // the first host that KIST_MONGODB_HOST does not name; "": it names all
+	unnamed string // the first host that is not in KIST_MONGODB_HOST; "": all are
 }
 
-// parseLocation takes apart a URL of MongoDB, which is none to net/url if it
-// has several hosts. The error has no part of it.
+// parseLocation parses a URL of MongoDB. net/url cannot, because it may have
+// several hosts. The error contains no part of the URL.
 func parseLocation(rawURL string, getenv func(string) string) (*location, error) {
 	scheme, rest, _ := strings.Cut(rawURL, "://")
 	rest, query, _ := strings.Cut(rest, "?")
@@ -38,6 +38,7 @@ func parseLocation(rawURL string, getenv func(string) string) (*location, error)
 	if l.database, err = databaseOf(path); err != nil {
 		return nil, err
 	}
+
 	var others []string
 	for part := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(part, "=")
@@ -57,13 +58,16 @@ func parseLocation(rawURL string, getenv func(string) string) (*location, error)
 			return nil, err
 		}
 	}
+
 	if authority, err = l.signIn(authority, getenv); err != nil {
 		return nil, err
 	}
+
 	l.uri = scheme + "://" + authority + "/" + path
 	if len(others) > 0 {
 		l.uri += "?" + strings.Join(others, "&")
 	}
+
 	return l, nil
 }
 
@@ -98,7 +102,7 @@ func chunkSizeOf(value string) (int32, error) {
 	return int32(n), nil
 }
 
-// hide has a secret, escaped as in a URL, kept out of all texts.
+// hide adds a secret, escaped as in a URL, to those that must not be shown.
 func (l *location) hide(escaped string) {
 	l.secrets = append(l.secrets, escaped)
 	plain, err := url.PathUnescape(escaped)

@@ -14,10 +14,10 @@ import (
 )
 
 // Orphans yields, sorted by name, the blobs that have chunks but no files
-// document: what uploads left that failed, or did not yet end. Nothing tells
-// the two apart, so a collector treats them as names like any other. Their
-// sizes are not known and 0; Modified is when the last chunk was sent, by the
-// clock of who sent it. An error is yielded once, with a zero Info, and ends it.
+// document: from failed uploads, or from uploads still running. These cannot
+// be told apart, so gc treats them like other names. Their size is unknown and
+// reported as 0. Modified is the time of the last chunk, by the uploader's
+// clock. An error is yielded once, with a zero Info, and ends the iteration.
 func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
 		c, err := b.begin(ctx, "list", "", nil)
@@ -61,8 +61,8 @@ func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
 	}
 }
 
-// lastSent returns when the last chunk of a blob was sent, and whether there is
-// any.
+// lastSent returns the time of the last chunk of a blob, and whether there is
+// any chunk.
 func (b *Backend) lastSent(ctx context.Context, c *collections, name string) (sent time.Time, any bool, err error) {
 	last := options.FindOne().SetSort(bson.D{{Key: "n", Value: -1}}).SetProjection(bson.D{{Key: "_id", Value: 1}})
 	chunk, err := c.chunks.FindOne(ctx, chunksOf(name), last).Raw()
@@ -78,8 +78,8 @@ func (b *Backend) lastSent(ctx context.Context, c *collections, name string) (se
 	return sent, true, nil
 }
 
-// isOrphan reports whether there is no files document of a name. files is read
-// up to it.
+// isOrphan reports whether a name has no files document. It reads files up to
+// that name.
 func (b *Backend) isOrphan(ctx context.Context, c *collections, files *source, name string) (bool, error) {
 	for {
 		if err := files.fill(ctx, ""); err != nil {
@@ -94,9 +94,11 @@ func (b *Backend) isOrphan(ctx context.Context, c *collections, files *source, n
 			return false, nil
 		}
 	}
-	_, err := b.file(ctx, c, "list", name) // it may be there since
+
+	_, err := b.file(ctx, c, "list", name) // the upload may have ended since
 	if errors.Is(err, remote.ErrNotFound) {
 		return true, nil
 	}
+
 	return false, err
 }

@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	maxBatch = 8 << 20 // bytes of chunks that the server sends at once, about
-	maxKnown = 4096    // files documents remembered
+	maxBatch = 8 << 20 // approximate bytes of chunks in one answer
+	maxKnown = 4096    // remembered files documents
 )
 
-// A file is what the files document of a blob says.
+// A file has the data of a blob's files document.
 type file struct {
 	length    int64
 	chunkSize int64
 	modified  time.Time
 }
 
-// Get implements [remote.Blobs]. Of a blob only the chunks are read that have
-// some of the bytes wanted, and each must be there once and be as long as it
-// should.
+// Get implements [remote.Blobs]. It reads only the chunks with wanted bytes.
+// Each of these must exist once and have the right length.
 func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	c, err := b.begin(ctx, "get", name, remote.CheckName(name))
 	if err != nil {
@@ -43,12 +42,14 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 		}
 		return copy(p, data[min(off, int64(len(data))):]), nil
 	}
+
 	f, known := b.remembered(name)
-	if !known || off > f.length-int64(len(p)) || len(p) == 0 { // whether it ends there has to be right
+	if !known || off > f.length-int64(len(p)) || len(p) == 0 { // the length must be up to date
 		if f, err = b.file(ctx, c, "get", name); err != nil {
 			return 0, err
 		}
 	}
+
 	for {
 		n, err := c.read(ctx, name, f, p, off)
 		if err == nil {
@@ -58,7 +59,7 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 		if !errors.As(err, &damage) {
 			return 0, b.failure(ctx, "get", name, err)
 		}
-		now, err := b.file(ctx, c, "get", name) // it may have been deleted meanwhile
+		now, err := b.file(ctx, c, "get", name) // the blob may have been deleted meanwhile
 		if err != nil {
 			return 0, err
 		}
@@ -69,7 +70,7 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 	}
 }
 
-// damageError says what is wrong with a stored file.
+// damageError describes the damage of a stored file.
 type damageError struct{ text string }
 
 func (e *damageError) Error() string { return e.text }
@@ -84,10 +85,11 @@ func (c *collections) read(ctx context.Context, name string, f file, p []byte, o
 	if f.chunkSize <= 0 {
 		return 0, damaged("the size of its chunks is %d", f.chunkSize)
 	}
+
 	p = p[:min(int64(len(p)), f.length-off)]
 	first, last := off/f.chunkSize, (off+int64(len(p))-1)/f.chunkSize
 	all := (f.length-1)/f.chunkSize + 1
-	batch := min(last-first+2, max(1, maxBatch/f.chunkSize)) // one more than there is, so that no cursor stays
+	batch := min(last-first+2, max(1, maxBatch/f.chunkSize)) // one more than needed, so that the cursor ends
 	cursor, err := c.chunks.Find(ctx,
 		bson.D{{Key: "files_id", Value: name}, {Key: "n", Value: bson.D{{Key: "$gte", Value: first}, {Key: "$lte", Value: last}}}},
 		options.Find().SetSort(bson.D{{Key: "n", Value: 1}}).SetBatchSize(int32(batch)).
@@ -118,6 +120,7 @@ func (c *collections) read(ctx context.Context, name string, f file, p []byte, o
 	if want <= last {
 		return 0, damaged("chunk %d of %d is missing", want, all)
 	}
+
 	return n, nil
 }
 
@@ -135,15 +138,17 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 		f := fileOf(doc)
 		return remote.Info{Name: name, Size: f.length, Modified: f.modified}, nil
 	}
+
 	f, err := b.file(ctx, c, "stat", name)
 	if err != nil {
 		return remote.Info{}, err
 	}
+
 	return remote.Info{Name: name, Size: f.length, Modified: f.modified}, nil
 }
 
-// infoFields are the fields, of files documents and of records, that are read
-// to describe one.
+// infoFields are the fields of files documents and records that describe a
+// blob.
 var infoFields = bson.D{{Key: "length", Value: 1}, {Key: "chunkSize", Value: 1}, {Key: "uploadDate", Value: 1}}
 
 // file reads the files document of a blob and remembers it.
@@ -153,15 +158,18 @@ func (b *Backend) file(ctx context.Context, c *collections, op, name string) (fi
 		b.forget(name)
 		return file{}, err
 	}
+
 	f := fileOf(doc)
 	if f.length < 0 {
 		return file{}, &remote.Error{Op: op, Name: name, Kind: remote.ErrDamaged, Err: errors.New("its length is negative, or no number")}
 	}
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.known) >= maxKnown {
 		clear(b.known)
 	}
+
 	b.known[name] = f
 	return f, nil
 }
@@ -179,7 +187,7 @@ func (b *Backend) forget(name string) {
 	delete(b.known, name)
 }
 
-// fileOf reads a files document. Clients write its numbers in various types.
+// fileOf decodes a files document. Clients write its numbers in various types.
 func fileOf(doc bson.Raw) file {
 	number := func(field string) int64 {
 		n, ok := doc.Lookup(field).AsInt64OK()
@@ -208,8 +216,8 @@ func (b *Backend) record(ctx context.Context, c *collections, name string) ([]by
 	return data, nil
 }
 
-// findOne reads fields of the document with an id. An absent one is
-// ErrNotFound.
+// findOne reads fields of the document with an id. The error is ErrNotFound if
+// it does not exist.
 func (b *Backend) findOne(ctx context.Context, in *mongo.Collection, op, name string, id any, fields bson.D) (bson.Raw, error) {
 	short, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -223,7 +231,7 @@ func (b *Backend) findOne(ctx context.Context, in *mongo.Collection, op, name st
 	return doc, nil
 }
 
-// closeCursor ends a query, at the server too if it has more to give.
+// closeCursor ends a query, also at the server if it has more results.
 func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()

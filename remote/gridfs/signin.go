@@ -11,16 +11,16 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// hostVariable names the hosts that may get what the user's surroundings have:
-// a user and password in the environment, or an identity of the machine. The
-// URL of a remote may come from somebody else's configuration, so the URL
-// alone does not decide who gets them.
+// hostVariable names the hosts that may receive credentials of the
+// environment: a user and password, or an identity of the machine. The URL of
+// a remote may come from another user's configuration, so the URL alone must
+// not decide this.
 const hostVariable = "KIST_MONGODB_HOST"
 
-// signIn returns the authority of a URL with the user and password from the
-// environment if the URL has no password. It returns an error that matches
-// [remote.ErrCredentials] if the environment has credentials and does not say
-// for which hosts.
+// signIn returns the authority of a URL. If the URL has no password, signIn
+// adds the user and password from the environment. The error matches
+// [remote.ErrCredentials] if the environment has credentials but no hosts for
+// them.
 func (l *location) signIn(authority string, getenv func(string) string) (string, error) {
 	at := strings.LastIndexByte(authority, '@')
 	hosts := authority[at+1:]
@@ -33,6 +33,7 @@ func (l *location) signIn(authority string, getenv func(string) string) (string,
 		l.hide(own)
 		return authority, nil
 	}
+
 	plain, _ := url.PathUnescape(user)
 	switch {
 	case name == "" && password == "":
@@ -54,6 +55,7 @@ func (l *location) signIn(authority string, getenv func(string) string) (string,
 	if password == "" {
 		return user + "@" + hosts, nil
 	}
+
 	password = escape(password)
 	l.hide(password)
 	return user + ":" + password + "@" + hosts, nil
@@ -65,15 +67,18 @@ func (l *location) checkAuth(o *options.ClientOptions) error {
 	if o.Auth == nil {
 		return nil
 	}
+
 	mechanism := strings.ToUpper(o.Auth.AuthMechanism)
 	secure := o.TLSConfig != nil && !o.TLSConfig.InsecureSkipVerify
 	if (mechanism == "PLAIN" || mechanism == "MONGODB-OIDC") && !secure {
 		return fmt.Errorf("authMechanism=%s without TLS sends the password in clear: add tls=true, and keep the check of the certificate", mechanism)
 	}
+
 	own := mechanism == "MONGODB-OIDC" || mechanism == "MONGODB-AWS" && o.Auth.Password == ""
 	if own && l.unnamed != "" {
 		return l.notSent("credentials of this machine (authMechanism=" + mechanism + ") are")
 	}
+
 	return nil
 }
 
@@ -106,5 +111,5 @@ func withPort(host string) string {
 	return host + ":27017"
 }
 
-// escape escapes all that means something in a URL.
+// escape escapes all special characters of a URL.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -9,10 +9,10 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// deletePasses is how often a blob that is uploaded just now is deleted.
+// deletePasses is the number of attempts to delete a blob that is being uploaded.
 const deletePasses = 3
 
-// Create implements [remote.Creator]: _id is unique.
+// Create implements [remote.Creator]. It relies on the unique _id.
 func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	c, err := b.begin(ctx, "create", name, remote.CheckRecord(name, len(data)))
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// Delete implements [remote.Blobs]. Of a blob, the files document goes first.
+// Delete implements [remote.Blobs]. It deletes a blob's files document first.
 func (b *Backend) Delete(ctx context.Context, name string) error {
 	c, err := b.begin(ctx, "delete", name, remote.CheckName(name))
 	if err != nil {
@@ -61,6 +61,7 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 		}
 		return nil
 	}
+
 	b.forget(name)
 	for range deletePasses {
 		file, err := c.files.DeleteOne(ctx, byID(name))
@@ -74,8 +75,9 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 		if file.DeletedCount > 0 || chunks.DeletedCount == 0 {
 			return nil
 		}
-		// These were chunks of an upload, which may have ended just now.
+		// The chunks may belong to an upload that has ended just now.
 	}
+
 	return &remote.Error{Op: "delete", Name: name, Kind: remote.ErrTemporary, Err: errors.New("it is being uploaded")}
 }
 

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// blocks keeps the parts of packs in which bases were read lately.
+// blocks caches the parts of packs with recently read bases.
 type blocks struct {
 	mu     sync.Mutex
-	recent []block // the last used first
+	recent []block // most recently used first
 }
 
 type block struct {
@@ -16,7 +16,7 @@ type block struct {
 	Part
 }
 
-// value returns what is in a pack at off, n bytes, if that is kept.
+// value returns n bytes of a pack at off, if they are cached.
 func (b *blocks) value(pack Name, off int64, n int) ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,17 +30,18 @@ func (b *blocks) value(pack Name, off int64, n int) ([]byte, bool) {
 			return value, true
 		}
 	}
+
 	return nil, false
 }
 
-// put keeps a part of a pack, whose bytes nobody changes any more.
+// put caches a part of a pack. Its bytes must not change afterwards.
 func (b *blocks) put(pack Name, p Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.recent = slices.Insert(b.recent[:min(len(b.recent), maxBlocks-1)], 0, block{pack, p})
 }
 
-// forget drops what is kept of a pack.
+// forget drops the cached parts of a pack.
 func (b *blocks) forget(pack Name) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,22 +20,24 @@ const (
 	indexMagic       = "kistpidx"
 )
 
-// Index searches an index file. It is safe for concurrent use. It keeps 20
-// bytes for every pack in memory, and of the entries what [keys.Reader] does.
+// Index searches an index file. It is safe for concurrent use. It needs 20
+// bytes of memory for every pack, and for the entries as much as
+// [keys.Reader].
 type Index struct {
 	packs []Info
 	keys  *keys.Reader
 }
 
 // OpenIndex reads an index file of size bytes from r, which must stay readable
-// and unchanged while the Index is used. It checks everything but the entries,
-// which are checked when they are read. What is damaged is a [*CorruptError].
+// and unchanged while the Index is used. It checks everything except the
+// entries, which are checked when they are read. Damage is a [*CorruptError].
 // Memory is bounded by size.
 func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
 	const least = remote.HeaderSize + indexTrailerSize
 	if size < least+keys.Size(0) {
 		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes are too few", size)}
 	}
+
 	var header [remote.HeaderSize]byte
 	if err := readFull(r, header[:], 0); err != nil {
 		return nil, &CorruptError{Part: "header", Err: err}
@@ -43,10 +45,12 @@ func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
 	if err := remote.CheckHeader(header[:], remote.TypeIndex); err != nil {
 		return nil, &CorruptError{Part: "header", Err: err}
 	}
+
 	var trailer [indexTrailerSize]byte
 	if err := readFull(r, trailer[:], size-indexTrailerSize); err != nil {
 		return nil, &CorruptError{Part: "trailer", Err: err}
 	}
+
 	table := int64(binary.BigEndian.Uint32(trailer[:])) * infoSize
 	switch {
 	case string(trailer[8:]) != indexMagic:
@@ -54,19 +58,22 @@ func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
 	case table > size-least-keys.Size(0):
 		return nil, &CorruptError{Part: "trailer", Err: fmt.Errorf("%d packs in %d bytes", table/infoSize, size)}
 	}
+
 	packs, err := readPacks(r, int(table), trailer[:])
 	if err != nil {
 		return nil, &CorruptError{Part: "packs", Err: err}
 	}
+
 	length := size - least - table
 	x, err := keys.Open(io.NewSectionReader(r, remote.HeaderSize+table, length), length)
 	if err != nil {
 		return nil, &CorruptError{Part: "index", Err: err}
 	}
+
 	return &Index{packs: packs, keys: x}, nil
 }
 
-// readPacks reads the pack table, which has so many bytes.
+// readPacks reads the pack table, which has size bytes.
 func readPacks(r io.ReaderAt, size int, trailer []byte) ([]Info, error) {
 	table := make([]byte, size, size+4)
 	if err := readFull(r, table, remote.HeaderSize); err != nil {
@@ -75,6 +82,7 @@ func readPacks(r io.ReaderAt, size int, trailer []byte) ([]Info, error) {
 	if crc32.Checksum(append(table, trailer[:4]...), castagnoli) != binary.BigEndian.Uint32(trailer[4:]) {
 		return nil, errChecksum
 	}
+
 	packs := make([]Info, size/infoSize)
 	for i := range packs {
 		b := table[i*infoSize:]
@@ -86,6 +94,7 @@ func readPacks(r io.ReaderAt, size int, trailer []byte) ([]Info, error) {
 			return nil, fmt.Errorf("pack %s is not in order", packs[i].Name)
 		}
 	}
+
 	return packs, nil
 }
 
@@ -104,19 +113,19 @@ func readFull(r io.ReaderAt, p []byte, off int64) error {
 // Len returns the number of entries.
 func (x *Index) Len() int { return x.keys.Len() }
 
-// Packs returns the packs that the index names, sorted by name. The slice is
-// the caller's own.
+// Packs returns the packs that the index names, sorted by name. The caller
+// owns the slice.
 func (x *Index) Packs() []Info { return slices.Clone(x.packs) }
 
-// Find returns the entry of key, and whether there is one. It fails only with
-// a [*CorruptError].
+// Find returns the entry of key, and whether it exists. Every error is a
+// [*CorruptError].
 func (x *Index) Find(key object.Key) (Entry, bool, error) {
 	e, at, err := x.Search(key)
 	return e, at >= 0, err
 }
 
-// Search is Find, and tells with the entry which one it is, counted from 0 in
-// the order of All; -1: there is none.
+// Search is Find, but returns the number of the entry in the order of All, or
+// -1.
 func (x *Index) Search(key object.Key) (Entry, int, error) {
 	rec, ok, err := x.keys.Find(key)
 	if err != nil {
@@ -144,8 +153,8 @@ func (x *Index) entry(rec keys.Record) (Entry, error) {
 	return e, nil
 }
 
-// All yields every entry, in the order of the keys. The first error, a
-// [*CorruptError], ends it.
+// All yields every entry, sorted by key. The first error, a [*CorruptError],
+// ends it.
 func (x *Index) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for rec, err := range x.keys.All() {

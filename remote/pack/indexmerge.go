@@ -11,11 +11,11 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// MergeIndex writes an index file to w that names the given packs, which it
-// sorts, and has the entries of sources, each of which yields them in the order
-// of their keys. Those of other packs are left out; of several with one key,
-// one counts. It holds 16 bytes in memory for each entry it writes. An error of
-// a source ends it, and is wrapped.
+// MergeIndex writes an index file to w with the given packs, which it sorts,
+// and the entries of sources. Each source must yield its entries sorted by
+// key. Entries of other packs are left out. Of several entries with one key,
+// one is written. It needs 16 bytes of memory for each entry. An error of a
+// source ends it, and is wrapped.
 func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) error {
 	slices.SortFunc(packs, func(a, b Info) int { return a.Name.Compare(b.Name) })
 	for i, p := range packs {
@@ -26,6 +26,7 @@ func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) e
 			return fmt.Errorf("merge pack indexes: pack %s is there twice", p.Name)
 		}
 	}
+
 	var failed error
 	err := merge(w, packs, func(yield func(Entry) bool) { failed = merged(sources, yield) })
 	if failed != nil {
@@ -34,21 +35,24 @@ func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) e
 	if err != nil {
 		return fmt.Errorf("merge pack indexes: %w", err)
 	}
+
 	return nil
 }
 
-// merge writes an index file of packs and entries, both of which are sorted. Of
-// several entries with one key the first counts, and those of other packs do
-// not.
+// merge writes an index file of packs and entries, both sorted. It leaves out
+// entries of other packs. Of several entries with one key, it writes the
+// first.
 func merge(w io.Writer, packs []Info, entries iter.Seq[Entry]) error {
 	head, tail := appendPacks(remote.AppendHeader(nil, remote.TypeIndex, remote.Version1), packs)
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
+
 	numbers := make(map[Name]uint32, len(packs))
 	for i, pack := range packs {
 		numbers[pack.Name] = uint32(i)
 	}
+
 	index := keys.NewWriter(w)
 	var last Entry
 	for e := range entries {
@@ -64,11 +68,12 @@ func merge(w io.Writer, packs []Info, entries iter.Seq[Entry]) error {
 	if err := index.Finish(); err != nil {
 		return err
 	}
+
 	_, err := w.Write(tail)
 	return err
 }
 
-// merged yields what sources yield, in the order of the keys.
+// merged yields the entries of all sources, sorted by key.
 func merged(sources []iter.Seq2[Entry, error], yield func(Entry) bool) error {
 	var queue byNextKey
 	for _, s := range sources {
@@ -82,6 +87,7 @@ func merged(sources []iter.Seq2[Entry, error], yield func(Entry) bool) error {
 			queue = append(queue, &source{next, e})
 		}
 	}
+
 	heap.Init(&queue)
 	for len(queue) > 0 {
 		first := queue[0]
@@ -98,10 +104,11 @@ func merged(sources []iter.Seq2[Entry, error], yield func(Entry) bool) error {
 			heap.Pop(&queue)
 		}
 	}
+
 	return nil
 }
 
-// source is where entries come from, and the next of them.
+// source is a source of entries with its next entry.
 type source struct {
 	next  func() (Entry, error, bool)
 	entry Entry

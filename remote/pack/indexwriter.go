@@ -9,8 +9,8 @@ import (
 )
 
 // WriteIndex writes an index file of entries of any number of packs to w. It
-// names every pack that has an entry. Entries that are not sorted by key are
-// sorted where they are; of several with one key, the first counts.
+// names every pack that has an entry. It sorts entries in place by key, if
+// they are not sorted. Of several entries with one key, it writes the first.
 func WriteIndex(w io.Writer, entries []Entry) error {
 	if err := writeIndex(w, entries); err != nil {
 		return fmt.Errorf("write pack index: %w", err)
@@ -30,8 +30,7 @@ func writeIndex(w io.Writer, entries []Entry) error {
 	return merge(w, packs, slices.Values(entries))
 }
 
-// packsOf returns the packs of entries, sorted by name, after it checked them
-// and the entries.
+// packsOf checks entries and returns their packs, sorted by name.
 func packsOf(entries []Entry) ([]Info, error) {
 	sizes := map[Name]uint32{}
 	for i := range entries {
@@ -45,10 +44,12 @@ func packsOf(entries []Entry) ([]Info, error) {
 			return nil, fmt.Errorf("pack %s has %d bytes, and %d", e.Pack.Name, size, e.Pack.Size)
 		}
 	}
+
 	packs := make([]Info, 0, len(sizes))
 	for name, size := range sizes {
 		packs = append(packs, Info{Name: name, Size: size})
 	}
+
 	slices.SortFunc(packs, func(a, b Info) int { return a.Name.Compare(b.Name) })
 	return packs, nil
 }

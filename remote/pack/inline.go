@@ -9,13 +9,13 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// minInline is the least number of bytes of an entry in a root: its kind, ID
+// minInline is the least size of an entry in a root, in bytes: its kind, ID
 // and three numbers.
 const minInline = 1 + len(object.ID{}) + 3
 
 // AppendEntries appends the entries of one pack, as [Writer.Finish] or
-// [ParseEntries] returned them, in the form in which a root holds them: 38 to
-// 43 bytes for each. Entries are not changed.
+// [ParseEntries] returned them, in the encoding of a root: 38 to 43 bytes for
+// each. It does not change entries.
 func AppendEntries(dst []byte, entries []Entry) []byte {
 	pos := uint32(remote.HeaderSize)
 	for _, e := range byOffset(entries) {
@@ -29,9 +29,9 @@ func AppendEntries(dst []byte, entries []Entry) []byte {
 	return dst
 }
 
-// ParseEntries returns the entries of a pack that AppendEntries encoded, sorted
-// by key. Data that it does not encode so is a [*CorruptError]. Memory is
-// bounded by the size of data.
+// ParseEntries decodes the entries of a pack from AppendEntries, sorted by
+// key. The error is a [*CorruptError] if AppendEntries cannot have written
+// data. Memory is bounded by the size of data.
 func ParseEntries(info Info, data []byte) ([]Entry, error) {
 	corrupt := func(part string, err error) error {
 		return &CorruptError{Pack: info.Name, Part: part, Err: err}
@@ -39,6 +39,7 @@ func ParseEntries(info Info, data []byte) ([]Entry, error) {
 	if err := info.check(); err != nil {
 		return nil, corrupt("size", err)
 	}
+
 	entries := make([]Entry, 0, len(data)/minInline)
 	for pos := uint64(remote.HeaderSize); len(data) > 0; {
 		e, rest, err := parseEntry(info, data, pos)
@@ -48,12 +49,14 @@ func ParseEntries(info Info, data []byte) ([]Entry, error) {
 		entries, data = append(entries, e), rest
 		pos = uint64(e.Offset) + uint64(e.Stored)
 	}
+
 	slices.SortFunc(entries, func(a, b Entry) int { return a.Key.Compare(b.Key) })
 	for i := 1; i < len(entries); i++ {
 		if entries[i].Key == entries[i-1].Key {
 			return nil, corrupt("entry", errTwice)
 		}
 	}
+
 	return entries, nil
 }
 
@@ -63,11 +66,12 @@ var (
 	errPlain = errors.New("a number is not in its shortest form, or too large")
 )
 
-// parseEntry reads one entry; the value before it ends at pos.
+// parseEntry decodes one entry. The value before it ends at pos.
 func parseEntry(info Info, data []byte, pos uint64) (e Entry, rest []byte, err error) {
 	if len(data) < minInline {
 		return Entry{}, nil, errShort
 	}
+
 	e.Pack = info
 	e.Key.Kind = object.Kind(data[0])
 	data = data[1+copy(e.Key.ID[:], data[1:]):]
@@ -82,6 +86,7 @@ func parseEntry(info Info, data []byte, pos uint64) (e Entry, rest []byte, err e
 		}
 		numbers[i], data = n, data[size:]
 	}
+
 	e.Offset, e.Stored, e.Raw = uint32(pos+numbers[0]), uint32(numbers[1]), uint32(numbers[2])
 	return e, data, e.check()
 }

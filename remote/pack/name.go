@@ -9,11 +9,11 @@ import (
 
 const nameSize = 16
 
-// Name is the random name of a pack or of an index file. The zero Name names
-// nothing.
+// Name is the random name of a pack or of an index file. The zero Name means
+// none.
 type Name [nameSize]byte
 
-// NewName makes up a name.
+// NewName returns a random name.
 func NewName(rand io.Reader) (Name, error) {
 	var n Name
 	if _, err := io.ReadFull(rand, n[:]); err != nil {

@@ -1,10 +1,10 @@
-// Package pack reads and writes packs, in which objects lie on a remote, and
-// the index files that tell in which pack an object is. A pack holds stored
-// values (package object/frame) one after the other, then its own index; an
-// index file is that of many packs, and is searched as it lies. Both use the
-// codec of package object/keys.
+// Package pack reads and writes packs, which contain objects on a remote, and
+// index files, which list the pack of each object. A pack has stored values
+// (package object/frame) one after the other, and then its own index. An index
+// file covers many packs and is searched without decoding it first. Both use
+// the encoding of package object/keys.
 //
-// The formats are described in docs/format/pack.md and docs/format/packindex.md.
+// docs/format/pack.md and docs/format/packindex.md describe the formats.
 package pack
 
 import (
@@ -20,14 +20,14 @@ import (
 
 // Sizes of packs, in bytes, all parts included.
 const (
-	// TargetSize is the size from which on a pack is full.
+	// TargetSize is the size at which a pack is full.
 	TargetSize = 32 << 20
 
 	// MaxSize is the size of the largest pack.
 	MaxSize = 64 << 20
 )
 
-// MaxChain is how many patches of a pack hang on each other at most.
+// MaxChain is the largest number of patches in a chain.
 const MaxChain = 8
 
 // The layout, see docs/format/pack.md.
@@ -37,18 +37,18 @@ const (
 	packMagic   = "kistpack"
 )
 
-// minSize is less than any pack has.
+// minSize is smaller than any pack, in bytes.
 var minSize = int(remote.HeaderSize + keys.Size(1) + trailerSize)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// SizeOf returns the size of a pack of so many objects, whose stored values have
-// so many bytes together.
+// SizeOf returns the size of a pack with a number of objects and the total
+// bytes of their stored values.
 func SizeOf(objects int, stored int64) int64 {
 	return remote.HeaderSize + stored + keys.Size(objects) + trailerSize
 }
 
-// Info names a pack.
+// Info is the name and size of a pack.
 type Info struct {
 	Name Name
 	Size uint32 // bytes of the whole pack, at most MaxSize
@@ -64,7 +64,7 @@ func (i Info) check() error {
 	return nil
 }
 
-// Entry says where an object lies.
+// Entry is the place of an object.
 type Entry struct {
 	Key    object.Key
 	Pack   Info
@@ -73,8 +73,8 @@ type Entry struct {
 	Raw    uint32 // bytes of the object
 }
 
-// check refuses what no entry can be, so that nothing is allocated or read for
-// it.
+// check refuses impossible entries, so that nothing is allocated or read for
+// them.
 func (e *Entry) check() error {
 	if err := e.Pack.check(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// maxRaw returns how many bytes an object of a kind has at most.
+// maxRaw returns the largest size of an object of a kind, in bytes.
 func maxRaw(kind object.Kind) int {
 	if kind == object.KindChunk {
 		return object.MaxChunkSize
@@ -110,10 +110,9 @@ func checkValue(kind object.Kind, stored, raw int) error {
 	return nil
 }
 
-// Decode returns the object of e, whose stored value was read from the pack.
-// It is verified against its ID, and its form is not looked at. The result may
-// be part of value. An error is an [*object.CorruptError]. A near patch is refused:
-// see [Values].
+// Decode returns the object of e from its stored value. It checks the object's
+// ID, but not its form. The result may share memory with value. An error is an
+// [*object.CorruptError]. Decode refuses near patches: use [Values] for these.
 func Decode(e Entry, value []byte) ([]byte, error) {
 	data, err := decode(&e, value)
 	if err != nil {
@@ -122,7 +121,7 @@ func Decode(e Entry, value []byte) ([]byte, error) {
 	return data, nil
 }
 
-// corrupt says that the object of e is damaged.
+// corrupt returns the error for a damaged object of e.
 func (e *Entry) corrupt(err error) error {
 	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
 }
@@ -131,14 +130,14 @@ func decode(e *Entry, value []byte) ([]byte, error) {
 	if err := e.checkStored(value); err != nil {
 		return nil, err
 	}
-	data, err := decodeWhole(value, int(e.Raw))
+	data, err := decodePlain(value, int(e.Raw))
 	if err != nil {
 		return nil, err
 	}
 	return data, e.verify(data)
 }
 
-// checkStored checks that value may be that of e.
+// checkStored checks that value can be the stored value of e.
 func (e *Entry) checkStored(value []byte) error {
 	if err := checkValue(e.Key.Kind, int(e.Stored), int(e.Raw)); err != nil {
 		return err
@@ -157,9 +156,9 @@ func (e *Entry) verify(data []byte) error {
 	return nil
 }
 
-// decodeWhole returns the object of raw bytes that value holds, which is no
-// patch. The result may be part of value.
-func decodeWhole(value []byte, raw int) ([]byte, error) {
+// decodePlain returns the object of raw bytes in value, which must not be a
+// patch. The result may share memory with value.
+func decodePlain(value []byte, raw int) ([]byte, error) {
 	data, ok := frame.Raw(value)
 	switch {
 	case !ok:
@@ -170,11 +169,11 @@ func decodeWhole(value []byte, raw int) ([]byte, error) {
 	return data, nil
 }
 
-// CorruptError says that a pack's own index, an index file, or the entries in
-// a root are damaged, and where. It matches [object.ErrCorrupt], and
-// [remote.ErrNewerFormat] where that is what is wrong.
+// CorruptError means that a pack's own index, an index file, or the entries in
+// a root are damaged. It matches [object.ErrCorrupt], and
+// [remote.ErrNewerFormat] if that is the cause.
 type CorruptError struct {
-	Pack Name   // the zero Name: an index file
+	Pack Name   // zero for an index file
 	Part string // "size", "header", "trailer", "packs", "index" or "entry"
 	Err  error  // what is wrong
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// tailSize is how much of a pack's end is read at first: the index of a
-// thousand objects.
+// tailSize is how many bytes of a pack's end are read first: enough for the
+// index of a thousand objects.
 const tailSize = 64 << 10
 
-// ReadIndex returns the entries of the pack called info.Name, of info.Size
-// bytes, sorted by key, from the pack's own index. It checks all of the pack
-// but the values. Get reads the pack as [remote.Blobs] does: fewer bytes than
-// asked for without an error mean that it ends there. What is damaged, or is
-// another pack, is a [*CorruptError]; an error of get is returned as it is.
+// ReadIndex returns the entries of the pack info.Name, of info.Size bytes,
+// sorted by key, from the pack's own index. It checks all of the pack except
+// the values. Get reads the pack as [remote.Blobs] does: it returns fewer
+// bytes only at the end of the pack. The error is a [*CorruptError] if the
+// pack is damaged or another pack. Errors of get are returned unchanged.
 // Memory is bounded by the size of the pack.
 func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, error) {
 	p := &packReader{info: info, get: get}
@@ -30,15 +30,18 @@ func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, 
 	if _, err := p.version(); err != nil {
 		return nil, err
 	}
+
 	size := int(info.Size)
 	tail := make([]byte, min(tailSize, size-remote.HeaderSize))
 	if err := p.read("trailer", tail, size-len(tail)); err != nil {
 		return nil, err
 	}
+
 	start, err := p.parseTrailer(tail[len(tail)-trailerSize:])
 	if err != nil {
 		return nil, p.corrupt("trailer", err)
 	}
+
 	index := tail[:len(tail)-trailerSize]
 	if want := size - trailerSize - start; want > len(index) {
 		before := make([]byte, want, want+trailerSize)
@@ -50,12 +53,13 @@ func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, 
 	} else {
 		index = index[len(index)-want:]
 	}
+
 	return p.parseIndex(index, start)
 }
 
-// Optimised reports whether the pack called info.Name may have patches: it was
-// begun by [Writer.ResetOptimised]. Only its header is read. Get and errors are as
-// those of [ReadIndex].
+// Optimised reports whether a pack may have patches, because it was begun by
+// [Writer.ResetOptimised]. It reads only the header. Get and errors are the
+// same as for [ReadIndex].
 func Optimised(info Info, get func(p []byte, off int64) (int, error)) (bool, error) {
 	p := &packReader{info: info, get: get}
 	version, err := p.version()
@@ -93,7 +97,7 @@ func (p *packReader) version() (uint8, error) {
 	return remote.HeaderVersion(header), nil
 }
 
-// parseTrailer returns where the index begins.
+// parseTrailer returns the offset of the index.
 func (p *packReader) parseTrailer(t []byte) (start int, err error) {
 	const sum = nameSize + 8
 	offset, length := binary.BigEndian.Uint32(t[nameSize:]), binary.BigEndian.Uint32(t[nameSize+4:])
@@ -107,6 +111,7 @@ func (p *packReader) parseTrailer(t []byte) (start int, err error) {
 	case offset < remote.HeaderSize, uint64(offset)+uint64(length)+trailerSize != uint64(p.info.Size):
 		return 0, fmt.Errorf("%d bytes of index at %d", length, offset)
 	}
+
 	return int(offset), nil
 }
 
@@ -119,6 +124,7 @@ func (p *packReader) parseIndex(index []byte, start int) ([]Entry, error) {
 	if err != nil {
 		return nil, p.corrupt("index", err)
 	}
+
 	entries := make([]Entry, 0, x.Len())
 	for rec, err := range x.All() {
 		e := entryOf(rec, p.info)
@@ -136,11 +142,12 @@ func (p *packReader) parseIndex(index []byte, start int) ([]Entry, error) {
 	if err := checkGapless(entries, start); err != nil {
 		return nil, p.corrupt("index", err)
 	}
+
 	return entries, nil
 }
 
-// checkGapless checks that the values lie one after the other, from the header
-// up to end.
+// checkGapless checks that the values follow each other without gaps, from the
+// header up to end.
 func checkGapless(entries []Entry, end int) error {
 	pos := uint32(remote.HeaderSize)
 	for _, e := range byOffset(entries) {
@@ -155,7 +162,7 @@ func checkGapless(entries []Entry, end int) error {
 	return nil
 }
 
-// byOffset returns entries of one pack in the order in which they lie in it.
+// byOffset returns entries of one pack sorted by offset.
 func byOffset(entries []Entry) []Entry {
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int { return int(a.Offset) - int(b.Offset) })

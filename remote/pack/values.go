@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// What is kept to read what patches are made from, in bytes.
+// Sizes of the caches for reading bases, in bytes.
 const (
 	maxBaseBytes = 8 << 20
 	maxBlocks    = 8
@@ -21,7 +21,7 @@ type Part struct {
 	Data []byte
 }
 
-// value returns what is in p at off, n bytes, if it is there whole.
+// value returns n bytes of the pack at off, if p has all of them.
 func (p Part) value(off int64, n int) ([]byte, bool) {
 	at := off - p.Off
 	if at < 0 || at+int64(n) > int64(len(p.Data)) {
@@ -30,14 +30,14 @@ func (p Part) value(off int64, n int) ([]byte, bool) {
 	return p.Data[at:][:n:n], true
 }
 
-// Getter reads from a pack as [remote.Blobs] does: fewer bytes than asked for
-// without an error mean that it ends there.
+// Getter reads from a pack as [remote.Blobs] does: it returns fewer bytes only
+// at the end of the pack.
 type Getter func(ctx context.Context, p Info, b []byte, off int64) (int, error)
 
-// Values decodes stored values, among them near patches, whose bases it reads. It
-// keeps up to 8 MiB of these. Nothing it keeps is trusted: what it returns was
-// verified, and what it kept of a pack is dropped once anything of that was
-// found to be damaged, so that all is read anew. It is safe for concurrent use.
+// Values decodes stored values. For near patches, it reads the bases and
+// caches up to 8 MiB of them. It does not trust its caches: every result is
+// verified, and if a pack proves damaged, its cached parts are dropped and
+// read again. It is safe for concurrent use.
 type Values struct {
 	get    Getter
 	block  int
@@ -45,27 +45,29 @@ type Values struct {
 	blocks blocks
 }
 
-// place is where a value begins.
+// place is the start of a value.
 type place struct {
 	pack Name
 	off  int64
 }
 
 // NewValues returns a Values that reads bases by get. It reads at least block
-// bytes at once, as far as the pack has them, and keeps up to 8 such blocks, since
-// more bases are usually near: that saves requests. 0: it reads the base alone,
-// and keeps no blocks.
+// bytes at once and caches up to 8 such blocks, because other bases are
+// usually near: this saves requests. With 0, it reads only the base and caches
+// no blocks.
 func NewValues(get Getter, block int) *Values {
 	return &Values{get: get, block: block, bases: frame.NewBaseCache[place](maxBaseBytes)}
 }
 
-// Decode returns the object of e, whose stored value was read from the pack. Bases
-// that lie in held, a part of the same pack, are taken from there; held is not
-// kept. The object is verified against its ID, and its form is not looked at. The
-// result must not be changed, and may be part of value. If the object, or what it
-// is made from, is damaged, the error is an [*object.CorruptError] that names the
-// place of e; an error of get is wrapped. A patch takes up to MaxChain reads, and
-// memory for MaxChain+1 values and objects of at most [frame.MaxPatch] bytes.
+// Decode returns the object of e from its stored value. It takes bases from
+// held, a part of the same pack, if they are there; it does not keep held. It
+// checks the object's ID, but not its form. The result must not be changed,
+// and may share memory with value.
+//
+// The error is an [*object.CorruptError] with the place of e if the object or
+// one of its bases is damaged. An error of get is wrapped. A patch takes up to
+// MaxChain reads, and memory for MaxChain+1 values and objects of at most
+// [frame.MaxPatch] bytes.
 func (v *Values) Decode(ctx context.Context, e Entry, value []byte, held Part) ([]byte, error) {
 	if !frame.IsNear(value) {
 		return Decode(e, value)
@@ -89,13 +91,13 @@ func (v *Values) decodePatch(ctx context.Context, e Entry, value []byte, held Pa
 	return data, nil
 }
 
-// forget drops what is kept of a pack.
+// forget drops the cached parts of a pack.
 func (v *Values) forget(name Name) {
 	v.blocks.forget(name)
 	v.bases.Forget(func(p place) bool { return p.pack == name })
 }
 
-// getError says that a base could not be read.
+// getError means that a base could not be read.
 type getError struct{ err error }
 
 func (e *getError) Error() string { return e.err.Error() }
@@ -105,7 +107,7 @@ type chain struct {
 	v    *Values
 	e    *Entry
 	held Part
-	made []made // bases, which are kept once all is well
+	made []made // decoded bases, cached after the object is verified
 }
 
 type made struct {
@@ -113,8 +115,8 @@ type made struct {
 	frame.BaseObject
 }
 
-// keep keeps the bases that were decoded, and the object, from which what follows
-// may be made.
+// keep caches the decoded bases, and the object itself as a base for later
+// patches.
 func (c *chain) keep() {
 	for _, m := range c.made {
 		c.v.bases.Put(m.place, m.BaseObject)
@@ -133,29 +135,33 @@ func (c *chain) object(ctx context.Context, value []byte) ([]byte, error) {
 	return b.Data, c.e.verify(b.Data)
 }
 
-// patched returns the object of raw bytes that the patch in value makes, which
-// begins at off, and is the last of so many patches that hang on each other.
+// patched returns the object of raw bytes that the patch in value makes. The
+// patch begins at off. Patches is its number in the chain, counted from the
+// first.
 func (c *chain) patched(ctx context.Context, value []byte, off int64, raw, patches int) (frame.BaseObject, error) {
 	n, err := frame.NearBase(value)
 	if err != nil {
 		return frame.BaseObject{}, err
 	}
+
 	from := off - int64(n.Distance)
 	below, err := c.base(ctx, n, from, patches)
 	if err != nil {
 		return frame.BaseObject{}, fmt.Errorf("base at offset %d: %w", from, err)
 	}
+
 	data, err := frame.DecodePatch(nil, value, raw, below.Data)
 	if err != nil {
 		return frame.BaseObject{}, err
 	}
+
 	b := frame.BaseObject{Data: data, Depth: below.Depth + 1}
 	c.made = append(c.made, made{place{c.e.Pack.Name, off}, b})
 	return b, nil
 }
 
-// base returns the base at n, whose value begins at off, and on which so many
-// patches hang.
+// base returns the base whose value begins at off. n describes it. Patches is
+// the number of patches that depend on it.
 func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) (frame.BaseObject, error) {
 	switch {
 	case off < remote.HeaderSize:
@@ -163,6 +169,7 @@ func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) 
 	case n.Raw > maxRaw(c.e.Key.Kind):
 		return frame.BaseObject{}, fmt.Errorf("%s of %d bytes", c.e.Key.Kind, n.Raw)
 	}
+
 	at := place{c.e.Pack.Name, off}
 	if b, ok := c.v.bases.Get(at); ok {
 		if patches+b.Depth > MaxChain {
@@ -170,6 +177,7 @@ func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) 
 		}
 		return b, nil
 	}
+
 	value, err := c.stored(ctx, off, n.Stored)
 	if err != nil {
 		return frame.BaseObject{}, err
@@ -180,42 +188,47 @@ func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) 
 		}
 		return c.patched(ctx, value, off, n.Raw, patches+1)
 	}
-	data, err := decodeWhole(value, n.Raw)
+
+	data, err := decodePlain(value, n.Raw)
 	if err != nil {
 		return frame.BaseObject{}, err
 	}
 	if _, part := frame.Raw(value); part {
 		data = append([]byte(nil), data...)
 	}
+
 	c.made = append(c.made, made{at, frame.BaseObject{Data: data}})
 	return frame.BaseObject{Data: data}, nil
 }
 
 var errChain = fmt.Errorf("more than %d patches hang on each other", MaxChain)
 
-// stored returns what lies in the pack at off, n bytes, which are not to be
-// changed.
+// stored returns n bytes of the pack at off. They must not be changed.
 func (c *chain) stored(ctx context.Context, off int64, n int) ([]byte, error) {
 	if value, ok := c.held.value(off, n); ok {
 		return value, nil
 	}
+
 	p := c.e.Pack
 	if value, ok := c.v.blocks.value(p.Name, off, n); ok {
 		return value, nil
 	}
+
 	block := Part{Off: off}
 	size := n
 	if c.v.block > n {
-		// Most of it is before what was asked for, as bases are before patches.
+		// Read mostly the bytes before, because bases come before patches.
 		end := min(off+int64(n+c.v.block/4), int64(p.Size))
 		block.Off = min(off, max(end-int64(c.v.block), remote.HeaderSize))
 		size = int(end - block.Off)
 	}
+
 	block.Data = make([]byte, size)
 	got, err := c.v.get(ctx, p, block.Data, block.Off)
 	if err != nil {
 		return nil, &getError{err}
 	}
+
 	block.Data = block.Data[:got]
 	value, ok := block.value(off, n)
 	if !ok {
@@ -224,5 +237,6 @@ func (c *chain) stored(ctx context.Context, off int64, n int) ([]byte, error) {
 	if size > n {
 		c.v.blocks.put(p.Name, block)
 	}
+
 	return value, nil
 }

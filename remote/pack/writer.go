@@ -15,19 +15,19 @@ import (
 
 // Writer builds one pack in memory. It is not safe for concurrent use.
 type Writer struct {
-	buf      []byte // header, values; once finished the rest of the pack too
-	values   int    // where the values end in buf
+	buf      []byte // header and values; after Finish the complete pack
+	values   int    // end of the values in buf
 	records  []keys.Record
 	finished bool
 
 	optimised bool
-	bases     map[object.Key]added // what can be one, in an optimised pack
+	bases     map[object.Key]added // possible bases, in an optimised pack
 }
 
-// added is an object that was added.
+// added is an object in the pack.
 type added struct {
 	record int
-	depth  uint8 // how many patches it hangs on, with itself
+	depth  uint8 // number of patches in its chain, with itself
 }
 
 // buffer is an io.Writer that appends.
@@ -38,17 +38,17 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// NewWriter returns a writer that builds its pack in the storage of buf, which
-// it takes over, or in more if that is too small: most packs are a little
-// larger than TargetSize.
+// NewWriter returns a writer that builds its pack in the memory of buf, or in
+// more if that is too small: most packs are a little larger than TargetSize.
+// The writer owns buf from then on.
 func NewWriter(buf []byte) *Writer {
 	w := &Writer{buf: buf}
 	w.Reset()
 	return w
 }
 
-// Reset begins a new pack in the same storage. What Finish returned as body is
-// then gone.
+// Reset begins a new pack in the same memory. It overwrites the body that
+// Finish returned.
 func (w *Writer) Reset() { w.reset(remote.Version1) }
 
 // ResetOptimised is Reset for a pack of version 2, which may have patches. The
@@ -68,20 +68,21 @@ func (w *Writer) reset(version uint8) {
 	clear(w.bases)
 }
 
-// TakesPatch reports whether a patch made from base can be added: the pack may
-// have patches, base is in it, and neither is it too large for that nor does it
-// hang on too many others.
+// TakesPatch reports whether a patch on base can be added: the pack may have
+// patches and contains base, base is small enough, and its chain is short
+// enough.
 func (w *Writer) TakesPatch(base object.Key) bool {
 	b, ok := w.bases[base]
 	return ok && !w.finished && b.depth < MaxChain && w.records[b.record].Raw <= frame.MaxPatch
 }
 
 // Add adds the stored value (package object/frame) of an object of raw bytes.
-// It is copied as it is, but for a patch: that names its base by its ID, and is
-// added as a near patch, which has at least 20 bytes less. That is an error if
-// [Writer.TakesPatch] says no; so is a near patch. Neither value nor script is
-// decoded. A key must be added once only, which Finish checks. It is an error if
-// the pack would be larger than MaxSize: see [Writer.Full].
+// It copies the value unchanged, except for a patch, which names its base by
+// ID: Add turns it into a near patch, which is at least 20 bytes shorter. It
+// returns an error for a patch that [Writer.TakesPatch] refuses, for a near
+// patch, and if the pack would be larger than MaxSize: see [Writer.Full]. It
+// does not decode the value. Each key may be added only once; Finish checks
+// this.
 func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if w.finished {
 		return errFinished
@@ -92,6 +93,7 @@ func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if w.size(1, len(value)) > MaxSize {
 		return fmt.Errorf("add to pack: %s of %d bytes does not fit", key, len(value))
 	}
+
 	depth, err := w.append(key, value)
 	if err != nil {
 		return fmt.Errorf("add to pack: %s: %w", key, err)
@@ -99,26 +101,31 @@ func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if w.optimised {
 		w.bases[key] = added{len(w.records), depth}
 	}
+
 	w.records = append(w.records, keys.Record{Key: key, Offset: uint32(w.values), Stored: uint32(len(w.buf) - w.values), Raw: uint32(raw)})
 	w.values = len(w.buf)
 	return nil
 }
 
-// append appends a value to the pack, and returns how many patches it hangs on.
+// append appends a value to the pack and returns the number of patches in its
+// chain.
 func (w *Writer) append(key object.Key, value []byte) (depth uint8, err error) {
 	w.buf = w.buf[:w.values]
 	if frame.IsNear(value) {
 		return 0, errors.New("a near patch names its base by the place in another pack")
 	}
+
 	id, patched := frame.Base(value)
 	if !patched {
 		w.buf = append(w.buf, value...)
 		return 0, nil
 	}
+
 	base := object.Key{Kind: key.Kind, ID: id}
 	if !w.TakesPatch(base) {
 		return 0, fmt.Errorf("no patch of %s can be here", base)
 	}
+
 	b := w.bases[base]
 	rec := &w.records[b.record]
 	w.buf, err = frame.AppendNear(w.buf, value, frame.Near{Distance: w.values - int(rec.Offset), Stored: int(rec.Stored), Raw: int(rec.Raw)})
@@ -128,24 +135,24 @@ func (w *Writer) append(key object.Key, value []byte) (depth uint8, err error) {
 // Len returns the number of objects added.
 func (w *Writer) Len() int { return len(w.records) }
 
-// Size returns how many bytes the pack would have if it were finished now.
+// Size returns the size of the pack, in bytes, if it were finished now.
 func (w *Writer) Size() int { return w.size(0, 0) }
 
-// size returns the pack's size with n more objects of so many stored bytes.
+// size returns the pack's size with n more objects of stored bytes in total.
 func (w *Writer) size(n, stored int) int {
 	return int(SizeOf(len(w.records)+n, int64(w.values-remote.HeaderSize+stored)))
 }
 
-// Full reports whether the pack is to be finished before another stored value
-// of next bytes is added: it has reached TargetSize, or there is no room.
+// Full reports whether to finish the pack before a stored value of next bytes
+// is added: it has reached TargetSize, or there is no room.
 func (w *Writer) Full(next int) bool {
 	return w.Len() > 0 && (w.Size() >= TargetSize || w.size(1, next) > MaxSize)
 }
 
 // Finish completes the pack and returns it with the entries of its objects,
-// sorted by key. Body is the writer's; entries are the caller's. A pack has at
-// least one object. All that can be done then is Reset, or to Finish again with
-// another name, for another attempt, after which the former body is gone.
+// sorted by key. The writer owns body; the caller owns entries. The pack must
+// have at least one object. Afterwards only Reset may be called, or Finish
+// with another name for another attempt, which overwrites body.
 func (w *Writer) Finish(name Name) (body []byte, entries []Entry, err error) {
 	switch {
 	case w.Len() == 0:
@@ -153,6 +160,7 @@ func (w *Writer) Finish(name Name) (body []byte, entries []Entry, err error) {
 	case name.IsZero():
 		return nil, nil, errors.New("finish pack: it has no name")
 	}
+
 	slices.SortFunc(w.records, func(a, b keys.Record) int { return a.Key.Compare(b.Key) })
 	body = slices.Grow(w.buf[:w.values], w.Size()-w.values)
 	start := len(body)
@@ -165,12 +173,14 @@ func (w *Writer) Finish(name Name) (body []byte, entries []Entry, err error) {
 	if err := index.Finish(); err != nil {
 		return nil, nil, fmt.Errorf("finish pack: %w", err)
 	}
+
 	body = appendTrailer(body, name, start)
 	w.buf, w.finished = body, true
 	entries = make([]Entry, len(w.records))
 	for i, rec := range w.records {
 		entries[i] = entryOf(rec, Info{Name: name, Size: uint32(len(body))})
 	}
+
 	return body, entries, nil
 }
 

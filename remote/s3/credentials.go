@@ -15,22 +15,22 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// How long a service that gives out credentials may take. That of a machine
-// in a cloud answers at once, and there is none on other machines.
+// Time limits for a service that gives out credentials. Such a service in a
+// cloud answers at once. Elsewhere there is none.
 const (
 	metadataTimeout = 2 * time.Second
 	serviceTimeout  = 15 * time.Second
 )
 
-// source provides credentials: from where AWS's tools find them, the first
-// that has any.
+// source provides credentials from the first place that has any, in the order
+// of AWS's tools.
 type source struct {
 	credentials.Provider
-	client *http.Client // for asking services; nil: there are none to be asked
-	what   string       // where they are from, for errors
+	client *http.Client // for requests to services; nil: use no services
+	what   string       // the place they come from, for errors
 
 	mu     sync.Mutex
-	secret []string // what must not be shown
+	secret []string // texts that must not be shown
 }
 
 // credentialsError is the error of a source.
@@ -42,8 +42,8 @@ type credentialsError struct {
 func (e *credentialsError) Error() string { return fmt.Sprintf("%s: %v", e.what, e.err) }
 func (e *credentialsError) Unwrap() error { return e.err }
 
-// findSource finds the credentials for a location, but does not ask for them
-// yet where a service has to be asked.
+// findSource finds the source of credentials for a location. It makes no
+// request to a service yet.
 func findSource(l location, p profile, region string, env remote.Env) (*source, error) {
 	id, secret := env.Getenv("AWS_ACCESS_KEY_ID"), env.Getenv("AWS_SECRET_ACCESS_KEY")
 	switch {
@@ -65,6 +65,7 @@ func findSource(l location, p profile, region string, env remote.Env) (*source, 
 	if s, err := p.source(region); s != nil || err != nil {
 		return s, err
 	}
+
 	return roleSource(region, env)
 }
 
@@ -74,7 +75,7 @@ func fixed(id, secret, token string) *source {
 	}}}
 }
 
-// source returns the credentials that a profile has; nil if it has none.
+// source returns the credentials of a profile, or nil.
 func (p profile) source(region string) (*source, error) {
 	id, secret := p.values["aws_access_key_id"], p.values["aws_secret_access_key"]
 	what := fmt.Sprintf("profile %q", p.name)
@@ -88,11 +89,13 @@ func (p profile) source(region string) (*source, error) {
 	case p.values["role_arn"] != "":
 		return nil, fmt.Errorf("%s assumes a role, which kist cannot do by itself; give it the line \"credential_process = aws configure export-credentials --profile OTHER\"", what)
 	}
+
 	for _, key := range []string{"sso_role_name", "credential_process"} {
 		if p.values[key] != "" {
 			return &source{what: what, client: client(serviceTimeout), Provider: &credentials.FileAWSCredentials{Filename: p.from[key], Profile: p.name}}, nil
 		}
 	}
+
 	return nil, nil
 }
 
@@ -102,6 +105,7 @@ func roleSource(region string, env remote.Env) (*source, error) {
 	if file, role := env.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), env.Getenv("AWS_ROLE_ARN"); file != "" && role != "" {
 		return identitySource(file, role, env.Getenv("AWS_ROLE_SESSION_NAME"), region), nil
 	}
+
 	iam := &credentials.IAM{Region: region}
 	iam.Container.CredentialsRelativeURI = env.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
 	iam.Container.CredentialsFullURI = env.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -111,6 +115,7 @@ func roleSource(region string, env remote.Env) (*source, error) {
 		}
 		iam.Endpoint = env.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT")
 	}
+
 	return &source{
 		what:     "no credentials found: neither AWS_ACCESS_KEY_ID nor a profile has any, nor this machine by its role",
 		client:   client(metadataTimeout),
@@ -124,7 +129,7 @@ func identitySource(file, role, session, region string) *source {
 	return &source{what: "web identity of role " + role, client: client(serviceTimeout), Provider: iam}
 }
 
-// client returns a client that asks a service directly.
+// client returns a client that uses no proxy.
 func client(limit time.Duration) *http.Client {
 	return &http.Client{Timeout: limit, Transport: &http.Transport{
 		DialContext:       (&net.Dialer{Timeout: limit}).DialContext,
@@ -132,13 +137,14 @@ func client(limit time.Duration) *http.Client {
 	}}
 }
 
-// RetrieveWithCredContext is what minio-go calls for credentials that it does
-// not have or that are about to expire.
+// RetrieveWithCredContext returns the credentials. minio-go calls it if it has
+// none or if they are about to expire.
 func (s *source) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
 	own := credentials.CredContext{Client: s.client}
 	if cc != nil {
 		own.Endpoint, own.Context = cc.Endpoint, cc.Context
 	}
+
 	value, err := s.Provider.RetrieveWithCredContext(&own)
 	if err != nil {
 		return value, &credentialsError{s.what, err}
@@ -146,6 +152,7 @@ func (s *source) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 	if s.client != nil && (value.AccessKeyID == "" || value.SecretAccessKey == "") {
 		return value, &credentialsError{s.what, errors.New("the answer has none")}
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range []string{value.SecretAccessKey, value.SessionToken, value.AccessKeyID} {
@@ -153,10 +160,11 @@ func (s *source) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 			s.secret = append(s.secret, secret, "***")
 		}
 	}
+
 	return value, nil
 }
 
-// Retrieve does the same.
+// Retrieve is RetrieveWithCredContext without a context.
 func (s *source) Retrieve() (credentials.Value, error) {
 	return s.RetrieveWithCredContext(&credentials.CredContext{Context: context.Background()})
 }

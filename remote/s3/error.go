@@ -18,7 +18,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// maxReason is the most bytes of a reason that a store gives.
+// maxReason limits the text of a store's reason, in bytes.
 const maxReason = 400
 
 // cause is the cause of a failure with a text that can be shown.
@@ -36,7 +36,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 	if resp := minio.ToErrorResponse(err); resp.StatusCode != 0 {
 		e.Kind = kindOf(op, resp)
 		if isHTML(a.header) && e.Kind == remote.ErrNotFound {
-			e.Kind = nil // this is no S3: it says nothing about the blob
+			e.Kind = nil // this is no S3 server, so the blob's state is unknown
 		}
 		e.Wait = b.wait(a.header)
 		e.Err = b.reason(op, resp, a)
@@ -49,6 +49,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 	if a.err != nil {
 		err = a.err
 	}
+
 	var local *bodyError
 	var noCredentials *credentialsError
 	switch {
@@ -65,6 +66,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 	default:
 		e.Kind = remote.ErrTemporary
 	}
+
 	e.Err = b.unanswered(err)
 	return e
 }
@@ -75,19 +77,20 @@ func isUntrusted(err error) bool {
 	return errors.As(err, &certificate)
 }
 
-// isPlain reports whether the server does not speak TLS where it should.
+// isPlain reports whether the server does not use TLS although it should.
 func isPlain(err error) bool {
 	var record tls.RecordHeaderError
 	return errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// unanswered returns the cause of a request without an answer. It does not
-// repeat the request's URL.
+// unanswered returns the cause of a request without an answer. It leaves out
+// the request's URL.
 func (b *Backend) unanswered(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
 	}
+
 	text := b.clean(err.Error())
 	var dial *net.OpError
 	var certificate *tls.CertificateVerificationError
@@ -101,11 +104,12 @@ func (b *Backend) unanswered(err error) error {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		text = fmt.Sprintf("%s cannot be reached: %s", b.endpoint.Host, text)
 	}
+
 	return &cause{text, err}
 }
 
-// kindOf tells of which kind an error is that the store answered. Codes are
-// those of S3, of MinIO and of other stores.
+// kindOf returns the kind of an error in the store's answer. The codes are
+// those of S3, MinIO and other stores.
 func kindOf(op string, resp minio.ErrorResponse) error {
 	switch resp.Code {
 	case "NoSuchBucket":
@@ -119,6 +123,7 @@ func kindOf(op string, resp minio.ErrorResponse) error {
 		"Throttling", "ThrottlingException", "RequestLimitExceeded", "OperationAborted":
 		return remote.ErrTemporary
 	}
+
 	switch status := resp.StatusCode; {
 	case status == http.StatusNotFound && op == "list":
 		return remote.ErrNoStore
@@ -138,6 +143,7 @@ func kindOf(op string, resp minio.ErrorResponse) error {
 		status == http.StatusTooManyRequests, status == 499, status >= 500:
 		return remote.ErrTemporary
 	}
+
 	return nil
 }
 
@@ -145,8 +151,9 @@ func kindOf(op string, resp minio.ErrorResponse) error {
 func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 	text := b.clean(resp.Message)
 	if isHTML(a.header) {
-		text = "a page of HTML, not an answer of S3" // of a proxy, or there is no S3 at this address
+		text = "a page of HTML, not an answer of S3" // from a proxy or a server that is no S3
 	}
+
 	code := b.clean(resp.Code)
 	if resp.Code == "NoSuchBucket" {
 		text = fmt.Sprintf("bucket %q does not exist at %s: %s", b.bucket, b.endpoint.Host, text)
@@ -154,22 +161,24 @@ func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 	if text == "" {
 		text = firstOf(code, http.StatusText(resp.StatusCode))
 	}
-	if strings.Contains(code, " ") || code == text { // no code, but the status
+	if strings.Contains(code, " ") || code == text { // the status instead of a code
 		code = ""
 	} else {
 		code += ", "
 	}
+
 	text = fmt.Sprintf("%s (%sHTTP %d)", text, code, resp.StatusCode)
 	if resp.StatusCode == http.StatusForbidden && resp.Code == minio.AccessDenied && (op == "get" || op == "stat") {
 		text += "; if it may just not be there: without the permission s3:ListBucket that is answered so too"
 	}
+
 	return &cause{text: text}
 }
 
 func isHTML(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }
 
-// clean returns a text of the store as it can be shown: one line of printable
-// characters, not too long, without credentials.
+// clean returns a text of the store that is safe to show: one short line of
+// printable characters without credentials.
 func (b *Backend) clean(text string) string {
 	text = b.source.redact(text)
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == ' ' }), " ")
@@ -179,7 +188,7 @@ func (b *Backend) clean(text string) string {
 	return text
 }
 
-// wait returns how long the store asks to wait.
+// wait returns the time that the store asks to wait.
 func (b *Backend) wait(h http.Header) time.Duration {
 	after := h.Get("Retry-After")
 	if after == "" {

@@ -40,6 +40,7 @@ func (b *Backend) list(ctx context.Context, client *minio.Core, prefix, after st
 	if after != "" {
 		options.StartAfter = b.prefix + after
 	}
+
 	last := options.StartAfter
 	for object := range client.ListObjectsIter(ctx, b.bucket, options) {
 		if object.Err != nil {
@@ -51,12 +52,13 @@ func (b *Backend) list(ctx context.Context, client *minio.Core, prefix, after st
 		last = object.Key
 		name := object.Key[len(b.prefix):]
 		if remote.CheckName(name) != nil {
-			continue // somebody else's
+			continue // not an object of kist
 		}
-		modified := object.LastModified.Truncate(time.Second) // as Stat is told it
+		modified := object.LastModified.Truncate(time.Second) // to the second, as in Stat
 		if !yield(remote.Info{Name: name, Size: object.Size, Modified: modified}, nil) {
 			return nil
 		}
 	}
-	return ctx.Err() // with which a list just ends
+
+	return ctx.Err() // minio-go ends a cancelled list without an error
 }

@@ -20,18 +20,18 @@ import (
 // maxPrefix is the most bytes of a prefix: S3 has keys of up to 1024 bytes.
 const maxPrefix = 1024 - 1 - remote.MaxNameSize
 
-// location is what the URL of a remote says.
+// location is the parsed URL of a remote.
 type location struct {
 	bucket string
 	prefix string // "" or ends with a slash
 
-	// From the query; "" where it says nothing.
+	// From the query; "" if absent.
 	endpoint, region, profile string
 	lookup                    minio.BucketLookupType
 	anonymous, unconditional  bool
 }
 
-// parseLocation parses the URL of a remote. Errors do not repeat it.
+// parseLocation parses the URL of a remote. Its errors contain no part of the URL.
 func parseLocation(rawURL string) (location, error) {
 	u, err := url.Parse(rawURL)
 	switch {
@@ -44,6 +44,7 @@ func parseLocation(rawURL string) (location, error) {
 	case u.Fragment != "" || strings.Contains(rawURL, "#"):
 		return location{}, errors.New("has a '#' in it")
 	}
+
 	l := location{bucket: u.Host}
 	if strings.Contains(l.bucket, ":") {
 		return location{}, fmt.Errorf("bucket %q has a ':' in it; a server is named by endpoint=", l.bucket)
@@ -54,6 +55,7 @@ func parseLocation(rawURL string) (location, error) {
 	if l.prefix, err = parsePrefix(u.Path); err != nil {
 		return location{}, err
 	}
+
 	return l, l.parseQuery(u.RawQuery)
 }
 
@@ -67,11 +69,13 @@ func parsePrefix(path string) (string, error) {
 	case !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return "", errors.New("prefix has bytes that are no text")
 	}
+
 	for part := range strings.SplitSeq(prefix, "/") {
 		if part == "" || part == "." || part == ".." {
 			return "", fmt.Errorf("prefix has a part %q", part)
 		}
 	}
+
 	return prefix + "/", nil
 }
 
@@ -80,6 +84,7 @@ func (l *location) parseQuery(rawQuery string) error {
 	if err != nil {
 		return errors.New("what follows the '?' cannot be parsed")
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		value := query.Get(name)
 		if len(query[name]) > 1 {
@@ -114,26 +119,28 @@ func (l *location) parseQuery(rawQuery string) error {
 				return errors.New("conditional is neither true nor false")
 			}
 			l.unconditional = !conditional
-		default: // perhaps a secret's name: its value is not repeated
+		default: // perhaps a secret: do not show the value
 			return fmt.Errorf("has %q; known are endpoint, region, profile, path-style, anonymous and conditional", name)
 		}
 	}
+
 	return nil
 }
 
-// isRegion reports whether s may be the name of a region. It becomes part of a
+// isRegion reports whether s can be the name of a region, and so a part of a
 // host's name.
 func isRegion(s string) bool {
 	return s != "" && len(s) <= 63 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == ""
 }
 
 // parseEndpoint parses an endpoint: scheme://host or host, with or without a
-// port. Without a scheme it is https, or http on this machine itself.
+// port. Without a scheme it uses https, or http on this machine.
 func parseEndpoint(s string) (*url.URL, error) {
 	spelled := strings.Contains(s, "://")
 	if !spelled {
 		s = "https://" + s
 	}
+
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
@@ -145,9 +152,11 @@ func parseEndpoint(s string) (*url.URL, error) {
 	case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("endpoint is not just a host and a port")
 	}
+
 	ip := net.ParseIP(u.Hostname())
 	if !spelled && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
 		u.Scheme = "http"
 	}
+
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }

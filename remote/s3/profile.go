@@ -20,35 +20,39 @@ const (
 	defaultRegion = "us-east-1"
 )
 
-// profile is a section of the files that AWS's tools keep: settings and
-// credentials under a name.
+// profile is a named section of the files of AWS's tools, with settings and
+// credentials.
 type profile struct {
 	name  string
-	named bool // somebody asked for it; else it is the default, and may be empty
+	named bool // the user named it; otherwise it is the default and may be empty
 
-	values map[string]string // of both files; that with the credentials wins
-	from   map[string]string // the file each is from
+	values map[string]string // values of both files; the credentials file wins
+	from   map[string]string // the file that each value comes from
 	s3     string            // the endpoint of its [services …] section for S3
 }
 
-// readProfile reads the profile that the URL names, or else the environment.
+// readProfile reads the profile that the URL or the environment names.
 func readProfile(name string, env remote.Env) (profile, error) {
 	p := profile{name: name, values: map[string]string{}, from: map[string]string{}}
 	if p.name == "" {
 		p.name = env.Getenv("AWS_PROFILE")
 	}
+
 	p.named = p.name != ""
 	if !p.named {
 		p.name = "default"
 	}
+
 	config, configPath, err := readINI(env, "AWS_CONFIG_FILE", "config")
 	if err != nil {
 		return p, err
 	}
+
 	secret, secretPath, err := readINI(env, "AWS_SHARED_CREDENTIALS_FILE", "credentials")
 	if err != nil {
 		return p, err
 	}
+
 	found := p.name == "default" && p.add(config, "default", configPath)
 	found = p.add(config, "profile "+p.name, configPath) || found
 	found = p.add(secret, p.name, secretPath) || found
@@ -62,10 +66,11 @@ func readProfile(name string, env remote.Env) (profile, error) {
 			}
 		}
 	}
+
 	return p, nil
 }
 
-// add adds the values of a section, and tells whether there is one.
+// add adds the values of a section and reports whether it exists.
 func (p *profile) add(file *ini.File, section, path string) bool {
 	if !file.HasSection(section) {
 		return false
@@ -77,8 +82,8 @@ func (p *profile) add(file *ini.File, section, path string) bool {
 	return true
 }
 
-// readINI reads a file that a variable names, or else the one in the user's
-// folder. One that is not there is empty.
+// readINI reads the file that a variable names, or a default file in the
+// user's home folder. A missing file is empty.
 func readINI(env remote.Env, variable, base string) (*ini.File, string, error) {
 	path := env.Getenv(variable)
 	switch rest, ok := strings.CutPrefix(path, "~/"); {
@@ -89,6 +94,7 @@ func readINI(env remote.Env, variable, base string) (*ini.File, string, error) {
 	case ok && env.Home != "":
 		path = filepath.Join(env.Home, rest)
 	}
+
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ini.Empty(), path, nil
@@ -96,19 +102,21 @@ func readINI(env remote.Env, variable, base string) (*ini.File, string, error) {
 	if err != nil {
 		return nil, path, err
 	}
+
 	file, err := ini.LoadSources(ini.LoadOptions{
 		IgnoreContinuation:      true,
 		AllowNestedValues:       true,
 		SkipUnrecognizableLines: true,
 	}, data)
-	if err != nil { // the text of err repeats lines, which may be secret
+	if err != nil { // the text of err has lines of the file, which may be secret
 		return nil, path, fmt.Errorf("%s cannot be parsed", path)
 	}
+
 	return file, path, nil
 }
 
-// endpoint returns the endpoint of the first of these that has one: the URL,
-// the environment, the profile.
+// endpoint returns the first endpoint in the URL, the environment or the
+// profile.
 func (l *location) findEndpoint(p profile, env remote.Env) (*url.URL, error) {
 	configured := []string{env.Getenv("AWS_ENDPOINT_URL_S3"), env.Getenv("AWS_ENDPOINT_URL"), p.s3, p.values["endpoint_url"]}
 	if isTrue(env.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")) || isTrue(p.values["ignore_configured_endpoint_urls"]) {
@@ -117,8 +125,8 @@ func (l *location) findEndpoint(p profile, env remote.Env) (*url.URL, error) {
 	return parseEndpoint(firstOf(append(append([]string{l.endpoint}, configured...), awsEndpoint)...))
 }
 
-// findRegion does the same for the region. An endpoint that tells its region
-// knows best.
+// findRegion returns the first region. An endpoint with a region in its name
+// comes before all others.
 func (l *location) findRegion(endpoint *url.URL, p profile, env remote.Env) (string, error) {
 	region := firstOf(l.region, s3utils.GetRegionFromURL(*endpoint),
 		env.Getenv("AWS_REGION"), env.Getenv("AWS_DEFAULT_REGION"), p.values["region"], defaultRegion)

@@ -23,6 +23,7 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 	if err := remote.CheckName(name); err != nil {
 		return 0, err
 	}
+
 	n := 0
 	err := b.call(ctx, "get", name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		body, part, err := b.open(ctx, client, a, name, off, int64(len(p)))
@@ -36,46 +37,49 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 	if err != nil {
 		return 0, err
 	}
+
 	return n, nil
 }
 
-// Stat implements [remote.Blobs]. It asks for the first byte: what a HEAD
-// answers does not tell why there is nothing to be had.
+// Stat implements [remote.Blobs]. It requests the first byte, because the
+// answer to a HEAD request does not contain the reason for an error.
 func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 	if err := remote.CheckName(name); err != nil {
 		return remote.Info{}, err
 	}
+
 	info := remote.Info{Name: name}
 	err := b.call(ctx, "stat", name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		body, part, err := b.open(ctx, client, a, name, 0, 1)
 		if err != nil {
 			return err
 		}
-		if part.size == 0 { // and so it was no answer that tells the time
+		if part.size == 0 { // the answer has no time
 			object, err := client.StatObject(ctx, b.bucket, b.prefix+name, minio.StatObjectOptions{})
 			info.Size, info.Modified = object.Size, object.LastModified
 			return err
 		}
 		defer body.Close()
-		info.Size, info.Modified = part.whole, part.object.LastModified
-		_, err = io.ReadFull(body, make([]byte, 1)) // so that the connection can be kept
+		info.Size, info.Modified = part.total, part.object.LastModified
+		_, err = io.ReadFull(body, make([]byte, 1)) // so that the connection can be reused
 		return err
 	})
 	if err != nil {
 		return remote.Info{}, err
 	}
+
 	return info, nil
 }
 
-// part is the part of a blob that a body has.
+// part describes the part of a blob in a body.
 type part struct {
-	size   int64 // bytes of the body; 0: the blob ends before, there is no body
-	whole  int64 // bytes of the blob
+	size   int64 // bytes of the body; 0: the blob ends before off, so there is no body
+	total  int64 // bytes of the blob
 	object minio.ObjectInfo
 }
 
-// open asks for size bytes from off on. The body has as many, unless the blob
-// ends before.
+// open requests size bytes from off on. The body has fewer only if the blob
+// ends.
 func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, name string, off, size int64) (io.ReadCloser, part, error) {
 	var options minio.GetObjectOptions
 	options.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+size-1))
@@ -86,17 +90,19 @@ func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, name 
 	if err != nil {
 		return nil, part{}, err
 	}
+
 	p := part{object: object}
-	if p.size, p.whole, err = checkRange(a.status, header.Get("Content-Range"), object.Size, off, size); err != nil {
+	if p.size, p.total, err = checkRange(a.status, header.Get("Content-Range"), object.Size, off, size); err != nil {
 		body.Close()
 		return nil, part{}, err
 	}
+
 	return body, p, nil
 }
 
-// checkRange checks that the answer to a request for size bytes from off on
-// has these bytes, or those up to the end of the blob, and returns their
-// number and the blob's size. length is that of the body, -1 if it is not told.
+// checkRange checks that an answer has the requested size bytes from off on,
+// or those up to the end of the blob. It returns their number and the blob's
+// size. Length is the length of the body, or -1 if unknown.
 func checkRange(status int, contentRange string, length, off, size int64) (n, whole int64, err error) {
 	if status != http.StatusPartialContent {
 		if off > 0 || length < 0 {
@@ -104,18 +110,21 @@ func checkRange(status int, contentRange string, length, off, size int64) (n, wh
 		}
 		return min(size, length), length, nil
 	}
+
 	var first, last int64
 	if _, err := fmt.Sscanf(contentRange, "bytes %d-%d/%d", &first, &last, &whole); err != nil || first != off || last < first || whole <= last {
 		return 0, 0, notS3(status, fmt.Sprintf("another part of the blob than was asked for: Content-Range %q, offset %d", contentRange, off))
 	}
+
 	n = last - first + 1
 	if want := min(size, whole-off); n != want || length >= 0 && length != n {
 		return 0, 0, fmt.Errorf("%w: %d bytes with Content-Range %q, not %d", io.ErrUnexpectedEOF, length, contentRange, want)
 	}
+
 	return n, whole, nil
 }
 
-// notS3 is the error for an answer that S3 would not give.
+// notS3 returns the error for an answer that no S3 server would give.
 func notS3(status int, text string) error {
 	return minio.ErrorResponse{StatusCode: status, Message: text}
 }

@@ -1,9 +1,9 @@
-// Package s3 is a remote in a bucket of S3 or of a store that speaks its
-// language: [Open] opens s3://bucket/prefix.
+// Package s3 is a remote in a bucket of S3 or of a compatible store: [Open]
+// opens s3://bucket/prefix.
 //
-// Blobs and records are objects of the bucket, each stored by one conditional
-// PUT. What the bucket has to permit is said in docs/howto/s3.md. minio-go
-// makes the requests; trying again is left to package retry.
+// Blobs and records are objects of the bucket. Each is stored by one
+// conditional PUT. docs/howto/s3.md lists the permissions that kist needs.
+// minio-go makes the requests, without retries: package retry does that.
 package s3
 
 import (
@@ -24,7 +24,7 @@ import (
 // concurrent use.
 type Backend struct {
 	bucket string
-	prefix string // of all keys; "" or ends with a slash
+	prefix string // prefix of all keys; "" or ends with a slash
 	lookup minio.BucketLookupType
 
 	endpoint  *url.URL
@@ -33,12 +33,13 @@ type Backend struct {
 	transport *transport
 	dualstack bool
 
-	// The store refuses conditional requests: whether a name is free is asked
-	// before, which keeps one writer from overwriting, but not two apart.
+	// The store refuses conditional requests. kist then checks first whether a
+	// name is free. This protects a single writer from overwriting, but not
+	// two at the same time.
 	unconditional bool
 
-	// Bodies are sent with their MD5: the store asked for it, or nothing is
-	// signed, and so no SHA-256 sent.
+	// Bodies are sent with their MD5, because the store requires it or because
+	// requests are not signed and so have no SHA-256.
 	md5 atomic.Bool
 
 	now func() time.Time
@@ -52,19 +53,18 @@ type regional struct {
 	region string
 }
 
-// Open opens the bucket that a URL names:
+// Open opens the bucket of a URL:
 //
 //	s3://bucket/prefix?endpoint=…&region=…&profile=…&path-style=…&anonymous=…&conditional=…
 //
-// With conditional=false no request is conditional, for stores that refuse such
-// requests and have a single writer. All but the bucket may be missing. Credentials, region and endpoint are
-// found where AWS's tools find them: in AWS_ACCESS_KEY_ID and the variables
-// like it, in the profile that AWS_PROFILE or the URL names, in ~/.aws/config
-// and ~/.aws/credentials, and if there is nothing, in the role of the machine,
-// which is asked for it. A URL with credentials in it is refused.
+// Only the bucket is required. With conditional=false no request is
+// conditional, for stores that refuse such requests and have a single writer.
+// Credentials, region and endpoint come from the places that AWS's tools use:
+// the variables AWS_ACCESS_KEY_ID and so on, the profile that AWS_PROFILE or
+// the URL names, ~/.aws/config and ~/.aws/credentials, and last the role of
+// the machine. Open refuses a URL with credentials.
 //
-// Open makes no request to the store, and so does not tell whether there is
-// such a bucket.
+// Open makes no request to the store, so it does not notice a missing bucket.
 func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, error) {
 	b, err := open(ctx, rawURL, env, stallTimeout)
 	if err != nil {
@@ -77,23 +77,28 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 	failed := func(kind, err error) error {
 		return &remote.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %w", remote.Redact(rawURL), err)}
 	}
+
 	l, err := parseLocation(rawURL)
 	if err != nil {
 		return nil, failed(remote.ErrURL, err)
 	}
+
 	p, err := readProfile(l.profile, env)
 	if err != nil {
 		return nil, failed(remote.ErrCredentials, err)
 	}
+
 	b := &Backend{bucket: l.bucket, prefix: l.prefix, lookup: l.lookup, unconditional: l.unconditional, now: env.Now}
 	b.md5.Store(l.anonymous)
 	if b.endpoint, err = l.findEndpoint(p, env); err != nil {
 		return nil, failed(remote.ErrURL, err)
 	}
+
 	region, err := l.findRegion(b.endpoint, p, env)
 	if err != nil {
 		return nil, failed(remote.ErrURL, err)
 	}
+
 	b.dualstack = isTrue(firstOf(env.Getenv("AWS_USE_DUALSTACK_ENDPOINT"), p.values["use_dualstack_endpoint"]))
 	if b.transport, err = newTransport(firstOf(env.Getenv("AWS_CA_BUNDLE"), p.values["ca_bundle"]), stall, env); err != nil {
 		return nil, failed(nil, err)
@@ -101,6 +106,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 	if b.source, err = findSource(l, p, region, env); err != nil {
 		return nil, failed(remote.ErrCredentials, err)
 	}
+
 	b.creds = credentials.New(b.source)
 	if _, err := b.creds.GetWithContext(&credentials.CredContext{Context: ctx}); err != nil {
 		if ctx.Err() != nil {
@@ -108,6 +114,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 		}
 		return nil, failed(remote.ErrCredentials, errors.New(b.clean(err.Error())))
 	}
+
 	return b, b.useRegion(region)
 }
 
@@ -117,13 +124,14 @@ func (b *Backend) useRegion(region string) error {
 		Creds:        b.creds,
 		Secure:       b.endpoint.Scheme == "https",
 		Transport:    b.transport,
-		Region:       region, // else minio-go asks for it, once per process
+		Region:       region, // otherwise minio-go requests it, once per process
 		BucketLookup: b.lookup,
 		MaxRetries:   1,
 	})
 	if err != nil {
 		return &remote.Error{Op: "open", Err: err}
 	}
+
 	core.SetAppInfo("kist", "1")
 	core.SetS3EnableDualstack(b.dualstack)
 	b.client.Store(&regional{core, region})
@@ -136,12 +144,14 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// call makes a request, or those of a list, and turns the error into one of
-// package remote. A bucket in another region than was thought is asked there.
+// call makes a request, or the requests of a list, and converts the error to
+// one of package remote. If the bucket is in another region, it repeats the
+// request there.
 func (b *Backend) call(ctx context.Context, op, name string, f func(context.Context, *minio.Core, *answer) error) error {
 	if err := ctx.Err(); err != nil {
 		return &remote.Error{Op: op, Name: name, Err: err}
 	}
+
 	for moved := false; ; moved = true {
 		client := b.client.Load()
 		var a answer
@@ -159,8 +169,8 @@ func (b *Backend) call(ctx context.Context, op, name string, f func(context.Cont
 	}
 }
 
-// otherRegion returns the region that the store says the bucket is in, if it
-// refused a request because of that.
+// otherRegion returns the bucket's region if the store refused a request
+// because of a wrong region.
 func otherRegion(err error, region string) string {
 	resp := minio.ToErrorResponse(err)
 	switch resp.StatusCode {

@@ -22,37 +22,36 @@ import (
 const (
 	dialTimeout  = 10 * time.Second
 	stallTimeout = 2 * time.Minute // without a byte in either direction
-	idleTimeout  = time.Minute     // that a connection is kept for the next request
-	connections  = 32              // kept
+	idleTimeout  = time.Minute     // to keep a connection for the next request
+	connections  = 32              // most connections kept
 
-	// maxList is the most bytes of a page of a list: 1000 keys of 1024 bytes,
-	// escaped, and what is said of each.
+	// maxList limits a page of a list, in bytes: 1000 escaped keys of 1024
+	// bytes with their properties.
 	maxList = 8 << 20
 )
 
 var (
-	// errStalled is the cause when a connection made no progress for too long.
+	// errStalled means that a connection made no progress for too long.
 	errStalled = errors.New("no progress on the connection")
-	// errEndless is the cause when a store's list leads to where it was.
+	// errEndless means that the pages of a store's list repeat.
 	errEndless = errors.New("the store's list goes round in circles")
 )
 
-// answer is what came back to a request, as far as minio-go does not tell.
+// answer has the details of an answer that minio-go does not return.
 type answer struct {
-	status int // 0: there was none
+	status int // 0: no answer
 	header http.Header
-	err    error  // of the request; nil if there was an answer
-	page   string // of a list that was asked for
+	err    error  // error of the request; nil if there was an answer
+	page   string // requested page of a list
 }
 
 type answerKey struct{}
 
-// transport carries requests, and notes what comes back in the answer of the
-// request's context.
+// transport sends requests and saves the details of the answer in the context.
 type transport struct{ *http.Transport }
 
 // newTransport returns a transport. caBundle names a file with certificates to
-// trust instead of the system's; "": the system's.
+// trust instead of the system's, or is "".
 func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transport, error) {
 	proxy := (&httpproxy.Config{
 		HTTPProxy:  firstOf(env.Getenv("HTTP_PROXY"), env.Getenv("http_proxy")),
@@ -91,6 +90,7 @@ func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transp
 			return nil, fmt.Errorf("%s has no certificates", caBundle)
 		}
 	}
+
 	return t, nil
 }
 
@@ -100,16 +100,19 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok {
 		a = &answer{}
 	}
+
 	query := r.URL.Query()
 	page := query.Get("continuation-token")
 	if page != "" && page == a.page {
-		return nil, errEndless // minio-go would ask for ever
+		return nil, errEndless // minio-go would never stop
 	}
+
 	resp, err := t.Transport.RoundTrip(r)
 	*a = answer{err: err, page: page}
 	if err != nil {
 		return nil, err
 	}
+
 	a.status, a.header = resp.StatusCode, resp.Header
 	if query.Has("list-type") {
 		resp.Body = struct {
@@ -117,6 +120,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			io.Closer
 		}{io.LimitReader(resp.Body, maxList), resp.Body}
 	}
+
 	return resp, nil
 }
 

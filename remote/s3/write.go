@@ -35,15 +35,15 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	return b.put(ctx, "create", name, bytes.NewReader(data), int64(len(data)))
 }
 
-// Replace implements [remote.Replacer]: it is a request without a condition.
+// Replace implements [remote.Replacer] by a request without a condition.
 func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
 	if err := remote.CheckRecord(name, len(data)); err != nil {
 		return err
 	}
-	return b.send(ctx, "replace", name, wholeBody{bytes.NewReader(data), int64(len(data))}, false)
+	return b.send(ctx, "replace", name, markedBody{bytes.NewReader(data), int64(len(data))}, false)
 }
 
-// put stores an object whose name is free.
+// put stores an object under a free name.
 func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, size int64) error {
 	if b.unconditional {
 		_, err := b.Stat(ctx, name)
@@ -54,11 +54,11 @@ func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, si
 			return err
 		}
 	}
-	return b.send(ctx, op, name, wholeBody{body, size}, !b.unconditional)
+	return b.send(ctx, op, name, markedBody{body, size}, !b.unconditional)
 }
 
-// send stores an object: if conditional, only if its name is free.
-func (b *Backend) send(ctx context.Context, op, name string, body wholeBody, conditional bool) error {
+// send stores an object. If conditional, the name must be free.
+func (b *Backend) send(ctx context.Context, op, name string, body markedBody, conditional bool) error {
 	return b.call(ctx, op, name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		// Core does not send parts, whatever the size. The end of such an upload
 		// would not be conditional.
@@ -85,15 +85,15 @@ func (b *Backend) send(ctx context.Context, op, name string, body wholeBody, con
 	})
 }
 
-// checksum is what a store compares a body with. Of the two one is set. It is
-// signed, and so is the body by it.
+// checksum is the checksum of a body: one of the two. The request's signature
+// covers it, and so the body.
 type checksum struct {
 	sha256 string // in hexadecimal
 	md5    string // in base 64
 }
 
-// checksum returns the checksum to send with a body: SHA-256, which processors
-// have instructions for, unless the store wants MD5.
+// checksum returns the checksum to send with a body: SHA-256, which is fast on
+// today's processors, or MD5 if the store wants that.
 func (b *Backend) checksum(body io.Reader) (checksum, error) {
 	if b.md5.Load() {
 		h := md5.New()
@@ -105,15 +105,16 @@ func (b *Backend) checksum(body io.Reader) (checksum, error) {
 	return checksum{sha256: hex.EncodeToString(h.Sum(nil))}, err
 }
 
-// asksForMD5 reports whether a store refused a request because it had no MD5,
-// as S3 does for buckets with object locks.
+// asksForMD5 reports whether a store refused a request without MD5, as S3 does
+// for buckets with object locks.
 func asksForMD5(err error) bool {
 	resp := minio.ToErrorResponse(err)
 	return resp.StatusCode == http.StatusBadRequest && strings.Contains(strings.ToLower(resp.Message), "content-md5")
 }
 
-// wholeBody is a body of which errors can be told from those of the store.
-type wholeBody struct {
+// markedBody is a body with errors that can be told apart from those of the
+// store.
+type markedBody struct {
 	body io.ReaderAt
 	size int64
 }
@@ -124,7 +125,7 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-func (w wholeBody) ReadAt(p []byte, off int64) (int, error) {
+func (w markedBody) ReadAt(p []byte, off int64) (int, error) {
 	n, err := w.body.ReadAt(p, off)
 	switch {
 	case n == len(p):
@@ -140,6 +141,7 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 	if err := remote.CheckName(name); err != nil {
 		return err
 	}
+
 	err := b.call(ctx, "delete", name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		err := client.RemoveObject(ctx, b.bucket, b.prefix+name, minio.RemoveObjectOptions{})
 		if a.status == http.StatusOK || a.status == http.StatusAccepted {
@@ -150,5 +152,6 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 	if errors.Is(err, remote.ErrNotFound) {
 		return nil
 	}
+
 	return err
 }

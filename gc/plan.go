@@ -59,21 +59,22 @@ type PlanOptions struct {
 
 // Stats are the effects of a plan: expected, or real after Apply.
 type Stats struct {
-	Live      int64 // objects that are live or too young
-	Removed   int64 // removed objects
-	Volumes   int   // volumes before
-	Rewritten int   // volumes replaced by their live objects
-	Written   int   // new volumes; only after Apply
-	Deleted   int   // volumes without live objects
-	Optimised int   // volumes replaced by optimised ones
-	Patches   int64 // objects stored as patches there; only after Apply
-	Salvaged  int   // volumes of dead processes that are sealed
+	Live      int64 `json:"objects_live"`    // objects that are live or too young
+	Removed   int64 `json:"objects_removed"` // removed objects
+	Volumes   int   `json:"-"`               // volumes before
+	Salvaged  int   `json:"salvaged"`        // volumes of dead processes that are sealed
+	Rewritten int   `json:"merged"`          // volumes replaced by their live objects
+	Written   int   `json:"written"`         // new volumes; only after Apply
+	Deleted   int   `json:"deleted"`         // volumes without live objects
 
-	OptimisedBytes int64 // bytes of the files of the volumes replaced by optimised ones
+	Optimised      int   `json:"optimised"`       // volumes replaced by optimised ones
+	OptimisedBytes int64 `json:"bytes_optimised"` // bytes of the files of the volumes replaced by optimised ones
+	Patches        int64 `json:"patches"`         // objects stored as patches there; only after Apply
 
 	// Bytes of all files of volumes, including trash and interrupted writes.
 	// Before Apply, After does not include the gain of optimising.
-	Before, After int64
+	Before int64 `json:"bytes_before"`
+	After  int64 `json:"bytes_after"`
 }
 
 // Plan is a planned garbage collection. It holds the maintenance lock: no

@@ -74,20 +74,9 @@ patches (objects stored as differences).`,
 
 // gcJSON is what gc prints with --json.
 type gcJSON struct {
-	DryRun   bool  `json:"dry_run"`
-	Live     int64 `json:"objects_live"`
-	Removed  int64 `json:"objects_removed"`
-	Before   int64 `json:"bytes_before"`
-	After    int64 `json:"bytes_after"`
-	Freed    int64 `json:"bytes_freed"`
-	Salvaged int   `json:"salvaged"`
-	Merged   int   `json:"merged"`
-	Written  int   `json:"written"`
-	Deleted  int   `json:"deleted"`
-
-	Optimised      int   `json:"optimised"`
-	OptimisedBytes int64 `json:"bytes_optimised"`
-	Patches        int64 `json:"patches"`
+	DryRun bool `json:"dry_run"`
+	gc.Stats
+	Freed int64 `json:"bytes_freed"`
 }
 
 // plan returns the options of a plan.
@@ -147,8 +136,7 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		return err
 	}
 	if env.global.json {
-		return env.json(gcJSON{o.dryRun, stats.Live, stats.Removed, stats.Before, stats.After, stats.Before - stats.After,
-			stats.Salvaged, stats.Rewritten, stats.Written, stats.Deleted, stats.Optimised, stats.OptimisedBytes, stats.Patches})
+		return env.json(gcJSON{o.dryRun, stats, stats.Before - stats.After})
 	}
 	env.printGC(stats, o.dryRun)
 	return nil

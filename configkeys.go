@@ -31,12 +31,12 @@ type ConfigKey struct {
 // configKeys are all keys, sorted by name. Keys that are not here are refused
 // by set, but kept in the file: a newer kist may have written them.
 var configKeys = []ConfigKey{
-	{Name: "branch.*.merge", Form: "refs/heads/NAME", Help: "the branch there that the branch follows", check: checkTextSetting(refs.CheckName)},
-	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the branch that the branch follows", check: checkTextSetting(CheckRemoteName)},
+	{Name: "branch.*.merge", Form: "refs/heads/NAME", Help: "the upstream branch of the branch, on its remote", check: checkTextSetting(refs.CheckName)},
+	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the upstream branch", check: checkTextSetting(CheckRemoteName)},
 	{Name: "chunker.average", Help: "average size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.max", Help: "largest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
-	{Name: "chunker.polynomial", Help: "where content is cut", fixed: true},
+	{Name: "chunker.polynomial", Help: "the polynomial that decides where content is cut", fixed: true},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
 	{Name: "gc.autoRepack", Form: "SIZE or false", Default: "16MiB", Help: "how much data has to be two weeks old to be repacked", check: func(v any) error {
 		_, _, err := parseAutoRepack(v)
@@ -44,7 +44,7 @@ var configKeys = []ConfigKey{
 	}},
 	{Name: "gc.reflogExpire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
 	{Name: "gc.reflogExpireUnreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
-	{Name: "metadata", Help: "what is recorded of a file", fixed: true},
+	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
 	{Name: KeyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},
 	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds wait; see 'kist help fetch'", check: func(v any) error {
@@ -53,11 +53,11 @@ var configKeys = []ConfigKey{
 		}
 		return nil
 	}},
-	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Help: "the store cannot tell two writers apart", check: checkBoolSetting},
+	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Help: "the store is not safe for concurrent pushes", check: checkBoolSetting},
 	{Name: "remote.*.url", Form: "URL", Help: "where the remote is, without a password", check: checkTextSetting(checkRemoteURL)},
 	{Name: "required", Help: "extensions that kist has to know", fixed: true},
 	{Name: "user.email", Form: "TEXT", Help: "the address of who commits", check: checkTextSetting(nil)},
-	{Name: "user.name", Form: "TEXT", Help: "who commits", check: checkTextSetting(nil)},
+	{Name: "user.name", Form: "TEXT", Help: "the name of who commits", check: checkTextSetting(nil)},
 	{Name: "version", Help: "version of the repository format", fixed: true},
 }
 

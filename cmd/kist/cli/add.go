@@ -26,10 +26,9 @@ func newAdd(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [OPTIONS] PATH...",
 		Short: "stage files for the next commit",
-		Long: `Stores what has changed in the files at PATH, or in folders below it, and stages
-it: new, changed and deleted files, symlinks and empty folders. What is stored
-already, in any file of any version, is not stored again. An interrupted add can
-be run again, and goes on where it was.
+		Long: `Stages changes at PATH and below it: new, changed and deleted files, symlinks
+and empty folders. Their content is stored; data that any file of any version
+has is not stored again. An interrupted add can be run again: it continues.
 
 PATH may be a pattern, in quotes so that the shell leaves it alone: '*.mov' is
 all such files in the current folder and below it. ':!drafts' leaves drafts out.
@@ -40,15 +39,15 @@ cannot be read, or changes while it is read, is skipped, reported, and mentioned
 by commits until it has been added; it is never taken for deleted. FIFOs,
 sockets, devices and the .kist folders of other repositories are not stored.
 
-With --dry-run nothing is stored or staged: 'add' and 'remove' lines tell what
-would be, and the last line how much would be read and how much of that is new.
+With --dry-run nothing is stored or staged: 'add' and 'remove' lines name the
+changes, and the last line shows how much would be read, and how much is new.
 
 With --json: added, modified, deleted and resolved (how many; conflicts count as
 resolved when they are added), skipped (path and reason), bytes_read, bytes_new,
 bytes_stored; and with --dry-run or --verbose changes (path and status, one of
 the letters A, M and D).`,
-		Example: `  kist add .               what has changed in the current folder
-  kist add -A              what has changed anywhere
+		Example: `  kist add .               all changes in the current folder
+  kist add -A              all changes
   kist add -n photos       how much of photos is new?`,
 		ValidArgsFunction: env.complete(worktreePaths),
 	}

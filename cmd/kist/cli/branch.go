@@ -35,20 +35,23 @@ func newBranch(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "branch [OPTIONS] [NEW [REV]]",
 		Short: "list, create, rename and delete branches",
-		Long: `Without arguments, lists the branches, the current one with a *; with --verbose
-also the commit that each is at, and its subject. With --list, the arguments
-are patterns: * stands for any characters, ? for one, [a-z] for one of these.
+		Long: `Without arguments, lists the branches and marks the current one with *. With
+--verbose, also shows the commit of each branch and its subject. With --list,
+the arguments are patterns: * stands for any characters, ? for one character,
+[a-z] for one character of this range.
 
-With NEW, makes a branch at REV, by default HEAD, and stays on the current one.
+With NEW, creates a branch at REV, by default at HEAD. The current branch stays
+the same.
 
--d deletes branches, unless the current one lacks commits of theirs; -D deletes
-them in any case. -m gives a branch, the current one if only NEW is given,
-another name.
+-d deletes branches. It refuses if the current branch lacks commits of the
+branch; -D deletes it nevertheless. -m renames a branch; without OLD, the
+current one.
 
-A branch may follow one of a remote, its upstream: where 'kist push' and 'kist
-pull' go without arguments, and what 'kist status' compares it with. It does so
-from the first push on, if it was made from a branch of a remote, or with -u.
---verbose shows it, and how many commits only one of both has.
+A branch can follow a branch of a remote, its upstream. 'kist push' and 'kist
+pull' use the upstream by default, and 'kist status' compares the branch with
+it. A branch gets its upstream when it is created from a branch of a remote,
+when it is pushed for the first time, or with -u. --verbose shows the upstream,
+and how many commits only one of the two has.
 
 With --json, for each branch: name, ref (its full name), id, current, and
 upstream, ahead and behind (how many commits) or gone.`,

@@ -28,25 +28,24 @@ func newCheckout(env *Env) *cobra.Command {
 		Use:     "checkout [OPTIONS] [BRANCH|REV] [[--] PATH...]",
 		Aliases: []string{"co"},
 		Short:   "switch to a branch or commit, or restore files",
-		Long: `Brings the worktree to a branch, which then is the current one, or to any other
-commit, with HEAD detached: on no branch. - stands for where HEAD was before. If
-there is no BRANCH, but one remote has it, it is made from there.
+		Long: `Switches to a branch, or to any other commit with HEAD detached (on no branch),
+and updates the worktree. - is the previous branch or commit. If BRANCH does not
+exist, but one remote has it, kist creates it from there.
 
-What is staged or changed is kept if it is at paths that are the same in both
-commits. Otherwise nothing is done, and the paths are named. Untracked files
-are never overwritten, and a folder stays as long as something untracked is in
-it. --force gives up local changes, and overwrites untracked files that are in
-the way. A path that cannot be written is named, and the rest is done.
+Staged and local changes are kept if both commits have the same content at their
+paths. Otherwise kist names the paths and changes nothing. It never overwrites
+untracked files, and keeps folders that contain untracked files. --force
+discards local changes, and overwrites untracked files that are in the way. If
+kist cannot write a path, it names the path and goes on with the others.
 
-With PATHs the current branch stays. They are brought back from what is staged,
-or if REV is given from there, and staged; local changes of them are lost. With
---ours or --theirs, of files with conflicts that side is taken. See also 'kist
-restore'.
+With PATHs, the branch does not change. The files are restored from the index,
+or with REV from that commit and staged; their local changes are lost. --ours or
+--theirs takes that side of files with conflicts. See also 'kist restore'.
 
 An interrupted checkout can be run again.
 
-With --json: branch (null if HEAD is detached) and id; with PATHs: restored
-(how many).`,
+With --json: branch (null if HEAD is detached) and id; with PATHs: restored (how
+many).`,
 		Example: `  kist checkout topic              switch to a branch
   kist checkout -b topic           make a branch, and switch to it
   kist checkout HEAD~3             look at an older commit

@@ -27,18 +27,19 @@ func newClone(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clone [OPTIONS] URL [DIR]",
 		Short: "copy a remote into a new repository",
-		Long: `Makes a repository in DIR, downloads all that was pushed to a remote, and checks
-out its default branch. The remote is called origin. DIR must be absent or
-empty; without it, it is a new folder called as the last part of URL.
+		Long: `Creates a repository in DIR, downloads everything that was pushed to a remote,
+and checks out the default branch. The remote is called origin. DIR must be
+absent or empty. Without DIR, the new folder is named after the last part of
+URL.
 
 URL is a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE; see 'kist help
 remote'.
 
-All that is received is checked against its hash before it is stored. If a clone
-is interrupted, cloning again into the same folder goes on where it was.
+All received data is checked against its hash before it is stored. If a clone is
+interrupted, run it again with the same folder: it continues.
 
 With --json: refs, objects, records and bytes_received as for 'kist fetch', and
-path, branch and id of what was checked out.`,
+path, branch and id of the checkout.`,
 		Example: `  kist clone /media/backup/photos
   kist clone s3://bucket/photos pictures
   kist clone -b v1.0 /media/backup/photos`,

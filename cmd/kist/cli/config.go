@@ -28,15 +28,18 @@ func newConfig(env *Env) *cobra.Command {
 		Use:   "config [KEY [VALUE]] | list | get KEY | set KEY VALUE | --unset KEY",
 		Short: "show and change the configuration",
 		Long: `Prints the value of KEY, or sets it to VALUE. Without a KEY, or with list,
-prints all that is set as KEY=VALUE. The exit status is 1 if KEY is not set.
+prints all keys that are set as KEY=VALUE. The exit status is 1 if KEY is not
+set.
 
-The configuration is the file .kist/config. What was fixed when the repository
-was made (version, metadata, chunker…) can be read, but not changed.
+The configuration is the file .kist/config. Keys that were fixed when the
+repository was created (version, metadata, chunker…) can be read, but not
+changed.
 
 ` + configKeyHelp() + `
-NAME stands for the name of a branch or remote. What an AGE may be is said in
-docs/ages.md: 90d, '90 days', 2w, 2.weeks.ago, now, never. Other keys are
-refused, but a file that has some is read: a newer kist may have written them.
+NAME stands for the name of a branch or remote. An AGE
+is written as 90d, '90 days', 2w, 2.weeks.ago, now or never; see docs/ages.md.
+Other keys are refused. A file that has some is still read, as a newer kist may
+have written them.
 
 With --global, it is your own configuration, the file ~/.config/kist/config. Its
 key safe.directory lists folders whose repositories you trust though somebody
@@ -72,7 +75,7 @@ func configKeyHelp() string {
 		if k.Default != "" {
 			form += ", by default " + k.Default
 		}
-		fmt.Fprintf(&b, "  %s  (%s)\n      %s\n", strings.Replace(k.Name, "*", "NAME", 1), form, k.Help)
+		fmt.Fprintf(&b, "  %s  (%s)\n      %s.\n", strings.Replace(k.Name, "*", "NAME", 1), form, k.Help)
 	}
 	return b.String()
 }

@@ -24,33 +24,33 @@ func newDiff(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [OPTIONS] [REV [REV] | A..B] [-- PATH...]",
 		Short: "show how files differ",
-		Long: `Compares two of: the worktree, what is staged, and commits.
+		Long: `Compares the worktree, the index (the staged files), and commits:
 
-  kist diff               the worktree with what is staged
-  kist diff --staged      what is staged with HEAD, or with REV
+  kist diff               the worktree with the index
+  kist diff --staged      the index with HEAD, or with REV
   kist diff REV           the worktree with REV
   kist diff A B           commit B with commit A; also written A..B
-  kist diff A...B         B with the commit where it parted from A
+  kist diff A...B         B with the merge base of A and B
 
-Paths limit it to these files and folders. Untracked files are never shown.
+With PATHs, only these files and folders are compared. Untracked files are never
+shown.
 
-Text is compared by lines, in the format of git and patch. Of other files, and
-of text of more than 8 MiB, the ranges of bytes that differ are shown, rounded
-to the chunks in which the file is stored: 'bytes 0..0 -> 0..1048576' says that
-1 MiB came in at the start. A path with a merge conflict has a line '* Unmerged
-path', and then, in the worktree, how it differs from our side.
+Text is compared by lines, in the format of git and patch. For other files, and
+for text of more than 8 MiB, kist shows the ranges of bytes that differ, rounded
+to the chunks of the file: 'bytes 0..0 -> 0..1048576' means that 1 MiB was
+inserted at the start. A path with a merge conflict has a line '* Unmerged
+path'; in the worktree, its differences from our side follow.
 
-Of what was purged only that is told.
-
-A file that cannot be read is taken for what is staged, and reported.
+Purged content is not shown, only marked. If kist cannot read a file, it reports
+the file and treats it as unchanged.
 
 With --quiet nothing is shown, and --exit-code is implied.
 
-With --json, one object a path: path, status (git's letter), renamed_from,
-similarity, old and new {type, mode, size, id, target, purged, lost}, and
-lines_added and lines_deleted, or binary and ranges {old_offset, old_size,
-new_offset, new_size}. --name-only and --name-status leave out lines and ranges,
-so that no file is read.`,
+With --json, one object for each path: path, status (git's letter),
+renamed_from, similarity, old and new {type, mode, size, id, target, purged,
+lost}, and lines_added and lines_deleted, or binary and ranges {old_offset,
+old_size, new_offset, new_size}. --name-only and --name-status leave out lines
+and ranges, and read no file.`,
 		Example: `  kist diff                        what 'kist add' would stage
   kist diff --staged --stat        what 'kist commit' would record, in brief
   kist diff v1 v2 -- src           what changed below src

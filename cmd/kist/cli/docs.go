@@ -103,7 +103,7 @@ there is advice. With ` + "`--json`" + ` stdout has it too, in place of a result
 
     {"error":{"message":"…","kind":"…","exit":1,"hint":"…"}}
 
-The kind is the one of the table, or a more telling one:
+The kind is the one of the table, or a more specific one:
 
 | kind | status |
 |---|---|

@@ -28,31 +28,32 @@ func newFetch(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch [OPTIONS] [REMOTE [BRANCH...]]",
 		Short: "download commits from a remote",
-		Long: `Downloads what is new on REMOTE, by default the one that the current branch
-follows, or origin: the BRANCHes, by default all, and the tags. No branch moves
-and no file changes: where the remote's branches are is kept as REMOTE/BRANCH,
-as in origin/main, which can be merged, compared and looked at. 'kist pull' does
-this and merges.
+		Long: `Downloads new commits from REMOTE: all branches or only the BRANCHes, and the
+tags. The default is the remote that the current branch follows, or else origin.
+No branch moves and no file changes: kist records the remote's branches as
+REMOTE/BRANCH, such as origin/main. You can merge, compare and show these. 'kist
+pull' fetches and merges.
 
-All that is received is checked against its hash before it is stored. An
-interrupted fetch can be run again, and goes on where it was.
+All received data is checked against its hash before it is stored. An
+interrupted fetch can be run again: it continues.
 
-What others hold, expire or purge comes along, and is listed with who did it, as
-they have signed it. A purge waits if a local branch, tag or hold, HEAD or the
-index needs the content, and so does the end of your own hold: until you decide,
-it has no effect here. --records accept accepts what waits, --records refuse
-takes it back, for everybody with the next push. The key records.accept decides
-for all fetches: ask (this, the default), always (nothing waits), or never (all
-waits that would remove something here, expirations too).
+Holds, expirations and purges of other people are fetched too, and listed with
+the name that they signed with. A purge waits if HEAD, the index, or a local
+branch, tag or hold needs the content. The end of your own hold waits, too. A
+waiting record has no effect here until you decide. --records accept accepts all
+waiting records. --records refuse revokes them, for everybody after your next
+push. The key records.accept decides for all fetches: ask (the default), always
+(nothing waits), or never (every record waits that would remove content here,
+expirations too).
 
-An object that the remote lacks, since somebody has accepted its loss, is named
-with who did so. Unless records.accept is never, its loss is accepted here, too.
-What is lost here, and the remote has, is downloaded.
+If the remote lacks an object because somebody accepted its loss, the fetch
+names both, and accepts the loss here (unless records.accept is never). Objects
+that are lost here, but intact on the remote, are downloaded.
 
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
-deleted, up to date, kept; with --dry-run also moved, where only the download
-tells which), objects, bytes_received, records (how many were merged), news
-(what others recorded: record, kind, id, on, time, who, host, reason, needed,
+deleted, up to date, kept; with --dry-run also moved, if only the download can
+show how), objects, bytes_received, records (how many were merged), news
+(records of others: record, kind, id, on, time, who, host, reason, needed,
 waits), and lost (as the errors of verify, and who accepted the loss).`,
 		Example: `  kist fetch
   kist fetch --prune origin

@@ -31,13 +31,13 @@ func newGC(env *Env) *cobra.Command {
 		Short: "remove unreferenced data",
 		Long: `Deletes objects that are unreachable, and frees their disk space. It keeps
 everything that HEAD, branches, tags, remote-tracking branches, reflogs, holds,
-the index, or a merge or revert in progress refers to. It also keeps what was
+the index, or a merge or revert in progress refers to. It also keeps all data
 stored in the last two weeks (--prune). Reflog entries expire first: after 90
 days, or after 30 if the commit is unreachable (gc.reflogExpire and
 gc.reflogExpireUnreachable). 'kist remote gc NAME' cleans up a remote.
 
 Volumes without live objects are deleted. Live objects are copied out of others
-until at most 5% of what is left is garbage (--max-waste). gc stops if a
+until at most 5% of the remaining data is garbage (--max-waste). gc stops if a
 reachable object is missing or damaged.
 
 --repack compresses as much as possible: it stores similar objects, such as the

@@ -18,11 +18,10 @@ func newHold(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hold COMMAND",
 		Short: "protect commits from expiry and gc",
-		Long: `A commit that is held keeps its files: neither 'kist expire' nor 'kist gc' takes
-them, here or on a remote, nor does it matter whether a branch or tag still
-reaches it. Holds are pushed and fetched together with branches: 'kist push'
-tells the remote of those whose commits it has, and 'kist fetch' brings them,
-and the content they keep.`,
+		Long: `A held commit keeps its files: neither 'kist expire' nor 'kist gc' removes them,
+here or on a remote, even if no branch or tag reaches the commit. 'kist push'
+sends the holds of commits that the remote has, and 'kist fetch' receives them
+with the content that they keep.`,
 		Example: `  kist hold add v1.0 --reason 'delivered to the customer'
   kist hold list
   kist hold remove v1.0 --reason 'contract over'`,
@@ -42,17 +41,15 @@ func newHoldAdd(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add [OPTIONS] REV",
 		Short: "hold a commit",
-		Long: `Has the commit REV keep its content, and all that came before it as far as that
-has not expired. If the commit is held already, the new hold replaces the one
-before. Its content has to be here in full; of what has expired and is gone,
-nothing can be held.
+		Long: `Holds the commit REV: its content, and the content of all commits before it that
+has not expired. If the commit is held already, the new hold replaces the old
+one. All content of REV must be here.
 
-With --until the hold is over at that time, as in 2027-01-31, '2027-01-31
-18:00', or after that long, as in 90d, 6m or 1y6m. It then ends when garbage is
-collected the next time, by the clock of whoever does that, which is recorded
-like any other end of a hold.
+With --until, the hold ends at that time, such as 2027-01-31 or '2027-01-31
+18:00', or after a duration, such as 90d, 6m or 1y6m. The next gc after that
+time ends it, by the clock of its machine, and records that.
 
-With --json: what 'kist hold list --json' has for it.`,
+With --json: the same as 'kist hold list --json' for this commit.`,
 		Example: `  kist hold add HEAD
   kist hold add v1.0 --until 2y --reason 'guarantee'
   kist hold add 3fa9c1d2 --until 2027-01-31`,
@@ -126,14 +123,14 @@ func newHoldRemove(env *Env) *cobra.Command {
 		Use:     "remove [OPTIONS] REV",
 		Aliases: []string{"rm"},
 		Short:   "remove a hold",
-		Long: `Lifts the hold of the commit REV. Of a commit that is not here, the first digits
-of its ID will do. If its content has expired, or no branch or tag reaches it,
-'kist gc' may remove it from then on.
+		Long: `Ends the hold of the commit REV. For a commit that is not here, REV is the first
+digits of its ID. If the content of the commit has expired, or no branch or tag
+reaches it, 'kist gc' can remove the content from then on.
 
-The record of the hold stays: 'kist hold list --all' tells who has lifted it,
-when and why.
+The record of the hold stays: 'kist hold list --all' shows who ended it, when
+and why.
 
-With --json: what 'kist hold list --all --json' has for it.`,
+With --json: the same as 'kist hold list --all --json' for this commit.`,
 		Example:           `  kist hold remove v1.0 --reason 'contract over'`,
 		Args:              arguments(1, 1, "REV"),
 		ValidArgsFunction: completeNth(env.complete(holds, revisions)),

@@ -18,13 +18,12 @@ func newHoldList(env *Env) *cobra.Command {
 		Use:     "list [OPTIONS]",
 		Aliases: []string{"ls"},
 		Short:   "list the holds",
-		Long: `Lists the commits that are held, the latest hold first, and says when, by whom,
-until when and why. With --all also those whose hold is over or was lifted;
-time, name and reason are then those of its end.
+		Long: `Lists the held commits, the latest hold first, with its time, person, end and
+reason. --all adds ended holds; their time, name and reason are of the end.
 
-With --json, for each: id, state (held; over: it ends when garbage is collected;
-ended: its time was over; lifted), time, who, host, until (if it is to end) and
-reason.`,
+With --json, for each: id, state (held; over: its time has passed, and the next
+gc ends it; ended: gc has ended it; lifted: somebody removed it), time, who,
+host, until (if it is to end) and reason.`,
 		Example: `  kist hold list
   kist hold list --all --json`,
 		Args:              noArguments,
@@ -33,7 +32,7 @@ reason.`,
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 		return runHoldList(ctx, env, r, all)
 	})
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "also those that are over or were lifted")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also holds that are over or were lifted")
 	return cmd
 }
 

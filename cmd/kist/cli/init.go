@@ -24,18 +24,18 @@ func newInit(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [OPTIONS] [DIR]",
 		Short: "create a repository in a folder",
-		Long: `Makes DIR, by default the current folder, a repository: all that kist keeps lies
-in the folder .kist in it. DIR is made if it is absent; files in it stay as they
-are, and are not versioned before 'kist add'. A repository that is there already
-stays as it is.
+		Long: `Makes DIR, by default the current folder, a repository: kist keeps all its data
+in the folder .kist in it. DIR is created if it is absent. Its files stay as
+they are, and are not versioned before 'kist add'. An existing repository stays
+as it is.
 
 Only you can look into .kist, since it holds the content of files that only you
 can read. With --shared, its group can use the repository, too; each member has
 to trust it once, see safe.directory in 'kist help config'.
 
-The chunk size is how many bytes content is cut into on average, 256 KiB unless
-told otherwise. It is fixed when the repository is made. Smaller chunks find
-more that is equal, and cost more memory and time.
+Content is cut into chunks. Their average size is 256 KiB by default, and fixed
+when the repository is created. Smaller chunks find more equal data, and cost
+more memory and time.
 
 With --json: path, branch and chunk_size.`,
 		Example: `  kist init                       the current folder

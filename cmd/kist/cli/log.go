@@ -39,33 +39,36 @@ func newLog(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log [OPTIONS] [REV | A..B]... [-- PATH...]",
 		Short: "show the history of commits",
-		Long: `Shows commits, newest first: those that the REVs reach, by default HEAD. A..B is
-what B reaches and A does not, A...B what only one of both does, and ^REV leaves
-out what REV reaches. A commit is named by a branch or tag, the first digits of
-its ID, HEAD, HEAD~2, HEAD^2, main@{1}, main@{yesterday}, or @{-1}.
+		Long: `Shows the commits that the REVs (by default HEAD) reach, newest first. A..B
+means the commits that B reaches and A does not. A...B means the commits that
+only one of the two reaches. ^REV excludes the commits that REV reaches. A REV
+is a branch, a tag, the first digits of an ID, HEAD, HEAD~2, HEAD^2, main@{1},
+main@{yesterday}, or @{-1}.
 
-With PATHs only commits that changed them are shown, and of merges only the side
-that the files came from. --follow goes on where a file had another name.
+With PATHs, shows only the commits that changed them. At a merge, log follows
+only the parent that the files came from. --follow follows a file through
+renames.
 
---stat, -p and their like show what each commit changed compared to its parent.
-Of a merge that is nothing, or with --first-parent, what it brought in.
+--stat, -p and similar options show the changes of each commit compared to its
+parent. For a merge they show nothing, or with --first-parent, the changes that
+it brought in.
 
-A commit of which some paths could not be stored has a line 'Partial:'. One of
-which the content has expired is marked, and has a line 'Expired:'. What it has
-changed is not known: with PATHs it is passed over, and a commit after it is
-compared with the last one before it that has its content; a line 'Changes:'
-tells which. One that is held is marked, and has a line 'Held:'.
+A commit that lacks some paths, since they could not be stored, has a line
+'Partial:'. A commit with expired content is marked, and has a line 'Expired:'.
+Its changes are unknown: with PATHs it is skipped, and the next commit is
+compared with the last commit before it that has content; a line 'Changes:'
+names that commit. A held commit is marked, and has a line 'Held:'.
 
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
 
-With --json, one commit a line: id, tree, parents, author and committer {name,
-email, time}, time, message, host, files, bytes; skipped {path, reason} and
-skipped_count if it is partial; expired {time, who, host, policy} if its content
-has; held {time, who, host, until, reason} if it is; with --follow path; and
-with --stat or its like changes, as 'kist diff --json' has them, and
-changes_since, the commit that they were compared to, if that is not the first
-parent.`,
+With --json, one commit on each line: id, tree, parents, author and committer
+{name, email, time}, time, message, host, files, bytes; skipped {path, reason}
+and skipped_count if it is partial; expired {time, who, host, policy} if its
+content has expired; held {time, who, host, until, reason} if it is held; with
+--follow path; and with --stat and similar options changes, as in 'kist diff
+--json', and changes_since, the commit that they were compared to, if it is not
+the first parent.`,
 		Example: `  kist log --oneline --graph --all    the whole history, as a picture
   kist log -3 --stat                  the last three commits, and what they changed
   kist log v1..v2 -- src              what happened to src between v1 and v2

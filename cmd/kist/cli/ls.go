@@ -25,20 +25,21 @@ func newLs(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [OPTIONS] [REV[:PATH]] [-- PATH...]",
 		Short: "list the files in a commit",
-		Long: `Lists the names in a folder of a commit, by default in the root of HEAD, in the
-order of their bytes. A slash follows the name of a folder. ':PATH' lists what
-is staged. With PATHs after REV, the files that these select are listed, in
-whatever folder, with paths relative to the current one.
+		Long: `Lists the names in a folder of a commit, by default the root of HEAD, in the
+order of their bytes. Names of folders end with a slash. ':PATH' lists the
+index. With PATHs after REV, lists the files that these select in any folder,
+with paths relative to the current folder.
 
-After a file whose content was purged comes '(purged)', but with -z.
+A file with purged content is followed by '(purged)', except with -z.
 
--l adds type and permissions, the size in bytes, and when the file was last
-modified; a folder has the size of all files in it. -r lists what is in folders
-instead of the folders, if there is anything, with paths that start from the
-folder that was asked for.
+-l adds type and permissions, the size in bytes, and the time of the last
+change; the size of a folder is the sum of its files. -r lists the content of
+folders instead of the folders, with paths that start from the listed folder.
+Empty folders are still listed.
 
-With --json, one entry a line: path (from the root of the worktree), type, mode,
-size, mtime, id; files, how many, of a folder; target of a symlink; and purged.`,
+With --json, one entry on each line: path (from the root of the worktree), type,
+mode, size, mtime, id; files (how many) for a folder; target for a symlink; and
+purged.`,
 		Example: `  kist ls                   what HEAD has
   kist ls -l v1:src         the folder src of v1, in detail
   kist ls v1 -- '*.mov'     the films in v1

@@ -57,7 +57,7 @@ secret nevertheless: whoever had the content may still have it.
 Files of at most 32 bytes are part of their folder's object, and cannot be
 purged: use 'kist rewrite'.
 
---list shows what was purged. --undo reverts a purge, as long as all of the
+--list shows the purged content. --undo reverts a purge, as long as all of the
 content is still here.
 
 With --json: dry_run, contents (id, kind, size, here, already, paths and
@@ -73,7 +73,7 @@ and here.`,
 	}
 	o.register(env, cmd)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.list, "list", false, "show what was purged")
+	flags.BoolVar(&o.list, "list", false, "list purged content")
 	flags.BoolVar(&o.undo, "undo", false, "revert the purge of content ID")
 	cmd.MarkFlagsMutuallyExclusive("list", "undo", "dry-run")
 	return cmd

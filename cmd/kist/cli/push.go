@@ -32,36 +32,36 @@ func newPush(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push [OPTIONS] [REMOTE [REF...]]",
 		Short: "upload commits to a remote and move its branches",
-		Long: `Uploads what REMOTE lacks of the commits, and moves its branches and tags: all
-that are named, or none. Without a REF that is the current branch; it goes to
-the branch that it follows, or else to one of the same name. Without a REMOTE it
-is the one of that branch, or origin. A branch that followed none follows from
-then on the one that it was pushed to.
+		Long: `Uploads the commits that REMOTE lacks, and moves its branches and tags: all of
+them or none. Without a REF, pushes the current branch to its upstream, or to a
+branch of the same name. Without a REMOTE, pushes to the remote of the upstream,
+or to origin. The first push of a branch sets its upstream.
 
-REF is a branch or tag, SOURCE:NAME to give it another name there, where SOURCE
-may be any revision, or :NAME to delete. + in front is --force for one REF.
+REF is a branch or tag. SOURCE:NAME pushes the revision SOURCE under another
+name, and :NAME deletes NAME. + in front means --force for this REF.
 
-A branch is only moved if that loses no commits of others there: if it is not a
-fast-forward, nothing is moved, and the exit status is 13. 'kist pull' first.
-Any number of people can push at once.
+A push that is not a fast-forward would lose commits of others: it moves nothing
+and ends with status 13. Run 'kist pull' first. Any number of people can push at
+once.
 
-What 'kist expire', 'kist hold' and the like have recorded of commits that the
-remote has, or gets, is told to it, too.
+The push also sends expirations, holds and similar records of commits that the
+remote has.
 
 If a push finds many small packs or index files on the remote, it merges some of
 them, so that clones need fewer requests. 'kist config push.merge false'
-prevents that. The old ones stay until 'kist remote gc' deletes them.
+prevents that. The old files stay until 'kist remote gc' deletes them.
 
 An object whose loss was accepted ('kist verify --repair --accept-loss') is left
-out. The push names it, and so does each fetch of what needs it.
+out. The push names it, and so does each fetch that needs it.
 
-An interrupted push can be run again: it goes on where it was. If the
-connection breaks just when the branches are being moved, and nobody can tell
-whether they were, the status is 15, and the next push or fetch tells.
+An interrupted push can be run again: it continues. If the connection breaks
+while the branches are moved, the result may be unknown: then the status is 15,
+and the next push or fetch shows whether they moved.
 
 With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects, bytes_sent, records, how many of what has expired or is
-held were sent, and lost, what was left out (as the errors of verify, and who).`,
+up to date), objects, bytes_sent, records (how many were sent), and lost
+(objects that were left out, as the errors of verify, and who accepted the
+loss).`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are

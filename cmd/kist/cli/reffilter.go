@@ -25,10 +25,10 @@ var commitFilters = []struct {
 	name, usage string
 	value       func(*commitFilter) *string
 }{
-	{"contains", "only those that have the commit `REV`, by default HEAD", func(f *commitFilter) *string { return &f.contains }},
-	{"no-contains", "only those that do not have `REV`", func(f *commitFilter) *string { return &f.noContains }},
-	{"merged", "only those that `REV` has, by default HEAD", func(f *commitFilter) *string { return &f.merged }},
-	{"no-merged", "only those that `REV` does not have", func(f *commitFilter) *string { return &f.noMerged }},
+	{"contains", "only if they have the commit `REV`, by default HEAD", func(f *commitFilter) *string { return &f.contains }},
+	{"no-contains", "only if they lack `REV`", func(f *commitFilter) *string { return &f.noContains }},
+	{"merged", "only if `REV` has them, by default HEAD", func(f *commitFilter) *string { return &f.merged }},
+	{"no-merged", "only if `REV` lacks them", func(f *commitFilter) *string { return &f.noMerged }},
 }
 
 // noRev is the value of an option that was given without a revision.

@@ -27,7 +27,7 @@ Without a command, lists the remotes; with --verbose also their URLs.
 A URL is one of
 
   /media/backup/photos             a folder, on a disk or a network file system
-  s3://BUCKET/PREFIX               S3, or what speaks its protocol; then with
+  s3://BUCKET/PREFIX               S3, or a compatible store; then with
                                    ?endpoint=https://HOST, and &region=NAME
   mongodb://HOST/DATABASE          GridFS; ?bucket=NAME can follow, and whatever
   mongodb+srv://HOST/DATABASE      else MongoDB knows
@@ -136,13 +136,13 @@ func newRemoteAdd(env *Env) *cobra.Command {
 for the form of URL. kist creates the folder of a remote if its parent folder
 exists. Buckets and databases have to exist already.
 
-kist checks the store first: it has to keep what is written, and if many create
-the same record at once, exactly one has to succeed. Only then can several
+kist checks the store first: it must keep all data that is written, and if many
+create the same record at once, exactly one must succeed. Only then can several
 people push at the same time. A store that fails is refused. --single-writer
-accepts it, and you have to make sure that nobody else pushes. The first push
+accepts it, and you must make sure that nobody else pushes. The first push
 records that on the remote: clones respect it, and a remote added without
 --single-writer cannot be pushed to. A place inside another remote, or around
-one, is refused. The check removes what it writes, if the store permits it.
+one, is refused. The check removes its files, if the store permits it.
 
 With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 		Example: `  kist remote add origin /media/backup/photos

@@ -22,21 +22,21 @@ func newReset(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset [--soft|--mixed|--hard] [REV] [[--] PATH...]",
 		Short: "move the current branch, or unstage files",
-		Long: `Moves the current branch to REV, by default HEAD, and brings to that commit:
+		Long: `Moves the current branch to REV, by default HEAD, and resets to that commit:
 
   --soft    nothing else
-  --mixed   what is staged; this is the default
-  --hard    what is staged and all tracked files: local changes are lost,
+  --mixed   the index; this is the default
+  --hard    the index and all tracked files: local changes are lost,
             and untracked files that are in the way, too
 
-Other than with --soft, a merge or revert under way is over then. Where the
-branch was is ORIG_HEAD, and in the reflog.
+--mixed and --hard also end a merge or revert in progress. The old commit of the
+branch is ORIG_HEAD, and in the reflog.
 
-With PATHs the branch stays, and what is staged at the paths becomes what REV
-has there. Files in the worktree stay.
+With PATHs, the branch stays, and only these paths are reset in the index. Files
+in the worktree stay.
 
-What differs from what is staged afterwards is listed, a letter and a path on a
-line, unless --quiet is given.
+Afterwards kist lists the files that differ from the index, a letter and a path
+on each line, unless --quiet is given.
 
 With --json: id (of the commit), and changes (path and status, one of the
 letters A, M, D and T).`,

@@ -25,24 +25,24 @@ func newRestore(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore [OPTIONS] PATH...",
 		Short: "restore files",
-		Long: `Brings files in the worktree back to what is staged, or with --source to what
-they are in a commit. Local changes of the files are lost, and tracked files
-that the source does not have are removed. Untracked files that are in the way
-are named, and nothing is done, unless --force is given.
+		Long: `Restores files in the worktree from the index, or with --source from a commit.
+Their local changes are lost, and tracked files that the source lacks are
+removed. If untracked files are in the way, kist names them and changes nothing,
+unless --force is given.
 
-With --staged, it is the index that is brought back, to HEAD or the source:
-what was staged is unstaged, and the worktree stays. With --staged and
---worktree both are.
+With --staged, restores the index instead, from HEAD or the source: changes are
+unstaged, and the worktree stays. With --staged and --worktree, restores both.
 
-With --to, the files are written below the folder DIR, which is made if it is
-absent, as they are in HEAD or the source, with their recorded times; no PATH
-means all of them. Index and worktree stay. A file that is there and is another
-is named, and nothing is done, unless --force is given; nothing is removed.
+With --to, writes the files below the folder DIR, as they are in HEAD or the
+source, with their recorded times. DIR is created if it is absent. Without
+PATHs, writes all files. Index and worktree stay. If a different file exists
+there, kist names it and changes nothing, unless --force is given. Nothing is
+removed.
 
-A path that cannot be written is named, and the rest is done.
+If kist cannot write a path, it names the path and goes on with the others.
 
-With --json: restored (how many paths), and with --to files and bytes (that
-were written).`,
+With --json: restored (how many paths), and with --to files and bytes (that were
+written).`,
 		Example: `  kist restore film.mov                        undo what was changed since it was staged
   kist restore --staged .                      unstage what is in the current folder
   kist restore --source HEAD~2 notes           go back two commits with a folder

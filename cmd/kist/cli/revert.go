@@ -27,18 +27,18 @@ func newRevert(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revert [OPTIONS] REV... | --continue | --abort",
 		Short: "undo older commits with new ones",
-		Long: `Undoes what each REV changed, and commits that: the history stays. The commits
-are undone in the order in which they are given; A..B stands for those that B
-has and A has not, newest first.
+		Long: `Undoes the changes of each REV in a new commit; the history stays. The commits
+are undone in the order of the REVs. A..B means the commits that B has and A
+lacks, newest first.
 
-Where what is to be undone was changed again since, there are conflicts, as in
-'kist merge', and the exit status is 3. When they are resolved, --continue
-commits and goes on with the next REV; --abort goes back to how it was before
-the first.
+If later commits changed the same lines, there are conflicts, as in 'kist
+merge', and the exit status is 3. When you have resolved them, --continue
+commits and goes on with the next REV. --abort returns to the state before the
+first REV.
 
-With --json, for each commit that was made the same as 'kist commit'; and at
-conflicts: stopped (the commit), conflicts (path, kind, ours_path, theirs_path)
-and rest (the commits that are left).`,
+With --json, for each new commit the same as 'kist commit'; at conflicts:
+stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and rest
+(the commits that are left).`,
 		Example: `  kist revert HEAD
   kist revert --no-commit v1..v2     undo several, and commit them as one
   kist revert -m 1 HEAD              undo a merge`,

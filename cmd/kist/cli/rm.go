@@ -23,13 +23,13 @@ func newRm(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm [OPTIONS] PATH...",
 		Short: "remove tracked files",
-		Long: `Removes files from the worktree, and from what is staged for the next commit.
-Commits that have them keep them. Files with changes that were not committed are
-not removed unless that is forced.
+		Long: `Removes files from the worktree and from the index, so that the next commit
+lacks them. Earlier commits keep them. Files with uncommitted changes are only
+removed with --force.
 
-With --cached only what is staged is removed: the files stay, untracked.
+With --cached, the files stay in the worktree, untracked.
 
-With --json: path, a line for each.`,
+With --json: path, on a line for each.`,
 		Example: `  kist rm old.txt
   kist rm -r drafts
   kist rm --cached notes.txt     keep the file, but do not track it any more`,

@@ -27,21 +27,23 @@ func newShow(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [OPTIONS] [REV | REV:PATH]... [-- PATH...]",
 		Short: "show commits, tags, and files in them",
-		Long: `Shows what each argument names; by default HEAD.
+		Long: `Shows each argument, by default HEAD.
 
-A commit is shown as log does, and then what it changed, compared to its parent.
-Of a merge these are the files that are as in none of its parents, compared to
-the first one; --stat and its like tell what the merge brought in. If some paths
-could not be stored, they are listed. PATHs after '--' limit the changes to
-these files and folders. If its content has expired, it is told when, by whom
-and by which policy; if it is held, since when, by whom, until when and why.
+A commit is shown as in 'kist log', followed by its changes compared to its
+parent. For a merge, these are the files that differ from all its parents,
+compared to the first one; --stat and similar options show all that the merge
+brought in. Paths that could not be stored are listed. PATHs after '--' limit
+the changes to these files and folders. For an expired commit, a line shows
+when, by whom and by which policy it expired; for a held one, since when, by
+whom, until when and why it is held.
 
-An annotated tag is shown with its message, and then its commit. Of REV:PATH the
-content is printed, or the names in the folder; :PATH is what is staged.
+An annotated tag is shown with its message, followed by its commit. REV:PATH
+shows the content of a file or the names in a folder. :PATH shows a file or
+folder of the index.
 
-With --json, a commit is an object as 'kist log --json' has it, with changes
-unless -s is given; a tag one with name, id, target, tagger and message; a file
-or folder one as 'kist ls --json' has it.`,
+With --json, a commit is an object as in 'kist log --json', with changes unless
+-s is given; a tag has name, id, target, tagger and message; a file or folder is
+an object as in 'kist ls --json'.`,
 		Example: `  kist show                      the last commit
   kist show --stat main~3        which files a commit changed
   kist show v1:README            a file as it was

@@ -31,45 +31,44 @@ func newStats(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [OPTIONS] [REV...] [-- PATH...]",
 		Short: "show what takes space",
-		Long: `Tells what branches, tags and other refs take in the repository. A REV that is
-the name of one stands for all of its history; any other, such as HEAD, an ID or
-main~2, for the content of that one commit. --commits tells of each commit that
-the REVs reach. With PATHs, it is told what each of them takes in the commits
-that the REVs stand for, by default in all.
+		Long: `Shows how much space branches, tags and other refs use in the repository. A REV
+that is the name of a ref stands for all its history; any other REV, such as
+HEAD, an ID or main~2, for the content of that one commit. --commits shows each
+commit that the REVs reach. With PATHs, shows the use of each of them in the
+commits of the REVs, by default in all commits.
 
   files, size  in the newest commit
-  stored       what all that is needed for it takes: compressed, each object
+  stored       bytes of all objects that it needs: compressed, each object
                once, with the lists of files and chunks
-  unique       how much of that is needed for nothing else: what gc could make
-               free if just this were gone
-  dedup        how many times smaller all commits get because what occurs more
-               than once is stored once
-  compr        how many times smaller that gets by compression
+  unique       the part of stored that nothing else needs: gc could free it
+               if only this were deleted
+  dedup        factor that is saved by storing equal data once, for all commits
+  compr        factor that is saved by compression
 
-Sizes are of stored values. What a volume adds for each object, about 170 bytes,
-is not in them. Unique is exact, but for what logs still need: that is told in a
-line of its own, as is what is staged and in no commit. What logs tell of is
-free when their entries have expired (see 'kist gc').
+Sizes are of stored objects. A volume needs about 170 bytes more for each
+object. Unique is exact, except for data that only reflogs or the index need:
+each of them has a line of its own. gc frees the data of reflogs when their
+entries expire (see 'kist gc').
 
-Of several that are asked for, 'together' is what would be free if all of them
-were gone. That is more than the sum: what only two of them have is unique to
-neither.
+With several REVs, 'together' is the size that gc could free if all of them were
+deleted. It is more than the sum, as data that only two of them share is unique
+to neither.
 
---volumes tells what is needed of each volume, --remote what is needed of each
+--volumes shows how much of each volume is needed, --remote how much of each
 pack on a remote.
 
-With --json, one thing a line: kind (branch, tag, ref, hold, commit, path,
+With --json, an object on each line: kind (branch, tag, ref, hold, commit, path,
 index, logs), name, id, commits, files, bytes, bytes_history (of all commits),
 objects, bytes_raw (not compressed), bytes_stored, objects_unique, bytes_unique,
-bytes_shared, dedup, compression. Then, if several were asked for, kind together
-with objects_unique and bytes_unique. If none was, kind total with commits,
-objects, bytes_history, bytes_raw, bytes_stored, dedup, compression,
-bytes_unneeded, bytes_copies, volumes, bytes_on_disk, gc_bytes_freed, which is
-null while somebody else collects garbage, or records are damaged. Volumes have
-name, created, objects, objects_needed, bytes_on_disk, bytes_stored,
-bytes_needed, bytes_wasted; packs name, objects, objects_needed, bytes,
-bytes_needed, bytes_wasted. After packs comes kind total with packs, indexes and
-marked for deletion (condemned), and their bytes.`,
+bytes_shared, dedup, compression. With several REVs, an object of kind together
+follows: objects_unique and bytes_unique. Without a REV, one of kind total
+follows: commits, objects, bytes_history, bytes_raw, bytes_stored, dedup,
+compression, bytes_unneeded, bytes_copies, volumes, bytes_on_disk, and
+gc_bytes_freed (null while another process collects garbage, or if records are
+damaged). Volumes have name, created, objects, objects_needed, bytes_on_disk,
+bytes_stored, bytes_needed, bytes_wasted. Packs have name, objects,
+objects_needed, bytes, bytes_needed, bytes_wasted. After the packs, kind total
+has packs, indexes and condemned (marked for deletion), and their bytes.`,
 		Example: `  kist stats                          which branch takes the space?
   kist stats old-idea                 what would be free without this branch?
   kist stats --commits --sort unique  which commit does?

@@ -27,28 +27,28 @@ func newStatus(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [OPTIONS] [PATH...]",
 		Short: "show staged, changed and untracked files",
-		Long: `Compares HEAD, what is staged, and the worktree. A change of a file's time alone
-is no change.
+		Long: `Compares HEAD, the index, and the worktree. A different time of a file alone is
+no change.
 
 With --short, a line for each path: two letters, a space, the path. The first
-letter says how what is staged differs from HEAD, the second how the worktree
-differs from what is staged:
+letter is the change from HEAD to the index, the second the change from the
+index to the worktree:
 
   M modified   T of another type   A added   D deleted   R renamed (OLD -> NEW)
   ?? untracked   !! ignored   X cannot be read
-  DD AU UD UA DU AA UU conflicts of a merge: what we and they did
+  DD AU UD UA DU AA UU conflicts of a merge: our and their change
 
-A file that is not there because its content was purged or lost has not changed.
-Without --short and its like, and with --json, these files are listed, too.
+A file that is absent because its content was purged or lost is unchanged. These
+files are listed in the long form and with --json.
 
---porcelain is the same for programs: the paths are relative to the root of the
-worktree, and nothing is coloured. With -z, paths end with NUL and are not
-quoted, and of a rename the new path comes first.
+--porcelain is --short for programs: paths are relative to the root of the
+worktree, and there are no colours. With -z, paths end with NUL and are not
+quoted, and the new path of a rename comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
 renamed_from, reason (of X), purged, lost; with --branch before them: branch,
 id, upstream, ahead and behind (how many commits), operation (merge or revert,
-if one is under way). Where there is no path to print and no --branch, clean,
+if one is in progress). If there is no path to print and no --branch: clean,
 which is true.`,
 		Example: `  kist status
   kist status -s src

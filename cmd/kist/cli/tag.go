@@ -30,12 +30,13 @@ func newTag(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tag [OPTIONS] [NAME [REV]]",
 		Short: "list, create and delete tags",
-		Long: `Without arguments, lists the tags; with --verbose also the commit, and the
-first line of the tag's message or the commit's. With --list, the arguments are
-patterns: * stands for any characters, ? for one, [a-z] for one of these.
+		Long: `Without arguments, lists the tags. With --verbose, also shows the commit, and
+the first line of the tag's message or else the commit's. With --list, the
+arguments are patterns: * stands for any characters, ? for one character, [a-z]
+for one character of this range.
 
-With NAME, gives the commit REV, by default HEAD, a name that stays. With a
-message the tag also says who made it, when and why.
+With NAME, creates a tag at the commit REV, by default HEAD. A tag does not
+move. With a message, it also records who created it, when and why.
 
 With --json, for each tag: name, ref (its full name), id (the commit, or the
 object of a tag with a message), target (the commit), and if there is a message

@@ -57,7 +57,7 @@ value in their logs, or else to the remote-tracking branch. It rebuilds damaged
 records of holds, expirations and purges from the readable ones and those of
 remotes. Damaged files go to .kist/quarantine; repair deletes nothing. It names
 lost objects with their commits and paths, and then exits with status 11. With
--n, it only shows what it would do. Other commands can run at the same time. If
+-n, it only shows the plan. Other commands can run at the same time. If
 a repair is interrupted, the next one finishes it.
 
 --accept-loss accepts the loss of objects that nothing can restore. After that,

@@ -43,16 +43,22 @@ func Walk[K comparable](ctx context.Context, seen map[K]bool, starts []K, visit 
 // Follow is [Walk] for callers that know which keys they visited: it visits a key
 // each time that visit returns it.
 func Follow[K any](ctx context.Context, starts []K, visit func(K) (next []K, err error)) error {
+	return Batches(ctx, starts, 1, func(keys []K) ([]K, error) { return visit(keys[0]) })
+}
+
+// Batches is [Follow] that visits up to size keys at once, the newest first. So few keys
+// wait. Visit does not keep the slice.
+func Batches[K any](ctx context.Context, starts []K, size int, visit func([]K) (next []K, err error)) error {
 	for stack := slices.Clone(starts); len(stack) > 0; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		last := len(stack) - 1
-		next, err := visit(stack[last])
+		from := max(0, len(stack)-size)
+		next, err := visit(stack[from:])
 		if err != nil {
 			return err
 		}
-		stack = append(stack[:last], next...)
+		stack = append(stack[:from], next...)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -53,6 +54,20 @@ func TestFollowVisitsEveryPath(t *testing.T) {
 	})
 	if err != nil || n != 5 {
 		t.Errorf("%d visits, %v", n, err)
+	}
+}
+
+func TestBatchesTakeTheNewest(t *testing.T) {
+	var got []string
+	err := graph.Batches(t.Context(), []string{"a", "d", "d"}, 2, func(keys []string) (next []string, err error) {
+		got = append(got, strings.Join(keys, " "))
+		for _, key := range keys {
+			next = append(next, diamond[key]...)
+		}
+		return next, nil
+	})
+	if want := []string{"d d", "b c", "a a", "b c", "a a", "a"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("batches %q, %v; want %q", got, err, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
@@ -27,41 +28,43 @@ func (c *checker) closure(ctx context.Context) error {
 		}
 		if !key.Kind.IsNode() {
 			c.found(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
-		} else if _, seen := c.reached[key]; !seen {
-			c.reached[key] = false
+		} else if c.reach(key) {
 			front = append(front, key)
 		}
 	}
 	for _, id := range c.snap.records.Holds() {
-		key := object.Key{Kind: object.KindCommit, ID: id}
-		if _, seen := c.reached[key]; !seen {
-			c.reached[key] = false
+		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.reach(key) {
 			front = append(front, key)
 		}
 	}
-	for len(front) > 0 {
-		var next []object.Key
-		for batch := range slices.Chunk(front, batchSize) {
-			links, err := c.readNodes(ctx, nodes, batch)
-			if err != nil {
-				return err
+	err = graph.Batches(ctx, front, batchSize, func(batch []object.Key) (next []object.Key, err error) {
+		links, err := c.readNodes(ctx, nodes, batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range links {
+			if !c.reach(key) {
+				continue
 			}
-			for _, key := range links {
-				if _, seen := c.reached[key]; seen {
-					continue
-				}
-				c.reached[key] = false
-				if key.Kind.IsNode() {
-					next = append(next, key)
-				} else if err := c.lookUp(key); err != nil {
-					return err
-				}
+			if key.Kind.IsNode() {
+				next = append(next, key)
+			} else if err := c.lookUp(key); err != nil {
+				return nil, err
 			}
 		}
-		front = next
-	}
+		return next, nil
+	})
 	c.done.Objects = int64(len(c.reached))
-	return nil
+	return err
+}
+
+// reach notes an object as reachable, and reports whether it is the first time.
+func (c *checker) reach(key object.Key) (first bool) {
+	_, known := c.reached[key]
+	if !known {
+		c.reached[key] = false
+	}
+	return !known
 }
 
 // lookUp checks that an object is in a live pack.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -170,24 +171,18 @@ func (m *marker) reach(ctx context.Context, key object.Key) error {
 	if err != nil || !m.mark(top) {
 		return err
 	}
-	stack := []pack.Entry{top.Entry}
-	for len(stack) > 0 {
-		from := max(0, len(stack)-batchSize)
-		batch := slices.Clone(stack[from:])
-		stack = stack[:from]
+	return graph.Batches(ctx, []pack.Entry{top.Entry}, batchSize, func(batch []pack.Entry) (next []pack.Entry, err error) {
 		lists, err := m.read(ctx, batch)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, list := range lists {
-			for _, p := range list {
-				if m.mark(p) && p.Key.Kind.IsNode() {
-					stack = append(stack, p.Entry)
-				}
+		for _, p := range slices.Concat(lists...) {
+			if m.mark(p) && p.Key.Kind.IsNode() {
+				next = append(next, p.Entry)
 			}
 		}
-	}
-	return nil
+		return next, nil
+	})
 }
 
 // mark marks an object, and reports whether that was the first time.

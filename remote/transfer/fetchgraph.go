@@ -10,10 +10,10 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// A fetch is the graph of its walk: nodes are read here if they are here, and
+// A fetch is the [ends] of its walk: nodes are read here if they are here, and
 // received if not.
 
-// node implements graph.
+// node implements [ends].
 func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
 	absent, err := f.absent(ctx, []object.Key{key})
 	if err != nil {
@@ -45,12 +45,12 @@ func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, 
 	return f.receive(ctx, e)
 }
 
-// certain implements graph.
+// certain implements [ends].
 func (f *fetch) certain(ctx context.Context, key object.Key) ([]byte, error) {
 	return f.session.Get(ctx, key)
 }
 
-// links implements graph.
+// links implements [ends].
 func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
 	absent, err := f.absent(ctx, nodes)
 	if err != nil {
@@ -76,7 +76,7 @@ func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, 
 	})
 }
 
-// chunks implements graph.
+// chunks implements [ends].
 func (f *fetch) chunks(ctx context.Context, keys []object.Key) error {
 	keys = slices.DeleteFunc(keys, func(key object.Key) bool { return f.plan.has(key.ID) })
 	absent, err := f.absent(ctx, keys)

@@ -56,7 +56,7 @@ func (f *fetch) found(ctx context.Context) (list []object.Key, err error) {
 	return each, nil
 }
 
-// probe is the [graph] of a fetch that stores nothing.
+// probe is the [ends] of a fetch that stores nothing.
 type probe struct{ *fetch }
 
 func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {

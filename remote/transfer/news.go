@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -133,35 +134,11 @@ func contentOf(ctx context.Context, r object.Reader, commit object.Key) ([]objec
 
 // isWhole reports whether r has a chunk or manifest with everything below it.
 func isWhole(ctx context.Context, r object.Reader, key object.Key) (bool, error) {
-	seen := map[object.Key]bool{key: true}
-	for front := []object.Key{key}; len(front) > 0; {
-		missing, err := r.Missing(ctx, front)
-		if err != nil || len(missing) > 0 {
-			return false, err
-		}
-		var next []object.Key
-		for _, node := range front {
-			if !node.Kind.IsNode() {
-				continue
-			}
-			data, err := r.Get(ctx, node)
-			if err != nil {
-				return false, err
-			}
-			links, err := object.Links(node.Kind, data)
-			if err != nil {
-				return false, fmt.Errorf("read %s: %w", node, err)
-			}
-			for _, link := range links {
-				if !seen[link] {
-					seen[link] = true
-					next = append(next, link)
-				}
-			}
-		}
-		front = next
+	err := graph.CheckPresent(ctx, r, key)
+	if errors.Is(err, object.ErrNotFound) {
+		return false, nil
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // explain adds [ErrNeededAgain] to an error for a missing object if the remote's

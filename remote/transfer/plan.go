@@ -47,7 +47,7 @@ func (it item) room() int { return int(it.stored) + indexRoom }
 
 func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
 
-// planner plans a push against one snapshot, S. It is a [graph].
+// planner plans a push against one snapshot, S. It is a [ends].
 type planner struct {
 	local Local
 	snap  *snapshot
@@ -159,7 +159,7 @@ func isLost(local Local, key object.Key) bool {
 	return ok && losses.IsLost(key)
 }
 
-// node implements [graph].
+// node implements [ends].
 func (p *planner) node(ctx context.Context, key object.Key) ([]byte, error) {
 	if err := p.need(ctx, key); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (p *planner) get(ctx context.Context, key object.Key) ([]byte, error) {
 	return p.snap.get(ctx, key)
 }
 
-// links implements [graph].
+// links implements [ends].
 func (p *planner) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
 	for _, key := range nodes {
 		if err := p.need(ctx, key); err != nil {
@@ -193,7 +193,7 @@ func (p *planner) links(ctx context.Context, nodes []object.Key) ([][]object.Key
 	})
 }
 
-// chunks implements [graph].
+// chunks implements [ends].
 func (p *planner) chunks(ctx context.Context, keys []object.Key) error {
 	for _, key := range keys {
 		if _, seen := p.seen[key.ID]; seen {
@@ -207,7 +207,7 @@ func (p *planner) chunks(ctx context.Context, keys []object.Key) error {
 	return ctx.Err()
 }
 
-// certain implements [graph].
+// certain implements [ends].
 func (p *planner) certain(ctx context.Context, key object.Key) ([]byte, error) {
 	return p.local.Get(ctx, key)
 }

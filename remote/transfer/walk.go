@@ -10,9 +10,9 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// graph is the view that [walk] has of the two ends of a transfer: the giver has
+// ends is the view that [walk] has of the two ends of a transfer: the giver has
 // the wanted objects, and the receiver gets them.
-type graph interface {
+type ends interface {
 	// node returns a wanted node, and the walk follows its links. The error matches
 	// [object.ErrNotFound] if the giver does not have the node.
 	node(ctx context.Context, key object.Key) ([]byte, error)
@@ -51,12 +51,12 @@ type need struct {
 // except what the commits in have refer to. The receiver has all that those commits
 // need. The walk stops nowhere else: a node that is present proves nothing about
 // the objects below it (STOP_AT_REFS). Wanted objects may be of any kind. The walk
-// passes every node to [graph.links] at most once.
+// passes every node to [ends.links] at most once.
 //
 // It leaves out what the receiver does not need according to s. Errors call the end
 // that has the wanted objects giver.
-func walk(ctx context.Context, g graph, giver string, want []object.Key, have []object.ID, s recordViews) error {
-	w := newWalker(g, giver)
+func walk(ctx context.Context, e ends, giver string, want []object.Key, have []object.ID, s recordViews) error {
+	w := newWalker(e, giver)
 	w.views = s
 	rest, err := w.history(ctx, want, have)
 	if err != nil {
@@ -84,7 +84,7 @@ func walk(ctx context.Context, g graph, giver string, want []object.Key, have []
 
 // walker is a walk under way.
 type walker struct {
-	g     graph
+	ends  ends
 	giver string
 	views recordViews
 
@@ -98,8 +98,8 @@ type walker struct {
 	covered map[object.Key]struct{} // nodes that are certain, walked, or about to be
 }
 
-func newWalker(g graph, giver string) *walker {
-	return &walker{g: g, giver: giver, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
+func newWalker(e ends, giver string) *walker {
+	return &walker{ends: e, giver: giver, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
 }
 
 // bases returns trees of the commit's parents that are certain or were walked in
@@ -167,7 +167,7 @@ func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks)
 	for i, n := range batch {
 		nodes[i] = n.Key
 	}
-	lists, err := w.g.links(ctx, nodes)
+	lists, err := w.ends.links(ctx, nodes)
 	if err != nil {
 		return nil, w.explainMissing(err, batch)
 	}
@@ -183,7 +183,7 @@ func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks)
 }
 
 // fresh appends the nodes of needs that are still to be walked to next, and passes
-// the chunks to the graph.
+// the chunks to the receiver.
 func (w *walker) fresh(ctx context.Context, next, needs []need, known *baseLinks) ([]need, error) {
 	var chunks []need
 	for _, n := range needs {
@@ -204,7 +204,7 @@ func (w *walker) fresh(ctx context.Context, next, needs []need, known *baseLinks
 	for i, n := range chunks {
 		keys[i] = n.Key
 	}
-	return next, w.explainMissing(w.g.chunks(ctx, keys), chunks)
+	return next, w.explainMissing(w.ends.chunks(ctx, keys), chunks)
 }
 
 // explainMissing adds the giver to an error for a missing object, and the commit

@@ -110,7 +110,7 @@ func commitKeys(ids ...object.ID) []object.Key {
 	return keys
 }
 
-// counting is a graph over one store that counts.
+// counting is the [ends] of a walk over one store that counts.
 type counting struct {
 	object.Reader
 	visits   map[object.Key]int // by node, links and chunks

@@ -19,7 +19,7 @@ type baseLinks struct {
 func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, error) {
 	known := &baseLinks{taken: map[object.Key]bool{}}
 	for _, key := range bases {
-		data, err := w.g.certain(ctx, key)
+		data, err := w.ends.certain(ctx, key)
 		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
 			continue
 		}

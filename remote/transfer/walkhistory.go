@@ -63,7 +63,7 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 		}
 		seen[key] = true
 		for key.Kind == object.KindTag {
-			links, err := w.g.links(ctx, []object.Key{key})
+			links, err := w.ends.links(ctx, []object.Key{key})
 			if err != nil {
 				return nil, w.explainMissing(err, []need{{key, -1}})
 			}
@@ -114,7 +114,7 @@ func (w *walker) putWanted(ctx context.Context, id object.ID, by int32) error {
 		return nil
 	}
 	key := object.Key{Kind: object.KindCommit, ID: id}
-	data, err := w.g.node(ctx, key)
+	data, err := w.ends.node(ctx, key)
 	if err != nil {
 		return w.explainMissing(err, []need{{key, by}})
 	}
@@ -133,7 +133,7 @@ func (w *walker) putCertain(ctx context.Context, id object.ID) error {
 	c := w.past[id]
 	switch {
 	case c == nil:
-		data, err := w.g.certain(ctx, object.Key{Kind: object.KindCommit, ID: id})
+		data, err := w.ends.certain(ctx, object.Key{Kind: object.KindCommit, ID: id})
 		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
 			return nil
 		}

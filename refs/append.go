@@ -57,18 +57,22 @@ func (a appended) undo() {
 
 // appendLog adds a line to the log of a name and syncs it. It first cuts off
 // an incomplete last line. The caller holds the lock.
-func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
-	a.path, a.size = s.path("logs/"+name), -1
-	defer func() {
-		if err != nil {
-			a.undo()
-			a, err = appended{}, fmt.Errorf("write log of %s: %w", name, err)
-		}
-	}()
-	if a.dirs, err = s.makeLogDirs(name); err != nil {
-		return a, err
+func (s *Store) appendLog(name string, e LogEntry) (appended, error) {
+	a := appended{path: s.path("logs/" + name), size: -1}
+	dirs, err := s.makeLogDirs(name)
+	a.dirs = dirs
+	if err == nil {
+		err = a.write(encodeEntry(e))
 	}
+	if err != nil {
+		a.undo()
+		return appended{}, fmt.Errorf("write log of %s: %w", name, err)
+	}
+	return a, nil
+}
 
+// write appends a line to the log at a.path, and records in a how to undo that.
+func (a *appended) write(line []byte) error {
 	f, err := disk.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if os.IsNotExist(err) {
 		f, err = disk.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -81,29 +85,28 @@ func (s *Store) appendLog(name string, e LogEntry) (a appended, err error) {
 	}
 	if err != nil {
 		a.path = "" // not ours to undo
-		return a, err
+		return err
 	}
 	defer f.Close()
 	end, err := intactEnd(f, max(a.size, 0))
 	if err != nil {
-		return a, err
+		return err
 	}
 
-	line := encodeEntry(e)
 	if end.broken {
 		line = append([]byte("\n"), line...)
 	}
 	if end.at < a.size {
 		if err := f.Truncate(end.at); err != nil {
-			return a, err
+			return err
 		}
 		a.size = end.at
 	}
 	if _, err := f.WriteAt(line, end.at); err != nil {
-		return a, err
+		return err
 	}
 
-	return a, f.Sync()
+	return f.Sync()
 }
 
 // A logEnd is the place of a log's next line.

@@ -77,7 +77,7 @@ func (p *probe) createRace(ctx context.Context) error {
 		for i := range bodies {
 			bodies[i] = p.data(recordSize)
 		}
-		name, winner, err := p.race(ctx, "create", racers, p.newRecord, func(ctx context.Context, name string, i int) error {
+		name, winner, err := p.race(ctx, contest{"create", racers, p.newRecord, func(ctx context.Context, name string, i int) error {
 			return p.b.Create(ctx, name, bodies[i])
 		}, func(ctx context.Context, name string) (int, error) {
 			got := make([]byte, recordSize+1)
@@ -88,7 +88,7 @@ func (p *probe) createRace(ctx context.Context) error {
 				}
 			}
 			return -1, err
-		})
+		}})
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (p *probe) putRace(ctx context.Context) error {
 	}
 
 	block := p.data(64 << 10)
-	name, _, err := p.race(ctx, "put", largeRacers, p.newBlob, func(ctx context.Context, name string, i int) error {
+	name, _, err := p.race(ctx, contest{"put", largeRacers, p.newBlob, func(ctx context.Context, name string, i int) error {
 		return p.b.Put(ctx, name, pattern{block, i}, largeSize)
 	}, func(ctx context.Context, name string) (int, error) {
 		got := make([]byte, largeSize+1)
@@ -123,7 +123,7 @@ func (p *probe) putRace(ctx context.Context) error {
 			}
 		}
 		return -1, err
-	})
+	}})
 	if err != nil {
 		return err
 	}
@@ -132,32 +132,37 @@ func (p *probe) putRace(ctx context.Context) error {
 	return nil
 }
 
-// race makes n callers make the same call at the same moment, on a new name.
-// Find returns the caller whose bytes are stored then, or -1. That caller must
-// be the winner. A call may end without an answer. If all do and nothing is
-// stored, race repeats the calls.
-func (p *probe) race(ctx context.Context, op string, n int, newName func() string,
-	call func(ctx context.Context, name string, i int) error,
-	find func(ctx context.Context, name string) (int, error)) (name string, winner int, err error) {
-	err = retry.Do(ctx, p.o.Retry, op, func(ctx context.Context) error {
-		name = newName()
+// contest is the same call by several callers at the same moment, on a new name.
+type contest struct {
+	op      string
+	callers int
+	newName func() string
+	call    func(ctx context.Context, name string, i int) error
+	find    func(ctx context.Context, name string) (int, error) // the caller whose bytes are stored, or -1
+}
+
+// race runs a contest and returns the caller whose bytes are stored. A call may end
+// without an answer. If all do, and nothing is stored, race retries.
+func (p *probe) race(ctx context.Context, c contest) (name string, winner int, err error) {
+	err = retry.Do(ctx, p.o.Retry, c.op, func(ctx context.Context) error {
+		name = c.newName()
 		var wg sync.WaitGroup
 		start := make(chan struct{})
-		errs := make([]error, n)
-		for i := range n {
+		errs := make([]error, c.callers)
+		for i := range c.callers {
 			wg.Go(func() {
 				<-start
-				errs[i] = call(ctx, name, i)
+				errs[i] = c.call(ctx, name, i)
 			})
 		}
 		close(start)
 		wg.Wait()
-		found, err := find(ctx, name)
+		found, err := c.find(ctx, name)
 		if err != nil && !errors.Is(err, remote.ErrNotFound) {
 			return err
 		}
 		winner = found
-		return judge(op, name, errs, found, err != nil)
+		return judge(c.op, name, errs, found, err != nil)
 	})
 	return name, winner, err
 }

@@ -131,7 +131,7 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 		return remote.Info{}, err
 	}
 	if remote.IsRecord(name) {
-		doc, err := b.findOne(ctx, c.roots, "stat", name, recordID(name), infoFields)
+		doc, err := b.findOne(ctx, c, "stat", name, infoFields)
 		if err != nil {
 			return remote.Info{}, err
 		}
@@ -153,7 +153,7 @@ var infoFields = bson.D{{Key: "length", Value: 1}, {Key: "chunkSize", Value: 1},
 
 // file reads the files document of a blob and remembers it.
 func (b *Backend) file(ctx context.Context, c *collections, op, name string) (file, error) {
-	doc, err := b.findOne(ctx, c.files, op, name, name, infoFields)
+	doc, err := b.findOne(ctx, c, op, name, infoFields)
 	if err != nil {
 		b.forget(name)
 		return file{}, err
@@ -205,7 +205,7 @@ func fileOf(doc bson.Raw) file {
 
 // record reads the bytes of a record.
 func (b *Backend) record(ctx context.Context, c *collections, name string) ([]byte, error) {
-	doc, err := b.findOne(ctx, c.roots, "get", name, recordID(name), bson.D{{Key: "length", Value: 1}, {Key: "data", Value: 1}})
+	doc, err := b.findOne(ctx, c, "get", name, bson.D{{Key: "length", Value: 1}, {Key: "data", Value: 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -216,9 +216,13 @@ func (b *Backend) record(ctx context.Context, c *collections, name string) ([]by
 	return data, nil
 }
 
-// findOne reads fields of the document with an id. The error is ErrNotFound if
-// it does not exist.
-func (b *Backend) findOne(ctx context.Context, in *mongo.Collection, op, name string, id any, fields bson.D) (bson.Raw, error) {
+// findOne reads fields of the document of a record or a blob. The error of a missing
+// one is ErrNotFound.
+func (b *Backend) findOne(ctx context.Context, c *collections, op, name string, fields bson.D) (bson.Raw, error) {
+	in, id := c.files, any(name)
+	if remote.IsRecord(name) {
+		in, id = c.roots, recordID(name)
+	}
 	short, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	doc, err := in.FindOne(short, byID(id), options.FindOne().SetProjection(fields)).Raw()

@@ -26,7 +26,7 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 
 	n := 0
 	err := b.call(ctx, "get", name, func(ctx context.Context, client *minio.Core, a *answer) error {
-		body, part, err := b.open(ctx, client, a, name, off, int64(len(p)))
+		body, part, err := b.open(ctx, client, a, span{name, off, int64(len(p))})
 		if err != nil || part.size == 0 {
 			return err
 		}
@@ -50,7 +50,7 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 
 	info := remote.Info{Name: name}
 	err := b.call(ctx, "stat", name, func(ctx context.Context, client *minio.Core, a *answer) error {
-		body, part, err := b.open(ctx, client, a, name, 0, 1)
+		body, part, err := b.open(ctx, client, a, span{name, 0, 1})
 		if err != nil {
 			return err
 		}
@@ -78,12 +78,17 @@ type part struct {
 	object minio.ObjectInfo
 }
 
-// open requests size bytes from off on. The body has fewer only if the blob
-// ends.
-func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, name string, off, size int64) (io.ReadCloser, part, error) {
+// span is a range of a blob, in bytes.
+type span struct {
+	name      string
+	off, size int64
+}
+
+// open requests a span. The body has all its bytes, unless the blob ends before.
+func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, want span) (io.ReadCloser, part, error) {
 	var options minio.GetObjectOptions
-	options.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+size-1))
-	body, object, header, err := client.GetObject(ctx, b.bucket, b.prefix+name, options)
+	options.Set("Range", fmt.Sprintf("bytes=%d-%d", want.off, want.off+want.size-1))
+	body, object, header, err := client.GetObject(ctx, b.bucket, b.prefix+want.name, options)
 	if a.status == http.StatusRequestedRangeNotSatisfiable {
 		return nil, part{}, nil
 	}
@@ -92,7 +97,7 @@ func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, name 
 	}
 
 	p := part{object: object}
-	if p.size, p.total, err = checkRange(a.status, header.Get("Content-Range"), object.Size, off, size); err != nil {
+	if p.size, p.total, err = checkRange(a.status, header.Get("Content-Range"), object.Size, want.off, want.size); err != nil {
 		body.Close()
 		return nil, part{}, err
 	}

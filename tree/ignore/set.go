@@ -65,26 +65,22 @@ func parseSet(s string) (result set, n int) {
 			i += 1 + size
 			prev = none
 		case strings.HasPrefix(s[i:], "[:"):
-			end := strings.IndexByte(s[i+2:], ']')
-			if end < 0 {
+			is, size := parseClass(s[i:])
+			if size == 0 {
 				return set{}, 0
 			}
-			if end == 0 || s[i+2+end-1] != ':' { // a bracket like any other byte
+			if is == nil { // a bracket like any other byte
 				result.add('[')
 				prev = '['
 				i++
 				continue
-			}
-			is, ok := classes[s[i+2:i+2+end-1]]
-			if !ok {
-				return set{}, 0
 			}
 			for b := range 256 {
 				if is(byte(b)) {
 					result.add(byte(b))
 				}
 			}
-			i += 2 + end + 1
+			i += size
 			prev = none
 		default:
 			b, size := escaped(s[i:])
@@ -96,6 +92,24 @@ func parseSet(s string) (result set, n int) {
 			i += size
 		}
 	}
+}
+
+// parseClass reads a named class at the start of s, such as [:alpha:], and returns its
+// length; 0 if it has no end or is unknown. Without a second colon it is no class, and
+// nil is returned.
+func parseClass(s string) (is func(b byte) bool, n int) {
+	end := strings.IndexByte(s[2:], ']')
+	switch {
+	case end < 0:
+		return nil, 0
+	case end == 0 || s[2+end-1] != ':':
+		return nil, 1
+	}
+	is, ok := classes[s[2:2+end-1]]
+	if !ok {
+		return nil, 0
+	}
+	return is, 2 + end + 1
 }
 
 // escaped returns the byte at the start of s, or the one after a backslash,

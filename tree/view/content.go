@@ -10,10 +10,10 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// ReadContent returns the content of a file of a view, at most limit bytes of
+// ReadContent returns the content of a file of the view, at most limit bytes of
 // it. If the view is of the worktree, and the file was changed since, it is
 // what the file holds now.
-func ReadContent(ctx context.Context, r *kist.Repository, v View, path string, e object.Entry, limit int64) ([]byte, error) {
+func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, e object.Entry, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(object.NewContentReader(ctx, v.Objects, e), limit))
 	if !v.Worktree || !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrPurged) {
 		return data, err

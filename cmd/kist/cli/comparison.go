@@ -186,7 +186,7 @@ func (c *comparison) text(ctx context.Context, v view.View, path string, e *obje
 	case e.Size > tree.MaxText:
 		return nil, false, nil
 	}
-	data, err := view.ReadContent(ctx, c.repo, v, path, *e, tree.MaxText+1)
+	data, err := v.ReadContent(ctx, c.repo, path, *e, tree.MaxText+1)
 	if errors.Is(err, object.ErrPurged) {
 		return nil, false, nil
 	}

@@ -114,7 +114,6 @@ var remaining = map[string]int{
 	".":                 2,
 	"chunker":           5,
 	"cmd/kist":          2,
-	"cmd/kist/cli":      133,
 	"gc":                2,
 	"gc/repair":         3,
 	"gc/retain":         2,

@@ -156,7 +156,8 @@ func pathStatuses(paths []string, status string) []pathStatus {
 	return list
 }
 
-// addOutcome says what was not added, and returns the error that comes of it.
+// addOutcome reports the paths that were not added. It returns the error that the
+// command ends with.
 func (e *Env) addOutcome(r *kist.Repository, result *stage.AddResult, asked []string) error {
 	var missed []object.Skipped
 	for _, s := range result.Special {

@@ -77,10 +77,10 @@ func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error)
 	})
 }
 
-// retryOptions say how trouble with a remote is borne.
+// retryOptions decide how requests to a remote are retried.
 func (e *Env) retryOptions() retry.Options {
 	return retry.Options{Now: e.Now, Sleep: e.Sleep, Notify: func(op string, err error, wait time.Duration) {
-		if wait >= time.Second || e.global.verbose { // what is over sooner is no news
+		if wait >= time.Second || e.global.verbose { // shorter waits need no message
 			e.info("%s; next try in %s", printable(e.words(err.Error(), err)), wait.Round(100*time.Millisecond))
 		}
 	}}

@@ -44,7 +44,7 @@ func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Rang
 	}
 	ranges, err := view.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
 	if errors.Is(err, object.ErrPurged) || object.PassOver(c.new.Objects, change.Path, object.Key{}, err) {
-		return nil, nil // that is told beside it
+		return nil, nil // the caller shows that
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)

@@ -31,7 +31,7 @@ import (
 
 // causes says what becomes of the errors of the packages below: exit status,
 // kind (in --json; the status's own if empty) and hint. The first that matches
-// counts, so what is more specific stands further up.
+// counts, so the more specific causes come first.
 var causes = []struct {
 	is   func(error) bool
 	exit int
@@ -41,7 +41,7 @@ var causes = []struct {
 	// The person at the keyboard.
 	{matches(context.Canceled), exitInterrupted, "", "everything stored so far is kept; run the same command again to continue"},
 
-	// Formats, before damage: what is newer looks damaged to older code.
+	// Formats, before damage: a newer format looks damaged to older code.
 	{matches(kist.ErrUnsupportedFormat), exitFormat, "", "a newer kist is needed for this repository"},
 	{matches(object.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this repository"},
 
@@ -76,7 +76,7 @@ var causes = []struct {
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
 	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' lists the purged content"},
 
-	// What is stored, before names and paths: a damaged file may hold a bad name.
+	// Damage, before names and paths: a damaged file may hold a bad name.
 	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
 	{isLogDamage, exitDamaged, "reflog", hintLog},
 	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
@@ -141,7 +141,7 @@ var causes = []struct {
 	{matches(fs.ErrExist), exitFailed, "exists", ""},
 }
 
-// How to get back what is no object, and to go on without a commit.
+// How to restore files that are no objects, and to go on without a commit.
 const (
 	hintLost         = "go on from a commit that 'kist reflog' lists: 'kist reset --soft COMMIT' keeps all files and what is staged, 'kist checkout BRANCH' switches"
 	hintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
@@ -180,7 +180,7 @@ func matches(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
 
-// isA matches errors of type T, for those whose type tells what happened.
+// isA matches errors of type T.
 func isA[T error](err error) bool {
 	var target T
 	return errors.As(err, &target)

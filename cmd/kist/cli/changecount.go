@@ -105,11 +105,11 @@ func (n changeCounts) parts() []string {
 	return parts
 }
 
-// work is how many bytes a command has read and stored.
+// work counts the bytes that a command has read and stored.
 type work struct {
 	Read   uint64 `json:"bytes_read"`   // of files in the worktree
-	New    uint64 `json:"bytes_new"`    // of what was not stored before
-	Stored uint64 `json:"bytes_stored"` // that this takes, compressed
+	New    uint64 `json:"bytes_new"`    // of them, not stored before
+	Stored uint64 `json:"bytes_stored"` // for the new bytes, compressed
 }
 
 func newWork(read kist.Amount, s volume.Stats) work {

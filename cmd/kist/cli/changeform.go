@@ -13,8 +13,8 @@ type changeForm struct {
 	indent                   int // columns taken by what stands to the left
 }
 
-// register adds the options to a command that shows the patch unless told
-// otherwise, or nothing if patch is false.
+// register adds the options to a command. Without an option, the command shows the
+// patch, or nothing if patch is false.
 func (f *changeForm) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.patch, "patch", "p", false, "show which lines changed")
@@ -31,8 +31,8 @@ func (f *changeForm) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("name-only", "name-status", "no-patch")
 }
 
-// settle checks the options once they have been read. What is shown if none
-// of them says so is up to the caller.
+// settle checks the options after they have been parsed. The caller decides what a
+// command shows without them.
 func (f *changeForm) settle(cmd *cobra.Command, fallback func(*changeForm)) error {
 	if f.context < 0 {
 		return usagef("-U must not be negative")

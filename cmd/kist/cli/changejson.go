@@ -87,8 +87,8 @@ func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
 	return nil
 }
 
-// json describes a change. Contents are read only if lines or ranges are to
-// be told: not with --name-only and --name-status.
+// json describes a change. Contents are read only for lines and ranges: not with
+// --name-only and --name-status.
 func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, error) {
 	v := changeJSON{
 		Path: change.Path, PathRaw: rawPath(change.Path), Status: change.letter(),

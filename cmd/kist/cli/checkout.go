@@ -152,7 +152,7 @@ func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOp
 	return env.unwritten(r, applyErr)
 }
 
-// checkoutArgs tells a revision and paths of the repository apart, as git does:
+// checkoutArgs separates a revision from paths of the repository, as git does:
 // a single name is a revision if it can be, and else a tracked path.
 func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, isPaths bool, err error) {
 	if dash > 1 {
@@ -230,7 +230,7 @@ func isUnborn(r *kist.Repository, rev string) bool {
 	return err == nil && head.Unborn() && (rev == "HEAD" || rev == head.Branch)
 }
 
-// checkoutPaths brings back paths from rev, or from what is staged.
+// checkoutPaths restores paths from rev, or from the index.
 func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string, paths pathspecs) error {
 	ro := checkout.RestoreOptions{Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force}
 	from := "what is staged"
@@ -298,7 +298,7 @@ func (e *Env) restorable(ctx context.Context, r *kist.Repository, o checkout.Res
 	return e.find(ctx, r, paths, in)
 }
 
-// saySwitched tells where HEAD is now, in git's words.
+// saySwitched prints where HEAD is now, in git's words.
 func (e *Env) saySwitched(ctx context.Context, r *kist.Repository, old, head refs.Head, o checkoutOptions, existed bool) {
 	if old.Branch == "" && old.ID != head.ID {
 		if !e.warnLeaving(ctx, r, old.ID) {

@@ -17,14 +17,14 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// proposals are what can stand where the shell completes a word that begins
-// with prefix. Those that end in "/" or ":" are not whole yet.
+// proposals returns the words that begin with prefix. A word that ends in "/" or
+// ":" is not complete yet.
 type proposals func(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string
 
 // completion is how a shell asks for proposals; it is zero in other commands.
 type completion struct {
 	asked  bool // the command line is one to complete
-	quotes bool // the shell's script quotes what it inserts
+	quotes bool // the shell's script quotes the words that it inserts
 	dashed bool // "--" stands before the word to complete
 }
 
@@ -163,7 +163,7 @@ func revisions(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 	return names
 }
 
-// trackedPaths proposes what is staged, a folder at a time.
+// trackedPaths proposes paths of the index, a folder at a time.
 func trackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
 	typed, dir, err := env.completedDir(r, prefix)
 	if err != nil {

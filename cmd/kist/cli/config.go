@@ -80,8 +80,8 @@ func configKeyHelp() string {
 	return b.String()
 }
 
-// settle turns the many ways to say it into what is to be done: list, get,
-// set or unset. What is left of args is a key, and a value to set.
+// settle returns the action that options and arguments ask for: list, get, set or
+// unset. The remaining args are a key, and a value to set.
 func (o configOptions) settle(args []string) (action string, rest []string, err error) {
 	switch {
 	case o.list:

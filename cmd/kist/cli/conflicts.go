@@ -45,7 +45,7 @@ func (e *Env) tellConflicts(r *kist.Repository, list []tree.Conflict) {
 	}
 }
 
-// conflictText says what a conflict is about, and what is left to decide on.
+// conflictText describes a conflict, and the decision that it needs.
 func (e *Env) conflictText(r *kist.Repository, c tree.Conflict) string {
 	path := e.shown(r, c.Path)
 	aside := ""

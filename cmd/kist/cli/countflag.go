@@ -11,7 +11,7 @@ import (
 func registerCount(cmd *cobra.Command, number *int, what string) {
 	flags := cmd.Flags()
 	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
-	flags.Lookup("max-count").DefValue = "" // to be told: all
+	flags.Lookup("max-count").DefValue = "" // the help shows no default: it is all
 	for digit := range 10 {
 		name := strconv.Itoa(digit)
 		flag := flags.VarPF(&digitFlag{number, digit}, "digit-"+name, name, "")

@@ -112,9 +112,9 @@ func runDiff(cmd *cobra.Command, env *Env, r *kist.Repository, o *diffOptions, a
 	return nil
 }
 
-// unmerged marks the change of a path with a conflict, or adds it. Where the
-// worktree is compared with what is staged, our side of the conflict takes the
-// place of that; what is staged is not compared with anything.
+// unmerged marks the change of a path with a conflict, or adds it. The worktree is
+// compared with our side of the conflict instead of the index. The index is not
+// compared with anything.
 func (c *comparison) unmerged(ctx context.Context, changes []fileChange, conflict index.Conflict, withOurs bool) ([]fileChange, error) {
 	at, found := slices.BinarySearchFunc(changes, conflict.Path, func(c fileChange, path string) int {
 		return tree.ComparePaths(c.Path, path)

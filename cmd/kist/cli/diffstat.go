@@ -8,8 +8,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// counts are how many lines of a file changed, or, of what is not text, how
-// many bytes it had and has.
+// counts has the changed lines of a text, or the old and new bytes of another file.
 type counts struct {
 	name           string // quoted
 	added, removed int    // lines

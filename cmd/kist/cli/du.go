@@ -51,7 +51,7 @@ has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.summarize, "summarize", "s", false, "only the total")
 	flags.IntVarP(&o.depth, "depth", "d", -1, "folders down to `N` levels; 0 is -s")
-	flags.Lookup("depth").DefValue = "" // to be told: all
+	flags.Lookup("depth").DefValue = "" // the help shows no default: it is all
 	flags.BoolVarP(&o.all, "all", "a", false, "files, too")
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.stored, "stored", false, "show unique and stored sizes")
@@ -150,7 +150,7 @@ func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *stor
 	})
 }
 
-// print prints a line, and after it what is stored if v says so.
+// print prints a line, and below it the stored sizes if v has them.
 func (o *duOptions) print(env *Env, v duJSON, shown string) error {
 	if env.global.json {
 		return env.json(v)

@@ -19,7 +19,7 @@ import (
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer // results
-	Stderr io.Writer // whatever is said to a person
+	Stderr io.Writer // warnings, errors, progress and hints
 
 	Getenv   func(name string) string
 	Dir      string           // the directory relative paths start from, absolute

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// failure is an error of which a command itself says what becomes of it.
+// failure is an error for which a command decides exit status and kind.
 type failure struct {
 	err   error
-	exit  int // 0: what the cause says
+	exit  int // 0: the status of the cause
 	kind  string
 	hints []string
 }
@@ -45,10 +45,10 @@ func hintf(err error, format string, args ...any) error {
 }
 
 // quiet returns an error that ends the command with status and prints nothing:
-// all there is to say has been said.
+// everything is printed already.
 func quiet(status int) error { return &failure{exit: status} }
 
-// outcome is what is told about an error.
+// outcome is the report of an error.
 type outcome struct {
 	Message string `json:"message"`
 	Kind    string `json:"kind"`
@@ -58,7 +58,7 @@ type outcome struct {
 	quiet   bool
 }
 
-// outcomeOf decides what is told about err.
+// outcomeOf returns the report of err.
 func outcomeOf(err error) outcome {
 	var o outcome
 	var hints []string
@@ -123,7 +123,7 @@ func (e *Env) report(err error) int {
 	}
 	if e.global.json {
 		o.Message, o.Hint, o.Detail = e.secrets.hide(o.Message), e.secrets.hide(o.Hint), e.secrets.hide(o.Detail)
-		// The text has been printed: an error in writing this one is not told.
+		// The text has been printed: an error in writing the object is not reported.
 		_ = e.json(map[string]outcome{"error": o})
 	}
 	return o.Exit
@@ -154,13 +154,13 @@ func usageError(cmd *cobra.Command, err error) error {
 // exclusive finds the flags in what cobra says of some that exclude each other.
 var exclusive = regexp.MustCompile(`none of the others can be; \[(.+)\] were all set$`)
 
-// togetherError says that flags exclude each other, of which there are two at least.
+// togetherError is the error for two or more flags that exclude each other.
 func togetherError(names []string) error {
 	last := len(names) - 1
 	return fmt.Errorf("--%s and --%s do not go together", strings.Join(names[:last], ", --"), names[last])
 }
 
-// invalidValue says what is wrong with the value of a flag.
+// invalidValue describes the mistake in the value of a flag.
 func invalidValue(err *pflag.InvalidValueError) error {
 	cause := err.Unwrap()
 	switch {

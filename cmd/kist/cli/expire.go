@@ -180,8 +180,8 @@ func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	return nil
 }
 
-// printExpired tells what has expired; of a dry run, or with --verbose, commit
-// by commit.
+// printExpired prints the number of expired commits. After a dry run, or with
+// --verbose, it prints each of them.
 func (e *Env) printExpired(result *retain.ExpireResult, dryRun bool) {
 	if dryRun || e.global.verbose {
 		for _, c := range merged(result.Expired, result.Kept) {

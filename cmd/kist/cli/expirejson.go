@@ -22,7 +22,7 @@ type expireJSON struct {
 	Already int              `json:"already"`
 }
 
-// consideredJSON is a commit of which a policy decides.
+// consideredJSON is a commit that a policy keeps or lets expire.
 type consideredJSON struct {
 	ID       object.ID `json:"id"`
 	Time     time.Time `json:"time"`
@@ -42,7 +42,7 @@ func newExpireJSON(result *retain.ExpireResult, o *expireOptions) expireJSON {
 	return expireJSON{o.dryRun, o.policy.String(), list(result.Expired), list(result.Kept), result.Already}
 }
 
-// expiredJSON tells how the content of a commit has expired.
+// expiredJSON is the record of an expiration.
 type expiredJSON struct {
 	Time   time.Time `json:"time"`
 	Who    string    `json:"who"`
@@ -71,7 +71,7 @@ func newRestoredCommitsJSON(ids []object.ID) restoredCommitsJSON {
 	return restoredCommitsJSON{append([]object.ID{}, ids...)}
 }
 
-// expiredText tells when content has expired, by whom and by which policy.
+// expiredText describes an expiration: when, by whom and by which policy.
 func expiredText(rec record.Record) string {
 	text := rec.Time.Format("2006-01-02")
 	if rec.Who != "" {

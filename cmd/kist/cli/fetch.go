@@ -111,7 +111,7 @@ func (e *Env) fetchRemote(r *kist.Repository, args []string) (string, error) {
 	return e.remoteArg(r, "")
 }
 
-// fetch fetches from a remote and tells what came of it.
+// fetch fetches from a remote and prints the result.
 func (e *Env) fetch(ctx context.Context, r *kist.Repository, o tracking.FetchOptions) error {
 	p := e.progress("fetching")
 	defer p.Stop()
@@ -165,7 +165,7 @@ func newFetchJSON(result *tracking.FetchResult) transferJSON {
 	return out
 }
 
-// printFetched tells what came of a fetch.
+// printFetched prints the result of a fetch.
 func (e *Env) printFetched(ctx context.Context, r *kist.Repository, m registry.Remote, o tracking.FetchOptions, result *tracking.FetchResult) {
 	first := true
 	for _, f := range result.Refs {

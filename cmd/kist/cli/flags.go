@@ -116,7 +116,7 @@ func (c *choice) Set(s string) error {
 }
 
 // arguments checks that a command is given between least and most arguments;
-// most < 0 means any number. names says what they are, for the message.
+// most < 0 means any number. names are their names in messages.
 func arguments(least, most int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -142,7 +142,7 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	return nil
 }
 
-// autoGC does what is due.
+// autoGC merges small volumes and collects garbage, as far as they are due.
 func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	if r.Objects().NeedsMaintenance() {
 		if _, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost}); err != nil {

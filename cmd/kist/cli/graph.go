@@ -9,8 +9,8 @@ import (
 
 // graph draws the lines of history at the left of a log whose commits come in
 // topological order, as 'git log --graph' does. Every commit that is yet to
-// come, and of which a child was shown, has a lane: two columns, of which the
-// first has the line.
+// come, and whose child was shown, has a lane: two columns. The first one has the
+// line.
 type graph struct {
 	lanes []lane
 	next  style // of the next new lane
@@ -43,8 +43,8 @@ func (r *row) put(column int, sign byte, color style) {
 	r.signs[column], r.colors[column] = sign, color
 }
 
-// straight returns a row in which all lanes go straight down, but for one that
-// is left out (-1: none).
+// straight returns a row in which all lanes go straight down, except for the lane
+// that is left out (-1: none).
 func (g *graph) straight(without int) *row {
 	r := &row{}
 	for i, l := range g.lanes {
@@ -74,9 +74,9 @@ func (g *graph) moved(ended int) *row {
 	return after.straight(-1)
 }
 
-// commit returns what stands to the left of a commit's lines of text: its own
-// row, and those that lead to the commits that come next. Further lines of
-// text, if there are more, have the last row, which is not one of them.
+// commit returns the rows to the left of a commit's lines of text: its own row, and
+// the rows that lead to the next commits. The last row, which is not one of them,
+// is for further lines of text.
 func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest string) {
 	at := slices.IndexFunc(g.lanes, func(l lane) bool { return l.id == id })
 	if at < 0 {

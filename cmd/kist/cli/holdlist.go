@@ -56,7 +56,7 @@ func holdState(hold record.Record, now time.Time) string {
 	return holdLifted
 }
 
-// heldJSON is what is told of a commit that is held.
+// heldJSON describes a hold.
 type heldJSON struct {
 	Time   time.Time  `json:"time"`
 	Who    string     `json:"who"`
@@ -89,7 +89,7 @@ func (e *Env) holdTime(t time.Time) string {
 	return t.In(e.Now().Location()).Format("2006-01-02 15:04")
 }
 
-// heldText tells since when a commit is held, by whom, until when and why.
+// heldText describes a hold: since when, by whom, until when and why.
 func (e *Env) heldText(hold record.Record) string {
 	text := e.holdTime(hold.Time)
 	if hold.Who != "" {

@@ -174,8 +174,8 @@ func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, arg
 	return nil
 }
 
-// decorated reports whether names of commits are shown: as in git, unless told
-// otherwise only to a person.
+// decorated reports whether names of commits are shown. As in git, the default is
+// to show them on a terminal only.
 func (o *logOptions) decorated(env *Env) bool {
 	switch {
 	case o.noDecorate || env.global.json:
@@ -186,7 +186,7 @@ func (o *logOptions) decorated(env *Env) bool {
 	return o.decorate != "no"
 }
 
-// log returns what is to be shown, as the repository wants to be told.
+// log returns the options of the walk, and the selected paths.
 func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspecs, err error) {
 	opt = log.Options{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
 	if opt.Revs, paths, err = env.revsAndPaths(cmd, r, args); err != nil {

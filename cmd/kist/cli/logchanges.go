@@ -60,7 +60,7 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	if err != nil || !merge || p.firstParent || !p.form.patch {
 		return cmp, changes, err
 	}
-	// What the merge itself did: what is as in none of its parents.
+	// The changes of the merge itself: files that differ from all its parents.
 	for _, view := range views[1:] {
 		others := *cmp
 		others.old = view

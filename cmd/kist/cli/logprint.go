@@ -14,7 +14,7 @@ import (
 // gitTime is how git prints a time.
 const gitTime = "Mon Jan 2 15:04:05 2006 -0700"
 
-// commitPrinter prints commits, and what they changed, as log and show do.
+// commitPrinter prints commits and their changes, for log and show.
 type commitPrinter struct {
 	env         *Env
 	repo        *kist.Repository
@@ -23,8 +23,8 @@ type commitPrinter struct {
 	paths       pathspecs // changes of these only; none: all
 	oneline     bool
 	abbrev      bool // short IDs
-	firstParent bool // a merge has changed what is not as in its first parent
-	show        bool // for show, which tells more of merges than log
+	firstParent bool // the changes of a merge are compared to its first parent
+	show        bool // for show, which prints more of merges than log
 	decorations decorations
 	graph       *graph
 

@@ -139,7 +139,7 @@ func runLs(cmd *cobra.Command, env *Env, r *kist.Repository, o lsOptions, args [
 	return nil
 }
 
-// list calls print with a file, or with what is in a folder.
+// list calls print with a file, or with the entries of a folder.
 func (o *lsOptions) list(ctx context.Context, at located, recursive bool, print func(at located, path string, e object.Entry) error) error {
 	if at.entry.Type != object.TypeDir {
 		dir, name := tree.Split(at.path)

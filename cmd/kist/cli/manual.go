@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manual is what there is to tell about a command, in the order in which it is
-// told: as a help, as a page of the reference, as a manual page.
+// manual has the parts of a command's description, in the order of the help, of the
+// page of the reference and of the manual page.
 type manual struct {
 	Name     string // "kist commit"
 	Short    string
@@ -30,7 +30,7 @@ type manualGroup struct {
 	Items []manualItem
 }
 
-// manualItem is a term and what it means.
+// manualItem is a term and its meaning.
 type manualItem struct{ Term, Text string }
 
 func manualOf(cmd *cobra.Command) manual {

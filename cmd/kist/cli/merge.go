@@ -111,8 +111,8 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	return env.concludeMerge(ctx, r, result, applyErr, func(merged mergedJSON) any { return merged })
 }
 
-// concludeMerge tells what came of a merge, with --json as form has it, and
-// returns the error that the command ends with.
+// concludeMerge prints the result of a merge, with --json as form has it. It returns
+// the error that the command ends with.
 func (e *Env) concludeMerge(ctx context.Context, r *kist.Repository, result *commits.MergeResult, applyErr error, form func(mergedJSON) any) error {
 	if err := e.printMerged(ctx, r, result, form); err != nil {
 		return err
@@ -178,7 +178,7 @@ type mergedJSON struct {
 	Conflicts []conflictJSON `json:"conflicts"`
 }
 
-// printMerged tells what came of a merge.
+// printMerged prints the result of a merge.
 func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commits.MergeResult, form func(mergedJSON) any) error {
 	var n changeCounts
 	what := "merged"

@@ -73,7 +73,7 @@ func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	return mvError(err)
 }
 
-// mvError says what is in the way.
+// mvError adds a hint about a file that is in the way.
 func mvError(err error) error {
 	var local *stage.LocalChangesError
 	if !errors.As(err, &local) {

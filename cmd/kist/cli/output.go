@@ -29,7 +29,7 @@ func (r *results) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush passes on what was written and returns the first error there was.
+// Flush writes the buffered results and returns the first error.
 func (r *results) Flush() error {
 	if err := r.buf.Flush(); err != nil {
 		return fmt.Errorf("write the results: %w", err)
@@ -51,8 +51,8 @@ func (e *Env) tell(format string, args ...any) {
 // RFC 3339, IDs full, sizes in bytes.
 //
 // A path that is not UTF-8 cannot be a JSON string. Objects that name a path
-// have it in "path", with U+FFFD in place of what is not UTF-8, and then also
-// as base64 in "path_raw"; see [rawPath].
+// have it in "path", with U+FFFD in place of invalid bytes, and then also as base64
+// in "path_raw"; see [rawPath].
 func (e *Env) json(v any) error {
 	enc := json.NewEncoder(e.Stdout)
 	enc.SetEscapeHTML(false)

@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// partial returns the error of a command that did its work, but for some
-// paths: exit status 3, and which they are. It is nil if there are none.
+// partial returns the error of a command that did its work except for some paths: it
+// names them, and has exit status 3. It is nil if there are none.
 func (e *Env) partial(r *kist.Repository, skipped []object.Skipped) error {
 	return e.partialOf(r, skipped, uint64(len(skipped)))
 }
@@ -39,8 +39,8 @@ func (e *Env) shownSkipped(r *kist.Repository, s object.Skipped) string {
 	return e.shown(r, s.Path) + ": " + printable(s.Reason)
 }
 
-// bareError returns why something failed, without the path, which is told
-// beside it.
+// bareError returns the reason of an error without its path, which the caller
+// prints.
 func bareError(err error) string {
 	var purged *kist.PurgedError
 	if errors.As(err, &purged) {

@@ -13,8 +13,8 @@ import (
 // noFile is the name that the unified format gives to a file that is not there.
 const noFile = "/dev/null"
 
-// showPatch prints a change as git does: a header, and the lines that differ,
-// or of what is not text the ranges of bytes.
+// showPatch prints a change as git does: a header, and the lines that differ. For
+// other files than texts, it prints the ranges of bytes.
 func (c *comparison) showPatch(ctx context.Context, change fileChange) error {
 	if change.unmerged {
 		c.env.printf("%s\n", c.env.paint(bold, "* Unmerged path "+quotePath(change.Path)))
@@ -69,8 +69,8 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 	return c.printRanges(ctx, change)
 }
 
-// folderLine tells what happened to a folder, in a line that git and patch
-// take no notice of: their format has none for it.
+// folderLine prints the change of a folder, in a line that git and patch ignore:
+// their format has none for it.
 func folderLine(change fileChange) string {
 	name, old, new := quotePath(change.path()), change.Old, change.New
 	switch {
@@ -98,7 +98,7 @@ func patchNames(change fileChange) (old, new string) {
 }
 
 // lineName returns a name for a line that begins with --- or +++. As in git,
-// a tab tells readers where a name with spaces ends.
+// a tab ends a name with spaces.
 func lineName(name string) string {
 	shown := quotePath(name)
 	if shown == name && strings.Contains(name, " ") {

@@ -16,11 +16,11 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// pathspec is an argument that stands for paths, as in git: a path with what is
+// pathspec is an argument that stands for paths, as in git: a path with everything
 // below it, a pattern, or one of them behind magic such as ":(icase)".
 type pathspec struct {
 	arg     string
-	path    string       // a path of the repository; it is selected, with what is below it
+	path    string       // a path of the repository; it is selected, with everything below it
 	prefix  string       // the folder in which pattern applies, with a slash, or ""
 	pattern *ignore.Glob // of the rest of a path; nil: none
 	fold    bool         // capital and small letters are the same in path

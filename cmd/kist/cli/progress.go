@@ -13,13 +13,12 @@ import (
 )
 
 const (
-	progressDelay    = 500 * time.Millisecond // what is done sooner shows no progress
+	progressDelay    = 500 * time.Millisecond // faster steps show no progress
 	progressInterval = 100 * time.Millisecond
 )
 
-// progress tells a person, on one line that is written over and over, how far
-// a long command is. All methods are safe for concurrent use, and do nothing
-// on a nil progress.
+// progress shows how far a long command is, on one line that is written again and
+// again. All methods are safe for concurrent use, and do nothing on a nil progress.
 type progress struct {
 	screen *screen
 	title  string
@@ -76,8 +75,8 @@ func (p *progress) Set(items, bytes uint64) {
 	}
 }
 
-// amounts returns a function for package kist to tell how far it is; nil if
-// nobody is told.
+// amounts returns the function that package kist reports its progress to. It is nil
+// if no progress is shown.
 func (p *progress) amounts() kist.Progress {
 	if p == nil {
 		return nil
@@ -112,7 +111,7 @@ func (p *progress) run(ticks <-chan time.Time) {
 	}
 }
 
-// line returns what is shown after elapsed time.
+// line returns the text of the line after elapsed time.
 func (p *progress) line(elapsed time.Duration) string {
 	items, bytes := p.items.Load(), p.bytes.Load()
 	totalItems, totalBytes := p.totalItems.Load(), p.totalBytes.Load()
@@ -139,8 +138,8 @@ func (p *progress) line(elapsed time.Duration) string {
 	return b.String()
 }
 
-// screen is a terminal whose last line may show progress. What is written to
-// it, or past it to the same terminal through guard, first removes that line.
+// screen is a terminal whose last line may show progress. A write to the screen, or
+// to the same terminal through guard, first removes that line.
 type screen struct {
 	mu     sync.Mutex
 	w      io.Writer

@@ -186,7 +186,7 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	return nil
 }
 
-// purge does what was planned. What is purged is recorded first: a rewrite that
+// purge carries out the plan. It records the purge first: a rewrite that
 // is interrupted can be run again.
 func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *purge.Plan, o purgeOptions) (*rewrite.Result, error) {
 	purged, err := purge.Apply(ctx, r, plan, o.reason, !o.noPath)
@@ -210,7 +210,7 @@ func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *purge.Plan, o
 	return rewritten, nil
 }
 
-// printRewrite tells a person what is rewritten.
+// printRewrite prints the effect of a rewrite.
 func (e *Env) printRewrite(r *kist.Repository, plan *purge.Plan, o purgeOptions, rewritten *rewrite.Result) {
 	if !o.rewrite {
 		return
@@ -233,7 +233,8 @@ func (e *Env) printRewrite(r *kist.Repository, plan *purge.Plan, o purgeOptions,
 	e.tell("\n")
 }
 
-// purgeTargets tells paths from IDs: what HEAD or a commit has as a path is one.
+// purgeTargets separates paths from IDs: an argument that HEAD or a commit has as a
+// path is a path.
 func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptions, args []string) (purge.Options, error) {
 	what := purge.Options{AllHistory: o.allHistory}
 	var named []string
@@ -314,13 +315,13 @@ func (e *Env) purgeInline(r *kist.Repository, plan *purge.Plan) error {
 	return hintf(failf(exit, "inline", "%s", text.String()), "'kist rewrite' rewrites the commits without them")
 }
 
-// How much is shown of what would be purged; --json tells all.
+// The most contents, and paths of a content, that are printed; --json has all.
 const (
 	shownPurges     = 20
 	shownPurgePaths = 5
 )
 
-// printPurge tells a person what is purged.
+// printPurge prints the effect of a purge.
 func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *purge.Plan) {
 	for i, c := range plan.Contents {
 		if i == shownPurges {
@@ -367,7 +368,7 @@ func (e *Env) tellUses(ctx context.Context, r *kist.Repository, what string, use
 	}
 }
 
-// tellAfterPurge says what is left to be done.
+// tellAfterPurge prints the next steps.
 func (e *Env) tellAfterPurge(r *kist.Repository, rewritten *rewrite.Result) {
 	name := ""
 	if remotes := registry.All(r); len(remotes) > 0 {

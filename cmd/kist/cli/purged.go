@@ -22,7 +22,7 @@ type purgedJSON struct {
 	Here   bool      `json:"here"` // the object; its chunks may be gone
 }
 
-// listPurged tells what was purged.
+// listPurged lists the purged contents.
 func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
 	list, err := purge.All(r)
 	if err != nil {

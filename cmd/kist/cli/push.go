@@ -217,9 +217,8 @@ func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, a
 	return list, nil
 }
 
-// pushCurrent returns what pushing the current branch means: to what it
-// follows, if that is on the remote of the name or none is given, and else to a
-// branch of its own name.
+// pushCurrent returns how the current branch is pushed: to its upstream, if that is
+// on the named remote or no remote is named, and else to a branch of its own name.
 func (e *Env) pushCurrent(ctx context.Context, r *kist.Repository, name string) (registry.PushRef, registry.Upstream, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -275,7 +274,7 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 	return "", hintf(usagef("REMOTE is missing"), "'kist remote' lists them")
 }
 
-// printPushed tells what came of a push.
+// printPushed prints the result of a push.
 func (e *Env) printPushed(ctx context.Context, r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) error {
 	if e.global.json {
 		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes, Lost: newLostJSON(result.Lost)}

@@ -104,8 +104,8 @@ func deceptive(r rune) bool {
 
 // printable returns text that somebody else wrote, such as a commit message,
 // so that it can do nothing to a terminal: newlines and tabs stay, other
-// control characters become the pictures of them (ESC becomes ␛), and what is
-// not text becomes U+FFFD.
+// control characters become the pictures of them (ESC becomes ␛), and invalid bytes
+// become U+FFFD.
 func printable(text string) string {
 	clean := true
 	for i, r := range text {

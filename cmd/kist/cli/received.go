@@ -41,9 +41,9 @@ const (
 	shownReceivedIDs = 3  // objects of a group
 )
 
-// printReceived prints what others have recorded: what was done, by whom, why,
-// and what needs the objects here. Records that differ in nothing else are one
-// group.
+// printReceived prints the records of others: the action, by whom, why, and the
+// local names that need the objects. Records that are equal except for their object
+// are one group.
 func (e *Env) printReceived(o tracking.FetchOptions, result *tracking.FetchResult) {
 	type group struct {
 		what, by string

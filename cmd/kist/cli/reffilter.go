@@ -117,7 +117,7 @@ func matchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// shortRef returns the name of a ref without the folder that tells what it is.
+// shortRef returns the name of a ref without the folder of its kind.
 func shortRef(name string) string {
 	for _, prefix := range []string{refs.Heads, refs.Tags, refs.Remotes} {
 		if short, ok := strings.CutPrefix(name, prefix); ok {

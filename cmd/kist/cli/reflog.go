@@ -71,7 +71,7 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 			return err
 		}
 	}
-	// What is damaged does not hide the rest.
+	// Damaged entries do not hide the others.
 	entries, damage := r.Refs().Log(name)
 	for i, entry := range entries {
 		if i == o.number {

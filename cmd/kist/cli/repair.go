@@ -106,7 +106,7 @@ func (e *Env) repairJSON(result *repair.Result, dryRun bool) error {
 	return quiet(exitDamaged)
 }
 
-// printRepair tells a person what came of a repair.
+// printRepair prints the result of a repair.
 func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *repair.Result, dryRun bool) {
 	repaired, moved := "repaired", "moved"
 	if dryRun {
@@ -142,8 +142,8 @@ func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *repai
 // manyAlike is how many objects that were repaired in the same way are named.
 const manyAlike = 5
 
-// repairedLines tells what was repaired, and how. Objects that are too many to be
-// named are counted.
+// repairedLines describes each repair. Objects that are too many to be named are
+// counted.
 func repairedLines(list []repair.Repaired) (lines []string) {
 	type way struct {
 		kind object.Kind
@@ -159,7 +159,7 @@ func repairedLines(list []repair.Repaired) (lines []string) {
 		switch n := alike[w]; {
 		case done.Key.IsZero():
 		case n == 0:
-			continue // told
+			continue // printed above
 		case n > manyAlike:
 			what = plural(n, w.kind.String(), w.kind.String()+"s")
 			alike[w] = 0

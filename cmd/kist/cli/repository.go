@@ -69,7 +69,7 @@ func opensRepository(cmd *cobra.Command, statuses ...int) {
 	mayExit(cmd, append(statuses, exitNoRepository, exitDamaged, exitFormat)...)
 }
 
-// options returns what a repository is told of this environment.
+// options returns the options of a repository in this environment.
 func (e *Env) options() (kist.Options, error) {
 	at, err := e.commitTime()
 	if err != nil {
@@ -132,7 +132,7 @@ func (e *Env) repoPath(r *kist.Repository, arg string) (string, error) {
 	if err != nil {
 		var bad *tree.PathError
 		if errors.As(err, &bad) {
-			err = bad.Err // the path is told already
+			err = bad.Err // the message names the path already
 		}
 		return "", failf(exitFailed, "path", "path %s: %w", quoteArg(arg), err)
 	}

@@ -112,8 +112,8 @@ func newResetJSON(id object.ID, changes []pathStatus) resetJSON {
 	return out
 }
 
-// unstagedChanges lists what differs in the worktree from what is staged, after
-// that was brought back to a commit.
+// unstagedChanges lists the differences between worktree and index, after the index
+// was reset to a commit.
 func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object.ID, paths []string) error {
 	if e.global.quiet && !e.global.json {
 		return nil
@@ -139,7 +139,7 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 	return nil
 }
 
-// resetArgs tells a revision and paths apart; paths is nil if there are none.
+// resetArgs separates a revision from paths; paths is nil if there are none.
 func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, err error) {
 	if dash > 1 {
 		return "", nil, usagef("one argument too many before --: %s", quoteArg(args[1]))

@@ -11,10 +11,10 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// revsAndPaths tells revisions (among them "A..B" and "^REV") and paths of
-// the repository apart in the arguments of a command. What stands after "--"
-// is a path. Without "--", the first argument that is no revision and all that
-// follow are paths, and have to exist; what could be both is an error.
+// revsAndPaths separates revisions (among them "A..B" and "^REV") from paths of the
+// repository in the arguments of a command. Arguments after "--" are paths. Without
+// "--", the first argument that is no revision and all after it are paths, and must
+// exist. An argument that could be both is an error.
 func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
 	ctx := cmd.Context()
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {

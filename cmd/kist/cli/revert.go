@@ -128,7 +128,7 @@ type stoppedJSON struct {
 	Rest      []object.ID    `json:"rest"`
 }
 
-// printReverted tells what came of a revert, which may have ended with an error
+// printReverted prints the result of a revert, which may have ended with an error
 // after some commits.
 func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOptions, result *commits.RevertResult, revertErr error) error {
 	for _, c := range result.Commits {

@@ -15,16 +15,16 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// located is what REV:PATH names.
+// located is the file or folder that REV:PATH names.
 type located struct {
-	rev     string // as it was given, "" for what is staged
+	rev     string // as it was given, "" for the index
 	path    string // in the repository, "" for its root
 	entry   object.Entry
 	objects object.Reader // has the entry's nodes
 }
 
-// locate finds what REV:PATH names. As in git, ":PATH" is what is staged, and
-// the path starts from the root of the worktree, unless it begins with "./" or
+// locate finds the file or folder that REV:PATH names. As in git, ":PATH" is in the
+// index, and the path starts from the root of the worktree, unless it begins with "./" or
 // "../": then it starts from the working directory. REV alone is its root.
 func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
 	rev, path, hasPath := refs.SplitPath(revPath)

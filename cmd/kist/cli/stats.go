@@ -197,7 +197,7 @@ func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
 	return &freed, nil
 }
 
-// sortSpaces sorts what is told by the column that was asked for.
+// sortSpaces sorts the lines by the column of --sort.
 func (o *statsOptions) sortSpaces(spaces []stats.Space) {
 	by := map[string]func(stats.Space) int64{
 		"size":   func(s stats.Space) int64 { return int64(s.Bytes) },

@@ -28,7 +28,7 @@ func ratio(a, b int64) string {
 	return fmt.Sprintf("%.1fx", float64(a)/float64(b))
 }
 
-// printTable prints rows, the first of which has the headings: the last column
+// printTable prints rows. The first row has the headings. The last column is aligned
 // to the left, all others to the right.
 func printTable(env *Env, rows [][]string) {
 	widths := make([]int, len(rows[0])-1)
@@ -77,7 +77,7 @@ func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Reposi
 	return nil
 }
 
-// spaceName returns how a person is told what takes space.
+// spaceName returns the printed name of a space.
 func spaceName(ctx context.Context, env *Env, r *kist.Repository, s stats.Space) (string, error) {
 	commits := "  (" + plural(uint64(s.Commits), "commit", "commits") + ")"
 	switch s.Kind {
@@ -132,7 +132,7 @@ func (o *statsOptions) printTotal(env *Env, s *stats.Stats, freed *int64) {
 	}
 }
 
-// printVolumes prints what is needed of volumes.
+// printVolumes prints how much of each volume is needed.
 func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
 	rows := [][]string{{"objects", "needed", "stored", "needed", "on disk", "waste", ""}}
 	for i := range a.Volumes {

@@ -32,7 +32,7 @@ type remoteStatsJSON struct {
 	CondemnedBytes int64  `json:"bytes_condemned"`
 }
 
-// statsRemote tells what the packs of a remote are needed for.
+// statsRemote prints how much of each pack of a remote is needed.
 func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOptions) error {
 	name, err := env.remoteArg(r, o.remote)
 	if err != nil {

@@ -23,8 +23,8 @@ func (l *statusLine) alike() bool {
 	return l.index == '?' || l.index == '!' || conflictNames[string([]byte{l.index, l.worktree})] != ""
 }
 
-// statusLines returns the paths of a status, in git's order: those that are
-// tracked, then untracked ones, then ignored ones.
+// statusLines returns the paths of a status, in git's order: tracked paths, then
+// untracked ones, then ignored ones.
 func statusLines(s *stage.Status) []statusLine {
 	at := map[string]*statusLine{}
 	line := func(path string) *statusLine {
@@ -88,8 +88,8 @@ func changedPaths(s *stage.Status) []worktree.Found {
 	return changed
 }
 
-// toldChanges returns what was found without the folders that came or went
-// with what is in them, which is told.
+// toldChanges leaves out folders that came or went with their files: these are
+// listed.
 func toldChanges(found []worktree.Found) []worktree.Found {
 	var told []worktree.Found
 	for i, f := range found {

@@ -26,7 +26,7 @@ type longStatus struct {
 	status *stage.Status
 	paint  func(style, string) string
 	draft  bool // for a commit's message: without advice
-	all    bool // the commit is of what has changed, too
+	all    bool // the commit includes changes that are not staged
 	out    strings.Builder
 }
 

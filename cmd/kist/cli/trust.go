@@ -94,8 +94,8 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// warnReadable warns if other users can read what is stored. kist once made
-// repositories that they can.
+// warnReadable warns if other users can read the stored content. Old versions of kist
+// created such repositories.
 func (e *Env) warnReadable(r *kist.Repository) {
 	dir := filepath.Join(r.Root(), kist.Dir)
 	info, err := os.Lstat(dir)

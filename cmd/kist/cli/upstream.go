@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/remote/registry"
 )
 
-// standing tells how a branch and its upstream stand to each other, as in
-// "origin/main: ahead 1, behind 2"; only the name if they are the same.
+// standing compares a branch with its upstream, as in "origin/main: ahead 1,
+// behind 2". It is only the name if both are at the same commit.
 func standing(t registry.Tracking) string {
 	var parts []string
 	if t.Gone {

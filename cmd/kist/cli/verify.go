@@ -333,7 +333,7 @@ func problemFile(p *gc.Problem) string {
 	return ""
 }
 
-// problemText says what is wrong, without what is told beside it.
+// problemText describes a problem, without the object, which is printed beside it.
 func problemText(p *gc.Problem) string {
 	var ref *refs.CorruptError
 	var idx *index.CorruptError
@@ -358,7 +358,7 @@ func problemText(p *gc.Problem) string {
 	return p.Err.Error()
 }
 
-// How much is printed; --json tells all.
+// The most lines that are printed; --json has all.
 const (
 	shownProblems = 50
 	shownCommits  = 5 // of each problem
@@ -413,7 +413,7 @@ func (e *Env) printAffected(ctx context.Context, r *kist.Repository, commits []o
 
 const hintRepair = "'kist verify --repair' looks for intact copies: in other volumes, on remotes, in the worktree"
 
-// problemHints gives advice on what was found, each once.
+// problemHints returns advice on the problems, each once.
 func problemHints(problems []*gc.Problem) []string {
 	var hints []string
 	told := map[string]bool{}

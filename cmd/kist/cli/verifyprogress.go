@@ -25,7 +25,7 @@ func (e *Env) verifyProgress(ctx context.Context, r *kist.Repository, check volu
 		return v
 	}
 	var objects, bytes int64
-	infos, _ := r.Objects().Volumes(ctx) // what cannot be read is told in the end
+	infos, _ := r.Objects().Volumes(ctx) // verify reports unreadable volumes at the end
 	for _, info := range infos {
 		objects += int64(info.Objects)
 		bytes += info.Bytes

@@ -46,8 +46,8 @@ type remoteProblemJSON struct {
 	RawPath [][]byte    `json:"paths_raw,omitempty"` // all of paths, if one is not UTF-8
 }
 
-// remoteProblems tells of problems on a remote, with the commits and paths that
-// they affect.
+// remoteProblems describes problems of a remote, with the commits and paths that they
+// affect.
 func remoteProblems(ctx context.Context, r *kist.Repository, opened *transfer.Remote, found []transfer.Problem) ([]remoteProblemJSON, error) {
 	affected, err := gc.AffectedOn(ctx, r, opened, found)
 	if err != nil {
@@ -70,7 +70,8 @@ func newRemoteProblemJSON(p transfer.Problem) remoteProblemJSON {
 	return out
 }
 
-// remoteProblemText says what is wrong, without what is told beside it.
+// remoteProblemText describes a problem, without the object, which is printed beside
+// it.
 func remoteProblemText(p transfer.Problem) string {
 	var corrupt *object.CorruptError
 	if errors.As(p.Err, &corrupt) && corrupt.Key == p.Key {

@@ -126,7 +126,7 @@ var remaining = map[string]int{
 	"object/objecttest": 4,
 	"object/volume":     2,
 	"refs":              1,
-	"refs/history":      9,
+	"refs/history":      6,
 	"refs/intact":       5,
 	"refs/log":          10,
 	"remote":            14,

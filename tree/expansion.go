@@ -73,7 +73,8 @@ type expansion struct {
 	paths map[object.ID]uint64 // number of paths below each visited node
 }
 
-// count returns the number of paths below a node, at most math.MaxUint64.
+// count returns the number of paths below a node, at most math.MaxUint64. It recurses
+// instead of using package graph, because it stops at directories that are too deep.
 func (x *expansion) count(ctx context.Context, id object.ID, depth int) uint64 {
 	if n, seen := x.paths[id]; seen {
 		return n

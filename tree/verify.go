@@ -40,7 +40,8 @@ type Sizer interface {
 //
 // A Verifier needs about 150 bytes of memory for each node. It visits no node
 // twice, so its time depends on the number of different objects, not of paths.
-// It is not safe for concurrent use.
+// It is not safe for concurrent use. It recurses instead of using package graph,
+// because each node is compared with the entry and the path that lead to it.
 type Verifier struct {
 	Reader object.Reader
 	Sizes  Sizer         // may be nil

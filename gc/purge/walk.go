@@ -244,7 +244,9 @@ func (u *Use) add(commit object.ID) {
 	}
 }
 
-// below reports whether there are targets in a tree node or below it.
+// below reports whether there are targets in a tree node or below it. It recurses
+// instead of using [graph.Fold], because it forgets a result if objects of an
+// expired commit were missing.
 func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 	if has, known := w.holds[id]; known {
 		return has, nil
@@ -301,7 +303,8 @@ func (w *Walk) Has(ctx context.Context, e *object.Entry) (bool, error) {
 }
 
 // other returns the targets that are parts of another content. It also marks
-// the parts of targets that this content shares, unless it is purged itself.
+// the parts of targets that this content shares, unless it is purged itself. The
+// recursion is at most [object.MaxLevel] deep.
 func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) {
 	if _, gone := w.Records.Purged(key); gone {
 		return nil, nil

@@ -210,7 +210,8 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 }
 
 // splitter assigns the paths in trees to their holders, and the rest to one
-// other holder.
+// other holder. It recurses instead of using package graph, because it treats a
+// tree differently below each path.
 type splitter struct {
 	ctx     context.Context
 	objects object.Reader

@@ -196,7 +196,8 @@ func (o *orderer) content(ctx context.Context, from, key object.Key, at spot) {
 	}
 }
 
-// tree meets a node of the directory at a spot, and counts the nodes there.
+// tree meets a node of the directory at a spot, and counts the nodes there. It recurses
+// instead of using package graph, because the spot of an object is its sort key.
 func (o *orderer) tree(ctx context.Context, from, key object.Key, at *spot) {
 	if ctx.Err() != nil || o.Skips(from, key) || !o.meet(key, *at) {
 		return

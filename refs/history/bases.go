@@ -118,9 +118,9 @@ func MergeBases(ctx context.Context, r object.Reader, a, b object.ID) ([]object.
 	return ids, nil
 }
 
-// sink takes from found what is below another one of it, where a wrong clock
-// made it be found first: it looks at everything below what is found, until
-// only one is left.
+// sink removes the commits from found that are below another one. A wrong clock may
+// have made them be found first. It visits everything below the found commits, and
+// pauses at each of them, because it can stop when only one is left.
 func (p *painter) sink(found *[]*painted) error {
 	seen := make(map[object.ID]bool)
 	var stack []object.ID

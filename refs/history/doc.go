@@ -1,8 +1,9 @@
-// Package history walks commits: in order for a log, and to tell how two
-// commits are related. It holds no state, reads commits through an
-// [object.Reader], and never recurses: a history may be as long as it likes.
+// Package history walks commits by date, and finds out how two commits are related. It
+// holds no state, reads commits through an [object.Reader], and never recurses, so that
+// a history may have any length. Package object/graph has the walks whose order does
+// not matter.
 //
-// The times in commits come from clocks that may be wrong. They decide the
-// order in which commits are visited, and with it how many are read; what is
-// answered never depends on them.
+// The times in commits come from clocks that may be wrong. They decide in which order
+// commits are visited, and so how many are read. The answers never depend on them,
+// except as [AheadBehind] describes.
 package history

@@ -77,10 +77,10 @@ func openCache(o Options) (*cache, error) {
 // identity returns what the remote is known to be, or nil.
 func (c *cache) identity() *rootlog.Identity { return c.id }
 
-// bind notes that the folder belongs to the remote whose kist.json was read just
-// now. If the URL was changed to that of another remote, bind removes all that
-// is remembered. At the same URL the head stays: it tells whether the remote was
-// replaced. But a remote without a root has nothing to lose.
+// bind notes that the folder belongs to the remote whose kist.json was just read. If the
+// URL was changed to that of another remote, bind removes everything that is remembered.
+// At the same URL the head stays: it shows whether the remote was replaced. But a remote
+// without a root has nothing to lose.
 func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
 	c.id = id
 	if c.dir == "" {
@@ -191,8 +191,8 @@ func encodeNote(v any) ([]byte, error) {
 	return disk.WithSum(data), err
 }
 
-// decodeNote reads a note. Earlier versions wrote no checksum: then summed is
-// false, and the JSON has to be exactly what they wrote.
+// decodeNote reads a note. Earlier versions wrote no checksum: then summed is false, and
+// the JSON must be exactly as they wrote it.
 func decodeNote[T binding | rootlog.Position](file []byte) (v T, summed bool, err error) {
 	data, summed, err := disk.CutSum(file)
 	if err != nil {

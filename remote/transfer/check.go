@@ -12,14 +12,14 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// Problem is something wrong on a remote.
+// Problem is damage on a remote.
 type Problem struct {
-	Blob string     // the name of the record or blob; empty: it is of the object
-	Key  object.Key // the object; zero: it is of the blob
+	Blob string     // the name of the record or blob; empty: the problem is of the object
+	Key  object.Key // the object; zero: the problem is of the blob
 	Err  error      // an [*object.CorruptError] where a stored value is damaged
 }
 
-// Error tells what is wrong, and where.
+// Error returns the place of the damage and the cause.
 func (p Problem) Error() string {
 	switch {
 	case p.Blob != "":
@@ -33,7 +33,7 @@ func (p Problem) Error() string {
 // Unwrap returns the cause.
 func (p Problem) Unwrap() error { return p.Err }
 
-// Checked counts what [Remote.Check] looked at.
+// Checked are the totals of [Remote.Check].
 type Checked struct {
 	Roots, Indexes, Packs int   //
 	Objects               int64 // that refs reach
@@ -44,27 +44,25 @@ type Checked struct {
 	Lost map[object.Key]string
 }
 
-// CheckOptions say how much [Remote.Check] looks at.
+// CheckOptions say what [Remote.Check] reads.
 type CheckOptions struct {
-	// ReadData has everything read: index files, and live packs with all values
-	// in them.
+	// ReadData reads everything: index files, and live packs with all values in them.
 	ReadData bool
 
-	// Subset, if not nil, tells which packs ReadData reads: pack i of n, in the
-	// order of their names.
+	// Subset, if not nil, reports whether ReadData reads pack i of n, in the order of
+	// their names.
 	Subset func(i, n int) bool
 
-	// Progress, if not nil, is told now and then how much was read. Calls do not
-	// overlap.
+	// Progress, if not nil, is called now and then with the bytes read so far. Calls do
+	// not overlap.
 	Progress func(bytes int64)
 }
 
-// Check checks a remote, and reports what is wrong, one call at a time: that
-// each root follows the one before it; that kist.json and the state files are what
-// they were; that all index files and live packs are
-// there with their sizes; that all that refs reach is in live packs, where
-// nodes are read and checked, or is listed as lost. The error says why there was no
-// answer.
+// Check checks a remote, and reports each problem, one call at a time. Each root must
+// follow the one before it. kist.json and the state files must be unchanged. All index
+// files and live packs must exist with their sizes. All objects that refs reach must be in
+// live packs, or be listed as lost; Check reads and checks the nodes among them. The error
+// is the reason why there is no answer.
 func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)) (Checked, error) {
 	for {
 		snap, err := r.snapshot(ctx)
@@ -86,7 +84,7 @@ func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)
 			return c.done, err
 		}
 		if c.gone {
-			// What is not live any more may be deleted while we look.
+			// A pack that is no longer live may be deleted meanwhile.
 			head, err := r.Head(ctx)
 			if err != nil {
 				return c.done, err
@@ -107,13 +105,13 @@ type checker struct {
 	r       *Remote
 	o       CheckOptions
 	snap    *snapshot
-	reached map[object.Key]bool // whether it was found where it is to be
-	objects *pack.Values        // as they are read from packs
+	reached map[object.Key]bool // whether the object was found where it must be
+	objects *pack.Values        // objects that are read from packs
 
 	mu       sync.Mutex // guards the following
 	done     Checked
 	problems []Problem
-	gone     bool // something is not there
+	gone     bool // something is missing
 }
 
 func (c *checker) run(ctx context.Context) error {
@@ -160,8 +158,7 @@ func (c *checker) run(ctx context.Context) error {
 	return c.readPacks(ctx, packs, bad)
 }
 
-// withoutRoots reports packs of a remote that has no root: nothing says what
-// they are for.
+// withoutRoots reports packs of a remote that has no root: nothing explains them.
 func (c *checker) withoutRoots(ctx context.Context) error {
 	there, err := rootlog.HasPacks(ctx, c.r.b)
 	if err != nil || !there {
@@ -189,8 +186,7 @@ func (c *checker) lost(key object.Key) {
 	c.done.Lost[key] = c.snap.state.Lost[key]
 }
 
-// bad notes a problem if err is one, and returns it if it is not: there is no
-// answer then.
+// bad notes a problem if err is one, and returns any other error: then there is no answer.
 func (c *checker) bad(blob string, key object.Key, err error) error {
 	if err == nil {
 		return nil

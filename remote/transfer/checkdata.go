@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/remote/retry"
 )
 
-// closure checks that all that refs reach is in live packs, reading nodes.
+// closure checks that all objects that refs reach are in live packs. It reads nodes.
 func (c *checker) closure(ctx context.Context) error {
 	nodes, err := openNodePacks(c.r.o.Dir, c.r.o.Jobs, c.get)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 	return slices.Concat(lists...), err
 }
 
-// needed returns those of a node's links that lead to what has to be there.
+// needed returns the links of a node that lead to required objects.
 func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
 	return slices.DeleteFunc(links, func(link object.Key) bool {
 		skips := c.snap.records.Skips(from, link)
@@ -124,8 +124,8 @@ func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
 	})
 }
 
-// otherCopy returns the links of a node that is bad at e from another pack, if
-// it is in one: so what is below it is checked as well.
+// otherCopy returns the links of a node that is damaged at e, from another pack that has
+// it. So the objects below it are checked as well.
 func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, error) {
 	entries, err := c.snap.all(e.Key)
 	if err != nil {
@@ -146,9 +146,9 @@ func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, er
 	return nil, nil
 }
 
-// readPacks reads live packs, with all values in them, and checks that all that
-// is reached is where the indexes say. Of bad it is known that something is wrong
-// with them; they are not read.
+// readPacks reads live packs with all values in them, and checks that every reachable
+// object lies where the indexes say. It does not read the packs in bad, which are known to
+// be damaged.
 func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[string]bool) error {
 	left := map[pack.Name]bool{} // not to be read
 	for i, p := range packs {
@@ -164,11 +164,12 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	if err != nil {
 		return err
 	}
-	// What is left is not where the indexes say, or a pack's own index is bad.
+	// The remaining objects are not where the indexes say, or the pack's own index is
+	// damaged.
 	for key, found := range c.reached {
 		e, ok, err := c.snap.find(key)
 		if err != nil || !ok || found || left[e.Pack.Name] {
-			continue // it was told, or was not asked for
+			continue // it was reported, or is not to be read
 		}
 		if bad[e.Pack.Name.Path()] {
 			err = corrupt(e, errors.New("the pack is gone, or not of the size it is to have"))
@@ -185,11 +186,11 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	return nil
 }
 
-// wholePack is the size of the largest pack that is read by one request, where
-// a larger one takes one for each part. There may be a great many small ones.
+// wholePack is the size of the largest pack that is read by one request. A larger one
+// takes a request for each part. There may be a great many small packs.
 const wholePack = 1 << 20
 
-// readPack reads a pack. The error is of the pack as a whole.
+// readPack reads a pack. The error is about all of the pack.
 func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 	get := func(b []byte, off int64) (int, error) { return c.get(ctx, p, b, off) }
 	var held pack.Part
@@ -262,7 +263,7 @@ func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pac
 	return nil
 }
 
-// confirm notes that what is reached is where the indexes say.
+// confirm notes that a reachable object lies where the indexes say.
 func (c *checker) confirm(key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

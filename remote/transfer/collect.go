@@ -12,64 +12,62 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// What is usual for the ages in [CollectOptions].
+// The defaults for the ages in [CollectOptions].
 const (
 	DefaultGrace       = 24 * time.Hour
-	DefaultDelistAfter = 30 * 24 * time.Hour
-	DefaultOrphanAge   = 30 * 24 * time.Hour
+	DefaultForgetAfter = 30 * 24 * time.Hour
+	DefaultPruneAge    = 30 * 24 * time.Hour
 )
 
-// CollectOptions say what [Remote.PlanGC] plans. None of the ages is needed for
-// safety: what is too short costs others that they plan again.
+// CollectOptions say what [Remote.PlanGC] plans. No age is needed for safety: if one is
+// too short, other processes have to plan again.
 type CollectOptions struct {
-	// Grace is how long after it was condemned a file is deleted: readers that
-	// began before may still need it. 0: at once.
+	// Grace is the time from marking a file to deleting it: readers that began before may
+	// still need the file. 0: at once.
 	Grace time.Duration
 
-	// DelistAfter is how long after it was condemned a deleted file is
-	// forgotten. Pushes that began before have to begin anew then. 0: at once.
-	DelistAfter time.Duration
+	// ForgetAfter is the time from marking a file to forgetting its name. A push that
+	// began before the file was marked has to start over then. 0: at once.
+	ForgetAfter time.Duration
 
-	// OrphanAge is how old a file has to be, by the store's clock, to be
-	// condemned though no root has ever named it: a push that is under way or
-	// will be resumed may have sent it. 0: of any age.
-	OrphanAge time.Duration
+	// PruneAge is the age, by the store's clock, at which a file is marked that no root
+	// ever named: a push that is under way or will be resumed may have sent it. 0: any.
+	PruneAge time.Duration
 
-	// MaxWaste is the share of what is left, from 0 to 1, that may be garbage.
-	// Packs are repacked, the worst first, until it is not more.
+	// MaxWaste is the share of garbage, from 0 to 1, that may stay. The packs with the
+	// largest share are rewritten first, until no more is left.
 	MaxWaste float64
 
-	// Optimise has packs stored anew in which much is compressed, or nodes: with
-	// objects as patches of others. What was optimised before is left alone, or done
-	// once more with what is new, as long as it is little.
-	Optimise bool
+	// Repack stores packs with much compressed data, or with nodes, as small as possible:
+	// objects become patches of others. Packs that were repacked before stay, or are
+	// repacked together with new ones, if that is little work.
+	Repack bool
 
 	DryRun   bool           // the plan will not be applied
 	Jobs     int            // requests under way at once; 0: as the Remote
-	Progress func(Progress) // told how far Apply is with copying, one call at a time; may be nil
+	Progress func(Progress) // called with the progress of copying, one call at a time; may be nil
 }
 
-// CollectStats tell what a collection would do, and after it was applied, what
-// it did. Files are packs, index files and state files.
+// CollectStats are the totals of a plan or, after Apply, of the collection. Files are
+// packs, index files and state files.
 type CollectStats struct {
 	Live    int64 // objects that refs reach
-	Removed int64 // objects in condemned packs that nothing reaches
+	Removed int64 // unreachable objects in marked packs
 	Packs   int   // live, before
 
-	Condemned      int   // files
-	CondemnedBytes int64 // of them
-	Repacked       int   // condemned packs of which something was copied, but for those that were optimised
-	Optimised      int   // condemned packs that were
-	OptimisedBytes int64 // of these
-	Patches        int64 // objects stored as patches; of an applied plan
-	Written        int   // packs that was copied to; of an applied plan
-	Indexes        int   // index files among the condemned
+	Marked        int   // files, by this collection
+	MarkedBytes   int64 // of these
+	Rewritten     int   // marked packs whose live objects were copied as they are
+	Repacked      int   // marked packs whose live objects were stored as small as possible
+	RepackedBytes int64 // of these packs
+	Patches       int64 // objects stored as patches; of an applied plan
+	Written       int   // new packs; of an applied plan
+	Indexes       int   // marked index files
 
-	Deleted  int // files
-	Delisted int // files
+	Deleted   int // files
+	Forgotten int // files
 
-	// Files that are condemned and not old enough to be deleted, their bytes,
-	// and when the first of them is.
+	// Marked files that are not due yet, their bytes, and when the first of them is due.
 	Waiting      int
 	WaitingBytes int64
 	Next         time.Time
@@ -77,39 +75,43 @@ type CollectStats struct {
 	Before, After int64 // bytes of all files
 }
 
-// Collection is a collection of garbage on a remote: what would be condemned,
-// deleted and delisted. It follows section "Collecting" of
-// docs/format/remote.md. There may be any number of them at once.
+// Collection is a collection of garbage on a remote: the files to mark, to delete and to
+// forget. It follows section "Collecting" of docs/format/remote.md. Any number of
+// collections may run at once.
 type Collection struct {
-	r      *Remote
-	local  object.Reader
-	o      CollectOptions
-	stats  CollectStats
-	meter  *meter
-	listed map[string]remote.Info // files in the store
-	times  map[uint64]time.Time   // of roots that condemned something
+	collectFiles
+	r     *Remote
+	local object.Reader
+	o     CollectOptions
+	stats CollectStats
+	meter *meter
 
 	marker *marker
 	packs  []*usage           // live at snap
 	looked map[pack.Name]bool // whether packs are optimised, as far as their headers were read
 	snap   *snapshot
-	start  *snapshot       // S: all was marked there
-	ended  []record.Record // holds that are over at snap
+	start  *snapshot       // S: where all marks were made
+	ended  []record.Record // holds that ended before snap
 
-	mend      *mending         // nil: this is no repair
-	own       *copies          // nil: nothing was copied yet
-	index     *builtIndex      // made for the next root; nil: none
-	made      map[string]int64 // files of our own, and their sizes
-	abandoned []string         // those of them that no root will name
-	condemned map[string]bool  // by this collection
+	mend  *mending    // nil: no repair
+	own   *copies     // nil: nothing was copied yet
+	index *builtIndex // made for the next root; nil: none
+}
+
+// collectFiles are the files of the remote that a collection knows.
+type collectFiles struct {
+	listed    map[string]remote.Info // in the store
+	times     map[uint64]time.Time   // of roots that marked something
+	made      map[string]int64       // our own files, and their sizes
+	abandoned []string               // our own files that no root will name
+	condemned map[string]bool        // marked for deletion by this collection
 	deleted   map[string]bool
 }
 
-// PlanGC finds out what on the remote is garbage: what its refs do not reach.
-// It writes nothing. Nodes are read from local where that has them, which may
-// be nil, and else from the remote. If something that refs reach is missing or
-// damaged, the error is a [*NeededError]. The Remote is not to be used for
-// anything else until the collection is closed.
+// PlanGC lists the garbage of the remote: the objects that no ref reaches. It writes
+// nothing. It reads a node from local, if local is not nil and has it, or else from the
+// remote. If a reachable object is missing or damaged, the error is a [*NeededError]. The
+// Remote must not be used until the caller closes the collection.
 func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptions) (*Collection, error) {
 	c := newCollection(r, local, o)
 	head, err := r.Head(ctx)
@@ -133,10 +135,8 @@ func newCollection(r *Remote, local object.Reader, o CollectOptions) *Collection
 	if o.Jobs <= 0 {
 		o.Jobs = r.o.Jobs
 	}
-	return &Collection{
-		r: r, local: local, o: o, meter: &meter{tell: o.Progress},
-		times: map[uint64]time.Time{}, looked: map[pack.Name]bool{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{},
-	}
+	files := collectFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{}}
+	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: &meter{tell: o.Progress}, looked: map[pack.Name]bool{}}
 }
 
 // Close ends the collection.
@@ -152,12 +152,12 @@ func (c *Collection) Close() {
 	}
 }
 
-// Stats returns what the collection would do, or has done.
+// Stats returns the totals of the plan or, after Apply, of the collection.
 func (c *Collection) Stats() CollectStats { return c.stats }
 
-// Apply does it. It can be stopped at any moment: the next collection ends what
-// it has begun. Errors are those of [Remote.PlanGC], and [*rootlog.UnknownError].
-// It may be called once.
+// Apply carries the plan out. It can be stopped at any moment: the next collection
+// completes its work. Errors are as for [Remote.PlanGC], or a [*rootlog.UnknownError].
+// Apply may be called once.
 func (c *Collection) Apply(ctx context.Context) error {
 	st := &c.stats
 	*st = CollectStats{Live: st.Live, Packs: st.Packs, Before: st.Before, After: st.Before}
@@ -210,23 +210,23 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	if err := c.marker.notePurged(ctx, c.packs); err != nil {
 		return err
 	}
-	if err := c.chooseOptimised(ctx); err != nil {
+	if err := c.chooseRepacked(ctx); err != nil {
 		return err
 	}
-	chooseRepacked(c.packs, c.o.MaxWaste)
+	chooseRewritten(c.packs, c.o.MaxWaste)
 	return nil
 }
 
-// endHolds has holds that are over by the clock here count no more: the root that
-// condemns says that they have ended.
+// endHolds ignores the holds that have ended by the clock here. The root that marks
+// garbage records that they have ended.
 func (c *Collection) endHolds(snap *snapshot) {
 	set := snap.state.Records.Clone()
 	set.EndHolds(c.r.o.Now(), c.r.o.Who, c.r.o.Host)
 	c.ended, snap.records = set.Newer(snap.state.Records), snap.view(set)
 }
 
-// mark marks what the refs reach, as far as that is not done, and finds out
-// what is needed of each pack.
+// mark marks the objects that refs reach, unless they are marked, and counts the marks of
+// each pack.
 func (c *Collection) mark(ctx context.Context) (err error) {
 	if err := c.marker.update(ctx); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (c *Collection) mark(ctx context.Context) (err error) {
 // (MARK_EACH_HEAD); only the marks stay.
 func (c *Collection) moveTo(ctx context.Context, snap *snapshot) error {
 	err := c.claim().Check(snap.state, snap.live())
-	follows := err == nil && !c.named(snap) && !c.mend.loses()
+	follows := err == nil && !c.own.namedBy(snap) && !c.mend.loses()
 	if follows {
 		follows, err = c.marker.follow(snap)
 	} else if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
@@ -258,7 +258,7 @@ func (c *Collection) moveTo(ctx context.Context, snap *snapshot) error {
 			return err
 		}
 	}
-	// What we have copied is of no use any more (CHECK_REPACKED).
+	// Our copies are useless now (CHECK_REPACKED).
 	c.abandon()
 	return c.plan(ctx, snap.state)
 }

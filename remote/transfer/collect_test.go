@@ -106,7 +106,7 @@ func TestCollectEverything(t *testing.T) {
 		}
 		return c
 	})
-	if st := mustCollect(t, b, atOnce); st.Live != 0 || st.Removed == 0 || st.Condemned == 0 || st.Deleted < st.Condemned || st.After > 1000 {
+	if st := mustCollect(t, b, atOnce); st.Live != 0 || st.Removed == 0 || st.Marked == 0 || st.Deleted < st.Marked || st.After > 1000 {
 		t.Errorf("%+v", st)
 	}
 	for range 2 {
@@ -117,7 +117,7 @@ func TestCollectEverything(t *testing.T) {
 		t.Errorf("left: %q", left)
 	}
 	b.ResetCounts()
-	if st := mustCollect(t, b, atOnce); st.Condemned+st.Deleted+st.Delisted > 0 || b.Calls(remotetest.Create) > 0 {
+	if st := mustCollect(t, b, atOnce); st.Marked+st.Deleted+st.Forgotten > 0 || b.Calls(remotetest.Create) > 0 {
 		t.Errorf("there is always something to do: %+v", st)
 	}
 	wantWhole(t, b, map[string]object.ID{})
@@ -136,20 +136,20 @@ func TestCollectSome(t *testing.T) {
 	gc := newCollector(t, b)
 	gc.delete("large")
 	gc.delete("other")
-	st := mustCollect(t, b, CollectOptions{Grace: time.Hour, DelistAfter: time.Hour, OrphanAge: time.Hour, MaxWaste: 1})
-	if st.Condemned != 5 || st.Deleted != 0 || st.Waiting != 5 || st.Next.IsZero() || st.Repacked != 0 {
+	st := mustCollect(t, b, CollectOptions{Grace: time.Hour, ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
+	if st.Marked != 5 || st.Deleted != 0 || st.Waiting != 5 || st.Next.IsZero() || st.Rewritten != 0 {
 		t.Errorf("%+v", st)
 	}
 	wantWhole(t, b, map[string]object.ID{"keep": keep, "small": small})
-	st = mustCollect(t, b, CollectOptions{DelistAfter: time.Hour, OrphanAge: time.Hour, MaxWaste: 1})
-	if st.Condemned != 0 || st.Deleted != 5 || st.Waiting != 0 || st.After >= st.Before {
+	st = mustCollect(t, b, CollectOptions{ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
+	if st.Marked != 0 || st.Deleted != 5 || st.Waiting != 0 || st.After >= st.Before {
 		t.Errorf("%+v", st)
 	}
 	wantWhole(t, b, map[string]object.ID{"keep": keep, "small": small})
 	for range 2 {
 		st = mustCollect(t, b, CollectOptions{MaxWaste: 1})
 	}
-	if st.Delisted != 0 {
+	if st.Forgotten != 0 {
 		t.Errorf("%+v", st)
 	}
 	wantOnly(t, b)
@@ -182,7 +182,7 @@ func TestCollectRepacks(t *testing.T) {
 		p.mustPush("half", half)
 		newCollector(t, b).delete("both")
 		st := mustCollect(t, b, atOnce)
-		if st.Repacked == 0 || st.Written == 0 || st.Written > 2 || st.After > st.Before*6/10 {
+		if st.Rewritten == 0 || st.Written == 0 || st.Written > 2 || st.After > st.Before*6/10 {
 			t.Errorf("large %v: %+v", large, st)
 		}
 		for range 2 {
@@ -195,13 +195,13 @@ func TestCollectRepacks(t *testing.T) {
 			at = p.grow(i, at)
 			p.mustPush("half", at)
 		}
-		if st := mustCollect(t, b, CollectOptions{MaxWaste: 1}); st.Repacked < 12 || st.Written != 2 {
+		if st := mustCollect(t, b, CollectOptions{MaxWaste: 1}); st.Rewritten < 12 || st.Written != 2 {
 			t.Errorf("large %v: small packs: %+v", large, st)
 		}
 		for range 3 {
 			st = mustCollect(t, b, CollectOptions{MaxWaste: 1})
 		}
-		if st.Repacked+st.Condemned > 0 {
+		if st.Rewritten+st.Marked > 0 {
 			t.Errorf("large %v: repacked again and again: %+v", large, st)
 		}
 		wantOnly(t, b)
@@ -238,7 +238,7 @@ func TestCollectDryRun(t *testing.T) {
 		t.Errorf("%d bytes are left, planned were %d", st.After, plan.After)
 	}
 	plan.After = st.After
-	if plan != st || st.Condemned == 0 {
+	if plan != st || st.Marked == 0 {
 		t.Errorf("planned %+v\ndone    %+v", plan, st)
 	}
 }
@@ -258,10 +258,10 @@ func TestCollectOrphans(t *testing.T) {
 	for _, name := range append(slices.Clone(names), "packs/readme", "packs/00/11"+strings.Repeat("0", 30)) {
 		b.Set(name, []byte("an orphan"))
 	}
-	if st := mustCollect(t, b, CollectOptions{OrphanAge: time.Hour}); st.Condemned != 0 {
+	if st := mustCollect(t, b, CollectOptions{PruneAge: time.Hour}); st.Marked != 0 {
 		t.Errorf("%+v", st)
 	}
-	if st := mustCollect(t, b, CollectOptions{Grace: time.Hour}); st.Condemned != 3 || st.Deleted != 0 {
+	if st := mustCollect(t, b, CollectOptions{Grace: time.Hour}); st.Marked != 3 || st.Deleted != 0 {
 		t.Errorf("%+v", st)
 	}
 	condemned := newCollector(t, b).head().Condemned
@@ -270,7 +270,7 @@ func TestCollectOrphans(t *testing.T) {
 			t.Errorf("%s: condemned %v", name, ok)
 		}
 	}
-	if st := mustCollect(t, b, atOnce); st.Deleted != 3 || st.Delisted != 3 {
+	if st := mustCollect(t, b, atOnce); st.Deleted != 3 || st.Forgotten != 3 {
 		t.Errorf("%+v", st)
 	}
 	if len(b.Names("packs/readme")) != 1 || len(b.Names("packs/00/11")) != 1 {

@@ -11,7 +11,8 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// claim returns what the next root relies on (RELY_ON_ALL_LIVE, RECHECK_HEAD, HEED_FLOOR).
+// claim returns the conditions of the next root (RELY_ON_ALL_LIVE, RECHECK_HEAD,
+// HEED_FLOOR).
 func (c *Collection) claim() *rootlog.Claim {
 	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq, Records: c.start.state.Records, Lost: c.start.state.Lost}
 	if c.own != nil {
@@ -26,8 +27,8 @@ func (c *Collection) claim() *rootlog.Claim {
 	return claim
 }
 
-// condemn appends a root that condemns what is not needed, after what is needed
-// of repacked packs was copied.
+// condemn copies the reachable objects of the chosen packs, and appends a root that marks
+// the garbage for deletion.
 func (c *Collection) condemn(ctx context.Context) error {
 	for {
 		if err := c.copyOnce(ctx); err != nil {
@@ -50,8 +51,8 @@ func (c *Collection) condemn(ctx context.Context) error {
 	}
 }
 
-// copyOnce copies what is needed of packs that are to be repacked, unless that
-// was done, and then looks for the head anew: it took its time.
+// copyOnce copies the reachable objects of the chosen packs, unless that was done. It then
+// reads the head again: copying takes time.
 func (c *Collection) copyOnce(ctx context.Context) error {
 	for c.own == nil {
 		err := c.copy(ctx)
@@ -66,7 +67,7 @@ func (c *Collection) copyOnce(ctx context.Context) error {
 		case herr != nil:
 			return herr
 		case head.Seq == c.snap.state.Seq:
-		case err != nil: // what was marked as copied may not have been
+		case err != nil: // the marked copies may be incomplete
 			c.abandon()
 			err = c.plan(ctx, head)
 		default:
@@ -82,7 +83,7 @@ func (c *Collection) copyOnce(ctx context.Context) error {
 	return nil
 }
 
-// change returns what the root that follows snap is to do; nil: nothing.
+// change returns the changes of the root that follows snap, or nil if there are none.
 func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 	change := c.r.newChange()
 	goes := map[pack.Name]bool{}
@@ -92,7 +93,7 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 			change.Condemn = append(change.Condemn, u.Name.Path())
 		}
 	}
-	due := c.mend.due(c.snap.state, c.snap.dueIndexes(c.notLive(goes)))
+	due := c.mend.due(c.snap.state, c.snap.dueIndexes(c.snap.notLive(goes)))
 	if err := c.describe(ctx, change, due, goes); err != nil {
 		return nil, err
 	}
@@ -107,18 +108,17 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 	return change, nil
 }
 
-// notLive returns a function that reports whether a pack is not live after the
-// next root, which condemns those that go.
-func (c *Collection) notLive(goes map[pack.Name]bool) func(pack.Name) bool {
+// notLive returns a function that reports whether a pack is not live after the next root,
+// which marks the packs in goes.
+func (s *snapshot) notLive(goes map[pack.Name]bool) func(pack.Name) bool {
 	return func(name pack.Name) bool {
-		_, live := c.snap.packs[name]
+		_, live := s.packs[name]
 		return !live || goes[name]
 	}
 }
 
-// unused returns those of our own files that we have no use for, and that the root
-// does not name: neither as condemned nor, since a repair took them for packs of
-// an index file that is lost, as live.
+// unused returns our own useless files, except files that the root names. It names one if
+// it is marked already, or if a repair took it for a pack of a lost index file.
 func (c *Collection) unused() []string {
 	if len(c.abandoned) == 0 {
 		return nil
@@ -127,21 +127,21 @@ func (c *Collection) unused() []string {
 	return slices.DeleteFunc(slices.Clone(c.abandoned), func(name string) bool { return known[name] })
 }
 
-// named reports whether a root names packs of our own already, as a repair has it.
-func (c *Collection) named(snap *snapshot) bool {
-	return c.own != nil && slices.ContainsFunc(c.own.packs, func(p pack.Info) bool {
+// namedBy reports whether a root names some of the packs already. A repair may have done that.
+func (c *copies) namedBy(snap *snapshot) bool {
+	return c != nil && slices.ContainsFunc(c.packs, func(p pack.Info) bool {
 		_, live := snap.packs[p.Name]
 		return live
 	})
 }
 
-// done notes what a root has done that was appended, which condemns something.
+// done counts the changes of an appended root, and moves to it.
 func (c *Collection) done(ctx context.Context, next *rootlog.State, change *rootlog.Change) error {
 	st := &c.stats
 	for _, u := range c.packs {
 		if u.goes() {
 			st.Removed += int64(u.objects - u.reached)
-			st.countCopied(u, c.own.anew[u.Name])
+			st.countCopied(u, c.own.repack[u.Name])
 		}
 	}
 	st.Written, st.Patches = len(c.own.packs), c.own.patches
@@ -151,7 +151,7 @@ func (c *Collection) done(ctx context.Context, next *rootlog.State, change *root
 	return c.arrive(ctx, next)
 }
 
-// noteCondemned notes what a root has condemned that was appended.
+// noteCondemned counts and remembers the files that an appended root marks for deletion.
 func (c *Collection) noteCondemned(change *rootlog.Change) {
 	c.countCondemned(change.Condemn)
 	for _, name := range change.Condemn {
@@ -160,7 +160,7 @@ func (c *Collection) noteCondemned(change *rootlog.Change) {
 	c.abandoned = nil
 }
 
-// arrive has the collection be at a root that it has appended.
+// arrive moves the collection to a root that it has appended.
 func (c *Collection) arrive(ctx context.Context, next *rootlog.State) (err error) {
 	if c.index != nil {
 		c.index.keep(c.r)
@@ -176,7 +176,7 @@ func (c *Collection) arrive(ctx context.Context, next *rootlog.State) (err error
 	return nil
 }
 
-// abandon gives up the files that were made and that no root names.
+// abandon gives up our own files that no root names.
 func (c *Collection) abandon() {
 	if c.own != nil {
 		for _, p := range c.own.packs {

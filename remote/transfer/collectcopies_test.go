@@ -23,7 +23,7 @@ func pushTwice(t testing.TB, b *remotetest.Memory, optimise bool) object.ID {
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
 		other.mustPush("other", id)
 		if optimise {
-			mustCollect(t, b, CollectOptions{Optimise: true, OrphanAge: math.MaxInt64, DelistAfter: time.Hour})
+			mustCollect(t, b, CollectOptions{Repack: true, PruneAge: math.MaxInt64, ForgetAfter: time.Hour})
 		}
 	}})
 	p.mustPush("main", id)
@@ -119,7 +119,7 @@ func TestCollectBesideRepair(t *testing.T) {
 			}
 			wantWhole(t, b, want)
 		}})
-		if _, err := collectIn(t, faulty, nil, CollectOptions{OrphanAge: math.MaxInt64}); err != nil {
+		if _, err := collectIn(t, faulty, nil, CollectOptions{PruneAge: math.MaxInt64}); err != nil {
 			t.Error(err)
 		}
 		wantWhole(t, b, want)

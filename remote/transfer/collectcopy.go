@@ -18,13 +18,13 @@ import (
 // copyAtOnce is how many entries are held in memory, about 70 bytes each.
 const copyAtOnce = 1 << 20
 
-// copies are packs that a collection has made, of what is needed of others.
+// copies are the packs that a collection has made from others.
 type copies struct {
 	packs   []pack.Info
 	objects int
 	patches int64              // of the objects
-	anew    map[pack.Name]bool // packs that were optimised
-	indexes []*builtIndex      // of what is in them
+	repack  map[pack.Name]bool // packs that were stored as small as possible
+	indexes []*builtIndex      // the entries of the packs
 }
 
 func (c *copies) close() {
@@ -33,16 +33,16 @@ func (c *copies) close() {
 	}
 }
 
-// copy copies what is needed of packs that are to be repacked into new ones. As
-// all that a writer uploads they are begun at the head that is known (S0), and
-// are of use only as long as they are neither condemned nor begun before the
-// floor (CHECK_REPACKED).
+// copy copies the reachable objects of the chosen packs into new ones. Like all that a
+// writer uploads, the new packs are begun at the last known head (S0). They are useful
+// only while they are not marked for deletion, and not begun before the floor
+// (CHECK_REPACKED).
 func (c *Collection) copy(ctx context.Context) error {
-	c.own = &copies{anew: map[pack.Name]bool{}}
+	c.own = &copies{repack: map[pack.Name]bool{}}
 	var todo, plain, optimised []*usage
 	objects, bytes := int64(0), int64(0)
 	for _, u := range c.packs {
-		if u.repack {
+		if u.rewrite {
 			todo = append(todo, u)
 			objects += int64(u.reached)
 			bytes += u.stored
@@ -53,12 +53,12 @@ func (c *Collection) copy(ctx context.Context) error {
 		return err
 	}
 	for _, u := range todo {
-		if u.anew || c.looked[u.Name] {
+		if u.repack || c.looked[u.Name] {
 			optimised = append(optimised, u)
 		} else {
 			plain = append(plain, u)
 		}
-		c.own.anew[u.Name] = u.anew
+		c.own.repack[u.Name] = u.repack
 	}
 	err := inParts(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
 	if err == nil {
@@ -94,7 +94,7 @@ func inParts(packs []*usage, objects int, bytes int64, each func([]*usage) error
 	return nil
 }
 
-// copyPacks copies what is needed of some packs.
+// copyPacks copies the reachable objects of some packs.
 func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
 	entries, err := c.take(packs)
 	if err != nil {
@@ -107,8 +107,8 @@ func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
 	return w.done()
 }
 
-// take returns what is needed of packs, and notes that it was copied: in the order
-// in which it lies there, nodes apart from chunks.
+// take returns the entries of the reachable objects of packs, in stored order, nodes apart
+// from chunks. It notes that they were copied.
 func (c *Collection) take(packs []*usage) ([]pack.Entry, error) {
 	from := make(map[pack.Name]bool, len(packs))
 	for _, u := range packs {
@@ -128,7 +128,8 @@ func (c *Collection) take(packs []*usage) ([]pack.Entry, error) {
 	return entries, nil
 }
 
-// asItLies compares where objects are: nodes apart from chunks, by pack, by place.
+// asItLies compares the places of objects: nodes come before chunks, then by pack and
+// offset.
 func asItLies(a, b pack.Entry) int {
 	if node := a.Key.Kind.IsNode(); node != b.Key.Kind.IsNode() {
 		if node {
@@ -148,7 +149,7 @@ type copyWriter struct {
 	entries []pack.Entry
 }
 
-// done makes the index of what was written.
+// done makes the index of the new packs.
 func (w *copyWriter) done() error {
 	index, err := w.c.r.buildIndex(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
 	if err != nil {
@@ -204,8 +205,8 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *packer, batch []pack.E
 	return w.put(ctx, out.Writer)
 }
 
-// read reads the part of a pack with the values of neighbours, from the copy of the
-// pack if there is one.
+// read reads the part of a pack with the values of neighbours, from the copy of the pack
+// if there is one.
 func (w *copyWriter) read(ctx context.Context, batch []pack.Entry, buf []byte) (int, error) {
 	first := batch[0]
 	if w.from.asked(first) {
@@ -216,8 +217,8 @@ func (w *copyWriter) read(ctx context.Context, batch []pack.Entry, buf []byte) (
 	return w.c.r.read(ctx, first.Pack, buf, int64(first.Offset))
 }
 
-// neighbours returns how many of entries, which are sorted, are read at once,
-// and how many bytes that are.
+// neighbours returns how many of the sorted entries to read at once, and the number of
+// bytes.
 func neighbours(entries []pack.Entry) (n, size int) {
 	first := entries[0]
 	for n < len(entries) {
@@ -232,7 +233,7 @@ func neighbours(entries []pack.Entry) (n, size int) {
 	return n, size
 }
 
-// again reads a value that was damaged once more.
+// again reads a damaged value once more. In a repair, it may come from another source.
 func (w *copyWriter) again(ctx context.Context, e pack.Entry) ([]byte, error) {
 	value, err := w.c.snap.readWhole(ctx, e)
 	if err != nil && isBad(err) && w.c.mend != nil {
@@ -259,7 +260,7 @@ func (w *copyWriter) put(ctx context.Context, out *pack.Writer) error {
 	return nil
 }
 
-// tell notes the progress: one object more, that took so many bytes.
+// tell adds one object with so many stored bytes to the progress.
 func (w *copyWriter) tell(stored int) {
 	w.c.meter.update(func(at *Progress) {
 		at.Objects++

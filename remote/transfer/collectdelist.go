@@ -9,9 +9,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// delist appends a root that forgets what was condemned long ago and is gone,
-// which raises the floor. Index files that name such packs are replaced
-// (IDX_WITHOUT_DELISTED).
+// delist appends a root that forgets files that were marked long ago and are gone. That
+// raises the floor. It replaces index files that name such packs (IDX_WITHOUT_DELISTED).
 func (c *Collection) delist(ctx context.Context) error {
 	gone, err := c.gone(ctx)
 	if err != nil {
@@ -39,7 +38,7 @@ func (c *Collection) delist(ctx context.Context) error {
 		case err != nil:
 			return err
 		case next != nil:
-			c.stats.Delisted = len(change.Delist)
+			c.stats.Forgotten = len(change.Delist)
 			c.noteCondemned(change)
 			return c.arrive(ctx, next)
 		}
@@ -53,9 +52,9 @@ func (c *Collection) delist(ctx context.Context) error {
 	}
 }
 
-// gone returns the files that were condemned long ago and are not there.
+// gone returns the files that were marked long ago and do not exist.
 func (c *Collection) gone(ctx context.Context) (names []string, err error) {
-	old, _, err := c.aged(ctx, c.o.DelistAfter)
+	old, _, err := c.aged(ctx, c.o.ForgetAfter)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func TestCollectDelistsIndex(t *testing.T) {
 			t.Fatal("no index file has what is dead")
 		}
 		gc.delete("dead")
-		mustCollect(t, b, CollectOptions{DelistAfter: time.Hour})
+		mustCollect(t, b, CollectOptions{ForgetAfter: time.Hour})
 		faulty := remotetest.NewFaulty(b)
 		faulty.Fail(remotetest.Fault{Op: remotetest.Create, N: 1, Do: func() {
 			gc.append(func(*rootlog.State) rootlog.Change {
@@ -47,7 +47,7 @@ func TestCollectDelistsIndex(t *testing.T) {
 			}})
 		}
 		st, err := collectIn(t, faulty, nil, atOnce)
-		if err != nil || st.Delisted == 0 || st.Indexes == 0 {
+		if err != nil || st.Forgotten == 0 || st.Indexes == 0 {
 			t.Errorf("again %t: %+v, %v", again, st, err)
 		}
 		if faulty.Calls(remotetest.Create) < 2 {

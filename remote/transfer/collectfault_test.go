@@ -171,7 +171,7 @@ func TestLostRoots(t *testing.T) {
 	}
 	names := len(files(b))
 	for range 3 {
-		if st := mustCollect(t, b, atOnce); st.Condemned+st.Deleted > 0 {
+		if st := mustCollect(t, b, atOnce); st.Marked+st.Deleted > 0 {
 			t.Errorf("%+v", st)
 		}
 	}

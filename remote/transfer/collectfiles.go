@@ -17,14 +17,14 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// orphanLister is a store that keeps parts of uploads that failed, or are under
-// way, which no list has.
+// orphanLister is a store that keeps parts of failed or running uploads, which no list
+// has.
 type orphanLister interface {
 	Orphans(ctx context.Context) iter.Seq2[remote.Info, error]
 }
 
-// tempRemover is a store in which a process that is killed leaves files without
-// a name, which can be nothing any more.
+// tempRemover is a store in which a killed process leaves files without a name. They are
+// useless.
 type tempRemover interface {
 	RemoveTemps(ctx context.Context, before time.Time) (removed int, err error)
 }
@@ -35,8 +35,7 @@ func isFile(name string) bool {
 	return err == nil && (name == n.Path() || name == n.IndexPath() || name == rootlog.StateName(n))
 }
 
-// list finds out what files there are. The list may lack some, and have some
-// that are gone.
+// list lists the files of the store. It may miss some files, and list deleted ones.
 func (c *Collection) list(ctx context.Context) error {
 	listed := map[string]remote.Info{}
 	bytes := int64(0)
@@ -73,15 +72,15 @@ func (c *Collection) list(ctx context.Context) error {
 }
 
 // sizeOf returns the size of a file, or 0 if it is not known.
-func (c *Collection) sizeOf(name string) int64 {
+func (c *collectFiles) sizeOf(name string) int64 {
 	if size, ok := c.made[name]; ok {
 		return size
 	}
 	return c.listed[name].Size
 }
 
-// checkThere makes sure that the packs that are needed are there. That the list
-// lacks one does not prove that it is gone.
+// checkThere makes sure that the packs with reachable objects exist. A pack that the list
+// does not have may exist nevertheless.
 func (c *Collection) checkThere(ctx context.Context) error {
 	return parallel(ctx, c.o.Jobs, len(c.packs), func(ctx context.Context, i int) error {
 		u := c.packs[i]
@@ -97,12 +96,12 @@ func (c *Collection) checkThere(ctx context.Context) error {
 	})
 }
 
-// orphans returns the old files that no root has named, sorted. They are
-// condemned like any other file: their sender learns of it before a root names
-// them, or by the floor (CONDEMN_ORPHANS, IDX_CONDEMN_ORPHANS).
+// orphans returns the old files that no root has named, sorted. They are marked for
+// deletion like any other file. Their sender learns of it before a root names them, or by
+// the floor (CONDEMN_ORPHANS, IDX_CONDEMN_ORPHANS).
 //
-// A remote without a root has none: it has lost its roots, or its first push is
-// under way. In both cases the files may be all that is left of a history.
+// A remote without a root has none: it has lost its roots, or its first push is under way.
+// In both cases the files may be the rest of a history.
 func (c *Collection) orphans() (names []string) {
 	if c.snap.state.Seq == 0 {
 		return nil
@@ -114,7 +113,7 @@ func (c *Collection) orphans() (names []string) {
 		if _, ours := c.made[name]; ours || known[name] {
 			continue
 		}
-		if c.o.OrphanAge <= 0 || now.Sub(info.Modified) >= c.o.OrphanAge {
+		if c.o.PruneAge <= 0 || now.Sub(info.Modified) >= c.o.PruneAge {
 			names = append(names, name)
 		}
 	}
@@ -122,7 +121,7 @@ func (c *Collection) orphans() (names []string) {
 	return names
 }
 
-// files returns the files that the root names, condemned ones included.
+// files returns the files that the root names, marked ones included.
 func (s *snapshot) files() map[string]bool {
 	state, known := s.state, map[string]bool{}
 	for name := range state.Condemned {
@@ -143,8 +142,8 @@ func (s *snapshot) files() map[string]bool {
 	return known
 }
 
-// aged returns the files that were condemned so long ago, sorted, and when the
-// next one was condemned; zero: there is none.
+// aged returns the files that were marked at least age ago, sorted, and when the next one
+// was marked. That is zero if there is none.
 func (c *Collection) aged(ctx context.Context, age time.Duration) (names []string, next time.Time, err error) {
 	now := c.r.o.Now()
 	for name, seq := range c.snap.state.Condemned {
@@ -168,8 +167,8 @@ func (c *Collection) aged(ctx context.Context, age time.Duration) (names []strin
 	return names, next, nil
 }
 
-// timeOf returns when a root was appended, as it says. Of one that cannot be
-// read that is not known: zero.
+// timeOf returns the time of a root, as the root has it. For an unreadable root it returns
+// zero.
 func (c *Collection) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
 	if when, ok := c.times[seq]; ok {
 		return when, nil
@@ -191,15 +190,14 @@ func (c *Collection) timeOf(ctx context.Context, seq uint64) (time.Time, error) 
 	return when, nil
 }
 
-// mayBeThere reports whether a condemned file is one that has to be deleted, as
-// far as is known.
-func (c *Collection) mayBeThere(name string) bool {
+// mayBeThere reports whether a marked file may still exist.
+func (c *collectFiles) mayBeThere(name string) bool {
 	_, listed := c.listed[name]
 	return !c.deleted[name] && (listed || c.condemned[name])
 }
 
-// delete deletes what has been condemned for long enough. Only what the store
-// has acknowledged counts as deleted.
+// delete deletes the files that are due. Only deletions that the store has acknowledged
+// count.
 func (c *Collection) delete(ctx context.Context) error {
 	names, _, err := c.aged(ctx, c.o.Grace)
 	if err != nil {
@@ -220,7 +218,7 @@ func (c *Collection) delete(ctx context.Context) error {
 	})
 }
 
-// countWaiting counts the condemned files that are not old enough to be deleted.
+// countWaiting counts the marked files that are not due yet.
 func (c *Collection) countWaiting(ctx context.Context) error {
 	aged, next, err := c.aged(ctx, c.o.Grace)
 	if err != nil {
@@ -239,45 +237,44 @@ func (c *Collection) countWaiting(ctx context.Context) error {
 	return nil
 }
 
-// countCondemned counts files that are condemned.
+// countCondemned counts files that are marked for deletion.
 func (c *Collection) countCondemned(names []string) {
 	st := &c.stats
 	for _, name := range names {
-		st.Condemned++
-		st.CondemnedBytes += c.sizeOf(name)
+		st.Marked++
+		st.MarkedBytes += c.sizeOf(name)
 		if strings.HasPrefix(name, "index/") {
 			st.Indexes++
 		}
 	}
 }
 
-// removeTemps removes what writers left that were killed, and that no name
-// leads to.
+// removeTemps removes the nameless files of killed writers.
 func (c *Collection) removeTemps(ctx context.Context) error {
 	store, ok := remote.As[tempRemover](c.r.b)
 	if !ok {
 		return nil
 	}
-	_, err := store.RemoveTemps(ctx, c.r.o.Now().Add(-max(c.o.OrphanAge, 0)))
+	_, err := store.RemoveTemps(ctx, c.r.o.Now().Add(-max(c.o.PruneAge, 0)))
 	return err
 }
 
-// foresee fills in what the collection would do if nothing changed until then.
+// foresee fills in the totals of the plan.
 func (c *Collection) foresee(ctx context.Context) error {
 	st := &c.stats
 	goes := map[pack.Name]bool{}
 	condemn := c.orphans()
 	for _, u := range c.packs {
-		if u.reached > 0 && !u.repack {
+		if u.reached > 0 && !u.rewrite {
 			continue
 		}
 		goes[u.Name] = true
 		condemn = append(condemn, u.Name.Path())
 		st.Removed += int64(u.objects - u.reached)
-		st.countCopied(u, u.anew)
+		st.countCopied(u, u.repack)
 		st.After += u.live()
 	}
-	for _, f := range c.snap.dueIndexes(c.notLive(goes)) {
+	for _, f := range c.snap.dueIndexes(c.snap.notLive(goes)) {
 		condemn = append(condemn, f.Name.IndexPath())
 	}
 	c.countCondemned(condemn)
@@ -293,7 +290,7 @@ func (c *Collection) foresee(ctx context.Context) error {
 		slices.Sort(names)
 	} else if len(condemn) > 0 {
 		st.Waiting += len(condemn)
-		st.WaitingBytes += st.CondemnedBytes
+		st.WaitingBytes += st.MarkedBytes
 		if st.Next.IsZero() {
 			st.Next = c.r.o.Now().Add(c.o.Grace)
 		}
@@ -304,13 +301,13 @@ func (c *Collection) foresee(ctx context.Context) error {
 			st.After -= c.sizeOf(name)
 		}
 	}
-	old, _, err := c.aged(ctx, c.o.DelistAfter)
-	if c.o.DelistAfter <= 0 {
+	old, _, err := c.aged(ctx, c.o.ForgetAfter)
+	if c.o.ForgetAfter <= 0 {
 		old = append(old, condemn...)
 	}
 	for _, name := range old {
 		if _, now := slices.BinarySearch(names, name); now || !c.mayBeThere(name) {
-			st.Delisted++
+			st.Forgotten++
 		}
 	}
 	return err

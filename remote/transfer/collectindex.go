@@ -152,11 +152,10 @@ func (x *builtIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Nam
 	return true
 }
 
-// describe has a change replace the index files that are due, and name our own
-// packs: by an index file if it takes one, which has the entries of all live
-// packs that the replaced ones name, and of those in the root, but for packs
-// that go. Unreachable ones of packs that stay are among them: a push may rely
-// on what is live.
+// describe makes a change replace the index files in due and name our own packs: in the
+// root, or by a new index file. That has the entries of all live packs that the replaced
+// ones name, and of those in the root, except packs that go. Unreachable entries of packs
+// that stay are among them: a push may rely on all that is live.
 func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due []rootlog.File, goes map[pack.Name]bool) error {
 	gone := func(name pack.Name) bool { return goes[name] }
 	own, err := c.ownInline(goes)
@@ -187,8 +186,8 @@ func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due [
 	return nil
 }
 
-// ownInline returns our own packs as a root holds them, or nil if there is none
-// or they are too many for that.
+// ownInline returns our own packs as a root holds them, or nil if there are none, or too
+// many.
 func (c *Collection) ownInline(goes map[pack.Name]bool) ([]rootlog.Inline, error) {
 	if len(c.own.packs) == 0 || c.own.objects > rootlog.MaxInline/minEntry {
 		return nil, nil
@@ -216,8 +215,8 @@ func (c *Collection) ownInline(goes map[pack.Name]bool) ([]rootlog.Inline, error
 	return all, nil
 }
 
-// merge makes an index file in place of those that are due, and sends it; nil:
-// there is nothing to be named.
+// merge makes an index file that replaces those in due, and sends it. It returns nil if no
+// pack is left to name.
 func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*builtIndex, error) {
 	var inline []pack.Name
 	named := map[pack.Name]struct{}{}

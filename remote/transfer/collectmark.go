@@ -14,12 +14,10 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// NeededError says that garbage on a remote cannot be told from what is needed,
-// since something that is needed is damaged or missing. It matches
-// [object.ErrCorrupt].
+// NeededError is a reachable object that is damaged or missing, so that the objects below
+// it are unknown and nothing can be collected. It matches [object.ErrCorrupt].
 type NeededError struct {
-	// By is what needs it: the full name of a ref, as written, or a hold;
-	// empty: that is not known.
+	// By is the full name of the ref that reaches it, or a hold; empty: unknown.
 	By  string
 	Err error
 }
@@ -39,21 +37,21 @@ func (e *NeededError) Unwrap() error { return e.Err }
 
 // marks are sets of the entries of an index file.
 type marks struct {
-	reached keys.Set // what refs need
-	copied  keys.Set // of that, what was copied into new packs
+	reached keys.Set // reachable objects
+	copied  keys.Set // of these, the ones that were copied into new packs
 }
 
-// inlineMark is what marks has, for an object whose entry lies in a root.
+// inlineMark is the same as marks, for an object whose entry lies in a root.
 type inlineMark struct{ reached, copied bool }
 
-// marker finds out what refs reach. It reads nodes and no chunks, and remembers
-// two bits for every entry of every index file. An object that lies in several
-// packs is marked in one of them.
+// marker finds the objects that refs reach. It reads nodes and no chunks, and remembers
+// two bits for every entry of every index file. If an object lies in several packs, it is
+// marked in one of them.
 type marker struct {
 	r     *Remote
 	local object.Reader // may be nil
 	jobs  int
-	mends bool // a node that is damaged is read from another pack, if one has it
+	mends bool // a damaged node is read from another pack, if one has it
 	snap  *snapshot
 	nodes *nodePacks
 
@@ -71,8 +69,8 @@ func newMarker(r *Remote, local object.Reader, jobs int) (*marker, error) {
 
 func (m *marker) close() { m.nodes.close() }
 
-// follow has the marker go on at a later root, and reports whether it can: all
-// that was marked must be there, in packs that are live.
+// follow moves the marker to a later root. It reports whether that is possible: all marked
+// objects must be in live packs there.
 func (m *marker) follow(snap *snapshot) (bool, error) {
 	have := make(map[pack.Name]bool, len(snap.state.Indexes))
 	for i, f := range snap.state.Indexes {
@@ -89,7 +87,7 @@ func (m *marker) follow(snap *snapshot) (bool, error) {
 	}
 	if m.snap != nil {
 		if !m.snap.state.Records.Equal(snap.state.Records) {
-			return false, nil // what was given up may be needed again
+			return false, nil // an object that was given up may be needed again
 		}
 		for name := range m.snap.packs {
 			if _, live := snap.packs[name]; !live {
@@ -137,7 +135,7 @@ func (m *marker) put(p place, as inlineMark) {
 	}
 }
 
-// update marks what the refs of the root reach, and commits that are held.
+// update marks the objects that refs of the root and holds reach.
 func (m *marker) update(ctx context.Context) error {
 	roots := m.roots()
 	for _, name := range slices.Sorted(maps.Keys(roots)) {
@@ -154,7 +152,7 @@ func (m *marker) update(ctx context.Context) error {
 	return nil
 }
 
-// roots returns what is needed, by the names of refs, or holds.
+// roots returns the objects that refs and holds name, by the name of the ref or hold.
 func (m *marker) roots() map[string]object.Key {
 	roots := map[string]object.Key{}
 	maps.Copy(roots, m.snap.state.Refs)
@@ -164,8 +162,8 @@ func (m *marker) roots() map[string]object.Key {
 	return roots
 }
 
-// reach marks an object and all below it. The last nodes met are walked first,
-// so that few are waiting.
+// reach marks an object and everything below it. It walks the last nodes first, so that
+// few wait.
 func (m *marker) reach(ctx context.Context, key object.Key) error {
 	top, err := m.place(key)
 	if err != nil || !m.mark(top) {
@@ -196,7 +194,7 @@ func (m *marker) mark(p place) (first bool) {
 	return true
 }
 
-// place returns where an object lies.
+// place returns the place of an object.
 func (m *marker) place(key object.Key) (place, error) {
 	p, ok, err := m.snap.search(key)
 	if err == nil && !ok {

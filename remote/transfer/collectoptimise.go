@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// minGain is the part of what is needed of a pack that must be compressed
-	// data, or nodes, for the pack to be worth optimising: of media nothing is to
-	// be gained.
+	// minGain is the share of a pack's live bytes that must be nodes or compressed data.
+	// With less, for example with media, repacking gains nothing.
 	minGain = 0.25
 
-	// Optimised packs are stored anew together with what is new, the smallest
-	// first, as long as they have this much together, or this many times as much
-	// as that: so what is new can be stored as patches of what they have, and a
-	// large remote is not written anew for a few files.
+	// Packs that were repacked before are repacked again together with new ones, the
+	// smallest first, up to alwaysAgain bytes, or againRatio times the bytes of the new
+	// ones. So new objects can become patches of theirs, and a few new files do not
+	// rewrite a large remote.
 	alwaysAgain = 64 << 20
 	againRatio  = 8
 )
 
-// chooseOptimised says which packs are to be optimised. It is none if all are that
-// are worth it.
-func (c *Collection) chooseOptimised(ctx context.Context) error {
-	if !c.o.Optimise {
+// chooseRepacked chooses the packs to store as small as possible: none, if all packs that
+// are worth it were repacked before.
+func (c *Collection) chooseRepacked(ctx context.Context) error {
+	if !c.o.Repack {
 		return nil
 	}
 	some := slices.DeleteFunc(slices.Clone(c.packs), func(u *usage) bool {
@@ -48,7 +47,7 @@ func (c *Collection) chooseOptimised(ctx context.Context) error {
 			again = append(again, u)
 			continue
 		}
-		u.anew = true
+		u.repack = true
 		fresh += u.gain
 	}
 	if fresh == 0 {
@@ -62,13 +61,13 @@ func (c *Collection) chooseOptimised(ctx context.Context) error {
 		if left -= u.stored; left < 0 {
 			break
 		}
-		u.anew = true
+		u.repack = true
 	}
 	return nil
 }
 
-// look finds out which packs are optimised, by their headers, as far as that is
-// not known. It reads small packs whole, so that copying needs no further request.
+// look reads the headers of packs that are not known yet, and notes which packs were
+// repacked. It reads small packs in full, so that copying needs no further request.
 func (c *Collection) look(ctx context.Context, packs []*usage) error {
 	var mu sync.Mutex
 	group, gctx := errgroup.WithContext(ctx)
@@ -106,15 +105,15 @@ func (c *Collection) look(ctx context.Context, packs []*usage) error {
 	return group.Wait()
 }
 
-// countCopied counts a pack that goes after what is needed of it was copied, if
-// anything is: to optimised packs, if it is one that is stored anew.
-func (st *CollectStats) countCopied(u *usage, anew bool) {
+// countCopied counts a pack that is deleted, if its reachable objects were copied. If
+// repack is set, they were stored as small as possible.
+func (st *CollectStats) countCopied(u *usage, repack bool) {
 	switch {
 	case u.reached == 0:
-	case anew:
-		st.Optimised++
-		st.OptimisedBytes += int64(u.Size)
-	default:
+	case repack:
 		st.Repacked++
+		st.RepackedBytes += int64(u.Size)
+	default:
+		st.Rewritten++
 	}
 }

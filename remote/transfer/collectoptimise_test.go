@@ -14,7 +14,7 @@ import (
 )
 
 // optimised leaves no garbage, and optimises.
-var optimised = CollectOptions{Optimise: true}
+var optimised = CollectOptions{Repack: true}
 
 // writer pushes versions of texts.
 type writer struct {
@@ -107,7 +107,7 @@ func TestOptimise(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ResetCounts()
-	c, err := r.PlanGC(t.Context(), w.local, CollectOptions{Optimise: true, DryRun: true})
+	c, err := r.PlanGC(t.Context(), w.local, CollectOptions{Repack: true, DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestOptimise(t *testing.T) {
 		t.Errorf("%d calls that write", n)
 	}
 	st := mustCollect(t, b, optimised)
-	if st.Optimised != 41 || st.Optimised != plan.Optimised || st.OptimisedBytes != plan.OptimisedBytes || st.Repacked != 0 ||
+	if st.Repacked != 41 || st.Repacked != plan.Repacked || st.RepackedBytes != plan.RepackedBytes || st.Rewritten != 0 ||
 		st.Patches < 80 {
 		t.Errorf("planned %+v\n   done %+v", plan, st)
 	}
@@ -130,15 +130,15 @@ func TestOptimise(t *testing.T) {
 	for _, n := range after {
 		size += n
 	}
-	if size > st.OptimisedBytes/3 {
-		t.Errorf("%d bytes became %d", st.OptimisedBytes, size)
+	if size > st.RepackedBytes/3 {
+		t.Errorf("%d bytes became %d", st.RepackedBytes, size)
 	}
 	for range 2 {
 		mustCollect(t, b, optimised)
 	}
 	b.ResetCounts()
 	for _, o := range []CollectOptions{optimised, atOnce} {
-		if st := mustCollect(t, b, o); st.Optimised+st.Repacked+st.Condemned > 0 || b.Calls(remotetest.Create)+b.Calls(remotetest.Put) > 0 {
+		if st := mustCollect(t, b, o); st.Repacked+st.Rewritten+st.Marked > 0 || b.Calls(remotetest.Create)+b.Calls(remotetest.Put) > 0 {
 			t.Errorf("again: %+v", st)
 		}
 	}
@@ -147,11 +147,11 @@ func TestOptimise(t *testing.T) {
 		w.version()
 	}
 	st = mustCollect(t, b, optimised)
-	if st.Optimised != 12 || st.After > size+30_000 {
+	if st.Repacked != 12 || st.After > size+30_000 {
 		t.Errorf("five more: %+v, before them %d", st, size)
 	}
 	wantWhole(t, b, nil)
-	if st = mustCollect(t, b, optimised); st.Optimised != 0 {
+	if st = mustCollect(t, b, optimised); st.Repacked != 0 {
 		t.Errorf("again: %+v", st)
 	}
 }
@@ -179,7 +179,7 @@ func TestOptimiseRepacks(t *testing.T) {
 	wantWhole(t, b, nil)
 	newCollector(t, b).delete("side")
 	st := mustCollect(t, b, atOnce)
-	if st.Optimised != 0 || st.Repacked != 2 || st.Removed < 20 || st.After >= first.After || st.Patches < 30 {
+	if st.Repacked != 0 || st.Rewritten != 2 || st.Removed < 20 || st.After >= first.After || st.Patches < 30 {
 		t.Errorf("%+v, before %+v", st, first)
 	}
 	if is, others := packsOf(t, b); len(is) != 2 || len(others) != 0 {
@@ -209,7 +209,7 @@ func TestOptimiseMany(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	w.wantTip(b)
-	if st := mustCollect(t, b, optimised); st.Optimised != 0 {
+	if st := mustCollect(t, b, optimised); st.Repacked != 0 {
 		t.Errorf("again: %+v", st)
 	}
 }
@@ -242,7 +242,7 @@ func TestOptimiseBesidePush(t *testing.T) {
 		}
 		st := c.Stats()
 		c.Close()
-		if want := map[bool]int{false: 21, true: 0}[deletes]; st.Optimised != want {
+		if want := map[bool]int{false: 21, true: 0}[deletes]; st.Repacked != want {
 			t.Errorf("deletes %v: %+v", deletes, st)
 		}
 		wantWhole(t, b, nil)

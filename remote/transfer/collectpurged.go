@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// notePurged notes which packs still have something of what was purged, and is
-// needed by nothing else. These are repacked however little it is.
+// notePurged notes which packs still have purged objects that nothing else needs. They are
+// rewritten, however small these are.
 func (m *marker) notePurged(ctx context.Context, packs []*usage) error {
 	left, err := m.purgedLeft(ctx)
 	if err != nil || len(left) == 0 {
@@ -31,8 +31,7 @@ func (m *marker) notePurged(ctx context.Context, packs []*usage) error {
 	return nil
 }
 
-// purgedLeft returns the objects of what was purged that are still there, and
-// that nothing else needs.
+// purgedLeft returns the purged objects that still exist and that nothing else needs.
 func (m *marker) purgedLeft(ctx context.Context) (map[object.Key]bool, error) {
 	left := map[object.Key]bool{}
 	for keys := m.snap.records.AllPurged(); len(keys) > 0; {

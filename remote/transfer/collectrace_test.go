@@ -49,7 +49,7 @@ func TestCollectLosesRace(t *testing.T) {
 			}
 		},
 		"a collector":                      func(o *others) { mustCollect(o.p.t, o.b, CollectOptions{Grace: time.Hour}) },
-		"a collector that deletes":         func(o *others) { mustCollect(o.p.t, o.b, CollectOptions{DelistAfter: time.Hour}) },
+		"a collector that deletes":         func(o *others) { mustCollect(o.p.t, o.b, CollectOptions{ForgetAfter: time.Hour}) },
 		"a collector that delists as well": func(o *others) { mustCollect(o.p.t, o.b, atOnce) },
 		"a branch deleted":                 func(o *others) { o.gc.delete("half"); delete(o.want, "half") },
 	} {
@@ -134,7 +134,7 @@ func TestFetchWhileCollected(t *testing.T) {
 		head := c.head()
 		done := false
 		faulty.Fail(remotetest.Fault{Op: remotetest.Get, N: n, Do: func() {
-			if st := mustCollect(t, b, atOnce); st.Repacked < 1 || st.Deleted < 3 {
+			if st := mustCollect(t, b, atOnce); st.Rewritten < 1 || st.Deleted < 3 {
 				t.Errorf("%+v", st)
 			}
 			done = true
@@ -204,7 +204,7 @@ func TestCollectBesideOthers(t *testing.T) {
 					return
 				default:
 				}
-				st, err := collectIn(t, b, nil, CollectOptions{OrphanAge: time.Duration(i) * 1000 * time.Hour * 24})
+				st, err := collectIn(t, b, nil, CollectOptions{PruneAge: time.Duration(i) * 1000 * time.Hour * 24})
 				if err != nil {
 					t.Errorf("collect: %v", err)
 					return

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	smallPack   = 8 << 20 // bytes of what is needed of a pack that is small
+	smallPack   = 8 << 20 // bytes of the reachable objects of a small pack
 	manySmall   = 8       // small packs, of nodes or of chunks, that may stay
 	manyIndexes = 4       // index files that may stay
 )
 
-// usage is what of a live pack is needed.
+// usage is the use of a live pack.
 type usage struct {
 	pack.Info
 	objects int // with entries
 	reached int // of these
 	copied  int // of the reached
 	stored  int64
-	gain    int64 // of stored: nodes, and what is compressed
-	nodes   bool  // the pack has some
-	repack  bool  // what is needed is to be copied
-	anew    bool  // with others, in the order of the history: the pack is to be optimised
-	purged  bool  // something was purged that is left only in such packs
+	gain    int64 // of stored: nodes, and compressed values
+	nodes   bool  // the pack has nodes
+	rewrite bool  // the reachable objects are to be copied
+	repack  bool  // together with other packs, in the order of the history, as small as possible
+	purged  bool  // it has a purged object that nothing else needs
 }
 
-// live returns how many bytes a pack of only what is needed would have.
+// live returns the size of a pack with only the reachable objects.
 func (u *usage) live() int64 {
 	if u.reached == 0 {
 		return 0
@@ -39,8 +39,7 @@ func (u *usage) live() int64 {
 
 func (u *usage) waste() int64 { return int64(u.Size) - u.live() }
 
-// goes reports whether a pack can be condemned: nothing in it is needed, or all
-// that is was copied.
+// goes reports whether a pack can be deleted: all its reachable objects were copied.
 func (u *usage) goes() bool { return u.reached == u.copied }
 
 // entries yields the entries of live packs, and where they are. The first error
@@ -85,7 +84,7 @@ func (s *snapshot) infos() []pack.Info {
 	return slices.CompactFunc(all, func(a, b pack.Info) bool { return a.Name == b.Name })
 }
 
-// usage returns what is needed of the live packs, sorted by name.
+// usage returns the use of each live pack, sorted by name.
 func (m *marker) usage() ([]*usage, error) {
 	infos := m.snap.infos()
 	list := make([]*usage, len(infos))
@@ -117,10 +116,10 @@ func (m *marker) usage() ([]*usage, error) {
 	return list, nil
 }
 
-// chooseRepacked says which packs are to be repacked: those that are to be
-// optimised, or have what was purged; the worst, until at most a share of what is left is waste; and small
-// ones if there are many.
-func chooseRepacked(packs []*usage, maxWaste float64) {
+// chooseRewritten chooses the packs to rewrite: packs to store as small as possible, packs
+// with purged objects, the packs with the largest share of waste, until at most maxWaste
+// of the rest is waste, and small packs, if there are many.
+func chooseRewritten(packs []*usage, maxWaste float64) {
 	var some []*usage
 	var left, waste int64
 	small := map[bool][]*usage{} // by whether they are of nodes
@@ -128,7 +127,7 @@ func chooseRepacked(packs []*usage, maxWaste float64) {
 		if u.reached == 0 {
 			continue
 		}
-		if u.repack = u.anew || u.purged; u.repack {
+		if u.rewrite = u.repack || u.purged; u.rewrite {
 			left += u.live()
 			continue
 		}
@@ -144,7 +143,7 @@ func chooseRepacked(packs []*usage, maxWaste float64) {
 			continue
 		}
 		for _, u := range list {
-			u.repack = true
+			u.rewrite = true
 			left -= u.waste()
 			waste -= u.waste()
 		}
@@ -156,17 +155,16 @@ func chooseRepacked(packs []*usage, maxWaste float64) {
 		if float64(waste) <= maxWaste*float64(left) || u.waste() <= 0 {
 			break
 		}
-		if !u.repack {
-			u.repack = true
+		if !u.rewrite {
+			u.rewrite = true
 			left -= u.waste()
 			waste -= u.waste()
 		}
 	}
 }
 
-// dueIndexes returns the index files that are to be replaced by one: those that
-// name a pack of which gone says that it is live no more, or all if there are
-// many.
+// dueIndexes returns the index files to replace by one new file: each that names a pack
+// for which gone returns true, or all if there are many.
 func (s *snapshot) dueIndexes(gone func(pack.Name) bool) (due []rootlog.File) {
 	if len(s.indexes) > manyIndexes {
 		return s.state.Indexes

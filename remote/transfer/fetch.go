@@ -27,7 +27,7 @@ type FetchOptions struct {
 	Records *record.Set
 
 	// Accept receives the remote's records that would count here, and returns the
-	// ones to leave out. Those have no effect on what is fetched, and must concern
+	// ones to leave out. These do not change the fetch, and must concern
 	// objects that are here in full. If the fetch is planned again, Accept is
 	// called again. If Accept is nil, all records are taken.
 	Accept func(context.Context, []record.Record) (waiting []record.Record, err error)
@@ -57,8 +57,8 @@ type FetchResult struct {
 
 	// Records are those of the remote's that the caller has to merge with the
 	// repository's, after it has forgotten those in Forget, in one step with
-	// the refs. What was fetched is what is needed by the outcome, unless the
-	// repository's records have come to say meanwhile that it needs less.
+	// the refs. The fetched objects are the ones that the outcome needs, unless the
+	// repository's records need fewer by now.
 	Records *record.Set
 	Forget  []record.Record
 	Waiting []record.Record // the records that Accept returned

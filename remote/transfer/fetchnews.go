@@ -12,7 +12,7 @@ import (
 type fetchNews struct {
 	views    recordViews
 	want     []object.Key
-	take     *record.Set     // the remote's, except those that need objects it does not have
+	take     *record.Set     // the remote's, except records that need objects it does not have
 	forget   []record.Record // the repository's to forget: see readNews
 	waiting  []record.Record // the remote's that the caller has to decide on
 	restored []restored

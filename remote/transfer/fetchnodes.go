@@ -24,7 +24,7 @@ type nodePacks struct {
 
 	mu    sync.Mutex // guards the following
 	packs map[pack.Name][]*piece
-	end   int64 // of what is in the file
+	end   int64 // of the file
 }
 
 // piece is a part of a pack.
@@ -90,8 +90,8 @@ func (n *nodePacks) asked(e pack.Entry) bool {
 	return n.packs[e.Pack.Name] != nil
 }
 
-// take reads what of the packs holds the values of entries, several pieces at
-// once. What went wrong with a piece is told by value.
+// take reads the pieces of packs with the values of entries, several at once. The function
+// value returns the errors.
 func (n *nodePacks) take(ctx context.Context, entries []pack.Entry) {
 	var group errgroup.Group
 	group.SetLimit(n.jobs)
@@ -155,7 +155,7 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 	return value, nil
 }
 
-// part reads a part of a pack, after what it lies in was taken if need be. It is a
+// part reads a part of a pack, and takes its pieces first if need be. It is a
 // [pack.Getter].
 func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	e := pack.Entry{Pack: p, Offset: uint32(off), Stored: uint32(len(b))}

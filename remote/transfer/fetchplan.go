@@ -112,7 +112,7 @@ type run struct {
 	records []uint32
 }
 
-// runs yields what is to be read, after sort: neighbours together.
+// runs yields the parts of packs to read, after sort: neighbours together.
 func (p *chunkPlan) runs() iter.Seq[run] {
 	return func(yield func(run) bool) {
 		for i := 0; i < len(p.order); {

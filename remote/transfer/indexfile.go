@@ -40,9 +40,9 @@ func (x *indexFile) close() {
 	}
 }
 
-// openIndexes returns the index files of a root, in its order. Those that are
-// not opened yet are, after they were read from the remote if there is no copy.
-// Copies of others are removed.
+// openIndexes returns the index files of a root, in its order. It opens them if need be.
+// If there is no copy, it reads the file from the remote. It removes copies of other index
+// files.
 func (r *Remote) openIndexes(ctx context.Context, files []rootlog.File) ([]*indexFile, error) {
 	opened := make([]*indexFile, len(files))
 	group, gctx := errgroup.WithContext(ctx)

@@ -18,10 +18,10 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// A journal keeps, for each pack that a push has sent, a file with what is in
-// it, until a root names the pack: so a push that was interrupted goes on where
-// it was. Each process has a folder of its own, with a lock that ends with it;
-// who finds a folder whose process has ended takes it over.
+// A journal keeps, for each pack that a push has sent, a file with its entries
+// until a root names the pack. So an interrupted push goes on where it stopped.
+// Each process has a folder of its own, with a lock that ends with the process.
+// Another process then takes the folder over.
 
 // sentPack is a pack that is on the remote and that no root names yet.
 type sentPack struct {
@@ -29,7 +29,8 @@ type sentPack struct {
 	start   uint64 // the head that was known when the pack was begun (S0)
 	entries []pack.Entry
 	file    string // of the journal
-	checked bool   // it is there: we sent it, or saw it
+	checked bool   // it was on the remote: we sent it, or saw it
+	gone    bool   // it is no longer on the remote
 }
 
 // ownPacks are the packs that a push has sent or taken over. It is safe for
@@ -171,8 +172,8 @@ func (o *ownPacks) drop(which func(*sentPack) bool) {
 	maps.DeleteFunc(o.where, func(_ object.Key, s *sentPack) bool { return o.packs[s.info.Name] == nil })
 }
 
-// close ends the use of the journals, and removes from them what is not that of
-// a pack which was not dropped.
+// close ends the use of the journals, and removes all their files except the files of
+// packs that were not dropped.
 func (o *ownPacks) close() {
 	used := map[string]bool{}
 	for _, s := range o.packs {
@@ -194,7 +195,7 @@ func (o *ownPacks) close() {
 	}
 }
 
-// The form of a journal's file: magic, what it is bound to, S0, size of the
+// The form of a journal's file: magic, binding, S0, size of the
 // pack, entries as in a root, checksum.
 const (
 	sentMagic = "kistsent"

@@ -11,11 +11,11 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// mending is what makes a repair of a collection: packs that are damaged are
-// condemned, and no others, after all that is needed of them was sent again; so
-// are index files that are damaged. A nil mending is that of no repair.
+// mending turns a collection into a repair. It marks damaged packs and index files for
+// deletion, and nothing else, after it has sent the reachable objects of those packs
+// again. A nil mending means no repair.
 type mending struct {
-	source  Local // where what is damaged on the remote is taken from
+	source  Local // the source of objects that are damaged on the remote
 	packs   map[pack.Name]bool
 	indexes map[pack.Name]bool
 
@@ -66,7 +66,8 @@ func (m *mending) lostAt(snap *snapshot) []object.Key {
 	return slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.listed), object.Key.Compare), func(key object.Key) bool { return !snap.isLost(key) })
 }
 
-// lostError says that what is needed of a damaged pack is whole nowhere.
+// lostError is the error for a damaged pack with a reachable object that no source has
+// intact.
 type lostError struct {
 	pack pack.Name
 	err  error
@@ -78,18 +79,17 @@ func (e *lostError) Unwrap() error { return e.err }
 // has reports whether a pack is damaged.
 func (m *mending) has(name pack.Name) bool { return m != nil && m.packs[name] }
 
-// condemns reports whether a pack of which nothing is needed any more is to be
-// condemned.
+// condemns reports whether a pack without reachable objects is marked for deletion.
 func (m *mending) condemns(name pack.Name) bool { return m == nil || m.packs[name] }
 
-// choose has what is needed of damaged packs be sent again.
+// choose chooses the damaged packs to be copied.
 func (m *mending) choose(packs []*usage) {
 	for _, u := range packs {
-		u.repack = m.packs[u.Name] && u.reached > 0
+		u.rewrite = m.packs[u.Name] && u.reached > 0
 	}
 }
 
-// due adds the index files that are damaged to those that are to be replaced.
+// due adds the damaged index files to the ones that are to be replaced.
 func (m *mending) due(state *rootlog.State, due []rootlog.File) []rootlog.File {
 	if m == nil {
 		return due
@@ -103,7 +103,7 @@ func (m *mending) due(state *rootlog.State, due []rootlog.File) []rootlog.File {
 	return due
 }
 
-// value returns the stored value of an object that is damaged at e: from here,
+// value returns the stored value of an object that is damaged at e: from the repository,
 // or from another pack that has it.
 func (m *mending) value(ctx context.Context, snap *snapshot, e pack.Entry) ([]byte, error) {
 	value, raw, err := m.source.GetStored(ctx, e.Key, nil)

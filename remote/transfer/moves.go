@@ -38,7 +38,7 @@ const (
 	StatusNotPushed   = "not pushed" // because of others
 )
 
-// RefResult tells what became of a ref.
+// RefResult is the outcome for a ref.
 type RefResult struct {
 	Name     string // full
 	Old, New object.ID
@@ -89,8 +89,8 @@ func checkUpdates(updates []RefUpdate) error {
 	return nil
 }
 
-// moves returns what updates change at a head, and what becomes of each ref.
-// The error is of those that are rejected, or says why that cannot be told.
+// moves returns the changes that updates make at a head, and the outcome for each ref. The
+// error is that of the rejected updates, or the reason why they cannot be judged.
 func moves(ctx context.Context, local object.Reader, head *rootlog.State, updates []RefUpdate) ([]rootlog.RefChange, []RefResult, error) {
 	var changes []rootlog.RefChange
 	var rejected []error
@@ -134,9 +134,8 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 	return nil, results, errors.Join(rejected...)
 }
 
-// conflicts returns an error for each ref that changes would make although its
-// name is a folder in that of another, or the other way round. Nobody could
-// have both.
+// conflicts returns an error for each ref that changes would create although its name is a
+// folder in the name of another, or the other way round. No repository could have both.
 func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.ConflictError {
 	after := make(map[string]bool, len(have)+len(changes)) // whether it is made
 	for name := range have {
@@ -173,8 +172,8 @@ func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.
 	return list
 }
 
-// judge says what an update does to a ref that is at old, and, if it is
-// rejected, why.
+// judge returns the effect of an update on a ref that is at old, and the reason if it is
+// rejected.
 func judge(ctx context.Context, local object.Reader, old object.Key, u RefUpdate) (status, reason string, err error) {
 	allowed := u.Force || u.Expect != nil
 	switch {
@@ -204,8 +203,8 @@ func judge(ctx context.Context, local object.Reader, old object.Key, u RefUpdate
 	return StatusRejected, reason, nil
 }
 
-// isForward reports whether a ref that moves from old to next loses no commit,
-// as far as that can be told here, and if it does, why.
+// isForward reports whether a ref that moves from old to next loses no commit, as far as
+// is known here. If it does, reason says why.
 func isForward(ctx context.Context, local object.Reader, old, next object.Key) (ok bool, reason string, err error) {
 	if old.Kind != object.KindCommit || next.Kind != object.KindCommit {
 		return false, "it is no branch", nil

@@ -78,7 +78,7 @@ func (r *randomOptimised) step() {
 		newCollector(r.t, r.b).delete(branch)
 		delete(r.tips, branch)
 	case n < 10:
-		o := CollectOptions{Optimise: n < 8, MaxWaste: 0.3 * float64(r.rng.IntN(2))}
+		o := CollectOptions{Repack: n < 8, MaxWaste: 0.3 * float64(r.rng.IntN(2))}
 		what = fmt.Sprintf("collect %+v", o)
 		mustCollect(r.t, r.b, o)
 	case n == 10:
@@ -101,7 +101,7 @@ func (r *randomOptimised) beside() {
 	}
 	r.tips["copy"] = id
 	if r.rng.IntN(2) == 0 {
-		mustCollect(r.t, r.b, CollectOptions{Optimise: r.rng.IntN(2) == 0, DelistAfter: time.Hour, OrphanAge: math.MaxInt64})
+		mustCollect(r.t, r.b, CollectOptions{Repack: r.rng.IntN(2) == 0, ForgetAfter: time.Hour, PruneAge: math.MaxInt64})
 	}
 }
 

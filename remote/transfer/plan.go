@@ -26,13 +26,13 @@ type Local interface {
 	StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error)
 }
 
-// plan is what a push has to send: objects that are neither in live(S) nor in
-// packs of its own that were sent already.
+// plan has the objects that a push has to send. They are neither in live(S) nor in its own
+// packs that were sent already.
 type plan struct {
-	nodes, chunks []item // in the order in which they were met
+	nodes, chunks []item // in the order of the walk
 	bytes         int64  // stored, in all of them
 	kept          map[pack.Name]*sentPack
-	commits       map[object.ID]bool  // that the remote has in the end, with all they need
+	commits       map[object.ID]bool  // that the remote will have, with all they need
 	lost          map[object.Key]bool // neither here nor there, and to be listed as lost
 }
 
@@ -56,8 +56,9 @@ type planner struct {
 	seen  map[object.ID]struct{} // chunks that were looked up
 }
 
-// newPlan finds out what a remote at snap lacks of what is wanted, when after
-// says what it needs. What local lacks must be lost: see [object.LossKeeper].
+// newPlan finds the wanted objects that a remote at snap does not have. After is the view
+// of the records that the remote will have. An object that local does not have must be
+// lost: see [object.LossKeeper].
 func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, after *record.View) (*plan, error) {
 	have, err := (&planner{local: local, snap: snap}).reached(ctx)
 	if err != nil {
@@ -66,7 +67,7 @@ func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, wa
 	return newPlanFrom(ctx, local, snap, own, want, have, recordViews{before: snap.records, after: after})
 }
 
-// newPlanFrom is newPlan for a remote that has all that commits in have need.
+// newPlanFrom is newPlan for a remote that has all that the commits in have need.
 func newPlanFrom(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, have []object.ID, s recordViews) (*plan, error) {
 	p := &planner{
 		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
@@ -80,9 +81,8 @@ func newPlanFrom(ctx context.Context, local Local, snap *snapshot, own *ownPacks
 	return p.plan, nil
 }
 
-// reached returns the commits that refs and holds of S name, as far as they are
-// known here. All that those refer to is in live(S), but for what records of S
-// say.
+// reached returns the commits that refs and holds of S name, if they are known here. All
+// objects that those refer to are in live(S), except as records of S allow.
 func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 	ids := map[object.ID]struct{}{}
 	for _, key := range p.snap.state.Refs {
@@ -111,8 +111,8 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 	return have, nil
 }
 
-// need looks an object up in live(S), even a node below one that is there
-// (STOP_AT_REFS), and has it sent if it is not there.
+// need adds an object to the plan, unless live(S) has it. It looks even below a node that
+// is there (STOP_AT_REFS).
 func (p *planner) need(ctx context.Context, key object.Key) error {
 	if key.Kind == object.KindCommit {
 		p.plan.commits[key.ID] = true
@@ -215,15 +215,15 @@ func (p *planner) certain(ctx context.Context, key object.Key) ([]byte, error) {
 // indexRoom is more than an object takes in a pack beyond its value.
 const indexRoom = 64
 
-// batches returns what is to go into each pack: nodes apart from chunks, and
-// what was met together together. If not much is sent, that many jobs have
-// about as much of it each: filling a pack takes time, too.
+// batches returns the objects for each pack: nodes apart from chunks, and objects that the
+// walk met together in one pack. If there are few, each of the jobs gets about as many:
+// filling a pack takes time, too.
 func (p *plan) batches(jobs int) [][]item {
 	return append(inBatches(p.nodes, fullSize(p.nodes, jobs), item.room), inBatches(p.chunks, fullSize(p.chunks, jobs), item.room)...)
 }
 
-// fullSize returns the size from which on a pack of some of the items is full:
-// so that jobs have packs of the same size, but none has a small one.
+// fullSize returns the size from which on a pack of these items is full. All jobs get
+// packs of about the same size, and no pack is small.
 func fullSize(items []item, jobs int) int {
 	total := 0
 	for _, it := range items {

@@ -4,20 +4,20 @@ import "sync"
 
 // Phases of a push or fetch.
 const (
-	PhasePlan = "plan" // finds out what is missing at the other end; a fetch receives nodes meanwhile
-	PhaseCopy = "copy" // moves what is missing
+	PhasePlan = "plan" // finds the objects that the other end does not have; a fetch receives nodes meanwhile
+	PhaseCopy = "copy" // moves these objects
 )
 
-// Progress says how far a push or fetch is.
+// Progress is the progress of a push or fetch.
 type Progress struct {
 	Phase string // one of the Phase constants
 
-	// Moved so far, and, once that is known, to be moved in all; 0: not known.
+	// Moved so far, and to be moved in all; 0: not known yet.
 	Objects, TotalObjects int64
 	Bytes, TotalBytes     int64
 }
 
-// meter keeps count of progress, and tells of it.
+// meter counts the progress and reports it.
 type meter struct {
 	tell func(Progress) // may be nil
 
@@ -25,7 +25,7 @@ type meter struct {
 	at Progress
 }
 
-// update changes what is known of the progress.
+// update changes the progress.
 func (m *meter) update(change func(*Progress)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,11 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -24,8 +21,8 @@ const DefaultPushJobs = 3
 type PushOptions struct {
 	Updates []RefUpdate // each ref once
 
-	// Records are the repository's records. Push sends those that concern commits
-	// and contents that the remote has, or gets.
+	// Records are the repository's records. Push sends a record if the remote
+	// has, or gets, its commit or content.
 	Records *record.Set
 
 	// Head is the full name of the branch that becomes the remote's default branch,
@@ -39,7 +36,7 @@ type PushOptions struct {
 	Progress func(Progress) // called with the progress, one call at a time; may be nil
 }
 
-// PushResult describes what a push did, or in a dry run what it would do.
+// PushResult is the outcome of a push, or in a dry run of the plan.
 type PushResult struct {
 	Refs    []RefResult // in the order of the updates
 	Objects int64       // sent by this call
@@ -93,10 +90,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 		return nil, err
 	}
 	defer p.close()
-	snap, err := r.snapshotAt(ctx, head)
-	for snap != nil && err == nil {
-		snap, err = p.attempt(ctx, snap)
-	}
+	err = p.run(ctx, head, p.attempt)
 	if err == nil && p.head != nil && !o.KeepSmall {
 		// The push has succeeded, whatever comes of this.
 		_ = r.mergeSmall(ctx, p.head)
@@ -110,7 +104,8 @@ type push struct {
 	local  Local
 	opt    PushOptions
 	own    *ownPacks
-	news   *news // of the attempt
+	snap   *snapshot // S, where the attempt plans
+	news   *news     // of the attempt
 	meter  *meter
 	index  *builtIndex    // made for the next root; nil: none
 	refill bool           // the push is that of [Remote.refill]
@@ -123,26 +118,40 @@ func (p *push) close() {
 	p.dropIndex()
 }
 
-// attempt plans at snap, the snapshot of S, sends the missing objects, and
-// publishes them. If the push must be planned again, it returns the snapshot for
-// that. It is a later one, or the same if a pack is gone.
-func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, err error) {
+// errReplan is the error of an attempt that must be made again, at p.snap.
+var errReplan = errors.New("plan again")
+
+// run makes attempts, the first one at head, until one needs no other.
+func (p *push) run(ctx context.Context, head *rootlog.State, attempt func(context.Context) error) (err error) {
+	if p.snap, err = p.snapshotAt(ctx, head); err != nil {
+		return err
+	}
+	for {
+		if err := attempt(ctx); !errors.Is(err, errReplan) {
+			return err
+		}
+	}
+}
+
+// attempt plans at S, sends the missing objects, and publishes them.
+func (p *push) attempt(ctx context.Context) error {
+	snap := p.snap
 	changes, results, err := moves(ctx, p.local, snap.state, p.opt.Updates)
 	p.result.Refs, p.result.Seq = results, snap.state.Seq
 	if err == nil {
 		err = unheard(ctx, p.local, p.opt.Records, snap.state.Records, changes)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.news, err = newNews(ctx, p.local, snap, p.opt.Records); err != nil {
-		return nil, fmt.Errorf("push: %w", err)
+		return fmt.Errorf("push: %w", err)
 	}
 	if p.result.Found, err = found(ctx, p.local, snap); err != nil {
-		return nil, err
+		return err
 	}
 	if len(changes) == 0 && len(p.news.list) == 0 && len(p.result.Found) == 0 {
-		return nil, nil
+		return nil
 	}
 	p.meter.update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
 	p.dropUnusable(snap)
@@ -155,34 +164,33 @@ func (p *push) attempt(ctx context.Context, snap *snapshot) (again *snapshot, er
 	plan, err := newPlan(ctx, p.local, snap, p.own, slices.Concat(want, p.result.Found), p.news.after)
 	if len(p.result.Found) > 0 && errors.Is(err, object.ErrNotFound) { // below one of these
 		if p.result.Found = nil; len(changes) == 0 && len(p.news.list) == 0 {
-			return nil, nil
+			return nil
 		}
 		plan, err = newPlan(ctx, p.local, snap, p.own, want, p.news.after)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("push: %w", explain(err, p.opt.Records, snap.state.Records))
+		return fmt.Errorf("push: %w", explain(err, p.opt.Records, snap.state.Records))
 	}
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
 	if err := p.news.settle(snap, plan); err != nil {
-		return nil, err
+		return err
 	}
 	if p.opt.DryRun {
 		records, err := p.news.at(ctx, p.local, snap, changes)
 		if err != nil {
-			return nil, fmt.Errorf("push: %w", err)
+			return fmt.Errorf("push: %w", err)
 		}
 		p.result.Records = len(records)
 		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches(p.opt.Jobs))
-		return nil, nil
+		return nil
 	}
-	return p.carryOut(ctx, snap, plan)
+	return p.carryOut(ctx, plan)
 }
 
-// carryOut sends the objects of a plan that was made at snap, and publishes them. If the
-// push must be planned again, it returns the snapshot for that.
-func (p *push) carryOut(ctx context.Context, snap *snapshot, plan *plan) (again *snapshot, err error) {
-	if gone, err := p.checkSent(ctx, plan); gone || err != nil {
-		return snap, err
+// carryOut sends the objects of a plan that was made at S, and publishes them.
+func (p *push) carryOut(ctx context.Context, plan *plan) error {
+	if err := p.checkSent(ctx, plan); err != nil {
+		return err
 	}
 	p.meter.update(func(at *Progress) {
 		*at = Progress{
@@ -190,18 +198,18 @@ func (p *push) carryOut(ctx context.Context, snap *snapshot, plan *plan) (again 
 			Bytes: at.Bytes, TotalBytes: at.Bytes + plan.bytes,
 		}
 	})
-	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: snap.state.Seq, meter: p.meter}
+	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.state.Seq, meter: p.meter}
 	sent, err := u.send(ctx, plan, p.opt.Jobs)
 	p.result.Objects += u.objects
 	p.result.Bytes += u.bytes
 	p.result.Packs += u.packs
 	if err != nil {
-		return nil, fmt.Errorf("push: %w", err)
+		return fmt.Errorf("push: %w", err)
 	}
 	for _, s := range plan.kept {
 		sent = append(sent, s)
 	}
-	return p.publish(ctx, snap, sent)
+	return p.publish(ctx, sent)
 }
 
 // dropUnusable forgets the sent packs that can no longer be used at the head of
@@ -232,76 +240,72 @@ func found(ctx context.Context, local object.Reader, snap *snapshot) ([]object.K
 }
 
 // checkSent makes sure that the remote still has the packs that this push took over
-// and that the plan relies on. It forgets the absent ones, and reports whether
-// there were any.
-func (p *push) checkSent(ctx context.Context, plan *plan) (gone bool, err error) {
-	absent := make(chan *sentPack, len(plan.kept))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(p.o.Jobs)
-	for _, s := range plan.kept {
+// and that the plan relies on. If some are gone, it forgets them and returns errReplan.
+func (p *push) checkSent(ctx context.Context, plan *plan) error {
+	kept := slices.Collect(maps.Values(plan.kept))
+	err := parallel(ctx, p.o.Jobs, len(kept), func(ctx context.Context, i int) error {
+		s := kept[i]
 		if s.checked {
-			continue
+			return nil
 		}
-		group.Go(func() error {
-			info, err := p.b.Stat(gctx, s.info.Name.Path())
-			if errors.Is(err, remote.ErrNotFound) || err == nil && info.Size != int64(s.info.Size) {
-				absent <- s
-				return nil
-			}
-			return err
-		})
+		err := p.checkSize(ctx, s.info.Name.Path(), int64(s.info.Size))
+		if s.gone = isBad(err); s.gone {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("push: look for what was sent: %w", err)
 	}
-	if err := group.Wait(); err != nil {
-		return false, fmt.Errorf("push: look for what was sent: %w", err)
-	}
-	close(absent)
-	lost := map[pack.Name]bool{}
-	for s := range absent {
-		lost[s.info.Name] = true
-	}
-	for _, s := range plan.kept {
+	for _, s := range kept {
 		s.checked = true
 	}
-	p.own.drop(func(s *sentPack) bool { return lost[s.info.Name] })
-	return len(lost) > 0, nil
+	gone := func(s *sentPack) bool { return s.gone }
+	if !slices.ContainsFunc(kept, gone) {
+		return nil
+	}
+	p.own.drop(gone)
+	return errReplan
 }
 
 // publish appends the root that moves the refs and names the sent packs, which were
-// planned at S. If everything must be planned again, it returns the later snapshot
-// for that.
-func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (again *snapshot, err error) {
+// planned at S.
+func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
 	p.dropIndex() // an earlier attempt's may be condemned by now
-	for h := s; ; {
+	for h := p.snap; ; {
 		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
 		p.result.Refs, p.result.Seq = results, h.state.Seq
 		if err == nil {
 			err = unheard(ctx, p.local, p.opt.Records, h.state.Records, changes)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		records, err := p.news.at(ctx, p.local, h, changes)
 		if err != nil || len(changes) == 0 && len(records) == 0 && len(p.result.Found) == 0 && !p.refill {
-			return nil, err
+			return err
 		}
-		if len(records) > 0 && !h.state.Records.Equal(s.state.Records) {
-			return h, nil // what they make needed may be something else now
+		if len(records) > 0 && !h.state.Records.Equal(p.snap.state.Records) {
+			err = rootlog.ErrReplan // they may need other objects now
+		} else {
+			err = p.check(h, sent, changes)
 		}
-		if err := p.check(s, h, sent, changes); err != nil {
-			if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
-				return h, nil
-			}
-			return nil, err
+		if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
+			p.snap = h
+			return errReplan
+		}
+		if err != nil {
+			return err
 		}
 		next, later, err := p.append(ctx, h, sent, changes, records)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if next != nil {
 			p.result.Seq, p.result.Records = next.Seq, len(records)
 			p.done(ctx, next, sent)
-			return nil, nil
+			return nil
 		}
 		h = later
 	}
@@ -309,8 +313,8 @@ func (p *push) publish(ctx context.Context, s *snapshot, sent []*sentPack) (agai
 
 // claim returns the conditions of the root: all that was live at S is still live
 // (RELY_ON_ALL_LIVE), and nothing that was sent was condemned.
-func (p *push) claim(s *snapshot, sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
-	c := &rootlog.Claim{Live: s.live(), Start: s.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged, Lost: s.state.Lost}
+func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
+	c := &rootlog.Claim{Live: p.snap.live(), Start: p.snap.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged, Lost: p.snap.state.Lost}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
@@ -324,7 +328,7 @@ func (p *push) claim(s *snapshot, sent []*sentPack, changes []rootlog.RefChange)
 // check returns an error if the plan made at S no longer holds at h. Nothing that
 // is live at h may be listed as lost: another push has sent it with everything
 // below.
-func (p *push) check(s, h *snapshot, sent []*sentPack, changes []rootlog.RefChange) error {
+func (p *push) check(h *snapshot, sent []*sentPack, changes []rootlog.RefChange) error {
 	for _, key := range p.result.Lost {
 		if _, there, err := h.find(key); err != nil {
 			return err
@@ -332,7 +336,7 @@ func (p *push) check(s, h *snapshot, sent []*sentPack, changes []rootlog.RefChan
 			return rootlog.ErrReplan
 		}
 	}
-	return p.claim(s, sent, changes).Check(h.state, h.live())
+	return p.claim(sent, changes).Check(h.state, h.live())
 }
 
 // append appends the root that follows h. See [Remote.append] for the results.

@@ -21,11 +21,11 @@ const (
 	mergeTries = 3         // how often a push tries to append the root
 )
 
-// mergeSmall merges small packs and index files of the remote, which is at head.
-// It follows the rules of a collection that repacks: what it sends is claimed as
-// its own, and what it replaces is condemned, and deleted by a later collection.
-// But it marks nothing: it copies all that the packs have. So nothing that a ref
-// reaches, or will reach, becomes garbage by it.
+// mergeSmall merges small packs and index files of the remote, which is at head. It
+// follows the rules of a collection that rewrites packs: it claims the packs that it
+// sends, and marks the replaced ones for deletion by a later collection. But it finds no
+// garbage: it copies everything. So it makes nothing garbage that a ref reaches, or will
+// reach.
 //
 // If a pack is damaged, or others are at work, it gives up.
 func (r *Remote) mergeSmall(ctx context.Context, head *rootlog.State) error {
@@ -64,7 +64,7 @@ type tinyPack struct {
 	pack.Info
 	entries []pack.Entry
 	nodes   bool
-	purged  bool // something in it was purged: that is for a collection
+	purged  bool // it has a purged object: a collection has to rewrite it
 }
 
 // mergeable returns the entries of the small packs to merge, in stored order.
@@ -151,8 +151,8 @@ func (s *snapshot) smallPacks() (map[pack.Name]*tinyPack, error) {
 	return small, nil
 }
 
-// copyAll copies what is at entries into new packs, and returns the packs that
-// have nothing else. Optimised packs are left alone.
+// copyAll copies the objects of entries into new packs, and returns the packs that have no
+// other objects. Repacked packs stay.
 func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes map[pack.Name]bool, err error) {
 	goes = map[pack.Name]bool{}
 	if len(entries) == 0 {
@@ -197,9 +197,8 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 	return goes, w.done()
 }
 
-// publishMerged appends the root that names the new packs and condemns those that
-// go. If another writer was first, and what was copied is still of use, it is to be
-// called again.
+// publishMerged appends the root that names the new packs and marks the packs in goes for
+// deletion. If another writer was first, and the copies are still useful, again is true.
 func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool) (again bool, err error) {
 	change := c.r.newChange()
 	for name := range goes {
@@ -225,7 +224,7 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 
 	c.snap = later
 	// With live(S) in live(h), all that goes is still live.
-	if !c.snap.state.Records.Equal(c.start.state.Records) || c.claim().Check(c.snap.state, c.snap.live()) != nil || c.named(c.snap) {
+	if !c.snap.state.Records.Equal(c.start.state.Records) || c.claim().Check(c.snap.state, c.snap.live()) != nil || c.own.namedBy(c.snap) {
 		return false, nil
 	}
 	return true, nil

@@ -72,7 +72,7 @@ func TestCollectReadsSmallPacksOnce(t *testing.T) {
 	}
 	packs := len(b.Names("packs/"))
 	b.ResetCounts()
-	if st := mustCollect(t, b, CollectOptions{MaxWaste: 1, Grace: DefaultGrace}); st.Repacked != packs {
+	if st := mustCollect(t, b, CollectOptions{MaxWaste: 1, Grace: DefaultGrace}); st.Rewritten != packs {
 		t.Fatalf("%+v", st)
 	}
 	// Beside them there are kist.json twice, and the roots that it looks for.

@@ -26,16 +26,16 @@ func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress
 		return 0, err
 	}
 	defer p.close()
-	snap, err := r.snapshot(ctx)
-	for snap != nil && err == nil {
-		snap, err = p.refillAt(ctx, snap)
+	head, err := r.Head(ctx)
+	if err == nil {
+		err = p.run(ctx, head, p.attemptRefill)
 	}
 	return p.result.Objects, err
 }
 
-// refillAt is refill planned at S, which is what snap is of. If it has to be done
-// again, it returns the snapshot to plan at.
-func (p *push) refillAt(ctx context.Context, snap *snapshot) (again *snapshot, err error) {
+// attemptRefill is attempt for a refill.
+func (p *push) attemptRefill(ctx context.Context) error {
+	snap := p.snap
 	p.news = &news{merged: snap.state.Records}
 	p.dropUnusable(snap)
 	want := slices.Collect(maps.Values(snap.state.Refs))
@@ -44,8 +44,8 @@ func (p *push) refillAt(ctx context.Context, snap *snapshot) (again *snapshot, e
 	}
 	plan, err := newPlanFrom(ctx, p.local, snap, p.own, want, nil, recordViews{before: snap.records, after: snap.records})
 	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 && len(plan.lost) == 0 {
-		return nil, err
+		return err
 	}
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
-	return p.carryOut(ctx, snap, plan)
+	return p.carryOut(ctx, plan)
 }

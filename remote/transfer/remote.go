@@ -25,25 +25,24 @@ const DefaultJobs = 4
 
 // Options are the parts of its surroundings a Remote works with.
 type Options struct {
-	// Dir is the folder for what is remembered of the remote: its head, copies
-	// of its index files, what an interrupted push has sent. All of it is bound
-	// to the remote's ID. If another remote is at another URL, all of it is
-	// removed. The folder is made if it is absent. Empty: nothing is remembered,
-	// and index files are kept in memory; there is no push then.
+	// Dir is the folder for the state of the remote: its head, copies of its index files,
+	// the packs that an interrupted push has sent. All of it is bound to the remote's ID.
+	// If another remote is at another URL, all of it is removed. Open makes the folder.
+	// Empty: nothing is remembered, index files are kept in memory, and there is no push.
 	Dir string
 	URL string // of the remote, without secrets
 
 	Now  func() time.Time // the clock; must be set
 	Rand io.Reader        // for names; nil: the system's
-	Warn func(string)     // told of what is wrong but does not stop the work; nil: no one is told
+	Warn func(string)     // called with a problem that does not stop the work; nil: ignored
 
-	// Retry says how trouble is borne that passes while packs are put: each
-	// attempt is under another name, so the store's own wrapper (package retry)
-	// cannot do it. Without a clock it has Now. Its Sleep is the root log's too.
+	// Retry are the options for retries while packs are put. Each attempt is under another
+	// name, so the store's own wrapper (package retry) cannot do it. Without a clock it
+	// has Now. Its Sleep is the root log's too.
 	Retry retry.Options
 
-	// SingleWriter says that the caller knows that nobody else writes to the
-	// store, which cannot tell two writers apart. The first root notes that.
+	// SingleWriter confirms that nobody else writes to the store, which cannot tell two
+	// writers apart. The first root notes that.
 	SingleWriter bool
 
 	Jobs      int    // requests under way at once; 0: DefaultJobs
@@ -110,8 +109,8 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	return r, nil
 }
 
-// baseBlock is how many bytes are read at once where a base is of what is stored
-// as a patch: in a line's time for a request it can bring as much.
+// baseBlock is the number of bytes that are read at once near the base of a patch: a line
+// transfers about as many in the time of a request.
 const baseBlock = 1 << 20
 
 // read reads from a pack. It is a [pack.Getter].
@@ -122,7 +121,7 @@ func (r *Remote) read(ctx context.Context, p pack.Info, b []byte, off int64) (in
 // ErrUnfit says that a check found the store unfit: nothing is written to it.
 var ErrUnfit = errors.New("a check found the store unfit")
 
-// mayWrite says whether a root may be appended after head.
+// mayWrite returns an error if no root may be appended after head.
 func (r *Remote) mayWrite(head *rootlog.State) error {
 	if head.SingleWriter && !r.o.SingleWriter {
 		return rootlog.ErrSingleWriter
@@ -191,8 +190,7 @@ func (r *Remote) Close() error {
 	return r.b.Close()
 }
 
-// Identity returns what was fixed when the remote was made. It must not be
-// changed.
+// Identity returns the constants of the remote. The caller must not change them.
 func (r *Remote) Identity() *rootlog.Identity { return r.id }
 
 // Head returns the remote's current root, and remembers it: a remote that

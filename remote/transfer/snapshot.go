@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// snapshot is what a remote holds at one root. It is safe for concurrent use,
-// and can be searched until its Remote makes another one.
+// snapshot is the content of a remote at one root. It is safe for concurrent use, and can
+// be searched until its Remote makes another one.
 type snapshot struct {
 	r       *Remote
 	state   *rootlog.State
@@ -162,14 +162,14 @@ func (s *snapshot) find(key object.Key) (pack.Entry, bool, error) {
 	return p.Entry, ok, err
 }
 
-// place is where an object lies, and where that is told.
+// place is the place of an object, and of its entry.
 type place struct {
 	pack.Entry
 	file int // number of the index file; -1: the root itself
 	at   int // number of the entry in the index file
 }
 
-// search is find that tells which entry it has found.
+// search is find that returns the place of the entry, too.
 func (s *snapshot) search(key object.Key) (place, bool, error) {
 	if e, ok := s.inline[key]; ok && s.has(e) {
 		return place{e, -1, 0}, true, nil

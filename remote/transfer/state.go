@@ -112,12 +112,12 @@ func checkIndexCopy(path string) error {
 // ErrHeadLost means that no file here records the last head seen of a remote.
 var ErrHeadLost = errors.New("nothing here tells which head was seen last")
 
-// RepairState repairs a file that [CheckState] found damaged. If one bit of it
-// has changed, a note is put back as it was. The head cannot be repaired in
-// another way: that is [ErrHeadLost], and [Remote.RebuildHead] replaces it. Any
-// other file is removed, as it is made again when it is needed. Before a change
-// RepairState calls keep. It returns in words what it did, nothing if the file is
-// intact by now. With dryRun it only returns that.
+// RepairState repairs a file that [CheckState] found damaged. If one bit of a note has
+// changed, RepairState restores it. For a head that is damaged otherwise it returns
+// [ErrHeadLost]: [Remote.RebuildHead] replaces it. It removes any other file, since kist
+// makes it again when it is needed. It calls keep before a change. It returns a
+// description of the repair, empty if the file is intact by now. With dryRun it only
+// returns that.
 func RepairState(ctx context.Context, dir string, damage *object.DamageError, dryRun bool, keep func() error) (how string, err error) {
 	file, err := filepath.Rel(dir, damage.Name)
 	if err != nil {

@@ -32,7 +32,7 @@ func transitRemotes(t *testing.T) map[string]*remotetest.Memory {
 
 	optimised := remotetest.NewMemory()
 	optimised.Restore(plain.Snapshot())
-	mustCollect(t, optimised, CollectOptions{Optimise: true})
+	mustCollect(t, optimised, CollectOptions{Repack: true})
 	at = p.grow(7, at)
 	q := newPusher(t, optimised)
 	q.local, q.ReadWriter = p.local, p.local
@@ -72,7 +72,7 @@ func TestWrongByteInTransit(t *testing.T) {
 		},
 		"collect": func(t *testing.T, b remote.Backend) error { _, err := collectIn(t, b, nil, atOnce); return err },
 		"optimise": func(t *testing.T, b remote.Backend) error {
-			_, err := collectIn(t, b, nil, CollectOptions{Optimise: true})
+			_, err := collectIn(t, b, nil, CollectOptions{Repack: true})
 			return err
 		},
 		"push": func(t *testing.T, b remote.Backend) error {

@@ -12,35 +12,34 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// Usage tells what takes space on a remote.
+// Usage is the space that a remote uses.
 type Usage struct {
 	Packs []PackUse // live ones, by name
 
 	Indexes    int   // index files
-	IndexBytes int64 // of them
+	IndexBytes int64 // of these
 
-	// What is to be deleted: packs, index and state files that gc has condemned,
-	// and that are still there.
-	Condemned      int
-	CondemnedBytes int64
+	// The files that gc has marked for deletion and that still exist: packs, index files
+	// and state files.
+	Marked      int
+	MarkedBytes int64
 }
 
-// PackUse is what of a pack is needed.
+// PackUse is the use of a pack.
 type PackUse struct {
 	pack.Info
 	Objects int // in it
 
-	// Those that refs and holds reach, and that are read from this pack.
+	// The objects that refs and holds reach, and that are read from this pack.
 	Needed int
 	Stored int64 // bytes of their stored values
 
-	Waste int64 // bytes by which a pack of only what is needed would be smaller
+	Waste int64 // bytes that a pack of only the reachable objects would save
 }
 
-// Usage finds out what is needed of a remote's packs, as [Remote.PlanGC] does.
-// It reads nodes from local, which may be nil, if that has them. Of an object
-// that is in several packs, one copy is needed. The error is a [*NeededError] if
-// something that is needed is damaged or missing.
+// Usage returns the use of the remote's packs, as [Remote.PlanGC] finds it. It reads nodes
+// from local, which may be nil, if that has them. Of an object in several packs, one copy
+// is needed. The error is a [*NeededError] if a reachable object is damaged or missing.
 func (r *Remote) Usage(ctx context.Context, local object.Reader) (*Usage, error) {
 	head, err := r.Head(ctx)
 	if err != nil {
@@ -107,8 +106,8 @@ func (s *snapshot) countMarked(ctx context.Context, u *Usage) error {
 	err := group.Wait()
 	close(sizes)
 	for size := range sizes {
-		u.Condemned++
-		u.CondemnedBytes += size
+		u.Marked++
+		u.MarkedBytes += size
 	}
 	return err
 }

@@ -69,15 +69,15 @@ files due later).`,
 // at work: then nothing is kept for an interrupted push either.
 func (o remoteGCOptions) collection() (transfer.CollectOptions, error) {
 	c := transfer.CollectOptions{
-		DryRun: o.dryRun, Optimise: o.repack,
-		DelistAfter: transfer.DefaultDelistAfter, OrphanAge: transfer.DefaultOrphanAge,
+		DryRun: o.dryRun, Repack: o.repack,
+		ForgetAfter: transfer.DefaultForgetAfter, PruneAge: transfer.DefaultPruneAge,
 	}
 	var err error
 	if c.Grace, err = refs.ParseAge(o.grace); err != nil {
 		return c, usagef("--grace %s: %w", quoteArg(o.grace), err)
 	}
 	if c.Grace <= 0 {
-		c.DelistAfter, c.OrphanAge = 0, 0
+		c.ForgetAfter, c.PruneAge = 0, 0
 	}
 	c.MaxWaste, err = o.maxWaste.share()
 	return c, err
@@ -144,9 +144,9 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	if env.global.json {
 		out := remoteGCJSON{
 			DryRun: o.dryRun, Live: st.Live, Removed: st.Removed, Before: st.Before, After: st.After, Freed: st.Before - st.After,
-			Packs: st.Packs, Condemned: st.Condemned, CondemnedBytes: st.CondemnedBytes, Repacked: st.Repacked, Written: st.Written,
-			Indexes: st.Indexes, Deleted: st.Deleted, Delisted: st.Delisted, Waiting: st.Waiting, WaitingBytes: st.WaitingBytes,
-			Optimised: st.Optimised, OptimisedBytes: st.OptimisedBytes, Patches: st.Patches,
+			Packs: st.Packs, Condemned: st.Marked, CondemnedBytes: st.MarkedBytes, Repacked: st.Rewritten, Written: st.Written,
+			Indexes: st.Indexes, Deleted: st.Deleted, Delisted: st.Forgotten, Waiting: st.Waiting, WaitingBytes: st.WaitingBytes,
+			Optimised: st.Repacked, OptimisedBytes: st.RepackedBytes, Patches: st.Patches,
 		}
 		if !st.Next.IsZero() {
 			next := object.Writable(st.Next.UTC().Truncate(time.Second))
@@ -167,22 +167,22 @@ func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o remoteGCOpt
 	if o.dryRun {
 		mark, rewrite, del, free = "would mark", "would rewrite", "would delete", "would free"
 	}
-	if st.Optimised > 0 {
-		e.printRepacked("pack", st.Optimised, st.OptimisedBytes, st.Patches, o.dryRun)
+	if st.Repacked > 0 {
+		e.printRepacked("pack", st.Repacked, st.RepackedBytes, st.Patches, o.dryRun)
 	}
-	if st.Condemned > 0 {
+	if st.Marked > 0 {
 		text := ""
-		if st.Repacked > 0 {
-			text = "; " + rewrite + " " + plural(uint64(st.Repacked), "pack", "packs")
+		if st.Rewritten > 0 {
+			text = "; " + rewrite + " " + plural(uint64(st.Rewritten), "pack", "packs")
 		}
-		e.tell("%s %s for deletion: %s%s\n", mark, files(st.Condemned, st.CondemnedBytes),
+		e.tell("%s %s for deletion: %s%s\n", mark, files(st.Marked, st.MarkedBytes),
 			plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
 	switch {
 	case st.Deleted > 0:
 		e.tell("%s %s, %s %s; %s left\n", del, plural(uint64(st.Deleted), "file", "files"), free,
 			formatSize(uint64(max(0, st.Before-st.After))), formatSize(uint64(st.After)))
-	case st.Condemned+st.Waiting == 0:
+	case st.Marked+st.Waiting == 0:
 		e.tell("nothing to do\n")
 	}
 	if st.Waiting > 0 {

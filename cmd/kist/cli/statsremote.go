@@ -52,7 +52,7 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	}
 	total := remoteStatsJSON{
 		Kind: "total", Packs: len(u.Packs), Indexes: u.Indexes, IndexBytes: u.IndexBytes,
-		Condemned: u.Condemned, CondemnedBytes: u.CondemnedBytes,
+		Condemned: u.Marked, CondemnedBytes: u.MarkedBytes,
 	}
 	for i := range u.Packs {
 		x := &u.Packs[i]

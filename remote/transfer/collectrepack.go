@@ -17,23 +17,23 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// What is copied to optimised packs at once: objects, of which about 100 bytes are
-// in memory, and bytes of packs, which are in a temporary file, or in memory if
-// there is no folder.
 const (
-	anewAtOnce  = 1 << 19
-	anewBytes   = 1 << 30
-	anewInPlace = 64 << 20
+	// The most that is repacked at once: objects, which take about 100 bytes of memory
+	// each, and bytes of packs, which lie in a temporary file or, without a folder, in
+	// memory.
+	repackAtOnce   = 1 << 19
+	repackBytes    = 1 << 30
+	repackInMemory = 64 << 20
 )
 
-// outPacks is how many packs are filled or under way at once.
+// outPacks is the number of packs that are being filled or sent.
 const outPacks = 2
 
-// copyOptimised copies what is needed of packs to optimised ones. If the
-// collection optimises, that is in the order of the history; otherwise as it lies,
-// so that most patches stay.
+// copyOptimised copies the reachable objects of packs to packs with patches. If the
+// collection repacks, the order is that of the history. Otherwise the order stays, and
+// with it most patches.
 func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
-	slices.SortFunc(packs, func(a, b *usage) int { // what was sent together stays together
+	slices.SortFunc(packs, func(a, b *usage) int { // objects that were sent together stay together
 		if a.nodes != b.nodes {
 			if b.nodes {
 				return -1
@@ -42,17 +42,17 @@ func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 		}
 		return cmp.Or(c.listed[a.Name.Path()].Modified.Compare(c.listed[b.Name.Path()].Modified), a.Name.Compare(b.Name))
 	})
-	bytes := int64(anewBytes)
+	bytes := int64(repackBytes)
 	if c.r.o.Dir == "" {
-		bytes = anewInPlace
+		bytes = repackInMemory
 	}
-	return inParts(packs, anewAtOnce, bytes, func(some []*usage) error {
+	return inParts(packs, repackAtOnce, bytes, func(some []*usage) error {
 		entries, err := c.take(some)
 		if err != nil {
 			return err
 		}
 		var list iter.Seq[uint64]
-		if c.o.Optimise {
+		if c.o.Repack {
 			if list, err = c.order(ctx, entries); err != nil {
 				return err
 			}
@@ -61,8 +61,8 @@ func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 	})
 }
 
-// order returns the numbers of entries, which are sorted as they lie, in the order
-// in which the objects are stored best.
+// order yields the numbers of the sorted entries in the order in which their objects take
+// the least space.
 func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[uint64], error) {
 	m := c.marker
 	var roots []object.Key
@@ -104,13 +104,13 @@ type optimiser struct {
 	from    *nodePacks // copies of the packs
 
 	out   *pack.Writer // nil: none is being filled
-	nodes bool         // what is in it
+	nodes bool         // the open pack has nodes
 	spare chan *pack.Writer
 	begin func(out *pack.Writer) // begins to send a pack
 }
 
-// optimise copies what is at entries to optimised packs, in the order in which
-// list has their numbers. What that leaves out comes after, as it lies.
+// optimise copies the objects of entries to packs with patches, in the order of the
+// numbers in list. Objects that list leaves out follow, in their present order.
 func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list iter.Seq[uint64]) error {
 	from, err := openNodePacks(c.r.o.Dir, c.o.Jobs, c.r.read)
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list it
 		w.send()
 	}
 	if serr := sending.Wait(); serr != nil {
-		err = serr // because of which the rest has ended
+		err = serr // the reason why the rest has ended
 	}
 	if err != nil {
 		return err
@@ -185,7 +185,7 @@ func (w *optimiser) read(ctx context.Context, next func(*optimise.Object) error)
 	return nil
 }
 
-// load reads an object, from the remote once more if it is damaged.
+// load reads an object. If it is damaged, load reads it from the remote once more.
 func (w *optimiser) load(ctx context.Context, e pack.Entry) (*optimise.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -220,9 +220,8 @@ func (w *optimiser) load(ctx context.Context, e pack.Entry) (*optimise.Object, e
 	return nil, err
 }
 
-// far returns the stored value of an object, which may be a near patch, as one that
-// names its base. A base that is not needed itself has no name: no patch of it
-// will stay.
+// far returns the stored value of an object. A near patch becomes a patch that names its
+// base. An unreachable base has no name: no patch of it will stay.
 func (w *optimiser) far(e pack.Entry, value []byte) ([]byte, error) {
 	if !frame.IsNear(value) {
 		return value, nil
@@ -240,8 +239,8 @@ func (w *optimiser) far(e pack.Entry, value []byte) ([]byte, error) {
 	return frame.AppendFar(make([]byte, 0, len(value)+len(base)), value, base)
 }
 
-// add adds an object to the pack that is being filled, and reports whether the
-// next one goes to another.
+// add adds an object to the open pack. It reports whether the next object starts another
+// pack.
 func (w *optimiser) add(ctx context.Context, o *optimise.Object) (full bool, err error) {
 	if nodes := o.Key.Kind.IsNode(); nodes != w.nodes {
 		w.send()
@@ -267,7 +266,7 @@ func (w *optimiser) add(ctx context.Context, o *optimise.Object) (full bool, err
 	return full, nil
 }
 
-// send begins to send the pack that is being filled, if there is one.
+// send begins to send the open pack, if there is one.
 func (w *optimiser) send() {
 	if w.out != nil {
 		w.begin(w.out)
@@ -275,7 +274,8 @@ func (w *optimiser) send() {
 	}
 }
 
-// neededNodes reads nodes of the remote, from here if they are here.
+// neededNodes reads nodes from the repository or, if that does not have them, from the
+// remote.
 type neededNodes struct {
 	*marker
 }

@@ -140,7 +140,7 @@ var remaining = map[string]int{
 	"remote/retry":      8,
 	"remote/rootlog":    7,
 	"remote/s3":         2,
-	"remote/transfer":   137,
+	"remote/transfer":   10,
 	"tree/ignore":       3,
 	"tree/index":        1,
 	"tree/operation":    1,

@@ -65,7 +65,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	if err != nil {
 		return nil, err
 	}
-	w.said = set.At(r.Options().Now()) // a hold that is over blocks nothing
+	w.records = set.At(r.Options().Now()) // a hold that is over blocks nothing
 	// The trees of old commits are taken to be whole.
 	if w.head, _, err = commits.Trusted(ctx, r, session); err != nil {
 		return nil, err
@@ -97,10 +97,10 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 
 // rewriter makes history anew.
 type rewriter struct {
-	r    *kist.Repository
-	plan *purge.Plan
-	rw   object.ReadWriter
-	said *record.View
+	r       *kist.Repository
+	plan    *purge.Plan
+	rw      object.ReadWriter
+	records *record.View
 
 	head    refs.Head
 	listed  []refs.Ref              // branches and tags, as they were
@@ -141,7 +141,7 @@ func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 // noneHeld makes sure that no commit that is held would become another one.
 func (w *rewriter) noneHeld(ctx context.Context) error {
 	var held []record.Record
-	for _, hold := range retain.HoldsOf(w.said) {
+	for _, hold := range retain.HoldsOf(w.records) {
 		became, err := w.commit(ctx, hold.Key.ID)
 		if err != nil {
 			return fmt.Errorf("look at the hold of %s: %w", hold.Key.ID.Short(), err)
@@ -242,7 +242,7 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	if info, done := w.trees[c.Tree]; done {
 		return info, nil
 	}
-	if _, expired := w.said.Expired(id); expired && intact.IsMissing(ctx, w.r, purge.TreeOf(c)) {
+	if _, expired := w.records.Expired(id); expired && intact.IsMissing(ctx, w.r, purge.TreeOf(c)) {
 		return base, nil
 	}
 	paths, err := w.paths(ctx, c.Tree)

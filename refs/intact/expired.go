@@ -69,11 +69,11 @@ func UsableBase(ctx context.Context, r *kist.Repository, commit object.ID) error
 
 // usableInFull returns e unless the content of c is here in full.
 func usableInFull(ctx context.Context, r *kist.Repository, e *ExpiredError, c *object.Commit) error {
-	said, err := r.RecordViewOrEmpty()
+	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return err
 	}
-	lacking, err := NewInventory(r, said).CountMissing(ctx, c)
+	lacking, err := NewInventory(r, records).CountMissing(ctx, c)
 	if err == nil && lacking > 0 {
 		err = e
 	}
@@ -86,11 +86,11 @@ func expired(ctx context.Context, r *kist.Repository, commit object.ID) (*Expire
 	if commit.IsZero() {
 		return nil, nil, nil
 	}
-	said, err := r.RecordViewOrEmpty()
+	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return nil, nil, err
 	}
-	rec, expired := said.Expired(commit)
+	rec, expired := records.Expired(commit)
 	if !expired {
 		return nil, nil, nil
 	}
@@ -115,13 +115,13 @@ func CheckUsable(ctx context.Context, r *kist.Repository, commits ...object.ID) 
 	if err := Check(ctx, r, commits...); err != nil {
 		return err
 	}
-	said, err := r.RecordViewOrEmpty()
+	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return err
 	}
-	found := NewInventory(r, said)
+	found := NewInventory(r, records)
 	for _, id := range commits {
-		rec, expired := said.Expired(id)
+		rec, expired := records.Expired(id)
 		if !expired {
 			continue
 		}

@@ -72,17 +72,17 @@ func checkContent(ctx context.Context, r *kist.Repository, commits map[object.ID
 	if err != nil || len(commits) == 0 {
 		return err
 	}
-	said, err := r.RecordViewOrEmpty()
+	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return err
 	}
-	found := NewInventory(r, said)
+	found := NewInventory(r, records)
 	return graph.Walk(ctx, published, slices.Collect(maps.Keys(commits)), func(id object.ID) ([]object.ID, error) {
 		c, err := object.ReadCommit(ctx, r.Objects(), id)
 		if err != nil {
 			return nil, err
 		}
-		if _, expired := said.Expired(id); expired {
+		if _, expired := records.Expired(id); expired {
 			return c.Parents, nil
 		}
 		missing, err := found.CountMissing(ctx, c)

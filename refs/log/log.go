@@ -59,12 +59,12 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 			yield(Logged{}, errors.New("one path can be followed, no more and no less"))
 			return
 		}
-		said, err := r.RecordViewOrEmpty()
+		records, err := r.RecordViewOrEmpty()
 		if err != nil {
 			yield(Logged{}, err)
 			return
 		}
-		l := &logger{r: r, o: o, said: said, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
+		l := &logger{r: r, o: o, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
 		walk := history.Walk(ctx, r.Objects(), starts, history.Options{
 			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx, exclude),
 		})
@@ -133,10 +133,10 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 
 func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged {
 	out := Logged{ID: id, Commit: c, Path: l.paths[id], Next: next}
-	if rec, expired := l.said.Expired(id); expired {
+	if rec, expired := l.records.Expired(id); expired {
 		out.Expired = &rec
 	}
-	if rec, held := l.said.Held(id); held {
+	if rec, held := l.records.Held(id); held {
 		out.Held = &rec
 	}
 	return out
@@ -198,13 +198,13 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 
 // logger decides which commits a log shows, and where it goes on.
 type logger struct {
-	r     *kist.Repository
-	o     Options
-	said  *record.View
-	past  map[object.ID]bool      // commits of which it is not known what they changed
-	paths map[object.ID]string    // where the path that is followed is in a commit
-	same  map[object.ID]bool      // commits that changed none of the paths
-	next  map[object.ID]object.ID // the commit after one of these; none after the first
+	r       *kist.Repository
+	o       Options
+	records *record.View
+	past    map[object.ID]bool      // commits of which it is not known what they changed
+	paths   map[object.ID]string    // where the path that is followed is in a commit
+	same    map[object.ID]bool      // commits that changed none of the paths
+	next    map[object.ID]object.ID // the commit after one of these; none after the first
 }
 
 // after returns the commits that come after c in the log, as far as they are
@@ -234,7 +234,7 @@ func (l *logger) after(c history.Commit) []object.ID {
 
 // sifts reports whether commits may be left out for what they say.
 func (l *logger) sifts() bool {
-	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.said.AnyExpired()
+	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.records.AnyExpired()
 }
 
 func (l *logger) shown(c history.Commit) bool {

@@ -33,7 +33,7 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 			}
 			paths = []string{l.paths[c.ID]}
 		}
-		if _, expired := l.said.Expired(c.ID); expired {
+		if _, expired := l.records.Expired(c.ID); expired {
 			l.past[c.ID] = true
 			for _, parent := range c.Parents {
 				l.pass(parent, paths[0])
@@ -47,7 +47,7 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 		}
 		anyChanged := false
 		for _, parent := range c.Parents {
-			before, err := Before(ctx, l.r, l.said, parent)
+			before, err := Before(ctx, l.r, l.records, parent)
 			if err != nil {
 				return nil, err
 			}
@@ -77,14 +77,14 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 // the parent, or if its content has expired, the first commit before it, from
 // first parent to first parent, whose content has not, as said tells. If there is
 // none, the view is empty.
-func Before(ctx context.Context, r *kist.Repository, said *record.View, parent object.ID) (view.View, error) {
+func Before(ctx context.Context, r *kist.Repository, records *record.View, parent object.ID) (view.View, error) {
 	v := view.View{Objects: r.Contents()}
 	for id := parent; !id.IsZero(); {
 		c, err := object.ReadCommit(ctx, r.Objects(), id)
 		if err != nil {
 			return v, err
 		}
-		if _, expired := said.Expired(id); !expired {
+		if _, expired := records.Expired(id); !expired {
 			v.Commit, v.Tree = id, c.Tree
 			break
 		}

@@ -189,7 +189,7 @@ func judge(op, name string, errs []error, found int, absent bool) error {
 
 	switch {
 	case winners > 1:
-		return failed("%d of %d callers were told that their %s of %q took effect", winners, len(errs), op, name)
+		return failed("%d of %d callers got success for their %s of %q", winners, len(errs), op, name)
 	case absent && winners == 0 && exists == 0:
 		return unclear
 	case absent && winners == 0:

@@ -133,7 +133,7 @@ func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, arg
 		env: env, repo: r, form: &o.form, paths: paths,
 		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
 	}
-	if p.said, err = r.RecordViewOrEmpty(); err != nil {
+	if p.records, err = r.RecordViewOrEmpty(); err != nil {
 		return err
 	}
 	if o.decorated(env) {

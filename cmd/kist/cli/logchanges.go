@@ -37,7 +37,7 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	views[0] = view.View{Objects: p.repo.Contents()}
 	for i, parent := range c.Parents {
 		var err error
-		if views[i], err = log.Before(ctx, p.repo, p.said, parent); err != nil {
+		if views[i], err = log.Before(ctx, p.repo, p.records, parent); err != nil {
 			return cmp, nil, err
 		}
 	}

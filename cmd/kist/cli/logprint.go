@@ -18,7 +18,7 @@ const gitTime = "Mon Jan 2 15:04:05 2006 -0700"
 type commitPrinter struct {
 	env         *Env
 	repo        *kist.Repository
-	said        *record.View // of commits, apart from names
+	records     *record.View // of commits, apart from names
 	form        *changeForm
 	paths       pathspecs // changes of these only; none: all
 	oneline     bool

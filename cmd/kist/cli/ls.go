@@ -108,13 +108,13 @@ func runLs(cmd *cobra.Command, env *Env, r *kist.Repository, o lsOptions, args [
 	if err != nil {
 		return err
 	}
-	said, err := r.RecordViewOrEmpty()
+	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return err
 	}
 	print := func(at located, path string, e object.Entry) error {
 		var purged *kist.Purge
-		if said.AnyPurged() {
+		if records.AnyPurged() {
 			if purged, err = r.Purged(ctx, &e); err != nil {
 				return err
 			}

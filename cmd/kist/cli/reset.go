@@ -123,7 +123,7 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 		return err
 	}
 	var changes []pathStatus
-	for _, f := range toldChanges(s.Changed) {
+	for _, f := range listedChanges(s.Changed) {
 		path := folded(f.Path, f.Dir)
 		changes = append(changes, pathStatus{path, rawPath(path), string(foundLetter(f))})
 	}

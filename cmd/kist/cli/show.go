@@ -84,7 +84,7 @@ func runShow(cmd *cobra.Command, env *Env, r *kist.Repository, o *showOptions, a
 	p := &commitPrinter{
 		env: env, repo: r, form: &o.form, paths: paths, oneline: o.oneline, abbrev: o.oneline || o.abbrev, show: true,
 	}
-	if p.said, err = r.RecordViewOrEmpty(); err != nil {
+	if p.records, err = r.RecordViewOrEmpty(); err != nil {
 		return err
 	}
 	if env.Terminal.Stdout && !env.global.json {
@@ -118,7 +118,7 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 		return err
 	}
 	logged := log.Logged{ID: id, Commit: commit}
-	expired, isExpired := p.said.Expired(id)
+	expired, isExpired := p.records.Expired(id)
 	if isExpired {
 		logged.Expired = &expired
 	}

@@ -59,10 +59,10 @@ func statusLines(s *stage.Status) []statusLine {
 		lines = append(lines, *l)
 	}
 	slices.SortFunc(lines, func(a, b statusLine) int { return tree.ComparePaths(a.path, b.path) })
-	for _, f := range toldChanges(s.Untracked) {
+	for _, f := range listedChanges(s.Untracked) {
 		lines = append(lines, statusLine{path: folded(f.Path, f.Dir), index: '?', worktree: '?'})
 	}
-	for _, f := range toldChanges(s.Ignored) {
+	for _, f := range listedChanges(s.Ignored) {
 		lines = append(lines, statusLine{path: folded(f.Path, f.Dir), index: '!', worktree: '!'})
 	}
 	return lines
@@ -79,7 +79,7 @@ func folded(path string, folder bool) string {
 // changedPaths returns the tracked paths that have changed in the worktree.
 // Where a FIFO or the like has taken the place of a file, the file is gone.
 func changedPaths(s *stage.Status) []worktree.Found {
-	changed := toldChanges(s.Changed)
+	changed := listedChanges(s.Changed)
 	for _, f := range s.Skipped {
 		if f.State != worktree.Unreadable && f.Old != nil {
 			changed = append(changed, worktree.Found{Path: f.Path, State: worktree.Deleted, Old: f.Old})
@@ -88,18 +88,18 @@ func changedPaths(s *stage.Status) []worktree.Found {
 	return changed
 }
 
-// toldChanges leaves out folders that came or went with their files: these are
+// listedChanges leaves out folders that came or went with their files: these are
 // listed.
-func toldChanges(found []worktree.Found) []worktree.Found {
-	var told []worktree.Found
+func listedChanges(found []worktree.Found) []worktree.Found {
+	var shown []worktree.Found
 	for i, f := range found {
 		whole := f.State == worktree.Deleted || f.State == worktree.Untracked || f.State == worktree.Ignored
 		if f.Dir && whole && i+1 < len(found) && tree.Below(found[i+1].Path, f.Path) {
 			continue
 		}
-		told = append(told, f)
+		shown = append(shown, f)
 	}
-	return told
+	return shown
 }
 
 // foundLetter returns git's letter for how the worktree differs from the index.

@@ -174,20 +174,20 @@ func (p *longStatus) paths(title, hint string, found []worktree.Found) {
 		return
 	}
 	p.title(title, hint)
-	for _, f := range toldChanges(found) {
+	for _, f := range listedChanges(found) {
 		p.line(red, "", 0, p.found(f))
 	}
 }
 
 func (p *longStatus) skipped() {
-	told := map[string]bool{}
+	shown := map[string]bool{}
 	var left []object.Skipped
 	for _, f := range p.status.Skipped {
-		told[f.Path] = true
+		shown[f.Path] = true
 		left = append(left, object.Skipped{Path: f.Path, Reason: skipReason(f)})
 	}
 	for _, s := range p.status.Partial {
-		if !told[s.Path] {
+		if !shown[s.Path] {
 			left = append(left, s)
 		}
 	}

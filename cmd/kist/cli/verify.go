@@ -416,7 +416,7 @@ const hintRepair = "'kist verify --repair' looks for intact copies: in other vol
 // problemHints returns advice on the problems, each once.
 func problemHints(problems []*gc.Problem) []string {
 	var hints []string
-	told := map[string]bool{}
+	given := map[string]bool{}
 	for _, p := range problems {
 		hint := hintRepair
 		switch problemKind(p) {
@@ -431,8 +431,8 @@ func problemHints(problems []*gc.Problem) []string {
 		case "remote":
 			hint = hintRemoteState
 		}
-		if !told[hint] {
-			told[hint] = true
+		if !given[hint] {
+			given[hint] = true
 			hints = append(hints, hint)
 		}
 	}

@@ -56,8 +56,8 @@ func remoteProblems(ctx context.Context, r *kist.Repository, opened *transfer.Re
 	list := make([]remoteProblemJSON, len(found))
 	for i, p := range found {
 		list[i] = newRemoteProblemJSON(p)
-		told := newProblemJSON(affected[i])
-		list[i].Commits, list[i].Paths, list[i].RawPath = told.Commits, told.Paths, told.RawPath
+		affects := newProblemJSON(affected[i])
+		list[i].Commits, list[i].Paths, list[i].RawPath = affects.Commits, affects.Paths, affects.RawPath
 	}
 	return list, nil
 }

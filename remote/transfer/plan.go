@@ -56,29 +56,24 @@ type planner struct {
 	seen  map[object.ID]struct{} // chunks that were looked up
 }
 
-// newPlan finds the wanted objects that a remote at snap does not have. After is the view
+// newPlan finds the wanted objects that the remote does not have at S. After is the view
 // of the records that the remote will have. An object that local does not have must be
-// lost: see [object.LossKeeper].
-func newPlan(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, after *record.View) (*plan, error) {
-	have, err := (&planner{local: local, snap: snap}).reached(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return newPlanFrom(ctx, local, snap, own, want, have, recordViews{before: snap.records, after: after})
-}
-
-// newPlanFrom is newPlan for a remote that has all that the commits in have need.
-func newPlanFrom(ctx context.Context, local Local, snap *snapshot, own *ownPacks, want []object.Key, have []object.ID, s recordViews) (*plan, error) {
-	p := &planner{
-		local: local, snap: snap, own: own, seen: map[object.ID]struct{}{},
+// lost: see [object.LossKeeper]. A refill assumes no object to be on the remote because a
+// ref reaches it.
+func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.View) (*plan, error) {
+	pl := &planner{
+		local: p.local, snap: p.snap, own: p.own, seen: map[object.ID]struct{}{},
 		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}},
 	}
-	listed := s.after
-	s.after = listed.WithLost(func(key object.Key) bool { return listed.Lost(key) || p.isLost(key) })
-	if err := walk(ctx, p, "the repository", want, have, s); err != nil {
-		return nil, err
+	var have []object.ID
+	if !p.refill {
+		var err error
+		if have, err = pl.reached(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return p.plan, nil
+	views := recordViews{before: p.snap.records, after: after.WithLost(func(key object.Key) bool { return after.Lost(key) || pl.isLost(key) })}
+	return pl.plan, walk(ctx, pl, "the repository", want, have, views)
 }
 
 // reached returns the commits that refs and holds of S name, if they are known here. All

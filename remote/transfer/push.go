@@ -161,12 +161,12 @@ func (p *push) attempt(ctx context.Context) error {
 			want = append(want, c.New)
 		}
 	}
-	plan, err := newPlan(ctx, p.local, snap, p.own, slices.Concat(want, p.result.Found), p.news.after)
+	plan, err := p.newPlan(ctx, slices.Concat(want, p.result.Found), p.news.after)
 	if len(p.result.Found) > 0 && errors.Is(err, object.ErrNotFound) { // below one of these
 		if p.result.Found = nil; len(changes) == 0 && len(p.news.list) == 0 {
 			return nil
 		}
-		plan, err = newPlan(ctx, p.local, snap, p.own, want, p.news.after)
+		plan, err = p.newPlan(ctx, want, p.news.after)
 	}
 	if err != nil {
 		return fmt.Errorf("push: %w", explain(err, p.opt.Records, snap.state.Records))

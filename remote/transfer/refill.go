@@ -42,7 +42,7 @@ func (p *push) attemptRefill(ctx context.Context) error {
 	for _, id := range snap.records.Holds() {
 		want = append(want, object.Key{Kind: object.KindCommit, ID: id})
 	}
-	plan, err := newPlanFrom(ctx, p.local, snap, p.own, want, nil, recordViews{before: snap.records, after: snap.records})
+	plan, err := p.newPlan(ctx, want, snap.records)
 	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 && len(plan.lost) == 0 {
 		return err
 	}

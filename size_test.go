@@ -220,8 +220,6 @@ var tooLarge = map[string]struct {
 	"remote/transfer.Collection methods":                    {43, ""},
 	"remote/transfer.Remote methods":                        {47, ""},
 	"remote/transfer.fetch fields":                          {16, ""},
-	"remote/transfer.newPlan parameters":                    {6, ""},
-	"remote/transfer.newPlanFrom parameters":                {7, ""},
 	"remote/transfer.walk parameters":                       {6, ""},
 	"tree/ignore.parseSet complexity":                       {21, ""},
 	"tree/index.Index methods":                              {49, ""},

@@ -76,15 +76,15 @@ func endOfInput(err error) error {
 	return err
 }
 
-// splitter cuts one stream. What was read and not yet cut off is
-// buf[start:end].
+// splitter cuts one stream. buf[start:end] has the bytes that were read and
+// not yet cut off.
 type splitter struct {
 	c      *Chunker
 	r      io.Reader
 	buf    []byte
 	start  int   // of the chunk
 	from   int   // no cut before, but start+Min at least
-	end    int   // of what was read
+	end    int   // of the bytes read
 	readTo error // what ended the reading: io.EOF or another error
 }
 

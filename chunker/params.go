@@ -6,7 +6,7 @@
 // polynomial that is a secret of the repository, ends in zeros (M. O. Rabin,
 // Fingerprinting by Random Polynomials, 1981). The chunks are those of
 // restic/chunker with the same parameters; the search for cuts is this
-// package's own (docs/decisions/chunk-size.md tells why).
+// package's own (docs/decisions/chunk-size.md has the reasons).
 package chunker
 
 import (
@@ -49,7 +49,7 @@ func ParamsFor(polynomial uint64, avg int) Params {
 	return Params{Polynomial: polynomial, Min: avg / 4, Avg: avg, Max: min(8*avg, MaxSize)}
 }
 
-// Validate tells what is wrong with p, if anything.
+// Validate returns an error if p is invalid.
 func (p Params) Validate() error {
 	switch {
 	case p.Avg < 1 || p.Avg&(p.Avg-1) != 0:

@@ -74,7 +74,7 @@ type usage struct {
 	wanted keys.Set // reachable from hints, so objects below may be missing
 
 	marked int   // objects in one of the sets
-	copies int   // marked objects of which another copy was marked first
+	copies int   // marked objects with another copy that was marked first
 	stored int64 // stored bytes of the marked objects that are not copies
 }
 

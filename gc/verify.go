@@ -31,7 +31,7 @@ type Root struct {
 type Problem struct {
 	Key     object.Key  // the object; zero if it is no single one
 	Where   string      // the file, or the root, in which it was found
-	Err     error       // what is wrong
+	Err     error       // the cause
 	Commits []object.ID // commits that it affects, the first 100
 	Paths   []string    // paths in them, the first 100
 }

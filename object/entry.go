@@ -9,8 +9,8 @@ import (
 // MaxFileSize is the largest size of a file: offsets are int64.
 const MaxFileSize = math.MaxInt64
 
-// checkEntry checks all that can be said about an entry by itself, except for
-// its encoded size.
+// checkEntry checks everything about an entry by itself, except its encoded
+// size.
 func checkEntry(e *Entry) error {
 	if err := CheckName(e.Name); err != nil {
 		return &fault{ReasonName, err}

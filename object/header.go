@@ -14,7 +14,7 @@ const (
 	linkSize       = 1 + len(ID{})
 )
 
-// Kinds of which objects of a kind may link to, by the linking kind.
+// linkKinds has the kinds that objects may link to, by the linking kind.
 var linkKinds = [...][]Kind{
 	KindManifest: {KindChunk, KindManifest},
 	KindTree:     {KindChunk, KindManifest, KindTree},

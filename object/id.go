@@ -57,7 +57,7 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Kind tells what an object is. A kind is part of an object's key, so bytes
+// Kind is the kind of an object. It is part of an object's key, so bytes
 // stored as one kind are never read as another.
 type Kind uint8
 

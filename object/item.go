@@ -2,9 +2,9 @@ package object
 
 import "bytes"
 
-// Items of lists are encoded by hand: they are most of what is ever encoded,
-// each is a few fields, and decoders encode again what they decoded. A test
-// compares the bytes with those of the CBOR library.
+// Items of lists are encoded by hand: they are most of all encoded data, each
+// is a few fields, and decoders encode their results again. A test compares
+// the bytes with those of the CBOR library.
 
 // Major types of CBOR.
 const (

@@ -38,8 +38,8 @@ func (n *listNode) free() {
 	listNodes.Put(n)
 }
 
-// reset makes the node empty, to take the items that come next in the list.
-// What it has seen of their order stays.
+// reset empties the node for the next items of the list. The order seen so far
+// stays.
 func (n *listNode) reset() {
 	n.links.reset()
 	n.items = n.items[:0]

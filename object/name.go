@@ -38,8 +38,8 @@ func CheckName(name string) error {
 
 // isRepositoryName reports whether a file system may take name for ".kist".
 func isRepositoryName(name string) bool {
-	// Nearly all names are told apart by their first byte: in any form it is
-	// '.', 'k' or a code point beyond ASCII that is ignored or folds to 'k'.
+	// The first byte rules out nearly all names: in any form it is '.', 'k' or
+	// a code point beyond ASCII that is ignored or folds to 'k'.
 	if c := name[0]; c != '.' && c|0x20 != 'k' && c < utf8.RuneSelf {
 		return false
 	}

@@ -52,7 +52,7 @@ type Entry struct {
 	MTime   Time      // zero for directories in a repository with portable metadata
 	Inline  []byte    //
 	Content Key       //
-	Target  string    // symlink: what it points to
+	Target  string    // target of a symlink
 
 	Meta *Metadata // nil unless the repository keeps full metadata
 }
@@ -119,8 +119,8 @@ type Commit struct {
 	Files     uint64 // entries in the tree, at any depth, that are not directories
 	Bytes     uint64 // sum of the sizes of its files
 
-	// What was not stored, and why: the commit does not hold all that was to
-	// be in it. SkippedCount is the number in all, Skipped the first 1,000;
+	// The skipped paths, with reasons: the commit does not have everything
+	// that it should. SkippedCount is their number, Skipped the first 1,000;
 	// the rest are in chunk SkippedRest (zero: none).
 	SkippedCount uint64
 	Skipped      []Skipped

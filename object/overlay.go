@@ -6,8 +6,8 @@ import (
 )
 
 // Overlay holds nodes in memory over a store that it does not change, so that
-// trees which were never committed can be compared like those that were. The
-// chunks put into it are hashed and dropped.
+// uncommitted trees can be compared like committed ones. It hashes chunks and
+// drops them.
 type Overlay struct {
 	under Reader
 

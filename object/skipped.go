@@ -17,9 +17,9 @@ const MaxPathSize = MaxDepth * (MaxNameSize + 1)
 // commit itself, so that it stays below MaxNodeSize.
 const maxSkippedSize = 512 << 10
 
-// SetSkipped records in c what was skipped: the first paths in the commit
-// itself, what does not fit there in a chunk that is stored in w. The chunk is
-// cut at MaxChunkSize; SkippedCount counts all. c keeps a part of all.
+// SetSkipped records the skipped paths in c: the first paths in the commit
+// itself, the rest in a chunk that it stores in w. The chunk is cut at
+// MaxChunkSize; SkippedCount counts all. c keeps a part of all.
 func (c *Commit) SetSkipped(ctx context.Context, w Writer, all []Skipped) error {
 	c.SkippedCount, c.Skipped, c.SkippedRest = uint64(len(all)), nil, ID{}
 	n, size := 0, 0
@@ -39,9 +39,9 @@ func (c *Commit) SetSkipped(ctx context.Context, w Writer, all []Skipped) error 
 	return err
 }
 
-// AllSkipped iterates over all that a commit records as skipped: what is in
-// the commit, then what is in its chunk. An error is yielded once, with a zero
-// Skipped, and ends the iteration.
+// AllSkipped iterates over all skipped paths of a commit: those in the commit,
+// then those in its chunk. An error is yielded once, with a zero Skipped, and
+// ends the iteration.
 func AllSkipped(ctx context.Context, r Reader, c *Commit) iter.Seq2[Skipped, error] {
 	return func(yield func(Skipped, error) bool) {
 		for _, s := range c.Skipped {

@@ -6,7 +6,7 @@ import "context"
 // reading it: child is an item of an inner node of the given level, and its
 // names come after all that were added. It reports false, and adds nothing, if
 // the writer is not at the beginning of a node or child does not end at a
-// boundary; the caller then adds what is in child.
+// boundary; the caller then adds the content of child.
 //
 // Adding a node gives the same list as adding its entries, unless the node is
 // one of fewer than [MinListItems] items, which needs entries of more than

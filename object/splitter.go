@@ -61,8 +61,8 @@ func (s *splitter) flush(ctx context.Context, level int) error {
 	return s.add(ctx, level+1, parent)
 }
 
-// finish writes what is left and returns the root: the only node of the first
-// level that has just one. A list of no items has no root.
+// finish writes the remaining items and returns the root: the only node of the
+// first level with just one node. An empty list has no root.
 func (s *splitter) finish(ctx context.Context) (root ID, err error) {
 	for level := 0; level < len(s.levels); level++ {
 		l := s.levels[level]

@@ -43,9 +43,9 @@ func Lend(ctx context.Context, r Reader, key Key, use func(data []byte) error) e
 
 // Writer stores objects. Implementations are safe for concurrent use.
 type Writer interface {
-	// Put stores data and returns its ID. It is idempotent: what is already
-	// there is not stored again. Put does not keep data, and does not change
-	// it. A node is stored by its encoding.
+	// Put stores data and returns its ID. It is idempotent: an existing object
+	// is not stored again. Put does not keep data, and does not change it. A
+	// node is stored by its encoding.
 	Put(ctx context.Context, kind Kind, data []byte) (ID, error)
 }
 
@@ -95,7 +95,7 @@ var ErrCorrupt = errors.New("damaged data")
 type CorruptError struct {
 	Key   Key
 	Where string // file and offset, or pack and offset
-	Err   error  // what is wrong
+	Err   error  // the cause
 }
 
 func (e *CorruptError) Error() string {

@@ -33,7 +33,7 @@ func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 // CorruptError means that a file of this package is damaged.
 type CorruptError struct {
 	File string // path below the .kist folder, with slashes
-	Err  error  // what is wrong
+	Err  error  // the cause
 }
 
 func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.File, e.Err) }

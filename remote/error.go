@@ -27,7 +27,7 @@ var (
 	ErrNoStore = errors.New("remote does not exist")
 	// ErrFull says that the store has no room left.
 	ErrFull = errors.New("remote is full")
-	// ErrUnsupported says that the store cannot do what is asked of it.
+	// ErrUnsupported means that the store does not support an operation.
 	ErrUnsupported = errors.New("not supported by the remote")
 	// ErrDamaged says that a store has a blob but cannot give its bytes back.
 	ErrDamaged = errors.New("damaged on the remote")

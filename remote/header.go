@@ -16,14 +16,14 @@ const (
 
 // The versions of blobs. Their values are part of the format.
 const (
-	// Version1 is that of all blobs but for packs of version 2.
+	// Version1 is the version of all blobs except packs of version 2.
 	Version1 = 1
 
 	// Version2 is that of packs in which there may be patches.
 	Version2 = 2
 )
 
-// Type tells what a blob is.
+// Type is the type of a blob.
 type Type uint8
 
 // The types of blobs. Their values are part of the format.

@@ -30,9 +30,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// IsRecord reports whether a name is that of a record, which is made by
-// [Creator], and not of a blob, which is Put: kist.json, or what is in a folder
-// named root.
+// IsRecord reports whether a name belongs to a record, made by [Creator], and
+// not to a blob, stored by Put. Records are kist.json and the content of
+// folders named root.
 func IsRecord(name string) bool {
 	folders, base := "", name
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {

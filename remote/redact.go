@@ -65,11 +65,11 @@ func redact(rawURL string) (string, []string) {
 }
 
 // malformed finds the beginning of a URL in a text: a scheme with at least one
-// slash, or one of those that kist knows without any.
+// slash, or a scheme of kist without any.
 var malformed = regexp.MustCompile(`(?i)(?:^|[^a-z0-9+.-])((?:[a-z][a-z0-9+.-]*:/|(?:mongodb(?:\+srv)?|s3|https?|file):)/*)`)
 
-// redactPath hides a password in what has no scheme, which may be a URL whose
-// scheme was forgotten or mistyped, with a folder in front of it or not.
+// redactPath hides a password in a text without a scheme. It may be a URL with
+// a missing or mistyped scheme, perhaps with a folder in front.
 func redactPath(path string) (string, []string) {
 	at := strings.LastIndexByte(path, '@')
 	if at < 0 {
@@ -147,8 +147,7 @@ func isSecret(name, value string) bool {
 	return HasSecret(value) // a URL in a URL
 }
 
-// unescape decodes what is escaped with percent signs; if it cannot be
-// decoded, it stays as it is.
+// unescape decodes percent signs. Text that cannot be decoded stays unchanged.
 func unescape(s string) string {
 	if decoded, err := url.QueryUnescape(s); err == nil {
 		return decoded

@@ -19,19 +19,19 @@ type Info struct {
 	Modified time.Time // by the store's clock; nothing safe depends on it
 }
 
-// Blobs keeps immutable byte strings under names. A blob is there whole or
-// not at all, and never changes. Whoever has stored one sees it from then on
-// with Get and Stat, and so does everybody else.
+// Blobs keeps immutable byte strings under names. A blob is complete or
+// missing, and never changes. Once it is stored, everybody sees it with Get
+// and Stat.
 //
-// Names are those that [CheckName] accepts. Errors are [*Error]; a call whose
-// context has ended returns an error that matches the context's.
-// Implementations are safe for concurrent use.
+// Names must pass [CheckName]. Errors are [*Error]; a call whose context has
+// ended returns an error that matches the context's. Implementations are safe
+// for concurrent use.
 type Blobs interface {
 	// Get reads a blob from offset off on, until p is full or the blob ends,
-	// and returns how many bytes it read. Fewer than len(p) without an error
-	// means that the blob ends there; an off at or behind the end reads
-	// nothing. A body that was cut short is an error. After an error, what is
-	// in p has no meaning. An absent blob is ErrNotFound.
+	// and returns the number of bytes read. Fewer than len(p) without an error
+	// means that the blob ends there. An off at or behind the end reads
+	// nothing. A body that was cut short is an error. After an error, the
+	// content of p has no meaning. A missing blob is ErrNotFound.
 	Get(ctx context.Context, name string, p []byte, off int64) (int, error)
 
 	// Put stores size bytes of body under a name that was never used before:
@@ -44,11 +44,11 @@ type Blobs interface {
 	// Stat describes a blob. An absent one is ErrNotFound.
 	Stat(ctx context.Context, name string) (Info, error)
 
-	// List yields the blobs and records whose names begin with prefix, which
-	// is empty or ends with a slash, in the order of their names. It may lack
-	// what was stored a short while ago, and have what was just deleted:
-	// absence from a list proves nothing. An error is yielded once, with a
-	// zero Info, and ends it.
+	// List yields the blobs and records whose names begin with prefix, sorted
+	// by name. The prefix is empty or ends with a slash. The list may miss
+	// names stored a short while ago, and have deleted ones: absence from a
+	// list proves nothing. An error is yielded once, with a zero Info, and
+	// ends it.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
 	// Delete removes a blob or record. One that is not there is no error. A

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ErrURL is for what is no URL of a remote, or not a complete one.
+// ErrURL means that a text is no complete URL of a remote.
 var ErrURL = errors.New("not a URL of a remote")
 
 // Env is what opening a backend needs of its surroundings.
@@ -21,7 +21,7 @@ type Env struct {
 	Dir    string              // what relative paths are relative to
 	Now    func() time.Time
 	Rand   io.Reader
-	Warn   func(string) // tells the user; without credentials
+	Warn   func(string) // shows a warning; the text has no credentials
 }
 
 // An Opener opens the store a URL is of. Its errors have no credentials in
@@ -69,7 +69,7 @@ func (r Registry) known() string {
 	return strings.Join(list, ", ")
 }
 
-// cutScheme splits a URL at "://". What has no scheme is a path.
+// cutScheme splits a URL at "://". A text without a scheme is a path.
 func cutScheme(rawURL string) (scheme, rest string, ok bool) {
 	scheme, rest, ok = strings.Cut(rawURL, "://")
 	if !ok || scheme == "" {

@@ -67,11 +67,15 @@ type ExpireResult struct {
 // The policy is applied to each branch by itself, to its own commits that have
 // not expired: those on its line of first parents. A merged commit is kept, or
 // expires, with the merge on this line. A commit expires if no branch keeps
-// it. Whatever the policy, a commit is kept if it is reachable from a branch
-// that the policy is not applied to, is named by HEAD, a branch, a tag or a
-// remote-tracking branch, is needed by a merge or revert in progress, is held,
-// or is a fork between pushed and unpushed history. If Revs name such a
-// commit, nothing is done, and the error is a [*ProtectedError].
+// it. Whatever the policy, these commits are kept:
+//
+//   - commits reachable from a branch that the policy is not applied to;
+//   - commits that HEAD, a branch, a tag or a remote-tracking branch names;
+//   - held commits, and those that a merge or revert in progress needs;
+//   - forks between pushed and unpushed history.
+//
+// If Revs name such a commit, nothing is done, and the error is a
+// [*ProtectedError].
 func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireResult, error) {
 	if err := o.Policy.Check(); err != nil {
 		return nil, err

@@ -2,7 +2,7 @@ package retain
 
 import "time"
 
-// period is a length of time of which a rule keeps one commit.
+// period is a length of time. A rule keeps one commit for each.
 type period int
 
 const (

@@ -12,11 +12,11 @@ import (
 // [Decode] is fastest.
 const DecodeSlack = 16
 
-// decoders holds what is not in use.
+// decoders holds unused decoders.
 var decoders = idle[*zstd.Decoder]{make: newDecoder}
 
-// newDecoder returns a decoder that starts no goroutines and is bounded in
-// what it allocates and writes.
+// newDecoder returns a decoder that starts no goroutines. Its memory and
+// output are limited.
 func newDecoder() *zstd.Decoder {
 	d, err := zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(1),

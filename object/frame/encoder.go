@@ -7,8 +7,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// minCompress is the length below which data is kept raw: what is to be gained
-// there is a few bytes.
+// minCompress is the length below which data stays raw, because compression
+// would gain only a few bytes.
 const minCompress = 64
 
 // Level says how hard an [Encoder] tries.
@@ -19,8 +19,8 @@ type Level uint8
 const (
 	Fastest Level = iota // for everyday use
 	Default
-	Better // for what is written once and read often
-	Best   // for what is written while nobody waits; takes 37 MiB for each encoder at work
+	Better // for data that is written once and read often
+	Best   // for data that is written while nobody waits; needs 37 MiB for each running encoder
 )
 
 var zstdLevels = [...]zstd.EncoderLevel{
@@ -127,7 +127,7 @@ type worker struct {
 	zstd   allEncoder
 	sample []byte // the probe's input
 	out    []byte // the probe's output
-	check  []byte // what was compressed, decoded again
+	check  []byte // the compressed data, decoded again
 
 	matcher matcher
 	script  []byte // of a patch

@@ -5,11 +5,10 @@ import "sync"
 // maxIdle is how many are kept for the next who needs one.
 const maxIdle = 16
 
-// idle keeps what takes long to make while nobody uses it. A [sync.Pool] would
-// have it thrown away by every other garbage collection: while the heap is
-// small, an encoder's tables would be made anew more often than used, and each
-// of them would bring the next collection nearer. It is safe for concurrent
-// use.
+// idle keeps unused values that take long to make. A [sync.Pool] would lose
+// them in every other garbage collection. While the heap is small, an
+// encoder's tables would be rebuilt more often than used, and each rebuild
+// would bring the next collection nearer. It is safe for concurrent use.
 type idle[T any] struct {
 	make func() T
 
@@ -17,7 +16,7 @@ type idle[T any] struct {
 	list []T
 }
 
-// get returns what was put last, or a new one.
+// get returns the value that was put last, or a new one.
 func (p *idle[T]) get() T {
 	p.mu.Lock()
 	if n := len(p.list); n > 0 {

@@ -11,15 +11,15 @@ import (
 // the value that it is made from.
 const MaxDistance = 1 << 30
 
-// Near tells where the base of a near patch is: in the same file as the patch,
-// before it.
+// Near is the place of the base of a near patch: in the same file, before the
+// patch.
 type Near struct {
 	Distance int // bytes back from the beginning of the patch to that of the base's stored value
 	Stored   int // bytes of that value, at most Distance
 	Raw      int // bytes of the base, at most MaxPatch
 }
 
-// check refuses what is no place of a base.
+// check returns an error if n cannot be the place of a base.
 func (n Near) check() error {
 	switch {
 	case n.Raw > MaxPatch:

@@ -60,7 +60,7 @@ func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 	return grown[:len(dst)+rawLen], nil
 }
 
-// checkBase checks the length of what is to be the base of a patch.
+// checkBase checks the length of the base of a patch.
 func checkBase(value []byte, length int) error {
 	if length > MaxPatch {
 		return &Error{ReasonLength, fmt.Errorf("made from %d bytes", length)}
@@ -123,8 +123,8 @@ func baseEnd(value []byte) (int, error) {
 	return patchHeader, nil
 }
 
-// patchNumber reads a number with which b begins, and returns how many bytes it
-// has. What tells what it is.
+// patchNumber reads the number at the start of b, and returns its length in
+// bytes. Errors call the number what.
 func patchNumber(b []byte, what string) (v uint64, n int, err error) {
 	v, n = binary.Uvarint(b)
 	if n <= 0 || n > 1 && v>>(7*(n-1)) == 0 {

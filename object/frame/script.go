@@ -48,7 +48,7 @@ func applyScript(dst, script, base []byte) ([]byte, error) {
 type scriptReader struct {
 	rest []byte
 	base []byte
-	at   int64 // in base, behind what was copied last
+	at   int64 // in base, after the last copied part
 }
 
 // next returns the bytes that are inserted, or copied, next.
@@ -87,9 +87,9 @@ func (r *scriptReader) number() (int64, error) {
 	return int64(n), nil
 }
 
-// What is copied has at least minCopy bytes: less is left to zstd, which does
-// better with it in front of it. Of the base, every baseStep'th place is known:
-// of minCopy equal bytes that shows hashLen at such a place.
+// A copied part has at least minCopy bytes. zstd compresses shorter ones
+// better by itself. The hash table has every baseStep'th place of the base:
+// among minCopy equal bytes, hashLen bytes begin at such a place.
 const (
 	minCopy  = 24
 	baseStep = 4
@@ -121,7 +121,7 @@ func (m *matcher) index(base []byte) {
 func (m *matcher) append(dst, src, base []byte) []byte {
 	m.index(base)
 	done := 0 // of src
-	at := 0   // in base, behind what was copied last
+	at := 0   // in base, after the last copied part
 	for i := 0; i+hashLen <= len(src); {
 		c := m.find(src, base, done, i, at)
 		if c.n < minCopy {
@@ -145,10 +145,10 @@ func (m *matcher) append(dst, src, base []byte) []byte {
 // part is a part of the source that the base has as well.
 type part struct{ to, from, n int }
 
-// find returns the longest part there is around place i of the source, of those
-// looked at: where the base goes on after what was copied last, with as many
-// bytes in between as in the source or none, and where the hash says. It begins
-// after done.
+// find returns the longest equal part around place i of the source, beginning
+// after done. It tries the continuation of the last copied part, with as many
+// bytes in between as in the source or none, and the place that the hash
+// finds.
 func (m *matcher) find(src, base []byte, done, i, at int) (best part) {
 	want := binary.LittleEndian.Uint64(src[i:])
 	for _, from := range [3]int{at + i - done, at, int(m.places[m.hash(src[i:])]) - 1} {

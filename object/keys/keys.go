@@ -1,11 +1,11 @@
-// Package keys reads and writes the sorted index that tells where objects
-// lie: one fixed-width record for every object, ordered by kind and ID, in
-// small blocks with a checksum each. Volumes use it (their KEYS file), and so
-// do pack indexes. An index is searched as it lies on disk; only a table of
-// the blocks' first keys and, after some look-ups, a filter that answers most
-// negative look-ups are held in memory.
+// Package keys reads and writes the sorted index of the places of objects: one
+// fixed-width record for every object, ordered by kind and ID, in small blocks
+// with a checksum each. Volumes use it (their KEYS file), and so do pack
+// indexes. An index is searched on disk. Memory holds only a table of the
+// blocks' first keys and, after some look-ups, a filter that answers most
+// negative look-ups.
 //
-// The format is described in docs/format/keys.md.
+// docs/format/keys.md describes the format.
 package keys
 
 import (
@@ -60,7 +60,7 @@ type Record struct {
 type CorruptError struct {
 	Part  string // "size", "header", "block", "table", "filter" or "trailer"
 	Block int    // number of the damaged block, if Part is "block"
-	Err   error  // what is wrong
+	Err   error  // the cause
 }
 
 func (e *CorruptError) Error() string {

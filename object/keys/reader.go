@@ -32,10 +32,10 @@ type Reader struct {
 }
 
 // Open reads an index of size bytes from r, which must stay readable and
-// unchanged while the Reader is used. It checks everything but the blocks and
-// the filter, which are checked when they are read. What is damaged, or has a
-// size that does not follow from its record counts, is a [*CorruptError].
-// Memory is bounded by size.
+// unchanged while the Reader is used. It checks everything except the blocks
+// and the filter, which are checked when they are read. The error is a
+// [*CorruptError] if the index is damaged, or if its size does not match its
+// record counts. Memory is bounded by size.
 func Open(r io.ReaderAt, size int64) (*Reader, error) {
 	if size < headerSize+trailerSize {
 		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes are too few for an index", size)}
@@ -84,7 +84,7 @@ var (
 	errFiltered = errors.New("a record is not in the filter")
 )
 
-// readTrailer sets what the trailer tells, and returns the table's checksum.
+// readTrailer sets the data of the trailer and returns the table's checksum.
 func (x *Reader) readTrailer(size int64) (tcrc uint32, err error) {
 	var t [trailerSize]byte
 	if err := readFull(x.r, t[:], size-trailerSize); err != nil {
@@ -207,9 +207,10 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 	return x.findIn(before, key, buf)
 }
 
-// candidates returns the number of the last block that has records of kind k,
-// which must have some, and begins before id, or of the first; and that of the
-// last block whose first record cannot be told from id by the table.
+// candidates returns the range of blocks that may have id. Before is the last
+// block with records of kind k, which must have some, that begins before id,
+// or else the first such block. End is the last block whose first record the
+// table cannot distinguish from id.
 func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {
 	first, last := x.start[k-1]/blockRecords, (x.start[k]-1)/blockRecords
 	want := prefix(*id)

@@ -85,7 +85,7 @@ func openDatabase(dir string, o *Options) (*database, error) {
 	log := &latch{failed: make(chan struct{})}
 	db, err := badger.Open(badgerOptions(dir, o, log))
 	if err != nil {
-		// What it returns beside an error has been cleaned up: closing that panics.
+		// After an error, Badger has cleaned up its result. Closing that panics.
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if err := log.get(); err != nil {

@@ -356,8 +356,8 @@ func (s *Session) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return s.store.Get(ctx, key)
 }
 
-// Missing implements [object.Reader]. Publish ensures that the objects that were found
-// are still there, as it does for those that were put.
+// Missing implements [object.Reader]. Publish ensures that found objects are
+// still there, as it does for objects that were put.
 func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// painter puts marks on commits, from the newest down. What is newest decides
-// only how soon it is done.
+// painter puts marks on commits, from the newest down. The order affects only
+// the speed.
 type painter struct {
 	ctx     context.Context
 	r       object.Reader

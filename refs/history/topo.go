@@ -83,7 +83,7 @@ func (w *walker) parentsOf(id object.ID) ([]object.ID, error) {
 // tips returns those of starts that are no other's ancestors, the newest last.
 func (w *walker) tips(starts []object.ID, children map[object.ID]int) ([]object.ID, error) {
 	tips := slices.DeleteFunc(slices.Clone(starts), func(id object.ID) bool { return children[id] > 0 })
-	if err := w.push(tips); err != nil { // leaves out what is excluded or twice
+	if err := w.push(tips); err != nil { // skips excluded and repeated tips
 		return nil, err
 	}
 	slices.SortFunc(w.queue.entries, func(a, b entry) int {

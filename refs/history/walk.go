@@ -21,10 +21,10 @@ type Options struct {
 	FirstParent bool        // follow only the first parent of a merge
 	Topo        bool        // no commit before all its children, and lines of history not mixed
 
-	// Parents, if it is not nil, says with which of its parents the walk goes
-	// on after a commit; excluded tells of each commit whether it is left out
-	// anyway. It is called once for each commit, before that is visited; with
-	// Topo, before any is.
+	// Parents, if not nil, returns the parents with which the walk continues
+	// after a commit. It may ask excluded whether a commit is left out anyway.
+	// It is called once for each commit, before the visit; with Topo, before
+	// all visits.
 	Parents func(c Commit, excluded func(object.ID) bool) ([]object.ID, error)
 }
 

@@ -64,9 +64,9 @@ func Check(ctx context.Context, r *kist.Repository, commits ...object.ID) error 
 	return checkContent(ctx, r, unnamed)
 }
 
-// checkContent makes sure that commits are there with all that they refer to. What a
-// name or a log tells of is, with its ancestors: it was published. All else is
-// looked at, but for what has expired. It changes the set.
+// checkContent makes sure that commits are complete. It checks neither expired
+// content nor the commits that a name or a log reaches, with their ancestors:
+// these were published. It changes the set.
 func checkContent(ctx context.Context, r *kist.Repository, commits map[object.ID]bool) error {
 	published, err := published(ctx, r, commits)
 	if err != nil || len(commits) == 0 {
@@ -137,7 +137,7 @@ type GoneError struct{ Commits []Incomplete }
 // Incomplete is a commit whose content is not here.
 type Incomplete struct {
 	Commit  object.ID
-	Objects int // that are missing; what is below them is not known, nor counted
+	Objects int // number of missing objects; objects below them are unknown and not counted
 }
 
 func (e *GoneError) Error() string {
@@ -166,7 +166,7 @@ func IsMissing(ctx context.Context, r *kist.Repository, key object.Key) bool {
 func BranchLost(r *kist.Repository, branch string) error {
 	log, err := r.Refs().Log(refs.Heads + branch)
 	if err != nil || len(log) == 0 || log[0].Old.IsZero() {
-		return nil // a damaged log has been told of
+		return nil // a damaged log was reported
 	}
 	return &refs.CorruptError{File: refs.Heads + branch, Err: fmt.Errorf("missing, its log says that it is at %s", log[0].New)}
 }

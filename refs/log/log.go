@@ -21,7 +21,7 @@ type Options struct {
 	Revs  []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B", "A...B" is both without what both reach. None: HEAD
 	Paths []string // only commits that changed these paths or paths below them
 
-	Select      func(path string) bool // and of that only what it selects; nil: all
+	Select      func(path string) bool // selects among the paths; nil: all
 	Follow      bool                   // the one path is followed through renames
 	FirstParent bool                   // of a merge follow only the first parent
 	Topo        bool                   // no commit before all its children
@@ -41,13 +41,12 @@ type Logged struct {
 	Held    *record.Record // why the content is kept whatever happens; nil: it is not held
 }
 
-// Commits gives commits, newest first.
+// Commits yields commits, newest first.
 //
-// With paths, a merge that has them from one of its parents is passed over,
-// and only that parent is followed: what is left explains how the paths came
-// to be as they are. Of commits whose content has expired it is not known what
-// they changed: they are passed over, and what comes after them is compared with
-// what was before them, see [Before].
+// With paths, a merge that has them from one of its parents is skipped, and
+// only that parent is followed: the remaining commits explain the present
+// state of the paths. The changes of an expired commit are unknown, so it is
+// skipped. Commits after it are compared with those before it, see [Before].
 func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logged, error] {
 	return func(yield func(Logged, error) bool) {
 		starts, exclude, err := rangeOf(ctx, r, o.Revs)
@@ -84,9 +83,8 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 	}
 }
 
-// yieldSifted yields the commits of a walk in topological order that are
-// shown, each with those that come next. Which these are is known only when
-// the whole walk is.
+// yieldSifted yields the commits to show in topological order, each with its
+// next commits. These are known only at the end of the walk.
 func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit, error], yield func(Logged, error) bool) {
 	type visit struct {
 		id    object.ID
@@ -232,7 +230,7 @@ func (l *logger) after(c history.Commit) []object.ID {
 	return next
 }
 
-// sifts reports whether commits may be left out for what they say.
+// sifts reports whether commits may be left out because of their data.
 func (l *logger) sifts() bool {
 	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.records.AnyExpired()
 }

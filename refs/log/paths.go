@@ -15,11 +15,11 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// parents returns the function that tells where the log goes on after a
-// commit, nil if that is at all its parents. As in git, a commit that is the
-// same as a parent is passed over for that parent, unless the parent is left
-// out of the log without having been named: then a merge has sides that may
-// have more to tell.
+// parents returns the function that selects the parents at which the log
+// continues, or nil for all parents. As in git, a commit equal to a parent is
+// skipped in favour of that parent. An exception is a parent that the log
+// excludes but the user did not name: then the sides of a merge may have more
+// to show.
 func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
 	if l.o.Select == nil && (len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "")) {
 		return nil
@@ -73,10 +73,10 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 	}
 }
 
-// Before returns what a log compares a commit with that has the given parent:
-// the parent, or if its content has expired, the first commit before it, from
-// first parent to first parent, whose content has not, as said tells. If there is
-// none, the view is empty.
+// Before returns the view that a log compares a commit with. It is the
+// commit's parent or, if its content has expired by records, the first commit
+// before it along first parents with content. If there is none, the view is
+// empty.
 func Before(ctx context.Context, r *kist.Repository, records *record.View, parent object.ID) (view.View, error) {
 	v := view.View{Objects: r.Contents()}
 	for id := parent; !id.IsZero(); {

@@ -90,7 +90,7 @@ var steps = []step{
 // failed for a reason unrelated to the checks, with [remote.ErrTemporary],
 // [remote.ErrCredentials], [remote.ErrCertificate], [remote.ErrNoStore] or
 // [remote.ErrFull], or with a [*remote.ForeignError]. The report then has the
-// checks so far. Run always deletes what it stored.
+// checks so far. Run always deletes its probes.
 func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Reader

@@ -67,8 +67,8 @@ func (r *Report) passed(s *step) bool {
 	return false
 }
 
-// String returns the report as text: one line for each check, and more for the
-// details of those that are not OK.
+// String returns the report as text: one line for each check, with details if
+// it is not OK.
 func (r *Report) String() string {
 	width := 0
 	for _, c := range r.Checks {

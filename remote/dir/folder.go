@@ -26,8 +26,8 @@ func (b *Backend) open(dir string) (*os.File, error) {
 	return b.descend(dir, func(d *os.File, _, name string) (*os.File, error) { return child(d, name) })
 }
 
-// make is open, but makes missing folders. New folders, and those that this
-// process sees for the first time, are on disk when it returns.
+// make is open, but makes missing folders. When it returns, every folder that
+// is new, or new to this process, is on disk.
 func (b *Backend) make(dir string) (*os.File, error) {
 	if err := b.makeRoot(); err != nil {
 		return nil, err

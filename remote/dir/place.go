@@ -54,7 +54,7 @@ func (b *Backend) place(t *temp, d *os.File, name string) error {
 }
 
 // settle finds out whether a move took place. Err is the error of the move.
-// isOurs tells whether the file that has the name now is ours.
+// isOurs reports whether the file that has the name now is ours.
 func (b *Backend) settle(t *temp, d *os.File, name string, err error, isOurs func(*unix.Stat_t) (bool, error)) error {
 	st, statErr := lstat(d, name)
 	if statErr != nil {

@@ -153,7 +153,7 @@ func isFree(d *os.File, name string) error {
 }
 
 // taken returns an ErrExists if a blob has the name, or otherwise an error
-// that describes what has it.
+// that describes the obstacle.
 func taken(d *os.File, name string, st *unix.Stat_t) error {
 	err := checkRegular(d, name, st)
 	var known *kindError

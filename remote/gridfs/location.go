@@ -102,7 +102,7 @@ func chunkSizeOf(value string) (int32, error) {
 	return int32(n), nil
 }
 
-// hide adds a secret, escaped as in a URL, to those that must not be shown.
+// hide adds a secret, escaped as in a URL, to the texts that must not be shown.
 func (l *location) hide(escaped string) {
 	l.secrets = append(l.secrets, escaped)
 	plain, err := url.PathUnescape(escaped)

@@ -14,8 +14,8 @@ import (
 )
 
 // Orphans yields, sorted by name, the blobs that have chunks but no files
-// document: from failed uploads, or from uploads still running. These cannot
-// be told apart, so gc treats them like other names. Their size is unknown and
+// document: from failed uploads, or from uploads still running. Nothing
+// distinguishes these, so gc treats them like other names. Their size is unknown and
 // reported as 0. Modified is the time of the last chunk, by the uploader's
 // clock. An error is yielded once, with a zero Info, and ends the iteration.
 func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {

@@ -175,7 +175,7 @@ func decodePlain(value []byte, raw int) ([]byte, error) {
 type CorruptError struct {
 	Pack Name   // zero for an index file
 	Part string // "size", "header", "trailer", "packs", "index" or "entry"
-	Err  error  // what is wrong
+	Err  error  // the cause
 }
 
 func (e *CorruptError) Error() string {

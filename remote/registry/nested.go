@@ -61,9 +61,9 @@ func aroundURL(rawURL string) (list []string) {
 	return list
 }
 
-// CheckNested says whether a store holds another remote around the place of m or,
-// if there is no remote at that place yet, inside. It finds what it is allowed to
-// read. The error matches ErrNested.
+// CheckNested returns an error that matches ErrNested if a store has another
+// remote around the place of m or, if there is no remote at that place yet,
+// inside it. It notices only remotes that it may read.
 func CheckNested(ctx context.Context, r *kist.Repository, m Remote) error {
 	around := aroundURL(m.URL)
 	if path, ok := folderOf(r, m.URL); ok {

@@ -13,7 +13,7 @@ import (
 
 // PushRef says what becomes of one ref of a remote.
 type PushRef struct {
-	Source string      // what was named: a ref's full name, or a revision; empty: the ref is deleted
+	Source string      // a ref's full name, or a revision; empty: delete the ref
 	ID     object.ID   // what Source stands for; a commit, or the tag object of an annotated tag
 	Kind   object.Kind // of ID
 	Name   string      // of the ref on the remote, full

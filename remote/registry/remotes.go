@@ -56,9 +56,9 @@ func All(r *kist.Repository) []Remote {
 	return list
 }
 
-// Find returns the remote of a name. A URL that is a path which is not
-// absolute begins at the root of the worktree. The error matches ErrNoRemote, or is a
-// [*ConfigError] if what is configured cannot be one.
+// Find returns the remote of a name. A URL that is a relative path begins at
+// the root of the worktree. The error matches ErrNoRemote, or is a
+// [*ConfigError] if the configuration is invalid.
 func Find(r *kist.Repository, name string) (Remote, error) {
 	c, ok := r.Config().Remote[name]
 	if !ok {
@@ -162,9 +162,8 @@ func (m Remote) Check() error {
 	return nil
 }
 
-// Remove removes a remote from the configuration, with the
-// remote-tracking branches and whatever else is kept because of it. What is in
-// the store stays.
+// Remove removes a remote from the configuration, with its remote-tracking
+// branches and other local data. It does not change the store.
 func Remove(ctx context.Context, r *kist.Repository, name string) error {
 	if _, err := Find(r, name); err != nil {
 		return err
@@ -203,9 +202,9 @@ func Remove(ctx context.Context, r *kist.Repository, name string) error {
 	return disk.RemoveAll(Dir(r, name))
 }
 
-// Dir returns the folder for what is kept of a remote, which can be made
-// anew: copies of its index files, how far it was seen, packs of a push that
-// was interrupted.
+// Dir returns the folder for the local data of a remote, which can be rebuilt:
+// copies of its index files, its last seen state, packs of an interrupted
+// push.
 func Dir(r *kist.Repository, name string) string { return filepath.Join(r.Dir(), "remotes", name) }
 
 // OpenBackend opens the store of a remote.

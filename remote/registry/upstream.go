@@ -29,9 +29,9 @@ func (u Upstream) Tracking() string {
 // Short returns the name for people, as in "origin/main".
 func (u Upstream) Short() string { return strings.TrimPrefix(u.Tracking(), refs.Remotes) }
 
-// UpstreamOf returns what a branch, given its short name, follows. The error
-// matches ErrNoUpstream, or is a [*ConfigError] if what is configured cannot be
-// followed.
+// UpstreamOf returns the upstream of a branch, given its short name. The error
+// matches ErrNoUpstream, or is a [*ConfigError] if the configured upstream is
+// invalid.
 func UpstreamOf(r *kist.Repository, branch string) (Upstream, error) {
 	c, ok := r.Config().Branch[branch]
 	if !ok || c.Remote == "" || c.Merge == "" {

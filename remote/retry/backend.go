@@ -10,9 +10,9 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// AfterLister is implemented by backends that can list from a name on.
-// Without it, a list that broke is begun anew, and what was yielded already is
-// read once more and left out.
+// AfterLister is implemented by backends that can list from a name on. Without
+// it, an interrupted list starts again, and names that were already yielded
+// are read and skipped.
 type AfterLister interface {
 	// ListAfter is [remote.Blobs].List without the names up to and including
 	// after.
@@ -25,12 +25,11 @@ type backend struct {
 	reached atomic.Bool
 }
 
-// New returns b with calls that are tried again, as o says: Get, Stat, Delete
-// and List, which goes on behind the last name it yielded. Put and Create are
-// attempted once, and cancelled like the others when they are stuck: Put when
-// its body is not read any more, the others when they take longer than what
-// they read or write may. An error of a call that was tried more than once
-// wraps the last call's [*remote.Error].
+// New returns b with retries, configured by o: for Get, Stat, Delete and List,
+// which continues after the last name it yielded. Put and Create are attempted
+// once. All calls are cancelled when they are stuck: Put when nobody reads its
+// body, the others when they take too long for their amount of data. After
+// several attempts, the error wraps the last call's [*remote.Error].
 func New(b remote.Backend, o Options) remote.Backend {
 	return &backend{inner: b, o: o.withDefaults()}
 }

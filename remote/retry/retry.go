@@ -1,10 +1,10 @@
-// Package retry makes a remote bear with trouble that passes: a store that is
+// Package retry repeats calls to a remote after temporary errors: a store that is
 // busy, a connection that breaks or gets stuck. [New] wraps a [remote.Backend];
 // [Do] is for what a caller repeats itself.
 //
 // Only errors that match [remote.ErrTemporary] are tried again. Wrong
-// credentials, a missing bucket, what is not permitted, not found or full is
-// reported after one call.
+// credentials, a missing bucket, and errors such as "not permitted", "not found"
+// or "full" are reported after one call.
 //
 // A name is for one attempt, so Put and Create are not repeated by the wrapper.
 // Put again under a new name:
@@ -41,8 +41,8 @@ type Options struct {
 	// then. nil: by a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Notify is told of each error that is tried again, before the wait. It
-	// is called by any number of goroutines. nil: no one is told.
+	// Notify receives each error that is retried, before the wait. Any number
+	// of goroutines may call it. It may be nil.
 	Notify func(op string, err error, wait time.Duration)
 
 	// Deadline is how much time an operation may lose: by waiting, and by
@@ -119,7 +119,7 @@ func Do(ctx context.Context, o Options, op string, attempt func(ctx context.Cont
 	}
 }
 
-// patience is what is left of it for one operation.
+// patience is the remaining patience for one operation.
 type patience struct {
 	o     Options // with defaults
 	op    string
@@ -156,7 +156,7 @@ func (p *patience) wait(ctx context.Context, failed error, after time.Duration) 
 	return nil
 }
 
-// ended is the error of a call whose context ended, telling what failed last.
+// ended returns the error of a call whose context ended, with the last failure.
 func ended(ctx context.Context, failed error) error {
 	if err := ctx.Err(); !errors.Is(failed, err) {
 		return fmt.Errorf("%w, after: %v", err, failed)

@@ -7,12 +7,12 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// Verified calls read, which reads from a store and checks what it read. If read
+// Verified calls read, which reads from a store and verifies the data. If read
 // reports damage, Verified calls it once more and returns the second answer: a
-// byte may have changed on the way. So read takes nothing from a cache that an
+// byte may have changed on the way. So read must not use a cache that an
 // earlier call filled.
 //
-// Whatever a store returns is read in this way before it is called damaged.
+// All data of a store is read in this way before it is called damaged.
 func Verified(read func() error) error {
 	err := read()
 	if !looksDamaged(err) {

@@ -48,7 +48,7 @@ func checkRefs(refs map[string]object.Key, changes []RefChange) error {
 	return nil
 }
 
-// moveRefs changes the refs. It sorts the changes, and removes those that do nothing.
+// moveRefs changes the refs. It sorts the changes, and removes changes without effect.
 func (s *State) moveRefs(before *State, c *Change) error {
 	c.Refs = slices.Clone(c.Refs)
 	slices.SortFunc(c.Refs, func(a, b RefChange) int { return strings.Compare(a.Name, b.Name) })

@@ -159,7 +159,7 @@ const (
 	maxFeatures = 64       // number of entries, and bytes of each
 )
 
-// checkLine checks a line of text. What is its name in the error.
+// checkLine checks a line of text. Errors call it by the name in what.
 func checkLine(what, s string) error {
 	if len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
 		return fmt.Errorf("%s: longer than %d bytes, not UTF-8 or with control characters", what, maxText)

@@ -29,7 +29,7 @@ const (
 )
 
 // featureLost is the feature of a remote with a list of lost objects. Without the
-// list, a writer would rely on what is not there.
+// list, a writer would rely on missing objects.
 const featureLost = "lost"
 
 // unknownFeatures returns a [*FeatureError] if there are features that this

@@ -59,7 +59,7 @@ type sight struct {
 	seen map[uint64]*found
 }
 
-// look reads several roots in parallel, except those that were read before.
+// look reads several roots in parallel. It skips roots that were read before.
 func (s *sight) look(ctx context.Context, seqs ...uint64) error {
 	slices.Sort(seqs)
 	seqs = slices.Compact(seqs)

@@ -26,7 +26,7 @@ type Claim struct {
 	HasPacks bool     // some of them are packs
 	Refs     []RefChange
 
-	// Lost are the objects that were listed as lost at S: what is listed decides
+	// Lost are the objects that were listed as lost at S. The list decides
 	// what has to be sent.
 	Lost map[object.Key]string
 
@@ -65,7 +65,7 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 			return ErrReplan
 		}
 	}
-	// What refs of S reach was there, except what was listed then.
+	// Everything reachable from the refs of S was present, except the objects listed then.
 	if !maps.Equal(head.Lost, c.Lost) {
 		return ErrReplan
 	}

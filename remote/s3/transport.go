@@ -77,7 +77,7 @@ func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transp
 		IdleConnTimeout:       idleTimeout,
 		ReadBufferSize:        64 << 10,
 		WriteBufferSize:       64 << 10,
-		DisableCompression:    true, // a blob's bytes are what was stored
+		DisableCompression:    true, // a blob is returned exactly as stored
 		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
 	}}
 	if caBundle != "" {

@@ -112,8 +112,8 @@ func asksForMD5(err error) bool {
 	return resp.StatusCode == http.StatusBadRequest && strings.Contains(strings.ToLower(resp.Message), "content-md5")
 }
 
-// markedBody is a body with errors that can be told apart from those of the
-// store.
+// markedBody is a body whose errors are marked, to distinguish them from errors
+// of the store.
 type markedBody struct {
 	body io.ReaderAt
 	size int64

@@ -20,7 +20,7 @@ func (m *Matcher) Push(p *Patterns) *Matcher {
 	return &Matcher{above: m, patterns: p}
 }
 
-// Rule is a line of an ignore file, as told to the user.
+// Rule is a line of an ignore file, for messages.
 type Rule struct {
 	Dir     string // the folder of the ignore file; "" is the root
 	Line    int    // from 1; 0 in the zero Rule, which is no rule
@@ -29,12 +29,12 @@ type Rule struct {
 }
 
 // Match reports whether a path is ignored, and by which rule. Path is
-// slash-separated and relative to the root of the worktree; isDir tells whether
-// it is a folder, which a symlink to one is not. The rule is also given if it
-// is negated and the path therefore not ignored; it is zero if none matches.
+// slash-separated and relative to the root of the worktree. isDir is true for
+// a folder, but not for a symlink to one. A negated rule that matches is
+// returned, too; the rule is zero if none matches.
 //
-// Match looks at the path alone. What lies in an ignored folder is ignored too,
-// whatever the rules say, so do not ask: go no further down.
+// Match considers only the path itself. Everything in an ignored folder is
+// ignored, whatever the rules, so callers must not descend into one.
 func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
 	if m == nil || m.patterns == nil || path == "" {
 		return false, Rule{}

@@ -40,8 +40,8 @@ type Patterns struct {
 	dir   string // "" or the folder of the file
 	rules []rule
 
-	// The rules by what they look at. A number is a rule's place in rules
-	// plus one, so that 0 means none and the greatest wins.
+	// The rules by kind. A number is a rule's place in rules plus one, so that
+	// 0 means none and the largest number wins.
 	names map[string]last // without wildcards, by name
 	paths map[string]last // without wildcards, by path below dir
 	tails map[byte][]int  // with wildcards, by the last byte of what matches; ascending

@@ -149,9 +149,10 @@ func (b *blockWriter) dir(d *Dir, flags byte, subs int) {
 	b.buf = binary.AppendUvarint(b.buf, uint64(subs))
 }
 
-// recorded yields the directories that have a record, each before its sub-directories,
-// with the number of sub-directories that have one. With all, every directory has a
-// record; without, only those that differ from the base.
+// recorded yields the directories with a record, each before its
+// sub-directories, with the number of sub-directories that have one. With all
+// set, every directory has a record. Otherwise only directories that differ
+// from the base do.
 func (d *Dir) recorded(all bool) func(yield func(*Dir, int) bool) {
 	return func(yield func(*Dir, int) bool) {
 		if !all && !d.dirty {

@@ -35,7 +35,7 @@ var ErrNotInProgress = errors.New("not in progress")
 type State struct {
 	Operation Operation
 	Other     object.ID // the commit being merged or reverted, or to be reverted next
-	Message   string    // what the commit that ends it will say, unless told otherwise
+	Message   string    // default message of the commit that ends it
 
 	// Stopped says that the operation waits for a commit. It does not only if
 	// a revert of several commits has made one, and others are left.

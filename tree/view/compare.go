@@ -57,8 +57,8 @@ func HeadTree(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	return intact.CommitTree(ctx, r, head.ID)
 }
 
-// OfIndex returns what is staged. Of paths with conflicts it has what is
-// staged beside them, if anything.
+// OfIndex returns the view of the index. A path with a conflict has its staged
+// entry, if there is one.
 func OfIndex(ctx context.Context, r *kist.Repository) (View, error) {
 	idx, err := r.Index()
 	if err != nil {
@@ -81,7 +81,7 @@ func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.
 	if err != nil {
 		return nil, err
 	}
-	// A folder that came or went with what is in it is told by that.
+	// A new or deleted folder is implied by its content.
 	empty, _ := object.EmptyTree()
 	changes = slices.DeleteFunc(changes, func(c tree.Change) bool {
 		e := c.Old

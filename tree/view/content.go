@@ -29,9 +29,8 @@ func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, 
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// ChangedRanges returns where the contents of two files differ, of which the
-// first is in view a and the second in view b, to whole chunks. Neither need be
-// stored.
+// ChangedRanges returns the ranges in which two files differ, in whole chunks.
+// The first file is in view a, the second in view b. Neither need be stored.
 func ChangedRanges(ctx context.Context, a, b View, old, new object.Entry) ([]tree.Range, error) {
 	return tree.ChangedRanges(ctx, layered{b.Objects, a.Objects}, old, new)
 }

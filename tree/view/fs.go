@@ -13,10 +13,10 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// FS returns the files of a commit, to be read. Symlinks are not followed:
-// opening one is an error, [fs.FileInfo.Mode] tells it from a file, and
-// [fs.ReadLink] where it points to. The error is an [*ExpiredError] if the
-// content of the commit has expired.
+// FS returns the files of a commit for reading. Symlinks are not followed:
+// opening one is an error. [fs.FileInfo.Mode] marks it, and [fs.ReadLink]
+// returns its target. The error is an [*ExpiredError] if the content of the
+// commit has expired.
 func FS(ctx context.Context, r *kist.Repository, commit object.ID) (fs.FS, error) {
 	c, err := object.ReadCommit(ctx, r.Objects(), commit)
 	if err == nil {

@@ -27,7 +27,7 @@ func NewKnown(objects object.Reader) *Known {
 	return &Known{objects, map[object.Key]bool{}, map[string]bool{}}
 }
 
-// Hide makes the folders count as missing of which an index does not know the
+// Hide makes folders count as missing if the index does not know their
 // content.
 func (k *Known) Hide(idx *index.Index) {
 	for _, d := range idx.LostDirs() {
@@ -63,8 +63,8 @@ type LostFolder struct {
 	Staged bool // the index has files in it, which stay
 }
 
-// LostIn returns the folders of a view, among those that were noted, that cannot
-// be read in full. If the root folder is one of them, the error is its own.
+// LostIn returns the unreadable folders of a view, among the folders found so
+// far. If the root folder is unreadable, it returns an error.
 func (k *Known) LostIn(ctx context.Context, v View) ([]LostFolder, error) {
 	var list []LostFolder
 	for _, path := range slices.SortedFunc(maps.Keys(k.paths), tree.ComparePaths) {
@@ -140,7 +140,7 @@ func WithLost(err error, lost []LostFolder) error {
 	return WithFailed(err, list)
 }
 
-// WithFailed adds paths to those that could not be written.
+// WithFailed adds paths to an error about unwritten paths.
 func WithFailed(err error, lost []worktree.Failed) error {
 	var failed *worktree.ApplyError
 	if len(lost) == 0 || err != nil && !errors.As(err, &failed) {
@@ -170,8 +170,8 @@ func StageLost(idx *index.Index, lost []LostFolder, done bool) error {
 	return nil
 }
 
-// BelowLost reports whether a path is in a folder of which the index does not
-// know the content.
+// BelowLost reports whether a path lies in a folder whose content the index
+// does not know.
 func BelowLost(idx *index.Index, path string) bool {
 	for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
 		if d := idx.Dir(dir); d != nil {

@@ -24,7 +24,7 @@ func (x *Index) Set(path string, e Entry) error {
 	if err := checkEntry(&e); err != nil {
 		return &PathError{path, err}
 	}
-	x.clearNotes(path)
+	x.changed = x.clearBelow(path) || x.changed
 	dir, name := split(path)
 	x.setEntry(x.makeDirs(dir), name, e)
 	return nil
@@ -91,7 +91,7 @@ func (x *Index) SetDir(path string, mode uint16) error {
 		if err := checkPath(path); err != nil {
 			return err
 		}
-		x.clearOwnNotes(path)
+		x.changed = x.clearAt(path) || x.changed
 	}
 	x.setMode(x.makeDirs(path), mode)
 	return nil
@@ -113,7 +113,8 @@ func (x *Index) setMode(d *Dir, mode uint16) {
 // any of these. The directory above stays, even if it is empty. Removing "" empties
 // the root.
 func (x *Index) Remove(path string) bool {
-	removed := x.clearNotes(path)
+	removed := x.clearBelow(path)
+	x.changed = x.changed || removed
 	if path == "" {
 		return x.empty(x.root) || removed
 	}

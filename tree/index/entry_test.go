@@ -108,7 +108,7 @@ func TestSetRefuses(t *testing.T) {
 		if err := x.Set("a/b", NewEntry(o, Stat{})); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		if x.Changed() || string(image(t, x)) != string(before) {
+		if x.changed || string(image(t, x)) != string(before) {
 			t.Errorf("%s: refused, but the index has changed", name)
 		}
 	}

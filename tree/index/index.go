@@ -24,12 +24,11 @@ import (
 // [Load] and [Update]. It may be read by many goroutines at once while none
 // edits it.
 type Index struct {
-	root      *Dir
-	entries   int
-	dirs      int // with the root
-	conflicts []Conflict
-	skipped   []skipped
-	arena     arena
+	root    *Dir
+	entries int
+	dirs    int // with the root
+	pathNotes
+	arena arena
 
 	file    fileState // the files that it was loaded from or written to
 	changed bool      // the index differs from the files
@@ -75,10 +74,6 @@ func (x *Index) Dirs() iter.Seq2[string, *Dir] { return x.root.Walk() }
 
 // All yields all entries with their paths, as [Dir.All] does.
 func (x *Index) All() iter.Seq2[string, *Entry] { return x.root.All() }
-
-// Changed reports whether the index was edited since it was loaded or written. Stat
-// data and known trees count.
-func (x *Index) Changed() bool { return x.changed }
 
 // Roots yields every object that the index names, for gc to keep and verify to look
 // up: the contents of entries, known trees, and the contents of the sides of

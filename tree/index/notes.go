@@ -52,30 +52,36 @@ func (n notes[T]) clearOne(path string) ([]T, bool) {
 	return slices.Delete(n.list, i, i+1), true
 }
 
-func (x *Index) conflictNotes() notes[Conflict] {
-	return notes[Conflict]{x.conflicts, func(c *Conflict) string { return c.Path }}
+// pathNotes are the notes of an index about paths.
+type pathNotes struct {
+	conflicts []Conflict
+	skipped   []skipped
 }
 
-func (x *Index) skippedNotes() notes[skipped] {
-	return notes[skipped]{x.skipped, func(s *skipped) string { return s.Path }}
+func (p *pathNotes) conflictNotes() notes[Conflict] {
+	return notes[Conflict]{p.conflicts, func(c *Conflict) string { return c.Path }}
 }
 
-// clearNotes removes the conflicts and skipped paths at path and below it, and
+func (p *pathNotes) skippedNotes() notes[skipped] {
+	return notes[skipped]{p.skipped, func(s *skipped) string { return s.Path }}
+}
+
+// clearBelow removes the conflicts and skipped paths at path and below it, and
 // reports whether there were any.
-func (x *Index) clearNotes(path string) bool {
-	conflicts, a := x.conflictNotes().clear(path)
-	skipped, b := x.skippedNotes().clear(path)
-	x.conflicts, x.skipped = conflicts, skipped
-	x.changed = x.changed || a || b
+func (p *pathNotes) clearBelow(path string) bool {
+	var a, b bool
+	p.conflicts, a = p.conflictNotes().clear(path)
+	p.skipped, b = p.skippedNotes().clear(path)
 	return a || b
 }
 
-// clearOwnNotes removes the conflict and the skipped path at path.
-func (x *Index) clearOwnNotes(path string) {
-	conflicts, a := x.conflictNotes().clearOne(path)
-	skipped, b := x.skippedNotes().clearOne(path)
-	x.conflicts, x.skipped = conflicts, skipped
-	x.changed = x.changed || a || b
+// clearAt removes the conflict and the skipped path at path, and reports whether
+// there were any.
+func (p *pathNotes) clearAt(path string) bool {
+	var a, b bool
+	p.conflicts, a = p.conflictNotes().clearOne(path)
+	p.skipped, b = p.skippedNotes().clearOne(path)
+	return a || b
 }
 
 // Conflict is a path that a merge could not decide on, with the entries of the merge
@@ -134,16 +140,16 @@ func (x *Index) ClearConflict(path string) bool {
 }
 
 // Conflict returns the conflict at path, and whether there is one.
-func (x *Index) Conflict(path string) (Conflict, bool) {
-	if i, ok := x.conflictNotes().find(path); ok {
-		return x.conflicts[i], true
+func (p *pathNotes) Conflict(path string) (Conflict, bool) {
+	if i, ok := p.conflictNotes().find(path); ok {
+		return p.conflicts[i], true
 	}
 	return Conflict{}, false
 }
 
 // Conflicts returns all conflicts in the order of a walk. The slice belongs to the
 // index. It is valid until the index is edited.
-func (x *Index) Conflicts() []Conflict { return x.conflicts }
+func (p *pathNotes) Conflicts() []Conflict { return p.conflicts }
 
 // checkSide checks one side of a conflict.
 func checkSide(o *object.Entry) error {
@@ -193,7 +199,7 @@ func (x *Index) ClearSkipped(path string) bool {
 
 // Skipped returns the skipped paths in the order of a walk. The slice belongs to the
 // index. It is valid until the index is edited.
-func (x *Index) Skipped() []object.Skipped { return x.skipped }
+func (p *pathNotes) Skipped() []object.Skipped { return p.skipped }
 
 // checkSkippedPath checks the shape of a skipped path.
 func checkSkippedPath(path string) error {

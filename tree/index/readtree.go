@@ -28,7 +28,7 @@ func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, err
 // A tree that stands for far too many paths gives an error that matches
 // [tree.ErrTooMany]. After an error the index is partly changed.
 func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) error {
-	x.clearNotes("")
+	x.changed = x.clearBelow("") || x.changed
 	if root.IsZero() {
 		x.empty(x.root)
 		return nil

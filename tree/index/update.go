@@ -143,7 +143,7 @@ func (x *Index) save(kistDir string, write writeFunc) error {
 
 	x.file.head = sha256.Sum256(head.Bytes())
 	x.changed = false
-	x.removeOld(kistDir)
+	x.file.removeOld(kistDir)
 	return nil
 }
 
@@ -169,11 +169,11 @@ func (x *Index) saveBase(kistDir string) error {
 
 // removeOld removes base files that the head does not name, and temporary files of
 // processes that were killed. It ignores errors: such files only take space.
-func (x *Index) removeOld(kistDir string) {
+func (s *fileState) removeOld(kistDir string) {
 	files, _ := disk.ReadDir(kistDir)
 	for _, f := range files {
 		name := f.Name()
-		if name == baseTemp || strings.HasPrefix(name, basePrefix) && name != x.file.base.name() {
+		if name == baseTemp || strings.HasPrefix(name, basePrefix) && name != s.base.name() {
 			disk.Remove(filepath.Join(kistDir, name))
 		}
 	}

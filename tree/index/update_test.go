@@ -19,7 +19,7 @@ func TestUpdateAndLoad(t *testing.T) {
 	dir := t.TempDir()
 	x, err := Load(dir)
 	must(t, err)
-	if x.Len() != 0 || x.dirs != 1 || x.Changed() {
+	if x.Len() != 0 || x.dirs != 1 || x.changed {
 		t.Error("without a file the index is not empty")
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 0 {

@@ -8,6 +8,12 @@ type set [4]uint64
 func (s *set) add(b byte)      { s[b>>6] |= 1 << (b & 63) }
 func (s *set) has(b byte) bool { return s[b>>6]>>(b&63)&1 != 0 }
 
+func (s *set) invert() {
+	for i := range s {
+		s[i] = ^s[i]
+	}
+}
+
 func (s *set) addRange(first, last byte) {
 	for b := int(first); b <= int(last); b++ {
 		s.add(byte(b))
@@ -51,9 +57,7 @@ func parseSet(s string) (result set, n int) {
 			return set{}, 0
 		case s[i] == ']' && !first:
 			if negated {
-				for j := range result {
-					result[j] = ^result[j]
-				}
+				result.invert()
 			}
 			return result, i + 1
 		case s[i] == '-' && prev != none && i+1 < len(s) && s[i+1] != ']':

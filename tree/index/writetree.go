@@ -23,10 +23,12 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, e
 		return TreeInfo{}, &ConflictError{paths}
 	}
 
-	behind := newWriteBehind(ctx, w)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxBehind)
+	behind := &writeBehind{w, group}
 	t := treeWriter{w: behind, written: make(map[*Dir]TreeInfo)}
-	info, err := t.root(behind.ctx, x.root)
-	if stored := behind.group.Wait(); stored != nil {
+	info, err := t.root(ctx, x.root)
+	if stored := group.Wait(); stored != nil {
 		err = stored // the error of root is only its effect
 	}
 	if err != nil {
@@ -169,14 +171,7 @@ const maxBehind = 16
 // also ends the context.
 type writeBehind struct {
 	object.ReadWriter
-	ctx   context.Context
 	group *errgroup.Group
-}
-
-func newWriteBehind(ctx context.Context, w object.ReadWriter) *writeBehind {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(maxBehind)
-	return &writeBehind{w, ctx, group}
 }
 
 // Put implements [object.Writer].

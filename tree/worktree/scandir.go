@@ -118,7 +118,7 @@ func (n *scanName) tracked() bool { return n.entry != nil || n.sub != nil }
 // content below it is selected, kid is that part. Leaf means that the name
 // itself is a selected path.
 func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
-	if d.path == "" && name == d.w.opt.RepoName || name == IgnoreFile && d.badIgnore {
+	if d.leavesOut(name) {
 		if d.trackedEntry(name) != nil {
 			d.seen++
 		}
@@ -154,6 +154,12 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		st, err = d.folder.listed(&d.list, i)
 	}
 	d.judge(&n, &st, err)
+}
+
+// leavesOut reports whether a name is that of the repository, or of an ignore file that
+// was reported as unreadable.
+func (d *dirScan) leavesOut(name string) bool {
+	return d.path == "" && name == d.w.opt.RepoName || name == IgnoreFile && d.badIgnore
 }
 
 // judge reports a name by its state or by the error of reading that.

@@ -182,6 +182,9 @@ func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOpti
 	switch {
 	case errors.Is(err, commits.ErrNotMerged):
 		return hintf(err, "'kist branch -D %s' deletes it anyway", arg)
+	case err != nil && object.IsLost(r.Objects(), object.Key{Kind: object.KindCommit, ID: id}):
+		return hintf(failf(exitDamaged, "lost", "the commit of branch %s, %s, is lost, so nothing shows whether it is merged", quoteArg(arg), id.Short()),
+			"'kist branch -D %s' deletes it anyway", arg)
 	case err != nil:
 		return err
 	}

@@ -208,7 +208,9 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 			return opt, nil, err
 		}
 		for _, ref := range list {
-			opt.Revs = append(opt.Revs, ref.Name)
+			if !env.repo.lost.tip(cmd.Context(), r, ref.Name) {
+				opt.Revs = append(opt.Revs, ref.Name)
+			}
 		}
 	}
 	if o.all {
@@ -216,7 +218,7 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 		if err != nil {
 			return opt, nil, err
 		}
-		if !head.ID.IsZero() {
+		if !head.ID.IsZero() && !env.repo.lost.tip(cmd.Context(), r, "HEAD") {
 			opt.Revs = append(opt.Revs, "HEAD")
 		}
 	}

@@ -54,7 +54,7 @@ func (e *Env) printLost(ctx context.Context, r *kist.Repository, name string, li
 }
 
 // lostAt is an object whose loss was accepted, and the path of its folder or file,
-// which may be empty.
+// or the name of a branch or tag at it. path may be empty.
 type lostAt struct {
 	path string
 	key  object.Key
@@ -80,7 +80,7 @@ func passesOverLost(cmd *cobra.Command, e *Env) {
 	mayExit(cmd, exitPartial)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		e.repo.lost = &losses{all: map[lostAt]bool{}}
+		e.repo.lost = newLosses()
 		err := e.repo.lost.pass(run(cmd, args))
 		lost := e.repo.lost.err()
 		if lost == nil || err == nil || outcomeOf(err).quiet {
@@ -89,6 +89,18 @@ func passesOverLost(cmd *cobra.Command, e *Env) {
 		e.warn("%v", lost)
 		return err
 	}
+}
+
+func newLosses() *losses { return &losses{all: map[lostAt]bool{}} }
+
+// tip reports whether the commit of a branch or tag is lost, and notes it.
+func (l *losses) tip(ctx context.Context, r *kist.Repository, name string) bool {
+	_, _, err := r.ReadCommit(ctx, name)
+	key, lost := object.LostKey(err)
+	if lost {
+		l.add(shortRef(name), key)
+	}
+	return lost
 }
 
 // hook returns what takes the losses that a repository finds.
@@ -149,7 +161,7 @@ func (l *losses) err() error {
 	if n == 0 {
 		return nil
 	}
-	text := plural(uint64(n), "object is lost; everything else is shown:", "objects are lost; everything else is shown:")
+	text := plural(uint64(n), "object is lost and left out:", "objects are lost and left out:")
 	list := slices.SortedFunc(maps.Keys(l.all), func(a, b lostAt) int {
 		return cmp.Or(tree.ComparePaths(a.path, b.path), a.key.Compare(b.key))
 	})

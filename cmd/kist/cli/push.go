@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -52,7 +53,8 @@ them, so that clones need fewer requests. 'kist config push.merge false'
 prevents that. The old files stay until 'kist remote gc' deletes them.
 
 An object whose loss was accepted ('kist verify --repair --accept-loss') is left
-out. The push names it, and so does each fetch that needs it.
+out. The push names it, and so does each fetch that needs it. --all and --tags
+leave out branches and tags at a lost commit. The exit status is 3 then.
 
 An interrupted push can be run again: it continues. If the connection breaks
 while the branches are moved, the result may be unknown: then the status is 15,
@@ -69,7 +71,7 @@ loss).`,
   kist push --force-with-lease     replace it, unless others have pushed since`,
 		ValidArgsFunction: completeNth(env.complete(remotes), env.complete(branches, tags)),
 	}
-	env.inRepository(cmd, o.run, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "push all branches")
 	flags.BoolVar(&o.tags, "tags", false, "push all tags, too")
@@ -92,7 +94,8 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		name, args = args[0], args[1:]
 	}
 	var err error
-	if push.Refs, err = env.pushRefs(ctx, r, *o, args); err != nil {
+	lost := newLosses()
+	if push.Refs, err = env.pushRefs(ctx, r, *o, args, lost); err != nil {
 		return err
 	}
 	var upstream registry.Upstream
@@ -101,7 +104,7 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return usagef("the name of the branch to delete is missing")
 		}
 		if o.all || o.tags {
-			return failf(exitFailed, "nothing-to-push", "nothing to push")
+			return cmp.Or(lost.err(), failf(exitFailed, "nothing-to-push", "nothing to push"))
 		}
 		ref, at, err := env.pushCurrent(ctx, r, name)
 		if err != nil {
@@ -136,7 +139,7 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		}
 		return err
 	case err != nil || o.dryRun:
-		return err
+		return cmp.Or(err, lost.err())
 	}
 	env.maintain(r)
 	for _, ref := range result.Refs {
@@ -144,7 +147,7 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return failf(exitFailed, "unknown-ref", "%s is not on %s: nothing to delete", quoteArg(shortRef(ref.Name)), quoteArg(push.Remote))
 		}
 	}
-	return nil
+	return lost.err()
 }
 
 // onlyTags reports whether all refs that were rejected are tags.
@@ -175,8 +178,9 @@ func pullOf(r *kist.Repository, o tracking.PushOptions, result *tracking.PushRes
 	return "kist pull"
 }
 
-// pushRefs returns what the arguments and options of push name.
-func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, args []string) ([]registry.PushRef, error) {
+// pushRefs returns what the arguments and options of push name. --all and --tags
+// leave out those at lost commits, which it adds to lost.
+func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, args []string, lost *losses) ([]registry.PushRef, error) {
 	var list []registry.PushRef
 	for _, arg := range args {
 		if o.delete {
@@ -204,6 +208,9 @@ func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, a
 			return nil, err
 		}
 		for _, ref := range all {
+			if lost.tip(ctx, r, ref.Name) {
+				continue
+			}
 			p, err := registry.ParsePush(ctx, r, ref.Name)
 			if err != nil {
 				return nil, err

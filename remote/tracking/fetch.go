@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
@@ -220,9 +221,7 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 	slices.SortFunc(f.result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
 	f.result.Implausible = f.received.Implausible
 	if f.DryRun {
-		var err error
-		f.result.Received, err = f.judge.wouldReceive(ctx, f.head.Records)
-		return err
+		return f.foresee(ctx)
 	}
 	return f.session.Publish(ctx, f.publish)
 }
@@ -243,6 +242,32 @@ func (f *fetching) publish(ctx context.Context) error {
 		}
 	}
 	return noteFetched(ctx, f.r, f.FetchOptions, f.result)
+}
+
+// foresee adds to the result of a dry run the records that a fetch would receive, and
+// the objects that neither end has and whose loss was accepted only on the remote.
+// The fetch names those that it needs, or fails if they are refused.
+func (f *fetching) foresee(ctx context.Context) (err error) {
+	if f.result.Received, err = f.judge.wouldReceive(ctx, f.head.Records); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(f.wanted, func(ref FetchedRef) bool { return ref.Old != ref.New && !ref.Kept }) {
+		return nil
+	}
+
+	objects := f.r.Objects()
+	missing, err := objects.Missing(ctx, slices.SortedFunc(maps.Keys(f.head.Lost), object.Key.Compare))
+	for _, key := range missing {
+		absent := &object.NotFoundError{Key: key}
+		switch {
+		case objects.IsLost(key):
+		case f.judge.accept == "never":
+			return fmt.Errorf("remote lacks %s: %w", key, absent)
+		default:
+			f.result.Lost = append(f.result.Lost, LostObject{&gc.Problem{Key: key, Err: absent}, f.head.Lost[key]})
+		}
+	}
+	return err
 }
 
 // purged reports whether records say of anything that it was purged.

@@ -129,6 +129,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	}
 	env.tell("cloned %s into %s%s\n", printable(remote.Redact(clone.URL)), quotePath(r.Root()), again)
 	env.tellTransferred("received", result.Objects, result.Bytes, result.Records)
+	warnImplausible(env, clone.Name, result.FetchResult)
 	env.printLost(ctx, r, clone.Name, result.Lost)
 	switch {
 	case err != nil:

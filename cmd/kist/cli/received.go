@@ -76,13 +76,18 @@ func (e *Env) printReceived(o tracking.FetchOptions, result *tracking.FetchResul
 		}
 		e.tell("%s %s%s\n", g.what, ids, printable(g.by))
 	}
-	if n := len(result.Implausible); n > 0 {
-		e.warn("%s of %s without effect: no honest repository reaches generation %d (by %s)", plural(uint64(n), "record", "records"),
-			quoteArg(o.Remote), result.Implausible[0].Generation, result.Implausible[0].Who)
-	}
+	warnImplausible(e, o.Remote, result)
 	if waits > 0 && o.Waiting != tracking.Refuse {
 		e.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
 		e.info("'kist fetch --records accept %s' accepts, and '--records refuse' takes it back, for all with the next push", printable(o.Remote))
+	}
+}
+
+// warnImplausible warns about records of a remote that have no effect.
+func warnImplausible(e *Env, name string, result *tracking.FetchResult) {
+	if n := len(result.Implausible); n > 0 {
+		e.warn("%s of %s without effect: no honest repository reaches generation %d (by %s)", plural(uint64(n), "record", "records"),
+			quoteArg(name), result.Implausible[0].Generation, result.Implausible[0].Who)
 	}
 }
 

@@ -246,7 +246,7 @@ func (f *fetching) publish(ctx context.Context) error {
 
 // foresee adds to the result of a dry run the records that a fetch would receive, and
 // the objects that neither end has and whose loss was accepted only on the remote.
-// The fetch names those that it needs, or fails if they are refused.
+// A fetch that needs one of them names it, or fails if it is refused.
 func (f *fetching) foresee(ctx context.Context) (err error) {
 	if f.result.Received, err = f.judge.wouldReceive(ctx, f.head.Records); err != nil {
 		return err

@@ -179,7 +179,7 @@ func pullOf(r *kist.Repository, o tracking.PushOptions, result *tracking.PushRes
 }
 
 // pushRefs returns what the arguments and options of push name. --all and --tags
-// leave out those at lost commits, which it adds to lost.
+// leave out names of lost commits, which it adds to lost.
 func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, args []string, lost *losses) ([]registry.PushRef, error) {
 	var list []registry.PushRef
 	for _, arg := range args {

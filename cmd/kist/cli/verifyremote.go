@@ -173,6 +173,9 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 		p.Set(uint64(at.Objects), uint64(at.Bytes))
 	}})
 	p.Stop()
+	if missing := new(object.NotFoundError); errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
+		return hintf(err, "its loss was accepted here: 'kist push --force %s SOURCE:NAME' moves the branch or tag there, and 'kist push --delete' deletes it; then repair", name)
+	}
 	if isA[*transfer.NeededError](err) {
 		return hintf(err, "nothing was changed: 'kist verify --remote %s' lists the damage; a clone with intact copies can repair it", name)
 	}

@@ -122,24 +122,14 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	push.Progress = p.transferred()
 	result, err := tracking.Push(ctx, r, push)
 	p.Stop()
-	rejected := errors.Is(err, transfer.ErrNotFastForward) // then it says which
+	rejected := errors.Is(err, transfer.ErrNotFastForward) // then the result has the refs
 	if err == nil || rejected && !env.global.json {
 		if perr := env.printPushed(ctx, r, push, result); perr != nil {
 			return perr
 		}
 	}
-	switch {
-	case rejected && onlyTags(result.Refs):
-		return hintf(err, "'kist fetch' shows the tag there; --force replaces it")
-	case rejected:
-		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
-	case errors.Is(err, remote.ErrNoStore):
-		if m, rerr := registry.Find(r, push.Remote); rerr == nil && !isURL(m.URL) {
-			return hintf(err, "'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
-		}
-		return err
-	case err != nil || o.dryRun:
-		return cmp.Or(err, lost.err())
+	if err != nil || o.dryRun {
+		return cmp.Or(pushFailed(r, push, result, err), lost.err())
 	}
 	env.maintain(r)
 	for _, ref := range result.Refs {
@@ -148,6 +138,21 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		}
 	}
 	return lost.err()
+}
+
+// pushFailed adds advice to the error of a push.
+func pushFailed(r *kist.Repository, push tracking.PushOptions, result *tracking.PushResult, err error) error {
+	switch rejected := errors.Is(err, transfer.ErrNotFastForward); {
+	case rejected && onlyTags(result.Refs):
+		return hintf(err, "'kist fetch' shows the tag there; --force replaces it")
+	case rejected:
+		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
+	case errors.Is(err, remote.ErrNoStore):
+		if m, rerr := registry.Find(r, push.Remote); rerr == nil && !isURL(m.URL) {
+			return hintf(err, "'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
+		}
+	}
+	return err
 }
 
 // onlyTags reports whether all refs that were rejected are tags.

@@ -85,7 +85,7 @@ type splitter struct {
 	start  int   // of the chunk
 	from   int   // no cut before, but start+Min at least
 	end    int   // of the bytes read
-	readTo error // what ended the reading: io.EOF or another error
+	readTo error // the end of the reading: io.EOF or another error
 }
 
 // next returns the next chunk, a part of buf. It returns nil, nil if buf has

@@ -51,7 +51,7 @@ func (w *rewriter) headMoves() (object.ID, bool) {
 	return became, known && became != w.head.ID
 }
 
-// unchanged makes sure that branches and tags are what they were: a new one
+// unchanged makes sure that no branch or tag has moved or is new: a new one
 // would keep the old commits. It is called while publishing.
 func (w *rewriter) unchanged() error {
 	list, err := branchesAndTags(w.r)
@@ -95,7 +95,7 @@ func (w *rewriter) publish(ctx context.Context, changes []refs.Change) error {
 	return w.forget(ctx, changes)
 }
 
-// headLast returns changes with that of what is checked out at the end.
+// headLast returns changes with the current branch at the end.
 func (w *rewriter) headLast(changes []refs.Change) []refs.Change {
 	last := func(c refs.Change) bool { return c.Name == "HEAD" || c.Name == refs.Heads+w.head.Branch }
 	sorted := slices.DeleteFunc(slices.Clone(changes), last)
@@ -124,9 +124,8 @@ func (w *rewriter) record(ctx context.Context, became map[object.ID]object.ID) e
 	})
 }
 
-// forget drops log entries and special names that tell of old commits: of those
-// that were just rewritten, and of those that earlier rewrites have left and
-// that nothing reaches any more.
+// forget drops log entries and special names of old commits: commits that were just
+// rewritten, and unreachable ones of earlier rewrites.
 func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
 	old, err := gc.Rewritten(w.r)
 	if err != nil {

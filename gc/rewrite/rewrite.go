@@ -23,7 +23,7 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-// Result tells what [Run] did.
+// Result is the result of [Run].
 type Result struct {
 	Commits []Commit      // parents before their children
 	Refs    []refs.Change // branches and tags that were moved, and "HEAD" if it is detached
@@ -45,7 +45,7 @@ type Commit struct{ Old, New object.ID }
 // Branches and tags are moved, the new commits have expired if the old ones had,
 // and log entries and names such as ORIG_HEAD that tell of old ones are
 // dropped. The index is that of the new HEAD; the worktree stays as it is, and
-// what was removed is untracked. Which commit became which is written to a file.
+// removed files are untracked. A file gets the old and new ID of each commit.
 // No operation may be under way and nothing staged. Stopped at any moment, it
 // leaves every branch old or new; run again, it ends what it has begun.
 //
@@ -95,7 +95,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	})
 }
 
-// rewriter makes history anew.
+// rewriter rewrites histories.
 type rewriter struct {
 	r       *kist.Repository
 	plan    *purge.Plan
@@ -104,9 +104,9 @@ type rewriter struct {
 
 	head    refs.Head
 	listed  []refs.Ref              // branches and tags, as they were
-	commits map[object.ID]object.ID // those that were looked at, and what they became
+	commits map[object.ID]object.ID // the visited commits, and their new IDs
 	trees   map[object.ID]tree.Info // the same of trees
-	order   []Commit                // those that became others
+	order   []Commit                // the commits that changed
 }
 
 // changes rewrites all, and returns how refs move.
@@ -165,7 +165,7 @@ func branchesAndTags(r *kist.Repository) ([]refs.Ref, error) {
 	return append(branches, tags...), err
 }
 
-// ref returns what a branch or tag is to be. A tag object is made anew if its
+// ref returns the new object of a branch or tag. A tag object is replaced if its
 // commit is.
 func (w *rewriter) ref(ctx context.Context, ref refs.Ref) (object.ID, error) {
 	commit, err := refs.Peel(ctx, w.r.Objects(), ref.ID)
@@ -202,8 +202,7 @@ func (w *rewriter) commit(ctx context.Context, tip object.ID) (object.ID, error)
 	}, func(id object.ID, c *object.Commit) (object.ID, error) { return w.one(ctx, id, c) })
 }
 
-// one returns what a commit becomes, given its parents have become what they
-// are to be.
+// one returns the new ID of a commit. Its parents are rewritten already.
 func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (object.ID, error) {
 	info, err := w.tree(ctx, id, c)
 	if err != nil {
@@ -235,8 +234,8 @@ func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (obj
 	return became, nil
 }
 
-// tree returns a commit's tree without what is to go. If its content has expired
-// and is gone, the tree stays what it was: there is nothing in it to be had.
+// tree returns a commit's tree without the removed files. If its content has expired
+// and is gone, the tree stays the same.
 func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tree.Info, error) {
 	base := tree.Info{ID: c.Tree, Files: c.Files, Bytes: c.Bytes}
 	if info, done := w.trees[c.Tree]; done {
@@ -265,7 +264,7 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	return info, nil
 }
 
-// paths returns what is to go from a tree, in path order.
+// paths returns the paths to remove from a tree, in path order.
 func (w *rewriter) paths(ctx context.Context, root object.ID) ([]string, error) {
 	found := map[string]bool{}
 	walk := w.plan.Walk
@@ -285,8 +284,8 @@ func (w *rewriter) paths(ctx context.Context, root object.ID) ([]string, error) 
 	return stage.Outermost(slices.Collect(maps.Keys(found))), nil
 }
 
-// pathsAt finds what is to go at a path that the plan was made for, and below
-// it: all, or what is kept inline.
+// pathsAt finds the paths to remove at a path of the plan and below it: all files, or
+// the inline ones.
 func (w *rewriter) pathsAt(ctx context.Context, root object.ID, path string, found map[string]bool) error {
 	if !w.plan.O.AllHistory && len(w.plan.Inlines) == 0 {
 		return nil

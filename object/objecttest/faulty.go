@@ -32,7 +32,7 @@ type Fault struct {
 	Err   error // nil: ErrFault
 }
 
-// Faulty passes calls on to another store and fails those it was told to. It
+// Faulty passes calls on to another store and fails on demand. It
 // is safe for concurrent use.
 type Faulty struct {
 	rw object.ReadWriter

@@ -9,7 +9,7 @@ import (
 )
 
 // checkConcurrent has writers that put overlapping sets of objects while
-// others read what is there already.
+// others read existing ones.
 func checkConcurrent(t testing.TB, rw object.ReadWriter) {
 	const workers, each = 8, 60
 	before := map[object.Key][]byte{}

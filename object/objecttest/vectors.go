@@ -9,7 +9,7 @@ import (
 
 // CheckVectors fails the test if a file of test vectors is not the indented JSON
 // of vectors. With update, it writes the file first.
-// It returns what is in the file.
+// It returns the content of the file.
 func CheckVectors(t testing.TB, file string, vectors any, update bool) []byte {
 	t.Helper()
 	want, err := json.MarshalIndent(vectors, "", " ")

@@ -83,8 +83,8 @@ func MergeBases(ctx context.Context, r object.Reader, a, b object.ID) ([]object.
 		return nil, err
 	}
 	// A best common ancestor is on a path from a, and on one from b, on which
-	// no commit is below another common one. So all are found when nothing is
-	// queued but what is below.
+	// no commit is below another common one. So all are found when only
+	// commits below them are queued.
 	var found []*painted
 	for p.open > 0 {
 		c := p.next()

@@ -199,7 +199,7 @@ type logger struct {
 	r       *kist.Repository
 	o       Options
 	records *record.View
-	past    map[object.ID]bool      // commits of which it is not known what they changed
+	past    map[object.ID]bool      // commits whose changes are unknown
 	paths   map[object.ID]string    // where the path that is followed is in a commit
 	same    map[object.ID]bool      // commits that changed none of the paths
 	next    map[object.ID]object.ID // the commit after one of these; none after the first

@@ -1,7 +1,7 @@
-// Package limit keeps what is sent to and read from a remote below rates, for
-// those who share their line with others. [New] wraps a [remote.Backend]; all
-// calls together, however many at once, stay below the rates. What is counted
-// are the bytes of blobs and records, not those of requests and lists.
+// Package limit keeps uploads to and downloads from a remote below rates, for users
+// who share their line with others. [New] wraps a [remote.Backend]; all
+// calls together, however many at once, stay below the rates. It counts the
+// bytes of blobs and records, not those of requests and lists.
 //
 // It goes around package retry's wrapper, not into it: its waiting is not the
 // remote's doing.
@@ -93,8 +93,8 @@ func (b *backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 	return nil
 }
 
-// meteredBody is a body that is paid for as it is read to be sent. That is
-// told from a read for other ends by what the Put before did; if that misleads,
+// meteredBody is a body that is paid for as it is read to be sent. The
+// previous Put shows whether a read is for sending; if that misleads,
 // the rest is paid for in the end, so nothing is paid twice or never.
 type meteredBody struct {
 	ctx    context.Context // the Put's

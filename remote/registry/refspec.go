@@ -14,7 +14,7 @@ import (
 // PushRef says what becomes of one ref of a remote.
 type PushRef struct {
 	Source string      // a ref's full name, or a revision; empty: delete the ref
-	ID     object.ID   // what Source stands for; a commit, or the tag object of an annotated tag
+	ID     object.ID   // the object of Source; a commit, or the tag object of an annotated tag
 	Kind   object.Kind // of ID
 	Name   string      // of the ref on the remote, full
 	Force  bool        // not only if it is a fast-forward, or new

@@ -202,7 +202,6 @@ var tooLarge = map[string]struct {
 	"cmd/kist/cli.runInit complexity":                       {21, ""},
 	"cmd/kist/cli.runStats complexity":                      {25, ""},
 	"cmd/kist/cli.spaceJSON fields":                         {16, ""},
-	"cmd/kist/cli.pushOptions.run complexity":               {24, ""},
 	"cmd/kist/cli.purgeOptions.run complexity":              {35, ""},
 	"cmd/kist/cli.runReset parameters":                      {6, ""},
 	"cmd/kist/cli.runCheckout parameters":                   {6, ""},

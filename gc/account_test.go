@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -184,6 +185,8 @@ func TestAccountOfCopies(t *testing.T) {
 		w.roots[fmt.Sprint(len(w.roots))] = w.commit()
 	}
 	other := newWorld(t, 1)
+	_, err := io.ReadFull(other.names, make([]byte, 1000)) // other names for the same content
+	w.check(err)
 	for range 5 {
 		other.commit()
 	}

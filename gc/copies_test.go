@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
@@ -94,7 +95,7 @@ func (c *copied) putAgain(list map[object.Key]bool) {
 	if len(list) == 0 {
 		return
 	}
-	other := &world{TB: c.TB, dir: c.TempDir(), now: c.now}
+	other := &world{TB: c.TB, dir: c.TempDir(), now: c.now, names: c.names}
 	other.reopen()
 	session := other.begin()
 	for _, key := range slices.SortedFunc(maps.Keys(list), object.Key.Compare) {
@@ -409,7 +410,8 @@ func testCopies(t *testing.T, seed uint64) {
 // TestCopies collects the garbage of stores in which objects have copies in
 // volumes of all sorts.
 func TestCopies(t *testing.T) {
-	for seed := range uint64(8) {
+	for i := range objecttest.Rounds(t, 8) {
+		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { testCopies(t, seed) })
 	}
 }

@@ -184,7 +184,7 @@ func TestOptimiseDamaged(t *testing.T) {
 // storeAgain stores objects in one more volume, as if others were not there.
 func (w *world) storeAgain(keys map[object.Key]bool) {
 	w.Helper()
-	other := &world{TB: w.TB, dir: w.TempDir(), now: w.now}
+	other := &world{TB: w.TB, dir: w.TempDir(), now: w.now, names: w.names}
 	other.reopen()
 	session := other.begin()
 	for key := range keys {

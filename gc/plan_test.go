@@ -2,6 +2,7 @@ package gc_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,17 +32,35 @@ type world struct {
 	roots map[string]object.Key
 	said  record.Set
 	now   time.Time
-	lines []string // of the text of which commits have versions
+	names io.Reader // random numbers for the names of volumes
+	lines []string  // of the text of which commits have versions
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
-	w := &world{TB: t, dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 7)), roots: map[string]object.Key{}, now: time.Now()}
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	w := &world{
+		TB: t, dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 7)), roots: map[string]object.Key{},
+		now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), names: &lockedReader{r: rand.NewChaCha8(key)},
+	}
 	w.reopen()
 	return w
 }
 
+// lockedReader is a reader for several goroutines.
+type lockedReader struct {
+	mu sync.Mutex
+	r  io.Reader
+}
+
+func (l *lockedReader) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.Read(p)
+}
+
 func (w *world) reopen() {
-	store, err := volume.Open(w.dir, volume.Options{Now: func() time.Time { return w.now }, Warn: func(s string) { w.Log("warning:", s) }})
+	store, err := volume.Open(w.dir, volume.Options{Now: func() time.Time { return w.now }, Rand: w.names, Warn: func(s string) { w.Log("warning:", s) }})
 	if err != nil {
 		w.Fatal(err)
 	}

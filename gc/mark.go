@@ -108,9 +108,10 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 	return m.markBases(ctx)
 }
 
-// markBases marks the damaged objects of volumes that have live ones. A live
-// patch may depend on a damaged base, and is then readable only through
-// another copy of the base.
+// markBases marks the damaged objects of volumes that have live ones, and everything
+// reachable from them. A live patch may depend on a damaged base, and is then readable
+// only through another copy of the base. The objects below a base are kept because a
+// commit that is present must be complete, and the note of its damage may be wrong.
 func (m *marker) markBases(ctx context.Context) error {
 	for i := range m.use {
 		u := &m.use[i]
@@ -118,10 +119,7 @@ func (m *marker) markBases(ctx context.Context) error {
 			continue
 		}
 		for _, key := range m.view.Damaged(i) {
-			if m.records.Skips(object.Key{}, key) {
-				continue
-			}
-			if _, err := m.mark(ctx, key, true); err != nil {
+			if err := m.walk(ctx, key, true); err != nil {
 				return err
 			}
 		}

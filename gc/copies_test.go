@@ -410,8 +410,11 @@ func testCopies(t *testing.T, seed uint64) {
 // TestCopies collects the garbage of stores in which objects have copies in
 // volumes of all sorts.
 func TestCopies(t *testing.T) {
+	seeds := []uint64{10304} // a base whose note of damage is wrong was kept without the objects below it
 	for i := range objecttest.Rounds(t, 8) {
-		seed := objecttest.Seed() + uint64(i)
+		seeds = append(seeds, objecttest.Seed()+uint64(i))
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { testCopies(t, seed) })
 	}
 }

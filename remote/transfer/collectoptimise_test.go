@@ -292,7 +292,11 @@ func TestOptimiseInterrupted(t *testing.T) {
 		w.version()
 	}
 	before := start.Snapshot()
-	interruptEach(t, before, optimised, func(n int) int { return n + 1 }, func(b *remotetest.Memory, ended bool) {
+	step := 1
+	if testing.Short() {
+		step = 4
+	}
+	interruptEach(t, before, optimised, func(n int) int { return n + step }, func(b *remotetest.Memory, ended bool) {
 		w.wantTip(b)
 		if _, others := packsOf(t, b); ended && len(others) > 0 {
 			t.Errorf("%d packs are not optimised", len(others))

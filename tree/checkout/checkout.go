@@ -5,13 +5,20 @@ package checkout
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // SwitchOptions configure [Switch].
@@ -164,10 +171,250 @@ func branchName(ctx context.Context, r *kist.Repository, rev string) (string, er
 		return "", err
 	}
 
-	branch, ok := refs.BranchOf(name)
-	if !ok {
-		return "", nil
+	if branch, ok := refs.BranchOf(name); ok {
+		return branch, nil
+	}
+	return "", nil
+}
+
+// CheckNew makes sure that a branch or tag can be created. Prefix selects
+// which. If the ref exists and may, CheckNew returns its present value.
+func CheckNew(r *kist.Repository, prefix, name string, mayExist bool) (object.ID, error) {
+	if err := refs.CheckShort(name); err != nil {
+		return object.ID{}, err
 	}
 
-	return branch, nil
+	full := prefix + name
+	id, err := r.Refs().Get(full)
+	switch {
+	case err == nil && !mayExist:
+		what := map[string]string{refs.Heads: "branch", refs.Tags: "tag"}[prefix]
+		return id, fmt.Errorf("%s %q %w", what, name, kist.ErrNameTaken)
+	case err == nil || !errors.Is(err, refs.ErrNotFound):
+		return id, err
+	}
+
+	// A ref is a file, so its name cannot also be a folder of other refs.
+	for at := strings.LastIndexByte(full, '/'); at >= len(prefix); at = strings.LastIndexByte(full[:at], '/') {
+		if _, err := r.Refs().Get(full[:at]); err == nil {
+			return id, &refs.ConflictError{Name: full, With: full[:at]}
+		}
+	}
+
+	if list, _ := r.Refs().List(full + "/"); len(list) > 0 {
+		return id, &refs.ConflictError{Name: full, With: list[0].Name}
+	}
+
+	return object.ID{}, nil
+}
+
+// Tip is a commit and its tree. It is zero before the first commit.
+type Tip struct{ Commit, Tree object.ID }
+
+// Tips describe a switch from HEAD's commit to another one.
+type Tips struct {
+	From, To Tip
+	Force    bool // discard staged and changed content
+	Progress kist.Progress
+	Publish  func(ctx context.Context) error // moves HEAD after the index
+}
+
+// SwitchTree brings worktree and index from one tree to another, and then calls
+// s.Publish. Staged and changed content stays at paths that are equal in both
+// trees. Elsewhere it is an obstacle, except with s.Force.
+//
+// A kill at any moment leaves each file old or new. The command can be repeated:
+// a file with its new content is no obstacle.
+func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
+	load, from, to := r.Index, s.From, s.To
+	if s.Force { // even if the index was lost
+		load = func() (*index.Index, error) { return index.Load(r.Dir()) }
+	}
+
+	idx, err := load()
+	if err != nil {
+		return err
+	}
+
+	o := stage.ApplyOptions{Progress: s.Progress, Replaces: true, Publish: s.Publish, Needs: []object.ID{from.Commit, to.Commit}}
+	switch {
+	case s.Force:
+		o.Needs = []object.ID{to.Commit}
+	case from == to:
+		o.Needs = nil
+	case from.Tree.IsZero(): // also if the loss of its commit was accepted
+		o.Needs = []object.ID{to.Commit}
+	}
+
+	var ops []worktree.Op
+	var obstacles []stage.Obstacle
+	if s.Force {
+		o.Edit = clearNotes
+		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
+	} else {
+		ops, obstacles, o.Lost, err = switchOps(ctx, r, idx, from.Tree, to)
+		if err == nil {
+			err = stage.CheckOps(ctx, r, idx, ops, obstacles)
+		}
+	}
+	if err != nil {
+		return err
+	}
+
+	return stage.ApplyOps(ctx, r, idx, ops, o)
+}
+
+// clearNotes removes the conflicts and the notes about unreadable paths from
+// an index.
+func clearNotes(idx *index.Index) error {
+	for _, c := range slices.Clone(idx.Conflicts()) {
+		idx.ClearConflict(c.Path)
+	}
+	for _, s := range slices.Clone(idx.Skipped()) {
+		idx.ClearSkipped(s.Path)
+	}
+	return nil
+}
+
+// switchOps returns the operations that lead from one tree to another, the
+// obstacles where the index has something else staged, and the lost folders of
+// the second tree. A folder whose content the index does not know counts as
+// empty.
+func switchOps(ctx context.Context, r *kist.Repository, idx *index.Index, from object.ID, to Tip) ([]worktree.Op, []stage.Obstacle, []view.LostFolder, error) {
+	var ops []worktree.Op
+	var obstacles []stage.Obstacle
+	replaced := false // a folder is replaced
+	known := view.NewKnown(r.Objects())
+	known.Hide(idx)
+	for c, err := range tree.Diff(ctx, known, from, to.Tree, tree.DiffOptions{Recursive: true, Paired: true}) {
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if _, ok := idx.Conflict(c.Path); ok {
+			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
+			continue
+		}
+		have := stage.Indexed(idx, c.Path)
+		switch {
+		case stage.SameEntry(have, c.Old):
+			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
+			replaced = replaced || view.IsFolder(c.Old) && c.New != nil && !view.IsFolder(c.New)
+		case stage.SameEntry(have, c.New):
+		case c.New == nil && view.IsFolder(have) != view.IsFolder(c.Old): // the removed entry is no longer staged
+		default:
+			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: StagedReason})
+		}
+	}
+
+	if replaced {
+		obstacles = append(obstacles, stagedBelow(idx, ops)...)
+	}
+
+	lost, err := known.LostIn(ctx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Objects()})
+	return ops, append(obstacles, stagedAbove(idx, ops)...), lost, err
+}
+
+// stagedAbove returns the staged files in places where ops need a folder and
+// do not make one.
+func stagedAbove(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
+	folders := map[string]bool{} // files that become folders
+	var obstacles []stage.Obstacle
+	last := ""
+	for _, op := range ops {
+		if op.Old != nil && view.IsFolder(op.New) {
+			folders[op.Path] = true
+		}
+		dir, _ := tree.Split(op.Path)
+		if op.New == nil || dir == last {
+			continue
+		}
+		for last = dir; dir != "" && idx.Dir(dir) == nil; dir, _ = tree.Split(dir) {
+			if idx.Entry(dir) != nil && !folders[dir] {
+				obstacles = append(obstacles, stage.Obstacle{Path: dir, Reason: StagedReason})
+			}
+		}
+	}
+
+	return obstacles
+}
+
+// stagedBelow returns the staged files in folders that ops replace, except
+// files that ops remove.
+func stagedBelow(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
+	removed := map[string]bool{}
+	for _, op := range ops {
+		if op.New == nil {
+			removed[op.Path] = true
+		}
+	}
+
+	var obstacles []stage.Obstacle
+	for _, op := range ops {
+		d := idx.Dir(op.Path)
+		if d == nil || op.New == nil || view.IsFolder(op.New) {
+			continue
+		}
+		for path := range d.All() {
+			if !removed[path] {
+				obstacles = append(obstacles, stage.Obstacle{Path: path, Reason: StagedReason})
+			}
+		}
+	}
+
+	return obstacles
+}
+
+// StagedReason is the reason of an obstacle for a staged change.
+const StagedReason = "a change is staged"
+
+// ForceOps returns the operations that make index and worktree equal to a tree
+// at the given paths (nil: all), whatever these contain now. It also returns
+// the files that were read and proved unchanged, and the lost folders of the
+// tree. Untracked files stay, unless a file must take their path.
+func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to view.View, paths []string) ([]worktree.Op, []worktree.Refreshed, []view.LostFolder, error) {
+	from, err := view.FromKnown(ctx, r, idx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	changes, lost, err := view.DiffKnown(ctx, from, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	var ops []worktree.Op
+	planned := map[string]bool{}
+	for _, c := range changes {
+		planned[c.Path] = true
+		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
+	}
+
+	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	found = slices.DeleteFunc(found, func(f worktree.Found) bool { return planned[f.Path] })
+
+	// An unchanged file must keep its time, because build tools compare times.
+	found, unchanged, err := r.Worktree().Confirm(ctx, found)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	for _, f := range found {
+		e, err := tree.Find(ctx, to.Objects, to.Tree, f.Path)
+		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+			continue
+		}
+		if view.IsLost(err) && f.Old != nil { // the index has the same lost folder
+			e, err = f.Old.Object(), nil
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		ops = append(ops, worktree.Op{Path: f.Path, Old: f.Old, New: &e})
+	}
+
+	return ops, unchanged, lost, nil
 }

@@ -168,3 +168,148 @@ func (l last) latest(isDir bool) int {
 	}
 	return l.any
 }
+
+// Matcher has the patterns of a folder and of those above it. The zero Matcher
+// and the nil one ignore nothing. A Matcher does not change and is safe for
+// concurrent use.
+type Matcher struct {
+	above    *Matcher
+	patterns *Patterns // nil in the zero Matcher
+}
+
+// Push returns a Matcher that has the patterns of one more ignore file, which
+// go before those of m. On the way down into a folder, push what its own
+// ignore file says, if it has one.
+func (m *Matcher) Push(p *Patterns) *Matcher {
+	if p == nil || len(p.rules) == 0 {
+		return m
+	}
+	return &Matcher{above: m, patterns: p}
+}
+
+// Rule is a line of an ignore file, for messages.
+type Rule struct {
+	Dir     string // the folder of the ignore file; "" is the root
+	Line    int    // from 1; 0 in the zero Rule, which is no rule
+	Pattern string // as in the file
+	Negated bool   // it begins with an exclamation mark
+}
+
+// Match reports whether a path is ignored, and by which rule. Path is
+// slash-separated and relative to the root of the worktree. isDir is true for
+// a folder, but not for a symlink to one. A negated rule that matches is
+// returned, too; the rule is zero if none matches.
+//
+// Match considers only the path itself. Everything in an ignored folder is
+// ignored, whatever the rules, so callers must not descend into one.
+func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
+	if m == nil || m.patterns == nil || path == "" {
+		return false, Rule{}
+	}
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	if name == "" {
+		return false, Rule{} // a slash at the end: no such path
+	}
+	for ; m != nil && m.patterns != nil; m = m.above {
+		p := m.patterns
+		below, ok := p.below(path)
+		if !ok {
+			continue
+		}
+		if r := p.match(below, name, isDir); r != nil {
+			return !r.negated, Rule{Dir: p.dir, Line: r.line, Pattern: r.text, Negated: r.negated}
+		}
+	}
+	return false, Rule{}
+}
+
+// below returns path relative to the folder of the patterns, if it lies in it.
+func (p *Patterns) below(path string) (string, bool) {
+	n := len(p.dir)
+	if n == 0 {
+		return path, true
+	}
+	if len(path) <= n+1 || path[n] != '/' || path[:n] != p.dir {
+		return "", false
+	}
+	return path[n+1:], true
+}
+
+// rule is one pattern, taken apart.
+type rule struct {
+	text    string // as in the file, without spaces at the end
+	line    int
+	negated bool // what matches is not ignored
+	dirOnly bool // matches folders only
+
+	kind    kind
+	literal string // by kind
+	glob    glob
+	tail    string // what everything that matches ends with, unless the kind is exact
+}
+
+// kind is what a rule looks at, and how.
+type kind uint8
+
+const (
+	exactName  kind = iota // the name is literal
+	suffixName             // the name ends with literal
+	globName               // the name matches glob
+	exactPath              // the path is literal
+	globPath               // the path begins with literal, and glob matches the rest
+)
+
+// wildcards are the bytes that do not stand for themselves.
+const wildcards = `*?[\`
+
+// newRule takes a line apart; false if nothing can match it.
+func newRule(text string) (rule, bool) {
+	r := rule{text: text}
+	pattern, negated := strings.CutPrefix(text, "!")
+	r.negated = negated
+	pattern, r.dirOnly = strings.CutSuffix(pattern, "/")
+	inPath := strings.Contains(pattern, "/") // and not at its end
+	pattern = strings.TrimPrefix(pattern, "/")
+	if pattern == "" {
+		return rule{}, false
+	}
+	wild := strings.IndexAny(pattern, wildcards)
+	switch {
+	case wild < 0 && inPath:
+		r.kind, r.literal = exactPath, pattern
+	case wild < 0:
+		r.kind, r.literal = exactName, pattern
+	case !inPath && pattern[0] == '*' && !strings.ContainsAny(pattern[1:], wildcards):
+		r.kind, r.tail = suffixName, pattern[1:]
+	case inPath:
+		r.kind, r.literal = globPath, pattern[:wild]
+		// A ** is special at the start of a path and after a slash.
+		return r.compile(pattern[wild:], wild == 0 || pattern[wild-1] == '/')
+	default:
+		r.kind = globName
+		return r.compile(pattern, false)
+	}
+	return r, true
+}
+
+func (r rule) compile(pattern string, atStart bool) (rule, bool) {
+	var ok bool
+	r.glob, ok = compileGlob(pattern, atStart, r.kind == globPath)
+	r.tail = r.glob.tail()
+	return r, ok
+}
+
+// match reports whether r, which is none of the exact kinds, matches.
+func (r *rule) match(path, name string, isDir bool) bool {
+	if r.dirOnly && !isDir {
+		return false
+	}
+	switch r.kind {
+	case suffixName:
+		return strings.HasSuffix(name, r.tail)
+	case globName:
+		return strings.HasSuffix(name, r.tail) && r.glob.match(name)
+	default:
+		return strings.HasPrefix(path, r.literal) && strings.HasSuffix(path, r.tail) && r.glob.match(path[len(r.literal):])
+	}
+}

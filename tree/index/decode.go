@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // decoder reads directory records into an index. It cuts directories, entries and lists
@@ -158,11 +159,11 @@ func (r *decoder) place(name string, fresh bool) (*Dir, error) {
 	i, ok := up.d.findSub(name)
 	switch {
 	case !fresh && (!ok || !up.d.subs[i].inBase):
-		return nil, fmt.Errorf("change of directory %q, which the base does not have", join(up.d.Path(), name))
+		return nil, fmt.Errorf("change of directory %q, which the base does not have", tree.Join(up.d.Path(), name))
 	case !fresh:
 		return up.d.subs[i], nil
 	case ok || up.d.entries.get(name) != nil:
-		return nil, fmt.Errorf("%q is there twice", join(up.d.Path(), name))
+		return nil, fmt.Errorf("%q is there twice", tree.Join(up.d.Path(), name))
 	}
 	if err := object.CheckName(name); err != nil {
 		return nil, err
@@ -222,13 +223,13 @@ func (r *decoder) one(d *Dir, e *Entry, last string) error {
 		return err
 	}
 	if !r.entry(e, &r.x.arena) {
-		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), errCanonical)
+		return fmt.Errorf("entry %q: %w", tree.Join(d.Path(), e.Name), errCanonical)
 	}
 	if err := r.used(e.stringSize()); err != nil {
 		return err
 	}
 	if e.Name <= last {
-		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), errCanonical)
+		return fmt.Errorf("entry %q: %w", tree.Join(d.Path(), e.Name), errCanonical)
 	}
 	if err := object.CheckName(e.Name); err != nil {
 		return err
@@ -237,7 +238,7 @@ func (r *decoder) one(d *Dir, e *Entry, last string) error {
 		return nil
 	}
 	if err := checkEntry(e); err != nil {
-		return fmt.Errorf("entry %q: %w", join(d.Path(), e.Name), err)
+		return fmt.Errorf("entry %q: %w", tree.Join(d.Path(), e.Name), err)
 	}
 	return nil
 }
@@ -259,7 +260,7 @@ func (r *decoder) removeSubs(d *Dir, n uint64) error {
 		}
 		i, ok := d.findSub(name)
 		if !ok {
-			return fmt.Errorf("removal of directory %q, which the base does not have", join(d.Path(), name))
+			return fmt.Errorf("removal of directory %q, which the base does not have", tree.Join(d.Path(), name))
 		}
 		r.x.cutSub(d, i)
 		last = name
@@ -280,12 +281,12 @@ func (r *decoder) edit(d *Dir, n uint64) error {
 		r.x.track(d, e.Name, exists)
 		switch {
 		case e.Type == 0 && !exists:
-			return fmt.Errorf("removal of entry %q, which the base does not have", join(d.Path(), e.Name))
+			return fmt.Errorf("removal of entry %q, which the base does not have", tree.Join(d.Path(), e.Name))
 		case e.Type == 0:
 			d.entries.remove(e.Name)
 			r.x.entries--
 		case d.Subdir(e.Name) != nil:
-			return fmt.Errorf("%q is there twice", join(d.Path(), e.Name))
+			return fmt.Errorf("%q is there twice", tree.Join(d.Path(), e.Name))
 		default:
 			d.entries.put(e)
 			if !exists {

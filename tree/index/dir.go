@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // defaultDirMode is the mode of a directory until [Index.SetDir] sets another.
@@ -133,7 +134,7 @@ func (d *Dir) Walk() iter.Seq2[string, *Dir] {
 			}
 			sub := top.subs[0]
 			top.subs = top.subs[1:]
-			path := join(top.path, sub.name)
+			path := tree.Join(top.path, sub.name)
 			if !yield(path, sub) {
 				return
 			}
@@ -150,9 +151,52 @@ func (d *Dir) All() iter.Seq2[string, *Entry] {
 	return func(yield func(string, *Entry) bool) {
 		for path, dir := range d.Walk() {
 			for e := range dir.entries.all() {
-				if !yield(join(path, e.Name), e) {
+				if !yield(tree.Join(path, e.Name), e) {
 					return
 				}
+			}
+		}
+	}
+}
+
+var emptyTree, _ = object.EmptyTree()
+
+// SetLost makes the directory at path one of unknown content: it holds nothing,
+// and trees that are written have t in its place, though t is damaged or missing.
+// As soon as something is set in the directory, it is one like others, with only
+// that in it. Missing directories above are made, as [Index.Set] does.
+func (x *Index) SetLost(path string, mode uint16, t TreeInfo) error {
+	if err := x.SetDir(path, mode); err != nil {
+		return err
+	}
+	x.setLost(x.Dir(path), t)
+	return nil
+}
+
+func (x *Index) setLost(d *Dir, t TreeInfo) {
+	x.empty(d)
+	if d.tree == t {
+		return
+	}
+	if d.parent != nil && d.tree.ID != t.ID {
+		d.parent.forget()
+	}
+	d.tree = t
+	x.touch(d)
+}
+
+// Lost reports whether the directory is one of unknown content, see
+// [Index.SetLost].
+func (d *Dir) Lost() bool {
+	return d.entries.n == 0 && len(d.subs) == 0 && !d.tree.ID.IsZero() && d.tree.ID != emptyTree
+}
+
+// LostDirs goes through the directories of unknown content.
+func (x *Index) LostDirs() iter.Seq2[string, *Dir] {
+	return func(yield func(string, *Dir) bool) {
+		for path, d := range x.Dirs() {
+			if d.Lost() && !yield(path, d) {
+				return
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // Set puts e at path, under the name of the path. It replaces the entry at path, or the
@@ -25,7 +26,7 @@ func (x *Index) Set(path string, e Entry) error {
 		return &PathError{path, err}
 	}
 	x.changed = x.clearBelow(path) || x.changed
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	x.setEntry(x.makeDirs(dir), name, e)
 	return nil
 }
@@ -62,7 +63,7 @@ func (x *Index) setEntry(d *Dir, name string, e Entry) {
 // SetStat replaces the stat data of the entry at path, and reports whether there is
 // one. Known trees and conflicts stay.
 func (x *Index) SetStat(path string, st Stat) bool {
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	d := x.Dir(dir)
 	if d == nil {
 		return false
@@ -118,7 +119,7 @@ func (x *Index) Remove(path string) bool {
 	if path == "" {
 		return x.empty(x.root) || removed
 	}
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	d := x.Dir(dir)
 	if d == nil {
 		return removed
@@ -226,7 +227,7 @@ func (x *Index) Move(from, to string) error {
 		}
 	}
 
-	dir, name := split(from)
+	dir, name := tree.Split(from)
 	d := x.Dir(dir)
 	if d == nil || d.entries.get(name) == nil && d.Subdir(name) == nil {
 		return &PathError{from, fs.ErrNotExist}
@@ -234,9 +235,9 @@ func (x *Index) Move(from, to string) error {
 	switch {
 	case from == to:
 		return nil
-	case below(to, from):
+	case tree.Below(to, from):
 		return &PathError{to, fmt.Errorf("lies in %q, which is to be moved there", from)}
-	case below(from, to):
+	case tree.Below(from, to):
 		return &PathError{to, fmt.Errorf("holds %q, which is to be moved there", from)}
 	}
 
@@ -277,7 +278,7 @@ func (d *Dir) height() int {
 
 // attach puts a directory that was removed at a free path.
 func (x *Index) attach(path string, sub *Dir) {
-	dir, name := split(path)
+	dir, name := tree.Split(path)
 	d := x.makeDirs(dir)
 	i, _ := d.findSub(name)
 	sub.name, sub.parent = x.arena.keep(name), d

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // paths lists what an index holds; directories end in a slash.
@@ -17,7 +18,7 @@ func paths(x *Index) (list []string) {
 			list = append(list, path+"/")
 		}
 		for e := range d.Entries() {
-			list = append(list, join(path, e.Name))
+			list = append(list, tree.Join(path, e.Name))
 		}
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // model is an index as simple as can be.
@@ -23,7 +24,7 @@ type model struct {
 // clear makes path free, and makes the directories above it.
 func (m *model) clear(path string) {
 	m.remove(path)
-	for dir, _ := split(path); dir != ""; dir, _ = split(dir) {
+	for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
 		delete(m.entries, dir)
 		if _, ok := m.dirs[dir]; !ok {
 			m.dirs[dir] = defaultDirMode
@@ -32,13 +33,13 @@ func (m *model) clear(path string) {
 }
 
 func (m *model) remove(path string) {
-	maps.DeleteFunc(m.entries, func(p string, _ Entry) bool { return below(p, path) })
-	maps.DeleteFunc(m.dirs, func(p string, _ uint16) bool { return below(p, path) })
+	maps.DeleteFunc(m.entries, func(p string, _ Entry) bool { return tree.Below(p, path) })
+	maps.DeleteFunc(m.dirs, func(p string, _ uint16) bool { return tree.Below(p, path) })
 }
 
 func (m *model) set(path string, e Entry) {
 	m.clear(path)
-	_, e.Name = split(path)
+	_, e.Name = tree.Split(path)
 	m.entries[path] = e
 }
 
@@ -54,12 +55,12 @@ func (m *model) move(from, to string) {
 	m.remove(from)
 	m.clear(to)
 	for path, e := range moved.entries {
-		if below(path, from) {
+		if tree.Below(path, from) {
 			m.set(to+path[len(from):], e)
 		}
 	}
 	for path, mode := range moved.dirs {
-		if below(path, from) {
+		if tree.Below(path, from) {
 			m.setDir(to+path[len(from):], mode)
 		}
 	}

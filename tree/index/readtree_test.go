@@ -32,7 +32,7 @@ func TestReadTreeKeeps(t *testing.T) {
 	}
 	for path, e := range x.All() {
 		got := y.Entry(path)
-		if restored := path == "many/1/11/f" || path == "link" || below(path, "many/5"); !restored && got.Stat != e.Stat {
+		if restored := path == "many/1/11/f" || path == "link" || tree.Below(path, "many/5"); !restored && got.Stat != e.Stat {
 			t.Fatalf("%q has lost its stat data", path)
 		}
 		y.SetStat(path, e.Stat)

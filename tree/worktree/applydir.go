@@ -155,35 +155,40 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 // absent.
 func (w *Worktree) makeFolder(path string) (folder, error) {
 	at, err := w.fs.openFolder("")
-	if err != nil {
-		return nil, pathError("open", path, err)
+	if err == nil {
+		at, err = makeBelow(at, path, 0o777, w.refuseRepo)
 	}
+	if err != nil {
+		return nil, pathError("mkdir", path, err)
+	}
+	return at, nil
+}
 
+// makeBelow opens the folder at path below at and makes missing folders on the
+// way. It closes at, unless path is empty. Check may refuse a folder; it may be nil.
+func makeBelow(at folder, path string, perm uint32, check func(folder) error) (folder, error) {
+	if path == "" {
+		return at, nil
+	}
 	for name := range strings.SplitSeq(path, "/") {
-		if path == "" {
-			break
-		}
-		var sub folder
-		sub, err = at.sub(name)
+		sub, err := at.sub(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err = at.mkdir(name, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
+			if err = at.mkdir(name, perm); err == nil || errors.Is(err, fs.ErrExist) {
 				sub, err = at.sub(name)
 			}
 		}
 		at.Close()
 		if err != nil {
-			return nil, pathError("mkdir", path, err)
+			return nil, err
 		}
 		at = sub
-		st, err := at.self()
-		if err == nil && w.isRepo(&st) {
-			err = errRepository
+		if check != nil {
+			err = check(at)
 		}
 		if err != nil {
 			at.Close()
-			return nil, pathError("mkdir", path, err)
+			return nil, err
 		}
 	}
-
 	return at, nil
 }

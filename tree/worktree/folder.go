@@ -3,10 +3,13 @@ package worktree
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"io/fs"
 	"slices"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -230,13 +233,10 @@ func (l *listing) name(i int) string {
 	return unsafe.String(&l.names[e.off], int(e.size))
 }
 
-func (l *listing) add(name string, kind uint32) {
-	l.entries = append(l.entries, listed{off: uint32(len(l.names)), size: uint16(len(name)), kind: kind})
-	l.names = append(append(l.names, name...), 0)
-}
+func (l *listing) add(name string, kind uint32) { addListed(l, name, kind) }
 
-// addBytes is add for names that are bytes.
-func (l *listing) addBytes(name []byte, kind uint32) {
+// addListed adds a name and the type bits of its mode.
+func addListed[T string | []byte](l *listing, name T, kind uint32) {
 	l.entries = append(l.entries, listed{off: uint32(len(l.names)), size: uint16(len(name)), kind: kind})
 	l.names = append(append(l.names, name...), 0)
 }
@@ -271,4 +271,39 @@ func (l *listing) sort() {
 		}
 		return bytes.Compare(l.names[a.off:][:a.size], l.names[b.off:][:b.size])
 	})
+}
+
+// errnoOf returns the error number that err wraps, or 0.
+func errnoOf(err error) syscall.Errno {
+	errno, _ := errors.AsType[syscall.Errno](err)
+	return errno
+}
+
+// isErrno reports whether err is or wraps an error number.
+func isErrno(err error, want syscall.Errno) bool { return errnoOf(err) == want }
+
+// notFolder reports whether err means that a component of a path is no real
+// folder.
+func notFolder(err error) bool {
+	errno := errnoOf(err)
+	return errno == syscall.ENOTDIR || errno == syscall.ELOOP
+}
+
+// notEmpty reports whether err means that a folder is not empty.
+func notEmpty(err error) bool {
+	errno := errnoOf(err)
+	return errno == syscall.ENOTEMPTY || errno == syscall.EEXIST
+}
+
+// isFatal reports whether err will also stop all later operations. An object
+// that cannot be read only stops the paths that need it.
+func isFatal(err error) bool {
+	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
+		return false
+	}
+	switch errnoOf(err) {
+	case syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
+		return true
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

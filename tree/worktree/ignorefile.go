@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/ignore"
 )
 
@@ -66,4 +67,49 @@ func readHead(d folder, name string, max int) ([]byte, error) {
 	var data bytes.Buffer
 	_, err = io.Copy(&data, io.LimitReader(f, int64(max)))
 	return data.Bytes(), err
+}
+
+// has reports whether a name may be in the folder. It is sure only if the folder was listed.
+func (d *dirScan) has(name string) bool {
+	if d.only != nil {
+		return true // the folder was not listed
+	}
+	for i := range d.list.entries {
+		if int(d.list.entries[i].size) == len(name) && d.list.name(i) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// ignores reports whether an untracked name is ignored.
+func (d *dirScan) ignores(name string, isDir bool) bool {
+	switch {
+	case d.ignored:
+		return true
+	case d.o.IncludeIgnored:
+		return false
+	case d.isCache && name != CacheTag:
+		return true
+	}
+	ignored, _ := d.matcher.Match(d.join(name), isDir)
+	return ignored
+}
+
+// readIgnoreFile adds the folder's own patterns to those of its parents.
+func (d *dirScan) readIgnoreFile() {
+	d.badIgnore = false
+	if d.ignored || d.o.IncludeIgnored || !d.has(IgnoreFile) {
+		return
+	}
+
+	path := d.join(IgnoreFile)
+	patterns, err := readPatterns(d.folder, d.path)
+	switch {
+	case err != nil:
+		d.badIgnore = true
+		d.report(IgnoreFile, Found{State: Unreadable, Type: object.TypeFile, Old: d.trackedEntry(IgnoreFile), Err: pathError("read", path, err)})
+	case patterns != nil:
+		d.matcher = d.matcher.Push(patterns)
+	}
 }

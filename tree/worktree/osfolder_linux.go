@@ -153,7 +153,7 @@ func (d *osFolder) list(l *listing) error {
 			name := buf[19:size]
 			name = name[:bytes.IndexByte(name, 0)]
 			if string(name) != "." && string(name) != ".." {
-				l.addBytes(name, kind)
+				addListed(l, name, kind)
 			}
 			buf = buf[size:]
 		}

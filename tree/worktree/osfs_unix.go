@@ -208,18 +208,8 @@ func (f *OSFS) MkdirAll(name string, perm os.FileMode) error {
 	}
 
 	at, err := f.openFolder("")
-	for rest := clean; err == nil && rest != ""; {
-		var base string
-		base, rest = cutPath(rest)
-		if err = at.mkdir(base, modeBits(perm)&0o7777); errors.Is(err, fs.ErrExist) {
-			err = nil
-		}
-		var sub folder
-		if err == nil {
-			sub, err = at.sub(base)
-		}
-		at.Close()
-		at = sub
+	if err == nil {
+		at, err = makeBelow(at, clean, modeBits(perm)&0o7777, nil)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "mkdir", Path: name, Err: err}

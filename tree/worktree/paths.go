@@ -21,13 +21,7 @@ type Info struct {
 func (w *Worktree) Lstat(path string) (Info, error) {
 	var info Info
 	err := w.at("lstat", path, func(d folder, name string) error {
-		var st fileStat
-		var err error
-		if name == "" {
-			st, err = d.self()
-		} else {
-			st, err = d.lstat(name)
-		}
+		st, err := lstatIn(d, name)
 		info = Info{Type: st.entryType(), Mode: st.perm(), Stat: st.indexStat(0)}
 		return err
 	})

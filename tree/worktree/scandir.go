@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -318,4 +321,143 @@ func (d *dirScan) keep(f Found) *Found {
 	d.block = append(d.block, f)
 	d.count++
 	return &d.block[len(d.block)-1]
+}
+
+// A folder of at least wideFolder names is split among all workers, wideStep
+// names at a time.
+const (
+	wideFolder = 4096
+	wideStep   = 512
+)
+
+// allNames compares all names of the listing with the index.
+func (d *dirScan) allNames() {
+	n := len(d.list.entries)
+	if n < wideFolder || d.w.opt.Jobs == 1 {
+		d.names(0, n)
+		return
+	}
+
+	parts := make([]dirScan, d.w.opt.Jobs)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for i := range parts {
+		task := *d.scanTask
+		task.out = new(scanned)
+		parts[i] = dirScan{scanner: d.scanner, scanTask: &task, list: d.list, folder: d.folder,
+			isCache: d.isCache, badIgnore: d.badIgnore}
+		workers.Go(func() {
+			for d.failure() == nil {
+				to := int(next.Add(wideStep))
+				if to-wideStep >= n {
+					return
+				}
+				parts[i].names(to-wideStep, min(to, n))
+			}
+		})
+	}
+
+	workers.Wait()
+	for i := range parts {
+		p := &parts[i]
+		d.out.items = append(d.out.items, p.out.items...)
+		d.subs = append(d.subs, p.subs...)
+		d.count += p.count
+		d.seen += p.seen
+	}
+}
+
+// addUnseen reports the names of the folder that are only in the index.
+func (d *dirScan) addUnseen() {
+	if d.only != nil || d.tracked == nil || d.seen == d.tracked.Len()+len(d.tracked.Subdirs()) {
+		return
+	}
+
+	there := make(map[string]struct{}, len(d.list.entries))
+	for i := range d.list.entries {
+		there[d.list.name(i)] = struct{}{}
+	}
+
+	for entry, sub := range d.tracked.Children() {
+		switch {
+		case entry != nil:
+			if _, ok := there[entry.Name]; !ok {
+				d.report(entry.Name, Found{State: Deleted, Old: entry})
+			}
+		default:
+			if _, ok := there[sub.Name()]; !ok {
+				d.deleted(sub.Name(), sub)
+			}
+		}
+	}
+}
+
+// deleted reports a folder and everything that the index has below it.
+func (d *dirScan) deleted(name string, sub *index.Dir) {
+	item := d.report(name, Found{State: Deleted, Dir: true})
+	item.below = new(scanned)
+	d.deleteBelow(item.below, item.found.Path, sub)
+}
+
+// deleteBelow reports everything that the index has below a folder.
+func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir) {
+	for entry, sub := range dir.Children() {
+		item := scanItem{}
+		if entry != nil {
+			item.name = entry.Name
+			item.found = d.keep(Found{Path: tree.Join(path, entry.Name), State: Deleted, Old: entry})
+		} else {
+			item.name = sub.Name()
+			item.found = d.keep(Found{Path: tree.Join(path, sub.Name()), State: Deleted, Dir: true})
+			item.below = new(scanned)
+			d.deleteBelow(item.below, item.found.Path, sub)
+		}
+		out.items = append(out.items, item)
+	}
+}
+
+// missing reports a selected name that does not exist, or that is no folder
+// though a path below it was selected.
+func (d *dirScan) missing(n *scanName) {
+	name := n.name
+	switch {
+	case n.kid != nil:
+		path := d.join(name)
+		item := scanItem{name: path[len(path)-len(name):], below: new(scanned)}
+		d.missingBelow(item.below, path, n.sub, n.kid)
+		d.out.items = append(d.out.items, item)
+	case n.entry != nil:
+		d.report(name, Found{State: Deleted, Old: n.entry})
+	case n.sub != nil:
+		d.deleted(name, n.sub)
+	default:
+		path := d.join(name)
+		d.report(name, Found{State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})
+	}
+}
+
+func (d *dirScan) missingBelow(out *scanned, path string, dir *index.Dir, only *selection) {
+	for name, kid := range only.kids {
+		at := tree.Join(path, name)
+		item := scanItem{name: name}
+		var sub *index.Dir
+		var entry *index.Entry
+		if dir != nil {
+			sub, entry = dir.Subdir(name), dir.Entry(name)
+		}
+		switch {
+		case kid != nil:
+			item.below = new(scanned)
+			d.missingBelow(item.below, at, sub, kid)
+		case entry != nil:
+			item.found = d.keep(Found{Path: at, State: Deleted, Old: entry})
+		case sub != nil:
+			item.found = d.keep(Found{Path: at, State: Deleted, Dir: true})
+			item.below = new(scanned)
+			d.deleteBelow(item.below, at, sub)
+		default:
+			item.found = d.keep(Found{Path: at, State: Absent, Err: pathError("stat", at, fs.ErrNotExist)})
+		}
+		out.items = append(out.items, item)
+	}
 }

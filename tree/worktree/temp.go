@@ -72,26 +72,13 @@ func (w *Worktree) makeTempDir() (folder, error) {
 		return d, err
 	}
 
-	at, err := w.fs.openFolder("")
-	if err != nil {
+	if d, err = w.fs.openFolder(""); err != nil {
 		return nil, err
 	}
-
-	for name := range strings.SplitSeq(w.opt.TempDir, "/") {
-		if err = at.mkdir(name, 0o777); errors.Is(err, fs.ErrExist) {
-			err = nil
-		}
-		if err == nil {
-			d, err = at.sub(name)
-		}
-		at.Close()
-		if err != nil {
-			return nil, pathError("mkdir", w.opt.TempDir, err)
-		}
-		at = d
+	if d, err = makeBelow(d, w.opt.TempDir, 0o777, nil); err != nil {
+		return nil, pathError("mkdir", w.opt.TempDir, err)
 	}
-
-	return at, nil
+	return d, nil
 }
 
 // close removes the folder, which must be empty.

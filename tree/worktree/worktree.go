@@ -168,16 +168,21 @@ func (w *Worktree) openFolder(path string) (folder, error) {
 		return d, nil
 	}
 
-	st, err := d.self()
-	if err == nil && w.isRepo(&st) {
-		err = errRepository
-	}
-	if err != nil {
+	if err := w.refuseRepo(d); err != nil {
 		d.Close()
 		return nil, pathError("open", path, err)
 	}
 
 	return d, nil
+}
+
+// refuseRepo returns an error if d is the repository's own folder.
+func (w *Worktree) refuseRepo(d folder) error {
+	st, err := d.self()
+	if err == nil && w.isRepo(&st) {
+		err = errRepository
+	}
+	return err
 }
 
 var errRepository = errors.New("the repository's own folder")

@@ -267,13 +267,8 @@ func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
 // clearNotes removes the conflicts and the notes about unreadable paths from
 // an index.
 func clearNotes(idx *index.Index) error {
-	for _, c := range slices.Clone(idx.Conflicts()) {
-		idx.ClearConflict(c.Path)
-	}
-	for _, s := range slices.Clone(idx.Skipped()) {
-		idx.ClearSkipped(s.Path)
-	}
-	return nil
+	idx.ClearSkipped("")
+	return ClearConflicts(idx, nil)
 }
 
 // switchOps returns the operations that lead from one tree to another, the

@@ -38,9 +38,6 @@ type Dir struct {
 // Name returns the last name of the directory's path, "" for the root.
 func (d *Dir) Name() string { return d.name }
 
-// Parent returns the directory above, or nil for the root.
-func (d *Dir) Parent() *Dir { return d.parent }
-
 // Mode returns the permission bits (07777).
 func (d *Dir) Mode() uint16 { return d.mode }
 

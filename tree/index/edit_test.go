@@ -183,7 +183,7 @@ func TestChildren(t *testing.T) {
 	if want := []string{"a/", "a-", "a.txt", "aa", "b", "c/"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if x.Dir("a").Path() != "a" || x.Root().Path() != "" || x.Dir("a").Parent() != x.Root() {
+	if x.Dir("a").Path() != "a" || x.Root().Path() != "" || x.Dir("a").parent != x.Root() {
 		t.Error("paths of directories")
 	}
 	if x.Dir("b") != nil || x.Entry("a") != nil || x.Entry("nothing/x") != nil || x.Entry("a/x") == nil {

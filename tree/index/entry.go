@@ -109,10 +109,6 @@ func (e *Entry) Object() object.Entry {
 	return o
 }
 
-// Racy reports whether the file must be read even if its stat data are the same. See
-// [Stat.Racy].
-func (e *Entry) Racy() bool { return e.Stat.Racy() }
-
 // SameContent reports whether e and other have the same type, permission bits and
 // content. Times and stat data may differ: they do not count as a change.
 func (e *Entry) SameContent(other *Entry) bool {

@@ -30,7 +30,7 @@ func TestRacy(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.racy)
 		}
 	}
-	if !(&Entry{}).Racy() {
+	if !(&Entry{}).Stat.Racy() {
 		t.Error("an entry without stat data is not racy")
 	}
 }

@@ -122,8 +122,7 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 // settled returns edits that end notes in the index about the selected paths:
 // conflicts, which count as resolved now, and that a path could not be read.
 func settled(r *kist.Repository, idx *index.Index, stored edits, o AddOptions) edits {
-	notes := len(idx.Conflicts()) + len(idx.Skipped())
-	if notes == 0 {
+	if len(idx.Conflicts())+len(idx.Skipped()) == 0 {
 		return nil
 	}
 
@@ -132,17 +131,20 @@ func settled(r *kist.Repository, idx *index.Index, stored edits, o AddOptions) e
 		touched[e.path] = true
 	}
 
+	open := func(path string) bool { return Selected(path, o.Paths) && !touched[path] }
+	// An untracked file that the scan ignored does not mean that the user
+	// decided to remove the path.
+	decided := func(path string) bool { return Indexed(idx, path) != nil || !r.Worktree().Exists(path) }
+
 	var list edits
 	for _, c := range idx.Conflicts() {
-		// An untracked file that the scan ignored does not mean that the user
-		// decided to remove the path.
-		if Selected(c.Path, o.Paths) && !touched[c.Path] && (Indexed(idx, c.Path) != nil || !r.Worktree().Exists(c.Path)) {
+		if open(c.Path) && decided(c.Path) {
 			list = append(list, edit{path: c.Path, kind: editResolve})
 		}
 	}
 
 	for _, s := range idx.Skipped() {
-		if Selected(s.Path, o.Paths) && !touched[s.Path] && (!o.Update || Indexed(idx, s.Path) != nil || !r.Worktree().Exists(s.Path)) {
+		if open(s.Path) && (!o.Update || decided(s.Path)) {
 			list = append(list, edit{path: s.Path, kind: editForgive})
 		}
 	}

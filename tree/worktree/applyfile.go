@@ -59,7 +59,7 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 				err = closeErr
 			}
 		}
-		if isErrno(err, syscall.EXDEV) && !w.beside {
+		if errnoOf(err) == syscall.EXDEV && !w.beside {
 			w.beside = true
 			continue
 		}

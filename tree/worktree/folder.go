@@ -279,9 +279,6 @@ func errnoOf(err error) syscall.Errno {
 	return errno
 }
 
-// isErrno reports whether err is or wraps an error number.
-func isErrno(err error, want syscall.Errno) bool { return errnoOf(err) == want }
-
 // notFolder reports whether err means that a component of a path is no real
 // folder.
 func notFolder(err error) bool {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -84,16 +85,24 @@ func (b *builder) commit(tree object.Key, message string, files, bytes uint64, p
 	return b.put(object.KindCommit, data).ID
 }
 
-// quick is run without a process of its own.
-func (s *shell) quick(args ...string) outcome {
-	s.Helper()
-	var stdout, stderr bytes.Buffer
-	env := &cli.Env{
-		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+// environment returns an environment to run kist in this process.
+//
+// It is not cli.OSEnv, which sets the umask for a moment: a process that
+// another test starts at that moment would inherit it.
+func (s *shell) environment(stdout, stderr io.Writer) *cli.Env {
+	return &cli.Env{
+		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr,
 		Getenv: func(string) string { return "" },
 		Dir:    s.dir, Now: time.Now, Hostname: "chest.example", Username: "anna", Random: rand.Reader,
 		Terminal: cli.Terminal{Width: func() int { return 80 }}, Owners: s.owners,
 	}
+}
+
+// quick runs kist in this process.
+func (s *shell) quick(args ...string) outcome {
+	s.Helper()
+	var stdout, stderr bytes.Buffer
+	env := s.environment(&stdout, &stderr)
 	ctx, cancel := context.WithTimeout(context.Background(), hostileTime)
 	defer cancel()
 	hang := time.AfterFunc(2*hostileTime, func() {

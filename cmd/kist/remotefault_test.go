@@ -41,9 +41,7 @@ func (s *shell) here(args ...string) outcome {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := s.command(ctx) // for its environment
-	env := cli.OSEnv()
-	env.Stdin, env.Stdout, env.Stderr = strings.NewReader(""), &stdout, &stderr
-	env.Dir, env.Terminal, env.Start = s.dir, cli.Terminal{}, nil
+	env := s.environment(&stdout, &stderr)
 	env.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	env.Getenv = func(name string) string {
 		value := ""

@@ -59,7 +59,8 @@ type Terminal struct {
 	Width func() int // columns of the terminal that Stderr is
 }
 
-// OSEnv returns the environment of this process.
+// OSEnv returns the environment of this process. It sets the umask for a
+// moment: call it before the process creates files or starts others.
 func OSEnv() *Env {
 	return &Env{
 		Stdin:    os.Stdin,

@@ -264,70 +264,82 @@ func TestRemoteGCKill(t *testing.T) {
 }
 
 // TestRemoteGCBesideOthers has four people push to branches of their own, make
-// and delete more, and two fetch, while two collect garbage without any grace. What a push has acknowledged is there in the end.
+// and delete more, and two fetch, while two collect garbage without any grace.
+// What a push has acknowledged is there in the end.
+//
+// All pause after ten rounds: a collector whose files others delete at once, all
+// the time, may plan again and again until they pause.
 func TestRemoteGCBesideOthers(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		first := p.begin()
-		var over atomic.Bool
 		var deleted, collections, fetches, unlucky atomic.Int64
-		var people, others sync.WaitGroup
 		all := p.copies(first, 8)
 		pushers, collectors, fetchers := all[:4], all[4:6], all[6:]
-		rounds := objecttest.Rounds(p, 2)
+		random := make([]*rand.Rand, len(pushers))
 		for i, s := range pushers {
-			people.Go(func() {
-				rng := rand.New(rand.NewPCG(uint64(i), 25))
-				own := fmt.Sprint("person-", i)
-				s.kist("checkout", "-b", own)
-				for round := range rounds {
-					s.change(rng)
+			random[i] = rand.New(rand.NewPCG(uint64(i), 25))
+			s.kist("checkout", "-b", fmt.Sprint("person-", i))
+		}
+		push := func(i, round int) {
+			s, rng, own := pushers[i], random[i], fmt.Sprint("person-", i)
+			s.change(rng)
+			s.kist("push")
+			side := fmt.Sprintf("%s-%d", own, round)
+			s.kist("checkout", "-b", side)
+			s.change(rng)
+			s.kist("push")
+			s.kist("checkout", own)
+			if rng.IntN(4) > 0 {
+				s.kist("push", "origin", "--delete", side)
+			}
+			if rng.IntN(4) == 0 { // what it has goes, and comes back
+				s.kist("push", "origin", "--delete", own)
+			}
+		}
+		rounds := objecttest.Rounds(p, 2)
+		for from := 0; from < rounds && !p.Failed(); from += 10 {
+			var over atomic.Bool
+			var people, others sync.WaitGroup
+			for i, s := range pushers {
+				people.Go(func() {
+					for round := from; round < min(from+10, rounds); round++ {
+						push(i, round)
+					}
 					s.kist("push")
-					side := fmt.Sprintf("%s-%d", own, round)
-					s.kist("checkout", "-b", side)
-					s.change(rng)
-					s.kist("push")
-					s.kist("checkout", own)
-					if rng.IntN(4) > 0 {
-						s.kist("push", "origin", "--delete", side)
+				})
+			}
+			for i, s := range collectors {
+				others.Go(func() {
+					args := collectRemote
+					if i == 1 {
+						args = append(args[:len(args):len(args)], "--grace", "1s", "--repack")
 					}
-					if rng.IntN(4) == 0 { // what it has goes, and comes back
-						s.kist("push", "origin", "--delete", own)
+					for !over.Load() && !p.Failed() {
+						deleted.Add(int64(s.collect(args...).Deleted))
+						collections.Add(1)
 					}
-				}
-				s.kist("push")
-			})
-		}
-		for i, s := range collectors {
-			others.Go(func() {
-				args := collectRemote
-				if i == 1 {
-					args = append(args[:len(args):len(args)], "--grace", "1s", "--repack")
-				}
-				for !over.Load() && !p.Failed() {
-					deleted.Add(int64(s.collect(args...).Deleted))
-					collections.Add(1)
-				}
-			})
-		}
-		for _, s := range fetchers {
-			others.Go(func() {
-				for !over.Load() && !p.Failed() {
-					// A branch that is deleted, and collected at once, may be
-					// what a fetch was after.
-					switch o := s.run("fetch", "--json"); {
-					case o.status == 0:
-						fetches.Add(1)
-					case o.status == 1 && strings.Contains(o.stderr, "deleted or expired on the remote meanwhile"):
-						unlucky.Add(1)
-					default:
-						p.Errorf("%v", o)
+				})
+			}
+			for _, s := range fetchers {
+				others.Go(func() {
+					for !over.Load() && !p.Failed() {
+						// A branch that is deleted, and collected at once, may be
+						// what a fetch was after.
+						switch o := s.run("fetch", "--json"); {
+						case o.status == 0:
+							fetches.Add(1)
+						case o.status == 1 && strings.Contains(o.stderr, "deleted or expired on the remote meanwhile"):
+							unlucky.Add(1)
+						default:
+							p.Errorf("%v", o)
+						}
 					}
-				}
-			})
+				})
+			}
+			people.Wait()
+			over.Store(true)
+			others.Wait()
 		}
-		people.Wait()
-		over.Store(true)
-		others.Wait()
 		if p.Failed() {
 			return
 		}

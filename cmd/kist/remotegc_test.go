@@ -267,7 +267,7 @@ func TestRemoteGCKill(t *testing.T) {
 // and delete more, and two fetch, while two collect garbage without any grace.
 // What a push has acknowledged is there in the end.
 //
-// All pause after ten rounds: a collector whose files others delete at once, all
+// All pause after three rounds: a collector whose files others delete at once, all
 // the time, may plan again and again until they pause.
 func TestRemoteGCBesideOthers(t *testing.T) {
 	onEachStore(t, func(p *place) {
@@ -297,12 +297,12 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 			}
 		}
 		rounds := objecttest.Rounds(p, 2)
-		for from := 0; from < rounds && !p.Failed(); from += 10 {
+		for from := 0; from < rounds && !p.Failed(); from += 3 {
 			var over atomic.Bool
 			var people, others sync.WaitGroup
 			for i, s := range pushers {
 				people.Go(func() {
-					for round := from; round < min(from+10, rounds); round++ {
+					for round := from; round < min(from+3, rounds); round++ {
 						push(i, round)
 					}
 					s.kist("push")

@@ -1,8 +1,13 @@
 package object
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fxamacker/cbor/v2"
 )
 
 // A node's encoding: 'k' 'n', kind, version, number of links (uvarint), the
@@ -137,4 +142,220 @@ func appendHeader(dst []byte, kind Kind, set *linkSet) []byte {
 	dst = append(dst, magic0, magic1, byte(kind), nodeVersion)
 	dst = binary.AppendUvarint(dst, uint64(set.len()))
 	return append(dst, set.raw...)
+}
+
+// Node bodies as they are in CBOR. Positions of links count from 1; 0 is no
+// link. Fields that are zero are left out of maps. In trees and manifests every
+// string is a byte string, as names need not be UTF-8.
+
+type entryBody struct {
+	Name   string    `cbor:"1,keyasint"`
+	Type   uint8     `cbor:"2,keyasint"`
+	Mode   uint16    `cbor:"3,keyasint,omitempty"`
+	Size   uint64    `cbor:"4,keyasint,omitempty"`
+	Files  uint64    `cbor:"5,keyasint,omitempty"`
+	Sec    int64     `cbor:"6,keyasint,omitempty"`
+	Nsec   uint32    `cbor:"7,keyasint,omitempty"`
+	Inline []byte    `cbor:"8,keyasint,omitempty"`
+	Link   uint16    `cbor:"9,keyasint,omitempty"`
+	Target string    `cbor:"10,keyasint,omitempty"`
+	Meta   *metaBody `cbor:"11,keyasint,omitempty"`
+}
+
+type metaBody struct {
+	UID      uint32            `cbor:"1,keyasint,omitempty"`
+	GID      uint32            `cbor:"2,keyasint,omitempty"`
+	Owner    string            `cbor:"3,keyasint,omitempty"`
+	Group    string            `cbor:"4,keyasint,omitempty"`
+	Xattrs   map[string][]byte `cbor:"5,keyasint,omitempty"`
+	Device   uint64            `cbor:"6,keyasint,omitempty"`
+	HardLink uint64            `cbor:"7,keyasint,omitempty"`
+	Attrs    map[string]string `cbor:"8,keyasint,omitempty"`
+}
+
+type treeChildBody struct {
+	_    struct{} `cbor:",toarray"`
+	Last string
+	Link uint16
+}
+
+type chunkBody struct {
+	_    struct{} `cbor:",toarray"`
+	Link uint16
+	Size uint32
+}
+
+type manifestChildBody struct {
+	_    struct{} `cbor:",toarray"`
+	Link uint16
+	End  uint64
+}
+
+type signatureBody struct {
+	_     struct{} `cbor:",toarray"`
+	Name  string
+	Email string
+	Sec   int64
+	Nsec  uint32
+	Zone  int16
+}
+
+type skippedBody struct {
+	_      struct{} `cbor:",toarray"`
+	Path   cbor.ByteString
+	Reason string
+}
+
+type commitBody struct {
+	Tree         uint16        `cbor:"1,keyasint"`
+	Parents      []uint16      `cbor:"2,keyasint,omitempty"`
+	Author       signatureBody `cbor:"3,keyasint"`
+	Committer    signatureBody `cbor:"4,keyasint"`
+	Message      string        `cbor:"5,keyasint,omitempty"`
+	Host         string        `cbor:"6,keyasint,omitempty"`
+	Files        uint64        `cbor:"7,keyasint,omitempty"`
+	Bytes        uint64        `cbor:"8,keyasint,omitempty"`
+	SkippedCount uint64        `cbor:"9,keyasint,omitempty"`
+	Skipped      []skippedBody `cbor:"10,keyasint,omitempty"`
+	SkippedRest  uint16        `cbor:"11,keyasint,omitempty"`
+}
+
+type tagBody struct {
+	Target  uint16        `cbor:"1,keyasint"`
+	Name    string        `cbor:"2,keyasint"`
+	Tagger  signatureBody `cbor:"3,keyasint"`
+	Message string        `cbor:"4,keyasint,omitempty"`
+}
+
+// codec is how bodies of some kinds are encoded and decoded.
+type codec struct {
+	enc cbor.UserBufferEncMode
+	dec cbor.DecMode
+}
+
+var (
+	textCodec = newCodec(cbor.StringToTextString, cbor.ByteStringToStringForbidden)
+	listCodec = newCodec(cbor.StringToByteString, cbor.ByteStringToStringAllowed)
+)
+
+func newCodec(enc cbor.StringMode, dec cbor.ByteStringToStringMode) codec {
+	o := cbor.CoreDetEncOptions()
+	o.NilContainers = cbor.NilContainerAsEmpty
+	o.TagsMd = cbor.TagsForbidden
+	o.String = enc
+	encMode, err := o.UserBufferEncMode()
+	if err != nil {
+		panic(err) // cannot be: the options are constant
+	}
+	decMode, err := cbor.DecOptions{
+		DupMapKey:          cbor.DupMapKeyEnforcedAPF,
+		IndefLength:        cbor.IndefLengthForbidden,
+		TagsMd:             cbor.TagsForbidden,
+		ByteStringToString: dec,
+		MaxNestedLevels:    8,
+		MaxArrayElements:   MaxListItems,
+		MaxMapPairs:        MaxListItems,
+		ExtraReturnErrors:  cbor.ExtraDecErrorUnknownField,
+	}.DecMode()
+	if err != nil {
+		panic(err)
+	}
+	return codec{encMode, decMode}
+}
+
+// unmarshal decodes a body, or a part of one.
+func (c codec) unmarshal(data []byte, body any) error {
+	if err := c.dec.Unmarshal(data, body); err != nil {
+		return &fault{ReasonBody, err}
+	}
+	return nil
+}
+
+// marshal appends the CBOR encoding of body to buf.
+func (c codec) marshal(buf *bytes.Buffer, body any) error {
+	if err := c.enc.MarshalToBuffer(body, buf); err != nil {
+		return &fault{ReasonBody, err}
+	}
+	return nil
+}
+
+func (b *signatureBody) signature() Signature {
+	return Signature{b.Name, b.Email, Time{b.Sec, b.Nsec}, b.Zone}
+}
+
+func newSignatureBody(s Signature) signatureBody {
+	return signatureBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
+}
+
+// What commits and tags have in common.
+
+// useKind is use for a position that holds links of one kind, or none.
+func (h *header) useKind(pos uint16, kind Kind) (ID, error) {
+	key, err := h.use(pos)
+	if err == nil && pos != 0 && key.Kind != kind {
+		err = faultf(ReasonLinkKind, "%s in place of a %s", key.Kind, kind)
+	}
+	return key.ID, err
+}
+
+// decode decodes a body that is a map.
+func (h *header) decode(body any) error {
+	if len(h.body) == 0 || h.body[0]&(7<<5) != cborMap {
+		return faultf(ReasonBody, "not a map")
+	}
+	return textCodec.unmarshal(h.body, body)
+}
+
+// appendNode encodes a node that is not a list.
+func appendNode(kind Kind, set *linkSet, body any) ([]byte, error) {
+	var buf bytes.Buffer
+	buf.Write(appendHeader(nil, kind, set))
+	if err := textCodec.marshal(&buf, body); err != nil {
+		return nil, err
+	}
+	if buf.Len() > MaxNodeSize {
+		return nil, faultf(ReasonTooBig, "%d bytes", buf.Len())
+	}
+	return buf.Bytes(), nil
+}
+
+// compareEncoding checks that encoding a decoded node gives data again;
+// encoding checks the rules about fields.
+func compareEncoding(data []byte, encode func() ([]byte, error)) error {
+	again, err := encode()
+	if err == nil && !bytes.Equal(again, data) {
+		err = &fault{reason: ReasonCanonical}
+	}
+	return err
+}
+
+func checkSignature(s Signature) error {
+	if err := checkText("name", s.Name); err != nil {
+		return err
+	}
+	if err := checkText("email", s.Email); err != nil {
+		return err
+	}
+	const day = 24 * 60
+	if s.Time.Nsec >= 1e9 || s.Zone <= -day || s.Zone >= day {
+		return faultf(ReasonSignature, "%d nanoseconds, %d minutes from UTC", s.Time.Nsec, s.Zone)
+	}
+	return nil
+}
+
+// checkText checks a line of text.
+func checkText(what, s string) error {
+	if len(s) > MaxTextSize || !utf8.ValidString(s) || strings.ContainsFunc(s, isControl) {
+		return faultf(ReasonText, "%s longer than %d bytes, not UTF-8 or with control characters", what, MaxTextSize)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+func checkMessage(s string) error {
+	if len(s) > MaxMessageSize || !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+		return faultf(ReasonText, "message longer than %d bytes, not UTF-8 or with a NUL", MaxMessageSize)
+	}
+	return nil
 }

@@ -1,7 +1,9 @@
 package refs
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -135,4 +137,32 @@ func monthsBefore(t time.Time, n int) time.Time {
 	first := t.AddDate(0, 0, 1-t.Day()).AddDate(0, -n, 0)
 	last := first.AddDate(0, 1, -1).Day()
 	return first.AddDate(0, 0, min(t.Day(), last)-1)
+}
+
+// Forever is larger than every age.
+const Forever = time.Duration(math.MaxInt64)
+
+var errAge = errors.New("not an age like 90d, 2w, '90 days', 2.weeks.ago, now or never")
+
+// ParseAge returns the age of a text: "now", "never" ([Forever]), or a span
+// that [ParseSpan] reads. A month counts as 30 days, a year as 365.
+func ParseAge(text string) (time.Duration, error) {
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "now":
+		return 0, nil
+	case "never":
+		return Forever, nil
+	}
+
+	span, ok := ParseSpan(text)
+	if !ok {
+		return 0, errAge
+	}
+
+	seconds := span.Seconds + 86400*int64(365*span.Years+30*span.Months+span.Days)
+	if seconds > int64(Forever/time.Second) {
+		return Forever, nil
+	}
+
+	return time.Duration(seconds) * time.Second, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/kist-vcs/kist/object"
@@ -89,4 +90,354 @@ func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byt
 	}
 
 	return data, IsText(data), nil
+}
+
+// Range is a stretch of a file whose bytes changed. Offsets and lengths are in
+// bytes. A length of 0 means that bytes were only added, or only removed.
+type Range struct {
+	OldOff, OldLen uint64
+	NewOff, NewLen uint64
+}
+
+// ChangedRanges returns the ranges in which the content of two file entries
+// differs, in order and in whole chunks. It compares chunk lists. It reads
+// neither chunks nor common parts of the lists. Anything but a file has no
+// content. Ranges do not overlap or touch. After more than two million pieces,
+// it reports the rest in larger ranges.
+func ChangedRanges(ctx context.Context, r object.Reader, old, new object.Entry) ([]Range, error) {
+	c := rangeDiff{r: r}
+	a, err := c.content(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+
+	b, err := c.content(ctx, new)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.compare(ctx, a, b); err != nil {
+		return nil, err
+	}
+
+	return c.out, nil
+}
+
+// piece is a stretch of a file: a chunk (height 0), or a manifest node of
+// level height-1.
+type piece struct {
+	id        object.ID
+	off, size uint64
+}
+
+// pieces is a longer stretch. All of its pieces have the same height.
+type pieces struct {
+	list     []piece
+	height   int
+	off, end uint64
+}
+
+type rangeDiff struct {
+	r   object.Reader
+	out []Range
+
+	read int // pieces that were read
+}
+
+// maxPieces bounds the pieces of chunk lists that a comparison reads.
+const maxPieces = 2 << 20
+
+// content returns the content of an entry as one piece.
+func (c *rangeDiff) content(ctx context.Context, e object.Entry) (pieces, error) {
+	p := pieces{end: e.Size}
+	switch {
+	case e.Type != object.TypeFile || e.Size == 0:
+		return pieces{}, nil
+	case e.Content.IsZero():
+		p.list = []piece{{object.Sum(e.Inline), 0, e.Size}}
+		return p, nil
+	case e.Content.Kind == object.KindManifest:
+		m, err := object.ReadManifest(ctx, c.r, e.Content.ID)
+		if err != nil {
+			return pieces{}, err
+		}
+		p.height = int(m.Level) + 1
+	}
+
+	p.list = []piece{{e.Content.ID, 0, e.Size}}
+	return p, nil
+}
+
+// compare reports the differences of two stretches.
+func (c *rangeDiff) compare(ctx context.Context, a, b pieces) error {
+	ok := true
+	for a.height != b.height && ok {
+		var err error
+		if a.height > b.height {
+			a, ok, err = c.expand(ctx, a)
+		} else {
+			b, ok, err = c.expand(ctx, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+
+	if !ok || len(a.list) == 0 || len(b.list) == 0 {
+		c.report(a, b)
+		return nil
+	}
+
+	numbers := make(map[object.ID]int32)
+	for _, r := range diffSeq(number(numbers, a.list), number(numbers, b.list), len(numbers)) {
+		if err := c.differ(ctx, a.part(r.aLo, r.aHi), b.part(r.bLo, r.bHi)); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// differ reports the differences of two stretches of the same height that have
+// no piece in common.
+func (c *rangeDiff) differ(ctx context.Context, a, b pieces) error {
+	if a.height == 0 || len(a.list) == 0 || len(b.list) == 0 {
+		c.report(a, b)
+		return nil
+	}
+
+	ea, ok, err := c.expand(ctx, a)
+	if err != nil {
+		return err
+	}
+	if ok {
+		var eb pieces
+		if eb, ok, err = c.expand(ctx, b); err != nil {
+			return err
+		} else if ok {
+			return c.compare(ctx, ea, eb)
+		}
+	}
+
+	c.report(a, b)
+	return nil
+}
+
+func number(numbers map[object.ID]int32, list []piece) []int32 {
+	ids := make([]int32, len(list))
+	for i, p := range list {
+		n, ok := numbers[p.id]
+		if !ok {
+			n = int32(len(numbers))
+			numbers[p.id] = n
+		}
+		ids[i] = n
+	}
+	return ids
+}
+
+// part returns the pieces from lo up to hi.
+func (p pieces) part(lo, hi int) pieces {
+	part := pieces{list: p.list[lo:hi], height: p.height, off: p.end, end: p.end}
+	if lo < len(p.list) {
+		part.off = p.list[lo].off
+	}
+	if part.end = part.off; lo < hi {
+		part.end = p.list[hi-1].off + p.list[hi-1].size
+	}
+	return part
+}
+
+// expand reads the nodes of a stretch. After too many pieces, it reports false
+// and returns p unchanged.
+func (c *rangeDiff) expand(ctx context.Context, p pieces) (pieces, bool, error) {
+	out := pieces{height: p.height - 1, off: p.off, end: p.end}
+	for _, at := range p.list {
+		if c.read > maxPieces {
+			return p, false, nil
+		}
+		m, err := object.ReadManifest(ctx, c.r, at.id)
+		if err != nil {
+			return p, false, err
+		}
+		if int(m.Level) != p.height-1 || m.Size() != at.size {
+			key := object.Key{Kind: object.KindManifest, ID: at.id}
+			return p, false, fmt.Errorf("read %s: %w", key, &object.FormatError{
+				Kind: object.KindManifest, Reason: object.ReasonChild,
+				Err: fmt.Errorf("level %d and %d bytes, want %d and %d", m.Level, m.Size(), p.height-1, at.size),
+			})
+		}
+		c.read += len(m.Chunks) + len(m.Children)
+		off := at.off
+		for _, chunk := range m.Chunks {
+			out.list = append(out.list, piece{chunk.ID, off, uint64(chunk.Size)})
+			off += uint64(chunk.Size)
+		}
+		for _, child := range m.Children {
+			end := at.off + child.End
+			out.list = append(out.list, piece{child.ID, off, end - off})
+			off = end
+		}
+	}
+
+	return out, true, nil
+}
+
+// report adds a difference.
+func (c *rangeDiff) report(a, b pieces) {
+	if a.off == a.end && b.off == b.end {
+		return
+	}
+	if n := len(c.out); n > 0 {
+		last := &c.out[n-1]
+		if last.OldOff+last.OldLen == a.off && last.NewOff+last.NewLen == b.off {
+			last.OldLen, last.NewLen = a.end-last.OldOff, b.end-last.NewOff
+			return
+		}
+	}
+	c.out = append(c.out, Range{a.off, a.end - a.off, b.off, b.end - b.off})
+}
+
+// cursor goes through a directory's list in order. It stands on an entry
+// (height 0) or on a whole node that has not been read (height 1 and up).
+// [cursor.next] steps over a node, [cursor.expand] reads it. The cursor checks
+// that the nodes it reads fit together. If the reader is [object.Lenient], it
+// skips nodes that the reader may leave out.
+type cursor struct {
+	r     object.Reader
+	path  string  // of the directory
+	stack []place // from the root node down; no place is past the end of its node
+}
+
+type place struct {
+	node  *object.Tree
+	at    int
+	after string // all names in the node are greater than this one
+}
+
+// newCursor returns a cursor on the first item of the directory at path with
+// the given root node. The zero ID means a directory that does not exist; its
+// list is empty.
+func newCursor(ctx context.Context, r object.Reader, path string, root object.ID) (*cursor, error) {
+	c := &cursor{r: r, path: path}
+	if root.IsZero() {
+		return c, nil
+	}
+
+	node, err := object.ReadTree(ctx, r, root)
+	if object.PassOver(r, path, treeKey(root), err) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if node.Level > 0 && len(node.Children) < 2 {
+		return nil, misfit(root, object.ReasonRoot, "an only child below level %d", node.Level)
+	}
+	if items(node) > 0 {
+		c.stack = append(c.stack, place{node: node})
+	}
+
+	return c, nil
+}
+
+// done reports whether the cursor has passed the last item.
+func (c *cursor) done() bool { return len(c.stack) == 0 }
+
+// height returns how many levels of nodes lie between the item and its
+// entries: 0 for an entry, -1 at the end.
+func (c *cursor) height() int {
+	if c.done() {
+		return -1
+	}
+	return int(c.top().node.Level)
+}
+
+// entry returns the entry that the cursor stands on; the height must be 0. The
+// entry belongs to the node, so callers copy it to keep it.
+func (c *cursor) entry() *object.Entry { return &c.top().node.Entries[c.top().at] }
+
+// child returns the unread node that the cursor stands on; the height must not be 0.
+func (c *cursor) child() object.TreeChild { return c.top().node.Children[c.top().at] }
+
+// rightmost reports whether the item is the last of its level in the whole
+// list.
+func (c *cursor) rightmost() bool {
+	for _, p := range c.stack {
+		if p.at < items(p.node)-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// next steps over the item.
+func (c *cursor) next() {
+	for len(c.stack) > 0 {
+		p := c.top()
+		if p.at++; p.at < items(p.node) {
+			return
+		}
+		c.stack = c.stack[:len(c.stack)-1]
+	}
+}
+
+// expand reads the node that the cursor stands on and moves to its first item.
+// If the reader leaves the node out, it moves to the next item.
+func (c *cursor) expand(ctx context.Context) error {
+	p, want := c.top(), c.child()
+	after := p.after
+	if p.at > 0 {
+		after = p.node.Children[p.at-1].Last
+	}
+
+	node, err := object.ReadTree(ctx, c.r, want.ID)
+	if object.PassOver(c.r, c.path, treeKey(want.ID), err) {
+		c.next()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := fits(p.node, want, after, node); err != nil {
+		return err
+	}
+
+	c.stack = append(c.stack, place{node: node, after: after})
+	return nil
+}
+
+func (c *cursor) top() *place { return &c.stack[len(c.stack)-1] }
+
+// items returns the number of entries or children of a node.
+func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
+
+// fits checks that node matches the description in its parent, and that its
+// names come after those of the nodes before it.
+func fits(parent *object.Tree, child object.TreeChild, after string, node *object.Tree) error {
+	first, last := bounds(node)
+	switch {
+	case node.Level != parent.Level-1:
+		return misfit(child.ID, object.ReasonChild, "level %d below level %d", node.Level, parent.Level)
+	case last != child.Last:
+		return misfit(child.ID, object.ReasonChild, "last name %q, parent says %q", last, child.Last)
+	case first <= after:
+		return misfit(child.ID, object.ReasonChild, "first name %q after %q", first, after)
+	}
+	return nil
+}
+
+// bounds returns the last names of a node's first and last items, or "".
+func bounds(t *object.Tree) (first, last string) {
+	switch {
+	case len(t.Entries) > 0:
+		return t.Entries[0].Name, t.Entries[len(t.Entries)-1].Name
+	case len(t.Children) > 0:
+		return t.Children[0].Last, t.Children[len(t.Children)-1].Last
+	}
+	return "", ""
+}
+
+func misfit(id object.ID, reason object.Reason, format string, args ...any) error {
+	key := object.Key{Kind: object.KindTree, ID: id}
+	return fmt.Errorf("read %s: %w", key, &object.FormatError{Kind: object.KindTree, Reason: reason, Err: fmt.Errorf(format, args...)})
 }

@@ -1,7 +1,9 @@
 package tree
 
 import (
+	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -269,4 +271,251 @@ func (m *merger) sorted() []mergeEdit {
 	}
 
 	return m.edits
+}
+
+// threeWay is a path that both sides changed.
+type threeWay struct {
+	path               string
+	base, ours, theirs *object.Entry
+
+	merged *object.Entry // the merged version of ours, if any
+
+	// After a rename:
+	from     string // the path of base
+	oursAt   string // the path in ours, if not path
+	theirsAt string // the path in theirs, if not path
+}
+
+// changes iterates over the changes of a side, one change for each path.
+func (m *merger) changes(ctx context.Context, side object.ID, paths ...string) iter.Seq2[Change, error] {
+	return Diff(ctx, m.rw, m.Base, side, DiffOptions{Recursive: true, Paired: true, Paths: paths})
+}
+
+// compare finds the changes of both sides. A change of theirs alone becomes an
+// edit. A path that both changed goes to m.both.
+func (m *merger) compare(ctx context.Context) error {
+	nextOurs, stop := iter.Pull2(m.changes(ctx, m.Ours))
+	defer stop()
+	nextTheirs, stop := iter.Pull2(m.changes(ctx, m.Theirs))
+	defer stop()
+	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]overDir)
+
+	o, errO, moreO := nextOurs()
+	t, errT, moreT := nextTheirs()
+	for moreO || moreT {
+		if errO != nil {
+			return errO
+		}
+		if errT != nil {
+			return errT
+		}
+		order := 0
+		switch {
+		case !moreT:
+			order = -1
+		case !moreO:
+			order = 1
+		default:
+			order = ComparePaths(o.Path, t.Path)
+		}
+		switch {
+		case order < 0:
+			m.keep(o)
+		case order > 0:
+			if err := m.take(ctx, t); err != nil {
+				return err
+			}
+		default:
+			w := threeWay{path: o.Path, base: o.Old, ours: o.New, theirs: t.New}
+			m.both = append(m.both, w)
+			m.noteReplaced(w)
+		}
+		if order <= 0 {
+			o, errO, moreO = nextOurs()
+		}
+		if order >= 0 {
+			t, errT, moreT = nextTheirs()
+		}
+	}
+
+	return nil
+}
+
+// keep records a change of ours alone, if it matters for changes of theirs.
+func (m *merger) keep(c Change) {
+	if isDir(c.Old) && c.New == nil {
+		m.edit(opRestore, c.Path, c.Old)
+	}
+	m.noteReplaced(threeWay{path: c.Path, base: c.Old, ours: c.New})
+}
+
+func (m *merger) noteReplaced(w threeWay) {
+	if isDir(w.base) && w.ours != nil && !isDir(w.ours) {
+		m.replaced[w.path] = w
+	}
+}
+
+// take adds the edit for a change of theirs alone.
+func (m *merger) take(ctx context.Context, c Change) error {
+	switch {
+	case c.New == nil && isDir(c.Old):
+		m.edit(opOffer, c.Path, c.Old)
+	case c.New == nil:
+		m.edit(opRemove, c.Path, nil)
+	case isDir(c.New):
+		m.edit(opSetDir, c.Path, c.New)
+	case isDir(c.Old):
+		m.setOverDir(c.Path, c.New)
+	case sameContent(c.Old, c.New): // the mtime of ours stays
+		e, err := Find(ctx, m.rw, m.Ours, c.Path)
+		if err != nil {
+			return err
+		}
+		e.Mode, e.Meta = c.New.Mode, c.New.Meta
+		m.edit(opSet, c.Path, &e)
+	default:
+		m.edit(opSet, c.Path, c.New)
+	}
+
+	return nil
+}
+
+func isDir(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
+
+// setOverDir adds the edit that replaces a directory by an entry of theirs.
+func (m *merger) setOverDir(path string, e *object.Entry) {
+	m.overDirs[path] = overDir{len(m.edits), e}
+	m.edit(opSet, path, e)
+}
+
+// followRenames finds the new paths of files that one side removed and the
+// other side removed or changed. A file that became a directory counts as
+// removed.
+func (m *merger) followRenames(ctx context.Context) error {
+	byOurs, byTheirs := map[string]bool{}, map[string]bool{}
+	at := make(map[string]int, len(m.both))
+	for i, w := range m.both {
+		at[w.path] = i
+		if w.base != nil && w.base.Type == object.TypeFile {
+			if isGone(w.ours) {
+				byOurs[w.path] = true
+			}
+			if isGone(w.theirs) {
+				byTheirs[w.path] = true
+			}
+		}
+	}
+
+	ours, err := m.moves(ctx, m.Ours, byOurs)
+	if err != nil {
+		return err
+	}
+
+	theirs, err := m.moves(ctx, m.Theirs, byTheirs)
+	if err != nil {
+		return err
+	}
+	if len(ours)+len(theirs) == 0 {
+		return nil
+	}
+
+	for i := range m.both {
+		w := &m.both[i]
+		o, t := ours[w.path], theirs[w.path]
+		switch {
+		case o == nil && t == nil:
+		case byOurs[w.path] && byTheirs[w.path]:
+			m.bothRemoved(*w, o, t, at)
+		default:
+			m.followRename(w, cmp.Or(o, t), at)
+		}
+	}
+
+	return nil
+}
+
+// isGone reports whether an entry is no file.
+func isGone(e *object.Entry) bool { return e == nil || e.Type == object.TypeDir }
+
+// moves returns the new paths of files that a side removed, by old path.
+func (m *merger) moves(ctx context.Context, side object.ID, removed map[string]bool) (map[string]*moved, error) {
+	if len(removed) == 0 {
+		return nil, nil
+	}
+
+	matcher := renameMatcher{r: m.rw, threshold: uint64(cmp.Or(m.opts.Renames.Threshold, defaultThreshold))}
+	for c, err := range m.changes(ctx, side) {
+		switch {
+		case err != nil:
+			return nil, err
+		case isGone(c.New) && movable(c.Old):
+			matcher.olds = append(matcher.olds, moved{path: c.Path, entry: c.Old})
+		case isGone(c.Old) && movable(c.New):
+			matcher.news = append(matcher.news, moved{path: c.Path, entry: c.New})
+		}
+	}
+
+	err := matcher.run(ctx, func(old *moved) bool { return removed[old.path] })
+	if err != nil {
+		return nil, err
+	}
+
+	found := make(map[string]*moved)
+	for i := range matcher.olds {
+		if old := &matcher.olds[i]; removed[old.path] && old.to != nil && !old.ambiguous {
+			found[old.path] = old.to
+		}
+	}
+
+	return found, nil
+}
+
+// followRename merges a file that one side moved and the other changed at its
+// new path. If the other side has something at the new path, too, it does
+// nothing.
+func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
+	if i, ok := at[to.path]; ok {
+		there := &m.both[i]
+		if there.path != to.path || !isGone(there.ours) && !isGone(there.theirs) || isDir(there.ours) || isDir(there.theirs) {
+			return
+		}
+		*there = threeWay{path: to.path} // it replaced a directory that both removed
+	}
+
+	from := w.path
+	if isGone(w.ours) {
+		*w = threeWay{path: to.path, base: w.base, ours: to.entry, theirs: w.theirs, from: from, theirsAt: from}
+		return
+	}
+	if w.theirs == nil {
+		m.edit(opRemove, from, nil)
+	} else {
+		m.edit(opSetDir, from, w.theirs)
+	}
+	if m.movedAway == nil {
+		m.movedAway = make(map[string]bool)
+	}
+
+	m.movedAway[from] = true
+	*w = threeWay{path: to.path, base: w.base, ours: w.ours, theirs: to.entry, from: from, oursAt: from}
+}
+
+// bothRemoved handles a file that both sides removed and at least one side
+// moved.
+func (m *merger) bothRemoved(w threeWay, ours, theirs *moved, at map[string]int) {
+	switch {
+	case theirs == nil:
+		m.conflict(Conflict{Path: ours.path, Kind: ConflictRenameDelete, Base: w.base, Ours: ours.entry, From: w.path})
+	case ours == nil:
+		m.conflict(Conflict{Path: theirs.path, Kind: ConflictRenameDelete, Base: w.base, Theirs: theirs.entry, From: w.path})
+	case ours.path != theirs.path:
+		m.conflict(Conflict{
+			Path: w.path, Kind: ConflictRenameRename, Base: w.base, Ours: ours.entry, Theirs: theirs.entry,
+			OursPath: ours.path, TheirsPath: theirs.path,
+		})
+	default: // moved to the same path; both may have changed it
+		if i, ok := at[ours.path]; ok && m.both[i].base == nil {
+			m.both[i].base, m.both[i].from = w.base, w.path
+		}
+	}
 }

@@ -126,3 +126,202 @@ func (m *merger) isFree(ctx context.Context, path string) (bool, error) {
 
 	return true, nil
 }
+
+// resolve merges a path that both sides changed, or adds a conflict.
+func (m *merger) resolve(ctx context.Context, w threeWay) error {
+	b, o, t := w.base, w.ours, w.theirs
+	switch {
+	case o == nil && t == nil:
+	case o == nil || t == nil:
+		m.removed(w)
+	case isDir(o) && isDir(t):
+		m.directories(w)
+	case isDir(b) && isDir(o):
+		m.setOverDir(w.path, t)
+	case isDir(b) && isDir(t): // separate handles m.replaced
+	case isDir(o) || isDir(t):
+		return m.fileAndDirectory(ctx, w)
+	default:
+		return m.files(ctx, w)
+	}
+
+	return nil
+}
+
+// removed handles a path that one side removed and the other changed.
+func (m *merger) removed(w threeWay) {
+	left, op := w.ours, opOffer
+	if left == nil {
+		left, op = w.theirs, opRestore
+	}
+
+	switch {
+	case isDir(w.base) && isDir(left):
+		m.edit(op, w.path, left) // it stays only if something in it stays
+		return
+	case isDir(w.base) || isDir(left):
+		// The directory's or the file's removal was part of both changes.
+	default:
+		m.conflict(Conflict{Path: w.path, Kind: ConflictModifyDelete, Base: w.base, Ours: w.ours, Theirs: w.theirs})
+	}
+
+	switch {
+	case w.ours != nil:
+	case isDir(left):
+		m.edit(opSetDir, w.path, left)
+	default:
+		m.edit(opSet, w.path, left)
+	}
+}
+
+// directories merges the attributes of a directory that both sides have.
+func (m *merger) directories(w threeWay) {
+	if !isDir(w.base) {
+		return // both made it: ours stays
+	}
+	merged := *w.ours
+	clean := mergeAttributes(w.base, w.ours, w.theirs, &merged)
+	if !clean {
+		m.conflict(Conflict{Path: w.path, Kind: ConflictMode, Base: w.base, Ours: w.ours, Theirs: w.theirs})
+	}
+	if !sameAttributes(&merged, w.ours) {
+		m.edit(opSetDir, w.path, &merged)
+	}
+}
+
+// fileAndDirectory handles a path that is a directory on one side only and was
+// none in base.
+func (m *merger) fileAndDirectory(ctx context.Context, w threeWay) error {
+	c := Conflict{Path: w.path, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: w.theirs}
+	var err error
+	if isDir(w.ours) {
+		c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, w.theirs)
+	} else {
+		c.OursPath, err = m.putAside(ctx, w.path, m.opts.Labels.Ours, w.ours)
+		m.edit(opSetDir, w.path, w.theirs)
+	}
+	m.conflict(c)
+	return err
+}
+
+// files merges two entries that are no directories.
+func (m *merger) files(ctx context.Context, w threeWay) error {
+	b, o, t := w.base, w.ours, w.theirs
+	if isDir(b) {
+		b = nil // its removal was part of both changes
+	}
+
+	merged := *o
+	c := Conflict{Path: w.path, Base: b, Ours: o, Theirs: t, From: w.from}
+	switch {
+	case sameContent(o, t) || b != nil && sameContent(b, t):
+	case b != nil && sameContent(b, o):
+		merged = *t
+		merged.Mode, merged.Meta = o.Mode, o.Meta
+	default:
+		ok, err := m.texts(ctx, w, b, &merged, &c)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			c.Kind = conflictKind(b, o, t)
+			if c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, t); err != nil {
+				return err
+			}
+		}
+	}
+
+	switch {
+	case o.Type == t.Type:
+		if !mergeAttributes(b, o, t, &merged) && c.Kind == "" {
+			c.Kind = ConflictMode
+		}
+	case merged.Type == t.Type: // the type of theirs, with its mode
+		merged.Mode, merged.Meta = t.Mode, t.Meta
+	}
+	if c.Kind != "" {
+		m.conflict(c)
+	}
+	if w.oursAt != "" || !identical(&merged, o) {
+		m.put(w.path, &merged)
+	}
+
+	return nil
+}
+
+// put sets the merged file at path.
+func (m *merger) put(path string, e *object.Entry) {
+	if r, ok := m.replaced[path]; ok {
+		r.merged = e
+		m.replaced[path] = r
+	}
+	if over, ok := m.overDirs[path]; ok {
+		m.edits[over.edit].entry = *e
+		return
+	}
+	m.edit(opSet, path, e)
+}
+
+// texts merges two files as text. It reports false if one of the three
+// versions is not text.
+func (m *merger) texts(ctx context.Context, w threeWay, b *object.Entry, merged *object.Entry, c *Conflict) (bool, error) {
+	if w.ours.Type != object.TypeFile || w.theirs.Type != object.TypeFile || b != nil && b.Type != object.TypeFile {
+		return false, nil
+	}
+
+	var data [3][]byte
+	for i, e := range []*object.Entry{b, w.ours, w.theirs} {
+		var ok bool
+		var err error
+		if data[i], ok, err = readText(ctx, m.rw, e); err != nil || !ok {
+			return false, err
+		}
+	}
+
+	labels := m.opts.Labels
+	if w.oursAt != w.theirsAt {
+		labels.Ours += ":" + cmp.Or(w.oursAt, w.path)
+		labels.Theirs += ":" + cmp.Or(w.theirsAt, w.path)
+	}
+
+	text, conflicts := m.opts.Text(data[0], data[1], data[2], labels)
+	if conflicts {
+		c.Kind, c.Markers = conflictKind(b, w.ours, w.theirs), true
+	}
+
+	return true, storeContent(ctx, m.rw, m.opts.Split, text, merged)
+}
+
+// conflictKind returns the kind of a conflict about content.
+func conflictKind(b, o, t *object.Entry) ConflictKind {
+	switch {
+	case b == nil:
+		return ConflictAddAdd
+	case b.Type != o.Type || b.Type != t.Type:
+		return ConflictType
+	}
+	return ConflictContent
+}
+
+// mergeAttributes merges mode and metadata into merged, which starts with
+// those of ours. It reports false if both sides changed them; then ours stay.
+func mergeAttributes(b, o, t, merged *object.Entry) bool {
+	clean := true
+	switch {
+	case o.Mode == t.Mode || b != nil && b.Mode == t.Mode:
+	case b != nil && b.Mode == o.Mode:
+		merged.Mode = t.Mode
+	default:
+		clean = false
+	}
+
+	switch {
+	case sameMetadata(o.Meta, t.Meta) || b != nil && sameMetadata(b.Meta, t.Meta):
+	case b != nil && sameMetadata(b.Meta, o.Meta):
+		merged.Meta = t.Meta
+	default:
+		clean = false
+	}
+
+	return clean
+}

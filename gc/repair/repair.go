@@ -5,13 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
@@ -342,3 +346,172 @@ func damagedFile(problem *gc.Problem) string {
 
 // indexFile stands for all files of the index in results.
 const indexFile = "index"
+
+// repairLostList repairs a damaged list of accepted losses if one bit of it
+// has changed. Otherwise it moves the list to the quarantine, and missing
+// objects count as damage again.
+func (p *repairer) repairLostList(context.Context) error {
+	if _, err := kist.ReadLost(p.repo.Dir()); !errors.Is(err, kist.ErrLostList) {
+		return err
+	}
+
+	how := "removed: missing objects count as damage again, until their loss is accepted"
+	data, err := disk.ReadFile(p.path(kist.LostFile))
+	mended := err == nil && len(data) < 1<<16 && disk.Mend(data, func(data []byte) bool {
+		_, err := kist.DecodeLost(data)
+		return err == nil
+	})
+	if mended {
+		how = "one bit of it had changed"
+	}
+	if !p.o.DryRun {
+		p.damage = append(p.damage, &gc.Problem{Where: kist.LostFile, Err: kist.ErrLostList})
+		if err := p.quarantine(kist.LostFile); err != nil {
+			return err
+		}
+		if mended {
+			err = disk.WriteFile(p.path(kist.LostFile), data)
+		} else {
+			err = disk.Remove(p.path(kist.LostFile))
+		}
+		if err != nil {
+			return err
+		}
+		lost, err := kist.ReadLost(p.repo.Dir())
+		if err != nil {
+			return err
+		}
+		p.repo.Objects().SetLost(lost)
+	}
+
+	p.fixed(kist.LostFile, how)
+	return nil
+}
+
+// acceptLoss accepts the loss of the objects that are still missing, if
+// AcceptLoss is set. It does not if records were lost in this run, because the
+// objects may have expired: a person should look first. It also removes
+// restored objects from the list of losses.
+func (p *repairer) acceptLoss(ctx context.Context) error {
+	if p.o.AcceptLoss && !p.unsure {
+		missing := func(problem *gc.Problem) bool {
+			return !problem.Key.IsZero() && errors.Is(problem.Err, object.ErrNotFound)
+		}
+		for _, problem := range p.result.Lost {
+			if missing(problem) {
+				p.result.Accepted = append(p.result.Accepted, problem)
+			}
+		}
+		p.result.Lost = slices.DeleteFunc(p.result.Lost, missing)
+	}
+	if p.o.DryRun {
+		return nil
+	}
+
+	before, err := kist.ReadLost(p.repo.Dir())
+	if err != nil {
+		return err
+	}
+
+	lost, err := p.repo.Objects().Lost(ctx)
+	if err != nil || len(lost) == len(before) && len(p.result.Accepted) == 0 {
+		return err
+	}
+
+	for _, problem := range p.result.Accepted {
+		lost = append(lost, problem.Key)
+	}
+
+	if len(lost) == 0 {
+		return disk.Remove(p.path(kist.LostFile))
+	}
+
+	p.repo.Objects().SetLost(lost)
+	return disk.WriteFile(p.path(kist.LostFile), kist.EncodeLost(lost))
+}
+
+// quarantine copies a file into the quarantine folder, so that a wrong repair
+// can be undone. File is a path below the .kist folder. It does nothing if the
+// file does not exist.
+func (p *repairer) quarantine(file string) error {
+	if _, err := disk.Lstat(p.path(file)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := p.makeQuarantine(); err != nil {
+		return err
+	}
+	to := p.quarantineDir + "/" + file
+	if err := copyFile(p.path(file), p.path(to)); err != nil {
+		return err
+	}
+	p.result.Quarantined = append(p.result.Quarantined, Quarantined{File: file, To: to})
+	return nil
+}
+
+// path returns the path of a file below the .kist folder.
+func (p *repairer) path(file string) string {
+	return filepath.Join(p.repo.Dir(), filepath.FromSlash(file))
+}
+
+// makeQuarantine makes the quarantine folder of this repair.
+func (p *repairer) makeQuarantine() error {
+	if p.quarantineDir != "" {
+		return nil
+	}
+	if err := disk.MkdirAll(p.path(volume.QuarantineDir), 0o777); err != nil {
+		return err
+	}
+
+	base := volume.QuarantineDir + "/files-" + p.repo.Options().Now().UTC().Format("20060102T150405Z")
+	for name := base; ; name += "x" {
+		err := disk.Mkdir(p.path(name), 0o777)
+		if err == nil {
+			p.quarantineDir = name
+			return errors.Join(disk.SyncDir(p.path(volume.QuarantineDir)), disk.SyncDir(p.repo.Dir()))
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+}
+
+// copyFile copies a regular file durably to a new path. It moves anything
+// else.
+func copyFile(from, to string) error {
+	dir, name := filepath.Split(to)
+	if err := makeFolders(filepath.Clean(dir)); err != nil {
+		return err
+	}
+
+	info, err := disk.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return disk.Rename(from, to)
+	}
+
+	f, err := disk.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return disk.Write(dir, name+".tmp", func(w io.Writer) (string, error) {
+		_, err := io.Copy(w, f)
+		return name, err
+	})
+}
+
+// makeFolders makes a folder and its missing parents, durably.
+func makeFolders(dir string) error {
+	err := disk.Mkdir(dir, 0o777)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = makeFolders(filepath.Dir(dir)); err == nil {
+			err = disk.Mkdir(dir, 0o777)
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return errors.Join(err, disk.SyncDir(filepath.Dir(dir)))
+}

@@ -8,6 +8,9 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/refs"
 )
 
 // Unlimited, as a number in a [Policy], keeps one commit of every period.
@@ -134,4 +137,102 @@ func ParseCount(text string) (int, error) {
 		return 0, fmt.Errorf("%w, not a number from 0 or unlimited", ErrValue)
 	}
 	return int(n), nil
+}
+
+// Duration is a length of time by the calendar.
+type Duration struct{ Years, Months, Days, Hours int }
+
+// maxDuration is the largest number in a [Duration].
+const maxDuration = 1_000_000
+
+// ParseDuration reads an age, in the forms of [refs.ParseSpan], of whole hours.
+// The error matches [ErrValue].
+func ParseDuration(text string) (Duration, error) {
+	span, ok := refs.ParseSpan(text)
+	d := Duration{span.Years, span.Months, span.Days, int(span.Seconds / 3600)}
+	if !ok || span.Seconds%3600 != 0 || d.check() != nil {
+		return Duration{}, fmt.Errorf("%w, not an age like 90d, 2w, '90 days' or 1y6m", ErrValue)
+	}
+	return d, nil
+}
+
+// String returns the text that [ParseDuration] reads.
+func (d Duration) String() string {
+	var text strings.Builder
+	for _, unit := range d.units() {
+		if *unit.n != 0 {
+			fmt.Fprintf(&text, "%d%s", *unit.n, unit.letter)
+		}
+	}
+	if text.Len() == 0 {
+		return "0h"
+	}
+	return text.String()
+}
+
+type durationUnit struct {
+	letter string
+	n      *int
+}
+
+func (d *Duration) units() []durationUnit {
+	return []durationUnit{{"y", &d.Years}, {"m", &d.Months}, {"d", &d.Days}, {"h", &d.Hours}}
+}
+
+func (d Duration) check() error {
+	for _, unit := range d.units() {
+		if *unit.n < 0 || *unit.n > maxDuration {
+			return ErrValue
+		}
+	}
+	return nil
+}
+
+// After returns the time d after t. A month after is the same day of the
+// month, or the last day of a shorter month.
+func (d Duration) After(t time.Time) time.Time {
+	return Duration{-d.Years, -d.Months, -d.Days, -d.Hours}.before(t)
+}
+
+// before returns the time d before t. A month before is the same day of the
+// month, or the last day of a shorter month.
+func (d Duration) before(t time.Time) time.Time {
+	first := t.AddDate(0, 0, 1-t.Day()).AddDate(-d.Years, -d.Months, 0)
+	last := first.AddDate(0, 1, -1).Day()
+	t = first.AddDate(0, 0, min(t.Day(), last)-1)
+	return t.AddDate(0, 0, -d.Days).Add(-time.Duration(d.Hours) * time.Hour)
+}
+
+// period is a length of time. A rule keeps one commit for each.
+type period int
+
+const (
+	commit period = iota // every commit has its own
+	hour
+	day
+	week
+	month
+	year
+)
+
+// names are the names of periods in reasons.
+var names = [...]string{hour: "hour", day: "day", week: "week", month: "month", year: "year"}
+
+// of returns the period that contains t, by the clock of t's zone. An hour is
+// identified by the moment at which it begins, so the repeated hour at the end
+// of summer time counts as two.
+func (p period) of(t time.Time) [3]int64 {
+	switch y, m, d := t.Date(); p {
+	case hour:
+		return [3]int64{t.Unix() - int64(t.Minute()*60+t.Second())}
+	case day:
+		return [3]int64{int64(y), int64(m), int64(d)}
+	case week:
+		y, w := t.ISOWeek()
+		return [3]int64{int64(y), int64(w)}
+	case month:
+		return [3]int64{int64(y), int64(m)}
+	default:
+		return [3]int64{int64(y)}
+	}
 }

@@ -7,7 +7,10 @@
 package frame
 
 import (
+	"errors"
 	"fmt"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -96,4 +99,57 @@ func Decode(dst, value []byte, rawLen int) ([]byte, error) {
 	default:
 		return dst, &Error{ReasonCodec, fmt.Errorf("codec %d", value[0])}
 	}
+}
+
+// Size returns how many bytes of data a value says it holds. That is what
+// [Decode] wants as rawLen where it is not known from elsewhere; nothing but
+// the value's header was looked at. An error is an [*Error].
+func Size(value []byte) (int, error) {
+	if len(value) == 0 {
+		return 0, &Error{Reason: ReasonEmpty}
+	}
+	switch value[0] {
+	case codecRaw:
+		return len(value) - 1, nil
+	case codecZstd:
+		var h zstd.Header
+		if err := h.Decode(value[1:]); err != nil {
+			return 0, &Error{ReasonHeader, err}
+		}
+		if !h.HasFCS {
+			return 0, &Error{ReasonHeader, errors.New("of unknown length")}
+		}
+		if h.FrameContentSize > MaxSize {
+			return 0, &Error{ReasonLength, fmt.Errorf("frame of %d bytes", h.FrameContentSize)}
+		}
+		return int(h.FrameContentSize), nil
+	case codecPatch, codecNear:
+		n, _, err := patchSize(value)
+		return n, err
+	default:
+		return 0, &Error{ReasonCodec, fmt.Errorf("codec %d", value[0])}
+	}
+}
+
+// The probe compresses a sample of data that is longer than probeFrom bytes:
+// 16 KiB from 8 places. That takes a few microseconds, whatever the length.
+const (
+	probeFrom   = 64 << 10
+	probePlaces = 8
+	probeWindow = 2 << 10
+)
+
+// probe reports whether src may be worth compressing. Media, archives and
+// encrypted data give 0 to 1 % in the sample, which spares the attempt.
+func (w *worker) probe(src []byte) bool {
+	if len(src) < probeFrom {
+		return true
+	}
+	w.sample = w.sample[:0]
+	step := (len(src) - probeWindow) / (probePlaces - 1)
+	for i := range probePlaces {
+		w.sample = append(w.sample, src[i*step:i*step+probeWindow]...)
+	}
+	w.out = w.zstd.EncodeAll(w.sample, w.out[:0])
+	return len(w.out) < len(w.sample)-len(w.sample)>>6
 }

@@ -12,6 +12,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"iter"
+	"math/bits"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -97,3 +99,65 @@ func sections(n int64) (blocks, table, filter, trailer, size int64) {
 }
 
 func filterBlocks(n int64) int64 { return (n*filterBits + filterSize*8 - 1) / (filterSize * 8) }
+
+// Set is a set of records of an index, by their numbers, one bit for each. It is
+// not safe for concurrent use while it is changed.
+type Set []uint64
+
+// NewSet returns an empty set for an index of n records.
+func NewSet(n int) Set { return make(Set, (n+63)/64) }
+
+// Has reports whether record number i, from 0 on, is in the set.
+func (s Set) Has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
+
+// Add adds record number i, from 0 on.
+func (s Set) Add(i int) { s[i/64] |= 1 << (i % 64) }
+
+// All yields the numbers in the set in ascending order.
+func (s Set) All() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n, word := range s {
+			for ; word != 0; word &= word - 1 {
+				if !yield(n*64 + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// filter is a split-block Bloom filter: an ID selects one block of eight
+// 32-bit words and one bit in each of them. IDs are hashes, so their own bits
+// serve as the hash values; the kind is left out.
+type filter []byte
+
+// slot returns the offset of an ID's block, and five bits for each word.
+func (f filter) slot(id *object.ID) (block []byte, picks uint64) {
+	n := uint64(len(f) / filterSize)
+	i, _ := bits.Mul64(binary.BigEndian.Uint64(id[8:16]), n)
+	return f[i*filterSize : (i+1)*filterSize], binary.BigEndian.Uint64(id[16:24])
+}
+
+func (f filter) add(id *object.ID) {
+	block, picks := f.slot(id)
+	for w := 0; w < filterSize; w += 4 {
+		word := binary.BigEndian.Uint32(block[w:]) | 1<<(picks&31)
+		binary.BigEndian.PutUint32(block[w:], word)
+		picks >>= 5
+	}
+}
+
+// mayHave reports false if the ID was certainly never added.
+func (f filter) mayHave(id *object.ID) bool {
+	if len(f) == 0 {
+		return false
+	}
+	block, picks := f.slot(id)
+	for w := 0; w < filterSize; w += 4 {
+		if binary.BigEndian.Uint32(block[w:])>>(picks&31)&1 == 0 {
+			return false
+		}
+		picks >>= 5
+	}
+	return true
+}

@@ -2,10 +2,12 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/optimise"
 )
@@ -154,4 +156,177 @@ func (r *optimiser) write(ctx context.Context, o *optimise.Object) (full bool, e
 		r.o.Progress(int64(len(o.Stored)))
 	}
 	return r.w == nil, nil
+}
+
+// A patch is made from another object of its volume, its base. The base may be a patch
+// too. If the base is unreadable, a copy in another volume replaces it.
+
+// maxChain is the largest number of patches in a chain.
+const maxChain = 8
+
+// maxBases is the largest number of bases that are read for one object. More than maxChain
+// are only read after damage, or in a volume that kist did not write.
+const maxBases = 3 * maxChain
+
+var (
+	errChain  = fmt.Errorf("more than %d patches hang on each other", maxChain)
+	errNoBase = errors.New("not in this volume")
+)
+
+// baseReader has the state of reading the bases for one object.
+type baseReader struct {
+	left  int  // number of objects that may still be read
+	alone bool // read only from the volume of the patch
+	other bool // a base was read from another volume
+}
+
+// maxBaseBytes is the number of bytes in the cache of bases.
+const maxBaseBytes = 8 << 20
+
+// basePlace is the place of a base in the cache.
+type basePlace struct {
+	v   *sealed
+	key object.Key
+}
+
+// decodeTo returns the verified object of a value in v: in dst if that is large enough, or
+// as a part of value.
+func (v *sealed) decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]byte, error) {
+	id, patched := frame.Base(value)
+	if !patched {
+		return decodeTo(dst, key, value, raw)
+	}
+	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, &baseReader{left: maxBases})
+	if err != nil {
+		return nil, err
+	}
+	return applyPatch(dst, key, value, raw, b.Data)
+}
+
+// verify is the function verify for a value in v, which may be a patch.
+func (v *sealed) verify(key object.Key, value []byte, raw int, r *baseReader) error {
+	id, patched := frame.Base(value)
+	if !patched {
+		return verify(key, value, raw, nil)
+	}
+	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, r)
+	if err != nil {
+		return err
+	}
+	dst := takeBuffer(min(raw, frame.MaxPatch))
+	defer dst.free()
+	_, err = applyPatch(dst.b, key, value, raw, b.Data)
+	return err
+}
+
+// applyPatch returns the verified object of a patch: in dst if that is large enough.
+func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) ([]byte, error) {
+	data, err := frame.DecodePatch(dst[:0], value, raw, base)
+	if err != nil {
+		return nil, err
+	}
+	if object.Sum(data) != key.ID {
+		return nil, errHash
+	}
+	return data, nil
+}
+
+// base returns the base of a patch in v. Above is the number of patches in the chain so
+// far.
+func (v *sealed) base(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
+	b, err := v.readBase(key, above, r)
+	if err == nil || r.alone {
+		return b, baseError(key, err)
+	}
+	l, lerr := v.store.current()
+	if lerr != nil {
+		return frame.BaseObject{}, baseError(key, err)
+	}
+	for _, other := range l.volumes {
+		if other == v || r.left == 0 {
+			continue
+		}
+		if _, ok, ferr := other.find(key); !ok || ferr != nil {
+			continue
+		}
+		if b, oerr := other.readBase(key, 0, r); oerr == nil {
+			r.other = true
+			return frame.BaseObject{Data: b.Data}, nil
+		}
+	}
+	return frame.BaseObject{}, baseError(key, err)
+}
+
+func baseError(key object.Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("patch of %s: %w", key, err)
+}
+
+// readBase returns a verified object of v as a base. Above is the number of patches in the
+// chain so far. The object may be dropped. If it is damaged, readBase records that.
+func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
+	if b, ok := v.store.bases.Get(basePlace{v, key}); ok {
+		if above+b.Depth > maxChain {
+			return frame.BaseObject{}, errChain
+		}
+		return b, nil
+	}
+	if r.left == 0 {
+		return frame.BaseObject{}, errChain
+	}
+	r.left--
+	o, err := v.opened()
+	if err != nil {
+		return frame.BaseObject{}, err
+	}
+	rec, ok, err := o.index.Find(key)
+	switch {
+	case err != nil:
+		return frame.BaseObject{}, err
+	case !ok:
+		return frame.BaseObject{}, errNoBase
+	case rec.Raw > frame.MaxPatch:
+		return frame.BaseObject{}, fmt.Errorf("%d bytes are too many for a patch's base", rec.Raw)
+	}
+	storage := takeBuffer(int(min(rec.Stored, frame.MaxPatch+frame.MaxOverhead)))
+	defer storage.free()
+	var b frame.BaseObject
+	value, err := o.storedValue(rec, storage.b)
+	if err == nil {
+		b, err = v.decodeBase(key, value, int(rec.Raw), above, r)
+	}
+	if err != nil {
+		if !errors.Is(err, errChain) {
+			err = v.readError(rec, err)
+		}
+		return frame.BaseObject{}, err
+	}
+	if !r.other { // the cache has only bases that v alone can provide
+		v.store.bases.Put(basePlace{v, key}, b)
+	}
+	return b, nil
+}
+
+// decodeBase returns the verified object of a value as a base, in storage of its own.
+func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (frame.BaseObject, error) {
+	dst := make([]byte, 0, raw+frame.DecodeSlack)
+	id, patched := frame.Base(value)
+	if !patched {
+		data, err := decodeTo(dst, key, value, raw)
+		if _, part := frame.Raw(value); part && err == nil {
+			data = append(dst, data...)
+		}
+		return frame.BaseObject{Data: data}, err
+	}
+	if above == maxChain {
+		return frame.BaseObject{}, errChain
+	}
+	below, err := v.base(object.Key{Kind: key.Kind, ID: id}, above+1, r)
+	if err != nil {
+		return frame.BaseObject{}, err
+	}
+	data, err := applyPatch(dst, key, value, raw, below.Data)
+	return frame.BaseObject{Data: data, Depth: below.Depth + 1}, err
 }

@@ -9,16 +9,22 @@
 package dir
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist/remote"
 )
@@ -124,3 +130,223 @@ func check(op, name string, err error) error {
 
 // Close implements [remote.Backend]. There is nothing to close.
 func (b *Backend) Close() error { return nil }
+
+// A move gives the file a name in another folder, if the name is free.
+type move func(from *os.File, name string, to *os.File, newName string) error
+
+func linkat(from *os.File, name string, to *os.File, newName string) error {
+	return call("link", to, newName, func(fd int) error { return unix.Linkat(int(from.Fd()), name, fd, newName, 0) })
+}
+
+// place gives a written file its final name if that is free: by a link or,
+// without support for links, by renaming. It does not trust the answer. A
+// network file system may repeat a request and then report that the name is
+// taken, by the file itself. Old clients report success although another file
+// has the name.
+func (b *Backend) place(t *temp, d *os.File, name string) error {
+	err := b.link(t.folder, t.name, d, name)
+	if !isUnsupported(err) {
+		return b.settle(t, d, name, err, func(st *unix.Stat_t) (bool, error) {
+			if st.Dev == t.st.Dev && st.Ino == t.st.Ino {
+				return true, nil
+			}
+			if err != nil || st.Size != t.st.Size {
+				return false, nil
+			}
+			return sameContent(t, d, name) // this file system gives every link its own inode number
+		})
+	}
+
+	linkErr := err
+	if err = b.rename(t.folder, t.name, d, name); isUnsupported(err) && !errors.Is(err, unix.EPERM) {
+		return &kindError{remote.ErrUnsupported, fmt.Errorf("the file system has neither hard links (%w) nor a rename that replaces nothing (%w)", linkErr, err)}
+	}
+
+	return b.settle(t, d, name, err, func(st *unix.Stat_t) (bool, error) {
+		_, statErr := lstat(t.folder, t.name)
+		if errors.Is(statErr, fs.ErrNotExist) {
+			return st.Size == t.st.Size, nil
+		}
+		return false, statErr
+	})
+}
+
+// settle finds out whether a move took place. Err is the error of the move.
+// isOurs reports whether the file that has the name now is ours.
+func (b *Backend) settle(t *temp, d *os.File, name string, err error, isOurs func(*unix.Stat_t) (bool, error)) error {
+	st, statErr := lstat(d, name)
+	if statErr != nil {
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			err = statErr
+		}
+		return err
+	}
+
+	ours, lookErr := isOurs(st)
+	switch {
+	case ours:
+		return nil
+	case lookErr != nil:
+		return &kindError{remote.ErrTemporary, lookErr} // unknown whose file it is
+	case err == nil || errors.Is(err, fs.ErrExist):
+		return taken(d, name, st)
+	}
+
+	return err
+}
+
+// isUnsupported reports whether a move failed because the file system does not
+// support it. Many return EPERM then.
+func isUnsupported(err error) bool {
+	for _, errno := range []error{unix.EPERM, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.EMLINK} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameContent reports whether the file with a name has the written bytes.
+func sameContent(t *temp, d *os.File, name string) (bool, error) {
+	one, err := openAt(t.folder, t.name, unix.O_RDONLY, 0)
+	if err != nil {
+		return false, err
+	}
+	defer one.Close()
+	two, err := openAt(d, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return false, err
+	}
+	defer two.Close()
+	a, b := make([]byte, 64<<10), make([]byte, 64<<10)
+	for off := int64(0); ; off += int64(len(a)) {
+		n, errA := one.ReadAt(a, off)
+		m, errB := two.ReadAt(b, off)
+		for _, err := range []error{errA, errB} {
+			if err != nil && err != io.EOF {
+				return false, err
+			}
+		}
+		if !bytes.Equal(a[:n], b[:m]) {
+			return false, nil
+		}
+		if errA == io.EOF || errB == io.EOF {
+			return errA == errB, nil
+		}
+	}
+}
+
+// tops are the names in the top folder of a remote.
+var tops = []string{"kist.json", "root", "packs", "index", "state", "probe", temps}
+
+// checkForeign refuses a folder that is no remote and has other files, so that
+// a remote is never mixed with them by mistake. Once a folder is a remote,
+// other files are ignored.
+func (b *Backend) checkForeign() error {
+	if b.own.Load() {
+		return nil
+	}
+
+	d, err := b.openRoot()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if _, err := lstat(d, "kist.json"); !errors.Is(err, fs.ErrNotExist) {
+		b.own.Store(err == nil)
+		return err
+	}
+
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+
+	slices.Sort(names)
+	for _, name := range names {
+		if isForeign(name) {
+			return &kindError{remote.ErrUnsupported, &remote.ForeignError{Folder: b.root, File: name}}
+		}
+	}
+
+	b.own.Store(true)
+	return nil
+}
+
+// isForeign reports whether a name shows that a folder has another use. Files
+// that operating systems create by themselves do not.
+func isForeign(name string) bool {
+	switch {
+	case slices.Contains(tops, name), name == "lost+found", name == "System Volume Information", name == "$RECYCLE.BIN":
+		return false
+	case name == ".kist" || name == ".git":
+		return true
+	}
+	return !strings.HasPrefix(name, ".")
+}
+
+var errNotFolder = errors.New("not a folder")
+
+// kindError is an error of this package with its kind.
+type kindError struct{ kind, err error }
+
+func (e *kindError) Error() string { return e.err.Error() }
+
+func (e *kindError) Unwrap() error { return e.err }
+
+// noStore returns an ErrNoStore if err means that the remote's folder or its
+// parent does not exist or is no folder.
+func noStore(err error) error {
+	var at *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &at):
+		return &kindError{remote.ErrNoStore, fmt.Errorf("folder %q does not exist", at.Path)}
+	case errors.Is(err, errNotFolder) || errors.Is(err, syscall.ENOTDIR):
+		return &kindError{remote.ErrNoStore, err}
+	}
+	return err
+}
+
+// fail returns err as an error of an operation.
+func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &remote.Error{Op: op, Name: name, Kind: kindOf(err), Err: err}
+	if e.Kind == remote.ErrNotFound && errors.Is(err, syscall.ENOENT) {
+		e.Err = nil // adds nothing
+	}
+	return e
+}
+
+// failStore is fail for an operation that stores. A missing file or folder
+// then means that another process removed it just now, such as the file in
+// tmp.
+func failStore(op, name string, err error) error {
+	if kindOf(err) == remote.ErrNotFound {
+		err = &kindError{remote.ErrTemporary, err}
+	}
+	return fail(op, name, err)
+}
+
+func kindOf(err error) error {
+	var known *kindError
+	if errors.As(err, &known) {
+		return known.kind
+	}
+
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	switch errno {
+	case syscall.ENOENT:
+		return remote.ErrNotFound
+	case syscall.EACCES, syscall.EPERM, syscall.EROFS:
+		return remote.ErrPermission
+	case syscall.ENOSPC, syscall.EDQUOT:
+		return remote.ErrFull
+	case syscall.ESTALE, syscall.EINTR, syscall.ETIMEDOUT:
+		return remote.ErrTemporary
+	}
+
+	return nil
+}

@@ -1,12 +1,19 @@
 package dir
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
+	"iter"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -171,4 +178,218 @@ func syncFolder(d *os.File) error {
 		return nil
 	}
 	return err
+}
+
+// List implements [remote.Blobs]. It holds one folder at a time in memory.
+func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
+	return func(yield func(remote.Info, error) bool) {
+		if err := remote.CheckPrefix(prefix); err != nil {
+			yield(remote.Info{}, err)
+			return
+		}
+		if err := b.list(ctx, prefix, yield); err != nil && !errors.Is(err, errStop) {
+			yield(remote.Info{}, fail("list", prefix, err))
+		}
+	}
+}
+
+// errStop ends a walk when the caller stops.
+var errStop = errors.New("stop")
+
+func (b *Backend) list(ctx context.Context, prefix string, yield func(remote.Info, error) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d, err := b.open(strings.TrimSuffix(prefix, "/"))
+	if err != nil {
+		if kindOf(err) == remote.ErrNotFound {
+			return nil
+		}
+		return err
+	}
+	defer d.Close()
+	return walk(ctx, d, prefix, yield)
+}
+
+// An entry is a file or folder in a folder.
+type entry struct {
+	name string // a folder's ends with a slash
+	st   *unix.Stat_t
+}
+
+// walk yields the blobs in the folder d and in the folders below. The names of
+// d's blobs begin with prefix.
+func walk(ctx context.Context, d *os.File, prefix string, yield func(remote.Info, error) bool) error {
+	entries, err := readFolder(ctx, d, prefix)
+	if err != nil {
+		return err
+	}
+
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name, isFolder := strings.CutSuffix(e.name, "/")
+		if !isFolder {
+			if !yield(infoOf(prefix+name, e.st), nil) {
+				return errStop
+			}
+			continue
+		}
+		below, err := child(d, name)
+		if kindOf(err) == remote.ErrNotFound || kindOf(err) == remote.ErrDamaged { // gone, or replaced, meanwhile
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = walk(ctx, below, prefix+e.name, yield)
+		below.Close()
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// readFolder returns the files and folders in the folder d that can be or
+// contain blobs, sorted by the names of the blobs.
+func readFolder(ctx context.Context, d *os.File, prefix string) (entries []entry, err error) {
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if remote.CheckName(prefix+name) != nil || prefix+name == temps || prefix == temps+"/" {
+			continue
+		}
+		st, err := lstat(d, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+			entries = append(entries, entry{name, st})
+		case unix.S_IFDIR:
+			entries = append(entries, entry{name + "/", nil})
+		}
+	}
+
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return entries, nil
+}
+
+// temps is the folder for files that are being written.
+const temps = "tmp"
+
+// A temp is a file without a final name.
+type temp struct {
+	folder *os.File
+	name   string
+	st     unix.Stat_t
+}
+
+func (t *temp) remove() { unlink(t.folder, t.name) } // RemoveTemps removes it otherwise
+
+// writeTemp writes a file in the folder tmp and syncs it.
+func writeTemp(ctx context.Context, tmp *os.File, body io.ReaderAt, size int64) (*temp, error) {
+	t := &temp{folder: tmp, name: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())}
+	f, err := openAt(tmp, t.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o444)
+	if err != nil {
+		return nil, err
+	}
+
+	err = copyBody(ctx, f, body, size)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = call("fstat", tmp, t.name, func(int) error { return unix.Fstat(int(f.Fd()), &t.st) })
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		t.remove()
+		return nil, err
+	}
+
+	return t, nil
+}
+
+// copyBody writes the first size bytes of a body.
+func copyBody(ctx context.Context, w io.Writer, body io.ReaderAt, size int64) error {
+	buf := make([]byte, min(size, 256<<10))
+	for off := int64(0); off < size; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p := buf[:min(int64(len(buf)), size-off)]
+		n, err := body.ReadAt(p, off)
+		if n < len(p) {
+			if err == io.EOF || err == nil {
+				err = io.ErrUnexpectedEOF
+			}
+			return &kindError{nil, fmt.Errorf("read what is to be stored: %w", err)}
+		}
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+
+	return nil
+}
+
+// RemoveTemps removes the files of dead writers: files in the folder tmp that
+// last changed before a time, by the clock of the file system. If a writer is
+// still alive, its Put fails with remote.ErrTemporary. It returns the number
+// of removed files.
+func (b *Backend) RemoveTemps(ctx context.Context, before time.Time) (removed int, err error) {
+	removed, err = b.removeTemps(ctx, before)
+	return removed, fail("delete", temps, err)
+}
+
+func (b *Backend) removeTemps(ctx context.Context, before time.Time) (removed int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+
+	tmp, err := b.open(temps)
+	if kindOf(err) == remote.ErrNotFound {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer tmp.Close()
+	names, err := tmp.Readdirnames(-1)
+	if err != nil {
+		return 0, err
+	}
+
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return removed, err
+		}
+		st, err := lstat(tmp, name)
+		if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && time.Unix(st.Mtim.Unix()).Before(before) {
+			if err = unlink(tmp, name); err == nil {
+				removed++
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return removed, err
+		}
+	}
+
+	return removed, nil
 }

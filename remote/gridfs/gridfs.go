@@ -10,10 +10,14 @@
 package gridfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,3 +185,215 @@ func (b *Backend) collections(alone bool) *collections {
 		manyRoots: db.Collection(b.bucket + ".roots"),
 	}
 }
+
+const (
+	defaultBucket    = "kist"
+	defaultChunkSize = 255 << 10 // bytes; GridFS's default
+
+	// A chunk is a document, and a document has at most 16 MiB.
+	minChunkSize, maxChunkSize = 1 << 10, 15 << 20
+)
+
+// location is a parsed URL.
+type location struct {
+	uri       string // for the driver, with the password
+	database  string
+	bucket    string
+	chunkSize int32    // bytes
+	secrets   []string // texts that must not be shown
+
+	unnamed string // the first host that is not in KIST_MONGODB_HOST; "": all are
+}
+
+// parseLocation parses a URL of MongoDB. net/url cannot, because it may have
+// several hosts. The error contains no part of the URL.
+func parseLocation(rawURL string, getenv func(string) string) (*location, error) {
+	scheme, rest, _ := strings.Cut(rawURL, "://")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	l := &location{bucket: defaultBucket, chunkSize: defaultChunkSize}
+	var err error
+	if l.database, err = databaseOf(path); err != nil {
+		return nil, err
+	}
+
+	var others []string
+	for part := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(part, "=")
+		switch strings.ToLower(name) {
+		case "":
+		case "bucket":
+			l.bucket, err = bucketOf(value)
+		case "chunksize":
+			l.chunkSize, err = chunkSizeOf(value)
+		case "authmechanismproperties", "tlscertificatekeyfilepassword", "sslclientcertificatekeypassword":
+			l.hide(value)
+			fallthrough
+		default:
+			others = append(others, part)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	if authority, err = l.signIn(authority, getenv); err != nil {
+		return nil, err
+	}
+
+	l.uri = scheme + "://" + authority + "/" + path
+	if len(others) > 0 {
+		l.uri += "?" + strings.Join(others, "&")
+	}
+
+	return l, nil
+}
+
+func databaseOf(path string) (string, error) {
+	name, err := url.PathUnescape(path)
+	switch {
+	case path == "":
+		return "", errors.New("it names no database: write mongodb://host/database")
+	case err != nil || len(name) > 63 || strings.ContainsAny(name, "/\\. \"$*<>:|?@\x00"):
+		return "", errors.New("what follows the hosts is not the name of a database ('/', '?' and '@' in a password are written %2F, %3F and %40)")
+	}
+	return name, nil
+}
+
+func bucketOf(value string) (string, error) {
+	for _, c := range []byte(value) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.') {
+			return "", fmt.Errorf("bucket has characters other than letters, digits, '.', '_' and '-'")
+		}
+	}
+	if value == "" || len(value) > 64 || value[0] == '.' || strings.HasPrefix(value, "system.") {
+		return "", errors.New("bucket must have 1 to 64 characters, and not begin with '.' or \"system.\"")
+	}
+	return value, nil
+}
+
+func chunkSizeOf(value string) (int32, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil || n < minChunkSize || n > maxChunkSize {
+		return 0, fmt.Errorf("chunksize must be a number of bytes from %d to %d", minChunkSize, maxChunkSize)
+	}
+	return int32(n), nil
+}
+
+// hide adds a secret, escaped as in a URL, to the texts that must not be shown.
+func (l *location) hide(escaped string) {
+	l.secrets = append(l.secrets, escaped)
+	plain, err := url.PathUnescape(escaped)
+	if err != nil {
+		return
+	}
+	l.secrets = append(l.secrets, plain)
+	for property := range strings.SplitSeq(plain, ",") { // AWS_SESSION_TOKEN:…
+		if _, value, ok := strings.Cut(property, ":"); ok {
+			l.secrets = append(l.secrets, value)
+		}
+	}
+}
+
+// hostVariable names the hosts that may receive credentials of the
+// environment: a user and password, or an identity of the machine. The URL of
+// a remote may come from another user's configuration, so the URL alone must
+// not decide this.
+const hostVariable = "KIST_MONGODB_HOST"
+
+// signIn returns the authority of a URL. If the URL has no password, signIn
+// adds the user and password from the environment. The error matches
+// [remote.ErrCredentials] if the environment has credentials but no hosts for
+// them.
+func (l *location) signIn(authority string, getenv func(string) string) (string, error) {
+	at := strings.LastIndexByte(authority, '@')
+	hosts := authority[at+1:]
+	named := getenv(hostVariable)
+	l.unnamed = firstUnnamed(hosts, named)
+
+	name, password := getenv("KIST_MONGODB_USERNAME"), getenv("KIST_MONGODB_PASSWORD")
+	user, own, hasPassword := strings.Cut(authority[:max(at, 0)], ":")
+	if hasPassword {
+		l.hide(own)
+		return authority, nil
+	}
+
+	plain, _ := url.PathUnescape(user)
+	switch {
+	case name == "" && password == "":
+		return authority, nil
+	case user != "" && name != "" && name != plain:
+		return authority, nil // the password is another user's
+	case named == "":
+		return "", l.notSent("KIST_MONGODB_USERNAME and KIST_MONGODB_PASSWORD are")
+	case l.unnamed != "":
+		return authority, nil // the user keeps them for other hosts
+	}
+
+	if user == "" {
+		user = escape(name)
+	}
+	if user == "" {
+		return hosts, nil
+	}
+	if password == "" {
+		return user + "@" + hosts, nil
+	}
+
+	password = escape(password)
+	l.hide(password)
+	return user + ":" + password + "@" + hosts, nil
+}
+
+// checkAuth returns an error if the options send a password in clear, or an
+// identity of this machine to a host that the user has not named.
+func (l *location) checkAuth(o *options.ClientOptions) error {
+	if o.Auth == nil {
+		return nil
+	}
+
+	mechanism := strings.ToUpper(o.Auth.AuthMechanism)
+	secure := o.TLSConfig != nil && !o.TLSConfig.InsecureSkipVerify
+	if (mechanism == "PLAIN" || mechanism == "MONGODB-OIDC") && !secure {
+		return fmt.Errorf("authMechanism=%s without TLS sends the password in clear: add tls=true, and keep the check of the certificate", mechanism)
+	}
+
+	own := mechanism == "MONGODB-OIDC" || mechanism == "MONGODB-AWS" && o.Auth.Password == ""
+	if own && l.unnamed != "" {
+		return l.notSent("credentials of this machine (authMechanism=" + mechanism + ") are")
+	}
+
+	return nil
+}
+
+func (l *location) notSent(what string) error {
+	return &remote.Error{Op: "open", Kind: remote.ErrCredentials, Err: &remote.EnvError{
+		Variable: hostVariable, Value: l.unnamed, Reason: fmt.Sprintf("%s not sent to %q: %s does not name this host", what, l.unnamed, hostVariable),
+	}}
+}
+
+// firstUnnamed returns the first host of a list that is not in another list.
+func firstUnnamed(hosts, named string) string {
+	trusted := map[string]bool{}
+	for host := range strings.SplitSeq(named, ",") {
+		trusted[withPort(strings.TrimSpace(host))] = true
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if host == "" || !trusted[withPort(host)] {
+			return cmp.Or(strings.ToLower(host), "(no host)")
+		}
+	}
+	return ""
+}
+
+// withPort returns a host in lower case with its port, 27017 if it has none.
+func withPort(host string) string {
+	host = strings.ToLower(host)
+	if host == "" || strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
+		return host
+	}
+	return host + ":27017"
+}
+
+// escape escapes all special characters of a URL.
+func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/kist-vcs/kist/remote"
 )
@@ -143,4 +146,168 @@ func chunksOf(name string) bson.D { return bson.D{{Key: "files_id", Value: name}
 // chunksIn returns the number of chunks of a blob of size bytes.
 func (b *Backend) chunksIn(size int64) int64 {
 	return (size + int64(b.chunkSize) - 1) / int64(b.chunkSize)
+}
+
+// deletePasses is the number of attempts to delete a blob that is being uploaded.
+const deletePasses = 3
+
+// Create implements [remote.Creator]. It relies on the unique _id.
+func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
+	c, err := b.begin(ctx, "create", name, remote.CheckRecord(name, len(data)))
+	if err != nil {
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err = c.roots.InsertOne(short, b.recordDocument(name, data))
+	if err != nil {
+		return b.failure(ctx, "create", name, err)
+	}
+	return nil
+}
+
+// recordDocument returns the document of a record.
+func (b *Backend) recordDocument(name string, data []byte) bson.D {
+	return bson.D{
+		{Key: "_id", Value: recordID(name)},
+		{Key: "length", Value: int64(len(data))},
+		{Key: "uploadDate", Value: bson.NewDateTimeFromTime(b.now())},
+		{Key: "data", Value: bson.Binary{Data: data}},
+	}
+}
+
+// Replace implements [remote.Replacer].
+func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
+	c, err := b.begin(ctx, "replace", name, remote.CheckRecord(name, len(data)))
+	if err != nil {
+		return err
+	}
+	if _, err := c.roots.ReplaceOne(ctx, byID(recordID(name)), b.recordDocument(name, data)); err != nil {
+		return b.failure(ctx, "replace", name, err)
+	}
+	return nil
+}
+
+// Delete implements [remote.Blobs]. It deletes a blob's files document first.
+func (b *Backend) Delete(ctx context.Context, name string) error {
+	c, err := b.begin(ctx, "delete", name, remote.CheckName(name))
+	if err != nil {
+		return err
+	}
+	if remote.IsRecord(name) {
+		if _, err := c.roots.DeleteOne(ctx, byID(recordID(name))); err != nil {
+			return b.failure(ctx, "delete", name, err)
+		}
+		return nil
+	}
+
+	b.forget(name)
+	for range deletePasses {
+		file, err := c.files.DeleteOne(ctx, byID(name))
+		if err != nil {
+			return b.failure(ctx, "delete", name, err)
+		}
+		chunks, err := c.chunks.DeleteMany(ctx, chunksOf(name))
+		if err != nil {
+			return b.failure(ctx, "delete", name, err)
+		}
+		if file.DeletedCount > 0 || chunks.DeletedCount == 0 {
+			return nil
+		}
+		// The chunks may belong to an upload that has ended just now.
+	}
+
+	return &remote.Error{Op: "delete", Name: name, Kind: remote.ErrTemporary, Err: errors.New("it is being uploaded")}
+}
+
+func byID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
+
+// Orphans yields, sorted by name, the blobs that have chunks but no files
+// document: from failed uploads, or from uploads still running. Nothing
+// distinguishes these, so gc treats them like other names. Their size is unknown and
+// reported as 0. Modified is the time of the last chunk, by the uploader's
+// clock. An error is yielded once, with a zero Info, and ends the iteration.
+func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
+	return func(yield func(remote.Info, error) bool) {
+		c, err := b.begin(ctx, "list", "", nil)
+		if err != nil {
+			yield(remote.Info{}, err)
+			return
+		}
+		chunks, err := c.chunks.Aggregate(ctx, bson.A{
+			bson.D{{Key: "$match", Value: withPrefix("files_id", "", "")}},
+			bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$files_id"}}}},
+			bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}},
+		}, options.Aggregate().SetAllowDiskUse(true))
+		if err != nil {
+			yield(remote.Info{}, b.failure(ctx, "list", "", err))
+			return
+		}
+		defer closeCursor(ctx, chunks)
+		files := &source{in: c.files, filter: withPrefix("_id", "", ""), name: blobName}
+		defer files.close(ctx)
+		for chunks.Next(ctx) {
+			name := blobName(chunks.Current.Lookup("_id"))
+			if name == "" {
+				continue
+			}
+			orphan, err := b.isOrphan(ctx, c, files, name)
+			var sent time.Time
+			if err == nil && orphan {
+				sent, orphan, err = b.lastSent(ctx, c, name)
+			}
+			if err != nil {
+				yield(remote.Info{}, err)
+				return
+			}
+			if orphan && !yield(remote.Info{Name: name, Modified: sent}, nil) {
+				return
+			}
+		}
+		if err := chunks.Err(); err != nil {
+			yield(remote.Info{}, b.failure(ctx, "list", "", err))
+		}
+	}
+}
+
+// lastSent returns the time of the last chunk of a blob, and whether there is
+// any chunk.
+func (b *Backend) lastSent(ctx context.Context, c *collections, name string) (sent time.Time, any bool, err error) {
+	last := options.FindOne().SetSort(bson.D{{Key: "n", Value: -1}}).SetProjection(bson.D{{Key: "_id", Value: 1}})
+	chunk, err := c.chunks.FindOne(ctx, chunksOf(name), last).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return time.Time{}, false, nil
+	}
+	if err != nil {
+		return time.Time{}, false, b.failure(ctx, "list", name, err)
+	}
+	if id, ok := chunk.Lookup("_id").ObjectIDOK(); ok {
+		sent = id.Timestamp()
+	}
+	return sent, true, nil
+}
+
+// isOrphan reports whether a name has no files document. It reads files up to
+// that name.
+func (b *Backend) isOrphan(ctx context.Context, c *collections, files *source, name string) (bool, error) {
+	for {
+		if err := files.fill(ctx, ""); err != nil {
+			return false, b.failure(ctx, "list", "", err)
+		}
+		if files.ended || files.info.Name > name {
+			break
+		}
+		found := files.info.Name == name
+		files.info = remote.Info{}
+		if found {
+			return false, nil
+		}
+	}
+
+	_, err := b.file(ctx, c, "list", name) // the upload may have ended since
+	if errors.Is(err, remote.ErrNotFound) {
+		return true, nil
+	}
+
+	return false, err
 }

@@ -8,9 +8,15 @@
 package pack
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"slices"
+	"sync"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
@@ -195,3 +201,173 @@ var (
 	errChecksum = errors.New("checksum does not match")
 	errEnd      = errors.New("does not end as it should")
 )
+
+const nameSize = 16
+
+// Name is the random name of a pack or of an index file. The zero Name means
+// none.
+type Name [nameSize]byte
+
+// NewName returns a random name.
+func NewName(rand io.Reader) (Name, error) {
+	var n Name
+	if _, err := io.ReadFull(rand, n[:]); err != nil {
+		return Name{}, fmt.Errorf("make up a name: %w", err)
+	}
+	return n, nil
+}
+
+// ParseName reads a name from its 32 lower-case hexadecimal digits.
+func ParseName(s string) (Name, error) {
+	var n Name
+	if len(s) != hex.EncodedLen(len(n)) {
+		return Name{}, fmt.Errorf("parse name %q: want %d hexadecimal digits", s, hex.EncodedLen(len(n)))
+	}
+	if _, err := hex.Decode(n[:], []byte(s)); err != nil || n.String() != s {
+		return Name{}, fmt.Errorf("parse name %q: not lower-case hexadecimal", s)
+	}
+	return n, nil
+}
+
+// String returns the name as 32 lower-case hexadecimal digits.
+func (n Name) String() string { return hex.EncodeToString(n[:]) }
+
+// Path returns the name of the blob of a pack.
+func (n Name) Path() string {
+	s := n.String()
+	return "packs/" + s[:2] + "/" + s
+}
+
+// IndexPath returns the name of the blob of an index file.
+func (n Name) IndexPath() string { return "index/" + n.String() }
+
+// IsZero reports whether n is the zero Name.
+func (n Name) IsZero() bool { return n == Name{} }
+
+// Compare orders names by their bytes.
+func (n Name) Compare(other Name) int { return bytes.Compare(n[:], other[:]) }
+
+// blocks caches the parts of packs with recently read bases.
+type blocks struct {
+	mu     sync.Mutex
+	recent []block // most recently used first
+}
+
+type block struct {
+	pack Name
+	Part
+}
+
+// value returns n bytes of a pack at off, if they are cached.
+func (b *blocks) value(pack Name, off int64, n int) ([]byte, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, kept := range b.recent {
+		if kept.pack != pack {
+			continue
+		}
+		if value, ok := kept.value(off, n); ok {
+			copy(b.recent[1:i+1], b.recent[:i])
+			b.recent[0] = kept
+			return value, true
+		}
+	}
+
+	return nil, false
+}
+
+// put caches a part of a pack. Its bytes must not change afterwards.
+func (b *blocks) put(pack Name, p Part) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.recent = slices.Insert(b.recent[:min(len(b.recent), maxBlocks-1)], 0, block{pack, p})
+}
+
+// forget drops the cached parts of a pack.
+func (b *blocks) forget(pack Name) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.recent = slices.DeleteFunc(b.recent, func(kept block) bool { return kept.pack == pack })
+}
+
+// minInline is the least size of an entry in a root, in bytes: its kind, ID
+// and three numbers.
+const minInline = 1 + len(object.ID{}) + 3
+
+// AppendEntries appends the entries of one pack, as [Writer.Finish] or
+// [ParseEntries] returned them, in the encoding of a root: 38 to 43 bytes for
+// each. It does not change entries.
+func AppendEntries(dst []byte, entries []Entry) []byte {
+	pos := uint32(remote.HeaderSize)
+	for _, e := range byOffset(entries) {
+		dst = append(dst, byte(e.Key.Kind))
+		dst = append(dst, e.Key.ID[:]...)
+		for _, n := range [...]uint32{e.Offset - pos, e.Stored, e.Raw} {
+			dst = binary.AppendUvarint(dst, uint64(n))
+		}
+		pos = e.Offset + e.Stored
+	}
+	return dst
+}
+
+// ParseEntries decodes the entries of a pack from AppendEntries, sorted by
+// key. The error is a [*CorruptError] if AppendEntries cannot have written
+// data. Memory is bounded by the size of data.
+func ParseEntries(info Info, data []byte) ([]Entry, error) {
+	corrupt := func(part string, err error) error {
+		return &CorruptError{Pack: info.Name, Part: part, Err: err}
+	}
+	if err := info.check(); err != nil {
+		return nil, corrupt("size", err)
+	}
+
+	entries := make([]Entry, 0, len(data)/minInline)
+	for pos := uint64(remote.HeaderSize); len(data) > 0; {
+		e, rest, err := parseEntry(info, data, pos)
+		if err != nil {
+			return nil, corrupt("entry", err)
+		}
+		entries, data = append(entries, e), rest
+		pos = uint64(e.Offset) + uint64(e.Stored)
+	}
+
+	slices.SortFunc(entries, func(a, b Entry) int { return a.Key.Compare(b.Key) })
+	for i := 1; i < len(entries); i++ {
+		if entries[i].Key == entries[i-1].Key {
+			return nil, corrupt("entry", errTwice)
+		}
+	}
+
+	return entries, nil
+}
+
+var (
+	errShort = errors.New("ends within an entry")
+	errTwice = errors.New("a key occurs twice")
+	errPlain = errors.New("a number is not in its shortest form, or too large")
+)
+
+// parseEntry decodes one entry. The value before it ends at pos.
+func parseEntry(info Info, data []byte, pos uint64) (e Entry, rest []byte, err error) {
+	if len(data) < minInline {
+		return Entry{}, nil, errShort
+	}
+
+	e.Pack = info
+	e.Key.Kind = object.Kind(data[0])
+	data = data[1+copy(e.Key.ID[:], data[1:]):]
+	var numbers [3]uint64 // gap, stored, raw
+	for i := range numbers {
+		n, size := binary.Uvarint(data)
+		switch {
+		case size == 0:
+			return Entry{}, nil, errShort
+		case size < 0, size > 1 && data[size-1] == 0, n > MaxSize:
+			return Entry{}, nil, errPlain
+		}
+		numbers[i], data = n, data[size:]
+	}
+
+	e.Offset, e.Stored, e.Raw = uint32(pos+numbers[0]), uint32(numbers[1]), uint32(numbers[2])
+	return e, data, e.check()
+}

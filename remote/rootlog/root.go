@@ -2,6 +2,7 @@ package rootlog
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 )
 
 // Root is one root of the log, with its author and the moves of refs.
@@ -226,4 +230,253 @@ func (r *Root) parsePacks() error {
 		r.packs = append(r.packs, inline)
 	}
 	return nil
+}
+
+// readRecord reads a blob of at most limit bytes. It cuts a longer one after limit+1
+// bytes.
+func readRecord(ctx context.Context, b remote.Blobs, name string, limit int) ([]byte, error) {
+	buf := make([]byte, min(64<<10, limit+1))
+	n, err := b.Get(ctx, name, buf, 0)
+	if err != nil {
+		return nil, err
+	}
+	if n < len(buf) || n > limit {
+		return buf[:n], nil
+	}
+
+	longer := make([]byte, limit+1)
+	copy(longer, buf)
+	more, err := b.Get(ctx, name, longer[n:], int64(n))
+	if err != nil {
+		return nil, err
+	}
+	return longer[:n+more], nil
+}
+
+// readTwice reads bytes, and reads them once more if they do not pass check, as
+// [retry.Verified] does. It returns the bytes of the last read, even if they do not
+// pass.
+func readTwice(read func() ([]byte, error), check func([]byte) error) (data []byte, err error) {
+	_ = retry.Verified(func() error {
+		data, err = read()
+		if err == nil && check(data) != nil {
+			return remote.ErrDamaged
+		}
+		return err
+	})
+	return data, err
+}
+
+// creation is a record to create.
+type creation struct {
+	b        remote.Backend
+	o        Options
+	name     string
+	data     []byte // the same in all attempts
+	limit    int    // largest number of bytes of a record of another writer
+	readable func([]byte) bool
+}
+
+// create creates the record if it is absent, and returns the stored bytes: its own, or
+// those of another writer. It is step 4 of a push in docs/format/remote.md.
+//
+// If the store refused every attempt and the record is absent, create returns the error
+// of the store. All other errors are [*UnknownError].
+func (r *creation) create(ctx context.Context) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	given := ctx
+	ctx, cancel := context.WithTimeoutCause(given, r.o.Deadline, fmt.Errorf("no answer in %v", r.o.Deadline))
+	defer cancel()
+	unclear := false
+	for try := 0; ; try++ {
+		err := r.b.Create(ctx, r.name, r.data)
+		if err == nil {
+			return r.data, nil
+		}
+		clear := refused(err)
+		unclear = unclear || !clear
+		stored, readErr := r.settle(ctx)
+		switch absent := errors.Is(readErr, remote.ErrNotFound); {
+		case readErr == nil:
+			return stored, nil
+		case clear && !unclear:
+			return nil, err
+		case clear || !absent:
+			return nil, r.unknown(ctx, err, readErr)
+		}
+		// The record is absent: retry with the same bytes. The first attempt that
+		// arrives counts, and a late one finds the name taken.
+		if waitErr := r.o.backOff(ctx, try, err); waitErr != nil {
+			return nil, r.unknown(ctx, err, nil)
+		}
+	}
+}
+
+// settle reads the record until the store answers with its bytes or with
+// [remote.ErrNotFound]. An unreadable record is no answer.
+func (r *creation) settle(ctx context.Context) ([]byte, error) {
+	for try := 0; ; try++ {
+		stored, err := readRecord(ctx, r.b, r.name, r.limit)
+		switch {
+		case err == nil && (bytes.Equal(stored, r.data) || r.readable(stored)):
+			return stored, nil
+		case err == nil:
+			err = damageError(r.name, errors.New("cannot be read"))
+		case errors.Is(err, remote.ErrNotFound), refused(err):
+			return nil, err
+		}
+		if waitErr := r.o.backOff(ctx, try, err); waitErr != nil {
+			return nil, err
+		}
+	}
+}
+
+// unknown returns the error for an unknown outcome.
+func (r *creation) unknown(ctx context.Context, err, readErr error) error {
+	if readErr != nil && !errors.Is(readErr, remote.ErrNotFound) {
+		err = fmt.Errorf("%w; then %w", err, readErr)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = fmt.Errorf("%w (%w)", cause, err)
+	}
+	return &UnknownError{Name: r.name, Err: err}
+}
+
+// MaxInline is the largest [InlineSize] of a root. With more, a writer puts the entries
+// of the root, and its own, into an index file.
+const MaxInline = 16 << 10
+
+// State is the content of a root with its tables resolved: the state of the remote. It
+// never changes, and callers must not change anything that its fields refer to.
+type State struct {
+	Seq  uint64 // number of the root; 0 for an empty log
+	Hash Hash   // of its stored bytes; for Seq 0, that of kist.json
+	Time time.Time
+	Who  string
+	Host string
+
+	// Floor is the number of a root. A writer that began its packs before that root
+	// must not name them in a later one.
+	Floor uint64
+
+	Head      string                // full name of the default branch, or ""
+	Refs      map[string]object.Key // by full name; check the names before use
+	Indexes   []File                // the live index files, sorted by name
+	Packs     []Inline              // packs whose entries lie in the root, sorted by name
+	Condemned map[string]uint64     // full name of a pack, index or state file → root that condemned it
+	Records   *record.Set           // of commits and contents
+
+	// Implausible are records without effect: see [record.Record.Plausible]. Merging a
+	// record of the same name replaces them.
+	Implausible []record.Record
+
+	// Lost are objects that the remote may lack, though refs reach them: their loss
+	// was accepted by whoever the value names, who pushed what needs them. An object
+	// that is in a live pack counts as any other.
+	Lost map[object.Key]string
+
+	Read, Write, GC []string // features, see [Act]
+
+	// SingleWriter is true if the store cannot distinguish two writers: a writer must
+	// know that it is the only one. It is never switched off.
+	SingleWriter bool
+
+	refs, indexes, condemned, records, lost table
+	extra                                   extra
+	stored                                  []byte // the bytes of the root, or nil
+}
+
+// File names an index file or a state file.
+type File struct {
+	Name pack.Name
+	Size int64    // bytes
+	Sum  [32]byte // SHA-256
+}
+
+// Inline is a pack whose entries lie in a root.
+type Inline struct {
+	pack.Info
+	Entries []pack.Entry // sorted by key
+}
+
+// InlineSize returns the number of bytes that packs take in a root.
+func InlineSize(packs []Inline) int {
+	size := 0
+	for _, p := range packs {
+		size += len(pack.AppendEntries(nil, p.Entries)) + inlineOverhead
+	}
+	return size
+}
+
+// tables returns the tables in the order of tableKinds.
+func (s *State) tables() [5]*table {
+	return [5]*table{&s.refs, &s.indexes, &s.condemned, &s.records, &s.lost}
+}
+
+// Position returns the position of the state's root.
+func (s *State) Position() Position { return Position{s.Seq, s.Hash} }
+
+// Live returns the live packs: the packs that live index files or inline entries name,
+// except the condemned ones. Indexed has the packs of each index file in s.Indexes.
+func (s *State) Live(indexed ...[]pack.Info) map[pack.Name]struct{} {
+	live := make(map[pack.Name]struct{})
+	add := func(name pack.Name) {
+		if _, condemned := s.Condemned[name.Path()]; !condemned {
+			live[name] = struct{}{}
+		}
+	}
+	for _, packs := range indexed {
+		for _, p := range packs {
+			add(p.Name)
+		}
+	}
+	for _, p := range s.Packs {
+		add(p.Name)
+	}
+	return live
+}
+
+// StateFiles returns the full names of the state files that the root names.
+func (s *State) StateFiles() (names []string) {
+	for _, t := range s.tables() {
+		if t.base != nil {
+			names = append(names, StateName(t.base.file.Name))
+		}
+	}
+	return names
+}
+
+// RefChange moves, creates or deletes a ref. A zero key stands for a ref that does not
+// exist.
+type RefChange struct {
+	Name     string // full
+	Old, New object.Key
+}
+
+// Change is the difference between a root and the one before it.
+type Change struct {
+	Refs []RefChange // each ref at most once; Old must be as in the state
+	Head string      // full name of the new default branch; "" keeps it
+
+	Records []record.Record // a record of the state in a later generation stays
+
+	Lost, Found []object.Key // objects that State.Lost gets, and that leave it
+
+	AddPacks   []Inline    // new packs
+	AddIndexes []File      // new index files, already on the remote
+	Merged     []pack.Name // packs of the state's Packs whose entries are now in AddIndexes
+
+	// Condemn has the full names of packs, index and state files that are no longer
+	// live. Delist has the names of condemned files that were deleted; it raises the
+	// floor. The collector ensures that the rules for both hold.
+	Condemn []string
+	Delist  []string
+
+	// SingleWriter confirms that the writer is the only one. All later states keep it.
+	SingleWriter bool
+
+	Who, Host string // lines of at most 1024 bytes
+	Time      time.Time
 }

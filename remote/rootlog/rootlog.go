@@ -10,14 +10,21 @@
 package rootlog
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -133,4 +140,197 @@ func (o *Options) backOff(ctx context.Context, n int, err error) error {
 	wait := min(50*time.Millisecond<<min(n, 10), 10*time.Second)
 	wait = wait/2 + rand.N(wait/2)
 	return o.Sleep(ctx, max(wait, askedWait(err)))
+}
+
+// Act is a way to use a remote.
+type Act string
+
+// The acts. A remote has a list of required features for each.
+const (
+	ActRead  Act = "read"
+	ActWrite Act = "write"
+	ActGC    Act = "collect garbage"
+)
+
+// featureLost is the feature of a remote with a list of lost objects. Without the
+// list, a writer would rely on missing objects.
+const featureLost = "lost"
+
+// unknownFeatures returns a [*FeatureError] if there are features that this
+// program does not know.
+func unknownFeatures(name string, act Act, features []string) error {
+	if act != ActRead {
+		features = slices.DeleteFunc(slices.Clone(features), func(name string) bool { return name == featureLost })
+	}
+	if len(features) == 0 {
+		return nil
+	}
+	return &FeatureError{Name: name, Act: act, Features: features}
+}
+
+// Chunker has the parameters by which the repository of a remote cuts files into chunks.
+type Chunker struct {
+	Polynomial string `json:"polynomial"` // hexadecimal, with 0x
+	Min        int    `json:"min"`        // bytes
+	Average    int    `json:"average"`    // bytes
+	Max        int    `json:"max"`        // bytes
+}
+
+// Identity is the content of kist.json. It is created once and never changed.
+type Identity struct {
+	Format     string   `json:"format"`
+	Version    int      `json:"version"`
+	Repository string   `json:"repository"` // id of the repository: 32 hexadecimal digits
+	Remote     string   `json:"remote"`     // id of the remote: 32 random hexadecimal digits
+	Read       []string `json:"read"`
+	Write      []string `json:"write"`
+	GC         []string `json:"gc"`
+	Chunker    Chunker  `json:"chunker"`
+
+	Hash Hash `json:"-"` // of the stored bytes
+
+	stored []byte
+}
+
+const (
+	identityFormat  = "kist remote"
+	identityVersion = 1
+	maxIdentity     = 64 << 10
+)
+
+// Stored returns the bytes of kist.json, with all unknown fields. The caller must not
+// change them.
+func (id *Identity) Stored() []byte { return id.stored }
+
+// ParseIdentity decodes kist.json and keeps a copy of its bytes. The error is a
+// [*object.DamageError], or matches [ErrFormat] if reading from the remote needs a newer
+// program.
+func ParseIdentity(data []byte) (*Identity, error) {
+	id := &Identity{Hash: sha256.Sum256(data), stored: slices.Clone(data)}
+	err := json.Unmarshal(data, id)
+	switch {
+	case err != nil:
+	case len(data) > maxIdentity:
+		err = fmt.Errorf("longer than %d bytes", maxIdentity)
+	case id.Format != identityFormat || id.Version < 1:
+		err = errors.New("not that of a kist remote")
+	case id.Version > identityVersion:
+		return nil, fmt.Errorf("%s: %w: version %d", identityName, ErrFormat, id.Version)
+	case !isHexID(id.Repository) || !isHexID(id.Remote):
+		err = errors.New("malformed id")
+	default:
+		err = checkFeatures(id.Read, id.Write, id.GC)
+	}
+	if err != nil {
+		return nil, damageError(identityName, err)
+	}
+	if err := unknownFeatures(identityName, ActRead, id.Read); err != nil {
+		return nil, err
+	}
+	return id, nil
+}
+
+func isHexID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == 16 && hex.EncodeToString(b) == s
+}
+
+// ReadIdentity reads kist.json. It returns [ErrEmpty] if the store is no kist remote,
+// and the errors of [ParseIdentity] and of the store.
+//
+// The file has no checksum, so ReadIdentity reads it twice at once. If the answers
+// differ, it reads a third time.
+func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
+	var data [2][]byte
+	group, gctx := errgroup.WithContext(ctx)
+	for i := range data {
+		group.Go(func() (err error) {
+			data[i], err = readRecord(gctx, b, identityName, maxIdentity)
+			return err
+		})
+	}
+	err := group.Wait()
+	if errors.Is(err, remote.ErrNotFound) {
+		return nil, absentIdentity(ctx, b)
+	}
+	if errors.Is(err, remote.ErrDamaged) || err == nil && !bytes.Equal(data[0], data[1]) {
+		data[0], err = readRecord(ctx, b, identityName, maxIdentity)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ParseIdentity(data[0])
+}
+
+// absentIdentity returns [ErrEmpty] for an empty store, and a [*object.DamageError] for a remote
+// without kist.json.
+func absentIdentity(ctx context.Context, b remote.Backend) error {
+	_, err := b.Stat(ctx, RootName(1))
+	if err == nil {
+		return damageError(identityName, fmt.Errorf("it is gone, and there is %s", RootName(1)))
+	}
+	if !errors.Is(err, remote.ErrNotFound) {
+		return err
+	}
+
+	switch there, err := HasPacks(ctx, b); {
+	case err != nil:
+		return err
+	case there:
+		return damageError(identityName, errors.New("it is gone, and there are packs"))
+	}
+	return ErrEmpty
+}
+
+// HasPacks reports whether a store has a pack. It reads the first names of a listing.
+func HasPacks(ctx context.Context, b remote.Backend) (bool, error) {
+	n := 0
+	for info, err := range b.List(ctx, packFolder) {
+		if err != nil {
+			return false, err
+		}
+		name, err := pack.ParseName(path.Base(info.Name))
+		if err == nil && info.Name == name.Path() {
+			return true, nil
+		}
+		if n++; n == listed {
+			break
+		}
+	}
+	return false, nil
+}
+
+// Init makes a store a remote of a repository, whose id has 32 hexadecimal digits. If
+// the store is a remote already, of any repository, Init returns its identity and
+// changes nothing. Rand must be unpredictable. The errors are those of [ReadIdentity]
+// and [*UnknownError].
+func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, rand io.Reader) (*Identity, error) {
+	if id, err := ReadIdentity(ctx, b); !errors.Is(err, ErrEmpty) {
+		return id, err
+	}
+	var random [16]byte
+	if _, err := io.ReadFull(rand, random[:]); err != nil {
+		return nil, err
+	}
+	data, err := json.MarshalIndent(&Identity{
+		Format: identityFormat, Version: identityVersion,
+		Repository: repository, Remote: hex.EncodeToString(random[:]),
+		Read: []string{}, Write: []string{}, GC: []string{}, Chunker: c,
+	}, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	data = append(data, '\n')
+	if _, err := ParseIdentity(data); err != nil {
+		return nil, err
+	}
+	r := creation{b: b, o: Options{Rand: rand}.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
+		_, err := ParseIdentity(data)
+		return err == nil || errors.Is(err, ErrFormat)
+	}}
+	stored, err := r.create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIdentity(stored)
 }

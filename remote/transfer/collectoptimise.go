@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/optimise"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
@@ -116,4 +120,293 @@ func (st *CollectStats) countCopied(u *usage, repack bool) {
 	default:
 		st.Rewritten++
 	}
+}
+
+const (
+	// The most that is repacked at once: objects, which take about 100 bytes of memory
+	// each, and bytes of packs, which lie in a temporary file or, without a folder, in
+	// memory.
+	repackAtOnce   = 1 << 19
+	repackBytes    = 1 << 30
+	repackInMemory = 64 << 20
+)
+
+// outPacks is the number of packs that are being filled or sent.
+const outPacks = 2
+
+// copyOptimised copies the reachable objects of packs to packs with patches. If the
+// collection repacks, the order is that of the history. Otherwise the order stays, and
+// with it most patches.
+func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
+	slices.SortFunc(packs, func(a, b *usage) int { // objects that were sent together stay together
+		if a.nodes != b.nodes {
+			if b.nodes {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(c.listed[a.Name.Path()].Modified.Compare(c.listed[b.Name.Path()].Modified), a.Name.Compare(b.Name))
+	})
+	bytes := int64(repackBytes)
+	if c.r.o.Dir == "" {
+		bytes = repackInMemory
+	}
+	return inParts(packs, repackAtOnce, bytes, func(some []*usage) error {
+		entries, err := c.take(some)
+		if err != nil {
+			return err
+		}
+		var list iter.Seq[uint64]
+		if c.o.Repack {
+			if list, err = c.order(ctx, entries); err != nil {
+				return err
+			}
+		}
+		return c.optimise(ctx, entries, list)
+	})
+}
+
+// order yields the numbers of the sorted entries in the order in which their objects take
+// the least space.
+func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[uint64], error) {
+	m := c.marker
+	var roots []object.Key
+	for _, key := range m.roots() {
+		roots = append(roots, key)
+	}
+	slices.SortFunc(roots, object.Key.Compare)
+	seen := make([]keys.Set, len(c.snap.indexes))
+	for i, x := range c.snap.indexes {
+		seen[i] = keys.NewSet(x.Len())
+	}
+	inline := map[object.Key]bool{}
+	return optimise.Order(ctx, roots, optimise.OrderOptions{
+		Nodes: neededNodes{m},
+		Skips: c.snap.records.Skips,
+		Meet: func(key object.Key) (number uint64, wanted, first bool) {
+			p, err := m.place(key)
+			switch {
+			case err != nil:
+				return 0, false, false
+			case p.file < 0:
+				first, inline[key] = !inline[key], true
+			case !seen[p.file].Has(p.at):
+				first = true
+				seen[p.file].Add(p.at)
+			}
+			i, wanted := slices.BinarySearchFunc(entries, p.Entry, asItLies)
+			return uint64(i), wanted, first
+		},
+	})
+}
+
+// optimiser copies objects to optimised packs.
+type optimiser struct {
+	copyWriter
+	entries []pack.Entry // as they lie
+	list    iter.Seq[uint64]
+	passed  keys.Set
+	from    *nodePacks // copies of the packs
+
+	out   *pack.Writer // nil: none is being filled
+	nodes bool         // the open pack has nodes
+	spare chan *pack.Writer
+	begin func(out *pack.Writer) // begins to send a pack
+}
+
+// optimise copies the objects of entries to packs with patches, in the order of the
+// numbers in list. Objects that list leaves out follow, in their present order.
+func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list iter.Seq[uint64]) error {
+	from, err := openNodePacks(c.r.o.Dir, c.o.Jobs, c.r.read)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	from.take(ctx, entries)
+	w := &optimiser{
+		copyWriter: copyWriter{c: c}, entries: entries, list: list, passed: keys.NewSet(len(entries)),
+		from: from, spare: make(chan *pack.Writer, outPacks),
+	}
+	size := pack.SizeOf(0, 0)
+	for _, e := range entries {
+		size += int64(e.Stored) + indexRoom
+	}
+	for range outPacks {
+		w.spare <- pack.NewWriter(make([]byte, 0, min(size, pack.TargetSize+2<<20)))
+	}
+	sending, ctx := errgroup.WithContext(ctx)
+	w.begin = func(out *pack.Writer) {
+		sending.Go(func() error {
+			err := w.put(ctx, out)
+			w.spare <- out
+			return err
+		})
+	}
+	err = optimise.Run(ctx, pack.MaxChain, w.read, w.add)
+	if err == nil {
+		w.send()
+	}
+	if serr := sending.Wait(); serr != nil {
+		err = serr // the reason why the rest has ended
+	}
+	if err != nil {
+		return err
+	}
+	return w.done()
+}
+
+// read calls next for all objects, nodes after all chunks.
+func (w *optimiser) read(ctx context.Context, next func(*optimise.Object) error) error {
+	each := func(i int) error {
+		w.passed.Add(i)
+		o, err := w.load(ctx, w.entries[i])
+		if err != nil {
+			return err
+		}
+		w.tell(int(w.entries[i].Stored))
+		return next(o)
+	}
+	for _, nodes := range []bool{false, true} {
+		is := func(i int) bool { return w.entries[i].Key.Kind.IsNode() == nodes && !w.passed.Has(i) }
+		if w.list != nil {
+			for i := range w.list {
+				if !is(int(i)) {
+					continue
+				}
+				if err := each(int(i)); err != nil {
+					return err
+				}
+			}
+		}
+		for i := range w.entries {
+			if !is(i) {
+				continue
+			}
+			if err := each(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// load reads an object. If it is damaged, load reads it from the remote once more.
+func (w *optimiser) load(ctx context.Context, e pack.Entry) (*optimise.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o := &optimise.Object{Key: e.Key}
+	value, err := w.from.value(e)
+	if err == nil {
+		o.Data, err = w.from.values.Decode(ctx, e, value, pack.Part{})
+	}
+	if err == nil {
+		o.Best = w.c.looked[e.Pack.Name]
+		o.Stored, err = w.far(e, value)
+		return o, err
+	}
+	if !isBad(err) && !errors.Is(err, object.ErrCorrupt) {
+		return nil, err
+	}
+	if o.Data, err = w.c.snap.read(ctx, e); err == nil {
+		return o, nil
+	}
+	if w.c.mend != nil && (isBad(err) || errors.Is(err, object.ErrCorrupt)) {
+		if value, err = w.c.mend.value(ctx, w.c.snap, e); err != nil {
+			return nil, err
+		}
+		e.Stored = uint32(len(value))
+		o.Data, err = pack.Decode(e, value)
+		return o, err
+	}
+	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, remote.ErrDamaged) {
+		err = &NeededError{Err: err}
+	}
+	return nil, err
+}
+
+// far returns the stored value of an object. A near patch becomes a patch that names its
+// base. An unreachable base has no name: no patch of it will stay.
+func (w *optimiser) far(e pack.Entry, value []byte) ([]byte, error) {
+	if !frame.IsNear(value) {
+		return value, nil
+	}
+	near, err := frame.NearBase(value)
+	if err != nil {
+		return nil, err
+	}
+	at := e
+	at.Offset -= uint32(near.Distance)
+	var base object.ID
+	if i, ok := slices.BinarySearchFunc(w.entries, at, asItLies); ok && w.entries[i].Key.Kind == e.Key.Kind {
+		base = w.entries[i].Key.ID
+	}
+	return frame.AppendFar(make([]byte, 0, len(value)+len(base)), value, base)
+}
+
+// add adds an object to the open pack. It reports whether the next object starts another
+// pack.
+func (w *optimiser) add(ctx context.Context, o *optimise.Object) (full bool, err error) {
+	if nodes := o.Key.Kind.IsNode(); nodes != w.nodes {
+		w.send()
+		w.nodes = nodes
+	}
+	if w.out == nil {
+		select {
+		case w.out = <-w.spare:
+			w.out.ResetOptimised()
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+	if o.Fit(w.out.TakesPatch) {
+		w.c.own.patches++
+	}
+	if err := w.out.Add(o.Key, o.Value, len(o.Data)); err != nil {
+		return false, err
+	}
+	if full = w.out.Size() >= pack.TargetSize; full {
+		w.send()
+	}
+	return full, nil
+}
+
+// send begins to send the open pack, if there is one.
+func (w *optimiser) send() {
+	if w.out != nil {
+		w.begin(w.out)
+		w.out = nil
+	}
+}
+
+// neededNodes reads nodes from the repository or, if that does not have them, from the
+// remote.
+type neededNodes struct {
+	*marker
+}
+
+// Get implements [object.Reader].
+func (n neededNodes) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	data, err := n.here(ctx, key)
+	if data != nil || err != nil {
+		return data, err
+	}
+	p, err := n.place(key)
+	if err != nil {
+		return nil, err
+	}
+	n.nodes.take(ctx, []pack.Entry{p.Entry})
+	return n.away(ctx, p.Entry)
+}
+
+// Missing implements [object.Reader].
+func (n neededNodes) Missing(_ context.Context, keys []object.Key) (missing []object.Key, err error) {
+	for _, key := range keys {
+		if _, there, err := n.snap.search(key); err != nil {
+			return nil, err
+		} else if !there {
+			missing = append(missing, key)
+		}
+	}
+	return missing, nil
 }

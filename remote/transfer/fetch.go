@@ -211,3 +211,168 @@ func (f *fetch) readBases(ctx context.Context, p pack.Info, b []byte, off int64)
 	})
 	return n, err
 }
+
+// isLost reports whether an object is neither here nor there, and its loss was
+// accepted here or, unless that is refused, there. It notes the latter.
+func (f *fetch) isLost(key object.Key) bool {
+	who, listed := f.at.Lost[key]
+	listed = listed && !f.o.RefuseLost
+	accepted := f.session.IsLost(key)
+	if !listed && !accepted {
+		return false
+	}
+	if _, there, err := f.snap.find(key); there || err != nil {
+		return false
+	}
+	if absent, err := f.absent(context.Background(), []object.Key{key}); err != nil || len(absent) == 0 {
+		return false
+	}
+	if !accepted {
+		f.lost[key] = who
+	}
+	return true
+}
+
+// found returns the objects that are lost here, and that the remote has with all
+// below them. Of the others nothing is stored: more would seem to be missing here.
+func (f *fetch) found(ctx context.Context) (list []object.Key, err error) {
+	for _, key := range f.o.Lost {
+		_, there, err := f.snap.find(key)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			list = append(list, key)
+		}
+	}
+	if len(list) == 0 || walk(ctx, probe{f}, "remote", list, f.o.Have, f.news.views) == nil {
+		return list, nil
+	}
+	var each []object.Key
+	for _, key := range list {
+		err := walk(ctx, probe{f}, "remote", []object.Key{key}, f.o.Have, f.news.views)
+		switch {
+		case err == nil:
+			each = append(each, key)
+		case !isAbsent(err):
+			return nil, err
+		}
+	}
+	return each, nil
+}
+
+// probe is the [ends] of a fetch that stores nothing.
+type probe struct{ *fetch }
+
+func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
+	data, err := p.session.Get(ctx, key)
+	if isAbsent(err) {
+		return p.snap.get(ctx, key)
+	}
+	return data, err
+}
+
+func (p probe) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
+	lists := make([][]object.Key, len(nodes))
+	return lists, parallel(ctx, p.jobs, len(nodes), func(ctx context.Context, i int) error {
+		data, err := p.node(ctx, nodes[i])
+		if err == nil {
+			lists[i], err = object.Links(nodes[i].Kind, data)
+		}
+		return err
+	})
+}
+
+func (p probe) chunks(ctx context.Context, keys []object.Key) error {
+	absent, err := p.absent(ctx, keys)
+	for i := 0; i < len(absent) && err == nil; i++ {
+		_, err = p.entry(absent[i])
+	}
+	return err
+}
+
+// isAbsent reports whether an error says that an object is missing or damaged.
+func isAbsent(err error) bool {
+	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
+}
+
+// A history is walked from commit to commit, each of which may be in a pack of
+// its own that a small push has made, at the other end of a slow line. So the
+// more packs the walk had to wait for, the more are taken ahead.
+const (
+	aheadPack    = 1 << 20 // bytes of the largest pack that is taken ahead
+	aheadEntries = 50_000  // of the largest index file that is looked through for some
+	aheadMost    = 64      // packs at once
+)
+
+// ahead knows packs that hold commits which are not here.
+type ahead struct {
+	waited int          // packs that were not taken when they were needed
+	packs  []pack.Entry // a commit of each; not known until the second was waited for
+}
+
+// aheadOf returns entries whose packs are to be taken together with that of a
+// commit: its own, and about as many as were waited for so far.
+func (f *fetch) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, error) {
+	entries := []pack.Entry{e}
+	if f.nodes.asked(e) {
+		return entries, nil
+	}
+	f.ahead.waited++
+	switch f.ahead.waited {
+	case 1:
+		return entries, nil
+	case 2:
+		if err := f.lookAhead(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for len(f.ahead.packs) > 0 && len(entries) < min(1<<min(f.ahead.waited, 10), aheadMost) {
+		next := f.ahead.packs[0]
+		f.ahead.packs = f.ahead.packs[1:]
+		if !f.nodes.asked(next) {
+			entries = append(entries, next)
+		}
+	}
+	return entries, nil
+}
+
+// lookAhead finds small packs with commits that are not here.
+func (f *fetch) lookAhead(ctx context.Context) error {
+	found := map[object.Key]pack.Entry{}
+	add := func(e pack.Entry) {
+		if _, live := f.snap.packs[e.Pack.Name]; live && e.Key.Kind == object.KindCommit && e.Pack.Size <= aheadPack {
+			found[e.Key] = e
+		}
+	}
+	for _, e := range f.snap.inline {
+		add(e)
+	}
+	for _, x := range f.snap.indexes {
+		if x.Len() > aheadEntries {
+			continue
+		}
+		for e, err := range x.All() {
+			if err != nil {
+				return err
+			}
+			add(e)
+		}
+	}
+	keys := make([]object.Key, 0, len(found))
+	for key := range found {
+		keys = append(keys, key)
+	}
+	absent, err := f.absent(ctx, keys)
+	if err != nil {
+		return err
+	}
+	seen := map[pack.Name]bool{}
+	for _, key := range absent {
+		if e := found[key]; !seen[e.Pack.Name] {
+			seen[e.Pack.Name] = true
+			f.ahead.packs = append(f.ahead.packs, e)
+		}
+	}
+	return nil
+}

@@ -1,12 +1,20 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"iter"
+	"os"
 	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -136,4 +144,291 @@ func (f *fetch) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", e.Key, err)
 	}
 	return f.readAgain(ctx, e.Key)
+}
+
+// nodePacks are copies of the packs that hold nodes, as far as they were
+// needed: a pack is taken in pieces of maxRead bytes, so most are taken whole.
+// They lie in a file that goes when it is closed.
+type nodePacks struct {
+	get     func(ctx context.Context, p pack.Info, b []byte, off int64) (int, error)
+	jobs    int
+	file    *os.File // nil: pieces are kept in memory
+	buffers sync.Pool
+	values  *pack.Values // of these
+
+	mu    sync.Mutex // guards the following
+	packs map[pack.Name][]*piece
+	end   int64 // of the file
+}
+
+// piece is a part of a pack.
+type piece struct {
+	pack  pack.Info
+	off   int64 // in the pack
+	size  int
+	place int64 // in the file
+
+	load sync.Once
+	n    int    // bytes that are there, which may be too few
+	data []byte // if there is no file
+	err  error
+}
+
+// openNodePacks makes a file in dir, or none if dir is empty. Close it.
+func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []byte, int64) (int, error)) (*nodePacks, error) {
+	n := &nodePacks{get: get, jobs: jobs, packs: map[pack.Name][]*piece{}}
+	n.values = pack.NewValues(n.part, 0)
+	if dir == "" {
+		return n, nil
+	}
+	file, err := disk.CreateTemp(dir, "fetch-*")
+	if err != nil {
+		return nil, err
+	}
+	// Where a file can be used without a name, nothing is left if we are killed.
+	disk.Remove(file.Name())
+	n.file = file
+	return n, nil
+}
+
+func (n *nodePacks) close() {
+	if n.file != nil {
+		n.file.Close()
+		disk.Remove(n.file.Name())
+	}
+}
+
+// pieces returns those in which the value of e lies, as far as there are any.
+func (n *nodePacks) pieces(e pack.Entry) []*piece {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := n.packs[e.Pack.Name]
+	if all == nil {
+		for off := int64(0); off < int64(e.Pack.Size); off += maxRead {
+			size := min(maxRead, int64(e.Pack.Size)-off)
+			all = append(all, &piece{pack: e.Pack, off: off, size: int(size), place: n.end + off})
+		}
+		n.end += int64(e.Pack.Size)
+		n.packs[e.Pack.Name] = all
+	}
+	// Two index files may say of one pack that it has another size.
+	first, last := int64(e.Offset)/maxRead, (int64(e.Offset)+int64(e.Stored)-1)/maxRead
+	there := int64(len(all))
+	return all[min(first, there):min(last+1, there)]
+}
+
+// asked reports whether any of the pack of e was asked for.
+func (n *nodePacks) asked(e pack.Entry) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.packs[e.Pack.Name] != nil
+}
+
+// take reads the pieces of packs with the values of entries, several at once. The function
+// value returns the errors.
+func (n *nodePacks) take(ctx context.Context, entries []pack.Entry) {
+	var group errgroup.Group
+	group.SetLimit(n.jobs)
+	asked := map[*piece]bool{}
+	for _, e := range entries {
+		for _, p := range n.pieces(e) {
+			if !asked[p] {
+				asked[p] = true
+				group.Go(func() error { p.load.Do(func() { n.load(ctx, p) }); return nil })
+			}
+		}
+	}
+	group.Wait()
+}
+
+// load reads a piece.
+func (n *nodePacks) load(ctx context.Context, p *piece) {
+	if n.file == nil {
+		p.data = make([]byte, p.size)
+		p.n, p.err = n.get(ctx, p.pack, p.data, p.off)
+		return
+	}
+	buf, ok := n.buffers.Get().(*[]byte)
+	if !ok || len(*buf) < p.size {
+		buf = new([]byte)
+		*buf = make([]byte, p.size)
+	}
+	defer n.buffers.Put(buf)
+	if p.n, p.err = n.get(ctx, p.pack, (*buf)[:p.size], p.off); p.err == nil {
+		_, p.err = n.file.WriteAt((*buf)[:p.n], p.place)
+	}
+}
+
+// value returns the stored value of e, which take has read. It is not verified.
+// A value that is not there whole is a [*shortError].
+func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
+	value := make([]byte, 0, e.Stored)
+	off := int64(e.Offset)
+	for _, p := range n.pieces(e) {
+		if p.err != nil {
+			return nil, p.err
+		}
+		at := off - p.off
+		part := value[len(value):min(len(value)+int(max(int64(p.size)-at, 0)), cap(value))]
+		switch {
+		case at+int64(len(part)) > int64(p.n):
+			return nil, &shortError{e.Pack, p.off + int64(p.n)}
+		case n.file == nil:
+			copy(part, p.data[at:])
+		default:
+			if _, err := n.file.ReadAt(part, p.place+at); err != nil {
+				return nil, fmt.Errorf("read a pack again: %w", err)
+			}
+		}
+		value = value[:len(value)+len(part)]
+		off += int64(len(part))
+	}
+	if len(value) < int(e.Stored) {
+		return nil, &shortError{e.Pack, off}
+	}
+	return value, nil
+}
+
+// part reads a part of a pack, and takes its pieces first if need be. It is a
+// [pack.Getter].
+func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	e := pack.Entry{Pack: p, Offset: uint32(off), Stored: uint32(len(b))}
+	n.take(ctx, []pack.Entry{e})
+	value, err := n.value(e)
+	return copy(b, value), err
+}
+
+// shortError says that a pack is shorter than it was.
+type shortError struct {
+	pack pack.Info
+	end  int64
+}
+
+func (e *shortError) Error() string {
+	return fmt.Sprintf("the pack ends after %d of %d bytes", e.end, e.pack.Size)
+}
+
+const (
+	maxRead = 8 << 20   // bytes of a ranged read, unless a single value has more
+	maxGap  = 128 << 10 // bytes between two values that are read to save a request
+)
+
+// chunkPlan is which chunks are to be fetched, and where they lie: about 65
+// bytes for each. It is not safe for concurrent use.
+type chunkPlan struct {
+	seed    maphash.Seed
+	records []*[planBlock]planned
+	n       int
+	index   []uint32 // open addressing; number of a record + 1, or 0
+
+	packs   []pack.Info
+	numbers map[pack.Name]uint32 // of packs
+	order   []uint32             // records by pack and offset
+}
+
+const planBlock = 1024
+
+type planned struct {
+	id                        object.ID
+	pack, offset, stored, raw uint32
+}
+
+func newChunkPlan() *chunkPlan {
+	return &chunkPlan{seed: maphash.MakeSeed(), index: make([]uint32, 256), numbers: map[pack.Name]uint32{}}
+}
+
+// at returns record i.
+func (p *chunkPlan) at(i uint32) *planned { return &p.records[i/planBlock][i%planBlock] }
+
+// slot returns where id is in the index, or should be.
+func (p *chunkPlan) slot(id *object.ID) int {
+	mask := len(p.index) - 1
+	for i := int(maphash.Bytes(p.seed, id[:])) & mask; ; i = (i + 1) & mask {
+		if n := p.index[i]; n == 0 || p.at(n-1).id == *id {
+			return i
+		}
+	}
+}
+
+// has reports whether a chunk is in the plan.
+func (p *chunkPlan) has(id object.ID) bool { return p.index[p.slot(&id)] != 0 }
+
+// add adds the chunk of an entry, unless it is there.
+func (p *chunkPlan) add(e pack.Entry) {
+	slot := p.slot(&e.Key.ID)
+	if p.index[slot] != 0 {
+		return
+	}
+	number, ok := p.numbers[e.Pack.Name]
+	if !ok {
+		number = uint32(len(p.packs))
+		p.packs = append(p.packs, e.Pack)
+		p.numbers[e.Pack.Name] = number
+	}
+	if p.n%planBlock == 0 {
+		p.records = append(p.records, new([planBlock]planned))
+	}
+	p.n++
+	*p.at(uint32(p.n - 1)) = planned{e.Key.ID, number, e.Offset, e.Stored, e.Raw}
+	p.index[slot] = uint32(p.n)
+	if 4*p.n > 3*len(p.index) {
+		p.index = make([]uint32, 2*len(p.index))
+		for i := range uint32(p.n) {
+			p.index[p.slot(&p.at(i).id)] = i + 1
+		}
+	}
+}
+
+// entry returns the entry of record i.
+func (p *chunkPlan) entry(i uint32) pack.Entry {
+	r := p.at(i)
+	return pack.Entry{
+		Key:  object.Key{Kind: object.KindChunk, ID: r.id},
+		Pack: p.packs[r.pack], Offset: r.offset, Stored: r.stored, Raw: r.raw,
+	}
+}
+
+// sort puts the records in the order in which they are read. Nothing is added
+// afterwards.
+func (p *chunkPlan) sort() {
+	p.index = nil
+	p.order = make([]uint32, p.n)
+	for i := range p.order {
+		p.order[i] = uint32(i)
+	}
+	slices.SortFunc(p.order, func(i, j uint32) int {
+		a, b := p.at(i), p.at(j)
+		return cmp.Or(cmp.Compare(a.pack, b.pack), cmp.Compare(a.offset, b.offset))
+	})
+}
+
+// run is a part of a pack that is read at once, and the records in it.
+type run struct {
+	pack    pack.Info
+	off     int64
+	size    int
+	records []uint32
+}
+
+// runs yields the parts of packs to read, after sort: neighbours together.
+func (p *chunkPlan) runs() iter.Seq[run] {
+	return func(yield func(run) bool) {
+		for i := 0; i < len(p.order); {
+			first := p.at(p.order[i])
+			start, end := int64(first.offset), int64(first.offset)+int64(first.stored)
+			j := i + 1
+			for ; j < len(p.order); j++ {
+				next := p.at(p.order[j])
+				after := max(end, int64(next.offset)+int64(next.stored))
+				if next.pack != first.pack || int64(next.offset)-end > maxGap || after-start > maxRead {
+					break
+				}
+				end = after
+			}
+			if !yield(run{p.packs[first.pack], start, int(end - start), p.order[i:j]}) {
+				return
+			}
+			i = j
+		}
+	}
 }

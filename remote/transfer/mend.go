@@ -2,11 +2,18 @@ package transfer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -121,4 +128,195 @@ func (m *mending) value(ctx context.Context, snap *snapshot, e pack.Entry) ([]by
 		return nil, &lostError{e.Pack.Name, err}
 	}
 	return value, nil
+}
+
+// Rescue takes single objects from the remote, those of keys that it has, whole,
+// and calls take with the stored value of each (package object/frame), which was
+// verified, and the number of bytes of the object. Calls do not overlap; value
+// must not be kept. What the remote lacks, or has only damaged, it passes over,
+// and warns of the latter. The error is one of reaching the remote, or of take.
+func (r *Remote) Rescue(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error {
+	snap, err := r.snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	return parallel(ctx, r.o.Jobs, len(keys), func(ctx context.Context, i int) error {
+		value, e, err := snap.rescue(ctx, keys[i])
+		if err != nil || value == nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		return take(keys[i], value, int(e.Raw))
+	})
+}
+
+// readWhole returns a stored value of the object of e that is no patch, verified.
+func (s *snapshot) readWhole(ctx context.Context, e pack.Entry) ([]byte, error) {
+	value, data, err := s.readValue(ctx, e)
+	if err == nil && frame.IsNear(value) {
+		value = frame.NewEncoder(frame.Default).Append(nil, data)
+	}
+	return value, err
+}
+
+// rescue returns the stored value of an object from the first place where it is
+// whole, nil if there is none.
+func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at pack.Entry, err error) {
+	entries, err := s.all(key)
+	if err != nil {
+		return nil, at, err
+	}
+	for _, e := range entries {
+		value, err := s.readWhole(ctx, e)
+		switch {
+		case err == nil:
+			return value, e, nil
+		case !isBad(err) && !errors.Is(err, object.ErrCorrupt):
+			return nil, at, fmt.Errorf("read %s: %w", key, err)
+		}
+		s.r.o.Warn(err.Error())
+	}
+	return nil, at, nil
+}
+
+// refill sends all that refs and holds of the remote need and that is in no live
+// pack, and appends a root that names the packs. Nothing is taken to be there
+// because a ref says so. What local lacks is an [*object.NotFoundError], or listed as
+// lost if local accepted the loss. refill returns how many objects it has sent.
+func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress)) (objects int64, err error) {
+	if r.o.Dir == "" {
+		return 0, errors.New("there is no folder to note what was sent")
+	}
+	p := &push{
+		Remote: r, local: local, opt: PushOptions{Records: &record.Set{}, Jobs: DefaultPushJobs},
+		meter: &meter{tell: progress}, refill: true,
+	}
+	if p.own, err = r.takeOver(ctx); err != nil {
+		return 0, err
+	}
+	defer p.close()
+	head, err := r.Head(ctx)
+	if err == nil {
+		err = p.run(ctx, head, p.attemptRefill)
+	}
+	return p.result.Objects, err
+}
+
+// attemptRefill is attempt for a refill.
+func (p *push) attemptRefill(ctx context.Context) error {
+	snap := p.snap
+	p.news = &news{merged: snap.state.Records}
+	p.dropUnusable(snap)
+	want := slices.Collect(maps.Values(snap.state.Refs))
+	for _, id := range snap.records.Holds() {
+		want = append(want, object.Key{Kind: object.KindCommit, ID: id})
+	}
+	plan, err := p.newPlan(ctx, want, snap.records)
+	if err != nil || plan.objects() == 0 && len(plan.kept) == 0 && len(plan.lost) == 0 {
+		return err
+	}
+	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
+	return p.carryOut(ctx, plan)
+}
+
+// Usage is the space that a remote uses.
+type Usage struct {
+	Packs []PackUse // live ones, by name
+
+	Indexes    int   // index files
+	IndexBytes int64 // of these
+
+	// The files that gc has marked for deletion and that still exist: packs, index files
+	// and state files.
+	Marked      int
+	MarkedBytes int64
+}
+
+// PackUse is the use of a pack.
+type PackUse struct {
+	pack.Info
+	Objects int // in it
+
+	// The objects that refs and holds reach, and that are read from this pack.
+	Needed int
+	Stored int64 // bytes of their stored values
+
+	Waste int64 // bytes that a pack of only the reachable objects would save
+}
+
+// Usage returns the use of the remote's packs, as [Remote.PlanGC] finds it. It reads nodes
+// from local, which may be nil, if that has them. Of an object in several packs, one copy
+// is needed. The error is a [*NeededError] if a reachable object is damaged or missing.
+func (r *Remote) Usage(ctx context.Context, local object.Reader) (*Usage, error) {
+	head, err := r.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var u *Usage
+	err = r.following(ctx, head, func(head *rootlog.State) error {
+		snap, err := r.snapshotAt(ctx, head)
+		if err == nil {
+			u, err = snap.usage(ctx, local)
+		}
+		return err
+	})
+	return u, err
+}
+
+func (s *snapshot) usage(ctx context.Context, local object.Reader) (*Usage, error) {
+	m, err := newMarker(s.r, local, s.r.o.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer m.close()
+	if _, err := m.follow(s); err != nil {
+		return nil, err
+	}
+	if err := m.update(ctx); err != nil {
+		return nil, err
+	}
+	packs, err := m.usage()
+	if err != nil {
+		return nil, err
+	}
+	u := &Usage{Indexes: len(s.state.Indexes)}
+	for _, p := range packs {
+		use := PackUse{Info: p.Info, Objects: p.objects, Needed: p.reached, Stored: p.stored, Waste: p.waste()}
+		if p.reached == p.objects {
+			use.Waste = 0
+		}
+		u.Packs = append(u.Packs, use)
+	}
+	for _, f := range s.state.Indexes {
+		u.IndexBytes += f.Size
+	}
+	return u, s.countMarked(ctx, u)
+}
+
+// countMarked counts the files that are marked for deletion and still exist.
+func (s *snapshot) countMarked(ctx context.Context, u *Usage) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(s.r.o.Jobs)
+	sizes := make(chan int64, len(s.state.Condemned))
+	for name := range s.state.Condemned {
+		group.Go(func() error {
+			info, err := s.r.b.Stat(ctx, name)
+			if errors.Is(err, remote.ErrNotFound) {
+				return nil
+			}
+			if err == nil {
+				sizes <- info.Size
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	close(sizes)
+	for size := range sizes {
+		u.Marked++
+		u.MarkedBytes += size
+	}
+	return err
 }

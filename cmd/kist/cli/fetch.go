@@ -3,17 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
@@ -192,149 +187,4 @@ func (e *Env) printFetched(ctx context.Context, r *kist.Repository, m registry.R
 	o.Remote = m.Name
 	e.printReceived(o, result)
 	e.printLost(ctx, r, m.Name, result.Lost)
-}
-
-// receivedJSON is a record as fetch prints it with --json.
-type receivedJSON struct {
-	Record string    `json:"record"` // hold, expire or purge
-	Kind   string    `json:"kind"`   // of the object
-	ID     object.ID `json:"id"`
-	On     bool      `json:"on"`
-	Time   time.Time `json:"time"`
-	Who    string    `json:"who"`
-	Host   string    `json:"host"`
-	Reason string    `json:"reason"`
-	Needed []string  `json:"needed"` // what names the object here, or has it
-	Waits  bool      `json:"waits"`
-}
-
-func newReceivedJSON(list []tracking.ReceivedRecord) []receivedJSON {
-	out := []receivedJSON{}
-	for _, r := range list {
-		out = append(out, receivedJSON{
-			string(r.Kind), r.Key.Kind.String(), r.Key.ID, r.On, r.Time, r.Who, r.Host, r.Reason, append([]string{}, r.Needed...), r.Waits,
-		})
-	}
-	return out
-}
-
-// How much fetch shows of what others have recorded; --json has all.
-const (
-	shownReceived    = 20 // groups of records
-	shownReceivedIDs = 3  // objects of a group
-)
-
-// printReceived prints the records of others: the action, by whom, why, and the
-// local names that need the objects. Records that are equal except for their object
-// are one group.
-func (e *Env) printReceived(o tracking.FetchOptions, result *tracking.FetchResult) {
-	type group struct {
-		what, by string
-		ids      []string
-	}
-	var groups []*group
-	places := map[[2]string]*group{}
-	waits := 0
-	for _, r := range result.Received {
-		what, by := receivedWhat(&r), receivedBy(&r)
-		if r.Waits {
-			waits++
-		}
-		g := places[[2]string{what, by}]
-		if g == nil {
-			g = &group{what: what, by: by}
-			places[[2]string{what, by}] = g
-			groups = append(groups, g)
-		}
-		g.ids = append(g.ids, r.Key.ID.Short())
-	}
-	for i, g := range groups {
-		if i == shownReceived {
-			e.tell("and %s more; --json shows all\n", formatCount(uint64(len(groups)-i)))
-			break
-		}
-		ids := strings.Join(g.ids[:min(len(g.ids), shownReceivedIDs)], ", ")
-		if more := len(g.ids) - shownReceivedIDs; more > 0 {
-			ids += fmt.Sprintf(" and %s more", formatCount(uint64(more)))
-		}
-		e.tell("%s %s%s\n", g.what, ids, printable(g.by))
-	}
-	warnImplausible(e, o.Remote, result)
-	if waits > 0 && o.Waiting != tracking.Refuse {
-		e.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
-		e.info("'kist fetch --records accept %s' accepts, and '--records refuse' takes it back, for all with the next push", printable(o.Remote))
-	}
-}
-
-// warnImplausible warns about records of a remote that have no effect.
-func warnImplausible(e *Env, name string, result *tracking.FetchResult) {
-	if n := len(result.Implausible); n > 0 {
-		e.warn("%s of %s without effect: no honest repository reaches generation %d (by %s)", plural(uint64(n), "record", "records"),
-			quoteArg(name), result.Implausible[0].Generation, result.Implausible[0].Who)
-	}
-}
-
-// receivedWhat returns what a record says of its object.
-func receivedWhat(r *tracking.ReceivedRecord) string {
-	switch {
-	case r.Kind == record.Purge && r.On:
-		return "purged: " + r.Key.Kind.String()
-	case r.Kind == record.Purge:
-		return "no longer purged: " + r.Key.Kind.String()
-	case r.Kind == record.Expire && r.On:
-		return "expired:"
-	case r.Kind == record.Expire:
-		return "no longer expired:"
-	case r.On:
-		return "held:"
-	}
-	return "no longer held:"
-}
-
-// receivedBy returns who made a record, where and why, and what the object is
-// needed for here.
-func receivedBy(r *tracking.ReceivedRecord) string {
-	text := ", by " + r.Who
-	if r.Who == "" {
-		text = ", by somebody"
-	}
-	if r.Host != "" {
-		text += " on " + r.Host
-	}
-	if r.Kind == record.Hold && !r.On && r.Was.Who != "" && r.Was.Who != r.Who {
-		text += "; the hold was that of " + r.Was.Who
-	}
-	if r.Reason != "" {
-		text += " (" + subject(r.Reason) + ")"
-	}
-	if len(r.Needed) > 0 {
-		const most = 5
-		needed := slices.Clone(r.Needed[:min(len(r.Needed), most)])
-		if more := len(r.Needed) - most; more > 0 {
-			needed = append(needed, fmt.Sprintf("%d more", more))
-		}
-		text += "; needed here: " + strings.Join(needed, ", ")
-	}
-	if r.Waits {
-		text += "; waits"
-	}
-	return text
-}
-
-// decisionValue is what becomes of records that wait, as an option.
-type decisionValue tracking.Decision
-
-func (v *decisionValue) String() string { return "" }
-func (v *decisionValue) Type() string   { return "DECISION" }
-
-func (v *decisionValue) Set(text string) error {
-	switch text {
-	case "accept":
-		*v = decisionValue(tracking.Accept)
-	case "refuse":
-		*v = decisionValue(tracking.Refuse)
-	default:
-		return usagef("%s is neither accept nor refuse", quoteArg(text))
-	}
-	return nil
 }

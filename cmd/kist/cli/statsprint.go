@@ -10,8 +10,6 @@ import (
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // size returns a number of bytes as the options say.
@@ -153,85 +151,4 @@ func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
 		printTable(env, rows)
 	}
 	return nil
-}
-
-// packJSON is a pack as stats prints it with --json.
-type packJSON struct {
-	Name    string `json:"name"`
-	Objects int    `json:"objects"`
-	Needed  int    `json:"objects_needed"`
-	Size    int64  `json:"bytes"`
-	Bytes   int64  `json:"bytes_needed"`
-	Wasted  int64  `json:"bytes_wasted"`
-}
-
-// remoteStatsJSON is what a remote has in all.
-type remoteStatsJSON struct {
-	Kind           string `json:"kind"`
-	Packs          int    `json:"packs"`
-	Bytes          int64  `json:"bytes"`
-	Needed         int64  `json:"bytes_needed"`
-	Objects        int    `json:"objects_needed"`
-	Wasted         int64  `json:"bytes_wasted"`
-	Indexes        int    `json:"indexes"`
-	IndexBytes     int64  `json:"bytes_indexes"`
-	Condemned      int    `json:"condemned"`
-	CondemnedBytes int64  `json:"bytes_condemned"`
-}
-
-// statsRemote prints how much of each pack of a remote is needed.
-func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOptions) error {
-	name, err := env.remoteArg(r, o.remote)
-	if err != nil {
-		return err
-	}
-	opened, err := registry.OpenNamed(ctx, r, name)
-	if err != nil {
-		return err
-	}
-	defer opened.Close()
-	p := env.progress("counting what is on " + name)
-	defer p.Stop()
-	u, err := opened.Usage(ctx, r.Objects())
-	p.Stop()
-	if err != nil {
-		return err
-	}
-	total := remoteStatsJSON{
-		Kind: "total", Packs: len(u.Packs), Indexes: u.Indexes, IndexBytes: u.IndexBytes,
-		Condemned: u.Marked, CondemnedBytes: u.MarkedBytes,
-	}
-	for i := range u.Packs {
-		x := &u.Packs[i]
-		total.Bytes += int64(x.Size)
-		total.Needed += x.Stored
-		total.Objects += x.Needed
-		total.Wasted += x.Waste
-	}
-	if env.global.json {
-		for _, x := range u.Packs {
-			if err := env.json(packJSON{x.Name.String(), x.Objects, x.Needed, int64(x.Size), x.Stored, x.Waste}); err != nil {
-				return err
-			}
-		}
-		return env.json(total)
-	}
-	o.printPacks(env, u, total)
-	return nil
-}
-
-func (o *statsOptions) printPacks(env *Env, u *transfer.Usage, total remoteStatsJSON) {
-	rows := [][]string{{"objects", "needed", "size", "needed", "waste", ""}}
-	for i := range u.Packs {
-		x := &u.Packs[i]
-		rows = append(rows, []string{formatCount(uint64(x.Objects)), formatCount(uint64(x.Needed)), o.size(int64(x.Size)), o.size(x.Stored), o.size(x.Waste), x.Name.String()})
-	}
-	if len(rows) > 1 {
-		printTable(env, rows)
-		env.printf("\n")
-	}
-	env.printf("packs      %s in %s; %s in %s needed, %s for nothing\n", o.size(total.Bytes), plural(uint64(total.Packs), "pack", "packs"),
-		o.size(total.Needed), plural(uint64(total.Objects), "object", "objects"), o.size(total.Wasted))
-	env.printf("indexes    %s in %s\n", o.size(total.IndexBytes), plural(uint64(total.Indexes), "file", "files"))
-	env.printf("marked     %s in %s, for deletion\n", o.size(total.CondemnedBytes), plural(uint64(total.Condemned), "file", "files"))
 }

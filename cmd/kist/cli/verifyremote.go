@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -223,51 +222,3 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 	}
 	return nil
 }
-
-// verifyProgress shows how far a verification is: first of the volumes, then of
-// history. Its functions are nil if nobody watches.
-type verifyProgress struct {
-	env       *Env
-	p         *progress
-	title     string
-	checking  func(volume.Checked)
-	following func(nodes int)
-	restoring func(done, total int64)
-}
-
-func (e *Env) verifyProgress(ctx context.Context, r *kist.Repository, check volume.CheckOptions) *verifyProgress {
-	const verifying = "verifying"
-	v := &verifyProgress{env: e, p: e.progress(verifying), title: verifying}
-	if v.p == nil {
-		return v
-	}
-	var objects, bytes int64
-	infos, _ := r.Objects().Volumes(ctx) // verify reports unreadable volumes at the end
-	for _, info := range infos {
-		objects += int64(info.Objects)
-		bytes += info.Bytes
-	}
-	if !check.ReadData || check.Subset != nil {
-		bytes = 0
-	}
-	v.p.Total(uint64(objects), uint64(bytes))
-	v.checking = func(done volume.Checked) { v.at(verifying).Set(uint64(done.Objects), uint64(done.Bytes)) }
-	v.following = func(nodes int) { v.at("following history").Set(uint64(nodes), 0) }
-	v.restoring = func(done, total int64) {
-		p := v.at("restoring")
-		p.Total(uint64(total), 0)
-		p.Set(uint64(done), 0)
-	}
-	return v
-}
-
-// at returns the progress of a phase, which begins with the first call.
-func (v *verifyProgress) at(title string) *progress {
-	if v.title != title {
-		v.p.Stop()
-		v.p, v.title = v.env.progress(title), title
-	}
-	return v.p
-}
-
-func (v *verifyProgress) stop() { v.p.Stop() }

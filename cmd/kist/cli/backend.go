@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/dir"
+	"github.com/kist-vcs/kist/remote/gridfs"
+	"github.com/kist-vcs/kist/remote/limit"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/s3"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// backends are the stores that can be a remote, by the scheme of their URLs.
+var backends = remote.Registry{
+	"":            dir.Open,
+	"file":        dir.Open,
+	"s3":          s3.Open,
+	"mongodb":     gridfs.Open,
+	"mongodb+srv": gridfs.Open,
+}
+
+// transferOptions are the options of commands that talk to a remote.
+type transferOptions struct {
+	upload, download rate
+	jobs             int
+}
+
+func (o *transferOptions) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Var(&o.upload, "limit-upload", "send at most `SIZE` a second, as in 500KiB")
+	flags.Var(&o.download, "limit-download", "receive at most `SIZE` a second")
+	for _, name := range []string{"limit-upload", "limit-download"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+	mayExit(cmd, exitRemote, exitCredentials)
+}
+
+// registerJobs is register for commands that copy objects.
+func (o *transferOptions) registerJobs(cmd *cobra.Command) {
+	o.register(cmd)
+	cmd.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "run `N` transfers at once (default 3 to send, 4 to receive)")
+	must(cmd.RegisterFlagCompletionFunc("jobs", cobra.NoFileCompletions))
+}
+
+// rate is an option: bytes a second, 0 for as many as can be.
+type rate uint64
+
+func (r *rate) Type() string { return "SIZE" }
+
+func (r *rate) String() string {
+	if r == nil || *r == 0 {
+		return ""
+	}
+	return formatSize(uint64(*r))
+}
+
+func (r *rate) Set(s string) error {
+	size, err := kist.ParseSize(s)
+	*r = rate(size)
+	return err
+}
+
+// openStore opens the store of a URL.
+func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error) {
+	e.secrets.learn(url)
+	return backends.Open(ctx, url, remote.Env{
+		Getenv: e.Getenv, Home: e.Getenv("HOME"), Now: e.Now, Rand: e.Random, Dir: e.Dir,
+		Warn: func(text string) { e.warn("%s", text) },
+	})
+}
+
+// retryOptions decide how requests to a remote are retried.
+func (e *Env) retryOptions() retry.Options {
+	return retry.Options{Now: e.Now, Sleep: e.Sleep, Notify: func(op string, err error, wait time.Duration) {
+		if wait >= time.Second || e.global.verbose { // shorter waits need no message
+			e.info("%s; next try in %s", printable(e.words(err.Error(), err)), wait.Round(100*time.Millisecond))
+		}
+	}}
+}
+
+// openBackend opens the store of a URL as commands use it: with limits, and
+// with another try where that may help.
+func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, error) {
+	b, err := e.openStore(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	b = retry.New(b, e.retryOptions())
+	return limit.New(b, limit.Options{Upload: int64(e.transfer.upload), Download: int64(e.transfer.download)}), nil
+}
+
+// remoteURL returns what a person gave as a URL as it is written to the
+// configuration: the path of a folder from the root on.
+func (e *Env) remoteURL(text string) (string, error) {
+	e.secrets.learn("url://" + text) // the scheme may be missing
+	if e.sshLike(text) {
+		err := usagef("%s is on another machine, and kist has no remotes over SSH", quoteArg(remote.Redact(text)))
+		if !isURL(text) {
+			err = hintf(err, "a folder of this name on this machine is ./%s", printable(remote.Redact(text)))
+		}
+		return "", hintf(err, "mount the folder and name its path here, or use a bucket or database: see 'kist help remote'")
+	}
+	if isURL(text) || filepath.IsAbs(text) {
+		return text, nil
+	}
+	return e.path(text), nil
+}
+
+// isURL reports whether a text is a URL, or would be one with more slashes.
+func isURL(text string) bool {
+	scheme, rest, found := strings.Cut(text, ":")
+	return strings.Contains(text, "://") || found && scheme != "" && (backends[strings.ToLower(scheme)] != nil || strings.HasPrefix(rest, "//"))
+}
+
+// wantFolder returns an error if a text that names a folder is a URL.
+func wantFolder(command, text string) error {
+	if isURL(text) || len(remote.Secrets(text)) > 0 {
+		return usagef("%s needs a folder, and %s is a URL", command, quoteArg(remote.Redact(text)))
+	}
+	return nil
+}
+
+// transferred shows how far a push or fetch is.
+func (p *progress) transferred() func(transfer.Progress) {
+	if p == nil {
+		return nil
+	}
+	return func(at transfer.Progress) {
+		p.Total(uint64(at.TotalObjects), uint64(at.TotalBytes))
+		p.Set(uint64(at.Objects), uint64(at.Bytes))
+	}
+}

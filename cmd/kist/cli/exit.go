@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// What kist ends with. The numbers are an interface: scripts decide on them.
+const (
+	exitOK           = 0
+	exitFailed       = 1
+	exitUsage        = 2
+	exitPartial      = 3
+	exitNoRepository = 10
+	exitDamaged      = 11
+	exitFormat       = 12
+	exitMoved        = 13
+	exitBusy         = 14
+	exitRemote       = 15
+	exitCredentials  = 16
+	exitInterrupted  = 130
+)
+
+// exitStatuses is what helps and manual pages say of each status, and the kind
+// an error with it has by default.
+var exitStatuses = []struct {
+	status  int
+	kind    string
+	meaning string
+}{
+	{exitOK, "", "done"},
+	{exitFailed, "failed", "failed"},
+	{exitUsage, "usage", "the command line is wrong"},
+	{exitPartial, "partial", "completed with errors: files skipped or conflicts"},
+	{exitNoRepository, "no-repository", "no repository here"},
+	{exitDamaged, "damaged", "stored data is damaged"},
+	{exitFormat, "format", "the repository needs a newer kist"},
+	{exitMoved, "moved", "a branch moved meanwhile, or the update is not a fast-forward"},
+	{exitBusy, "busy", "another kist process holds the lock"},
+	{exitRemote, "remote", "remote error"},
+	{exitCredentials, "credentials", "credentials missing or not accepted"},
+	{exitInterrupted, "interrupted", "interrupted"},
+}
+
+// exitAnnotation holds which statuses beyond the usual ones a command ends with.
+const exitAnnotation = "kist-exit"
+
+// mayExit records in which ways beyond 0, 1, 2 and 130 cmd can end, for its
+// help and its manual page.
+func mayExit(cmd *cobra.Command, statuses ...int) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	marks := []byte(cmd.Annotations[exitAnnotation])
+	for _, status := range statuses {
+		marks = append(marks, byte(status))
+	}
+	cmd.Annotations[exitAnnotation] = string(marks)
+}
+
+// exitsOf returns the statuses that cmd can end with, in ascending order.
+func exitsOf(cmd *cobra.Command) []int {
+	exits := []int{exitOK, exitFailed, exitUsage, exitInterrupted}
+	for _, mark := range []byte(cmd.Annotations[exitAnnotation]) {
+		exits = append(exits, int(mark))
+	}
+	slices.Sort(exits)
+	return slices.Compact(exits)
+}
+
+// exitKind returns the kind of an error about which nothing but its exit
+// status is known.
+func exitKind(status int) string {
+	for _, s := range exitStatuses {
+		if s.status == status {
+			return s.kind
+		}
+	}
+	return "failed"
+}
+
+// exitMeaning returns what status means, in a few words.
+func exitMeaning(status int) string {
+	for _, s := range exitStatuses {
+		if s.status == status {
+			return s.meaning
+		}
+	}
+	return ""
+}

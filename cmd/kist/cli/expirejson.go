@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// expireJSON is what expire prints with --json.
+type expireJSON struct {
+	DryRun  bool             `json:"dry_run"`
+	Policy  string           `json:"policy"` // "" if commits were named
+	Expired []consideredJSON `json:"expired"`
+	Kept    []consideredJSON `json:"kept"`
+	Already int              `json:"already"`
+}
+
+// consideredJSON is a commit that a policy keeps or lets expire.
+type consideredJSON struct {
+	ID       object.ID `json:"id"`
+	Time     time.Time `json:"time"`
+	Message  string    `json:"message"`
+	Branches []string  `json:"branches,omitempty"`
+	Reasons  []string  `json:"reasons,omitempty"` // why it is kept
+}
+
+func newExpireJSON(result *retain.ExpireResult, o *expireOptions) expireJSON {
+	list := func(commits []retain.Considered) []consideredJSON {
+		out := []consideredJSON{}
+		for _, c := range commits {
+			out = append(out, consideredJSON{c.ID, c.Commit.Committer.When(), c.Commit.Message, c.Branches, c.Kept})
+		}
+		return out
+	}
+	return expireJSON{o.dryRun, o.policy.String(), list(result.Expired), list(result.Kept), result.Already}
+}
+
+// expiredJSON is the record of an expiration.
+type expiredJSON struct {
+	Time   time.Time `json:"time"`
+	Who    string    `json:"who"`
+	Host   string    `json:"host"`
+	Policy string    `json:"policy"` // "" if the commit was named
+}
+
+func newExpiredJSON(rec record.Record) *expiredJSON {
+	return &expiredJSON{rec.Time, rec.Who, rec.Host, rec.Reason}
+}
+
+// expirationJSON is a commit as expire --list prints it with --json.
+type expirationJSON struct {
+	ID      object.ID    `json:"id"`
+	Time    *time.Time   `json:"time"`    // of the commit; null: it is not here
+	Message *string      `json:"message"` // likewise
+	Expired *expiredJSON `json:"expired"`
+}
+
+// restoredCommitsJSON is what expire --undo prints with --json.
+type restoredCommitsJSON struct {
+	Restored []object.ID `json:"restored"`
+}
+
+func newRestoredCommitsJSON(ids []object.ID) restoredCommitsJSON {
+	return restoredCommitsJSON{append([]object.ID{}, ids...)}
+}
+
+// expiredText describes an expiration: when, by whom and by which policy.
+func expiredText(rec record.Record) string {
+	text := rec.Time.Format("2006-01-02")
+	if rec.Who != "" {
+		text += " by " + rec.Who
+	}
+	if rec.Reason != "" {
+		text += ", " + rec.Reason
+	}
+	return printable(text)
+}
+
+// expired is a commit whose content has expired.
+type expired struct {
+	record.Record
+	commit *object.Commit // nil: it is not here
+}
+
+func (x *expired) time() object.Time {
+	if x.commit == nil {
+		return object.Time{Sec: math.MinInt64}
+	}
+	return x.commit.Committer.Time
+}
+
+// listExpired lists the commits whose content has expired, the newest first.
+func (e *Env) listExpired(ctx context.Context, r *kist.Repository) error {
+	records, err := retain.Expirations(r)
+	if err != nil {
+		return err
+	}
+	list := make([]expired, len(records))
+	for i, rec := range records {
+		c, err := object.ReadCommit(ctx, r.Objects(), rec.Key.ID)
+		if err != nil && !errors.Is(err, object.ErrNotFound) {
+			return err
+		}
+		list[i] = expired{rec, c}
+	}
+	slices.SortStableFunc(list, func(a, b expired) int {
+		return b.time().Compare(a.time())
+	})
+	for _, x := range list {
+		if e.global.json {
+			out := expirationJSON{ID: x.Key.ID, Expired: newExpiredJSON(x.Record)}
+			if x.commit != nil {
+				at := x.commit.Committer.When()
+				out.Time, out.Message = &at, &x.commit.Message
+			}
+			if err := e.json(out); err != nil {
+				return err
+			}
+			continue
+		}
+		what := "                 (not here)"
+		if x.commit != nil {
+			what = x.commit.Committer.When().Format("2006-01-02 15:04") + " " + printable(subject(x.commit.Message))
+		}
+		e.printf("%s %s (expired %s)\n", e.paint(yellow, x.Key.ID.Short()), what, expiredText(x.Record))
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+type remoteGCOptions struct {
+	dryRun   bool
+	grace    string
+	maxWaste maxWaste
+	repack   bool
+}
+
+func newRemoteGC(env *Env) *cobra.Command {
+	var o remoteGCOptions
+	cmd := &cobra.Command{
+		Use:   "gc [OPTIONS] NAME",
+		Short: "remove unreferenced data from a remote",
+		Long: `Deletes what no branch, tag or hold of the remote reaches. This takes two runs:
+the first marks files for deletion, and one that runs a day later (--grace)
+deletes them, because another clone may be reading them. Use --grace now if no
+other clone is fetching or pushing: it deletes at once, also unfinished uploads,
+which otherwise stay for 30 days.
+
+Packs that are partly garbage are replaced by copies of their live objects,
+until at most 5% is garbage (--max-waste). Small packs are merged.
+
+--repack compresses as much as possible: it stores similar objects, such as the
+versions of a file, as differences. It downloads the packs that it replaces.
+
+Others can push, fetch and run gc meanwhile: nothing they need gets lost, and at
+worst they send or fetch something twice. It needs permission to delete. It
+stops if a reachable object is missing or damaged.
+
+With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
+bytes_freed; packs (before); condemned and bytes_condemned (files marked now);
+repacked, optimised, written (packs cleaned, repacked, created); indexes (marked
+index files); bytes_optimised; patches (objects stored as differences); deleted;
+delisted (deleted files forgotten); waiting, bytes_waiting and next_delete (of
+files due later).`,
+		Example: `  kist remote gc -n origin
+  kist remote gc origin
+  kist remote gc --grace now origin
+  kist remote gc --repack origin`,
+		Args:              arguments(1, 1, "NAME"),
+		ValidArgsFunction: env.complete(remotes),
+	}
+	env.inRepository(cmd, o.run, exitRemote, exitCredentials)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be marked and deleted")
+	flags.StringVar(&o.grace, "grace", "1d", "delete files marked `AGE` ago: 1d, 2w, 36h, now")
+	o.maxWaste.register(cmd)
+	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
+	env.transfer.register(cmd)
+	must(cmd.RegisterFlagCompletionFunc("grace", cobra.NoFileCompletions))
+	return cmd
+}
+
+// collection returns the options of a collection. With no grace, nobody else is
+// at work: then nothing is kept for an interrupted push either.
+func (o remoteGCOptions) collection() (transfer.CollectOptions, error) {
+	c := transfer.CollectOptions{
+		DryRun: o.dryRun, Repack: o.repack,
+		ForgetAfter: transfer.DefaultForgetAfter, PruneAge: transfer.DefaultPruneAge,
+	}
+	var err error
+	if c.Grace, err = refs.ParseAge(o.grace); err != nil {
+		return c, usagef("--grace %s: %w", quoteArg(o.grace), err)
+	}
+	if c.Grace <= 0 {
+		c.ForgetAfter, c.PruneAge = 0, 0
+	}
+	c.MaxWaste, err = o.maxWaste.share()
+	return c, err
+}
+
+// remoteGCJSON is what remote gc prints with --json.
+type remoteGCJSON struct {
+	DryRun         bool       `json:"dry_run"`
+	Live           int64      `json:"objects_live"`
+	Removed        int64      `json:"objects_removed"`
+	Before         int64      `json:"bytes_before"`
+	After          int64      `json:"bytes_after"`
+	Freed          int64      `json:"bytes_freed"`
+	Packs          int        `json:"packs"`
+	Condemned      int        `json:"condemned"`
+	CondemnedBytes int64      `json:"bytes_condemned"`
+	Repacked       int        `json:"repacked"`
+	Written        int        `json:"written"`
+	Indexes        int        `json:"indexes"`
+	Deleted        int        `json:"deleted"`
+	Delisted       int        `json:"delisted"`
+	Waiting        int        `json:"waiting"`
+	WaitingBytes   int64      `json:"bytes_waiting"`
+	NextDelete     *time.Time `json:"next_delete"`
+
+	Optimised      int   `json:"optimised"`
+	OptimisedBytes int64 `json:"bytes_optimised"`
+	Patches        int64 `json:"patches"`
+}
+
+// runRemoteGC collects the garbage of a remote.
+func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	name := args[0]
+	options, err := o.collection()
+	if err != nil {
+		return err
+	}
+	if name, err = env.remoteArg(r, name); err != nil {
+		return err
+	}
+	opened, err := registry.OpenNamed(ctx, r, name)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	p := env.progress("collecting garbage of " + name)
+	defer p.Stop()
+	options.Progress = p.transferred()
+	plan, err := opened.PlanGC(ctx, r.Objects(), options)
+	if err == nil {
+		defer plan.Close()
+		if !o.dryRun {
+			err = plan.Apply(ctx)
+		}
+	}
+	p.Stop()
+	if isA[*transfer.NeededError](err) {
+		return hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
+	}
+	if err != nil {
+		return err
+	}
+	st := plan.Stats()
+	if env.global.json {
+		out := remoteGCJSON{
+			DryRun: o.dryRun, Live: st.Live, Removed: st.Removed, Before: st.Before, After: st.After, Freed: st.Before - st.After,
+			Packs: st.Packs, Condemned: st.Marked, CondemnedBytes: st.MarkedBytes, Repacked: st.Rewritten, Written: st.Written,
+			Indexes: st.Indexes, Deleted: st.Deleted, Delisted: st.Forgotten, Waiting: st.Waiting, WaitingBytes: st.WaitingBytes,
+			Optimised: st.Repacked, OptimisedBytes: st.RepackedBytes, Patches: st.Patches,
+		}
+		if !st.Next.IsZero() {
+			next := object.Writable(st.Next.UTC().Truncate(time.Second))
+			out.NextDelete = &next
+		}
+		return env.json(out)
+	}
+	env.printRemoteGC(name, st, *o)
+	return nil
+}
+
+// printRemoteGC prints what a collection has done, or would do.
+func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o remoteGCOptions) {
+	files := func(n int, bytes int64) string {
+		return plural(uint64(n), "file", "files") + " with " + formatSize(uint64(bytes))
+	}
+	mark, rewrite, del, free := "marked", "rewrote", "deleted", "freed"
+	if o.dryRun {
+		mark, rewrite, del, free = "would mark", "would rewrite", "would delete", "would free"
+	}
+	if st.Repacked > 0 {
+		e.printRepacked("pack", st.Repacked, st.RepackedBytes, st.Patches, o.dryRun)
+	}
+	if st.Marked > 0 {
+		text := ""
+		if st.Rewritten > 0 {
+			text = "; " + rewrite + " " + plural(uint64(st.Rewritten), "pack", "packs")
+		}
+		e.tell("%s %s for deletion: %s%s\n", mark, files(st.Marked, st.MarkedBytes),
+			plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
+	}
+	switch {
+	case st.Deleted > 0:
+		e.tell("%s %s, %s %s; %s left\n", del, plural(uint64(st.Deleted), "file", "files"), free,
+			formatSize(uint64(max(0, st.Before-st.After))), formatSize(uint64(st.After)))
+	case st.Marked+st.Waiting == 0:
+		e.tell("nothing to do\n")
+	}
+	if st.Waiting > 0 {
+		again := "kist remote gc"
+		if o.grace != "1d" {
+			again += " --grace " + o.grace
+		}
+		due := ""
+		if !st.Next.IsZero() {
+			due = ", due " + st.Next.Local().Format("2006-01-02 15:04")
+		}
+		e.tell("%s marked for deletion%s: run '%s %s' then\n", files(st.Waiting, st.WaitingBytes), due, again, name)
+	}
+}

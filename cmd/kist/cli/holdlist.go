@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+func newHoldList(env *Env) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:     "list [OPTIONS]",
+		Aliases: []string{"ls"},
+		Short:   "list the holds",
+		Long: `Lists the held commits, the latest hold first, with its time, person, end and
+reason. --all adds ended holds; their time, name and reason are of the end.
+
+With --json, for each: id, state (held; over: its time has passed, and the next
+gc ends it; ended: gc has ended it; lifted: somebody removed it), time, who,
+host, until (if it is to end) and reason.`,
+		Example: `  kist hold list
+  kist hold list --all --json`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runHoldList(ctx, env, r, all)
+	})
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also holds that are over or were lifted")
+	return cmd
+}
+
+// The states of holds.
+const (
+	holdHeld   = "held"
+	holdOver   = "over"
+	holdEnded  = "ended"
+	holdLifted = "lifted"
+)
+
+func holdState(hold record.Record, now time.Time) string {
+	switch {
+	case hold.Over(now):
+		return holdOver
+	case hold.On:
+		return holdHeld
+	case !hold.Until.IsZero() && !hold.Time.Before(hold.Until):
+		return holdEnded
+	}
+	return holdLifted
+}
+
+// heldJSON describes a hold.
+type heldJSON struct {
+	Time   time.Time  `json:"time"`
+	Who    string     `json:"who"`
+	Host   string     `json:"host"`
+	Until  *time.Time `json:"until,omitempty"`
+	Reason string     `json:"reason"`
+}
+
+func newHeldJSON(hold record.Record) *heldJSON {
+	out := &heldJSON{Time: hold.Time, Who: hold.Who, Host: hold.Host, Reason: hold.Reason}
+	if !hold.Until.IsZero() {
+		out.Until = &hold.Until
+	}
+	return out
+}
+
+// holdJSON is a hold as the hold commands print it with --json.
+type holdJSON struct {
+	ID    object.ID `json:"id"`
+	State string    `json:"state"`
+	*heldJSON
+}
+
+func (e *Env) newHoldJSON(hold record.Record) holdJSON {
+	return holdJSON{hold.Key.ID, holdState(hold, e.Now()), newHeldJSON(hold)}
+}
+
+// holdTime is how the time of a hold is shown: in the zone of whoever looks.
+func (e *Env) holdTime(t time.Time) string {
+	return t.In(e.Now().Location()).Format("2006-01-02 15:04")
+}
+
+// heldText describes a hold: since when, by whom, until when and why.
+func (e *Env) heldText(hold record.Record) string {
+	text := e.holdTime(hold.Time)
+	if hold.Who != "" {
+		text += " by " + hold.Who
+	}
+	if hold.On && !hold.Until.IsZero() {
+		text += ", until " + e.holdTime(hold.Until)
+	}
+	if hold.Reason != "" {
+		text += ": " + subject(hold.Reason)
+	}
+	return printable(text)
+}
+
+func runHoldList(ctx context.Context, env *Env, r *kist.Repository, all bool) error {
+	set, err := r.Records().Load()
+	if err != nil {
+		return err
+	}
+	now := env.Now()
+	var list []record.Record
+	for hold := range set.All() {
+		if hold.Kind == record.Hold && (all || holdState(hold, now) == holdHeld) {
+			list = append(list, hold)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b record.Record) int { return b.Time.Compare(a.Time) })
+	for _, hold := range list {
+		if env.global.json {
+			if err := env.json(env.newHoldJSON(hold)); err != nil {
+				return err
+			}
+			continue
+		}
+		env.printf("%s\n    %s %s\n", env.describeHeld(ctx, r, hold.Key.ID), holdState(hold, now), env.heldText(hold))
+	}
+	return nil
+}

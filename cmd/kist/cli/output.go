@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf8"
+)
+
+// results is what a command's results are written to. An error, such as a full
+// disk behind a redirection, is kept and returned by Flush, so that commands
+// need not look at every write.
+type results struct {
+	buf      *bufio.Writer
+	terminal bool
+}
+
+func newResults(w io.Writer, terminal bool) *results {
+	return &results{bufio.NewWriterSize(w, 16<<10), terminal}
+}
+
+// Write keeps p for later, or passes it on at once if a person is reading.
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.buf.Write(p)
+	if err == nil && r.terminal {
+		err = r.buf.Flush()
+	}
+	return n, err
+}
+
+// Flush writes the buffered results and returns the first error.
+func (r *results) Flush() error {
+	if err := r.buf.Flush(); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	return nil
+}
+
+// printf prints a result.
+func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
+
+// tell prints what a command has done, as a result that --quiet does without.
+func (e *Env) tell(format string, args ...any) {
+	if !e.global.quiet {
+		e.printf(format, args...)
+	}
+}
+
+// json prints v as a result: one JSON object on a line of its own. Times are
+// RFC 3339, IDs full, sizes in bytes.
+//
+// A path that is not UTF-8 cannot be a JSON string. Objects that name a path
+// have it in "path", with U+FFFD in place of invalid bytes, and then also as base64
+// in "path_raw"; see [rawPath].
+func (e *Env) json(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write the results: %w", err)
+	}
+	return nil
+}
+
+// rawPath returns what an object's "path_raw" holds for a path: its bytes if
+// they are not UTF-8, and otherwise nil, for omitempty.
+func rawPath(path string) []byte {
+	if utf8.ValidString(path) {
+		return nil
+	}
+	return []byte(path)
+}
+
+// info says something that is no result, unless --quiet is given.
+func (e *Env) info(format string, args ...any) {
+	if !e.global.quiet {
+		fmt.Fprintf(e.Stderr, format+"\n", args...)
+	}
+}
+
+// verbose says something only if --verbose is given.
+func (e *Env) verbose(format string, args ...any) {
+	if e.global.verbose && !e.global.quiet {
+		fmt.Fprintf(e.Stderr, format+"\n", args...)
+	}
+}
+
+// warn says that something is not as it should be, though the command goes on.
+// It is safe for concurrent use.
+func (e *Env) warn(format string, args ...any) {
+	fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(yellow, "warning:"), printable(fmt.Sprintf(format, args...)))
+}

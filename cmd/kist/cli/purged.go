@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/purge"
+	"github.com/kist-vcs/kist/object"
+)
+
+// purgedJSON is a content that was purged as purge --list prints it with --json.
+type purgedJSON struct {
+	ID     object.ID `json:"id"`
+	Kind   string    `json:"kind"`
+	Time   time.Time `json:"time"`
+	Who    string    `json:"who"`
+	Host   string    `json:"host"`
+	Reason string    `json:"reason"`
+	Here   bool      `json:"here"` // the object; its chunks may be gone
+}
+
+// listPurged lists the purged contents.
+func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
+	list, err := purge.All(r)
+	if err != nil {
+		return err
+	}
+	for _, rec := range list {
+		here, err := r.Objects().Has(ctx, rec.Key)
+		if err != nil {
+			return err
+		}
+		if e.global.json {
+			if err := e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, here}); err != nil {
+				return err
+			}
+			continue
+		}
+		note := ""
+		if here {
+			note = ", still here"
+		}
+		e.printf("%s %s purged on %s by %s%s\n", rec.Key.Kind, e.paint(yellow, rec.Key.ID.Short()),
+			rec.Time.In(e.Now().Location()).Format("2006-01-02 15:04"), printable(rec.Who), note)
+		for line := range strings.SplitSeq(rec.Reason, "\n") {
+			if line != "" {
+				e.printf("  %s\n", printable(line))
+			}
+		}
+	}
+	return nil
+}
+
+// undoPurge takes back that contents were purged.
+func (e *Env) undoPurge(ctx context.Context, r *kist.Repository, ids []string) error {
+	for _, id := range ids {
+		rec, err := purge.Undo(ctx, r, id)
+		switch {
+		case errors.Is(err, object.ErrNotFound):
+			return hintf(failf(exitFailed, "gone", "%s is gone, or a part of it: %w", quoteArg(id), err), "whoever still has the content can undo it there, and push")
+		case errors.Is(err, purge.ErrNotPurged):
+			return hintf(failf(exitFailed, "not-found", "%w", err), "'kist purge --list' lists the purged content")
+		case err != nil:
+			return err
+		}
+		if e.global.json {
+			err = e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, true})
+		} else {
+			e.tell("%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

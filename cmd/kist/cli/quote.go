@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// quotePath returns a path as it is printed: as it is if that can be shown and
+// read back, and otherwise in double quotes with C's escapes, as git prints it.
+// Letters beyond ASCII are left alone (git's core.quotePath=false); quotes,
+// backslashes, control characters, what reorders text, and bytes that are not
+// UTF-8 are escaped. Where a command has -z, it prints paths as they are.
+func quotePath(path string) string {
+	if !needsQuotes(path) {
+		return path
+	}
+	return quoted(path)
+}
+
+// quoteSpaced is quotePath, but paths with spaces in them are in quotes, too,
+// so that they end where they seem to. Git does so in short statuses.
+func quoteSpaced(path string) string {
+	if strings.Contains(path, " ") {
+		return quoted(path)
+	}
+	return quotePath(path)
+}
+
+// quoteArg returns text in double quotes, escaped as [quotePath] does, for the
+// subject of a message.
+func quoteArg(text string) string { return quoted(text) }
+
+func needsQuotes(s string) bool {
+	for i, r := range s {
+		if r == '"' || r == '\\' || invisible(r) || badByte(s, i, r) {
+			return true
+		}
+	}
+	return false
+}
+
+func quoted(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for i, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case badByte(s, i, r):
+			octal(&b, s[i:i+1])
+		case invisible(r):
+			if letter, ok := cEscapes[r]; ok {
+				b.WriteByte('\\')
+				b.WriteByte(letter)
+			} else {
+				octal(&b, string(r))
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+var cEscapes = map[rune]byte{'\a': 'a', '\b': 'b', '\t': 't', '\n': 'n', '\v': 'v', '\f': 'f', '\r': 'r'}
+
+func octal(b *strings.Builder, s string) {
+	for i := range len(s) {
+		fmt.Fprintf(b, `\%03o`, s[i])
+	}
+}
+
+// badByte reports whether r, found at s[i], stands for a byte that is not UTF-8.
+func badByte(s string, i int, r rune) bool {
+	if r != utf8.RuneError {
+		return false
+	}
+	_, size := utf8.DecodeRuneInString(s[i:])
+	return size == 1
+}
+
+// invisible reports whether a name with r looks like another one: r is
+// deceptive, or a character without a width.
+func invisible(r rune) bool { return deceptive(r) || unicode.Is(unicode.Cf, r) }
+
+// deceptive reports whether printing r does something to a terminal other than
+// showing a letter: control characters, line separators, and the marks that
+// change the direction of text.
+func deceptive(r rune) bool {
+	switch {
+	case r < 0x20, r >= 0x7f && r < 0xa0: // C0, DEL, C1
+		return true
+	case r == 0x2028, r == 0x2029: // line and paragraph separators
+		return true
+	case r == 0x061c, r == 0x200e, r == 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // direction
+		return true
+	}
+	return false
+}
+
+// printable returns text that somebody else wrote, such as a commit message,
+// so that it can do nothing to a terminal: newlines and tabs stay, other
+// control characters become the pictures of them (ESC becomes ␛), and invalid bytes
+// become U+FFFD.
+func printable(text string) string {
+	clean := true
+	for i, r := range text {
+		if r != '\n' && r != '\t' && (deceptive(r) || badByte(text, i, r)) {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < 0x20:
+			return 0x2400 + r
+		case r == 0x7f:
+			return 0x2421
+		case deceptive(r):
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
+)
+
+// standing compares a branch with its upstream, as in "origin/main: ahead 1,
+// behind 2". It is only the name if both are at the same commit.
+func standing(t registry.Tracking) string {
+	var parts []string
+	if t.Gone {
+		parts = append(parts, "gone")
+	}
+	if t.Ahead > 0 {
+		parts = append(parts, fmt.Sprintf("ahead %d", t.Ahead))
+	}
+	if t.Behind > 0 {
+		parts = append(parts, fmt.Sprintf("behind %d", t.Behind))
+	}
+	if len(parts) == 0 {
+		return t.Short()
+	}
+	return t.Short() + ": " + strings.Join(parts, ", ")
+}
+
+// standingLong is standing in sentences, with advice.
+func standingLong(t registry.Tracking) string {
+	name := printable(t.Short())
+	commits := func(n int) string { return plural(uint64(n), "commit", "commits") }
+	switch {
+	case t.Gone:
+		return fmt.Sprintf("Your branch follows '%s', which is gone.\n  ('kist branch --unset-upstream' ends that)\n", name)
+	case t.Ahead > 0 && t.Behind > 0:
+		return fmt.Sprintf("Your branch and '%s' have parted: %s and %s each has alone.\n  ('kist pull' merges them)\n", name, commits(t.Ahead), commits(t.Behind))
+	case t.Ahead > 0:
+		return fmt.Sprintf("Your branch is ahead of '%s' by %s.\n  ('kist push' uploads them)\n", name, commits(t.Ahead))
+	case t.Behind > 0:
+		return fmt.Sprintf("Your branch is behind '%s' by %s, and can be moved on.\n  ('kist pull' does)\n", name, commits(t.Behind))
+	}
+	return fmt.Sprintf("Your branch is up to date with '%s'.\n", name)
+}
+
+// followNew has a branch that was just made from one of a remote follow it.
+func (e *Env) followNew(ctx context.Context, r *kist.Repository, branch, rev string) error {
+	full, err := r.Refs().Expand(ctx, rev)
+	if err != nil {
+		return nil // made from something else
+	}
+	upstream, ok := registry.BranchOf(r, full)
+	if !ok {
+		return nil
+	}
+	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
+		return err
+	}
+	if !e.global.json {
+		e.tellUpstream(branch, upstream.Short())
+	}
+	return nil
+}
+
+// newRemoteBranch returns the one remote-tracking branch of a short name, as in
+// origin/topic for topic; "" if there is none, or more than one, or the name
+// means something already.
+func newRemoteBranch(ctx context.Context, r *kist.Repository, name string) string {
+	if _, err := r.Resolve(ctx, name); !errors.Is(err, refs.ErrNotFound) || refs.CheckShort(name) != nil {
+		return ""
+	}
+	found := ""
+	for _, m := range registry.All(r) {
+		if _, err := r.Refs().Get(refs.Remotes + m.Name + "/" + name); err == nil {
+			if found != "" {
+				return ""
+			}
+			found = m.Name + "/" + name
+		}
+	}
+	return found
+}
+
+// setUpstream makes a branch, by default the current one, follow another; with
+// an empty name it ends that.
+func (e *Env) setUpstream(ctx context.Context, r *kist.Repository, name string, args []string) error {
+	if len(args) > 1 {
+		return usagef("one argument too many: %s", quoteArg(args[1]))
+	}
+	branch := ""
+	if len(args) == 1 {
+		var err error
+		if branch, err = e.branchArg(ctx, r, args[0]); err != nil {
+			return err
+		}
+	} else {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return err
+		}
+		if branch = head.Branch; branch == "" {
+			return failf(exitFailed, "detached", "HEAD is on no branch: name one")
+		}
+	}
+	if name == "" {
+		if _, err := registry.UpstreamOf(r, branch); errors.Is(err, kist.ErrNoUpstream) {
+			return failf(exitFailed, "no-upstream", "%w", err)
+		}
+		return registry.SetUpstream(ctx, r, branch, registry.Upstream{})
+	}
+	full, err := r.Refs().Expand(ctx, name)
+	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+		return err
+	}
+	upstream, ok := registry.BranchOf(r, full)
+	if !ok || err != nil {
+		return hintf(failf(exitFailed, "unknown-ref", "%s is not a branch of a remote", quoteArg(name)), "'kist branch -r' lists them; 'kist push -u' creates one")
+	}
+	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
+		return err
+	}
+	if e.global.json {
+		return nil
+	}
+	e.tellUpstream(branch, upstream.Short())
+	return nil
+}
+
+// trackingJSON is what branch and status tell with --json of the upstream.
+type trackingJSON struct {
+	Upstream string `json:"upstream,omitempty"` // as in origin/main
+	Gone     bool   `json:"gone,omitempty"`
+	Ahead    *int   `json:"ahead,omitempty"`
+	Behind   *int   `json:"behind,omitempty"`
+}
+
+// newTrackingJSON returns nothing for nil.
+func newTrackingJSON(t *registry.Tracking) trackingJSON {
+	switch {
+	case t == nil:
+		return trackingJSON{}
+	case t.Gone:
+		return trackingJSON{Upstream: t.Short(), Gone: true}
+	}
+	return trackingJSON{Upstream: t.Short(), Ahead: &t.Ahead, Behind: &t.Behind}
+}

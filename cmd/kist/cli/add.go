@@ -122,7 +122,8 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResu
 		if list {
 			out.Changes = slices.Concat(pathStatuses(result.Added, "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
 		}
-		return e.json(out)
+		e.json(out)
+		return nil
 	}
 	if list {
 		for _, path := range slices.SortedFunc(slices.Values(slices.Concat(result.Added, result.Modified)), tree.ComparePaths) {

@@ -112,9 +112,7 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 		return err
 	}
 	if env.global.json {
-		if err := env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, "")); err != nil {
-			return err
-		}
+		env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, ""))
 	}
 	return env.followNew(ctx, r, args[0], rev)
 }
@@ -128,7 +126,8 @@ func (e *Env) showCurrentBranch(r *kist.Repository, args []string) error {
 		return err
 	}
 	if e.global.json {
-		return e.json(newCheckoutJSON(head))
+		e.json(newCheckoutJSON(head))
+		return nil
 	}
 	if head.Branch != "" {
 		e.printf("%s\n", printable(head.Branch))
@@ -189,7 +188,8 @@ func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOpti
 		return err
 	}
 	if e.global.json {
-		return e.json(newBranchJSON(refs.Ref{Name: full, ID: id}, ""))
+		e.json(newBranchJSON(refs.Ref{Name: full, ID: id}, ""))
+		return nil
 	}
 	e.tell("Deleted %s %s (was %s).\n", what, printable(arg), id.Short())
 	return nil
@@ -268,9 +268,7 @@ func (e *Env) listBranches(cmd *cobra.Command, r *kist.Repository, o branchOptio
 		for _, ref := range list {
 			out := newBranchJSON(ref, head.Branch)
 			out.trackingJSON = newTrackingJSON(e.tracking(ctx, r, ref.Name))
-			if err := e.json(out); err != nil {
-				return err
-			}
+			e.json(out)
 		}
 		return nil
 	}

@@ -80,9 +80,7 @@ func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
 		if err != nil {
 			return err
 		}
-		if err := c.env.json(v); err != nil {
-			return err
-		}
+		c.env.json(v)
 	}
 	return nil
 }

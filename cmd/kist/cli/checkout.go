@@ -139,9 +139,7 @@ func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOp
 		return halfDone(env.unwritten(r, applyErr))
 	}
 	if env.global.json {
-		if err := env.json(newCheckoutJSON(head)); err != nil {
-			return err
-		}
+		env.json(newCheckoutJSON(head))
 	}
 	env.saySwitched(ctx, r, old, head, o, existed)
 	if create != "" {
@@ -266,9 +264,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 		return e.unwritten(r, err)
 	}
 	if e.global.json {
-		if err := e.json(restoredJSON{n}); err != nil {
-			return err
-		}
+		e.json(restoredJSON{n})
 	} else {
 		e.info("%s updated from %s", plural(uint64(n), "path", "paths"), from)
 	}

@@ -118,9 +118,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	if env.global.json {
 		result.Received = nil // a clone has no names yet that anything could concern
 		out := clonedJSON{Path: r.Root(), PathRaw: rawPath(r.Root()), checkoutJSON: newCheckoutJSON(result.Head), transferJSON: newFetchJSON(result.FetchResult)}
-		if jerr := env.json(out); jerr != nil {
-			return jerr
-		}
+		env.json(out)
 		return env.unwritten(r, err)
 	}
 	again := ""

@@ -175,7 +175,8 @@ func (e *Env) printCommitted(result *commits.CommitResult) error {
 		if result.Branch != "" {
 			out.Branch = &result.Branch
 		}
-		return e.json(out)
+		e.json(out)
+		return nil
 	}
 	where := result.Branch
 	if where == "" {

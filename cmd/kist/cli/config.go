@@ -166,7 +166,8 @@ func (e *Env) printSetting(key, value, label string) error {
 		value = remote.Redact(value)
 	}
 	if e.global.json {
-		return e.json(settingJSON{key, value})
+		e.json(settingJSON{key, value})
+		return nil
 	}
 	e.printf("%s%s\n", label, printable(value))
 	return nil

@@ -153,7 +153,8 @@ func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *stor
 // print prints a line, and below it the stored sizes if v has them.
 func (o *duOptions) print(env *Env, v duJSON, shown string) error {
 	if env.global.json {
-		return env.json(v)
+		env.json(v)
+		return nil
 	}
 	size := func(n uint64) string {
 		if o.bytes {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,18 @@ func TestCommitTime(t *testing.T) {
 	}
 }
 
+// A result that cannot be encoded is an error in the end, as one that cannot be
+// written is.
+func TestJSONError(t *testing.T) {
+	env, stdout, _ := testEnv(t)
+	out := newResults(stdout, false)
+	env.Stdout = out
+	env.json(math.NaN())
+	if err := out.Flush(); err == nil {
+		t.Error("NaN was written as JSON")
+	}
+}
+
 func TestRawPath(t *testing.T) {
 	env, stdout, _ := testEnv(t)
 	type entry struct {
@@ -66,9 +79,7 @@ func TestRawPath(t *testing.T) {
 		PathRaw []byte `json:"path_raw,omitempty"`
 	}
 	for _, path := range []string{"<a>", "b\xff"} {
-		if err := env.json(entry{path, rawPath(path)}); err != nil {
-			t.Fatal(err)
-		}
+		env.json(entry{path, rawPath(path)})
 	}
 	want := `{"path":"<a>"}` + "\n" + `{"path":"b\ufffd","path_raw":"Yv8="}` + "\n"
 	if got := stdout.String(); got != want {

@@ -123,8 +123,7 @@ func (e *Env) report(err error) int {
 	}
 	if e.global.json {
 		o.Message, o.Hint, o.Detail = e.secrets.hide(o.Message), e.secrets.hide(o.Hint), e.secrets.hide(o.Detail)
-		// The text has been printed: an error in writing the object is not reported.
-		_ = e.json(map[string]outcome{"error": o})
+		e.json(map[string]outcome{"error": o})
 	}
 	return o.Exit
 }

@@ -174,7 +174,8 @@ func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return err
 	}
 	if env.global.json {
-		return env.json(newExpireJSON(result, o))
+		env.json(newExpireJSON(result, o))
+		return nil
 	}
 	env.printExpired(result, o.dryRun)
 	return nil
@@ -240,9 +241,7 @@ func (e *Env) unexpire(ctx context.Context, r *kist.Repository, revs []string) e
 	}
 	if len(restored) > 0 || err == nil {
 		if e.global.json {
-			if err := e.json(newRestoredCommitsJSON(restored)); err != nil {
-				return err
-			}
+			e.json(newRestoredCommitsJSON(restored))
 		} else {
 			e.tell("brought back the content of %s\n", plural(uint64(len(restored)), "commit", "commits"))
 		}

@@ -120,9 +120,7 @@ func (e *Env) listExpired(ctx context.Context, r *kist.Repository) error {
 				at := x.commit.Committer.When()
 				out.Time, out.Message = &at, &x.commit.Message
 			}
-			if err := e.json(out); err != nil {
-				return err
-			}
+			e.json(out)
 			continue
 		}
 		what := "                 (not here)"

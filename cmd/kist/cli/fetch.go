@@ -125,7 +125,8 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o tracking.FetchOpt
 		return err
 	}
 	if e.global.json {
-		return e.json(newFetchJSON(result))
+		e.json(newFetchJSON(result))
+		return nil
 	}
 	m, err := registry.Find(r, o.Remote)
 	if err != nil {

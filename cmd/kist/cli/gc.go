@@ -136,7 +136,8 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		return err
 	}
 	if env.global.json {
-		return env.json(gcJSON{o.dryRun, stats, stats.Before - stats.After})
+		env.json(gcJSON{o.dryRun, stats, stats.Before - stats.After})
+		return nil
 	}
 	env.printGC(stats, o.dryRun)
 	return nil

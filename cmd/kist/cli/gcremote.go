@@ -152,7 +152,8 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 			next := object.Writable(st.Next.UTC().Truncate(time.Second))
 			out.NextDelete = &next
 		}
-		return env.json(out)
+		env.json(out)
+		return nil
 	}
 	env.printRemoteGC(name, st, *o)
 	return nil

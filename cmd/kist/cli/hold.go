@@ -107,7 +107,8 @@ func (o *holdOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return err
 	}
 	if env.global.json {
-		return env.json(env.newHoldJSON(hold))
+		env.json(env.newHoldJSON(hold))
+		return nil
 	}
 	end := ""
 	if !hold.Until.IsZero() {
@@ -155,7 +156,8 @@ func runHoldRemove(ctx context.Context, env *Env, r *kist.Repository, rev, reaso
 		env.warn("this is somebody else's hold: held %s", env.heldText(was))
 	}
 	if env.global.json {
-		return env.json(env.newHoldJSON(hold))
+		env.json(env.newHoldJSON(hold))
+		return nil
 	}
 	env.tell("no longer holding %s\n", env.describeHeld(ctx, r, hold.Key.ID))
 	return nil

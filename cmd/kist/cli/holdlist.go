@@ -119,9 +119,7 @@ func runHoldList(ctx context.Context, env *Env, r *kist.Repository, all bool) er
 	slices.SortStableFunc(list, func(a, b record.Record) int { return b.Time.Compare(a.Time) })
 	for _, hold := range list {
 		if env.global.json {
-			if err := env.json(env.newHoldJSON(hold)); err != nil {
-				return err
-			}
+			env.json(env.newHoldJSON(hold))
 			continue
 		}
 		env.printf("%s\n    %s %s\n", env.describeHeld(ctx, r, hold.Key.ID), holdState(hold, now), env.heldText(hold))

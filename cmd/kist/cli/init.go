@@ -121,7 +121,8 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	}
 	defer r.Close()
 	if env.global.json {
-		return env.json(initJSON{r.Root(), rawPath(r.Root()), o.branch, size})
+		env.json(initJSON{r.Root(), rawPath(r.Root()), o.branch, size})
+		return nil
 	}
 	env.tell("Initialized empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
 	return nil
@@ -158,5 +159,6 @@ func (e *Env) alreadyThere(dir string, opt kist.Options) error {
 	if err != nil {
 		return err
 	}
-	return e.json(initJSON{r.Root(), rawPath(r.Root()), head.Branch, size})
+	e.json(initJSON{r.Root(), rawPath(r.Root()), head.Branch, size})
+	return nil
 }

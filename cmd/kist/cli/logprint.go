@@ -82,7 +82,8 @@ func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *compar
 		}
 		out.Changes = append(out.Changes, v)
 	}
-	return p.env.json(out)
+	p.env.json(out)
+	return nil
 }
 
 // head returns the lines that describe a commit; note is one on its changes, or

@@ -122,7 +122,8 @@ func runLs(cmd *cobra.Command, env *Env, r *kist.Repository, o lsOptions, args [
 		if env.global.json {
 			v := newEntryJSON(tree.Join(at.path, path), e)
 			v.Purged = purged != nil
-			return env.json(v)
+			env.json(v)
+			return nil
 		}
 		if byPaths {
 			path = env.relative(r, tree.Join(at.path, path))

@@ -50,7 +50,8 @@ func runLsRemote(ctx context.Context, env *Env, args []string) error {
 	}
 	show := func(name string, id object.ID, target string) error {
 		if env.global.json {
-			return env.json(remoteRefJSON{name, &id, target})
+			env.json(remoteRefJSON{name, &id, target})
+			return nil
 		}
 		env.printf("%s\t%s\n", id, printable(name))
 		return nil

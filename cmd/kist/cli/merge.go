@@ -147,7 +147,8 @@ func (e *Env) abort(ctx context.Context, r *kist.Repository, op operation.Operat
 		if err != nil {
 			return err
 		}
-		return e.json(newCheckoutJSON(head))
+		e.json(newCheckoutJSON(head))
+		return nil
 	}
 	return e.unwritten(r, err)
 }
@@ -209,7 +210,8 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commi
 		if !result.Old.IsZero() {
 			out.Old = &result.Old
 		}
-		return e.json(form(out))
+		e.json(form(out))
+		return nil
 	}
 	switch what {
 	case "up-to-date":

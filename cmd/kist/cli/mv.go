@@ -63,9 +63,7 @@ func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	for _, m := range moved {
 		switch {
 		case env.global.json:
-			if err := env.json(movedJSON{m.To, rawPath(m.To), m.From, rawPath(m.From)}); err != nil {
-				return err
-			}
+			env.json(movedJSON{m.To, rawPath(m.To), m.From, rawPath(m.From)})
 		case o.dryRun || env.global.verbose:
 			env.printf("%s -> %s\n", env.shown(r, m.From), env.shown(r, m.To))
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,10 +15,11 @@ import (
 type results struct {
 	buf      *bufio.Writer
 	terminal bool
+	err      error // a result that cannot be encoded
 }
 
 func newResults(w io.Writer, terminal bool) *results {
-	return &results{bufio.NewWriterSize(w, 16<<10), terminal}
+	return &results{buf: bufio.NewWriterSize(w, 16<<10), terminal: terminal}
 }
 
 // Write keeps p for later, or passes it on at once if a person is reading.
@@ -31,7 +33,7 @@ func (r *results) Write(p []byte) (int, error) {
 
 // Flush writes the buffered results and returns the first error.
 func (r *results) Flush() error {
-	if err := r.buf.Flush(); err != nil {
+	if err := cmp.Or(r.buf.Flush(), r.err); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
 	return nil
@@ -47,19 +49,27 @@ func (e *Env) tell(format string, args ...any) {
 	}
 }
 
+// show prints v with --json, and otherwise what a command has done.
+func (e *Env) show(v any, format string, args ...any) {
+	if e.global.json {
+		e.json(v)
+	} else {
+		e.tell(format, args...)
+	}
+}
+
 // json prints v as a result: one JSON object on a line of its own. Times are
 // RFC 3339, IDs full, sizes in bytes.
 //
 // A path that is not UTF-8 cannot be a JSON string. Objects that name a path
 // have it in "path", with U+FFFD in place of invalid bytes, and then also as base64
 // in "path_raw"; see [rawPath].
-func (e *Env) json(v any) error {
+func (e *Env) json(v any) {
 	enc := json.NewEncoder(e.Stdout)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("write the results: %w", err)
+		e.Stdout.(*results).err = err
 	}
-	return nil
 }
 
 // rawPath returns what an object's "path_raw" holds for a path: its bytes if

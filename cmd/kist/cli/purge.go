@@ -176,9 +176,7 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		}
 	}
 	if env.global.json {
-		if err := env.json(newPurgeJSON(plan, rewritten, o.dryRun)); err != nil {
-			return err
-		}
+		env.json(newPurgeJSON(plan, rewritten, o.dryRun))
 	}
 	if len(plan.Inline) > 0 && !o.rewrite {
 		return env.purgeInline(r, plan)

@@ -34,9 +34,7 @@ func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
 			return err
 		}
 		if e.global.json {
-			if err := e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, here}); err != nil {
-				return err
-			}
+			e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, here})
 			continue
 		}
 		note := ""
@@ -67,12 +65,9 @@ func (e *Env) undoPurge(ctx context.Context, r *kist.Repository, ids []string) e
 			return err
 		}
 		if e.global.json {
-			err = e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, true})
+			e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, true})
 		} else {
 			e.tell("%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
-		}
-		if err != nil {
-			return err
 		}
 	}
 	return nil

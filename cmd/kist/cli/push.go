@@ -293,7 +293,8 @@ func (e *Env) printPushed(ctx context.Context, r *kist.Repository, o tracking.Pu
 		for _, ref := range result.Refs {
 			out.Refs = append(out.Refs, newRefMoveJSON(ref.Name, "", ref.Old, ref.New, ref.Status))
 		}
-		return e.json(out)
+		e.json(out)
+		return nil
 	}
 	sources := map[string]string{}
 	for _, ref := range o.Refs {

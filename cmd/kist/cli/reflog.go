@@ -79,9 +79,7 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		}
 		if env.global.json {
 			move := moveJSON{name, i, idOrNil(entry.New), idOrNil(entry.Old), entry.Who.Name, entry.Who.Email, entry.Time, entry.Reason}
-			if err := env.json(move); err != nil {
-				return err
-			}
+			env.json(move)
 			continue
 		}
 		env.printf("%s %s@{%d}: %s\n", env.paint(yellow, entry.New.Short()), quotePath(shown), i, printable(entry.Reason))

@@ -79,9 +79,7 @@ func runRemoteList(ctx context.Context, env *Env, r *kist.Repository, args []str
 	for _, m := range registry.All(r) {
 		switch {
 		case env.global.json:
-			if err := env.json(newRemoteJSON(m)); err != nil {
-				return err
-			}
+			env.json(newRemoteJSON(m))
 		case env.global.verbose:
 			env.printf("%s\t%s\n", printable(m.Name), printable(remote.Redact(m.URL)))
 		default:
@@ -116,7 +114,8 @@ func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, args []s
 		return err
 	}
 	if env.global.json {
-		return env.json(newRemoteJSON(m))
+		env.json(newRemoteJSON(m))
+		return nil
 	}
 	return nil
 }
@@ -195,15 +194,16 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		return err
 	}
 	if env.global.json {
-		err = env.json(newRemoteCheckedJSON(m, report))
+		env.json(newRemoteCheckedJSON(m, report))
 	} else if !o.noCheck {
 		env.tell("remote check passed: %s\n", sharing(m))
 	}
-	if err == nil && o.fetch {
-		err = env.fetch(ctx, r, tracking.FetchOptions{Remote: name})
-		if errors.Is(err, rootlog.ErrEmpty) {
-			return nil
-		}
+	if !o.fetch {
+		return nil
+	}
+	err = env.fetch(ctx, r, tracking.FetchOptions{Remote: name})
+	if errors.Is(err, rootlog.ErrEmpty) {
+		return nil
 	}
 	return err
 }
@@ -282,9 +282,7 @@ func runRemoteLog(ctx context.Context, env *Env, r *kist.Repository, limit int, 
 			return err
 		}
 		if env.global.json {
-			if err := env.json(newRootJSON(root)); err != nil {
-				return err
-			}
+			env.json(newRootJSON(root))
 			continue
 		}
 		env.printRoot(root)

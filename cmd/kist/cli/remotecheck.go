@@ -52,10 +52,8 @@ func runRemoteCheck(ctx context.Context, env *Env, r *kist.Repository, args []st
 	}
 	if !env.global.json {
 		env.printf("%s", report)
-		return err
-	}
-	if err == nil {
-		err = env.json(newRemoteCheckedJSON(m, report))
+	} else if err == nil {
+		env.json(newRemoteCheckedJSON(m, report))
 	}
 	return err
 }

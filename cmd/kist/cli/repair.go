@@ -100,8 +100,9 @@ func (e *Env) repairJSON(result *repair.Result, dryRun bool) error {
 	for _, q := range result.Quarantined {
 		out.Quarantined = append(out.Quarantined, quarantinedJSON(q))
 	}
-	if err := e.json(out); err != nil || len(result.Lost) == 0 {
-		return err
+	e.json(out)
+	if len(result.Lost) == 0 {
+		return nil
 	}
 	return quiet(exitDamaged)
 }

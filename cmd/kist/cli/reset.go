@@ -96,7 +96,8 @@ func (e *Env) printReset(ctx context.Context, r *kist.Repository, id object.ID, 
 		return e.unstagedChanges(ctx, r, id, nil)
 	}
 	if e.global.json {
-		return e.json(newResetJSON(id, nil))
+		e.json(newResetJSON(id, nil))
+		return nil
 	}
 	if mode == checkout.ResetHard && !id.IsZero() {
 		e.tell("HEAD is now at %s\n", e.describe(ctx, r, id))
@@ -128,7 +129,8 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 		changes = append(changes, pathStatus{path, rawPath(path), string(foundLetter(f))})
 	}
 	if e.global.json {
-		return e.json(newResetJSON(id, changes))
+		e.json(newResetJSON(id, changes))
+		return nil
 	}
 	if len(changes) > 0 {
 		e.printf("Unstaged changes after reset:\n")

@@ -131,9 +131,7 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 		return e.unwritten(r, err)
 	}
 	if e.global.json {
-		if err := e.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)}); err != nil {
-			return err
-		}
+		e.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)})
 	} else {
 		e.info("%s, %s, written below %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.to))
 	}

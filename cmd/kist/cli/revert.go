@@ -152,9 +152,7 @@ func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOpt
 		if out.Rest == nil {
 			out.Rest = []object.ID{}
 		}
-		if err := e.json(out); err != nil {
-			return err
-		}
+		e.json(out)
 	}
 	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
 		e.describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))

@@ -70,11 +70,7 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		return rmError(err)
 	}
 	for _, path := range removed {
-		if !env.global.json {
-			env.tell("rm %s\n", env.shown(r, path))
-		} else if err := env.json(removedJSON{path, rawPath(path)}); err != nil {
-			return err
-		}
+		env.show(removedJSON{path, rawPath(path)}, "rm %s\n", env.shown(r, path))
 	}
 	return nil
 }

@@ -169,7 +169,8 @@ func (e *Env) showPath(ctx context.Context, r *kist.Repository, arg string) erro
 		}
 		v := newEntryJSON(at.path, at.entry)
 		v.Purged = purged != nil
-		return e.json(v)
+		e.json(v)
+		return nil
 	}
 	if at.entry.Type != object.TypeDir {
 		return e.copyContent(ctx, at, 0, -1)

@@ -42,7 +42,8 @@ func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
 		return err
 	}
 	if p.env.global.json {
-		return p.env.json(tagJSON{tag.Name, id, tag.Target, newPersonJSON(tag.Tagger), tag.Message})
+		p.env.json(tagJSON{tag.Name, id, tag.Target, newPersonJSON(tag.Tagger), tag.Message})
+		return nil
 	}
 	if p.printed {
 		p.env.printf("\n")

@@ -83,16 +83,15 @@ func (o *statsOptions) statsJSON(env *Env, s *stats.Stats, total bool, freed *in
 		if !x.ID.IsZero() {
 			line.ID = &x.ID
 		}
-		if err := env.json(line); err != nil {
-			return err
-		}
+		env.json(line)
 	}
 	a := s.Account
 	if !total {
 		if len(s.Spaces) < 2 {
 			return nil
 		}
-		return env.json(togetherJSON{"together", a.Together.Objects, a.Together.Stored})
+		env.json(togetherJSON{"together", a.Together.Objects, a.Together.Stored})
+		return nil
 	}
 	out := totalJSON{
 		Kind: "total", Commits: s.Commits, History: s.History, Objects: s.Named.Objects, Raw: s.Named.Raw, Stored: s.Named.Stored,
@@ -103,5 +102,6 @@ func (o *statsOptions) statsJSON(env *Env, s *stats.Stats, total bool, freed *in
 		out.OnDisk += v.Bytes
 	}
 	out.OnDisk += a.Left
-	return env.json(out)
+	env.json(out)
+	return nil
 }

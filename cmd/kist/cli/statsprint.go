@@ -138,9 +138,7 @@ func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
 	for i := range a.Volumes {
 		v := &a.Volumes[i]
 		if env.global.json {
-			if err := env.json(volumeJSON{v.Name, v.Created.UTC().Format("2006-01-02T15:04:05Z"), v.Objects, v.Held.Objects, v.Bytes, v.Stored, v.Held.Stored, v.Waste()}); err != nil {
-				return err
-			}
+			env.json(volumeJSON{v.Name, v.Created.UTC().Format("2006-01-02T15:04:05Z"), v.Objects, v.Held.Objects, v.Bytes, v.Stored, v.Held.Stored, v.Waste()})
 			continue
 		}
 		rows = append(rows, []string{formatCount(uint64(v.Objects)), formatCount(uint64(v.Held.Objects)),

@@ -63,11 +63,10 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	}
 	if env.global.json {
 		for _, x := range u.Packs {
-			if err := env.json(packJSON{x.Name.String(), x.Objects, x.Needed, int64(x.Size), x.Stored, x.Waste}); err != nil {
-				return err
-			}
+			env.json(packJSON{x.Name.String(), x.Objects, x.Needed, int64(x.Size), x.Stored, x.Waste})
 		}
-		return env.json(total)
+		env.json(total)
+		return nil
 	}
 	o.printPacks(env, u, total)
 	return nil

@@ -216,32 +216,25 @@ func (e *Env) statusJSON(o statusOptions, s *stage.Status) error {
 		if s.State.Operation != "" {
 			head.Other = &s.State.Other
 		}
-		if err := e.json(head); err != nil {
-			return err
-		}
+		e.json(head)
 	}
 	lines := statusLines(s)
 	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {
-		return e.json(map[string]bool{"clean": true})
+		e.json(map[string]bool{"clean": true})
+		return nil
 	}
 	for _, l := range lines {
 		line := statusLineJSON{
 			Path: l.path, PathRaw: rawPath(l.path), Index: string(l.index), Worktree: string(l.worktree),
 			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,
 		}
-		if err := e.json(line); err != nil {
-			return err
-		}
+		e.json(line)
 	}
 	for _, f := range s.Purged {
-		if err := e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Purged: true}); err != nil {
-			return err
-		}
+		e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Purged: true})
 	}
 	for _, f := range s.Lost {
-		if err := e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Lost: true}); err != nil {
-			return err
-		}
+		e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Lost: true})
 	}
 	return nil
 }

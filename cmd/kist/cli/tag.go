@@ -92,7 +92,8 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 		return err
 	}
 	if env.global.json {
-		return env.json(newNamedJSON(ctx, r, refs.Ref{Name: refs.Tags + args[0], ID: id}))
+		env.json(newNamedJSON(ctx, r, refs.Ref{Name: refs.Tags + args[0], ID: id}))
+		return nil
 	}
 	if !was.IsZero() && was != id {
 		env.tell("Updated tag '%s' (was %s)\n", printable(args[0]), was.Short())
@@ -139,7 +140,7 @@ func (e *Env) deleteTags(ctx context.Context, r *kist.Repository, args []string)
 		case errors.Is(err, refs.ErrNotFound):
 			err = failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name))
 		case err == nil && e.global.json:
-			err = e.json(branchJSON{Name: name, Ref: refs.Tags + name, ID: id})
+			e.json(branchJSON{Name: name, Ref: refs.Tags + name, ID: id})
 		case err == nil:
 			e.tell("Deleted tag '%s' (was %s)\n", printable(name), id.Short())
 		}
@@ -207,9 +208,7 @@ func (e *Env) listTags(cmd *cobra.Command, r *kist.Repository, o tagOptions, arg
 		name := shortRef(ref.Name)
 		switch {
 		case e.global.json:
-			if err := e.json(newNamedJSON(ctx, r, ref)); err != nil {
-				return err
-			}
+			e.json(newNamedJSON(ctx, r, ref))
 		case e.global.verbose:
 			e.printf("%-*s %s\n", width, printable(name), e.describeTag(ctx, r, ref.ID))
 		default:

@@ -127,8 +127,9 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 	out.Roots, out.Indexes, out.Packs, out.Objects, out.Bytes = done.Roots, done.Indexes, done.Packs, done.Objects, done.Bytes
 	n := uint64(len(out.Errors))
 	if env.global.json {
-		if err := env.json(out); err != nil || n == 0 {
-			return err
+		env.json(out)
+		if n == 0 {
+			return nil
 		}
 		return quiet(exitDamaged)
 	}
@@ -195,8 +196,9 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 		out := remoteRepairJSON{
 			DryRun: dryRun, Errors: found, Repaired: append([]string{}, result.Repaired...), Objects: result.Objects, Lost: lost,
 		}
-		if err := e.json(out); err != nil || n == 0 {
-			return err
+		e.json(out)
+		if n == 0 {
+			return nil
 		}
 		return quiet(exitDamaged)
 	}

@@ -42,7 +42,8 @@ type versionJSON struct {
 func runVersion(_ context.Context, env *Env) error {
 	if env.global.json {
 		version, commit := buildVersion()
-		return env.json(versionJSON{version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, kist.FormatVersion})
+		env.json(versionJSON{version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, kist.FormatVersion})
+		return nil
 	}
 	env.printf("kist %s\nrepository format %d\n", versionString(), kist.FormatVersion)
 	return nil

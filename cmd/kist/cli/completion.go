@@ -3,8 +3,22 @@ package cli
 import (
 	"context"
 	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 )
 
 // shellScripts are the scripts that the shells read. They are kist's own, since
@@ -56,4 +70,311 @@ func runCompletion(_ context.Context, env *Env, args []string) error {
 	default:
 		return usagef("no completion for %s: bash, zsh and fish are known", quoteArg(shell))
 	}
+}
+
+// proposals returns the words that begin with prefix. A word that ends in "/" or
+// ":" is not complete yet.
+type proposals func(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string
+
+// completion is how a shell asks for proposals; it is zero in other commands.
+type completion struct {
+	asked  bool // the command line is one to complete
+	quotes bool // the shell's script quotes the words that it inserts
+	dashed bool // "--" stands before the word to complete
+}
+
+// settle notes how args, the arguments of kist, ask for proposals, and returns
+// them as cobra understands them.
+func (c *completion) settle(args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	c.quotes = args[0] == proposalsCmd
+	c.asked = c.quotes || args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd
+	if !c.asked {
+		return args
+	}
+	c.dashed = slices.Contains(args[1:max(1, len(args)-1)], "--")
+	if c.quotes {
+		args = append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args
+}
+
+// offer returns those of words that a shell may be given. All words that come
+// from a repository pass through it. A word must be one line of text that does
+// nothing to a terminal, and must not be taken for an option. If the script
+// may be one that evaluates words, they must mean nothing to a shell.
+func (c *completion) offer(words []string) []cobra.Completion {
+	var list []cobra.Completion
+	for _, word := range words {
+		switch {
+		case word != strings.TrimSpace(word), !utf8.ValidString(word), strings.ContainsFunc(word, deceptive):
+		case strings.HasPrefix(word, "-") && !c.dashed:
+		case !c.quotes && (strings.HasPrefix(word, "~") || strings.ContainsFunc(word, special)):
+		default:
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// special reports whether a letter may mean something to a shell.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:@%+,^~", r)
+}
+
+// plainUsage takes the quotes out of the descriptions of cmd's options that
+// mark the names of their values.
+func plainUsage(cmd *cobra.Command) {
+	plain := func(flag *pflag.Flag) { _, flag.Usage = pflag.UnquoteUsage(flag) }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+}
+
+// complete returns a function for cobra that proposes what all of from do. It
+// is a favour: where something cannot be read, nothing is proposed.
+func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		directive := cobra.ShellCompDirectiveNoFileComp
+		r, err := e.open()
+		if err != nil {
+			return nil, directive
+		}
+		defer r.Close()
+		var words []string
+		for _, propose := range from {
+			for _, word := range propose(cmd.Context(), e, r, prefix) {
+				if strings.HasPrefix(word, prefix) {
+					words = append(words, word)
+				}
+			}
+		}
+		list := e.completion.offer(words)
+		for _, word := range list {
+			if strings.HasSuffix(word, "/") || strings.HasSuffix(word, ":") {
+				directive |= cobra.ShellCompDirectiveNoSpace
+			}
+		}
+		return list, directive
+	}
+}
+
+// completeUntilDash is complete, but behind "--" only tracked paths are proposed.
+func (e *Env) completeUntilDash(from ...proposals) cobra.CompletionFunc {
+	if e.completion.dashed {
+		from = []proposals{trackedPaths}
+	}
+	return e.complete(from...)
+}
+
+// completeNth returns a function for cobra that completes every argument by
+// the function in its place, and those beyond by the last one.
+func completeNth(by ...cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return by[min(len(args), len(by)-1)](cmd, args, prefix)
+	}
+}
+
+// branches proposes the local branches.
+func branches(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
+	return refNames(r, refs.Heads)
+}
+
+// tags proposes the tags.
+func tags(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
+	return refNames(r, refs.Tags)
+}
+
+// remoteBranches proposes the branches of remotes, as in origin/main.
+func remoteBranches(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
+	return refNames(r, refs.Remotes)
+}
+
+func refNames(r *kist.Repository, below string) []string {
+	list, _ := r.Refs().List(below) // damaged refs do not hide the others
+	names := make([]string, len(list))
+	for i, ref := range list {
+		names[i] = strings.TrimPrefix(ref.Name, below)
+	}
+	return names
+}
+
+// revisions proposes names of commits, also behind "^" and "A..".
+func revisions(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string {
+	before := ""
+	if i := strings.LastIndex(prefix, ".."); i >= 0 {
+		before = prefix[:i+2]
+	} else if strings.HasPrefix(prefix, "^") {
+		before = "^"
+	}
+	names := []string{"HEAD"}
+	for _, propose := range []proposals{branches, tags, remoteBranches} {
+		names = append(names, propose(ctx, env, r, prefix)...)
+	}
+	for i := range names {
+		names[i] = before + names[i]
+	}
+	return names
+}
+
+// trackedPaths proposes paths of the index, a folder at a time.
+func trackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
+	typed, dir, err := env.completedDir(r, prefix)
+	if err != nil {
+		return nil
+	}
+	idx, err := r.Index()
+	if err != nil {
+		return nil
+	}
+	d := idx.Dir(dir)
+	if d == nil {
+		return nil
+	}
+	var names []string
+	for entry, sub := range d.Children() {
+		if sub != nil {
+			names = append(names, typed+sub.Name()+"/")
+		} else {
+			names = append(names, typed+entry.Name)
+		}
+	}
+	return names
+}
+
+// worktreePaths proposes what lies in the worktree, a folder at a time, without
+// repositories.
+func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
+	typed, dir, err := env.completedDir(r, prefix)
+	if err != nil {
+		return nil
+	}
+	path := filepath.Join(r.Root(), filepath.FromSlash(dir))
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return nil
+	}
+	entries, _ := os.ReadDir(path)
+	var names []string
+	for _, entry := range entries {
+		switch {
+		case entry.Name() == kist.Dir:
+		case entry.IsDir():
+			names = append(names, typed+entry.Name()+"/")
+		default:
+			names = append(names, typed+entry.Name())
+		}
+	}
+	return names
+}
+
+// treePaths proposes REV:PATH, a folder at a time, and before the colon REV.
+func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string {
+	rev, path, hasPath := refs.SplitPath(prefix)
+	if !hasPath {
+		names := revisions(ctx, env, r, prefix)
+		for i := range names {
+			names[i] += ":"
+		}
+		return names
+	}
+	typed := rev + ":" + path[:strings.LastIndexByte(path, '/')+1]
+	at, err := env.locate(ctx, r, typed)
+	if err != nil || at.entry.Type != object.TypeDir {
+		return nil
+	}
+	var names []string
+	for e, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
+		if err != nil {
+			return nil
+		}
+		name := typed + e.Name
+		if e.Type == object.TypeDir {
+			name += "/"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// completedDir returns the folder in which a path that is being typed is
+// completed: as it was typed, and as a path of the repository.
+func (e *Env) completedDir(r *kist.Repository, prefix string) (typed, dir string, err error) {
+	typed = prefix[:strings.LastIndexByte(prefix, '/')+1]
+	if typed == "" {
+		dir, err = e.repoPath(r, ".")
+	} else {
+		dir, err = e.repoPath(r, typed)
+	}
+	return typed, dir, err
+}
+
+// release and revision are the version of this build and the commit that it was
+// built from, as far as the linker was given them.
+var release, revision = "", ""
+
+func newVersion(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "show the version of kist",
+		Long: `Prints the version of kist, what it was built with and for, and the version of
+the repository format it writes. With --json: version, commit, go, os, arch and
+format.`,
+		Example: `  kist version
+  kist version --json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error { return runVersion(cmd.Context(), env) },
+	}
+}
+
+// versionJSON is what version prints with --json.
+type versionJSON struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	Format  int    `json:"format"`
+}
+
+func runVersion(_ context.Context, env *Env) error {
+	if env.global.json {
+		version, commit := buildVersion()
+		env.json(versionJSON{version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, kist.FormatVersion})
+		return nil
+	}
+	env.printf("kist %s\nrepository format %d\n", versionString(), kist.FormatVersion)
+	return nil
+}
+
+// versionString describes this build on one line.
+func versionString() string {
+	version, commit := buildVersion()
+	if commit != "" {
+		version += " " + commit[:min(len(commit), 8)]
+	}
+	return fmt.Sprintf("%s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// buildVersion returns the version of this build, "devel" if it has none, and
+// the commit it was built from, if that is known.
+func buildVersion() (version, commit string) {
+	version = release
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	if version == "" && info.Main.Version != "(devel)" {
+		version = info.Main.Version
+	}
+	if version == "" {
+		version = "devel"
+	}
+	commit = revision
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" && commit == "" {
+			commit = setting.Value
+		}
+	}
+	return version, commit
 }

@@ -3,12 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
@@ -161,4 +165,186 @@ func (e *Env) alreadyThere(dir string, opt kist.Options) error {
 	}
 	e.json(initJSON{r.Root(), rawPath(r.Root()), head.Branch, size})
 	return nil
+}
+
+type configOptions struct {
+	list  bool
+	get   bool
+	unset bool
+
+	global bool // the user's own configuration, not the repository's
+	add    bool
+}
+
+func newConfig(env *Env) *cobra.Command {
+	var o configOptions
+	cmd := &cobra.Command{
+		Use:   "config [KEY [VALUE]] | list | get KEY | set KEY VALUE | --unset KEY",
+		Short: "show and change the configuration",
+		Long: `Prints the value of KEY, or sets it to VALUE. Without a KEY, or with list,
+prints all keys that are set as KEY=VALUE. The exit status is 1 if KEY is not
+set.
+
+The configuration is the file .kist/config. Keys that were fixed when the
+repository was created (version, metadata, chunker…) can be read, but not
+changed.
+
+` + configKeyHelp() + `
+NAME stands for the name of a branch or remote. An AGE
+is written as 90d, '90 days', 2w, 2.weeks.ago, now or never; see docs/ages.md.
+Other keys are refused. A file that has some is still read, as a newer kist may
+have written them.
+
+With --global, it is your own configuration, the file ~/.config/kist/config. Its
+key safe.directory lists folders whose repositories you trust though somebody
+else owns them; * stands for all. kist refuses other people's repositories.
+
+With --json: key and value, and with list one such line for each key.`,
+		Example: `  kist config user.name 'Anna Chest'
+  kist config user.name
+  kist config --unset gc.auto
+  kist config --global --add safe.directory /srv/photos`,
+		Args: arguments(0, 3),
+		RunE: func(cmd *cobra.Command, args []string) error { return runConfig(cmd.Context(), env, o, args) },
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return env.completion.offer(configCompletions(env, args)), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	opensRepository(cmd, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.list, "list", "l", false, "print all keys that are set")
+	flags.BoolVar(&o.get, "get", false, "print the value of KEY")
+	flags.BoolVar(&o.unset, "unset", false, "remove KEY")
+	flags.BoolVar(&o.global, "global", false, "use your own configuration instead of the repository's")
+	flags.BoolVar(&o.add, "add", false, "with --global: add a value to a list")
+	cmd.MarkFlagsMutuallyExclusive("list", "get", "unset", "add")
+	return cmd
+}
+
+// configKeyHelp lists the keys that can be set.
+func configKeyHelp() string {
+	var b strings.Builder
+	for _, k := range kist.ConfigKeys() {
+		form := k.Form
+		if k.Default != "" {
+			form += ", by default " + k.Default
+		}
+		fmt.Fprintf(&b, "  %s  (%s)\n      %s.\n", strings.Replace(k.Name, "*", "NAME", 1), form, k.Help)
+	}
+	return b.String()
+}
+
+// settle returns the action that options and arguments ask for: list, get, set or
+// unset. The remaining args are a key, and a value to set.
+func (o configOptions) settle(args []string) (action string, rest []string, err error) {
+	switch {
+	case o.list:
+		action = "list"
+	case o.get:
+		action = "get"
+	case o.unset:
+		action = "unset"
+	case len(args) == 0:
+		action = "list"
+	case slices.Contains([]string{"list", "get", "set", "unset"}, args[0]):
+		action, args = args[0], args[1:]
+	case len(args) == 1:
+		action = "get"
+	default:
+		action = "set"
+	}
+	want := map[string]int{"list": 0, "get": 1, "set": 2, "unset": 1}[action]
+	switch {
+	case len(args) > want:
+		return "", nil, usagef("one argument too many: %s", quoteArg(args[want]))
+	case len(args) < want && len(args) == 1:
+		return "", nil, usagef("the value of %s is missing", quoteArg(args[0]))
+	case len(args) < want:
+		return "", nil, usagef("the key is missing")
+	}
+	return action, args, nil
+}
+
+// settingJSON is a setting as config prints it with --json.
+type settingJSON struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+func runConfig(ctx context.Context, env *Env, o configOptions, args []string) error {
+	if o.global {
+		return runGlobalConfig(env, o, args)
+	}
+	if o.add {
+		return usagef("--add is for --global")
+	}
+	action, args, err := o.settle(args)
+	if err != nil {
+		return err
+	}
+	r, err := env.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	switch action {
+	case "list":
+		for _, key := range r.Config().Keys() {
+			value, _ := r.Config().Get(key)
+			if err := env.printSetting(key, value, printable(key)+"="); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "set":
+		err := r.SetConfig(ctx, args[0], kist.ParseSetting(args[0], args[1]))
+		var bad *kist.SettingError
+		if errors.As(err, &bad) && bad.Near != "" {
+			return hintf(err, "did you mean %s?", quoteArg(bad.Near))
+		}
+		return err
+	}
+	value, ok := r.Config().Get(args[0])
+	if !ok {
+		return failf(exitFailed, "not-set", "%s is not set", quoteArg(args[0]))
+	}
+	if action == "unset" {
+		return r.SetConfig(ctx, args[0], nil)
+	}
+	return env.printSetting(args[0], value, "")
+}
+
+// printSetting prints a setting: its value after a label, or as JSON.
+func (e *Env) printSetting(key, value, label string) error {
+	if strings.HasPrefix(key, "remote.") {
+		value = remote.Redact(value)
+	}
+	if e.global.json {
+		e.json(settingJSON{key, value})
+		return nil
+	}
+	e.printf("%s%s\n", label, printable(value))
+	return nil
+}
+
+// configCompletions returns what can follow args.
+func configCompletions(env *Env, args []string) []cobra.Completion {
+	var words []cobra.Completion
+	switch {
+	case len(args) == 0:
+		words = []cobra.Completion{"list", "get", "set", "unset"}
+	case len(args) > 1 || !slices.Contains([]string{"get", "set", "unset"}, args[0]):
+		return nil
+	}
+	for _, k := range kist.ConfigKeys() {
+		if !strings.Contains(k.Name, "*") {
+			words = append(words, k.Name)
+		}
+	}
+	if r, err := env.open(); err == nil {
+		defer r.Close()
+		words = append(words, r.Config().Keys()...)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
 }

@@ -2,12 +2,18 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
+	"regexp/syntax"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
 )
@@ -259,4 +265,174 @@ func (e *Env) inHistory(ctx context.Context, r *kist.Repository, opt log.Options
 		}
 	}
 	return nil
+}
+
+// match returns the function that says whether a commit is shown, nil if all
+// are.
+func (o *logOptions) match() (func(*object.Commit) bool, error) {
+	authors, err := o.regexps("--author", o.author)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := o.regexps("--grep", o.grep)
+	if err != nil {
+		return nil, err
+	}
+	if len(authors)+len(messages) == 0 && !o.merges && !o.noMerges {
+		return nil, nil
+	}
+	any := func(list []*regexp.Regexp, text string) bool {
+		return len(list) == 0 || slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(text) })
+	}
+	return func(c *object.Commit) bool {
+		merge := len(c.Parents) > 1
+		return !(o.merges && !merge) && !(o.noMerges && merge) &&
+			any(authors, c.Author.Name+" <"+c.Author.Email+">") && any(messages, c.Message)
+	}, nil
+}
+
+// regexps compiles the values of an option. "^" and "$" match at every line.
+func (o *logOptions) regexps(name string, values []string) ([]*regexp.Regexp, error) {
+	list := make([]*regexp.Regexp, len(values))
+	for i, value := range values {
+		options := "(?m)"
+		if o.ignoreCase {
+			options = "(?mi)"
+		}
+		re, err := regexp.Compile(options + value)
+		var bad *syntax.Error
+		if errors.As(err, &bad) {
+			return nil, usagef("%s %s: %s", name, quoteArg(value), bad.Code)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list[i] = re
+	}
+	return list, nil
+}
+
+// registerCount registers git's ways to say how many are shown: -n 3 and -3.
+func registerCount(cmd *cobra.Command, number *int, what string) {
+	flags := cmd.Flags()
+	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
+	flags.Lookup("max-count").DefValue = "" // the help shows no default: it is all
+	for digit := range 10 {
+		name := strconv.Itoa(digit)
+		flag := flags.VarPF(&digitFlag{number, digit}, "digit-"+name, name, "")
+		flag.Hidden, flag.NoOptDefVal = true, "true"
+	}
+	must(cmd.RegisterFlagCompletionFunc("max-count", cobra.NoFileCompletions))
+}
+
+// digitFlag is one of the options -0 to -9, which add up to a number: -12 is
+// -1 -2.
+type digitFlag struct {
+	number *int
+	digit  int
+}
+
+func (f *digitFlag) String() string { return "" }
+
+func (f *digitFlag) Type() string { return "" }
+
+func (f *digitFlag) IsBoolFlag() bool { return true }
+
+func (f *digitFlag) Set(string) error {
+	n := max(*f.number, 0)
+	if n > 1e8 {
+		return errors.New("too large")
+	}
+	*f.number = 10*n + f.digit
+	return nil
+}
+
+type reflogOptions struct{ number int }
+
+func newReflog(env *Env) *cobra.Command {
+	o := reflogOptions{}
+	cmd := &cobra.Command{
+		Use:   "reflog [show] [OPTIONS] [REF]",
+		Short: "show the earlier values of a branch or HEAD",
+		Long: `Shows where REF, by default HEAD, has been, the latest first: the commit, how to
+name it, and what moved REF there. What a commit, merge, reset or checkout left
+behind can be found here, and brought back with 'kist branch NAME HEAD@{2}'.
+-v adds when that was, and who did it.
+
+With --json, one move a line: ref, index, id and old (null: the ref did not
+exist), name, email, time, reason.`,
+		Example: `  kist reflog              where HEAD was
+  kist reflog -3 main      the last three moves of main
+  kist show HEAD@{1}       where HEAD was before`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return arguments(0, 1)(cmd, afterShow(args))
+		},
+		ValidArgsFunction: env.complete(branches),
+	}
+	env.inRepository(cmd, o.run)
+	registerCount(cmd, &o.number, "moves")
+	return cmd
+}
+
+// afterShow returns the arguments without the word "show", with which git's
+// command may begin.
+func afterShow(args []string) []string {
+	if len(args) > 0 && args[0] == "show" {
+		return args[1:]
+	}
+	return args
+}
+
+// moveJSON is a move of a ref as reflog prints it with --json.
+type moveJSON struct {
+	Ref    string     `json:"ref"`
+	Index  int        `json:"index"`
+	ID     *object.ID `json:"id"`
+	Old    *object.ID `json:"old"`
+	Name   string     `json:"name"`
+	Email  string     `json:"email"`
+	Time   time.Time  `json:"time"`
+	Reason string     `json:"reason"`
+}
+
+func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	shown := "HEAD"
+	if args = afterShow(args); len(args) > 0 {
+		shown = args[0]
+	}
+	name := "HEAD"
+	if shown != name {
+		var err error
+		if name, err = r.Refs().Expand(ctx, shown); err != nil {
+			return err
+		}
+	}
+	// Damaged entries do not hide the others.
+	entries, damage := r.Refs().Log(name)
+	for i, entry := range entries {
+		if i == o.number {
+			break
+		}
+		if env.global.json {
+			move := moveJSON{name, i, idOrNil(entry.New), idOrNil(entry.Old), entry.Who.Name, entry.Who.Email, entry.Time, entry.Reason}
+			env.json(move)
+			continue
+		}
+		env.printf("%s %s@{%d}: %s\n", env.paint(yellow, entry.New.Short()), quotePath(shown), i, printable(entry.Reason))
+		if env.global.verbose {
+			env.printf("         %s, %s\n", entry.Time.Format(gitTime), person(entryWho(entry)))
+		}
+	}
+	return damage
+}
+
+func entryWho(e refs.LogEntry) object.Signature {
+	return object.Signature{Name: e.Who.Name, Email: e.Who.Email}
+}
+
+func idOrNil(id object.ID) *object.ID {
+	if id.IsZero() {
+		return nil
+	}
+	return &id
 }

@@ -3,13 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
@@ -244,4 +247,233 @@ func (e *Env) changesBetween(ctx context.Context, r *kist.Repository, old, new o
 		return nil, err
 	}
 	return view.Diff(ctx, from, to, nil, true)
+}
+
+type revertOptions struct {
+	noCommit bool
+	mainline int
+	goOn     bool
+	abort    bool
+}
+
+func newRevert(env *Env) *cobra.Command {
+	var o revertOptions
+	cmd := &cobra.Command{
+		Use:   "revert [OPTIONS] REV... | --continue | --abort",
+		Short: "undo older commits with new ones",
+		Long: `Undoes the changes of each REV in a new commit; the history stays. The commits
+are undone in the order of the REVs. A..B means the commits that B has and A
+lacks, newest first.
+
+If later commits changed the same lines, there are conflicts, as in 'kist
+merge', and the exit status is 3. When you have resolved them, --continue
+commits and goes on with the next REV. --abort returns to the state before the
+first REV.
+
+With --json, for each new commit the same as 'kist commit'; at conflicts:
+stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and rest
+(the commits that are left).`,
+		Example: `  kist revert HEAD
+  kist revert --no-commit v1..v2     undo several, and commit them as one
+  kist revert -m 1 HEAD              undo a merge`,
+		ValidArgsFunction: env.complete(revisions),
+	}
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.noCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
+	flags.IntVarP(&o.mainline, "mainline", "m", 0, "for a merge, go back to the parent with this `NUMBER`, from 1")
+	flags.Bool("no-edit", false, "take the messages as they are (they always are)")
+	flags.BoolVar(&o.goOn, "continue", false, "commit the resolved files and continue")
+	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the first commit")
+	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "no-commit")
+	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "mainline")
+	return cmd
+}
+
+func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	switch {
+	case (o.goOn || o.abort) && len(args) > 0:
+		return usagef("%s is not expected", quoteArg(args[0]))
+	case !o.goOn && !o.abort && len(args) == 0:
+		return usagef("REV is missing")
+	case o.mainline < 0:
+		return usagef("parents are counted from 1")
+	}
+	if o.abort {
+		return env.abort(ctx, r, operation.Reverting)
+	}
+	var result *commits.RevertResult
+	var err error
+	p := env.progress("reverting")
+	defer p.Stop()
+	if o.goOn {
+		result, err = commits.Continue(ctx, r, p.amounts())
+	} else {
+		var list []object.ID
+		if list, err = revertArgs(ctx, r, args); err != nil {
+			return err
+		}
+		result, err = commits.Revert(ctx, r, commits.RevertOptions{Commits: list, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
+	}
+	p.Stop()
+	if result == nil {
+		return env.unwritten(r, blocked(err))
+	}
+	return env.printReverted(ctx, r, *o, result, err)
+}
+
+// revertArgs returns the commits that revisions and ranges stand for.
+func revertArgs(ctx context.Context, r *kist.Repository, args []string) ([]object.ID, error) {
+	isRange := false
+	for _, arg := range args {
+		_, _, _, ok := refs.SplitRange(arg)
+		isRange = isRange || ok || strings.HasPrefix(arg, "^")
+	}
+	var ids []object.ID
+	if isRange {
+		for c, err := range log.Commits(ctx, r, log.Options{Revs: args}) {
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, c.ID)
+		}
+		if len(ids) == 0 {
+			return nil, failf(exitFailed, "", "no commits to revert")
+		}
+		return ids, nil
+	}
+	for _, arg := range args {
+		if arg == "-" {
+			arg = "@{-1}"
+		}
+		id, err := r.Resolve(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// stoppedJSON is what revert prints with --json at conflicts.
+type stoppedJSON struct {
+	Stopped   object.ID      `json:"stopped"`
+	Conflicts []conflictJSON `json:"conflicts"`
+	Rest      []object.ID    `json:"rest"`
+}
+
+// printReverted prints the result of a revert, which may have ended with an error
+// after some commits.
+func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOptions, result *commits.RevertResult, revertErr error) error {
+	for _, c := range result.Commits {
+		if err := e.printCommitted(c); err != nil {
+			return err
+		}
+	}
+	for _, id := range result.Nothing {
+		e.info("%s is undone already", e.describe(ctx, r, id))
+	}
+	e.maintain(r)
+	if revertErr != nil && !isPartial(revertErr) {
+		return e.unwritten(r, blocked(revertErr))
+	}
+	if len(result.Conflicts) == 0 {
+		return e.unwritten(r, revertErr)
+	}
+	e.tellConflicts(r, result.Conflicts)
+	if e.global.json {
+		out := stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), result.Rest}
+		if out.Rest == nil {
+			out.Rest = []object.ID{}
+		}
+		e.json(out)
+	}
+	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
+		e.describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
+	next := "'kist revert --continue'"
+	if o.noCommit {
+		next = "'kist commit'"
+	}
+	err = hintf(err, hintDecide+", then %s; or 'kist revert --abort'", next)
+	if o.noCommit && len(result.Rest) > 0 {
+		var left []string
+		for _, id := range result.Rest {
+			left = append(left, id.Short())
+		}
+		err = hintf(err, "not undone yet: %s", strings.Join(left, " "))
+	}
+	return errors.Join(err, e.unwritten(r, revertErr))
+}
+
+// conflictJSON is a conflict as merge and revert print it with --json.
+type conflictJSON struct {
+	Path          string `json:"path"`
+	PathRaw       []byte `json:"path_raw,omitempty"`
+	Kind          string `json:"kind"`
+	OursPath      string `json:"ours_path,omitempty"` // where our version is, if not at path
+	OursPathRaw   []byte `json:"ours_path_raw,omitempty"`
+	TheirsPath    string `json:"theirs_path,omitempty"`
+	TheirsPathRaw []byte `json:"theirs_path_raw,omitempty"`
+}
+
+func newConflictsJSON(list []tree.Conflict) []conflictJSON {
+	out := make([]conflictJSON, len(list))
+	for i, c := range list {
+		out[i] = conflictJSON{
+			c.Path, rawPath(c.Path), string(c.Kind), c.OursPath, rawPath(c.OursPath), c.TheirsPath, rawPath(c.TheirsPath),
+		}
+	}
+	return out
+}
+
+// hintDecide says how a conflict ends.
+const hintDecide = "'kist status' lists them; 'kist add' each one to keep, and 'kist rm' each one to drop"
+
+// conflictCount returns the number of paths to be decided on, in words. It is
+// larger than the number of conflicts if a version was put aside or moved.
+func conflictCount(list []tree.Conflict) string {
+	return plural(uint64(len(commits.ConflictPaths(list))), "path to decide on", "paths to decide on")
+}
+
+// tellConflicts lists conflicts for a person.
+func (e *Env) tellConflicts(r *kist.Repository, list []tree.Conflict) {
+	for _, c := range list {
+		fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(red, fmt.Sprintf("CONFLICT (%s):", c.Kind)), e.conflictText(r, c))
+	}
+}
+
+// conflictText describes a conflict, and the decision that it needs.
+func (e *Env) conflictText(r *kist.Repository, c tree.Conflict) string {
+	path := e.shown(r, c.Path)
+	aside := ""
+	switch {
+	case c.TheirsPath != "":
+		aside = "; theirs is put aside as " + e.shown(r, c.TheirsPath)
+	case c.OursPath != "":
+		aside = "; ours is put aside as " + e.shown(r, c.OursPath)
+	}
+	by := func(ours bool) string {
+		if ours {
+			return "us"
+		}
+		return "them"
+	}
+	switch c.Kind {
+	case tree.ConflictContent, tree.ConflictAddAdd, tree.ConflictType:
+		if c.Markers {
+			return "merge conflict in " + path
+		}
+		return path + " cannot be merged; ours stays" + aside
+	case tree.ConflictMode:
+		return path + ": both changed its permissions; ours stay"
+	case tree.ConflictModifyDelete:
+		return fmt.Sprintf("%s was deleted by %s and changed by %s; the changed one stays", path, by(c.Ours == nil), by(c.Ours != nil))
+	case tree.ConflictFileDirectory:
+		return path + " is a folder on one side; it stays" + aside
+	case tree.ConflictRenameDelete:
+		return fmt.Sprintf("%s was renamed to %s by %s and deleted by %s; the renamed one stays", e.shown(r, c.From), path, by(c.Ours != nil), by(c.Ours == nil))
+	case tree.ConflictRenameRename:
+		return fmt.Sprintf("%s was renamed to %s by us and to %s by them; both stay", path, e.shown(r, c.OursPath), e.shown(r, c.TheirsPath))
+	}
+	return path + aside
 }

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // partial returns the error of a command that did its work except for some paths: it
@@ -51,4 +55,89 @@ func bareError(err error) string {
 		return path.Err.Error()
 	}
 	return err.Error()
+}
+
+// isPartial reports whether err says that some paths could not be written, but
+// the command did all else.
+func isPartial(err error) bool {
+	var failed *worktree.ApplyError
+	return errors.As(err, &failed) && !failed.Stopped
+}
+
+// unwritten returns the error of a command that wrote to the worktree. If only
+// some paths could not be written, the exit status is 3, and they are named. If
+// their content is damaged or missing, a hint says where to look.
+func (e *Env) unwritten(r *kist.Repository, err error) error {
+	return unwritten(err, func(path string) string { return e.shown(r, path) })
+}
+
+// unwrittenBelow is unwritten for a command that wrote to another folder.
+func (e *Env) unwrittenBelow(dir string, err error) error {
+	return unwritten(err, func(path string) string { return quotePath(filepath.Join(dir, path)) })
+}
+
+// halfDone adds advice to the error of a checkout that has stopped on its way.
+func halfDone(err error) error {
+	if isA[*worktree.ApplyError](err) {
+		return hintf(err, "some files are from the new commit, others unchanged: run the command again to continue, or 'kist checkout --force' to go back")
+	}
+	return err
+}
+
+func unwritten(err error, shown func(path string) string) error {
+	var failed *worktree.ApplyError
+	if !isPartial(err) || !errors.As(err, &failed) {
+		return err
+	}
+	var text strings.Builder
+	text.WriteString(plural(uint64(len(failed.Failed)), "path", "paths") + " could not be written; everything else was:")
+	for i, f := range failed.Failed {
+		if i == detailLines {
+			text.WriteString("\nand " + formatCount(uint64(len(failed.Failed)-i)) + " more")
+			break
+		}
+		text.WriteString("\n" + shown(f.Path) + ": " + bareError(f.Err))
+	}
+	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
+		return hintf(failf(exitPartial, "", "%s", text.String()), "'kist verify' lists the damage, and 'kist verify --repair' looks for intact copies")
+	}
+	return failf(exitPartial, "", "%s", text.String())
+}
+
+// leavingShown is how many commits are listed that would be left behind.
+const leavingShown = 4
+
+// warnLeaving warns of commits that no branch or tag has, when HEAD, which was
+// detached at id, has gone elsewhere. It reports whether there are any.
+func (e *Env) warnLeaving(ctx context.Context, r *kist.Repository, id object.ID) bool {
+	list, err := r.Refs().List("refs/")
+	if err != nil {
+		return false
+	}
+	revs := []string{id.String(), "^HEAD"}
+	for _, ref := range list {
+		if ref.ID == id {
+			return false
+		}
+		revs = append(revs, "^"+ref.ID.String())
+	}
+	var lost []string
+	n := 0
+	for c, err := range log.Commits(ctx, r, log.Options{Revs: revs}) {
+		if err != nil {
+			return false
+		}
+		if n++; n <= leavingShown {
+			lost = append(lost, fmt.Sprintf("  %s %s", c.ID.Short(), subject(c.Message)))
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	if n > leavingShown {
+		lost = append(lost, fmt.Sprintf("  and %d more", n-leavingShown))
+	}
+	e.warn("%s left behind that no branch has:\n%s\n'kist branch NEW %s' makes a branch of %s",
+		plural(uint64(n), "commit is", "commits are"), strings.Join(lost, "\n"), id.Short(), map[bool]string{true: "it", false: "them"}[n == 1])
+	return true
 }

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
@@ -136,4 +140,199 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 		e.info("%s, %s, written below %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.to))
 	}
 	return e.unwrittenBelow(o.to, err)
+}
+
+type resetOptions struct {
+	soft, mixed, hard bool
+}
+
+func newReset(env *Env) *cobra.Command {
+	var o resetOptions
+	cmd := &cobra.Command{
+		Use:   "reset [--soft|--mixed|--hard] [REV] [[--] PATH...]",
+		Short: "move the current branch, or unstage files",
+		Long: `Moves the current branch to REV, by default HEAD, and resets to that commit:
+
+  --soft    nothing else
+  --mixed   the index; this is the default
+  --hard    the index and all tracked files: local changes are lost,
+            and untracked files that are in the way, too
+
+--mixed and --hard also end a merge or revert in progress. The old commit of the
+branch is ORIG_HEAD, and in the reflog.
+
+With PATHs, the branch stays, and only these paths are reset in the index. Files
+in the worktree stay.
+
+Afterwards kist lists the files that differ from the index, a letter and a path
+on each line, unless --quiet is given.
+
+With --json: id (of the commit), and changes (path and status, one of the
+letters A, M, D and T).`,
+		Example: `  kist reset                    unstage everything
+  kist reset film.mov           unstage a file
+  kist reset --soft HEAD~1      take back a commit, and keep what it staged
+  kist reset --hard ORIG_HEAD   undo the last merge or reset`,
+		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runReset(ctx, env, r, o, args, cmd.ArgsLenAtDash())
+	}, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVar(&o.soft, "soft", false, "move only the branch")
+	flags.BoolVar(&o.mixed, "mixed", false, "reset the index, too (the default)")
+	flags.BoolVar(&o.hard, "hard", false, "reset the index and all tracked files, too")
+	cmd.MarkFlagsMutuallyExclusive("soft", "mixed", "hard")
+	return cmd
+}
+
+// resetJSON is what reset prints with --json.
+type resetJSON struct {
+	ID      *object.ID   `json:"id"` // null: the branch has no commit yet
+	Changes []pathStatus `json:"changes,omitempty"`
+}
+
+func runReset(ctx context.Context, env *Env, r *kist.Repository, o resetOptions, args []string, dash int) error {
+	rev, paths, err := env.resetArgs(ctx, r, args, dash)
+	if err != nil {
+		return err
+	}
+	if paths != nil {
+		return env.resetPaths(ctx, r, o, rev, paths)
+	}
+	mode := checkout.ResetMixed
+	switch {
+	case o.soft:
+		mode = checkout.ResetSoft
+	case o.hard:
+		mode = checkout.ResetHard
+	}
+	p := env.progress("resetting")
+	defer p.Stop()
+	id, applyErr := checkout.Reset(ctx, r, rev, mode, p.amounts())
+	p.Stop()
+	if applyErr != nil && !isPartial(applyErr) {
+		return env.unwritten(r, applyErr)
+	}
+	if err := env.printReset(ctx, r, id, mode); err != nil {
+		return err
+	}
+	return env.unwritten(r, applyErr)
+}
+
+func (e *Env) printReset(ctx context.Context, r *kist.Repository, id object.ID, mode checkout.ResetMode) error {
+	if mode == checkout.ResetMixed {
+		return e.unstagedChanges(ctx, r, id, nil)
+	}
+	if e.global.json {
+		e.json(newResetJSON(id, nil))
+		return nil
+	}
+	if mode == checkout.ResetHard && !id.IsZero() {
+		e.tell("HEAD is now at %s\n", e.describe(ctx, r, id))
+	}
+	return nil
+}
+
+func newResetJSON(id object.ID, changes []pathStatus) resetJSON {
+	out := resetJSON{Changes: changes}
+	if !id.IsZero() {
+		out.ID = &id
+	}
+	return out
+}
+
+// unstagedChanges lists the differences between worktree and index, after the index
+// was reset to a commit.
+func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object.ID, paths []string) error {
+	if e.global.quiet && !e.global.json {
+		return nil
+	}
+	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{Paths: paths, NoUntracked: true})
+	if err != nil {
+		return err
+	}
+	var changes []pathStatus
+	for _, f := range listedChanges(s.Changed) {
+		path := folded(f.Path, f.Dir)
+		changes = append(changes, pathStatus{path, rawPath(path), string(foundLetter(f))})
+	}
+	if e.global.json {
+		e.json(newResetJSON(id, changes))
+		return nil
+	}
+	if len(changes) > 0 {
+		e.printf("Unstaged changes after reset:\n")
+	}
+	for _, c := range changes {
+		e.printf("%s\t%s\n", c.Status, quotePath(e.relativeFolder(r, c.Path)))
+	}
+	return nil
+}
+
+// resetArgs separates a revision from paths; paths is nil if there are none.
+func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, err error) {
+	if dash > 1 {
+		return "", nil, usagef("one argument too many before --: %s", quoteArg(args[1]))
+	}
+	rev = "HEAD"
+	hasRev := dash == 1
+	if dash < 0 && len(args) > 0 {
+		_, err := r.Resolve(ctx, args[0])
+		if err != nil && !errors.Is(err, refs.ErrNotFound) {
+			return "", nil, err
+		}
+		hasRev = err == nil || isUnborn(r, args[0])
+		path, perr := e.repoPath(r, args[0])
+		known := looksLikePathspec(args[0]) || perr == nil && (r.Worktree().Exists(path) || tracked(r, path))
+		switch {
+		case hasRev && known:
+			return "", nil, hintf(usagef("%s is a revision and a path", quoteArg(args[0])),
+				"write 'kist reset -- %s' for the path, and 'kist reset %s --' for the revision", args[0], args[0])
+		case !hasRev && !known:
+			return "", nil, hintf(err, "write '--' before a path that does not exist now")
+		}
+	}
+	if hasRev {
+		rev, args = args[0], args[1:]
+	}
+	if len(args) == 0 {
+		return rev, nil, nil
+	}
+	paths, err = e.pathspecs(r, args, false)
+	return rev, paths, err
+}
+
+// tracked reports whether the index has something at path, if only a conflict.
+func tracked(r *kist.Repository, path string) bool {
+	idx, err := r.Index()
+	if err != nil {
+		return false
+	}
+	_, conflict := idx.Conflict(path)
+	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil
+}
+
+// resetPaths unstages paths, or stages what rev has there.
+func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions, rev string, paths pathspecs) error {
+	if o.soft || o.hard {
+		return hintf(usagef("--soft and --hard are not for paths"), "'kist restore --source REV --staged --worktree PATH...' brings back files")
+	}
+	ro := checkout.RestoreOptions{Staged: true}
+	var id object.ID
+	if !isUnborn(r, rev) {
+		var err error
+		if id, err = r.Resolve(ctx, rev); err != nil {
+			return err
+		}
+		ro.Source = rev
+	}
+	var err error
+	if ro.Paths, err = e.restorable(ctx, r, ro, paths); err != nil {
+		return err
+	}
+	if _, err := checkout.Restore(ctx, r, ro); err != nil {
+		return err
+	}
+	return e.unstagedChanges(ctx, r, id, ro.Paths)
 }

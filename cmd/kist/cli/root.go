@@ -1,4 +1,4 @@
-// Package cli is the command line: one file a command, each with a newX that
+// Package cli is the command line: a file for each command or a few, each with a newX that
 // describes it to cobra and a runX that does it.
 //
 // Commands take everything from an [Env], print results with its printf and

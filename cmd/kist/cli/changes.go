@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/commits"
+)
+
+// changeForm says in which forms changes of files are shown, by git's options.
+type changeForm struct {
+	patch, none              bool
+	stat, shortStat, numStat bool
+	nameOnly, nameStatus     bool
+	nul                      bool // -z
+	context                  int  // lines around a change
+	renames, noRenames       bool
+	indent                   int // columns taken by what stands to the left
+}
+
+// register adds the options to a command. Without an option, the command shows the
+// patch, or nothing if patch is false.
+func (f *changeForm) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.patch, "patch", "p", false, "show which lines changed")
+	flags.IntVarP(&f.context, "unified", "U", 3, "show `N` lines around each change")
+	flags.BoolVar(&f.stat, "stat", false, "show how many lines of each file changed")
+	flags.BoolVar(&f.shortStat, "shortstat", false, "show only the last line of --stat")
+	flags.BoolVar(&f.numStat, "numstat", false, "like --stat, for programs: added, deleted, path")
+	flags.BoolVar(&f.nameOnly, "name-only", false, "show only the paths of changed files")
+	flags.BoolVar(&f.nameStatus, "name-status", false, "show paths, and what happened: A (added), M (modified), D (deleted), R (renamed), T (of another type), U (in conflict)")
+	flags.BoolVarP(&f.none, "no-patch", "s", false, "show no changes")
+	flags.BoolVarP(&f.nul, "null", "z", false, "end paths with NUL, and do not quote them (with --name-only, --name-status, --numstat)")
+	flags.BoolVarP(&f.renames, "find-renames", "M", false, "find files that were renamed (the default)")
+	flags.BoolVar(&f.noRenames, "no-renames", false, "show a renamed file as one deleted and one added")
+	cmd.MarkFlagsMutuallyExclusive("name-only", "name-status", "no-patch")
+}
+
+// settle checks the options after they have been parsed. The caller decides what a
+// command shows without them.
+func (f *changeForm) settle(cmd *cobra.Command, fallback func(*changeForm)) error {
+	if f.context < 0 {
+		return usagef("-U must not be negative")
+	}
+	if cmd.Flags().Changed("unified") {
+		f.patch = true
+	}
+	f.renames = !f.noRenames
+	if !f.wanted() && !f.none {
+		fallback(f)
+	}
+	if f.nameOnly || f.nameStatus { // as in git
+		f.patch = false
+	}
+	if f.none {
+		f.patch, f.stat, f.shortStat, f.numStat = false, false, false, false
+	}
+	return nil
+}
+
+// wanted reports whether any form is asked for.
+func (f *changeForm) wanted() bool {
+	return f.patch || f.stat || f.shortStat || f.numStat || f.nameOnly || f.nameStatus
+}
+
+// changeLetter returns git's letter for what happened to a path: A (added),
+// D (deleted), R (renamed), T (of another type) or M (modified).
+func changeLetter(c tree.Change) byte {
+	switch {
+	case c.Old == nil:
+		return 'A'
+	case c.New == nil:
+		return 'D'
+	case c.From != "":
+		return 'R'
+	case c.Old.Type != c.New.Type:
+		return 'T'
+	}
+	return 'M'
+}
+
+// ofFolder reports whether a change is one of a folder, which came or went
+// empty, or has other permission bits.
+func ofFolder(c tree.Change) bool {
+	e := c.New
+	if e == nil {
+		e = c.Old
+	}
+	return e.Type == object.TypeDir
+}
+
+// changeCounts counts changes by what happened.
+type changeCounts struct {
+	Added    int  `json:"added"`
+	Modified int  `json:"modified"` // their type, too
+	Deleted  int  `json:"deleted"`
+	Renamed  int  `json:"renamed"`
+	folders  int  // of all these
+	unknown  bool // what changed, so there is nothing to count
+}
+
+func countChanges(changes []tree.Change) changeCounts {
+	var n changeCounts
+	for _, c := range changes {
+		switch changeLetter(c) {
+		case 'A':
+			n.Added++
+		case 'D':
+			n.Deleted++
+		case 'R':
+			n.Renamed++
+		default:
+			n.Modified++
+		}
+		if ofFolder(c) {
+			n.folders++
+		}
+	}
+	return n
+}
+
+// committedChanges counts what a commit has changed.
+func committedChanges(result *commits.CommitResult) changeCounts {
+	n := countChanges(result.Changes)
+	n.unknown = result.Unknown
+	return n
+}
+
+// String returns the counts as in "3 files and 1 folder changed, 1 added, 3
+// modified". A folder counts only if it is empty, or has other permission bits.
+func (n changeCounts) String() string {
+	if n.unknown {
+		return "what changed is not known"
+	}
+	files := n.Added + n.Modified + n.Deleted + n.Renamed - n.folders
+	var what []string
+	if files > 0 || n.folders == 0 {
+		what = append(what, plural(uint64(files), "file", "files"))
+	}
+	if n.folders > 0 {
+		what = append(what, plural(uint64(n.folders), "folder", "folders"))
+	}
+	return strings.Join(append([]string{strings.Join(what, " and ") + " changed"}, n.parts()...), ", ")
+}
+
+// parts returns the counts that are not 0, as in "1 added".
+func (n changeCounts) parts() []string {
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		verb string
+	}{{n.Added, "added"}, {n.Modified, "modified"}, {n.Deleted, "deleted"}, {n.Renamed, "renamed"}} {
+		if part.n > 0 {
+			parts = append(parts, formatCount(uint64(part.n))+" "+part.verb)
+		}
+	}
+	return parts
+}
+
+// work counts the bytes that a command has read and stored.
+type work struct {
+	Read   uint64 `json:"bytes_read"`   // of files in the worktree
+	New    uint64 `json:"bytes_new"`    // of them, not stored before
+	Stored uint64 `json:"bytes_stored"` // for the new bytes, compressed
+}
+
+func newWork(read kist.Amount, s volume.Stats) work {
+	return work{uint64(read.Bytes), uint64(s.NewBytes), uint64(s.StoredBytes)}
+}
+
+// String returns the work as in "12 MiB read, 3.1 MiB new, 1.0 MiB stored".
+func (w work) String() string {
+	text := fmt.Sprintf("%s new, %s stored", formatSize(w.New), formatSize(w.Stored))
+	if w.Read > 0 {
+		text = formatSize(w.Read) + " read, " + text
+	}
+	return text
+}
+
+// changeJSON is a changed path as diff, log and show print it with --json.
+type changeJSON struct {
+	Path       string      `json:"path"`
+	PathRaw    []byte      `json:"path_raw,omitempty"`
+	Status     string      `json:"status"` // git's letter
+	From       string      `json:"renamed_from,omitempty"`
+	FromRaw    []byte      `json:"renamed_from_raw,omitempty"`
+	Similarity int         `json:"similarity,omitempty"` // percent
+	Old        *sideJSON   `json:"old,omitempty"`
+	New        *sideJSON   `json:"new,omitempty"`
+	Added      *int        `json:"lines_added,omitempty"`
+	Deleted    *int        `json:"lines_deleted,omitempty"`
+	Binary     bool        `json:"binary,omitempty"`
+	Ranges     []rangeJSON `json:"ranges,omitempty"`
+}
+
+// sideJSON is one side of a change.
+type sideJSON struct {
+	Type      string    `json:"type"`
+	Mode      string    `json:"mode"`
+	Size      uint64    `json:"size"`
+	ID        object.ID `json:"id"`
+	Target    string    `json:"target,omitempty"` // of a symlink
+	TargetRaw []byte    `json:"target_raw,omitempty"`
+	Purged    bool      `json:"purged,omitempty"`
+	Lost      bool      `json:"lost,omitempty"`
+}
+
+// rangeJSON is a stretch of a file that changed, in bytes.
+type rangeJSON struct {
+	OldOffset uint64 `json:"old_offset"`
+	OldSize   uint64 `json:"old_size"`
+	NewOffset uint64 `json:"new_offset"`
+	NewSize   uint64 `json:"new_size"`
+}
+
+func newSideJSON(e *object.Entry) *sideJSON {
+	if e == nil {
+		return nil
+	}
+	return &sideJSON{Type: typeName(e.Type), Mode: modeText(e.Mode), Size: e.Size, ID: contentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
+}
+
+// typeName returns what a type of entry is called in JSON.
+func typeName(t object.EntryType) string {
+	switch t {
+	case object.TypeFile:
+		return "file"
+	case object.TypeDir:
+		return "dir"
+	case object.TypeSymlink:
+		return "symlink"
+	case object.TypeFIFO:
+		return "fifo"
+	case object.TypeCharDevice:
+		return "char-device"
+	case object.TypeBlockDevice:
+		return "block-device"
+	case object.TypeSocket:
+		return "socket"
+	}
+	return fmt.Sprintf("type-%d", t)
+}
+
+// modeText returns permission bits as JSON has them: "0644".
+func modeText(mode uint16) string { return fmt.Sprintf("%04o", mode) }
+
+func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
+	for _, change := range changes {
+		v, err := c.json(ctx, change)
+		if err != nil {
+			return err
+		}
+		c.env.json(v)
+	}
+	return nil
+}
+
+// json describes a change. Contents are read only for lines and ranges: not with
+// --name-only and --name-status.
+func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, error) {
+	v := changeJSON{
+		Path: change.Path, PathRaw: rawPath(change.Path), Status: change.letter(),
+		From: change.From, FromRaw: rawPath(change.From), Similarity: change.Similarity,
+		Old: newSideJSON(change.Old), New: newSideJSON(change.New),
+	}
+	if c.form.nameOnly || c.form.nameStatus || change.unmerged {
+		return v, nil
+	}
+	for side, e := range map[*sideJSON]*object.Entry{v.Old: change.Old, v.New: change.New} {
+		purged, err := c.repo.Purged(ctx, e)
+		if err != nil {
+			return v, err
+		}
+		if purged != nil {
+			side.Purged = true
+		}
+	}
+	n, err := c.counts(ctx, change)
+	if err != nil {
+		return v, err
+	}
+	for side, e := range map[*sideJSON]*object.Entry{v.Old: change.Old, v.New: change.New} {
+		if c.lost[e] {
+			side.Lost = true
+		}
+	}
+	if !n.binary {
+		v.Added, v.Deleted = &n.added, &n.removed
+		return v, nil
+	}
+	v.Binary = true
+	ranges, err := c.ranges(ctx, change)
+	for _, r := range ranges {
+		v.Ranges = append(v.Ranges, rangeJSON{r.OldOff, r.OldLen, r.NewOff, r.NewLen})
+	}
+	return v, err
+}

@@ -1,0 +1,307 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// revsAndPaths separates revisions (among them "A..B" and "^REV") from paths of the
+// repository in the arguments of a command. Arguments after "--" are paths. Without
+// "--", the first argument that is no revision and all after it are paths, and must
+// exist. An argument that could be both is an error.
+func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
+	ctx := cmd.Context()
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		for _, rev := range args[:dash] {
+			if err := resolvable(ctx, r, rev); err != nil {
+				return nil, nil, err
+			}
+		}
+		paths, err = e.pathspecs(r, args[dash:], true)
+		return args[:dash], paths, err
+	}
+	for i, arg := range args {
+		err := resolvable(ctx, r, arg)
+		if errors.Is(err, refs.ErrNotFound) || err != nil && looksLikePathspec(arg) {
+			if paths, err = e.existingPaths(r, args[i:], err); err != nil {
+				return nil, nil, err
+			}
+			return args[:i], paths, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if path, perr := e.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
+			return nil, nil, hintf(usagef("%s is a revision and a path", quoteArg(arg)),
+				"write '%[1]s -- %[2]s' for the path, and '%[1]s %[2]s --' for the revision", cmd.CommandPath(), printable(arg))
+		}
+	}
+	return args, nil, nil
+}
+
+// existingPaths returns args as paths of the repository. One that does not
+// exist is an error; of the first it is noRev, unless nil, since it may have been
+// meant for a revision.
+func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) (pathspecs, error) {
+	paths, err := e.pathspecs(r, args, true)
+	for i := range args {
+		if err != nil || looksLikePathspec(args[i]) || r.Worktree().Exists(paths[i].path) {
+			continue
+		}
+		hint := "write '--' before a path that does not exist now"
+		var unknown *refs.UnknownRevisionError
+		switch {
+		case i == 0 && errors.As(noRev, &unknown) && unknown.Reason != "":
+			return nil, noRev // it is a revision, but one that is not there
+		case i == 0 && noRev != nil:
+			return nil, hintf(noRev, "%s", hint)
+		}
+		return nil, hintf(failf(exitFailed, "not-found", "path %s does not exist", quoteArg(args[i])), "%s", hint)
+	}
+	return paths, err
+}
+
+// resolvable returns an error if a revision, or an end of a range, names no
+// commit.
+func resolvable(ctx context.Context, r *kist.Repository, rev string) error {
+	ends := []string{strings.TrimPrefix(rev, "^")}
+	if from, to, _, ok := refs.SplitRange(rev); ok {
+		ends = []string{from, to}
+	}
+	for _, end := range ends {
+		if _, err := r.Resolve(ctx, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// located is the file or folder that REV:PATH names.
+type located struct {
+	rev     string // as it was given, "" for the index
+	path    string // in the repository, "" for its root
+	entry   object.Entry
+	objects object.Reader // has the entry's nodes
+}
+
+// locate finds the file or folder that REV:PATH names. As in git, ":PATH" is in the
+// index, and the path starts from the root of the worktree, unless it begins with "./" or
+// "../": then it starts from the working directory. REV alone is its root.
+func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
+	rev, path, hasPath := refs.SplitPath(revPath)
+	at := located{rev: rev}
+	var source view.View
+	var err error
+	if rev == "" && hasPath {
+		source, err = view.OfIndex(ctx, r)
+	} else {
+		source, err = view.OfCommit(ctx, r, rev)
+	}
+	if err != nil {
+		return at, e.meantPath(r, revPath, err)
+	}
+	if first, _, _ := strings.Cut(path, "/"); first == "." || first == ".." {
+		at.path, err = e.repoPath(r, path)
+	} else if at.path, err = tree.CleanPath(path); err != nil {
+		err = failf(exitFailed, "path", "path %s: %w", quoteArg(path), errors.Unwrap(err))
+	}
+	if err != nil {
+		return at, err
+	}
+	at.objects = source.Objects
+	at.entry, err = tree.Find(ctx, source.Objects, source.Tree, at.path)
+	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+		in := quoteArg(rev)
+		if rev == "" {
+			in = "the index"
+		}
+		err = failf(exitFailed, "not-found", "path %s is not in %s", quoteArg(at.path), in)
+	}
+	return at, err
+}
+
+// locateAll finds what the arguments [REV[:PATH]] [--] [PATH...] of a command
+// name. PATHs are pathspecs, and each has to match something in REV: then the
+// result has the outermost of the paths that they select, and byPaths is true.
+// Without "--", an argument that names a revision is one, and any other has to
+// be a pattern or to exist.
+func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
+	ctx := cmd.Context()
+	var specs pathspecs
+	revs := args
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		revs = args[:dash]
+		specs, err = e.pathspecs(r, args[dash:], true)
+	} else if len(args) > 0 {
+		rev, _, hasPath := refs.SplitPath(args[0])
+		noRev := resolvable(ctx, r, rev)
+		n := 1
+		if noRev != nil && looksLikePathspec(args[0]) || !hasPath && errors.Is(noRev, refs.ErrNotFound) {
+			n = 0
+		}
+		revs = args[:n]
+		specs, err = e.existingPaths(r, args[n:], noRev)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if len(revs) > 1 {
+		return nil, false, usagef("one argument too many: %s", quoteArg(revs[1]))
+	}
+
+	what := "HEAD"
+	if len(revs) > 0 {
+		what = revs[0]
+	}
+	at, err := e.locate(ctx, r, what)
+	if err != nil || len(specs) == 0 {
+		return []located{at}, false, err
+	}
+	if at.path != "" {
+		return nil, false, hintf(usagef("%s is a path already", quoteArg(what)), "write '%s -- PATH...'", printable(at.rev))
+	}
+	in := places{views: []view.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
+	if err := e.known(ctx, r, specs, in); err != nil {
+		return nil, false, err
+	}
+	paths, err := e.find(ctx, r, specs, in)
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortFunc(paths, tree.ComparePaths)
+	for _, path := range paths {
+		if n := len(all); n > 0 && tree.Below(path, all[n-1].path) {
+			continue
+		}
+		entry, err := tree.Find(ctx, at.objects, at.entry.Content.ID, path)
+		if object.PassOver(at.objects, path, object.Key{}, err) {
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, located{at.rev, path, entry, at.objects})
+	}
+	return all, true, nil
+}
+
+// meantPath adds advice to an error about a revision that is none, but a path.
+func (e *Env) meantPath(r *kist.Repository, arg string, err error) error {
+	if !errors.Is(err, refs.ErrNotFound) || strings.Contains(arg, ":") {
+		return err
+	}
+	if path, perr := e.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
+		return hintf(err, "write 'HEAD:%s' for a path in a commit", printable(path))
+	}
+	return err
+}
+
+// Limits of the search for names like a mistyped one.
+const (
+	maxNear     = 3   // names that are proposed
+	maxNearName = 100 // bytes of a name that is compared
+)
+
+// nearRevision returns err with names that are like the one that names no
+// commit, if that is what err is about.
+func (e *Env) nearRevision(err error) error {
+	var unknown *refs.UnknownRevisionError
+	if !errors.As(err, &unknown) || unknown.Reason != "" {
+		return err
+	}
+	r, openErr := e.open()
+	if openErr != nil {
+		return err
+	}
+	defer r.Close()
+	near := nearNames(r, unknown.Rev)
+	if len(near) == 0 {
+		return err
+	}
+	for i := range near {
+		near[i] = quoteArg(near[i])
+	}
+	return hintf(err, "did you mean %s?", strings.Join(near, " or "))
+}
+
+// nearNames returns the names of refs that are nearest to the name that a
+// revision begins with.
+func nearNames(r *kist.Repository, rev string) []string {
+	rev = strings.TrimPrefix(rev, "^")
+	if i := strings.IndexAny(rev, "^~@:"); i > 0 {
+		rev = rev[:i]
+	}
+	letters := utf8.RuneCountInString(rev)
+	limit := 2
+	if letters <= 3 { // two letters off, it is another word
+		limit = 1
+	}
+	if letters < 2 || len(rev) > maxNearName {
+		return nil
+	}
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var found []candidate
+	names := []string{"HEAD"}
+	for _, below := range []string{refs.Heads, refs.Tags, refs.Remotes} {
+		names = append(names, refNames(r, below)...)
+	}
+	for _, name := range names {
+		if d := editDistance(strings.ToLower(rev), strings.ToLower(name), limit); d <= limit {
+			found = append(found, candidate{name, d})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
+	var near []string
+	for _, c := range found {
+		if len(near) < maxNear && c.name != rev && !slices.Contains(near, c.name) {
+			near = append(near, c.name)
+		}
+	}
+	return near
+}
+
+// editDistance returns how many letters have to be added, removed, replaced or
+// swapped with the next one to make b of a. Beyond limit it is limit+1.
+func editDistance(a, b string, limit int) int {
+	if len(b) > maxNearName {
+		return limit + 1
+	}
+	s, t := []rune(a), []rune(b)
+	if max(len(s)-len(t), len(t)-len(s)) > limit {
+		return limit + 1
+	}
+	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range s {
+		row[0] = i + 1
+		for j := range t {
+			change := last[j]
+			if s[i] != t[j] {
+				change++
+			}
+			row[j+1] = min(change, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return min(last[len(t)], limit+1)
+}

@@ -14,11 +14,7 @@ import (
 )
 
 type addOptions struct {
-	all           bool
-	update        bool
-	dryRun        bool
-	force         bool
-	excludeCaches bool
+	all, update, dryRun, force, excludeCaches bool
 }
 
 func newAdd(env *Env) *cobra.Command {
@@ -76,9 +72,8 @@ type addJSON struct {
 
 // pathStatus is a path and the letter for what happened to it.
 type pathStatus struct {
-	Path    string `json:"path"`
-	PathRaw []byte `json:"path_raw,omitempty"`
-	Status  string `json:"status"`
+	pathJSON
+	Status string `json:"status"`
 }
 
 func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
@@ -94,24 +89,21 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		return err
 	}
 	p := env.progress("adding")
-	defer p.Stop()
 	result, err := stage.Add(ctx, r, stage.AddOptions{
 		Paths: paths, Update: o.update, Force: o.force, ExcludeCaches: o.excludeCaches, DryRun: o.dryRun, Progress: p.amounts(),
 	})
+	p.Stop()
 	if err != nil {
 		return err
 	}
-	p.Stop()
-	if err := env.printAdded(r, *o, result); err != nil {
-		return err
-	}
+	env.printAdded(r, *o, result)
 	if !o.dryRun {
 		env.maintain(r)
 	}
 	return env.addOutcome(r, result, paths)
 }
 
-func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResult) error {
+func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResult) {
 	did := newWork(result.Read, result.Stats)
 	list := o.dryRun || e.global.verbose
 	if e.global.json {
@@ -123,7 +115,7 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResu
 			out.Changes = slices.Concat(pathStatuses(result.Added, "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
 		}
 		e.json(out)
-		return nil
+		return
 	}
 	if list {
 		for _, path := range slices.SortedFunc(slices.Values(slices.Concat(result.Added, result.Modified)), tree.ComparePaths) {
@@ -146,13 +138,12 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResu
 	default:
 		e.tell("staged: %s; %s\n", parts, did)
 	}
-	return nil
 }
 
 func pathStatuses(paths []string, status string) []pathStatus {
 	list := make([]pathStatus, len(paths))
 	for i, path := range paths {
-		list[i] = pathStatus{path, rawPath(path), status}
+		list[i] = pathStatus{newPathJSON(path), status}
 	}
 	return list
 }

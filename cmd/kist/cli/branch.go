@@ -18,17 +18,10 @@ import (
 )
 
 type branchOptions struct {
-	list        bool
-	all         bool
-	remotes     bool
-	current     bool
-	force       bool
-	delete      bool
-	forceDelete bool
-	move        bool
-	forceMove   bool
-	upstream    string
-	unset       bool
+	list, all, remotes, current bool
+	force, delete, forceDelete  bool
+	move, forceMove, unset      bool
+	upstream                    string
 	commitFilter
 }
 
@@ -91,8 +84,10 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	switch {
 	case o.current:
 		return env.showCurrentBranch(r, args)
+	case (o.delete || o.forceDelete) && len(args) == 0:
+		return usagef("the name of a branch is missing")
 	case o.delete || o.forceDelete:
-		return env.deleteBranches(ctx, r, o, args)
+		return env.each(args, func(arg string) error { return env.deleteBranch(ctx, r, o, arg) })
 	case o.upstream != "" || o.unset:
 		return env.setUpstream(ctx, r, o.upstream, args)
 	case o.move || o.forceMove:
@@ -104,7 +99,7 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	}
 	rev := "HEAD"
 	if len(args) == 2 {
-		rev = env.previous(args[1])
+		rev = previous(args[1])
 	}
 	id, err := commits.CreateBranch(ctx, r, args[0], rev, o.force)
 	if errors.Is(err, kist.ErrNameTaken) {
@@ -140,7 +135,7 @@ func (e *Env) showCurrentBranch(r *kist.Repository, args []string) error {
 // branchArg returns the branch that an argument names, which may be a form
 // like "-" or "@{-1}".
 func (e *Env) branchArg(ctx context.Context, r *kist.Repository, arg string) (string, error) {
-	arg = e.previous(arg)
+	arg = previous(arg)
 	if _, err := r.Refs().Get(refs.Heads + arg); err == nil {
 		return arg, nil
 	}
@@ -152,13 +147,12 @@ func (e *Env) branchArg(ctx context.Context, r *kist.Repository, arg string) (st
 	return "", failf(exitFailed, "unknown-ref", "branch %s not found", quoteArg(arg))
 }
 
-func (e *Env) deleteBranches(ctx context.Context, r *kist.Repository, o branchOptions, args []string) error {
-	if len(args) == 0 {
-		return usagef("the name of a branch is missing")
-	}
+// each calls do with each of args. It reports all errors except the last one, which
+// it returns.
+func (e *Env) each(args []string, do func(arg string) error) error {
 	var failed error
 	for _, arg := range args {
-		if err := e.deleteBranch(ctx, r, o, arg); err != nil {
+		if err := do(arg); err != nil {
 			if failed != nil {
 				e.report(failed)
 			}
@@ -189,11 +183,7 @@ func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOpti
 	case err != nil:
 		return err
 	}
-	if e.global.json {
-		e.json(newBranchJSON(refs.Ref{Name: full, ID: id}, ""))
-		return nil
-	}
-	e.tell("Deleted %s %s (was %s).\n", what, printable(arg), id.Short())
+	e.show(newBranchJSON(refs.Ref{Name: full, ID: id}, ""), "Deleted %s %s (was %s).\n", what, printable(arg), id.Short())
 	return nil
 }
 

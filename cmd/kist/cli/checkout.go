@@ -14,12 +14,27 @@ import (
 )
 
 type checkoutOptions struct {
-	create string
-	reset  string
-	detach bool
-	force  bool
-	ours   bool
-	theirs bool
+	create, reset string
+	detach, force bool
+	sideOptions
+}
+
+// sideOptions choose a side of files with conflicts.
+type sideOptions struct{ ours, theirs bool }
+
+func (o *sideOptions) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.ours, "ours", false, "for conflicting files, take our side")
+	cmd.Flags().BoolVar(&o.theirs, "theirs", false, "for conflicting files, take the side being merged")
+}
+
+func (o sideOptions) side() checkout.Side {
+	switch {
+	case o.ours:
+		return checkout.Ours
+	case o.theirs:
+		return checkout.Theirs
+	}
+	return checkout.NoSide
 }
 
 func newCheckout(env *Env) *cobra.Command {
@@ -61,8 +76,7 @@ many).`,
 	flags.StringVarP(&o.reset, "reset-branch", "B", "", "like -b, but move a branch `NEW` that exists to REV")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "switch to the commit, even if REV is a branch")
 	flags.BoolVarP(&o.force, "force", "f", false, "discard local changes and untracked files in the way")
-	flags.BoolVar(&o.ours, "ours", false, "for conflicting files, take our side")
-	flags.BoolVar(&o.theirs, "theirs", false, "for conflicting files, take the side being merged")
+	o.sideOptions.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("branch", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
@@ -77,19 +91,7 @@ type checkoutJSON struct {
 }
 
 func newCheckoutJSON(head refs.Head) checkoutJSON {
-	var out checkoutJSON
-	if head.Branch != "" {
-		out.Branch = &head.Branch
-	}
-	if !head.Unborn() {
-		out.ID = &head.ID
-	}
-	return out
-}
-
-// restoredJSON is what commands print with --json that bring back files.
-type restoredJSON struct {
-	Restored int `json:"restored"`
+	return checkoutJSON{orNull(head.Branch), orNull(head.ID)}
 }
 
 func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptions, args []string, dash int) error {
@@ -105,8 +107,12 @@ func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOp
 		return err
 	case isPaths && (create != "" || o.detach):
 		return usagef("-b, -B and --detach do not go together with paths")
+	case isPaths && rev != "" && o.side() != checkout.NoSide:
+		return usagef("--ours and --theirs do not go together with a revision")
 	case isPaths:
-		return env.checkoutPaths(ctx, r, o, rev, paths)
+		return env.restore(ctx, r, checkout.RestoreOptions{
+			Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force, Side: o.side(),
+		}, paths)
 	case o.ours || o.theirs:
 		return usagef("--ours and --theirs need the paths of conflicting files")
 	case rev == "" && create == "" && !o.force && !o.detach:
@@ -127,7 +133,6 @@ func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOp
 		existed = err == nil
 	}
 	p := env.progress("checking out")
-	defer p.Stop()
 	head, applyErr := checkout.Switch(ctx, r, checkout.SwitchOptions{
 		Rev: rev, Create: create, Reset: o.reset != "", Detach: o.detach, Force: o.force, Progress: p.amounts(),
 	})
@@ -159,7 +164,7 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 	if dash >= 0 && len(args) == dash {
 		dash = -1
 		if len(args) == 1 {
-			return e.previous(args[0]), nil, false, nil
+			return previous(args[0]), nil, false, nil
 		}
 	}
 	if len(args) == 0 {
@@ -169,7 +174,7 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 		paths, err = e.pathspecs(r, args, false)
 		return "", paths, true, err
 	}
-	rev = e.previous(args[0])
+	rev = previous(args[0])
 	_, revErr := r.Resolve(ctx, rev)
 	unborn := errors.Is(revErr, refs.ErrNotFound) && (isUnborn(r, rev) || len(args) == 1 && newRemoteBranch(ctx, r, rev) != "")
 	if dash == 1 || revErr == nil || unborn {
@@ -215,7 +220,7 @@ func (e *neitherError) Error() string {
 func (e *neitherError) Unwrap() error { return e.err }
 
 // previous returns the revision that an argument stands for, which may be "-".
-func (e *Env) previous(arg string) string {
+func previous(arg string) string {
 	if arg == "-" {
 		return "@{-1}"
 	}
@@ -228,35 +233,28 @@ func isUnborn(r *kist.Repository, rev string) bool {
 	return err == nil && head.Unborn() && (rev == "HEAD" || rev == head.Branch)
 }
 
-// checkoutPaths restores paths from rev, or from the index.
-func (e *Env) checkoutPaths(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string, paths pathspecs) error {
-	ro := checkout.RestoreOptions{Source: rev, Staged: rev != "", Worktree: true, Overlay: true, Force: o.force}
+// restore brings back files at paths, and reports from where.
+func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) error {
 	from := "what is staged"
 	switch {
-	case (o.ours || o.theirs) && rev != "":
-		return usagef("--ours and --theirs do not go together with a revision")
-	case o.ours:
-		ro.Side, from = checkout.Ours, "our side"
-	case o.theirs:
-		ro.Side, from = checkout.Theirs, "their side"
-	case rev != "":
-		id, err := r.Resolve(ctx, rev)
+	case o.Side == checkout.Ours:
+		from = "our side"
+	case o.Side == checkout.Theirs:
+		from = "their side"
+	case o.Source != "":
+		id, err := r.Resolve(ctx, o.Source)
 		if err != nil {
 			return err
 		}
 		from = id.Short()
+	case o.Staged:
+		from = "HEAD"
 	}
-	return e.restore(ctx, r, ro, paths, from)
-}
-
-// restore brings back files at paths, and reports from where.
-func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs, from string) error {
 	var err error
 	if o.Paths, err = e.restorable(ctx, r, o, paths); err != nil {
 		return err
 	}
 	p := e.progress("restoring")
-	defer p.Stop()
 	o.Progress = p.amounts()
 	n, err := checkout.Restore(ctx, r, o)
 	p.Stop()
@@ -264,7 +262,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 		return e.unwritten(r, err)
 	}
 	if e.global.json {
-		e.json(restoredJSON{n})
+		e.json(map[string]int{"restored": n})
 	} else {
 		e.info("%s updated from %s", plural(uint64(n), "path", "paths"), from)
 	}
@@ -296,10 +294,8 @@ func (e *Env) restorable(ctx context.Context, r *kist.Repository, o checkout.Res
 
 // saySwitched prints where HEAD is now, in git's words.
 func (e *Env) saySwitched(ctx context.Context, r *kist.Repository, old, head refs.Head, o checkoutOptions, existed bool) {
-	if old.Branch == "" && old.ID != head.ID {
-		if !e.warnLeaving(ctx, r, old.ID) {
-			e.info("Previous HEAD position was %s", e.describe(ctx, r, old.ID))
-		}
+	if old.Branch == "" && old.ID != head.ID && !e.warnLeaving(ctx, r, old.ID) {
+		e.info("Previous HEAD position was %s", e.describe(ctx, r, old.ID))
 	}
 	switch {
 	case head.Branch == "" && old.Branch != "" && !o.detach:

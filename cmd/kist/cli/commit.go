@@ -23,14 +23,9 @@ import (
 )
 
 type commitOptions struct {
-	messages   []string
-	file       string
-	all        bool
-	amend      bool
-	noEdit     bool
-	allowEmpty bool
-	author     string
-	date       string
+	messageOptions
+	all, amend, noEdit, allowEmpty bool
+	author, date                   string
 }
 
 func newCommit(env *Env) *cobra.Command {
@@ -68,8 +63,7 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 	}
 	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE`; if given more than once, each is a paragraph")
-	flags.StringVarP(&o.file, "file", "F", "", "read the message from `FILE`; - is standard input")
+	o.messageOptions.register(cmd)
 	flags.BoolVarP(&o.all, "all", "a", false, "stage changes of tracked files first")
 	flags.BoolVar(&o.amend, "amend", false, "replace the last commit, keeping its message unless another is given")
 	flags.BoolVar(&o.noEdit, "no-edit", false, "take the message of the last commit, merge or revert as it is")
@@ -93,7 +87,7 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if err != nil {
 		return err
 	}
-	message, err := o.message(env)
+	message, err := o.message(env, errNoMessage)
 	if err != nil {
 		return err
 	}
@@ -103,7 +97,6 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		}
 	}
 	p := env.progress("committing")
-	defer p.Stop()
 	result, err := commits.Commit(ctx, r, commits.CommitOptions{
 		Message: message, All: o.all, Amend: o.amend, AllowEmpty: o.allowEmpty, Author: author, Progress: p.amounts(),
 		Brief: env.global.quiet && !env.global.json,
@@ -115,9 +108,7 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if err != nil {
 		return err
 	}
-	if err := env.printCommitted(result); err != nil {
-		return err
-	}
+	env.printCommitted(result)
 	env.maintain(r)
 	return env.partialOf(r, result.Commit.Skipped, result.Commit.SkippedCount)
 }
@@ -147,41 +138,47 @@ func (o *commitOptions) signature(env *Env) (*object.Signature, error) {
 	return s, nil
 }
 
-// message returns what -m or -F say, or "".
-func (o *commitOptions) message(env *Env) (string, error) {
-	text := strings.Join(o.messages, "\n\n")
+// messageOptions are the options that give a message.
+type messageOptions struct {
+	messages []string
+	file     string
+}
+
+func (o *messageOptions) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE`; if given more than once, each is a paragraph")
+	cmd.Flags().StringVarP(&o.file, "file", "F", "", "read the message from `FILE`; - is standard input")
+}
+
+// message returns the message that the options give, or "" without options. If the
+// message is empty, it returns the error empty.
+func (o *messageOptions) message(env *Env, empty error) (string, error) {
+	var data []byte
+	var err error
 	switch {
 	case o.messages != nil:
-	case o.file == "-":
-		data, err := io.ReadAll(env.Stdin)
-		if err != nil {
-			return "", fmt.Errorf("read the message: %w", err)
-		}
-		text = string(data)
-	case o.file != "":
-		data, err := os.ReadFile(env.path(o.file))
-		if err != nil {
-			return "", fmt.Errorf("read the message: %w", err)
-		}
-		text = string(data)
-	default:
+		data = []byte(strings.Join(o.messages, "\n\n"))
+	case o.file == "":
 		return "", nil
+	case o.file == "-":
+		data, err = io.ReadAll(env.Stdin)
+	default:
+		data, err = os.ReadFile(env.path(o.file))
 	}
-	if text = cleanMessage(text); text == "" {
-		return "", errNoMessage
+	if err != nil {
+		return "", fmt.Errorf("read the message: %w", err)
+	}
+	text := cleanMessage(string(data))
+	if text == "" {
+		return "", empty
 	}
 	return text, nil
 }
 
-func (e *Env) printCommitted(result *commits.CommitResult) error {
+func (e *Env) printCommitted(result *commits.CommitResult) {
 	n, did := committedChanges(result), newWork(result.Read, result.Stats)
 	if e.global.json {
-		out := commitDoneJSON{commitJSON: newCommitJSON(result.ID, result.Commit), changeCounts: n, work: did}
-		if result.Branch != "" {
-			out.Branch = &result.Branch
-		}
-		e.json(out)
-		return nil
+		e.json(commitDoneJSON{newCommitJSON(result.ID, result.Commit), orNull(result.Branch), n, did})
+		return
 	}
 	where := result.Branch
 	if where == "" {
@@ -192,7 +189,6 @@ func (e *Env) printCommitted(result *commits.CommitResult) error {
 	}
 	e.tell("[%s %s] %s\n", where, result.ID.Short(), printable(subject(result.Commit.Message)))
 	e.tell(" %s; %s\n", n, did)
-	return nil
 }
 
 // nothingToCommit explains why there is nothing to commit, unless --quiet is
@@ -371,9 +367,8 @@ type personJSON struct {
 
 // skippedJSON is a path that was not stored, and why.
 type skippedJSON struct {
-	Path    string `json:"path"`
-	PathRaw []byte `json:"path_raw,omitempty"`
-	Reason  string `json:"reason"`
+	pathJSON
+	Reason string `json:"reason"`
 }
 
 func newCommitJSON(id object.ID, c *object.Commit) commitJSON {
@@ -394,7 +389,7 @@ func newPersonJSON(s object.Signature) personJSON { return personJSON{s.Name, s.
 func newSkippedJSON(list []object.Skipped) []skippedJSON {
 	out := make([]skippedJSON, len(list))
 	for i, s := range list {
-		out[i] = skippedJSON{s.Path, rawPath(s.Path), s.Reason}
+		out[i] = skippedJSON{newPathJSON(s.Path), s.Reason}
 	}
 	return out
 }

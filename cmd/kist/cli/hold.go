@@ -102,7 +102,7 @@ func (o *holdOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err != nil {
 		return err
 	}
-	hold, err := retain.Hold(ctx, r, retain.HoldOptions{Rev: env.previous(args[0]), Until: until, Reason: o.reason})
+	hold, err := retain.Hold(ctx, r, retain.HoldOptions{Rev: previous(args[0]), Until: until, Reason: o.reason})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func runHoldRemove(ctx context.Context, env *Env, r *kist.Repository, rev, reaso
 	if err := checkReason(reason); err != nil {
 		return err
 	}
-	was, hold, err := retain.Release(ctx, r, env.previous(rev), reason)
+	was, hold, err := retain.Release(ctx, r, previous(rev), reason)
 	if err != nil {
 		return err
 	}

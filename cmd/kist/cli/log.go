@@ -414,7 +414,7 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 			break
 		}
 		if env.global.json {
-			move := moveJSON{name, i, idOrNil(entry.New), idOrNil(entry.Old), entry.Who.Name, entry.Who.Email, entry.Time, entry.Reason}
+			move := moveJSON{name, i, orNull(entry.New), orNull(entry.Old), entry.Who.Name, entry.Who.Email, entry.Time, entry.Reason}
 			env.json(move)
 			continue
 		}
@@ -428,11 +428,4 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 
 func entryWho(e refs.LogEntry) object.Signature {
 	return object.Signature{Name: e.Who.Name, Email: e.Who.Email}
-}
-
-func idOrNil(id object.ID) *object.ID {
-	if id.IsZero() {
-		return nil
-	}
-	return &id
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,13 +22,9 @@ import (
 )
 
 type mergeOptions struct {
-	messages  []string
-	ffOnly    bool
-	noFF      bool
-	noCommit  bool
-	unrelated bool
-	abort     bool
-	goOn      bool
+	messageOptions
+	ffOnly, noFF, noCommit, unrelated bool
+	abort, goOn                       bool
 }
 
 func newMerge(env *Env) *cobra.Command {
@@ -87,9 +84,9 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case len(args) > 1:
 		return usagef("only one branch can be merged at a time")
 	}
-	message := cleanMessage(strings.Join(o.messages, "\n\n"))
-	if message == "" && o.messages != nil {
-		return errNoMessage
+	message, err := o.message(env, errNoMessage)
+	if err != nil {
+		return err
 	}
 	switch {
 	case o.abort:
@@ -98,9 +95,8 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		return env.continueMerge(ctx, r)
 	}
 	p := env.progress("merging")
-	defer p.Stop()
 	result, applyErr := commits.Merge(ctx, r, commits.MergeOptions{
-		Rev: env.previous(args[0]), Message: message, FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
+		Rev: previous(args[0]), Message: message, FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
 		NoCommit: o.noCommit, Unrelated: o.unrelated, Progress: p.amounts(),
 	})
 	p.Stop()
@@ -142,18 +138,16 @@ func blocked(err error) error {
 // abort ends a merge or revert.
 func (e *Env) abort(ctx context.Context, r *kist.Repository, op operation.Operation) error {
 	p := e.progress("going back")
-	defer p.Stop()
 	err := commits.Abort(ctx, r, op, p.amounts())
 	p.Stop()
-	if err == nil && e.global.json {
-		head, err := r.Refs().Head()
-		if err != nil {
-			return err
-		}
-		e.json(newCheckoutJSON(head))
-		return nil
+	if err != nil || !e.global.json {
+		return e.unwritten(r, err)
 	}
-	return e.unwritten(r, err)
+	head, err := r.Refs().Head()
+	if err == nil {
+		e.json(newCheckoutJSON(head))
+	}
+	return err
 }
 
 // continueMerge commits a merge whose conflicts are resolved.
@@ -170,7 +164,8 @@ func (e *Env) continueMerge(ctx context.Context, r *kist.Repository) error {
 		return err
 	}
 	e.maintain(r)
-	return e.printCommitted(result)
+	e.printCommitted(result)
+	return nil
 }
 
 // mergedJSON is what merge prints with --json.
@@ -209,11 +204,7 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commi
 	}
 	e.tellConflicts(r, result.Conflicts)
 	if e.global.json {
-		out := mergedJSON{Result: what, ID: result.ID, changeCounts: n, Conflicts: newConflictsJSON(result.Conflicts)}
-		if !result.Old.IsZero() {
-			out.Old = &result.Old
-		}
-		e.json(form(out))
+		e.json(form(mergedJSON{what, orNull(result.Old), result.ID, n, newConflictsJSON(result.Conflicts)}))
 		return nil
 	}
 	switch what {
@@ -227,7 +218,7 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commi
 	case "stopped":
 		e.tell("Automatic merge went well; stopped before committing as requested.\n")
 	case "merged":
-		return e.printCommitted(result.Commit)
+		e.printCommitted(result.Commit)
 	}
 	return nil
 }
@@ -250,10 +241,8 @@ func (e *Env) changesBetween(ctx context.Context, r *kist.Repository, old, new o
 }
 
 type revertOptions struct {
-	noCommit bool
-	mainline int
-	goOn     bool
-	abort    bool
+	noCommit, goOn, abort bool
+	mainline              int
 }
 
 func newRevert(env *Env) *cobra.Command {
@@ -302,17 +291,15 @@ func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if o.abort {
 		return env.abort(ctx, r, operation.Reverting)
 	}
+	list, err := revertArgs(ctx, r, args)
+	if err != nil {
+		return err
+	}
 	var result *commits.RevertResult
-	var err error
 	p := env.progress("reverting")
-	defer p.Stop()
 	if o.goOn {
 		result, err = commits.Continue(ctx, r, p.amounts())
 	} else {
-		var list []object.ID
-		if list, err = revertArgs(ctx, r, args); err != nil {
-			return err
-		}
 		result, err = commits.Revert(ctx, r, commits.RevertOptions{Commits: list, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
 	}
 	p.Stop()
@@ -324,35 +311,33 @@ func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 
 // revertArgs returns the commits that revisions and ranges stand for.
 func revertArgs(ctx context.Context, r *kist.Repository, args []string) ([]object.ID, error) {
-	isRange := false
-	for _, arg := range args {
-		_, _, _, ok := refs.SplitRange(arg)
-		isRange = isRange || ok || strings.HasPrefix(arg, "^")
-	}
 	var ids []object.ID
-	if isRange {
-		for c, err := range log.Commits(ctx, r, log.Options{Revs: args}) {
+	if !slices.ContainsFunc(args, isRange) {
+		for _, arg := range args {
+			id, err := r.Resolve(ctx, previous(arg))
 			if err != nil {
 				return nil, err
 			}
-			ids = append(ids, c.ID)
-		}
-		if len(ids) == 0 {
-			return nil, failf(exitFailed, "", "no commits to revert")
+			ids = append(ids, id)
 		}
 		return ids, nil
 	}
-	for _, arg := range args {
-		if arg == "-" {
-			arg = "@{-1}"
-		}
-		id, err := r.Resolve(ctx, arg)
+	for c, err := range log.Commits(ctx, r, log.Options{Revs: args}) {
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, id)
+		ids = append(ids, c.ID)
+	}
+	if len(ids) == 0 {
+		return nil, failf(exitFailed, "", "no commits to revert")
 	}
 	return ids, nil
+}
+
+// isRange reports whether a revision is a range, or excludes commits.
+func isRange(rev string) bool {
+	_, _, _, ok := refs.SplitRange(rev)
+	return ok || strings.HasPrefix(rev, "^")
 }
 
 // stoppedJSON is what revert prints with --json at conflicts.
@@ -366,9 +351,7 @@ type stoppedJSON struct {
 // after some commits.
 func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOptions, result *commits.RevertResult, revertErr error) error {
 	for _, c := range result.Commits {
-		if err := e.printCommitted(c); err != nil {
-			return err
-		}
+		e.printCommitted(c)
 	}
 	for _, id := range result.Nothing {
 		e.info("%s is undone already", e.describe(ctx, r, id))
@@ -382,11 +365,7 @@ func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOpt
 	}
 	e.tellConflicts(r, result.Conflicts)
 	if e.global.json {
-		out := stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), result.Rest}
-		if out.Rest == nil {
-			out.Rest = []object.ID{}
-		}
-		e.json(out)
+		e.json(stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), append([]object.ID{}, result.Rest...)})
 	}
 	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
 		e.describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
@@ -407,8 +386,7 @@ func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOpt
 
 // conflictJSON is a conflict as merge and revert print it with --json.
 type conflictJSON struct {
-	Path          string `json:"path"`
-	PathRaw       []byte `json:"path_raw,omitempty"`
+	pathJSON
 	Kind          string `json:"kind"`
 	OursPath      string `json:"ours_path,omitempty"` // where our version is, if not at path
 	OursPathRaw   []byte `json:"ours_path_raw,omitempty"`
@@ -420,7 +398,7 @@ func newConflictsJSON(list []tree.Conflict) []conflictJSON {
 	out := make([]conflictJSON, len(list))
 	for i, c := range list {
 		out[i] = conflictJSON{
-			c.Path, rawPath(c.Path), string(c.Kind), c.OursPath, rawPath(c.OursPath), c.TheirsPath, rawPath(c.TheirsPath),
+			newPathJSON(c.Path), string(c.Kind), c.OursPath, rawPath(c.OursPath), c.TheirsPath, rawPath(c.TheirsPath),
 		}
 	}
 	return out

@@ -14,10 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-type mvOptions struct {
-	force  bool
-	dryRun bool
-}
+type mvOptions struct{ force, dryRun bool }
 
 func newMv(env *Env) *cobra.Command {
 	var o mvOptions
@@ -43,8 +40,7 @@ With --json: path and renamed_from, a line for each.`,
 
 // movedJSON is what mv prints with --json.
 type movedJSON struct {
-	Path    string `json:"path"`
-	PathRaw []byte `json:"path_raw,omitempty"`
+	pathJSON
 	From    string `json:"renamed_from"`
 	FromRaw []byte `json:"renamed_from_raw,omitempty"`
 }
@@ -64,28 +60,20 @@ func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	for _, m := range moved {
 		switch {
 		case env.global.json:
-			env.json(movedJSON{m.To, rawPath(m.To), m.From, rawPath(m.From)})
+			env.json(movedJSON{newPathJSON(m.To), m.From, rawPath(m.From)})
 		case o.dryRun || env.global.verbose:
 			env.printf("%s -> %s\n", env.shown(r, m.From), env.shown(r, m.To))
 		}
 	}
-	return mvError(err)
-}
-
-// mvError adds a hint about a file that is in the way.
-func mvError(err error) error {
 	var local *stage.LocalChangesError
-	if !errors.As(err, &local) {
-		return err
+	if errors.As(err, &local) {
+		return hintf(failf(exitFailed, "exists", "%s is in the way", quoteArg(local.Obstacles[0].Path)), "-f replaces it")
 	}
-	return hintf(failf(exitFailed, "exists", "%s is in the way", quoteArg(local.Obstacles[0].Path)), "-f replaces it")
+	return err
 }
 
 type rmOptions struct {
-	cached    bool
-	recursive bool
-	force     bool
-	dryRun    bool
+	cached, recursive, force, dryRun bool
 }
 
 func newRm(env *Env) *cobra.Command {
@@ -115,12 +103,6 @@ With --json: path, on a line for each.`,
 	return cmd
 }
 
-// removedJSON is what rm prints with --json.
-type removedJSON struct {
-	Path    string `json:"path"`
-	PathRaw []byte `json:"path_raw,omitempty"`
-}
-
 func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
@@ -136,11 +118,14 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	removed, err := checkout.Remove(ctx, r, checkout.RemoveOptions{
 		Paths: paths, Cached: o.cached, Recursive: o.recursive, Force: o.force, DryRun: o.dryRun,
 	})
+	if isA[*stage.LocalChangesError](err) {
+		return hintf(failf(exitFailed, "local-changes", "%w", err), "--cached keeps the file, -f removes it anyway")
+	}
 	if err != nil {
-		return rmError(err)
+		return err
 	}
 	for _, path := range removed {
-		env.show(removedJSON{path, rawPath(path)}, "rm %s\n", env.shown(r, path))
+		env.show(newPathJSON(path), "rm %s\n", env.shown(r, path))
 	}
 	return nil
 }
@@ -161,12 +146,4 @@ func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
 		}
 	}
 	return nil
-}
-
-// rmError gives advice on local changes.
-func rmError(err error) error {
-	if isA[*stage.LocalChangesError](err) {
-		return hintf(failf(exitFailed, "local-changes", "%w", err), "--cached keeps the file, -f removes it anyway")
-	}
-	return err
 }

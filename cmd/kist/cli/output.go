@@ -63,7 +63,7 @@ func (e *Env) show(v any, format string, args ...any) {
 //
 // A path that is not UTF-8 cannot be a JSON string. Objects that name a path
 // have it in "path", with U+FFFD in place of invalid bytes, and then also as base64
-// in "path_raw"; see [rawPath].
+// in "path_raw"; see [pathJSON].
 func (e *Env) json(v any) {
 	enc := json.NewEncoder(e.Stdout)
 	enc.SetEscapeHTML(false)
@@ -71,6 +71,23 @@ func (e *Env) json(v any) {
 		e.Stdout.(*results).err = err
 	}
 }
+
+// orNull returns a pointer to v for JSON, or nil, which is null there, if v is zero.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// pathJSON is a path in JSON.
+type pathJSON struct {
+	Path    string `json:"path"`
+	PathRaw []byte `json:"path_raw,omitempty"`
+}
+
+func newPathJSON(path string) pathJSON { return pathJSON{path, rawPath(path)} }
 
 // rawPath returns what an object's "path_raw" holds for a path: its bytes if
 // they are not UTF-8, and otherwise nil, for omitempty.

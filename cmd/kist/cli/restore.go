@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -15,13 +16,9 @@ import (
 )
 
 type restoreOptions struct {
-	source   string
-	staged   bool
-	worktree bool
-	ours     bool
-	theirs   bool
-	to       string
-	force    bool
+	source, to              string
+	staged, worktree, force bool
+	sideOptions
 }
 
 func newRestore(env *Env) *cobra.Command {
@@ -58,8 +55,7 @@ written).`,
 	flags.StringVarP(&o.source, "source", "s", "", "take the files from the commit `REV`")
 	flags.BoolVarP(&o.staged, "staged", "S", false, "restore the index")
 	flags.BoolVarP(&o.worktree, "worktree", "W", false, "restore the worktree (the default without --staged)")
-	flags.BoolVar(&o.ours, "ours", false, "for conflicting files, take our side")
-	flags.BoolVar(&o.theirs, "theirs", false, "for conflicting files, take the side being merged")
+	o.sideOptions.register(cmd)
 	flags.StringVar(&o.to, "to", "", "write the files below `DIR`")
 	flags.BoolVarP(&o.force, "force", "f", false, "overwrite untracked files; with --to, any file")
 	cmd.MarkFlagsMutuallyExclusive("source", "ours", "theirs")
@@ -85,23 +81,9 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	if o.to != "" {
 		return env.extract(ctx, r, *o, specs)
 	}
-	ro := checkout.RestoreOptions{Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force}
-	from := "what is staged"
-	switch {
-	case o.ours:
-		ro.Side, from = checkout.Ours, "our side"
-	case o.theirs:
-		ro.Side, from = checkout.Theirs, "their side"
-	case o.source != "":
-		id, err := r.Resolve(ctx, o.source)
-		if err != nil {
-			return err
-		}
-		from = id.Short()
-	case o.staged:
-		from = "HEAD"
-	}
-	return env.restore(ctx, r, ro, specs, from)
+	return env.restore(ctx, r, checkout.RestoreOptions{
+		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
+	}, specs)
 }
 
 // extractedJSON is what restore --to prints with --json.
@@ -112,11 +94,7 @@ type extractedJSON struct {
 
 // extract writes paths of a commit elsewhere.
 func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions, specs pathspecs) error {
-	rev := o.source
-	if rev == "" {
-		rev = "HEAD"
-	}
-	source, err := view.OfCommit(ctx, r, rev)
+	source, err := view.OfCommit(ctx, r, cmp.Or(o.source, "HEAD"))
 	if err != nil {
 		return err
 	}
@@ -128,7 +106,6 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 		paths = []string{""}
 	}
 	p := e.progress("restoring")
-	defer p.Stop()
 	wrote, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{Paths: paths, To: e.path(o.to), Force: o.force, Progress: p.amounts()})
 	p.Stop()
 	if err != nil && !isPartial(err) {
@@ -208,7 +185,6 @@ func runReset(ctx context.Context, env *Env, r *kist.Repository, o resetOptions,
 		mode = checkout.ResetHard
 	}
 	p := env.progress("resetting")
-	defer p.Stop()
 	id, applyErr := checkout.Reset(ctx, r, rev, mode, p.amounts())
 	p.Stop()
 	if applyErr != nil && !isPartial(applyErr) {
@@ -225,21 +201,11 @@ func (e *Env) printReset(ctx context.Context, r *kist.Repository, id object.ID, 
 		return e.unstagedChanges(ctx, r, id, nil)
 	}
 	if e.global.json {
-		e.json(newResetJSON(id, nil))
-		return nil
-	}
-	if mode == checkout.ResetHard && !id.IsZero() {
+		e.json(resetJSON{ID: orNull(id)})
+	} else if mode == checkout.ResetHard && !id.IsZero() {
 		e.tell("HEAD is now at %s\n", e.describe(ctx, r, id))
 	}
 	return nil
-}
-
-func newResetJSON(id object.ID, changes []pathStatus) resetJSON {
-	out := resetJSON{Changes: changes}
-	if !id.IsZero() {
-		out.ID = &id
-	}
-	return out
 }
 
 // unstagedChanges lists the differences between worktree and index, after the index
@@ -254,11 +220,10 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 	}
 	var changes []pathStatus
 	for _, f := range listedChanges(s.Changed) {
-		path := folded(f.Path, f.Dir)
-		changes = append(changes, pathStatus{path, rawPath(path), string(foundLetter(f))})
+		changes = append(changes, pathStatus{newPathJSON(folded(f.Path, f.Dir)), string(foundLetter(f))})
 	}
 	if e.global.json {
-		e.json(newResetJSON(id, changes))
+		e.json(resetJSON{orNull(id), changes})
 		return nil
 	}
 	if len(changes) > 0 {

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,12 +14,8 @@ import (
 )
 
 type tagOptions struct {
-	list     bool
-	annotate bool
-	messages []string
-	file     string
-	force    bool
-	delete   bool
+	list, annotate, force, delete bool
+	messageOptions
 	commitFilter
 }
 
@@ -55,8 +49,7 @@ tagger (name, email, time) and message.`,
 	flags.BoolVarP(&o.list, "list", "l", false, "list the tags that fit a pattern")
 	o.commitFilter.register(cmd, env)
 	flags.BoolVarP(&o.annotate, "annotate", "a", false, "create a tag with a message from -m or -F")
-	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE`; if given more than once, each is a paragraph")
-	flags.StringVarP(&o.file, "file", "F", "", "read the message from `FILE`; - is standard input")
+	o.messageOptions.register(cmd)
 	flags.BoolVarP(&o.force, "force", "f", false, "replace a tag that exists")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete tags")
 	cmd.MarkFlagsMutuallyExclusive("list", "delete", "message", "file")
@@ -66,13 +59,18 @@ tagger (name, email, time) and message.`,
 
 func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args []string) error {
 	ctx := cmd.Context()
-	message, err := o.message(env)
+	message, err := o.message(env, failf(exitFailed, "", "the tag's message is empty"))
 	if err != nil {
 		return err
 	}
+	if o.annotate && message == "" {
+		return hintf(usagef("no message for the tag"), "-m MESSAGE or -F FILE gives one")
+	}
 	switch {
+	case o.delete && len(args) == 0:
+		return usagef("the NAME of a tag is missing")
 	case o.delete:
-		return env.deleteTags(ctx, r, args)
+		return env.each(args, func(name string) error { return env.deleteTag(ctx, r, name) })
 	case o.list || o.wanted(cmd) || len(args) == 0 && message == "":
 		return env.listTags(cmd, r, o, args)
 	case len(args) == 0:
@@ -82,7 +80,7 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	}
 	rev := "HEAD"
 	if len(args) == 2 {
-		rev = env.previous(args[1])
+		rev = previous(args[1])
 	}
 	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Force: o.force})
 	if errors.Is(err, kist.ErrNameTaken) {
@@ -101,57 +99,15 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	return nil
 }
 
-// message returns what -m or -F say, "" for a tag without a message.
-func (o *tagOptions) message(env *Env) (string, error) {
-	text := strings.Join(o.messages, "\n\n")
-	var data []byte
-	var err error
-	switch {
-	case o.messages != nil:
-	case o.file == "-":
-		data, err = io.ReadAll(env.Stdin)
-	case o.file != "":
-		data, err = os.ReadFile(env.path(o.file))
-	case o.annotate:
-		return "", hintf(usagef("no message for the tag"), "-m MESSAGE or -F FILE gives one")
-	default:
-		return "", nil
+func (e *Env) deleteTag(ctx context.Context, r *kist.Repository, name string) error {
+	id, err := commits.DeleteTag(ctx, r, name)
+	if errors.Is(err, refs.ErrNotFound) {
+		return failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name))
 	}
-	if err != nil {
-		return "", err
+	if err == nil {
+		e.show(branchJSON{Name: name, Ref: refs.Tags + name, ID: id}, "Deleted tag '%s' (was %s)\n", printable(name), id.Short())
 	}
-	if o.messages == nil {
-		text = string(data)
-	}
-	if text = cleanMessage(text); text == "" {
-		return "", failf(exitFailed, "", "the tag's message is empty")
-	}
-	return text, nil
-}
-
-func (e *Env) deleteTags(ctx context.Context, r *kist.Repository, args []string) error {
-	if len(args) == 0 {
-		return usagef("the NAME of a tag is missing")
-	}
-	var failed error
-	for _, name := range args {
-		id, err := commits.DeleteTag(ctx, r, name)
-		switch {
-		case errors.Is(err, refs.ErrNotFound):
-			err = failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name))
-		case err == nil && e.global.json:
-			e.json(branchJSON{Name: name, Ref: refs.Tags + name, ID: id})
-		case err == nil:
-			e.tell("Deleted tag '%s' (was %s)\n", printable(name), id.Short())
-		}
-		if err != nil {
-			if failed != nil {
-				e.report(failed)
-			}
-			failed = err
-		}
-	}
-	return failed
+	return err
 }
 
 // namedJSON is a tag as tag prints it with --json.

@@ -84,10 +84,8 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	switch {
 	case o.current:
 		return env.showCurrentBranch(r, args)
-	case (o.delete || o.forceDelete) && len(args) == 0:
-		return usagef("the name of a branch is missing")
 	case o.delete || o.forceDelete:
-		return env.each(args, func(arg string) error { return env.deleteBranch(ctx, r, o, arg) })
+		return env.each(args, "BRANCH", func(arg string) error { return env.deleteBranch(ctx, r, o, arg) })
 	case o.upstream != "" || o.unset:
 		return env.setUpstream(ctx, r, o.upstream, args)
 	case o.move || o.forceMove:
@@ -148,8 +146,11 @@ func (e *Env) branchArg(ctx context.Context, r *kist.Repository, arg string) (st
 }
 
 // each calls do with each of args. It reports all errors except the last one, which
-// it returns.
-func (e *Env) each(args []string, do func(arg string) error) error {
+// it returns. No args are an error about the missing NAME or BRANCH.
+func (e *Env) each(args []string, missing string, do func(arg string) error) error {
+	if len(args) == 0 {
+		return usagef("%s is missing", missing)
+	}
 	var failed error
 	for _, arg := range args {
 		if err := do(arg); err != nil {

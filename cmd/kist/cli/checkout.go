@@ -95,17 +95,17 @@ func newCheckoutJSON(head refs.Head) checkoutJSON {
 }
 
 func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptions, args []string, dash int) error {
-	create := o.create + o.reset
+	creates := o.create+o.reset != ""
 	rev, paths, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
 	var neither *neitherError
 	switch {
-	case errors.As(err, &neither) && create != "":
+	case errors.As(err, &neither) && creates:
 		return neither.err
 	case errors.As(err, &neither):
 		return hintf(err, "'kist checkout -b %s' makes a branch of this name", args[0])
 	case err != nil:
 		return err
-	case isPaths && (create != "" || o.detach):
+	case isPaths && (creates || o.detach):
 		return usagef("-b, -B and --detach do not go together with paths")
 	case isPaths && rev != "" && o.side() != checkout.NoSide:
 		return usagef("--ours and --theirs do not go together with a revision")
@@ -115,9 +115,16 @@ func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOp
 		}, paths)
 	case o.ours || o.theirs:
 		return usagef("--ours and --theirs need the paths of conflicting files")
-	case rev == "" && create == "" && !o.force && !o.detach:
+	case rev == "" && !creates && !o.force && !o.detach:
 		return hintf(usagef("BRANCH is missing"), "'kist branch' lists them")
 	}
+	return env.switchTo(ctx, r, o, rev)
+}
+
+// switchTo switches to a revision or branch, which it creates if o asks for it or if rev
+// names a branch of a remote.
+func (e *Env) switchTo(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string) error {
+	create := o.create + o.reset
 	if rev != "" && create == "" && !o.detach {
 		if full := newRemoteBranch(ctx, r, rev); full != "" {
 			o.create, create, rev = rev, rev, full
@@ -132,7 +139,7 @@ func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOp
 		_, err := r.Refs().Get(refs.Heads + o.reset)
 		existed = err == nil
 	}
-	p := env.progress("checking out")
+	p := e.progress("checking out")
 	head, applyErr := checkout.Switch(ctx, r, checkout.SwitchOptions{
 		Rev: rev, Create: create, Reset: o.reset != "", Detach: o.detach, Force: o.force, Progress: p.amounts(),
 	})
@@ -141,18 +148,18 @@ func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOp
 		return hintf(applyErr, "'kist checkout %[1]s' switches to it, 'kist checkout -B %[1]s' moves it", printable(create))
 	}
 	if applyErr != nil && !isPartial(applyErr) {
-		return halfDone(env.unwritten(r, applyErr))
+		return halfDone(e.unwritten(r, applyErr))
 	}
-	if env.global.json {
-		env.json(newCheckoutJSON(head))
+	if e.global.json {
+		e.json(newCheckoutJSON(head))
 	}
-	env.saySwitched(ctx, r, old, head, o, existed)
+	e.saySwitched(ctx, r, old, head, o, existed)
 	if create != "" {
-		if err := env.followNew(ctx, r, create, rev); err != nil {
+		if err := e.followNew(ctx, r, create, rev); err != nil {
 			return err
 		}
 	}
-	return env.unwritten(r, applyErr)
+	return e.unwritten(r, applyErr)
 }
 
 // checkoutArgs separates a revision from paths of the repository, as git does:

@@ -67,10 +67,8 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 		return hintf(usagef("no message for the tag"), "-m MESSAGE or -F FILE gives one")
 	}
 	switch {
-	case o.delete && len(args) == 0:
-		return usagef("the NAME of a tag is missing")
 	case o.delete:
-		return env.each(args, func(name string) error { return env.deleteTag(ctx, r, name) })
+		return env.each(args, "NAME", func(name string) error { return env.deleteTag(ctx, r, name) })
 	case o.list || o.wanted(cmd) || len(args) == 0 && message == "":
 		return env.listTags(cmd, r, o, args)
 	case len(args) == 0:

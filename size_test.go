@@ -209,7 +209,6 @@ var tooLarge = map[string]struct {
 	"gc/stats.splitter contexts":                            {1, ""},
 	"object.ContentReader contexts":                         {1, "io.Reader and io.Seeker have no context"},
 	"object/frame.worker.append results changed in a defer": {2, "a panic of the encoder becomes a result"},
-	"refs.Store methods":                                    {62, ""},
 	"refs/history.painter contexts":                         {1, ""},
 	"refs/history.walker contexts":                          {1, ""},
 	"refs/intact.expired errors returned by type":           {1, ""},

@@ -59,9 +59,9 @@ func (a appended) undo() {
 
 // appendLog adds a line to the log of a name and syncs it. It first cuts off
 // an incomplete last line. The caller holds the lock.
-func (s *Store) appendLog(name string, e LogEntry) (appended, error) {
-	a := appended{path: s.path("logs/" + name), size: -1}
-	dirs, err := s.makeLogDirs(name)
+func (d folder) appendLog(name string, e LogEntry) (appended, error) {
+	a := appended{path: d.path("logs/" + name), size: -1}
+	dirs, err := d.makeLogDirs(name)
 	a.dirs = dirs
 	if err == nil {
 		err = a.write(encodeEntry(e))
@@ -132,15 +132,15 @@ func intactEnd(f *os.File, size int64) (logEnd, error) {
 // makeLogDirs makes the folders for the log of a name. It removes logs in its
 // way: they belong to deleted refs, because otherwise the name could not
 // exist.
-func (s *Store) makeLogDirs(name string) (changed []string, err error) {
-	file := s.path("logs/" + name)
+func (d folder) makeLogDirs(name string) (changed []string, err error) {
+	file := d.path("logs/" + name)
 	if info, err := disk.Lstat(file); err == nil && info.IsDir() {
 		if err := disk.RemoveAll(file); err != nil {
 			return nil, err
 		}
 	}
 
-	for dir := filepath.Dir(file); dir != s.path("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(file); dir != d.path("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		info, err := disk.Lstat(dir)
 		if err == nil && info.IsDir() {
 			break

@@ -13,12 +13,15 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
+// A folder reads and writes the files of refs in the .kist folder dir.
+type folder struct{ dir string }
+
 // staging is the folder in which files are written before they are renamed.
 // Only the holder of the lock uses it.
 const staging = "refs.tmp"
 
 // clean removes the staging folder of a killed process.
-func (s *Store) clean() error { return disk.RemoveAll(s.path(staging)) }
+func (d folder) clean() error { return disk.RemoveAll(d.path(staging)) }
 
 // A file is a file to replace.
 type file struct {
@@ -29,39 +32,39 @@ type file struct {
 // stage writes the files to the staging folder and syncs them. The returned
 // function renames them to their places, in order, and returns how many it
 // renamed. Until then no file has changed. The caller holds the lock.
-func (s *Store) stage(files []file) (place func() (placed int, err error), err error) {
+func (d folder) stage(files []file) (place func() (placed int, err error), err error) {
 	if len(files) == 0 {
 		return func() (int, error) { return 0, nil }, nil
 	}
-	if err := disk.Mkdir(s.path(staging), 0o755); err != nil {
+	if err := disk.Mkdir(d.path(staging), 0o755); err != nil {
 		return nil, err
 	}
 
-	staged := func(i int) string { return filepath.Join(s.path(staging), strconv.Itoa(i)) }
+	staged := func(i int) string { return filepath.Join(d.path(staging), strconv.Itoa(i)) }
 	err = each(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
 	var dirs []string
 	for i := 0; err == nil && i < len(files); i++ {
 		var made []string
-		made, err = makeDirs(filepath.Dir(s.path(files[i].name)))
-		dirs = append(append(dirs, made...), filepath.Dir(s.path(files[i].name)))
+		made, err = makeDirs(filepath.Dir(d.path(files[i].name)))
+		dirs = append(append(dirs, made...), filepath.Dir(d.path(files[i].name)))
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.clean())
+		return nil, errors.Join(err, d.clean())
 	}
 
 	return func() (int, error) {
 		for i, f := range files {
-			if err := rename(staged(i), s.path(f.name)); err != nil {
-				return i, errors.Join(err, s.clean())
+			if err := rename(staged(i), d.path(f.name)); err != nil {
+				return i, errors.Join(err, d.clean())
 			}
 		}
-		return len(files), errors.Join(syncDirs(dirs), s.clean())
+		return len(files), errors.Join(syncDirs(dirs), d.clean())
 	}, nil
 }
 
 // write replaces files, each atomically. The caller holds the lock.
-func (s *Store) write(files ...file) error {
-	place, err := s.stage(files)
+func (d folder) write(files ...file) error {
+	place, err := d.stage(files)
 	if err == nil {
 		_, err = place()
 	}
@@ -131,15 +134,15 @@ func makeDirs(dir string) (changed []string, err error) {
 // remove removes the file of a name, if it exists, and then the empty folders
 // above it, except refs and logs themselves. It returns the folder that
 // changed.
-func (s *Store) remove(name string) (changed string, err error) {
-	if err := disk.Remove(s.path(name)); err != nil && !isAbsent(err) {
+func (d folder) remove(name string) (changed string, err error) {
+	if err := disk.Remove(d.path(name)); err != nil && !isAbsent(err) {
 		return "", err
 	}
 	dir := filepath.Dir(filepath.FromSlash(name))
-	for filepath.Dir(dir) != "." && disk.Remove(filepath.Join(s.dir, dir)) == nil {
+	for filepath.Dir(dir) != "." && disk.Remove(filepath.Join(d.dir, dir)) == nil {
 		dir = filepath.Dir(dir)
 	}
-	return filepath.Join(s.dir, dir), nil
+	return filepath.Join(d.dir, dir), nil
 }
 
 // syncDirs syncs the entries of folders.
@@ -160,12 +163,12 @@ const lockFile = "refs.lock"
 
 // lock takes the writers' lock and returns the function that releases it. The
 // error is a [*disk.BusyError] if others hold it for too long.
-func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
-	l, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
+func (d folder) lock(ctx context.Context) (unlock func(), err error) {
+	l, err := disk.Lock(ctx, d.path(lockFile), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return nil, fmt.Errorf("lock refs: %w", err)
 	}
-	if err := s.clean(); err != nil {
+	if err := d.clean(); err != nil {
 		l.Unlock()
 		return nil, fmt.Errorf("lock refs: %w", err)
 	}
@@ -174,8 +177,8 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 
 // lockOut waits for writers and excludes them until the returned function is
 // called. It needs no permission to write.
-func (s *Store) lockOut(ctx context.Context) (unlock func(), err error) {
-	l, err := disk.Lock(ctx, s.path(lockFile), disk.Shared, disk.DefaultWait)
+func (d folder) lockOut(ctx context.Context) (unlock func(), err error) {
+	l, err := disk.Lock(ctx, d.path(lockFile), disk.Shared, disk.DefaultWait)
 	if err != nil {
 		return nil, fmt.Errorf("lock refs: %w", err)
 	}

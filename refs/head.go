@@ -237,12 +237,12 @@ func decodeValue(data []byte) (value, error) {
 }
 
 // path returns the path of the file of a slash-separated name.
-func (s *Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
+func (d folder) path(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
 // value reads the file of a ref, of HEAD or of a special name. Found is false
 // if it does not exist or is a folder.
-func (s *Store) value(name string) (v value, found bool, err error) {
-	data, found, err := s.read(name, maxValueSize)
+func (d folder) value(name string) (v value, found bool, err error) {
+	data, found, err := d.read(name, maxValueSize)
 	if err != nil || !found {
 		return value{}, false, err
 	}
@@ -267,8 +267,8 @@ func mayName(name, target string) bool {
 
 // read returns the content of a file of at most limit bytes. It follows no
 // symlink and does not wait for a FIFO.
-func (s *Store) read(name string, limit int64) (data []byte, found bool, err error) {
-	f, err := disk.OpenFile(s.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+func (d folder) read(name string, limit int64) (data []byte, found bool, err error) {
+	f, err := disk.OpenFile(d.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
 	case isAbsent(err):
 		return nil, false, nil

@@ -48,15 +48,15 @@ func (s *Store) Log(name string) ([]LogEntry, error) {
 	return s.readLog("logs/" + name)
 }
 
-func (s *Store) readLog(file string) ([]LogEntry, error) {
-	data, found, err := s.read(file, maxLogSize)
+func (d folder) readLog(file string) ([]LogEntry, error) {
+	data, found, err := d.read(file, maxLogSize)
 	if err != nil || !found {
 		return nil, err
 	}
-	return s.decodeLog(file, data)
+	return d.decodeLog(file, data)
 }
 
-func (s *Store) decodeLog(file string, data []byte) ([]LogEntry, error) {
+func (d folder) decodeLog(file string, data []byte) ([]LogEntry, error) {
 	entries, err := decodeLog(data)
 	if err != nil {
 		err = &CorruptError{File: file, Err: err}

@@ -22,7 +22,7 @@ func (s *Store) Expand(ctx context.Context, rev string) (name string, err error)
 	if len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && isHex(r.name) {
 		return "", r.unknown("it is not a name")
 	}
-	if name, err = s.lookup(r); err != nil {
+	if name, err = r.lookup(s); err != nil {
 		return "", err
 	}
 	if r.at == atCheckout && !strings.HasPrefix(name, Heads) {
@@ -64,10 +64,10 @@ func (s *Store) Candidates(name string) ([]string, error) {
 
 // lookup returns the full name for a revision's name, for an empty name, or
 // for its "@{-n}".
-func (s *Store) lookup(r revision) (string, error) {
+func (r revision) lookup(s *Store) (string, error) {
 	switch {
 	case r.at == atCheckout:
-		return s.checkedOut(r)
+		return r.checkedOut(s)
 	case r.name == "":
 		head, _, err := s.value("HEAD")
 		if err != nil || head.target == "" {
@@ -89,7 +89,7 @@ func (s *Store) lookup(r revision) (string, error) {
 
 // checkedOut returns the full name of the branch, or the ID, of an earlier
 // checkout.
-func (s *Store) checkedOut(r revision) (string, error) {
+func (r revision) checkedOut(s *Store) (string, error) {
 	previous, err := s.Previous(r.number)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -109,7 +109,7 @@ func (s *Store) checkedOut(r revision) (string, error) {
 }
 
 // present returns the present ID of a full name.
-func (s *Store) present(r revision, full string) (object.ID, error) {
+func (r revision) present(s *Store, full string) (object.ID, error) {
 	switch {
 	case full == "HEAD":
 		head, err := s.Head()
@@ -133,9 +133,9 @@ func (s *Store) present(r revision, full string) (object.ID, error) {
 }
 
 // entryAt returns the value of a ref a number of moves ago.
-func (s *Store) entryAt(r revision, full string) (object.ID, error) {
+func (r revision) entryAt(s *Store, full string) (object.ID, error) {
 	if r.number == 0 {
-		return s.present(r, full)
+		return r.present(s, full)
 	}
 
 	entries, err := s.readLog("logs/" + full)
@@ -161,7 +161,7 @@ func (s *Store) entryAt(r revision, full string) (object.ID, error) {
 
 // timeAt returns the value of a ref at a time. Before the first entry of its
 // log, the value is unknown, and the result is an error.
-func (s *Store) timeAt(r revision, full string) (object.ID, error) {
+func (r revision) timeAt(s *Store, full string) (object.ID, error) {
 	at, err := ParseTime(r.when, s.now())
 	if err != nil {
 		return object.ID{}, r.unknown("%v", err)

@@ -48,7 +48,7 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 		return object.ID{}, err
 	}
 
-	id, err := s.start(ctx, o, r)
+	id, err := r.start(ctx, s, o)
 	if err != nil {
 		return object.ID{}, err
 	}
@@ -107,33 +107,33 @@ func peel(ctx context.Context, r object.Reader, id object.ID) (object.ID, *objec
 }
 
 // start returns the ID for the first part of a revision.
-func (s *Store) start(ctx context.Context, o Objects, r revision) (object.ID, error) {
+func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, error) {
 	if id, err := object.ParseID(strings.ToLower(r.name)); err == nil && r.at == atNow {
 		return id, nil
 	}
 
-	full, err := s.lookup(r)
+	full, err := r.lookup(s)
 	if errors.Is(err, ErrNotFound) {
 		if r.at != atNow {
 			return object.ID{}, err
 		}
-		return s.byPrefix(ctx, o, r)
+		return r.byPrefix(ctx, o)
 	}
 
 	switch {
 	case err != nil:
 		return object.ID{}, err
 	case r.at == atEntry:
-		return s.entryAt(r, full)
+		return r.entryAt(s, full)
 	case r.at == atTime:
-		return s.timeAt(r, full)
+		return r.timeAt(s, full)
 	}
 
-	return s.present(r, full)
+	return r.present(s, full)
 }
 
 // byPrefix returns the commit or tag whose ID begins with a revision's name.
-func (s *Store) byPrefix(ctx context.Context, o Objects, r revision) (object.ID, error) {
+func (r revision) byPrefix(ctx context.Context, o Objects) (object.ID, error) {
 	if len(r.name) < minPrefix || len(r.name) > 64 || !isHex(r.name) {
 		return object.ID{}, &UnknownRevisionError{Rev: r.text}
 	}
@@ -223,16 +223,16 @@ func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root
 }
 
 // rootsOf returns the IDs in a file, each once.
-func (s *Store) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID, err error) {
+func (d folder) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID, err error) {
 	if !strings.HasPrefix(file, "logs/") {
-		v, _, err := s.value(file)
+		v, _, err := d.value(file)
 		if err != nil || v.id.IsZero() {
 			return nil, err
 		}
 		return []object.ID{v.id}, nil
 	}
 
-	entries, err := s.readLog(file)
+	entries, err := d.readLog(file)
 	seen := map[object.ID]bool{{}: true}
 	for _, e := range entries {
 		if !keep(e) {

@@ -20,13 +20,13 @@ import (
 // the path of the files. Any number of goroutines and processes may use one at
 // the same time.
 type Store struct {
-	dir string
+	folder
 	now func() time.Time
 }
 
 // Open returns the refs in kistDir, the path of a .kist folder. It does not
 // read the folder. now returns the times for logs, in the zone to write.
-func Open(kistDir string, now func() time.Time) *Store { return &Store{dir: kistDir, now: now} }
+func Open(kistDir string, now func() time.Time) *Store { return &Store{folder{kistDir}, now} }
 
 // Ref is a name for a commit, or for the tag object of an annotated tag.
 type Ref struct {
@@ -96,7 +96,7 @@ func (s *Store) List(prefix string) ([]Ref, error) {
 
 // names returns the sorted names of the files below the folder root ("refs" or
 // "logs") that begin with prefix, also names that are impossible for refs.
-func (s *Store) names(root, prefix string) ([]string, error) {
+func (d folder) names(root, prefix string) ([]string, error) {
 	var names []string
 	dirs := []string{root}
 	if dir, _ := path.Split(prefix); strings.HasPrefix(dir, root+"/") {
@@ -109,7 +109,7 @@ func (s *Store) names(root, prefix string) ([]string, error) {
 	for len(dirs) > 0 {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
-		entries, err := disk.ReadDir(s.path(dir))
+		entries, err := disk.ReadDir(d.path(dir))
 		if err != nil && !isAbsent(err) {
 			return nil, fmt.Errorf("list refs: %w", err)
 		}

@@ -114,7 +114,13 @@ func wantOutsideUntouched(v *victim, c securityCommand, o outcome) {
 func init() {
 	for _, name := range repositoryLinks {
 		securityScenarios = append(securityScenarios, securityScenario{
-			name: ".kist/" + strings.ReplaceAll(name, "/", "-") + " is a symlink", hostile: hostileLink(name), check: wantOutsideUntouched,
+			name: ".kist/" + strings.ReplaceAll(name, "/", "-") + " is a symlink", hostile: hostileLink(name),
+			check: func(v *victim, c securityCommand, o outcome) {
+				wantOutsideUntouched(v, c, o)
+				if c.name == "verify" && name != "tmp" && o.status == 0 {
+					v.Errorf("follows the symlink: %v", o)
+				}
+			},
 		})
 	}
 	securityScenarios = append(securityScenarios, securityScenario{name: "locks are symlinks", hostile: hostileLock, check: wantOutsideUntouched})
@@ -129,8 +135,11 @@ func TestSecurityMessageFile(t *testing.T) {
 	}
 	untouched := v.readFiles("../outside")
 	v.env = append(v.env, "KIST_EDITOR=echo edited >")
-	v.kist("commit", "-a")
+	o := v.run("commit", "-a")
 	v.wantFiles(v.readFiles("../outside"), untouched)
+	if o.status != 0 {
+		t.Error(o)
+	}
 }
 
 // TestSecurityRemoteFolder has a remote in a folder with something else where

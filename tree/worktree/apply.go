@@ -333,8 +333,11 @@ func (a *applier) makeFolders(ctx context.Context) {
 	}
 }
 
-func (w *applyWorker) makeFolder(d folder, name string, _ int) error {
-	err := d.mkdir(name, workingMode)
+func (w *applyWorker) makeFolder(d folder, name string, i int) error {
+	// The final bits, as far as the umask allows: if finishFolders is never reached,
+	// most folders are right all the same.
+	mode := uint32(w.w.opt.written(w.ops[i].New.Mode)) | workingMode
+	err := d.mkdir(name, mode)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -342,7 +345,7 @@ func (w *applyWorker) makeFolder(d folder, name string, _ int) error {
 	sub, err := d.sub(name)
 	if notFolder(err) { // a file or symlink is in its place
 		if err = d.unlink(name); err == nil {
-			err = d.mkdir(name, workingMode)
+			err = d.mkdir(name, mode)
 		}
 		return err
 	}

@@ -165,6 +165,33 @@ func TestApplyTimesAndModes(t *testing.T) {
 	}
 }
 
+type reads struct {
+	object.Reader
+	before func()
+}
+
+func (r reads) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	r.before()
+	return r.Reader.Get(ctx, key)
+}
+
+// TestApplyKilled checks that a new folder has its final mode before the files in it
+// are written: a folder of a killed checkout is not modified.
+func TestApplyKilled(t *testing.T) {
+	f := newReal(t)
+	file, looked := f.file(random(1, 100_000)), false
+	store := reads{f.store, func() {
+		info, err := f.w.Lstat("d")
+		if looked = true; err != nil || info.Mode != f.w.opt.written(0o755) {
+			t.Errorf("mode %o, %v", info.Mode, err)
+		}
+	}}
+	_, err := f.w.Apply(ctx, store, []Op{{Path: "d", New: dir(0o755)}, {Path: "d/file", New: file}}, ApplyOptions{})
+	if f.check(err); !looked {
+		t.Error("nothing was read")
+	}
+}
+
 func TestApplyIsSparse(t *testing.T) {
 	f := newReal(t)
 	parts := []string{strings.Repeat("\x00", 3<<20), random(1, 5000), strings.Repeat("\x00", 1<<20), "x", strings.Repeat("\x00", 100_000)}

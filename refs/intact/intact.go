@@ -131,7 +131,7 @@ func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bo
 var ErrGone = errors.New("the content is gone")
 
 // GoneError says that the content of expired commits cannot be brought back: it
-// was removed. It matches [intact.ErrGone].
+// was removed. It matches [ErrGone].
 type GoneError struct{ Commits []Incomplete }
 
 // Incomplete is a commit whose content is not here.
@@ -142,11 +142,11 @@ type Incomplete struct {
 
 func (e *GoneError) Error() string {
 	if len(e.Commits) == 1 {
-		what := "an object is missing"
+		missing := "an object and everything below it are missing"
 		if n := e.Commits[0].Objects; n > 1 {
-			what = fmt.Sprintf("%d objects are missing", n)
+			missing = fmt.Sprintf("%d objects and everything below them are missing", n)
 		}
-		return fmt.Sprintf("the content of %s is gone: %s, and what is below", e.Commits[0].Commit.Short(), what)
+		return fmt.Sprintf("the content of %s is gone: %s", e.Commits[0].Commit.Short(), missing)
 	}
 	return fmt.Sprintf("the content of %d commits is gone", len(e.Commits))
 }
@@ -161,8 +161,8 @@ func IsMissing(ctx context.Context, r *kist.Repository, key object.Key) bool {
 }
 
 // BranchLost returns an error if HEAD's branch has no commit, but its log says
-// that it was moved from one to another. (The log is written before the branch:
-// it may tell of a first commit that never came to be.)
+// that the branch had one. The log is written before the branch, so a log with a
+// first commit only proves nothing.
 func BranchLost(r *kist.Repository, branch string) error {
 	log, err := r.Refs().Log(refs.Heads + branch)
 	if err != nil || len(log) == 0 || log[0].Old.IsZero() {

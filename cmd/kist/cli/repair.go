@@ -188,7 +188,7 @@ func lostHints(result *repair.Result, o verifyOptions) []string {
 		return []string{hintNoRecords}
 	}
 	if o.acceptLoss {
-		hints = append(hints, "what is missing of a commit may have expired: 'kist expire COMMIT' says so again")
+		hints = append(hints, "missing content may have expired: 'kist expire COMMIT' records that again")
 	}
 	return hints
 }

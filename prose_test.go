@@ -118,7 +118,6 @@ var remaining = map[string]int{
 	"gc/rewrite":        2,
 	"gc/stats":          1,
 	"object/disk":       2,
-	"refs/history":      2,
 	"remote/remotetest": 21,
 	"remote/rootlog":    1,
 	"remote/transfer":   10,

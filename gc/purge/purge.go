@@ -294,7 +294,7 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 		if err != nil {
 			return err
 		}
-		if _, expired := w.Records.Expired(c.ID); expired && intact.IsMissing(ctx, w.r, TreeOf(c.Commit)) {
+		if intact.IsGone(ctx, w.r, w.Records, c.ID, c.Commit) {
 			continue
 		}
 		w.begin(c.ID)

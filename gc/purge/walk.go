@@ -112,7 +112,7 @@ func (w *Walk) findCommits(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		if _, expired := records.Expired(id); !expired || !intact.IsMissing(ctx, w.r, TreeOf(c)) {
+		if !intact.IsGone(ctx, w.r, records, id, c) {
 			w.commits = append(w.commits, walkedCommit{id, c})
 		}
 		return c.Parents, nil
@@ -122,9 +122,6 @@ func (w *Walk) findCommits(ctx context.Context) error {
 	})
 	return err
 }
-
-// TreeOf returns the key of a commit's tree.
-func TreeOf(c *object.Commit) object.Key { return object.Key{Kind: object.KindTree, ID: c.Tree} }
 
 // findUses finds the uses of targets, and other contents that share their parts.
 func (w *Walk) findUses(ctx context.Context) error {

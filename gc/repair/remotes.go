@@ -11,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -114,14 +113,14 @@ func (p *repairer) rolledBack(ctx context.Context, name string, head *rootlog.St
 		switch {
 		case !ok:
 			return fmt.Sprintf("the branch %q is missing there, and was at %s before", branch, ref.ID.Short()), nil
-		case now.ID == ref.ID || intact.IsMissing(ctx, p.repo, object.Key{Kind: object.KindCommit, ID: now.ID}):
+		case now.ID == ref.ID:
 			continue
 		}
 		back, err := history.IsAncestor(ctx, p.repo.Objects(), now.ID, ref.ID)
 		if back {
 			return fmt.Sprintf("the branch %q is at %s there, and was at the later %s before", branch, now.ID.Short(), ref.ID.Short()), nil
 		}
-		if err != nil && ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil { // other errors: the remote has commits that are not here
 			return "", err
 		}
 	}

@@ -241,7 +241,7 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	if info, done := w.trees[c.Tree]; done {
 		return info, nil
 	}
-	if _, expired := w.records.Expired(id); expired && intact.IsMissing(ctx, w.r, purge.TreeOf(c)) {
+	if intact.IsGone(ctx, w.r, w.records, id, c) {
 		return base, nil
 	}
 	paths, err := w.paths(ctx, c.Tree)

@@ -11,41 +11,57 @@ import (
 	"github.com/kist-vcs/kist/object/graph"
 )
 
-// painter puts marks on commits, from the newest down. The order affects only
-// the speed.
+// A mark shows from where a commit is reachable.
+type mark uint8
+
+const (
+	fromA mark = 1 << iota
+	fromB
+	below // from a commit that is reachable from both
+
+	fromBoth = fromA | fromB
+)
+
+// painter marks two commits and passes the marks on to their ancestors, newest
+// commits first. The order affects only the speed.
 type painter struct {
-	ctx     context.Context
-	r       object.Reader
+	objects object.Reader
+	matters func(m mark) bool // whether the ancestors of a commit with these marks can change the result
 	commits map[object.ID]*painted
 	queue   byTime
-	open    int               // commits in the queue for which matters is true
-	matters func(m mark) bool // whether to go on for a commit with these marks
+	open    int // commits in the queue for which matters is true
+
+	wrongClock bool // a commit is older than one of its parents
 }
 
 type painted struct {
 	Commit
-	marks   mark
-	queued  bool
-	isFound bool
+	marks  mark
+	queued bool
 }
 
-func newPainter(ctx context.Context, r object.Reader, matters func(m mark) bool) *painter {
-	return &painter{ctx: ctx, r: r, commits: make(map[object.ID]*painted), matters: matters}
+// paint returns a painter with a and b in its queue.
+func paint(ctx context.Context, r object.Reader, a, b object.ID, matters func(mark) bool) (*painter, error) {
+	p := &painter{objects: r, matters: matters, commits: map[object.ID]*painted{}}
+	if err := p.put(ctx, a, fromA); err != nil {
+		return nil, err
+	}
+	return p, p.put(ctx, b, fromB)
 }
 
-// put adds marks to a commit, and queues it if they are new to it.
-func (p *painter) put(id object.ID, m mark) (*painted, error) {
+// put adds marks to a commit. It queues the commit if it did not have them all.
+func (p *painter) put(ctx context.Context, id object.ID, m mark) error {
 	c := p.commits[id]
 	if c == nil {
-		read, err := object.ReadCommit(p.ctx, p.r, id)
+		read, err := object.ReadCommit(ctx, p.objects, id)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c = &painted{Commit: Commit{id, read}}
 		p.commits[id] = c
 	}
 	if c.marks|m == c.marks {
-		return c, nil
+		return nil
 	}
 	if c.queued && p.matters(c.marks) {
 		p.open--
@@ -58,7 +74,7 @@ func (p *painter) put(id object.ID, m mark) (*painted, error) {
 		c.queued = true
 		p.queue.add(c.Commit)
 	}
-	return c, nil
+	return nil
 }
 
 // next takes the newest commit from the queue.
@@ -71,41 +87,49 @@ func (p *painter) next() *painted {
 	return c
 }
 
-// MergeBases returns the best common ancestors of a and b: those commits that
-// both have, and that no other such commit has. (A commit has itself and its
-// ancestors.) There is none if the histories have nothing in common, and more
-// than one after merges in both directions; the newest comes first. It reads
-// the commits down to the bases, and all below them only if there seems to be
-// more than one.
+// pass adds marks to the parents of a commit.
+func (p *painter) pass(ctx context.Context, c *painted, m mark) error {
+	for _, parent := range c.Parents {
+		if err := p.put(ctx, parent, m); err != nil {
+			return err
+		}
+		p.wrongClock = p.wrongClock || p.commits[parent].Committer.Time.Compare(c.Committer.Time) > 0
+	}
+	return nil
+}
+
+// MergeBases returns the best common ancestors of a and b, the newest first: the
+// common ancestors that are not ancestors of another one. A commit counts as its
+// own ancestor. Unrelated histories have none. After merges in both directions
+// there can be several.
+//
+// MergeBases reads the commits down to the bases. It reads the commits below
+// them only if there seem to be several bases.
 func MergeBases(ctx context.Context, r object.Reader, a, b object.ID) ([]object.ID, error) {
-	p := newPainter(ctx, r, func(m mark) bool { return m&below == 0 })
-	if _, err := p.put(a, fromA); err != nil {
+	p, err := paint(ctx, r, a, b, func(m mark) bool { return m&below == 0 })
+	if err != nil {
 		return nil, err
 	}
-	if _, err := p.put(b, fromB); err != nil {
-		return nil, err
-	}
-	// A best common ancestor is on a path from a, and on one from b, on which
-	// no commit is below another common one. So all are found when only
-	// commits below them are queued.
+
+	// A path from a, and one from b, lead to each best common ancestor without
+	// passing another common ancestor. So all are found when the queue has only
+	// commits below common ones.
 	var found []*painted
 	for p.open > 0 {
 		c := p.next()
 		m := c.marks
 		if m&fromBoth == fromBoth {
-			if m&below == 0 && !c.isFound {
-				c.isFound = true
+			if m&below == 0 && !slices.Contains(found, c) {
 				found = append(found, c)
 			}
 			m |= below
 		}
-		for _, parent := range c.Parents {
-			if _, err := p.put(parent, m); err != nil {
-				return nil, err
-			}
+		if err := p.pass(ctx, c, m); err != nil {
+			return nil, err
 		}
 	}
-	if err := p.sink(&found); err != nil {
+
+	if found, err = p.best(ctx, found); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found, func(a, b *painted) int {
@@ -121,71 +145,88 @@ func MergeBases(ctx context.Context, r object.Reader, a, b object.ID) ([]object.
 	return ids, nil
 }
 
-// sink removes the commits from found that are below another one. A wrong clock may
-// have made them be found first. It visits everything below the found commits, and
-// pauses at each of them, because it can stop when only one is left.
-func (p *painter) sink(found *[]*painted) error {
-	seen := make(map[object.ID]bool)
-	var stack []object.ID
-	for _, c := range *found {
-		stack = append(stack, c.Parents...)
+// best returns the found commits that are not below another one. Because of a
+// wrong clock, a commit can be found before a commit above it. To detect that,
+// best visits the commits below the found ones, until only one of these is left.
+func (p *painter) best(ctx context.Context, found []*painted) ([]*painted, error) {
+	found = slices.DeleteFunc(found, func(c *painted) bool { return c.marks&below != 0 })
+	var starts []object.ID
+	for _, c := range found {
+		starts = append(starts, c.Parents...)
 	}
-	for {
-		*found = slices.DeleteFunc(*found, func(c *painted) bool { return c.marks&below != 0 })
-		if len(*found) < 2 {
-			return nil
+	done := errors.New("one left")
+	err := graph.Walk(ctx, map[object.ID]bool{}, starts, func(id object.ID) ([]object.ID, error) {
+		if len(found) < 2 {
+			return nil, done
 		}
-		met := false
-		for !met {
-			if len(stack) == 0 {
-				return nil
-			}
-			id := stack[len(stack)-1]
-			stack = stack[:len(stack)-1]
-			if seen[id] {
-				continue
-			}
-			seen[id] = true
-			if c := p.commits[id]; c != nil {
-				met = c.isFound && c.marks&below == 0
-				c.marks |= below
-				stack = append(stack, c.Parents...)
-				continue
-			}
-			parents, err := parentsOf(p.ctx, p.r, id)
-			if err != nil {
-				return err
-			}
-			stack = append(stack, parents...)
+		c := p.commits[id]
+		if c == nil {
+			return parentsOf(ctx, p.objects, id)
 		}
+		found = slices.DeleteFunc(found, func(f *painted) bool { return f == c })
+		return c.Parents, nil
+	})
+	if errors.Is(err, done) {
+		err = nil
 	}
+	return found, err
 }
 
-// IsAncestor reports whether b has a: whether they are the same, or a is an
-// ancestor of b.
+// IsAncestor reports whether a is b or an ancestor of b.
 func IsAncestor(ctx context.Context, r object.Reader, a, b object.ID) (bool, error) {
-	// Below a there is no way to a. So only what b has and a has not matters.
-	p := newPainter(ctx, r, func(m mark) bool { return m == fromB })
-	target, err := p.put(a, fromA)
+	// No ancestor of a leads to a, so only commits that b alone reaches matter.
+	p, err := paint(ctx, r, a, b, func(m mark) bool { return m == fromB })
 	if err != nil {
 		return false, err
 	}
-	if _, err := p.put(b, fromB); err != nil {
-		return false, err
-	}
+	target := p.commits[a]
 	for p.open > 0 && target.marks&fromB == 0 {
 		c := p.next()
-		for _, parent := range c.Parents {
-			if _, err := p.put(parent, c.marks); err != nil {
-				return false, err
-			}
+		if err := p.pass(ctx, c, c.marks); err != nil {
+			return false, err
 		}
 	}
 	return target.marks&fromB != 0, nil
 }
 
-// parentsOf reads a commit's parents, and no more of it than its links. It leaves
-// out those whose loss was accepted; a commit that is lost itself has none.
+// AheadBehind counts the commits that only a reaches (ahead) and that only b
+// reaches (behind). A commit reaches itself and its ancestors.
+//
+// It reads the commits that differ, and the common ones that are at least as
+// new as the oldest of these. If a commit that it read is older than its
+// parent, a clock was wrong, and it reads all commits. The numbers are wrong
+// only if all such commits lie further down: then a common commit may count.
+func AheadBehind(ctx context.Context, r object.Reader, a, b object.ID) (ahead, behind int, err error) {
+	if a == b {
+		return 0, 0, nil
+	}
+	p, err := paint(ctx, r, a, b, func(m mark) bool { return m != fromBoth })
+	if err != nil {
+		return 0, 0, err
+	}
+	oldest := p.commits[a].Committer.Time // of the commits that differ
+	for p.queue.Len() > 0 && (p.open > 0 || p.wrongClock || p.queue.entries[0].Committer.Time.Compare(oldest) >= 0) {
+		c := p.next()
+		if at := c.Committer.Time; c.marks != fromBoth && at.Compare(oldest) < 0 {
+			oldest = at
+		}
+		if err := p.pass(ctx, c, c.marks); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, c := range p.commits {
+		switch c.marks {
+		case fromA:
+			ahead++
+		case fromB:
+			behind++
+		}
+	}
+	return ahead, behind, nil
+}
+
+// parentsOf reads only the links of a commit and returns its parents. A lost
+// commit, if the loss was accepted, is no parent and has no parents.
 func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID, error) {
 	key := object.Key{Kind: object.KindCommit, ID: id}
 	links, err := graph.Links(ctx, r, key)
@@ -204,68 +245,10 @@ func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID,
 	return parents, nil
 }
 
-// Ancestors returns commits and all their ancestors. If it returns an error, some of
-// them are missing.
+// Ancestors returns commits and all their ancestors. After an error, the result
+// is incomplete.
 func Ancestors(ctx context.Context, r object.Reader, ids []object.ID) (map[object.ID]bool, error) {
 	seen := map[object.ID]bool{}
 	err := graph.Walk(ctx, seen, ids, func(id object.ID) ([]object.ID, error) { return parentsOf(ctx, r, id) })
 	return seen, err
-}
-
-// A mark says from where a commit can be reached.
-type mark uint8
-
-const (
-	fromA mark = 1 << iota
-	fromB
-	below // from a commit that is reached from both
-)
-
-const fromBoth = fromA | fromB
-
-// AheadBehind counts the commits that a has and b has not (ahead), and those
-// that b has and a has not (behind), where a commit has itself and its
-// ancestors.
-//
-// It reads the commits down to where both are the same, and those that are
-// newer than the oldest of what differs; all there are if the clocks of what it
-// has read were wrong, so that a commit is older than its parent. The numbers
-// are exact unless that is so further down only: then a commit that both have
-// may be counted, if one of the two has it in another way as well.
-func AheadBehind(ctx context.Context, r object.Reader, a, b object.ID) (ahead, behind int, err error) {
-	if a == b {
-		return 0, 0, nil
-	}
-	p := newPainter(ctx, r, func(m mark) bool { return m != fromBoth })
-	tip, err := p.put(a, fromA)
-	if err != nil {
-		return 0, 0, err
-	}
-	if _, err := p.put(b, fromB); err != nil {
-		return 0, 0, err
-	}
-	oldest := tip.Committer.Time // of what only one has
-	wrongClock := false
-	for p.queue.Len() > 0 && (p.open > 0 || wrongClock || p.queue.entries[0].Committer.Time.Compare(oldest) >= 0) {
-		c := p.next()
-		if at := c.Committer.Time; c.marks != fromBoth && at.Compare(oldest) < 0 {
-			oldest = at
-		}
-		for _, id := range c.Parents {
-			parent, err := p.put(id, c.marks)
-			if err != nil {
-				return 0, 0, err
-			}
-			wrongClock = wrongClock || parent.Committer.Time.Compare(c.Committer.Time) > 0
-		}
-	}
-	for _, c := range p.commits {
-		switch c.marks {
-		case fromA:
-			ahead++
-		case fromB:
-			behind++
-		}
-	}
-	return ahead, behind, nil
 }

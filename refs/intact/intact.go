@@ -15,9 +15,10 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
-// IsAbsent reports whether an error says that an object is missing or damaged.
+// IsAbsent reports whether err means that an object is missing or damaged.
 func IsAbsent(err error) bool {
 	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }
@@ -35,10 +36,11 @@ func CommitTree(ctx context.Context, r *kist.Repository, commit object.ID) (obje
 	return c.Tree, nil
 }
 
-// Check makes sure that commits are there with all that they refer to, now
-// that they are to be named: they may have been removed as garbage since they were
-// looked at, or brought by a fetch that was stopped before it had the rest, which
-// is a [*GoneError]. It is called within publish. Zero IDs do not count.
+// Check returns an error if a commit that will get a name is incomplete. If gc
+// removed the commit since the caller read it, the error is a
+// [*volume.StaleError]. If its content is incomplete, for example because a fetch
+// was stopped, the error is a [*GoneError]. Zero IDs do not count. Call Check
+// while publishing.
 func Check(ctx context.Context, r *kist.Repository, commits ...object.ID) error {
 	var keys []object.Key
 	unnamed := map[object.ID]bool{}
@@ -56,7 +58,7 @@ func Check(ctx context.Context, r *kist.Repository, commits ...object.ID) error 
 		return err
 	}
 	if head, err := r.Refs().Head(); err == nil {
-		delete(unnamed, head.ID) // as most often
+		delete(unnamed, head.ID) // the most frequent case
 	}
 	if len(unnamed) == 0 {
 		return nil
@@ -64,8 +66,8 @@ func Check(ctx context.Context, r *kist.Repository, commits ...object.ID) error 
 	return checkContent(ctx, r, unnamed)
 }
 
-// checkContent makes sure that commits are complete. It checks neither expired
-// content nor the commits that a name or a log reaches, with their ancestors:
+// checkContent returns a [*GoneError] if a commit or one of its ancestors is
+// incomplete. It skips expired content, and commits that a name or a log reaches:
 // these were published. It changes the set.
 func checkContent(ctx context.Context, r *kist.Repository, commits map[object.ID]bool) error {
 	published, err := published(ctx, r, commits)
@@ -93,9 +95,9 @@ func checkContent(ctx context.Context, r *kist.Repository, commits map[object.ID
 	})
 }
 
-// published removes from a set the commits that names and logs lead to. If some
-// are left, it returns all that these lead to, as far as they can be read: damage
-// elsewhere is no reason to stop.
+// published removes from a set the commits that names and logs reach. If some are
+// left, it returns all commits that names and logs reach. It skips commits that it
+// cannot read, because damage elsewhere is no reason to stop.
 func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bool) (map[object.ID]bool, error) {
 	names, _ := r.Refs().Roots(ctx)
 	for _, name := range names {
@@ -105,15 +107,11 @@ func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bo
 	if len(commits) == 0 {
 		return reached, nil
 	}
-	tips := map[object.ID]bool{}
+	var starts []object.ID
 	for _, name := range names {
 		if id, err := refs.Peel(ctx, r.Objects(), name.ID); err == nil {
-			tips[id] = true
+			starts = append(starts, id)
 		}
-	}
-	var starts []object.ID
-	for id := range tips {
-		starts = append(starts, id)
 	}
 	for c, err := range history.Walk(ctx, r.Objects(), starts, history.Options{}) {
 		if err != nil {
@@ -130,11 +128,11 @@ func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bo
 // ErrGone is matched by every [*GoneError].
 var ErrGone = errors.New("the content is gone")
 
-// GoneError says that the content of expired commits cannot be brought back: it
-// was removed. It matches [ErrGone].
+// GoneError means that content of commits is missing: it was removed, or never
+// arrived. It matches [ErrGone].
 type GoneError struct{ Commits []Incomplete }
 
-// Incomplete is a commit whose content is not here.
+// Incomplete is a commit with missing content.
 type Incomplete struct {
 	Commit  object.ID
 	Objects int // number of missing objects; objects below them are unknown and not counted
@@ -154,10 +152,13 @@ func (e *GoneError) Error() string {
 // Is makes errors.Is(err, ErrGone) true.
 func (e *GoneError) Is(target error) bool { return target == ErrGone }
 
-// IsMissing reports whether an object is not there.
-func IsMissing(ctx context.Context, r *kist.Repository, key object.Key) bool {
-	missing, err := r.Objects().Missing(ctx, []object.Key{key})
-	return err == nil && len(missing) > 0
+// IsGone reports whether the content of a commit has expired and was removed.
+func IsGone(ctx context.Context, r *kist.Repository, records *record.View, id object.ID, c *object.Commit) bool {
+	if _, expired := records.Expired(id); !expired {
+		return false
+	}
+	present, err := r.Objects().Has(ctx, object.Key{Kind: object.KindTree, ID: c.Tree})
+	return err == nil && !present
 }
 
 // BranchLost returns an error if HEAD's branch has no commit, but its log says
@@ -169,4 +170,163 @@ func BranchLost(r *kist.Repository, branch string) error {
 		return nil // a damaged log was reported
 	}
 	return &refs.CorruptError{File: refs.Heads + branch, Err: fmt.Errorf("missing, its log says that it is at %s", log[0].New)}
+}
+
+// ErrExpired is matched by every [*ExpiredError].
+var ErrExpired = errors.New("the content has expired")
+
+// ExpiredError means that the content of a commit is needed and has expired. It
+// matches [ErrExpired].
+type ExpiredError struct {
+	Commit object.ID
+	Record record.Record // when it expired, by whom, and by which policy
+	Gone   bool          // the content was removed; otherwise at least a part of it is here
+	Head   bool          // HEAD is at the commit
+	Base   bool          // the commit is the base of a merge
+}
+
+func (e *ExpiredError) Error() string {
+	text := fmt.Sprintf("the content of %s expired on %s", e.Commit.Short(), e.Record.Time.Format("2006-01-02"))
+	if e.Record.Who != "" {
+		text += " by " + e.Record.Who
+	}
+	if e.Record.Reason != "" {
+		text += " (" + e.Record.Reason + ")"
+	}
+	return text
+}
+
+// Is makes errors.Is(err, ErrExpired) true.
+func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
+
+// Usable returns an [*ExpiredError] if the content of a commit has expired, even
+// if it is still here. HEAD's commit is an exception: it can be used while its
+// content is complete, so that a user can leave it. A zero ID is no commit.
+func Usable(ctx context.Context, r *kist.Repository, commit object.ID) error {
+	return usable(ctx, r, &ExpiredError{Commit: commit})
+}
+
+// UsableBase is Usable for a merge base. It can be used while its content is
+// complete: gc keeps the content for that, see [gc.Forks].
+func UsableBase(ctx context.Context, r *kist.Repository, commit object.ID) error {
+	return usable(ctx, r, &ExpiredError{Commit: commit, Base: true})
+}
+
+// usable fills in e and returns it, if e.Commit has expired and cannot be used.
+func usable(ctx context.Context, r *kist.Repository, e *ExpiredError) error {
+	if e.Commit.IsZero() {
+		return nil
+	}
+	records, err := r.RecordViewOrEmpty()
+	if err != nil {
+		return err
+	}
+	var expired bool
+	if e.Record, expired = records.Expired(e.Commit); !expired {
+		return nil
+	}
+
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	e.Head = head.ID == e.Commit
+	c, err := object.ReadCommit(ctx, r.Objects(), e.Commit)
+	if err != nil {
+		return err
+	}
+	present, err := r.Objects().Has(ctx, object.Key{Kind: object.KindTree, ID: c.Tree})
+	if err != nil {
+		return err
+	}
+	if e.Gone = !present; e.Gone || !e.Head && !e.Base {
+		return e
+	}
+	missing, err := NewInventory(r, records).CountMissing(ctx, c)
+	if err == nil && missing > 0 {
+		err = e
+	}
+	return err
+}
+
+// CheckUsable is [Check] that also returns an [*ExpiredError] if a commit has
+// expired and lost content since the caller read it.
+func CheckUsable(ctx context.Context, r *kist.Repository, commits ...object.ID) error {
+	if err := Check(ctx, r, commits...); err != nil {
+		return err
+	}
+	records, err := r.RecordViewOrEmpty()
+	if err != nil {
+		return err
+	}
+	found := NewInventory(r, records)
+	for _, id := range commits {
+		rec, expired := records.Expired(id)
+		if !expired {
+			continue
+		}
+		c, err := object.ReadCommit(ctx, r.Objects(), id)
+		if err != nil {
+			return err
+		}
+		if missing, err := found.CountMissing(ctx, c); err != nil {
+			return err
+		} else if missing > 0 {
+			return &ExpiredError{Commit: id, Record: rec, Gone: true}
+		}
+	}
+	return nil
+}
+
+// Inventory counts the missing objects of commits. It remembers the objects that are
+// present with all objects below them.
+type Inventory struct {
+	r       *kist.Repository
+	records *record.View
+	intact  map[object.Key]bool
+}
+
+// NewInventory returns an inventory that does not count objects that records do not
+// require.
+func NewInventory(r *kist.Repository, records *record.View) *Inventory {
+	return &Inventory{r: r, records: records, intact: map[object.Key]bool{}}
+}
+
+// CountMissing returns the number of missing objects of a commit's content. It does
+// not count the objects below a missing one.
+func (v *Inventory) CountMissing(ctx context.Context, c *object.Commit) (int, error) {
+	missing := 0
+	seen := map[object.Key]bool{}
+	present := func(keys []object.Key) ([]object.Key, error) {
+		keys = slices.DeleteFunc(keys, func(key object.Key) bool { return seen[key] || v.intact[key] })
+		gone, err := v.r.Objects().Missing(ctx, keys)
+		for _, key := range gone {
+			seen[key] = true
+		}
+		missing += len(gone)
+		return keys, err
+	}
+
+	top := []object.Key{{Kind: object.KindTree, ID: c.Tree}}
+	if !c.SkippedRest.IsZero() {
+		top = append(top, object.Key{Kind: object.KindChunk, ID: c.SkippedRest})
+	}
+	top, err := present(top)
+	if err != nil {
+		return 0, err
+	}
+	err = graph.Walk(ctx, seen, top, func(key object.Key) ([]object.Key, error) {
+		links, err := graph.Links(ctx, v.r.Objects(), key)
+		if err != nil {
+			return nil, err
+		}
+		return present(slices.DeleteFunc(links, func(link object.Key) bool { return v.records.Skips(key, link) }))
+	})
+	if err != nil {
+		return 0, err
+	}
+	if missing == 0 {
+		maps.Copy(v.intact, seen)
+	}
+	return missing, nil
 }

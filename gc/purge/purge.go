@@ -155,7 +155,6 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 		return nil, fmt.Errorf("reason: %w", err)
 	}
 
-	who := r.Recorder()
 	var purged []Content
 	err := r.Records().Update(ctx, func(set *record.Set) error {
 		purged = nil
@@ -170,9 +169,7 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 			if withPath {
 				text = c.reason(reason)
 			}
-			if err := set.Switch(record.Record{
-				Kind: record.Purge, Key: c.Key, On: true, Time: r.Options().Date().UTC(), Who: who, Host: r.Options().Host, Reason: text,
-			}); err != nil {
+			if err := set.Switch(retain.Stamp(r, record.Record{Kind: record.Purge, Key: c.Key, On: true, Reason: text})); err != nil {
 				return err
 			}
 			purged = append(purged, c)
@@ -271,8 +268,8 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 			if !old.On {
 				return fmt.Errorf("%q: %w", id, ErrNotPurged)
 			}
-			old.On, old.Time, old.Who, old.Host = false, r.Options().Date().UTC(), r.Recorder(), r.Options().Host
-			return set.Switch(old)
+			old.On = false
+			return set.Switch(retain.Stamp(r, old))
 		})
 	})
 

@@ -1,6 +1,7 @@
 package retain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
@@ -91,6 +93,9 @@ func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireRe
 	}
 
 	e := &expiring{r: r, records: set.At(r.Options().Now())} // holds that are over keep nothing
+	if e.protected, err = Protected(ctx, r, e.records); err != nil {
+		return nil, err
+	}
 	if len(o.Revs) > 0 {
 		err = e.named(ctx, o.Revs)
 	} else {
@@ -105,36 +110,29 @@ func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireRe
 
 // expiring is the state of one Expire.
 type expiring struct {
-	r       *kist.Repository
-	records *record.View
-	tags    map[object.ID][]string
-	all     map[object.ID]*Considered // nil: expired before
-	result  ExpireResult
+	r         *kist.Repository
+	records   *record.View
+	protected map[object.ID][]string // see [Protected]
+	tags      map[object.ID][]string
+	all       map[object.ID]*Considered // nil: expired before
+	result    ExpireResult
 }
 
 // named expires the commits that revisions name.
 func (e *expiring) named(ctx context.Context, revs []string) error {
-	protected, err := Protected(ctx, e.r)
-	if err != nil {
-		return err
-	}
-
 	seen := map[object.ID]bool{}
 	for _, rev := range revs {
 		id, c, err := e.r.ReadCommit(ctx, rev)
 		if err != nil {
 			return err
 		}
-		if _, held := e.records.Held(id); held {
-			protected[id] = append(protected[id], "held")
-		}
 		_, expired := e.records.Expired(id)
 		switch {
 		case seen[id]:
 		case expired:
 			e.result.Already++
-		case len(protected[id]) > 0:
-			return &ProtectedError{Commit: id, Why: protected[id]}
+		case len(e.protected[id]) > 0:
+			return &ProtectedError{Commit: id, Why: e.protected[id]}
 		default:
 			e.result.Expired = append(e.result.Expired, Considered{ID: id, Commit: c})
 		}
@@ -146,11 +144,6 @@ func (e *expiring) named(ctx context.Context, revs []string) error {
 
 // byPolicy expires the commits that the policy keeps on no branch.
 func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
-	protected, err := Protected(ctx, e.r)
-	if err != nil {
-		return err
-	}
-
 	tips, others, err := expireTips(e.r, o.Branches)
 	if err != nil {
 		return err
@@ -183,12 +176,12 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 			delete(e.all, id)
 			continue
 		}
-		c.keep(protected[id]...)
-		if _, held := e.records.Held(id); held {
-			c.keep("held")
-		}
+		c.keep(e.protected[id]...)
 	}
 
+	newestFirst := func(a, b *Considered) int {
+		return cmp.Or(b.Commit.Committer.Time.Compare(a.Commit.Committer.Time), a.ID.Compare(b.ID))
+	}
 	for _, c := range slices.SortedFunc(maps.Values(e.all), newestFirst) {
 		if len(c.Kept) == 0 {
 			e.result.Expired = append(e.result.Expired, *c)
@@ -200,11 +193,86 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 	return nil
 }
 
-func newestFirst(a, b *Considered) int {
-	if c := b.Commit.Committer.Time.Compare(a.Commit.Committer.Time); c != 0 {
-		return c
+// branch applies the policy to a branch. The rules consider only the branch's
+// own commits, on its line of first parents. So a commit of another branch never
+// takes the place of one of them. Merged commits are kept, or expire, with their
+// merge.
+func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error {
+	name := strings.TrimPrefix(branch.Name, refs.Heads)
+	all := map[object.ID]history.Commit{}
+	for c, err := range history.Walk(ctx, e.r.Objects(), []object.ID{branch.ID}, history.Options{}) {
+		if err != nil {
+			return err
+		}
+		all[c.ID] = c
+		if _, expired := e.records.Expired(c.ID); expired {
+			e.all[c.ID] = nil
+			continue
+		}
+		if e.all[c.ID] == nil {
+			e.all[c.ID] = &Considered{ID: c.ID, Commit: c.Commit}
+		}
+		e.all[c.ID].Branches = append(e.all[c.ID].Branches, name)
 	}
-	return strings.Compare(a.ID.String(), b.ID.String())
+
+	if len(all) == 0 { // the loss of the branch's commit was accepted
+		return nil
+	}
+
+	line := []object.ID{branch.ID} // first parents, newest first
+	for c := all[branch.ID]; len(c.Parents) > 0; c = all[c.Parents[0]] {
+		line = append(line, c.Parents[0])
+	}
+	var own []*Considered
+	var commits []Commit
+	for _, id := range line {
+		if c := e.all[id]; c != nil {
+			own = append(own, c)
+			commits = append(commits, Commit{Time: c.Commit.Committer.When(), Tags: e.tags[id]})
+		}
+	}
+
+	now := e.r.Options().Date()
+	kept := map[object.ID]bool{}
+	for i, reasons := range p.Apply(commits, now) {
+		own[i].keep(reasons...)
+		kept[own[i].ID] = len(reasons) > 0
+	}
+	brought, err := broughtIn(ctx, all, line)
+	if err != nil {
+		return err
+	}
+	for id, merge := range brought {
+		switch c := e.all[id]; {
+		case c == nil:
+		case kept[merge]:
+			c.keep("merged by " + merge.Short())
+		case c.Commit.Committer.When().After(now):
+			c.keep("dated in the future")
+		}
+	}
+
+	return nil
+}
+
+// broughtIn returns, for each commit off the line of first parents, the commit
+// of the line that merged it: the oldest one that reaches it.
+func broughtIn(ctx context.Context, all map[object.ID]history.Commit, line []object.ID) (map[object.ID]object.ID, error) {
+	by := map[object.ID]object.ID{}
+	on := make(map[object.ID]bool, len(line))
+	for _, id := range line {
+		on[id] = true
+	}
+	for _, merge := range slices.Backward(line) {
+		err := graph.Walk(ctx, on, all[merge].Parents, func(id object.ID) ([]object.ID, error) {
+			by[id] = merge
+			return all[id].Parents, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return by, nil
 }
 
 func (c *Considered) keep(reasons ...string) {
@@ -255,8 +323,8 @@ func tagsOf(ctx context.Context, r *kist.Repository) (map[object.ID][]string, er
 }
 
 // Protected returns the commits whose content may not expire, with the
-// reasons: names, forks and the operation in progress. Holds are not included.
-func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
+// reasons: names, forks, the operation in progress and holds in records.
+func Protected(ctx context.Context, r *kist.Repository, records *record.View) (map[object.ID][]string, error) {
 	why := map[object.ID][]string{}
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -307,6 +375,9 @@ func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string,
 			why[id] = append(why[id], fmt.Sprintf("a %s is under way", state.Operation))
 		}
 	}
+	for _, id := range records.Holds() {
+		why[id] = append(why[id], "held")
+	}
 
 	return why, nil
 }
@@ -316,18 +387,13 @@ func Protected(ctx context.Context, r *kist.Repository) (map[object.ID][]string,
 // error is a [*ProtectedError].
 func recordExpired(ctx context.Context, r *kist.Repository, result *ExpireResult, policy string, named bool) error {
 	return r.Records().Update(ctx, func(set *record.Set) error {
-		protected, err := Protected(ctx, r)
+		protected, err := Protected(ctx, r, set.At(r.Options().Now()))
 		if err != nil {
 			return err
 		}
-		now := r.Options().Date()
-		records := set.At(r.Options().Now())
 		var expired []Considered
 		for _, c := range result.Expired {
 			why := protected[c.ID]
-			if _, held := records.Held(c.ID); held {
-				why = append(why, "held")
-			}
 			if len(why) > 0 && named {
 				return &ProtectedError{Commit: c.ID, Why: why}
 			}
@@ -336,10 +402,8 @@ func recordExpired(ctx context.Context, r *kist.Repository, result *ExpireResult
 				result.Kept = append(result.Kept, c)
 				continue
 			}
-			err := set.Switch(record.Record{
-				Kind: record.Expire, Key: object.Key{Kind: object.KindCommit, ID: c.ID}, On: true,
-				Time: now.UTC(), Who: r.Recorder(), Host: r.Options().Host, Reason: policy,
-			})
+			key := object.Key{Kind: object.KindCommit, ID: c.ID}
+			err := set.Switch(Stamp(r, record.Record{Kind: record.Expire, Key: key, On: true, Reason: policy}))
 			if err != nil && named {
 				return err
 			}
@@ -378,7 +442,11 @@ func Expirations(r *kist.Repository) ([]record.Record, error) {
 // Unexpire undoes the expiration of commits and returns them. If a part of
 // their content is missing, nothing is done, and the error is a
 // [*intact.GoneError].
-func Unexpire(ctx context.Context, r *kist.Repository, revs []string) ([]object.ID, error) {
+//
+// Without revs, it restores all expired commits with complete content. If others
+// exist, the result is the restored commits and a [*intact.GoneError] with the
+// rest.
+func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []object.ID, err error) {
 	var ids []object.ID
 	for _, rev := range revs {
 		id, err := r.Resolve(ctx, rev)
@@ -389,41 +457,29 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) ([]object.
 			ids = append(ids, id)
 		}
 	}
-	return unexpire(ctx, r, ids, false)
-}
-
-// UnexpireAll is Unexpire for all expired commits with complete content. If
-// others exist, the result is the restored commits and a [*intact.GoneError]
-// with the rest.
-func UnexpireAll(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
-	list, err := Expirations(r)
-	if err != nil {
-		return nil, err
+	all := len(revs) == 0
+	if all {
+		list, err := Expirations(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, rec := range list {
+			ids = append(ids, rec.Key.ID)
+		}
 	}
-	var ids []object.ID
-	for _, rec := range list {
-		ids = append(ids, rec.Key.ID)
-	}
-	return unexpire(ctx, r, ids, true)
-}
 
-// unexpire undoes expirations: all or none, or with some set, those of commits
-// with complete content. Publish makes sure that no gc removes objects
-// meanwhile.
-func unexpire(ctx context.Context, r *kist.Repository, ids []object.ID, some bool) ([]object.ID, error) {
-	var done []object.ID
 	gone := &intact.GoneError{}
-	err := r.Publish(ctx, func(ctx context.Context) error {
+	// While Publish runs, no gc removes objects.
+	err = r.Publish(ctx, func(ctx context.Context) error {
 		return r.Records().Update(ctx, func(set *record.Set) error {
 			found := intact.NewInventory(r, set.At(r.Options().Now()))
 			done, gone.Commits = nil, nil
 			for _, id := range ids {
-				key := object.Key{Kind: object.KindCommit, ID: id}
-				rec, _ := set.Get(record.Expire, key)
+				rec, _ := set.Get(record.Expire, object.Key{Kind: object.KindCommit, ID: id})
+				if !rec.On && all { // another process was faster
+					continue
+				}
 				if !rec.On {
-					if some { // another process was faster
-						continue
-					}
 					return fmt.Errorf("commit %s: %w", id.Short(), ErrNotExpired)
 				}
 				missing, err := CountMissing(ctx, r, found, id)
@@ -434,13 +490,13 @@ func unexpire(ctx context.Context, r *kist.Repository, ids []object.ID, some boo
 					gone.Commits = append(gone.Commits, intact.Incomplete{Commit: id, Objects: missing})
 					continue
 				}
-				rec.On, rec.Time, rec.Who, rec.Host = false, r.Options().Date().UTC(), r.Recorder(), r.Options().Host
-				if err := set.Switch(rec); err != nil {
+				rec.On = false
+				if err := set.Switch(Stamp(r, rec)); err != nil {
 					return err
 				}
 				done = append(done, id)
 			}
-			if len(gone.Commits) > 0 && !some {
+			if len(gone.Commits) > 0 && !all {
 				return gone
 			}
 			return nil
@@ -452,7 +508,6 @@ func unexpire(ctx context.Context, r *kist.Repository, ids []object.ID, some boo
 	if len(gone.Commits) > 0 {
 		return done, gone
 	}
-
 	return done, nil
 }
 

@@ -56,7 +56,7 @@ func TestExpireHeld(t *testing.T) {
 	s.Hold(ids[0], false) // for whom the clock was not put forward
 	s.Hold(ids[1], false)
 	var gone *intact.GoneError
-	if done, err := retain.UnexpireAll(ctx, later); len(done) > 0 || !errors.As(err, &gone) || len(gone.Commits) != 2 || gone.Commits[0].Objects == 0 {
+	if done, err := retain.Unexpire(ctx, later, nil); len(done) > 0 || !errors.As(err, &gone) || len(gone.Commits) != 2 || gone.Commits[0].Objects == 0 {
 		t.Errorf("undo of what is gone: %v, %v", done, err)
 	}
 }

@@ -53,6 +53,12 @@ func HoldsOf(records *record.View) []record.Record {
 	return list
 }
 
+// Stamp returns a record that the present user changes now.
+func Stamp(r *kist.Repository, rec record.Record) record.Record {
+	rec.Time, rec.Who, rec.Host = r.Options().Date().UTC(), r.Recorder(), r.Options().Host
+	return rec
+}
+
 // HoldOptions configure [Hold].
 type HoldOptions struct {
 	Rev    string
@@ -65,9 +71,7 @@ type HoldOptions struct {
 // content is missing, nothing is recorded, and the error is a
 // [*intact.GoneError].
 func Hold(ctx context.Context, r *kist.Repository, o HoldOptions) (record.Record, error) {
-	hold := record.Record{
-		Kind: record.Hold, On: true, Time: r.Options().Date().UTC(), Who: r.Recorder(), Host: r.Options().Host, Reason: o.Reason,
-	}
+	hold := Stamp(r, record.Record{Kind: record.Hold, On: true, Reason: o.Reason})
 	if !o.Until.IsZero() {
 		hold.Until = o.Until.UTC()
 	}
@@ -118,8 +122,8 @@ func Release(ctx context.Context, r *kist.Repository, rev, reason string) (was, 
 			return err
 		}
 		was = held
-		held.On, held.Time, held.Who, held.Host, held.Reason = false, r.Options().Date().UTC(), r.Recorder(), r.Options().Host, reason
-		if err := set.Switch(held); err != nil {
+		held.On, held.Reason = false, reason
+		if err := set.Switch(Stamp(r, held)); err != nil {
 			return err
 		}
 		released, _ = set.Get(record.Hold, held.Key)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,40 +39,43 @@ type Policy struct {
 	Tags []string
 }
 
-// countRule is a rule with a number of periods.
-type countRule struct {
+// rule is one rule of a policy: a number of periods, or a length of time.
+type rule struct {
 	option string
+	period period
 	count  int
-	period period
-}
-
-// durationRule is a rule with a length of time.
-type durationRule struct {
-	option string
 	within Duration
-	period period
 }
 
-func (p *Policy) counts() []countRule {
-	return []countRule{
-		{"--keep-last", p.Last, commit},
-		{"--keep-hourly", p.Hourly, hour},
-		{"--keep-daily", p.Daily, day},
-		{"--keep-weekly", p.Weekly, week},
-		{"--keep-monthly", p.Monthly, month},
-		{"--keep-yearly", p.Yearly, year},
+// rules returns the rules of p, except the tags. It includes unset rules.
+func (p *Policy) rules() []rule {
+	return []rule{
+		{"--keep-last", commit, p.Last, Duration{}},
+		{"--keep-hourly", hour, p.Hourly, Duration{}},
+		{"--keep-daily", day, p.Daily, Duration{}},
+		{"--keep-weekly", week, p.Weekly, Duration{}},
+		{"--keep-monthly", month, p.Monthly, Duration{}},
+		{"--keep-yearly", year, p.Yearly, Duration{}},
+		{"--keep-within", commit, 0, p.Within},
+		{"--keep-within-hourly", hour, 0, p.WithinHourly},
+		{"--keep-within-daily", day, 0, p.WithinDaily},
+		{"--keep-within-weekly", week, 0, p.WithinWeekly},
+		{"--keep-within-monthly", month, 0, p.WithinMonthly},
+		{"--keep-within-yearly", year, 0, p.WithinYearly},
 	}
 }
 
-func (p *Policy) durations() []durationRule {
-	return []durationRule{
-		{"--keep-within", p.Within, commit},
-		{"--keep-within-hourly", p.WithinHourly, hour},
-		{"--keep-within-daily", p.WithinDaily, day},
-		{"--keep-within-weekly", p.WithinWeekly, week},
-		{"--keep-within-monthly", p.WithinMonthly, month},
-		{"--keep-within-yearly", p.WithinYearly, year},
+// value returns the argument of the rule's option, or "" if the rule is not set.
+func (r *rule) value() string {
+	switch {
+	case r.within != (Duration{}):
+		return r.within.String()
+	case r.count == Unlimited:
+		return "unlimited"
+	case r.count != 0:
+		return strconv.Itoa(r.count)
 	}
+	return ""
 }
 
 // IsEmpty reports whether the policy has no rule.
@@ -79,15 +83,9 @@ func (p *Policy) IsEmpty() bool { return p.String() == "" }
 
 // Check returns an error that matches [ErrValue] if a rule is invalid.
 func (p *Policy) Check() error {
-	for _, r := range p.counts() {
-		if r.count < Unlimited {
-			return fmt.Errorf("%s %d: %w", r.option, r.count, ErrValue)
-		}
-	}
-
-	for _, r := range p.durations() {
-		if r.within.check() != nil {
-			return fmt.Errorf("%s %s: %w", r.option, r.within, ErrValue)
+	for _, r := range p.rules() {
+		if r.count < Unlimited || r.within.check() != nil {
+			return fmt.Errorf("%s %s: %w", r.option, r.value(), ErrValue)
 		}
 	}
 
@@ -104,18 +102,9 @@ func (p *Policy) Check() error {
 // "--keep-daily 7 --keep-weekly 4"; "" if it is empty.
 func (p *Policy) String() string {
 	var words []string
-	for _, r := range p.counts() {
-		switch {
-		case r.count == Unlimited:
-			words = append(words, r.option, "unlimited")
-		case r.count != 0:
-			words = append(words, r.option, strconv.Itoa(r.count))
-		}
-	}
-
-	for _, r := range p.durations() {
-		if r.within != (Duration{}) {
-			words = append(words, r.option, r.within.String())
+	for _, r := range p.rules() {
+		if value := r.value(); value != "" {
+			words = append(words, r.option, value)
 		}
 	}
 
@@ -197,10 +186,7 @@ func (d Duration) After(t time.Time) time.Time {
 // before returns the time d before t. A month before is the same day of the
 // month, or the last day of a shorter month.
 func (d Duration) before(t time.Time) time.Time {
-	first := t.AddDate(0, 0, 1-t.Day()).AddDate(-d.Years, -d.Months, 0)
-	last := first.AddDate(0, 1, -1).Day()
-	t = first.AddDate(0, 0, min(t.Day(), last)-1)
-	return t.AddDate(0, 0, -d.Days).Add(-time.Duration(d.Hours) * time.Hour)
+	return refs.Span{Years: d.Years, Months: d.Months, Days: d.Days, Seconds: int64(d.Hours) * 3600}.Before(t)
 }
 
 // period is a length of time. A rule keeps one commit for each.
@@ -234,5 +220,113 @@ func (p period) of(t time.Time) [3]int64 {
 		return [3]int64{int64(y), int64(m)}
 	default:
 		return [3]int64{int64(y)}
+	}
+}
+
+// Commit has the properties of a commit that a policy considers.
+type Commit struct {
+	Time time.Time // the committer's time, in its recorded zone
+	Tags []string  // the short names of its tags
+}
+
+// Apply returns the reasons to keep each commit, or none. The commits are
+// those of one branch, in any order. Among equal times, a commit must come
+// before its parents. An empty policy keeps all.
+//
+// Rules use the recorded time, not the order of history. Hours, days, weeks
+// and years are those of the recorded zone, so that every machine keeps the
+// same commits. A commit dated after now comes from a wrong clock, or now is
+// wrong: it is kept, and no rule counts it. The policy must pass
+// [Policy.Check].
+func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
+	a := applying{commits: commits, reasons: make([][]string, len(commits))}
+	if p.IsEmpty() {
+		for i := range commits {
+			a.keep(i, "no rule")
+		}
+		return a.reasons
+	}
+
+	for i, c := range commits {
+		if c.Time.After(now) {
+			a.keep(i, "dated in the future")
+		} else {
+			a.order = append(a.order, i)
+		}
+	}
+
+	slices.SortStableFunc(a.order, func(i, j int) int { return commits[j].Time.Compare(commits[i].Time) })
+	for _, r := range p.rules() {
+		if r.value() != "" {
+			a.rule(r)
+		}
+	}
+
+	for _, pattern := range p.Tags {
+		a.tagged(pattern)
+	}
+
+	return a.reasons
+}
+
+// applying is the state of one Apply.
+type applying struct {
+	commits []Commit
+	order   []int // the commits that rules count, newest first
+	reasons [][]string
+}
+
+func (a *applying) keep(i int, reason string) {
+	if !slices.Contains(a.reasons[i], reason) {
+		a.reasons[i] = append(a.reasons[i], reason)
+	}
+}
+
+// rule keeps the last commit of each period, as far as the rule goes: for a
+// number of periods, or in a length of time.
+func (a *applying) rule(r rule) {
+	if len(a.order) == 0 {
+		return
+	}
+	left, since, within := r.count, time.Time{}, ""
+	if r.within != (Duration{}) {
+		left, since, within = Unlimited, r.within.before(a.commits[a.order[0]].Time), " within "+r.within.String()
+	}
+
+	seen := map[[3]int64]bool{}
+	for n, i := range a.order {
+		at := a.commits[i].Time
+		if left == 0 || within != "" && !at.After(since) {
+			return
+		}
+		in := r.period.of(at)
+		switch {
+		case r.period == commit && within == "":
+			a.keep(i, "one of the last")
+		case r.period == commit:
+			a.keep(i, strings.TrimSpace(within))
+		case !seen[in]:
+			a.keep(i, "last of its "+names[r.period]+within)
+		case n == len(a.order)-1:
+			a.keep(i, "oldest of all"+within)
+		default:
+			continue
+		}
+		seen[in] = true
+		if left > 0 {
+			left--
+		}
+	}
+}
+
+// tagged keeps the commits with a matching tag.
+func (a *applying) tagged(pattern string) {
+	for _, i := range a.order {
+		for _, tag := range a.commits[i].Tags {
+			if ok, _ := path.Match(pattern, tag); ok {
+				a.keep(i, "tag "+tag)
+				break
+			}
+		}
 	}
 }

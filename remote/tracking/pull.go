@@ -151,11 +151,10 @@ func (j *judge) received(ctx context.Context, news, waiting []record.Record) ([]
 	var protected map[object.ID][]string
 	if slices.ContainsFunc(news, func(rec record.Record) bool { return rec.Kind == record.Expire && rec.On }) {
 		var err error
-		if protected, err = retain.Protected(ctx, j.r); err != nil {
+		if protected, err = retain.Protected(ctx, j.r, j.ours.View()); err != nil {
 			return nil, err
 		}
 	}
-	here := j.ours.View()
 	waits := map[string]bool{}
 	for _, rec := range waiting {
 		waits[rec.Name()] = true
@@ -166,9 +165,6 @@ func (j *judge) received(ctx context.Context, news, waiting []record.Record) ([]
 		got.Was, _ = j.ours.Get(rec.Kind, rec.Key)
 		if rec.Kind == record.Expire && rec.On {
 			got.Needed = protected[rec.Key.ID]
-			if _, held := here.Held(rec.Key.ID); held {
-				got.Needed = append(slices.Clone(got.Needed), "held")
-			}
 		}
 		list = append(list, got)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/retain"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
 )
 
@@ -229,11 +228,7 @@ func merged(a, b []retain.Considered) []retain.Considered {
 func (e *Env) unexpire(ctx context.Context, r *kist.Repository, revs []string) error {
 	p := e.progress("looking for content")
 	defer p.Stop()
-	undo := func(ctx context.Context) ([]object.ID, error) { return retain.UnexpireAll(ctx, r) }
-	if len(revs) > 0 {
-		undo = func(ctx context.Context) ([]object.ID, error) { return retain.Unexpire(ctx, r, revs) }
-	}
-	restored, err := undo(ctx)
+	restored, err := retain.Unexpire(ctx, r, revs)
 	p.Stop()
 	var gone *intact.GoneError
 	if err != nil && !errors.As(err, &gone) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -26,23 +27,21 @@ func (w *Walk) Target(key object.Key) {
 	}
 }
 
-// findPath makes the content of a path a target.
+// findPath makes the content of a path, and of all paths below it, targets.
 func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
-	var roots []walkedCommit
-	if p.O.AllHistory {
-		roots = w.commits
-	} else {
+	commits := w.commits
+	if !p.O.AllHistory {
 		id, c, err := w.r.ReadCommit(ctx, cmp.Or(at.Rev, "HEAD"))
 		if err != nil {
 			return err
 		}
-		roots = []walkedCommit{{id, c}}
+		commits = []history.Commit{{ID: id, Commit: c}}
 	}
 
 	found := false
-	seen := map[object.ID]bool{}
-	for _, c := range roots {
-		w.begin(c.id)
+	into := once()
+	for _, c := range commits {
+		w.begin(c.ID)
 		e, err := tree.Find(ctx, w.r.Objects(), c.Tree, at.Path)
 		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) || object.PassOver(w.here, at.Path, object.Key{}, err) {
 			continue
@@ -51,34 +50,27 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 			return err
 		}
 		found = true
-		if err := w.collect(ctx, p, at.Path, &e, c.id, seen); err != nil {
+		if e.Type != object.TypeDir {
+			w.collect(p, at.Path, &e, c.ID)
+			continue
+		}
+		err = tree.WalkInto(ctx, w.here, e.Content.ID, into, func(below string, e object.Entry) error {
+			w.collect(p, tree.Join(at.Path, below), &e, c.ID)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
-
 	if !found {
 		return fmt.Errorf("path %q: %w", at.Path, kist.ErrNoMatch)
 	}
-
 	return nil
 }
 
-// collect makes targets of an entry and everything below it. It skips the
-// folders in seen.
-func (w *Walk) collect(ctx context.Context, p *Plan, path string, e *object.Entry, commit object.ID, seen map[object.ID]bool) error {
-	if e.Type == object.TypeDir {
-		return tree.WalkInto(ctx, w.here, e.Content.ID, once(seen), func(below string, e object.Entry) error {
-			w.collectFile(p, tree.Join(path, below), &e, commit)
-			return nil
-		})
-	}
-	w.collectFile(p, path, e, commit)
-	return nil
-}
-
-// collectFile makes the content of an entry a target. Inline content cannot be
-// purged and is listed in p.Inline.
-func (w *Walk) collectFile(p *Plan, path string, e *object.Entry, commit object.ID) {
+// collect makes the content of a file a target. Inline content cannot be purged
+// and is listed in p.Inline.
+func (w *Walk) collect(p *Plan, path string, e *object.Entry, commit object.ID) {
 	switch {
 	case e.Type == object.TypeDir:
 	case !e.Content.IsZero():
@@ -128,11 +120,12 @@ func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 	}
 
 	if len(found) == 0 {
-		if err := w.eachContent(ctx, func(key object.Key) {
+		err := w.eachContent(ctx, func(key object.Key) {
 			if strings.HasPrefix(key.ID.String(), digits) {
 				found[key] = true
 			}
-		}); err != nil {
+		})
+		if err != nil {
 			return object.Key{}, err
 		}
 	}
@@ -147,6 +140,22 @@ func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 	return object.Key{}, fmt.Errorf("several contents have IDs that begin with %q: more digits are needed", digits)
 }
 
+// eachContent calls each for the contents of all files in all commits.
+func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
+	into := once()
+	for _, c := range w.commits {
+		err := w.files(ctx, c, into, func(_ string, e *object.Entry) {
+			if !e.Content.IsZero() {
+				each(e.Content)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // HistoryFiles calls each with the path of every file in the commits that
 // [NewPlan] searches, sometimes more than once.
 func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string)) error {
@@ -159,52 +168,16 @@ func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string
 		path string
 		node object.ID
 	}
-
 	seen := map[place]bool{}
-	for _, c := range w.commits {
-		w.begin(c.id)
-		err := tree.WalkInto(ctx, w.here, c.Tree, func(path string, node object.ID) (bool, error) {
-			first := !seen[place{path, node}]
-			seen[place{path, node}] = true
-			return first, nil
-		}, func(path string, e object.Entry) error {
-			if e.Type != object.TypeDir {
-				each(path)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// eachContent calls each for the contents of all files in all commits.
-func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
-	seen := map[object.ID]bool{}
-	for _, c := range w.commits {
-		w.begin(c.id)
-		if err := tree.WalkInto(ctx, w.here, c.Tree, once(seen), func(_ string, e object.Entry) error {
-			if e.Type != object.TypeDir && !e.Content.IsZero() {
-				each(e.Content)
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// once returns a function that makes a walk read each node only once. It adds
-// the nodes to seen.
-func once(seen map[object.ID]bool) func(path string, node object.ID) (bool, error) {
-	return func(_ string, node object.ID) (bool, error) {
-		first := !seen[node]
-		seen[node] = true
+	into := func(path string, node object.ID) (bool, error) {
+		first := !seen[place{path, node}]
+		seen[place{path, node}] = true
 		return first, nil
 	}
+	for _, c := range w.commits {
+		if err := w.files(ctx, c, into, func(path string, _ *object.Entry) { each(path) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }

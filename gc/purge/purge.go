@@ -13,8 +13,6 @@ import (
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
-	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -122,10 +120,7 @@ func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) 
 	}
 
 	slices.SortFunc(p.Contents, func(a, b Content) int {
-		if c := tree.ComparePaths(a.first(), b.first()); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Key.String(), b.Key.String())
+		return cmp.Or(tree.ComparePaths(a.first(), b.first()), a.Key.Compare(b.Key))
 	})
 
 	return p, nil
@@ -274,45 +269,4 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 	})
 
 	return rec, err
-}
-
-// TargetsOf calls each for the targets in a commit and its ancestors.
-func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object.Key)) error {
-	seen := map[object.ID]bool{}
-	into := func(_ string, node object.ID) (bool, error) {
-		if seen[node] {
-			return false, nil
-		}
-		seen[node] = true
-		return w.below(ctx, node)
-	}
-
-	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
-		if err != nil {
-			return err
-		}
-		if intact.IsGone(ctx, w.r, w.Records, c.ID, c.Commit) {
-			continue
-		}
-		w.begin(c.ID)
-		err := tree.WalkInto(ctx, w.here, c.Tree, into, func(_ string, e object.Entry) error {
-			w.EachTarget(&e, each)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// EachTarget calls each for the targets in a file. The walk must have visited the file.
-func (w *Walk) EachTarget(e *object.Entry, each func(object.Key)) {
-	if w.Targets[e.Content] != nil {
-		each(e.Content)
-	}
-	for _, key := range w.lists[e.Content] {
-		each(key)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
@@ -26,7 +25,7 @@ import (
 type Walk struct {
 	r       *kist.Repository
 	here    *here
-	commits []walkedCommit // newest first
+	commits []history.Commit // newest first
 
 	Targets map[object.Key]*Content
 	parts   map[object.Key]bool         // all objects of targets; true if other contents share them
@@ -62,11 +61,6 @@ type place struct {
 	path string
 }
 
-type walkedCommit struct {
-	id object.ID
-	*object.Commit
-}
-
 // NewWalk returns a Walk without targets.
 func NewWalk(r *kist.Repository) *Walk {
 	return &Walk{
@@ -88,39 +82,29 @@ func (w *Walk) findCommits(ctx context.Context) error {
 	}
 
 	w.Records = records
-	hints := map[object.ID]bool{}
 	var tips []object.ID
 	for _, root := range needed.Roots {
-		switch root.Key.Kind {
-		case object.KindCommit, object.KindTag:
-			tips = append(tips, root.Key.ID)
-			hints[root.Key.ID] = root.Hint
+		if root.Key.Kind != object.KindCommit && root.Key.Kind != object.KindTag {
+			continue
+		}
+		id, err := refs.Peel(ctx, w.r.Objects(), root.Key.ID)
+		if err != nil {
+			return err
+		}
+		tips = append(tips, id)
+	}
+	for c, err := range history.Walk(ctx, w.r.Objects(), tips, history.Options{}) {
+		if err != nil {
+			return err
+		}
+		if !intact.IsGone(ctx, w.r, records, c.ID, c.Commit) {
+			w.commits = append(w.commits, c)
 		}
 	}
-	err = graph.Walk(ctx, map[object.ID]bool{}, tips, func(id object.ID) ([]object.ID, error) {
-		commit, err := refs.Peel(ctx, w.r.Objects(), id)
-		if errors.Is(err, object.ErrNotFound) && hints[id] {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if commit != id {
-			return []object.ID{commit}, nil
-		}
-		c, err := object.ReadCommit(ctx, w.r.Objects(), id)
-		if err != nil {
-			return nil, err
-		}
-		if !intact.IsGone(ctx, w.r, records, id, c) {
-			w.commits = append(w.commits, walkedCommit{id, c})
-		}
-		return c.Parents, nil
+	slices.SortFunc(w.commits, func(a, b history.Commit) int {
+		return cmp.Or(b.Committer.Time.Compare(a.Committer.Time), a.ID.Compare(b.ID))
 	})
-	slices.SortFunc(w.commits, func(a, b walkedCommit) int {
-		return cmp.Or(b.Committer.Time.Compare(a.Committer.Time), strings.Compare(a.id.String(), b.id.String()))
-	})
-	return err
+	return nil
 }
 
 // findUses finds the uses of targets, and other contents that share their parts.
@@ -133,9 +117,8 @@ func (w *Walk) findUses(ctx context.Context) error {
 		return err
 	}
 
-	for i := range w.commits {
-		w.begin(w.commits[i].id)
-		if err := w.uses(ctx, &w.commits[i]); err != nil {
+	for _, c := range w.commits {
+		if err := w.uses(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -199,29 +182,46 @@ func (w *Walk) reaches(ctx context.Context, records *record.View, commit object.
 }
 
 // uses adds the paths of a commit that have targets.
-func (w *Walk) uses(ctx context.Context, c *walkedCommit) error {
-	return w.Files(ctx, c.Tree, func(path string, e *object.Entry) {
+func (w *Walk) uses(ctx context.Context, c history.Commit) error {
+	return w.Files(ctx, c, func(path string, e *object.Entry) {
 		if target := w.Targets[e.Content]; target != nil {
 			target.Size = e.Size
-			w.used(&target.Uses, path, c.id)
+			w.used(&target.Uses, path, c.ID)
 			return
 		}
 		for _, key := range w.lists[e.Content] {
-			w.used(&w.Targets[key].PartOf, path, c.id)
+			w.used(&w.Targets[key].PartOf, path, c.ID)
 		}
 	})
 }
 
-// Files calls each for the files below a folder. It skips nodes without
-// targets.
-func (w *Walk) Files(ctx context.Context, root object.ID, each func(path string, e *object.Entry)) error {
-	into := func(_ string, node object.ID) (bool, error) { return w.below(ctx, node) }
-	return tree.WalkInto(ctx, w.here, root, into, func(path string, e object.Entry) error {
+// Files calls each for the files of a commit. It skips nodes without targets.
+func (w *Walk) Files(ctx context.Context, c history.Commit, each func(path string, e *object.Entry)) error {
+	return w.files(ctx, c, func(_ string, node object.ID) (bool, error) { return w.below(ctx, node) }, each)
+}
+
+// files calls each for the files of a commit in the nodes that into selects.
+func (w *Walk) files(ctx context.Context, c history.Commit, into nodeFilter, each func(path string, e *object.Entry)) error {
+	w.begin(c.ID)
+	return tree.WalkInto(ctx, w.here, c.Tree, into, func(path string, e object.Entry) error {
 		if e.Type != object.TypeDir {
 			each(path, &e)
 		}
 		return nil
 	})
+}
+
+// nodeFilter reports whether a walk goes into a tree node at a path.
+type nodeFilter func(path string, node object.ID) (bool, error)
+
+// once returns a filter that selects each node the first time.
+func once() nodeFilter {
+	seen := map[object.ID]bool{}
+	return func(_ string, node object.ID) (bool, error) {
+		first := !seen[node]
+		seen[node] = true
+		return first, nil
+	}
 }
 
 // used adds a commit to the uses at a path.
@@ -232,10 +232,7 @@ func (w *Walk) used(uses *[]Use, path string, commit object.ID) {
 		w.places[place{uses, path}] = i
 		*uses = append(*uses, Use{Path: path})
 	}
-	(*uses)[i].add(commit)
-}
-
-func (u *Use) add(commit object.ID) {
+	u := &(*uses)[i]
 	if u.Count++; len(u.Commits) < maxPurgeCommits {
 		u.Commits = append(u.Commits, commit)
 	}
@@ -333,7 +330,7 @@ func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) 
 		in = append(in, sub...)
 	}
 
-	slices.SortFunc(in, func(a, b object.Key) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(in, object.Key.Compare)
 	in = slices.Compact(in)
 	w.lists[key] = in
 	return in, nil
@@ -364,4 +361,37 @@ func (w *Walk) links(ctx context.Context, key object.Key) ([]object.Key, error) 
 		err = nil
 	}
 	return links, err
+}
+
+// TargetsOf calls each for the targets in a commit and its ancestors.
+func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object.Key)) error {
+	first := once()
+	into := func(path string, node object.ID) (bool, error) {
+		if ok, err := first(path, node); !ok {
+			return false, err
+		}
+		return w.below(ctx, node)
+	}
+	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
+		if err != nil {
+			return err
+		}
+		if intact.IsGone(ctx, w.r, w.Records, c.ID, c.Commit) {
+			continue
+		}
+		if err := w.files(ctx, c, into, func(_ string, e *object.Entry) { w.EachTarget(e, each) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EachTarget calls each for the targets in a file. The walk must have visited the file.
+func (w *Walk) EachTarget(e *object.Entry, each func(object.Key)) {
+	if w.Targets[e.Content] != nil {
+		each(e.Content)
+	}
+	for _, key := range w.lists[e.Content] {
+		each(key)
+	}
 }

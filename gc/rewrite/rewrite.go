@@ -6,21 +6,28 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // Result is the result of [Run].
@@ -30,27 +37,27 @@ type Result struct {
 	File    string        // with the map of Commits, in the .kist folder; "" if none was written
 }
 
-// Commit is a commit, and the one in its place.
+// Commit is a replaced commit and its replacement.
 type Commit struct{ Old, New object.ID }
 
-// Run replaces the history by one without what a plan would purge, inline
-// content included: all commits that HEAD, branches and tags reach, if
-// they have it, and those after them, get other IDs. Authors, dates, messages
-// and the structure of merges stay. Of paths that were given with AllHistory,
-// nothing stays, whatever they held.
+// Run rewrites history without the contents that a plan would purge, inline
+// content included. It replaces all commits that HEAD, branches and tags reach,
+// if they have such a content or come after one that has. Authors, dates,
+// messages and the structure of merges stay. Paths that were given with
+// AllHistory disappear from all commits, whatever their content is.
 //
-// If a commit that is held would become another one, nothing is done, and the
-// error is a [*HeldError].
+// Branches and tags move to the new commits. A new commit has expired if the old
+// one had. Log entries that name old commits are dropped, and so are names such
+// as ORIG_HEAD. The index gets the tree of the new HEAD. The worktree stays, so
+// the removed files become untracked. A file in .kist maps old IDs to new ones.
 //
-// Branches and tags are moved, the new commits have expired if the old ones had,
-// and log entries and names such as ORIG_HEAD that tell of old ones are
-// dropped. The index is that of the new HEAD; the worktree stays as it is, and
-// removed files are untracked. A file gets the old and new ID of each commit.
-// No operation may be under way and nothing staged. Stopped at any moment, it
-// leaves every branch old or new; run again, it ends what it has begun.
+// If a held commit would be replaced, Run does nothing and returns a
+// [*retain.HeldError]. It also refuses to run during an operation, or while
+// changes are staged. A kill at any moment leaves each branch old or new, and
+// the next Run completes the work.
 //
-// The contents are not purged by this: remote-tracking branches, remotes and
-// other clones still have the old commits.
+// Run does not purge the contents: remote-tracking branches, remotes and other
+// clones still have the old commits.
 func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*Result, error) {
 	if err := operation.NoOperation(r); err != nil {
 		return nil, err
@@ -66,7 +73,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 		return nil, err
 	}
 	w.records = set.At(r.Options().Now()) // a hold that is over blocks nothing
-	// The trees of old commits are taken to be whole.
+	// From here on, the trees of old commits count as intact.
 	if w.head, _, err = commits.Trusted(ctx, r, session); err != nil {
 		return nil, err
 	}
@@ -95,7 +102,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	})
 }
 
-// rewriter rewrites histories.
+// rewriter is the state of one Run.
 type rewriter struct {
 	r       *kist.Repository
 	plan    *purge.Plan
@@ -103,13 +110,13 @@ type rewriter struct {
 	records *record.View
 
 	head    refs.Head
-	listed  []refs.Ref              // branches and tags, as they were
-	commits map[object.ID]object.ID // the visited commits, and their new IDs
-	trees   map[object.ID]tree.Info // the same of trees
-	order   []Commit                // the commits that changed
+	listed  []refs.Ref              // the former branches and tags
+	commits map[object.ID]object.ID // new IDs of the visited commits, by old ID
+	trees   map[object.ID]tree.Info // new trees of the visited trees, by old ID
+	order   []Commit                // the replaced commits
 }
 
-// changes rewrites all, and returns how refs move.
+// changes rewrites all commits and returns the moves of refs.
 func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 	const reason = "purge: rewrite"
 	var changes []refs.Change
@@ -138,7 +145,7 @@ func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 	return changes, w.noneHeld(ctx)
 }
 
-// noneHeld makes sure that no commit that is held would become another one.
+// noneHeld returns a [*retain.HeldError] if a held commit would be replaced.
 func (w *rewriter) noneHeld(ctx context.Context) error {
 	var held []record.Record
 	for _, hold := range retain.HoldsOf(w.records) {
@@ -165,8 +172,8 @@ func branchesAndTags(r *kist.Repository) ([]refs.Ref, error) {
 	return append(branches, tags...), err
 }
 
-// ref returns the new object of a branch or tag. A tag object is replaced if its
-// commit is.
+// ref returns the new object of a branch or tag. It replaces a tag object if the
+// commit of the tag is replaced.
 func (w *rewriter) ref(ctx context.Context, ref refs.Ref) (object.ID, error) {
 	commit, err := refs.Peel(ctx, w.r.Objects(), ref.ID)
 	if err != nil {
@@ -191,7 +198,7 @@ func (w *rewriter) ref(ctx context.Context, ref refs.Ref) (object.ID, error) {
 	return w.rw.Put(ctx, object.KindTag, data)
 }
 
-// commit returns what a commit becomes, after all before it.
+// commit rewrites a commit and its ancestors, and returns the new ID.
 func (w *rewriter) commit(ctx context.Context, tip object.ID) (object.ID, error) {
 	return graph.Fold(ctx, w.commits, tip, func(id object.ID) (*object.Commit, []object.ID, error) {
 		c, err := object.ReadCommit(ctx, w.r.Objects(), id)
@@ -214,7 +221,7 @@ func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (obj
 	for _, parent := range c.Parents {
 		became := w.commits[parent]
 		changed = changed || became != parent
-		if !slices.Contains(parents, became) { // two may have become the same
+		if !slices.Contains(parents, became) { // two parents can have the same replacement
 			parents = append(parents, became)
 		}
 	}
@@ -244,7 +251,7 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	if intact.IsGone(ctx, w.r, w.records, id, c) {
 		return base, nil
 	}
-	paths, err := w.paths(ctx, c.Tree)
+	paths, err := w.paths(ctx, history.Commit{ID: id, Commit: c})
 	if err != nil {
 		return base, err
 	}
@@ -264,11 +271,11 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	return info, nil
 }
 
-// paths returns the paths to remove from a tree, in path order.
-func (w *rewriter) paths(ctx context.Context, root object.ID) ([]string, error) {
+// paths returns the paths to remove from a commit, in path order.
+func (w *rewriter) paths(ctx context.Context, c history.Commit) ([]string, error) {
 	found := map[string]bool{}
 	walk := w.plan.Walk
-	err := walk.Files(ctx, root, func(path string, e *object.Entry) {
+	err := walk.Files(ctx, c, func(path string, e *object.Entry) {
 		if walk.Targets[e.Content] != nil {
 			found[path] = true
 		}
@@ -277,15 +284,15 @@ func (w *rewriter) paths(ctx context.Context, root object.ID) ([]string, error) 
 		return nil, err
 	}
 	for _, at := range w.plan.O.Paths {
-		if err := w.pathsAt(ctx, root, at.Path, found); err != nil {
+		if err := w.pathsAt(ctx, c.Tree, at.Path, found); err != nil {
 			return nil, err
 		}
 	}
 	return stage.Outermost(slices.Collect(maps.Keys(found))), nil
 }
 
-// pathsAt finds the paths to remove at a path of the plan and below it: all files, or
-// the inline ones.
+// pathsAt finds the paths to remove at a path of the plan and below it: all
+// files, or those with inline content.
 func (w *rewriter) pathsAt(ctx context.Context, root object.ID, path string, found map[string]bool) error {
 	if !w.plan.O.AllHistory && len(w.plan.Inlines) == 0 {
 		return nil
@@ -311,4 +318,150 @@ func (w *rewriter) pathsAt(ctx context.Context, root object.ID, path string, fou
 		}
 		return nil
 	})
+}
+
+// nothingStaged returns an error if the index differs from HEAD's tree. It
+// accepts an index with the tree of the new HEAD: then an earlier rewrite was
+// stopped before it moved HEAD.
+func (w *rewriter) nothingStaged(ctx context.Context) error {
+	from, err := intact.CommitTree(ctx, w.r, w.head.ID)
+	if err != nil {
+		return err
+	}
+	err = commits.NothingStaged(ctx, w.r, from)
+	var local *stage.LocalChangesError
+	became, moves := w.headMoves()
+	if !errors.As(err, &local) || !moves {
+		return err
+	}
+	to, cerr := object.ReadCommit(ctx, w.rw, became)
+	if cerr != nil {
+		return cerr
+	}
+	if staged, serr := view.OfIndex(ctx, w.r); serr != nil || staged.Tree == to.Tree {
+		return serr
+	}
+	return err
+}
+
+// headMoves returns the new ID of HEAD's commit, and whether it is replaced.
+func (w *rewriter) headMoves() (object.ID, bool) {
+	became, known := w.commits[w.head.ID]
+	return became, known && became != w.head.ID
+}
+
+// unchanged returns an error if HEAD, a branch or a tag moved meanwhile, or is
+// new: a new one would keep the old commits. The caller publishes.
+func (w *rewriter) unchanged() error {
+	list, err := branchesAndTags(w.r)
+	if err != nil {
+		return err
+	}
+	now, err := w.r.Refs().Head()
+	if err == nil && (!slices.Equal(list, w.listed) || now != w.head) {
+		err = fmt.Errorf("branches were moved while history was rewritten: %w", refs.ErrMoved)
+	}
+	return err
+}
+
+// publish makes names lead to the new commits. It can be stopped after each step
+// and run again. First it records the new commits that have expired. Then it
+// changes the index: after HEAD has moved, removed files in the index would look
+// staged. HEAD moves last, because the next run looks up the paths there.
+func (w *rewriter) publish(ctx context.Context, changes []refs.Change) error {
+	became := make(map[object.ID]object.ID, len(w.order))
+	for _, c := range w.order {
+		became[c.Old] = c.New
+	}
+	if err := w.record(ctx, became); err != nil {
+		return err
+	}
+	if id, moves := w.headMoves(); moves {
+		to, err := w.r.RecordedTree(ctx, id)
+		if err != nil {
+			return err
+		}
+		err = index.Update(ctx, w.r.Dir(), func(idx *index.Index) error { return idx.ReadTree(ctx, w.r.Objects(), to) })
+		if err != nil {
+			return err
+		}
+	}
+	if err := w.r.Refs().Update(ctx, w.headLast(changes), w.r.Who()); err != nil {
+		return err
+	}
+	return w.forget(ctx, changes)
+}
+
+// headLast returns changes with the current branch at the end.
+func (w *rewriter) headLast(changes []refs.Change) []refs.Change {
+	last := func(c refs.Change) bool { return c.Name == "HEAD" || c.Name == refs.Heads+w.head.Branch }
+	sorted := slices.DeleteFunc(slices.Clone(changes), last)
+	return append(sorted, slices.DeleteFunc(slices.Clone(changes), func(c refs.Change) bool { return !last(c) })...)
+}
+
+// record makes the new commits expire whose old commits had. If an old commit is
+// held by now, it returns a [*retain.HeldError] and changes nothing.
+func (w *rewriter) record(ctx context.Context, became map[object.ID]object.ID) error {
+	return w.r.Records().Update(ctx, func(set *record.Set) error {
+		now := w.r.Options().Now()
+		for _, rec := range slices.Collect(set.All()) {
+			id, ok := became[rec.Key.ID]
+			if !ok || !rec.On || rec.Over(now) || rec.Key.Kind != object.KindCommit {
+				continue
+			}
+			if rec.Kind == record.Hold {
+				return &retain.HeldError{Holds: []record.Record{rec}}
+			}
+			rec.Key.ID = id
+			if err := set.Switch(rec); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// forget drops log entries and names such as ORIG_HEAD of old commits: those
+// that this run replaced, and unreachable ones that earlier runs replaced.
+func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
+	old, err := gc.Rewritten(w.r)
+	if err != nil {
+		return err
+	}
+	for id := range old {
+		if became, known := w.commits[id]; known && became == id {
+			delete(old, id)
+		}
+	}
+	for _, change := range changes { // tag objects, too
+		old[change.Old] = true
+	}
+	for _, name := range []string{refs.OrigHead, refs.FetchHead} {
+		id, err := w.r.Refs().Special(name)
+		if errors.Is(err, refs.ErrNotFound) {
+			continue
+		}
+		if err == nil && old[id] {
+			err = w.r.Refs().ClearSpecial(ctx, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return gc.ExpireLogs(ctx, w.r, func(e refs.LogEntry) bool { return !old[e.Old] && !old[e.New] })
+}
+
+// writeMap writes a file with a line for each replaced commit: the old ID, a
+// space, the new ID. It returns the path of the file below the .kist folder.
+func (w *rewriter) writeMap() (string, error) {
+	dir := filepath.Join(w.r.Dir(), gc.RewrittenDir)
+	if err := errors.Join(disk.MkdirAll(dir, 0o777), disk.SyncDir(w.r.Dir())); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	for _, c := range w.order {
+		fmt.Fprintf(&text, "%s %s\n", c.Old, c.New)
+	}
+	name := w.r.Options().Now().UTC().Format("20060102T150405.000000000Z")
+	return gc.RewrittenDir + "/" + name, disk.WriteFile(filepath.Join(dir, name), []byte(text.String()))
 }

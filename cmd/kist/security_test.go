@@ -26,6 +26,7 @@ type securityCommand struct {
 // suite by a line here.
 var securityCommands = []securityCommand{
 	{name: "add", args: []string{"add", "."}},
+	{name: "archive", args: []string{"archive", "-o", "../made.tar", "HEAD"}},
 	{name: "branch", args: []string{"branch", "made"}},
 	{name: "cat", args: []string{"cat", "HEAD:a.txt"}},
 	{name: "checkout", args: []string{"checkout", "topic"}},

@@ -41,7 +41,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 		}
 		ops, lost = append(ops, list...), append(lost, unread...)
 	}
-	if err := outsideRepository(o.To); err != nil {
+	if err := OutsideRepository(o.To); err != nil {
 		return kist.Amount{}, err
 	}
 	if err := os.MkdirAll(o.To, 0o777); err != nil {
@@ -74,9 +74,9 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	return wrote, view.WithFailed(err, lost)
 }
 
-// outsideRepository makes sure that a folder does not lie in a .kist folder.
-// The folder need not exist.
-func outsideRepository(dir string) error {
+// OutsideRepository makes sure that a path does not lie in a .kist folder.
+// Nothing need exist at the path.
+func OutsideRepository(dir string) error {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return err

@@ -92,10 +92,7 @@ checks each chunk against its hash when it reads it.`,
 	}
 	help := newHelp(env)
 	root.SetHelpCommand(help)
-	add("start", "BEGIN",
-		newInit(env),
-		newClone(env),
-	)
+	add("start", "BEGIN", newInit(env), newClone(env))
 	add("files", "WORK ON FILES",
 		newAdd(env),
 		newCommit(env),
@@ -113,6 +110,7 @@ checks each chunk against its hash when it reads it.`,
 		newTag(env),
 	)
 	add("look", "LOOK AT HISTORY",
+		newArchive(env),
 		newCat(env),
 		newDiff(env),
 		newDu(env),

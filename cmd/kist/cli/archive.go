@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+type archiveOptions struct{ format, output, prefix string }
+
+func newArchive(env *Env) *cobra.Command {
+	var o archiveOptions
+	cmd := &cobra.Command{
+		Use:   "archive [OPTIONS] REV [[--] PATH...]",
+		Short: "write a commit as a tar or zip archive",
+		Long: `Writes the files of a commit as an archive, to standard output or to a FILE.
+With PATHs, writes only these and the folders that lead to them. The archive has
+the recorded times, permission bits and symlinks. Two archives of a commit have
+the same bytes.
+
+The formats are tar, tar.zst (tar, compressed with zstd) and zip. Without
+--format the extension of FILE decides; the default is tar.
+
+kist checks content as it reads it, and stops at damaged or missing content:
+FILE then stays as it was. 'kist restore --to' writes the rest to a folder.
+
+With --json: files and bytes (archived), if a FILE is given.`,
+		Example: `  kist archive -o ../v1.zip v1
+  kist archive HEAD notes | tar -x -C /tmp
+  kist archive --format tar.zst HEAD | ssh host 'cat >backup.tar.zst'`,
+		Args:              arguments(1, -1, "REV"),
+		ValidArgsFunction: env.complete(revisions),
+	}
+	env.inRepository(cmd, o.run)
+	flags := cmd.Flags()
+	flags.StringVar(&o.format, "format", "", "the `FORMAT`: "+strings.Join(checkout.ArchiveFormats, ", "))
+	flags.StringVarP(&o.output, "output", "o", "", "write to `FILE` instead of standard output")
+	flags.StringVar(&o.prefix, "prefix", "", "put `PREFIX` before each name, such as kist-1.0/")
+	must(cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(checkout.ArchiveFormats, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("prefix", cobra.NoFileCompletions))
+	return cmd
+}
+
+func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	format := o.format
+	if format == "" {
+		format = "tar"
+		for _, f := range checkout.ArchiveFormats {
+			if strings.HasSuffix(o.output, "."+f) {
+				format = f
+			}
+		}
+	}
+	switch {
+	case !slices.Contains(checkout.ArchiveFormats, format):
+		return usagef("--format %s is not one of %s", quoteArg(format), strings.Join(checkout.ArchiveFormats, ", "))
+	case o.output == "" && env.Terminal.Stdout:
+		return hintf(usagef("an archive cannot go to a terminal"), "-o FILE writes a file")
+	}
+	specs, err := env.pathspecs(r, args[1:], false)
+	if err != nil {
+		return err
+	}
+	source, err := view.OfCommit(ctx, r, previous(args[0]))
+	if err != nil {
+		return err
+	}
+	paths, err := env.find(ctx, r, specs, places{views: []view.View{source}})
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		paths = []string{""}
+	}
+	commit, err := object.ReadCommit(ctx, r.Objects(), source.Commit)
+	if err != nil {
+		return err
+	}
+
+	p := env.progress("archiving")
+	ao := checkout.ArchiveOptions{
+		Paths: paths, Format: format, Prefix: o.prefix, Time: commit.Committer.Time.Time(), Progress: p.amounts(),
+	}
+	if o.output == "" {
+		_, err := checkout.Archive(ctx, source, env.Stdout, ao)
+		p.Stop()
+		return err
+	}
+	var wrote kist.Amount
+	err = writeOutput(env.path(o.output), func(w io.Writer) (err error) {
+		wrote, err = checkout.Archive(ctx, source, w, ao)
+		return err
+	})
+	p.Stop()
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		env.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)})
+	} else {
+		env.info("%s, %s, written to %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.output))
+	}
+	return nil
+}
+
+// writeOutput replaces a file atomically. A device or FIFO is written directly.
+func writeOutput(path string, write func(io.Writer) error) error {
+	if err := checkout.OutsideRepository(path); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	dir, name := filepath.Split(path)
+	return disk.Write(dir, "."+name+".kist-tmp", func(w io.Writer) (string, error) { return name, write(w) })
+}

@@ -1,0 +1,185 @@
+package checkout
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// ArchiveFormats are the formats that [Archive] writes. Each is also the extension of
+// its files.
+var ArchiveFormats = []string{"tar", "tar.zst", "zip"}
+
+// ArchiveOptions configure [Archive].
+type ArchiveOptions struct {
+	Paths    []string  // paths of the view; "" is all of them
+	Format   string    // one of ArchiveFormats
+	Prefix   string    // is put before each name
+	Time     time.Time // of entries without a modification time
+	Progress kist.Progress
+}
+
+// Archive writes paths of a view to w as an archive, and returns the archived amount.
+// The same view and options give the same bytes. Archive stops with the first error,
+// also if content is damaged or missing, and the archive is then incomplete.
+func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOptions) (done kist.Amount, err error) {
+	paths := stage.Outermost(o.Paths)
+	var total kist.Amount
+	for _, path := range paths {
+		e, err := source.Find(ctx, path)
+		if err != nil {
+			return done, err
+		}
+		if e.Type == object.TypeDir {
+			total.Files += int64(e.Files)
+		} else {
+			total.Files++
+		}
+		total.Bytes += int64(e.Size)
+	}
+
+	a, err := newArchiver(w, o.Format)
+	if err != nil {
+		return done, err
+	}
+	written := map[string]bool{} // folders
+	add := func(path string, e object.Entry) error {
+		if e.Type == object.TypeDir {
+			if written[path] {
+				return nil
+			}
+			written[path] = true
+		}
+		if err := a.add(ctx, source.Objects, archiveHeader(path, e, o), e); err != nil {
+			return fmt.Errorf("archive %q: %w", path, err)
+		}
+		if e.Type != object.TypeDir {
+			done.Files++
+			done.Bytes += int64(e.Size)
+		}
+		if o.Progress != nil {
+			o.Progress(done, total)
+		}
+		return nil
+	}
+	for _, path := range paths {
+		if err := addPath(ctx, source, path, add); err != nil {
+			return done, err
+		}
+	}
+	return done, a.close()
+}
+
+// addPath calls add for the folders that lead to path, for path, and for everything
+// below it.
+func addPath(ctx context.Context, source view.View, path string, add func(string, object.Entry) error) error {
+	for i, c := range path + "/" {
+		if c != '/' || i == 0 {
+			continue
+		}
+		e, err := source.Find(ctx, path[:i])
+		if err == nil {
+			err = add(path[:i], e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e, err := source.Find(ctx, path)
+	if err != nil || e.Type != object.TypeDir || e.Content.ID.IsZero() {
+		return err
+	}
+	return tree.Walk(ctx, source.Objects, e.Content.ID, func(below string, e object.Entry) error {
+		return add(tree.Join(path, below), e)
+	})
+}
+
+// archiveHeader returns the header of an entry for both kinds of archive.
+func archiveHeader(path string, e object.Entry, o ArchiveOptions) *tar.Header {
+	h := &tar.Header{
+		Name: o.Prefix + path, Mode: int64(e.Mode), ModTime: o.Time, Format: tar.FormatPAX,
+	}
+	if !e.MTime.IsZero() {
+		h.ModTime = e.MTime.Time()
+	}
+	switch e.Type {
+	case object.TypeDir:
+		h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+	case object.TypeSymlink:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Target
+	case object.TypeFile:
+		h.Typeflag, h.Size = tar.TypeReg, int64(e.Size)
+	}
+	return h
+}
+
+// An archiver writes the entries of an archive.
+type archiver struct {
+	tar   *tar.Writer
+	zip   *zip.Writer
+	close func() error
+}
+
+func newArchiver(w io.Writer, format string) (archiver, error) {
+	switch format {
+	case "tar":
+		t := tar.NewWriter(w)
+		return archiver{tar: t, close: t.Close}, nil
+	case "tar.zst":
+		z, err := zstd.NewWriter(w)
+		if err != nil {
+			return archiver{}, err
+		}
+		t := tar.NewWriter(z)
+		return archiver{tar: t, close: func() error {
+			if err := t.Close(); err != nil {
+				return err
+			}
+			return z.Close()
+		}}, nil
+	case "zip":
+		z := zip.NewWriter(w)
+		return archiver{zip: z, close: z.Close}, nil
+	}
+	return archiver{}, fmt.Errorf("archive format %q is not one of %s", format, strings.Join(ArchiveFormats, ", "))
+}
+
+func (a archiver) add(ctx context.Context, objects object.Reader, h *tar.Header, e object.Entry) error {
+	if h.Typeflag == 0 {
+		return fmt.Errorf("an entry of type %d cannot be archived", e.Type)
+	}
+	content := io.Reader(object.NewContentReader(ctx, objects, e))
+	if a.tar != nil {
+		if err := a.tar.WriteHeader(h); err != nil || h.Typeflag != tar.TypeReg {
+			return err
+		}
+		_, err := io.Copy(a.tar, content)
+		return err
+	}
+
+	z := &zip.FileHeader{Name: h.Name, Modified: h.ModTime.UTC(), Method: zip.Deflate}
+	z.SetMode(h.FileInfo().Mode())
+	switch h.Typeflag {
+	case tar.TypeDir:
+		z.Method, content = zip.Store, strings.NewReader("")
+	case tar.TypeSymlink:
+		content = strings.NewReader(h.Linkname)
+	}
+	w, err := a.zip.CreateHeader(z)
+	if err == nil {
+		_, err = io.Copy(w, content)
+	}
+	return err
+}

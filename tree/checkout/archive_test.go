@@ -1,0 +1,153 @@
+package checkout_test
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// archived is an entry of an archive, whatever its format.
+type archived struct {
+	Name, Content string // Content is the target of a symlink
+	Mode          os.FileMode
+	Time          int64 // in seconds
+}
+
+func readTar(t *testing.T, r io.Reader) (list []archived) {
+	for archive := tar.NewReader(r); ; {
+		h, err := archive.Next()
+		if err == io.EOF {
+			return list
+		}
+		treetest.Check(t, err)
+		content, err := io.ReadAll(archive)
+		treetest.Check(t, err)
+		list = append(list, archived{h.Name, string(content) + h.Linkname, h.FileInfo().Mode(), h.ModTime.Unix()})
+	}
+}
+
+func readZip(t *testing.T, data []byte) (list []archived) {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	treetest.Check(t, err)
+	for _, f := range z.File {
+		r, err := f.Open()
+		treetest.Check(t, err)
+		content, err := io.ReadAll(r)
+		treetest.Check(t, err)
+		list = append(list, archived{f.Name, string(content), f.Mode(), f.Modified.Unix()})
+	}
+	return list
+}
+
+func TestArchive(t *testing.T) {
+	s := treetest.New(t)
+	large, fileTime, folderTime := string(treetest.Noise(1, 3<<20)), time.Unix(1_000_000_000, 5), time.Unix(1_769_860_800, 0)
+	s.Write("a", "one")
+	s.Write("d/large", large)
+	s.Write("d/sub/run.sh", "#!/bin/sh\n")
+	s.Write("d/bad\xffname", "x")
+	for _, err := range []error{
+		os.Chmod(filepath.Join(s.Dir, "d"), 0o755), os.Chmod(filepath.Join(s.Dir, "d/sub/run.sh"), 0o755),
+		os.Chmod(filepath.Join(s.Dir, "a"), 0o600),
+		os.Symlink("sub/run.sh", filepath.Join(s.Dir, "d/link")), os.Mkdir(filepath.Join(s.Dir, "empty"), 0o755),
+		os.Chtimes(filepath.Join(s.Dir, "a"), fileTime, fileTime),
+	} {
+		s.Check(err)
+	}
+	s.Add(stage.AddOptions{Paths: []string{""}})
+	s.Commit("first")
+	source, err := view.OfCommit(t.Context(), s.Repo, "HEAD")
+	s.Check(err)
+	archive := func(o checkout.ArchiveOptions) []byte {
+		t.Helper()
+		var out bytes.Buffer
+		_, err := checkout.Archive(t.Context(), source, &out, o)
+		s.Check(err)
+		return out.Bytes()
+	}
+
+	all := checkout.ArchiveOptions{Paths: []string{""}, Format: "tar", Prefix: "p/", Time: folderTime}
+	data := archive(all)
+	list := readTar(t, bytes.NewReader(data))
+	var names []string
+	for _, a := range list {
+		names = append(names, a.Name)
+	}
+	want := []string{"p/a", "p/d/", "p/d/bad\xffname", "p/d/large", "p/d/link", "p/d/sub/", "p/d/sub/run.sh", "p/empty/"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Fatal(diff)
+	}
+	for i, want := range map[int]archived{
+		0: {"p/a", "one", 0o600, fileTime.Unix()},
+		1: {"p/d/", "", os.ModeDir | 0o755, folderTime.Unix()},
+		4: {"p/d/link", "sub/run.sh", os.ModeSymlink | 0o777, list[4].Time},
+		6: {"p/d/sub/run.sh", "#!/bin/sh\n", 0o755, list[6].Time},
+	} {
+		if diff := cmp.Diff(want, list[i]); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if list[3].Content != large {
+		t.Error("the large file has other content")
+	}
+	if !bytes.Equal(data, archive(all)) {
+		t.Error("a second archive differs")
+	}
+
+	all.Format = "tar.zst"
+	z, err := zstd.NewReader(bytes.NewReader(archive(all)))
+	s.Check(err)
+	defer z.Close()
+	if diff := cmp.Diff(list, readTar(t, z)); diff != "" {
+		t.Error(diff)
+	}
+	all.Format = "zip"
+	if diff := cmp.Diff(list, readZip(t, archive(all))); diff != "" {
+		t.Error(diff)
+	}
+
+	// Paths bring the folders that lead to them, once.
+	some := checkout.ArchiveOptions{Paths: []string{"d/sub", "d/sub/run.sh", "d/link"}, Format: "tar", Time: folderTime}
+	names = nil
+	for _, a := range readTar(t, bytes.NewReader(archive(some))) {
+		names = append(names, a.Name)
+	}
+	if want := []string{"d/", "d/link", "d/sub/", "d/sub/run.sh"}; !slices.Equal(names, want) {
+		t.Errorf("archived %q, want %q", names, want)
+	}
+
+	source.Objects = without{source.Objects, object.KindChunk}
+	if _, err := checkout.Archive(t.Context(), source, io.Discard, all); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("content is missing: %v", err)
+	}
+}
+
+// without is a reader in which all objects of a kind are missing.
+type without struct {
+	object.Reader
+	kind object.Kind
+}
+
+func (w without) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if key.Kind == w.kind {
+		return nil, &object.NotFoundError{Key: key}
+	}
+	return w.Reader.Get(ctx, key)
+}

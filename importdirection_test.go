@@ -46,7 +46,7 @@ var doors = map[string][]string{
 	"github.com/dgraph-io/":                      {"object/volume"},
 	"github.com/restic/chunker":                  {"chunker"},
 	"github.com/go-git/go-billy":                 {"tree/worktree"},
-	"github.com/klauspost/compress":              {"object/frame"},
+	"github.com/klauspost/compress":              {"object/frame", "tree/checkout"},
 	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/cli_test"},
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/BurntSushi/toml":                 {"."},

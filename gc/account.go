@@ -3,10 +3,11 @@ package gc
 import (
 	"context"
 	"errors"
-	"slices"
+	mathbits "math/bits"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
@@ -104,10 +105,7 @@ func (v *VolumeUse) Waste() int64 {
 func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, error) {
 	view, err := store.Look(ctx)
 	if err != nil {
-		if aborts(ctx, err) {
-			return nil, err
-		}
-		return nil, &NeededError{Err: err}
+		return nil, neededError(ctx, "", err)
 	}
 
 	t := &teller{view: view, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
@@ -134,42 +132,274 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 	return t.account, t.total(ctx)
 }
 
-// leftover lists the volumes that still have purged objects that nothing else
-// needs. gc removes these objects however small they are.
-type leftover struct {
-	volumes map[int]bool
-	lists   map[int]bool // volumes with purged nodes, which lead to the other purged objects
-	held    bool         // a volume with purged objects stays for now, so lists must stay too
+// teller computes an [Account].
+type teller struct {
+	view    *volume.View
+	objects object.Reader
+	h       Holders
+	account *Account
+	use     []holdings // by number of the volume
+
+	front  [2]map[object.Key]uint64 // holders of nodes to walk; the second map is for hints
+	places []volume.Place           // a buffer for find and total
+	looked int64
+
+	settled bool // no volume has appeared since the first listing
 }
 
-// leftover finds the remaining purged objects.
-func (m *marker) leftover(ctx context.Context) (*leftover, error) {
-	l := &leftover{volumes: map[int]bool{}, lists: map[int]bool{}}
-	err := graph.Walk(ctx, map[object.Key]bool{}, m.records.AllPurged(), func(key object.Key) ([]object.Key, error) {
-		places, err := m.view.Find(key, nil)
-		if damaged := (*object.CorruptError)(nil); errors.As(err, &damaged) {
-			return nil, nil // no part of it can be read
-		}
-		if err != nil {
-			return nil, err
-		}
-		places = slices.DeleteFunc(places, func(p volume.Place) bool { return p.Gone })
-		// A marked object is live for another reason, with all objects below it.
-		if len(places) == 0 || slices.ContainsFunc(places, func(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }) {
-			return nil, nil
-		}
-		for _, p := range places {
-			l.volumes[p.Volume] = true
-			l.held = l.held || m.use[p.Volume].stays
-			if key.Kind.IsNode() {
-				l.lists[p.Volume] = true
+// holdings has the holders of the objects of a volume, by position. Only the
+// first copy of an object has holders.
+type holdings struct {
+	holders []uint64 // a set of the present 64
+	owner   []uint32
+}
+
+// An owner is nobody, many, or firstOwner plus the number of the only holder. It
+// may have the flags isOutside and isWeak.
+const (
+	nobody     = 0
+	many       = 1
+	firstOwner = 2
+
+	onlyOwner = 1<<30 - 1
+	isOutside = 1 << 30
+	isWeak    = 1 << 31
+)
+
+// maxFront is the most nodes that wait for a walk while members are visited.
+const maxFront = 1 << 16
+
+func (t *teller) grow() {
+	for i := len(t.use); i < t.view.Len(); i++ {
+		n := t.view.Volume(i).Objects
+		t.use = append(t.use, holdings{make([]uint64, n), make([]uint32, n)})
+	}
+}
+
+func (t *teller) visit(ctx context.Context, m Member) error {
+	if t.h.Skips != nil && t.h.Skips(object.Key{}, m.Key) {
+		return nil
+	}
+	i := 0
+	if m.Hint {
+		i = 1
+	}
+	if !m.Key.Kind.IsNode() {
+		_, err := t.give(ctx, m.Key, m.Holders, m.Hint)
+		return err
+	}
+	if t.front[i] == nil {
+		t.front[i] = map[object.Key]uint64{}
+	}
+	t.front[i][m.Key] |= m.Holders
+	if len(t.front[i]) >= maxFront {
+		return t.walk(ctx, m.Hint)
+	}
+	return nil
+}
+
+// walk adds the waiting nodes, and all objects below them, to their holders. Unlike
+// [graph.Walk] it descends level by level and collects the holders of a level first.
+// So it visits an object of several holders only once, as a rule.
+func (t *teller) walk(ctx context.Context, hint bool) error {
+	front := t.front[0]
+	if hint {
+		front = t.front[1]
+	}
+	defer clear(front)
+	for level := front; len(level) > 0; {
+		next := map[object.Key]uint64{}
+		for key, holders := range level {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			holders, err := t.give(ctx, key, holders, hint)
+			if err != nil {
+				return err
+			}
+			if holders == 0 {
+				continue
+			}
+			links, err := t.links(ctx, key, hint)
+			if err != nil {
+				return err
+			}
+			for _, link := range links {
+				switch {
+				case link.Kind == object.KindCommit, t.h.Skips != nil && t.h.Skips(key, link):
+				case link.Kind.IsNode():
+					next[link] |= holders
+				default:
+					if _, err := t.give(ctx, link, holders, hint); err != nil {
+						return err
+					}
+				}
 			}
 		}
-		links, err := graph.Links(ctx, m.objects, key)
-		if err != nil && !aborts(ctx, err) && !errors.Is(err, object.ErrNewerFormat) {
-			err = nil // the links of a damaged node cannot be found
+		level = next
+	}
+	return nil
+}
+
+func (t *teller) links(ctx context.Context, key object.Key, hint bool) ([]object.Key, error) {
+	links, err := graph.Links(ctx, t.objects, key)
+	if hint && !aborts(ctx, err) {
+		err = nil
+	}
+	return links, neededError(ctx, "", err)
+}
+
+// give adds holders to an object, and returns the holders that are new to it.
+func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint bool) (uint64, error) {
+	p, ok, err := t.find(ctx, key)
+	switch {
+	case err != nil && hint && !aborts(ctx, err):
+		return 0, nil
+	case err != nil:
+		return 0, neededError(ctx, "", err)
+	case !ok:
+		t.account.Incomplete = t.account.Incomplete || !hint
+		return 0, nil
+	}
+	has := &t.use[p.Volume].holders[p.Index]
+	added := holders &^ *has
+	*has |= holders
+	if t.looked++; t.h.Progress != nil && t.looked%1024 == 0 {
+		t.h.Progress(t.looked)
+	}
+	return added, nil
+}
+
+// find returns the first place of an object, and whether the object is present.
+func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, error) {
+	for {
+		places, err := t.view.Find(key, t.places[:0])
+		t.places = places
+		if err != nil {
+			return volume.Place{}, false, err
 		}
-		return links, err
+		if len(places) > 0 {
+			return places[0], true, nil
+		}
+		if t.settled {
+			return volume.Place{}, false, nil
+		}
+
+		// Another process may have replaced a volume while the view was read.
+		if err := t.view.Refresh(ctx); err != nil {
+			return volume.Place{}, false, err
+		}
+		t.settled = t.view.Len() == len(t.use)
+		t.grow()
+	}
+}
+
+// assign counts the objects of up to 64 holders, from number first on, and
+// records the only holder of an object.
+func (t *teller) assign(ctx context.Context, first int) error {
+	var weak, outside uint64
+	for i, h := range t.h.List[first:min(first+64, len(t.h.List))] {
+		if h.Weak {
+			weak |= 1 << i
+		}
+		if h.Outside {
+			outside |= 1 << i
+		}
+	}
+	var yields, to uint64
+	if first == 0 && t.h.Index != t.h.Head {
+		yields, to = 1<<t.h.Index, 1<<t.h.Head
+	}
+	return t.each(ctx, func(i int, rec keys.Record) error {
+		raw, stored := int64(rec.Raw), int64(rec.Stored)
+		use := &t.use[i]
+		has := use.holders[rec.Index]
+		for left := has; left != 0; left &= left - 1 {
+			t.account.Shares[first+mathbits.TrailingZeros64(left)].All.add(raw, stored)
+		}
+		if has&to != 0 {
+			has &^= yields
+		}
+		owner := &use.owner[rec.Index]
+		if has&weak != 0 {
+			*owner |= isWeak
+		}
+		if has&outside != 0 {
+			*owner |= isOutside
+		}
+		switch has &^= weak; {
+		case has == 0:
+		case *owner&onlyOwner == nobody && has&(has-1) == 0:
+			*owner |= uint32(first + mathbits.TrailingZeros64(has) + firstOwner)
+		default:
+			*owner = *owner&^onlyOwner | many
+		}
+		return nil
 	})
-	return l, err
+}
+
+// total computes the sums that need the owners of all objects. It runs after
+// assign has seen all holders.
+func (t *teller) total(ctx context.Context) error {
+	a := t.account
+	left, err := t.view.Leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		a.Left += l.Bytes
+	}
+	weak := -1
+	for i, h := range t.h.List {
+		if h.Weak {
+			weak = i
+		}
+	}
+	for i := range t.view.Len() {
+		a.Volumes = append(a.Volumes, VolumeUse{Info: t.view.Volume(i).Info})
+	}
+	return t.each(ctx, func(i int, rec keys.Record) error {
+		raw, stored := int64(rec.Raw), int64(rec.Stored)
+		owner := t.use[i].owner[rec.Index]
+		switch only := owner & onlyOwner; {
+		case only >= firstOwner:
+			a.Shares[only-firstOwner].Own.add(raw, stored)
+		case only == nobody && owner&isWeak != 0:
+			a.Shares[weak].Own.add(raw, stored)
+		}
+		if owner&onlyOwner != nobody && owner&isOutside == 0 {
+			a.Together.add(raw, stored)
+		}
+		if owner != nobody {
+			a.Held.add(raw, stored)
+			a.Volumes[i].Held.add(raw, stored)
+			return nil
+		}
+		places, err := t.view.Find(rec.Key, t.places[:0])
+		t.places = places
+		switch {
+		case err != nil && !errors.Is(err, object.ErrCorrupt):
+			return &NeededError{Err: err}
+		case err == nil && (places[0].Volume != i || places[0].Index != rec.Index):
+			a.Copies.add(raw, stored)
+		default:
+			a.Unheld.add(raw, stored)
+		}
+		return nil
+	})
+}
+
+// each visits the objects of all volumes.
+func (t *teller) each(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
+	for i := range t.view.Len() {
+		for rec, err := range objectsFrom(ctx, t.view, i, object.KindChunk) {
+			if err == nil {
+				err = visit(i, rec)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

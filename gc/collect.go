@@ -1,3 +1,5 @@
+// Package gc keeps a store healthy: it collects garbage, verifies a store, and
+// finds the commits and paths that damaged or missing objects affect.
 package gc
 
 import (
@@ -16,19 +18,6 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
-)
-
-// The configuration keys of the age at which log entries expire. The second one
-// is for entries whose commit no branch or tag reaches any more.
-const (
-	keyLogExpire            = "gc.reflogExpire"
-	keyLogExpireUnreachable = "gc.reflogExpireUnreachable"
-)
-
-const (
-	day                         = 24 * time.Hour
-	defaultLogExpire            = 90 * day
-	defaultLogExpireUnreachable = 30 * day
 )
 
 // lastGC is the file with the time of the last collection.
@@ -124,11 +113,11 @@ func PlanFor(ctx context.Context, r *kist.Repository, o PlanOptions) (*Plan, err
 			err = endHolds(r, set)
 		}
 		if err != nil {
-			return Needed{}, RootError(&Problem{Err: err})
+			return Needed{}, RootError(err)
 		}
-		needed, problems := FindNeeds(ctx, r, r.ViewOf(set), keep)
-		for _, p := range problems {
-			return needed, RootError(p)
+		needed, err := FindNeeds(ctx, r, r.ViewOf(set), keep)
+		if err != nil {
+			return needed, err
 		}
 		orphans, err := orphans(ctx, r)
 		needed.Roots = append(needed.Roots, orphans...)
@@ -140,14 +129,6 @@ func PlanFor(ctx context.Context, r *kist.Repository, o PlanOptions) (*Plan, err
 func endHolds(r *kist.Repository, set *record.Set) error {
 	set.EndHolds(r.Options().Now(), r.Recorder(), r.Options().Host)
 	return nil
-}
-
-// RootError returns the error for a gc root that cannot be read.
-func RootError(p *Problem) error {
-	if errors.Is(p.Err, object.ErrCorrupt) {
-		return &NeededError{Err: p.Err}
-	}
-	return p.Err
 }
 
 // ExpireLogs removes the entries of all logs for which keep returns false.
@@ -163,6 +144,19 @@ func ExpireLogs(ctx context.Context, r *kist.Repository, keep func(refs.LogEntry
 	}
 	return nil
 }
+
+// The configuration keys of the age at which log entries expire. The second one
+// is for entries whose commit no branch or tag reaches any more.
+const (
+	keyLogExpire            = "gc.reflogExpire"
+	keyLogExpireUnreachable = "gc.reflogExpireUnreachable"
+)
+
+const (
+	day                         = 24 * time.Hour
+	defaultLogExpire            = 90 * day
+	defaultLogExpireUnreachable = 30 * day
+)
 
 // logEntriesKept returns a function that reports whether a log entry is kept: it
 // has not expired and names no rewritten commit.
@@ -219,7 +213,7 @@ func anyLogEntry(r *kist.Repository, is func(refs.LogEntry) bool) (bool, error) 
 	for _, name := range names {
 		log, err := r.Refs().Log(name)
 		if err != nil {
-			return false, RootError(&Problem{Err: err})
+			return false, RootError(err)
 		}
 		for _, e := range log {
 			if is(e) {
@@ -235,11 +229,11 @@ func anyLogEntry(r *kist.Repository, is func(refs.LogEntry) bool) (bool, error) 
 func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
-		return nil, RootError(&Problem{Err: err})
+		return nil, RootError(err)
 	}
 	list, err := r.Refs().List("refs/")
 	if err != nil {
-		return nil, RootError(&Problem{Err: err})
+		return nil, RootError(err)
 	}
 	tips := []object.ID{head.ID}
 	for _, ref := range list {

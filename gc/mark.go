@@ -2,50 +2,16 @@ package gc
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/keys"
-	"github.com/kist-vcs/kist/object/optimise"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
 )
-
-// Needs returns the gc roots and the records. It is called several times and
-// must read the present state each time. An error ends the collection, because
-// a root may have been overlooked.
-type Needs func(ctx context.Context) (Needed, error)
-
-// Needed lists the gc roots. Everything reachable from them is kept, except
-// objects that records allow to be missing.
-type Needed struct {
-	Roots   []Root
-	Records *record.View
-}
-
-// NeededError is a reachable object that is damaged or missing. The objects
-// below it are unknown, so nothing can be collected. It matches
-// [object.ErrCorrupt].
-type NeededError struct {
-	Root string // the gc root that reaches it, or ""
-	Err  error
-}
-
-func (e *NeededError) Error() string {
-	if e.Root == "" {
-		return e.Err.Error()
-	}
-	return fmt.Sprintf("needed by %s: %v", e.Root, e.Err)
-}
-
-// Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *NeededError) Is(target error) bool { return target == object.ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *NeededError) Unwrap() error { return e.Err }
 
 // marker marks the live objects. It reads nodes but no chunks. It needs two
 // bits of memory for every object of every volume.
@@ -59,7 +25,7 @@ type marker struct {
 	skipped map[link]bool // links that records exclude; the value is true if only hints reach them
 
 	kept   int64          // number of marked objects, each counted once
-	places []volume.Place // a buffer for find and keeps
+	places []volume.Place // a buffer for copies
 }
 
 // link is a reference from an object to another. From is zero for a root.
@@ -78,6 +44,37 @@ type usage struct {
 	marked int   // objects in one of the sets
 	copies int   // marked objects with another copy that was marked first
 	stored int64 // stored bytes of the marked objects that are not copies
+}
+
+// set returns the set for hints or the one for roots.
+func (u *usage) set(hint bool) keys.Set {
+	if hint {
+		return u.wanted
+	}
+	return u.needed
+}
+
+// has reports whether an object of the volume is marked.
+func (u *usage) has(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
+
+// live returns how many bytes the volume would have with only its live objects.
+func (u *usage) live() int64 { return liveBytes(&u.Info, int64(u.marked-u.copies), u.stored) }
+
+// liveBytes returns how many bytes a volume would have with only n of its
+// objects, whose values take stored bytes.
+func liveBytes(v *volume.Info, n, stored int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return stored + n*max(0, v.Bytes-v.Stored)/int64(v.Objects)
+}
+
+// waste returns how many bytes of the volume are garbage, 0 if it stays.
+func (u *usage) waste() int64 {
+	if u.stays {
+		return 0
+	}
+	return u.Bytes - u.live()
 }
 
 // update marks all live objects once more, because roots may have changed and
@@ -132,10 +129,7 @@ func (m *marker) markBases(ctx context.Context) error {
 // refresh adds volumes that have appeared.
 func (m *marker) refresh(ctx context.Context) error {
 	if err := m.view.Refresh(ctx); err != nil {
-		if aborts(ctx, err) {
-			return err
-		}
-		return &NeededError{Err: err}
+		return neededError(ctx, "", err)
 	}
 	for i := len(m.use); i < m.view.Len(); i++ {
 		v := m.view.Volume(i)
@@ -149,11 +143,7 @@ func (m *marker) refresh(ctx context.Context) error {
 
 // reach marks a root and everything reachable from it.
 func (m *marker) reach(ctx context.Context, r Root) error {
-	err := m.walk(ctx, r.Key, r.Hint)
-	if err != nil && !aborts(ctx, err) {
-		err = &NeededError{Root: r.Name, Err: err}
-	}
-	return err
+	return neededError(ctx, r.Name, m.walk(ctx, r.Key, r.Hint))
 }
 
 // resume follows the links that records excluded before but no longer exclude.
@@ -184,17 +174,31 @@ func (m *marker) skips(from, to object.Key, hint bool) bool {
 // reachFrom marks everything reachable from the nodes in volume i, because
 // another process may be about to use these nodes.
 func (m *marker) reachFrom(ctx context.Context, i int) error {
-	for kind := object.KindManifest; kind.Valid(); kind++ {
-		for rec, err := range m.view.Keys(i, kind) {
-			if err == nil {
-				err = m.walk(ctx, rec.Key, true)
-			}
-			if err != nil {
-				return err
-			}
+	for rec, err := range objectsFrom(ctx, m.view, i, object.KindManifest) {
+		if err == nil {
+			err = m.walk(ctx, rec.Key, true)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// objectsFrom yields the objects of volume i, of a kind and the kinds after it.
+func objectsFrom(ctx context.Context, view *volume.View, i int, kind object.Kind) iter.Seq2[keys.Record, error] {
+	return func(yield func(keys.Record, error) bool) {
+		for ; kind.Valid(); kind++ {
+			for rec, err := range view.Keys(i, kind) {
+				if err == nil {
+					err = ctx.Err()
+				}
+				if !yield(rec, neededError(ctx, "", err)) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }
 
 // walk marks an object and everything reachable from it. If it is only a hint,
@@ -256,26 +260,17 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 	return true, nil
 }
 
-// set returns the set for hints or the one for roots.
-func (u *usage) set(hint bool) keys.Set {
-	if hint {
-		return u.wanted
-	}
-	return u.needed
-}
-
-// find returns the places of an object. At least one of them is in an existing
-// volume, or was marked before its volume was removed. Otherwise the error is
+// find returns the places of an object, as copies does. At least one of them is in an
+// existing volume, or was marked before its volume was removed. Otherwise the error is
 // a [*object.NotFoundError].
 func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, error) {
 	for again := false; ; again = true {
-		places, err := m.view.Find(key, m.places[:0])
+		places, err := m.copies(key)
 		if err != nil {
 			return nil, err
 		}
-		m.places = places
 		for _, p := range places {
-			if !p.Gone || m.use[p.Volume].has(p.Index) {
+			if !p.Gone || m.has(p) {
 				return places, nil
 			}
 		}
@@ -288,58 +283,57 @@ func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, erro
 	}
 }
 
-// has reports whether an object of the volume is marked.
-func (u *usage) has(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
+// copies returns the places of an object, until the next call.
+func (m *marker) copies(key object.Key) (places []volume.Place, err error) {
+	m.places, err = m.view.Find(key, m.places[:0])
+	return m.places, err
+}
+
+// has reports whether the object at a place is marked.
+func (m *marker) has(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }
 
 // keeps reports whether an object is marked in any volume.
 func (m *marker) keeps(key object.Key) (bool, error) {
-	places, err := m.view.Find(key, m.places[:0])
-	m.places = places
-	return slices.ContainsFunc(places, func(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }), err
+	places, err := m.copies(key)
+	return slices.ContainsFunc(places, m.has), err
 }
 
-// order returns the places of the live objects in volumes, in the order in which
-// they will be stored.
-func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.Seq2[int, int], error) {
-	wanted := map[int]bool{}
-	for _, i := range volumes {
-		wanted[i] = true
-	}
-	var seen []keys.Set // by number of the volume
-	for i := range m.view.Len() {
-		seen = append(seen, keys.NewSet(m.view.Volume(i).Objects))
-	}
-	top := make([]object.Key, len(roots))
-	for i, r := range roots {
-		top[i] = r.Key
-	}
-	places, err := optimise.Order(ctx, top, optimise.OrderOptions{
-		Nodes: m.objects,
-		Skips: m.records.Skips,
-		Meet: func(key object.Key) (uint64, bool, bool) {
-			places, err := m.view.Find(key, m.places[:0])
-			m.places = places
-			if err != nil || len(places) == 0 || slices.ContainsFunc(places, func(p volume.Place) bool { return seen[p.Volume].Has(p.Index) }) {
-				return 0, false, false
-			}
-			for _, p := range places {
-				seen[p.Volume].Add(p.Index)
-			}
-			i := slices.IndexFunc(places, func(p volume.Place) bool { return wanted[p.Volume] })
-			if i < 0 {
-				return 0, false, true
-			}
-			return uint64(places[i].Volume)<<32 | uint64(places[i].Index), true, true
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return func(yield func(int, int) bool) {
-		for at := range places {
-			if !yield(int(at>>32), int(uint32(at))) {
-				return
+// leftover lists the volumes that still have purged objects that nothing else
+// needs. gc removes these objects however small they are.
+type leftover struct {
+	volumes map[int]bool
+	lists   map[int]bool // volumes with purged nodes, which lead to the other purged objects
+	held    bool         // a volume with purged objects stays for now, so lists must stay too
+}
+
+// leftover finds the remaining purged objects.
+func (m *marker) leftover(ctx context.Context) (*leftover, error) {
+	l := &leftover{volumes: map[int]bool{}, lists: map[int]bool{}}
+	err := graph.Walk(ctx, map[object.Key]bool{}, m.records.AllPurged(), func(key object.Key) ([]object.Key, error) {
+		places, err := m.copies(key)
+		if damaged := (*object.CorruptError)(nil); errors.As(err, &damaged) {
+			return nil, nil // no part of it can be read
+		}
+		if err != nil {
+			return nil, err
+		}
+		places = slices.DeleteFunc(places, func(p volume.Place) bool { return p.Gone })
+		// A marked object is live for another reason, with all objects below it.
+		if len(places) == 0 || slices.ContainsFunc(places, m.has) {
+			return nil, nil
+		}
+		for _, p := range places {
+			l.volumes[p.Volume] = true
+			l.held = l.held || m.use[p.Volume].stays
+			if key.Kind.IsNode() {
+				l.lists[p.Volume] = true
 			}
 		}
-	}, nil
+		links, err := graph.Links(ctx, m.objects, key)
+		if err != nil && !aborts(ctx, err) && !errors.Is(err, object.ErrNewerFormat) {
+			err = nil // the links of a damaged node cannot be found
+		}
+		return links, err
+	})
+	return l, err
 }

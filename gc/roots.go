@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -14,24 +13,223 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/operation"
 )
 
-// Lost returns the accepted losses that are still missing.
-func Lost(ctx context.Context, r *kist.Repository) ([]object.Key, error) {
-	return r.Objects().Lost(ctx)
+// Root is a gc root: an object that must be present with all objects reachable
+// from it, and the name that refers to it. The name is a ref, a line of a
+// reflog, or the index.
+type Root struct {
+	Name string
+	Key  object.Key
+
+	// Hint allows the object to be missing. If it is present, gc keeps it and
+	// all present objects reachable from it.
+	Hint bool
+}
+
+// HoldRoot is the name of gc roots that come from holds.
+const HoldRoot = "hold"
+
+// Needs returns the gc roots and the records. It is called several times and
+// must read the present state each time. An error ends the collection, because
+// a root may have been overlooked.
+type Needs func(ctx context.Context) (Needed, error)
+
+// Needed lists the gc roots. Everything reachable from them is kept, except
+// objects that records allow to be missing.
+type Needed struct {
+	Roots   []Root
+	Records *record.View
+}
+
+// NeededError is a reachable object that is damaged or missing. The objects
+// below it are unknown, so nothing can be collected. It matches
+// [object.ErrCorrupt].
+type NeededError struct {
+	Root string // the gc root that reaches it, or ""
+	Err  error
+}
+
+func (e *NeededError) Error() string {
+	if e.Root == "" {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("needed by %s: %v", e.Root, e.Err)
+}
+
+// Is makes errors.Is(err, object.ErrCorrupt) true.
+func (e *NeededError) Is(target error) bool { return target == object.ErrCorrupt }
+
+// Unwrap returns the cause.
+func (e *NeededError) Unwrap() error { return e.Err }
+
+// RootError returns the error for a gc root that cannot be read.
+func RootError(err error) error {
+	if errors.Is(err, object.ErrCorrupt) {
+		return &NeededError{Err: err}
+	}
+	return err
+}
+
+// neededError returns the error for a failed walk from a gc root: a
+// [*NeededError], unless err has nothing to do with an object.
+func neededError(ctx context.Context, root string, err error) error {
+	if err == nil || aborts(ctx, err) {
+		return err
+	}
+	return &NeededError{Root: root, Err: err}
+}
+
+// FindNeeds returns the gc roots: refs, HEAD, the entries of reflogs that keep
+// accepts, holds, the operation in progress and the index. If keep is nil, all
+// entries count. If a root cannot be read, the error is that of [RootError].
+func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(refs.LogEntry) bool) (Needed, error) {
+	needed, problems := findNeeds(ctx, r, records, keep)
+	for _, err := range problems {
+		return needed, RootError(err)
+	}
+	return needed, nil
+}
+
+// findNeeds is FindNeeds that skips the roots that cannot be read, and returns
+// an error for each.
+func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(refs.LogEntry) bool) (Needed, []error) {
+	f := &rootFinder{r: r, records: records}
+	for _, id := range records.Holds() {
+		f.add(HoldRoot, object.KindCommit, id)
+	}
+	names, err := r.Refs().RootsWith(ctx, keep)
+	problems := unjoin(err)
+	for _, name := range names {
+		f.name(ctx, name)
+	}
+	for _, find := range []func(context.Context) error{f.head, f.forks, f.operation, f.index} {
+		if err := find(ctx); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return Needed{Roots: f.roots, Records: records}, problems
+}
+
+// rootFinder collects gc roots.
+type rootFinder struct {
+	r       *kist.Repository
+	records *record.View
+	roots   []Root
+}
+
+func (f *rootFinder) add(name string, kind object.Kind, id object.ID) {
+	f.roots = append(f.roots, Root{Name: name, Key: object.Key{Kind: kind, ID: id}})
+}
+
+// name adds the commit or tag that a file names.
+func (f *rootFinder) name(ctx context.Context, name refs.Root) {
+	if f.records.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
+		return
+	}
+	kind := object.KindCommit
+	if is, err := f.r.Objects().Has(ctx, object.Key{Kind: object.KindTag, ID: name.ID}); err == nil && is {
+		kind = object.KindTag
+	}
+	f.add(name.File, kind, name.ID)
+	if strings.HasPrefix(name.File, "refs/") {
+		f.expired(ctx, name.File, name.ID)
+	}
+}
+
+func (f *rootFinder) head(ctx context.Context) error {
+	head, err := f.r.Refs().Head()
+	switch {
+	case err != nil:
+		return err
+	case head.Unborn():
+		return intact.BranchLost(f.r, head.Branch)
+	}
+	f.expired(ctx, "HEAD", head.ID)
+	return nil
+}
+
+func (f *rootFinder) forks(ctx context.Context) error {
+	if !f.records.AnyExpired() {
+		return nil
+	}
+	forks, err := Forks(ctx, f.r)
+	for id, why := range forks {
+		f.expired(ctx, why[0], id)
+	}
+	return err
+}
+
+func (f *rootFinder) operation(context.Context) error {
+	var state operation.State
+	err := operation.ReadRest(f.r, &state)
+	for _, id := range append(state.Rest, state.Start, state.Left) {
+		if !id.IsZero() {
+			f.add(refs.RevertMsg, object.KindCommit, id)
+		}
+	}
+	return err
+}
+
+func (f *rootFinder) index(context.Context) error {
+	idx, err := f.r.Index()
+	if err != nil {
+		return err
+	}
+	for key := range idx.Roots() {
+		// The index only caches trees, and checks that a tree exists before it
+		// uses it.
+		f.roots = append(f.roots, Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
+	}
+	return nil
+}
+
+// expired adds the content of a named commit if the commit has expired. The
+// content is a hint: the present part of it stays, even if another user made the
+// commit expire. It skips an unreadable commit, which verify reports.
+func (f *rootFinder) expired(ctx context.Context, name string, id object.ID) {
+	id, err := refs.Peel(ctx, f.r.Objects(), id)
+	if err != nil {
+		return
+	}
+	if _, expired := f.records.Expired(id); !expired {
+		return
+	}
+	c, err := object.ReadCommit(ctx, f.r.Objects(), id)
+	if err != nil {
+		return
+	}
+	for _, key := range []object.Key{{Kind: object.KindTree, ID: c.Tree}, {Kind: object.KindChunk, ID: c.SkippedRest}} {
+		if !key.ID.IsZero() {
+			f.roots = append(f.roots, Root{Name: name, Key: key, Hint: true})
+		}
+	}
+}
+
+// unjoin returns the errors that errors.Join has combined.
+func unjoin(err error) []error {
+	if err == nil {
+		return nil
+	}
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return []error{fmt.Errorf("refs: %w", err)}
 }
 
 // orphans returns all present commits as hints if the loss of a commit was
 // accepted. No name reaches the commits before the lost one, but they must
 // stay.
 func orphans(ctx context.Context, r *kist.Repository) ([]Root, error) {
-	lost, err := Lost(ctx, r)
+	lost, err := r.Objects().Lost(ctx)
 	if err != nil || !slices.ContainsFunc(lost, func(key object.Key) bool { return key.Kind == object.KindCommit }) {
 		return nil, err
 	}
@@ -41,26 +239,6 @@ func orphans(ctx context.Context, r *kist.Repository) ([]Root, error) {
 		roots[i] = Root{Name: kist.LostFile, Key: object.Key{Kind: object.KindCommit, ID: id}, Hint: true}
 	}
 	return roots, err
-}
-
-// CheckRemoteState returns the damaged files of the remotes' local state.
-func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote) ([]*Problem, error) {
-	if kist.CheckRemoteName(m.Name) != nil {
-		return nil, nil // it has no folder
-	}
-	damage, err := transfer.CheckState(ctx, registry.Dir(r, m.Name))
-	if err != nil {
-		return nil, err
-	}
-	problems := make([]*Problem, len(damage))
-	for i, d := range damage {
-		file, err := filepath.Rel(r.Dir(), d.Name)
-		if err != nil {
-			return nil, err
-		}
-		problems[i] = &Problem{Where: filepath.ToSlash(file), Err: d}
-	}
-	return problems, nil
 }
 
 // RewrittenDir is the folder, below .kist, with the lists of rewritten
@@ -94,182 +272,120 @@ func Rewritten(r *kist.Repository) (map[object.ID]bool, error) {
 	return old, nil
 }
 
-// VerifyRepository checks every volume, every ref, the index, and everything
-// reachable from them. Problems are in the report.
-func VerifyRepository(ctx context.Context, r *kist.Repository, o VerifyOptions) (*Report, error) {
-	records, err := r.RecordView()
-	return VerifyBy(ctx, r, records, err, o)
-}
-
-// VerifyBy is VerifyRepository with given records. Damage, if not nil, is the
-// problem with the records themselves.
-func VerifyBy(ctx context.Context, r *kist.Repository, records *record.View, damage error, o VerifyOptions) (*Report, error) {
-	needed, problems := FindNeeds(ctx, r, records, func(refs.LogEntry) bool { return true })
-	if damage != nil {
-		problems = append([]*Problem{{Err: damage}}, problems...)
+// Forks returns the commits where unpushed history leaves pushed history, with
+// the names of the branches that leave there. A merge with commits that others
+// have pushed needs the content of these commits.
+//
+// For each branch these are the merge bases with its upstream, and the parents
+// of unpushed commits that some remote-tracking branch reaches. Forks skips
+// commits that cannot be read.
+func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
+	pushed, err := r.Refs().List(refs.Remotes)
+	if err != nil || len(pushed) == 0 {
+		return nil, err
 	}
-	if _, err := kist.ReadLost(r.Dir()); err != nil {
-		problems = append(problems, &Problem{Where: kist.LostFile, Err: err})
-	}
-	for _, m := range registry.All(r) {
-		state, err := CheckRemoteState(ctx, r, m)
-		if err != nil {
-			return nil, err
-		}
-		problems = append(problems, state...)
-	}
-	o.Records = needed.Records
-	if o.Files == nil {
-		o.Files = func(yield func(string, object.Key) bool) { staged(r, yield) }
-	}
-	report, err := Verify(ctx, r.Objects(), needed.Roots, o)
+	local, err := r.Refs().List(refs.Heads)
 	if err != nil {
 		return nil, err
 	}
-	report.Problems = append(distinct(problems), report.Problems...)
-	return report, nil
-}
-
-// staged yields the staged files with their content.
-func staged(r *kist.Repository, yield func(string, object.Key) bool) {
-	idx, err := r.Index()
+	head, err := r.Refs().Head()
 	if err != nil {
-		return // FindNeeds reports it
+		return nil, err
 	}
-	for path, e := range idx.All() {
-		if !e.Content.IsZero() && !yield(path, e.Content) {
-			return
+	if head.Branch == "" {
+		local = append(local, refs.Ref{Name: "HEAD", ID: head.ID})
+	}
+	tracked := map[object.ID]bool{}
+	var tips []object.ID
+	for _, ref := range pushed {
+		tracked[ref.ID] = true
+		tips = append(tips, ref.ID)
+	}
+	f := &forkFinder{r: r, found: map[object.ID][]string{}}
+	for _, ref := range local {
+		if tracked[ref.ID] {
+			continue
+		}
+		name := "branch " + strings.TrimPrefix(ref.Name, refs.Heads)
+		if ref.Name == "HEAD" {
+			name = "HEAD"
+		}
+		if f.pushed == nil {
+			f.pushed = map[object.ID]bool{}
+			err := graph.Walk(ctx, f.pushed, tips, func(id object.ID) ([]object.ID, error) { return f.parents(ctx, id) })
+			if err != nil {
+				return nil, err
+			}
+		}
+		if err := f.parts(ctx, name, ref.ID); err != nil {
+			return nil, err
+		}
+		if err := f.upstream(ctx, name, ref); err != nil {
+			return nil, err
 		}
 	}
+	return f.found, nil
 }
 
-// distinct drops problems whose text repeats.
-func distinct(problems []*Problem) []*Problem {
-	seen := map[string]bool{}
-	return slices.DeleteFunc(problems, func(p *Problem) bool {
-		text := p.Error()
-		defer func() { seen[text] = true }()
-		return seen[text]
+// forkFinder finds the commits where branches leave pushed history.
+type forkFinder struct {
+	r      *kist.Repository
+	pushed map[object.ID]bool // commits reachable from remote-tracking branches
+	found  map[object.ID][]string
+}
+
+func (f *forkFinder) add(id object.ID, name string) {
+	why := fmt.Sprintf("where %s parts from what was pushed", name)
+	if !slices.Contains(f.found[id], why) {
+		f.found[id] = append(f.found[id], why)
+	}
+}
+
+// parents returns the parents of a commit, none if it cannot be read.
+func (f *forkFinder) parents(ctx context.Context, id object.ID) ([]object.ID, error) {
+	c, err := object.ReadCommit(ctx, f.r.Objects(), id)
+	if intact.IsAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.Parents, nil
+}
+
+// parts adds the pushed parents of unpushed commits.
+func (f *forkFinder) parts(ctx context.Context, name string, tip object.ID) error {
+	if f.pushed[tip] {
+		return nil
+	}
+	return graph.Walk(ctx, map[object.ID]bool{}, []object.ID{tip}, func(id object.ID) ([]object.ID, error) {
+		if f.pushed[id] {
+			f.add(id, name)
+			return nil, nil
+		}
+		return f.parents(ctx, id)
 	})
 }
 
-// HoldRoot is the name of gc roots that come from holds.
-const HoldRoot = "hold"
-
-// FindNeeds returns the gc roots: refs, HEAD, the entries of reflogs that keep
-// accepts, holds, the operation in progress and the index. It also returns a
-// problem for each root that cannot be read.
-func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(refs.LogEntry) bool) (Needed, []*Problem) {
-	var roots []Root
-	var problems []*Problem
-	for _, id := range records.Holds() {
-		roots = append(roots, Root{Name: HoldRoot, Key: object.Key{Kind: object.KindCommit, ID: id}})
-	}
-	names, err := r.Refs().RootsWith(ctx, keep)
-	for _, err := range unjoin(err) {
-		problems = append(problems, &Problem{Err: err})
-	}
-	for _, name := range names {
-		if records.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
-			continue
-		}
-		root := Root{Name: name.File, Key: object.Key{Kind: object.KindCommit, ID: name.ID}}
-		tag := object.Key{Kind: object.KindTag, ID: name.ID}
-		if is, err := r.Objects().Has(ctx, tag); err == nil && is {
-			root.Key = tag
-		}
-		roots = append(roots, root)
-		if strings.HasPrefix(name.File, "refs/") {
-			roots = append(roots, expiredTrees(ctx, r, records, name.File, name.ID)...)
-		}
-	}
-	head, err := r.Refs().Head()
-	if err == nil && head.Unborn() {
-		err = intact.BranchLost(r, head.Branch)
-	}
-	if err == nil && !head.Unborn() {
-		roots = append(roots, expiredTrees(ctx, r, records, "HEAD", head.ID)...)
-	}
+// upstream adds the merge bases of a branch and its upstream.
+func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) error {
+	u, err := registry.UpstreamOf(f.r, strings.TrimPrefix(ref.Name, refs.Heads))
 	if err != nil {
-		problems = append(problems, &Problem{Err: err})
+		return nil // the branch has no upstream
 	}
-	if records.AnyExpired() {
-		forks, err := Forks(ctx, r)
-		if err != nil {
-			problems = append(problems, &Problem{Err: err})
-		}
-		for id, why := range forks {
-			roots = append(roots, expiredTrees(ctx, r, records, why[0], id)...)
-		}
-	}
-	var state operation.State
-	if err := operation.ReadRest(r, &state); err != nil {
-		problems = append(problems, &Problem{Err: err})
-	}
-	for _, id := range append(state.Rest, state.Start, state.Left) {
-		if !id.IsZero() {
-			roots = append(roots, Root{Name: refs.RevertMsg, Key: object.Key{Kind: object.KindCommit, ID: id}})
-		}
-	}
-	idx, err := r.Index()
-	if err != nil {
-		return Needed{Roots: roots, Records: records}, append(problems, &Problem{Err: err})
-	}
-	for key := range idx.Roots() {
-		// The index only caches trees, and checks that a tree exists before it
-		// uses it.
-		roots = append(roots, Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
-	}
-	return Needed{Roots: roots, Records: records}, problems
-}
-
-// expiredTrees returns the content of a named commit if the commit has
-// expired. The content is a hint: as much as is here stays, even if another
-// user made the commit expire.
-func expiredTrees(ctx context.Context, r *kist.Repository, records *record.View, name string, id object.ID) []Root {
-	id, err := refs.Peel(ctx, r.Objects(), id)
-	if err != nil {
-		return nil // verify reports it
-	}
-	if _, expired := records.Expired(id); !expired {
+	at, err := f.r.Refs().Get(u.Tracking())
+	if errors.Is(err, refs.ErrNotFound) {
 		return nil
 	}
-	c, err := object.ReadCommit(ctx, r.Objects(), id)
 	if err != nil {
+		return err
+	}
+	bases, err := history.MergeBases(ctx, f.r.Objects(), ref.ID, at)
+	if intact.IsAbsent(err) {
 		return nil
 	}
-	root := Root{Name: name, Key: object.Key{Kind: object.KindTree, ID: c.Tree}, Hint: true}
-	if c.SkippedRest.IsZero() {
-		return []Root{root}
+	for _, id := range bases {
+		f.add(id, name)
 	}
-	return []Root{root, {Name: name, Key: object.Key{Kind: object.KindChunk, ID: c.SkippedRest}, Hint: true}}
-}
-
-// unjoin returns the errors that errors.Join has combined.
-func unjoin(err error) []error {
-	if err == nil {
-		return nil
-	}
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return joined.Unwrap()
-	}
-	return []error{fmt.Errorf("refs: %w", err)}
-}
-
-// AffectedOn returns the problems found on a remote, with the affected commits
-// and paths as far as these can be read here. The order stays the same.
-func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, found []transfer.Problem) ([]*Problem, error) {
-	problems := make([]*Problem, len(found))
-	for i, p := range found {
-		problems[i] = &Problem{Key: p.Key, Where: p.Blob, Err: p.Err}
-	}
-	if !slices.ContainsFunc(found, func(p transfer.Problem) bool { return !p.Key.IsZero() }) {
-		return problems, nil
-	}
-	head, err := m.Head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return problems, Affected(ctx, r.Objects(), head.Records.View(), slices.Collect(maps.Values(head.Refs)), problems)
+	return err
 }

@@ -6,26 +6,18 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"path/filepath"
 	"slices"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree"
 )
-
-// Root is a gc root: an object that must be present with all objects reachable
-// from it, and the name that refers to it. The name is a ref, a line of a
-// reflog, or the index.
-type Root struct {
-	Name string
-	Key  object.Key
-
-	// Hint allows the object to be missing. If it is present, gc keeps it and
-	// all present objects reachable from it.
-	Hint bool
-}
 
 // Problem is something wrong in a repository.
 type Problem struct {
@@ -46,15 +38,6 @@ func (p *Problem) Error() string {
 		text = p.Where + ": " + text
 	}
 	return text
-}
-
-func (p *Problem) affects(commit object.ID, path string) {
-	if !commit.IsZero() && len(p.Commits) < maxAffected && !slices.Contains(p.Commits, commit) {
-		p.Commits = append(p.Commits, commit)
-	}
-	if path != "" && len(p.Paths) < maxAffected && !slices.Contains(p.Paths, path) {
-		p.Paths = append(p.Paths, path)
-	}
 }
 
 // Report is what [Verify] found.
@@ -85,6 +68,89 @@ type VerifyOptions struct {
 	Files iter.Seq2[string, object.Key]
 }
 
+// VerifyRepository checks every volume, every ref, the index, and everything
+// reachable from them. Problems are in the report.
+func VerifyRepository(ctx context.Context, r *kist.Repository, o VerifyOptions) (*Report, error) {
+	records, err := r.RecordView()
+	return VerifyBy(ctx, r, records, err, o)
+}
+
+// VerifyBy is VerifyRepository with given records. Damage, if not nil, is the
+// problem with the records themselves.
+func VerifyBy(ctx context.Context, r *kist.Repository, records *record.View, damage error, o VerifyOptions) (*Report, error) {
+	var problems []*Problem
+	if damage != nil {
+		problems = append(problems, &Problem{Err: damage})
+	}
+	needed, unreadable := findNeeds(ctx, r, records, nil)
+	for _, err := range unreadable {
+		problems = append(problems, &Problem{Err: err})
+	}
+	if _, err := kist.ReadLost(r.Dir()); err != nil {
+		problems = append(problems, &Problem{Where: kist.LostFile, Err: err})
+	}
+	for _, m := range registry.All(r) {
+		state, err := CheckRemoteState(ctx, r, m)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, state...)
+	}
+	o.Records = needed.Records
+	if o.Files == nil {
+		o.Files = func(yield func(string, object.Key) bool) { staged(r, yield) }
+	}
+	report, err := Verify(ctx, r.Objects(), needed.Roots, o)
+	if err != nil {
+		return nil, err
+	}
+	report.Problems = append(distinct(problems), report.Problems...)
+	return report, nil
+}
+
+// CheckRemoteState returns the damaged files of the remotes' local state.
+func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote) ([]*Problem, error) {
+	if kist.CheckRemoteName(m.Name) != nil {
+		return nil, nil // it has no folder
+	}
+	damage, err := transfer.CheckState(ctx, registry.Dir(r, m.Name))
+	if err != nil {
+		return nil, err
+	}
+	problems := make([]*Problem, len(damage))
+	for i, d := range damage {
+		file, err := filepath.Rel(r.Dir(), d.Name)
+		if err != nil {
+			return nil, err
+		}
+		problems[i] = &Problem{Where: filepath.ToSlash(file), Err: d}
+	}
+	return problems, nil
+}
+
+// staged yields the staged files with their content.
+func staged(r *kist.Repository, yield func(string, object.Key) bool) {
+	idx, err := r.Index()
+	if err != nil {
+		return // FindNeeds reports it
+	}
+	for path, e := range idx.All() {
+		if !e.Content.IsZero() && !yield(path, e.Content) {
+			return
+		}
+	}
+}
+
+// distinct drops problems whose text repeats.
+func distinct(problems []*Problem) []*Problem {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(problems, func(p *Problem) bool {
+		text := p.Error()
+		defer func() { seen[text] = true }()
+		return seen[text]
+	})
+}
+
 // Verify checks a store and all objects reachable from roots. Files of volumes
 // must be intact, nodes must be well formed and consistent, and linked objects
 // must be present. Roots that are hints are not checked.
@@ -103,7 +169,9 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	for _, p := range damaged {
 		v.report.Damaged = append(v.report.Damaged, p.Volume)
 		where := path.Join("volumes", p.Volume, p.File)
-		if v.healed(ctx, p.Key) {
+		// A successful read is not enough: the damage may be in bytes that a
+		// reader does not check.
+		if !p.Key.IsZero() && store.HasIntact(ctx, p.Key) {
 			v.report.Healed = append(v.report.Healed, &Problem{Key: p.Key, Where: where, Err: p.Err})
 		} else {
 			v.found(p.Key, where, p.Err)
@@ -175,13 +243,6 @@ func (v *verifier) found(key object.Key, where string, err error) {
 	if !key.IsZero() {
 		v.bad[key] = p
 	}
-}
-
-// healed reports whether a damaged object has another, intact copy. A
-// successful read is not enough: the damage may be in bytes that a reader does
-// not check.
-func (v *verifier) healed(ctx context.Context, key object.Key) bool {
-	return !key.IsZero() && v.store.HasIntact(ctx, key)
 }
 
 // history checks all objects reachable from a root.
@@ -266,12 +327,6 @@ func (v *verifier) content(ctx context.Context, key object.Key) (more []object.K
 	return slices.DeleteFunc(links, func(link object.Key) bool { return v.records.Skips(key, link) }), err
 }
 
-// aborts reports whether err ends the walk. Errors about an object (damaged,
-// missing, of a newer format) do not, unless ctx is done.
-func aborts(ctx context.Context, err error) bool {
-	return err != nil && (ctx.Err() != nil || !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrNewerFormat))
-}
-
 // affected adds to the problems the commits and paths that they affect.
 func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.Key]) error {
 	if len(v.bad) == 0 {
@@ -292,4 +347,10 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 		}
 	}
 	return nil
+}
+
+// aborts reports whether err ends the walk. Errors about an object (damaged,
+// missing, of a newer format) do not, unless ctx is done.
+func aborts(ctx context.Context, err error) bool {
+	return err != nil && (ctx.Err() != nil || !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrNewerFormat))
 }

@@ -171,11 +171,11 @@ type Root struct {
 // an error it still returns all readable IDs; a caller that removes objects
 // must then stop.
 func (s *Store) Roots(ctx context.Context) ([]Root, error) {
-	return s.RootsWith(ctx, func(LogEntry) bool { return true })
+	return s.RootsWith(ctx, nil)
 }
 
 // RootsWith is Roots without the log entries for which keep returns false, see
-// [Store.ExpireLog].
+// [Store.ExpireLog]. If keep is nil, all entries count.
 func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root, error) {
 	unlock, err := s.lockOut(ctx)
 	if err != nil {
@@ -235,7 +235,7 @@ func (d folder) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID,
 	entries, err := d.readLog(file)
 	seen := map[object.ID]bool{{}: true}
 	for _, e := range entries {
-		if !keep(e) {
+		if keep != nil && !keep(e) {
 			continue
 		}
 		for _, id := range []object.ID{e.New, e.Old} {

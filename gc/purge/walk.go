@@ -76,9 +76,9 @@ func (w *Walk) findCommits(ctx context.Context) error {
 		return err
 	}
 
-	needed, problems := gc.FindNeeds(ctx, w.r, records, func(refs.LogEntry) bool { return true })
-	if len(problems) > 0 {
-		return gc.RootError(problems[0])
+	needed, err := gc.FindNeeds(ctx, w.r, records, nil)
+	if err != nil {
+		return err
 	}
 
 	w.Records = records

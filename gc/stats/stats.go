@@ -135,12 +135,11 @@ type namedRoot struct {
 func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 	records, err := r.RecordViewOrEmpty()
 	if err != nil {
-		return nil, gc.RootError(&gc.Problem{Err: err})
+		return nil, gc.RootError(err)
 	}
-
-	needed, problems := gc.FindNeeds(ctx, r, records, func(refs.LogEntry) bool { return true })
-	if len(problems) > 0 {
-		return nil, gc.RootError(problems[0])
+	needed, err := gc.FindNeeds(ctx, r, records, nil)
+	if err != nil {
+		return nil, err
 	}
 
 	head, err := r.Refs().Head()

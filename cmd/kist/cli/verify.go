@@ -161,7 +161,7 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	lost, err := gc.Lost(ctx, r)
+	lost, err := r.Objects().Lost(ctx)
 	if err != nil {
 		return err
 	}

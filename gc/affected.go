@@ -1,0 +1,153 @@
+package gc
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// maxAffected is the most commits, and the most paths, that a [Problem] names.
+const maxAffected = 100
+
+func (p *Problem) affects(commit object.ID, path string) {
+	if !commit.IsZero() && len(p.Commits) < maxAffected && !slices.Contains(p.Commits, commit) {
+		p.Commits = append(p.Commits, commit)
+	}
+	if path != "" && len(p.Paths) < maxAffected && !slices.Contains(p.Paths, path) {
+		p.Paths = append(p.Paths, path)
+	}
+}
+
+// Affected adds to each problem the commits and paths that it affects. It looks
+// at all commits reachable from tips, and reads objects from r. It skips all
+// objects below a damaged or missing one.
+func Affected(ctx context.Context, r object.Reader, records *record.View, tips []object.Key, problems []*Problem) error {
+	a := &affected{objects: r, records: records, bad: map[object.Key]*Problem{}, needs: map[object.Key]bool{}}
+	for _, p := range problems {
+		if !p.Key.IsZero() && a.bad[p.Key] == nil {
+			a.bad[p.Key] = p
+		}
+	}
+
+	if len(a.bad) == 0 {
+		return nil
+	}
+	return graph.Walk(ctx, map[object.Key]bool{}, tips, func(key object.Key) ([]object.Key, error) {
+		links, err := graph.Links(ctx, r, key)
+		if key.Kind == object.KindCommit && !aborts(ctx, err) {
+			err = a.commit(ctx, key.ID)
+		}
+		if aborts(ctx, err) {
+			return nil, err
+		}
+		return slices.DeleteFunc(links, func(link object.Key) bool { return link.Kind != object.KindCommit }), nil
+	})
+}
+
+// AffectedOn returns the problems found on a remote, with the affected commits
+// and paths as far as these can be read here. The order stays the same.
+func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, found []transfer.Problem) ([]*Problem, error) {
+	problems := make([]*Problem, len(found))
+	for i, p := range found {
+		problems[i] = &Problem{Key: p.Key, Where: p.Blob, Err: p.Err}
+	}
+	if !slices.ContainsFunc(found, func(p transfer.Problem) bool { return !p.Key.IsZero() }) {
+		return problems, nil
+	}
+	head, err := m.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return problems, Affected(ctx, r.Objects(), head.Records.View(), slices.Collect(maps.Values(head.Refs)), problems)
+}
+
+// affected finds the commits and paths that refer to damaged or missing
+// objects.
+type affected struct {
+	objects object.Reader
+	records *record.View
+	bad     map[object.Key]*Problem
+	needs   map[object.Key]bool // results of need, by node
+}
+
+// commit adds a commit and its paths to the problems that affect it.
+func (a *affected) commit(ctx context.Context, id object.ID) error {
+	key := object.Key{Kind: object.KindCommit, ID: id}
+	if p := a.bad[key]; p != nil {
+		p.affects(id, "")
+		return nil
+	}
+	c, err := object.ReadCommit(ctx, a.objects, id)
+	if err != nil {
+		return err
+	}
+	if _, expired := a.records.Expired(id); expired {
+		return nil
+	}
+	if !c.SkippedRest.IsZero() {
+		if p := a.bad[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}]; p != nil {
+			p.affects(id, "")
+		}
+	}
+	into := func(path string, node object.ID) (bool, error) {
+		key := object.Key{Kind: object.KindTree, ID: node}
+		if p := a.bad[key]; p != nil {
+			p.affects(id, path)
+			return false, nil
+		}
+		return a.need(ctx, key)
+	}
+	err = tree.WalkInto(ctx, a.objects, c.Tree, into, func(path string, e object.Entry) error {
+		if e.Type == object.TypeDir || e.Content.IsZero() {
+			return nil
+		}
+		return a.content(ctx, id, e.Content, path)
+	})
+	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) {
+		return nil // report only the paths found so far
+	}
+	return err
+}
+
+// content adds the file at path to the problems that affect its content.
+func (a *affected) content(ctx context.Context, commit object.ID, content object.Key, path string) error {
+	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{content}, func(key object.Key) ([]object.Key, error) {
+		if p := a.bad[key]; p != nil {
+			p.affects(commit, path)
+			return nil, nil
+		}
+		if need, err := a.need(ctx, key); err != nil || !need {
+			return nil, err
+		}
+		return graph.Links(ctx, a.objects, key)
+	})
+}
+
+// need reports whether an object is bad or refers to a bad one.
+func (a *affected) need(ctx context.Context, key object.Key) (bool, error) {
+	if !key.Kind.IsNode() {
+		return a.bad[key] != nil, nil
+	}
+	return graph.Fold(ctx, a.needs, key, func(key object.Key) (links, nodes []object.Key, err error) {
+		if a.bad[key] == nil {
+			links, err = graph.Links(ctx, a.objects, key)
+		}
+		links = slices.DeleteFunc(links, func(link object.Key) bool { return a.records.Skips(key, link) })
+		for _, link := range links {
+			if link.Kind.IsNode() {
+				nodes = append(nodes, link)
+			}
+		}
+		return links, nodes, err
+	}, func(key object.Key, links []object.Key) (bool, error) {
+		return a.bad[key] != nil || slices.ContainsFunc(links, func(link object.Key) bool { return a.bad[link] != nil || a.needs[link] }), nil
+	})
+}

@@ -246,8 +246,8 @@ func (c *Config) set(key string, value any) error {
 	return c.SetAt(value, parts...)
 }
 
-// SetAt is set for a key given by its parts, each of which may have dots. A nil
-// value also removes a whole section.
+// SetAt is set for a key given by its parts, which may have dots. A nil value
+// also removes a section.
 func (c *Config) SetAt(value any, parts ...string) error {
 	key := strings.Join(parts, ".")
 	m := c.values

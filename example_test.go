@@ -3,15 +3,16 @@ package kist_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
+	"io"
 	"log"
 	"os"
 	"path/filepath"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // Example makes a repository, records two versions of a file, and reads the
@@ -45,15 +46,15 @@ func Example() {
 		}
 	}
 
-	id, commit, err := repo.ReadCommit(ctx, "HEAD~1")
+	_, commit, err := repo.ReadCommit(ctx, "HEAD~1")
 	if err != nil {
 		log.Fatal(err)
 	}
-	files, err := view.FS(ctx, repo, id)
+	letter, err := tree.Find(ctx, repo.Contents(), commit.Tree, "letter.txt")
 	if err != nil {
 		log.Fatal(err)
 	}
-	text, err := fs.ReadFile(files, "letter.txt")
+	text, err := io.ReadAll(object.NewContentReader(ctx, repo.Contents(), letter))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -424,8 +424,8 @@ func (r *Repository) Dir() string { return r.dir }
 // at the root, and if there is no such folder.
 func (r *Repository) At() string { return r.at }
 
-// Options returns the options that the repository was opened with, with
-// defaults for what was not set.
+// Options returns the options that the repository was opened with. Unset
+// options have their defaults.
 func (r *Repository) Options() Options { return r.opt }
 
 // Chunker returns the chunker with the repository's parameters.

@@ -216,5 +216,4 @@ var tooLarge = map[string]struct {
 	"remote/transfer.Remote methods":                        {49, ""},
 	"remote/transfer.fetch fields":                          {16, ""},
 	"remote/transfer.walk parameters":                       {6, ""},
-	"tree/view.treeFS contexts":                             {1, "io/fs has no contexts"},
 }

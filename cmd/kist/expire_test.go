@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -19,7 +18,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // years are a random history, with what is in its commits: two branches that
@@ -151,25 +150,13 @@ func (y *years) wantContent(expired, gone map[object.ID]bool) {
 			if there == gone[id] {
 				y.Errorf("commit %s, expired: %v: its content is there: %v", id.Short(), expired[id], there)
 			}
-			files, err := view.FS(ctx, r, id)
+			got, err := treetest.ReadFiles(ctx, r, id)
 			if expired[id] {
 				if !errors.Is(err, intact.ErrExpired) {
 					y.Errorf("commit %s has expired: %v", id.Short(), err)
 				}
 				continue
 			}
-			if err != nil {
-				return err
-			}
-			got := map[string]string{}
-			err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() {
-					return err
-				}
-				data, err := fs.ReadFile(files, path)
-				got[path] = string(data)
-				return err
-			})
 			if err != nil {
 				return fmt.Errorf("commit %s: %w", id.Short(), err)
 			}

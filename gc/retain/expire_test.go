@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // TestExpireHeld checks that what is held does not expire, keeps its content
@@ -42,14 +41,14 @@ func TestExpireHeld(t *testing.T) {
 	s.Hold(ids[1], true)
 	s.Collect(s.Repo, gc.PlanOptions{})
 	for i, want := range []error{nil, nil, intact.ErrExpired, nil} {
-		if _, err := view.FS(ctx, s.Repo, ids[i]); !errors.Is(err, want) {
+		if _, err := treetest.ReadFiles(ctx, s.Repo, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d: %v, want %v", i, err, want)
 		}
 	}
 	later := s.Clocked(2 * time.Hour)
 	s.Collect(later, gc.PlanOptions{})
 	for i, want := range []error{nil, intact.ErrExpired, intact.ErrExpired, nil} {
-		if _, err := view.FS(ctx, later, ids[i]); !errors.Is(err, want) {
+		if _, err := treetest.ReadFiles(ctx, later, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d after the hold: %v, want %v", i, err, want)
 		}
 	}

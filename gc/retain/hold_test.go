@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/treetest"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // TestHoldWhileCollecting checks that what is held while garbage is collected
@@ -42,7 +41,7 @@ func TestHoldWhileCollecting(t *testing.T) {
 		}
 		_, held, err := retain.Held(s.Repo, id)
 		s.Check(err)
-		_, err = view.FS(ctx, s.Repo, id)
+		_, err = treetest.ReadFiles(ctx, s.Repo, id)
 		if held != before || (err == nil) != before {
 			t.Errorf("held: %v, %v; want %v", held, err, before)
 		}

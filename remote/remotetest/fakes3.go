@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// What a [FakeS3] accepts.
+// The bucket and the access key of a [FakeS3].
 const (
 	FakeS3Bucket    = "kist-test"
 	FakeS3AccessKey = "FAKEACCESSKEY"
 	FakeS3SecretKey = "fake-secret-key"
 )
 
-// S3Condition says what a [FakeS3] makes of If-None-Match: * on a PUT.
+// S3Condition is the reaction of a [FakeS3] to If-None-Match: * on a PUT.
 type S3Condition uint8
 
-// What a store may do with the condition.
+// The reactions of stores to the condition.
 const (
 	S3Honours   S3Condition = iota // one of any number of PUTs succeeds, the others get 412
 	S3Ignores                      // each PUT replaces
@@ -34,7 +34,7 @@ const (
 // FakeS3 is a small S3 server in this process: one bucket, [FakeS3Bucket], in
 // path style, with conditional PUT, ranged GET, HEAD, DELETE and
 // ListObjectsV2. It looks at the access key of a request, but checks no
-// signature. It does what it should until told otherwise. It is safe for
+// signature. It has no faults until a method sets one. It is safe for
 // concurrent use.
 type FakeS3 struct {
 	server  *httptest.Server
@@ -78,8 +78,8 @@ type S3Request struct {
 	Header http.Header
 }
 
-// NewFakeS3 starts a server, which ends with the test. What it does at random
-// follows from seed, as far as the order of requests does.
+// NewFakeS3 starts a server, which ends with the test. Its random choices follow
+// from seed and the order of requests.
 func NewFakeS3(t testing.TB, seed uint64) *FakeS3 {
 	t.Helper()
 	f := &FakeS3{
@@ -110,8 +110,7 @@ func (f *FakeS3) URL(prefix string) string {
 	return "s3://" + FakeS3Bucket + "/" + prefix + "?endpoint=" + f.server.URL
 }
 
-// Getenv returns the environment in which the server's credentials are found,
-// and nothing else.
+// Getenv returns an environment with only the server's credentials.
 func (f *FakeS3) Getenv(name string) string {
 	switch name {
 	case "AWS_ACCESS_KEY_ID":
@@ -124,24 +123,23 @@ func (f *FakeS3) Getenv(name string) string {
 	return ""
 }
 
-// SetCondition says what to make of If-None-Match from now on.
+// SetCondition sets the reaction to If-None-Match.
 func (f *FakeS3) SetCondition(c S3Condition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.condition = c
 }
 
-// SetAnswers replaces the functions that are asked, in this order, what to do
-// with each request; the first that returns something decides. They are called
-// one at a time, and must not call the server. None: everything is answered as
-// it should be.
+// SetAnswers replaces the functions that choose the answer to each request. The
+// first function that returns an answer decides. They are called one at a time
+// and must not call the server. Without functions there are no faults.
 func (f *FakeS3) SetAnswers(answers ...func(S3Request) *S3Answer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answers = answers
 }
 
-// SetListing says what is wrong with lists from now on.
+// SetListing sets the faults of lists.
 func (f *FakeS3) SetListing(l S3Listing) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,7 +147,7 @@ func (f *FakeS3) SetListing(l S3Listing) {
 }
 
 // SetReplay sets the rate, per request, at which an old PUT or DELETE takes
-// effect once more, as if it had been held up on its way.
+// effect once more, like a request that was delayed on its way.
 func (f *FakeS3) SetReplay(rate float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,8 +169,8 @@ func (f *FakeS3) Requests() []S3Request {
 	return slices.Clone(f.requests)
 }
 
-// Count returns how many requests of some kinds there were since the last
-// [FakeS3.Reset]; without kinds, all.
+// Count returns the number of requests of some kinds since the last
+// [FakeS3.Reset]; without kinds, of all.
 func (f *FakeS3) Count(kinds ...string) int {
 	n := 0
 	for _, r := range f.Requests() {
@@ -183,7 +181,7 @@ func (f *FakeS3) Count(kinds ...string) int {
 	return n
 }
 
-// Traffic returns how many bytes went over the server's connections so far, in
+// Traffic returns the number of bytes on the server's connections so far, in
 // both directions, headers included.
 func (f *FakeS3) Traffic() int64 { return f.traffic.Load() }
 
@@ -212,7 +210,7 @@ func (f *FakeS3) keys(prefix string) []string {
 	return keys
 }
 
-// Object returns a copy of an object's bytes, and whether it is there.
+// Object returns a copy of an object's bytes, and whether it exists.
 func (f *FakeS3) Object(key string) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,8 +218,8 @@ func (f *FakeS3) Object(key string) ([]byte, bool) {
 	return slices.Clone(o.data), ok
 }
 
-// SetObject stores an object; nil removes it. So a test damages what lies on
-// the server, or puts an older state back.
+// SetObject stores an object; nil removes it. Tests damage objects with it, or
+// restore an older state.
 func (f *FakeS3) SetObject(key string, data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +230,7 @@ func (f *FakeS3) SetObject(key string, data []byte) {
 	f.store(key, slices.Clone(data))
 }
 
-// store is called with mu held.
+// store stores an object. The caller holds f.mu.
 func (f *FakeS3) store(key string, data []byte) {
 	f.clock = f.clock.Add(time.Second)
 	f.objects[key] = fakeObject{data: data, modified: f.clock}

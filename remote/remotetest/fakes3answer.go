@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// S3Answer is what a [FakeS3] does with a request instead of what it should.
+// S3Answer replaces the right answer of a [FakeS3] to a request.
 type S3Answer struct {
-	// Status is that of the error to answer, with Code and Message as S3 would
-	// put them; 0: no error.
+	// Status, Code and Message are the error to answer; Status 0: no error.
 	Status        int
 	Code, Message string
 	Header        http.Header // added to the answer, also to a good one
 
-	Effect bool // a PUT or DELETE takes effect in spite of what follows
+	Effect bool // a PUT or DELETE takes effect in spite of the faults below
 	Reset  bool // the connection is reset instead of an answer
 	Stuck  bool // there is no answer until the client goes away
 
-	// Slow is how long to wait before each 4 KiB of a GET's body.
+	// Slow is the delay before each 4 KiB of a GET's body.
 	Slow time.Duration
 
-	// Body replaces what a GET found, before its range is cut out of it. It
-	// may not change its argument.
+	// Body replaces the object of a GET, before its range is cut. It must not
+	// change its argument.
 	Body func(whole []byte) []byte
 
-	// Cut, Short: a GET's body ends after half of its bytes; with Cut its
-	// headers tell the whole length, with Short they tell the half.
+	// With Cut or Short, a GET's body ends after half of its bytes. With Cut its
+	// headers give the full length, with Short the half.
 	Cut, Short bool
 }
 
@@ -62,8 +61,8 @@ func S3Once(n int, a S3Answer, kinds ...string) func(S3Request) *S3Answer {
 	}
 }
 
-// S3AbsentDenied answers as S3 does to those who may not list the bucket: with
-// 403 for an object that is not there.
+// S3AbsentDenied answers 403 for a missing object, as S3 does to users without
+// the permission to list the bucket.
 func S3AbsentDenied(r S3Request) *S3Answer {
 	if (r.Kind == "get" || r.Kind == "head") && !r.Exists {
 		return &S3Answer{Status: 403, Code: "AccessDenied", Message: "Access Denied"}
@@ -71,8 +70,8 @@ func S3AbsentDenied(r S3Request) *S3Answer {
 	return nil
 }
 
-// S3Rates are rates, from 0 to 1, at which requests go wrong. Each request
-// suffers one of them at most.
+// S3Rates are the probabilities, from 0 to 1, of faults. Each request has at most
+// one fault.
 type S3Rates struct {
 	Busy  float64 // 429, 500, 502, 503 or SlowDown, without effect
 	Reset float64 // connection reset before the request takes effect
@@ -127,8 +126,7 @@ func (s S3Rates) busy(rng *rand.Rand) *S3Answer {
 	return &a
 }
 
-// S3Flip returns a change of a body that flips one bit, which one being chosen
-// by n.
+// S3Flip returns a change of a body that flips one bit, chosen by n.
 func S3Flip(n uint64) func([]byte) []byte {
 	return func(whole []byte) []byte {
 		if len(whole) == 0 {
@@ -141,12 +139,12 @@ func S3Flip(n uint64) func([]byte) []byte {
 	}
 }
 
-// S3Swap returns a change of a body that gives another one instead.
+// S3Swap returns a change of a body that returns another object's body.
 func S3Swap(other []byte) func([]byte) []byte {
 	return func([]byte) []byte { return other }
 }
 
-// S3Listing is what is wrong with the lists of a [FakeS3].
+// S3Listing has the faults of the lists of a [FakeS3].
 type S3Listing struct {
 	Hide  float64 // the rate at which entries are left out
 	Short float64 // the rate at which a page ends early and says that it is the last

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// take carries a PUT or DELETE out, without an answer, and tells whether it
-// had an effect.
+// take applies a PUT or DELETE without answering, and reports whether it had an
+// effect.
 func (f *FakeS3) take(req S3Request, body []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,8 +35,8 @@ func (f *FakeS3) take(req S3Request, body []byte) bool {
 	return false
 }
 
-// replayOne carries an old PUT or DELETE out once more, at the set rate. It is
-// called with mu held.
+// replayOne applies an old PUT or DELETE once more, at the set rate. The caller
+// holds f.mu.
 func (f *FakeS3) replayOne() {
 	if len(f.effects) == 0 || f.replay == 0 || f.rand.Float64() >= f.replay {
 		return
@@ -102,8 +102,8 @@ func (f *FakeS3) put(w http.ResponseWriter, r *http.Request, key string, body []
 	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
 }
 
-// awaitLook waits until others have looked at what is under key after the one
-// who was the look-th, but not for long: there may be none.
+// awaitLook waits a short time until later PUTs than the look-th have looked at
+// key. There may be none.
 func (f *FakeS3) awaitLook(key string, look int) {
 	for range 50 {
 		f.mu.Lock()

@@ -55,7 +55,7 @@ func (f *FakeS3) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fakeRequest tells what kind of request it is.
+// fakeRequest returns the kind, key and size of a request.
 func fakeRequest(r *http.Request) S3Request {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	req := S3Request{Kind: "other", Bucket: bucket, Key: key, Size: r.ContentLength, Header: r.Header.Clone()}
@@ -100,8 +100,8 @@ func (f *FakeS3) dispatch(w http.ResponseWriter, r *http.Request, req S3Request,
 	}
 }
 
-// writeS3Error answers an error as S3 does. Without a code it answers as a
-// proxy does that knows nothing of S3: with the message or a page of HTML.
+// writeS3Error answers with an error of S3. Without a code it answers like a
+// proxy that does not know S3: with the message or a page of HTML.
 func writeS3Error(w http.ResponseWriter, status int, code, message string) {
 	if code == "" {
 		if message == "" {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ErrFault is matched by the errors of faults, but for those that are
-// [*remote.Error] already.
+// ErrFault is matched by the errors of faults, unless [Fault.Err] is a
+// [*remote.Error].
 var ErrFault = errors.New("injected fault")
 
 // How is the way in which a call fails.
@@ -21,7 +21,7 @@ type How uint8
 const (
 	Before     How = iota // the call takes no effect
 	After                 // it takes effect, but its reply is lost
-	Short                 // Get and List: half of the reply comes; else as Before
+	Short                 // Get and List: half of the reply arrives; other methods: as Before
 	Stuck                 // it takes no effect and returns when its context ends
 	StuckAfter            // it takes effect and returns when its context ends
 	Wrong                 // Get: one byte of the reply is wrong, and there is no error
@@ -29,20 +29,20 @@ const (
 
 // Fault says which call fails, and how.
 type Fault struct {
-	Op    Op     // of what
-	Name  string // and names, or prefixes of List, that begin so
-	N     int    // the N-th such call from now on; 0 and 1 are the next
+	Op    Op     // the method
+	Name  string // the beginning of the name, or of List's prefix
+	N     int    // fail the N-th such call from now on; 0 and 1 mean the next
 	How   How
 	Stays bool // all later calls fail too
 
-	Byte int // of Wrong: which byte of the reply, counted around its end
+	Byte int // for Wrong: the index of the byte, modulo the length of the reply
 
-	// Err is the error: nil for a temporary one, a [*remote.Error] to be
-	// returned as it is, or else the kind of one.
+	// Err is the error or its kind. A [*remote.Error] is returned unchanged.
+	// Nil means a temporary error.
 	Err error
 
-	// Do, if it is not nil, is called before the call or, if How is After,
-	// after it; with Do and without Err the call does not fail.
+	// Do is called before the call, or after it if How is After. With Do and
+	// without Err, the call does not fail.
 	Do func()
 }
 
@@ -50,12 +50,12 @@ type Fault struct {
 type Rates struct {
 	Before, After, Short float64
 
-	Slow  float64       // that it takes longer by Delay; it may fail as well
+	Slow  float64       // the call takes longer by Delay; it may fail, too
 	Delay time.Duration // ends with the context
 
-	Hide float64 // that an entry of List is not in it
+	Hide float64 // an entry is missing in a list
 
-	Ops []Op  // which calls; empty: all
+	Ops []Op  // the calls that may fail; empty: all
 	Err error // as in Fault
 }
 
@@ -71,7 +71,7 @@ type faults struct {
 
 type plannedFault struct {
 	Fault
-	seen int // calls it is about
+	seen int // matching calls so far
 }
 
 // Fail adds a fault.
@@ -81,22 +81,22 @@ func (f *faults) Fail(fault Fault) {
 	f.planned = append(f.planned, &plannedFault{Fault: fault})
 }
 
-// Random has calls fail at random, the same for the same seed and sequence of
-// calls.
+// Random makes calls fail at random. Equal seeds and equal sequences of calls
+// give equal failures.
 func (f *faults) Random(seed uint64, rates Rates) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rates, f.rng = rates, rand.New(rand.NewPCG(seed, 1))
 }
 
-// Hide keeps names that begin so out of all lists.
+// Hide keeps names with these prefixes out of all lists.
 func (f *faults) Hide(prefixes ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hidden = append(f.hidden, prefixes...)
 }
 
-// Heal forgets all faults, rates and what is hidden.
+// Heal removes all faults, rates and hidden prefixes.
 func (f *faults) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *faults) Calls(op Op) int {
 	return f.calls[op]
 }
 
-// A strike is what happens to a call.
+// A strike is the fault of one call.
 type strike struct {
 	how   How
 	err   error // nil: it does not fail
@@ -119,8 +119,8 @@ type strike struct {
 	byte  int
 }
 
-// next counts a call and does what is to be done before it: an error is to be
-// returned at once.
+// next counts a call and applies the part of its fault that precedes it. The
+// caller returns an error at once.
 func (f *faults) next(ctx context.Context, op Op, name string) (strike, error) {
 	s := f.decide(op, name)
 	if s.delay > 0 {
@@ -147,8 +147,8 @@ func (f *faults) next(ctx context.Context, op Op, name string) (strike, error) {
 	return s, nil
 }
 
-// after does what is to be done after a call, which returned err, and returns
-// what is to be returned.
+// after applies the fault that follows a call and returns the caller's error.
+// Err is the error of the call.
 func (s strike) after(ctx context.Context, err error) error {
 	if s.do != nil {
 		s.do()
@@ -190,7 +190,7 @@ func (f *faults) decide(op Op, name string) (s strike) {
 	return s
 }
 
-// roll decides at random. The lock must be held.
+// roll chooses a fault at random. The caller holds f.mu.
 func (f *faults) roll(op Op, name string) (s strike) {
 	slow, fate := f.rng.Float64(), f.rng.Float64()
 	if slow < f.rates.Slow {
@@ -206,7 +206,7 @@ func (f *faults) roll(op Op, name string) (s strike) {
 	return s
 }
 
-// hides reports whether a list is to lack a name.
+// hides reports whether a list must leave out a name.
 func (f *faults) hides(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

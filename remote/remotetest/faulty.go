@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// Faulty passes calls on to another backend and fails those it was told to,
-// and more at random. It is safe for concurrent use.
+// Faulty passes calls on to another backend. Calls fail as planned by Fail and
+// Random. It is safe for concurrent use.
 type Faulty struct {
 	b remote.Backend
 	faults
@@ -23,7 +23,7 @@ func NewFaulty(b remote.Backend) *Faulty { return &Faulty{b: b} }
 // Unwrap returns the backend without faults.
 func (f *Faulty) Unwrap() remote.Backend { return f.b }
 
-// call does act, or what a fault makes of it.
+// call calls act, with the fault of this call.
 func (f *Faulty) call(ctx context.Context, op Op, name string, act func() error) error {
 	s, err := f.next(ctx, op, name)
 	if err != nil {
@@ -40,7 +40,7 @@ func (f *Faulty) Get(ctx context.Context, name string, p []byte, off int64) (n i
 	}
 	n, err = f.b.Get(ctx, name, p, off)
 	if err = s.after(ctx, err); err != nil {
-		for i := range p[n/2:] { // what is in p has no meaning
+		for i := range p[n/2:] { // after an error, the bytes have no meaning
 			p[n/2+i] = 0xaa
 		}
 		return n / 2, err

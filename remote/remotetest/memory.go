@@ -16,11 +16,11 @@ import (
 )
 
 // Memory is a [remote.Backend] that keeps blobs in memory. It is safe for
-// concurrent use, and goes on after Close. As a test double it counts what it
-// is asked for, can lose and damage blobs, and go back to an earlier state.
+// concurrent use and still works after Close. It counts calls and bytes, can
+// lose and damage blobs, and can return to an earlier state.
 type Memory struct {
 	// Now is the store's clock. If it is nil, each write is a second after
-	// the one before. It is to be set before the first use.
+	// the one before. Set it before the first use.
 	Now func() time.Time
 
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func NewMemory() *Memory {
 	return &Memory{blobs: map[string]blob{}, tick: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
-// begin counts a call and says why it fails.
+// begin counts a call and returns check or the error of the context.
 func (m *Memory) begin(ctx context.Context, op Op, check error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +52,7 @@ func (m *Memory) begin(ctx context.Context, op Op, check error) error {
 	return ctx.Err()
 }
 
-// moved counts bytes. The lock must be held.
+// moved counts bytes. The caller holds m.mu.
 func (m *Memory) moved(op Op, n int) {
 	m.bytes[Any] += int64(n)
 	m.bytes[op] += int64(n)
@@ -143,7 +143,7 @@ func (m *Memory) Stat(ctx context.Context, name string) (remote.Info, error) {
 	return remote.Info{Name: name, Size: int64(len(b.data)), Modified: b.modified}, nil
 }
 
-// List implements [remote.Blobs]. It yields what was there when it began.
+// List implements [remote.Blobs]. It yields the blobs of the moment of the call.
 func (m *Memory) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
 		if err := m.begin(ctx, List, remote.CheckPrefix(prefix)); err != nil {

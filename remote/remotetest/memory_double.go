@@ -5,23 +5,23 @@ import (
 	"maps"
 )
 
-// Calls returns how many calls of op there were since the last ResetCounts,
-// failed ones included.
+// Calls returns the number of calls of op since the last ResetCounts, failed
+// calls included.
 func (m *Memory) Calls(op Op) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls[op]
 }
 
-// Bytes returns how many bytes of blobs went in by calls of op, or out, since
-// the last ResetCounts.
+// Bytes returns the number of bytes that calls of op moved since the last
+// ResetCounts.
 func (m *Memory) Bytes(op Op) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.bytes[op]
 }
 
-// ResetCounts has Calls and Bytes begin again at 0.
+// ResetCounts sets Calls and Bytes to 0.
 func (m *Memory) ResetCounts() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +37,7 @@ func (m *Memory) Names(prefix string) (names []string) {
 	return names
 }
 
-// Data returns a copy of a blob's bytes, nil if it is not there.
+// Data returns a copy of a blob's bytes, nil if the blob is missing.
 func (m *Memory) Data(name string) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,8 +48,8 @@ func (m *Memory) Data(name string) []byte {
 	return append([]byte{}, b.data...)
 }
 
-// Set has a blob be data, which is copied, whatever it was. The time of a blob
-// that was there stays.
+// Set creates or replaces a blob with a copy of data. An existing blob keeps its
+// time.
 func (m *Memory) Set(name string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *Memory) Set(name string, data []byte) {
 	m.blobs[name] = blob{bytes.Clone(data), old.modified}
 }
 
-// Remove removes a blob, if it is there.
+// Remove removes a blob, if it exists.
 func (m *Memory) Remove(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,7 @@ func (m *Memory) Truncate(name string, size int) bool {
 	return true
 }
 
-// Swap exchanges what two names stand for. It reports whether both are there.
+// Swap exchanges the blobs of two names. It reports whether both exist.
 func (m *Memory) Swap(a, b string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +114,8 @@ func (m *Memory) Snapshot() Snapshot {
 	return Snapshot{maps.Clone(m.blobs)}
 }
 
-// Restore puts the store, or another one, back into a state it had, as when
-// somebody restores a remote from a backup.
+// Restore gives the store a former state of this or another store, as a restore
+// from a backup would.
 func (m *Memory) Restore(s Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// Run checks that a backend does all that the comments of [remote.Backend] and
-// its parts promise. Open is called for each check, at most once at a time,
-// and returns an empty store that nobody else uses; what has to be closed or
-// removed afterwards is open's to clean up. Run it with -race too.
+// Run checks that a backend keeps the promises in the comments of
+// [remote.Backend] and its parts. Each check calls open, one at a time, for an
+// empty store that nobody else uses. Open registers its own clean-up. Run the
+// suite with -race, too.
 //
 // The suite uses no names that begin with "tmp": a backend may keep them for
 // itself.
@@ -79,7 +79,7 @@ func store(b remote.Backend, name string, data []byte) error {
 	return b.Put(context.Background(), name, bytes.NewReader(data), int64(len(data)))
 }
 
-// want checks that a blob is there and has the bytes of data.
+// want checks that a blob exists with the bytes of data.
 func want(t testing.TB, b remote.Backend, name string, data []byte) {
 	t.Helper()
 	wantGet(t, b, name, 0, len(data)+1, data)
@@ -89,7 +89,7 @@ func want(t testing.TB, b remote.Backend, name string, data []byte) {
 	}
 }
 
-// wantGet checks what a Get with a buffer of n bytes gives.
+// wantGet checks the result of a Get with a buffer of n bytes.
 func wantGet(t testing.TB, b remote.Backend, name string, off int64, n int, data []byte) {
 	t.Helper()
 	p := bytes.Repeat([]byte{0x55}, n+8)
@@ -106,7 +106,7 @@ func wantGet(t testing.TB, b remote.Backend, name string, off int64, n int, data
 	}
 }
 
-// wantNone checks that a blob is not there.
+// wantNone checks that a blob does not exist.
 func wantNone(t testing.TB, b remote.Backend, name string) {
 	t.Helper()
 	for _, call := range []struct {
@@ -131,8 +131,8 @@ var kinds = []error{
 	remote.ErrNoStore, remote.ErrFull, remote.ErrUnsupported, remote.ErrDamaged,
 }
 
-// wantKind checks that err is an error of a kind, and of no other. No kind
-// stands for an error that is of none.
+// wantKind checks that err is a [*remote.Error] of exactly this kind; nil means
+// of none.
 func wantKind(t testing.TB, what string, err, kind error) {
 	t.Helper()
 	var re *remote.Error
@@ -147,7 +147,7 @@ func wantKind(t testing.TB, what string, err, kind error) {
 	}
 }
 
-// list returns all that List yields, and checks that it keeps to the rules.
+// list returns all entries of List and checks the rules of lists.
 func list(t testing.TB, b remote.Backend, prefix string) (infos []remote.Info, err error) {
 	t.Helper()
 	for info, listErr := range b.List(context.Background(), prefix) {
@@ -168,8 +168,8 @@ func list(t testing.TB, b remote.Backend, prefix string) (infos []remote.Info, e
 	return infos, err
 }
 
-// wantList checks that List yields names, sorted, after a while at the latest:
-// a list may be late.
+// wantList checks that List yields names, sorted. It waits, because a list may be
+// late.
 func wantList(t testing.TB, b remote.Backend, prefix string, names []string) {
 	t.Helper()
 	var got []string
@@ -190,10 +190,10 @@ func wantList(t testing.TB, b remote.Backend, prefix string, names []string) {
 	}
 }
 
-// patience is how long eventually waits at a time.
+// patience limits one pause of eventually.
 var patience = 3 * time.Second
 
-// eventually asks until the answer is yes, for twice its patience.
+// eventually calls yes until it returns true, for at most twice its patience.
 func eventually(yes func() bool) {
 	for pause := time.Millisecond; pause < patience && !yes(); pause *= 2 {
 		time.Sleep(pause)

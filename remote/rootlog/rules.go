@@ -26,8 +26,8 @@ type Claim struct {
 	HasPacks bool     // some of them are packs
 	Refs     []RefChange
 
-	// Lost are the objects that were listed as lost at S. The list decides
-	// what has to be sent.
+	// Lost are the objects that were listed as lost at S. The plan sends
+	// objects that the list names.
 	Lost map[object.Key]string
 
 	// Records are the records of the plan. The writer neither sent nor relies on

@@ -22,7 +22,6 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // TestFetchWhileExpiring has the content of a commit expire, and be removed,
@@ -69,9 +68,7 @@ func TestFetchWhileExpiring(t *testing.T) {
 	if removed == 0 {
 		t.Fatal("nothing was removed meanwhile")
 	}
-	fsys, err := view.FS(ctx, taker, third)
-	s.Check(err)
-	if _, err := fsys.Open("folder/file"); err != nil {
+	if _, err := treetest.ReadFile(ctx, taker, third, "folder/file"); err != nil {
 		t.Error(err)
 	}
 	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})

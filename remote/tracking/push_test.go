@@ -15,7 +15,6 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // TestPushWhileCollected has a branch deleted, and its commit removed, while it is
@@ -50,7 +49,7 @@ func TestPushWhileCollected(t *testing.T) {
 	}
 	_, err = tracking.Fetch(ctx, repo, tracking.FetchOptions{Remote: "origin"})
 	s.Check(err)
-	_, err = view.FS(ctx, repo, topic)
+	_, err = treetest.ReadFiles(ctx, repo, topic)
 	s.Check(err)
 	report, err := gc.VerifyRepository(ctx, repo, gc.VerifyOptions{})
 	s.Check(err)

@@ -14,7 +14,7 @@ func Opens(b remote.Backend) kist.Options {
 	return kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return b, nil }}
 }
 
-// WithRemote opens the repository anew, with b as its remote origin.
+// WithRemote opens the repository once more, with b as its remote origin.
 func (s *Repository) WithRemote(b remote.Backend) *kist.Repository {
 	s.Helper()
 	r, err := kist.Open(s.Dir, Opens(b))

@@ -157,9 +157,9 @@ func (e *Env) addOutcome(r *kist.Repository, result *stage.AddResult, asked []st
 			missed = append(missed, s)
 			continue
 		}
-		e.warn("not stored: %s", e.shownSkipped(r, s))
+		e.warn("not stored: %s", shownSkipped(e, r, s))
 	}
-	if err := e.partial(r, append(missed, result.Skipped...)); err != nil {
+	if err := partialError(e, r, append(missed, result.Skipped...)); err != nil {
 		if slices.ContainsFunc(result.Skipped, func(s object.Skipped) bool { return strings.HasPrefix(s.Reason, object.ErrPurged.Error()) }) {
 			err = hintf(err, "'kist purge --undo ID' undoes a purge while all its content is here; 'kist purge --list' lists the IDs")
 		}

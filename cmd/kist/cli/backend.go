@@ -69,11 +69,11 @@ func (r *rate) Set(s string) error {
 }
 
 // openStore opens the store of a URL.
-func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error) {
-	e.secrets.learn(url)
+func openStore(ctx context.Context, env *Env, url string) (remote.Backend, error) {
+	env.secrets.learn(url)
 	return backends.Open(ctx, url, remote.Env{
-		Getenv: e.Getenv, Home: e.Getenv("HOME"), Now: e.Now, Rand: e.Random, Dir: e.Dir,
-		Warn: func(text string) { e.warn("%s", text) },
+		Getenv: env.Getenv, Home: env.Getenv("HOME"), Now: env.Now, Rand: env.Random, Dir: env.Dir,
+		Warn: func(text string) { env.warn("%s", text) },
 	})
 }
 
@@ -81,7 +81,7 @@ func (e *Env) openStore(ctx context.Context, url string) (remote.Backend, error)
 func (e *Env) retryOptions() retry.Options {
 	return retry.Options{Now: e.Now, Sleep: e.Sleep, Notify: func(op string, err error, wait time.Duration) {
 		if wait >= time.Second || e.global.verbose { // shorter waits need no message
-			e.info("%s; next try in %s", printable(e.words(err.Error(), err)), wait.Round(100*time.Millisecond))
+			e.info("%s; next try in %s", printable(wordsFor(e, err.Error(), err)), wait.Round(100*time.Millisecond))
 		}
 	}}
 }
@@ -89,7 +89,7 @@ func (e *Env) retryOptions() retry.Options {
 // openBackend opens the store of a URL as commands use it: with limits, and
 // with another try where that may help.
 func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, error) {
-	b, err := e.openStore(ctx, url)
+	b, err := openStore(ctx, e, url)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, erro
 // configuration: the path of a folder from the root on.
 func (e *Env) remoteURL(text string) (string, error) {
 	e.secrets.learn("url://" + text) // the scheme may be missing
-	if e.sshLike(text) {
+	if sshLike(e, text) {
 		err := usagef("%s is on another machine, and kist has no remotes over SSH", quoteArg(remote.Redact(text)))
 		if !isURL(text) {
 			err = hintf(err, "a folder of this name on this machine is ./%s", printable(remote.Redact(text)))

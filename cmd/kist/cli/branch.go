@@ -87,7 +87,7 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	case o.delete || o.forceDelete:
 		return env.each(args, "BRANCH", func(arg string) error { return env.deleteBranch(ctx, r, o, arg) })
 	case o.upstream != "" || o.unset:
-		return env.setUpstream(ctx, r, o.upstream, args)
+		return setUpstream(ctx, env, r, o.upstream, args)
 	case o.move || o.forceMove:
 		return env.renameBranch(ctx, r, o, args)
 	case o.list || o.all || o.remotes || o.wanted(cmd) || len(args) == 0:
@@ -109,7 +109,7 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	if env.global.json {
 		env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, ""))
 	}
-	return env.followNew(ctx, r, args[0], rev)
+	return followNew(ctx, env, r, args[0], rev)
 }
 
 func (e *Env) showCurrentBranch(r *kist.Repository, args []string) error {

@@ -155,7 +155,7 @@ func (e *Env) switchTo(ctx context.Context, r *kist.Repository, o checkoutOption
 	}
 	e.saySwitched(ctx, r, old, head, o, existed)
 	if create != "" {
-		if err := e.followNew(ctx, r, create, rev); err != nil {
+		if err := followNew(ctx, e, r, create, rev); err != nil {
 			return err
 		}
 	}
@@ -301,7 +301,7 @@ func (e *Env) restorable(ctx context.Context, r *kist.Repository, o checkout.Res
 
 // saySwitched prints where HEAD is now, in git's words.
 func (e *Env) saySwitched(ctx context.Context, r *kist.Repository, old, head refs.Head, o checkoutOptions, existed bool) {
-	if old.Branch == "" && old.ID != head.ID && !e.warnLeaving(ctx, r, old.ID) {
+	if old.Branch == "" && old.ID != head.ID && !warnLeaving(ctx, e, r, old.ID) {
 		e.info("Previous HEAD position was %s", e.describe(ctx, r, old.ID))
 	}
 	switch {

@@ -126,9 +126,9 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 		again = ", which went on where it was interrupted"
 	}
 	env.tell("cloned %s into %s%s\n", printable(remote.Redact(clone.URL)), quotePath(r.Root()), again)
-	env.tellTransferred("received", result.Objects, result.Bytes, result.Records)
+	tellTransferred(env, "received", result.Objects, result.Bytes, result.Records)
 	warnImplausible(env, clone.Name, result.FetchResult)
-	env.printLost(ctx, r, clone.Name, result.Lost)
+	printLost(ctx, env, r, clone.Name, result.Lost)
 	switch {
 	case err != nil:
 	case result.Head.Unborn() && !o.noCheckout:

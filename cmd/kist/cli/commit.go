@@ -110,7 +110,7 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	env.printCommitted(result)
 	env.maintain(r)
-	return env.partialOf(r, result.Commit.Skipped, result.Commit.SkippedCount)
+	return partialOf(env, r, result.Commit.Skipped, result.Commit.SkippedCount)
 }
 
 // signature returns what --author and --date say; nil if they say nothing.

@@ -110,7 +110,7 @@ func runDiff(cmd *cobra.Command, env *Env, r *kist.Repository, o *diffOptions, a
 			return err
 		}
 	}
-	if err := env.partial(r, c.new.Skipped); err != nil {
+	if err := partialError(env, r, c.new.Skipped); err != nil {
 		return err
 	}
 	if len(changes) > 0 && (o.exitCode || env.global.quiet) {

@@ -161,9 +161,9 @@ func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	switch {
 	case o.list:
-		return env.listExpired(ctx, r)
+		return listExpired(ctx, env, r)
 	case o.undo:
-		return env.unexpire(ctx, r, args)
+		return unexpire(ctx, env, r, args)
 	}
 	p := env.progress("looking at commits")
 	defer p.Stop()
@@ -176,38 +176,38 @@ func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		env.json(newExpireJSON(result, o))
 		return nil
 	}
-	env.printExpired(result, o.dryRun)
+	printExpired(env, result, o.dryRun)
 	return nil
 }
 
 // printExpired prints the number of expired commits. After a dry run, or with
 // --verbose, it prints each of them.
-func (e *Env) printExpired(result *retain.ExpireResult, dryRun bool) {
-	if dryRun || e.global.verbose {
+func printExpired(env *Env, result *retain.ExpireResult, dryRun bool) {
+	if dryRun || env.global.verbose {
 		for _, c := range merged(result.Expired, result.Kept) {
 			verb, why := "expire", ""
 			if len(c.Kept) > 0 {
 				verb, why = "keep  ", " ("+strings.Join(c.Kept, ", ")+")"
 			}
-			e.printf("%s %s %s %s%s\n", verb, e.paint(yellow, c.ID.Short()), c.Commit.Committer.When().Format("2006-01-02 15:04"),
+			env.printf("%s %s %s %s%s\n", verb, env.paint(yellow, c.ID.Short()), c.Commit.Committer.When().Format("2006-01-02 15:04"),
 				printable(subject(c.Commit.Message)), printable(why))
 		}
 	}
 	if len(result.Expired) == 0 {
-		e.tell("nothing to do\n")
+		env.tell("nothing to do\n")
 		return
 	}
 	done := "expired"
 	if dryRun {
 		done = "would expire"
 	}
-	e.tell("%s the content of %s", done, plural(uint64(len(result.Expired)), "commit", "commits"))
+	env.tell("%s the content of %s", done, plural(uint64(len(result.Expired)), "commit", "commits"))
 	if n := len(result.Kept); n > 0 {
-		e.tell(", kept that of %s", formatCount(uint64(n)))
+		env.tell(", kept that of %s", formatCount(uint64(n)))
 	}
-	e.tell("\n")
+	env.tell("\n")
 	if !dryRun {
-		e.info("'kist gc' frees the space here, and after 'kist push' the remote's gc there; until then, 'kist expire --undo' undoes it")
+		env.info("'kist gc' frees the space here, and after 'kist push' the remote's gc there; until then, 'kist expire --undo' undoes it")
 	}
 }
 
@@ -225,8 +225,8 @@ func merged(a, b []retain.Considered) []retain.Considered {
 }
 
 // unexpire takes back that the content of commits has expired.
-func (e *Env) unexpire(ctx context.Context, r *kist.Repository, revs []string) error {
-	p := e.progress("looking for content")
+func unexpire(ctx context.Context, env *Env, r *kist.Repository, revs []string) error {
+	p := env.progress("looking for content")
 	defer p.Stop()
 	restored, err := retain.Unexpire(ctx, r, revs)
 	p.Stop()
@@ -235,10 +235,10 @@ func (e *Env) unexpire(ctx context.Context, r *kist.Repository, revs []string) e
 		return err
 	}
 	if len(restored) > 0 || err == nil {
-		if e.global.json {
-			e.json(newRestoredCommitsJSON(restored))
+		if env.global.json {
+			env.json(newRestoredCommitsJSON(restored))
 		} else {
-			e.tell("brought back the content of %s\n", plural(uint64(len(restored)), "commit", "commits"))
+			env.tell("brought back the content of %s\n", plural(uint64(len(restored)), "commit", "commits"))
 		}
 	}
 	if gone != nil && len(restored) > 0 {

@@ -97,7 +97,7 @@ func (x *expired) time() object.Time {
 }
 
 // listExpired lists the commits whose content has expired, the newest first.
-func (e *Env) listExpired(ctx context.Context, r *kist.Repository) error {
+func listExpired(ctx context.Context, env *Env, r *kist.Repository) error {
 	records, err := retain.Expirations(r)
 	if err != nil {
 		return err
@@ -114,20 +114,20 @@ func (e *Env) listExpired(ctx context.Context, r *kist.Repository) error {
 		return b.time().Compare(a.time())
 	})
 	for _, x := range list {
-		if e.global.json {
+		if env.global.json {
 			out := expirationJSON{ID: x.Key.ID, Expired: newExpiredJSON(x.Record)}
 			if x.commit != nil {
 				at := x.commit.Committer.When()
 				out.Time, out.Message = &at, &x.commit.Message
 			}
-			e.json(out)
+			env.json(out)
 			continue
 		}
 		what := "                 (not here)"
 		if x.commit != nil {
 			what = x.commit.Committer.When().Format("2006-01-02 15:04") + " " + printable(subject(x.commit.Message))
 		}
-		e.printf("%s %s (expired %s)\n", e.paint(yellow, x.Key.ID.Short()), what, expiredText(x.Record))
+		env.printf("%s %s (expired %s)\n", env.paint(yellow, x.Key.ID.Short()), what, expiredText(x.Record))
 	}
 	return nil
 }

@@ -81,39 +81,39 @@ func (o *fetchOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if o.all {
 		for _, m := range registry.All(r) {
 			fetch.Remote = m.Name
-			if err := env.fetch(ctx, r, fetch); err != nil {
+			if err := fetchFrom(ctx, env, r, fetch); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	var err error
-	if fetch.Remote, err = env.fetchRemote(r, args); err != nil {
+	if fetch.Remote, err = fetchRemote(env, r, args); err != nil {
 		return err
 	}
 	for _, branch := range args[min(1, len(args)):] {
 		fetch.Branches = append(fetch.Branches, strings.TrimPrefix(branch, refs.Heads))
 	}
-	return env.fetch(ctx, r, fetch)
+	return fetchFrom(ctx, env, r, fetch)
 }
 
 // fetchRemote returns the name of the remote that the first of args names;
 // without any, of the one that the current branch follows, or else origin.
-func (e *Env) fetchRemote(r *kist.Repository, args []string) (string, error) {
+func fetchRemote(env *Env, r *kist.Repository, args []string) (string, error) {
 	if len(args) > 0 {
-		return e.remoteArg(r, args[0])
+		return env.remoteArg(r, args[0])
 	}
 	if head, err := r.Refs().Head(); err == nil && head.Branch != "" {
 		if upstream, err := registry.UpstreamOf(r, head.Branch); err == nil {
 			return upstream.Remote, nil
 		}
 	}
-	return e.remoteArg(r, "")
+	return env.remoteArg(r, "")
 }
 
-// fetch fetches from a remote and prints the result.
-func (e *Env) fetch(ctx context.Context, r *kist.Repository, o tracking.FetchOptions) error {
-	p := e.progress("fetching")
+// fetchFrom fetches from a remote and prints the result.
+func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.FetchOptions) error {
+	p := env.progress("fetching")
 	defer p.Stop()
 	o.Progress = p.transferred()
 	result, err := tracking.Fetch(ctx, r, o)
@@ -124,19 +124,15 @@ func (e *Env) fetch(ctx context.Context, r *kist.Repository, o tracking.FetchOpt
 	if err != nil {
 		return err
 	}
-	if e.global.json {
-		e.json(newFetchJSON(result))
+	if env.global.json {
+		env.json(newFetchJSON(result))
 		return nil
 	}
-	m, err := registry.Find(r, o.Remote)
-	if err != nil {
-		return err
+	err = printFetched(ctx, env, r, o, result)
+	if err == nil && !o.DryRun {
+		env.maintain(r)
 	}
-	e.printFetched(ctx, r, m, o, result)
-	if !o.DryRun {
-		e.maintain(r)
-	}
-	return nil
+	return err
 }
 
 // fetchedStatus returns in a word what became of a ref.
@@ -158,34 +154,45 @@ func fetchedStatus(f tracking.FetchedRef) string {
 	return "fast-forward"
 }
 
+func fetchedMove(f tracking.FetchedRef) refMove {
+	return newRefMove(f.Name, f.Local, f.Old, f.New, fetchedStatus(f))
+}
+
 func newFetchJSON(result *tracking.FetchResult) transferJSON {
-	out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes, News: newReceivedJSON(result.Received), Lost: newLostJSON(result.Lost)}
+	out := transferJSON{
+		Refs: []refMove{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes,
+		News: newReceivedJSON(result.Received), Lost: newLostJSON(result.Lost),
+	}
 	for _, f := range result.Refs {
-		out.Refs = append(out.Refs, newRefMoveJSON(f.Name, f.Local, f.Old, f.New, fetchedStatus(f)))
+		out.Refs = append(out.Refs, fetchedMove(f))
 	}
 	return out
 }
 
-// printFetched prints the result of a fetch.
-func (e *Env) printFetched(ctx context.Context, r *kist.Repository, m registry.Remote, o tracking.FetchOptions, result *tracking.FetchResult) {
+// printFetched prints the result of a fetch with options o.
+func printFetched(ctx context.Context, env *Env, r *kist.Repository, o tracking.FetchOptions, result *tracking.FetchResult) error {
+	m, err := registry.Find(r, o.Remote)
+	if err != nil {
+		return err
+	}
 	first := true
 	for _, f := range result.Refs {
-		status := fetchedStatus(f)
-		if status == "up to date" && !e.global.verbose {
+		move := fetchedMove(f)
+		if move.Status == "up to date" && !env.global.verbose {
 			continue
 		}
 		if first {
-			e.tell("From %s\n", printable(remote.Redact(m.URL)))
+			env.tell("From %s\n", printable(remote.Redact(m.URL)))
 			first = false
 		}
-		if status == "kept" {
-			e.warn("tag %s is different on %s; --force replaces yours", quoteArg(shortRef(f.Local)), quoteArg(m.Name))
+		if move.Status == "kept" {
+			env.warn("tag %s is different on %s; --force replaces yours", quoteArg(shortRef(f.Local)), quoteArg(m.Name))
 			continue
 		}
-		e.tellMoved(f.Name, f.Local, f.Old, f.New, status)
+		move.tell(env, f.Name, f.Local)
 	}
-	e.tellTransferred("received", result.Objects, result.Bytes, result.Records)
-	o.Remote = m.Name
-	e.printReceived(o, result)
-	e.printLost(ctx, r, m.Name, result.Lost)
+	tellTransferred(env, "received", result.Objects, result.Bytes, result.Records)
+	printReceived(env, o, result)
+	printLost(ctx, env, r, m.Name, result.Lost)
+	return nil
 }

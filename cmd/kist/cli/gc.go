@@ -125,7 +125,7 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		}
 		return errors.Join(err, gc.NoteAuto(r, err))
 	}
-	stats, err := env.collect(ctx, r, plan)
+	stats, err := collectGarbage(ctx, env, r, plan)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return hintf(err, "--single-host does it, if no other machine uses the repository now")
 	}
@@ -139,7 +139,7 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		env.json(gcJSON{o.dryRun, stats, stats.Before - stats.After})
 		return nil
 	}
-	env.printGC(stats, o.dryRun)
+	printGC(env, stats, o.dryRun)
 	return nil
 }
 
@@ -169,10 +169,10 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	return err
 }
 
-// collect merges small volumes if there are many, makes a plan, and applies it,
+// collectGarbage merges small volumes if there are many, makes a plan, and applies it,
 // unless nothing is to be done.
-func (e *Env) collect(ctx context.Context, r *kist.Repository, o gc.PlanOptions) (gc.Stats, error) {
-	p := e.progress("collecting garbage")
+func collectGarbage(ctx context.Context, env *Env, r *kist.Repository, o gc.PlanOptions) (gc.Stats, error) {
+	p := env.progress("collecting garbage")
 	defer p.Stop()
 	o.Progress = func(done, total int64) {
 		p.Total(0, uint64(total))
@@ -202,30 +202,29 @@ func (e *Env) collect(ctx context.Context, r *kist.Repository, o gc.PlanOptions)
 	return st, err
 }
 
-// printRepacked prints how many volumes or packs were repacked, or would be.
-func (e *Env) printRepacked(what string, n int, bytes, patches int64, dryRun bool) {
+// repackedText says how many volumes or packs were repacked, or would be.
+func repackedText(what string, n int, bytes, patches int64, dryRun bool) string {
 	text := plural(uint64(n), what, what+"s")
 	if dryRun {
-		e.tell("would repack %s of %s\n", text, formatSize(uint64(bytes)))
-	} else {
-		e.tell("repacked %s: %s stored as differences\n", text, plural(uint64(patches), "object", "objects"))
+		return "would repack " + text + " of " + formatSize(uint64(bytes))
 	}
+	return "repacked " + text + ": " + plural(uint64(patches), "object", "objects") + " stored as differences"
 }
 
-func (e *Env) printGC(st gc.Stats, dryRun bool) {
+func printGC(env *Env, st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
 		recovered := "recovered"
 		if dryRun {
 			recovered = "would recover"
 		}
-		e.tell("%s %s\n", recovered, plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
+		env.tell("%s %s\n", recovered, plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
 	if st.Optimised > 0 {
-		e.printRepacked("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun)
+		env.tell("%s\n", repackedText("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun))
 	}
 	if st.Rewritten+st.Deleted+st.Optimised == 0 && st.Before == st.After {
 		if st.Salvaged == 0 {
-			e.tell("nothing to do\n")
+			env.tell("nothing to do\n")
 		}
 		return
 	}
@@ -234,6 +233,6 @@ func (e *Env) printGC(st gc.Stats, dryRun bool) {
 		deleted, freed = "would delete", "would free"
 	}
 	freedBytes := uint64(max(0, st.Before-st.After))
-	e.tell("%s %s, %s %s; %s left\n", deleted, plural(uint64(st.Removed), "object", "objects"),
+	env.tell("%s %s, %s %s; %s left\n", deleted, plural(uint64(st.Removed), "object", "objects"),
 		freed, formatSize(freedBytes), formatSize(uint64(st.After)))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -115,10 +114,7 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	if err != nil {
 		return err
 	}
-	if name, err = env.remoteArg(r, name); err != nil {
-		return err
-	}
-	opened, err := registry.OpenNamed(ctx, r, name)
+	opened, err := openRemote(ctx, env, r, name)
 	if err != nil {
 		return err
 	}
@@ -155,12 +151,12 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 		env.json(out)
 		return nil
 	}
-	env.printRemoteGC(name, st, *o)
+	printRemoteGC(env, name, st, *o)
 	return nil
 }
 
 // printRemoteGC prints what a collection has done, or would do.
-func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o remoteGCOptions) {
+func printRemoteGC(env *Env, name string, st transfer.CollectStats, o remoteGCOptions) {
 	files := func(n int, bytes int64) string {
 		return plural(uint64(n), "file", "files") + " with " + formatSize(uint64(bytes))
 	}
@@ -169,22 +165,22 @@ func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o remoteGCOpt
 		mark, rewrite, del, free = "would mark", "would rewrite", "would delete", "would free"
 	}
 	if st.Repacked > 0 {
-		e.printRepacked("pack", st.Repacked, st.RepackedBytes, st.Patches, o.dryRun)
+		env.tell("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.dryRun))
 	}
 	if st.Marked > 0 {
 		text := ""
 		if st.Rewritten > 0 {
 			text = "; " + rewrite + " " + plural(uint64(st.Rewritten), "pack", "packs")
 		}
-		e.tell("%s %s for deletion: %s%s\n", mark, files(st.Marked, st.MarkedBytes),
+		env.tell("%s %s for deletion: %s%s\n", mark, files(st.Marked, st.MarkedBytes),
 			plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
 	switch {
 	case st.Deleted > 0:
-		e.tell("%s %s, %s %s; %s left\n", del, plural(uint64(st.Deleted), "file", "files"), free,
+		env.tell("%s %s, %s %s; %s left\n", del, plural(uint64(st.Deleted), "file", "files"), free,
 			formatSize(uint64(max(0, st.Before-st.After))), formatSize(uint64(st.After)))
 	case st.Marked+st.Waiting == 0:
-		e.tell("nothing to do\n")
+		env.tell("nothing to do\n")
 	}
 	if st.Waiting > 0 {
 		again := "kist remote gc"
@@ -195,6 +191,6 @@ func (e *Env) printRemoteGC(name string, st transfer.CollectStats, o remoteGCOpt
 		if !st.Next.IsZero() {
 			due = ", due " + st.Next.Local().Format("2006-01-02 15:04")
 		}
-		e.tell("%s marked for deletion%s: run '%s %s' then\n", files(st.Waiting, st.WaitingBytes), due, again, name)
+		env.tell("%s marked for deletion%s: run '%s %s' then\n", files(st.Waiting, st.WaitingBytes), due, again, name)
 	}
 }

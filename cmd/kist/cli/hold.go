@@ -107,12 +107,12 @@ func (o *holdOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return err
 	}
 	if env.global.json {
-		env.json(env.newHoldJSON(hold))
+		env.json(newHoldJSON(env, hold))
 		return nil
 	}
 	end := ""
 	if !hold.Until.IsZero() {
-		end = " until " + env.holdTime(hold.Until)
+		end = " until " + holdTime(env, hold.Until)
 	}
 	env.tell("holding %s%s\n", env.describe(ctx, r, hold.Key.ID), end)
 	return nil
@@ -153,22 +153,22 @@ func runHoldRemove(ctx context.Context, env *Env, r *kist.Repository, rev, reaso
 		return err
 	}
 	if was.Who != hold.Who && was.Who != "" {
-		env.warn("this is somebody else's hold: held %s", env.heldText(was))
+		env.warn("this is somebody else's hold: held %s", heldText(env, was))
 	}
 	if env.global.json {
-		env.json(env.newHoldJSON(hold))
+		env.json(newHoldJSON(env, hold))
 		return nil
 	}
-	env.tell("no longer holding %s\n", env.describeHeld(ctx, r, hold.Key.ID))
+	env.tell("no longer holding %s\n", describeHeld(ctx, env, r, hold.Key.ID))
 	return nil
 }
 
 // describeHeld is describe for a commit that may not be here.
-func (e *Env) describeHeld(ctx context.Context, r *kist.Repository, id object.ID) string {
+func describeHeld(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
 	if _, err := object.ReadCommit(ctx, r.Objects(), id); err != nil {
 		return id.Short() + " (not here)"
 	}
-	return e.describe(ctx, r, id)
+	return env.describe(ctx, r, id)
 }
 
 // holds proposes the IDs of commits that are held.

@@ -80,23 +80,23 @@ type holdJSON struct {
 	*heldJSON
 }
 
-func (e *Env) newHoldJSON(hold record.Record) holdJSON {
-	return holdJSON{hold.Key.ID, holdState(hold, e.Now()), newHeldJSON(hold)}
+func newHoldJSON(env *Env, hold record.Record) holdJSON {
+	return holdJSON{hold.Key.ID, holdState(hold, env.Now()), newHeldJSON(hold)}
 }
 
 // holdTime is how the time of a hold is shown: in the zone of whoever looks.
-func (e *Env) holdTime(t time.Time) string {
-	return t.In(e.Now().Location()).Format("2006-01-02 15:04")
+func holdTime(env *Env, t time.Time) string {
+	return t.In(env.Now().Location()).Format("2006-01-02 15:04")
 }
 
 // heldText describes a hold: since when, by whom, until when and why.
-func (e *Env) heldText(hold record.Record) string {
-	text := e.holdTime(hold.Time)
+func heldText(env *Env, hold record.Record) string {
+	text := holdTime(env, hold.Time)
 	if hold.Who != "" {
 		text += " by " + hold.Who
 	}
 	if hold.On && !hold.Until.IsZero() {
-		text += ", until " + e.holdTime(hold.Until)
+		text += ", until " + holdTime(env, hold.Until)
 	}
 	if hold.Reason != "" {
 		text += ": " + subject(hold.Reason)
@@ -119,10 +119,10 @@ func runHoldList(ctx context.Context, env *Env, r *kist.Repository, all bool) er
 	slices.SortStableFunc(list, func(a, b record.Record) int { return b.Time.Compare(a.Time) })
 	for _, hold := range list {
 		if env.global.json {
-			env.json(env.newHoldJSON(hold))
+			env.json(newHoldJSON(env, hold))
 			continue
 		}
-		env.printf("%s\n    %s %s\n", env.describeHeld(ctx, r, hold.Key.ID), holdState(hold, now), env.heldText(hold))
+		env.printf("%s\n    %s %s\n", describeHeld(ctx, env, r, hold.Key.ID), holdState(hold, now), heldText(env, hold))
 	}
 	return nil
 }

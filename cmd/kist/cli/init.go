@@ -134,7 +134,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 
 // isRemote reports whether a folder is that of a remote.
 func (e *Env) isRemote(ctx context.Context, dir string) bool {
-	b, err := e.openStore(ctx, dir)
+	b, err := openStore(ctx, e, dir)
 	if err != nil {
 		return false
 	}

@@ -121,7 +121,7 @@ func (p *commitPrinter) head(c log.Logged, note string) []string {
 		lines = append(lines, p.env.paint(red, "Expired: "+expiredText(*c.Expired)))
 	}
 	if c.Held != nil {
-		lines = append(lines, "Held:   "+p.env.heldText(*c.Held))
+		lines = append(lines, "Held:   "+heldText(p.env, *c.Held))
 	}
 	if note != "" {
 		lines = append(lines, "Changes: "+note)

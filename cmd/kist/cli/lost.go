@@ -31,25 +31,25 @@ func newLostJSON(list []tracking.LostObject) []lostJSON {
 
 // printLost names the objects that neither a remote nor the repository has, with
 // the commits and paths that they affect.
-func (e *Env) printLost(ctx context.Context, r *kist.Repository, name string, list []tracking.LostObject) {
+func printLost(ctx context.Context, env *Env, r *kist.Repository, name string, list []tracking.LostObject) {
 	if len(list) == 0 {
 		return
 	}
-	e.warn("%s on %s, and here: the loss was accepted", plural(uint64(len(list)), "object is missing", "objects are missing"), quoteArg(name))
-	if e.global.quiet {
+	env.warn("%s on %s, and here: the loss was accepted", plural(uint64(len(list)), "object is missing", "objects are missing"), quoteArg(name))
+	if env.global.quiet {
 		return
 	}
 	for i, gap := range list {
 		if i == shownProblems {
-			e.tell("and %s more; --json shows all\n", formatCount(uint64(len(list)-i)))
+			env.tell("and %s more; --json shows all\n", formatCount(uint64(len(list)-i)))
 			break
 		}
 		by := ""
 		if gap.Who != "" {
 			by = ", by " + printable(gap.Who)
 		}
-		e.tell("accepted as lost: %s %s%s\n", gap.Key.Kind, gap.Key.ID, by)
-		e.printAffected(ctx, r, gap.Commits, gap.Paths)
+		env.tell("accepted as lost: %s %s%s\n", gap.Key.Kind, gap.Key.ID, by)
+		printAffected(ctx, env, r, gap.Commits, gap.Paths)
 	}
 }
 

@@ -44,7 +44,7 @@ type remoteRefJSON struct {
 }
 
 func runLsRemote(ctx context.Context, env *Env, args []string) error {
-	head, err := env.remoteHead(ctx, args)
+	head, err := remoteHead(ctx, env, args)
 	if err != nil {
 		return err
 	}
@@ -75,13 +75,13 @@ func runLsRemote(ctx context.Context, env *Env, args []string) error {
 
 // remoteHead returns what a remote has now, given by its name or URL; without
 // arguments, the one that would be fetched from.
-func (e *Env) remoteHead(ctx context.Context, args []string) (*rootlog.State, error) {
+func remoteHead(ctx context.Context, env *Env, args []string) (*rootlog.State, error) {
 	if len(args) > 0 && strings.ContainsAny(args[0], "/:") {
-		url, err := e.remoteURL(args[0])
+		url, err := env.remoteURL(args[0])
 		if err != nil {
 			return nil, err
 		}
-		b, err := e.openBackend(ctx, url)
+		b, err := env.openBackend(ctx, url)
 		if err != nil {
 			return nil, err
 		}
@@ -90,18 +90,18 @@ func (e *Env) remoteHead(ctx context.Context, args []string) (*rootlog.State, er
 		if err != nil {
 			return nil, registry.Remote{URL: url}.Located(err)
 		}
-		return rootlog.Open(b, identity, rootlog.Options{Rand: e.Random}).Head(ctx, nil)
+		return rootlog.Open(b, identity, rootlog.Options{Rand: env.Random}).Head(ctx, nil)
 	}
-	r, err := e.open()
+	r, err := env.open()
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	name, err := e.fetchRemote(r, args)
+	name, err := fetchRemote(env, r, args)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := registry.OpenNamed(ctx, r, name)
+	opened, err := openRemote(ctx, env, r, name)
 	if err != nil {
 		return nil, err
 	}

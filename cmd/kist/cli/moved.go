@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// refMoveJSON is a ref as push, fetch and clone print it with --json.
-type refMoveJSON struct {
+// refMove is a change of a ref, as push, fetch, clone and remote log print it.
+type refMove struct {
 	Name   string     `json:"name"`            // full, on the remote
 	Local  string     `json:"local,omitempty"` // full, here: a remote-tracking branch or a tag
 	Old    *object.ID `json:"old"`             // null: it was not there
@@ -17,51 +17,44 @@ type refMoveJSON struct {
 	Status string     `json:"status,omitempty"`
 }
 
-func newRefMoveJSON(name, local string, old, new object.ID, status string) refMoveJSON {
-	m := refMoveJSON{Name: name, Local: local, Status: status}
-	if !old.IsZero() {
-		m.Old = &old
-	}
-	if !new.IsZero() {
-		m.New = &new
-	}
-	return m
+func newRefMove(name, local string, old, new object.ID, status string) refMove {
+	return refMove{name, local, orNull(old), orNull(new), status}
 }
 
 // transferJSON is what push, fetch and clone print with --json.
 type transferJSON struct {
-	Refs     []refMoveJSON `json:"refs"`
-	Objects  int64         `json:"objects"`
-	Records  int           `json:"records"`
-	Sent     *int64        `json:"bytes_sent,omitempty"`
-	Received *int64        `json:"bytes_received,omitempty"`
+	Refs     []refMove `json:"refs"`
+	Objects  int64     `json:"objects"`
+	Records  int       `json:"records"`
+	Sent     *int64    `json:"bytes_sent,omitempty"`
+	Received *int64    `json:"bytes_received,omitempty"`
 
 	News []receivedJSON `json:"news,omitempty"` // what others have recorded
 	Lost []lostJSON     `json:"lost,omitempty"`
 }
 
-// tellMoved prints a line about a ref that was moved, or could not be.
-func (e *Env) tellMoved(from, to string, old, new object.ID, status string) {
+// tell prints a line about a ref that was moved, or could not be.
+func (m refMove) tell(env *Env, from, to string) {
 	mark, what := ' ', ""
-	switch status {
+	switch m.Status {
 	case transfer.StatusNew:
 		mark, what = '*', "[new "+refKind(to)+"]"
 	case transfer.StatusDeleted:
 		mark, what = '-', "[deleted]"
 	case transfer.StatusForced:
-		mark, what = '+', old.Short()+"..."+new.Short()
+		mark, what = '+', m.Old.Short()+"..."+m.New.Short()
 	case transfer.StatusUpToDate:
 		mark, what = '=', "[up to date]"
 	case transfer.StatusFastForward, "moved":
-		what = old.Short() + ".." + new.Short()
+		what = m.Old.Short() + ".." + m.New.Short()
 	default:
-		mark, what = '!', "["+status+"]"
+		mark, what = '!', "["+m.Status+"]"
 	}
 	arrow := printable(shortRef(from)) + " -> " + printable(shortRef(to))
-	if status == transfer.StatusDeleted {
+	if m.Status == transfer.StatusDeleted {
 		arrow = printable(shortRef(to))
 	}
-	e.tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[status == transfer.StatusForced])
+	env.tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[m.Status == transfer.StatusForced])
 }
 
 // refKind returns what a ref is called, by its full name.
@@ -76,16 +69,16 @@ func refKind(name string) string {
 }
 
 // tellTransferred prints how much was sent or received.
-func (e *Env) tellTransferred(verb string, objects, bytes int64, records int) {
+func tellTransferred(env *Env, verb string, objects, bytes int64, records int) {
 	if records > 0 {
-		e.tell("%s %s about expired or held commits\n", verb, plural(uint64(records), "record", "records"))
+		env.tell("%s %s about expired or held commits\n", verb, plural(uint64(records), "record", "records"))
 	}
 	if objects > 0 {
-		e.tell("%s %s, %s\n", verb, plural(uint64(objects), "object", "objects"), formatSize(uint64(bytes)))
+		env.tell("%s %s, %s\n", verb, plural(uint64(objects), "object", "objects"), formatSize(uint64(bytes)))
 	}
 }
 
 // tellUpstream says that a branch follows another one now.
-func (e *Env) tellUpstream(branch, upstream string) {
-	e.tell("branch %s now follows %s\n", quoteArg(branch), quoteArg(upstream))
+func tellUpstream(env *Env, branch, upstream string) {
+	env.tell("branch %s now follows %s\n", quoteArg(branch), quoteArg(upstream))
 }

@@ -46,7 +46,7 @@ type movedJSON struct {
 }
 
 func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	paths, err := env.repoPaths(r, args)
+	paths, err := repoPaths(env, r, args)
 	if err != nil {
 		return err
 	}

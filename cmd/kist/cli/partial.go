@@ -14,14 +14,14 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// partial returns the error of a command that did its work except for some paths: it
+// partialError returns the error of a command that did its work except for some paths: it
 // names them, and has exit status 3. It is nil if there are none.
-func (e *Env) partial(r *kist.Repository, skipped []object.Skipped) error {
-	return e.partialOf(r, skipped, uint64(len(skipped)))
+func partialError(env *Env, r *kist.Repository, skipped []object.Skipped) error {
+	return partialOf(env, r, skipped, uint64(len(skipped)))
 }
 
 // partialOf is partial if only the first of all paths are at hand.
-func (e *Env) partialOf(r *kist.Repository, skipped []object.Skipped, all uint64) error {
+func partialOf(env *Env, r *kist.Repository, skipped []object.Skipped, all uint64) error {
 	if all == 0 {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (e *Env) partialOf(r *kist.Repository, skipped []object.Skipped, all uint64
 		if i == detailLines {
 			break
 		}
-		fmt.Fprintf(&text, "\n%s", e.shownSkipped(r, s))
+		fmt.Fprintf(&text, "\n%s", shownSkipped(env, r, s))
 	}
 	if more := all - uint64(min(len(skipped), detailLines)); more > 0 {
 		fmt.Fprintf(&text, "\nand %s more", formatCount(more))
@@ -39,8 +39,8 @@ func (e *Env) partialOf(r *kist.Repository, skipped []object.Skipped, all uint64
 	return failf(exitPartial, "", "%s", text.String())
 }
 
-func (e *Env) shownSkipped(r *kist.Repository, s object.Skipped) string {
-	return e.shown(r, s.Path) + ": " + printable(s.Reason)
+func shownSkipped(env *Env, r *kist.Repository, s object.Skipped) string {
+	return env.shown(r, s.Path) + ": " + printable(s.Reason)
 }
 
 // bareError returns the reason of an error without its path, which the caller
@@ -72,7 +72,7 @@ func (e *Env) unwritten(r *kist.Repository, err error) error {
 }
 
 // unwrittenBelow is unwritten for a command that wrote to another folder.
-func (e *Env) unwrittenBelow(dir string, err error) error {
+func unwrittenBelow(dir string, err error) error {
 	return unwritten(err, func(path string) string { return quotePath(filepath.Join(dir, path)) })
 }
 
@@ -109,7 +109,7 @@ const leavingShown = 4
 
 // warnLeaving warns of commits that no branch or tag has, when HEAD, which was
 // detached at id, has gone elsewhere. It reports whether there are any.
-func (e *Env) warnLeaving(ctx context.Context, r *kist.Repository, id object.ID) bool {
+func warnLeaving(ctx context.Context, env *Env, r *kist.Repository, id object.ID) bool {
 	list, err := r.Refs().List("refs/")
 	if err != nil {
 		return false
@@ -137,7 +137,7 @@ func (e *Env) warnLeaving(ctx context.Context, r *kist.Repository, id object.ID)
 	if n > leavingShown {
 		lost = append(lost, fmt.Sprintf("  and %d more", n-leavingShown))
 	}
-	e.warn("%s left behind that no branch has:\n%s\n'kist branch NEW %s' makes a branch of %s",
+	env.warn("%s left behind that no branch has:\n%s\n'kist branch NEW %s' makes a branch of %s",
 		plural(uint64(n), "commit is", "commits are"), strings.Join(lost, "\n"), id.Short(), map[bool]string{true: "it", false: "them"}[n == 1])
 	return true
 }

@@ -61,7 +61,7 @@ type pulledJSON struct {
 }
 
 func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	source, err := env.pullSource(r, args)
+	source, err := pullSource(env, r, args)
 	if err != nil {
 		return err
 	}
@@ -77,11 +77,10 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	})
 	p.Stop()
 	if result != nil && result.Fetch != nil && !env.global.json {
-		m, rerr := registry.Find(r, result.Source.Remote)
-		if rerr != nil {
-			return rerr
+		fetched := tracking.FetchOptions{Remote: result.Source.Remote}
+		if err := printFetched(ctx, env, r, fetched, result.Fetch); err != nil {
+			return err
 		}
-		env.printFetched(ctx, r, m, tracking.FetchOptions{}, result.Fetch)
 	}
 	switch {
 	case errors.Is(err, kist.ErrNoUpstream):
@@ -99,11 +98,11 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 
 // pullSource returns from where to pull; zero is what the current branch
 // follows.
-func (e *Env) pullSource(r *kist.Repository, args []string) (registry.Upstream, error) {
+func pullSource(env *Env, r *kist.Repository, args []string) (registry.Upstream, error) {
 	if len(args) == 0 {
 		return registry.Upstream{}, nil
 	}
-	name, err := e.remoteArg(r, args[0])
+	name, err := env.remoteArg(r, args[0])
 	if err != nil {
 		return registry.Upstream{}, err
 	}

@@ -131,12 +131,12 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	}
 	switch {
 	case o.list:
-		return env.listPurged(ctx, r)
+		return listPurged(ctx, env, r)
 	case o.undo:
-		return env.undoPurge(ctx, r, args)
+		return undoPurge(ctx, env, r, args)
 	}
 	var plan *purge.Plan
-	what, err := env.purgeTargets(ctx, r, *o, args)
+	what, err := purgeTargets(ctx, env, r, *o, args)
 	if err == nil {
 		plan, err = purge.NewPlan(ctx, r, what)
 	}
@@ -156,22 +156,22 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		return failf(exitFailed, "not-found", "neither a branch, a tag nor a hold has a commit with it: only logs or remote-tracking branches do")
 	}
 	if len(plan.Contents)+len(rewritten.Commits) == 0 {
-		return env.purgeInline(r, plan)
+		return inlineError(env, r, plan)
 	}
 	if !env.global.json || !o.dryRun && !o.yes {
-		env.printPurge(ctx, r, plan)
-		env.printRewrite(r, plan, *o, rewritten)
+		printPurge(ctx, env, r, plan)
+		printRewrite(env, r, plan, *o, rewritten)
 	}
 	if len(plan.Holds) > 0 && !o.dryRun {
 		return &retain.HeldError{Holds: plan.Holds}
 	}
 	if !o.dryRun {
 		if !o.yes {
-			if sure, err := env.confirm("Purge it for good?"); err != nil || !sure {
+			if sure, err := confirm(env, "Purge it for good?"); err != nil || !sure {
 				return errors.Join(err, quiet(exitFailed))
 			}
 		}
-		if rewritten, err = env.purge(ctx, r, plan, *o); err != nil {
+		if rewritten, err = applyPurge(ctx, env, r, plan, *o); err != nil {
 			return err
 		}
 	}
@@ -179,20 +179,20 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		env.json(newPurgeJSON(plan, rewritten, o.dryRun))
 	}
 	if len(plan.Inline) > 0 && !o.rewrite {
-		return env.purgeInline(r, plan)
+		return inlineError(env, r, plan)
 	}
 	return nil
 }
 
-// purge carries out the plan. It records the purge first: a rewrite that
+// applyPurge carries out the plan. It records the purge first: a rewrite that
 // is interrupted can be run again.
-func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *purge.Plan, o purgeOptions) (*rewrite.Result, error) {
+func applyPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.Plan, o purgeOptions) (*rewrite.Result, error) {
 	purged, err := purge.Apply(ctx, r, plan, o.reason, !o.noPath)
 	if err != nil {
 		return nil, err
 	}
-	if !e.global.json && len(plan.Contents) > 0 {
-		e.tell("purged %s\n", plural(uint64(len(purged)), "content", "contents"))
+	if !env.global.json && len(plan.Contents) > 0 {
+		env.tell("purged %s\n", plural(uint64(len(purged)), "content", "contents"))
 	}
 	rewritten := &rewrite.Result{}
 	if o.rewrite {
@@ -200,46 +200,46 @@ func (e *Env) purge(ctx context.Context, r *kist.Repository, plan *purge.Plan, o
 			return nil, err
 		}
 	}
-	if !e.global.json && rewritten.File != "" {
-		e.tell("rewritten: %s; %s has the old and new IDs\n", plural(uint64(len(rewritten.Commits)), "commit", "commits"),
+	if !env.global.json && rewritten.File != "" {
+		env.tell("rewritten: %s; %s has the old and new IDs\n", plural(uint64(len(rewritten.Commits)), "commit", "commits"),
 			quotePath(path.Join(kist.Dir, rewritten.File)))
 	}
-	e.tellAfterPurge(r, rewritten)
+	tellAfterPurge(env, r, rewritten)
 	return rewritten, nil
 }
 
 // printRewrite prints the effect of a rewrite.
-func (e *Env) printRewrite(r *kist.Repository, plan *purge.Plan, o purgeOptions, rewritten *rewrite.Result) {
+func printRewrite(env *Env, r *kist.Repository, plan *purge.Plan, o purgeOptions, rewritten *rewrite.Result) {
 	if !o.rewrite {
 		return
 	}
 	for i, use := range plan.Inline {
 		if i == shownPurges {
-			e.tell("and %s more that are kept inline\n", plural(uint64(len(plan.Inline)-i), "path", "paths"))
+			env.tell("and %s more that are kept inline\n", plural(uint64(len(plan.Inline)-i), "path", "paths"))
 			break
 		}
-		e.tell("%s, kept inline\n", e.shown(r, use.Path))
+		env.tell("%s, kept inline\n", env.shown(r, use.Path))
 	}
-	e.tell("%s would be rewritten", plural(uint64(len(rewritten.Commits)), "commit", "commits"))
+	env.tell("%s would be rewritten", plural(uint64(len(rewritten.Commits)), "commit", "commits"))
 	for i, change := range rewritten.Refs {
 		sep := ", "
 		if i == 0 {
 			sep = "; moved: "
 		}
-		e.tell("%s%s", sep, printable(shortRef(change.Name)))
+		env.tell("%s%s", sep, printable(shortRef(change.Name)))
 	}
-	e.tell("\n")
+	env.tell("\n")
 }
 
 // purgeTargets separates paths from IDs: an argument that HEAD or a commit has as a
 // path is a path.
-func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptions, args []string) (purge.Options, error) {
+func purgeTargets(ctx context.Context, env *Env, r *kist.Repository, o purgeOptions, args []string) (purge.Options, error) {
 	what := purge.Options{AllHistory: o.allHistory}
 	var named []string
 	for _, arg := range args {
 		if rev, _, has := refs.SplitPath(arg); has && rev != "" {
 			if _, err := r.Resolve(ctx, rev); err == nil {
-				at, err := e.locate(ctx, r, arg)
+				at, err := env.locate(ctx, r, arg)
 				if err != nil {
 					return what, err
 				}
@@ -247,16 +247,16 @@ func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptio
 				continue
 			}
 		}
-		path, err := e.repoPath(r, arg)
+		path, err := env.repoPath(r, arg)
 		if err == nil && isDigits(arg) {
-			if _, missing := e.locate(ctx, r, "HEAD:"+path); missing != nil {
+			if _, missing := env.locate(ctx, r, "HEAD:"+path); missing != nil {
 				what.IDs = append(what.IDs, arg)
 				continue
 			}
 		}
 		named = append(named, arg)
 	}
-	specs, err := e.pathspecs(r, named, false)
+	specs, err := env.pathspecs(r, named, false)
 	if err != nil || len(specs) == 0 {
 		return what, err
 	}
@@ -268,7 +268,7 @@ func (e *Env) purgeTargets(ctx context.Context, r *kist.Repository, o purgeOptio
 		}
 		in.views = []view.View{head}
 	}
-	paths, err := e.find(ctx, r, specs, in)
+	paths, err := env.find(ctx, r, specs, in)
 	for _, path := range paths {
 		what.Paths = append(what.Paths, purge.Path{Path: path})
 	}
@@ -281,19 +281,19 @@ func isDigits(text string) bool {
 }
 
 // confirm asks a question that is answered by y, for yes, or anything else.
-func (e *Env) confirm(question string) (bool, error) {
-	fmt.Fprintf(e.Stderr, "%s [y/N] ", question)
-	line, err := bufio.NewReader(e.Stdin).ReadString('\n')
+func confirm(env *Env, question string) (bool, error) {
+	fmt.Fprintf(env.Stderr, "%s [y/N] ", question)
+	line, err := bufio.NewReader(env.Stdin).ReadString('\n')
 	if err != nil && line == "" {
-		fmt.Fprintln(e.Stderr)
+		fmt.Fprintln(env.Stderr)
 		return false, nil
 	}
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes", nil
 }
 
-// purgeInline returns the error that some files cannot be purged.
-func (e *Env) purgeInline(r *kist.Repository, plan *purge.Plan) error {
+// inlineError returns the error that some files cannot be purged.
+func inlineError(env *Env, r *kist.Repository, plan *purge.Plan) error {
 	if len(plan.Inline) == 0 {
 		return failf(exitFailed, "not-found", "there is no content to be purged")
 	}
@@ -304,7 +304,7 @@ func (e *Env) purgeInline(r *kist.Repository, plan *purge.Plan) error {
 			fmt.Fprintf(&text, "\nand %s more", formatCount(uint64(len(plan.Inline)-i)))
 			break
 		}
-		text.WriteString("\n" + e.shown(r, use.Path))
+		text.WriteString("\n" + env.shown(r, use.Path))
 	}
 	exit := exitPartial
 	if len(plan.Contents) == 0 {
@@ -320,10 +320,10 @@ const (
 )
 
 // printPurge prints the effect of a purge.
-func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *purge.Plan) {
+func printPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.Plan) {
 	for i, c := range plan.Contents {
 		if i == shownPurges {
-			e.tell("and %s more; --json tells all\n", plural(uint64(len(plan.Contents)-i), "content", "contents"))
+			env.tell("and %s more; --json tells all\n", plural(uint64(len(plan.Contents)-i), "content", "contents"))
 			break
 		}
 		note := ""
@@ -335,59 +335,59 @@ func (e *Env) printPurge(ctx context.Context, r *kist.Repository, plan *purge.Pl
 		case !c.Here:
 			note = ", not here"
 		}
-		e.tell("%s %s, %s%s\n", c.Key.Kind, e.paint(yellow, c.Key.ID.Short()), formatSize(c.Size), note)
-		e.tellUses(ctx, r, "", c.Uses)
+		env.tell("%s %s, %s%s\n", c.Key.Kind, env.paint(yellow, c.Key.ID.Short()), formatSize(c.Size), note)
+		tellUses(ctx, env, r, "", c.Uses)
 		for _, path := range c.Staged {
-			e.tell("  %s, staged\n", e.shown(r, path))
+			env.tell("  %s, staged\n", env.shown(r, path))
 		}
-		e.tellUses(ctx, r, "a part of ", c.PartOf)
+		tellUses(ctx, env, r, "a part of ", c.PartOf)
 	}
 	for _, hold := range plan.Holds {
-		e.tell("not before a hold is lifted: %s, held %s\n", e.describeHeld(ctx, r, hold.Key.ID), e.heldText(hold))
+		env.tell("not before a hold is lifted: %s, held %s\n", describeHeld(ctx, env, r, hold.Key.ID), heldText(env, hold))
 	}
-	e.tell("%s would be freed here", formatSize(uint64(plan.Freed)))
+	env.tell("%s would be freed here", formatSize(uint64(plan.Freed)))
 	if plan.Shared > 0 {
-		e.tell("; %s stay, since other contents have the same chunks", formatSize(uint64(plan.Shared)))
+		env.tell("; %s stay, since other contents have the same chunks", formatSize(uint64(plan.Shared)))
 	}
-	e.tell("\n")
+	env.tell("\n")
 }
 
-func (e *Env) tellUses(ctx context.Context, r *kist.Repository, what string, uses []purge.Use) {
+func tellUses(ctx context.Context, env *Env, r *kist.Repository, what string, uses []purge.Use) {
 	for i, use := range uses {
 		if i == shownPurgePaths {
-			e.tell("  and %s more\n", plural(uint64(len(uses)-i), "path", "paths"))
+			env.tell("  and %s more\n", plural(uint64(len(uses)-i), "path", "paths"))
 			return
 		}
 		in := plural(uint64(use.Count), "commit", "commits")
 		if c, err := object.ReadCommit(ctx, r.Objects(), use.Commits[0]); err == nil {
 			in += ", the last one " + use.Commits[0].Short() + " " + printable(subject(c.Message))
 		}
-		e.tell("  %s%s in %s\n", what, e.shown(r, use.Path), in)
+		env.tell("  %s%s in %s\n", what, env.shown(r, use.Path), in)
 	}
 }
 
 // tellAfterPurge prints the next steps.
-func (e *Env) tellAfterPurge(r *kist.Repository, rewritten *rewrite.Result) {
+func tellAfterPurge(env *Env, r *kist.Repository, rewritten *rewrite.Result) {
 	name := ""
 	if remotes := registry.All(r); len(remotes) > 0 {
 		name = remotes[0].Name
 	}
 	if len(rewritten.Commits) > 0 {
-		e.info("the files in the worktree stay, untracked")
+		env.info("the files in the worktree stay, untracked")
 	}
 	switch {
 	case name == "":
-		e.info("'kist gc --prune now' removes it from this repository")
+		env.info("'kist gc --prune now' removes it from this repository")
 	case len(rewritten.Commits) > 0:
-		e.info("'kist push --force %s' has to replace each branch and tag that was moved: remotes, and remote-tracking branches here, have the old commits\n"+
+		env.info("'kist push --force %s' has to replace each branch and tag that was moved: remotes, and remote-tracking branches here, have the old commits\n"+
 			"then 'kist gc --prune now' removes them here, and 'kist remote gc %s' there\n"+
 			"other clones have them, too: replace them by new ones", name, name)
 	default:
-		e.info("'kist gc --prune now' removes it from this repository\n"+
+		env.info("'kist gc --prune now' removes it from this repository\n"+
 			"'kist push %s' tells the remote, and 'kist remote gc %s' removes it there\n"+
 			"other clones: 'kist fetch --records accept', then 'kist gc --prune now'", name, name)
 	}
-	e.info("a secret has to be changed nevertheless: whoever had it may still have it")
+	env.info("a secret has to be changed nevertheless: whoever had it may still have it")
 }
 
 // purgeJSON is what purge prints with --json.

@@ -23,7 +23,7 @@ type purgedJSON struct {
 }
 
 // listPurged lists the purged contents.
-func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
+func listPurged(ctx context.Context, env *Env, r *kist.Repository) error {
 	list, err := purge.All(r)
 	if err != nil {
 		return err
@@ -33,19 +33,19 @@ func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
 		if err != nil {
 			return err
 		}
-		if e.global.json {
-			e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, here})
+		if env.global.json {
+			env.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, here})
 			continue
 		}
 		note := ""
 		if here {
 			note = ", still here"
 		}
-		e.printf("%s %s purged on %s by %s%s\n", rec.Key.Kind, e.paint(yellow, rec.Key.ID.Short()),
-			rec.Time.In(e.Now().Location()).Format("2006-01-02 15:04"), printable(rec.Who), note)
+		env.printf("%s %s purged on %s by %s%s\n", rec.Key.Kind, env.paint(yellow, rec.Key.ID.Short()),
+			rec.Time.In(env.Now().Location()).Format("2006-01-02 15:04"), printable(rec.Who), note)
 		for line := range strings.SplitSeq(rec.Reason, "\n") {
 			if line != "" {
-				e.printf("  %s\n", printable(line))
+				env.printf("  %s\n", printable(line))
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func (e *Env) listPurged(ctx context.Context, r *kist.Repository) error {
 }
 
 // undoPurge takes back that contents were purged.
-func (e *Env) undoPurge(ctx context.Context, r *kist.Repository, ids []string) error {
+func undoPurge(ctx context.Context, env *Env, r *kist.Repository, ids []string) error {
 	for _, id := range ids {
 		rec, err := purge.Undo(ctx, r, id)
 		switch {
@@ -64,10 +64,10 @@ func (e *Env) undoPurge(ctx context.Context, r *kist.Repository, ids []string) e
 		case err != nil:
 			return err
 		}
-		if e.global.json {
-			e.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, true})
+		if env.global.json {
+			env.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, true})
 		} else {
-			e.tell("%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
+			env.tell("%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
 		}
 	}
 	return nil

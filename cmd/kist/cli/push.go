@@ -95,7 +95,7 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 	var err error
 	lost := newLosses()
-	if push.Refs, err = env.pushRefs(ctx, r, *o, args, lost); err != nil {
+	if push.Refs, err = o.refs(ctx, r, args, lost); err != nil {
 		return err
 	}
 	var upstream registry.Upstream
@@ -106,7 +106,7 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		if o.all || o.tags {
 			return cmp.Or(lost.err(), failf(exitFailed, "nothing-to-push", "nothing to push"))
 		}
-		ref, at, err := env.pushCurrent(ctx, r, name)
+		ref, at, err := pushCurrent(ctx, r, name)
 		if err != nil {
 			return err
 		}
@@ -114,8 +114,10 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		ref.Force = o.force
 		push.Refs = []registry.PushRef{ref}
 	}
-	if push.Remote, err = env.pushRemote(r, name, upstream); err != nil {
-		return err
+	if push.Remote = upstream.Remote; name != "" || push.Remote == "" {
+		if push.Remote, err = env.remoteArg(r, name); err != nil {
+			return err
+		}
 	}
 	p := env.progress("pushing")
 	defer p.Stop()
@@ -124,7 +126,7 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	p.Stop()
 	rejected := errors.Is(err, transfer.ErrNotFastForward) // then the result has the refs
 	if err == nil || rejected && !env.global.json {
-		if perr := env.printPushed(ctx, r, push, result); perr != nil {
+		if perr := printPushed(ctx, env, r, push, result); perr != nil {
 			return perr
 		}
 	}
@@ -183,9 +185,9 @@ func pullOf(r *kist.Repository, o tracking.PushOptions, result *tracking.PushRes
 	return "kist pull"
 }
 
-// pushRefs returns what the arguments and options of push name. --all and --tags
+// refs returns the refs that the arguments and options of push name. --all and --tags
 // leave out names of lost commits, which it adds to lost.
-func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, args []string, lost *losses) ([]registry.PushRef, error) {
+func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []string, lost *losses) ([]registry.PushRef, error) {
 	var list []registry.PushRef
 	for _, arg := range args {
 		if o.delete {
@@ -231,7 +233,7 @@ func (e *Env) pushRefs(ctx context.Context, r *kist.Repository, o pushOptions, a
 
 // pushCurrent returns how the current branch is pushed: to its upstream, if that is
 // on the named remote or no remote is named, and else to a branch of its own name.
-func (e *Env) pushCurrent(ctx context.Context, r *kist.Repository, name string) (registry.PushRef, registry.Upstream, error) {
+func pushCurrent(ctx context.Context, r *kist.Repository, name string) (registry.PushRef, registry.Upstream, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
 		return registry.PushRef{}, registry.Upstream{}, err
@@ -256,14 +258,6 @@ func (e *Env) pushCurrent(ctx context.Context, r *kist.Repository, name string) 
 	return ref, upstream, err
 }
 
-// pushRemote returns the name of the remote to push to.
-func (e *Env) pushRemote(r *kist.Repository, name string, upstream registry.Upstream) (string, error) {
-	if name == "" && upstream.Remote != "" {
-		return upstream.Remote, nil
-	}
-	return e.remoteArg(r, name)
-}
-
 // remoteArg returns the remote that an argument names, or, if there is none,
 // origin or the only one there is.
 func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
@@ -286,14 +280,26 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 	return "", hintf(usagef("REMOTE is missing"), "'kist remote' lists them")
 }
 
+// openRemote opens the remote that an argument names, to read it. The caller
+// closes the remote.
+func openRemote(ctx context.Context, env *Env, r *kist.Repository, name string) (*transfer.Remote, error) {
+	name, err := env.remoteArg(r, name)
+	if err != nil {
+		return nil, err
+	}
+	return registry.OpenNamed(ctx, r, name)
+}
+
 // printPushed prints the result of a push.
-func (e *Env) printPushed(ctx context.Context, r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) error {
-	if e.global.json {
-		out := transferJSON{Refs: []refMoveJSON{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes, Lost: newLostJSON(result.Lost)}
-		for _, ref := range result.Refs {
-			out.Refs = append(out.Refs, newRefMoveJSON(ref.Name, "", ref.Old, ref.New, ref.Status))
+func printPushed(ctx context.Context, env *Env, r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) error {
+	if env.global.json {
+		out := transferJSON{
+			Refs: []refMove{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes, Lost: newLostJSON(result.Lost),
 		}
-		e.json(out)
+		for _, ref := range result.Refs {
+			out.Refs = append(out.Refs, newRefMove(ref.Name, "", ref.Old, ref.New, ref.Status))
+		}
+		env.json(out)
 		return nil
 	}
 	sources := map[string]string{}
@@ -310,35 +316,35 @@ func (e *Env) printPushed(ctx context.Context, r *kist.Repository, o tracking.Pu
 		if slices.ContainsFunc(o.Refs, func(ref registry.PushRef) bool { return ref.Source == "" }) {
 			return nil // a missing ref is an error, which comes next
 		}
-		e.tell("Everything up to date.\n")
+		env.tell("Everything up to date.\n")
 	} else {
 		m, err := registry.Find(r, o.Remote)
 		if err != nil {
 			return err
 		}
-		e.tell("To %s\n", printable(remote.Redact(m.URL)))
+		env.tell("To %s\n", printable(remote.Redact(m.URL)))
 	}
 	for _, ref := range result.Refs {
-		if ref.Status == transfer.StatusUpToDate && !e.global.verbose {
+		if ref.Status == transfer.StatusUpToDate && !env.global.verbose {
 			continue
 		}
 		source := sources[ref.Name]
 		if ref.New.IsZero() || source == "" {
 			source = ref.Name
 		}
-		e.tellMoved(source, ref.Name, ref.Old, ref.New, ref.Status)
+		newRefMove(ref.Name, "", ref.Old, ref.New, ref.Status).tell(env, source, ref.Name)
 	}
 	verb := "sent"
 	if o.DryRun {
 		verb = "would be sent:"
 	}
-	e.tellTransferred(verb, result.Objects, result.Bytes, result.Records)
-	e.printLost(ctx, r, o.Remote, result.Lost)
+	tellTransferred(env, verb, result.Objects, result.Bytes, result.Records)
+	printLost(ctx, env, r, o.Remote, result.Lost)
 	for _, key := range result.Found {
-		e.tell("no longer lost: %s %s\n", key.Kind, key.ID)
+		env.tell("no longer lost: %s %s\n", key.Kind, key.ID)
 	}
 	for _, branch := range slices.Sorted(maps.Keys(result.Upstreams)) {
-		e.tellUpstream(branch, result.Upstreams[branch].Short())
+		tellUpstream(env, branch, result.Upstreams[branch].Short())
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ const (
 // printReceived prints the records of others: the action, by whom, why, and the
 // local names that need the objects. Records that are equal except for their object
 // are one group.
-func (e *Env) printReceived(o tracking.FetchOptions, result *tracking.FetchResult) {
+func printReceived(env *Env, o tracking.FetchOptions, result *tracking.FetchResult) {
 	type group struct {
 		what, by string
 		ids      []string
@@ -67,19 +67,19 @@ func (e *Env) printReceived(o tracking.FetchOptions, result *tracking.FetchResul
 	}
 	for i, g := range groups {
 		if i == shownReceived {
-			e.tell("and %s more; --json shows all\n", formatCount(uint64(len(groups)-i)))
+			env.tell("and %s more; --json shows all\n", formatCount(uint64(len(groups)-i)))
 			break
 		}
 		ids := strings.Join(g.ids[:min(len(g.ids), shownReceivedIDs)], ", ")
 		if more := len(g.ids) - shownReceivedIDs; more > 0 {
 			ids += fmt.Sprintf(" and %s more", formatCount(uint64(more)))
 		}
-		e.tell("%s %s%s\n", g.what, ids, printable(g.by))
+		env.tell("%s %s%s\n", g.what, ids, printable(g.by))
 	}
-	warnImplausible(e, o.Remote, result)
+	warnImplausible(env, o.Remote, result)
 	if waits > 0 && o.Waiting != tracking.Refuse {
-		e.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
-		e.info("'kist fetch --records accept %s' accepts, and '--records refuse' takes it back, for all with the next push", printable(o.Remote))
+		env.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
+		env.info("'kist fetch --records accept %s' accepts, and '--records refuse' takes it back, for all with the next push", printable(o.Remote))
 	}
 }
 

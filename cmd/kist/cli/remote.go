@@ -176,7 +176,7 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		if err := registry.CheckNested(ctx, r, m); err != nil {
 			return err
 		}
-		report, err = env.checkStore(ctx, m)
+		report, err = checkStore(ctx, env, m)
 		if report != nil && env.global.verbose && !env.global.json {
 			env.printf("%s", report)
 		}
@@ -186,7 +186,7 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		if err != nil {
 			return err
 		}
-		if err := env.checkRepository(ctx, r, m); err != nil {
+		if err := checkRepository(ctx, env, r, m); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	if !o.fetch {
 		return nil
 	}
-	err = env.fetch(ctx, r, tracking.FetchOptions{Remote: name})
+	err = fetchFrom(ctx, env, r, tracking.FetchOptions{Remote: name})
 	if errors.Is(err, rootlog.ErrEmpty) {
 		return nil
 	}
@@ -216,8 +216,8 @@ func sharing(m registry.Remote) string {
 }
 
 // checkRepository says if a remote holds another repository than r.
-func (e *Env) checkRepository(ctx context.Context, r *kist.Repository, m registry.Remote) error {
-	b, err := e.openBackend(ctx, m.URL)
+func checkRepository(ctx context.Context, env *Env, r *kist.Repository, m registry.Remote) error {
+	b, err := env.openBackend(ctx, m.URL)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (e *Env) checkRepository(ctx context.Context, r *kist.Repository, m registr
 		return nil
 	}
 	if err == nil && identity.Repository != r.ID() {
-		e.warn("%s holds another repository, with other chunk boundaries: both can be merged, but share no stored content", quoteArg(m.Name))
+		env.warn("%s holds another repository, with other chunk boundaries: both can be merged, but share no stored content", quoteArg(m.Name))
 	}
 	return err
 }
@@ -260,19 +260,19 @@ With --json, one line for each: seq, time, who, host, refs (name, old, new).`,
 
 // rootJSON is a change of a remote as remote log prints it with --json.
 type rootJSON struct {
-	Seq  uint64        `json:"seq"`
-	Time time.Time     `json:"time"`
-	Who  string        `json:"who"`
-	Host string        `json:"host,omitempty"`
-	Refs []refMoveJSON `json:"refs"`
+	Seq  uint64    `json:"seq"`
+	Time time.Time `json:"time"`
+	Who  string    `json:"who"`
+	Host string    `json:"host,omitempty"`
+	Refs []refMove `json:"refs"`
 }
 
 func runRemoteLog(ctx context.Context, env *Env, r *kist.Repository, limit int, args []string) error {
-	name, err := env.fetchRemote(r, args)
+	name, err := fetchRemote(env, r, args)
 	if err != nil {
 		return err
 	}
-	opened, err := registry.OpenNamed(ctx, r, name)
+	opened, err := openRemote(ctx, env, r, name)
 	if err != nil {
 		return err
 	}
@@ -285,40 +285,40 @@ func runRemoteLog(ctx context.Context, env *Env, r *kist.Repository, limit int, 
 			env.json(newRootJSON(root))
 			continue
 		}
-		env.printRoot(root)
+		printRoot(env, root)
 	}
 	return nil
 }
 
 func newRootJSON(root *rootlog.Root) rootJSON {
-	out := rootJSON{Seq: root.Seq, Time: root.Time, Who: root.Who, Host: root.Host, Refs: []refMoveJSON{}}
+	out := rootJSON{Seq: root.Seq, Time: root.Time, Who: root.Who, Host: root.Host, Refs: []refMove{}}
 	for _, move := range root.Moves {
-		out.Refs = append(out.Refs, newRefMoveJSON(move.Name, "", move.Old.ID, move.New.ID, ""))
+		out.Refs = append(out.Refs, newRefMove(move.Name, "", move.Old.ID, move.New.ID, ""))
 	}
 	return out
 }
 
-func (e *Env) printRoot(root *rootlog.Root) {
+func printRoot(env *Env, root *rootlog.Root) {
 	who := root.Who
 	if root.Host != "" {
 		who += " on " + root.Host
 	}
-	e.printf("%s %s  %s\n", e.paint(yellow, fmt.Sprintf("%d", root.Seq)), root.Time.Local().Format("2006-01-02 15:04:05 -0700"), printable(who))
+	env.printf("%s %s  %s\n", env.paint(yellow, fmt.Sprintf("%d", root.Seq)), root.Time.Local().Format("2006-01-02 15:04:05 -0700"), printable(who))
 	for _, move := range root.Moves {
 		name := printable(move.Name)
 		switch old, new := move.Old.ID, move.New.ID; {
 		case old.IsZero():
-			e.printf("    %s  new, %s\n", name, new.Short())
+			env.printf("    %s  new, %s\n", name, new.Short())
 		case new.IsZero():
-			e.printf("    %s  deleted, was %s\n", name, old.Short())
+			env.printf("    %s  deleted, was %s\n", name, old.Short())
 		default:
-			e.printf("    %s  %s..%s\n", name, old.Short(), new.Short())
+			env.printf("    %s  %s..%s\n", name, old.Short(), new.Short())
 		}
 	}
 	if more := root.Moved - len(root.Moves); more > 0 {
-		e.printf("    and %s more\n", formatCount(uint64(more)))
+		env.printf("    and %s more\n", formatCount(uint64(more)))
 	}
 	if len(root.Moves) == 0 {
-		e.printf("    no branch or tag moved\n")
+		env.printf("    no branch or tag moved\n")
 	}
 }

@@ -33,7 +33,7 @@ took_ns).`,
 }
 
 func runRemoteCheck(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	name, err := env.fetchRemote(r, args)
+	name, err := fetchRemote(env, r, args)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func runRemoteCheck(ctx context.Context, env *Env, r *kist.Repository, args []st
 	if err != nil {
 		return err
 	}
-	report, err := env.checkStore(ctx, m)
+	report, err := checkStore(ctx, env, m)
 	if report == nil {
 		return err
 	}
@@ -75,16 +75,16 @@ func newRemoteCheckedJSON(m registry.Remote, report *check.Report) remoteChecked
 
 // checkStore tries a store out. The error says that it is not fit to be used as
 // m says, or that it could not be tried out.
-func (e *Env) checkStore(ctx context.Context, m registry.Remote) (*check.Report, error) {
-	b, err := e.openStore(ctx, m.URL)
+func checkStore(ctx context.Context, env *Env, m registry.Remote) (*check.Report, error) {
+	b, err := openStore(ctx, env, m.URL)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	p := e.progress("trying the store out")
+	p := env.progress("trying the store out")
 	defer p.Stop()
 	o := check.Options{
-		Now: e.Now, Rand: e.Random, ExclusivePut: !strings.HasPrefix(m.URL, "mongodb"), Retry: e.retryOptions(),
+		Now: env.Now, Rand: env.Random, ExclusivePut: !strings.HasPrefix(m.URL, "mongodb"), Retry: env.retryOptions(),
 		Progress: func(done check.Result) { p.Add(1, 0) },
 	}
 	report, err := check.Run(ctx, b, o)
@@ -94,7 +94,7 @@ func (e *Env) checkStore(ctx context.Context, m registry.Remote) (*check.Report,
 	}
 	for i := range report.Checks {
 		c := &report.Checks[i]
-		c.Detail = e.words(c.Detail, c.Err)
+		c.Detail = wordsFor(env, c.Detail, c.Err)
 	}
 	switch {
 	case err != nil:

@@ -56,7 +56,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	defer r.Close()
-	at := env.verifyProgress(ctx, r, volume.CheckOptions{ReadData: true})
+	at := newVerifyProgress(ctx, env, r, volume.CheckOptions{ReadData: true})
 	defer at.stop()
 	result, err := repair.Run(ctx, r, repair.Options{
 		Remotes: o.from, AcceptLoss: o.acceptLoss, DryRun: o.dryRun, SingleHost: o.singleHost,
@@ -70,9 +70,9 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	if env.global.json {
-		return env.repairJSON(result, o.dryRun)
+		return printRepairJSON(env, result, o.dryRun)
 	}
-	env.printRepair(ctx, r, result, o.dryRun)
+	printRepair(ctx, env, r, result, o.dryRun)
 	n := uint64(len(result.Lost))
 	if n == 0 {
 		return nil
@@ -84,7 +84,7 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	}
 }
 
-func (e *Env) repairJSON(result *repair.Result, dryRun bool) error {
+func printRepairJSON(env *Env, result *repair.Result, dryRun bool) error {
 	out := newVerifyJSON(result.Found)
 	out.Accepted = newProblemsJSON(result.Accepted)
 	out.repairJSON = &repairJSON{
@@ -100,7 +100,7 @@ func (e *Env) repairJSON(result *repair.Result, dryRun bool) error {
 	for _, q := range result.Quarantined {
 		out.Quarantined = append(out.Quarantined, quarantinedJSON(q))
 	}
-	e.json(out)
+	env.json(out)
 	if len(result.Lost) == 0 {
 		return nil
 	}
@@ -108,19 +108,19 @@ func (e *Env) repairJSON(result *repair.Result, dryRun bool) error {
 }
 
 // printRepair prints the result of a repair.
-func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *repair.Result, dryRun bool) {
+func printRepair(ctx context.Context, env *Env, r *kist.Repository, result *repair.Result, dryRun bool) {
 	repaired, moved := "repaired", "moved"
 	if dryRun {
 		repaired, moved = "would repair", "would move"
 	}
 	for _, line := range repairedLines(result.Repaired) {
-		e.tell("%s %s\n", e.paint(green, repaired), line)
+		env.tell("%s %s\n", env.paint(green, repaired), line)
 	}
 	for _, q := range result.Quarantined {
 		to := cmp.Or(q.To, volume.QuarantineDir)
-		e.tell("%s to %s: %s\n", moved, quotePath(path.Join(kist.Dir, to)), quotePath(path.Join(kist.Dir, q.File)))
+		env.tell("%s to %s: %s\n", moved, quotePath(path.Join(kist.Dir, to)), quotePath(path.Join(kist.Dir, q.File)))
 	}
-	e.printProblems(ctx, r, result.Lost)
+	printProblems(ctx, env, r, result.Lost)
 	if len(result.Lost) > 0 {
 		return
 	}
@@ -129,14 +129,14 @@ func (e *Env) printRepair(ctx context.Context, r *kist.Repository, result *repai
 		if dryRun {
 			what = "would accept as lost:\n"
 		}
-		e.tell("%s", what)
-		e.printProblems(ctx, r, result.Accepted)
+		env.tell("%s", what)
+		printProblems(ctx, env, r, result.Accepted)
 		return
 	}
 	if len(result.Repaired)+len(result.Quarantined) == 0 {
-		e.tell("no errors found: nothing to repair\n")
+		env.tell("no errors found: nothing to repair\n")
 	} else if !dryRun {
-		e.tell("repaired: everything is intact again\n")
+		env.tell("repaired: everything is intact again\n")
 	}
 }
 

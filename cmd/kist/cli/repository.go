@@ -98,10 +98,10 @@ func (e *Env) options() (kist.Options, error) {
 // repoPaths turns paths given on the command line into paths of the
 // repository, "" being its root. Those outside the worktree, or inside its
 // .kist folder, are errors.
-func (e *Env) repoPaths(r *kist.Repository, args []string) ([]string, error) {
+func repoPaths(env *Env, r *kist.Repository, args []string) ([]string, error) {
 	paths := make([]string, 0, len(args))
 	for _, arg := range args {
-		path, err := e.repoPath(r, arg)
+		path, err := env.repoPath(r, arg)
 		if err != nil {
 			return nil, err
 		}
@@ -156,14 +156,14 @@ func below(root, path string) (string, bool) {
 func (e *Env) shown(r *kist.Repository, path string) string { return quotePath(e.relative(r, path)) }
 
 // shownFolder is shown for a folder, with a slash at its end.
-func (e *Env) shownFolder(r *kist.Repository, path string) string {
-	return quotePath(e.relative(r, path) + "/")
+func shownFolder(env *Env, r *kist.Repository, path string) string {
+	return quotePath(env.relative(r, path) + "/")
 }
 
 // relativeFolder is relative for a path that ends with a slash if it is that
 // of a folder; so does the result.
-func (e *Env) relativeFolder(r *kist.Repository, path string) string {
-	rel := e.relative(r, path)
+func relativeFolder(env *Env, r *kist.Repository, path string) string {
+	rel := env.relative(r, path)
 	if strings.HasSuffix(path, "/") {
 		rel += "/"
 	}

@@ -116,7 +116,7 @@ func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions,
 	} else {
 		e.info("%s, %s, written below %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.to))
 	}
-	return e.unwrittenBelow(o.to, err)
+	return unwrittenBelow(o.to, err)
 }
 
 type resetOptions struct {
@@ -230,7 +230,7 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 		e.printf("Unstaged changes after reset:\n")
 	}
 	for _, c := range changes {
-		e.printf("%s\t%s\n", c.Status, quotePath(e.relativeFolder(r, c.Path)))
+		e.printf("%s\t%s\n", c.Status, quotePath(relativeFolder(e, r, c.Path)))
 	}
 	return nil
 }

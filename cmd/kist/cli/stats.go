@@ -112,7 +112,7 @@ func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions,
 	if err != nil {
 		return err
 	}
-	paths, err := env.statsPaths(cmd.Context(), r, revs, specs)
+	paths, err := statsPaths(cmd.Context(), env, r, revs, specs)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions,
 
 // statsPaths returns the paths that pathspecs select in the commits that are
 // asked for.
-func (e *Env) statsPaths(ctx context.Context, r *kist.Repository, revs []string, specs pathspecs) ([]string, error) {
+func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string, specs pathspecs) ([]string, error) {
 	var in places
 	if !specs.plain() {
 		if len(revs) == 0 {
@@ -178,7 +178,7 @@ func (e *Env) statsPaths(ctx context.Context, r *kist.Repository, revs []string,
 			in.views = append(in.views, view)
 		}
 	}
-	return e.find(ctx, r, specs, in)
+	return env.find(ctx, r, specs, in)
 }
 
 // freeNow returns how many bytes 'kist gc' would free now. It returns nil if that

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -34,16 +33,12 @@ type remoteStatsJSON struct {
 
 // statsRemote prints how much of each pack of a remote is needed.
 func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOptions) error {
-	name, err := env.remoteArg(r, o.remote)
-	if err != nil {
-		return err
-	}
-	opened, err := registry.OpenNamed(ctx, r, name)
+	opened, err := openRemote(ctx, env, r, o.remote)
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	p := env.progress("counting what is on " + name)
+	p := env.progress("counting what is on " + o.remote)
 	defer p.Stop()
 	u, err := opened.Usage(ctx, r.Objects())
 	p.Stop()

@@ -142,7 +142,7 @@ func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *stage.Status) 
 		case machine:
 			return quoteSpaced(path)
 		}
-		return quoteSpaced(e.relativeFolder(r, path))
+		return quoteSpaced(relativeFolder(e, r, path))
 	}
 	painted := func(color style, letter byte) string {
 		if machine || letter == ' ' {

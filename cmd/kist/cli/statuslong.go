@@ -112,7 +112,7 @@ func (p *longStatus) change(c tree.Change) string {
 	case c.From != "":
 		return p.env.shown(p.repo, c.From) + " -> " + p.env.shown(p.repo, c.Path)
 	case ofFolder(c):
-		return p.env.shownFolder(p.repo, c.Path)
+		return shownFolder(p.env, p.repo, c.Path)
 	}
 	return p.env.shown(p.repo, c.Path)
 }
@@ -164,7 +164,7 @@ func (p *longStatus) unstaged() {
 
 func (p *longStatus) found(f worktree.Found) string {
 	if f.Dir {
-		return p.env.shownFolder(p.repo, f.Path)
+		return shownFolder(p.env, p.repo, f.Path)
 	}
 	return p.env.shown(p.repo, f.Path)
 }
@@ -197,7 +197,7 @@ func (p *longStatus) skipped() {
 	slices.SortFunc(left, func(a, b object.Skipped) int { return tree.ComparePaths(a.Path, b.Path) })
 	p.printf("\nNot stored:\n")
 	for _, s := range left {
-		p.line(red, "", 0, p.env.shownSkipped(p.repo, s))
+		p.line(red, "", 0, shownSkipped(p.env, p.repo, s))
 	}
 }
 

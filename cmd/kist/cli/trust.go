@@ -24,10 +24,10 @@ func trustedUsers() []int {
 }
 
 // userConfig reads the user's own configuration.
-func (e *Env) userConfig() (*kist.UserConfig, error) {
-	dir := e.Getenv("XDG_CONFIG_HOME")
+func userConfig(env *Env) (*kist.UserConfig, error) {
+	dir := env.Getenv("XDG_CONFIG_HOME")
 	if dir == "" {
-		home := e.Getenv("HOME")
+		home := env.Getenv("HOME")
 		if home == "" {
 			return nil, failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: no place for the user's configuration")
 		}
@@ -57,7 +57,7 @@ func (e *Env) checkOwner(root string) error {
 	if stranger == "" || len(e.Owners) == 0 {
 		return nil
 	}
-	if config, err := e.userConfig(); err == nil && trusts(config.Safe.Directory, root) {
+	if config, err := userConfig(e); err == nil && trusts(config.Safe.Directory, root) {
 		return nil
 	} else if isA[*kist.ConfigError](err) {
 		return err
@@ -96,7 +96,7 @@ func realPath(path string) string {
 
 // warnReadable warns if other users can read the stored content. Old versions of kist
 // created such repositories.
-func (e *Env) warnReadable(r *kist.Repository) {
+func warnReadable(env *Env, r *kist.Repository) {
 	dir := filepath.Join(r.Root(), kist.Dir)
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -104,13 +104,13 @@ func (e *Env) warnReadable(r *kist.Repository) {
 	}
 	mode := info.Mode()
 	if mode&0o007 != 0 || mode&0o070 != 0 && mode&fs.ModeSetgid == 0 {
-		e.warn("other users can read what is stored in %s (%v): 'chmod 700 %s' ends that", quotePath(dir), mode, shellWord(dir))
+		env.warn("other users can read what is stored in %s (%v): 'chmod 700 %s' ends that", quotePath(dir), mode, shellWord(dir))
 	}
 }
 
 // runGlobalConfig adds to the user's own configuration, or prints it.
 func runGlobalConfig(env *Env, o configOptions, args []string) error {
-	config, err := env.userConfig()
+	config, err := userConfig(env)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func standingLong(t registry.Tracking) string {
 }
 
 // followNew has a branch that was just made from one of a remote follow it.
-func (e *Env) followNew(ctx context.Context, r *kist.Repository, branch, rev string) error {
+func followNew(ctx context.Context, env *Env, r *kist.Repository, branch, rev string) error {
 	full, err := r.Refs().Expand(ctx, rev)
 	if err != nil {
 		return nil // made from something else
@@ -60,8 +60,8 @@ func (e *Env) followNew(ctx context.Context, r *kist.Repository, branch, rev str
 	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
-	if !e.global.json {
-		e.tellUpstream(branch, upstream.Short())
+	if !env.global.json {
+		tellUpstream(env, branch, upstream.Short())
 	}
 	return nil
 }
@@ -87,14 +87,14 @@ func newRemoteBranch(ctx context.Context, r *kist.Repository, name string) strin
 
 // setUpstream makes a branch, by default the current one, follow another; with
 // an empty name it ends that.
-func (e *Env) setUpstream(ctx context.Context, r *kist.Repository, name string, args []string) error {
+func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string, args []string) error {
 	if len(args) > 1 {
 		return usagef("one argument too many: %s", quoteArg(args[1]))
 	}
 	branch := ""
 	if len(args) == 1 {
 		var err error
-		if branch, err = e.branchArg(ctx, r, args[0]); err != nil {
+		if branch, err = env.branchArg(ctx, r, args[0]); err != nil {
 			return err
 		}
 	} else {
@@ -123,10 +123,10 @@ func (e *Env) setUpstream(ctx context.Context, r *kist.Repository, name string, 
 	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
-	if e.global.json {
+	if env.global.json {
 		return nil
 	}
-	e.tellUpstream(branch, upstream.Short())
+	tellUpstream(env, branch, upstream.Short())
 	return nil
 }
 

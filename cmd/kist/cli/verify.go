@@ -152,10 +152,10 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	defer r.Close()
-	at := env.verifyProgress(ctx, r, check)
+	at := newVerifyProgress(ctx, env, r, check)
 	defer at.stop()
 	check.Progress = at.checking
-	env.warnReadable(r)
+	warnReadable(env, r)
 	report, err := gc.VerifyRepository(ctx, r, gc.VerifyOptions{Volumes: check, Progress: at.following})
 	at.stop()
 	if err != nil {
@@ -166,9 +166,9 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	if env.global.json {
-		return env.verifyJSON(report, lost)
+		return printVerifyJSON(env, report, lost)
 	}
-	env.printProblems(ctx, r, report.Problems)
+	printProblems(ctx, env, r, report.Problems)
 	if n := uint64(len(report.Healed)); n > 0 {
 		env.info("%s damaged, but another copy is intact", plural(n, "stored object is", "stored objects are"))
 	}
@@ -240,13 +240,13 @@ func randomShare(seed [8]byte, share float64) func(i, n int) bool {
 	}
 }
 
-func (e *Env) verifyJSON(report *gc.Report, lost []object.Key) error {
+func printVerifyJSON(env *Env, report *gc.Report, lost []object.Key) error {
 	out := newVerifyJSON(report)
 	out.Accepted = make([]problemJSON, len(lost))
 	for i, key := range lost {
 		out.Accepted[i] = newProblemJSON(&gc.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
 	}
-	e.json(out)
+	env.json(out)
 	if len(report.Problems) > 0 {
 		return quiet(exitDamaged)
 	}
@@ -364,18 +364,18 @@ const (
 )
 
 // printProblems prints problems for a person.
-func (e *Env) printProblems(ctx context.Context, r *kist.Repository, problems []*gc.Problem) {
+func printProblems(ctx context.Context, env *Env, r *kist.Repository, problems []*gc.Problem) {
 	for i, problem := range problems {
 		if i == shownProblems {
-			e.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
+			env.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
 			break
 		}
-		e.printProblem(ctx, r, problem)
+		printProblem(ctx, env, r, problem)
 	}
 }
 
 // printProblem prints a problem for a person.
-func (e *Env) printProblem(ctx context.Context, r *kist.Repository, p *gc.Problem) {
+func printProblem(ctx context.Context, env *Env, r *kist.Repository, p *gc.Problem) {
 	what := problemKind(p)
 	if !p.Key.IsZero() {
 		what += " " + p.Key.ID.String()
@@ -383,29 +383,29 @@ func (e *Env) printProblem(ctx context.Context, r *kist.Repository, p *gc.Proble
 	if file := problemFile(p); file != "" {
 		what += ", in " + quotePath(path.Join(kist.Dir, file))
 	}
-	e.printf("%s: %s\n", e.paint(red, what), printable(problemText(p)))
-	e.printAffected(ctx, r, p.Commits, p.Paths)
+	env.printf("%s: %s\n", env.paint(red, what), printable(problemText(p)))
+	printAffected(ctx, env, r, p.Commits, p.Paths)
 }
 
 // printAffected names commits and paths that a problem affects, the first of them.
-func (e *Env) printAffected(ctx context.Context, r *kist.Repository, commits []object.ID, paths []string) {
+func printAffected(ctx context.Context, env *Env, r *kist.Repository, commits []object.ID, paths []string) {
 	for i, id := range commits {
 		if i == shownCommits {
-			e.printf("  and %d more commits\n", len(commits)-i)
+			env.printf("  and %d more commits\n", len(commits)-i)
 			break
 		}
 		line := ""
 		if c, err := object.ReadCommit(ctx, r.Objects(), id); err == nil {
 			line = subject(c.Message)
 		}
-		e.printf("  commit %s %s\n", id.Short(), printable(line))
+		env.printf("  commit %s %s\n", id.Short(), printable(line))
 	}
 	for i, at := range paths {
 		if i == shownPaths {
-			e.printf("  and %d more paths\n", len(paths)-i)
+			env.printf("  and %d more paths\n", len(paths)-i)
 			break
 		}
-		e.printf("  path %s\n", quotePath(at))
+		env.printf("  path %s\n", quotePath(at))
 	}
 }
 

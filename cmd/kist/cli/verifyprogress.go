@@ -18,9 +18,9 @@ type verifyProgress struct {
 	restoring func(done, total int64)
 }
 
-func (e *Env) verifyProgress(ctx context.Context, r *kist.Repository, check volume.CheckOptions) *verifyProgress {
+func newVerifyProgress(ctx context.Context, env *Env, r *kist.Repository, check volume.CheckOptions) *verifyProgress {
 	const verifying = "verifying"
-	v := &verifyProgress{env: e, p: e.progress(verifying), title: verifying}
+	v := &verifyProgress{env: env, p: env.progress(verifying), title: verifying}
 	if v.p == nil {
 		return v
 	}

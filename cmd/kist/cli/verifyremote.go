@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -91,20 +90,16 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	defer r.Close()
-	name, err := env.remoteArg(r, o.remote)
-	if err != nil {
-		return err
-	}
-	opened, err := registry.OpenNamed(ctx, r, name)
+	opened, err := openRemote(ctx, env, r, o.remote)
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
 	if o.repair {
-		return env.repairRemote(ctx, r, opened, name, o.dryRun)
+		return o.repairRemote(ctx, env, r, opened)
 	}
 	out := remoteVerifyJSON{Errors: []remoteProblemJSON{}}
-	p := env.progress("verifying " + name)
+	p := env.progress("verifying " + o.remote)
 	defer p.Stop()
 	var found []transfer.Problem
 	done, err := opened.Check(ctx, transfer.CheckOptions{
@@ -133,10 +128,10 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 		}
 		return quiet(exitDamaged)
 	}
-	env.printRemoteProblems(ctx, r, out.Errors)
+	printRemoteProblems(ctx, env, r, out.Errors)
 	for _, gap := range out.Accepted {
 		env.tell("accepted as lost: %s %s\n", gap.Kind, gap.ID)
-		env.printAffected(ctx, r, gap.Commits, gap.Paths)
+		printAffected(ctx, env, r, gap.Commits, gap.Paths)
 	}
 	if n == 0 {
 		env.tell("no errors found: %s in %s, %s read; %s\n", plural(uint64(done.Objects), "object", "objects"),
@@ -144,41 +139,38 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 		return nil
 	}
 	return &failure{
-		err:   fmt.Errorf("%s damaged or missing on %s", plural(n, "thing is", "things are"), quoteArg(name)),
+		err:   fmt.Errorf("%s damaged or missing on %s", plural(n, "thing is", "things are"), quoteArg(o.remote)),
 		exit:  exitDamaged,
-		hints: []string{"'kist verify --remote " + name + " --repair' sends again what is whole here; do not remove anything there"},
+		hints: []string{"'kist verify --remote " + o.remote + " --repair' sends again what is whole here; do not remove anything there"},
 	}
 }
 
-func (e *Env) printRemoteProblems(ctx context.Context, r *kist.Repository, problems []remoteProblemJSON) {
+func printRemoteProblems(ctx context.Context, env *Env, r *kist.Repository, problems []remoteProblemJSON) {
 	for i, problem := range problems {
 		if i == shownProblems {
-			e.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
+			env.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
 			break
 		}
 		what := problem.Blob
 		if problem.ID != nil {
 			what = problem.Kind + " " + problem.ID.String()
 		}
-		e.printf("%s: %s\n", e.paint(red, printable(what)), printable(problem.Problem))
-		e.printAffected(ctx, r, problem.Commits, problem.Paths)
+		env.printf("%s: %s\n", env.paint(red, printable(what)), printable(problem.Problem))
+		printAffected(ctx, env, r, problem.Commits, problem.Paths)
 	}
 }
 
 // repairRemote repairs a remote from the repository here.
-func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *transfer.Remote, name string, dryRun bool) error {
-	p := e.progress("repairing " + name)
+func (o verifyOptions) repairRemote(ctx context.Context, env *Env, r *kist.Repository, opened *transfer.Remote) error {
+	p := env.progress("repairing " + o.remote)
 	defer p.Stop()
-	result, err := opened.Repair(ctx, r.Objects(), transfer.RepairOptions{DryRun: dryRun, Progress: func(at transfer.Progress) {
-		p.Total(uint64(at.TotalObjects), uint64(at.TotalBytes))
-		p.Set(uint64(at.Objects), uint64(at.Bytes))
-	}})
+	result, err := opened.Repair(ctx, r.Objects(), transfer.RepairOptions{DryRun: o.dryRun, Progress: p.transferred()})
 	p.Stop()
 	if missing := new(object.NotFoundError); errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
-		return hintf(err, "its loss was accepted here: 'kist push --force %s SOURCE:NAME' moves the branch or tag there, and 'kist push --delete' deletes it; then repair", name)
+		return hintf(err, "its loss was accepted here: 'kist push --force %s SOURCE:NAME' moves the branch or tag there, and 'kist push --delete' deletes it; then repair", o.remote)
 	}
 	if isA[*transfer.NeededError](err) {
-		return hintf(err, "nothing was changed: 'kist verify --remote %s' lists the damage; a clone with intact copies can repair it", name)
+		return hintf(err, "nothing was changed: 'kist verify --remote %s' lists the damage; a clone with intact copies can repair it", o.remote)
 	}
 	if err != nil {
 		return err
@@ -188,39 +180,39 @@ func (e *Env) repairRemote(ctx context.Context, r *kist.Repository, opened *tran
 	if err != nil {
 		return err
 	}
-	if e.global.json {
+	if env.global.json {
 		found, err := remoteProblems(ctx, r, opened, result.Found)
 		if err != nil {
 			return err
 		}
 		out := remoteRepairJSON{
-			DryRun: dryRun, Errors: found, Repaired: append([]string{}, result.Repaired...), Objects: result.Objects, Lost: lost,
+			DryRun: o.dryRun, Errors: found, Repaired: append([]string{}, result.Repaired...), Objects: result.Objects, Lost: lost,
 		}
-		e.json(out)
+		env.json(out)
 		if n == 0 {
 			return nil
 		}
 		return quiet(exitDamaged)
 	}
 	repaired := "replaced"
-	if dryRun {
+	if o.dryRun {
 		repaired = "would replace"
 	}
 	for _, blob := range result.Repaired {
-		e.tell("%s %s\n", e.paint(green, repaired), blob)
+		env.tell("%s %s\n", env.paint(green, repaired), blob)
 	}
-	e.printRemoteProblems(ctx, r, lost)
+	printRemoteProblems(ctx, env, r, lost)
 	switch {
 	case n > 0:
 		return &failure{
-			err:   fmt.Errorf("%s damaged or missing on %s", plural(n, "thing stays", "things stay"), quoteArg(name)),
+			err:   fmt.Errorf("%s damaged or missing on %s", plural(n, "thing stays", "things stay"), quoteArg(o.remote)),
 			exit:  exitDamaged,
 			hints: []string{"whoever has it whole can repair it; a damaged root can be put back by who pushed or fetched last; a state file or kist.json cannot be replaced: push to another, new remote then"},
 		}
 	case len(result.Found) == 0:
-		e.tell("no errors found: nothing to repair\n")
-	case !dryRun:
-		e.tell("repaired: %s sent; gc of the remote deletes the damaged copies\n", plural(uint64(result.Objects), "object", "objects"))
+		env.tell("no errors found: nothing to repair\n")
+	case !o.dryRun:
+		env.tell("repaired: %s sent; gc of the remote deletes the damaged copies\n", plural(uint64(result.Objects), "object", "objects"))
 	}
 	return nil
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// words returns text, which repeats err, with err in the user's words. With
+// wordsFor returns text, which repeats err, with err in the user's words. With
 // --verbose it returns text unchanged.
-func (e *Env) words(text string, err error) string {
-	if err == nil || e.global.verbose {
+func wordsFor(env *Env, text string, err error) string {
+	if err == nil || env.global.verbose {
 		return text
 	}
 	return strings.Replace(text, err.Error(), inWords(err), 1)
@@ -121,7 +121,7 @@ func deniedRepository(err error) string {
 // sshLike reports whether a person means a folder on another machine, as git
 // writes it: host:path, user@host:path, ssh://host/path. There is no file of
 // that name.
-func (e *Env) sshLike(text string) bool {
+func sshLike(env *Env, text string) bool {
 	scheme, _, isURL := strings.Cut(text, "://")
 	if isURL {
 		return slices.Contains([]string{"ssh", "sftp", "scp", "rsync", "git", "git+ssh", "ssh+git"}, strings.ToLower(scheme))
@@ -131,6 +131,6 @@ func (e *Env) sshLike(text string) bool {
 	if !found || host == "" || strings.Contains(host, "/") || strings.Contains(first, "@") || backends[strings.ToLower(host)] != nil {
 		return false
 	}
-	_, err := os.Lstat(e.path(text))
+	_, err := os.Lstat(env.path(text))
 	return err != nil
 }

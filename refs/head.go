@@ -1,18 +1,13 @@
 package refs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
+	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Head is the branch or commit that is checked out.
@@ -187,114 +182,110 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 	return s.write(file{name, value{target: target}.encode()})
 }
 
-// A value is the content of a ref's file: an ID, or the name of another ref.
-type value struct {
-	id     object.ID
-	target string // full name; empty if it is an ID
+// Special names, for state that commands leave for each other. Any name in
+// capital letters that ends in _HEAD or _MSG may be used.
+const (
+	MergeHead  = "MERGE_HEAD"  // the commit being merged
+	OrigHead   = "ORIG_HEAD"   // HEAD before a merge, reset or pull
+	FetchHead  = "FETCH_HEAD"  // the last fetched commit
+	RevertHead = "REVERT_HEAD" // the commit being reverted
+	MergeMsg   = "MERGE_MSG"   // the message for the next commit
+	RevertMsg  = "REVERT_MSG"  // the remaining commits of a revert of several
+)
+
+// Special returns the commit with a name such as MERGE_HEAD. The error matches
+// [ErrNotFound] if there is none, and [object.ErrCorrupt] if its file is
+// damaged.
+func (s *Store) Special(name string) (object.ID, error) {
+	if !isSpecial(name) {
+		return object.ID{}, badSpecial(name)
+	}
+	v, found, err := s.value(name)
+	if err == nil && !found {
+		err = &NotFoundError{Name: name}
+	}
+	return v.id, err
 }
 
-const maxValueSize = 2048 // bytes of a ref's file
-
-func (v value) line() string {
-	if v.target != "" {
-		return "ref: " + v.target
+// SetSpecial stores a commit under a name such as MERGE_HEAD.
+func (s *Store) SetSpecial(ctx context.Context, name string, id object.ID) error {
+	if !isSpecial(name) {
+		return badSpecial(name)
 	}
-	return v.id.String()
+	if id.IsZero() {
+		return &NameError{Name: name, Reason: "needs an ID"}
+	}
+	return s.writeOne(ctx, file{name, value{id: id}.encode()})
 }
 
-// encode returns a file of two lines: the value, and its checksum.
-func (v value) encode() []byte { return disk.WithSum([]byte(v.line())) }
-
-// decodeValue decodes a file. The second line may be absent, so that a person
-// can write a file by hand.
-func decodeValue(data []byte) (value, error) {
-	line, rest, complete := bytes.Cut(data, []byte("\n"))
-	if !complete {
-		return value{}, errors.New("cut off")
+// Message returns the text with a name such as MERGE_MSG. The error matches
+// [ErrNotFound] if there is none. It matches [object.ErrCorrupt] if the text
+// is longer than a commit's message may be, or not UTF-8.
+func (s *Store) Message(name string) (string, error) {
+	if !isMessage(name) {
+		return "", badSpecial(name)
 	}
 
-	var v value
-	if target, symbolic := strings.CutPrefix(string(line), "ref: "); symbolic {
-		if err := CheckName(target); err != nil {
-			return value{}, err
-		}
-		v.target = target
-	} else {
-		id, err := object.ParseID(string(line))
-		if err != nil {
-			return value{}, err
-		}
-		if id.IsZero() {
-			return value{}, errors.New("the zero ID")
-		}
-		v.id = id
-	}
-	if len(rest) > 0 && !bytes.Equal(data, v.encode()) {
-		return value{}, errors.New("checksum does not fit")
+	data, found, err := s.read(name, object.MaxMessageSize)
+	switch {
+	case err != nil:
+		return "", err
+	case !found:
+		return "", &NotFoundError{Name: name}
+	case !utf8.Valid(data):
+		return "", &CorruptError{File: name, Err: errNotUTF8}
 	}
 
-	return v, nil
+	return string(data), nil
 }
 
-// path returns the path of the file of a slash-separated name.
-func (d folder) path(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
+// SetMessage stores a text under a name such as MERGE_MSG.
+func (s *Store) SetMessage(ctx context.Context, name, text string) error {
+	switch {
+	case !isMessage(name):
+		return badSpecial(name)
+	case len(text) > object.MaxMessageSize:
+		return &NameError{Name: name, Reason: "longer than a message may be"}
+	case !utf8.ValidString(text):
+		return errNotUTF8
+	}
+	return s.writeOne(ctx, file{name, []byte(text)})
+}
 
-// value reads the file of a ref, of HEAD or of a special name. Found is false
-// if it does not exist or is a folder.
-func (d folder) value(name string) (v value, found bool, err error) {
-	data, found, err := d.read(name, maxValueSize)
-	if err != nil || !found {
-		return value{}, false, err
+// ClearSpecial removes special names, both commits and texts. Missing names
+// are no error.
+func (s *Store) ClearSpecial(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if !isSpecial(name) && !isMessage(name) {
+			return badSpecial(name)
+		}
 	}
-	v, err = decodeValue(data)
-	if err == nil && v.target != "" && !mayName(name, v.target) {
-		err = fmt.Errorf("names %s", v.target)
-	}
+
+	unlock, err := s.lock(ctx)
 	if err != nil {
-		return value{}, false, &CorruptError{File: name, Err: err}
+		return err
 	}
-	return v, true, nil
+	defer unlock()
+	for _, name := range names {
+		if _, err := s.remove(name); err != nil {
+			return err
+		}
+	}
+
+	return syncDirs([]string{s.dir})
 }
 
-// mayName reports whether the ref name may refer to target: HEAD to a branch,
-// and a remote's HEAD to a branch of the same remote.
-func mayName(name, target string) bool {
-	if name == "HEAD" {
-		return strings.HasPrefix(target, Heads)
+func (s *Store) writeOne(ctx context.Context, f file) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
 	}
-	return isRemoteHead(name) && target != name && strings.HasPrefix(target, strings.TrimSuffix(name, "HEAD"))
+	defer unlock()
+	return s.write(f)
 }
 
-// read returns the content of a file of at most limit bytes. It follows no
-// symlink and does not wait for a FIFO.
-func (d folder) read(name string, limit int64) (data []byte, found bool, err error) {
-	f, err := disk.OpenFile(d.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	switch {
-	case isAbsent(err):
-		return nil, false, nil
-	case errors.Is(err, disk.ErrSymlink) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO):
-		return nil, false, &CorruptError{File: name, Err: errors.New("not a regular file")}
-	case err != nil:
-		return nil, false, fmt.Errorf("read %s: %w", name, err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, false, fmt.Errorf("read %s: %w", name, err)
-	case info.IsDir():
-		return nil, false, nil
-	case !info.Mode().IsRegular():
-		return nil, false, &CorruptError{File: name, Err: errors.New("not a regular file")}
-	case info.Size() > limit:
-		return nil, false, &CorruptError{File: name, Err: fmt.Errorf("longer than %d bytes", limit)}
-	}
+var errNotUTF8 = errors.New("the text is not UTF-8")
 
-	data = make([]byte, info.Size())
-	n, err := io.ReadFull(f, data)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, false, fmt.Errorf("read %s: %w", name, err)
-	}
-
-	return data[:n], true, nil
+func badSpecial(name string) error {
+	return &NameError{Name: name, Reason: "is not one like MERGE_HEAD or MERGE_MSG"}
 }

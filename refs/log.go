@@ -2,12 +2,14 @@ package refs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -34,6 +36,12 @@ const (
 	maxLineSize   = 2048
 	maxLogSize    = 1 << 30 // for a log
 )
+
+// logged reports whether moves of a ref are logged: those of HEAD, branches
+// and remote-tracking branches. Tags are not meant to move.
+func logged(name string) bool {
+	return name == "HEAD" || strings.HasPrefix(name, Heads) || strings.HasPrefix(name, Remotes)
+}
 
 // Log returns the moves of a ref, or of "HEAD", newest first. It returns none
 // for a ref without a log. If lines are damaged, it returns all readable ones
@@ -202,128 +210,212 @@ func oneLine(text string, size int, drop string) string {
 	return strings.TrimSpace(text)
 }
 
-// Span is an age: a length of time by the calendar.
-type Span struct {
-	Years, Months, Days int
-	Seconds             int64
+// An appended is a line added to a log.
+type appended struct {
+	path string
+	size int64    // former size of the log, in bytes; -1: there was none
+	dirs []string // folders with new entries, to sync
 }
 
-// maxSpan is the largest number of most units in the text of a span. Smaller
-// units may have more: days ten times as many, seconds a thousand times.
-const maxSpan = 1_000_000
-
-func maxOf(unit string) int {
-	switch unit {
-	case "s":
-		return 1000 * maxSpan
-	case "min":
-		return 100 * maxSpan
-	case "d":
-		return 10 * maxSpan
-	}
-	return maxSpan
-}
-
-// spanPart is a number and a unit at the beginning of a text.
-var spanPart = regexp.MustCompile(`^([0-9]+|[a-z]+)[ ._-]*([a-z]+)[ ._-]*`)
-
-// ParseSpan reads an age as people write it: "90 days", "90d", "2.weeks.ago",
-// "a week", "1y6m". A number alone is days. A text has each unit once. Case
-// does not matter. docs/ages.md lists the forms.
-//
-// This is the only parser of ages: options, keys of the configuration and
-// [ParseTime] use it.
-func ParseSpan(text string) (span Span, ok bool) {
-	rest := strings.ToLower(strings.TrimSpace(text))
-	if len(rest) > 64 {
-		return Span{}, false
-	}
-	if n, err := strconv.ParseUint(rest, 10, 31); err == nil {
-		return Span{Days: int(n)}, n <= maxSpan
-	}
-	if before, ago := strings.CutSuffix(rest, "ago"); ago && strings.TrimRight(before, " ._-") != before {
-		rest = strings.TrimRight(before, " ._-")
-	}
-	if rest == "" || strings.ContainsAny(rest[len(rest)-1:], " ._-") {
-		return Span{}, false
-	}
-
-	used := map[string]bool{}
-	for rest != "" {
-		part := spanPart.FindStringSubmatch(rest)
-		if part == nil {
-			return Span{}, false
+// BeginLogs makes empty logs of names and syncs them. It does not change
+// existing logs.
+func (s *Store) BeginLogs(names ...string) error {
+	for _, name := range names {
+		path := s.path("logs/" + name)
+		if err := disk.MakeDir(filepath.Dir(path)); err != nil {
+			return err
 		}
-		rest = rest[len(part[0]):]
-		unit := spanUnit(part[2])
-		n, known := numbers[part[1]]
-		if !known {
-			parsed, err := strconv.ParseUint(part[1], 10, 31)
-			if err != nil || int(parsed) > maxOf(unit) {
-				return Span{}, false
-			}
-			n = int(parsed)
+		f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
+		if err != nil {
+			return err
 		}
-		if unit == "" || used[unit] {
-			return Span{}, false
+		if err := errors.Join(f.Sync(), f.Close(), disk.SyncDir(filepath.Dir(path))); err != nil {
+			return err
 		}
-		used[unit] = true
-		span.add(n, unit)
 	}
 
-	return span, true
+	return nil
 }
 
-// spanUnit returns the letter of a unit, in its short or long form; "" for a
-// word that is not a unit. "m" is a month everywhere.
-func spanUnit(word string) string {
-	switch strings.TrimSuffix(word, "s") {
-	case "y", "year":
-		return "y"
-	case "m", "mo", "month":
-		return "m"
-	case "w", "week":
-		return "w"
-	case "d", "day":
-		return "d"
-	case "h", "hour":
-		return "h"
-	case "min", "minute":
-		return "min"
-	case "", "sec", "second": // "s" alone
-		return "s"
-	}
-
-	return ""
-}
-
-func (s *Span) add(n int, unit string) {
-	switch unit {
-	case "y":
-		s.Years += n
-	case "m":
-		s.Months += n
-	case "w":
-		s.Days += 7 * n
-	case "d":
-		s.Days += n
-	case "h":
-		s.Seconds += int64(n) * 3600
-	case "min":
-		s.Seconds += int64(n) * 60
-	case "s":
-		s.Seconds += int64(n)
+// undo removes the line, if possible.
+func (a appended) undo() {
+	switch {
+	case a.path == "":
+	case a.size < 0:
+		disk.Remove(a.path)
+	default:
+		disk.Truncate(a.path, a.size)
 	}
 }
 
-// Before returns the time s before t. A month before is the same day
-// of the month, or the last day of a shorter month.
-func (s Span) Before(t time.Time) time.Time {
-	const step = 1e9 // seconds, which a time.Duration can hold
-	t = monthsBefore(t, 12*s.Years+s.Months).AddDate(0, 0, -s.Days)
-	rest := s.Seconds
-	for ; rest > step; rest -= step {
-		t = t.Add(-step * time.Second)
+// appendLog adds a line to the log of a name and syncs it. It first cuts off
+// an incomplete last line. The caller holds the lock.
+func (d folder) appendLog(name string, e LogEntry) (appended, error) {
+	a := appended{path: d.path("logs/" + name), size: -1}
+	dirs, err := d.makeLogDirs(name)
+	a.dirs = dirs
+	if err == nil {
+		err = a.write(encodeEntry(e))
 	}
-	return t.Add(-time.Duration(rest) * time.Second)
+	if err != nil {
+		a.undo()
+		return appended{}, fmt.Errorf("write log of %s: %w", name, err)
+	}
+	return a, nil
+}
+
+// write appends a line to the log at a.path, and records in a how to undo that.
+func (a *appended) write(line []byte) error {
+	f, err := disk.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	if os.IsNotExist(err) {
+		f, err = disk.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+		a.dirs = append(a.dirs, filepath.Dir(a.path))
+	} else if err == nil {
+		var info os.FileInfo
+		if info, err = f.Stat(); err == nil {
+			a.size = info.Size()
+		}
+	}
+	if err != nil {
+		a.path = "" // not ours to undo
+		return err
+	}
+	defer f.Close()
+	end, err := intactEnd(f, max(a.size, 0))
+	if err != nil {
+		return err
+	}
+
+	if end.broken {
+		line = append([]byte("\n"), line...)
+	}
+	if end.at < a.size {
+		if err := f.Truncate(end.at); err != nil {
+			return err
+		}
+		a.size = end.at
+	}
+	if _, err := f.WriteAt(line, end.at); err != nil {
+		return err
+	}
+
+	return f.Sync()
+}
+
+// A logEnd is the place of a log's next line.
+type logEnd struct {
+	at     int64
+	broken bool // the bytes before it are damaged and have no line end
+}
+
+func intactEnd(f *os.File, size int64) (logEnd, error) {
+	tail := make([]byte, min(size, 2*maxLineSize))
+	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return logEnd{}, err
+	}
+	end := int64(intactLines(tail))
+	if end == 0 && size > int64(len(tail)) { // longer than any line could be
+		return logEnd{at: size, broken: tail[len(tail)-1] != '\n'}, nil
+	}
+	return logEnd{at: size - int64(len(tail)) + end}, nil
+}
+
+// makeLogDirs makes the folders for the log of a name. It removes logs in its
+// way: they belong to deleted refs, because otherwise the name could not
+// exist.
+func (d folder) makeLogDirs(name string) (changed []string, err error) {
+	file := d.path("logs/" + name)
+	if info, err := disk.Lstat(file); err == nil && info.IsDir() {
+		if err := disk.RemoveAll(file); err != nil {
+			return nil, err
+		}
+	}
+
+	for dir := filepath.Dir(file); dir != d.path("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		info, err := disk.Lstat(dir)
+		if err == nil && info.IsDir() {
+			break
+		}
+		if err == nil { // unlink fails if another line of the same update has made it a folder meanwhile
+			err = syscall.Unlink(dir)
+		}
+		if err != nil && !isAbsent(err) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.EPERM) {
+			return nil, &os.PathError{Op: "unlink", Path: dir, Err: err}
+		}
+	}
+
+	return makeDirs(filepath.Dir(file))
+}
+
+// Logs returns the sorted names that have a log: "HEAD" and full names of
+// refs, deleted refs included.
+func (s *Store) Logs() ([]string, error) {
+	files, err := s.names("logs", "")
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(files))
+	for _, f := range files {
+		if name := f[len("logs/"):]; name == "HEAD" || CheckName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// ExpireLog removes the entries of a log for which keep returns false, and
+// returns their number. It does not change a damaged log; the error is that of
+// [Store.Log].
+func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) bool) (dropped int, err error) {
+	return s.rewriteLog(ctx, name, func(entries []LogEntry, err error) ([]LogEntry, error) {
+		if err != nil {
+			return nil, err
+		}
+		return slices.DeleteFunc(entries, func(e LogEntry) bool { return !keep(e) }), nil
+	})
+}
+
+// RepairLog removes the damaged lines of a log and returns their number.
+func (s *Store) RepairLog(ctx context.Context, name string) (dropped int, err error) {
+	return s.rewriteLog(ctx, name, func(entries []LogEntry, _ error) ([]LogEntry, error) { return entries, nil })
+}
+
+func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEntry, error) ([]LogEntry, error)) (dropped int, err error) {
+	if name != "HEAD" {
+		if err := CheckName(name); err != nil {
+			return 0, err
+		}
+	}
+
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	log := "logs/" + name
+	data, found, err := s.read(log, maxLogSize)
+	if err != nil || !found {
+		return 0, err
+	}
+
+	entries, damage := s.decodeLog(log, data)
+	_, mended := badEnd(data[intactLines(data):])
+	if entries, err = change(entries, damage); err != nil {
+		return 0, err
+	}
+
+	lines := bytes.Count(data[:intactLines(data)], []byte("\n"))
+	if mended {
+		lines++
+	}
+	if dropped = lines - len(entries); dropped == 0 && !mended {
+		return 0, nil
+	}
+
+	var text []byte
+	for _, e := range slices.Backward(entries) {
+		text = append(text, encodeEntry(e)...)
+	}
+
+	return dropped, s.write(file{log, text})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Objects is the store in which [Store.Resolve] looks up objects.
@@ -159,92 +158,183 @@ func (r revision) byPrefix(ctx context.Context, o Objects) (object.ID, error) {
 	return object.ID{}, &AmbiguousError{Rev: r.name, Candidates: found}
 }
 
-// Root is a commit or tag object that a file of this package names.
-type Root struct {
-	ID   object.ID
-	File string // below the .kist folder, as in "refs/heads/main" or "logs/HEAD"
+// Expand returns the full name of the ref that a revision names:
+// "refs/heads/main" for "main", or for "@{-1}" after a checkout from main;
+// "HEAD" for "@"; special names unchanged. Among several refs it chooses as
+// [Store.Resolve] does. The error matches [ErrNotFound] if the revision is no
+// name, such as "main~1" or an ID.
+func (s *Store) Expand(ctx context.Context, rev string) (name string, err error) {
+	r, err := parseRevision(rev)
+	if err != nil {
+		return "", err
+	}
+	if len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && isHex(r.name) {
+		return "", r.unknown("it is not a name")
+	}
+	if name, err = r.lookup(s); err != nil {
+		return "", err
+	}
+	if r.at == atCheckout && !strings.HasPrefix(name, Heads) {
+		return "", r.unknown("it is not a name")
+	}
+
+	return name, ctx.Err()
 }
 
-// Roots returns every ID in HEAD, the refs, the special names and the logs,
-// with its file. It reads every file in the folders, even with an impossible
-// name. It reads all of them at one moment, because it excludes writers. After
-// an error it still returns all readable IDs; a caller that removes objects
-// must then stop.
-func (s *Store) Roots(ctx context.Context) ([]Root, error) {
-	return s.RootsWith(ctx, nil)
-}
-
-// RootsWith is Roots without the log entries for which keep returns false, see
-// [Store.ExpireLog]. If keep is nil, all entries count.
-func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root, error) {
-	unlock, err := s.lockOut(ctx)
-	if err != nil {
-		return nil, err
+// Candidates returns all full names that a short name can stand for, in the
+// order in which [Store.Resolve] prefers them. With more than one, the name is
+// ambiguous.
+func (s *Store) Candidates(name string) ([]string, error) {
+	var found []string
+	if name == "HEAD" || name == "@" {
+		found = append(found, "HEAD")
 	}
-	defer unlock()
-	files, err := s.names("refs", "")
-	if err != nil {
-		return nil, err
-	}
-
-	top, err := disk.ReadDir(s.dir)
-	if err != nil {
-		return nil, fmt.Errorf("list refs: %w", err)
-	}
-
-	for _, e := range top {
-		if e.Name() == "HEAD" || isSpecial(e.Name()) {
-			files = append(files, e.Name())
-		}
-	}
-
-	logs, err := s.names("logs", "")
-	if err != nil {
-		return nil, err
-	}
-
-	files = append(files, logs...)
-
-	found := make([][]object.ID, len(files))
-	errs := make([]error, len(files))
-	each(len(files), func(i int) error {
-		found[i], errs[i] = s.rootsOf(files[i], keep)
-		return nil
-	})
-
-	var roots []Root
-	for i, ids := range found {
-		for _, id := range ids {
-			roots = append(roots, Root{ID: id, File: files[i]})
-		}
-	}
-
-	return roots, errors.Join(errs...)
-}
-
-// rootsOf returns the IDs in a file, each once.
-func (d folder) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID, err error) {
-	if !strings.HasPrefix(file, "logs/") {
-		v, _, err := d.value(file)
-		if err != nil || v.id.IsZero() {
+	if isSpecial(name) {
+		if _, err := s.Special(name); err == nil {
+			found = append(found, name)
+		} else if !errors.Is(err, ErrNotFound) {
 			return nil, err
 		}
-		return []object.ID{v.id}, nil
 	}
 
-	entries, err := d.readLog(file)
-	seen := map[object.ID]bool{{}: true}
-	for _, e := range entries {
-		if keep != nil && !keep(e) {
+	for _, full := range []string{name, "refs/" + name, Tags + name, Heads + name, Remotes + name, Remotes + name + "/HEAD"} {
+		if CheckName(full) != nil {
 			continue
 		}
-		for _, id := range []object.ID{e.New, e.Old} {
-			if !seen[id] {
-				seen[id] = true
-				ids = append(ids, id)
-			}
+		if _, err := s.get(full); err == nil {
+			found = append(found, full)
+		} else if !errors.Is(err, ErrNotFound) {
+			return nil, err
 		}
 	}
 
-	return ids, err
+	return found, nil
+}
+
+// lookup returns the full name for a revision's name, for an empty name, or
+// for its "@{-n}".
+func (r revision) lookup(s *Store) (string, error) {
+	switch {
+	case r.at == atCheckout:
+		return r.checkedOut(s)
+	case r.name == "":
+		head, _, err := s.value("HEAD")
+		if err != nil || head.target == "" {
+			return "HEAD", err
+		}
+		return head.target, nil
+	}
+
+	found, err := s.Candidates(r.name)
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", &UnknownRevisionError{Rev: r.text}
+	}
+
+	return found[0], nil
+}
+
+// checkedOut returns the full name of the branch, or the ID, of an earlier
+// checkout.
+func (r revision) checkedOut(s *Store) (string, error) {
+	previous, err := s.Previous(r.number)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return "", r.unknown("there were not so many checkouts")
+	case err != nil:
+		return "", err
+	case len(previous) == 64 && isHex(previous):
+		return previous, nil
+	}
+	if _, err := s.Get(Heads + previous); errors.Is(err, ErrNotFound) {
+		return "", r.unknown("branch %q is gone", previous)
+	} else if err != nil {
+		return "", err
+	}
+
+	return Heads + previous, nil
+}
+
+// present returns the present ID of a full name.
+func (r revision) present(s *Store, full string) (object.ID, error) {
+	switch {
+	case full == "HEAD":
+		head, err := s.Head()
+		if err == nil && head.Unborn() {
+			err = r.unknown("branch %q has no commit yet", head.Branch)
+		}
+		return head.ID, err
+	case isSpecial(full):
+		return s.Special(full)
+	}
+	if id, err := object.ParseID(full); err == nil {
+		return id, nil
+	}
+
+	id, err := s.Get(full)
+	if errors.Is(err, ErrNotFound) {
+		err = r.unknown("%s has no commit", full)
+	}
+
+	return id, err
+}
+
+// entryAt returns the value of a ref a number of moves ago.
+func (r revision) entryAt(s *Store, full string) (object.ID, error) {
+	if r.number == 0 {
+		return r.present(s, full)
+	}
+
+	entries, err := s.readLog("logs/" + full)
+	if err != nil {
+		return object.ID{}, err
+	}
+
+	var id object.ID
+	switch {
+	case r.number < len(entries):
+		id = entries[r.number].New
+	case r.number == len(entries):
+		id = entries[r.number-1].Old
+	default:
+		return id, r.unknown("the log of %s has only %d entries", full, len(entries))
+	}
+	if id.IsZero() {
+		return id, r.unknown("%s did not exist then", full)
+	}
+
+	return id, nil
+}
+
+// timeAt returns the value of a ref at a time. Before the first entry of its
+// log, the value is unknown, and the result is an error.
+func (r revision) timeAt(s *Store, full string) (object.ID, error) {
+	at, err := ParseTime(r.when, s.now())
+	if err != nil {
+		return object.ID{}, r.unknown("%v", err)
+	}
+
+	entries, err := s.readLog("logs/" + full)
+	if err != nil {
+		return object.ID{}, err
+	}
+
+	for _, e := range entries {
+		if e.Time.After(at) {
+			continue
+		}
+		if e.New.IsZero() {
+			return object.ID{}, r.unknown("%s did not exist then", full)
+		}
+		return e.New, nil
+	}
+
+	if len(entries) == 0 {
+		return object.ID{}, r.unknown("%s has no log", full)
+	}
+
+	begin := entries[len(entries)-1].Time
+	return object.ID{}, r.unknown("the log of %s begins at %s", full, begin.Format("2006-01-02 15:04:05"))
 }

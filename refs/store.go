@@ -1,16 +1,31 @@
+// Package refs keeps the names of commits: HEAD, branches, tags,
+// remote-tracking refs, the logs of their moves, and the notes that a merge or
+// fetch leaves behind (MERGE_HEAD, ORIG_HEAD, …). It also reads the revision
+// syntax in which people name a commit.
+//
+// Each name is a small file in the .kist folder, replaced atomically. Readers
+// take no lock. All writers of a repository share one lock.
+// docs/format/refs.md describes the files.
 package refs
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -94,6 +109,102 @@ func (s *Store) List(prefix string) ([]Ref, error) {
 	return refs, errors.Join(errs...)
 }
 
+// Root is a commit or tag object that a file of this package names.
+type Root struct {
+	ID   object.ID
+	File string // below the .kist folder, as in "refs/heads/main" or "logs/HEAD"
+}
+
+// Roots returns every ID in HEAD, the refs, the special names and the logs,
+// with its file. It reads every file in the folders, even with an impossible
+// name. It reads all of them at one moment, because it excludes writers. After
+// an error it still returns all readable IDs; a caller that removes objects
+// must then stop.
+func (s *Store) Roots(ctx context.Context) ([]Root, error) {
+	return s.RootsWith(ctx, nil)
+}
+
+// RootsWith is Roots without the log entries for which keep returns false, see
+// [Store.ExpireLog]. If keep is nil, all entries count.
+func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root, error) {
+	unlock, err := s.lockOut(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	files, err := s.names("refs", "")
+	if err != nil {
+		return nil, err
+	}
+
+	top, err := disk.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list refs: %w", err)
+	}
+
+	for _, e := range top {
+		if e.Name() == "HEAD" || isSpecial(e.Name()) {
+			files = append(files, e.Name())
+		}
+	}
+
+	logs, err := s.names("logs", "")
+	if err != nil {
+		return nil, err
+	}
+
+	files = append(files, logs...)
+
+	found := make([][]object.ID, len(files))
+	errs := make([]error, len(files))
+	each(len(files), func(i int) error {
+		found[i], errs[i] = s.rootsOf(files[i], keep)
+		return nil
+	})
+
+	var roots []Root
+	for i, ids := range found {
+		for _, id := range ids {
+			roots = append(roots, Root{ID: id, File: files[i]})
+		}
+	}
+
+	return roots, errors.Join(errs...)
+}
+
+// rootsOf returns the IDs in a file, each once.
+func (d folder) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID, err error) {
+	if !strings.HasPrefix(file, "logs/") {
+		v, _, err := d.value(file)
+		if err != nil || v.id.IsZero() {
+			return nil, err
+		}
+		return []object.ID{v.id}, nil
+	}
+
+	entries, err := d.readLog(file)
+	seen := map[object.ID]bool{{}: true}
+	for _, e := range entries {
+		if keep != nil && !keep(e) {
+			continue
+		}
+		for _, id := range []object.ID{e.New, e.Old} {
+			if !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+
+	return ids, err
+}
+
+// A folder reads and writes the files of refs in the .kist folder dir.
+type folder struct{ dir string }
+
+// path returns the path of the file of a slash-separated name.
+func (d folder) path(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
+
 // names returns the sorted names of the files below the folder root ("refs" or
 // "logs") that begin with prefix, also names that are impossible for refs.
 func (d folder) names(root, prefix string) ([]string, error) {
@@ -134,35 +245,291 @@ func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// each calls do for 0 to n-1, several at a time, and returns the error with
-// the lowest number. The calls mostly wait for the disk.
-func each(n int, do func(i int) error) error {
-	workers := min(n, 4*runtime.GOMAXPROCS(0))
-	if workers <= 1 {
-		for i := range n {
-			if err := do(i); err != nil {
-				return err
-			}
+// A value is the content of a ref's file: an ID, or the name of another ref.
+type value struct {
+	id     object.ID
+	target string // full name; empty if it is an ID
+}
+
+const maxValueSize = 2048 // bytes of a ref's file
+
+func (v value) line() string {
+	if v.target != "" {
+		return "ref: " + v.target
+	}
+	return v.id.String()
+}
+
+// encode returns a file of two lines: the value, and its checksum.
+func (v value) encode() []byte { return disk.WithSum([]byte(v.line())) }
+
+// decodeValue decodes a file. The second line may be absent, so that a person
+// can write a file by hand.
+func decodeValue(data []byte) (value, error) {
+	line, rest, complete := bytes.Cut(data, []byte("\n"))
+	if !complete {
+		return value{}, errors.New("cut off")
+	}
+
+	var v value
+	if target, symbolic := strings.CutPrefix(string(line), "ref: "); symbolic {
+		if err := CheckName(target); err != nil {
+			return value{}, err
 		}
-		return nil
-	}
-
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := w; i < n; i += workers {
-				errs[i] = do(i)
-			}
-		})
-	}
-
-	wg.Wait()
-	for _, err := range errs {
+		v.target = target
+	} else {
+		id, err := object.ParseID(string(line))
 		if err != nil {
-			return err
+			return value{}, err
 		}
+		if id.IsZero() {
+			return value{}, errors.New("the zero ID")
+		}
+		v.id = id
+	}
+	if len(rest) > 0 && !bytes.Equal(data, v.encode()) {
+		return value{}, errors.New("checksum does not fit")
 	}
 
+	return v, nil
+}
+
+// value reads the file of a ref, of HEAD or of a special name. Found is false
+// if it does not exist or is a folder.
+func (d folder) value(name string) (v value, found bool, err error) {
+	data, found, err := d.read(name, maxValueSize)
+	if err != nil || !found {
+		return value{}, false, err
+	}
+	v, err = decodeValue(data)
+	if err == nil && v.target != "" && !mayName(name, v.target) {
+		err = fmt.Errorf("names %s", v.target)
+	}
+	if err != nil {
+		return value{}, false, &CorruptError{File: name, Err: err}
+	}
+	return v, true, nil
+}
+
+// mayName reports whether the ref name may refer to target: HEAD to a branch,
+// and a remote's HEAD to a branch of the same remote.
+func mayName(name, target string) bool {
+	if name == "HEAD" {
+		return strings.HasPrefix(target, Heads)
+	}
+	return isRemoteHead(name) && target != name && strings.HasPrefix(target, strings.TrimSuffix(name, "HEAD"))
+}
+
+// read returns the content of a file of at most limit bytes. It follows no
+// symlink and does not wait for a FIFO.
+func (d folder) read(name string, limit int64) (data []byte, found bool, err error) {
+	f, err := disk.OpenFile(d.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	switch {
+	case isAbsent(err):
+		return nil, false, nil
+	case errors.Is(err, disk.ErrSymlink) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO):
+		return nil, false, &CorruptError{File: name, Err: errors.New("not a regular file")}
+	case err != nil:
+		return nil, false, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, false, fmt.Errorf("read %s: %w", name, err)
+	case info.IsDir():
+		return nil, false, nil
+	case !info.Mode().IsRegular():
+		return nil, false, &CorruptError{File: name, Err: errors.New("not a regular file")}
+	case info.Size() > limit:
+		return nil, false, &CorruptError{File: name, Err: fmt.Errorf("longer than %d bytes", limit)}
+	}
+
+	data = make([]byte, info.Size())
+	n, err := io.ReadFull(f, data)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, false, fmt.Errorf("read %s: %w", name, err)
+	}
+
+	return data[:n], true, nil
+}
+
+// staging is the folder in which files are written before they are renamed.
+// Only the holder of the lock uses it.
+const staging = "refs.tmp"
+
+// clean removes the staging folder of a killed process.
+func (d folder) clean() error { return disk.RemoveAll(d.path(staging)) }
+
+// A file is a file to replace.
+type file struct {
+	name string // below the .kist folder, with slashes
+	data []byte
+}
+
+// stage writes the files to the staging folder and syncs them. The returned
+// function renames them to their places, in order, and returns how many it
+// renamed. Until then no file has changed. The caller holds the lock.
+func (d folder) stage(files []file) (place func() (placed int, err error), err error) {
+	if len(files) == 0 {
+		return func() (int, error) { return 0, nil }, nil
+	}
+	if err := disk.Mkdir(d.path(staging), 0o755); err != nil {
+		return nil, err
+	}
+
+	staged := func(i int) string { return filepath.Join(d.path(staging), strconv.Itoa(i)) }
+	err = each(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
+	var dirs []string
+	for i := 0; err == nil && i < len(files); i++ {
+		var made []string
+		made, err = makeDirs(filepath.Dir(d.path(files[i].name)))
+		dirs = append(append(dirs, made...), filepath.Dir(d.path(files[i].name)))
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.clean())
+	}
+
+	return func() (int, error) {
+		for i, f := range files {
+			if err := rename(staged(i), d.path(f.name)); err != nil {
+				return i, errors.Join(err, d.clean())
+			}
+		}
+		return len(files), errors.Join(syncDirs(dirs), d.clean())
+	}, nil
+}
+
+// write replaces files, each atomically. The caller holds the lock.
+func (d folder) write(files ...file) error {
+	place, err := d.stage(files)
+	if err == nil {
+		_, err = place()
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", files[0].name, err)
+	}
 	return nil
+}
+
+// writeSynced writes a new file and syncs it.
+func writeSynced(path string, data []byte) error {
+	f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// rename renames a file to path. It removes an empty folder there.
+func rename(from, path string) error {
+	err := disk.Rename(from, path)
+	if info, statErr := disk.Lstat(path); err != nil && statErr == nil && info.IsDir() {
+		removeEmpty(path)
+		err = disk.Rename(from, path)
+	}
+	return err
+}
+
+// removeEmpty removes a folder that contains only folders.
+func removeEmpty(dir string) {
+	entries, _ := disk.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeEmpty(filepath.Join(dir, e.Name()))
+		}
+	}
+	disk.Remove(dir)
+}
+
+// makeDirs makes a folder and its missing parents. It returns the folders with
+// new entries.
+func makeDirs(dir string) (changed []string, err error) {
+	if _, err := disk.Stat(dir); err == nil {
+		return nil, nil
+	}
+
+	above := filepath.Dir(dir)
+	if above != dir {
+		if changed, err = makeDirs(above); err != nil {
+			return nil, err
+		}
+	}
+	if err := disk.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+
+	return append(changed, above), nil
+}
+
+// remove removes the file of a name, if it exists, and then the empty folders
+// above it, except refs and logs themselves. It returns the folder that
+// changed.
+func (d folder) remove(name string) (changed string, err error) {
+	if err := disk.Remove(d.path(name)); err != nil && !isAbsent(err) {
+		return "", err
+	}
+	dir := filepath.Dir(filepath.FromSlash(name))
+	for filepath.Dir(dir) != "." && disk.Remove(filepath.Join(d.dir, dir)) == nil {
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Join(d.dir, dir), nil
+}
+
+// syncDirs syncs the entries of folders.
+func syncDirs(dirs []string) error {
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	return each(len(dirs), func(i int) error {
+		err := disk.SyncDir(dirs[i])
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, because it was empty
+			return nil
+		}
+		return err
+	})
+}
+
+// each calls do for 0 to n-1, several at a time, and returns the first error. The
+// calls mostly wait for the disk.
+func each(n int, do func(i int) error) error {
+	var group errgroup.Group
+	group.SetLimit(4 * runtime.GOMAXPROCS(0))
+	for i := range n {
+		group.Go(func() error { return do(i) })
+	}
+	return group.Wait()
+}
+
+// lockFile is locked by writers.
+const lockFile = "refs.lock"
+
+// lock takes the writers' lock and returns the function that releases it. The
+// error is a [*disk.BusyError] if others hold it for too long.
+func (d folder) lock(ctx context.Context) (unlock func(), err error) {
+	l, err := disk.Lock(ctx, d.path(lockFile), disk.Exclusive, disk.DefaultWait)
+	if err != nil {
+		return nil, fmt.Errorf("lock refs: %w", err)
+	}
+	if err := d.clean(); err != nil {
+		l.Unlock()
+		return nil, fmt.Errorf("lock refs: %w", err)
+	}
+	return l.Unlock, nil
+}
+
+// lockOut waits for writers and excludes them until the returned function is
+// called. It needs no permission to write.
+func (d folder) lockOut(ctx context.Context) (unlock func(), err error) {
+	l, err := disk.Lock(ctx, d.path(lockFile), disk.Shared, disk.DefaultWait)
+	if err != nil {
+		return nil, fmt.Errorf("lock refs: %w", err)
+	}
+	return l.Unlock, nil
 }

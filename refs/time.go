@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,6 +139,99 @@ func monthsBefore(t time.Time, n int) time.Time {
 	first := t.AddDate(0, 0, 1-t.Day()).AddDate(0, -n, 0)
 	last := first.AddDate(0, 1, -1).Day()
 	return first.AddDate(0, 0, min(t.Day(), last)-1)
+}
+
+// Span is an age: a length of time by the calendar.
+type Span struct {
+	Years, Months, Days int
+	Seconds             int64
+}
+
+// Before returns the time s before t. A month before is the same day
+// of the month, or the last day of a shorter month.
+func (s Span) Before(t time.Time) time.Time {
+	const step = 1e9 // seconds, which a time.Duration can hold
+	t = monthsBefore(t, 12*s.Years+s.Months).AddDate(0, 0, -s.Days)
+	rest := s.Seconds
+	for ; rest > step; rest -= step {
+		t = t.Add(-step * time.Second)
+	}
+	return t.Add(-time.Duration(rest) * time.Second)
+}
+
+// maxSpan is the largest number of most units in the text of a span.
+const maxSpan = 1_000_000
+
+type unit struct {
+	names []string // in the singular; "" for "s"
+	one   Span
+	max   int // the largest number
+}
+
+// units are the units of spans. "m" is a month everywhere.
+var units = []unit{
+	{[]string{"y", "year"}, Span{Years: 1}, maxSpan},
+	{[]string{"m", "mo", "month"}, Span{Months: 1}, maxSpan},
+	{[]string{"w", "week"}, Span{Days: 7}, maxSpan},
+	{[]string{"d", "day"}, Span{Days: 1}, 10 * maxSpan},
+	{[]string{"h", "hour"}, Span{Seconds: 3600}, maxSpan},
+	{[]string{"min", "minute"}, Span{Seconds: 60}, 100 * maxSpan},
+	{[]string{"", "sec", "second"}, Span{Seconds: 1}, 1000 * maxSpan},
+}
+
+// spanPart is a number and a unit at the beginning of a text.
+var spanPart = regexp.MustCompile(`^([0-9]+|[a-z]+)[ ._-]*([a-z]+)[ ._-]*`)
+
+// ParseSpan reads an age as people write it: "90 days", "90d", "2.weeks.ago",
+// "a week", "1y6m". A number alone is days. A text has each unit once. Case
+// does not matter. docs/ages.md lists the forms.
+//
+// This is the only parser of ages: options, keys of the configuration and
+// [ParseTime] use it.
+func ParseSpan(text string) (span Span, ok bool) {
+	rest := strings.ToLower(strings.TrimSpace(text))
+	if len(rest) > 64 {
+		return Span{}, false
+	}
+	if n, err := strconv.ParseUint(rest, 10, 31); err == nil {
+		return Span{Days: int(n)}, n <= maxSpan
+	}
+	if before, ago := strings.CutSuffix(rest, "ago"); ago && strings.TrimRight(before, " ._-") != before {
+		rest = strings.TrimRight(before, " ._-")
+	}
+	if rest == "" || strings.ContainsAny(rest[len(rest)-1:], " ._-") {
+		return Span{}, false
+	}
+
+	used := map[int]bool{}
+	for rest != "" {
+		part := spanPart.FindStringSubmatch(rest)
+		if part == nil {
+			return Span{}, false
+		}
+		rest = rest[len(part[0]):]
+		word := strings.TrimSuffix(part[2], "s")
+		i := slices.IndexFunc(units, func(u unit) bool { return slices.Contains(u.names, word) })
+		if i < 0 || used[i] {
+			return Span{}, false
+		}
+		used[i] = true
+
+		n, known := numbers[part[1]]
+		if !known {
+			parsed, err := strconv.ParseUint(part[1], 10, 31)
+			if err != nil || int(parsed) > units[i].max {
+				return Span{}, false
+			}
+			n = int(parsed)
+		}
+		one := units[i].one
+		span.Years += n * one.Years
+		span.Months += n * one.Months
+		span.Days += n * one.Days
+		span.Seconds += int64(n) * one.Seconds
+	}
+	return span, true
 }
 
 // Forever is larger than every age.

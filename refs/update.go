@@ -1,12 +1,14 @@
 package refs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 )
 
 // Change moves, makes or deletes one ref.
@@ -250,4 +252,158 @@ func (s *Store) replace(lines []logLine, files []file) error {
 	}
 
 	return err
+}
+
+// Rename renames a branch with its log, and HEAD if it is on the branch. Both
+// names are full. The error matches [ErrNotFound] if the branch does not
+// exist. It is a [*MovedError] if the new name exists, or a [*ConflictError]
+// if another ref, or the branch itself, is in the way. A process that dies in
+// between leaves both names.
+func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
+	if !strings.HasPrefix(from, Heads) || !strings.HasPrefix(to, Heads) {
+		return &NameError{Name: from, Reason: "only branches can be renamed"}
+	}
+
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	id, err := s.Get(from)
+	if err != nil {
+		return err
+	}
+
+	head, _, err := s.value("HEAD")
+	if err != nil {
+		return err
+	}
+	have, err := s.current(to, head)
+	if err == nil && !have.IsZero() {
+		err = &MovedError{Name: to, Have: have}
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.checkFree(move{Change: Change{Name: to, New: id}}, nil); err != nil {
+		return err
+	}
+	if err := s.rename(from, to, id, head.target == from, who); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", from, to, err)
+	}
+
+	return nil
+}
+
+// rename makes the new log, the new ref and the new HEAD, in this order, and
+// then removes the old ref and its log.
+func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) error {
+	e, err := s.newEntry(id, id, who, "branch: renamed "+from+" to "+to)
+	if err != nil {
+		return err
+	}
+
+	log, _, err := s.read("logs/"+from, maxLogSize)
+	if err != nil {
+		return err
+	}
+
+	made, err := s.makeLogDirs(to)
+	if err != nil {
+		return err
+	}
+	if err := syncDirs(made); err != nil {
+		return err
+	}
+
+	log = append(log[:intactLines(log)], encodeEntry(e)...)
+	if err := s.write(file{"logs/" + to, log}); err != nil {
+		return err
+	}
+	if err := s.write(file{to, value{id: id}.encode()}); err != nil {
+		return err
+	}
+	if onHead {
+		if err := s.setHead(value{target: to}, id, id, who, e.Reason); err != nil {
+			return err
+		}
+	}
+
+	return s.delete([]string{from})
+}
+
+// Repair sets a ref with a damaged file to a known commit, for example from
+// its log. If the ref is intact, it changes nothing and returns a
+// [*MovedError].
+func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, reason string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if id.IsZero() {
+		return &NameError{Name: name, Reason: "needs an ID"}
+	}
+
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	have, damage := s.current(name, value{})
+	switch {
+	case damage == nil:
+		return &MovedError{Name: name, Want: id, Have: have}
+	case !errors.Is(damage, object.ErrCorrupt):
+		return damage
+	}
+	if err := s.apply([]move{{Change: Change{Name: name, Old: id, New: id, Reason: reason}}}, who); err != nil {
+		return fmt.Errorf("repair %s: %w", name, err)
+	}
+
+	return nil
+}
+
+// Guess returns the former value of a damaged file of a ref, of HEAD or of a
+// special name, if only one bit has changed: a commit or another ref. The
+// checksum in the file proves it, because no other value is as close.
+func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
+	data, found, err := s.read(name, maxValueSize)
+	if err != nil || !found {
+		return id, "", false
+	}
+
+	var v value
+	mended := disk.Mend(data, func(data []byte) bool {
+		v, err = decodeValue(data)
+		return err == nil && bytes.Equal(data, v.encode()) && (v.target == "" || mayName(name, v.target))
+	})
+	if !mended {
+		return id, "", false
+	}
+
+	return v.id, v.target, true
+}
+
+// Discard removes the file of a ref, a special name or a message if sure
+// returns true, and reports whether it did. It calls sure under the writers'
+// lock. It never removes HEAD or logs.
+func (s *Store) Discard(ctx context.Context, name string, sure func() (bool, error)) (bool, error) {
+	if name == "HEAD" || !strings.HasPrefix(name, "refs/") && !isSpecial(name) && !isMessage(name) {
+		return false, badSpecial(name)
+	}
+
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if ok, err := sure(); !ok || err != nil {
+		return false, err
+	}
+
+	dir, err := s.remove(name)
+	if err == nil {
+		err = syncDirs([]string{dir})
+	}
+
+	return err == nil, err
 }

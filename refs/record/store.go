@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
+	"regexp"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -98,9 +99,9 @@ func (s *Store) read() ([]byte, error) {
 // Update while publishing. Otherwise gc may remove the objects at the same
 // time.
 func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
-	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
+	lock, err := s.lock(ctx)
 	if err != nil {
-		return fmt.Errorf("lock records: %w", err)
+		return err
 	}
 	defer lock.Unlock()
 	old, err := s.Load()
@@ -115,7 +116,40 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if set.Equal(old) {
 		return nil
 	}
+	return s.write(set)
+}
 
+// Replace replaces a damaged file of records and reports whether it did. It
+// does not change an intact file. It calls keep before it writes. The error
+// matches [object.ErrNewerFormat] if a newer program wrote the file.
+func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (replaced bool, err error) {
+	lock, err := s.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer lock.Unlock()
+	_, err = s.Load()
+	var damage *CorruptError
+	if !errors.As(err, &damage) {
+		return false, err
+	}
+	if err := keep(); err != nil {
+		return false, err
+	}
+	err = s.write(set)
+	return err == nil, err
+}
+
+func (s *Store) lock(ctx context.Context) (*disk.FileLock, error) {
+	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
+	if err != nil {
+		return nil, fmt.Errorf("lock records: %w", err)
+	}
+	return lock, nil
+}
+
+// write replaces the file. The caller holds the lock.
+func (s *Store) write(set *Set) error {
 	data, err := encodeFile(set)
 	if err == nil {
 		err = disk.WriteFile(s.path(File), data)
@@ -123,37 +157,7 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if err != nil {
 		return fmt.Errorf("write records: %w", err)
 	}
-
 	return nil
-}
-
-// Replace replaces a damaged file of records and reports whether it did. It
-// does not change an intact file. It calls keep before it writes. The error
-// matches [object.ErrNewerFormat] if a newer program wrote the file.
-func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (replaced bool, err error) {
-	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
-	if err != nil {
-		return false, fmt.Errorf("lock records: %w", err)
-	}
-	defer lock.Unlock()
-	_, err = s.Load()
-	var damage *CorruptError
-	if err == nil || !errors.As(err, &damage) {
-		return false, err
-	}
-
-	data, err := encodeFile(set)
-	if err == nil {
-		err = keep()
-	}
-	if err == nil {
-		err = disk.WriteFile(s.path(File), data)
-	}
-	if err != nil {
-		return false, fmt.Errorf("replace records: %w", err)
-	}
-
-	return true, nil
 }
 
 func encodeFile(set *Set) ([]byte, error) {
@@ -191,7 +195,7 @@ func decodeFile(data []byte) (*Set, error) {
 		return nil, object.ErrNewerFormat
 	case end < len(magic) || !bytes.HasPrefix(data, []byte(magic)):
 		return nil, errors.New("not a file of records")
-	case sha256.Sum256(data[:end]) != [sha256.Size]byte(data[end:]):
+	case !hasSum(data):
 		return nil, errors.New("checksum does not match")
 	}
 
@@ -215,4 +219,72 @@ func decodeFile(data []byte) (*Set, error) {
 
 	maps.DeleteFunc(set.byName, func(_ string, r Record) bool { return !r.Plausible() })
 	return set, nil
+}
+
+// Salvage returns the readable records of a damaged file. If only one bit has
+// changed, and the file is not too large, exact is true and the set is
+// complete: the checksum proves it. Otherwise records may be missing, and a
+// record may differ from the original, because it has no checksum of its own.
+// The set is empty if the file is too long for a file of records. The caller
+// owns the set.
+func (s *Store) Salvage() (set *Set, exact bool, err error) {
+	data, err := s.read()
+	if errors.Is(err, object.ErrCorrupt) { // too long
+		return (&Set{}).Clone(), false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	set, exact = salvage(data)
+	return set, exact, nil
+}
+
+func salvage(data []byte) (set *Set, exact bool) {
+	if len(data) <= maxMendable {
+		mended := bytes.Clone(data)
+		if disk.Mend(mended, hasSum) {
+			if set, err := decodeFile(mended); err == nil {
+				return set, true
+			}
+		}
+	}
+	return readableRecords(data), false
+}
+
+// maxMendable is the size of the largest file in which salvage looks for a changed
+// bit, in bytes. The time grows with the square of the size, and is some seconds
+// at this size.
+const maxMendable = 32 << 10
+
+// hasSum reports whether a file ends in the checksum of its other bytes.
+func hasSum(data []byte) bool {
+	end := len(data) - sha256.Size
+	return end >= 0 && sha256.Sum256(data[:end]) == [sha256.Size]byte(data[end:])
+}
+
+// names matches possible names of records.
+var names = regexp.MustCompile(`(?:hold|expire|purge/chunk|purge/manifest)/[0-9a-f]{64}`)
+
+// maxValue is larger than the value of any record, in bytes.
+const maxValue = 4*MaxText + 1<<10
+
+// readableRecords returns the decodable records in data: names directly
+// followed by their values.
+func readableRecords(data []byte) *Set {
+	set := (&Set{}).Clone()
+	for {
+		at := names.FindIndex(data)
+		if at == nil {
+			return set
+		}
+		name := string(data[at[0]:at[1]])
+		data = data[at[1]:]
+		var value cbor.ByteString
+		if _, err := decoding.UnmarshalFirst(data[:min(len(data), maxValue)], &value); err != nil {
+			continue
+		}
+		if r, err := Decode(name, string(value)); err == nil && set.Len() < maxRecords {
+			set.Merge(r)
+		}
+	}
 }

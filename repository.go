@@ -299,15 +299,11 @@ func pathBelow(root, dir string) string {
 // OpenWorktree returns a worktree at dir that stores files with this repository's
 // configuration.
 func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
-	fs, err := worktree.OS(dir)
-	if err != nil {
-		return nil, err
-	}
 	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID}
 	if dir == r.root {
 		o.TempDir = Dir + "/tmp"
 	}
-	return worktree.New(fs, o), nil
+	return worktree.Open(dir, o)
 }
 
 // Close closes the repository's files.

@@ -42,13 +42,17 @@ func (f *fixture) snapshot() map[string]string {
 // temps returns what lies where temporary files are made.
 func (f *fixture) temps() []string {
 	f.t.Helper()
-	infos, err := f.fs.ReadDir(".kist/tmp")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.t.Fatal(err)
+	d, err := f.w.fs.openFolder(".kist/tmp")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	f.check(err)
+	defer d.Close()
+	var l listing
+	f.check(d.list(&l))
 	var names []string
-	for _, info := range infos {
-		names = append(names, info.Name())
+	for i := range l.entries {
+		names = append(names, strings.Clone(l.name(i)))
 	}
 	return names
 }

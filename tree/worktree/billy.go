@@ -17,7 +17,7 @@ import (
 
 // pathFS opens folders of any billy file system by joined paths. It checks
 // every component before it uses it, but another process can replace one in
-// between: use [OS] for real folders. Billy promises nothing about concurrent
+// between: use [Open] for real folders. Billy promises nothing about concurrent
 // use, so mu serialises all calls.
 type pathFS struct {
 	mu sync.Mutex

@@ -21,9 +21,7 @@ func newTrap(t testing.TB) (f *fixture, check func(what string)) {
 	root := filepath.Join(above, "inner")
 	f.check(os.Rename(f.root, root))
 	f.root = root
-	fsys, err := OS(root)
-	f.check(err)
-	f.init(fsys)
+	f.init()
 	f.check(os.MkdirAll(filepath.Join(outside, "dir/sub"), 0o755))
 	for _, name := range []string{"config", "secret", "dir/x", "dir/sub/y"} {
 		f.check(os.WriteFile(filepath.Join(outside, name), []byte("secret "+name), 0o644))
@@ -173,38 +171,47 @@ func TestNoEscapeInSteps(t *testing.T) {
 	}
 }
 
-// The file system does not follow symlinks whoever uses it.
-func TestOSRefusesSymlinks(t *testing.T) {
+// No method of a Worktree follows a symlink.
+func TestMethodsRefuseSymlinks(t *testing.T) {
 	f, check := newTrap(t)
 	for _, path := range []string{"s/config", "out/secret", "out", "f", "up/outside/secret", "self/.kist/config", "../outside/secret", "a/../../outside/secret", "fo"} {
-		if file, err := f.fs.Open(path); err == nil {
+		if file, err := f.w.Open(path); err == nil {
 			file.Close()
 			t.Errorf("opened %s", path)
 		}
-		if file, err := f.fs.Create(path); err == nil {
-			file.Close()
-			t.Errorf("created %s", path)
+		if d, err := f.w.openFolder(path); err == nil {
+			d.Close()
+			t.Errorf("opened folder %s", path)
 		}
-		if path != "out" && path != "f" && path != "fo" {
-			if err := f.fs.Remove(path); err == nil {
-				t.Errorf("removed %s", path)
-			}
-			if err := f.fs.Symlink("x", path); err == nil {
-				t.Errorf("linked %s", path)
-			}
-			if _, err := f.fs.Lstat(path); err == nil {
-				t.Errorf("looked at %s", path)
-			}
-		}
-		if _, err := f.fs.Chroot(path); err == nil {
-			t.Errorf("changed root to %s", path)
-		}
-		if err := f.fs.MkdirAll(path, 0o755); err == nil {
+		if err := f.w.MkdirAll(path); err == nil {
 			t.Errorf("made %s", path)
 		}
-		if _, err := f.fs.ReadDir(path); err == nil {
-			t.Errorf("read %s", path)
+		if path == "out" || path == "f" || path == "fo" {
+			continue
+		}
+		if err := f.w.Remove(path); err == nil {
+			t.Errorf("removed %s", path)
+		}
+		if err := f.w.Rename("dangling", path); err == nil {
+			t.Errorf("moved a symlink to %s", path)
+		}
+		if _, err := f.w.Lstat(path); err == nil {
+			t.Errorf("looked at %s", path)
+		}
+		if _, err := f.w.Store(ctx, f.store, path); err == nil {
+			t.Errorf("stored %s", path)
 		}
 	}
 	check("after")
+}
+
+// A path without a folder cannot be opened.
+func TestOpenErrors(t *testing.T) {
+	f := newReal(t)
+	f.write("file", "x")
+	for _, root := range []string{filepath.Join(f.root, "none"), filepath.Join(f.root, "file")} {
+		if _, err := Open(root, Options{}); err == nil {
+			t.Errorf("opened %s", root)
+		}
+	}
 }

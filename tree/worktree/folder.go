@@ -91,8 +91,7 @@ const (
 	writersSome                   // a change may leave the times as they are
 )
 
-// opener is a file system that opens folders itself. pathFS does it for all
-// others.
+// opener is a file system: osFS for a real folder, pathFS for any other.
 type opener interface {
 	// openFolder opens a directory by its path below the root, following no
 	// symlink in any component.

@@ -27,8 +27,8 @@ var ctx = context.Background()
 type fixture struct {
 	t     testing.TB
 	w     *Worktree
-	root  string // of a real folder, "" in memory
-	fs    billy.Filesystem
+	root  string           // of a real folder, "" in memory
+	fs    billy.Filesystem // in memory, nil for a real folder
 	idx   *index.Index
 	store object.ReadWriter
 }
@@ -51,21 +51,29 @@ func newReal(t testing.TB) *fixture {
 	if err := os.Mkdir(filepath.Join(f.root, ".kist/tmp"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	fsys, err := OS(f.root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f.init(fsys)
+	return f.init()
 }
 
 func newMemory(t testing.TB) *fixture {
-	f := &fixture{t: t}
-	return f.init(memfs.New())
+	f := &fixture{t: t, fs: memfs.New()}
+	return f.init()
 }
 
-func (f *fixture) init(fsys billy.Filesystem) *fixture {
-	f.fs = fsys
-	f.w = New(fsys, Options{Chunker: cutter(f.t), Now: time.Now, TempDir: ".kist/tmp"})
+// open opens the worktree with options.
+func (f *fixture) open(o Options) {
+	f.t.Helper()
+	if f.fs != nil {
+		f.w = New(f.fs, o)
+		return
+	}
+	w, err := Open(f.root, o)
+	f.check(err)
+	f.w = w
+}
+
+func (f *fixture) init() *fixture {
+	f.t.Helper()
+	f.open(Options{Chunker: cutter(f.t), Now: time.Now, TempDir: ".kist/tmp"})
 	f.idx = index.New()
 	f.store = objecttest.NewMemory()
 	return f
@@ -102,11 +110,25 @@ func (f *fixture) write(path, content string) {
 
 func (f *fixture) mkdir(path string) {
 	f.t.Helper()
-	f.check(f.fs.MkdirAll(path, 0o755))
+	if f.root == "" {
+		f.check(f.fs.MkdirAll(path, 0o755))
+		return
+	}
+	d, err := f.w.fs.openFolder("") // in steps, because the path may be too long for the system
+	f.check(err)
+	d, err = makeBelow(d, path, 0o755, nil)
+	f.check(err)
+	f.check(d.Close())
 }
 
 func (f *fixture) symlink(target, path string) {
 	f.t.Helper()
+	if f.root != "" {
+		at := filepath.Join(f.root, path)
+		f.check(os.MkdirAll(filepath.Dir(at), 0o755))
+		f.check(os.Symlink(target, at))
+		return
+	}
 	f.check(f.fs.Symlink(target, path))
 }
 

@@ -19,7 +19,7 @@ func (f *fixture) elsewhere(p chunker.Params) {
 	f.check(err)
 	o := f.w.opt
 	o.Chunker = c
-	f.w = New(f.fs, o)
+	f.open(o)
 }
 
 // touch sets the times of files to now, so that they have to be read.

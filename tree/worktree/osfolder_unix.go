@@ -4,10 +4,39 @@ package worktree
 
 import (
 	"io"
+	"io/fs"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// Open returns the Worktree of an existing folder. The path to the folder itself
+// may contain symlinks. Below it, the Worktree follows no symlink in any
+// component of a path. So it reaches nothing outside the folder, whatever other
+// processes do meanwhile.
+func Open(root string, o Options) (*Worktree, error) {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: root, Err: err}
+	}
+	f := &osFS{fd}
+	runtime.AddCleanup(f, func(fd int) { unix.Close(fd) }, fd)
+	return newWorktree(f, o), nil
+}
+
+// osFS is a real folder, by its file descriptor. The folder stays open until the
+// osFS is garbage.
+type osFS struct{ fd int }
+
+func (f *osFS) openFolder(at string) (folder, error) {
+	defer runtime.KeepAlive(f)
+	d, err := openFolderBelow(f.fd, at)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
 
 // osFolder is a folder by its file descriptor. Its errors are bare errno
 // values; the caller adds the path.

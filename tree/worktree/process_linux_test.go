@@ -80,9 +80,7 @@ func newNobody(t *testing.T) *fixture {
 		os.RemoveAll(root)
 	})
 	f.write(".kist/config", "this is the configuration")
-	fsys, err := OS(root)
-	f.check(err)
-	return f.init(fsys)
+	return f.init()
 }
 
 // What cannot be read is reported and never taken for deleted.
@@ -213,9 +211,7 @@ func mounted(t *testing.T, at, size string) *fixture {
 	t.Cleanup(func() { syscall.Unmount(target, syscall.MNT_DETACH) })
 	f := &fixture{t: t, root: root}
 	f.write(".kist/config", "this is the configuration")
-	fsys, err := OS(root)
-	f.check(err)
-	return f.init(fsys)
+	return f.init()
 }
 
 func TestFullDisk(t *testing.T) {
@@ -311,9 +307,7 @@ func killOps(f *fixture, version int) []Op {
 func TestKilled(t *testing.T) {
 	if isChild() {
 		f := &fixture{t: t, root: os.Getenv("KIST_WORKTREE_TEST_ROOT")}
-		fsys, err := OS(f.root)
-		f.check(err)
-		f.init(fsys)
+		f.init()
 		versions := [][]Op{killOps(f, 0), killOps(f, 1)}
 		fmt.Println("ready")
 		for i := 1; ; i++ {

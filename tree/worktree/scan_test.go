@@ -291,11 +291,11 @@ func TestDeep(t *testing.T) {
 // The limit on depth keeps a scan finite, and tells.
 func TestTooDeep(t *testing.T) {
 	f := newReal(t)
-	f.check(f.fs.MkdirAll(strings.Repeat("d/", object.MaxDepth), 0o755))
+	f.mkdir("d" + strings.Repeat("/d", object.MaxDepth-1))
 	f.stage()
 	same(t, "as deep as can be", f.scan(ScanOptions{}), []string{})
 	f.idx = index.New()
-	f.check(f.fs.MkdirAll(strings.Repeat("d/", object.MaxDepth+1), 0o755))
+	f.mkdir("d" + strings.Repeat("/d", object.MaxDepth))
 	got := f.scan(ScanOptions{})
 	if last := got[len(got)-1]; len(got) != object.MaxDepth || !strings.HasPrefix(last, "unreadable d/") {
 		t.Errorf("%d found, the last %.40q", len(got), last)

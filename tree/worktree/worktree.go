@@ -1,10 +1,9 @@
 // Package worktree works on the versioned files: it finds changes since they
-// were staged, stores files as objects, and writes objects back as files, on
-// any go-billy file system.
+// were staged, stores files as objects, and writes objects back as files.
 //
-// [OS] is a billy file system on a real folder. It opens every component of a
-// path without following symlinks. It also lets a [Worktree] read a folder of
-// many files with few system calls.
+// [Open] is for real folders. It opens every component of a path without
+// following symlinks, and reads a folder of many files with few system calls.
+// [New] is for any go-billy file system.
 //
 // docs/worktree.md has the promises to users.
 package worktree
@@ -111,9 +110,11 @@ var (
 	errNotRegular = errors.New("not a regular file")
 )
 
-// New returns the Worktree of the files in fsys. Use [OS] for real folders.
-// Calls to any other file system are made one at a time.
-func New(fsys billy.Filesystem, o Options) *Worktree {
+// New returns the Worktree of the files in fsys. Calls to fsys are made one at a
+// time. Use [Open] for real folders.
+func New(fsys billy.Filesystem, o Options) *Worktree { return newWorktree(&pathFS{fs: fsys}, o) }
+
+func newWorktree(fsys opener, o Options) *Worktree {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
 	}
@@ -121,13 +122,7 @@ func New(fsys billy.Filesystem, o Options) *Worktree {
 		o.RepoName = ".kist"
 	}
 
-	w := &Worktree{opt: o}
-	if op, ok := fsys.(opener); ok {
-		w.fs = op
-	} else {
-		w.fs = &pathFS{fs: fsys}
-	}
-
+	w := &Worktree{fs: fsys, opt: o}
 	w.repo = sync.OnceValues(w.findRepo)
 	w.foldsCase = sync.OnceValue(w.findFold)
 	return w

@@ -216,15 +216,9 @@ const (
 
 // String returns the type's name.
 func (t Type) String() string {
-	switch t {
-	case TypePack:
-		return "pack"
-	case TypeIndex:
-		return "index file"
-	case TypeRoot:
-		return "root"
-	case TypeState:
-		return "state file"
+	names := [...]string{TypePack: "pack", TypeIndex: "index file", TypeRoot: "root", TypeState: "state file"}
+	if int(t) < len(names) && t != 0 {
+		return names[t]
 	}
 	return fmt.Sprintf("blob of type %d", uint8(t))
 }

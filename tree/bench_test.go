@@ -93,7 +93,7 @@ func BenchmarkMerge(b *testing.B) {
 	base := f.build(b, m).ID
 	ours, theirs := build("folder 01/folder 0123/file 0012345"), build("folder 12/folder 1234/file 0123456")
 	for b.Loop() {
-		if _, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{}); err != nil {
+		if _, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{Split: splitEven}); err != nil {
 			b.Fatal(err)
 		}
 	}

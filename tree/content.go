@@ -15,35 +15,12 @@ import (
 // SplitFunc.
 type SplitFunc func(r io.Reader, emit func(chunk []byte) error) error
 
-// splitEven is the default SplitFunc. It cuts after every mebibyte.
-func splitEven(r io.Reader, emit func(chunk []byte) error) error {
-	buf := make([]byte, 1<<20)
-	for {
-		n, err := io.ReadFull(r, buf)
-		if n > 0 {
-			if err := emit(buf[:n]); err != nil {
-				return err
-			}
-		}
-		switch err {
-		case nil:
-		case io.EOF, io.ErrUnexpectedEOF:
-			return nil
-		default:
-			return err
-		}
-	}
-}
-
 // storeContent stores data as the content of a file entry.
 func storeContent(ctx context.Context, w object.Writer, split SplitFunc, data []byte, e *object.Entry) error {
 	e.Size, e.Inline, e.Content = uint64(len(data)), nil, object.Key{}
 	if len(data) <= object.MaxInline {
 		e.Inline = append(e.Inline, data...)
 		return nil
-	}
-	if split == nil {
-		split = splitEven
 	}
 
 	list := object.NewManifestWriter(w)
@@ -187,8 +164,9 @@ func (c *rangeDiff) compare(ctx context.Context, a, b pieces) error {
 		return nil
 	}
 
-	numbers := make(map[object.ID]int32)
-	for _, r := range diffSeq(number(numbers, a.list), number(numbers, b.list), len(numbers)) {
+	numbers := symbols[object.ID]{}
+	id := func(p piece) object.ID { return p.id }
+	for _, r := range diffSeq(number(numbers, a.list, id), number(numbers, b.list, id), len(numbers)) {
 		if err := c.differ(ctx, a.part(r.aLo, r.aHi), b.part(r.bLo, r.bHi)); err != nil {
 			return err
 		}
@@ -220,19 +198,6 @@ func (c *rangeDiff) differ(ctx context.Context, a, b pieces) error {
 
 	c.report(a, b)
 	return nil
-}
-
-func number(numbers map[object.ID]int32, list []piece) []int32 {
-	ids := make([]int32, len(list))
-	for i, p := range list {
-		n, ok := numbers[p.id]
-		if !ok {
-			n = int32(len(numbers))
-			numbers[p.id] = n
-		}
-		ids[i] = n
-	}
-	return ids
 }
 
 // part returns the pieces from lo up to hi.

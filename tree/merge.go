@@ -17,15 +17,9 @@ type MergeOptions struct {
 	// Labels name the sides. Empty ones are "ours" and "theirs".
 	Labels Labels
 
-	// Text merges three texts. Default: [MergeText].
-	Text func(base, ours, theirs []byte, labels Labels) (merged []byte, conflicts bool)
-
 	// Split cuts merged files into chunks. Merged files are deduplicated only
-	// if it is the repository's chunker. nil cuts evenly.
+	// if it is the repository's chunker.
 	Split SplitFunc
-
-	// Renames configure the search for moved files.
-	Renames RenameOptions
 }
 
 // ConflictKind is the way in which two sides disagree about a path.
@@ -116,15 +110,7 @@ type MergeResult struct {
 // New nodes and contents are stored in rw. The memory used depends on the
 // number of changes.
 func Merge(ctx context.Context, rw object.ReadWriter, v Versions, opts MergeOptions) (*MergeResult, error) {
-	if opts.Labels.Ours == "" {
-		opts.Labels.Ours = "ours"
-	}
-	if opts.Labels.Theirs == "" {
-		opts.Labels.Theirs = "theirs"
-	}
-	if opts.Text == nil {
-		opts.Text = MergeText
-	}
+	opts.Labels = Labels{cmp.Or(opts.Labels.Ours, "ours"), cmp.Or(opts.Labels.Theirs, "theirs")}
 
 	m := &merger{rw: rw, Versions: v, opts: opts}
 	tree, err := m.run(ctx)
@@ -343,14 +329,14 @@ func (m *merger) compare(ctx context.Context) error {
 
 // keep records a change of ours alone, if it matters for changes of theirs.
 func (m *merger) keep(c Change) {
-	if isDir(c.Old) && c.New == nil {
+	if IsDir(c.Old) && c.New == nil {
 		m.edit(opRestore, c.Path, c.Old)
 	}
 	m.noteReplaced(threeWay{path: c.Path, base: c.Old, ours: c.New})
 }
 
 func (m *merger) noteReplaced(w threeWay) {
-	if isDir(w.base) && w.ours != nil && !isDir(w.ours) {
+	if IsDir(w.base) && w.ours != nil && !IsDir(w.ours) {
 		m.replaced[w.path] = w
 	}
 }
@@ -358,13 +344,13 @@ func (m *merger) noteReplaced(w threeWay) {
 // take adds the edit for a change of theirs alone.
 func (m *merger) take(ctx context.Context, c Change) error {
 	switch {
-	case c.New == nil && isDir(c.Old):
+	case c.New == nil && IsDir(c.Old):
 		m.edit(opOffer, c.Path, c.Old)
 	case c.New == nil:
 		m.edit(opRemove, c.Path, nil)
-	case isDir(c.New):
+	case IsDir(c.New):
 		m.edit(opSetDir, c.Path, c.New)
-	case isDir(c.Old):
+	case IsDir(c.Old):
 		m.setOverDir(c.Path, c.New)
 	case sameContent(c.Old, c.New): // the mtime of ours stays
 		e, err := Find(ctx, m.rw, m.Ours, c.Path)
@@ -380,7 +366,8 @@ func (m *merger) take(ctx context.Context, c Change) error {
 	return nil
 }
 
-func isDir(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
+// IsDir reports whether an entry is a directory. Nil is none.
+func IsDir(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
 
 // setOverDir adds the edit that replaces a directory by an entry of theirs.
 func (m *merger) setOverDir(path string, e *object.Entry) {
@@ -443,7 +430,7 @@ func (m *merger) moves(ctx context.Context, side object.ID, removed map[string]b
 		return nil, nil
 	}
 
-	matcher := renameMatcher{r: m.rw, threshold: uint64(cmp.Or(m.opts.Renames.Threshold, defaultThreshold))}
+	matcher := renameMatcher{r: m.rw}
 	for c, err := range m.changes(ctx, side) {
 		switch {
 		case err != nil:
@@ -476,7 +463,7 @@ func (m *merger) moves(ctx context.Context, side object.ID, removed map[string]b
 func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
 	if i, ok := at[to.path]; ok {
 		there := &m.both[i]
-		if there.path != to.path || !isGone(there.ours) && !isGone(there.theirs) || isDir(there.ours) || isDir(there.theirs) {
+		if there.path != to.path || !isGone(there.ours) && !isGone(there.theirs) || IsDir(there.ours) || IsDir(there.theirs) {
 			return
 		}
 		*there = threeWay{path: to.path} // it replaced a directory that both removed

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -192,7 +193,7 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 	m := memory()
 	base, ours, theirs, want = base.stored(t, m), ours.stored(t, m), theirs.stored(t, m), want.stored(t, m)
 	b, o, th := base.build(t, m), ours.build(t, m), theirs.build(t, m)
-	opts := MergeOptions{Labels: Labels{"HEAD", "topic"}}
+	opts := MergeOptions{Labels: Labels{"HEAD", "topic"}, Split: splitEven}
 	got, err := Merge(ctx, m, Versions{b.ID, o.ID, th.ID}, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +213,7 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 			t.Errorf("%s after %s", c.Path, got.Changes[i-1].Path)
 		}
 	}
-	mirrored, err := Merge(ctx, m, Versions{b.ID, th.ID, o.ID}, MergeOptions{Labels: Labels{"topic", "HEAD"}})
+	mirrored, err := Merge(ctx, m, Versions{b.ID, th.ID, o.ID}, MergeOptions{Labels: Labels{"topic", "HEAD"}, Split: splitEven})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,5 +229,25 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 	if len(got.Conflicts) == 0 && !slices.Equal(list(t, m, got.Tree.ID), list(t, m, mirrored.Tree.ID)) &&
 		!strings.Contains(t.Name(), "both_make") {
 		t.Errorf("the other way round: %s", cmp.Diff(list(t, m, got.Tree.ID), list(t, m, mirrored.Tree.ID)))
+	}
+}
+
+// splitEven is a SplitFunc that cuts after every mebibyte.
+func splitEven(r io.Reader, emit func(chunk []byte) error) error {
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := io.ReadFull(r, buf)
+		if n > 0 {
+			if err := emit(buf[:n]); err != nil {
+				return err
+			}
+		}
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return nil
+		default:
+			return err
+		}
 	}
 }

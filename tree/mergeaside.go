@@ -74,7 +74,7 @@ func (m *merger) staysBelow(ctx context.Context, dir string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if c.Path != dir && c.New != nil && (!isDir(c.New) || !isDir(c.Old)) && !m.movedAway[c.Path] {
+		if c.Path != dir && c.New != nil && (!IsDir(c.New) || !IsDir(c.Old)) && !m.movedAway[c.Path] {
 			return true, nil
 		}
 	}
@@ -134,12 +134,12 @@ func (m *merger) resolve(ctx context.Context, w threeWay) error {
 	case o == nil && t == nil:
 	case o == nil || t == nil:
 		m.removed(w)
-	case isDir(o) && isDir(t):
+	case IsDir(o) && IsDir(t):
 		m.directories(w)
-	case isDir(b) && isDir(o):
+	case IsDir(b) && IsDir(o):
 		m.setOverDir(w.path, t)
-	case isDir(b) && isDir(t): // separate handles m.replaced
-	case isDir(o) || isDir(t):
+	case IsDir(b) && IsDir(t): // separate handles m.replaced
+	case IsDir(o) || IsDir(t):
 		return m.fileAndDirectory(ctx, w)
 	default:
 		return m.files(ctx, w)
@@ -156,10 +156,10 @@ func (m *merger) removed(w threeWay) {
 	}
 
 	switch {
-	case isDir(w.base) && isDir(left):
+	case IsDir(w.base) && IsDir(left):
 		m.edit(op, w.path, left) // it stays only if something in it stays
 		return
-	case isDir(w.base) || isDir(left):
+	case IsDir(w.base) || IsDir(left):
 		// The directory's or the file's removal was part of both changes.
 	default:
 		m.conflict(Conflict{Path: w.path, Kind: ConflictModifyDelete, Base: w.base, Ours: w.ours, Theirs: w.theirs})
@@ -167,7 +167,7 @@ func (m *merger) removed(w threeWay) {
 
 	switch {
 	case w.ours != nil:
-	case isDir(left):
+	case IsDir(left):
 		m.edit(opSetDir, w.path, left)
 	default:
 		m.edit(opSet, w.path, left)
@@ -176,7 +176,7 @@ func (m *merger) removed(w threeWay) {
 
 // directories merges the attributes of a directory that both sides have.
 func (m *merger) directories(w threeWay) {
-	if !isDir(w.base) {
+	if !IsDir(w.base) {
 		return // both made it: ours stays
 	}
 	merged := *w.ours
@@ -194,7 +194,7 @@ func (m *merger) directories(w threeWay) {
 func (m *merger) fileAndDirectory(ctx context.Context, w threeWay) error {
 	c := Conflict{Path: w.path, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: w.theirs}
 	var err error
-	if isDir(w.ours) {
+	if IsDir(w.ours) {
 		c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, w.theirs)
 	} else {
 		c.OursPath, err = m.putAside(ctx, w.path, m.opts.Labels.Ours, w.ours)
@@ -207,7 +207,7 @@ func (m *merger) fileAndDirectory(ctx context.Context, w threeWay) error {
 // files merges two entries that are no directories.
 func (m *merger) files(ctx context.Context, w threeWay) error {
 	b, o, t := w.base, w.ours, w.theirs
-	if isDir(b) {
+	if IsDir(b) {
 		b = nil // its removal was part of both changes
 	}
 
@@ -284,7 +284,7 @@ func (m *merger) texts(ctx context.Context, w threeWay, b *object.Entry, merged 
 		labels.Theirs += ":" + cmp.Or(w.theirsAt, w.path)
 	}
 
-	text, conflicts := m.opts.Text(data[0], data[1], data[2], labels)
+	text, conflicts := MergeText(data[0], data[1], data[2], labels)
 	if conflicts {
 		c.Kind, c.Markers = conflictKind(b, w.ours, w.theirs), true
 	}

@@ -134,7 +134,7 @@ func TestMergeAgreesWithGit(t *testing.T) {
 			return f.build(t, m).ID
 		}
 		base, ours, theirs := randomDirectory(uint64(seed))
-		got, err := Merge(ctx, m, Versions{build(base), build(ours), build(theirs)}, MergeOptions{})
+		got, err := Merge(ctx, m, Versions{build(base), build(ours), build(theirs)}, MergeOptions{Split: splitEven})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -153,7 +153,7 @@ func TestMergeAgreesWithGit(t *testing.T) {
 		}
 		blobs := []string{}
 		err = Walk(ctx, m, got.Tree.ID, func(path string, e object.Entry) error {
-			if isDir(&e) {
+			if IsDir(&e) {
 				return nil
 			}
 			data, err := readContent(ctx, m, &e)

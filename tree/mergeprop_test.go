@@ -38,7 +38,7 @@ func TestMergeProperties(t *testing.T) {
 		changes := 1 + g.IntN(10)
 		ours, theirs := g.change(t, from, changes).build(t, m), g.change(t, from, changes).build(t, m)
 		merge := func(base, ours, theirs object.ID) *MergeResult {
-			merged, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{})
+			merged, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{Split: splitEven})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -120,7 +120,7 @@ func lostVersions(t testing.TB, r object.Reader, base, ours, theirs object.ID, m
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.New == nil || isDir(c.New) || c.New.Size == 0 && c.New.Type == object.TypeFile || has[keyOf(c.New)] {
+			if c.New == nil || IsDir(c.New) || c.New.Size == 0 && c.New.Type == object.TypeFile || has[keyOf(c.New)] {
 				continue
 			}
 			marked := slices.ContainsFunc(merged.Conflicts, func(k Conflict) bool { return k.Path == c.Path && k.Markers })

@@ -22,31 +22,25 @@ const (
 	maxSimilarWork  = 50 << 20  // pairs of files with a common part, compared in total
 )
 
-// RenameOptions configure [DetectRenames].
-type RenameOptions struct {
-	// Threshold is the share of the larger file that both files must have, in
-	// percent. 0 means 50. With 100, only equal content counts.
-	Threshold int
-}
-
 // DetectRenames joins a file that was removed at one path and added at another
 // into one change: the addition, with Old, From and Similarity set. All other
 // changes stay in their order. The changes must come from a recursive [Diff].
 //
 // Files and symlinks with equal content are joined first, preferring equal
-// names. Other files are joined by the share of common bytes: in equal lines
-// if both have at most [MaxSimilarText] bytes, otherwise in equal chunks. This
+// names. Other files are joined if at least half of the larger one is common:
+// in equal lines if both have at most [MaxSimilarText] bytes, otherwise in equal
+// chunks. This
 // second step does not run if more than [MaxSimilarFiles] removed or added
 // files remain. It stops after 256 MiB of text or a million chunks. Content
 // that is missing in r is similar to nothing.
-func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts RenameOptions) ([]Change, error) {
+func DetectRenames(ctx context.Context, r object.Reader, changes []Change) ([]Change, error) {
 	removed := slices.ContainsFunc(changes, func(c Change) bool { return c.New == nil && movable(c.Old) })
 	added := slices.ContainsFunc(changes, func(c Change) bool { return c.Old == nil && movable(c.New) })
 	if !removed || !added {
 		return changes, nil // nothing can match, and the list may be long
 	}
 
-	m := renameMatcher{r: r, threshold: uint64(cmp.Or(opts.Threshold, defaultThreshold))}
+	m := renameMatcher{r: r}
 	var oldAt, newAt []int
 	for i, c := range changes {
 		switch {
@@ -85,7 +79,8 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change, opts 
 	return kept, nil
 }
 
-const defaultThreshold = 50
+// minSimilar is the least common share of similar files, in percent.
+const minSimilar = 50
 
 // movable reports whether an entry has content that can identify it.
 func movable(e *object.Entry) bool {
@@ -111,16 +106,12 @@ func (a *moved) match(b *moved, similarity int, ambiguous bool) {
 type renameMatcher struct {
 	r          object.Reader
 	olds, news []moved
-	threshold  uint64
 }
 
 // run matches equal files, and then those similar ones whose old side is
 // wanted.
 func (m *renameMatcher) run(ctx context.Context, wanted func(old *moved) bool) error {
 	m.equal()
-	if m.threshold >= 100 {
-		return nil
-	}
 
 	var olds, news []*moved
 	for i := range m.olds {
@@ -326,7 +317,7 @@ func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*moved, parts
 		for i, bytes := range common {
 			size := max(olds[i].entry.Size, n.entry.Size)
 			percent := min(99, uint64(float64(bytes)/float64(size)*100))
-			if percent >= m.threshold {
+			if percent >= minSimilar {
 				found = append(found, overlap{olds[i], n, percent})
 			}
 		}

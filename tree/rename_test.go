@@ -29,36 +29,31 @@ func TestDetectRenames(t *testing.T) {
 	tests := []struct {
 		name     string
 		old, new files
-		opts     RenameOptions
 		want     []string
 	}{
-		{"moved", files{"a": inline("content"), "k": inline("k")}, files{"b": inline("content"), "k": inline("k")}, RenameOptions{},
+		{"moved", files{"a": inline("content"), "k": inline("k")}, files{"b": inline("content"), "k": inline("k")},
 			[]string{`b: "content"(644) => "content"(644) from a 100%`}},
-		{"moved with another mode", files{"a": inline("content")}, files{"b": withMode(inline("content"), 0o600)}, RenameOptions{},
+		{"moved with another mode", files{"a": inline("content")}, files{"b": withMode(inline("content"), 0o600)},
 			[]string{`b: "content"(644) => "content"(600) from a 100%`}},
-		{"symlink", files{"a": symlink("x")}, files{"b": symlink("x")}, RenameOptions{}, []string{`b: ->x => ->x from a 100%`}},
-		{"empty files are all alike", files{"a": inline("")}, files{"b": inline("")}, RenameOptions{},
+		{"symlink", files{"a": symlink("x")}, files{"b": symlink("x")}, []string{`b: ->x => ->x from a 100%`}},
+		{"empty files are all alike", files{"a": inline("")}, files{"b": inline("")},
 			[]string{`a: ""(644) => -`, `b: - => ""(644)`}},
-		{"copies are no renames", files{"a": inline("c")}, files{"a": inline("c"), "b": inline("c")}, RenameOptions{}, []string{`b: - => "c"(644)`}},
-		{"equal names first", files{"x/1": inline("c"), "x/2": inline("c")}, files{"y/2": inline("c"), "y/3": inline("c")}, RenameOptions{},
+		{"copies are no renames", files{"a": inline("c")}, files{"a": inline("c"), "b": inline("c")}, []string{`b: - => "c"(644)`}},
+		{"equal names first", files{"x/1": inline("c"), "x/2": inline("c")}, files{"y/2": inline("c"), "y/3": inline("c")},
 			[]string{`x: dir(755) => -`, `y: - => dir(755)`, `y/2: "c"(644) => "c"(644) from x/2 100%`, `y/3: "c"(644) => "c"(644) from x/1 100%`}},
-		{"folder", files{"d/1": inline("one"), "d/2": inline("two")}, files{"e/1": inline("one"), "e/2": inline("two")}, RenameOptions{},
+		{"folder", files{"d/1": inline("one"), "d/2": inline("two")}, files{"e/1": inline("one"), "e/2": inline("two")},
 			[]string{`d: dir(755) => -`, `e: - => dir(755)`, `e/1: "one"(644) => "one"(644) from d/1 100%`, `e/2: "two"(644) => "two"(644) from d/2 100%`}},
-		{"similar text", files{"a": file(twenty), "b": file(lines(3, 20))}, files{"c": file(edited), "d": file(lines(4, 20))}, RenameOptions{},
+		{"similar text", files{"a": file(twenty), "b": file(lines(3, 20))}, files{"c": file(edited), "d": file(lines(4, 20))},
 			[]string{"b: " + describe(to(file(lines(3, 20)))) + " => -",
 				"c: " + describe(to(file(twenty))) + " => " + describe(to(file(edited))) + " from a 95%",
 				"d: - => " + describe(to(file(lines(4, 20))))}},
-		{"not similar enough", files{"a": file(twenty)}, files{"c": file(half)}, RenameOptions{},
+		{"not similar enough", files{"a": file(twenty)}, files{"c": file(half)},
 			[]string{"a: " + describe(to(file(twenty))) + " => -", "c: - => " + describe(to(file(half)))}},
-		{"threshold", files{"a": file(twenty)}, files{"c": file(half)}, RenameOptions{Threshold: 40},
-			[]string{"c: " + describe(to(file(twenty))) + " => " + describe(to(file(half))) + " from a 45%"}},
-		{"only equal", files{"a": file(twenty)}, files{"c": file(edited)}, RenameOptions{Threshold: 100},
-			[]string{"a: " + describe(to(file(twenty))) + " => -", "c: - => " + describe(to(file(edited)))}},
-		{"most similar first", files{"a": file(twenty)}, files{"b": file(twenty + lines(5, 10)), "c": file(edited)}, RenameOptions{},
+		{"most similar first", files{"a": file(twenty)}, files{"b": file(twenty + lines(5, 10)), "c": file(edited)},
 			[]string{"b: - => " + describe(to(file(twenty+lines(5, 10)))), "c: " + describe(to(file(twenty))) + " => " + describe(to(file(edited))) + " from a 95%"}},
-		{"chunks", files{"a": chunked(t, m, big)}, files{"b": chunked(t, m, splice(big, 1000, 500, 9000))}, RenameOptions{},
+		{"chunks", files{"a": chunked(t, m, big)}, files{"b": chunked(t, m, splice(big, 1000, 500, 9000))},
 			[]string{"b: " + describe(to(chunked(t, m, big))) + " => " + describe(to(chunked(t, m, splice(big, 1000, 500, 9000)))) + " from a 83%"}},
-		{"content that is not there", files{"a": chunked(t, m, []int{1})}, files{"b": chunked(t, m, []int{2})}, RenameOptions{},
+		{"content that is not there", files{"a": chunked(t, m, []int{1})}, files{"b": chunked(t, m, []int{2})},
 			[]string{"a: " + describe(to(chunked(t, m, []int{1}))) + " => -", "b: - => " + describe(to(chunked(t, m, []int{2})))}},
 	}
 	for _, tt := range tests {
@@ -71,7 +66,7 @@ func TestDetectRenames(t *testing.T) {
 				changes = append(changes, c)
 			}
 			before := len(changes)
-			renamed, err := DetectRenames(ctx, m, changes, tt.opts)
+			renamed, err := DetectRenames(ctx, m, changes)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +104,7 @@ func TestDetectRenamesIsBounded(t *testing.T) {
 		}
 		changes = append(changes, c)
 	}
-	got, err := DetectRenames(ctx, m, changes, RenameOptions{})
+	got, err := DetectRenames(ctx, m, changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +177,7 @@ func TestMergeFollowsRenames(t *testing.T) {
 		merged, err := Merge(ctx, m, Versions{
 			base.stored(t, m).build(t, m).ID, base.but(edits{"a": nil, "n": ours}).stored(t, m).build(t, m).ID,
 			base.but(edits{"a": theirs}).stored(t, m).build(t, m).ID,
-		}, MergeOptions{})
+		}, MergeOptions{Split: splitEven})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,21 +19,26 @@ func IsText(data []byte) bool {
 // maxHeading is the number of bytes of a line shown in the head of a hunk.
 const maxHeading = 80
 
-// symbols numbers lines: equal lines have equal numbers.
-type symbols map[string]int32
+// symbols numbers lines or chunks: equal ones have equal numbers.
+type symbols[K comparable] map[K]int32
 
-// number returns the numbers of lines.
-func (s symbols) number(lines []string) []int32 {
-	ids := make([]int32, len(lines))
-	for i, line := range lines {
-		id, ok := s[line]
+// number returns the numbers of items, by the part of an item that key returns.
+func number[T any, K comparable](s symbols[K], items []T, key func(T) K) []int32 {
+	ids := make([]int32, len(items))
+	for i, item := range items {
+		id, ok := s[key(item)]
 		if !ok {
 			id = int32(len(s))
-			s[line] = id
+			s[key(item)] = id
 		}
 		ids[i] = id
 	}
 	return ids
+}
+
+// numberLines returns the numbers of lines.
+func numberLines(s symbols[string], lines []string) []int32 {
+	return number(s, lines, func(line string) string { return line })
 }
 
 // splitLines cuts text after each newline. Only the last line may have none.
@@ -108,8 +113,8 @@ func lineEdits(a, b []string) []replacement {
 		return []replacement{{start, start + len(a), start, start + len(b)}}
 	}
 
-	numbers := symbols{}
-	edits := diffSeq(numbers.number(a), numbers.number(b), len(numbers))
+	numbers := symbols[string]{}
+	edits := diffSeq(numberLines(numbers, a), numberLines(numbers, b), len(numbers))
 	for i := range edits {
 		e := &edits[i]
 		e.aLo, e.aHi, e.bLo, e.bHi = e.aLo+start, e.aHi+start, e.bLo+start, e.bHi+start
@@ -203,9 +208,9 @@ const joinConflicts = 3
 // The texts should be [IsText]. MergeText does not limit their size. Its time
 // is that of a few comparisons.
 func MergeText(base, ours, theirs []byte, labels Labels) (merged []byte, conflicts bool) {
-	numbers := symbols{}
+	numbers := symbols[string]{}
 	m := textMerge{base: splitLines(base), ours: splitLines(ours), theirs: splitLines(theirs)}
-	b, o, t := numbers.number(m.base), numbers.number(m.ours), numbers.number(m.theirs)
+	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
 	m.oursIDs, m.theirsIDs, m.symbols = o, t, len(numbers)
 	m.align(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))
 	m.join()

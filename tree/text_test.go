@@ -188,9 +188,9 @@ func TestDiffSeqIsShort(t *testing.T) {
 	for i := 0; i < len(changed); i += 40 {
 		changed[i] = "changed\n"
 	}
-	numbers := symbols{}
+	numbers := symbols[string]{}
 	total := 0
-	for _, e := range diffSeq(numbers.number(lines), numbers.number(changed), 1<<17) {
+	for _, e := range diffSeq(numberLines(numbers, lines), numberLines(numbers, changed), 1<<17) {
 		total += e.aHi - e.aLo + e.bHi - e.bLo
 	}
 	if total > 2*1000+2*500+100 {
@@ -294,9 +294,9 @@ func chosen(merged, side string) string {
 
 // resolveOurs is what is left of a merge if ours wins every conflict.
 func resolveOurs(base, ours, theirs string) string {
-	numbers := symbols{}
+	numbers := symbols[string]{}
 	m := textMerge{base: splitLines([]byte(base)), ours: splitLines([]byte(ours)), theirs: splitLines([]byte(theirs))}
-	b, o, t := numbers.number(m.base), numbers.number(m.ours), numbers.number(m.theirs)
+	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
 	m.oursIDs, m.theirsIDs, m.symbols = o, t, len(numbers)
 	m.align(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))
 	var out strings.Builder

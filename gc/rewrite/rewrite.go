@@ -74,7 +74,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	}
 	w.records = set.At(r.Options().Now()) // a hold that is over blocks nothing
 	// From here on, the trees of old commits count as intact.
-	if w.head, _, err = commits.Trusted(ctx, r, session); err != nil {
+	if w.head, _, err = commits.ReadTrusted(ctx, r, session); err != nil {
 		return nil, err
 	}
 	changes, err := w.changes(ctx)

@@ -8,7 +8,6 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // paths accounts for the content of paths in commits, without the tree nodes
@@ -16,7 +15,7 @@ import (
 func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
 	for i, path := range o.Paths {
 		for k, other := range o.Paths {
-			if i != k && view.IsBelow(path, other) {
+			if i != k && tree.Below(path, other) {
 				return nil, &PathsOverlapError{other, path}
 			}
 		}
@@ -164,10 +163,10 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 	// one returns the holder of a path, or -1 if a holder's path lies in it.
 	one := func(path string) int {
 		for _, p := range s.all {
-			if view.IsBelow(path, p.rest) {
+			if tree.Below(path, p.rest) {
 				return p.holder
 			}
-			if view.IsBelow(p.rest, path) {
+			if tree.Below(p.rest, path) {
 				return -1
 			}
 		}

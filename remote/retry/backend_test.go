@@ -321,11 +321,11 @@ func (s slowPut) Put(ctx context.Context, name string, body io.ReaderAt, size in
 		if _, err := body.ReadAt(p, off); err != nil {
 			return err
 		}
-		if err := sleep(ctx, s.every); err != nil {
+		if err := Sleep(ctx, s.every); err != nil {
 			return err
 		}
 	}
-	return sleep(ctx, s.then)
+	return Sleep(ctx, s.then)
 }
 
 // slowBody takes its time to be read.

@@ -40,8 +40,8 @@ import (
 type Options struct {
 	Now func() time.Time // the clock; must be set
 
-	// Sleep waits for d, or until ctx has ended, and returns the error of ctx
-	// then. nil: by a timer.
+	// Sleep waits for d, or until ctx ends. Then it returns the error of ctx.
+	// Nil: [Sleep].
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	// Notify receives each error that is retried, before the wait. Any number
@@ -85,7 +85,7 @@ func (o Options) withDefaults() Options {
 		o.Rate = 32 << 10
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = Sleep
 	}
 	if o.Notify == nil {
 		o.Notify = func(string, error, time.Duration) {}
@@ -93,7 +93,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or until ctx ends. Then it returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

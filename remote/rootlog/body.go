@@ -196,21 +196,14 @@ func checkFeatures(lists ...[]string) error {
 
 // checkBlobName checks the name of a pack, index or state file.
 func checkBlobName(name string) error {
-	folder, base, _ := cutLast(name)
-	n, err := pack.ParseName(base)
+	n, err := pack.ParseName(name[strings.LastIndexByte(name, '/')+1:])
 	switch {
 	case err != nil:
 		return err
-	case folder == "index" || folder == "state" || name == n.Path():
+	case name == n.Path() || name == n.IndexPath() || name == StateName(n):
 		return nil
 	}
 	return fmt.Errorf("%q is no pack, index or state file", name)
-}
-
-// cutLast cuts a name at its last slash.
-func cutLast(name string) (folder, base string, ok bool) {
-	i := strings.LastIndexByte(name, '/')
-	return name[:max(i, 0)], name[i+1:], i >= 0
 }
 
 // Keys are encoded as the kind and the ID, and the zero key as nothing.

@@ -28,6 +28,7 @@ import (
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 )
 
 // Hash is the SHA-256 of the stored bytes of a root or of kist.json.
@@ -117,20 +118,9 @@ func (o Options) withDefaults() Options {
 		o.Deadline = 5 * time.Minute
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = retry.Sleep
 	}
 	return o
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // backOff waits between try n, which ended with err, and try n+1. It waits for a random

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -289,28 +290,18 @@ func (l *location) findEndpoint(p profile, env remote.Env) (*url.URL, error) {
 	if isTrue(env.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")) || isTrue(p.values["ignore_configured_endpoint_urls"]) {
 		configured = nil
 	}
-	return parseEndpoint(firstOf(append(append([]string{l.endpoint}, configured...), awsEndpoint)...))
+	return parseEndpoint(cmp.Or(append(append([]string{l.endpoint}, configured...), awsEndpoint)...))
 }
 
 // findRegion returns the first region. An endpoint with a region in its name
 // comes before all others.
 func (l *location) findRegion(endpoint *url.URL, p profile, env remote.Env) (string, error) {
-	region := firstOf(l.region, s3utils.GetRegionFromURL(*endpoint),
+	region := cmp.Or(l.region, s3utils.GetRegionFromURL(*endpoint),
 		env.Getenv("AWS_REGION"), env.Getenv("AWS_DEFAULT_REGION"), p.values["region"], defaultRegion)
 	if !isRegion(region) {
 		return "", fmt.Errorf("%q is not the name of a region", region)
 	}
 	return region, nil
-}
-
-// firstOf returns the first string that is not empty.
-func firstOf(list ...string) string {
-	for _, s := range list {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 func isTrue(s string) bool { return strings.EqualFold(s, "true") }

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -159,7 +160,7 @@ func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 		text = fmt.Sprintf("bucket %q does not exist at %s: %s", b.bucket, b.endpoint.Host, text)
 	}
 	if text == "" {
-		text = firstOf(code, http.StatusText(resp.StatusCode))
+		text = cmp.Or(code, http.StatusText(resp.StatusCode))
 	}
 	if strings.Contains(code, " ") || code == text { // the status instead of a code
 		code = ""

@@ -7,6 +7,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,8 +107,8 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 		return nil, failed(remote.ErrURL, err)
 	}
 
-	b.dualstack = isTrue(firstOf(env.Getenv("AWS_USE_DUALSTACK_ENDPOINT"), p.values["use_dualstack_endpoint"]))
-	if b.transport, err = newTransport(firstOf(env.Getenv("AWS_CA_BUNDLE"), p.values["ca_bundle"]), stall, env); err != nil {
+	b.dualstack = isTrue(cmp.Or(env.Getenv("AWS_USE_DUALSTACK_ENDPOINT"), p.values["use_dualstack_endpoint"]))
+	if b.transport, err = newTransport(cmp.Or(env.Getenv("AWS_CA_BUNDLE"), p.values["ca_bundle"]), stall, env); err != nil {
 		return nil, failed(nil, err)
 	}
 	if b.source, err = findSource(l, p, region, env); err != nil {

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -54,9 +55,9 @@ type transport struct{ *http.Transport }
 // trust instead of the system's, or is "".
 func newTransport(caBundle string, stall time.Duration, env remote.Env) (*transport, error) {
 	proxy := (&httpproxy.Config{
-		HTTPProxy:  firstOf(env.Getenv("HTTP_PROXY"), env.Getenv("http_proxy")),
-		HTTPSProxy: firstOf(env.Getenv("HTTPS_PROXY"), env.Getenv("https_proxy")),
-		NoProxy:    firstOf(env.Getenv("NO_PROXY"), env.Getenv("no_proxy")),
+		HTTPProxy:  cmp.Or(env.Getenv("HTTP_PROXY"), env.Getenv("http_proxy")),
+		HTTPSProxy: cmp.Or(env.Getenv("HTTPS_PROXY"), env.Getenv("https_proxy")),
+		NoProxy:    cmp.Or(env.Getenv("NO_PROXY"), env.Getenv("no_proxy")),
 		CGI:        env.Getenv("REQUEST_METHOD") != "",
 	}).ProxyFunc()
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}

@@ -293,9 +293,9 @@ func switchOps(ctx context.Context, r *kist.Repository, idx *index.Index, from o
 		switch {
 		case stage.SameEntry(have, c.Old):
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
-			replaced = replaced || view.IsFolder(c.Old) && c.New != nil && !view.IsFolder(c.New)
+			replaced = replaced || tree.IsDir(c.Old) && c.New != nil && !tree.IsDir(c.New)
 		case stage.SameEntry(have, c.New):
-		case c.New == nil && view.IsFolder(have) != view.IsFolder(c.Old): // the removed entry is no longer staged
+		case c.New == nil && tree.IsDir(have) != tree.IsDir(c.Old): // the removed entry is no longer staged
 		default:
 			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: StagedReason})
 		}
@@ -316,7 +316,7 @@ func stagedAbove(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
 	var obstacles []stage.Obstacle
 	last := ""
 	for _, op := range ops {
-		if op.Old != nil && view.IsFolder(op.New) {
+		if op.Old != nil && tree.IsDir(op.New) {
 			folders[op.Path] = true
 		}
 		dir, _ := tree.Split(op.Path)
@@ -346,7 +346,7 @@ func stagedBelow(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
 	var obstacles []stage.Obstacle
 	for _, op := range ops {
 		d := idx.Dir(op.Path)
-		if d == nil || op.New == nil || view.IsFolder(op.New) {
+		if d == nil || op.New == nil || tree.IsDir(op.New) {
 			continue
 		}
 		for path := range d.All() {

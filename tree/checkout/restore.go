@@ -129,7 +129,7 @@ func restoreOps(idx *index.Index, ops []worktree.Op, lost []view.LostFolder, o R
 			continue
 		}
 		keep = append(keep, op)
-		if op.New != nil && (view.IsFolder(op.New) || !tracked) {
+		if op.New != nil && (tree.IsDir(op.New) || !tracked) {
 			added = append(added, op)
 		}
 	}
@@ -167,7 +167,7 @@ func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o Re
 		if side == nil {
 			return 0, fmt.Errorf("path %q in %s: %w", c.Path, name, kist.ErrNoMatch)
 		}
-		if !view.IsFolder(side) {
+		if !tree.IsDir(side) {
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: side})
 		}
 	}

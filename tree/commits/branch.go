@@ -46,7 +46,7 @@ func CreateBranch(ctx context.Context, r *kist.Repository, name, rev string, for
 		reason = "branch: reset to " + rev
 	}
 
-	return id, updateRef(ctx, r, refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason})
+	return id, updateRef(ctx, r, nil, refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason})
 }
 
 // DeleteBranch deletes a branch, given its full name, and returns its commit.
@@ -73,7 +73,7 @@ func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bo
 			return id, fmt.Errorf("branch %q %w", branch, ErrNotMerged)
 		}
 	}
-	if err := updateRef(ctx, r, refs.Change{Name: name, Old: id, Reason: "branch: deleted"}); err != nil || !local {
+	if err := updateRef(ctx, r, nil, refs.Change{Name: name, Old: id, Reason: "branch: deleted"}); err != nil || !local {
 		return id, err
 	}
 
@@ -130,23 +130,20 @@ func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, forc
 	if err != nil {
 		return err
 	}
-	if from == head.Branch && head.Unborn() {
-		err := r.Publish(ctx, func(ctx context.Context) error {
-			return r.Refs().SetHead(ctx, refs.Head{Branch: to}, r.Who(), "")
-		})
-		if err != nil {
+	unborn := from == head.Branch && head.Unborn()
+	if !unborn {
+		if _, err := r.Refs().Get(refs.Heads + from); err != nil {
 			return err
 		}
-		return moveUpstream(ctx, r, from, to)
-	}
-	if _, err := r.Refs().Get(refs.Heads + from); err != nil {
-		return err
-	}
-	if err := notCheckedOut(r, to); err != nil {
-		return err
+		if err := notCheckedOut(r, to); err != nil {
+			return err
+		}
 	}
 
 	err = r.Publish(ctx, func(ctx context.Context) error {
+		if unborn {
+			return r.Refs().SetHead(ctx, refs.Head{Branch: to}, r.Who(), "")
+		}
 		if !was.IsZero() {
 			change := refs.Change{Name: refs.Heads + to, Old: was, Reason: "branch: replaced by " + from}
 			if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
@@ -183,10 +180,10 @@ func notCheckedOut(r *kist.Repository, branch string) error {
 	return err
 }
 
-// updateRef publishes the change of a ref. It checks that the new value still
-// exists.
-func updateRef(ctx context.Context, r *kist.Repository, change refs.Change) error {
-	return r.Publish(ctx, func(ctx context.Context) error {
+// updateRef publishes the change of a ref, with the objects of a session if it is
+// not nil. It checks that the new value still exists.
+func updateRef(ctx context.Context, r *kist.Repository, session *volume.Session, change refs.Change) error {
+	return r.PublishWith(ctx, session, func(ctx context.Context) error {
 		if !change.New.IsZero() {
 			commit, err := refs.Peel(ctx, r.Objects(), change.New)
 			if err == nil {
@@ -229,7 +226,7 @@ func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object
 
 	change := refs.Change{Name: refs.Tags + o.Name, Old: was, New: id, Reason: "tag: " + o.Rev}
 	if o.Message == "" {
-		return id, updateRef(ctx, r, change)
+		return id, updateRef(ctx, r, nil, change)
 	}
 
 	session := r.Objects().Begin(volume.SessionOptions{})
@@ -243,12 +240,7 @@ func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object
 		return id, err
 	}
 
-	return change.New, session.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, id); err != nil {
-			return err
-		}
-		return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
-	})
+	return change.New, updateRef(ctx, r, session, change)
 }
 
 // DeleteTag deletes a tag and returns its value.
@@ -260,5 +252,5 @@ func DeleteTag(ctx context.Context, r *kist.Repository, name string) (object.ID,
 	if err != nil {
 		return id, err
 	}
-	return id, updateRef(ctx, r, refs.Change{Name: refs.Tags + name, Old: id})
+	return id, updateRef(ctx, r, nil, refs.Change{Name: refs.Tags + name, Old: id})
 }

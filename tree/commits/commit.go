@@ -88,7 +88,7 @@ func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 
 	var result *CommitResult
 	err := kist.RetryStale(func() (err error) {
-		result, err = commit(ctx, r, o)
+		result, err = tryCommit(ctx, r, o)
 		return err
 	})
 	if err != nil {
@@ -99,7 +99,9 @@ func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 	return result, nil
 }
 
-func commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
+// tryCommit makes the commit from the present index. The error is a
+// [*volume.StaleError] if another process removed objects meanwhile.
+func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
 	state, err := operation.Current(r)
 	if err != nil {
 		return nil, err
@@ -110,13 +112,13 @@ func commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
-	head, idx, err := Trusted(ctx, r, session)
+	head, idx, err := ReadTrusted(ctx, r, session)
 	if err != nil {
 		return nil, err
 	}
 
 	p := &pending{o, state, head, idx, session}
-	result, err := p.commit(ctx, r)
+	result, err := p.finish(ctx, r)
 	if errors.Is(err, object.ErrNotFound) {
 		// Another process may have moved HEAD or changed the index, and
 		// removed their old objects. Publish finds out whether objects were
@@ -147,7 +149,7 @@ func surelySame(ctx context.Context, r *kist.Repository) bool {
 	return known && staged == recorded
 }
 
-// pending is a commit in the making.
+// pending is a commit in the making, with the index that it records.
 type pending struct {
 	CommitOptions
 	state   operation.State
@@ -156,8 +158,8 @@ type pending struct {
 	session *volume.Session
 }
 
-// commit makes the commit and moves HEAD to it.
-func (p *pending) commit(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
+// finish makes the commit and moves HEAD to it.
+func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
 	if err := Unresolved(p.idx.Conflicts()); err != nil {
 		return nil, err
 	}
@@ -220,9 +222,9 @@ func (p *pending) commit(ctx context.Context, r *kist.Repository) (*CommitResult
 	return result, nil
 }
 
-// Trusted reads HEAD and the index. The session then takes HEAD's commit and
-// the trees of the index to be intact.
-func Trusted(ctx context.Context, r *kist.Repository, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
+// ReadTrusted reads HEAD and the index. From then on, the session takes HEAD's
+// commit and the trees of the index to be intact.
+func ReadTrusted(ctx context.Context, r *kist.Repository, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
 	err = session.Trust(ctx, func() error {
 		if head, err = r.Refs().Head(); err == nil {
 			idx, err = r.Index()

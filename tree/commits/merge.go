@@ -129,12 +129,7 @@ func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o Mer
 		return base, err
 	}
 
-	result, err := merge(ctx, r, m)
-	if result == nil {
-		return nil, err
-	}
-
-	return &MergeResult{Old: m.head.ID, ID: result.id, Commit: result.commit, Conflicts: result.conflicts}, err
+	return merge(ctx, r, m)
 }
 
 // mergeMessage returns the default message of a merge commit.
@@ -212,37 +207,30 @@ type threeWay struct {
 	stats        volume.Stats // objects stored before the commit
 }
 
-// merged is the result of a threeWay.
-type merged struct {
-	id        object.ID     // HEAD's commit afterwards
-	commit    *CommitResult // nil: no commit was made
-	conflicts []tree.Conflict
-}
-
 // merge carries out a threeWay and makes the commit if there are no conflicts.
 // After an error the result is nil, unless only some paths could not be
 // written.
-func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*merged, error) {
-	result := &merged{id: m.head.ID}
+func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, error) {
+	result := &MergeResult{Old: m.head.ID, ID: m.head.ID}
 	applyErr := kist.RetryStale(func() (err error) {
-		result.conflicts, err = mergeTrees(ctx, r, m)
+		result.Conflicts, err = mergeTrees(ctx, r, m)
 		return err
 	})
 	if applyErr != nil && !stage.IsPartial(applyErr) {
 		return nil, applyErr
 	}
-	if len(result.conflicts) > 0 || m.noCommit {
+	if len(result.Conflicts) > 0 || m.noCommit {
 		return result, applyErr
 	}
 
 	var err error
-	result.commit, err = Commit(ctx, r, CommitOptions{})
+	result.Commit, err = Commit(ctx, r, CommitOptions{})
 	switch {
 	case errors.Is(err, ErrNothingToCommit):
 		err = operation.EndStep(ctx, r, m.state)
 	case err == nil:
-		result.id = result.commit.ID
-		result.commit.Stats = addStats(m.stats, result.commit.Stats)
+		result.ID = result.Commit.ID
+		result.Commit.Stats = addStats(m.stats, result.Commit.Stats)
 	}
 	if err != nil {
 		return nil, err
@@ -344,7 +332,7 @@ func conflictMarks(conflicts []tree.Conflict) []index.Conflict {
 		switch c.Kind {
 		case tree.ConflictFileDirectory: // the folder needs no decision
 			at.Path = ""
-			if !view.IsFolder(c.Base) {
+			if !tree.IsDir(c.Base) {
 				ours.Base, theirs.Base = c.Base, c.Base
 			}
 		case tree.ConflictRenameRename:

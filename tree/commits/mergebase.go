@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // ErrTooManyBases means that two commits have more merge bases, directly or in
@@ -188,7 +187,7 @@ func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID
 		case e == nil:
 			err = editor.Remove(ctx, path)
 		case !f.fits(ctx, m.Tree.ID, path):
-		case view.IsFolder(e):
+		case tree.IsDir(e):
 			err = editor.SetDir(ctx, path, *e)
 		default:
 			err = editor.Set(ctx, path, *e)
@@ -206,5 +205,5 @@ func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID
 func (f *baseFinder) fits(ctx context.Context, root object.ID, path string) bool {
 	dir, _ := tree.Split(path)
 	e, err := tree.Find(ctx, f.rw, root, dir)
-	return err == nil && view.IsFolder(&e) || errors.Is(err, tree.ErrNotExist)
+	return err == nil && tree.IsDir(&e) || errors.Is(err, tree.ErrNotExist)
 }

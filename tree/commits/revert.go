@@ -95,11 +95,11 @@ func revertAll(ctx context.Context, r *kist.Repository, o RevertOptions, start o
 		}
 		partial = errors.Join(partial, err)
 		switch {
-		case len(done.conflicts) > 0:
-			result.Stopped, result.Conflicts, result.Rest = id, done.conflicts, o.Commits[i+1:]
+		case len(done.Conflicts) > 0:
+			result.Stopped, result.Conflicts, result.Rest = id, done.Conflicts, o.Commits[i+1:]
 			return result, partial
-		case done.commit != nil:
-			result.Commits = append(result.Commits, done.commit)
+		case done.Commit != nil:
+			result.Commits = append(result.Commits, done.Commit)
 		case !o.NoCommit:
 			result.Nothing = append(result.Nothing, id)
 		}
@@ -161,7 +161,7 @@ func undone(ctx context.Context, r *kist.Repository, id object.ID, parent int) (
 func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
-	_, idx, err := Trusted(ctx, r, session)
+	_, idx, err := ReadTrusted(ctx, r, session)
 	if err != nil {
 		return object.ID{}, err
 	}

@@ -3,12 +3,12 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -85,21 +85,21 @@ func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.
 	// A new or deleted folder is implied by its content.
 	empty, _ := object.EmptyTree()
 	changes = slices.DeleteFunc(changes, func(c tree.Change) bool {
-		e := c.Old
-		if e == nil {
-			e = c.New
-		}
+		e := cmp.Or(c.Old, c.New)
 		return (c.Old == nil || c.New == nil) && e.Type == object.TypeDir && e.Content.ID != empty
 	})
 	if !renames {
 		return changes, nil
 	}
-	return tree.DetectRenames(ctx, layered{b.Objects, a.Objects}, changes, tree.RenameOptions{})
+	return tree.DetectRenames(ctx, layered{b.Objects, a.Objects}, changes)
 }
 
 func DiffWith(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, error) {
-	var changes []tree.Change
-	for c, err := range tree.Diff(ctx, layered{b.Objects, a.Objects}, a.Tree, b.Tree, o) {
+	return diff(ctx, layered{b.Objects, a.Objects}, a, b, o)
+}
+
+func diff(ctx context.Context, r object.Reader, a, b View, o tree.DiffOptions) (changes []tree.Change, err error) {
+	for c, err := range tree.Diff(ctx, r, a.Tree, b.Tree, o) {
 		if err != nil {
 			return nil, err
 		}
@@ -209,13 +209,6 @@ func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
 	}
 	return tree.Find(ctx, v.Objects, v.Tree, path)
 }
-
-// IsBelow reports whether a path is another one or lies in it. In "" lie all.
-func IsBelow(path, other string) bool {
-	return other == "" || path == other || strings.HasPrefix(path, other+"/")
-}
-
-func IsFolder(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
 
 // ReadContent returns the content of a file of the view, at most limit bytes of
 // it. If the view is of the worktree, and the file was changed since, it is

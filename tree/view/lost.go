@@ -100,12 +100,9 @@ func (k *Known) LostIn(ctx context.Context, v View) ([]LostFolder, error) {
 // lost folders of b, too.
 func DiffKnown(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, []LostFolder, error) {
 	known := NewKnown(layered{b.Objects, a.Objects})
-	var changes []tree.Change
-	for c, err := range tree.Diff(ctx, known, a.Tree, b.Tree, o) {
-		if err != nil {
-			return nil, nil, err
-		}
-		changes = append(changes, c)
+	changes, err := diff(ctx, known, a, b, o)
+	if err != nil {
+		return nil, nil, err
 	}
 	lost, err := known.LostIn(ctx, b)
 	return changes, lost, err

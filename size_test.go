@@ -203,8 +203,6 @@ var tooLarge = map[string]struct {
 	"cmd/kist/cli.purgeOptions.run complexity":              {34, ""},
 	"cmd/kist/cli.runReset parameters":                      {6, ""},
 	"cmd/kist/cli.runCheckout parameters":                   {6, ""},
-	"gc/repair.repairer methods":                            {41, ""},
-	"gc/stats.splitter contexts":                            {1, ""},
 	"object.ContentReader contexts":                         {1, "io.Reader and io.Seeker have no context"},
 	"object/frame.worker.append results changed in a defer": {2, "a panic of the encoder becomes a result"},
 	"remote/limit.meteredBody contexts":                     {1, "io.ReaderAt has no context"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -148,12 +149,7 @@ func (w *wanted) rescue(ctx context.Context, s *source) error {
 		return nil
 	}
 
-	keys := make([]object.Key, 0, len(w.keys))
-	for key := range w.keys {
-		keys = append(keys, key)
-	}
-
-	slices.SortFunc(keys, object.Key.Compare)
+	keys := slices.SortedFunc(maps.Keys(w.keys), object.Key.Compare)
 	w.from = fmt.Sprintf("from the remote %q", s.name)
 	var stored error
 	err := s.remote.Rescue(ctx, keys, func(key object.Key, value []byte, raw int) error {

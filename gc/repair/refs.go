@@ -19,7 +19,7 @@ import (
 // repairIndex rebuilds a damaged index from HEAD's tree. Staged changes are
 // lost.
 func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, error) {
-	if !slices.ContainsFunc(report.Problems, func(problem *gc.Problem) bool { return isIndexDamage(problem.Err) }) {
+	if !slices.ContainsFunc(report.Problems, func(problem *gc.Problem) bool { return damagedFile(problem) == indexFile }) {
 		return false, nil
 	}
 
@@ -47,11 +47,6 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 
 	p.fixed(indexFile, "rebuilt from HEAD: changes that were staged and not committed are only in the worktree")
 	return true, nil
-}
-
-func isIndexDamage(err error) bool {
-	var damage *index.CorruptError
-	return errors.As(err, &damage)
 }
 
 // fixed adds a repaired file to the result.
@@ -209,7 +204,7 @@ func (p *repairer) originalTag(ctx context.Context, file string) (id object.ID, 
 	return id, "", ""
 }
 
-// originalHead finds out what was checked out. It tries, in this order: the
+// originalHead returns the former value of HEAD. It tries, in this order: the
 // last checkout in HEAD's log, the one branch at the last commit of HEAD's
 // log, the only branch, the default branch.
 func (p *repairer) originalHead(ctx context.Context) (id object.ID, target, how string) {
@@ -256,8 +251,8 @@ func (p *repairer) originalHead(ctx context.Context) (id object.ID, target, how 
 }
 
 // findsCommit reports whether a commit that a damaged file may name can be
-// read. If not, it puts the commit on the list of objects to restore, and the
-// file is looked at again later: perhaps nothing else refers to the commit.
+// read. If not, it adds the commit to the objects to restore, because perhaps
+// nothing else refers to it. The next pass tries the file again.
 func (p *repairer) findsCommit(ctx context.Context, id object.ID) bool {
 	if p.hasCommit(ctx, id) {
 		return true

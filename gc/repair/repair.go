@@ -47,7 +47,7 @@ type Options struct {
 type Repaired struct {
 	Key  object.Key // the object; zero for a file
 	File string     // slash-separated path below the .kist folder; empty for an object
-	How  string     // in words: the source, and what was lost
+	How  string     // in words: the source, and the loss
 }
 
 // Quarantined is a damaged file or folder that was set aside.
@@ -102,7 +102,8 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 	}
 
 	for {
-		report, err := p.verify(ctx, check)
+		records, damage := p.records()
+		report, err := gc.VerifyBy(ctx, r, records, damage, check)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +143,9 @@ type repairer struct {
 // note remembers the damaged objects of a report.
 func (p *repairer) note(report *gc.Report) {
 	if p.result.Found == nil {
-		p.result.Found = p.withReplaced(report)
+		found := *report
+		found.Problems = append(slices.Clip(p.damage), report.Problems...)
+		p.result.Found = &found
 		for _, healed := range report.Healed {
 			p.noteKey(healed.Key)
 		}
@@ -150,13 +153,6 @@ func (p *repairer) note(report *gc.Report) {
 	for _, problem := range report.Problems {
 		p.noteKey(problem.Key)
 	}
-}
-
-// withReplaced adds to a report the problems that were repaired before it.
-func (p *repairer) withReplaced(report *gc.Report) *gc.Report {
-	all := *report
-	all.Problems = append(slices.Clip(p.damage), report.Problems...)
-	return &all
 }
 
 func (p *repairer) noteKey(key object.Key) {
@@ -347,47 +343,6 @@ func damagedFile(problem *gc.Problem) string {
 // indexFile stands for all files of the index in results.
 const indexFile = "index"
 
-// repairLostList repairs a damaged list of accepted losses if one bit of it
-// has changed. Otherwise it moves the list to the quarantine, and missing
-// objects count as damage again.
-func (p *repairer) repairLostList(context.Context) error {
-	if _, err := kist.ReadLost(p.repo.Dir()); !errors.Is(err, kist.ErrLostList) {
-		return err
-	}
-
-	how := "removed: missing objects count as damage again, until their loss is accepted"
-	data, err := disk.ReadFile(p.path(kist.LostFile))
-	mended := err == nil && len(data) < 1<<16 && disk.Mend(data, func(data []byte) bool {
-		_, err := kist.DecodeLost(data)
-		return err == nil
-	})
-	if mended {
-		how = "one bit of it had changed"
-	}
-	if !p.o.DryRun {
-		p.damage = append(p.damage, &gc.Problem{Where: kist.LostFile, Err: kist.ErrLostList})
-		if err := p.quarantine(kist.LostFile); err != nil {
-			return err
-		}
-		if mended {
-			err = disk.WriteFile(p.path(kist.LostFile), data)
-		} else {
-			err = disk.Remove(p.path(kist.LostFile))
-		}
-		if err != nil {
-			return err
-		}
-		lost, err := kist.ReadLost(p.repo.Dir())
-		if err != nil {
-			return err
-		}
-		p.repo.Objects().SetLost(lost)
-	}
-
-	p.fixed(kist.LostFile, how)
-	return nil
-}
-
 // acceptLoss accepts the loss of the objects that are still missing, if
 // AcceptLoss is set. It does not if records were lost in this run, because the
 // objects may have expired: a person should look first. It also removes
@@ -437,8 +392,10 @@ func (p *repairer) quarantine(file string) error {
 	if _, err := disk.Lstat(p.path(file)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := p.makeQuarantine(); err != nil {
-		return err
+	if p.quarantineDir == "" {
+		if err := p.makeQuarantine(); err != nil {
+			return err
+		}
 	}
 	to := p.quarantineDir + "/" + file
 	if err := copyFile(p.path(file), p.path(to)); err != nil {
@@ -455,10 +412,7 @@ func (p *repairer) path(file string) string {
 
 // makeQuarantine makes the quarantine folder of this repair.
 func (p *repairer) makeQuarantine() error {
-	if p.quarantineDir != "" {
-		return nil
-	}
-	if err := disk.MkdirAll(p.path(volume.QuarantineDir), 0o777); err != nil {
+	if err := disk.MakeDir(p.path(volume.QuarantineDir)); err != nil {
 		return err
 	}
 
@@ -467,7 +421,7 @@ func (p *repairer) makeQuarantine() error {
 		err := disk.Mkdir(p.path(name), 0o777)
 		if err == nil {
 			p.quarantineDir = name
-			return errors.Join(disk.SyncDir(p.path(volume.QuarantineDir)), disk.SyncDir(p.repo.Dir()))
+			return disk.SyncDir(p.path(volume.QuarantineDir))
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err
@@ -479,7 +433,7 @@ func (p *repairer) makeQuarantine() error {
 // else.
 func copyFile(from, to string) error {
 	dir, name := filepath.Split(to)
-	if err := makeFolders(filepath.Clean(dir)); err != nil {
+	if err := disk.MakeDir(filepath.Clean(dir)); err != nil {
 		return err
 	}
 
@@ -500,18 +454,4 @@ func copyFile(from, to string) error {
 		_, err := io.Copy(w, f)
 		return name, err
 	})
-}
-
-// makeFolders makes a folder and its missing parents, durably.
-func makeFolders(dir string) error {
-	err := disk.Mkdir(dir, 0o777)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeFolders(filepath.Dir(dir)); err == nil {
-			err = disk.Mkdir(dir, 0o777)
-		}
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return errors.Join(err, disk.SyncDir(filepath.Dir(dir)))
 }

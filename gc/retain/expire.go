@@ -74,7 +74,7 @@ type ExpireResult struct {
 //
 //   - commits reachable from a branch that the policy is not applied to;
 //   - commits that HEAD, a branch, a tag or a remote-tracking branch names;
-//   - held commits, and those that a merge or revert in progress needs;
+//   - held commits, and the commits that a merge or revert in progress needs;
 //   - forks between pushed and unpushed history.
 //
 // If Revs name such a commit, nothing is done, and the error is a

@@ -61,7 +61,7 @@ type pathCensus struct {
 // members visits the objects of the holders from first on.
 func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
 	others := len(p.paths)
-	s := &splitter{ctx: ctx, objects: p.r.Contents(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
+	s := &splitter{objects: p.r.Contents(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
 	for k, path := range p.paths {
 		s.all = append(s.all, splitPath{k, path})
 	}
@@ -77,7 +77,7 @@ func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Membe
 				return err
 			}
 		case p.scope[i] && len(commit.content) > 0 && commit.content[0].Kind == object.KindTree:
-			found, err := s.split(commit.content[0].ID, s.all)
+			found, err := s.folder(ctx, commit.content[0].ID, "", s.all)
 			if err != nil {
 				return err
 			}
@@ -212,7 +212,6 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 // other holder. It recurses instead of using package graph, because it treats a
 // tree differently below each path.
 type splitter struct {
-	ctx     context.Context
 	objects object.Reader
 	skips   func(from, to object.Key) bool // see [gc.Holders]
 	first   int                            // see [gc.Holders]
@@ -239,19 +238,15 @@ type pathTotals struct {
 	files, bytes uint64
 }
 
-// split splits a tree. It returns the totals of the paths in it.
-func (s *splitter) split(root object.ID, paths []splitPath) ([]pathTotals, error) {
-	return s.folder(root, "", paths)
-}
-
-// folder splits a folder that lies at prefix, which is empty or ends in a slash.
-func (s *splitter) folder(id object.ID, prefix string, paths []splitPath) ([]pathTotals, error) {
+// folder splits the folder at prefix, which is empty or ends in a slash. It
+// returns the totals of the paths in it.
+func (s *splitter) folder(ctx context.Context, id object.ID, prefix string, paths []splitPath) ([]pathTotals, error) {
 	at := splitAt{id, prefix}
 	if found, ok := s.done[at]; ok {
 		return found, nil
 	}
 	if len(paths) == 1 && paths[0].rest == "" {
-		info, err := tree.Stat(s.ctx, s.objects, id)
+		info, err := tree.Stat(ctx, s.objects, id)
 		if err != nil {
 			return nil, err
 		}
@@ -260,7 +255,7 @@ func (s *splitter) folder(id object.ID, prefix string, paths []splitPath) ([]pat
 		return found, s.give(object.Key{Kind: object.KindTree, ID: id}, paths[0].holder)
 	}
 
-	found, err := s.node(id, prefix, paths)
+	found, err := s.node(ctx, id, prefix, paths)
 	if err == nil {
 		s.done[at] = found
 	}
@@ -269,8 +264,8 @@ func (s *splitter) folder(id object.ID, prefix string, paths []splitPath) ([]pat
 }
 
 // node splits a node of a folder's list.
-func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found []pathTotals, err error) {
-	n, err := object.ReadTree(s.ctx, s.objects, id)
+func (s *splitter) node(ctx context.Context, id object.ID, prefix string, paths []splitPath) (found []pathTotals, err error) {
+	n, err := object.ReadTree(ctx, s.objects, id)
 	if err != nil {
 		return nil, err
 	}
@@ -288,7 +283,7 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 			}
 			continue
 		}
-		more, err := s.node(child.ID, prefix, paths)
+		more, err := s.node(ctx, child.ID, prefix, paths)
 		if err != nil {
 			return nil, err
 		}
@@ -296,11 +291,12 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 	}
 
 	for i := range n.Entries {
-		if s.skips(object.Key{Kind: object.KindTree, ID: id}, n.Entries[i].Content) {
-			found = append(found, s.lost(&n.Entries[i], prefix, paths)...)
+		e := &n.Entries[i]
+		if s.skips(object.Key{Kind: object.KindTree, ID: id}, e.Content) {
+			found = append(found, s.lost(ctx, e, prefix, paths)...)
 			continue
 		}
-		more, err := s.entry(&n.Entries[i], prefix, paths)
+		more, err := s.entry(ctx, e, prefix, paths)
 		if err != nil {
 			return nil, err
 		}
@@ -312,8 +308,8 @@ func (s *splitter) node(id object.ID, prefix string, paths []splitPath) (found [
 
 // lost returns the totals of the paths at an entry with lost content. It makes
 // the reader pass over the entry.
-func (s *splitter) lost(e *object.Entry, prefix string, paths []splitPath) (found []pathTotals) {
-	_, err := s.objects.Get(s.ctx, e.Content)
+func (s *splitter) lost(ctx context.Context, e *object.Entry, prefix string, paths []splitPath) (found []pathTotals) {
+	_, err := s.objects.Get(ctx, e.Content)
 	for _, p := range paths {
 		name, _, more := strings.Cut(p.rest, "/")
 		if name == e.Name && object.PassOver(s.objects, prefix+name, e.Content, err) && !more {
@@ -331,7 +327,7 @@ func totalsOf(holder int, e *object.Entry) pathTotals {
 	return totals
 }
 
-func (s *splitter) entry(e *object.Entry, prefix string, paths []splitPath) ([]pathTotals, error) {
+func (s *splitter) entry(ctx context.Context, e *object.Entry, prefix string, paths []splitPath) ([]pathTotals, error) {
 	var below []splitPath
 	for _, p := range paths {
 		name, rest, more := strings.Cut(p.rest, "/")
@@ -345,7 +341,7 @@ func (s *splitter) entry(e *object.Entry, prefix string, paths []splitPath) ([]p
 	}
 
 	if len(below) > 0 && e.Type == object.TypeDir {
-		return s.folder(e.Content.ID, prefix+e.Name+"/", below)
+		return s.folder(ctx, e.Content.ID, prefix+e.Name+"/", below)
 	}
 
 	return nil, s.give(e.Content, s.others)

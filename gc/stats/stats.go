@@ -52,7 +52,7 @@ type Space struct {
 	Name string    // full name of a ref, or path
 	ID   object.ID // the newest commit
 
-	Commits      int    // number of commits, for a path those that have it
+	Commits      int    // number of commits; for a path, of the commits that have it
 	Files, Bytes uint64 // in the newest commit
 	History      uint64 // size of all commits, as if each were stored on its own
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -107,8 +108,9 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 	}
 	names, err := r.Refs().RootsWith(ctx, keep)
 	problems := unjoin(err)
+	tags := f.tags(ctx, names)
 	for _, name := range names {
-		f.name(ctx, name)
+		f.name(ctx, name, tags)
 	}
 	for _, find := range []func(context.Context) error{f.head, f.forks, f.operation, f.index} {
 		if err := find(ctx); err != nil {
@@ -129,13 +131,35 @@ func (f *rootFinder) add(name string, kind object.Kind, id object.ID) {
 	f.roots = append(f.roots, Root{Name: name, Key: object.Key{Kind: kind, ID: id}})
 }
 
+// tags returns the tags among names. It looks all of them up at once, because the store
+// lists its volumes once more before it reports a missing object.
+func (f *rootFinder) tags(ctx context.Context, names []refs.Root) map[object.Key]bool {
+	tags := map[object.Key]bool{}
+	for _, name := range names {
+		tags[object.Key{Kind: object.KindTag, ID: name.ID}] = true
+	}
+	missing, err := f.r.Objects().Missing(ctx, slices.Collect(maps.Keys(tags)))
+	if err == nil {
+		for _, key := range missing {
+			delete(tags, key)
+		}
+		return tags
+	}
+	for key := range tags { // a damaged volume, which need not have had any of the tags
+		if is, err := f.r.Objects().Has(ctx, key); err != nil || !is {
+			delete(tags, key)
+		}
+	}
+	return tags
+}
+
 // name adds the commit or tag that a file names.
-func (f *rootFinder) name(ctx context.Context, name refs.Root) {
+func (f *rootFinder) name(ctx context.Context, name refs.Root, tags map[object.Key]bool) {
 	if f.records.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
 		return
 	}
 	kind := object.KindCommit
-	if is, err := f.r.Objects().Has(ctx, object.Key{Kind: object.KindTag, ID: name.ID}); err == nil && is {
+	if tags[object.Key{Kind: object.KindTag, ID: name.ID}] {
 		kind = object.KindTag
 	}
 	f.add(name.File, kind, name.ID)

@@ -2,6 +2,7 @@ package gc_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -61,4 +62,37 @@ func TestLostFiles(t *testing.T) {
 		_, err := checkout.Reset(t.Context(), s.Repo, "HEAD", checkout.ResetMixed, nil)
 		s.Check(err)
 	})
+}
+
+// TestFindNeedsListsVolumesOnce compares the work for one branch and for many. Each
+// listing of the volumes reads all names in their folder.
+func TestFindNeedsListsVolumesOnce(t *testing.T) {
+	s := treetest.New(t)
+	s.Write("file", "one")
+	s.Add(stage.AddOptions{})
+	s.Commit("one")
+	for i := range 200 {
+		s.Check(os.Mkdir(filepath.Join(s.Dir, ".kist/volumes", fmt.Sprintf("other-%d", i)), 0o777))
+	}
+	records, err := s.Repo.RecordView()
+	s.Check(err)
+	head, err := s.Repo.Refs().Head()
+	s.Check(err)
+
+	work := func() float64 {
+		return testing.AllocsPerRun(3, func() {
+			if _, err := gc.FindNeeds(t.Context(), s.Repo, records, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	before := work()
+	const branches = 40
+	for i := range branches {
+		name := fmt.Sprintf(".kist/refs/heads/other-%d", i)
+		s.Check(os.WriteFile(filepath.Join(s.Dir, name), []byte(head.ID.String()+"\n"), 0o644))
+	}
+	if each := (work() - before) / branches; each > 200 {
+		t.Errorf("%.0f allocations for each branch: the volumes are listed for each", each)
+	}
 }

@@ -47,7 +47,7 @@ func (s *Store) Head() (Head, error) {
 	return Head{Branch: strings.TrimPrefix(v.target, Heads), ID: id}, nil
 }
 
-// Init puts the HEAD of a new repository on a branch that is yet to come.
+// Init puts the HEAD of a new repository on a branch without a commit.
 func (s *Store) Init(branch string) error {
 	if err := CheckName(Heads + branch); err != nil {
 		return err
@@ -55,11 +55,11 @@ func (s *Store) Init(branch string) error {
 	return s.writeOne(context.Background(), file{"HEAD", value{target: Heads + branch}.encode()})
 }
 
-// SetHead puts HEAD on a branch, which need not exist, or detaches it at a
-// commit if h has no branch. With both, the branch has to be at the ID, or
-// the error is a [*MovedError]. It replaces a HEAD that is damaged or missing
-// too. reason goes to HEAD's log: after a checkout it has to be
-// [CheckoutReason], or "@{-1}" does not see it.
+// SetHead puts HEAD on a branch, or detaches it at a commit if h has no branch.
+// The branch may have no commit. If h has both, and the branch is not at the ID,
+// the error is a [*MovedError]. SetHead also replaces a damaged or missing HEAD.
+// It writes reason to HEAD's log. After a checkout the reason must be
+// [CheckoutReason], because "@{-1}" depends on it.
 func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) error {
 	v := value{id: h.ID}
 	if h.Branch != "" {
@@ -132,7 +132,7 @@ func CheckedOut(reason string) string {
 	return to
 }
 
-// Previous returns what "@{-n}" means: the branch, or the ID in hexadecimal
+// Previous returns the meaning of "@{-n}": the branch, or the ID in hexadecimal
 // digits, that was checked out before the n-th last checkout. n is at least 1.
 func (s *Store) Previous(n int) (string, error) {
 	entries, err := s.Log("HEAD")

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ParseTime reads a time as people write it, in the zone of now unless it
-// says its own. Case does not matter. It may be
+// ParseTime reads a time as people write it. Without a zone, it is in the zone of
+// now. Case does not matter. The forms are:
 //
-//	2026-01-31T15:04:05Z   RFC 3339, the seconds, their fraction and the zone
-//	                       as far as wanted, with "T" or a space
+//	2026-01-31T15:04:05Z   RFC 3339, with "T" or a space; seconds, fraction and
+//	                       zone are optional
 //	2026-01-31             the beginning of that day
 //	1769871845, @1769871845  seconds since 1970, with 9 digits or more, or an @
 //	now, today, yesterday  this moment, the beginning of the day, one day ago
@@ -67,7 +67,7 @@ func parseUnix(text string, now time.Time) (time.Time, bool) {
 	return time.Unix(sec, 0).In(now.Location()), true
 }
 
-// parseDay reads a day named in relation to today, with a time of day or not.
+// parseDay reads a day relative to today, with or without a time of day.
 func parseDay(text string, now time.Time) (time.Time, bool) {
 	words := strings.Fields(text)
 	if len(words) > 1 && words[0] == "last" {

@@ -20,14 +20,17 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// Options say which commits [Commits] gives.
+// Options select the commits that [Commits] yields.
 type Options struct {
-	Revs  []string // where to begin; "^REV" leaves out what REV reaches, "A..B" is "^A B", "A...B" is both without what both reach. None: HEAD
+	// Revs are the revisions to start from; none means HEAD. "^REV" excludes the
+	// commits that REV reaches. "A..B" means "^A B". "A...B" means the commits
+	// that only one of both reaches.
+	Revs  []string
 	Paths []string // only commits that changed these paths or paths below them
 
 	Select      func(path string) bool // selects among the paths; nil: all
-	Follow      bool                   // the one path is followed through renames
-	FirstParent bool                   // of a merge follow only the first parent
+	Follow      bool                   // follow the only path through renames
+	FirstParent bool                   // follow only the first parent of a merge
 	Topo        bool                   // no commit before all its children
 
 	Since, Until time.Time                 // by the committer's time; zero: no limit
@@ -38,11 +41,11 @@ type Options struct {
 type Logged struct {
 	ID object.ID
 	*object.Commit
-	Path string      // with Follow: where the path was in this commit
-	Next []object.ID // with Topo: the parents, or where they are left out, the commits after them
+	Path string      // with Follow: the path in this commit
+	Next []object.ID // with Topo: the parents; instead of a parent that is left out, the commits after it
 
-	Expired *record.Record // why the content need not be here; nil: it has not expired
-	Held    *record.Record // why the content is kept whatever happens; nil: it is not held
+	Expired *record.Record // the record that allows the content to be missing; nil: not expired
+	Held    *record.Record // the record that keeps the content; nil: not held
 }
 
 // Commits yields commits, newest first.
@@ -103,7 +106,7 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 		}
 		visits = append(visits, visit{c.ID, l.after(c), l.shown(c)})
 	}
-	shown := map[object.ID][]object.ID{} // of every commit visited: itself, or the shown ones that come next
+	shown := map[object.ID][]object.ID{} // by visited commit: the commit itself, or the next shown ones
 	for i, v := range slices.Backward(visits) {
 		var next []object.ID
 		for _, id := range v.after {
@@ -198,19 +201,19 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 	return starts, exclude, nil
 }
 
-// logger decides which commits a log shows, and where it goes on.
+// logger selects the commits that a log shows, and the parents at which it continues.
 type logger struct {
 	r       *kist.Repository
 	o       Options
 	records *record.View
 	past    map[object.ID]bool      // commits whose changes are unknown
-	paths   map[object.ID]string    // where the path that is followed is in a commit
+	paths   map[object.ID]string    // the followed path in a commit
 	same    map[object.ID]bool      // commits that changed none of the paths
-	next    map[object.ID]object.ID // the commit after one of these; none after the first
+	next    map[object.ID]object.ID // by commit in same: the commit after it; zero after the first
 }
 
-// after returns the commits that come after c in the log, as far as they are
-// known: with Topo, all are.
+// after returns the commits that come after c in the log. Only with Topo are they
+// known; otherwise it returns none.
 func (l *logger) after(c history.Commit) []object.ID {
 	if !l.o.Topo {
 		return nil
@@ -300,7 +303,7 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 				if err := l.follow(ctx, before, c.Tree, paths[0]); err != nil {
 					return nil, err
 				}
-				l.pass(parent, paths[0]) // whose content may have expired
+				l.pass(parent, paths[0]) // the parent's content may have expired
 			}
 		}
 		l.same[c.ID] = !anyChanged
@@ -334,8 +337,8 @@ func (l *logger) pass(parent object.ID, path string) {
 	}
 }
 
-// differ reports whether any of paths differs between two trees, or may differ in a
-// folder that is passed over.
+// differ reports whether any of paths differs between two trees. A path in a folder
+// that cannot be read counts as different.
 func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
 	selects := l.o.Select
 	for c, err := range tree.Diff(ctx, l.r.Contents(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil}) {
@@ -346,8 +349,8 @@ func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bo
 	return false, nil
 }
 
-// follow finds where the path was in a parent: where it is, or where it was
-// moved from.
+// follow finds the path in a parent: the same path, or the one from which it was
+// renamed.
 func (l *logger) follow(ctx context.Context, before view.View, after object.ID, path string) error {
 	if before.Tree.IsZero() {
 		return nil

@@ -211,7 +211,6 @@ var tooLarge = map[string]struct {
 	"remote/rootlog.rootBody fields":                        {21, "the fields of the format"},
 	"remote/transfer.CollectStats fields":                   {18, ""},
 	"remote/transfer.Collection methods":                    {43, ""},
-	"remote/transfer.Remote methods":                        {49, ""},
 	"remote/transfer.fetch fields":                          {16, ""},
 	"remote/transfer.walk parameters":                       {6, ""},
 }

@@ -261,7 +261,7 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 		for _, o := range own {
 			entries = append(entries, o.Entries...)
 		}
-		x, err := p.buildIndex(func(w io.Writer) error { return pack.WriteIndex(w, entries) })
+		x, err := p.indexes.build(func(w io.Writer) error { return pack.WriteIndex(w, entries) })
 		if err != nil {
 			return err
 		}

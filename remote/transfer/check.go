@@ -219,11 +219,11 @@ func (c *checker) sizes(ctx context.Context, packs []pack.Info) error {
 func (c *checker) readIndexes(ctx context.Context) error {
 	for i, f := range c.snap.state.Indexes {
 		name := f.Name.IndexPath()
-		if err := c.bad(name, object.Key{}, c.r.checkIndex(ctx, f)); err != nil {
+		if err := c.bad(name, object.Key{}, c.r.indexes.check(ctx, f)); err != nil {
 			return err
 		}
 		if err := c.snap.indexes[i].Verify(); err != nil {
-			c.r.forgetIndex(f)
+			c.r.indexes.forget(f)
 			c.found(Problem{Blob: name, Err: fmt.Errorf("its copy here, which was removed: %w", err)})
 		}
 	}

@@ -25,7 +25,7 @@ func collectIn(t testing.TB, b remote.Backend, local object.Reader, o CollectOpt
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.closeIndexes(nil)
+	defer r.indexes.close(nil)
 	c, err := r.PlanGC(context.Background(), local, o)
 	if err != nil {
 		return CollectStats{}, err

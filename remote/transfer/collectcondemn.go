@@ -164,7 +164,7 @@ func (c *Collection) noteCondemned(change *rootlog.Change) {
 // arrive moves the collection to a root that it has appended.
 func (c *Collection) arrive(ctx context.Context, next *rootlog.State) (err error) {
 	if c.index != nil {
-		c.index.keep(c.r)
+		c.index.keep(c.r.indexes)
 		c.index = nil
 	}
 	if err := c.r.remember(ctx, next); err != nil {

@@ -151,7 +151,7 @@ type copyWriter struct {
 
 // done makes the index of the new packs.
 func (w *copyWriter) done() error {
-	index, err := w.c.r.buildIndex(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
+	index, err := w.c.r.indexes.build(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
 	if err != nil {
 		return err
 	}

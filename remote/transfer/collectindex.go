@@ -28,8 +28,8 @@ type builtIndex struct {
 	named    map[pack.Name]struct{} // all packs of others
 }
 
-// buildIndex makes an index file of everything that write writes. The caller closes it.
-func (r *Remote) buildIndex(write func(io.Writer) error) (x *builtIndex, err error) {
+// build makes an index file with the bytes that write writes. The caller closes it.
+func (r *indexFiles) build(write func(io.Writer) error) (x *builtIndex, err error) {
 	x = &builtIndex{named: map[pack.Name]struct{}{}}
 	sum := sha256.New()
 	if r.o.Dir == "" {
@@ -37,9 +37,8 @@ func (r *Remote) buildIndex(write func(io.Writer) error) (x *builtIndex, err err
 		err = write(io.MultiWriter(&b, sum))
 		x.ReaderAt, x.Size = bytes.NewReader(b.Bytes()), int64(b.Len())
 	} else {
-		dir := r.cache.path(indexFolder)
-		if err = disk.MkdirAll(dir, 0o777); err == nil {
-			x.file, err = r.tempCopy(dir)
+		if err = disk.MkdirAll(r.dir(), 0o777); err == nil {
+			x.file, err = r.tempCopy()
 		}
 		if err == nil {
 			err = write(io.MultiWriter(x.file, sum))
@@ -58,12 +57,12 @@ func (r *Remote) buildIndex(write func(io.Writer) error) (x *builtIndex, err err
 }
 
 // tempCopy makes a file that the caller renames or removes.
-func (r *Remote) tempCopy(dir string) (*os.File, error) {
+func (r *indexFiles) tempCopy() (*os.File, error) {
 	name, err := pack.NewName(r.o.Rand)
 	if err != nil {
 		return nil, err
 	}
-	return disk.OpenFile(filepath.Join(dir, name.String()+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	return disk.OpenFile(filepath.Join(r.dir(), name.String()+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
 // send sends the index file under a new name. After an error it is closed.
@@ -77,13 +76,13 @@ func (x *builtIndex) send(ctx context.Context, r *Remote) (err error) {
 }
 
 // keep makes the file the copy of an index file that a root names now.
-func (x *builtIndex) keep(r *Remote) {
+func (x *builtIndex) keep(r *indexFiles) {
 	if x.file == nil {
 		return
 	}
 	err := x.file.Sync()
 	if err == nil {
-		err = disk.Rename(x.file.Name(), r.indexCopy(x.Name))
+		err = disk.Rename(x.file.Name(), r.copyOf(x.Name))
 	}
 	if err != nil {
 		r.o.Warn(fmt.Sprintf("an index file will be read from the remote: %v", err))
@@ -264,7 +263,7 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 	if len(infos) == 0 {
 		return nil, nil
 	}
-	x, err := c.r.buildIndex(func(w io.Writer) error {
+	x, err := c.r.indexes.build(func(w io.Writer) error {
 		return pack.MergeIndex(w, slices.Collect(maps.Values(infos)), sources...)
 	})
 	if err != nil {

@@ -40,71 +40,82 @@ func (x *indexFile) close() {
 	}
 }
 
-// openIndexes returns the index files of a root, in its order. It opens them if need be.
-// If there is no copy, it reads the file from the remote. It removes copies of other index
-// files.
-func (r *Remote) openIndexes(ctx context.Context, files []rootlog.File) ([]*indexFile, error) {
+// indexFiles are the open index files of a remote. Their copies lie in a folder of
+// Options.Dir or, if that is empty, in memory.
+type indexFiles struct {
+	b      remote.Backend
+	o      *Options // of the Remote
+	opened map[pack.Name]*indexFile
+}
+
+// dir returns the folder of the copies.
+func (r *indexFiles) dir() string { return filepath.Join(r.o.Dir, indexFolder) }
+
+// open returns the index files of a root, in its order. It opens a file that is not open
+// yet. If there is no copy, it reads the file from the remote. It removes copies of other
+// index files.
+func (r *indexFiles) open(ctx context.Context, files []rootlog.File) ([]*indexFile, error) {
 	opened := make([]*indexFile, len(files))
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(r.o.Jobs)
 	for i, f := range files {
-		if opened[i] = r.indexes[f.Name]; opened[i] != nil {
+		if opened[i] = r.opened[f.Name]; opened[i] != nil {
 			continue
 		}
 		group.Go(func() (err error) {
-			opened[i], err = r.openIndex(gctx, f)
+			opened[i], err = r.openFile(gctx, f)
 			return err
 		})
 	}
 	err := group.Wait()
 	for i, f := range files {
 		if opened[i] != nil {
-			r.indexes[f.Name] = opened[i]
+			r.opened[f.Name] = opened[i]
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.closeIndexes(files)
+	r.close(files)
 	return opened, nil
 }
 
-// closeIndexes closes the index files that are not among those to keep, and
-// removes copies of such if there are some to keep.
-func (r *Remote) closeIndexes(keep []rootlog.File) {
+// close closes all index files except those in keep. Unless keep is empty, it also
+// removes the other copies.
+func (r *indexFiles) close(keep []rootlog.File) {
 	kept := make(map[string]bool, len(keep))
 	for _, f := range keep {
 		kept[f.Name.String()] = true
 	}
-	for name, x := range r.indexes {
+	for name, x := range r.opened {
 		if !kept[name.String()] {
 			x.close()
-			delete(r.indexes, name)
+			delete(r.opened, name)
 		}
 	}
 	if r.o.Dir == "" || len(keep) == 0 {
 		return
 	}
-	copies, _ := disk.ReadDir(r.cache.path(indexFolder))
+	copies, _ := disk.ReadDir(r.dir())
 	for _, e := range copies {
 		if !kept[e.Name()] && !r.isBeingWritten(e) {
-			disk.Remove(filepath.Join(r.cache.path(indexFolder), e.Name()))
+			disk.Remove(filepath.Join(r.dir(), e.Name()))
 		}
 	}
 }
 
-// isBeingWritten reports whether a file among the copies may be one that another
-// process writes.
-func (r *Remote) isBeingWritten(e fs.DirEntry) bool {
+// isBeingWritten reports whether another process may be writing a file in the folder of
+// the copies.
+func (r *indexFiles) isBeingWritten(e fs.DirEntry) bool {
 	info, err := e.Info()
 	return strings.HasSuffix(e.Name(), tempSuffix) && (err != nil || r.o.Now().Sub(info.ModTime()) < 24*time.Hour)
 }
 
-// openIndex opens one index file. A copy that is damaged is read again.
-func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, error) {
+// openFile opens one index file. It replaces a damaged copy.
+func (r *indexFiles) openFile(ctx context.Context, f rootlog.File) (*indexFile, error) {
 	if r.o.Dir == "" {
 		var b bytes.Buffer
-		err := retry.Verified(func() error { b.Reset(); return r.readIndex(ctx, f, &b) })
+		err := retry.Verified(func() error { b.Reset(); return r.read(ctx, f, &b) })
 		if err != nil {
 			return nil, err
 		}
@@ -113,23 +124,20 @@ func (r *Remote) openIndex(ctx context.Context, f rootlog.File) (*indexFile, err
 	if x, err := r.openCopy(f); err == nil {
 		return x, nil
 	}
-	err := retry.Verified(func() error {
-		_, err := r.writeCopy(func(w io.Writer) (pack.Name, error) { return f.Name, r.readIndex(ctx, f, w) })
-		return err
-	})
+	err := retry.Verified(func() error { return r.writeCopy(ctx, f) })
 	if err != nil {
 		return nil, err
 	}
 	x, err := r.openCopy(f)
 	if err != nil { // the remote's file itself is damaged, not the copy
-		disk.Remove(r.indexCopy(f.Name))
+		disk.Remove(r.copyOf(f.Name))
 	}
 	return x, err
 }
 
 // openCopy opens the copy of an index file.
-func (r *Remote) openCopy(f rootlog.File) (*indexFile, error) {
-	file, err := disk.Open(r.indexCopy(f.Name))
+func (r *indexFiles) openCopy(f rootlog.File) (*indexFile, error) {
+	file, err := disk.Open(r.copyOf(f.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -155,39 +163,33 @@ func newIndexFile(f rootlog.File, r io.ReaderAt, file *os.File) (*indexFile, err
 	return &indexFile{Index: x, packs: x.Packs(), file: file}, nil
 }
 
-// indexCopy returns the path of the copy of an index file.
-func (r *Remote) indexCopy(name pack.Name) string {
-	return filepath.Join(r.cache.path(indexFolder), name.String())
-}
+// copyOf returns the path of the copy of an index file.
+func (r *indexFiles) copyOf(name pack.Name) string { return filepath.Join(r.dir(), name.String()) }
 
-// writeCopy makes a file among the copies of index files, whole or not at all.
-// Several processes may make the same one.
-func (r *Remote) writeCopy(write func(io.Writer) (pack.Name, error)) (pack.Name, error) {
+// writeCopy copies an index file from the remote. After an error there is no new copy.
+// Several processes may make the same copy at once.
+func (r *indexFiles) writeCopy(ctx context.Context, f rootlog.File) error {
 	temp, err := pack.NewName(r.o.Rand)
 	if err != nil {
-		return pack.Name{}, err
+		return err
 	}
-	dir := r.cache.path(indexFolder)
-	if err := disk.MkdirAll(dir, 0o777); err != nil {
-		return pack.Name{}, err
+	if err := disk.MkdirAll(r.dir(), 0o777); err != nil {
+		return err
 	}
-	var name pack.Name
-	err = disk.Write(dir, temp.String()+tempSuffix, func(w io.Writer) (string, error) {
-		name, err = write(w)
-		return name.String(), err
+	return disk.Write(r.dir(), temp.String()+tempSuffix, func(w io.Writer) (string, error) {
+		return f.Name.String(), r.read(ctx, f, w)
 	})
-	return name, err
 }
 
-// checkIndex reads an index file from the remote and checks it.
-func (r *Remote) checkIndex(ctx context.Context, f rootlog.File) error {
-	return retry.Verified(func() error { return r.readIndex(ctx, f, io.Discard) })
+// check reads an index file from the remote and checks it.
+func (r *indexFiles) check(ctx context.Context, f rootlog.File) error {
+	return retry.Verified(func() error { return r.read(ctx, f, io.Discard) })
 }
 
-// readIndex reads an index file from the remote once and writes it to w, whose
-// content has no meaning after an error. If the file is not what the root says,
+// read reads an index file from the remote once and writes it to w. After an error, the
+// content of w has no meaning. If the file does not have the size and hash in the root,
 // the error is a [*remote.Error] that matches [remote.ErrDamaged].
-func (r *Remote) readIndex(ctx context.Context, f rootlog.File, w io.Writer) error {
+func (r *indexFiles) read(ctx context.Context, f rootlog.File, w io.Writer) error {
 	name := f.Name.IndexPath()
 	sum := sha256.New()
 	buf := make([]byte, min(pieceSize, f.Size))
@@ -216,11 +218,37 @@ func damaged(name string, err error) error {
 	return &remote.Error{Op: "get", Name: name, Kind: remote.ErrDamaged, Err: err}
 }
 
-// forgetIndex removes the copy of an index file that turned out to be damaged.
-func (r *Remote) forgetIndex(f rootlog.File) {
-	if x := r.indexes[f.Name]; x != nil && x.file != nil {
-		if err := disk.Remove(r.indexCopy(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// forget removes the copy of an index file that turned out to be damaged.
+func (r *indexFiles) forget(f rootlog.File) {
+	if x := r.opened[f.Name]; x != nil && x.file != nil {
+		if err := disk.Remove(r.copyOf(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.o.Warn(err.Error())
 		}
 	}
+}
+
+// replace uses x in place of an index file of the remote.
+func (r *indexFiles) replace(f rootlog.File, x *indexFile) {
+	if old := r.opened[f.Name]; old != nil {
+		old.close()
+	}
+	r.opened[f.Name] = x
+}
+
+// intactCopy opens the copy of an index file. It returns nil if there is no intact
+// copy.
+func (r *indexFiles) intactCopy(f rootlog.File) *indexFile {
+	if r.o.Dir == "" {
+		return nil
+	}
+	x, err := r.openCopy(f)
+	if err != nil {
+		return nil
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.NewSectionReader(x.file, 0, f.Size)); err != nil || [sha256.Size]byte(sum.Sum(nil)) != f.Sum {
+		x.close()
+		return nil
+	}
+	return x
 }

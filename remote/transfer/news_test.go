@@ -20,7 +20,7 @@ func remoteHas(t testing.TB, b remote.Backend, key object.Key) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.closeIndexes(nil)
+	defer r.indexes.close(nil)
 	snap, err := r.snapshot(context.Background())
 	if err != nil {
 		t.Fatal(err)

@@ -367,7 +367,7 @@ func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack) 
 	}
 	p.own.drop(func(s *sentPack) bool { return named[s.info.Name] })
 	if p.index != nil {
-		p.index.keep(p.Remote)
+		p.index.keep(p.indexes)
 		p.index = nil
 	}
 	if err := p.remember(ctx, head); err != nil {

@@ -143,7 +143,7 @@ func wantWhole(t testing.TB, b remote.Backend, refs map[string]object.ID) Checke
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.closeIndexes(nil)
+	defer r.indexes.close(nil)
 	checked, err := r.Check(context.Background(), CheckOptions{ReadData: true}, func(p Problem) { t.Errorf("check: %v", p) })
 	if err != nil {
 		t.Fatalf("check: %v", err)

@@ -78,7 +78,7 @@ type Remote struct {
 	log   *rootlog.Log
 	cache *cache
 
-	indexes map[pack.Name]*indexFile // opened
+	indexes *indexFiles
 	values  *pack.Values
 	mending *mending // the repair under way, or nil
 }
@@ -103,7 +103,8 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 			return nil, fmt.Errorf("open remote: %w", err)
 		}
 	}
-	r := &Remote{b: b, o: o, id: id, cache: c, indexes: map[pack.Name]*indexFile{}}
+	r := &Remote{b: b, o: o, id: id, cache: c}
+	r.indexes = &indexFiles{b: b, o: &r.o, opened: map[pack.Name]*indexFile{}}
 	r.values = pack.NewValues(r.read, baseBlock)
 	r.openLog()
 	return r, nil
@@ -186,7 +187,7 @@ func (r *Remote) openLog() {
 
 // Close closes the remote's store, and files that are open.
 func (r *Remote) Close() error {
-	r.closeIndexes(nil)
+	r.indexes.close(nil)
 	return r.b.Close()
 }
 

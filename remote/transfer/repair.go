@@ -3,10 +3,8 @@ package transfer
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"path"
@@ -144,7 +142,7 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) error {
 	var missing []rootlog.File // damaged, without an intact copy here
 	for _, f := range head.Indexes {
-		err := r.checkIndex(ctx, f)
+		err := r.indexes.check(ctx, f)
 		if err == nil {
 			continue
 		}
@@ -152,8 +150,8 @@ func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) 
 			return err
 		}
 		m.indexes[f.Name] = true
-		if x := r.intactCopy(f); x != nil {
-			r.standIn(f, x)
+		if x := r.indexes.intactCopy(f); x != nil {
+			r.indexes.replace(f, x)
 		} else {
 			missing = append(missing, f)
 		}
@@ -166,35 +164,9 @@ func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) 
 		return err
 	}
 	for _, f := range missing {
-		r.standIn(f, x)
+		r.indexes.replace(f, x)
 	}
 	return nil
-}
-
-// standIn uses x in place of an index file of the remote.
-func (r *Remote) standIn(f rootlog.File, x *indexFile) {
-	if old := r.indexes[f.Name]; old != nil {
-		old.close()
-	}
-	r.indexes[f.Name] = x
-}
-
-// intactCopy opens the copy of an index file. It returns nil if there is no intact
-// copy.
-func (r *Remote) intactCopy(f rootlog.File) *indexFile {
-	if r.o.Dir == "" {
-		return nil
-	}
-	x, err := r.openCopy(f)
-	if err != nil {
-		return nil
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, io.NewSectionReader(x.file, 0, f.Size)); err != nil || [sha256.Size]byte(sum.Sum(nil)) != f.Sum {
-		x.close()
-		return nil
-	}
-	return x
 }
 
 // indexOfPacks builds an index of the packs that are neither condemned nor named by
@@ -210,7 +182,7 @@ func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mendi
 		known[p.Name.Path()] = true
 	}
 	whole := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return m.indexes[f.Name] })
-	indexes, err := r.openIndexes(ctx, whole)
+	indexes, err := r.indexes.open(ctx, whole)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (r *Remote) snapshot(ctx context.Context) (*snapshot, error) {
 // that does not change it is damage.
 func (r *Remote) snapshotAt(ctx context.Context, head *rootlog.State) (*snapshot, error) {
 	for again := false; ; again = true {
-		indexes, err := r.openIndexes(ctx, head.Indexes)
+		indexes, err := r.indexes.open(ctx, head.Indexes)
 		if err == nil {
 			return newSnapshot(r, head, indexes), nil
 		}
@@ -192,8 +192,8 @@ func (s *snapshot) badIndex(i int, err error) error {
 	if s.indexes[i].file == nil {
 		return fmt.Errorf("%s: %w", f.Name.IndexPath(), err)
 	}
-	s.r.forgetIndex(f)
-	return &object.DamageError{Name: s.r.indexCopy(f.Name), Err: err, Kind: ErrCopyRemoved}
+	s.r.indexes.forget(f)
+	return &object.DamageError{Name: s.r.indexes.copyOf(f.Name), Err: err, Kind: ErrCopyRemoved}
 }
 
 // get returns an object, or an [*object.NotFoundError].

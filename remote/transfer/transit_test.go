@@ -53,7 +53,7 @@ func TestWrongByteInTransit(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer r.closeIndexes(nil)
+			defer r.indexes.close(nil)
 			var found []error
 			_, err = r.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p) })
 			return errors.Join(append(found, err)...)
@@ -63,7 +63,7 @@ func TestWrongByteInTransit(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer r.closeIndexes(nil)
+			defer r.indexes.close(nil)
 			result, err := r.Repair(t.Context(), newMemoryLocal(), RepairOptions{})
 			if err == nil && len(result.Found) > 0 {
 				err = result.Found[0]
@@ -90,7 +90,7 @@ func TestWrongByteInTransit(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer r.closeIndexes(nil)
+			defer r.indexes.close(nil)
 			head, err := r.Head(t.Context())
 			if err != nil {
 				return err
@@ -147,7 +147,7 @@ func fetchAll(t *testing.T, b remote.Backend) error {
 	if err != nil {
 		return err
 	}
-	defer r.closeIndexes(nil)
+	defer r.indexes.close(nil)
 	head, err := r.Head(t.Context())
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package remote
 import (
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -10,9 +11,9 @@ const hidden = "***"
 
 // Redact returns a URL as it may be shown: with "***" for the password before
 // the '@' and for values in the query whose names sound secret. It understands
-// lists of hosts, which are no URLs to net/url. Where it is unclear what
-// belongs to the password, everything up to the last '@' is hidden. A path is
-// returned as it is, unless a malformed URL is part of it.
+// lists of hosts, which net/url does not. If the end of the password is unclear,
+// it hides everything up to the last '@'. A path is returned unchanged, unless a
+// malformed URL is part of it.
 func Redact(rawURL string) string {
 	shown, _ := redact(rawURL)
 	return shown
@@ -22,8 +23,8 @@ func Redact(rawURL string) string {
 // not be written to a file that others may read.
 func HasSecret(rawURL string) bool { return Redact(rawURL) != rawURL }
 
-// Secrets returns what Redact hides in the URLs that a text of a command line
-// or a setting holds, for a program that hides it in all its messages.
+// Secrets returns the texts that Redact hides in the first URL of a text, such as
+// an argument or a setting. A program hides them in all its messages.
 func Secrets(text string) []string {
 	start := malformed.FindStringSubmatchIndex(text)
 	if start == nil {
@@ -145,6 +146,16 @@ func isSecret(name, value string) bool {
 		return strings.Contains(strings.ToLower(value), "token:")
 	}
 	return HasSecret(value) // a URL in a URL
+}
+
+// OneLine returns a text of a store as one line of printable characters. It cuts
+// the text after limit bytes.
+func OneLine(text string, limit int) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == ' ' }), " ")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
 }
 
 // unescape decodes percent signs. Text that cannot be decoded stays unchanged.

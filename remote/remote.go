@@ -1,8 +1,8 @@
-// Package remote says what kist needs of a store that others share: an
-// S3 bucket, a MongoDB database, a folder. A [Backend] keeps immutable blobs
-// under names, and creates small records at most once; it knows nothing of
-// packs, roots or refs. What lies on a remote, and the protocol by which any
-// number of processes share it, is described in docs/format/remote.md.
+// Package remote has the interface of a shared store: an S3 bucket, a MongoDB
+// database, a folder. A [Backend] keeps immutable blobs under names, and creates
+// small records at most once. It knows nothing of packs, roots or refs.
+// docs/format/remote.md describes the content of a remote, and the protocol by
+// which any number of processes share it.
 package remote
 
 import (
@@ -40,10 +40,10 @@ type Blobs interface {
 	Get(ctx context.Context, name string, p []byte, off int64) (int, error)
 
 	// Put stores size bytes of body under a name that was never used before:
-	// a new one for every attempt. ErrExists says that the name is taken,
-	// where the store can tell. After any other error the blob may appear,
-	// now or later, or never. body is read from any offset, more than once,
-	// and by one goroutine at a time.
+	// a new one for every attempt. ErrExists means that the name is taken, if
+	// the store notices. After any other error the blob may appear, now or
+	// later, or never. body is read from any offset, more than once, and by
+	// one goroutine at a time.
 	Put(ctx context.Context, name string, body io.ReaderAt, size int64) error
 
 	// Stat describes a blob. An absent one is ErrNotFound.
@@ -56,27 +56,27 @@ type Blobs interface {
 	// ends it.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
-	// Delete removes a blob or record. One that is not there is no error. A
-	// nil error means that it is gone, or will be.
+	// Delete removes a blob or record. A missing one is no error. A nil error
+	// means that it is gone, or will be.
 	Delete(ctx context.Context, name string) error
 }
 
 // Creator creates records.
 type Creator interface {
 	// Create stores a record, a blob of at most MaxRecord bytes, under a name
-	// for which [IsRecord] is true, if and only if the name is free; of any
-	// number of callers at most one succeeds. ErrExists says that the name is
+	// for which [IsRecord] is true, if and only if the name is free. Of any
+	// number of callers at most one succeeds. ErrExists means that the name is
 	// taken: by somebody else, or by an earlier attempt of the caller's own.
-	// After any other error the record may have been created, or may be later.
-	// Get, Stat, List and Delete are for records too; they see one at once.
+	// After any other error the record may exist, or may be created later.
+	// Get, Stat, List and Delete work on records, too, and see them at once.
 	Create(ctx context.Context, name string, data []byte) error
 }
 
 // Replacer replaces records. All stores of this module are Replacers.
 type Replacer interface {
-	// Replace stores data under the name of a record that exists, in place of
-	// its bytes, in one step: at no moment is the name free. Only a repair calls
-	// it, with the bytes that the record had before it was damaged.
+	// Replace replaces the bytes of an existing record in one step: the name is
+	// never free. Only a repair calls it, with the bytes that the record had
+	// before it was damaged.
 	Replace(ctx context.Context, name string, data []byte) error
 }
 
@@ -92,9 +92,8 @@ type Backend interface {
 // MaxRecord is the most bytes of a record.
 const MaxRecord = 4 << 20
 
-// As returns b, or the first of the backends that it wraps that is a T: for
-// what only some stores have. A backend that wraps another has a method Unwrap
-// that returns it.
+// As returns b as a T, or the first wrapped backend that is a T. T has methods
+// that only some stores have. A backend that wraps another returns it by Unwrap.
 func As[T any](b Backend) (T, bool) {
 	for {
 		if t, ok := b.(T); ok {
@@ -112,10 +111,10 @@ func As[T any](b Backend) (T, bool) {
 // MaxNameSize is the most bytes of a name.
 const MaxNameSize = 200
 
-// CheckName says whether name can be that of a blob: components of the
-// characters a to z, 0 to 9, '.', '_' and '-', which do not begin with a dot,
-// separated by single slashes, of at most MaxNameSize bytes together. So every
-// name is one on every store. The error matches ErrName.
+// CheckName returns an error that matches ErrName if no blob can have the name. A
+// name has components of the characters a to z, 0 to 9, '.', '_' and '-', which do
+// not begin with a dot. Single slashes separate them. The limit is MaxNameSize
+// bytes. Such a name is valid on every store.
 func CheckName(name string) error {
 	if len(name) > MaxNameSize {
 		return &Error{Op: "check", Name: name[:MaxNameSize], Kind: ErrName, Err: fmt.Errorf("%d bytes, the limit is %d", len(name), MaxNameSize)}
@@ -144,9 +143,8 @@ func IsRecord(name string) bool {
 	return base == "kist.json" || folders == "root" || strings.HasSuffix(folders, "/root")
 }
 
-// CheckBlob says whether name can be that of a blob to be [Blobs].Put: one
-// that [CheckName] accepts and that is not a record's. The error matches
-// ErrName.
+// CheckBlob returns an error that matches ErrName if [Blobs].Put cannot use the
+// name: [CheckName] refuses it, or it is the name of a record.
 func CheckBlob(name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -157,8 +155,8 @@ func CheckBlob(name string) error {
 	return nil
 }
 
-// CheckRecord says whether name can be that of a record of size bytes to be
-// created by a [Creator]. The error about the name matches ErrName.
+// CheckRecord returns an error if a [Creator] cannot create a record with this
+// name and size, in bytes. The error about a name matches ErrName.
 func CheckRecord(name string, size int) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -172,8 +170,8 @@ func CheckRecord(name string, size int) error {
 	return nil
 }
 
-// CheckPrefix says whether prefix can be that of [Blobs].List: empty, or a
-// name and a slash. The error matches ErrName.
+// CheckPrefix returns an error that matches ErrName if the prefix of [Blobs].List
+// is neither empty nor a name and a slash.
 func CheckPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
@@ -242,11 +240,11 @@ func AppendHeader(dst []byte, t Type, version uint8) []byte {
 	return append(dst, make([]byte, HeaderSize-len(headerMagic)-3)...)
 }
 
-// HeaderVersion returns the version of a blob whose header [CheckHeader] found
-// to be right.
+// HeaderVersion returns the version of a blob. [CheckHeader] must have accepted
+// its header.
 func HeaderVersion(data []byte) uint8 { return data[len(headerMagic)+1] }
 
-// CheckHeader checks that data begins with the header of a blob of a type, of a
+// CheckHeader checks that data begins with the header of a blob of a type, in a
 // version that this program knows.
 func CheckHeader(data []byte, t Type) error {
 	if len(data) < HeaderSize {
@@ -274,30 +272,30 @@ func CheckHeader(data []byte, t Type) error {
 	return nil
 }
 
-// What an [Error] may match. The first three are answers; the others say why
-// there is none.
+// The kinds of an [Error]. The first three are answers. The others are reasons why
+// there is no answer.
 var (
 	ErrNotFound = errors.New("not found on the remote")
 	ErrExists   = errors.New("exists on the remote already")
 	ErrName     = errors.New("not a name for a blob")
 
-	// ErrTemporary is for what may go well if it is tried again: the store is
-	// busy or cannot be reached, the connection broke, the body was cut short.
-	// It is unclear whether a write took effect.
+	// ErrTemporary means that a retry may succeed: the store is busy or cannot
+	// be reached, the connection broke, the body was cut short. It is unclear
+	// whether a write took effect.
 	ErrTemporary = errors.New("temporary remote error")
-	// ErrCredentials is for credentials that are missing, wrong or expired.
+	// ErrCredentials means that credentials are missing, wrong or expired.
 	ErrCredentials = errors.New("credentials not accepted by the remote")
-	// ErrCertificate says that the server's certificate is not trusted.
+	// ErrCertificate means that the server's certificate is not trusted.
 	ErrCertificate = errors.New("certificate not trusted")
-	// ErrPermission is for what the credentials do not allow.
+	// ErrPermission means that the credentials do not allow the operation.
 	ErrPermission = errors.New("not permitted by the remote")
-	// ErrNoStore says that the bucket, database or folder does not exist.
+	// ErrNoStore means that the bucket, database or folder does not exist.
 	ErrNoStore = errors.New("remote does not exist")
-	// ErrFull says that the store has no room left.
+	// ErrFull means that the store has no room left.
 	ErrFull = errors.New("remote is full")
 	// ErrUnsupported means that the store does not support an operation.
 	ErrUnsupported = errors.New("not supported by the remote")
-	// ErrDamaged says that a store has a blob but cannot give its bytes back.
+	// ErrDamaged means that a store has a blob but cannot return its bytes.
 	ErrDamaged = errors.New("damaged on the remote")
 )
 
@@ -305,14 +303,12 @@ var (
 type Error struct {
 	Op   string // "get", "put", "create", "replace", "stat", "list", "delete", "open"
 	Name string // of the blob, or the prefix of a list; may be empty
-	Kind error  // one of the sentinels above; nil: anything else, and not worth another try
+	Kind error  // one of the sentinels above; nil: none of them, and no retry
 
-	// Wait is how long the store asked to wait before the next try; 0: it did
-	// not say.
+	// Wait is the time that the store asked to wait before a retry; 0: none.
 	Wait time.Duration
 
-	// Err is the cause, with the store's own reason; may be nil. It has no
-	// credentials in it.
+	// Err is the cause with the store's reason, or nil. It has no credentials.
 	Err error
 }
 
@@ -331,7 +327,7 @@ func (e *Error) Error() string {
 	}
 }
 
-// EnvError says that the user has to set a variable of the environment.
+// EnvError names a variable of the environment that the user has to set.
 type EnvError struct {
 	Variable string
 	Value    string // "": any
@@ -340,7 +336,7 @@ type EnvError struct {
 
 func (e *EnvError) Error() string { return e.Reason }
 
-// ForeignError says that a folder is no remote and has other files in it.
+// ForeignError is the error for a folder that is no remote and has other files.
 type ForeignError struct {
 	Folder string
 	File   string // one of the files
@@ -365,30 +361,29 @@ func (e *Error) Unwrap() []error {
 // ErrURL means that a text is no complete URL of a remote.
 var ErrURL = errors.New("not a URL of a remote")
 
-// Env is what opening a backend needs of its surroundings.
+// Env has the surroundings that the opening of a backend needs.
 type Env struct {
 	Getenv func(string) string // settings, credentials
 	Home   string              // the user's folder, for files with credentials
-	Dir    string              // what relative paths are relative to
+	Dir    string              // the start of relative paths
 	Now    func() time.Time
 	Rand   io.Reader
 	Warn   func(string) // shows a warning; the text has no credentials
 }
 
-// An Opener opens the store a URL is of. Its errors have no credentials in
-// them.
+// An Opener opens the store of a URL. Its errors have no credentials.
 type Opener func(ctx context.Context, rawURL string, env Env) (Backend, error)
 
-// A Registry has an opener for each scheme of URLs, in lower case. The one for
-// "" gets plain paths.
+// A Registry has an opener for each scheme of URLs, in lower case. The opener of
+// "" opens plain paths.
 type Registry map[string]Opener
 
-// Open opens the store a URL is of, or a path. The error matches ErrURL if
-// nothing here is for such a URL.
+// Open opens the store of a URL or a path. The error matches ErrURL if no opener
+// fits.
 func (r Registry) Open(ctx context.Context, rawURL string, env Env) (Backend, error) {
 	scheme, _, isURL := cutScheme(rawURL)
 	if !isURL {
-		// s3:bucket is far more often a slip than a file of that name.
+		// s3:bucket is more likely a mistake than the name of a file.
 		if name, _, ok := strings.Cut(rawURL, ":"); ok && name != "" && r[strings.ToLower(name)] != nil {
 			return nil, badURL(rawURL, "write "+name+"://…")
 		}

@@ -181,26 +181,15 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 }
 
 func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n int, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
 	if off < 0 {
 		return 0, errors.New("negative offset")
 	}
 
-	d, err := b.open(folderOf(name))
+	d, st, err := b.find(ctx, name)
 	if err != nil {
 		return 0, err
 	}
 	defer d.Close()
-	st, err := lstat(d, path.Base(name))
-	if err == nil {
-		err = checkRegular(d, path.Base(name), st)
-	}
-	if err != nil {
-		return 0, err
-	}
-
 	f, err := openAt(d, path.Base(name), unix.O_RDONLY, 0)
 	if err != nil {
 		return 0, err
@@ -231,29 +220,35 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 	if err := check("stat", name, remote.CheckName(name)); err != nil {
 		return remote.Info{}, err
 	}
-	info, err := b.stat(ctx, name)
+	d, st, err := b.find(ctx, name)
 	if err != nil {
 		return remote.Info{}, fail("stat", name, err)
 	}
-	return info, nil
+	defer d.Close()
+	return infoOf(name, st), nil
 }
 
-func (b *Backend) stat(ctx context.Context, name string) (info remote.Info, err error) {
+// find opens the folder of a blob and describes the blob's file. The caller
+// closes the folder.
+func (b *Backend) find(ctx context.Context, name string) (*os.File, *unix.Stat_t, error) {
 	if err := ctx.Err(); err != nil {
-		return info, err
+		return nil, nil, err
 	}
 
 	d, err := b.open(folderOf(name))
 	if err != nil {
-		return info, err
+		return nil, nil, err
 	}
-	defer d.Close()
 	st, err := lstat(d, path.Base(name))
 	if err == nil {
 		err = checkRegular(d, path.Base(name), st)
 	}
+	if err != nil {
+		d.Close()
+		return nil, nil, err
+	}
 
-	return infoOf(name, st), err
+	return d, st, nil
 }
 
 func infoOf(name string, st *unix.Stat_t) remote.Info {

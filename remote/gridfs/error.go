@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -131,9 +130,5 @@ func (b *Backend) clean(text string) string {
 	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == ' ' }), " ")
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
-	}
-	return text
+	return remote.OneLine(text, maxReason)
 }

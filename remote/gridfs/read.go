@@ -133,15 +133,6 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 	if err != nil {
 		return remote.Info{}, err
 	}
-	if remote.IsRecord(name) {
-		doc, err := b.findOne(ctx, c, "stat", name, infoFields)
-		if err != nil {
-			return remote.Info{}, err
-		}
-		f := fileOf(doc)
-		return remote.Info{Name: name, Size: f.length, Modified: f.modified}, nil
-	}
-
 	f, err := b.file(ctx, c, "stat", name)
 	if err != nil {
 		return remote.Info{}, err
@@ -154,7 +145,8 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 // blob.
 var infoFields = bson.D{{Key: "length", Value: 1}, {Key: "chunkSize", Value: 1}, {Key: "uploadDate", Value: 1}}
 
-// file reads the files document of a blob and remembers it.
+// file reads the files document of a blob, or the document of a record, and
+// remembers it.
 func (b *Backend) file(ctx context.Context, c *collections, op, name string) (file, error) {
 	doc, err := b.findOne(ctx, c, op, name, infoFields)
 	if err != nil {

@@ -3,8 +3,8 @@
 // calls together, however many at once, stay below the rates. It counts the
 // bytes of blobs and records, not those of requests and lists.
 //
-// It goes around package retry's wrapper, not into it: its waiting is not the
-// remote's doing.
+// It goes around package retry's wrapper, not into it. Otherwise its delays would
+// count as a stuck connection.
 package limit
 
 import (
@@ -28,9 +28,9 @@ const (
 	minPart  = 64 << 10
 )
 
-// New returns b with limited rates, or b itself if o has none. A Get of much
-// becomes several, each of what half a second allows, so that the rate is kept
-// at any moment and not only on average.
+// New returns b with limited rates, or b itself if o has none. It splits a large
+// Get into parts for half a second each, so that the rate holds at any moment and
+// not only on average.
 func New(b remote.Backend, o Options) remote.Backend {
 	if o.Upload <= 0 && o.Download <= 0 {
 		return b
@@ -43,8 +43,8 @@ type backend struct {
 	up, down *meter
 	part     int // bytes of one Get
 
-	// unsent is how often the last Put read its body before it read it to be
-	// sent: S3's hashes it first.
+	// unsent is the number of times that the last Put read its body before it
+	// sent it: S3 hashes it first.
 	unsent atomic.Int64
 }
 
@@ -93,9 +93,9 @@ func (b *backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 	return nil
 }
 
-// meteredBody is a body that is paid for as it is read to be sent. The
-// previous Put shows whether a read is for sending; if that misleads,
-// the rest is paid for in the end, so nothing is paid twice or never.
+// meteredBody is a body that pays for its bytes when they are read for sending.
+// The previous Put shows which pass over the body sends it. If that was wrong, Put
+// pays the rest at the end, so every byte is paid for exactly once.
 type meteredBody struct {
 	ctx    context.Context // the Put's
 	body   io.ReaderAt
@@ -128,8 +128,8 @@ func (m *meteredBody) ReadAt(p []byte, off int64) (n int, err error) {
 // meter is a limit that calls share.
 type meter struct{ *rate.Limiter }
 
-// newMeter returns a meter, or nil for no limit. It lets through at once what
-// an eighth of a second allows.
+// newMeter returns a meter, or nil for no limit. Its burst is an eighth of a
+// second.
 func newMeter(perSecond int64) *meter {
 	if perSecond <= 0 {
 		return nil
@@ -149,8 +149,8 @@ func (m *meter) wait(ctx context.Context, n int64) error {
 	return nil
 }
 
-// noDeadline hides a deadline from rate.Limiter, which fails beforehand, with
-// an error of its own, when one is too near.
+// noDeadline hides a deadline from rate.Limiter, which would fail at once if the
+// deadline is too near.
 type noDeadline struct{ context.Context }
 
 func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }

@@ -34,7 +34,7 @@ func New(b remote.Backend, o Options) remote.Backend {
 	return &backend{inner: b, o: o.withDefaults()}
 }
 
-// Unwrap returns the backend whose calls are tried again.
+// Unwrap returns the backend without retries.
 func (b *backend) Unwrap() remote.Backend { return b.inner }
 
 func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (n int, err error) {
@@ -76,7 +76,7 @@ func (b *backend) once(ctx context.Context, op, name string, size int64, call fu
 	return err
 }
 
-// options returns those for the next call.
+// options returns the options for the next call.
 func (b *backend) options() Options {
 	o := b.o
 	if !b.reached.Load() {
@@ -129,8 +129,8 @@ type list struct {
 	yield  func(remote.Info, error) bool
 }
 
-// goOn yields what comes after l.last, and returns nil when that is all or
-// nobody wants more.
+// goOn yields the entries after l.last. It returns nil at the end of the list, or
+// if the caller wants no more.
 func (l *list) goOn(ctx context.Context) error {
 	return l.once(ctx, "list", l.prefix, 0, func(ctx context.Context, w *watchdog) error {
 		from := l.last
@@ -151,7 +151,7 @@ func (l *list) goOn(ctx context.Context) error {
 	})
 }
 
-// rest lists from l.last on, or from the beginning if need be.
+// rest lists from l.last on, or from the beginning if the store cannot.
 func (l *list) rest(ctx context.Context) iter.Seq2[remote.Info, error] {
 	if after, ok := l.inner.(AfterLister); ok && l.last != "" {
 		return after.ListAfter(ctx, l.prefix, l.last)

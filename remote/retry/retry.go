@@ -2,12 +2,12 @@
 // busy, a connection that breaks or gets stuck. [New] wraps a [remote.Backend];
 // [Do] is for what a caller repeats itself.
 //
-// Only errors that match [remote.ErrTemporary] are tried again. Wrong
-// credentials, a missing bucket, and errors such as "not permitted", "not found"
-// or "full" are reported after one call.
+// Only errors that match [remote.ErrTemporary] are retried. Wrong credentials, a
+// missing bucket, and errors such as "not permitted", "not found" or "full" are
+// returned after one call.
 //
-// A name is for one attempt, so Put and Create are not repeated by the wrapper.
-// Put again under a new name:
+// A name is for one attempt, so the wrapper does not repeat Put and Create. The
+// caller repeats Put under a new name:
 //
 //	err := retry.Do(ctx, o, "put", func(ctx context.Context) error {
 //		name, err := pack.NewName(rand)
@@ -17,10 +17,10 @@
 //		return b.Put(ctx, name.Path(), body, size)
 //	})
 //
-// What to do after a Create whose outcome is unclear, only its caller knows.
+// The caller of Create handles an unclear outcome.
 //
-// A wrapper that makes calls slow on purpose, as package limit's, goes around
-// this one, or its waiting would be taken for a stuck connection.
+// A wrapper that delays calls, such as package limit's, goes around this one.
+// Otherwise its delays would count as a stuck connection.
 package retry
 
 import (
@@ -36,7 +36,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// Options say how long trouble is borne.
+// Options configure how often and how long calls are retried.
 type Options struct {
 	Now func() time.Time // the clock; must be set
 
@@ -48,24 +48,23 @@ type Options struct {
 	// of goroutines may call it. It may be nil.
 	Notify func(op string, err error, wait time.Duration)
 
-	// Deadline is how much time an operation may lose: by waiting, and by
-	// attempts that failed. Of such an attempt at most Idle counts, so that
-	// slow connections are not given up. 0: 15 minutes.
+	// Deadline is the time that an operation may lose by waits and failed
+	// attempts. At most Idle of each attempt counts, so that operations over
+	// slow connections go on. 0: 15 minutes.
 	Deadline time.Duration
 
-	// Contact is the Deadline of a wrapper's calls until the store answered one
-	// of them, so that an address that is wrong is not tried for long. 0: 15
-	// seconds.
+	// Contact is the Deadline of a wrapper's calls until the store answers one
+	// of them, so that a wrong address fails soon. 0: 15 seconds.
 	Contact time.Duration
 
-	// First is the wait after the first failure. It doubles with each further
-	// one up to Longest, and each time up to half of it, at random, is left
-	// out. 0: half a second and half a minute.
+	// First is the wait after the first failure. It doubles with each failure,
+	// up to Longest. A random part of up to half of each wait is left out.
+	// 0: half a second and half a minute.
 	First, Longest time.Duration
 
-	// Idle is how long a call may make no progress until it is cancelled as
-	// stuck. To it comes the time that the bytes of the call take at Rate,
-	// in bytes per second. 0: a minute and 32 KiB.
+	// Idle is the longest time without progress in a call, before it is
+	// cancelled as stuck. The time for the call's bytes at Rate, in bytes per
+	// second, is added to it. 0: a minute and 32 KiB.
 	Idle time.Duration
 	Rate int64
 }
@@ -132,8 +131,8 @@ type patience struct {
 	lost  time.Duration
 }
 
-// wait waits until an attempt that failed after a time is to be repeated, and
-// returns nil; or the error to end with.
+// wait waits until the next attempt and returns nil, or returns the error of the
+// operation. The last attempt took the given time.
 func (p *patience) wait(ctx context.Context, failed error, after time.Duration) error {
 	if ctx.Err() != nil {
 		return ended(ctx, failed)
@@ -173,7 +172,7 @@ func ended(ctx context.Context, failed error) error {
 // byte may have changed on the way. So read must not use a cache that an
 // earlier call filled.
 //
-// All data of a store is read in this way before it is called damaged.
+// A caller must read data in this way before it reports damage.
 func Verified(read func() error) error {
 	err := read()
 	if !looksDamaged(err) {
@@ -182,15 +181,14 @@ func Verified(read func() error) error {
 	return read()
 }
 
-// looksDamaged reports whether wrong bytes can be the reason of an error. They can
-// look like a format of a newer program.
+// looksDamaged reports whether wrong bytes can be the reason of an error. Wrong
+// bytes can look like a newer format.
 func looksDamaged(err error) bool {
 	return errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) || errors.Is(err, remote.ErrNewerFormat)
 }
 
-// unsent is how many bytes of a body that were read may not have left this
-// machine yet: what buffers of the connection hold, and what a backend reads to
-// send it at once.
+// unsent limits the bytes of a body that were read but not sent yet: they are in
+// buffers of the connection or of the backend.
 const unsent = 8 << 20
 
 var errStuck = errors.New("no progress")
@@ -201,8 +199,8 @@ type watchdog struct {
 	limit atomic.Int64 // a time.Duration
 }
 
-// watched calls call with a context that ends when the watchdog was not reset
-// for limit. The error of a call that ended so is temporary.
+// watched calls call with a context that ends if the watchdog is not reset for
+// limit. The error of such a call is temporary.
 func watched(ctx context.Context, op, name string, limit time.Duration, call func(ctx context.Context, w *watchdog) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -217,16 +215,16 @@ func watched(ctx context.Context, op, name string, limit time.Duration, call fun
 	return err
 }
 
-// pause is called before what takes time but is not the remote's doing.
+// pause stops the clock while the caller, and not the remote, needs time.
 func (w *watchdog) pause() { w.timer.Stop() }
 
-// reset is called when there was progress; the next has to come within limit.
+// reset notes progress. The next progress has to follow within limit.
 func (w *watchdog) reset(limit time.Duration) {
 	w.limit.Store(int64(limit))
 	w.timer.Reset(limit)
 }
 
-// watchedBody is a body whose being read is progress.
+// watchedBody is a body. Every read of it counts as progress.
 type watchedBody struct {
 	body io.ReaderAt
 	w    *watchdog
@@ -242,7 +240,7 @@ func (b *watchedBody) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// limit returns for how long a call that moves so many bytes may be silent.
+// limit returns the longest time without progress of a call that moves so many bytes.
 func (o *Options) limit(bytes int64) time.Duration {
 	return o.Idle + time.Duration(float64(bytes)/float64(o.Rate)*float64(time.Second))
 }

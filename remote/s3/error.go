@@ -181,12 +181,7 @@ func isHTML(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type")
 // clean returns a text of the store that is safe to show: one short line of
 // printable characters without credentials.
 func (b *Backend) clean(text string) string {
-	text = b.source.redact(text)
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) || r == ' ' }), " ")
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
-	}
-	return text
+	return remote.OneLine(b.source.redact(text), maxReason)
 }
 
 // wait returns the time that the store asks to wait.

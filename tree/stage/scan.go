@@ -39,7 +39,7 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 
 	refreshIndex(ctx, r, nil, unchanged)
 	o := object.NewOverlay(r.Contents())
-	s, err := newStorer(r, o, idx, nil)
+	s, err := newStager(r, o, idx, nil)
 	if err != nil {
 		return view.View{}, err
 	}

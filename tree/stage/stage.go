@@ -3,14 +3,17 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -54,6 +57,8 @@ func Add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	return result, err
 }
 
+// add is one attempt of Add. It scans the worktree, stores the files, and applies
+// the edits that follow to the index.
 func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, error) {
 	idx, err := r.Index()
 	if err != nil {
@@ -66,7 +71,6 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	if err != nil {
 		return nil, err
 	}
-
 	for _, f := range found {
 		if _, conflict := idx.Conflict(f.Path); f.State == worktree.Absent && !conflict {
 			return nil, fmt.Errorf("path %q: %w", f.Path, kist.ErrNoMatch)
@@ -75,7 +79,7 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 
 	session := r.Objects().Begin(volume.SessionOptions{DryRun: o.DryRun})
 	defer session.Close()
-	s, err := newStorer(r, session, idx, o.Progress)
+	s, err := newStager(r, session, idx, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -84,46 +88,162 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 		return nil, err
 	}
 
-	result := stored.result()
-	result.Stats = session.Stats()
-	list := stored
-	if settled := settled(r, idx, stored, o); len(settled) > 0 {
-		list = append(settled, stored...)
+	list := s.settle(stored, o)
+	result := list.result(idx)
+	if !o.DryRun && list.changes() {
+		err = s.publish(ctx, session, list)
 	}
-
-	for _, e := range list {
-		if _, conflict := idx.Conflict(e.path); conflict && e.settles() {
-			result.Resolved = append(result.Resolved, e.path)
-		}
-	}
-
-	if o.DryRun || !list.changes() {
-		return result, nil
-	}
-
-	begun := list.beginsLost(idx)
-	err = session.Publish(ctx, func(ctx context.Context) error {
-		if err := s.checkUnpurged(ctx, stored); err != nil {
-			return err
-		}
-		return index.UpdateWith(ctx, r.Dir(), index.Options{From: idx}, list.apply)
-	})
-
-	for _, path := range begun {
-		if err == nil {
-			r.Options().Warn(fmt.Sprintf("folder %q was lost; the next commit will contain only what you add to it", path))
-		}
-	}
-
 	result.Stats = session.Stats()
 	return result, errors.Join(err, session.Close())
 }
 
-// settled returns edits that end notes in the index about the selected paths:
-// conflicts, which count as resolved now, and that a path could not be read.
-func settled(r *kist.Repository, idx *index.Index, stored edits, o AddOptions) edits {
+// stager stores changed files of the worktree and returns the edits of the index
+// that result.
+type stager struct {
+	repo     *kist.Repository
+	objects  object.ReadWriter
+	idx      *index.Index
+	records  *record.View // when the stager was made
+	progress kist.Progress
+}
+
+func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, progress kist.Progress) (*stager, error) {
+	records, err := r.Purges().View()
+	return &stager{r, objects, idx, records, progress}, err
+}
+
+// store stores the files of a scan and returns the edits for all that it found.
+// Purged content counts as unreadable.
+func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, error) {
+	var list edits
+	files := fileRuns{} // to be read
+	var total kist.Amount
+	for i, f := range found {
+		e := edit{path: f.Path, state: f.State, old: f.Old, mode: f.Mode}
+		e.implied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && implies(f.Path, found[i+1:])
+		switch f.State {
+		case worktree.Absent:
+			continue
+		case worktree.Ignored:
+			e.why = f.State.String()
+		case worktree.Deleted:
+			e.kind = editRemove
+		case worktree.Unreadable:
+			e.why = reason(f.Err)
+		case worktree.Special, worktree.Nested:
+			e.why = f.State.String()
+			if Indexed(s.idx, f.Path) != nil {
+				e.kind = editRemove
+			}
+		default:
+			if !f.Dir {
+				files.add(f)
+				total.Files++
+				total.Bytes += f.Stat.Size
+				continue
+			}
+			e.kind = editDir
+		}
+		list = append(list, e)
+	}
+	at := len(list)
+	list = append(list, make(edits, total.Files)...)
+	return list, s.storeFiles(ctx, files, list[at:], total)
+}
+
+// storeFiles stores files, total in all, and sets an edit of list for each. It
+// frees each part of files after use: the edits take more and more memory.
+func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, total kist.Amount) error {
+	dst := object.Writer(s.objects)
+	if s.records.AnyPurged() {
+		dst = &kist.Withheld{Writer: dst, Records: s.records}
+	}
+	var before, now kist.Amount // done before this part, and with it
+	report := func(files, bytes int64) {
+		now = kist.Amount{Files: before.Files + files, Bytes: before.Bytes + bytes}
+		if s.progress != nil {
+			s.progress(now, total)
+		}
+	}
+	for i := range files {
+		err := s.repo.Worktree().StoreAll(ctx, dst, files[i], func(at int, stored worktree.Stored, err error) error {
+			list[at], err = s.edit(ctx, &files[i][at], stored, err)
+			return err
+		}, report)
+		if err != nil {
+			return err
+		}
+		list, before, files[i] = list[len(files[i]):], now, nil
+	}
+	return nil
+}
+
+// edit returns the edit for a file that was stored, or that failed with err.
+func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.Stored, err error) (edit, error) {
+	e := edit{path: f.Path, state: f.State, old: f.Old}
+	switch {
+	case errors.Is(err, worktree.ErrGone):
+		e.state = worktree.Deleted
+		if Indexed(s.idx, e.path) != nil {
+			e.kind = editRemove
+		}
+		return e, nil
+	case err != nil:
+		e.state, e.why = worktree.Unreadable, reason(err)
+		return e, nil
+	}
+
+	entry := index.NewEntry(stored.Entry, stored.Stat)
+	if e.old != nil && e.old.SameContent(&entry) {
+		entry.MTime = e.old.MTime // a change of the time alone is no change
+	} else if why, err := s.repo.PurgedIn(ctx, s.records, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
+		return e, err
+	} else if why != nil {
+		e.state, e.why = worktree.Unreadable, why.String()
+		return e, nil
+	}
+	e.kind, e.entry = editSet, &entry
+	if stored.Unstable {
+		e.why = "changed while it was read"
+	}
+	return e, nil
+}
+
+// implies reports whether the results in a folder show that the folder was
+// added or deleted. found begins with the first result after the folder.
+func implies(dir string, found []worktree.Found) bool {
+	for _, f := range found {
+		switch {
+		case !tree.Below(f.Path, dir):
+			return false
+		case f.State == worktree.Untracked || f.State == worktree.Deleted:
+			return true
+		}
+	}
+	return false
+}
+
+// fileRuns is a list in parts, so that the memory of each part can be freed
+// before the others are used.
+type fileRuns [][]worktree.Found
+
+// runLength is the number of files in a part.
+const runLength = 16 << 10
+
+func (l *fileRuns) add(f worktree.Found) {
+	if n := len(*l); n == 0 || len((*l)[n-1]) == runLength {
+		*l = append(*l, nil)
+	}
+	last := &(*l)[len(*l)-1]
+	*last = append(*last, f)
+}
+
+// settle puts edits before stored that end notes in the index about other selected
+// paths: conflicts, which count as resolved now, and unreadable paths.
+func (s *stager) settle(stored edits, o AddOptions) edits {
+	idx := s.idx
 	if len(idx.Conflicts())+len(idx.Skipped()) == 0 {
-		return nil
+		return stored
 	}
 
 	touched := make(map[string]bool, len(stored))
@@ -134,7 +254,7 @@ func settled(r *kist.Repository, idx *index.Index, stored edits, o AddOptions) e
 	open := func(path string) bool { return Selected(path, o.Paths) && !touched[path] }
 	// An untracked file that the scan ignored does not mean that the user
 	// decided to remove the path.
-	decided := func(path string) bool { return Indexed(idx, path) != nil || !r.Worktree().Exists(path) }
+	decided := func(path string) bool { return Indexed(idx, path) != nil || !s.repo.Worktree().Exists(path) }
 
 	var list edits
 	for _, c := range idx.Conflicts() {
@@ -143,13 +263,194 @@ func settled(r *kist.Repository, idx *index.Index, stored edits, o AddOptions) e
 		}
 	}
 
-	for _, s := range idx.Skipped() {
-		if open(s.Path) && (!o.Update || decided(s.Path)) {
-			list = append(list, edit{path: s.Path, kind: editForgive})
+	for _, p := range idx.Skipped() {
+		if open(p.Path) && (!o.Update || decided(p.Path)) {
+			list = append(list, edit{path: p.Path, kind: editForgive})
 		}
 	}
 
-	return list
+	return append(list, stored...)
+}
+
+// publish publishes the stored objects and applies the edits to the index.
+func (s *stager) publish(ctx context.Context, session *volume.Session, list edits) error {
+	begun := list.beginsLost(s.idx)
+	err := session.Publish(ctx, func(ctx context.Context) error {
+		if err := s.checkUnpurged(ctx, list); err != nil {
+			return err
+		}
+		return index.UpdateWith(ctx, s.repo.Dir(), index.Options{From: s.idx}, list.apply)
+	})
+	if err != nil {
+		return err
+	}
+
+	for _, path := range begun {
+		s.repo.Options().Warn(fmt.Sprintf("folder %q was lost; the next commit will contain only what you add to it", path))
+	}
+	return nil
+}
+
+// checkUnpurged returns a [*volume.StaleError] if new content in list was purged
+// since the stager was made. Publish calls it.
+func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
+	if now, err := s.repo.Purges().View(); err != nil || now == s.records {
+		return err
+	}
+	for _, e := range list {
+		if e.kind != editSet || e.old != nil && e.old.SameContent(e.entry) {
+			continue
+		}
+		entry := e.entry.Object()
+		why, err := s.repo.Purged(ctx, &entry)
+		if err != nil && !errors.Is(err, object.ErrNotFound) {
+			return err
+		}
+		if why != nil {
+			return &volume.StaleError{Keys: []object.Key{why.Key}}
+		}
+	}
+	return nil
+}
+
+// edit is the change of the index that follows from one path in the worktree.
+type edit struct {
+	path  string
+	why   string       // the reason why the index may differ from the worktree
+	old   *index.Entry // the former entry in the index; nil for a directory or an untracked path
+	entry *index.Entry // the new entry; nil for a directory
+	mode  uint16       // the new mode of a directory
+
+	kind    editKind
+	state   worktree.State
+	implied bool // the listed children of the directory imply the edit
+}
+
+// editKind is the change of the index that an edit makes.
+type editKind uint8
+
+const (
+	editNone    editKind = iota
+	editSet              // stages entry
+	editDir              // stages a directory with mode
+	editRemove           // removes the path
+	editResolve          // clears the conflict at the path
+	editForgive          // clears the note that the path could not be read
+)
+
+// edits are the edits of one command. First come those of notes alone.
+type edits []edit
+
+// skipped reports whether a commit must record that the path differs from the
+// worktree.
+func (e *edit) skipped() bool {
+	return e.state == worktree.Unreadable || e.kind == editSet && e.why != ""
+}
+
+// changes reports whether the edits change anything.
+func (list edits) changes() bool {
+	return slices.ContainsFunc(list, func(e edit) bool {
+		return e.kind != editNone || e.skipped()
+	})
+}
+
+// settles reports whether the edit ends a conflict about its path.
+func (e *edit) settles() bool { return e.kind != editNone && e.kind != editForgive }
+
+// beginsLost returns the lost directories, whose content is unknown, that get
+// new content.
+func (list edits) beginsLost(idx *index.Index) (dirs []string) {
+	for path := range idx.LostDirs() {
+		if slices.ContainsFunc(list, func(e edit) bool {
+			return (e.kind == editSet || e.kind == editDir) && e.path != path && tree.Below(e.path, path)
+		}) {
+			dirs = append(dirs, path)
+		}
+	}
+	return dirs
+}
+
+// apply changes idx. It clears the entries that it has set, to save memory.
+func (list edits) apply(idx *index.Index) error {
+	for i := range list {
+		e := list[i]
+		list[i].entry = nil
+		var err error
+		switch e.kind {
+		case editResolve:
+			idx.ClearConflict(e.path)
+		case editForgive:
+			idx.ClearSkipped(e.path)
+		case editRemove:
+			idx.Remove(e.path)
+		case editSet:
+			err = idx.Set(e.path, *e.entry)
+		case editDir:
+			err = idx.SetDir(e.path, e.mode)
+		}
+		if err == nil && e.skipped() {
+			err = idx.SetSkipped(e.path, e.why)
+		}
+		if err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// result summarises the edits for the user. It must come before apply, which
+// clears entries.
+func (list edits) result(idx *index.Index) *AddResult {
+	result := &AddResult{}
+	for _, e := range list {
+		if _, conflict := idx.Conflict(e.path); conflict && e.settles() {
+			result.Resolved = append(result.Resolved, e.path)
+		}
+		switch {
+		case e.implied || e.kind == editNone || e.kind == editResolve || e.kind == editForgive:
+		case e.kind == editRemove:
+			result.Deleted = append(result.Deleted, e.path)
+		case e.state == worktree.Untracked:
+			result.Added = append(result.Added, e.path)
+		case e.kind == editDir || e.old == nil || !e.old.SameContent(e.entry):
+			result.Modified = append(result.Modified, e.path)
+		}
+		if e.kind == editSet {
+			result.Read.Files++
+			result.Read.Bytes += int64(e.entry.Size)
+		}
+		switch left := (object.Skipped{Path: e.path, Reason: e.why}); {
+		case e.skipped():
+			result.Skipped = append(result.Skipped, left)
+		case e.state == worktree.Special || e.state == worktree.Nested:
+			result.Special = append(result.Special, left)
+		case e.state == worktree.Ignored:
+			result.Ignored = append(result.Ignored, e.path)
+		}
+	}
+
+	for _, paths := range [][]string{result.Added, result.Modified, result.Deleted, result.Ignored} {
+		slices.SortFunc(paths, tree.ComparePaths)
+	}
+
+	for _, left := range [][]object.Skipped{result.Skipped, result.Special} {
+		slices.SortFunc(left, func(a, b object.Skipped) int {
+			return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason))
+		})
+	}
+
+	return result
+}
+
+// reason returns the message of an error without its path, which the caller
+// shows beside it.
+func reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
 }
 
 // Selected reports whether a path is equal to or below one of paths. It is

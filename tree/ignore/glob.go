@@ -9,7 +9,7 @@ import (
 type glob struct {
 	elems []elem
 	sets  []set
-	flat  bool // a slash is a letter like others: *, ? and sets match it
+	flat  bool // *, ? and sets also match a slash
 }
 
 // Glob is a pattern for whole paths. It does not change and is safe for
@@ -19,10 +19,10 @@ type Glob struct {
 	fold bool
 }
 
-// CompileGlob compiles a pattern as git's pathspecs have them, and reports
-// false if nothing can match it. With slashes, *, ? and sets do not match a
-// slash, and ** between slashes does, as in an ignore file. With fold, capital
-// and small letters of ASCII are the same.
+// CompileGlob compiles a pattern of a pathspec, by git's rules. It reports false
+// if nothing can match the pattern. With slashes, *, ? and sets do not match a
+// slash, but ** between slashes does, as in an ignore file. With fold, the case
+// of ASCII letters does not matter.
 func CompileGlob(pattern string, slashes, fold bool) (Glob, bool) {
 	if fold {
 		pattern = lower(pattern)
@@ -35,8 +35,8 @@ func CompileGlob(pattern string, slashes, fold bool) (Glob, bool) {
 	return Glob{g, fold}, ok
 }
 
-// Match reports whether the whole of path matches. It takes time that is at
-// worst the product of the lengths of pattern and path.
+// Match reports whether the full path matches. Its time is at most proportional
+// to the product of the lengths of pattern and path.
 func (g *Glob) Match(path string) bool {
 	if g.fold {
 		path = lower(path)
@@ -44,10 +44,10 @@ func (g *Glob) Match(path string) bool {
 	return g.glob.match(path)
 }
 
-// HasWildcards reports whether a pattern stands for more than its text.
+// HasWildcards reports whether a pattern has a byte with a special meaning.
 func HasWildcards(pattern string) bool { return strings.ContainsAny(pattern, wildcards) }
 
-// lower returns s with the small letters of ASCII.
+// lower returns s with its ASCII letters in lower case.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -58,7 +58,7 @@ func lower(s string) string {
 	return string(b)
 }
 
-// compileFlat compiles a pattern in which a slash is a letter like others.
+// compileFlat compiles a pattern whose wildcards also match slashes.
 func compileFlat(pattern string) (glob, bool) {
 	g, ok := compileGlob(pattern, false, false)
 	g.flat = true
@@ -88,9 +88,10 @@ const (
 	all        // **   any number
 )
 
-// compileGlob compiles a pattern; false if nothing can match it. In a path, a
-// run of stars between slashes, or between a slash and an end, may match
-// slashes; atStart says that the pattern stands where a name begins.
+// compileGlob compiles a pattern. It returns false if nothing can match the
+// pattern. With inPath, a run of stars between slashes, or between a slash and an
+// end, may match slashes. atStart means that the pattern begins where a name
+// begins.
 func compileGlob(pattern string, atStart, inPath bool) (g glob, ok bool) {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
@@ -142,7 +143,7 @@ func (g *glob) add(e elem) {
 	g.elems = append(g.elems, e)
 }
 
-// tail returns what every text that matches ends with.
+// tail returns the literal end of the pattern. Every matching text ends with it.
 func (g *glob) tail() string {
 	var tail []byte
 	for i := len(g.elems) - 1; i >= 0 && g.elems[i].op == oneByte; i-- {
@@ -152,17 +153,17 @@ func (g *glob) tail() string {
 	return string(tail)
 }
 
-// match reports whether the whole of text matches.
+// match reports whether the full text matches.
 //
-// Elements are matched from left to right, and stars match as little as they
-// can. On a mismatch the last star matches one byte more; if it cannot,
-// because a slash is next, the last ** takes in one folder more. Those before
-// need not be tried again: what follows them has matched as early as it can,
-// and if it matched later, then less would be left for the rest.
+// It matches elements from left to right, and stars match as little as possible.
+// On a mismatch, the last star matches one byte more. If a slash is next, that is
+// impossible, and the last ** matches one more folder instead. Earlier stars need
+// no retry: the elements after them matched at the earliest place, and a later
+// place would only leave less text for the rest.
 //
-// From each start of a ** an element meets the bytes of one name, another one
-// from each start. So in all it meets each byte of text about once, and the
-// work is at most the product of the lengths of pattern and text.
+// For each start of a **, an element meets the bytes of one name, and the names
+// differ. So an element meets each byte of text about once, and the work is at
+// most the product of the lengths of pattern and text.
 func (g *glob) match(text string) bool {
 	const none = -1
 	starElem, starText := none, 0               // after the last star, and where it ends
@@ -243,8 +244,8 @@ func (s *set) addRange(first, last byte) {
 	}
 }
 
-// classes are the named classes, in ASCII. Space leaves out what git leaves
-// out: vertical tab and form feed.
+// classes are the named classes, in ASCII. Like git's, space has no vertical tab
+// and no form feed.
 var classes = map[string]func(b byte) bool{
 	"alnum":  func(b byte) bool { return isAlpha(b) || isDigit(b) },
 	"alpha":  isAlpha,
@@ -264,8 +265,8 @@ func isAlpha(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 func isGraph(b byte) bool { return ' ' < b && b < 0x7f }
 
-// parseSet reads a bracket expression at the start of s, which begins with a
-// bracket, and returns its length; 0 if it has no end or an unknown class.
+// parseSet reads the bracket expression at the start of s and returns its length.
+// The length is 0 if the expression has no end or an unknown class.
 func parseSet(s string) (result set, n int) {
 	i := 1
 	negated := i < len(s) && (s[i] == '!' || s[i] == '^')
@@ -322,8 +323,8 @@ func parseSet(s string) (result set, n int) {
 }
 
 // parseClass reads a named class at the start of s, such as [:alpha:], and returns its
-// length; 0 if it has no end or is unknown. Without a second colon it is no class, and
-// nil is returned.
+// length. The length is 0 if the class has no end or is unknown. Without a second
+// colon it is no class, and the function is nil.
 func parseClass(s string) (is func(b byte) bool, n int) {
 	end := strings.IndexByte(s[2:], ']')
 	switch {
@@ -339,8 +340,8 @@ func parseClass(s string) (is func(b byte) bool, n int) {
 	return is, 2 + end + 1
 }
 
-// escaped returns the byte at the start of s, or the one after a backslash,
-// and how long that is; 0 if there is none after it.
+// escaped returns the byte at the start of s, or the byte after a backslash, and
+// the length of both. The length is 0 if nothing follows the backslash.
 func escaped(s string) (b byte, size int) {
 	switch {
 	case s[0] != '\\':

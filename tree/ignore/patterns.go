@@ -1,9 +1,9 @@
-// Package ignore decides which paths of a worktree are left alone, by the
-// rules of .gitignore, which .kistignore follows to the letter. The rules for
-// users are in docs/format/ignore.md.
+// Package ignore decides which paths of a worktree are ignored. A .kistignore
+// file has exactly the rules of .gitignore; docs/format/ignore.md has them for
+// users.
 //
-// A match takes time that is at worst the product of the lengths of pattern
-// and path, whatever they hold.
+// The time of a match is at most proportional to the product of the lengths of
+// pattern and path.
 package ignore
 
 import (
@@ -15,13 +15,13 @@ import (
 // Limits of an ignore file.
 const (
 	MaxFileSize = 1 << 20 // bytes of a file
-	MaxLineSize = 2 << 10 // bytes of a line that is no comment
+	MaxLineSize = 2 << 10 // bytes of a line, except a comment
 )
 
-// LimitError says that an ignore file is larger than is allowed.
+// LimitError means that an ignore file or one of its lines is too large.
 type LimitError struct {
 	Dir   string // the folder of the file
-	Line  int    // the line that is too long; 0: it is the file
+	Line  int    // the line that is too long; 0: the file is too large
 	Size  int    // bytes
 	Limit int    // bytes
 }
@@ -44,19 +44,19 @@ type Patterns struct {
 	// 0 means none and the largest number wins.
 	names map[string]last // without wildcards, by name
 	paths map[string]last // without wildcards, by path below dir
-	tails map[byte][]int  // with wildcards, by the last byte of what matches; ascending
+	tails map[byte][]int  // with wildcards, by the last byte of each matching path; ascending
 	globs []int           // the others, ascending
 }
 
-// last is the last of the rules with the same text.
+// last has the last rules with the same text.
 type last struct {
-	any int // that match anything
-	dir int // that match folders only
+	any int // the last that matches anything
+	dir int // the last that matches only folders
 }
 
 // Parse reads the content of an ignore file in the folder dir: a slash-separated
-// path, "" for the root of the worktree. Patterns that cannot match anything,
-// such as one that ends within a character class, are dropped, as git does.
+// path, "" for the root of the worktree. Like git, it drops patterns that cannot
+// match anything, such as a pattern that ends within a character class.
 // The error is a [*LimitError].
 func Parse(data []byte, dir string) (*Patterns, error) {
 	p := &Patterns{dir: dir}
@@ -177,9 +177,9 @@ type Matcher struct {
 	patterns *Patterns // nil in the zero Matcher
 }
 
-// Push returns a Matcher that has the patterns of one more ignore file, which
-// go before those of m. On the way down into a folder, push what its own
-// ignore file says, if it has one.
+// Push returns a Matcher with the patterns of one more ignore file. They take
+// precedence over the patterns of m. On the way down into a folder, push the
+// patterns of its own ignore file.
 func (m *Matcher) Push(p *Patterns) *Matcher {
 	if p == nil || len(p.rules) == 0 {
 		return m
@@ -195,13 +195,13 @@ type Rule struct {
 	Negated bool   // it begins with an exclamation mark
 }
 
-// Match reports whether a path is ignored, and by which rule. Path is
-// slash-separated and relative to the root of the worktree. isDir is true for
-// a folder, but not for a symlink to one. A negated rule that matches is
-// returned, too; the rule is zero if none matches.
+// Match reports whether a path is ignored, and returns the rule that decided.
+// Path is slash-separated and relative to the root of the worktree. isDir is
+// true for a folder, but not for a symlink to one. The rule may be negated. It
+// is zero if no rule matches.
 //
 // Match considers only the path itself. Everything in an ignored folder is
-// ignored, whatever the rules, so callers must not descend into one.
+// ignored, so callers must not descend into one.
 func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
 	if m == nil || m.patterns == nil || path == "" {
 		return false, Rule{}
@@ -235,20 +235,20 @@ func (p *Patterns) below(path string) (string, bool) {
 	return path[n+1:], true
 }
 
-// rule is one pattern, taken apart.
+// rule is one parsed pattern.
 type rule struct {
 	text    string // as in the file, without spaces at the end
 	line    int
-	negated bool // what matches is not ignored
+	negated bool // a matching path is not ignored
 	dirOnly bool // matches folders only
 
 	kind    kind
 	literal string // by kind
 	glob    glob
-	tail    string // what everything that matches ends with, unless the kind is exact
+	tail    string // the end of every matching path, unless the kind is exact
 }
 
-// kind is what a rule looks at, and how.
+// kind selects the part of a path that a rule compares, and how.
 type kind uint8
 
 const (
@@ -259,10 +259,10 @@ const (
 	globPath               // the path begins with literal, and glob matches the rest
 )
 
-// wildcards are the bytes that do not stand for themselves.
+// wildcards are the bytes with a special meaning in a pattern.
 const wildcards = `*?[\`
 
-// newRule takes a line apart; false if nothing can match it.
+// newRule parses a line. It returns false if nothing can match the line.
 func newRule(text string) (rule, bool) {
 	r := rule{text: text}
 	pattern, negated := strings.CutPrefix(text, "!")
@@ -299,7 +299,7 @@ func (r rule) compile(pattern string, atStart bool) (rule, bool) {
 	return r, ok
 }
 
-// match reports whether r, which is none of the exact kinds, matches.
+// match reports whether r matches a path. The kind of r must not be exact.
 func (r *rule) match(path, name string, isDir bool) bool {
 	if r.dirOnly && !isDir {
 		return false

@@ -112,6 +112,5 @@ func findings(file, text string) (list []string) {
 // they may have.
 var remaining = map[string]int{
 	"cmd/kist":        2,
-	"object/disk":     2,
 	"remote/transfer": 10,
 }

@@ -1,6 +1,6 @@
-// Package disk changes small files safely: a file is replaced whole or not at
-// all, what a function has done is on disk when it returns, and locks end with
-// the process that holds them.
+// Package disk changes small files safely. A file has its old content or the new
+// one, and nothing in between. When a function returns, its changes are on disk. A
+// lock ends with the process that holds it.
 package disk
 
 import (
@@ -16,8 +16,8 @@ import (
 	"slices"
 )
 
-// WriteFile replaces the file at path, or makes it. At every moment, and after
-// a crash at any, the file has its old content or data. The folder must exist.
+// WriteFile replaces the file at path, or makes it. The file has either its old
+// content or data at every moment, even after a crash. The directory must exist.
 // Only one process at a time may write a path: hold a [Lock].
 func WriteFile(path string, data []byte) error {
 	dir, name := filepath.Split(path)
@@ -27,9 +27,9 @@ func WriteFile(path string, data []byte) error {
 	})
 }
 
-// Write is [WriteFile] for what is written bit by bit, or has a name that is
-// known only then: write returns it. Until the end it is the file temp in the
-// same folder, which is removed first if a process left it there.
+// Write is [WriteFile] for a file that is written in parts. The function write
+// returns its name in dir. Write uses the file temp in dir until the end, and
+// first removes one that another process left there.
 func Write(dir, temp string, write func(io.Writer) (name string, err error)) error {
 	if err := WriteHint(dir, temp, write); err != nil {
 		return err
@@ -37,8 +37,8 @@ func Write(dir, temp string, write func(io.Writer) (name string, err error)) err
 	return SyncDir(dir)
 }
 
-// WriteHint is [Write] for what may be lost: after a crash, the file may have
-// its old content although the function has returned. It never has any other.
+// WriteHint is [Write] without syncing the directory. So the file may have its
+// old content after a crash, although the function returned.
 func WriteHint(dir, temp string, write func(io.Writer) (name string, err error)) error {
 	path := filepath.Join(dir, temp)
 	if err := Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +65,8 @@ func WriteHint(dir, temp string, write func(io.Writer) (name string, err error))
 	return nil
 }
 
-// MakeDir makes a folder and the folders above it, and has their names on disk
-// when it returns.
+// MakeDir makes a directory and those above it. Their names are on disk when it
+// returns.
 func MakeDir(dir string) error {
 	if info, err := Stat(dir); err == nil && info.IsDir() {
 		return nil
@@ -83,7 +83,7 @@ func MakeDir(dir string) error {
 	return SyncDir(above)
 }
 
-// SyncDir has the names in a folder on disk when it returns.
+// SyncDir writes the names in a directory to disk.
 func SyncDir(dir string) error {
 	if dir == "" {
 		dir = "."
@@ -95,8 +95,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ErrSum says that the bytes of a file do not have the checksum that its last
-// line says.
+// ErrSum is the error for a file whose last line has another checksum than its
+// bytes.
 var ErrSum = errors.New("checksum does not match")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -109,15 +109,15 @@ const (
 // Sum returns the CRC-32C of data, as 8 hexadecimal digits.
 func Sum(data []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli)) }
 
-// WithSum returns data with an end of line and a line with its checksum. It is
-// for small files whose bytes have no hash or checksum elsewhere.
+// WithSum returns data, an end of line, and a line with its checksum. It is for
+// small files without a hash or checksum elsewhere.
 func WithSum(data []byte) []byte {
 	return fmt.Appendf(slices.Clip(data), "%s%s\n", sumBefore, Sum(data))
 }
 
-// CutSum returns the data of a file that has the form of [WithSum]. A file
-// without the last line is returned as it is, and has is false. The caller then
-// checks that all of it is data: the line may be there, but damaged.
+// CutSum returns the data of a file in the form of [WithSum]. If the last line is
+// not there, CutSum returns the file unchanged, and has is false. The caller then
+// checks that all of it is data, because the line may be damaged.
 func CutSum(file []byte) (data []byte, has bool, err error) {
 	at := len(file) - sumSize
 	if at < 0 || !bytes.HasPrefix(file[at:], []byte(sumBefore)) || file[len(file)-1] != '\n' {
@@ -129,12 +129,12 @@ func CutSum(file []byte) (data []byte, has bool, err error) {
 	return file[:at], true, nil
 }
 
-// Mend flips the bit of data that makes whole true, and reports whether there is
-// one. If there is none, data stays as it is.
-func Mend(data []byte, whole func([]byte) bool) bool {
+// Mend flips the one bit of data that makes it intact, and reports whether there is
+// such a bit. Otherwise data stays unchanged.
+func Mend(data []byte, intact func([]byte) bool) bool {
 	for bit := range 8 * len(data) {
 		data[bit/8] ^= 1 << (bit % 8)
-		if whole(data) {
+		if intact(data) {
 			return true
 		}
 		data[bit/8] ^= 1 << (bit % 8)

@@ -14,19 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RepositoryDir is the name of the folder, below a worktree's root, that holds
-// its repository.
+// RepositoryDir is the name of a repository's directory in the root of the worktree.
 const RepositoryDir = ".kist"
 
-// ErrSymlink says that a file or folder of a repository is a symlink. Kist makes
-// none there, and follows none.
+// ErrSymlink is the error for a symlink in a repository. Kist makes none there, and
+// follows none.
 var ErrSymlink = errors.New("is a symlink; kist follows none in a repository")
 
-// The functions below do what those of package os with the same names do. For
-// a path in a folder named [RepositoryDir] they follow no symlink in that
-// folder: not for the folder itself, not for a folder below it, and not for
-// the file. The error then matches [ErrSymlink]. Whatever opens, makes or
-// removes something in a repository uses them.
+// The functions below work like those of package os with the same names. For a path
+// in a directory named [RepositoryDir], they follow no symlink: neither that
+// directory, nor one below it, nor the file may be one. The error then matches
+// [ErrSymlink]. All code that opens, makes or removes files of a repository uses
+// these functions.
 
 // OpenFile is [os.OpenFile]. A file that it makes in a folder shared with a
 // group can be written by the group.
@@ -165,8 +164,8 @@ func Mkdir(path string, perm fs.FileMode) error {
 	})
 }
 
-// SharedMode is the mode of a folder that is shared with a group: what is made
-// in it belongs to the same group.
+// SharedMode is the mode of a directory that is shared with a group. New files in it
+// belong to the same group.
 const SharedMode = 0o2770
 
 // isShared reports whether a folder is shared with its group.
@@ -265,8 +264,8 @@ func Truncate(path string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// inFolder calls do with an open folder and the name in it that path stands
-// for. Outside of a repository that is the current folder, and path itself. An
+// inFolder opens the directory of path and calls do with it and the last name of
+// path. Outside of a repository, it passes the current directory and all of path. An
 // error of the system becomes a [*fs.PathError].
 func inFolder(op, path string, do func(dir int, name string) error) error {
 	above, below, inside := split(path)
@@ -298,8 +297,8 @@ func inFolder(op, path string, do func(dir int, name string) error) error {
 	}
 }
 
-// split cuts a path at the folder of the repository that it is in: the path of
-// that folder, and the path below it.
+// split cuts a path into the path of the repository's directory and the path below
+// that. Inside is false if the path is in no repository.
 func split(path string) (above, below string, inside bool) {
 	path = filepath.Clean(path)
 	if below, ok := strings.CutPrefix(path, RepositoryDir+"/"); ok {
@@ -312,13 +311,13 @@ func split(path string) (above, below string, inside bool) {
 	return "", "", false
 }
 
-// isInside reports whether a path is that of a repository's folder, or below.
+// isInside reports whether path is a repository's directory, or below one.
 func isInside(path string) bool {
 	_, _, inside := split(path)
 	return inside || filepath.Base(path) == RepositoryDir
 }
 
-// openat opens a file by its name in a folder, following no symlink.
+// openat opens a file by its name in a directory. It follows no symlink.
 func openat(dir int, name string, flag int, perm uint32) (fd int, err error) {
 	err = retry(func() error {
 		fd, err = unix.Openat(dir, name, flag|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
@@ -333,7 +332,7 @@ func openat(dir int, name string, flag int, perm uint32) (fd int, err error) {
 	return fd, err
 }
 
-// retry calls do until no signal interrupts it.
+// retry repeats do while a signal interrupts it.
 func retry(do func() error) error {
 	for {
 		if err := do(); err != unix.EINTR {
@@ -342,7 +341,7 @@ func retry(do func() error) error {
 	}
 }
 
-// pathError says what failed with which path, unless err says it already.
+// pathError adds the operation and the path to err, unless err has them.
 func pathError(op, path string, err error) error {
 	if cause := (*fs.PathError)(nil); err == nil || errors.As(err, &cause) {
 		return err

@@ -16,12 +16,12 @@ import (
 // ErrBusy is matched by every [*BusyError].
 var ErrBusy = errors.New("locked by another process")
 
-// BusyError says that another process holds a lock.
+// BusyError is the error for a lock that another process holds.
 type BusyError struct {
 	File string // the lock file
 	PID  int    // of a process that holds it; 0: not known
 
-	// Since is when that process took the lock, by the clock of the file system.
+	// Since is the time when that process took the lock, by the clock of the file system.
 	// It is zero if PID is 0.
 	Since time.Time
 }
@@ -36,7 +36,7 @@ func (e *BusyError) Error() string {
 // Is makes errors.Is(err, ErrBusy) true.
 func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 
-// Mode is how a lock is held.
+// Mode is the way in which a lock is held.
 type Mode int
 
 // Any number of holders may share a lock that nobody holds exclusively.
@@ -45,11 +45,11 @@ const (
 	Shared    Mode = unix.LOCK_SH
 )
 
-// DefaultWait is how long a command waits for another one.
+// DefaultWait is the longest time that a command waits for another one.
 const DefaultWait = 30 * time.Second
 
-// FileLock is a lock that is held. It ends with a call of Unlock or Remove, or
-// with the process.
+// FileLock is a held lock. It ends with a call of Unlock or Remove, or with the
+// process.
 type FileLock struct {
 	f    *os.File
 	mode Mode
@@ -63,16 +63,16 @@ func (l *FileLock) Unlock() {
 	release(l.f)
 }
 
-// Remove frees the lock and removes its file, if that can be done: it is for
-// files that come and go, which nobody else may remove.
+// Remove frees the lock and removes its file, if possible. Only the holder may
+// remove the file of a lock.
 func (l *FileLock) Remove() {
 	Remove(l.f.Name())
 	release(l.f)
 }
 
-// Lock takes the lock on the file at path, which is made if it is absent. If it
-// is held, Lock waits, at most for the time given (0 or less: not at all), and
-// then returns a [*BusyError].
+// Lock takes the lock on the file at path, and makes the file if it is absent. If
+// another process holds the lock, Lock waits up to the given time, and then returns
+// a [*BusyError]. It does not wait if the time is 0 or less.
 func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (*FileLock, error) {
 	late := time.After(wait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -96,8 +96,8 @@ func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (*Fil
 	}
 }
 
-// IsLocked reports whether somebody holds the lock on the file at path, which
-// is not made.
+// IsLocked reports whether a process holds the lock on the file at path. It does
+// not make the file.
 func IsLocked(path string) bool {
 	f, err := open(path, os.O_RDWR)
 	if err != nil {
@@ -132,8 +132,9 @@ func tryLock(ctx context.Context, path string, mode Mode) (*FileLock, error) {
 	}
 }
 
-// open opens a lock file, for reading if it was made by another user, or cannot
-// be written to: locking needs no more. A symlink is an error.
+// open opens a lock file. If it cannot be opened for writing, because it belongs to
+// another user for example, open opens it for reading: that suffices for locking. A
+// symlink is an error.
 func open(path string, flag int) (*os.File, error) {
 	f, err := OpenFile(path, flag|unix.O_NOFOLLOW, 0o666)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
@@ -159,9 +160,9 @@ func flock(f *os.File, mode Mode) error {
 	}
 }
 
-// release frees the lock on f, if there is one, and closes f. Closing alone does
-// not free it while a program is being started: until that runs, its process has
-// all files that are open here.
+// release frees the lock on f, if there is one, and closes f. Closing alone is not
+// enough while this process starts another one: until that one runs its program,
+// it shares all files that are open here.
 func release(f *os.File) {
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 	f.Close()
@@ -177,8 +178,8 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(have, want)
 }
 
-// writePID notes in the lock file who has the lock, for people to read: that
-// it cannot be written is no failure.
+// writePID writes the holder's process number into the lock file. It ignores errors,
+// because the number is only for messages.
 func writePID(f *os.File) {
 	pid := strconv.Itoa(os.Getpid()) + "\n"
 	if n, err := f.WriteAt([]byte(pid), 0); err == nil {
@@ -186,8 +187,8 @@ func writePID(f *os.File) {
 	}
 }
 
-// busy returns the error for a lock file that another process has locked. It
-// names the process that the file names if that runs on this machine.
+// busy returns the error for a lock file that another process has locked. It has
+// the process number from the file, if such a process runs on this machine.
 func busy(f *os.File) error {
 	e := &BusyError{File: f.Name()}
 	b := make([]byte, 20)

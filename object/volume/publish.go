@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -168,41 +169,29 @@ func (s *Session) Close() error {
 	return err
 }
 
-// locate returns a volume that has key, and the number of its record there, or nil. It
-// skips copies that are known to be damaged, and unreadable volumes.
-func (s *Store) locate(key object.Key) (*sealed, int, error) {
-	l, err := s.current()
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, v := range l.volumes {
-		rec, ok, err := v.find(key)
-		if err == nil && ok && !v.isBad(key) {
-			return v, rec.Index, nil
-		}
-	}
-	return nil, 0, nil
-}
-
 // trashBin has the removed volumes whose files still exist.
 type trashBin struct{ store *Store }
+
+// entries returns the directories of the removed volumes.
+func (b trashBin) entries() ([]fs.DirEntry, error) {
+	entries, err := disk.ReadDir(b.store.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		name, ok := strings.CutPrefix(e.Name(), trashPrefix)
+		return !ok || !isName(name)
+	}), err
+}
 
 // mayHaveOld reports whether a removed volume may be older than trashAge. The mark
 // was the last change of its directory.
 func (b trashBin) mayHaveOld() bool {
-	entries, err := disk.ReadDir(b.store.path)
-	if err != nil {
-		return false
-	}
-	for _, e := range entries {
-		if name, ok := strings.CutPrefix(e.Name(), trashPrefix); !ok || !isName(name) {
-			continue
-		}
-		if info, err := e.Info(); err == nil && b.store.o.Now().Sub(info.ModTime()) > trashAge {
-			return true
-		}
-	}
-	return false
+	entries, err := b.entries()
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		info, err := e.Info()
+		return err == nil && b.store.o.Now().Sub(info.ModTime()) > trashAge
+	})
 }
 
 // trashed is a removed volume whose files still exist.
@@ -213,19 +202,12 @@ type trashed struct {
 
 // list returns the removed volumes whose files still exist, the last removed first.
 func (b trashBin) list() ([]trashed, error) {
-	entries, err := disk.ReadDir(b.store.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := b.entries()
 	if err != nil {
 		return nil, err
 	}
 	var list []trashed
 	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), trashPrefix)
-		if !ok || !isName(name) {
-			continue
-		}
 		t := trashed{path: b.store.inVolumes(e.Name())}
 		if t.removed, err = readMark(t.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			if info, err := e.Info(); err == nil {
@@ -240,9 +222,9 @@ func (b trashBin) list() ([]trashed, error) {
 
 // size returns the size of the files of removed volumes, in bytes.
 func (b trashBin) size() (size int64, err error) {
-	list, err := b.list()
-	for _, t := range list {
-		size += folderSize(t.path)
+	entries, err := b.entries()
+	for _, e := range entries {
+		size += folderSize(b.store.inVolumes(e.Name()))
 	}
 	return size, err
 }
@@ -307,7 +289,7 @@ func (b trashBin) takeOut(volumes []*sealed) error {
 	if len(volumes) == 0 {
 		return nil
 	}
-	if err := syncDir(b.store.path); err != nil {
+	if err := disk.SyncDir(b.store.path); err != nil {
 		return err
 	}
 	_, err := b.store.refresh()
@@ -325,7 +307,7 @@ func (b trashBin) mark(path string) error {
 		return err
 	})
 	if err == nil {
-		err = syncDir(path)
+		err = disk.SyncDir(path)
 	}
 	return err
 }

@@ -175,7 +175,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 	if err := disk.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
 		return nil, err
 	}
-	if err := syncDir(r.store.dir); err != nil {
+	if err := disk.SyncDir(r.store.dir); err != nil {
 		return nil, err
 	}
 	for _, name := range volumes {
@@ -191,7 +191,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 		}
 		moved = append(moved, QuarantineDir+"/"+name)
 	}
-	if err := errors.Join(syncDir(dir), syncDir(r.store.path)); err != nil {
+	if err := errors.Join(disk.SyncDir(dir), disk.SyncDir(r.store.path)); err != nil {
 		return moved, err
 	}
 	_, err = r.store.refresh()

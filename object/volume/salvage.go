@@ -199,7 +199,7 @@ func (d deadWriters) salvageOne(ctx context.Context, name string) (did bool, err
 	}
 	dir := d.store.inVolumes(salvagePrefix + name)
 	if err = disk.Rename(d.store.inVolumes(tmpPrefix+name), dir); err == nil {
-		err = syncDir(d.store.path)
+		err = disk.SyncDir(d.store.path)
 	} else if os.IsNotExist(err) {
 		err = nil
 	} else if os.IsPermission(err) { // another user's volume, which only that user can salvage

@@ -114,7 +114,7 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 	if err := renameNew(w.dir, w.store.inVolumes(w.name)); err != nil {
 		return err
 	}
-	return syncDir(w.store.path)
+	return disk.SyncDir(w.store.path)
 }
 
 // leftFiles removes files of Badger that a sealed volume does not have, and returns the
@@ -199,7 +199,7 @@ func (w *writer) makeDurable(s *seal) error {
 			}
 		}
 	}
-	return syncDir(w.dir)
+	return disk.SyncDir(w.dir)
 }
 
 // writeFile writes a new read-only file, and syncs it.

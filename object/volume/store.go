@@ -173,6 +173,22 @@ func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key,
 	return missing, nil
 }
 
+// locate returns a volume that has key, and the number of its record there, or nil. It
+// skips copies that are known to be damaged, and unreadable volumes.
+func (s *Store) locate(key object.Key) (*sealed, int, error) {
+	l, err := s.current()
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, v := range l.volumes {
+		rec, ok, err := v.find(key)
+		if err == nil && ok && !v.isBad(key) {
+			return v, rec.Index, nil
+		}
+	}
+	return nil, 0, nil
+}
+
 // Has reports whether the store has an object, without reading it.
 func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
 	missing, err := s.Missing(ctx, []object.Key{key})

@@ -261,19 +261,6 @@ func isTable(name string) bool {
 	return ok && err == nil && fmt.Sprintf("%06d"+tableSuffix, n) == name
 }
 
-// syncDir makes the entries of a directory durable.
-func syncDir(path string) error {
-	d, err := disk.Open(path)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
 // makeVolumesDir makes volumes/, durably, if it does not exist.
 func makeVolumesDir(kistDir string) error {
 	err := disk.Mkdir(filepath.Join(kistDir, volumesDir), 0o777)
@@ -281,7 +268,7 @@ func makeVolumesDir(kistDir string) error {
 		return nil
 	}
 	if err == nil {
-		err = syncDir(kistDir)
+		err = disk.SyncDir(kistDir)
 	}
 	return err
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// Operation is one that has stopped to let a person decide something.
+// Operation is an operation that can stop to let the user decide.
 type Operation string
 
-// The operations that can be under way. Their values are for people to read.
+// The operations that can be in progress. Messages contain these names.
 const (
 	Merging   Operation = "merge"
 	Reverting Operation = "revert"
@@ -37,15 +37,15 @@ type State struct {
 	Other     object.ID // the commit being merged or reverted, or to be reverted next
 	Message   string    // default message of the commit that ends it
 
-	// Stopped says that the operation waits for a commit. It does not only if
-	// a revert of several commits has made one, and others are left.
+	// Stopped means that the operation waits for a commit. It is false only
+	// between two commits of a revert.
 	Stopped bool
 
 	// Of a revert of several commits.
-	Rest   []object.ID // those to be reverted after Other, or from it on
-	Parent int         // of merges, the parent to go back to
-	Start  object.ID   // where HEAD was before the first
-	Left   object.ID   // where HEAD was before this one
+	Rest   []object.ID // the commits to revert after Other; if not Stopped, Other included
+	Parent int         // for merge commits: the parent to go back to
+	Start  object.ID   // HEAD's commit before the first revert
+	Left   object.ID   // HEAD's commit before this revert
 }
 
 func (s State) InProgress() error {
@@ -86,9 +86,8 @@ func Current(r *kist.Repository) (State, error) {
 	return s, nil
 }
 
-// committed reports whether the commit that an operation waited for was made,
-// and only the notes about the operation are still there: HEAD is no longer
-// where it was when they were written.
+// committed reports whether HEAD moved since the operation was recorded. Then its
+// commit exists, and only the record of the operation is left over.
 func committed(r *kist.Repository) (bool, error) {
 	began, err := r.Refs().Special(refs.OrigHead)
 	if errors.Is(err, refs.ErrNotFound) {
@@ -110,7 +109,7 @@ func message(r *kist.Repository, name string) (string, error) {
 	return text, err
 }
 
-// ReadRest reads what a revert of several commits has noted, if there is one.
+// ReadRest reads the state of a revert of several commits, if there is one.
 func ReadRest(r *kist.Repository, s *State) error {
 	text, err := message(r, refs.RevertMsg)
 	if err != nil || text == "" {
@@ -136,7 +135,7 @@ func ReadRest(r *kist.Repository, s *State) error {
 	return nil
 }
 
-// writeRest notes what readRest reads, if there is anything to note.
+// writeRest writes the state that ReadRest reads. It removes an empty state.
 func writeRest(ctx context.Context, r *kist.Repository, s State) error {
 	if s.Start == s.Left && len(s.Rest) == 0 {
 		return r.Refs().ClearSpecial(ctx, refs.RevertMsg)
@@ -178,8 +177,8 @@ func SetState(ctx context.Context, r *kist.Repository, s State) error {
 	return r.Refs().SetSpecial(ctx, stateNames[s.Operation], s.Other)
 }
 
-// EndStep records that the operation waits for no commit any more. It is over,
-// unless it is a revert that has others left.
+// EndStep records that the operation no longer waits for a commit. The operation
+// ends, unless it is a revert with further commits.
 func EndStep(ctx context.Context, r *kist.Repository, state State) error {
 	switch {
 	case state.Operation == "":
@@ -190,7 +189,7 @@ func EndStep(ctx context.Context, r *kist.Repository, state State) error {
 	return r.Refs().ClearSpecial(ctx, refs.RevertHead, refs.MergeMsg)
 }
 
-// ClearState records that no operation is under way any more.
+// ClearState records that no operation is in progress.
 func ClearState(ctx context.Context, r *kist.Repository) error {
 	return r.Refs().ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.MergeMsg, refs.RevertMsg)
 }

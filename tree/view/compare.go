@@ -19,15 +19,15 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// View is a tree that can be compared with others: one that was committed, or
-// what the index or the worktree holds now. Objects reads its nodes; the
-// content of a view of the worktree is in the worktree alone.
+// View is a tree that can be compared with others: the tree of a commit, of the
+// index or of the worktree. Objects reads its nodes. The content of a view of the
+// worktree is only in the worktree.
 type View struct {
-	Tree     object.ID // zero: nothing
-	Commit   object.ID // whose tree it is; zero: none's
+	Tree     object.ID // zero: no tree
+	Commit   object.ID // the commit of the tree, or zero
 	Objects  object.Reader
 	Worktree bool
-	Skipped  []object.Skipped // in the worktree: could not be read, and are in the tree as they are staged
+	Skipped  []object.Skipped // unreadable files of the worktree; the tree has their staged versions
 }
 
 // OfCommit returns the tree of the commit that a revision names. The error is
@@ -74,9 +74,9 @@ func FromIndex(ctx context.Context, r *kist.Repository, idx *index.Index) (View,
 	return View{Tree: info.ID, Objects: o}, err
 }
 
-// Diff returns the changes of files that lead from view a to view b, in the
-// order of their paths, and those of folders that are empty or have got other
-// permission bits. Renames are found if they are asked for.
+// Diff returns the changes from view a to view b in path order: of files, and of
+// folders that are empty or have other permission bits. With renames, it also
+// finds moved files.
 func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.Change, error) {
 	changes, err := DiffWith(ctx, a, b, tree.DiffOptions{Paths: paths, Recursive: true})
 	if err != nil {
@@ -145,9 +145,9 @@ func HeadCommit(ctx context.Context, r *kist.Repository) (refs.Head, *object.Com
 	return head, c, err
 }
 
-// OpsAt returns what makes path as it is in a view, with the folders that lead
-// to it and all that is below it, and the folders below it that are damaged or
-// missing.
+// OpsAt returns the operations that write path as it is in the view, with its
+// parent folders and everything below it. Lost has the folders below it that are
+// damaged or missing.
 func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost []worktree.Failed, err error) {
 	e, err := v.Find(ctx, path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
@@ -185,7 +185,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 	err = tree.WalkInto(ctx, v.Objects, e.Content.ID, func(below string, node object.ID) (bool, error) {
 		_, err := object.ReadTree(ctx, v.Objects, node)
 		at := tree.Join(path, below)
-		if !IsLost(err) || at == "" { // of that nothing can be written
+		if !IsLost(err) || at == "" { // without the root, nothing can be written
 			return err == nil, err
 		}
 		lost = append(lost, worktree.Failed{Path: at, Err: err})
@@ -194,7 +194,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 	return ops, lost, err
 }
 
-// IsLost reports whether an error says that an object is damaged or missing.
+// IsLost reports whether the cause of an error is a damaged or missing object.
 func IsLost(err error) bool {
 	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }
@@ -210,9 +210,8 @@ func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
 	return tree.Find(ctx, v.Objects, v.Tree, path)
 }
 
-// ReadContent returns the content of a file of the view, at most limit bytes of
-// it. If the view is of the worktree, and the file was changed since, it is
-// what the file holds now.
+// ReadContent returns the content of a file of the view, at most limit bytes. If a
+// file of the worktree changed since, it returns the present content.
 func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, e object.Entry, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(object.NewContentReader(ctx, v.Objects, e), limit))
 	if !v.Worktree || !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrPurged) {

@@ -99,6 +99,9 @@ type group struct {
 // the store. It is a [*NeededError] if a live object is missing or damaged.
 // The caller closes the plan.
 func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOptions) (*Plan, error) {
+	if o.Before == nil {
+		o.Before = func(context.Context) error { return nil }
+	}
 	sweep, err := store.Sweep(ctx, volume.SweepOptions{
 		MaintainOptions: volume.MaintainOptions{SingleHost: o.SingleHost}, DryRun: o.DryRun,
 	})
@@ -238,13 +241,15 @@ func (p *Plan) spared(i int) int64 {
 // rewritten so that, of waste bytes, few enough remain. It subtracts their
 // waste from after.
 func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n int) {
-	slices.SortFunc(some, func(i, j int) int { // purged objects first, then the largest share of garbage
-		a, b := &p.marker.use[i], &p.marker.use[j]
-		return cmp.Or(
-			compareBool(purged.volumes[j], purged.volumes[i]),
-			cmp.Compare(float64(b.waste())/float64(b.Bytes), float64(a.waste())/float64(a.Bytes)),
-			cmp.Compare(i, j))
-	})
+	share := func(i int) float64 { // of garbage; volumes with purged objects come first
+		u := &p.marker.use[i]
+		share := float64(u.waste()) / float64(u.Bytes)
+		if purged.volumes[i] {
+			share += 2
+		}
+		return share
+	}
+	slices.SortFunc(some, func(i, j int) int { return cmp.Or(cmp.Compare(share(j), share(i)), cmp.Compare(i, j)) })
 	for n < len(some) && (purged.volumes[some[n]] || float64(waste) > p.o.MaxWaste*float64(*after)) {
 		u := &p.marker.use[some[n]]
 		if u.marked == u.Objects && u.copies == 0 {
@@ -267,16 +272,6 @@ func split(list []int, set map[int]bool) (rest, in []int) {
 		}
 	}
 	return rest, in
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // groups splits volumes into groups that are rewritten to about one full
@@ -306,7 +301,7 @@ func (p *Plan) groups(volumes []int, optimise bool) (groups []group) {
 // use since. It can be stopped at any moment: the next collection completes its
 // work. It may be called once.
 func (p *Plan) Apply(ctx context.Context) error {
-	if err := p.before(ctx); err != nil {
+	if err := p.o.Before(ctx); err != nil {
 		return err
 	}
 	if _, err := p.sweep.EmptyTrash(ctx); err != nil {
@@ -390,13 +385,6 @@ func (p *Plan) unmarked(ctx context.Context, i int) (n int64, err error) {
 	return n, nil
 }
 
-func (p *Plan) before(ctx context.Context) error {
-	if p.o.Before == nil {
-		return nil
-	}
-	return p.o.Before(ctx)
-}
-
 // remove removes the volumes of g, after it has copied their live objects.
 func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 	m := p.marker
@@ -421,7 +409,7 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 
 	return p.sweep.Remove(ctx, func(ctx context.Context) (volume.Removal, error) {
 		var r volume.Removal
-		if err := p.before(ctx); err != nil {
+		if err := p.o.Before(ctx); err != nil {
 			return r, err
 		}
 		if err := m.update(ctx, p.needs); err != nil {

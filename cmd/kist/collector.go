@@ -6,23 +6,23 @@ import (
 	"runtime/metrics"
 )
 
-// garbage is how many bytes of garbage are let be between two collections,
-// within limits of least and most percent of what is in use. With little in
-// use, fewer collections are worth some megabytes; with much, as with a million
-// files, a collection is worth what it saves.
+// garbage is the number of bytes of garbage that a collection waits for. It is at
+// least leastGarbage and at most mostGarbage percent of the bytes in use. If few
+// bytes are in use, fewer collections are worth some megabytes. If many are, as with
+// a million files, each collection frees enough to be worth its time.
 const (
 	garbage      = 48 << 20
 	leastGarbage = 15
 	mostGarbage  = 1200
 )
 
-// tuneCollector sets how much garbage is let be, and does so again after each
-// collection.
+// tuneCollector sets the share of garbage that starts a collection. It adapts the
+// share after each collection.
 func tuneCollector() {
 	debug.SetGCPercent(mostGarbage)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := mostGarbage
-	type collected struct{ _ *byte } // with a pointer, it is not put together with others
+	type collected struct{ _ *byte } // has a pointer, so the allocator does not pack it with others
 	var again func(*collected)
 	again = func(c *collected) {
 		metrics.Read(live)
@@ -35,8 +35,8 @@ func tuneCollector() {
 	runtime.SetFinalizer(&collected{}, again)
 }
 
-// percentFor returns how much garbage is let be, in percent of so many bytes
-// in use.
+// percentFor returns the garbage that starts a collection, in percent of the live
+// bytes.
 func percentFor(live uint64) int {
 	return int(min(max(garbage*100/max(live, 1), leastGarbage), mostGarbage))
 }

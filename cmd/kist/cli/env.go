@@ -13,9 +13,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Env is everything a command takes from the process it runs in. Commands read
-// the environment, the clock and the terminal through it and in no other way,
-// so that a test can run them with others.
+// Env is everything that a command takes from its process. Commands read the
+// environment, the clock and the terminal only through it, so that a test can
+// replace them.
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer // results
@@ -29,34 +29,40 @@ type Env struct {
 	Random   io.Reader        // cryptographically secure
 	Terminal Terminal
 
-	// Owners are the users whose repositories are used without question. If
-	// there are none, everybody's are.
+	// Owners are the users whose repositories are trusted. If there are none,
+	// every user is trusted.
 	Owners []int
 
 	// Umask has the permission bits that files of the worktree do not get.
 	Umask uint16
 
-	// Sleep waits before something is tried again with a remote, or until ctx
-	// ends. nil: by a timer.
+	// Sleep waits before a request to a remote is retried, or until ctx ends. If it
+	// is nil, a timer does.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Start runs kist with args in the background, to go on after this process
-	// has ended. If it is nil, nothing is done in the background.
+	// Start runs kist with args in the background. It outlives this process. If it
+	// is nil, nothing runs in the background.
 	Start func(args ...string) error
 
+	invocation
+}
+
+// invocation is the state of one [Run]: the options that several commands share, and
+// the terminal.
+type invocation struct {
 	global     globals
-	transfer   transferOptions // of the command that runs
+	transfer   transferOptions
 	repo       repoOptions
 	screen     *screen
 	completion completion
 	secrets    *secrets
 }
 
-// Terminal says which of the standard streams are terminals.
+// Terminal has the standard streams that are terminals.
 type Terminal struct {
 	Stdin, Stdout, Stderr bool
 
-	Width func() int // columns of the terminal that Stderr is
+	Width func() int // columns of the terminal at Stderr
 }
 
 // OSEnv returns the environment of this process. It sets the umask for a
@@ -84,9 +90,9 @@ func OSEnv() *Env {
 	}
 }
 
-// WithSignals returns a context that the first SIGINT or SIGTERM cancels; the
-// second ends the process at once. The function returned gives signals their
-// usual meaning again.
+// WithSignals returns a context that the first SIGINT or SIGTERM cancels. The
+// second ends the process at once. The returned function restores the usual
+// meaning of signals.
 func WithSignals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -106,8 +112,8 @@ func WithSignals(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// workingDir returns the working directory, or "." where it has been removed:
-// the command then fails with the path it was to work on.
+// workingDir returns the working directory, or "." if it was removed. The command
+// then fails with the path of its argument.
 func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package cli is the command line: a file for each command or a few, each with a newX that
-// describes it to cobra and a runX that does it.
+// describes it to cobra and a runX that runs it.
 //
-// Commands take everything from an [Env], print results with its printf and
-// json, talk to a person with its info and warn, and return errors; how an
-// error becomes a message and an exit status is decided in causes.go alone.
+// Commands take everything from an [Env]. They print results with its printf and
+// json, and messages with its info and warn. They return errors. Only causes.go
+// decides how an error becomes a message and an exit status.
 package cli
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Run runs kist with args, the name of the program not among them, and returns
-// its exit status. Whatever goes wrong has been reported when it returns.
+// Run runs kist with args, without the name of the program, and returns its exit
+// status. It has reported all errors when it returns.
 func Run(ctx context.Context, env *Env, args []string) int {
 	own := *env
 	own.secrets = &secrets{}
@@ -83,6 +83,16 @@ checks each chunk against its hash when it reads it.`,
 		mayExit(root, s.status)
 	}
 
+	addCommands(root, env)
+	eachCommand(root, finish)
+	if env.completion.asked {
+		eachCommand(root, plainUsage)
+	}
+	return root
+}
+
+// addCommands adds all commands to root, in the groups of its help.
+func addCommands(root *cobra.Command, env *Env) {
 	add := func(group, title string, cmds ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: group, Title: title})
 		for _, cmd := range cmds {
@@ -142,11 +152,6 @@ checks each chunk against its hash when it reads it.`,
 		help,
 		newVersion(env),
 	)
-	eachCommand(root, finish)
-	if env.completion.asked {
-		eachCommand(root, plainUsage)
-	}
-	return root
 }
 
 // eachCommand calls fn with cmd and every command below it.
@@ -157,7 +162,7 @@ func eachCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
 	}
 }
 
-// finish gives a command what all have in common.
+// finish sets the properties that all commands share.
 func finish(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
 	cmd.Flags().SortFlags = false
@@ -174,7 +179,7 @@ func finish(cmd *cobra.Command) {
 	}
 }
 
-// missingCommand is what a command does that only has subcommands.
+// missingCommand runs a command that has only subcommands: it reports the missing name.
 func missingCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])
@@ -186,8 +191,8 @@ func missingCommand(cmd *cobra.Command, args []string) error {
 	return quiet(exitUsage)
 }
 
-// noteStart makes cmd set started when it begins to run. What fails before is
-// a matter of the command line.
+// noteStart makes cmd set started when it begins to run. An earlier error is about
+// the command line.
 func noteStart(cmd *cobra.Command, started *bool) {
 	run := cmd.RunE
 	if run == nil {

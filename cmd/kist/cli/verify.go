@@ -102,6 +102,11 @@ problem, commits and paths (as far as the repository here knows them); with
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	opensRepository(cmd, exitBusy)
+	o.register(cmd, env)
+	return cmd
+}
+
+func (o *verifyOptions) register(cmd *cobra.Command, env *Env) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.repair, "repair", false, "repair damage from intact copies, as far as there are any")
 	flags.StringArrayVar(&o.from, "from", nil, "with --repair: take intact copies only from the remote `NAME`")
@@ -115,7 +120,6 @@ problem, commits and paths (as far as the repository here knows them); with
 		must(cmd.RegisterFlagCompletionFunc(name, env.complete(remotes)))
 	}
 	env.transfer.register(cmd)
-	return cmd
 }
 
 // verifyJSON is what verify prints with --json.

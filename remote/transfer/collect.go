@@ -51,28 +51,33 @@ type CollectOptions struct {
 // CollectStats are the totals of a plan or, after Apply, of the collection. Files are
 // packs, index files and state files.
 type CollectStats struct {
-	Live    int64 // objects that refs reach
-	Removed int64 // unreachable objects in marked packs
-	Packs   int   // live, before
+	Live    int64 `json:"objects_live"`    // objects that refs reach
+	Removed int64 `json:"objects_removed"` // unreachable objects in marked packs
+	Before  int64 `json:"bytes_before"`    // of all files
+	After   int64 `json:"bytes_after"`
+	Packs   int   `json:"packs"` // live, before
 
-	Marked        int   // files, by this collection
-	MarkedBytes   int64 // of these
-	Rewritten     int   // marked packs whose live objects were copied as they are
-	Repacked      int   // marked packs whose live objects were stored as small as possible
-	RepackedBytes int64 // of these packs
-	Patches       int64 // objects stored as patches; of an applied plan
-	Written       int   // new packs; of an applied plan
-	Indexes       int   // marked index files
+	MarkStats
+	Deleted   int `json:"deleted"`  // files
+	Forgotten int `json:"delisted"` // files
 
-	Deleted   int // files
-	Forgotten int // files
+	// Marked files that are not due yet, their bytes, and the time when the first is due.
+	Waiting      int       `json:"waiting"`
+	WaitingBytes int64     `json:"bytes_waiting"`
+	Next         time.Time `json:"-"`
+}
 
-	// Marked files that are not due yet, their bytes, and when the first of them is due.
-	Waiting      int
-	WaitingBytes int64
-	Next         time.Time
-
-	Before, After int64 // bytes of all files
+// MarkStats counts the files that a collection marks, and the packs that replace
+// them.
+type MarkStats struct {
+	Marked        int   `json:"condemned"`
+	MarkedBytes   int64 `json:"bytes_condemned"`
+	Rewritten     int   `json:"repacked"`        // marked packs whose live objects were copied unchanged
+	Repacked      int   `json:"optimised"`       // marked packs whose live objects were stored as small as possible
+	RepackedBytes int64 `json:"bytes_optimised"` // of these packs
+	Patches       int64 `json:"patches"`         // objects stored as patches; of an applied plan
+	Written       int   `json:"written"`         // new packs; of an applied plan
+	Indexes       int   `json:"indexes"`         // marked index files
 }
 
 // Collection is a collection of garbage on a remote: the files to mark, to delete and to

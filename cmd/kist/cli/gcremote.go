@@ -64,8 +64,8 @@ files due later).`,
 	return cmd
 }
 
-// collection returns the options of a collection. With no grace, nobody else is
-// at work: then nothing is kept for an interrupted push either.
+// collection returns the options of a collection. Without a grace period, nobody else
+// uses the remote: then kist keeps nothing for an interrupted push either.
 func (o remoteGCOptions) collection() (transfer.CollectOptions, error) {
 	c := transfer.CollectOptions{
 		DryRun: o.dryRun, Repack: o.repack,
@@ -82,32 +82,15 @@ func (o remoteGCOptions) collection() (transfer.CollectOptions, error) {
 	return c, err
 }
 
-// remoteGCJSON is what remote gc prints with --json.
+// remoteGCJSON is the JSON of remote gc.
 type remoteGCJSON struct {
-	DryRun         bool       `json:"dry_run"`
-	Live           int64      `json:"objects_live"`
-	Removed        int64      `json:"objects_removed"`
-	Before         int64      `json:"bytes_before"`
-	After          int64      `json:"bytes_after"`
-	Freed          int64      `json:"bytes_freed"`
-	Packs          int        `json:"packs"`
-	Condemned      int        `json:"condemned"`
-	CondemnedBytes int64      `json:"bytes_condemned"`
-	Repacked       int        `json:"repacked"`
-	Written        int        `json:"written"`
-	Indexes        int        `json:"indexes"`
-	Deleted        int        `json:"deleted"`
-	Delisted       int        `json:"delisted"`
-	Waiting        int        `json:"waiting"`
-	WaitingBytes   int64      `json:"bytes_waiting"`
-	NextDelete     *time.Time `json:"next_delete"`
-
-	Optimised      int   `json:"optimised"`
-	OptimisedBytes int64 `json:"bytes_optimised"`
-	Patches        int64 `json:"patches"`
+	DryRun bool `json:"dry_run"`
+	transfer.CollectStats
+	Freed      int64      `json:"bytes_freed"`
+	NextDelete *time.Time `json:"next_delete"`
 }
 
-// runRemoteGC collects the garbage of a remote.
+// run collects the garbage of a remote.
 func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	name := args[0]
 	options, err := o.collection()
@@ -138,12 +121,7 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	}
 	st := plan.Stats()
 	if env.global.json {
-		out := remoteGCJSON{
-			DryRun: o.dryRun, Live: st.Live, Removed: st.Removed, Before: st.Before, After: st.After, Freed: st.Before - st.After,
-			Packs: st.Packs, Condemned: st.Marked, CondemnedBytes: st.MarkedBytes, Repacked: st.Rewritten, Written: st.Written,
-			Indexes: st.Indexes, Deleted: st.Deleted, Delisted: st.Forgotten, Waiting: st.Waiting, WaitingBytes: st.WaitingBytes,
-			Optimised: st.Repacked, OptimisedBytes: st.RepackedBytes, Patches: st.Patches,
-		}
+		out := remoteGCJSON{DryRun: o.dryRun, CollectStats: st, Freed: st.Before - st.After}
 		if !st.Next.IsZero() {
 			next := object.Writable(st.Next.UTC().Truncate(time.Second))
 			out.NextDelete = &next
@@ -155,7 +133,7 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	return nil
 }
 
-// printRemoteGC prints what a collection has done, or would do.
+// printRemoteGC prints the effect of a collection.
 func printRemoteGC(env *Env, name string, st transfer.CollectStats, o remoteGCOptions) {
 	files := func(n int, bytes int64) string {
 		return plural(uint64(n), "file", "files") + " with " + formatSize(uint64(bytes))

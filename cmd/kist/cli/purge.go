@@ -120,7 +120,8 @@ func (o *purgeOptions) register(env *Env, cmd *cobra.Command) {
 	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 }
 
-func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+// check returns an error for options and arguments that exclude each other.
+func (o *purgeOptions) check(env *Env, args []string) error {
 	switch {
 	case o.list && len(args) > 0:
 		return usagef("--list goes without arguments")
@@ -129,31 +130,22 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case !o.list && !o.undo && !o.dryRun && !o.yes && !env.Terminal.Stdin:
 		return hintf(usagef("no terminal to confirm on; use --yes"), "-n shows the effect")
 	}
+	return nil
+}
+
+func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.check(env, args); err != nil {
+		return err
+	}
 	switch {
 	case o.list:
 		return listPurged(ctx, env, r)
 	case o.undo:
 		return undoPurge(ctx, env, r, args)
 	}
-	var plan *purge.Plan
-	what, err := purgeTargets(ctx, env, r, *o, args)
-	if err == nil {
-		plan, err = purge.NewPlan(ctx, r, what)
-	}
-	if errors.Is(err, kist.ErrNoMatch) && !o.allHistory {
-		return hintf(failf(exitFailed, "not-found", "%w", err), "--all-history finds what only other commits have")
-	}
+	plan, rewritten, err := o.plan(ctx, env, r, args)
 	if err != nil {
 		return err
-	}
-	rewritten := &rewrite.Result{}
-	if o.rewrite {
-		if rewritten, err = rewrite.Run(ctx, r, plan, true); err != nil {
-			return err
-		}
-	}
-	if o.rewrite && len(plan.Contents)+len(rewritten.Commits) == 0 {
-		return failf(exitFailed, "not-found", "neither a branch, a tag nor a hold has a commit with it: only logs or remote-tracking branches do")
 	}
 	if len(plan.Contents)+len(rewritten.Commits) == 0 {
 		return inlineError(env, r, plan)
@@ -162,10 +154,10 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		printPurge(ctx, env, r, plan)
 		printRewrite(env, r, plan, *o, rewritten)
 	}
-	if len(plan.Holds) > 0 && !o.dryRun {
-		return &retain.HeldError{Holds: plan.Holds}
-	}
 	if !o.dryRun {
+		if len(plan.Holds) > 0 {
+			return &retain.HeldError{Holds: plan.Holds}
+		}
 		if !o.yes {
 			if sure, err := confirm(env, "Purge it for good?"); err != nil || !sure {
 				return errors.Join(err, quiet(exitFailed))
@@ -182,6 +174,27 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		return inlineError(env, r, plan)
 	}
 	return nil
+}
+
+// plan returns the contents to purge, and the effect of the rewrite, if it is one. It
+// changes nothing.
+func (o *purgeOptions) plan(ctx context.Context, env *Env, r *kist.Repository, args []string) (*purge.Plan, *rewrite.Result, error) {
+	var plan *purge.Plan
+	what, err := purgeTargets(ctx, env, r, *o, args)
+	if err == nil {
+		plan, err = purge.NewPlan(ctx, r, what)
+	}
+	if errors.Is(err, kist.ErrNoMatch) && !o.allHistory {
+		err = hintf(failf(exitFailed, "not-found", "%w", err), "--all-history finds what only other commits have")
+	}
+	if err != nil || !o.rewrite {
+		return plan, &rewrite.Result{}, err
+	}
+	rewritten, err := rewrite.Run(ctx, r, plan, true)
+	if err == nil && len(plan.Contents)+len(rewritten.Commits) == 0 {
+		err = failf(exitFailed, "not-found", "neither a branch, a tag nor a hold has a commit with it: only logs or remote-tracking branches do")
+	}
+	return plan, rewritten, err
 }
 
 // applyPurge carries out the plan. It records the purge first: a rewrite that
@@ -394,7 +407,7 @@ func tellAfterPurge(env *Env, r *kist.Repository, rewritten *rewrite.Result) {
 type purgeJSON struct {
 	DryRun   bool               `json:"dry_run"`
 	Contents []purgeContentJSON `json:"contents"`
-	Inline   []purgePathJSON    `json:"inline"`
+	Inline   []pathJSON         `json:"inline"`
 	Freed    int64              `json:"bytes_freed"`
 	Shared   int64              `json:"bytes_shared"`
 
@@ -424,23 +437,18 @@ type purgeContentJSON struct {
 	Staged  []string       `json:"staged"`
 }
 
-type purgePathJSON struct {
-	Path    string `json:"path"`
-	PathRaw []byte `json:"path_raw,omitempty"`
-}
-
 type purgeUseJSON struct {
-	purgePathJSON
+	pathJSON
 	Count   int         `json:"count"`
 	Commits []object.ID `json:"commits"`
 }
 
 func newPurgeJSON(plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purgeJSON {
-	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []purgePathJSON{}, Freed: plan.Freed, Shared: plan.Shared}
+	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []pathJSON{}, Freed: plan.Freed, Shared: plan.Shared}
 	uses := func(list []purge.Use) []purgeUseJSON {
 		out := []purgeUseJSON{}
 		for _, u := range list {
-			out = append(out, purgeUseJSON{purgePathJSON{u.Path, rawPath(u.Path)}, u.Count, u.Commits})
+			out = append(out, purgeUseJSON{newPathJSON(u.Path), u.Count, u.Commits})
 		}
 		return out
 	}
@@ -460,7 +468,7 @@ func newPurgeJSON(plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purg
 		out.Map = path.Join(kist.Dir, rewritten.File)
 	}
 	for _, u := range plan.Inline {
-		out.Inline = append(out.Inline, purgePathJSON{u.Path, rawPath(u.Path)})
+		out.Inline = append(out.Inline, newPathJSON(u.Path))
 	}
 	return out
 }

@@ -94,16 +94,21 @@ has packs, indexes and condemned (marked for deletion), and their bytes.`,
 	return cmd
 }
 
-func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions, args []string) error {
-	ctx := cmd.Context()
-	if (o.volumes || o.remote != "") && len(args) > 0 {
+// check returns an error for options and arguments that exclude each other.
+func (o *statsOptions) check(args []string) error {
+	switch {
+	case (o.volumes || o.remote != "") && len(args) > 0:
 		return usagef("--volumes and --remote take no revision or path: %s", quoteArg(args[0]))
-	}
-	if o.number >= 0 && !o.commits {
+	case o.number >= 0 && !o.commits:
 		return usagef("-n needs --commits")
 	}
-	if o.number == 0 {
-		return nil
+	return nil
+}
+
+func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions, args []string) error {
+	ctx := cmd.Context()
+	if err := o.check(args); err != nil || o.number == 0 {
+		return err
 	}
 	if o.remote != "" {
 		return statsRemote(ctx, env, r, o)
@@ -112,7 +117,7 @@ func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions,
 	if err != nil {
 		return err
 	}
-	paths, err := statsPaths(cmd.Context(), env, r, revs, specs)
+	paths, err := statsPaths(ctx, env, r, revs, specs)
 	if err != nil {
 		return err
 	}
@@ -121,17 +126,8 @@ func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions,
 	}
 	p := env.progress("counting")
 	defer p.Stop()
-	s, err := stats.Totals(ctx, r, stats.Options{
-		Revs: revs, Paths: paths, Commits: o.commits, Number: max(o.number, 0),
-		Progress: func(objects int64) { p.Set(uint64(objects), 0) },
-	})
-	var overlap *stats.PathsOverlapError
-	switch {
-	case errors.Is(err, stats.ErrMixedRevs):
-		return hintf(usagef("%w", err), "'main~0' is only the commit at main")
-	case errors.As(err, &overlap):
-		return usagef("path %s lies in %s: ask for one of them", quoteArg(overlap.Below), quoteArg(overlap.Path))
-	case err != nil:
+	s, err := o.totals(ctx, r, revs, paths, p)
+	if err != nil {
 		return err
 	}
 	if s.Account.Incomplete {
@@ -162,8 +158,23 @@ func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions,
 	return nil
 }
 
-// statsPaths returns the paths that pathspecs select in the commits that are
-// asked for.
+// totals counts, and puts the errors of the arguments into the user's words.
+func (o *statsOptions) totals(ctx context.Context, r *kist.Repository, revs, paths []string, p *progress) (*stats.Stats, error) {
+	s, err := stats.Totals(ctx, r, stats.Options{
+		Revs: revs, Paths: paths, Commits: o.commits, Number: max(o.number, 0),
+		Progress: func(objects int64) { p.Set(uint64(objects), 0) },
+	})
+	var overlap *stats.PathsOverlapError
+	switch {
+	case errors.Is(err, stats.ErrMixedRevs):
+		return nil, hintf(usagef("%w", err), "'main~0' is only the commit at main")
+	case errors.As(err, &overlap):
+		return nil, usagef("path %s lies in %s: ask for one of them", quoteArg(overlap.Below), quoteArg(overlap.Path))
+	}
+	return s, err
+}
+
+// statsPaths returns the paths that pathspecs select in the commits of revs.
 func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string, specs pathspecs) ([]string, error) {
 	var in places
 	if !specs.plain() {
@@ -181,8 +192,8 @@ func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string
 	return env.find(ctx, r, specs, in)
 }
 
-// freeNow returns how many bytes 'kist gc' would free now. It returns nil if that
-// is not known: somebody else collects garbage, or records are damaged.
+// freeNow returns the number of bytes that 'kist gc' would free now. It returns nil if
+// another process collects garbage, or if records are damaged.
 func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
 	plan, err := gc.PlanFor(ctx, r, gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder, MaxWaste: gc.DefaultMaxWaste, DryRun: true})
 	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) || isA[*record.CorruptError](err) {

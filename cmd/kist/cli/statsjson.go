@@ -3,40 +3,26 @@ package cli
 import (
 	"math"
 
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 )
 
-// spaceJSON is what takes space as stats prints it with --json.
+// spaceJSON is a space as stats prints it with --json.
 type spaceJSON struct {
-	Kind        stats.SpaceKind `json:"kind"`
-	Name        string          `json:"name,omitempty"`
-	NameRaw     []byte          `json:"name_raw,omitempty"`
-	ID          *object.ID      `json:"id,omitempty"`
-	Commits     int             `json:"commits"`
-	Files       uint64          `json:"files"`
-	Bytes       uint64          `json:"bytes"`
-	History     uint64          `json:"bytes_history"`
-	Objects     int64           `json:"objects"`
-	Raw         int64           `json:"bytes_raw"`
-	Stored      int64           `json:"bytes_stored"`
-	OwnObjects  int64           `json:"objects_unique"`
-	Unique      int64           `json:"bytes_unique"`
-	Shared      int64           `json:"bytes_shared"`
-	Dedup       *float64        `json:"dedup"`
-	Compression *float64        `json:"compression"`
+	Kind    stats.SpaceKind `json:"kind"`
+	Name    string          `json:"name,omitempty"`
+	NameRaw []byte          `json:"name_raw,omitempty"`
+	ID      *object.ID      `json:"id,omitempty"`
+	Files   uint64          `json:"files"`
+	Bytes   uint64          `json:"bytes"`
+	usedJSON
+	uniqueJSON
+	Shared int64 `json:"bytes_shared"`
 }
 
-// togetherJSON is what several have that nothing else has.
-type togetherJSON struct {
-	Kind    string `json:"kind"`
-	Objects int64  `json:"objects_unique"`
-	Unique  int64  `json:"bytes_unique"`
-}
-
-// totalJSON is what there is in all.
-type totalJSON struct {
-	Kind        string   `json:"kind"`
+// usedJSON has the sizes of the content of some commits.
+type usedJSON struct {
 	Commits     int      `json:"commits"`
 	History     uint64   `json:"bytes_history"`
 	Objects     int64    `json:"objects"`
@@ -44,11 +30,36 @@ type totalJSON struct {
 	Stored      int64    `json:"bytes_stored"`
 	Dedup       *float64 `json:"dedup"`
 	Compression *float64 `json:"compression"`
-	Unneeded    int64    `json:"bytes_unneeded"`
-	Copies      int64    `json:"bytes_copies"`
-	Volumes     int      `json:"volumes"`
-	OnDisk      int64    `json:"bytes_on_disk"`
-	Freed       *int64   `json:"gc_bytes_freed"`
+}
+
+func newUsedJSON(commits int, history uint64, all gc.Amount) usedJSON {
+	return usedJSON{
+		commits, history, all.Objects, all.Raw, all.Stored,
+		ratioJSON(int64(history), all.Raw), ratioJSON(all.Raw, all.Stored),
+	}
+}
+
+// uniqueJSON has the size of objects that nothing else needs.
+type uniqueJSON struct {
+	Objects int64 `json:"objects_unique"`
+	Stored  int64 `json:"bytes_unique"`
+}
+
+// togetherJSON has the size of objects that only the spaces together need.
+type togetherJSON struct {
+	Kind string `json:"kind"`
+	uniqueJSON
+}
+
+// totalJSON has the size of the repository.
+type totalJSON struct {
+	Kind string `json:"kind"`
+	usedJSON
+	Unneeded int64  `json:"bytes_unneeded"`
+	Copies   int64  `json:"bytes_copies"`
+	Volumes  int    `json:"volumes"`
+	OnDisk   int64  `json:"bytes_on_disk"`
+	Freed    *int64 `json:"gc_bytes_freed"`
 }
 
 // volumeJSON is a volume as stats prints it with --json.
@@ -71,37 +82,28 @@ func ratioJSON(a, b int64) *float64 {
 	return &r
 }
 
-// statsJSON prints what takes space, and if total is true what there is in all.
+// statsJSON prints the spaces, and if total is true the size of the repository.
 func (o *statsOptions) statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) error {
 	for _, x := range s.Spaces {
-		line := spaceJSON{
-			Kind: x.Kind, Name: x.Name, NameRaw: rawPath(x.Name), Commits: x.Commits, Files: x.Files, Bytes: x.Bytes, History: x.History,
-			Objects: x.All.Objects, Raw: x.All.Raw, Stored: x.All.Stored,
-			OwnObjects: x.Own.Objects, Unique: x.Own.Stored, Shared: x.All.Stored - x.Own.Stored,
-			Dedup: ratioJSON(int64(x.History), x.All.Raw), Compression: ratioJSON(x.All.Raw, x.All.Stored),
-		}
-		if !x.ID.IsZero() {
-			line.ID = &x.ID
-		}
-		env.json(line)
+		env.json(spaceJSON{
+			x.Kind, x.Name, rawPath(x.Name), orNull(x.ID), x.Files, x.Bytes,
+			newUsedJSON(x.Commits, x.History, x.All), uniqueJSON{x.Own.Objects, x.Own.Stored}, x.All.Stored - x.Own.Stored,
+		})
 	}
 	a := s.Account
 	if !total {
-		if len(s.Spaces) < 2 {
-			return nil
+		if len(s.Spaces) >= 2 {
+			env.json(togetherJSON{"together", uniqueJSON{a.Together.Objects, a.Together.Stored}})
 		}
-		env.json(togetherJSON{"together", a.Together.Objects, a.Together.Stored})
 		return nil
 	}
 	out := totalJSON{
-		Kind: "total", Commits: s.Commits, History: s.History, Objects: s.Named.Objects, Raw: s.Named.Raw, Stored: s.Named.Stored,
-		Dedup: ratioJSON(int64(s.History), s.Named.Raw), Compression: ratioJSON(s.Named.Raw, s.Named.Stored),
-		Unneeded: a.Unheld.Stored, Copies: a.Copies.Stored, Volumes: len(a.Volumes), Freed: freed,
+		"total", newUsedJSON(s.Commits, s.History, s.Named),
+		a.Unheld.Stored, a.Copies.Stored, len(a.Volumes), a.Left, freed,
 	}
 	for _, v := range a.Volumes {
 		out.OnDisk += v.Bytes
 	}
-	out.OnDisk += a.Left
 	env.json(out)
 	return nil
 }

@@ -203,6 +203,4 @@ var tooLarge = map[string]struct {
 	"remote/rootlog.State fields":                           {25, "the content of a root, and of the files that it names"},
 	"remote/rootlog.rootBody fields":                        {21, "the fields of the format"},
 	"remote/transfer.Collection methods":                    {43, ""},
-	"remote/transfer.fetch fields":                          {16, ""},
-	"remote/transfer.walk parameters":                       {6, ""},
 }

@@ -79,7 +79,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	}
 	ahead := &cloneAhead{r: r, o: o}
 	defer ahead.close()
-	result.FetchResult, err = Fetch(ctx, r, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, chunks: ahead.chunks, opened: opened})
+	result.FetchResult, err = Fetch(ctx, r, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, ahead: ahead, opened: opened})
 	if err != nil {
 		return r, result, err
 	}
@@ -325,20 +325,27 @@ type cloneAhead struct {
 	files *worktree.Ahead // nil: none
 }
 
-// chunks is for [FetchOptions].
-func (c *cloneAhead) chunks(ctx context.Context, objects object.Reader, fetched *FetchResult) func(object.ID, []byte) {
+// begin chooses the files to write. Fetched has the refs, and the number and bytes of the
+// chunks to come. The objects have everything but those chunks.
+func (c *cloneAhead) begin(ctx context.Context, objects object.Reader, fetched *FetchResult) {
 	c.close()
 	if c.o.NoCheckout || fetched.Bytes < fetched.Objects*aheadChunk {
-		return nil
+		return
 	}
 	ops, err := c.ops(ctx, objects, fetched)
 	if err != nil || len(ops) == 0 {
-		return nil
+		return
 	}
-	if c.files, err = c.r.Worktree().WriteAhead(ctx, objects, ops); err != nil {
-		return nil
+	if files, err := c.r.Worktree().WriteAhead(ctx, objects, ops); err == nil {
+		c.files = files
 	}
-	return c.files.Chunk
+}
+
+// chunk receives a chunk. Several goroutines call it at once, between begin and close.
+func (c *cloneAhead) chunk(id object.ID, data []byte) {
+	if c.files != nil {
+		c.files.Chunk(id, data)
+	}
 }
 
 // ops returns the operations for the files of several chunks in the checkout.

@@ -36,11 +36,7 @@ type FetchOptions struct {
 	Jobs     int // downloads at once; 0: the default of package transfer
 	Progress func(transfer.Progress)
 
-	// chunks is as in transfer.FetchOptions. Its further arguments are a reader
-	// for all other objects and the result so far. Fetch does not call it if
-	// anything was purged on the remote.
-	chunks func(ctx context.Context, objects object.Reader, result *FetchResult) func(id object.ID, data []byte)
-
+	ahead  *cloneAhead      // receives the chunks, unless the remote has purges; nil: none
 	opened *transfer.Remote // the remote, if it is open; Fetch closes it
 }
 
@@ -182,10 +178,11 @@ func (f *fetching) receive(ctx context.Context, opened *transfer.Remote) error {
 		Want: want, Have: f.have, Records: records, Accept: f.judge.Waits, Lost: f.lost, RefuseLost: f.judge.accept == "never",
 		Jobs: f.Jobs, Progress: f.Progress,
 	}
-	if f.chunks != nil && !purged(f.head.Records) {
-		to.Chunks = func(ctx context.Context, chunks, bytes int64) func(object.ID, []byte) {
-			return f.chunks(ctx, f.session, &FetchResult{Refs: f.wanted, Head: f.head.Head, Objects: chunks, Bytes: bytes})
+	if f.ahead != nil && !purged(f.head.Records) {
+		to.BeginChunks = func(ctx context.Context, chunks, bytes int64) {
+			f.ahead.begin(ctx, f.session, &FetchResult{Refs: f.wanted, Head: f.head.Head, Objects: chunks, Bytes: bytes})
 		}
+		to.Chunk = f.ahead.chunk
 	}
 	if f.received, err = opened.Fetch(ctx, f.session, f.head, to); err != nil {
 		return err

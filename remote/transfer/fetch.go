@@ -39,12 +39,14 @@ type FetchOptions struct {
 	// RefuseLost treats objects that the remote lists as lost as missing.
 	RefuseLost bool
 
-	// Chunks is called once, when only chunks are left to receive. It gets their
-	// number and the bytes to read. The function that it returns is called for each
-	// chunk that is received for the first time, with its verified bytes. That
-	// function must not keep the bytes, and several goroutines call it at once.
-	// Both functions may be nil.
-	Chunks func(ctx context.Context, chunks, bytes int64) func(id object.ID, data []byte)
+	// BeginChunks is called once, when only chunks are left to receive, with their
+	// number and the bytes to read. It may be nil.
+	BeginChunks func(ctx context.Context, chunks, bytes int64)
+
+	// Chunk is called for each chunk that is received for the first time, with its
+	// verified bytes. It must not keep the bytes. Several goroutines call it at once.
+	// It may be nil.
+	Chunk func(id object.ID, data []byte)
 
 	Jobs     int            // requests under way at once; 0: as the Remote
 	Progress func(Progress) // called now and then, one call at a time; may be nil
@@ -131,9 +133,7 @@ type fetch struct {
 	plan   *chunkPlan
 	ahead  ahead // of the walk
 	meter  *meter
-
-	chunksCalled bool                            // Chunks was called
-	chunk        func(id object.ID, data []byte) // called for each received chunk; may be nil
+	begun  bool // BeginChunks was called
 }
 
 // attempt plans the fetch at the last known head and carries it out.
@@ -153,7 +153,7 @@ func (f *fetch) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := walk(ctx, f, "remote", slices.Concat(found, f.news.want, f.o.Want), f.o.Have, f.news.views); err != nil {
+	if err := walk(ctx, f, slices.Concat(found, f.news.want, f.o.Want), f.o.Have, f.news.views); err != nil {
 		return err
 	}
 	return f.copyChunks(ctx)
@@ -176,8 +176,7 @@ func (f *fetch) deleted(ctx context.Context, lacking error) error {
 			continue
 		}
 		if history == nil && key.Kind == object.KindCommit {
-			history = newWalker(f, "remote")
-			history.views = f.news.views
+			history = newWalker(f, f.news.views)
 			if _, err := history.history(ctx, refs, nil); err != nil {
 				return errors.Join(lacking, err)
 			}
@@ -245,12 +244,12 @@ func (f *fetch) found(ctx context.Context) (list []object.Key, err error) {
 			list = append(list, key)
 		}
 	}
-	if len(list) == 0 || walk(ctx, probe{f}, "remote", list, f.o.Have, f.news.views) == nil {
+	if len(list) == 0 || walk(ctx, probe{f}, list, f.o.Have, f.news.views) == nil {
 		return list, nil
 	}
 	var each []object.Key
 	for _, key := range list {
-		err := walk(ctx, probe{f}, "remote", []object.Key{key}, f.o.Have, f.news.views)
+		err := walk(ctx, probe{f}, []object.Key{key}, f.o.Have, f.news.views)
 		switch {
 		case err == nil:
 			each = append(each, key)
@@ -261,7 +260,7 @@ func (f *fetch) found(ctx context.Context) (list []object.Key, err error) {
 	return each, nil
 }
 
-// probe is the [ends] of a fetch that stores nothing.
+// probe implements [ends] for a fetch that stores nothing.
 type probe struct{ *fetch }
 
 func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
@@ -296,9 +295,9 @@ func isAbsent(err error) bool {
 	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }
 
-// A history is walked from commit to commit, each of which may be in a pack of
-// its own that a small push has made, at the other end of a slow line. So the
-// more packs the walk had to wait for, the more are taken ahead.
+// The walk of a history reads one commit after the other. After small pushes, each
+// commit may be in another pack, and each pack costs a request. So the more packs the
+// walk had to wait for, the more it reads ahead.
 const (
 	aheadPack    = 1 << 20 // bytes of the largest pack that is taken ahead
 	aheadEntries = 50_000  // of the largest index file that is looked through for some

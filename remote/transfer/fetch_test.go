@@ -100,17 +100,17 @@ func TestFetchClone(t *testing.T) {
 		lent := map[object.ID]bool{}
 		result, err := c.remote.Fetch(t.Context(), session, head, FetchOptions{
 			Want: []object.Key{head.Refs[mainRef], head.Refs[mainRef]}, Jobs: 3,
-			Chunks: func(_ context.Context, chunks, bytes int64) func(object.ID, []byte) {
+			BeginChunks: func(_ context.Context, chunks, bytes int64) {
 				told++
 				planned = chunks
-				return func(id object.ID, data []byte) {
-					mu.Lock()
-					defer mu.Unlock()
-					if lent[id] || object.Sum(data) != id {
-						t.Errorf("chunk %s is lent again, or is another one", id)
-					}
-					lent[id] = true
+			},
+			Chunk: func(id object.ID, data []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				if told != 1 || lent[id] || object.Sum(data) != id {
+					t.Errorf("chunk %s is lent too early or again, or is another one", id)
 				}
+				lent[id] = true
 			},
 			Progress: func(p Progress) {
 				if p.Objects < last.Objects || p.Bytes < last.Bytes {

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// copyChunks receives the chunks of the plan. Each worker has a buffer for what
-// it reads at once; while one waits for the remote, others decode.
+// copyChunks receives the chunks of the plan. Each worker has a buffer for one read. While
+// a worker waits for the remote, others decode.
 func (f *fetch) copyChunks(ctx context.Context) error {
 	f.plan.sort()
 	objects, bytes := int64(0), int64(0)
@@ -25,9 +25,10 @@ func (f *fetch) copyChunks(ctx context.Context) error {
 	f.meter.update(func(at *Progress) {
 		at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, at.Objects+objects, at.Bytes+bytes
 	})
-	if f.o.Chunks != nil && !f.chunksCalled {
-		f.chunksCalled, f.chunk = true, f.o.Chunks(ctx, objects, bytes)
+	if f.o.BeginChunks != nil && !f.begun {
+		f.o.BeginChunks(ctx, objects, bytes)
 	}
+	f.begun = true
 	group, ctx := errgroup.WithContext(ctx)
 	runs := make(chan run)
 	group.Go(func() error {
@@ -104,8 +105,8 @@ func (f *fetch) keep(ctx context.Context, e pack.Entry, value []byte, held pack.
 // keepValue stores a value as it is, verified.
 func (f *fetch) keepValue(ctx context.Context, e pack.Entry, value []byte) error {
 	var use func(data []byte)
-	if f.chunk != nil && e.Key.Kind == object.KindChunk {
-		use = func(data []byte) { f.chunk(e.Key.ID, data) }
+	if f.o.Chunk != nil && e.Key.Kind == object.KindChunk {
+		use = func(data []byte) { f.o.Chunk(e.Key.ID, data) }
 	}
 	if err := f.session.PutAndLend(ctx, e.Key, value, int(e.Raw), use); err != nil {
 		return err
@@ -114,8 +115,8 @@ func (f *fetch) keepValue(ctx context.Context, e pack.Entry, value []byte) error
 	return nil
 }
 
-// keepObject stores the object of e, whose hash was checked, whole: its value
-// is a patch of what may not be here.
+// keepObject stores the object of e, and not its value: the value is a patch, and its
+// base may not be here. The hash of data was checked.
 func (f *fetch) keepObject(ctx context.Context, e pack.Entry, data []byte) error {
 	if err := object.Check(e.Key.Kind, data); err != nil {
 		return &object.CorruptError{Key: e.Key, Err: err}
@@ -123,8 +124,8 @@ func (f *fetch) keepObject(ctx context.Context, e pack.Entry, data []byte) error
 	if _, err := f.session.Put(ctx, e.Key.Kind, data); err != nil {
 		return err
 	}
-	if f.chunk != nil && e.Key.Kind == object.KindChunk {
-		f.chunk(e.Key.ID, data)
+	if f.o.Chunk != nil && e.Key.Kind == object.KindChunk {
+		f.o.Chunk(e.Key.ID, data)
 	}
 	f.meter.update(func(at *Progress) { at.Objects++ })
 	return nil

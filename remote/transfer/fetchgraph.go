@@ -18,8 +18,10 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// A fetch is the [ends] of its walk: nodes are read here if they are here, and
-// received if not.
+// A fetch implements [ends]: the remote is the giver. It reads a node from the repository
+// or, if that does not have the node, receives it.
+
+func (f *fetch) giver() string { return "remote" }
 
 // node implements [ends].
 func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
@@ -30,8 +32,8 @@ func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
 	return f.nodeIf(ctx, key, len(absent) == 0)
 }
 
-// nodeIf returns a node that is here, as it seems, or is not. One that is
-// damaged here is received again.
+// nodeIf returns a node: from the repository if here is set, or else from the remote. A
+// node that is damaged or missing here, after all, comes from the remote, too.
 func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, error) {
 	if here {
 		data, err := f.session.Get(ctx, key)
@@ -101,8 +103,8 @@ func (f *fetch) chunks(ctx context.Context, keys []object.Key) error {
 	return nil
 }
 
-// absent returns those of keys that are not here, or cannot be searched for. Of
-// the others the session makes sure when it publishes.
+// absent returns the keys that are not here, or cannot be searched for. The session
+// checks the others when it publishes.
 func (f *fetch) absent(ctx context.Context, keys []object.Key) ([]object.Key, error) {
 	absent, err := f.session.Missing(ctx, keys)
 	if !errors.Is(err, object.ErrCorrupt) {
@@ -122,7 +124,7 @@ func (f *fetch) absent(ctx context.Context, keys []object.Key) ([]object.Key, er
 	return absent, nil
 }
 
-// entry returns where an object lies on the remote.
+// entry returns the place of an object on the remote.
 func (f *fetch) entry(key object.Key) (pack.Entry, error) {
 	e, ok, err := f.snap.find(key)
 	if err == nil && !ok {
@@ -146,9 +148,9 @@ func (f *fetch) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
 	return f.readAgain(ctx, e.Key)
 }
 
-// nodePacks are copies of the packs that hold nodes, as far as they were
-// needed: a pack is taken in pieces of maxRead bytes, so most are taken whole.
-// They lie in a file that goes when it is closed.
+// nodePacks are copies of the packs with nodes. They have only the pieces, of maxRead
+// bytes, that were needed. Most packs are a single piece. The copies lie in a temporary
+// file, which is removed when it is closed.
 type nodePacks struct {
 	get     func(ctx context.Context, p pack.Info, b []byte, off int64) (int, error)
 	jobs    int
@@ -169,12 +171,13 @@ type piece struct {
 	place int64 // in the file
 
 	load sync.Once
-	n    int    // bytes that are there, which may be too few
+	n    int    // bytes that were read; fewer than size if the pack is too short
 	data []byte // if there is no file
 	err  error
 }
 
-// openNodePacks makes a file in dir, or none if dir is empty. Close it.
+// openNodePacks makes the file in dir. If dir is empty, the pieces are kept in memory. The
+// caller closes the result.
 func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []byte, int64) (int, error)) (*nodePacks, error) {
 	n := &nodePacks{get: get, jobs: jobs, packs: map[pack.Name][]*piece{}}
 	n.values = pack.NewValues(n.part, 0)
@@ -185,7 +188,7 @@ func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []
 	if err != nil {
 		return nil, err
 	}
-	// Where a file can be used without a name, nothing is left if we are killed.
+	// On systems that allow it, the open file has no name, so a kill leaves nothing.
 	disk.Remove(file.Name())
 	n.file = file
 	return n, nil
@@ -198,7 +201,8 @@ func (n *nodePacks) close() {
 	}
 }
 
-// pieces returns those in which the value of e lies, as far as there are any.
+// pieces returns the pieces in which the value of e lies. A value beyond the end of the
+// pack has none.
 func (n *nodePacks) pieces(e pack.Entry) []*piece {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -211,13 +215,13 @@ func (n *nodePacks) pieces(e pack.Entry) []*piece {
 		n.end += int64(e.Pack.Size)
 		n.packs[e.Pack.Name] = all
 	}
-	// Two index files may say of one pack that it has another size.
+	// Two index files may have different sizes for one pack.
 	first, last := int64(e.Offset)/maxRead, (int64(e.Offset)+int64(e.Stored)-1)/maxRead
 	there := int64(len(all))
 	return all[min(first, there):min(last+1, there)]
 }
 
-// asked reports whether any of the pack of e was asked for.
+// asked reports whether a piece of the pack of e was asked for.
 func (n *nodePacks) asked(e pack.Entry) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -259,8 +263,8 @@ func (n *nodePacks) load(ctx context.Context, p *piece) {
 	}
 }
 
-// value returns the stored value of e, which take has read. It is not verified.
-// A value that is not there whole is a [*shortError].
+// value returns the stored value of e, which take has read. It does not verify the value.
+// If the pack ends before the end of the value, the error is a [*shortError].
 func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 	value := make([]byte, 0, e.Stored)
 	off := int64(e.Offset)
@@ -289,8 +293,8 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 	return value, nil
 }
 
-// part reads a part of a pack, and takes its pieces first if need be. It is a
-// [pack.Getter].
+// part reads a part of a pack, and first takes the pieces that are not there yet. It is
+// a [pack.Getter].
 func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	e := pack.Entry{Pack: p, Offset: uint32(off), Stored: uint32(len(b))}
 	n.take(ctx, []pack.Entry{e})
@@ -298,7 +302,7 @@ func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) 
 	return copy(b, value), err
 }
 
-// shortError says that a pack is shorter than it was.
+// shortError is the error for a pack that ends too early.
 type shortError struct {
 	pack pack.Info
 	end  int64
@@ -313,8 +317,8 @@ const (
 	maxGap  = 128 << 10 // bytes between two values that are read to save a request
 )
 
-// chunkPlan is which chunks are to be fetched, and where they lie: about 65
-// bytes for each. It is not safe for concurrent use.
+// chunkPlan has the chunks to fetch and their places. It takes about 65 bytes for each. It
+// is not safe for concurrent use.
 type chunkPlan struct {
 	seed    maphash.Seed
 	records []*[planBlock]planned
@@ -340,7 +344,7 @@ func newChunkPlan() *chunkPlan {
 // at returns record i.
 func (p *chunkPlan) at(i uint32) *planned { return &p.records[i/planBlock][i%planBlock] }
 
-// slot returns where id is in the index, or should be.
+// slot returns the slot of id in the index, or the free slot for it.
 func (p *chunkPlan) slot(id *object.ID) int {
 	mask := len(p.index) - 1
 	for i := int(maphash.Bytes(p.seed, id[:])) & mask; ; i = (i + 1) & mask {

@@ -158,14 +158,14 @@ func (f *fetch) refuse(ctx context.Context, n *fetchNews, ours *record.Set) erro
 	if len(all) == 0 {
 		return nil
 	}
-	whole := walk(ctx, f, "remote", all, nil, n.views)
+	whole := walk(ctx, f, all, nil, n.views)
 	if whole != nil && !errors.Is(whole, object.ErrNotFound) {
 		return whole
 	}
 	for _, r := range n.restored {
 		var err error
 		if whole != nil {
-			err = walk(ctx, f, "remote", r.want, nil, n.views)
+			err = walk(ctx, f, r.want, nil, n.views)
 		}
 		lacking := errors.Is(err, object.ErrNotFound)
 		switch {

@@ -117,13 +117,11 @@ func TestFetchPatches(t *testing.T) {
 		session := c.store.Begin(volume.SessionOptions{})
 		result, err := c.remote.Fetch(t.Context(), session, head, FetchOptions{
 			Want: []object.Key{head.Refs[mainRef]},
-			Chunks: func(context.Context, int64, int64) func(object.ID, []byte) {
-				return func(id object.ID, data []byte) {
-					mu.Lock()
-					defer mu.Unlock()
-					if lent[id]++; lent[id] > 1 || object.Sum(data) != id {
-						t.Errorf("chunk %s was lent %d times, or is another one", id, lent[id])
-					}
+			Chunk: func(id object.ID, data []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				if lent[id]++; lent[id] > 1 || object.Sum(data) != id {
+					t.Errorf("chunk %s was lent %d times, or is another one", id, lent[id])
 				}
 			},
 		})

@@ -52,7 +52,9 @@ func (it item) room() int { return int(it.stored) + indexRoom }
 
 func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
 
-// planner plans a push against one snapshot, S. It is a [ends].
+// planner plans a push against one snapshot, S. It implements [ends]: the repository is
+// the giver. As in docs/format/remote.md, S is the head that a push or a collection relies
+// on. S0 is the head at which it began to send its own files.
 type planner struct {
 	local Local
 	snap  *snapshot
@@ -78,8 +80,10 @@ func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Vie
 		}
 	}
 	views := recordViews{before: p.snap.records, after: after.WithLost(func(key object.Key) bool { return after.Lost(key) || pl.isLost(key) })}
-	return pl.plan, walk(ctx, pl, "the repository", want, have, views)
+	return pl.plan, walk(ctx, pl, want, have, views)
 }
+
+func (p *planner) giver() string { return "the repository" }
 
 // reached returns the commits that refs and holds of S name, if they are known here. All
 // objects that those refer to are in live(S), except as records of S allow.

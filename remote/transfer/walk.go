@@ -13,6 +13,9 @@ import (
 // ends is the view that [walk] has of the two ends of a transfer: the giver has
 // the wanted objects, and the receiver gets them.
 type ends interface {
+	// giver names the giver in errors.
+	giver() string
+
 	// node returns a wanted node, and the walk follows its links. The error matches
 	// [object.ErrNotFound] if the giver does not have the node.
 	node(ctx context.Context, key object.Key) ([]byte, error)
@@ -53,11 +56,9 @@ type need struct {
 // the objects below it (STOP_AT_REFS). Wanted objects may be of any kind. The walk
 // passes every node to [ends.links] at most once.
 //
-// It leaves out what the receiver does not need according to s. Errors call the end
-// that has the wanted objects giver.
-func walk(ctx context.Context, e ends, giver string, want []object.Key, have []object.ID, s recordViews) error {
-	w := newWalker(e, giver)
-	w.views = s
+// It leaves out the objects that the receiver does not need according to views.
+func walk(ctx context.Context, e ends, want []object.Key, have []object.ID, views recordViews) error {
+	w := newWalker(e, views)
 	rest, err := w.history(ctx, want, have)
 	if err != nil {
 		return err
@@ -85,21 +86,20 @@ func walk(ctx context.Context, e ends, giver string, want []object.Key, have []o
 // walker is a walk under way.
 type walker struct {
 	ends  ends
-	giver string
 	views recordViews
 
 	past   map[object.ID]*commit
 	queue  byDate
 	open   int       // commits in the queue that are not certain
 	met    bool      // a wanted commit has a certain parent
-	order  []*commit // wanted, when they were met; their number is the place here
-	wanted []*commit // those that are not certain, mostly newest first
+	order  []*commit // the wanted ones; commit.number is the place here
+	wanted []*commit // those of order that are not certain, mostly newest first
 
 	covered map[object.Key]struct{} // nodes that are certain, walked, or about to be
 }
 
-func newWalker(e ends, giver string) *walker {
-	return &walker{ends: e, giver: giver, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
+func newWalker(e ends, views recordViews) *walker {
+	return &walker{ends: e, views: views, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
 }
 
 // bases returns trees of the commit's parents that are certain or were walked in
@@ -217,18 +217,18 @@ func (w *walker) explainMissing(err error, needs []need) error {
 	}
 	i := slices.IndexFunc(needs, func(n need) bool { return n.Key == missing.Key })
 	if i < 0 || needs[i].by < 0 {
-		return fmt.Errorf("%s lacks %s: %w", w.giver, missing.Key, err)
+		return fmt.Errorf("%s lacks %s: %w", w.ends.giver(), missing.Key, err)
 	}
-	return fmt.Errorf("%s lacks %s, which commit %s needs: %w", w.giver, missing.Key, w.order[needs[i].by].id.Short(), err)
+	return fmt.Errorf("%s lacks %s, which commit %s needs: %w", w.ends.giver(), missing.Key, w.order[needs[i].by].id.Short(), err)
 }
 
 // baseLinks are the links of bases at one level. The zero pointer has none.
 type baseLinks struct {
 	order []object.Key
-	taken map[object.Key]bool // whether what is wanted links there too
+	taken map[object.Key]bool // by link: whether a wanted object has it, too
 }
 
-// known returns the links of bases, all of which are then covered.
+// known returns the links of bases. From then on, all of them are covered.
 func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, error) {
 	known := &baseLinks{taken: map[object.Key]bool{}}
 	for _, key := range bases {
@@ -260,7 +260,7 @@ func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, err
 	return known, nil
 }
 
-// take reports whether bases link to key, and notes that what is wanted does.
+// take reports whether bases link to key. It notes that a wanted object does.
 func (k *baseLinks) take(key object.Key) bool {
 	if k == nil {
 		return false
@@ -272,8 +272,8 @@ func (k *baseLinks) take(key object.Key) bool {
 	return ok
 }
 
-// left returns nodes to which only bases link, at most max of them: so the
-// walk of bases never costs more than in proportion to the other.
+// left returns at most max nodes to which only bases link. The limit keeps the cost of
+// the walk of bases in proportion to that of the wanted objects.
 func (k *baseLinks) left(max int) []object.Key {
 	left := slices.DeleteFunc(k.order, func(key object.Key) bool { return k.taken[key] })
 	return left[:min(max, len(left))]

@@ -118,6 +118,8 @@ type counting struct {
 	lacking  map[object.Key]bool // at the end that is to have things
 }
 
+func (c *counting) giver() string { return "test" }
+
 func (c *counting) node(ctx context.Context, key object.Key) ([]byte, error) {
 	c.visits[key]++
 	return c.Get(ctx, key)
@@ -196,7 +198,7 @@ func TestWalkRandom(t *testing.T) {
 		for key := range complete {
 			c.lacking[key] = seed%3 == 0 && rnd.IntN(10) == 0
 		}
-		if err := walk(t.Context(), c, "test", commitKeys(want...), have, recordViews{}); err != nil {
+		if err := walk(t.Context(), c, commitKeys(want...), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 		for key := range closure(t, m, commitKeys(want...)...) {
@@ -254,7 +256,7 @@ func TestWalkPrunes(t *testing.T) {
 	last = m.commit(m.tree(nil, moved), last)
 	tag := m.put(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
-	if err := walk(t.Context(), c, "test", []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
+	if err := walk(t.Context(), c, []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
 	// Each commit has itself, its root (which may be several nodes) and two
@@ -286,7 +288,7 @@ func TestWalkHostile(t *testing.T) {
 	last := m.commit(deep, many...)
 	for _, have := range [][]object.ID{nil, {first}, {many[0]}, {many[250]}} {
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		if err := walk(t.Context(), c, "test", commitKeys(last), have, recordViews{}); err != nil {
+		if err := walk(t.Context(), c, commitKeys(last), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 		for key, n := range c.visits {
@@ -326,7 +328,7 @@ func TestWalkComesAndGoes(t *testing.T) {
 		last = m.commit(m.tree(nil, folders), last)
 	}
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
-	if err := walk(t.Context(), c, "test", commitKeys(last), []object.ID{base}, recordViews{}); err != nil {
+	if err := walk(t.Context(), c, commitKeys(last), []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(c.visits); n != 40*7 {

@@ -22,7 +22,7 @@ type commit struct {
 	done    bool // all below it was walked
 }
 
-// below returns what a commit needs but for its parents.
+// below returns the objects that a commit needs, without its parents.
 func (w *walker) below(c *commit) []need {
 	var needs []need
 	self := object.Key{Kind: object.KindCommit, ID: c.id}
@@ -34,7 +34,7 @@ func (w *walker) below(c *commit) []need {
 	return needs
 }
 
-// content returns what a commit refers to but for its parents.
+// content returns the links of a commit, without its parents.
 func (c *commit) content() []object.Key {
 	return slices.DeleteFunc(slices.Clone(c.links), func(key object.Key) bool { return key.Kind == object.KindCommit })
 }

@@ -243,7 +243,7 @@ type uploader struct {
 	r     *Remote
 	local Local
 	own   *ownPacks
-	start uint64 // the head now (S0 of what is sent)
+	start uint64 // the head when the sending began: S0 of the sent packs
 	meter *meter
 
 	mu      sync.Mutex // guards the following

@@ -118,7 +118,7 @@ type counting struct {
 	lacking  map[object.Key]bool // at the end that is to have things
 }
 
-func (c *counting) giver() string { return "test" }
+func (c *counting) giver() string { return "remote" }
 
 func (c *counting) node(ctx context.Context, key object.Key) ([]byte, error) {
 	c.visits[key]++
@@ -355,14 +355,14 @@ func TestWalkLacks(t *testing.T) {
 			by = second
 		}
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		err := walk(t.Context(), c, "remote", commitKeys(second), nil, recordViews{})
+		err := walk(t.Context(), c, commitKeys(second), nil, recordViews{})
 		want := fmt.Sprintf("remote lacks %s, which commit %s needs", key, by.Short())
 		var missing *object.NotFoundError
 		if !errors.As(err, &missing) || missing.Key != key || !strings.Contains(err.Error(), want) {
 			t.Errorf("without %s: %v", key, err)
 		}
 	}
-	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, "remote", commitKeys(object.ID{1}), nil, recordViews{})
+	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, commitKeys(object.ID{1}), nil, recordViews{})
 	if !errors.Is(err, object.ErrNotFound) || !strings.Contains(err.Error(), "remote lacks commit 01000000") {
 		t.Errorf("without the commit that is wanted: %v", err)
 	}

@@ -16,7 +16,7 @@ type commit struct {
 	id      object.ID
 	links   []object.Key
 	date    object.Time
-	number  int32 // among those wanted; -1: it is not, as far as is known
+	number  int32 // among those wanted; -1: not wanted so far
 	certain bool
 	queued  bool
 	done    bool // all below it was walked
@@ -47,9 +47,9 @@ func (c *commit) parents(yield func(object.ID) bool) {
 	}
 }
 
-// history goes through commits, from the newest down, until what is left is
-// certain. Dates decide how soon that is, and nothing else. It returns what is
-// wanted other than commits and tags.
+// history visits commits, the newest first, until all others are certain. Wrong dates
+// make it visit more commits, and have no other effect. It returns the wanted objects that
+// are neither commits nor tags.
 func (w *walker) history(ctx context.Context, want []object.Key, have []object.ID) (rest []need, err error) {
 	for _, id := range have {
 		if err := w.putCertain(ctx, id); err != nil {

@@ -202,5 +202,4 @@ var tooLarge = map[string]struct {
 	"remote/limit.noDeadline contexts":                      {1, "it is a context"},
 	"remote/rootlog.State fields":                           {25, "the content of a root, and of the files that it names"},
 	"remote/rootlog.rootBody fields":                        {21, "the fields of the format"},
-	"remote/transfer.Collection methods":                    {43, ""},
 }

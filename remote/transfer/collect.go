@@ -175,7 +175,7 @@ func (c *Collection) Apply(ctx context.Context) error {
 	if err := c.delist(ctx); err != nil {
 		return err
 	}
-	if err := c.removeTemps(ctx); err != nil {
+	if err := c.r.removeTemps(ctx, c.o.PruneAge); err != nil {
 		return err
 	}
 	return c.countWaiting(ctx)
@@ -202,8 +202,13 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 		return err
 	}
 	c.start = c.snap
-	if err := c.list(ctx); err != nil {
+	first := c.listed == nil
+	bytes, err := c.list(ctx, c.r)
+	if err != nil {
 		return err
+	}
+	if first {
+		c.stats.Before, c.stats.After = bytes, bytes
 	}
 	if err := c.mark(ctx); err != nil {
 		return err

@@ -204,14 +204,14 @@ func isFile(name string) bool {
 	return err == nil && (name == n.Path() || name == n.IndexPath() || name == rootlog.StateName(n))
 }
 
-// list lists the files of the store. It may miss some files, and list deleted ones.
-func (c *Collection) list(ctx context.Context) error {
+// list lists the files of the store, and returns their size. It may miss some files, and
+// list deleted ones.
+func (f *collectFiles) list(ctx context.Context, r *Remote) (bytes int64, err error) {
 	listed := map[string]remote.Info{}
-	bytes := int64(0)
 	for _, folder := range []string{"packs/", "index/", "state/"} {
-		for info, err := range c.r.b.List(ctx, folder) {
+		for info, err := range r.b.List(ctx, folder) {
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if isFile(info.Name) {
 				listed[info.Name] = info
@@ -219,21 +219,18 @@ func (c *Collection) list(ctx context.Context) error {
 			}
 		}
 	}
-	if c.listed == nil {
-		c.stats.Before, c.stats.After = bytes, bytes
-	}
-	c.listed = listed
-	store, ok := remote.As[orphanLister](c.r.b)
+	f.listed = listed
+	store, ok := remote.As[orphanLister](r.b)
 	if !ok {
-		return nil
+		return bytes, nil
 	}
-	return retry.Do(ctx, c.r.o.Retry, "list", func(ctx context.Context) error {
+	return bytes, retry.Do(ctx, r.o.Retry, "list", func(ctx context.Context) error {
 		for info, err := range store.Orphans(ctx) {
 			if err != nil {
 				return err
 			}
-			if _, whole := listed[info.Name]; !whole && isFile(info.Name) {
-				listed[info.Name] = info
+			if _, ok := f.listed[info.Name]; !ok && isFile(info.Name) {
+				f.listed[info.Name] = info
 			}
 		}
 		return nil
@@ -320,7 +317,7 @@ func (c *Collection) aged(ctx context.Context, age time.Duration) (names []strin
 			names = append(names, name)
 			continue
 		}
-		when, err := c.timeOf(ctx, seq)
+		when, err := c.timeOf(ctx, c.r, c.snap.state, seq)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
@@ -338,24 +335,24 @@ func (c *Collection) aged(ctx context.Context, age time.Duration) (names []strin
 
 // timeOf returns the time of a root, as the root has it. For an unreadable root it returns
 // zero.
-func (c *Collection) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
-	if when, ok := c.times[seq]; ok {
+func (f *collectFiles) timeOf(ctx context.Context, r *Remote, head *rootlog.State, seq uint64) (time.Time, error) {
+	if when, ok := f.times[seq]; ok {
 		return when, nil
 	}
-	if seq == c.snap.state.Seq {
-		return c.snap.state.Time, nil
+	if seq == head.Seq {
+		return head.Time, nil
 	}
 	var when time.Time
-	root, err := c.r.log.At(ctx, seq)
+	root, err := r.log.At(ctx, seq)
 	switch {
 	case err == nil:
 		when = root.Time
 	case errors.Is(err, remote.ErrDamaged), errors.Is(err, remote.ErrNotFound), errors.Is(err, rootlog.ErrFormat):
-		c.r.o.Warn(fmt.Sprintf("files that root %d marked for deletion stay, because its date is unknown: %v", seq, err))
+		r.o.Warn(fmt.Sprintf("files that root %d marked for deletion stay, because its date is unknown: %v", seq, err))
 	default:
 		return when, err
 	}
-	c.times[seq] = when
+	f.times[seq] = when
 	return when, nil
 }
 
@@ -419,12 +416,12 @@ func (c *Collection) countCondemned(names []string) {
 }
 
 // removeTemps removes the nameless files of killed writers.
-func (c *Collection) removeTemps(ctx context.Context) error {
-	store, ok := remote.As[tempRemover](c.r.b)
+func (r *Remote) removeTemps(ctx context.Context, age time.Duration) error {
+	store, ok := remote.As[tempRemover](r.b)
 	if !ok {
 		return nil
 	}
-	_, err := store.RemoveTemps(ctx, c.r.o.Now().Add(-max(c.o.PruneAge, 0)))
+	_, err := store.RemoveTemps(ctx, r.o.Now().Add(-max(age, 0)))
 	return err
 }
 

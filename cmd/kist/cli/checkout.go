@@ -69,7 +69,7 @@ many).`,
 		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runCheckout(ctx, env, r, o, args, cmd.ArgsLenAtDash())
+		return o.run(ctx, env, r, args, cmd.ArgsLenAtDash())
 	}, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.create, "branch", "b", "", "create the branch `NEW` at REV and switch to it")
@@ -94,7 +94,7 @@ func newCheckoutJSON(head refs.Head) checkoutJSON {
 	return checkoutJSON{orNull(head.Branch), orNull(head.ID)}
 }
 
-func runCheckout(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptions, args []string, dash int) error {
+func (o checkoutOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) error {
 	creates := o.create+o.reset != ""
 	rev, paths, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
 	var neither *neitherError

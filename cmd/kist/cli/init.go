@@ -99,12 +99,9 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if o.shared != "" && o.shared != "group" {
 		return usagef("--shared must be group")
 	}
-	size, err := kist.ParseSize(o.chunkSize)
+	size, err := o.chunkBytes()
 	if err != nil {
-		return usagef("--chunk-size: %w", err)
-	}
-	if size < kist.MinChunkSize || size > kist.MaxChunkSize || size&(size-1) != 0 {
-		return usagef("--chunk-size %s is not a power of two from 64KiB to 4MiB", o.chunkSize)
+		return err
 	}
 	if err := env.checkOwner(dir); err != nil {
 		return err
@@ -130,6 +127,18 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	}
 	env.tell("Initialized empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
 	return nil
+}
+
+// chunkBytes returns the chunk size in bytes. It is an error if kist does not support it.
+func (o initOptions) chunkBytes() (uint64, error) {
+	size, err := kist.ParseSize(o.chunkSize)
+	if err != nil {
+		return 0, usagef("--chunk-size: %w", err)
+	}
+	if size < kist.MinChunkSize || size > kist.MaxChunkSize || size&(size-1) != 0 {
+		return 0, usagef("--chunk-size %s is not a power of two from 64KiB to 4MiB", o.chunkSize)
+	}
+	return size, nil
 }
 
 // isRemote reports whether a folder is that of a remote.

@@ -153,7 +153,7 @@ letters A, M, D and T).`,
 		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runReset(ctx, env, r, o, args, cmd.ArgsLenAtDash())
+		return o.run(ctx, env, r, args, cmd.ArgsLenAtDash())
 	}, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.soft, "soft", false, "move only the branch")
@@ -169,7 +169,7 @@ type resetJSON struct {
 	Changes []pathStatus `json:"changes,omitempty"`
 }
 
-func runReset(ctx context.Context, env *Env, r *kist.Repository, o resetOptions, args []string, dash int) error {
+func (o resetOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) error {
 	rev, paths, err := env.resetArgs(ctx, r, args, dash)
 	if err != nil {
 		return err

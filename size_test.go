@@ -186,13 +186,6 @@ var tooLarge = map[string]struct {
 	n      int
 	reason string
 }{
-	"cmd/kist/cli.Env methods":                              {93, ""},
-	"cmd/kist/cli.Env.checkoutArgs complexity":              {24, ""},
-	"cmd/kist/cli.Env.listBranches complexity":              {27, ""},
-	"cmd/kist/cli.Env.printBranches parameters":             {6, ""},
-	"cmd/kist/cli.Env.saySwitched parameters":               {6, ""},
-	"cmd/kist/cli.logOptions fields":                        {23, ""},
-	"cmd/kist/cli.places.each complexity":                   {25, ""},
 	"object.ContentReader contexts":                         {1, "io.Reader and io.Seeker have no context"},
 	"object/frame.worker.append results changed in a defer": {2, "a panic of the encoder becomes a result"},
 	"remote/limit.meteredBody contexts":                     {1, "io.ReaderAt has no context"},

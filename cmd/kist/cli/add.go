@@ -96,17 +96,17 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	if err != nil {
 		return err
 	}
-	env.printAdded(r, *o, result)
+	printAdded(env, r, *o, result)
 	if !o.dryRun {
 		env.maintain(r)
 	}
-	return env.addOutcome(r, result, paths)
+	return addOutcome(env, r, result, paths)
 }
 
-func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResult) {
+func printAdded(env *Env, r *kist.Repository, o addOptions, result *stage.AddResult) {
 	did := newWork(result.Read, result.Stats)
-	list := o.dryRun || e.global.verbose
-	if e.global.json {
+	list := o.dryRun || env.global.verbose
+	if env.global.json {
 		out := addJSON{
 			DryRun: o.dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
 			Resolved: len(result.Resolved), Skipped: newSkippedJSON(result.Skipped), work: did,
@@ -114,15 +114,15 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResu
 		if list {
 			out.Changes = slices.Concat(pathStatuses(result.Added, "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
 		}
-		e.json(out)
+		env.json(out)
 		return
 	}
 	if list {
 		for _, path := range slices.SortedFunc(slices.Values(slices.Concat(result.Added, result.Modified)), tree.ComparePaths) {
-			e.printf("add %s\n", e.shown(r, path))
+			env.printf("add %s\n", env.shown(r, path))
 		}
 		for _, path := range result.Deleted {
-			e.printf("remove %s\n", e.shown(r, path))
+			env.printf("remove %s\n", env.shown(r, path))
 		}
 	}
 	n := changeCounts{Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted)}
@@ -132,11 +132,11 @@ func (e *Env) printAdded(r *kist.Repository, o addOptions, result *stage.AddResu
 	}
 	switch {
 	case parts == "":
-		e.tell("nothing changed\n")
+		env.tell("nothing changed\n")
 	case o.dryRun:
-		e.tell("would be staged: %s; %s read, %s new\n", parts, formatSize(did.Read), formatSize(did.New))
+		env.tell("would be staged: %s; %s read, %s new\n", parts, formatSize(did.Read), formatSize(did.New))
 	default:
-		e.tell("staged: %s; %s\n", parts, did)
+		env.tell("staged: %s; %s\n", parts, did)
 	}
 }
 
@@ -150,16 +150,16 @@ func pathStatuses(paths []string, status string) []pathStatus {
 
 // addOutcome reports the paths that were not added. It returns the error that the
 // command ends with.
-func (e *Env) addOutcome(r *kist.Repository, result *stage.AddResult, asked []string) error {
+func addOutcome(env *Env, r *kist.Repository, result *stage.AddResult, asked []string) error {
 	var missed []object.Skipped
 	for _, s := range result.Special {
 		if slices.Contains(asked, s.Path) {
 			missed = append(missed, s)
 			continue
 		}
-		e.warn("not stored: %s", shownSkipped(e, r, s))
+		env.warn("not stored: %s", shownSkipped(env, r, s))
 	}
-	if err := partialError(e, r, append(missed, result.Skipped...)); err != nil {
+	if err := partialError(env, r, append(missed, result.Skipped...)); err != nil {
 		if slices.ContainsFunc(result.Skipped, func(s object.Skipped) bool { return strings.HasPrefix(s.Reason, object.ErrPurged.Error()) }) {
 			err = hintf(err, "'kist purge --undo ID' undoes a purge while all its content is here; 'kist purge --list' lists the IDs")
 		}
@@ -170,7 +170,7 @@ func (e *Env) addOutcome(r *kist.Repository, result *stage.AddResult, asked []st
 	}
 	text := "ignored, and not added:"
 	for _, path := range result.Ignored {
-		text += "\n" + e.shown(r, path)
+		text += "\n" + env.shown(r, path)
 	}
 	return hintf(failf(exitFailed, "ignored", "%s", text), "-f adds ignored files, too")
 }

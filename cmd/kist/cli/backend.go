@@ -78,10 +78,10 @@ func openStore(ctx context.Context, env *Env, url string) (remote.Backend, error
 }
 
 // retryOptions decide how requests to a remote are retried.
-func (e *Env) retryOptions() retry.Options {
-	return retry.Options{Now: e.Now, Sleep: e.Sleep, Notify: func(op string, err error, wait time.Duration) {
-		if wait >= time.Second || e.global.verbose { // shorter waits need no message
-			e.info("%s; next try in %s", printable(wordsFor(e, err.Error(), err)), wait.Round(100*time.Millisecond))
+func retryOptions(env *Env) retry.Options {
+	return retry.Options{Now: env.Now, Sleep: env.Sleep, Notify: func(op string, err error, wait time.Duration) {
+		if wait >= time.Second || env.global.verbose { // shorter waits need no message
+			env.info("%s; next try in %s", printable(wordsFor(env, err.Error(), err)), wait.Round(100*time.Millisecond))
 		}
 	}}
 }
@@ -93,7 +93,7 @@ func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, erro
 	if err != nil {
 		return nil, err
 	}
-	b = retry.New(b, e.retryOptions())
+	b = retry.New(b, retryOptions(e))
 	return limit.New(b, limit.Options{Upload: int64(e.transfer.upload), Download: int64(e.transfer.download)}), nil
 }
 

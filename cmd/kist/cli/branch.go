@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,15 +84,15 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	ctx := cmd.Context()
 	switch {
 	case o.current:
-		return env.showCurrentBranch(r, args)
+		return showCurrentBranch(env, r, args)
 	case o.delete || o.forceDelete:
-		return env.each(args, "BRANCH", func(arg string) error { return env.deleteBranch(ctx, r, o, arg) })
+		return env.each(args, "BRANCH", func(arg string) error { return deleteBranch(ctx, env, r, o, arg) })
 	case o.upstream != "" || o.unset:
 		return setUpstream(ctx, env, r, o.upstream, args)
 	case o.move || o.forceMove:
-		return env.renameBranch(ctx, r, o, args)
+		return renameBranch(ctx, env, r, o, args)
 	case o.list || o.all || o.remotes || o.wanted(cmd) || len(args) == 0:
-		return env.listBranches(cmd, r, o, args)
+		return listBranches(env, cmd, r, o, args)
 	case len(args) > 2:
 		return usagef("one argument too many: %s", quoteArg(args[2]))
 	}
@@ -112,7 +113,7 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	return followNew(ctx, env, r, args[0], rev)
 }
 
-func (e *Env) showCurrentBranch(r *kist.Repository, args []string) error {
+func showCurrentBranch(env *Env, r *kist.Repository, args []string) error {
 	if len(args) > 0 {
 		return usagef("--show-current takes no arguments")
 	}
@@ -120,19 +121,19 @@ func (e *Env) showCurrentBranch(r *kist.Repository, args []string) error {
 	if err != nil {
 		return err
 	}
-	if e.global.json {
-		e.json(newCheckoutJSON(head))
+	if env.global.json {
+		env.json(newCheckoutJSON(head))
 		return nil
 	}
 	if head.Branch != "" {
-		e.printf("%s\n", printable(head.Branch))
+		env.printf("%s\n", printable(head.Branch))
 	}
 	return nil
 }
 
 // branchArg returns the branch that an argument names, which may be a form
 // like "-" or "@{-1}".
-func (e *Env) branchArg(ctx context.Context, r *kist.Repository, arg string) (string, error) {
+func branchArg(ctx context.Context, env *Env, r *kist.Repository, arg string) (string, error) {
 	arg = previous(arg)
 	if _, err := r.Refs().Get(refs.Heads + arg); err == nil {
 		return arg, nil
@@ -163,10 +164,10 @@ func (e *Env) each(args []string, missing string, do func(arg string) error) err
 	return failed
 }
 
-func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOptions, arg string) error {
+func deleteBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOptions, arg string) error {
 	full, what := refs.Remotes+arg, "remote-tracking branch"
 	if !o.remotes {
-		name, err := e.branchArg(ctx, r, arg)
+		name, err := branchArg(ctx, env, r, arg)
 		if err != nil {
 			return err
 		}
@@ -184,11 +185,11 @@ func (e *Env) deleteBranch(ctx context.Context, r *kist.Repository, o branchOpti
 	case err != nil:
 		return err
 	}
-	e.show(newBranchJSON(refs.Ref{Name: full, ID: id}, ""), "Deleted %s %s (was %s).\n", what, printable(arg), id.Short())
+	env.show(newBranchJSON(refs.Ref{Name: full, ID: id}, ""), "Deleted %s %s (was %s).\n", what, printable(arg), id.Short())
 	return nil
 }
 
-func (e *Env) renameBranch(ctx context.Context, r *kist.Repository, o branchOptions, args []string) error {
+func renameBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOptions, args []string) error {
 	from := ""
 	switch len(args) {
 	case 1:
@@ -197,7 +198,7 @@ func (e *Env) renameBranch(ctx context.Context, r *kist.Repository, o branchOpti
 		head, herr := r.Refs().Head()
 		if herr == nil && head.Branch == args[0] {
 			from = args[0] // which may be yet to come
-		} else if from, err = e.branchArg(ctx, r, args[0]); err != nil {
+		} else if from, err = branchArg(ctx, env, r, args[0]); err != nil {
 			return err
 		}
 		args = args[1:]
@@ -222,7 +223,7 @@ func newBranchJSON(ref refs.Ref, current string) branchJSON {
 }
 
 // listBranches lists branches as git does.
-func (e *Env) listBranches(cmd *cobra.Command, r *kist.Repository, o branchOptions, args []string) error {
+func listBranches(env *Env, cmd *cobra.Command, r *kist.Repository, o branchOptions, args []string) error {
 	ctx := cmd.Context()
 	keep, args, err := o.filter(cmd, r, args)
 	if err != nil {
@@ -231,46 +232,59 @@ func (e *Env) listBranches(cmd *cobra.Command, r *kist.Repository, o branchOptio
 	if len(args) > 0 && !o.list && (o.all || o.remotes) {
 		return hintf(usagef("%s is not expected", quoteArg(args[0])), "--list is for patterns")
 	}
-	var list []refs.Ref
-	for _, prefix := range []string{refs.Heads, refs.Remotes} {
-		if prefix == refs.Heads && o.remotes && !o.all || prefix == refs.Remotes && !o.remotes && !o.all {
-			continue
+	list, err := o.matching(ctx, r, args, keep)
+	if err != nil {
+		return err
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		for _, ref := range list {
+			out := newBranchJSON(ref, head.Branch)
+			out.trackingJSON = newTrackingJSON(env.tracking(ctx, r, ref.Name))
+			env.json(out)
 		}
+		return nil
+	}
+	if ok, err := keep(ctx, head.ID); err == nil && ok && head.Branch == "" && len(args) == 0 && (!o.remotes || o.all) {
+		list = slices.Insert(list, 0, refs.Ref{ID: head.ID})
+	}
+	o.print(ctx, env, r, list, head.Branch)
+	return nil
+}
+
+// matching returns the branches to list: of the kinds that o selects, with names that
+// match one of the patterns, and with commits for which keep returns true.
+func (o branchOptions) matching(ctx context.Context, r *kist.Repository, patterns []string, keep func(context.Context, object.ID) (bool, error)) ([]refs.Ref, error) {
+	var prefixes []string
+	if !o.remotes || o.all {
+		prefixes = append(prefixes, refs.Heads)
+	}
+	if o.remotes || o.all {
+		prefixes = append(prefixes, refs.Remotes)
+	}
+	var list []refs.Ref
+	for _, prefix := range prefixes {
 		found, err := r.Refs().List(prefix)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, ref := range found {
-			if !matchesAny(args, ref.Name[len(prefix):]) {
+			if !matchesAny(patterns, ref.Name[len(prefix):]) {
 				continue
 			}
 			ok, err := keep(ctx, ref.ID)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if ok {
 				list = append(list, ref)
 			}
 		}
 	}
-	head, err := r.Refs().Head()
-	if err != nil {
-		return err
-	}
-	if e.global.json {
-		for _, ref := range list {
-			out := newBranchJSON(ref, head.Branch)
-			out.trackingJSON = newTrackingJSON(e.tracking(ctx, r, ref.Name))
-			e.json(out)
-		}
-		return nil
-	}
-	detached := ""
-	if ok, err := keep(ctx, head.ID); err == nil && ok && head.Branch == "" && len(args) == 0 && (!o.remotes || o.all) {
-		detached = fmt.Sprintf("(HEAD detached at %s)", head.ID.Short())
-	}
-	e.printBranches(ctx, r, list, head, detached, o.all)
-	return nil
+	return list, nil
 }
 
 // tracking compares a ref with its upstream; nil if it has none, or if they
@@ -287,7 +301,8 @@ func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *reg
 	return &t
 }
 
-func (e *Env) printBranches(ctx context.Context, r *kist.Repository, list []refs.Ref, head refs.Head, detached string, all bool) {
+// print prints branches, a line each. One without a name is a detached HEAD.
+func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, list []refs.Ref, current string) {
 	type row struct {
 		name, mark string
 		color      style
@@ -295,17 +310,16 @@ func (e *Env) printBranches(ctx context.Context, r *kist.Repository, list []refs
 	}
 	var rows []row
 	width := 0
-	if detached != "" {
-		rows = append(rows, row{detached, "* ", green, refs.Ref{ID: head.ID}})
-	}
 	for _, ref := range list {
 		at := row{printable(shortRef(ref.Name)), "  ", "", ref}
 		switch branch, local := refs.BranchOf(ref.Name); {
-		case local && branch == head.Branch:
+		case ref.Name == "":
+			at.name, at.mark, at.color = fmt.Sprintf("(HEAD detached at %s)", ref.ID.Short()), "* ", green
+		case local && branch == current:
 			at.mark, at.color = "* ", green
 		case !local:
 			at.color = red
-			if all {
+			if o.all {
 				at.name = "remotes/" + at.name
 			}
 		}
@@ -315,18 +329,18 @@ func (e *Env) printBranches(ctx context.Context, r *kist.Repository, list []refs
 		width = max(width, len([]rune(at.name)))
 	}
 	for _, at := range rows {
-		name := e.paint(at.color, at.name)
+		name := env.paint(at.color, at.name)
 		switch pad := fmt.Sprintf("%*s", width-len([]rune(at.name)), ""); {
 		case at.ref.Target != "":
-			e.printf("%s%s -> %s\n", at.mark, name, printable(shortRef(at.ref.Target)))
-		case e.global.verbose:
-			id, subject, _ := strings.Cut(e.describe(ctx, r, at.ref.ID), " ")
-			if t := e.tracking(ctx, r, at.ref.Name); t != nil {
-				subject = e.paint(blue, "["+printable(standing(*t))+"]") + " " + subject
+			env.printf("%s%s -> %s\n", at.mark, name, printable(shortRef(at.ref.Target)))
+		case env.global.verbose:
+			id, subject, _ := strings.Cut(describe(ctx, env, r, at.ref.ID), " ")
+			if t := env.tracking(ctx, r, at.ref.Name); t != nil {
+				subject = env.paint(blue, "["+printable(standing(*t))+"]") + " " + subject
 			}
-			e.printf("%s%s%s %s %s\n", at.mark, name, pad, id, subject)
+			env.printf("%s%s%s %s %s\n", at.mark, name, pad, id, subject)
 		default:
-			e.printf("%s%s\n", at.mark, name)
+			env.printf("%s%s\n", at.mark, name)
 		}
 	}
 }

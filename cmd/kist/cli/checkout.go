@@ -80,7 +80,7 @@ many).`,
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("branch", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
-	env.registerSetID(cmd)
+	registerSetID(env, cmd)
 	return cmd
 }
 
@@ -96,7 +96,7 @@ func newCheckoutJSON(head refs.Head) checkoutJSON {
 
 func (o checkoutOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) error {
 	creates := o.create+o.reset != ""
-	rev, paths, isPaths, err := env.checkoutArgs(ctx, r, args, dash)
+	rev, paths, isPaths, err := checkoutArgs(ctx, env, r, args, dash)
 	var neither *neitherError
 	switch {
 	case errors.As(err, &neither) && creates:
@@ -118,12 +118,12 @@ func (o checkoutOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	case rev == "" && !creates && !o.force && !o.detach:
 		return hintf(usagef("BRANCH is missing"), "'kist branch' lists them")
 	}
-	return env.switchTo(ctx, r, o, rev)
+	return switchTo(ctx, env, r, o, rev)
 }
 
 // switchTo switches to a revision or branch, which it creates if o asks for it or if rev
 // names a branch of a remote.
-func (e *Env) switchTo(ctx context.Context, r *kist.Repository, o checkoutOptions, rev string) error {
+func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptions, rev string) error {
 	create := o.create + o.reset
 	if rev != "" && create == "" && !o.detach {
 		if full := newRemoteBranch(ctx, r, rev); full != "" {
@@ -134,37 +134,38 @@ func (e *Env) switchTo(ctx context.Context, r *kist.Repository, o checkoutOption
 	if err != nil {
 		return err
 	}
-	existed := false
-	if o.reset != "" {
-		_, err := r.Refs().Get(refs.Heads + o.reset)
-		existed = err == nil
+	reset := o.reset != ""
+	if reset {
+		if _, err := r.Refs().Get(refs.Heads + o.reset); err != nil {
+			o.create, o.reset = o.reset, "" // say that the branch is new
+		}
 	}
-	p := e.progress("checking out")
+	p := env.progress("checking out")
 	head, applyErr := checkout.Switch(ctx, r, checkout.SwitchOptions{
-		Rev: rev, Create: create, Reset: o.reset != "", Detach: o.detach, Force: o.force, Progress: p.amounts(),
+		Rev: rev, Create: create, Reset: reset, Detach: o.detach, Force: o.force, Progress: p.amounts(),
 	})
 	p.Stop()
 	if errors.Is(applyErr, kist.ErrNameTaken) {
 		return hintf(applyErr, "'kist checkout %[1]s' switches to it, 'kist checkout -B %[1]s' moves it", printable(create))
 	}
 	if applyErr != nil && !isPartial(applyErr) {
-		return halfDone(e.unwritten(r, applyErr))
+		return halfDone(env.unwritten(r, applyErr))
 	}
-	if e.global.json {
-		e.json(newCheckoutJSON(head))
+	if env.global.json {
+		env.json(newCheckoutJSON(head))
 	}
-	e.saySwitched(ctx, r, old, head, o, existed)
+	o.say(ctx, env, r, old, head)
 	if create != "" {
-		if err := followNew(ctx, e, r, create, rev); err != nil {
+		if err := followNew(ctx, env, r, create, rev); err != nil {
 			return err
 		}
 	}
-	return e.unwritten(r, applyErr)
+	return env.unwritten(r, applyErr)
 }
 
 // checkoutArgs separates a revision from paths of the repository, as git does:
 // a single name is a revision if it can be, and else a tracked path.
-func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, isPaths bool, err error) {
+func checkoutArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, isPaths bool, err error) {
 	if dash > 1 {
 		return "", nil, false, usagef("one argument too many before --: %s", quoteArg(args[1]))
 	}
@@ -178,7 +179,7 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 		return "", nil, false, nil
 	}
 	if dash == 0 {
-		paths, err = e.pathspecs(r, args, false)
+		paths, err = env.pathspecs(r, args, false)
 		return "", paths, true, err
 	}
 	rev = previous(args[0])
@@ -186,32 +187,37 @@ func (e *Env) checkoutArgs(ctx context.Context, r *kist.Repository, args []strin
 	unborn := errors.Is(revErr, refs.ErrNotFound) && (isUnborn(r, rev) || len(args) == 1 && newRemoteBranch(ctx, r, rev) != "")
 	if dash == 1 || revErr == nil || unborn {
 		if dash < 0 && len(args) > 1 {
-			if path, perr := e.repoPath(r, rev); perr == nil && r.Worktree().Exists(path) {
+			if path, perr := env.repoPath(r, rev); perr == nil && r.Worktree().Exists(path) {
 				return "", nil, false, hintf(usagef("%s is a revision and a path", quoteArg(rev)),
 					"write 'kist checkout -- %s ...' for paths, and 'kist checkout %s -- ...' for the revision", rev, rev)
 			}
 		}
-		paths, err = e.pathspecs(r, args[1:], false)
+		paths, err = env.pathspecs(r, args[1:], false)
 		return rev, paths, len(args) > 1, err
 	}
 	if !errors.Is(revErr, refs.ErrNotFound) {
 		return "", nil, false, revErr
 	}
-	paths, err = e.pathspecs(r, args, false)
-	if err != nil {
-		if looksLikePathspec(args[0]) {
-			return "", nil, false, err
-		}
-		return "", nil, false, revErr
+	paths, err = onlyPaths(env, r, args, revErr)
+	return "", paths, err == nil, err
+}
+
+// onlyPaths returns the paths that args name. The first one is no revision, because of
+// revErr.
+func onlyPaths(env *Env, r *kist.Repository, args []string, revErr error) (pathspecs, error) {
+	paths, err := env.pathspecs(r, args, false)
+	var unknown *refs.UnknownRevisionError
+	switch {
+	case looksLikePathspec(args[0]):
+		return paths, err
+	case err != nil:
+		return nil, revErr
+	case tracked(r, paths[0].path):
+		return paths, nil
+	case errors.As(revErr, &unknown) && unknown.Reason != "":
+		return nil, revErr
 	}
-	if !looksLikePathspec(args[0]) && !tracked(r, paths[0].path) {
-		var unknown *refs.UnknownRevisionError
-		if errors.As(revErr, &unknown) && unknown.Reason != "" {
-			return "", nil, false, revErr
-		}
-		return "", nil, false, &neitherError{args[0], revErr}
-	}
-	return "", paths, true, nil
+	return nil, &neitherError{args[0], revErr}
 }
 
 // neitherError says that an argument is no revision, for which err is the
@@ -258,7 +264,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 		from = "HEAD"
 	}
 	var err error
-	if o.Paths, err = e.restorable(ctx, r, o, paths); err != nil {
+	if o.Paths, err = restorable(ctx, e, r, o, paths); err != nil {
 		return err
 	}
 	p := e.progress("restoring")
@@ -277,7 +283,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 }
 
 // restorable returns the paths that can be brought back as o says.
-func (e *Env) restorable(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) ([]string, error) {
+func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) ([]string, error) {
 	in := places{index: !o.Overlay || o.Source == ""}
 	switch {
 	case paths.plain():
@@ -296,32 +302,32 @@ func (e *Env) restorable(ctx context.Context, r *kist.Repository, o checkout.Res
 		}
 		in.views = []view.View{head}
 	}
-	return e.find(ctx, r, paths, in)
+	return env.find(ctx, r, paths, in)
 }
 
-// saySwitched prints where HEAD is now, in git's words.
-func (e *Env) saySwitched(ctx context.Context, r *kist.Repository, old, head refs.Head, o checkoutOptions, existed bool) {
-	if old.Branch == "" && old.ID != head.ID && !warnLeaving(ctx, e, r, old.ID) {
-		e.info("Previous HEAD position was %s", e.describe(ctx, r, old.ID))
+// say prints where HEAD is now, in git's words.
+func (o checkoutOptions) say(ctx context.Context, env *Env, r *kist.Repository, old, head refs.Head) {
+	if old.Branch == "" && old.ID != head.ID && !warnLeaving(ctx, env, r, old.ID) {
+		env.info("Previous HEAD position was %s", describe(ctx, env, r, old.ID))
 	}
 	switch {
 	case head.Branch == "" && old.Branch != "" && !o.detach:
-		e.info("HEAD is now at %s\nHEAD is detached: commits made here belong to no branch until\n'kist checkout -b NEW' makes one.", e.describe(ctx, r, head.ID))
+		env.info("HEAD is now at %s\nHEAD is detached: commits made here belong to no branch until\n'kist checkout -b NEW' makes one.", describe(ctx, env, r, head.ID))
 	case head.Branch == "":
-		e.info("HEAD is now at %s", e.describe(ctx, r, head.ID))
-	case o.create != "" || o.reset != "" && !existed:
-		e.info("Switched to a new branch '%s'", printable(head.Branch))
+		env.info("HEAD is now at %s", describe(ctx, env, r, head.ID))
+	case o.create != "":
+		env.info("Switched to a new branch '%s'", printable(head.Branch))
 	case o.reset != "":
-		e.info("Switched to and reset branch '%s'", printable(head.Branch))
+		env.info("Switched to and reset branch '%s'", printable(head.Branch))
 	case old.Branch == head.Branch:
-		e.info("Already on '%s'", printable(head.Branch))
+		env.info("Already on '%s'", printable(head.Branch))
 	default:
-		e.info("Switched to branch '%s'", printable(head.Branch))
+		env.info("Switched to branch '%s'", printable(head.Branch))
 	}
 }
 
 // describe returns a commit's short ID and subject.
-func (e *Env) describe(ctx context.Context, r *kist.Repository, id object.ID) string {
+func describe(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
 	c, err := object.ReadCommit(ctx, r.Objects(), id)
 	if err != nil {
 		return id.Short()

@@ -57,7 +57,7 @@ path, branch and id of the checkout.`,
 	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
 	env.transfer.registerJobs(cmd)
-	env.registerSetID(cmd)
+	registerSetID(env, cmd)
 	return cmd
 }
 
@@ -94,7 +94,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 		}
 		dir = env.path(name)
 	}
-	if err := env.checkOwner(dir); err != nil {
+	if err := checkOwner(env, dir); err != nil {
 		return err
 	}
 	opt, err := env.options()
@@ -136,7 +136,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	case result.Head.Branch != "":
 		env.tell("on branch %s\n", quoteArg(result.Head.Branch))
 	default:
-		env.tell("HEAD is at %s\n", env.describe(ctx, r, result.Head.ID))
+		env.tell("HEAD is at %s\n", describe(ctx, env, r, result.Head.ID))
 	}
 	return env.unwritten(r, err)
 }

@@ -92,7 +92,7 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return err
 	}
 	if message == "" {
-		if message, err = env.composeMessage(ctx, r, *o); err != nil {
+		if message, err = composeMessage(ctx, env, r, *o); err != nil {
 			return err
 		}
 	}
@@ -103,12 +103,12 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	})
 	p.Stop()
 	if errors.Is(err, commits.ErrNothingToCommit) {
-		return env.nothingToCommit(ctx, r, err)
+		return nothingToCommit(ctx, env, r, err)
 	}
 	if err != nil {
 		return err
 	}
-	env.printCommitted(result)
+	printCommitted(env, result)
 	env.maintain(r)
 	return partialOf(env, r, result.Commit.Skipped, result.Commit.SkippedCount)
 }
@@ -174,10 +174,10 @@ func (o *messageOptions) message(env *Env, empty error) (string, error) {
 	return text, nil
 }
 
-func (e *Env) printCommitted(result *commits.CommitResult) {
+func printCommitted(env *Env, result *commits.CommitResult) {
 	n, did := committedChanges(result), newWork(result.Read, result.Stats)
-	if e.global.json {
-		e.json(commitDoneJSON{newCommitJSON(result.ID, result.Commit), orNull(result.Branch), n, did})
+	if env.global.json {
+		env.json(commitDoneJSON{newCommitJSON(result.ID, result.Commit), orNull(result.Branch), n, did})
 		return
 	}
 	where := result.Branch
@@ -187,14 +187,14 @@ func (e *Env) printCommitted(result *commits.CommitResult) {
 	if len(result.Commit.Parents) == 0 {
 		where += " (root-commit)"
 	}
-	e.tell("[%s %s] %s\n", where, result.ID.Short(), printable(subject(result.Commit.Message)))
-	e.tell(" %s; %s\n", n, did)
+	env.tell("[%s %s] %s\n", where, result.ID.Short(), printable(subject(result.Commit.Message)))
+	env.tell(" %s; %s\n", n, did)
 }
 
 // nothingToCommit explains why there is nothing to commit, unless --quiet is
 // given: that takes a look at the whole worktree.
-func (e *Env) nothingToCommit(ctx context.Context, r *kist.Repository, err error) error {
-	if e.global.quiet {
+func nothingToCommit(ctx context.Context, env *Env, r *kist.Repository, err error) error {
+	if env.global.quiet {
 		return err
 	}
 	s, serr := stage.ReadStatus(ctx, r, stage.StatusOptions{})
@@ -239,8 +239,8 @@ func withoutComments(text string) string {
 // composeMessage has a person write a commit's message. It returns "" if there
 // is one already that is to be taken: of the commit being amended, or of the
 // merge or revert under way.
-func (e *Env) composeMessage(ctx context.Context, r *kist.Repository, o commitOptions) (string, error) {
-	draft, err := e.draftMessage(ctx, r, o)
+func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o commitOptions) (string, error) {
+	draft, err := draftMessage(ctx, env, r, o)
 	if err != nil {
 		return "", err
 	}
@@ -250,18 +250,18 @@ func (e *Env) composeMessage(ctx context.Context, r *kist.Repository, o commitOp
 		}
 		return "", nil
 	}
-	editor := e.editor()
+	editor := editor(env)
 	switch {
 	case editor == "" && draft != "":
 		return "", nil
 	case editor == "":
 		return "", hintf(usagef("no commit message"), "-m MESSAGE or -F FILE gives one")
 	}
-	return e.editMessage(ctx, r, o, editor, draft)
+	return o.edit(ctx, env, r, editor, draft)
 }
 
 // draftMessage returns the message that a commit would have without another.
-func (e *Env) draftMessage(ctx context.Context, r *kist.Repository, o commitOptions) (string, error) {
+func draftMessage(ctx context.Context, env *Env, r *kist.Repository, o commitOptions) (string, error) {
 	if o.amend {
 		head, err := r.Refs().Head()
 		if err == nil && head.ID.IsZero() {
@@ -282,23 +282,23 @@ func (e *Env) draftMessage(ctx context.Context, r *kist.Repository, o commitOpti
 
 // editor returns the command that a person writes messages with, or "" if
 // nobody is there to write. KIST_EDITOR is used even then: it may be a script.
-func (e *Env) editor() string {
-	if editor := e.Getenv("KIST_EDITOR"); editor != "" {
+func editor(env *Env) string {
+	if editor := env.Getenv("KIST_EDITOR"); editor != "" {
 		return editor
 	}
-	if !e.Terminal.Stdin || !e.Terminal.Stdout {
+	if !env.Terminal.Stdin || !env.Terminal.Stdout {
 		return ""
 	}
 	for _, name := range []string{"VISUAL", "EDITOR"} {
-		if editor := e.Getenv(name); editor != "" {
+		if editor := env.Getenv(name); editor != "" {
 			return editor
 		}
 	}
 	return "vi"
 }
 
-// editMessage runs the editor on a draft, with the status below it.
-func (e *Env) editMessage(ctx context.Context, r *kist.Repository, o commitOptions, editor, draft string) (string, error) {
+// edit runs the editor on a draft, with the status below it.
+func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, editor, draft string) (string, error) {
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{})
 	if err != nil {
 		return "", err
@@ -308,10 +308,10 @@ func (e *Env) editMessage(ctx context.Context, r *kist.Repository, o commitOptio
 	case len(s.Conflicts) > 0:
 		return "", commits.Unresolved(s.Conflicts)
 	case !staged && !o.amend && !o.allowEmpty && s.State.Operation == "":
-		return "", e.nothingToCommit(ctx, r, commits.ErrNothingToCommit)
+		return "", nothingToCommit(ctx, env, r, commits.ErrNothingToCommit)
 	}
 	plain := func(_ style, text string) string { return text }
-	long := longStatus{env: e, repo: r, status: s, paint: plain, draft: true, all: o.all}
+	long := longStatus{env: env, repo: r, status: s, paint: plain, draft: true, all: o.all}
 	text := draft + "\n\n# What does this commit do, and why? Lines that begin with # are left out. Without\n" +
 		"# a message there will be no commit.\n#\n"
 	for line := range strings.Lines(long.text(statusOptions{})) {
@@ -397,28 +397,28 @@ func newSkippedJSON(list []object.Skipped) []skippedJSON {
 // author returns who a commit is by: the environment's word, then the
 // configuration's (name and email, empty where it has none), then the user of
 // this machine. It never fails: a server that makes backups has nobody to ask.
-func (e *Env) author(name, email string) (string, string) {
-	if v := e.Getenv("KIST_AUTHOR_NAME"); v != "" {
+func author(env *Env, name, email string) (string, string) {
+	if v := env.Getenv("KIST_AUTHOR_NAME"); v != "" {
 		name = v
 	}
-	if v := e.Getenv("KIST_AUTHOR_EMAIL"); v != "" {
+	if v := env.Getenv("KIST_AUTHOR_EMAIL"); v != "" {
 		email = v
 	}
 	if name == "" {
-		name = e.Username
+		name = env.Username
 	}
 	if email == "" {
-		email = e.Username + "@" + e.Hostname
+		email = env.Username + "@" + env.Hostname
 	}
 	return name, email
 }
 
 // commitTime returns the time that is recorded in what a command writes: now,
 // unless KIST_DATE fixes it for a script whose commits are to come out equal.
-func (e *Env) commitTime() (time.Time, error) {
-	fixed := e.Getenv("KIST_DATE")
+func commitTime(env *Env) (time.Time, error) {
+	fixed := env.Getenv("KIST_DATE")
 	if fixed == "" {
-		return e.Now(), nil
+		return env.Now(), nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, fixed)
 	if err != nil {

@@ -81,7 +81,7 @@ func runDiff(cmd *cobra.Command, env *Env, r *kist.Repository, o *diffOptions, a
 	if err := o.form.settle(cmd, func(f *changeForm) { f.patch = true }); err != nil {
 		return err
 	}
-	revs, paths, err := env.revsAndPaths(cmd, r, args)
+	revs, paths, err := revsAndPaths(env, cmd, r, args)
 	if err != nil {
 		return err
 	}

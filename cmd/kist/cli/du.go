@@ -90,7 +90,7 @@ func runDu(cmd *cobra.Command, env *Env, r *kist.Repository, o duOptions, args [
 	if o.summarize {
 		o.depth = 0
 	}
-	all, byPaths, err := env.locateAll(cmd, r, args)
+	all, byPaths, err := locateAll(env, cmd, r, args)
 	if err != nil {
 		return err
 	}

@@ -33,29 +33,29 @@ func TestColors(t *testing.T) {
 
 func TestAuthor(t *testing.T) {
 	env, _, _ := testEnv(t)
-	if name, email := env.author("", ""); name != "anna" || email != "anna@chest.example" {
+	if name, email := author(env, "", ""); name != "anna" || email != "anna@chest.example" {
 		t.Errorf("with nothing set: %s <%s>", name, email)
 	}
-	if name, email := env.author("A", "a@b"); name != "A" || email != "a@b" {
+	if name, email := author(env, "A", "a@b"); name != "A" || email != "a@b" {
 		t.Errorf("from the configuration: %s <%s>", name, email)
 	}
 	env.Getenv = func(name string) string { return name }
-	if name, email := env.author("A", "a@b"); name != "KIST_AUTHOR_NAME" || email != "KIST_AUTHOR_EMAIL" {
+	if name, email := author(env, "A", "a@b"); name != "KIST_AUTHOR_NAME" || email != "KIST_AUTHOR_EMAIL" {
 		t.Errorf("from the environment: %s <%s>", name, email)
 	}
 }
 
 func TestCommitTime(t *testing.T) {
 	env, _, _ := testEnv(t)
-	if got, err := env.commitTime(); err != nil || !got.Equal(env.Now()) {
+	if got, err := commitTime(env); err != nil || !got.Equal(env.Now()) {
 		t.Errorf("without KIST_DATE: %v, %v", got, err)
 	}
 	env.Getenv = func(string) string { return "2020-02-29T23:59:59.5+01:00" }
-	if got, err := env.commitTime(); err != nil || !got.Equal(time.Date(2020, 2, 29, 22, 59, 59, 5e8, time.UTC)) {
+	if got, err := commitTime(env); err != nil || !got.Equal(time.Date(2020, 2, 29, 22, 59, 59, 5e8, time.UTC)) {
 		t.Errorf("with KIST_DATE: %v, %v", got, err)
 	}
 	env.Getenv = func(string) string { return "yesterday" }
-	if _, err := env.commitTime(); err == nil || outcomeOf(err).Exit != exitUsage {
+	if _, err := commitTime(env); err == nil || outcomeOf(err).Exit != exitUsage {
 		t.Errorf("with a KIST_DATE that is none: %v", err)
 	}
 }

@@ -36,8 +36,8 @@ func (g *globals) register(root *cobra.Command, env *Env) {
 }
 
 // registerSetID adds --setid to a command that writes files.
-func (e *Env) registerSetID(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&e.repo.setID, "setid", false, "restore set-user-ID and set-group-ID bits, which run files as their owner or group")
+func registerSetID(env *Env, cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&env.repo.setID, "setid", false, "restore set-user-ID and set-group-ID bits, which run files as their owner or group")
 }
 
 // must ends the program for an error that only a mistake in this package can

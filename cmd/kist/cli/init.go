@@ -103,10 +103,10 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	if err := env.checkOwner(dir); err != nil {
+	if err := checkOwner(env, dir); err != nil {
 		return err
 	}
-	if env.isRemote(ctx, dir) {
+	if isRemote(ctx, env, dir) {
 		return hintf(failf(exitFailed, "exists", "%s is the folder of a remote", quotePath(dir)), "'kist clone %s DIR' makes a repository from it", shellWord(dir))
 	}
 	opt, err := env.options()
@@ -115,7 +115,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	}
 	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch, Shared: o.shared != ""})
 	if errors.Is(err, kist.ErrExists) {
-		return env.alreadyThere(dir, opt)
+		return alreadyThere(env, dir, opt)
 	}
 	if err != nil {
 		return err
@@ -142,8 +142,8 @@ func (o initOptions) chunkBytes() (uint64, error) {
 }
 
 // isRemote reports whether a folder is that of a remote.
-func (e *Env) isRemote(ctx context.Context, dir string) bool {
-	b, err := openStore(ctx, e, dir)
+func isRemote(ctx context.Context, env *Env, dir string) bool {
+	b, err := openStore(ctx, env, dir)
 	if err != nil {
 		return false
 	}
@@ -153,14 +153,14 @@ func (e *Env) isRemote(ctx context.Context, dir string) bool {
 }
 
 // alreadyThere reports the repository that is in dir, which init leaves as it is.
-func (e *Env) alreadyThere(dir string, opt kist.Options) error {
+func alreadyThere(env *Env, dir string, opt kist.Options) error {
 	r, err := kist.Open(dir, opt)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if !e.global.json {
-		e.tell("Repository already exists in %s; nothing changed\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
+	if !env.global.json {
+		env.tell("Repository already exists in %s; nothing changed\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
 		return nil
 	}
 	head, err := r.Refs().Head()
@@ -172,7 +172,7 @@ func (e *Env) alreadyThere(dir string, opt kist.Options) error {
 	if err != nil {
 		return err
 	}
-	e.json(initJSON{r.Root(), rawPath(r.Root()), head.Branch, size})
+	env.json(initJSON{r.Root(), rawPath(r.Root()), head.Branch, size})
 	return nil
 }
 
@@ -300,7 +300,7 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	case "list":
 		for _, key := range r.Config().Keys() {
 			value, _ := r.Config().Get(key)
-			if err := env.printSetting(key, value, printable(key)+"="); err != nil {
+			if err := printSetting(env, key, value, printable(key)+"="); err != nil {
 				return err
 			}
 		}
@@ -320,19 +320,19 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	if action == "unset" {
 		return r.SetConfig(ctx, args[0], nil)
 	}
-	return env.printSetting(args[0], value, "")
+	return printSetting(env, args[0], value, "")
 }
 
 // printSetting prints a setting: its value after a label, or as JSON.
-func (e *Env) printSetting(key, value, label string) error {
+func printSetting(env *Env, key, value, label string) error {
 	if strings.HasPrefix(key, "remote.") {
 		value = remote.Redact(value)
 	}
-	if e.global.json {
-		e.json(settingJSON{key, value})
+	if env.global.json {
+		env.json(settingJSON{key, value})
 		return nil
 	}
-	e.printf("%s%s\n", label, printable(value))
+	env.printf("%s%s\n", label, printable(value))
 	return nil
 }
 

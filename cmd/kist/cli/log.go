@@ -19,26 +19,30 @@ import (
 )
 
 type logOptions struct {
-	form       changeForm
-	oneline    bool
-	abbrev     bool
-	graph      bool
-	topo       bool
-	decorate   string
-	noDecorate bool
+	form            changeForm
+	oneline, abbrev bool
+	graph           bool
+	decorate        string
+	noDecorate      bool
+	logStarts
+	logFilter
+	logOrder
+}
 
+// logStarts select the refs whose history is listed.
+type logStarts struct{ all, branches, tags, remotes bool }
+
+// logFilter selects commits of the history.
+type logFilter struct {
 	number, skip     int
 	since, until     string
 	author, grep     []string
 	ignoreCase       bool
 	merges, noMerges bool
-	firstParent      bool
-	follow           bool
-	reverse          bool
-	all              bool
-	branches, tags   bool
-	remotes          bool
 }
+
+// logOrder is the way through the history.
+type logOrder struct{ topo, firstParent, follow, reverse bool }
 
 func newLog(env *Env) *cobra.Command {
 	var o logOptions
@@ -132,7 +136,7 @@ func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, arg
 	if err != nil {
 		return err
 	}
-	if err := env.inHistory(ctx, r, opt, paths); err != nil {
+	if err := inHistory(ctx, env, r, opt, paths); err != nil {
 		return err
 	}
 	p := &commitPrinter{
@@ -143,7 +147,7 @@ func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, arg
 		return err
 	}
 	if o.decorated(env) {
-		p.decorations = env.decorate(ctx, r, o.decorate == "full")
+		p.decorations = decorate(ctx, env, r, o.decorate == "full")
 	}
 	if o.graph && !env.global.json {
 		p.graph = newGraph(env.paint)
@@ -195,7 +199,7 @@ func (o *logOptions) decorated(env *Env) bool {
 // log returns the options of the walk, and the selected paths.
 func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspecs, err error) {
 	opt = log.Options{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
-	if opt.Revs, paths, err = env.revsAndPaths(cmd, r, args); err != nil {
+	if opt.Revs, paths, err = revsAndPaths(env, cmd, r, args); err != nil {
 		return opt, nil, err
 	}
 	opt.Paths, opt.Select = paths.paths(), paths.selector()
@@ -245,10 +249,10 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 
 // inHistory makes sure that each of paths matches something that is tracked, or
 // that one of the commits that opt stands for changed.
-func (e *Env) inHistory(ctx context.Context, r *kist.Repository, opt log.Options, paths pathspecs) error {
+func inHistory(ctx context.Context, env *Env, r *kist.Repository, opt log.Options, paths pathspecs) error {
 	for _, s := range paths {
 		one := pathspecs{s}
-		if e.known(ctx, r, one, places{index: true}) == nil {
+		if env.known(ctx, r, one, places{index: true}) == nil {
 			continue
 		}
 		any := log.Options{Revs: opt.Revs, Paths: one.paths(), Select: one.selector()}

@@ -251,7 +251,7 @@ type decorations map[object.ID][]string
 
 // decorate collects the names of all commits, in full if full is set. Names
 // that cannot be read are left out: they are for show.
-func (e *Env) decorate(ctx context.Context, r *kist.Repository, full bool) decorations {
+func decorate(ctx context.Context, env *Env, r *kist.Repository, full bool) decorations {
 	d := decorations{}
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -264,7 +264,7 @@ func (e *Env) decorate(ctx context.Context, r *kist.Repository, full bool) decor
 		return strings.TrimPrefix(name, prefix)
 	}
 	if head.Branch == "" && !head.ID.IsZero() {
-		d[head.ID] = append(d[head.ID], e.paint(boldCyan, "HEAD"))
+		d[head.ID] = append(d[head.ID], env.paint(boldCyan, "HEAD"))
 	}
 	for _, kind := range []struct {
 		prefix, label string
@@ -282,9 +282,9 @@ func (e *Env) decorate(ctx context.Context, r *kist.Repository, full bool) decor
 					continue
 				}
 			}
-			text := e.paint(kind.color, kind.label+quotePath(short(ref.Name, kind.prefix)))
+			text := env.paint(kind.color, kind.label+quotePath(short(ref.Name, kind.prefix)))
 			if ref.Name == refs.Heads+head.Branch {
-				text = e.paint(boldCyan, "HEAD -> ") + text
+				text = env.paint(boldCyan, "HEAD -> ") + text
 				d[id] = append([]string{text}, d[id]...)
 			} else {
 				d[id] = append(d[id], text)

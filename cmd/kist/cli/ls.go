@@ -109,7 +109,7 @@ func newEntryJSON(path string, e object.Entry) entryJSON {
 
 func runLs(cmd *cobra.Command, env *Env, r *kist.Repository, o lsOptions, args []string) error {
 	ctx := cmd.Context()
-	all, byPaths, err := env.locateAll(cmd, r, args)
+	all, byPaths, err := locateAll(env, cmd, r, args)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (o *catOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		if err != nil {
 			return err
 		}
-		if err := env.copyContent(ctx, at, offset, length); err != nil {
+		if err := copyContent(ctx, env, at, offset, length); err != nil {
 			return err
 		}
 	}
@@ -308,7 +308,7 @@ func parseRange(text string) (offset, length int64, err error) {
 
 // copyContent prints length bytes of a file from an offset on, or all of them
 // if length is negative; of a symlink, where it points to.
-func (e *Env) copyContent(ctx context.Context, at located, offset, length int64) error {
+func copyContent(ctx context.Context, env *Env, at located, offset, length int64) error {
 	var content io.ReadSeeker = object.NewContentReader(ctx, at.objects, at.entry)
 	switch at.entry.Type {
 	case object.TypeFile:
@@ -328,7 +328,7 @@ func (e *Env) copyContent(ctx context.Context, at located, offset, length int64)
 	if length >= 0 {
 		from = io.LimitReader(content, length)
 	}
-	_, err := io.CopyBuffer(struct{ io.Writer }{e.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
+	_, err := io.CopyBuffer(struct{ io.Writer }{env.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
 	var purged *kist.PurgedError
 	if errors.As(err, &purged) {
 		err = fmt.Errorf("%s: %w", quoteArg(at.rev+":"+at.path), purged)

@@ -92,7 +92,7 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case o.abort:
 		return env.abort(ctx, r, operation.Merging)
 	case o.goOn:
-		return env.continueMerge(ctx, r)
+		return continueMerge(ctx, env, r)
 	}
 	p := env.progress("merging")
 	result, applyErr := commits.Merge(ctx, r, commits.MergeOptions{
@@ -107,16 +107,15 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		return env.unwritten(r, blocked(applyErr))
 	}
 	env.maintain(r)
-	return env.concludeMerge(ctx, r, result, applyErr, func(merged mergedJSON) any { return merged })
-}
-
-// concludeMerge prints the result of a merge, with --json as form has it. It returns
-// the error that the command ends with.
-func (e *Env) concludeMerge(ctx context.Context, r *kist.Repository, result *commits.MergeResult, applyErr error, form func(mergedJSON) any) error {
-	if err := e.printMerged(ctx, r, result, form); err != nil {
+	if err := printMerged(ctx, env, r, result, func(merged mergedJSON) any { return merged }); err != nil {
 		return err
 	}
-	if err := e.unwritten(r, applyErr); err != nil {
+	return mergeOutcome(env, r, result, applyErr)
+}
+
+// mergeOutcome returns the error that the command ends with after a merge.
+func mergeOutcome(env *Env, r *kist.Repository, result *commits.MergeResult, applyErr error) error {
+	if err := env.unwritten(r, applyErr); err != nil {
 		return err
 	}
 	if len(result.Conflicts) > 0 {
@@ -151,7 +150,7 @@ func (e *Env) abort(ctx context.Context, r *kist.Repository, op operation.Operat
 }
 
 // continueMerge commits a merge whose conflicts are resolved.
-func (e *Env) continueMerge(ctx context.Context, r *kist.Repository) error {
+func continueMerge(ctx context.Context, env *Env, r *kist.Repository) error {
 	state, err := operation.Current(r)
 	if err != nil {
 		return err
@@ -163,8 +162,8 @@ func (e *Env) continueMerge(ctx context.Context, r *kist.Repository) error {
 	if err != nil {
 		return err
 	}
-	e.maintain(r)
-	e.printCommitted(result)
+	env.maintain(r)
+	printCommitted(env, result)
 	return nil
 }
 
@@ -178,7 +177,7 @@ type mergedJSON struct {
 }
 
 // printMerged prints the result of a merge.
-func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commits.MergeResult, form func(mergedJSON) any) error {
+func printMerged(ctx context.Context, env *Env, r *kist.Repository, result *commits.MergeResult, form func(mergedJSON) any) error {
 	var n changeCounts
 	what := "merged"
 	switch {
@@ -186,13 +185,13 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commi
 		what = "up-to-date"
 	case result.FastForward:
 		what = "fast-forward"
-		changes, err := e.changesBetween(ctx, r, result.Old, result.ID)
+		changes, err := changesBetween(ctx, env, r, result.Old, result.ID)
 		if err != nil && !errors.Is(err, intact.ErrExpired) {
 			return err
 		}
 		n = countChanges(changes)
 		if err != nil { // the work is done nevertheless
-			e.warn("cannot show the changes: %v", err)
+			env.warn("cannot show the changes: %v", err)
 			n.unknown = true
 		}
 	case len(result.Conflicts) > 0:
@@ -202,30 +201,30 @@ func (e *Env) printMerged(ctx context.Context, r *kist.Repository, result *commi
 	default:
 		n = committedChanges(result.Commit)
 	}
-	e.tellConflicts(r, result.Conflicts)
-	if e.global.json {
-		e.json(form(mergedJSON{what, orNull(result.Old), result.ID, n, newConflictsJSON(result.Conflicts)}))
+	tellConflicts(env, r, result.Conflicts)
+	if env.global.json {
+		env.json(form(mergedJSON{what, orNull(result.Old), result.ID, n, newConflictsJSON(result.Conflicts)}))
 		return nil
 	}
 	switch what {
 	case "up-to-date":
-		e.tell("Already up to date.\n")
+		env.tell("Already up to date.\n")
 	case "fast-forward":
 		if !result.Old.IsZero() {
-			e.tell("Updating %s..%s\n", result.Old.Short(), result.ID.Short())
+			env.tell("Updating %s..%s\n", result.Old.Short(), result.ID.Short())
 		}
-		e.tell("Fast-forward\n %s\n", n)
+		env.tell("Fast-forward\n %s\n", n)
 	case "stopped":
-		e.tell("Automatic merge went well; stopped before committing as requested.\n")
+		env.tell("Automatic merge went well; stopped before committing as requested.\n")
 	case "merged":
-		e.printCommitted(result.Commit)
+		printCommitted(env, result.Commit)
 	}
 	return nil
 }
 
 // changesBetween returns what changed from one commit, which may be none, to
 // another.
-func (e *Env) changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
+func changesBetween(ctx context.Context, env *Env, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
 	from := view.View{Objects: r.Contents()}
 	if !old.IsZero() {
 		var err error
@@ -306,7 +305,7 @@ func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if result == nil {
 		return env.unwritten(r, blocked(err))
 	}
-	return env.printReverted(ctx, r, *o, result, err)
+	return o.print(ctx, env, r, result, err)
 }
 
 // revertArgs returns the commits that revisions and ranges stand for.
@@ -347,28 +346,28 @@ type stoppedJSON struct {
 	Rest      []object.ID    `json:"rest"`
 }
 
-// printReverted prints the result of a revert, which may have ended with an error
+// print prints the result of a revert, which may have ended with an error
 // after some commits.
-func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOptions, result *commits.RevertResult, revertErr error) error {
+func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository, result *commits.RevertResult, revertErr error) error {
 	for _, c := range result.Commits {
-		e.printCommitted(c)
+		printCommitted(env, c)
 	}
 	for _, id := range result.Nothing {
-		e.info("%s is undone already", e.describe(ctx, r, id))
+		env.info("%s is undone already", describe(ctx, env, r, id))
 	}
-	e.maintain(r)
+	env.maintain(r)
 	if revertErr != nil && !isPartial(revertErr) {
-		return e.unwritten(r, blocked(revertErr))
+		return env.unwritten(r, blocked(revertErr))
 	}
 	if len(result.Conflicts) == 0 {
-		return e.unwritten(r, revertErr)
+		return env.unwritten(r, revertErr)
 	}
-	e.tellConflicts(r, result.Conflicts)
-	if e.global.json {
-		e.json(stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), append([]object.ID{}, result.Rest...)})
+	tellConflicts(env, r, result.Conflicts)
+	if env.global.json {
+		env.json(stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), append([]object.ID{}, result.Rest...)})
 	}
 	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
-		e.describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
+		describe(ctx, env, r, result.Stopped), conflictCount(result.Conflicts))
 	next := "'kist revert --continue'"
 	if o.noCommit {
 		next = "'kist commit'"
@@ -381,7 +380,7 @@ func (e *Env) printReverted(ctx context.Context, r *kist.Repository, o revertOpt
 		}
 		err = hintf(err, "not undone yet: %s", strings.Join(left, " "))
 	}
-	return errors.Join(err, e.unwritten(r, revertErr))
+	return errors.Join(err, env.unwritten(r, revertErr))
 }
 
 // conflictJSON is a conflict as merge and revert print it with --json.
@@ -414,21 +413,21 @@ func conflictCount(list []tree.Conflict) string {
 }
 
 // tellConflicts lists conflicts for a person.
-func (e *Env) tellConflicts(r *kist.Repository, list []tree.Conflict) {
+func tellConflicts(env *Env, r *kist.Repository, list []tree.Conflict) {
 	for _, c := range list {
-		fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(red, fmt.Sprintf("CONFLICT (%s):", c.Kind)), e.conflictText(r, c))
+		fmt.Fprintf(env.Stderr, "%s %s\n", env.paintErr(red, fmt.Sprintf("CONFLICT (%s):", c.Kind)), conflictText(env, r, c))
 	}
 }
 
 // conflictText describes a conflict, and the decision that it needs.
-func (e *Env) conflictText(r *kist.Repository, c tree.Conflict) string {
-	path := e.shown(r, c.Path)
+func conflictText(env *Env, r *kist.Repository, c tree.Conflict) string {
+	path := env.shown(r, c.Path)
 	aside := ""
 	switch {
 	case c.TheirsPath != "":
-		aside = "; theirs is put aside as " + e.shown(r, c.TheirsPath)
+		aside = "; theirs is put aside as " + env.shown(r, c.TheirsPath)
 	case c.OursPath != "":
-		aside = "; ours is put aside as " + e.shown(r, c.OursPath)
+		aside = "; ours is put aside as " + env.shown(r, c.OursPath)
 	}
 	by := func(ours bool) string {
 		if ours {
@@ -449,9 +448,9 @@ func (e *Env) conflictText(r *kist.Repository, c tree.Conflict) string {
 	case tree.ConflictFileDirectory:
 		return path + " is a folder on one side; it stays" + aside
 	case tree.ConflictRenameDelete:
-		return fmt.Sprintf("%s was renamed to %s by %s and deleted by %s; the renamed one stays", e.shown(r, c.From), path, by(c.Ours != nil), by(c.Ours == nil))
+		return fmt.Sprintf("%s was renamed to %s by %s and deleted by %s; the renamed one stays", env.shown(r, c.From), path, by(c.Ours != nil), by(c.Ours == nil))
 	case tree.ConflictRenameRename:
-		return fmt.Sprintf("%s was renamed to %s by us and to %s by them; both stay", path, e.shown(r, c.OursPath), e.shown(r, c.TheirsPath))
+		return fmt.Sprintf("%s was renamed to %s by us and to %s by them; both stay", path, env.shown(r, c.OursPath), env.shown(r, c.TheirsPath))
 	}
 	return path + aside
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/ignore"
+	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -303,15 +304,7 @@ func (in places) each(ctx context.Context, r *kist.Repository, paths []string, f
 		}
 	}
 	if in.index {
-		root := idx.Dir("")
-		for path := range root.All() {
-			fn(path)
-		}
-		for path, d := range root.Walk() {
-			if path != "" && d.Len()+len(d.Subdirs()) == 0 {
-				fn(path)
-			}
-		}
+		eachTracked(idx, fn)
 	}
 	empty, _ := object.EmptyTree()
 	for _, v := range in.views {
@@ -336,6 +329,24 @@ func (in places) each(ctx context.Context, r *kist.Repository, paths []string, f
 	if !in.worktree {
 		return nil
 	}
+	return in.eachFound(ctx, r, idx, paths, fn)
+}
+
+// eachTracked is each for the index.
+func eachTracked(idx *index.Index, fn func(path string)) {
+	root := idx.Dir("")
+	for path := range root.All() {
+		fn(path)
+	}
+	for path, d := range root.Walk() {
+		if path != "" && d.Len()+len(d.Subdirs()) == 0 {
+			fn(path)
+		}
+	}
+}
+
+// eachFound is each for the worktree.
+func (in places) eachFound(ctx context.Context, r *kist.Repository, idx *index.Index, paths []string, fn func(path string)) error {
 	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: paths, IncludeIgnored: in.ignored})
 	if err != nil {
 		return err

@@ -91,9 +91,11 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return env.unwritten(r, blocked(err))
 	}
 	env.maintain(r)
-	return env.concludeMerge(ctx, r, result.Merge, err, func(merged mergedJSON) any {
-		return pulledJSON{newFetchJSON(result.Fetch), merged}
-	})
+	form := func(merged mergedJSON) any { return pulledJSON{newFetchJSON(result.Fetch), merged} }
+	if err := printMerged(ctx, env, r, result.Merge, form); err != nil {
+		return err
+	}
+	return mergeOutcome(env, r, result.Merge, err)
 }
 
 // pullSource returns from where to pull; zero is what the current branch

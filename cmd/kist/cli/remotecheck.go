@@ -84,7 +84,7 @@ func checkStore(ctx context.Context, env *Env, m registry.Remote) (*check.Report
 	p := env.progress("trying the store out")
 	defer p.Stop()
 	o := check.Options{
-		Now: env.Now, Rand: env.Random, ExclusivePut: !strings.HasPrefix(m.URL, "mongodb"), Retry: env.retryOptions(),
+		Now: env.Now, Rand: env.Random, ExclusivePut: !strings.HasPrefix(m.URL, "mongodb"), Retry: retryOptions(env),
 		Progress: func(done check.Result) { p.Add(1, 0) },
 	}
 	report, err := check.Run(ctx, b, o)

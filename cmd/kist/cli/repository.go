@@ -28,7 +28,7 @@ func (e *Env) open() (*kist.Repository, error) {
 	} else if filepath.Base(root) == kist.Dir {
 		root = filepath.Dir(root)
 	}
-	if err := e.checkOwner(root); err != nil {
+	if err := checkOwner(e, root); err != nil {
 		return nil, err
 	}
 	opt, err := e.options()
@@ -71,7 +71,7 @@ func opensRepository(cmd *cobra.Command, statuses ...int) {
 
 // options returns the options of a repository in this environment.
 func (e *Env) options() (kist.Options, error) {
-	at, err := e.commitTime()
+	at, err := commitTime(e)
 	if err != nil {
 		return kist.Options{}, err
 	}
@@ -84,12 +84,12 @@ func (e *Env) options() (kist.Options, error) {
 		Date:     date,
 		Random:   e.Random,
 		Host:     e.Hostname,
-		Identity: e.author,
+		Identity: func(name, email string) (string, string) { return author(e, name, email) },
 		WorkDir:  e.Dir,
 		Warn:     func(text string) { e.warn("%s", text) },
 		Lost:     e.repo.lost.hook(),
 		Backend:  e.openBackend,
-		Retry:    e.retryOptions(),
+		Retry:    retryOptions(e),
 		Umask:    e.Umask,
 		SetID:    e.repo.setID,
 	}, nil

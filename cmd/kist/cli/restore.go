@@ -66,7 +66,7 @@ written).`,
 	cmd.MarkFlagsMutuallyExclusive("staged", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("source", env.complete(revisions)))
 	must(cmd.MarkFlagDirname("to"))
-	env.registerSetID(cmd)
+	registerSetID(env, cmd)
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		return err
 	}
 	if o.to != "" {
-		return env.extract(ctx, r, *o, specs)
+		return extract(ctx, env, r, *o, specs)
 	}
 	return env.restore(ctx, r, checkout.RestoreOptions{
 		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
@@ -93,28 +93,28 @@ type extractedJSON struct {
 }
 
 // extract writes paths of a commit elsewhere.
-func (e *Env) extract(ctx context.Context, r *kist.Repository, o restoreOptions, specs pathspecs) error {
+func extract(ctx context.Context, env *Env, r *kist.Repository, o restoreOptions, specs pathspecs) error {
 	source, err := view.OfCommit(ctx, r, cmp.Or(o.source, "HEAD"))
 	if err != nil {
 		return err
 	}
-	paths, err := e.find(ctx, r, specs, places{views: []view.View{source}})
+	paths, err := env.find(ctx, r, specs, places{views: []view.View{source}})
 	if err != nil {
 		return err
 	}
 	if len(paths) == 0 {
 		paths = []string{""}
 	}
-	p := e.progress("restoring")
-	wrote, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{Paths: paths, To: e.path(o.to), Force: o.force, Progress: p.amounts()})
+	p := env.progress("restoring")
+	wrote, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{Paths: paths, To: env.path(o.to), Force: o.force, Progress: p.amounts()})
 	p.Stop()
 	if err != nil && !isPartial(err) {
-		return e.unwritten(r, err)
+		return env.unwritten(r, err)
 	}
-	if e.global.json {
-		e.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)})
+	if env.global.json {
+		env.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)})
 	} else {
-		e.info("%s, %s, written below %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.to))
+		env.info("%s, %s, written below %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.to))
 	}
 	return unwrittenBelow(o.to, err)
 }
@@ -170,12 +170,12 @@ type resetJSON struct {
 }
 
 func (o resetOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) error {
-	rev, paths, err := env.resetArgs(ctx, r, args, dash)
+	rev, paths, err := resetArgs(ctx, env, r, args, dash)
 	if err != nil {
 		return err
 	}
 	if paths != nil {
-		return env.resetPaths(ctx, r, o, rev, paths)
+		return o.resetPaths(ctx, env, r, rev, paths)
 	}
 	mode := checkout.ResetMixed
 	switch {
@@ -190,28 +190,28 @@ func (o resetOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if applyErr != nil && !isPartial(applyErr) {
 		return env.unwritten(r, applyErr)
 	}
-	if err := env.printReset(ctx, r, id, mode); err != nil {
+	if err := printReset(ctx, env, r, id, mode); err != nil {
 		return err
 	}
 	return env.unwritten(r, applyErr)
 }
 
-func (e *Env) printReset(ctx context.Context, r *kist.Repository, id object.ID, mode checkout.ResetMode) error {
+func printReset(ctx context.Context, env *Env, r *kist.Repository, id object.ID, mode checkout.ResetMode) error {
 	if mode == checkout.ResetMixed {
-		return e.unstagedChanges(ctx, r, id, nil)
+		return unstagedChanges(ctx, env, r, id, nil)
 	}
-	if e.global.json {
-		e.json(resetJSON{ID: orNull(id)})
+	if env.global.json {
+		env.json(resetJSON{ID: orNull(id)})
 	} else if mode == checkout.ResetHard && !id.IsZero() {
-		e.tell("HEAD is now at %s\n", e.describe(ctx, r, id))
+		env.tell("HEAD is now at %s\n", describe(ctx, env, r, id))
 	}
 	return nil
 }
 
 // unstagedChanges lists the differences between worktree and index, after the index
 // was reset to a commit.
-func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object.ID, paths []string) error {
-	if e.global.quiet && !e.global.json {
+func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id object.ID, paths []string) error {
+	if env.global.quiet && !env.global.json {
 		return nil
 	}
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{Paths: paths, NoUntracked: true})
@@ -222,21 +222,21 @@ func (e *Env) unstagedChanges(ctx context.Context, r *kist.Repository, id object
 	for _, f := range listedChanges(s.Changed) {
 		changes = append(changes, pathStatus{newPathJSON(folded(f.Path, f.Dir)), string(foundLetter(f))})
 	}
-	if e.global.json {
-		e.json(resetJSON{orNull(id), changes})
+	if env.global.json {
+		env.json(resetJSON{orNull(id), changes})
 		return nil
 	}
 	if len(changes) > 0 {
-		e.printf("Unstaged changes after reset:\n")
+		env.printf("Unstaged changes after reset:\n")
 	}
 	for _, c := range changes {
-		e.printf("%s\t%s\n", c.Status, quotePath(relativeFolder(e, r, c.Path)))
+		env.printf("%s\t%s\n", c.Status, quotePath(relativeFolder(env, r, c.Path)))
 	}
 	return nil
 }
 
 // resetArgs separates a revision from paths; paths is nil if there are none.
-func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, err error) {
+func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, err error) {
 	if dash > 1 {
 		return "", nil, usagef("one argument too many before --: %s", quoteArg(args[1]))
 	}
@@ -248,7 +248,7 @@ func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, 
 			return "", nil, err
 		}
 		hasRev = err == nil || isUnborn(r, args[0])
-		path, perr := e.repoPath(r, args[0])
+		path, perr := env.repoPath(r, args[0])
 		known := looksLikePathspec(args[0]) || perr == nil && (r.Worktree().Exists(path) || tracked(r, path))
 		switch {
 		case hasRev && known:
@@ -264,7 +264,7 @@ func (e *Env) resetArgs(ctx context.Context, r *kist.Repository, args []string, 
 	if len(args) == 0 {
 		return rev, nil, nil
 	}
-	paths, err = e.pathspecs(r, args, false)
+	paths, err = env.pathspecs(r, args, false)
 	return rev, paths, err
 }
 
@@ -279,7 +279,7 @@ func tracked(r *kist.Repository, path string) bool {
 }
 
 // resetPaths unstages paths, or stages what rev has there.
-func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions, rev string, paths pathspecs) error {
+func (o *resetOptions) resetPaths(ctx context.Context, env *Env, r *kist.Repository, rev string, paths pathspecs) error {
 	if o.soft || o.hard {
 		return hintf(usagef("--soft and --hard are not for paths"), "'kist restore --source REV --staged --worktree PATH...' brings back files")
 	}
@@ -293,11 +293,11 @@ func (e *Env) resetPaths(ctx context.Context, r *kist.Repository, o resetOptions
 		ro.Source = rev
 	}
 	var err error
-	if ro.Paths, err = e.restorable(ctx, r, ro, paths); err != nil {
+	if ro.Paths, err = restorable(ctx, env, r, ro, paths); err != nil {
 		return err
 	}
 	if _, err := checkout.Restore(ctx, r, ro); err != nil {
 		return err
 	}
-	return e.unstagedChanges(ctx, r, id, ro.Paths)
+	return unstagedChanges(ctx, env, r, id, ro.Paths)
 }

@@ -21,7 +21,7 @@ import (
 // repository in the arguments of a command. Arguments after "--" are paths. Without
 // "--", the first argument that is no revision and all after it are paths, and must
 // exist. An argument that could be both is an error.
-func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
+func revsAndPaths(env *Env, cmd *cobra.Command, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
 	ctx := cmd.Context()
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		for _, rev := range args[:dash] {
@@ -29,13 +29,13 @@ func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string
 				return nil, nil, err
 			}
 		}
-		paths, err = e.pathspecs(r, args[dash:], true)
+		paths, err = env.pathspecs(r, args[dash:], true)
 		return args[:dash], paths, err
 	}
 	for i, arg := range args {
 		err := resolvable(ctx, r, arg)
 		if errors.Is(err, refs.ErrNotFound) || err != nil && looksLikePathspec(arg) {
-			if paths, err = e.existingPaths(r, args[i:], err); err != nil {
+			if paths, err = existingPaths(env, r, args[i:], err); err != nil {
 				return nil, nil, err
 			}
 			return args[:i], paths, nil
@@ -43,7 +43,7 @@ func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string
 		if err != nil {
 			return nil, nil, err
 		}
-		if path, perr := e.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
+		if path, perr := env.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
 			return nil, nil, hintf(usagef("%s is a revision and a path", quoteArg(arg)),
 				"write '%[1]s -- %[2]s' for the path, and '%[1]s %[2]s --' for the revision", cmd.CommandPath(), printable(arg))
 		}
@@ -54,8 +54,8 @@ func (e *Env) revsAndPaths(cmd *cobra.Command, r *kist.Repository, args []string
 // existingPaths returns args as paths of the repository. One that does not
 // exist is an error; of the first it is noRev, unless nil, since it may have been
 // meant for a revision.
-func (e *Env) existingPaths(r *kist.Repository, args []string, noRev error) (pathspecs, error) {
-	paths, err := e.pathspecs(r, args, true)
+func existingPaths(env *Env, r *kist.Repository, args []string, noRev error) (pathspecs, error) {
+	paths, err := env.pathspecs(r, args, true)
 	for i := range args {
 		if err != nil || looksLikePathspec(args[i]) || r.Worktree().Exists(paths[i].path) {
 			continue
@@ -137,13 +137,13 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 // result has the outermost of the paths that they select, and byPaths is true.
 // Without "--", an argument that names a revision is one, and any other has to
 // be a pattern or to exist.
-func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
+func locateAll(env *Env, cmd *cobra.Command, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
 	ctx := cmd.Context()
 	var specs pathspecs
 	revs := args
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 		revs = args[:dash]
-		specs, err = e.pathspecs(r, args[dash:], true)
+		specs, err = env.pathspecs(r, args[dash:], true)
 	} else if len(args) > 0 {
 		rev, _, hasPath := refs.SplitPath(args[0])
 		noRev := resolvable(ctx, r, rev)
@@ -152,7 +152,7 @@ func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (
 			n = 0
 		}
 		revs = args[:n]
-		specs, err = e.existingPaths(r, args[n:], noRev)
+		specs, err = existingPaths(env, r, args[n:], noRev)
 	}
 	if err != nil {
 		return nil, false, err
@@ -165,7 +165,7 @@ func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (
 	if len(revs) > 0 {
 		what = revs[0]
 	}
-	at, err := e.locate(ctx, r, what)
+	at, err := env.locate(ctx, r, what)
 	if err != nil || len(specs) == 0 {
 		return []located{at}, false, err
 	}
@@ -173,10 +173,10 @@ func (e *Env) locateAll(cmd *cobra.Command, r *kist.Repository, args []string) (
 		return nil, false, hintf(usagef("%s is a path already", quoteArg(what)), "write '%s -- PATH...'", printable(at.rev))
 	}
 	in := places{views: []view.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
-	if err := e.known(ctx, r, specs, in); err != nil {
+	if err := env.known(ctx, r, specs, in); err != nil {
 		return nil, false, err
 	}
-	paths, err := e.find(ctx, r, specs, in)
+	paths, err := env.find(ctx, r, specs, in)
 	if err != nil {
 		return nil, false, err
 	}

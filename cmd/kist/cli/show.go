@@ -78,7 +78,7 @@ func runShow(cmd *cobra.Command, env *Env, r *kist.Repository, o *showOptions, a
 		args = []string{"HEAD"}
 	}
 	revs := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.Contains(arg, ":") })
-	if err := env.inHistory(ctx, r, log.Options{Revs: revs}, paths); err != nil {
+	if err := inHistory(ctx, env, r, log.Options{Revs: revs}, paths); err != nil {
 		return err
 	}
 	p := &commitPrinter{
@@ -88,11 +88,11 @@ func runShow(cmd *cobra.Command, env *Env, r *kist.Repository, o *showOptions, a
 		return err
 	}
 	if env.Terminal.Stdout && !env.global.json {
-		p.decorations = env.decorate(ctx, r, false)
+		p.decorations = decorate(ctx, env, r, false)
 	}
 	for _, arg := range args {
 		if strings.Contains(arg, ":") {
-			err = env.showPath(ctx, r, arg)
+			err = showPath(ctx, env, r, arg)
 		} else {
 			err = p.showRevision(ctx, arg)
 		}
@@ -155,29 +155,29 @@ func (p *commitPrinter) printSkipped(ctx context.Context, c *object.Commit) erro
 
 // showPath prints the content of a file, where a symlink points to, or the
 // names in a folder.
-func (e *Env) showPath(ctx context.Context, r *kist.Repository, arg string) error {
-	e.repo.lost.begin("")
-	at, err := e.locate(ctx, r, arg)
+func showPath(ctx context.Context, env *Env, r *kist.Repository, arg string) error {
+	env.repo.lost.begin("")
+	at, err := env.locate(ctx, r, arg)
 	if err != nil {
 		return err
 	}
-	e.repo.lost.begin(at.path)
-	if e.global.json {
+	env.repo.lost.begin(at.path)
+	if env.global.json {
 		purged, err := r.Purged(ctx, &at.entry)
 		if err != nil {
 			return err
 		}
 		v := newEntryJSON(at.path, at.entry)
 		v.Purged = purged != nil
-		e.json(v)
+		env.json(v)
 		return nil
 	}
 	if at.entry.Type != object.TypeDir {
-		return e.copyContent(ctx, at, 0, -1)
+		return copyContent(ctx, env, at, 0, -1)
 	}
-	e.printf("%s\n\n", e.paint(yellow, "tree "+quotePath(arg)))
+	env.printf("%s\n\n", env.paint(yellow, "tree "+quotePath(arg)))
 	return tree.Walk(ctx, at.objects, at.entry.Content.ID, func(path string, entry object.Entry) error {
-		e.printf("%s\n", quotePath(slashed(path, entry)))
+		env.printf("%s\n", quotePath(slashed(path, entry)))
 		if entry.Type == object.TypeDir {
 			return tree.SkipDir
 		}

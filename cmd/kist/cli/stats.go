@@ -113,7 +113,7 @@ func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions,
 	if o.remote != "" {
 		return statsRemote(ctx, env, r, o)
 	}
-	revs, specs, err := env.revsAndPaths(cmd, r, args)
+	revs, specs, err := revsAndPaths(env, cmd, r, args)
 	if err != nil {
 		return err
 	}

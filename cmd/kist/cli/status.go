@@ -87,7 +87,7 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if err != nil {
 		return err
 	}
-	paths, err := env.statusPaths(ctx, r, *o, specs)
+	paths, err := statusPaths(ctx, env, r, *o, specs)
 	if err != nil {
 		return err
 	}
@@ -99,11 +99,11 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	switch {
 	case env.global.json:
-		err = env.statusJSON(*o, s)
+		err = statusJSON(env, *o, s)
 	case o.nul || o.porcelain || o.short:
-		env.statusShort(r, *o, s)
+		statusShort(env, r, *o, s)
 	default:
-		env.statusLong(r, *o, s)
+		statusLong(env, r, *o, s)
 	}
 	if s.HeadLost && err == nil {
 		return hintf(failf(exitPartial, "lost", "the commit of HEAD, %s, is lost, and all that is staged counts as added", s.Head.ID.Short()), hintLost)
@@ -113,7 +113,7 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 
 // statusPaths returns the paths that pathspecs select. Each has to match
 // something in HEAD, in the index or in the worktree.
-func (e *Env) statusPaths(ctx context.Context, r *kist.Repository, o statusOptions, specs pathspecs) ([]string, error) {
+func statusPaths(ctx context.Context, env *Env, r *kist.Repository, o statusOptions, specs pathspecs) ([]string, error) {
 	if len(specs) == 0 {
 		return nil, nil
 	}
@@ -122,14 +122,14 @@ func (e *Env) statusPaths(ctx context.Context, r *kist.Repository, o statusOptio
 		return nil, err
 	}
 	in := places{views: []view.View{head}, index: true, worktree: true, ignored: o.ignored}
-	if err := e.known(ctx, r, specs, in); err != nil {
+	if err := env.known(ctx, r, specs, in); err != nil {
 		return nil, err
 	}
-	return e.find(ctx, r, specs, in)
+	return env.find(ctx, r, specs, in)
 }
 
 // statusShort prints a status as --short and --porcelain do.
-func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *stage.Status) {
+func statusShort(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) {
 	machine := o.porcelain || o.nul
 	end := "\n"
 	if o.nul {
@@ -142,16 +142,16 @@ func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *stage.Status) 
 		case machine:
 			return quoteSpaced(path)
 		}
-		return quoteSpaced(relativeFolder(e, r, path))
+		return quoteSpaced(relativeFolder(env, r, path))
 	}
 	painted := func(color style, letter byte) string {
 		if machine || letter == ' ' {
 			return string(letter)
 		}
-		return e.paint(color, string(letter))
+		return env.paint(color, string(letter))
 	}
 	if o.branch {
-		e.printf("## %s%s", branchLine(s), end)
+		env.printf("## %s%s", branchLine(s), end)
 	}
 	for _, l := range statusLines(s) {
 		letters := painted(green, l.index) + painted(red, l.worktree)
@@ -160,11 +160,11 @@ func (e *Env) statusShort(r *kist.Repository, o statusOptions, s *stage.Status) 
 		}
 		switch {
 		case l.from == "":
-			e.printf("%s %s%s", letters, shown(l.path), end)
+			env.printf("%s %s%s", letters, shown(l.path), end)
 		case o.nul:
-			e.printf("%s %s%s%s%s", letters, shown(l.path), end, shown(l.from), end)
+			env.printf("%s %s%s%s%s", letters, shown(l.path), end, shown(l.from), end)
 		default:
-			e.printf("%s %s -> %s%s", letters, shown(l.from), shown(l.path), end)
+			env.printf("%s %s -> %s%s", letters, shown(l.from), shown(l.path), end)
 		}
 	}
 }
@@ -208,7 +208,7 @@ type statusHeadJSON struct {
 	Other     *object.ID `json:"other,omitempty"` // the commit being merged or reverted
 }
 
-func (e *Env) statusJSON(o statusOptions, s *stage.Status) error {
+func statusJSON(env *Env, o statusOptions, s *stage.Status) error {
 	if o.branch {
 		head := statusHeadJSON{Operation: string(s.State.Operation)}
 		if s.Head.Branch != "" {
@@ -221,11 +221,11 @@ func (e *Env) statusJSON(o statusOptions, s *stage.Status) error {
 		if s.State.Operation != "" {
 			head.Other = &s.State.Other
 		}
-		e.json(head)
+		env.json(head)
 	}
 	lines := statusLines(s)
 	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {
-		e.json(map[string]bool{"clean": true})
+		env.json(map[string]bool{"clean": true})
 		return nil
 	}
 	for _, l := range lines {
@@ -233,13 +233,13 @@ func (e *Env) statusJSON(o statusOptions, s *stage.Status) error {
 			Path: l.path, PathRaw: rawPath(l.path), Index: string(l.index), Worktree: string(l.worktree),
 			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,
 		}
-		e.json(line)
+		env.json(line)
 	}
 	for _, f := range s.Purged {
-		e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Purged: true})
+		env.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Purged: true})
 	}
 	for _, f := range s.Lost {
-		e.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Lost: true})
+		env.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Lost: true})
 	}
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // statusLong prints a status for a person to read.
-func (e *Env) statusLong(r *kist.Repository, o statusOptions, s *stage.Status) {
-	p := longStatus{env: e, repo: r, status: s, paint: e.paint}
-	e.printf("%s", p.text(o))
+func statusLong(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) {
+	p := longStatus{env: env, repo: r, status: s, paint: env.paint}
+	env.printf("%s", p.text(o))
 }
 
 // longStatus writes a status for a person.

@@ -68,9 +68,9 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	}
 	switch {
 	case o.delete:
-		return env.each(args, "NAME", func(name string) error { return env.deleteTag(ctx, r, name) })
+		return env.each(args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })
 	case o.list || o.wanted(cmd) || len(args) == 0 && message == "":
-		return env.listTags(cmd, r, o, args)
+		return listTags(env, cmd, r, o, args)
 	case len(args) == 0:
 		return usagef("the NAME of the tag is missing")
 	case len(args) > 2:
@@ -97,13 +97,13 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	return nil
 }
 
-func (e *Env) deleteTag(ctx context.Context, r *kist.Repository, name string) error {
+func deleteTag(ctx context.Context, env *Env, r *kist.Repository, name string) error {
 	id, err := commits.DeleteTag(ctx, r, name)
 	if errors.Is(err, refs.ErrNotFound) {
 		return failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name))
 	}
 	if err == nil {
-		e.show(branchJSON{Name: name, Ref: refs.Tags + name, ID: id}, "Deleted tag '%s' (was %s)\n", printable(name), id.Short())
+		env.show(branchJSON{Name: name, Ref: refs.Tags + name, ID: id}, "Deleted tag '%s' (was %s)\n", printable(name), id.Short())
 	}
 	return err
 }
@@ -132,7 +132,7 @@ func newNamedJSON(ctx context.Context, r *kist.Repository, ref refs.Ref) namedJS
 	return out
 }
 
-func (e *Env) listTags(cmd *cobra.Command, r *kist.Repository, o tagOptions, args []string) error {
+func listTags(env *Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, args []string) error {
 	ctx := cmd.Context()
 	keep, args, err := o.filter(cmd, r, args)
 	if err != nil {
@@ -161,12 +161,12 @@ func (e *Env) listTags(cmd *cobra.Command, r *kist.Repository, o tagOptions, arg
 	for _, ref := range kept {
 		name := shortRef(ref.Name)
 		switch {
-		case e.global.json:
-			e.json(newNamedJSON(ctx, r, ref))
-		case e.global.verbose:
-			e.printf("%-*s %s\n", width, printable(name), e.describeTag(ctx, r, ref.ID))
+		case env.global.json:
+			env.json(newNamedJSON(ctx, r, ref))
+		case env.global.verbose:
+			env.printf("%-*s %s\n", width, printable(name), describeTag(ctx, env, r, ref.ID))
 		default:
-			e.printf("%s\n", printable(name))
+			env.printf("%s\n", printable(name))
 		}
 	}
 	return nil
@@ -174,10 +174,10 @@ func (e *Env) listTags(cmd *cobra.Command, r *kist.Repository, o tagOptions, arg
 
 // describeTag returns the short ID of a tag's commit, and the first line of
 // the tag's message, or else of the commit's.
-func (e *Env) describeTag(ctx context.Context, r *kist.Repository, id object.ID) string {
+func describeTag(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
 	tag, err := object.ReadTag(ctx, r.Objects(), id)
 	if err != nil {
-		return e.describe(ctx, r, id)
+		return describe(ctx, env, r, id)
 	}
 	return tag.Target.Short() + " " + printable(subject(tag.Message))
 }

@@ -39,7 +39,7 @@ func userConfig(env *Env) (*kist.UserConfig, error) {
 // checkOwner refuses the repository of a worktree if the worktree or its .kist
 // belongs to a user that is not trusted: its files could lead this process to
 // whatever that user wants. Without a repository there is nothing to refuse.
-func (e *Env) checkOwner(root string) error {
+func checkOwner(env *Env, root string) error {
 	owner, stranger := 0, ""
 	for _, path := range []string{filepath.Join(root, kist.Dir), root} {
 		info, err := os.Lstat(path)
@@ -50,14 +50,14 @@ func (e *Env) checkOwner(root string) error {
 			return err
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
-		if ok && info.Mode()&fs.ModeSymlink == 0 && !slices.Contains(e.Owners, int(st.Uid)) && stranger == "" {
+		if ok && info.Mode()&fs.ModeSymlink == 0 && !slices.Contains(env.Owners, int(st.Uid)) && stranger == "" {
 			owner, stranger = int(st.Uid), path
 		}
 	}
-	if stranger == "" || len(e.Owners) == 0 {
+	if stranger == "" || len(env.Owners) == 0 {
 		return nil
 	}
-	if config, err := userConfig(e); err == nil && trusts(config.Safe.Directory, root) {
+	if config, err := userConfig(env); err == nil && trusts(config.Safe.Directory, root) {
 		return nil
 	} else if isA[*kist.ConfigError](err) {
 		return err
@@ -137,7 +137,7 @@ func runGlobalConfig(env *Env, o configOptions, args []string) error {
 		if len(args) == 0 {
 			label = key + "="
 		}
-		if err := env.printSetting(key, dir, label); err != nil {
+		if err := printSetting(env, key, dir, label); err != nil {
 			return err
 		}
 	}

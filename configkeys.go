@@ -153,35 +153,40 @@ func nearestKey(parts []string) string {
 		if want := strings.Split(name, "."); len(want) == 3 && len(parts) == 3 {
 			name = want[0] + "." + parts[1] + "." + want[2]
 		}
-		if d := editDistance(strings.ToLower(key), strings.ToLower(name)); d < least {
+		if d := EditDistance(strings.ToLower(key), strings.ToLower(name), least); d < least {
 			best, least = name, d
 		}
 	}
 	return best
 }
 
-// editDistance returns the number of letters to add, remove or replace to turn a
-// into b. It gives up on long texts.
-func editDistance(a, b string) int {
-	if len(a) > 100 {
-		return len(a)
+// EditDistance returns how many letters to add, remove, replace or swap with the next
+// one to turn a into b. Beyond limit, or for long names, it returns limit+1.
+func EditDistance(a, b string, limit int) int {
+	const maxName = 100 // longer ones are not compared
+	s, t := []rune(a), []rune(b)
+	if len(t) > maxName || max(len(s)-len(t), len(t)-len(s)) > limit {
+		return limit + 1
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
+	for j := range last {
+		last[j] = j
 	}
-	for i := range len(a) {
-		diagonal := row[0]
+	for i := range s {
 		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
+		for j := range t {
+			change := last[j]
+			if s[i] != t[j] {
+				change++
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			row[j+1] = min(change, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return min(last[len(t)], limit+1)
 }
 
 func checkBoolSetting(value any) error {

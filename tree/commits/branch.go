@@ -97,6 +97,9 @@ func isMerged(ctx context.Context, r *kist.Repository, branch string, id object.
 	if errors.Is(err, kist.ErrNoUpstream) {
 		return false, nil
 	}
+	if err != nil {
+		return false, err
+	}
 
 	seen, err := r.Refs().Get(upstream.Tracking())
 	if errors.Is(err, refs.ErrNotFound) {

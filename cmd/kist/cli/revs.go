@@ -261,7 +261,7 @@ func nearNames(r *kist.Repository, rev string) []string {
 		names = append(names, refNames(r, below)...)
 	}
 	for _, name := range names {
-		if d := editDistance(strings.ToLower(rev), strings.ToLower(name), limit); d <= limit {
+		if d := kist.EditDistance(strings.ToLower(rev), strings.ToLower(name), limit); d <= limit {
 			found = append(found, candidate{name, d})
 		}
 	}
@@ -273,35 +273,4 @@ func nearNames(r *kist.Repository, rev string) []string {
 		}
 	}
 	return near
-}
-
-// editDistance returns how many letters have to be added, removed, replaced or
-// swapped with the next one to make b of a. Beyond limit it is limit+1.
-func editDistance(a, b string, limit int) int {
-	if len(b) > maxNearName {
-		return limit + 1
-	}
-	s, t := []rune(a), []rune(b)
-	if max(len(s)-len(t), len(t)-len(s)) > limit {
-		return limit + 1
-	}
-	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range s {
-		row[0] = i + 1
-		for j := range t {
-			change := last[j]
-			if s[i] != t[j] {
-				change++
-			}
-			row[j+1] = min(change, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return min(last[len(t)], limit+1)
 }

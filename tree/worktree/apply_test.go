@@ -183,15 +183,16 @@ func (r reads) Get(ctx context.Context, key object.Key) ([]byte, error) {
 // are written: a folder of a killed checkout is not modified.
 func TestApplyKilled(t *testing.T) {
 	f := newReal(t)
-	file, looked := f.file(random(1, 100_000)), false
+	file := f.file(random(1, 100_000))
+	var looked atomic.Bool
 	store := reads{f.store, func() {
 		info, err := f.w.Lstat("d")
-		if looked = true; err != nil || info.Mode != f.w.opt.written(0o755) {
+		if looked.Store(true); err != nil || info.Mode != f.w.opt.written(0o755) {
 			t.Errorf("mode %o, %v", info.Mode, err)
 		}
 	}}
 	_, err := f.w.Apply(ctx, store, []Op{{Path: "d", New: dir(0o755)}, {Path: "d/file", New: file}}, ApplyOptions{})
-	if f.check(err); !looked {
+	if f.check(err); !looked.Load() {
 		t.Error("nothing was read")
 	}
 }

@@ -336,7 +336,7 @@ const (
 func printPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.Plan) {
 	for i, c := range plan.Contents {
 		if i == shownPurges {
-			env.tell("and %s more; --json tells all\n", plural(uint64(len(plan.Contents)-i), "content", "contents"))
+			env.tell("and %s more; --json shows all\n", plural(uint64(len(plan.Contents)-i), "content", "contents"))
 			break
 		}
 		note := ""

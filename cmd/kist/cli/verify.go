@@ -371,7 +371,7 @@ const (
 func printProblems(ctx context.Context, env *Env, r *kist.Repository, problems []*gc.Problem) {
 	for i, problem := range problems {
 		if i == shownProblems {
-			env.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
+			env.printf("and %s more; --json shows all\n", formatCount(uint64(len(problems)-i)))
 			break
 		}
 		printProblem(ctx, env, r, problem)

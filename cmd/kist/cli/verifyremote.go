@@ -148,7 +148,7 @@ func runVerifyRemote(ctx context.Context, env *Env, o verifyOptions) error {
 func printRemoteProblems(ctx context.Context, env *Env, r *kist.Repository, problems []remoteProblemJSON) {
 	for i, problem := range problems {
 		if i == shownProblems {
-			env.printf("and %s more; --json tells all\n", formatCount(uint64(len(problems)-i)))
+			env.printf("and %s more; --json shows all\n", formatCount(uint64(len(problems)-i)))
 			break
 		}
 		what := problem.Blob

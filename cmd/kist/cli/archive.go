@@ -16,7 +16,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 type archiveOptions struct{ format, output, prefix string }
@@ -74,16 +73,9 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	if err != nil {
 		return err
 	}
-	source, err := view.OfCommit(ctx, r, previous(args[0]))
+	source, paths, err := pathsOf(ctx, env, r, previous(args[0]), specs)
 	if err != nil {
 		return err
-	}
-	paths, err := env.find(ctx, r, specs, places{views: []view.View{source}})
-	if err != nil {
-		return err
-	}
-	if len(paths) == 0 {
-		paths = []string{""}
 	}
 	commit, err := object.ReadCommit(ctx, r.Objects(), source.Commit)
 	if err != nil {

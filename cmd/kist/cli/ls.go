@@ -242,10 +242,10 @@ func newCat(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat [OPTIONS] REV:PATH...",
 		Short: "print the content of files in commits",
-		Long: `Prints the content of each file as it is in a commit, byte for byte, one after
-the other; of a symlink, where it points to. ':PATH' is what is staged. A PATH
-starts from the root of the worktree, or from the current folder if it begins
-with './' or '../'.
+		Long: `Prints the content of files in commits, byte for byte, one after the other. For
+a symlink, prints its target. ':PATH' names the staged file. A PATH starts from
+the root of the worktree, or from the current folder if it begins with './' or
+'../'.
 
 Content is checked as it is read, and printed at once: a file of any size takes
 no more memory than a small one. With --range only the chunks that hold the

@@ -92,18 +92,25 @@ type extractedJSON struct {
 	Bytes uint64 `json:"bytes"`
 }
 
-// extract writes paths of a commit elsewhere.
-func extract(ctx context.Context, env *Env, r *kist.Repository, o restoreOptions, specs pathspecs) error {
-	source, err := view.OfCommit(ctx, r, cmp.Or(o.source, "HEAD"))
+// pathsOf returns a commit and the paths in it that match specs. Without specs, the
+// path is "", which is all of the commit.
+func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (view.View, []string, error) {
+	source, err := view.OfCommit(ctx, r, rev)
 	if err != nil {
-		return err
+		return source, nil, err
 	}
 	paths, err := env.find(ctx, r, specs, places{views: []view.View{source}})
-	if err != nil {
-		return err
-	}
 	if len(paths) == 0 {
 		paths = []string{""}
+	}
+	return source, paths, err
+}
+
+// extract writes paths of a commit elsewhere.
+func extract(ctx context.Context, env *Env, r *kist.Repository, o restoreOptions, specs pathspecs) error {
+	source, paths, err := pathsOf(ctx, env, r, cmp.Or(o.source, "HEAD"), specs)
+	if err != nil {
+		return err
 	}
 	p := env.progress("restoring")
 	wrote, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{Paths: paths, To: env.path(o.to), Force: o.force, Progress: p.amounts()})

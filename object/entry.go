@@ -201,7 +201,7 @@ func (p *treePosition) child(ctx context.Context, r Reader) (treePosition, error
 	if err != nil {
 		return treePosition{}, err
 	}
-	first, last := t.bounds()
+	first, last := t.Bounds()
 	switch {
 	case t.Level != p.tree.Level-1:
 		err = fmt.Errorf("level %d below level %d", t.Level, p.tree.Level)
@@ -215,8 +215,8 @@ func (p *treePosition) child(ctx context.Context, r Reader) (treePosition, error
 	return treePosition{}, readError(Key{KindTree, want.ID}, &FormatError{KindTree, ReasonChild, err})
 }
 
-// bounds returns the names of the node's first and last items, or empty ones.
-func (t *Tree) bounds() (first, last string) {
+// Bounds returns the last names of the node's first and last items, or "".
+func (t *Tree) Bounds() (first, last string) {
 	switch {
 	case len(t.Entries) > 0:
 		return t.Entries[0].Name, t.Entries[len(t.Entries)-1].Name

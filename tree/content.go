@@ -379,7 +379,7 @@ func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
 // fits checks that node matches the description in its parent, and that its
 // names come after those of the nodes before it.
 func fits(parent *object.Tree, child object.TreeChild, after string, node *object.Tree) error {
-	first, last := bounds(node)
+	first, last := node.Bounds()
 	switch {
 	case node.Level != parent.Level-1:
 		return misfit(child.ID, object.ReasonChild, "level %d below level %d", node.Level, parent.Level)
@@ -389,17 +389,6 @@ func fits(parent *object.Tree, child object.TreeChild, after string, node *objec
 		return misfit(child.ID, object.ReasonChild, "first name %q after %q", first, after)
 	}
 	return nil
-}
-
-// bounds returns the last names of a node's first and last items, or "".
-func bounds(t *object.Tree) (first, last string) {
-	switch {
-	case len(t.Entries) > 0:
-		return t.Entries[0].Name, t.Entries[len(t.Entries)-1].Name
-	case len(t.Children) > 0:
-		return t.Children[0].Last, t.Children[len(t.Children)-1].Last
-	}
-	return "", ""
 }
 
 func misfit(id object.ID, reason object.Reason, format string, args ...any) error {

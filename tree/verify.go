@@ -148,7 +148,7 @@ func readChecked[T any](ctx context.Context, v *Verifier, key object.Key, path s
 // inner checks a node with children.
 func (v *Verifier) inner(ctx context.Context, id object.ID, node *object.Tree, path string, depth int) (treeFacts, error) {
 	facts := treeFacts{level: int8(node.Level), only: len(node.Children) == 1}
-	_, facts.last = bounds(node)
+	_, facts.last = node.Bounds()
 	after := ""
 	for i, child := range node.Children {
 		sub, err := v.tree(ctx, child.ID, path, depth)
@@ -181,7 +181,7 @@ func (v *Verifier) inner(ctx context.Context, id object.ID, node *object.Tree, p
 // leaf checks a node with entries.
 func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, path string, depth int) (treeFacts, error) {
 	var facts treeFacts
-	facts.first, facts.last = bounds(node)
+	facts.first, facts.last = node.Bounds()
 	if len(node.Entries) > 0 {
 		facts.height = 1
 		if depth >= object.MaxDepth {

@@ -141,7 +141,7 @@ func newCollection(r *Remote, local object.Reader, o CollectOptions) *Collection
 		o.Jobs = r.o.Jobs
 	}
 	files := collectFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{}}
-	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: &meter{tell: o.Progress}, looked: map[pack.Name]bool{}}
+	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: &meter{report: o.Progress}, looked: map[pack.Name]bool{}}
 }
 
 // Close ends the collection.

@@ -198,7 +198,7 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *packer, batch []pack.E
 			if err := out.Add(e.Key, value, int(e.Raw)); err != nil {
 				return err
 			}
-			w.tell(int(e.Stored))
+			w.report(int(e.Stored))
 		}
 		batch = batch[n:]
 	}
@@ -260,8 +260,8 @@ func (w *copyWriter) put(ctx context.Context, out *pack.Writer) error {
 	return nil
 }
 
-// tell adds one object with so many stored bytes to the progress.
-func (w *copyWriter) tell(stored int) {
+// report adds an object, whose stored value has so many bytes, to the progress.
+func (w *copyWriter) report(stored int) {
 	w.c.meter.update(func(at *Progress) {
 		at.Objects++
 		at.Bytes += int64(stored)

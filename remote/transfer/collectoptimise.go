@@ -263,7 +263,7 @@ func (w *optimiser) read(ctx context.Context, next func(*optimise.Object) error)
 		if err != nil {
 			return err
 		}
-		w.tell(int(w.entries[i].Stored))
+		w.report(int(w.entries[i].Stored))
 		return next(o)
 	}
 	for _, nodes := range []bool{false, true} {

@@ -87,7 +87,7 @@ type FetchResult struct {
 // If packs were deleted meanwhile, Fetch plans again at the current root. If a
 // wanted object is no longer reachable there, the error matches [ErrDeleted].
 func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
-	f := &fetch{r: r, session: session, o: o, jobs: o.Jobs, meter: &meter{tell: o.Progress}}
+	f := &fetch{r: r, session: session, o: o, jobs: o.Jobs, meter: &meter{report: o.Progress}}
 	if f.jobs <= 0 {
 		f.jobs = r.o.Jobs
 	}
@@ -111,7 +111,7 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 	}
 	return &FetchResult{
 		Objects: f.meter.at.Objects, Bytes: f.meter.at.Bytes,
-		Records: f.news.take, Forget: f.news.forget, Waiting: f.news.waiting, Implausible: f.at.Implausible,
+		Records: f.records.take, Forget: f.records.forget, Waiting: f.records.waiting, Implausible: f.at.Implausible,
 		Lost: f.lost,
 	}, nil
 }
@@ -123,17 +123,17 @@ type fetch struct {
 	o       FetchOptions
 	jobs    int
 
-	nodes  *nodePacks
-	values *pack.Values
-	at     *rootlog.State // the last known head of the remote
-	moved  bool           // the head has changed since the fetch began
-	snap   *snapshot      // of the remote at that head
-	news   *fetchNews
-	lost   map[object.Key]string // see FetchResult
-	plan   *chunkPlan
-	ahead  ahead // of the walk
-	meter  *meter
-	begun  bool // BeginChunks was called
+	nodes   *nodePacks
+	values  *pack.Values
+	at      *rootlog.State // the last known head of the remote
+	moved   bool           // the head has changed since the fetch began
+	snap    *snapshot      // of the remote at that head
+	records *recordComparison
+	lost    map[object.Key]string // see FetchResult
+	plan    *chunkPlan
+	ahead   ahead // of the walk
+	meter   *meter
+	begun   bool // BeginChunks was called
 }
 
 // attempt plans the fetch at the last known head and carries it out.
@@ -146,14 +146,14 @@ func (f *fetch) attempt(ctx context.Context) error {
 	f.snap, f.at, f.plan, f.ahead = snap, snap.state, newChunkPlan(), ahead{}
 	f.lost = map[object.Key]string{}
 	f.meter.update(func(at *Progress) { at.Phase = PhasePlan })
-	if f.news, err = f.readNews(ctx); err != nil {
+	if f.records, err = f.compareRecords(ctx); err != nil {
 		return err
 	}
 	found, err := f.found(ctx)
 	if err != nil {
 		return err
 	}
-	if err := walk(ctx, f, slices.Concat(found, f.news.want, f.o.Want), f.o.Have, f.news.views); err != nil {
+	if err := walk(ctx, f, slices.Concat(found, f.records.want, f.o.Want), f.o.Have, f.records.views); err != nil {
 		return err
 	}
 	return f.copyChunks(ctx)
@@ -176,7 +176,7 @@ func (f *fetch) deleted(ctx context.Context, lacking error) error {
 			continue
 		}
 		if history == nil && key.Kind == object.KindCommit {
-			history = newWalker(f, f.news.views)
+			history = newWalker(f, f.records.views)
 			if _, err := history.history(ctx, refs, nil); err != nil {
 				return errors.Join(lacking, err)
 			}
@@ -244,12 +244,12 @@ func (f *fetch) found(ctx context.Context) (list []object.Key, err error) {
 			list = append(list, key)
 		}
 	}
-	if len(list) == 0 || walk(ctx, probe{f}, list, f.o.Have, f.news.views) == nil {
+	if len(list) == 0 || walk(ctx, probe{f}, list, f.o.Have, f.records.views) == nil {
 		return list, nil
 	}
 	var each []object.Key
 	for _, key := range list {
-		err := walk(ctx, probe{f}, []object.Key{key}, f.o.Have, f.news.views)
+		err := walk(ctx, probe{f}, []object.Key{key}, f.o.Have, f.records.views)
 		switch {
 		case err == nil:
 			each = append(each, key)

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -236,87 +234,4 @@ func parseSent(name pack.Name, data []byte) (s *sentPack, binding [sha256.Size]b
 	}
 	s.entries, err = pack.ParseEntries(s.info, data[sentHead:end])
 	return s, binding, err
-}
-
-// parallel calls each for 0 to n-1, as many as jobs at once. The first error ends it.
-func parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(jobs)
-	for i := range n {
-		group.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return each(ctx, i)
-		})
-	}
-	return group.Wait()
-}
-
-// checkSize returns an error if a file of the remote is missing, or damaged because its
-// size is not want.
-func (r *Remote) checkSize(ctx context.Context, name string, want int64) error {
-	info, err := r.b.Stat(ctx, name)
-	if err == nil && info.Size != want {
-		err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
-	}
-	return err
-}
-
-// node returns a checked node, from nodes, which has its pack. If that copy is damaged,
-// node reads the pack once more.
-func (s *snapshot) node(ctx context.Context, nodes *nodePacks, e pack.Entry) ([]byte, error) {
-	value, err := nodes.value(e)
-	if err == nil {
-		var data []byte
-		if data, err = nodes.values.Decode(ctx, e, value, pack.Part{}); err == nil {
-			return data, object.Check(e.Key.Kind, data)
-		}
-	}
-	if !isBad(err) {
-		return nil, err
-	}
-	return s.readChecked(ctx, e)
-}
-
-// readChecked is read that also checks the format of the object.
-func (s *snapshot) readChecked(ctx context.Context, e pack.Entry) ([]byte, error) {
-	data, err := s.read(ctx, e)
-	if err == nil {
-		err = object.Check(e.Key.Kind, data)
-	}
-	return data, err
-}
-
-// Phases of a push or fetch.
-const (
-	PhasePlan = "plan" // finds the objects that the other end does not have; a fetch receives nodes meanwhile
-	PhaseCopy = "copy" // moves these objects
-)
-
-// Progress is the progress of a push or fetch.
-type Progress struct {
-	Phase string // one of the Phase constants
-
-	// Moved so far, and to be moved in all; 0: not known yet.
-	Objects, TotalObjects int64
-	Bytes, TotalBytes     int64
-}
-
-// meter counts the progress and reports it.
-type meter struct {
-	tell func(Progress) // may be nil
-
-	mu sync.Mutex // held while tell is called
-	at Progress
-}
-
-// update changes the progress.
-func (m *meter) update(change func(*Progress)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	change(&m.at)
-	if m.tell != nil {
-		m.tell(m.at)
-	}
 }

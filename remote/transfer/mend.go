@@ -191,7 +191,7 @@ func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress
 	}
 	p := &push{
 		Remote: r, local: local, opt: PushOptions{Records: &record.Set{}, Jobs: DefaultPushJobs},
-		meter: &meter{tell: progress}, refill: true,
+		meter: &meter{report: progress}, refill: true,
 	}
 	if p.own, err = r.takeOver(ctx); err != nil {
 		return 0, err
@@ -207,7 +207,7 @@ func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress
 // attemptRefill is attempt for a refill.
 func (p *push) attemptRefill(ctx context.Context) error {
 	snap := p.snap
-	p.news = &news{merged: snap.state.Records}
+	p.records = &pushRecords{merged: snap.state.Records}
 	p.dropUnusable(snap)
 	want := slices.Collect(maps.Values(snap.state.Refs))
 	for _, id := range snap.records.Holds() {

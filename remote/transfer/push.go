@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -77,22 +78,22 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if err != nil {
 		return nil, err
 	}
-	// A push that is hopeless, or has nothing to do, ends here.
+	// A push that cannot succeed, or has nothing to do, ends here.
 	changes, results, err := moves(ctx, local, head, o.Updates)
-	if err != nil || len(changes) == 0 && len(tellable(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
+	if err != nil || len(changes) == 0 && len(unsentRecords(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, err
 	}
 	if err := r.mayWrite(head); err != nil {
 		return nil, err
 	}
-	p := &push{Remote: r, local: local, opt: o, meter: &meter{tell: o.Progress}}
+	p := &push{Remote: r, local: local, opt: o, meter: &meter{report: o.Progress}}
 	if p.own, err = r.takeOver(ctx); err != nil {
 		return nil, err
 	}
 	defer p.close()
 	err = p.run(ctx, head, p.attempt)
 	if err == nil && p.head != nil && !o.KeepSmall {
-		// The push has succeeded, whatever comes of this.
+		// The push has succeeded, even if the merge fails.
 		_ = r.mergeSmall(ctx, p.head)
 	}
 	return &p.result, err
@@ -101,16 +102,16 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 // push is a push under way.
 type push struct {
 	*Remote
-	local  Local
-	opt    PushOptions
-	own    *ownPacks
-	snap   *snapshot // S, where the attempt plans
-	news   *news     // of the attempt
-	meter  *meter
-	index  *builtIndex    // made for the next root; nil: none
-	refill bool           // the push is that of [Remote.refill]
-	head   *rootlog.State // appended by the push; nil: none yet
-	result PushResult
+	local   Local
+	opt     PushOptions
+	own     *ownPacks
+	snap    *snapshot    // S, where the attempt plans
+	records *pushRecords // of the attempt
+	meter   *meter
+	index   *builtIndex    // made for the next root; nil: none
+	refill  bool           // the push is that of [Remote.refill]
+	head    *rootlog.State // appended by the push; nil: none yet
+	result  PushResult
 }
 
 func (p *push) close() {
@@ -139,44 +140,44 @@ func (p *push) attempt(ctx context.Context) error {
 	changes, results, err := moves(ctx, p.local, snap.state, p.opt.Updates)
 	p.result.Refs, p.result.Seq = results, snap.state.Seq
 	if err == nil {
-		err = unheard(ctx, p.local, p.opt.Records, snap.state.Records, changes)
+		err = checkExpired(ctx, p.local, p.opt.Records, snap.state.Records, changes)
 	}
 	if err != nil {
 		return err
 	}
-	if p.news, err = newNews(ctx, p.local, snap, p.opt.Records); err != nil {
+	if p.records, err = newPushRecords(ctx, p.local, snap, p.opt.Records); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
 	if p.result.Found, err = found(ctx, p.local, snap); err != nil {
 		return err
 	}
-	if len(changes) == 0 && len(p.news.list) == 0 && len(p.result.Found) == 0 {
+	if len(changes) == 0 && len(p.records.list) == 0 && len(p.result.Found) == 0 {
 		return nil
 	}
 	p.meter.update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
 	p.dropUnusable(snap)
-	want := p.news.want
+	want := p.records.want
 	for _, c := range changes {
 		if !c.New.IsZero() {
 			want = append(want, c.New)
 		}
 	}
-	plan, err := p.newPlan(ctx, slices.Concat(want, p.result.Found), p.news.after)
+	plan, err := p.newPlan(ctx, slices.Concat(want, p.result.Found), p.records.after)
 	if len(p.result.Found) > 0 && errors.Is(err, object.ErrNotFound) { // below one of these
-		if p.result.Found = nil; len(changes) == 0 && len(p.news.list) == 0 {
+		if p.result.Found = nil; len(changes) == 0 && len(p.records.list) == 0 {
 			return nil
 		}
-		plan, err = p.newPlan(ctx, want, p.news.after)
+		plan, err = p.newPlan(ctx, want, p.records.after)
 	}
 	if err != nil {
-		return fmt.Errorf("push: %w", explain(err, p.opt.Records, snap.state.Records))
+		return fmt.Errorf("push: %w", addNeededAgain(err, p.opt.Records, snap.state.Records))
 	}
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
-	if err := p.news.settle(snap, plan); err != nil {
+	if err := p.records.dropPrivate(snap, plan); err != nil {
 		return err
 	}
 	if p.opt.DryRun {
-		records, err := p.news.at(ctx, p.local, snap, changes)
+		records, err := p.records.forRoot(ctx, p.local, snap, changes)
 		if err != nil {
 			return fmt.Errorf("push: %w", err)
 		}
@@ -222,7 +223,7 @@ func (p *push) dropUnusable(snap *snapshot) {
 		_, live := snap.packs[s.info.Name]
 		_, condemned := snap.state.Condemned[s.info.Name.Path()]
 		return live || condemned || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
-			_, purged := p.news.after.Purged(e.Key)
+			_, purged := p.records.after.Purged(e.Key)
 			return purged || snap.isLost(e.Key)
 		})
 	})
@@ -277,12 +278,12 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
 		p.result.Refs, p.result.Seq = results, h.state.Seq
 		if err == nil {
-			err = unheard(ctx, p.local, p.opt.Records, h.state.Records, changes)
+			err = checkExpired(ctx, p.local, p.opt.Records, h.state.Records, changes)
 		}
 		if err != nil {
 			return err
 		}
-		records, err := p.news.at(ctx, p.local, h, changes)
+		records, err := p.records.forRoot(ctx, p.local, h, changes)
 		if err != nil || len(changes) == 0 && len(records) == 0 && len(p.result.Found) == 0 && !p.refill {
 			return err
 		}
@@ -314,7 +315,7 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 // claim returns the conditions of the root: all that was live at S is still live
 // (RELY_ON_ALL_LIVE), and nothing that was sent was condemned.
 func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
-	c := &rootlog.Claim{Live: p.snap.live(), Start: p.snap.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.news.merged, Lost: p.snap.state.Lost}
+	c := &rootlog.Claim{Live: p.snap.live(), Start: p.snap.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.records.merged, Lost: p.snap.state.Lost}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
@@ -373,4 +374,72 @@ func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack) 
 	if err := p.remember(ctx, head); err != nil {
 		p.o.Warn(err.Error())
 	}
+}
+
+// minEntry is the least number of bytes that an entry takes in a root.
+const minEntry = 36
+
+// describe makes c add the packs of a push to a root that follows snap. A root lists
+// few objects itself. For more, c names an index file, p.index. A push of many objects
+// makes one of its own. A push of few also moves the entries into it that others left
+// in the root.
+func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, packs []*sentPack) error {
+	own := make([]rootlog.Inline, len(packs))
+	objects := 0
+	for i, s := range packs {
+		own[i] = rootlog.Inline{Info: s.info, Entries: s.entries}
+		objects += len(s.entries)
+	}
+	alone := objects > rootlog.MaxInline/minEntry || rootlog.InlineSize(own) > rootlog.MaxInline
+	if len(packs) == 0 || !alone && rootlog.InlineSize(own)+rootlog.InlineSize(snap.state.Packs) <= rootlog.MaxInline {
+		c.AddPacks = own
+		p.dropIndex()
+		return nil
+	}
+	if p.index != nil && !p.index.fits(snap, nil, func(pack.Name) bool { return false }) {
+		p.dropIndex()
+	}
+	if p.index == nil {
+		if !alone {
+			own = append(own, snap.inlinePacks()...)
+		}
+		var entries []pack.Entry
+		for _, o := range own {
+			entries = append(entries, o.Entries...)
+		}
+		x, err := p.indexes.build(func(w io.Writer) error { return pack.WriteIndex(w, entries) })
+		if err != nil {
+			return err
+		}
+		for _, o := range own[len(packs):] {
+			x.inline = append(x.inline, o.Name)
+			x.named[o.Name] = struct{}{}
+		}
+		if err := x.send(ctx, p.Remote); err != nil {
+			return err
+		}
+		p.index = x
+	}
+	c.AddIndexes = []rootlog.File{p.index.File}
+	// Only the packs that it names: others may have come into the root since.
+	c.Merged = p.index.inline
+	return nil
+}
+
+// dropIndex forgets the index file that was made for the next root.
+func (p *push) dropIndex() {
+	if p.index != nil {
+		p.index.close()
+		p.index = nil
+	}
+}
+
+// inlinePacks returns the live packs whose entries lie in the root.
+func (s *snapshot) inlinePacks() (list []rootlog.Inline) {
+	for _, p := range s.state.Packs {
+		if _, live := s.packs[p.Name]; live {
+			list = append(list, p)
+		}
+	}
+	return list
 }

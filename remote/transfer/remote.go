@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -245,4 +247,62 @@ func (l *lockedReader) Read(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.r.Read(p)
+}
+
+// parallel calls each for 0 to n-1, as many as jobs at once. The first error ends it.
+func parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(jobs)
+	for i := range n {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return each(ctx, i)
+		})
+	}
+	return group.Wait()
+}
+
+// checkSize returns an error if a file of the remote is missing, or damaged because its
+// size is not want.
+func (r *Remote) checkSize(ctx context.Context, name string, want int64) error {
+	info, err := r.b.Stat(ctx, name)
+	if err == nil && info.Size != want {
+		err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
+	}
+	return err
+}
+
+// Phases of a push or fetch.
+const (
+	PhasePlan = "plan" // finds the objects that the other end does not have; a fetch receives nodes meanwhile
+	PhaseCopy = "copy" // moves these objects
+)
+
+// Progress is the progress of a push or fetch.
+type Progress struct {
+	Phase string // one of the Phase constants
+
+	// Moved so far, and to be moved in all; 0: not known yet.
+	Objects, TotalObjects int64
+	Bytes, TotalBytes     int64
+}
+
+// meter counts the progress and reports it.
+type meter struct {
+	report func(Progress) // may be nil
+
+	mu sync.Mutex // held while report is called
+	at Progress
+}
+
+// update changes the progress.
+func (m *meter) update(change func(*Progress)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.at)
+	if m.report != nil {
+		m.report(m.at)
+	}
 }

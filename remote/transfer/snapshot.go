@@ -228,3 +228,28 @@ func (s *snapshot) readValue(ctx context.Context, e pack.Entry) (value, data []b
 	})
 	return value, data, err
 }
+
+// node returns a checked node, from nodes, which has its pack. If that copy is damaged,
+// node reads the pack once more.
+func (s *snapshot) node(ctx context.Context, nodes *nodePacks, e pack.Entry) ([]byte, error) {
+	value, err := nodes.value(e)
+	if err == nil {
+		var data []byte
+		if data, err = nodes.values.Decode(ctx, e, value, pack.Part{}); err == nil {
+			return data, object.Check(e.Key.Kind, data)
+		}
+	}
+	if !isBad(err) {
+		return nil, err
+	}
+	return s.readChecked(ctx, e)
+}
+
+// readChecked is read that also checks the format of the object.
+func (s *snapshot) readChecked(ctx context.Context, e pack.Entry) ([]byte, error) {
+	data, err := s.read(ctx, e)
+	if err == nil {
+		err = object.Check(e.Key.Kind, data)
+	}
+	return data, err
+}

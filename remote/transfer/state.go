@@ -110,7 +110,7 @@ func checkIndexCopy(path string) error {
 }
 
 // ErrHeadLost means that no file here records the last head seen of a remote.
-var ErrHeadLost = errors.New("nothing here tells which head was seen last")
+var ErrHeadLost = errors.New("the head that was seen last is not known")
 
 // RepairState repairs a file that [CheckState] found damaged. If one bit of a note has
 // changed, RepairState restores it. For a head that is damaged otherwise it returns

@@ -13,29 +13,27 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// news are the records that a push sends to a remote, compared with the remote at
-// S.
-type news struct {
+// pushRecords are the records that a push sends, and their effect on the remote at S.
+type pushRecords struct {
 	list   []record.Record
-	want   []object.Key // needed on the remote because of them, if not there yet
-	merged *record.Set  // the remote's records and the news
+	want   []object.Key // that the remote needs because of these records
+	merged *record.Set  // the remote's records, and those of list
 	after  *record.View // the view of merged
 }
 
-// ErrNeededAgain is matched by the error for a push of an object that is needed
-// again on the remote, and that both ends are missing. It expired or was purged
-// here, and somebody took the expiration or purge back.
+// ErrNeededAgain is matched by the error for a push if the remote needs an object
+// again that neither end has. The object expired or was purged here, and somebody
+// has undone the expiration or purge on the remote.
 var ErrNeededAgain = errors.New("needed again on the remote, where the expiration or purge was taken back")
 
 // ErrExpiredThere is matched by the error for a push of a branch or tag whose
-// commit has expired on the remote, if the repository does not have that record
-// yet.
+// commit has expired on the remote, if the repository has not fetched that record.
 var ErrExpiredThere = errors.New("has expired on the remote, which is not known here yet")
 
-// unheard returns an error if changes make a ref name a commit whose content has
-// expired by the remote's records, and not by ours. Otherwise the user would
-// believe that the remote keeps the content.
-func unheard(ctx context.Context, local object.Reader, ours, theirs *record.Set, changes []rootlog.RefChange) error {
+// checkExpired returns an error if changes make a ref name a commit that has expired by
+// the remote's records but not by ours. Otherwise the user would believe that the remote
+// keeps the content.
+func checkExpired(ctx context.Context, local object.Reader, ours, theirs *record.Set, changes []rootlog.RefChange) error {
 	here, there := ours.View(), theirs.View()
 	for _, c := range changes {
 		if c.New.IsZero() {
@@ -60,25 +58,24 @@ func unheard(ctx context.Context, local object.Reader, ours, theirs *record.Set,
 	return nil
 }
 
-// tellable returns our records that are new to a remote with the records theirs. It
-// leaves out an expiration or purge that was taken back, if it is not in force on
-// the remote either.
-func tellable(ours, theirs *record.Set) []record.Record {
+// unsentRecords returns our records that are newer than theirs. It leaves out an undone
+// expiration or purge that is not in force on the remote either.
+func unsentRecords(ours, theirs *record.Set) []record.Record {
 	return slices.DeleteFunc(ours.Newer(theirs), func(r record.Record) bool {
 		was, _ := theirs.Get(r.Kind, r.Key)
 		return !r.Frees() && !r.On && !was.On
 	})
 }
 
-// newNews returns the repository's records that are new to a remote. A record that
-// makes objects needed again, such as a hold or an expiration that was undone, is
-// only sent together with these objects (HOLD_FROM_LIVE, UNDO_FROM_LIVE). See
-// needAgain for the records that are left out.
-func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *record.Set) (*news, error) {
-	n := &news{merged: snap.state.Records.Clone()}
-	for _, r := range tellable(records, snap.state.Records) {
+// newPushRecords returns the repository's records that are new to a remote. A record that
+// makes objects needed again, such as a hold or an undone expiration, is only sent together
+// with these objects (HOLD_FROM_LIVE, UNDO_FROM_LIVE). A record is left out if the
+// repository does not have these objects: see neededFor.
+func newPushRecords(ctx context.Context, local object.Reader, snap *snapshot, records *record.Set) (*pushRecords, error) {
+	n := &pushRecords{merged: snap.state.Records.Clone()}
+	for _, r := range unsentRecords(records, snap.state.Records) {
 		if !r.Frees() {
-			want, ok, err := needAgain(ctx, local, snap, r)
+			want, ok, err := neededFor(ctx, local, snap, r)
 			if err != nil {
 				return nil, err
 			}
@@ -94,13 +91,12 @@ func newNews(ctx context.Context, local object.Reader, snap *snapshot, records *
 	return n, nil
 }
 
-// needAgain returns the objects that a remote needs because of r, a record that
-// makes objects needed again. It reports whether r can be sent at all. A commit
-// that is absent on the remote needs nothing there: a push
-// that sends it sends all that it needs.
-func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r record.Record) (want []object.Key, ok bool, err error) {
+// neededFor returns the objects that a remote needs because of r, a record that makes
+// objects needed again. It reports whether r can be sent at all. A commit that the remote
+// does not have needs nothing there: a push that sends it sends its content, too.
+func neededFor(ctx context.Context, local object.Reader, snap *snapshot, r record.Record) (want []object.Key, ok bool, err error) {
 	if r.Kind == record.Purge {
-		ok, err = isWhole(ctx, local, r.Key)
+		ok, err = hasAll(ctx, local, r.Key)
 		return []object.Key{r.Key}, ok, err
 	}
 	content, err := contentOf(ctx, local, r.Key)
@@ -114,8 +110,8 @@ func needAgain(ctx context.Context, local object.Reader, snap *snapshot, r recor
 	if err != nil || !there {
 		return nil, err == nil, err
 	}
-	// All the way down: that the commit is there says nothing of the rest, if
-	// no ref reaches it or its content was dropped (WALK_EXPIRED).
+	// The remote may have the commit without its content, if no ref reaches the
+	// commit or its content was removed (WALK_EXPIRED).
 	return append(content, r.Key), true, nil
 }
 
@@ -132,8 +128,8 @@ func contentOf(ctx context.Context, r object.Reader, commit object.Key) ([]objec
 	return c.content(), nil
 }
 
-// isWhole reports whether r has a chunk or manifest with everything below it.
-func isWhole(ctx context.Context, r object.Reader, key object.Key) (bool, error) {
+// hasAll reports whether r has a chunk or manifest and everything below it.
+func hasAll(ctx context.Context, r object.Reader, key object.Key) (bool, error) {
 	err := graph.CheckPresent(ctx, r, key)
 	if errors.Is(err, object.ErrNotFound) {
 		return false, nil
@@ -141,9 +137,9 @@ func isWhole(ctx context.Context, r object.Reader, key object.Key) (bool, error)
 	return err == nil, err
 }
 
-// explain adds [ErrNeededAgain] to an error for a missing object if the remote's
+// addNeededAgain adds [ErrNeededAgain] to an error for a missing object if the remote's
 // records require objects that ours do not. It returns other errors unchanged.
-func explain(err error, ours, theirs *record.Set) error {
+func addNeededAgain(err error, ours, theirs *record.Set) error {
 	var missing *object.NotFoundError
 	if !errors.As(err, &missing) {
 		return err
@@ -156,20 +152,20 @@ func explain(err error, ours, theirs *record.Set) error {
 	return err
 }
 
-// settle leaves out holds and expirations of commits that the remote does not have
-// and the plan does not add: they may be private. A commit that merely lies in a
-// pack that is sent does not count, so a hold on it is left out.
-func (n *news) settle(snap *snapshot, p *plan) error {
+// dropPrivate leaves out holds and expirations of commits that the remote does not have
+// and the plan does not add: they may be private. A commit that the plan does not need
+// counts as private even if it lies in a pack that is sent.
+func (n *pushRecords) dropPrivate(snap *snapshot, p *plan) error {
 	var list []record.Record
 	for _, r := range n.list {
-		tell := r.Kind == record.Purge || p.commits[r.Key.ID]
-		if !tell {
+		keep := r.Kind == record.Purge || p.commits[r.Key.ID]
+		if !keep {
 			var err error
-			if _, tell, err = snap.find(r.Key); err != nil {
+			if _, keep, err = snap.find(r.Key); err != nil {
 				return err
 			}
 		}
-		if tell {
+		if keep {
 			list = append(list, r)
 		}
 	}
@@ -177,10 +173,10 @@ func (n *news) settle(snap *snapshot, p *plan) error {
 	return nil
 }
 
-// at returns the records for a root with changes that follows head. It leaves out
-// the expiration of a commit that an unchanged ref names, because others may have
-// made that ref.
-func (n *news) at(ctx context.Context, local object.Reader, head *snapshot, changes []rootlog.RefChange) ([]record.Record, error) {
+// forRoot returns the records for the root that follows head and makes changes. It leaves
+// out the expiration of a commit that an unchanged ref names, because others may have made
+// that ref.
+func (n *pushRecords) forRoot(ctx context.Context, local object.Reader, head *snapshot, changes []rootlog.RefChange) ([]record.Record, error) {
 	set := &record.Set{}
 	var named map[object.ID]bool
 	for _, r := range n.list {

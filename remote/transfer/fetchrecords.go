@@ -8,36 +8,37 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// fetchNews is the result of comparing the records of both ends in a fetch.
-type fetchNews struct {
+// recordComparison compares the records of both ends of a fetch.
+type recordComparison struct {
 	views    recordViews
 	want     []object.Key
 	take     *record.Set     // the remote's, except records that need objects it does not have
-	forget   []record.Record // the repository's to forget: see readNews
+	forget   []record.Record // the repository's to forget: see compareRecords
 	waiting  []record.Record // the remote's that the caller has to decide on
 	restored []restored
 	named    map[object.ID]bool // commits that refs of the remote name; nil: not read yet
 }
 
-// restored are the objects that are needed again here because of a record.
+// restored is a record that makes the repository need objects again.
 type restored struct {
 	record.Record
 	want []object.Key
 	ours bool // an expiration of ours to forget, because a ref of the remote names the commit
 }
 
-// readNews returns the objects that the remote's records make needed again here,
-// and the combined view of both ends' records.
+// compareRecords merges the records of both ends. It finds the objects that the repository
+// needs again because of the remote's records.
 //
-// The remote has everything that its records make needed, as far as its refs and
-// holds reach. It may have dropped parts of other objects and still have the
-// record: the fetch does not take such a record. A record of ours may make an
-// object needed again that is absent here, while the remote's record says the
-// opposite. Such a record must not prevent the fetch, so it is forgotten. The same
-// holds for an expiration of ours that the remote does not take because one of its
-// refs names the commit.
-func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
-	n := &fetchNews{take: f.at.Records.Clone()}
+// Two kinds of records would make the fetch fail, and are left out:
+//   - a record of the remote that needs objects which the remote has removed, because
+//     neither its refs nor its holds reach them;
+//   - an undone expiration or purge of ours whose object is not here, while it is still
+//     in force on the remote.
+//
+// An expiration of ours is forgotten, too, if a ref of the remote names the commit: the
+// remote does not take it.
+func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
+	n := &recordComparison{take: f.at.Records.Clone()}
 	ours := f.o.Records.Clone()
 	if f.o.Accept != nil {
 		var err error
@@ -90,7 +91,7 @@ func (f *fetch) readNews(ctx context.Context) (*fetchNews, error) {
 
 // keepNamed notes an expiration of ours as one to forget if the commit is here and
 // a ref of the remote names it.
-func (f *fetch) keepNamed(ctx context.Context, n *fetchNews, r record.Record) error {
+func (f *fetch) keepNamed(ctx context.Context, n *recordComparison, r record.Record) error {
 	if n.named == nil {
 		var err error
 		if n.named, err = f.snap.named(ctx, f.session, nil); err != nil {
@@ -112,7 +113,7 @@ func (f *fetch) keepNamed(ctx context.Context, n *fetchNews, r record.Record) er
 
 // merge computes the views before and after the fetch, from records and lists of
 // lost objects. Ours are the repository's remaining records.
-func (f *fetch) merge(n *fetchNews, ours *record.Set) {
+func (f *fetch) merge(n *recordComparison, ours *record.Set) {
 	merged := ours.Clone()
 	for r := range n.take.All() {
 		merged.Merge(r)
@@ -121,7 +122,7 @@ func (f *fetch) merge(n *fetchNews, ours *record.Set) {
 }
 
 // restore notes the objects that a record makes needed again here, if any.
-func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) error {
+func (f *fetch) restore(ctx context.Context, n *recordComparison, r record.Record) error {
 	if r.Frees() {
 		return nil
 	}
@@ -146,11 +147,10 @@ func (f *fetch) restore(ctx context.Context, n *fetchNews, r record.Record) erro
 	return err
 }
 
-// refuse leaves out records that need objects which neither end has in full. For a
-// hold it returns the error for the missing object instead. It
-// keeps our expirations in that case, instead of forgetting them. The objects of
-// all other records are fetched or wanted.
-func (f *fetch) refuse(ctx context.Context, n *fetchNews, ours *record.Set) error {
+// refuse leaves out each record that needs an object which neither end has. For a hold it
+// returns the error for the missing object instead. An expiration of ours then stays, and
+// is not forgotten.
+func (f *fetch) refuse(ctx context.Context, n *recordComparison, ours *record.Set) error {
 	var all []object.Key
 	for _, r := range n.restored {
 		all = append(all, r.want...)
@@ -158,20 +158,20 @@ func (f *fetch) refuse(ctx context.Context, n *fetchNews, ours *record.Set) erro
 	if len(all) == 0 {
 		return nil
 	}
-	whole := walk(ctx, f, all, nil, n.views)
-	if whole != nil && !errors.Is(whole, object.ErrNotFound) {
-		return whole
+	missing := walk(ctx, f, all, nil, n.views) // for all records at once
+	if missing != nil && !errors.Is(missing, object.ErrNotFound) {
+		return missing
 	}
 	for _, r := range n.restored {
 		var err error
-		if whole != nil {
+		if missing != nil {
 			err = walk(ctx, f, r.want, nil, n.views)
 		}
-		lacking := errors.Is(err, object.ErrNotFound)
+		incomplete := errors.Is(err, object.ErrNotFound)
 		switch {
-		case lacking && r.ours:
+		case incomplete && r.ours:
 			ours.Merge(r.Record)
-		case lacking && r.Kind != record.Hold:
+		case incomplete && r.Kind != record.Hold:
 			n.take.Forget(r.Record)
 		case err != nil:
 			return err
@@ -189,5 +189,5 @@ func (f *fetch) has(ctx context.Context, key object.Key) (bool, error) {
 		absent, err := f.absent(ctx, []object.Key{key})
 		return len(absent) == 0, err
 	}
-	return isWhole(ctx, f.session, key)
+	return hasAll(ctx, f.session, key)
 }

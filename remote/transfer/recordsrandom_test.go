@@ -241,7 +241,7 @@ func (r *randomRecords) purge(n int, s *side) {
 			return
 		}
 		key := purged[r.rng.IntN(len(purged))].Key
-		whole, err := isWhole(context.Background(), s.store, key)
+		whole, err := hasAll(context.Background(), s.store, key)
 		r.must(err, "%d looks for %s", n, key)
 		if whole {
 			s.note(record.Purge, key, false)

@@ -27,10 +27,9 @@ var linkKinds = [...][]Kind{
 	KindTag:      {KindCommit},
 }
 
-// Links returns the links of an encoded node, in their order. It reads the
-// header only, and checks all of it: kind, version, limits, and that links are
-// unique and of kinds that may be linked to. It does not look at the body. A
-// chunk has no links. Errors are [*FormatError].
+// Links returns the links of an encoded node, in their order. It reads and checks the
+// header: kind, version, limits, and that links are unique and of allowed kinds. It does
+// not read the body. A chunk has no links. Errors are [*FormatError].
 func Links(kind Kind, data []byte) ([]Key, error) {
 	if kind == KindChunk {
 		return nil, nil
@@ -46,7 +45,7 @@ func Links(kind Kind, data []byte) ([]Key, error) {
 	return keys, nil
 }
 
-// header is a node's parsed header, and its body. Both slices are the data's.
+// header is a node's parsed header, and its body. Both slices share the memory of the data.
 type header struct {
 	links []byte // linkSize bytes each
 	body  []byte

@@ -3,6 +3,7 @@ package object
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 )
 
@@ -267,4 +268,92 @@ func isBoundary(kind Kind, level uint8, name string, id ID) bool {
 	}
 	sum := sha256.Sum256(buf[:n])
 	return sum[0]%128 == 0
+}
+
+// Check decodes an object of any kind, and checks every rule that needs no other object.
+// Unlike the decoders, it also checks that a list node ends at the first boundary. Of a
+// chunk it checks the size. Errors are [*FormatError].
+func Check(kind Kind, data []byte) error {
+	switch kind {
+	case KindChunk:
+		if len(data) == 0 || len(data) > MaxChunkSize {
+			return &FormatError{kind, ReasonChunk, fmt.Errorf("%d bytes", len(data))}
+		}
+		return nil
+	case KindManifest:
+		m, err := DecodeManifest(data)
+		if err != nil {
+			return err
+		}
+		return m.checkSplit()
+	case KindTree:
+		t, err := DecodeTree(data)
+		if err != nil {
+			return err
+		}
+		return t.checkSplit()
+	case KindCommit:
+		_, err := DecodeCommit(data)
+		return err
+	case KindTag:
+		_, err := DecodeTag(data)
+		return err
+	}
+	return &FormatError{kind, ReasonKind, nil}
+}
+
+func (t *Tree) checkSplit() error {
+	for i := MinListItems - 1; i < len(t.Entries)-1; i++ {
+		if isBoundary(KindTree, 0, t.Entries[i].Name, ID{}) {
+			return &FormatError{KindTree, ReasonSplit, fmt.Errorf("after %q", t.Entries[i].Name)}
+		}
+	}
+	for i := MinListItems - 1; i < len(t.Children)-1; i++ {
+		if isBoundary(KindTree, t.Level, t.Children[i].Last, ID{}) {
+			return &FormatError{KindTree, ReasonSplit, fmt.Errorf("after %q", t.Children[i].Last)}
+		}
+	}
+	return nil
+}
+
+func (m *Manifest) checkSplit() error {
+	for i := MinListItems - 1; i < len(m.Chunks)-1; i++ {
+		if isBoundary(KindManifest, 0, "", m.Chunks[i].ID) {
+			return &FormatError{KindManifest, ReasonSplit, fmt.Errorf("after chunk %d", i)}
+		}
+	}
+	for i := MinListItems - 1; i < len(m.Children)-1; i++ {
+		if isBoundary(KindManifest, m.Level, "", m.Children[i].ID) {
+			return &FormatError{KindManifest, ReasonSplit, fmt.Errorf("after child %d", i)}
+		}
+	}
+	return nil
+}
+
+// addNode adds an item above level 0, if its node is one that the splitter
+// would have written itself.
+func (s *splitter) addNode(ctx context.Context, level int, it listItem) (bool, error) {
+	if level < 1 || level >= MaxLevel || !isBoundary(s.kind, uint8(level-1), it.name, it.link.ID) {
+		return false, nil
+	}
+	for _, l := range s.levels[:min(level, len(s.levels))] {
+		if l.node.count > 0 {
+			return false, nil
+		}
+	}
+	for len(s.levels) < level {
+		s.levels = append(s.levels, &splitLevel{node: getListNode(s.kind, uint8(len(s.levels)))})
+	}
+	for i, l := range s.levels[:level] {
+		if s.kind == KindTree && it.name <= l.node.last {
+			return false, faultf(ReasonOrder, "%q after %q", it.name, l.node.last)
+		}
+		l.node.last = it.name
+		l.done += MinListItems // the levels below the node have more than one
+		if i == level-1 {
+			l.done -= MinListItems - 1
+			l.last = it.link.ID
+		}
+	}
+	return true, s.add(ctx, level, it)
 }

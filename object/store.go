@@ -1,41 +1,35 @@
 package object
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"strings"
+	"slices"
 	"sync"
-
-	"github.com/fxamacker/cbor/v2"
 )
 
 // Reader reads objects. Implementations are safe for concurrent use.
 type Reader interface {
-	// Get returns an object's bytes, verified against its ID. The slice is the
-	// caller's own. An object that is not there is a [*NotFoundError], one that
-	// is there but cannot be read back whole is a [*CorruptError].
+	// Get returns an object's bytes, verified against its ID. The slice belongs to
+	// the caller. If the object is missing, the error is a [*NotFoundError]; if it
+	// is damaged, a [*CorruptError].
 	Get(ctx context.Context, key Key) ([]byte, error)
 
-	// Missing returns those of keys that are not there, in their order.
+	// Missing returns the keys of missing objects, in the order of keys.
 	Missing(ctx context.Context, keys []Key) ([]Key, error)
 }
 
-// Lender is a [Reader] that can lend an object's bytes, which spares a slice
-// for each.
+// Lender is a [Reader] that can lend an object's bytes, without a new slice for each.
 type Lender interface {
 	Reader
 
-	// Lend calls use with an object's bytes, verified as by Get, and returns
-	// its error. Use must not keep or change them. It is not called if they
-	// cannot be had; then errors are those of Get.
+	// Lend calls use with an object's bytes, verified as by Get, and returns the
+	// error of use. Use must not keep or change the bytes. If they cannot be read,
+	// Lend does not call use, and its error is that of Get.
 	Lend(ctx context.Context, key Key, use func(data []byte) error) error
 }
 
-// Lend has use called with an object's bytes by r, if that is a [Lender]; else
-// it gets them first.
+// Lend calls use with an object's bytes. If r is a [Lender] it lends them.
 func Lend(ctx context.Context, r Reader, key Key, use func(data []byte) error) error {
 	if l, ok := r.(Lender); ok {
 		return l.Lend(ctx, key, use)
@@ -49,9 +43,8 @@ func Lend(ctx context.Context, r Reader, key Key, use func(data []byte) error) e
 
 // Writer stores objects. Implementations are safe for concurrent use.
 type Writer interface {
-	// Put stores data and returns its ID. It is idempotent: an existing object
-	// is not stored again. Put does not keep data, and does not change it. A
-	// node is stored by its encoding.
+	// Put stores data, unless the object exists, and returns its ID. It neither keeps
+	// nor changes data. The data of a node is its encoding.
 	Put(ctx context.Context, kind Kind, data []byte) (ID, error)
 }
 
@@ -60,80 +53,6 @@ type ReadWriter interface {
 	Reader
 	Writer
 }
-
-// ErrNotFound is matched by every [*NotFoundError].
-var ErrNotFound = errors.New("object not found")
-
-// NotFoundError says that a store does not have an object.
-type NotFoundError struct {
-	Key  Key
-	Lost bool // its loss was accepted
-}
-
-func (e *NotFoundError) Error() string {
-	text := fmt.Sprintf("%s %s not found", e.Key.Kind, e.Key.ID)
-	if e.Lost {
-		text += "; its loss was accepted"
-	}
-	return text
-}
-
-// Is makes errors.Is(err, ErrNotFound) true.
-func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
-
-// LostKey returns the missing object that err is about, if its loss was accepted.
-func LostKey(err error) (key Key, lost bool) {
-	var e *NotFoundError
-	if !errors.As(err, &e) || !e.Lost {
-		return Key{}, false
-	}
-	return e.Key, true
-}
-
-// ErrPurged is matched by errors that say that a content was given up on
-// purpose: whoever asks for it has to do without.
-var ErrPurged = errors.New("content was purged")
-
-// ErrCorrupt is matched by every error that says that stored data is damaged.
-var ErrCorrupt = errors.New("damaged data")
-
-// CorruptError says that a store has an object but cannot give its bytes back.
-type CorruptError struct {
-	Key   Key
-	Where string // file and offset, or pack and offset
-	Err   error  // the cause
-}
-
-func (e *CorruptError) Error() string {
-	if e.Where == "" {
-		return fmt.Sprintf("%s %s is damaged: %v", e.Key.Kind, e.Key.ID, e.Err)
-	}
-	return fmt.Sprintf("%s %s is damaged (%s): %v", e.Key.Kind, e.Key.ID, e.Where, e.Err)
-}
-
-// Is makes errors.Is(err, ErrCorrupt) true.
-func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *CorruptError) Unwrap() error { return e.Err }
-
-// DamageError is a damaged or missing file of a store. It matches [ErrCorrupt], and also
-// Kind, if that is set.
-type DamageError struct {
-	Name string // of the file in the store, or on the remote
-	Err  error  // the damage
-	Kind error
-}
-
-func (e *DamageError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Name, e.Err) }
-
-// Is makes errors.Is work with [ErrCorrupt] and Kind.
-func (e *DamageError) Is(target error) bool {
-	return target == ErrCorrupt || e.Kind != nil && target == e.Kind
-}
-
-// Unwrap returns the cause.
-func (e *DamageError) Unwrap() error { return e.Err }
 
 // Discard is a [Writer] that stores nothing and returns each object's ID.
 var Discard Writer = discard{}
@@ -144,9 +63,8 @@ func (discard) Put(ctx context.Context, kind Kind, data []byte) (ID, error) {
 	return Sum(data), ctx.Err()
 }
 
-// Overlay holds nodes in memory over a store that it does not change, so that
-// uncommitted trees can be compared like committed ones. It hashes chunks and
-// drops them.
+// Overlay keeps new nodes in memory, over a store that it does not change. So
+// uncommitted trees can be compared like committed ones. It does not keep chunks.
 type Overlay struct {
 	under Reader
 
@@ -154,6 +72,7 @@ type Overlay struct {
 	nodes map[Key][]byte
 }
 
+// NewOverlay returns an empty overlay over a store.
 func NewOverlay(under Reader) *Overlay {
 	return &Overlay{under: under, nodes: map[Key][]byte{}}
 }
@@ -200,108 +119,73 @@ func (o *Overlay) Missing(ctx context.Context, keys []Key) ([]Key, error) {
 	return o.under.Missing(ctx, rest)
 }
 
-// MaxPathSize is the limit of a skipped path, in bytes: that of the deepest
-// path of the longest names.
-const MaxPathSize = MaxDepth * (MaxNameSize + 1)
+// LossKeeper is a [Reader] that knows the objects whose loss was accepted.
+type LossKeeper interface {
+	// IsLost reports whether the loss of an object was accepted, and the object is
+	// still missing.
+	IsLost(key Key) bool
+}
 
-// maxSkippedSize is how many bytes of paths and reasons SetSkipped puts in a
-// commit itself, so that it stays below MaxNodeSize.
-const maxSkippedSize = 512 << 10
+// IsLost reports whether r is a [LossKeeper] and the loss of an object was accepted.
+func IsLost(r Reader, key Key) bool {
+	losses, ok := r.(LossKeeper)
+	return ok && losses.IsLost(key)
+}
 
-// SetSkipped records the skipped paths in c: the first paths in the commit
-// itself, the rest in a chunk that it stores in w. The chunk is cut at
-// MaxChunkSize; SkippedCount counts all. c keeps a part of all.
-func (c *Commit) SetSkipped(ctx context.Context, w Writer, all []Skipped) error {
-	c.SkippedCount, c.Skipped, c.SkippedRest = uint64(len(all)), nil, ID{}
-	n, size := 0, 0
-	for ; n < min(len(all), MaxSkipped); n++ {
-		if size += len(all[n].Path) + len(all[n].Reason); size > maxSkippedSize {
-			break
-		}
+// Lenient is a [Reader] that may leave out damaged and missing nodes of folders and
+// history.
+type Lenient interface {
+	// PassOver reports whether the caller leaves out an object that it cannot read
+	// because of err. Path is that of the folder or file, or empty.
+	PassOver(path string, key Key, err error) bool
+}
+
+// PassOver calls the PassOver of r, and returns false if r is not [Lenient].
+func PassOver(r Reader, path string, key Key, err error) bool {
+	l, ok := r.(Lenient)
+	return ok && err != nil && l.PassOver(path, key, err)
+}
+
+// ReadTree reads and decodes a tree node. Errors name the node, and wrap those of
+// [Reader.Get] and [DecodeTree].
+func ReadTree(ctx context.Context, r Reader, id ID) (*Tree, error) {
+	return readNode(ctx, r, Key{KindTree, id}, DecodeTree)
+}
+
+// ReadManifest reads and decodes a manifest node, like [ReadTree].
+func ReadManifest(ctx context.Context, r Reader, id ID) (*Manifest, error) {
+	return readNode(ctx, r, Key{KindManifest, id}, DecodeManifest)
+}
+
+// ReadCommit reads and decodes a commit, like [ReadTree]. If r is a [LossKeeper],
+// the commit is without the parents whose loss was accepted, so that history can be
+// followed.
+func ReadCommit(ctx context.Context, r Reader, id ID) (*Commit, error) {
+	c, err := readNode(ctx, r, Key{KindCommit, id}, DecodeCommit)
+	if err == nil {
+		c.Parents = slices.DeleteFunc(c.Parents, func(parent ID) bool { return IsLost(r, Key{KindCommit, parent}) })
 	}
-	if c.Skipped = all[:n:n]; n == len(all) {
-		return nil
+	return c, err
+}
+
+// ReadTag reads and decodes a tag, like [ReadTree].
+func ReadTag(ctx context.Context, r Reader, id ID) (*Tag, error) {
+	return readNode(ctx, r, Key{KindTag, id}, DecodeTag)
+}
+
+func readNode[T any](ctx context.Context, r Reader, key Key, decode func([]byte) (*T, error)) (*T, error) {
+	data, err := r.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) && IsLost(r, key) {
+		err = &NotFoundError{Key: key, Lost: true}
 	}
-	rest, err := encodeSkipped(all[n:])
 	if err != nil {
-		return encodeError(KindCommit, err)
+		return nil, readError(key, err)
 	}
-	c.SkippedRest, err = w.Put(ctx, KindChunk, rest)
-	return err
+	node, err := decode(data)
+	if err != nil {
+		return nil, readError(key, err)
+	}
+	return node, nil
 }
 
-// AllSkipped iterates over all skipped paths of a commit: those in the commit,
-// then those in its chunk. An error is yielded once, with a zero Skipped, and
-// ends the iteration.
-func AllSkipped(ctx context.Context, r Reader, c *Commit) iter.Seq2[Skipped, error] {
-	return func(yield func(Skipped, error) bool) {
-		for _, s := range c.Skipped {
-			if !yield(s, nil) {
-				return
-			}
-		}
-		if c.SkippedRest.IsZero() {
-			return
-		}
-		key := Key{KindChunk, c.SkippedRest}
-		data, err := r.Get(ctx, key)
-		for len(data) > 0 && err == nil {
-			var s Skipped
-			if s, data, err = decodeSkipped(data); err == nil && !yield(s, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(Skipped{}, readError(key, decodeError(KindCommit, err)))
-		}
-	}
-}
-
-// encodeSkipped encodes a list as a sequence of CBOR arrays, up to the size of
-// a chunk.
-func encodeSkipped(list []Skipped) ([]byte, error) {
-	var buf bytes.Buffer
-	for _, s := range list {
-		if err := checkSkipped(s); err != nil {
-			return nil, err
-		}
-		end := buf.Len()
-		if err := textCodec.marshal(&buf, &skippedBody{Path: cbor.ByteString(s.Path), Reason: s.Reason}); err != nil {
-			return nil, err
-		}
-		if buf.Len() > MaxChunkSize {
-			return buf.Bytes()[:end], nil
-		}
-	}
-	return buf.Bytes(), nil
-}
-
-// decodeSkipped decodes the first item of what encodeSkipped returns.
-func decodeSkipped(data []byte) (s Skipped, rest []byte, err error) {
-	var body skippedBody
-	if rest, err = textCodec.dec.UnmarshalFirst(data, &body); err != nil {
-		return Skipped{}, nil, &fault{ReasonSkipped, err}
-	}
-	s = Skipped{Path: string(body.Path), Reason: body.Reason}
-	return s, rest, checkSkipped(s)
-}
-
-func (c *Commit) checkAllSkipped() error {
-	n := uint64(len(c.Skipped))
-	if n > MaxSkipped || n > c.SkippedCount || (n < c.SkippedCount) == c.SkippedRest.IsZero() {
-		return faultf(ReasonSkipped, "%d of %d listed", n, c.SkippedCount)
-	}
-	for _, s := range c.Skipped {
-		if err := checkSkipped(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkSkipped(s Skipped) error {
-	if s.Path == "" || len(s.Path) > MaxPathSize || strings.IndexByte(s.Path, 0) >= 0 {
-		return faultf(ReasonSkipped, "path that is empty, too long or has a NUL byte")
-	}
-	return checkText("reason", s.Reason)
-}
+func readError(key Key, err error) error { return fmt.Errorf("read %s: %w", key, err) }

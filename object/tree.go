@@ -2,10 +2,11 @@ package object
 
 import (
 	"bytes"
+	"context"
 	"fmt"
-	"strings"
+	"iter"
+	"sort"
 	"sync"
-	"unicode/utf8"
 )
 
 // Encode returns the node's canonical encoding (docs/format/objects.md). A
@@ -139,7 +140,7 @@ func recode(h *header, kind Kind, level uint8, encode func(*listNode) error) err
 	if err := h.done(); err != nil {
 		return err
 	}
-	// What else there is in front of the items was checked before.
+	// parseHeader and listLevel have checked the bytes before the items.
 	head := appendHead(make([]byte, 0, 9), cborArray, uint64(n.count))
 	items, ok := bytes.CutPrefix(h.body[2:], head)
 	if !ok || !bytes.Equal(items, n.items) || !bytes.Equal(h.links, n.links.raw) {
@@ -157,110 +158,122 @@ func EmptyTree() (ID, []byte) {
 	return Sum(data), data
 }
 
-// NameError says why a name cannot be the name of a directory entry.
-type NameError struct {
-	Name   string
-	Reason string // for people
+// Entries yields the entries of the directory with the given root node, in the order of
+// their names. It reads nodes as it goes, and checks that they fit together: levels, order,
+// and the last names in parents. It yields an error once, with a zero Entry, as the last
+// value.
+func Entries(ctx context.Context, r Reader, root ID) iter.Seq2[Entry, error] {
+	return EntriesFrom(ctx, r, root, "")
 }
 
-func (e *NameError) Error() string { return fmt.Sprintf("name %q %s", e.Name, e.Reason) }
-
-// CheckName checks the name of a directory entry. A name is 1 to 255 bytes, of
-// any value but '/' and NUL; it is not "." or ".."; and it is no form of
-// ".kist" under which some file system would find the repository's own folder
-// (see docs/format/names.md). The error is a [*NameError].
-func CheckName(name string) error {
-	switch {
-	case name == "":
-		return &NameError{name, "is empty"}
-	case len(name) > MaxNameSize:
-		return &NameError{name, fmt.Sprintf("has %d bytes, more than %d", len(name), MaxNameSize)}
-	case name == "." || name == "..":
-		return &NameError{name, "means a folder itself or its parent"}
-	case strings.IndexByte(name, '/') >= 0:
-		return &NameError{name, "has a slash"}
-	case strings.IndexByte(name, 0) >= 0:
-		return &NameError{name, "has a NUL byte"}
-	case isRepositoryName(name):
-		return &NameError{name, "is a form of .kist, the repository's own folder"}
-	}
-	return nil
-}
-
-// isRepositoryName reports whether a file system may take name for ".kist".
-func isRepositoryName(name string) bool {
-	// The first byte rules out nearly all names: in any form it is '.', 'k' or
-	// a code point beyond ASCII that is ignored or folds to 'k'.
-	if c := name[0]; c != '.' && c|0x20 != 'k' && c < utf8.RuneSelf {
-		return false
-	}
-	folded := fold(name)
-	folded, _, _ = strings.Cut(folded, ":") // NTFS streams, as in ".kist::$INDEX_ALLOCATION"
-	folded = strings.TrimRight(folded, ". ")
-	if folded == ".kist" {
-		return true
-	}
-	return isShortName(folded)
-}
-
-// shortNameHash is what an NTFS short name of ".kist" begins with once KIST~1
-// to KIST~4 are taken: two letters, and a hash of the long name.
-const shortNameHash = "ki4178"
-
-// isShortName reports whether a folded name can be an NTFS short name of
-// ".kist": "kist~" or a beginning of shortNameHash and "~", and a number; the
-// latter has eight bytes.
-func isShortName(folded string) bool {
-	base, number, ok := strings.Cut(folded, "~")
-	if !ok || number == "" || number[0] == '0' || strings.Trim(number, "0123456789") != "" {
-		return false
-	}
-	return base == "kist" || len(folded) == 8 && strings.HasPrefix(shortNameHash, base)
-}
-
-// fold returns name without the code points that file systems ignore, in lower
-// case as far as it matters for comparing it with ".kist".
-func fold(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(name[i:], string(utf8.RuneError)):
-			b.WriteByte(name[i]) // not UTF-8
-		case ignorable(r):
-		case 'A' <= r && r <= 'Z':
-			b.WriteByte(byte(r) | 0x20)
-		case r == '\u212a': // Kelvin sign
-			b.WriteByte('k')
-		case r == '\u017f': // long s
-			b.WriteByte('s')
-		case r == '\ufb05' || r == '\ufb06': // ligatures
-			b.WriteString("st")
-		default:
-			b.WriteRune(r)
+// EntriesFrom is [Entries] from the first name that is not before from. It does not read
+// nodes before that.
+func EntriesFrom(ctx context.Context, r Reader, root ID, from string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		t, err := readTreeRoot(ctx, r, root)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		stack := []treePosition{{tree: t, next: t.search(from)}}
+		for len(stack) > 0 {
+			p := &stack[len(stack)-1]
+			for _, e := range p.tree.Entries[min(p.next, len(p.tree.Entries)):] {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if p.next >= len(p.tree.Children) { // a leaf, or all children done
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			child, err := p.child(ctx, r)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			child.next = child.tree.search(from)
+			p.next++
+			stack = append(stack, child)
 		}
 	}
-	return b.String()
 }
 
-// ignorable reports whether some file system ignores r in names: the code
-// points HFS+ does, and all others that Unicode calls default ignorable.
-func ignorable(r rune) bool {
-	switch {
-	case r < 0xad:
-		return false
-	case r == 0xad, r == 0x34f, r == 0x61c, r == 0x3164, r == 0xfeff, r == 0xffa0,
-		0x115f <= r && r <= 0x1160,
-		0x17b4 <= r && r <= 0x17b5,
-		0x180b <= r && r <= 0x180f,
-		0x200b <= r && r <= 0x200f,
-		0x202a <= r && r <= 0x202e,
-		0x2060 <= r && r <= 0x206f,
-		0xfe00 <= r && r <= 0xfe0f,
-		0xfff0 <= r && r <= 0xfff8,
-		0x1bca0 <= r && r <= 0x1bca3,
-		0x1d173 <= r && r <= 0x1d17a,
-		0xe0000 <= r && r <= 0xe0fff:
-		return true
+// Lookup returns the entry of one name in the directory with the given root node. It reads
+// one node for each level. If there is no such name, the error matches [ErrNoEntry].
+func Lookup(ctx context.Context, r Reader, root ID, name string) (Entry, error) {
+	t, err := readTreeRoot(ctx, r, root)
+	if err != nil {
+		return Entry{}, err
 	}
-	return false
+	p := treePosition{tree: t, next: t.search(name)}
+	for p.tree.Level > 0 && p.next < len(p.tree.Children) {
+		if p, err = p.child(ctx, r); err != nil {
+			return Entry{}, err
+		}
+		p.next = p.tree.search(name)
+	}
+	if p.next < len(p.tree.Entries) && p.tree.Entries[p.next].Name == name {
+		return p.tree.Entries[p.next], nil
+	}
+	return Entry{}, fmt.Errorf("%q: %w", name, ErrNoEntry)
+}
+
+// search returns the position of the first item that can have name or a later name.
+func (t *Tree) search(name string) int {
+	if t.Level == 0 {
+		return sort.Search(len(t.Entries), func(i int) bool { return t.Entries[i].Name >= name })
+	}
+	return sort.Search(len(t.Children), func(i int) bool { return t.Children[i].Last >= name })
+}
+
+// treePosition is a place in a node on the way down a list.
+type treePosition struct {
+	tree  *Tree
+	next  int    // item to go on with
+	after string // every name in the node comes after this one
+}
+
+// child reads the node at the position, and checks it against its parent.
+func (p *treePosition) child(ctx context.Context, r Reader) (treePosition, error) {
+	want, after := p.tree.Children[p.next], p.after
+	if p.next > 0 {
+		after = p.tree.Children[p.next-1].Last
+	}
+	t, err := ReadTree(ctx, r, want.ID)
+	if err != nil {
+		return treePosition{}, err
+	}
+	first, last := t.Bounds()
+	switch {
+	case t.Level != p.tree.Level-1:
+		err = fmt.Errorf("level %d below level %d", t.Level, p.tree.Level)
+	case last != want.Last:
+		err = fmt.Errorf("last name %q, parent says %q", last, want.Last)
+	case first <= after:
+		err = fmt.Errorf("first name %q after %q", first, after)
+	default:
+		return treePosition{tree: t, after: after}, nil
+	}
+	return treePosition{}, readError(Key{KindTree, want.ID}, &FormatError{KindTree, ReasonChild, err})
+}
+
+// Bounds returns the last names of the node's first and last items, or "".
+func (t *Tree) Bounds() (first, last string) {
+	switch {
+	case len(t.Entries) > 0:
+		return t.Entries[0].Name, t.Entries[len(t.Entries)-1].Name
+	case len(t.Children) > 0:
+		return t.Children[0].Last, t.Children[len(t.Children)-1].Last
+	}
+	return "", ""
+}
+
+// readTreeRoot reads a node that a directory's entry links to.
+func readTreeRoot(ctx context.Context, r Reader, id ID) (*Tree, error) {
+	t, err := ReadTree(ctx, r, id)
+	if err == nil && t.Level > 0 && len(t.Children) < 2 {
+		return nil, readError(Key{KindTree, id}, &FormatError{KindTree, ReasonRoot, nil})
+	}
+	return t, err
 }

@@ -175,7 +175,7 @@ func TestVectorsAreComplete(t *testing.T) {
 	for _, v := range concat(treeVectors(t), manifestVectors(t), commitVectors(t), tagVectors(t)) {
 		seen[v.Reason] = true
 	}
-	source, err := os.ReadFile("id.go")
+	source, err := os.ReadFile("errors.go")
 	if err != nil {
 		t.Fatal(err)
 	}

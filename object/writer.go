@@ -15,17 +15,17 @@ func NewTreeWriter(w Writer) *TreeWriter {
 	return &TreeWriter{list: splitter{w: w, kind: KindTree}}
 }
 
-// Add adds an entry. Names come in strictly ascending order of their bytes. An
-// entry or order that breaks a rule gives an [*InvalidError]; the writer is not
-// used after an error. Nothing of e is kept.
+// Add adds an entry. Names must strictly ascend in the order of their bytes. If the entry or
+// the order breaks a rule, the error is an [*InvalidError]. After an error the writer cannot
+// be used. It keeps nothing of e.
 func (t *TreeWriter) Add(ctx context.Context, e Entry) error {
 	t.entry = e
 	err := t.list.add(ctx, 0, listItem{name: e.Name, link: e.Content, entry: &t.entry})
 	return encodeError(KindTree, err)
 }
 
-// Finish writes the last nodes and returns the directory's root node. With no
-// entries it writes that of an empty directory. The writer is not used after it.
+// Finish writes the last nodes and returns the directory's root node. The writer cannot be
+// used afterwards.
 func (t *TreeWriter) Finish(ctx context.Context) (ID, error) {
 	root, err := t.list.finish(ctx)
 	if err != nil {
@@ -53,8 +53,8 @@ func NewManifestWriter(w Writer) *ManifestWriter {
 	return &ManifestWriter{list: splitter{w: w, kind: KindManifest}}
 }
 
-// Add adds the file's next chunk, which the caller has stored. A chunk that
-// breaks a limit gives an [*InvalidError]; the writer is not used after an error.
+// Add adds the file's next chunk, which the caller has stored. If the chunk breaks a limit,
+// the error is an [*InvalidError]. After an error the writer cannot be used.
 func (m *ManifestWriter) Add(ctx context.Context, c ChunkRef) error {
 	if m.count == 0 {
 		m.first = c
@@ -65,9 +65,9 @@ func (m *ManifestWriter) Add(ctx context.Context, c ChunkRef) error {
 	return encodeError(KindManifest, err)
 }
 
-// Finish writes the last nodes and returns what the file's entry links to, and
-// the file's size. A file of one chunk links to the chunk, and no node is
-// written; an empty file links to nothing. The writer is not used after it.
+// Finish writes the last nodes. It returns the content for the file's entry, and the file's
+// size. A file of one chunk has no node: its content is the chunk. An empty file has no
+// content. The writer cannot be used afterwards.
 func (m *ManifestWriter) Finish(ctx context.Context) (Key, uint64, error) {
 	switch m.count {
 	case 0:
@@ -80,4 +80,17 @@ func (m *ManifestWriter) Finish(ctx context.Context) (Key, uint64, error) {
 		return Key{}, 0, encodeError(KindManifest, err)
 	}
 	return Key{KindManifest, root}, m.size, nil
+}
+
+// AddNode adds all entries of a node of another directory without reading it. Child is an
+// item of an inner node of the given level. Its names must come after all names added so
+// far. AddNode reports false and adds nothing if the writer is not at the beginning of a
+// node, or child does not end at a boundary. The caller then adds the content of child.
+//
+// The result is the list that its entries would give, with two exceptions: the last node of
+// a level, and a node of fewer than [MinListItems] items, which needs entries of more than
+// [MaxListSize] / [MinListItems] bytes. The list is valid then, too.
+func (t *TreeWriter) AddNode(ctx context.Context, level uint8, child TreeChild) (bool, error) {
+	ok, err := t.list.addNode(ctx, int(level), listItem{name: child.Last, link: Key{KindTree, child.ID}})
+	return ok, encodeError(KindTree, err)
 }

@@ -1,0 +1,209 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNewerFormat is matched by every [*FormatError] of a node that was written
+// in a newer version of the format than this program knows.
+var ErrNewerFormat = errors.New("newer format")
+
+// ErrInvalid is matched by every [*InvalidError].
+var ErrInvalid = errors.New("cannot be encoded")
+
+// ErrNoEntry is returned by [Lookup] for a name that a directory does not have.
+var ErrNoEntry = errors.New("no such entry")
+
+// FormatError says why a decoder rejected data. It matches [ErrCorrupt], or
+// [ErrNewerFormat] if Reason is [ReasonNewerVersion].
+type FormatError struct {
+	Kind   Kind
+	Reason Reason
+	Err    error // details, may be nil
+}
+
+func (e *FormatError) Error() string { return describe("malformed", e.Kind, e.Reason, e.Err) }
+
+// Is makes errors.Is work with [ErrCorrupt] and [ErrNewerFormat].
+func (e *FormatError) Is(target error) bool {
+	if e.Reason == ReasonNewerVersion {
+		return target == ErrNewerFormat
+	}
+	return target == ErrCorrupt
+}
+
+// Unwrap returns the details.
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// InvalidError says why a value could not be encoded: it breaks a rule that
+// decoders check. It matches [ErrInvalid].
+type InvalidError struct {
+	Kind   Kind
+	Reason Reason
+	Err    error // details, may be nil
+}
+
+func (e *InvalidError) Error() string { return describe("invalid", e.Kind, e.Reason, e.Err) }
+
+// Is makes errors.Is(err, ErrInvalid) true.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
+
+// Unwrap returns the details.
+func (e *InvalidError) Unwrap() error { return e.Err }
+
+func describe(what string, kind Kind, reason Reason, err error) string {
+	if err == nil {
+		return fmt.Sprintf("%s %s: %s", what, kind, reason)
+	}
+	return fmt.Sprintf("%s %s: %s: %v", what, kind, reason, err)
+}
+
+// Reason is a stable code for the rule that was broken. docs/format/objects.md lists the
+// codes in the order of the checks.
+type Reason string
+
+// The reasons for which decoders reject data.
+const (
+	ReasonTooBig       Reason = "too-big"       // more bytes than the kind may have
+	ReasonTruncated    Reason = "truncated"     // ends within the header
+	ReasonMagic        Reason = "bad-magic"     // does not begin with "kn"
+	ReasonKind         Reason = "bad-kind"      // not the kind that was asked for
+	ReasonVersion      Reason = "bad-version"   // version 0
+	ReasonNewerVersion Reason = "newer-version" // a version after 1
+	ReasonLinkCount    Reason = "bad-link-count"
+	ReasonLinkKind     Reason = "bad-link-kind" // a kind that may not be linked to from here
+	ReasonLinkID       Reason = "bad-link-id"   // the zero ID
+	ReasonLinkTwice    Reason = "duplicate-link"
+	ReasonBody         Reason = "bad-body"      // not CBOR, or not of the body's shape
+	ReasonLevel        Reason = "bad-level"     // of a list
+	ReasonLinkOrder    Reason = "bad-link-use"  // a position beyond the links, or used before the one in front of it
+	ReasonLinkUnused   Reason = "unused-link"   //
+	ReasonItems        Reason = "bad-items"     // too many items in a list, or none
+	ReasonName         Reason = "bad-name"      // see CheckName
+	ReasonOrder        Reason = "not-sorted"    // names, or ends of children
+	ReasonEntry        Reason = "bad-entry"     // fields that do not go with the entry's type
+	ReasonMetadata     Reason = "bad-metadata"  //
+	ReasonEntrySize    Reason = "entry-too-big" //
+	ReasonChunk        Reason = "bad-chunk"     // a chunk's length
+	ReasonText         Reason = "bad-text"      // not UTF-8, too long, or with control characters
+	ReasonSignature    Reason = "bad-signature" // time or zone
+	ReasonParents      Reason = "bad-parents"   //
+	ReasonSkipped      Reason = "bad-skipped"   //
+	ReasonTarget       Reason = "bad-target"    // tag without target
+	ReasonCanonical    Reason = "not-canonical" // encodes to other bytes
+	ReasonSplit        Reason = "bad-split"     // a list node goes on after a boundary
+	ReasonRoot         Reason = "bad-root"      // a list's root has too few items
+	ReasonChild        Reason = "bad-child"     // a list node is not what its parent says
+	ReasonSize         Reason = "bad-size"      // content is not as long as its entry says
+)
+
+// fault is a broken rule. The caller turns it into an InvalidError when it encodes, or a
+// FormatError when it decodes.
+type fault struct {
+	reason Reason
+	err    error
+}
+
+func (f *fault) Error() string { return describe("broken", 0, f.reason, f.err) }
+
+func faultf(reason Reason, format string, args ...any) error {
+	return &fault{reason, fmt.Errorf(format, args...)}
+}
+
+// decodeError turns a broken rule into a FormatError.
+func decodeError(kind Kind, err error) error {
+	if err == nil {
+		return nil
+	}
+	var f *fault
+	if errors.As(err, &f) {
+		return &FormatError{Kind: kind, Reason: f.reason, Err: f.err}
+	}
+	return err
+}
+
+// encodeError turns a broken rule into an InvalidError.
+func encodeError(kind Kind, err error) error {
+	if err == nil {
+		return nil
+	}
+	var f *fault
+	if errors.As(err, &f) {
+		return &InvalidError{Kind: kind, Reason: f.reason, Err: f.err}
+	}
+	return err
+}
+
+// ErrNotFound is matched by every [*NotFoundError].
+var ErrNotFound = errors.New("object not found")
+
+// NotFoundError says that a store does not have an object.
+type NotFoundError struct {
+	Key  Key
+	Lost bool // its loss was accepted
+}
+
+func (e *NotFoundError) Error() string {
+	text := fmt.Sprintf("%s %s not found", e.Key.Kind, e.Key.ID)
+	if e.Lost {
+		text += "; its loss was accepted"
+	}
+	return text
+}
+
+// Is makes errors.Is(err, ErrNotFound) true.
+func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
+
+// LostKey returns the missing object that err is about, if its loss was accepted.
+func LostKey(err error) (key Key, lost bool) {
+	var e *NotFoundError
+	if !errors.As(err, &e) || !e.Lost {
+		return Key{}, false
+	}
+	return e.Key, true
+}
+
+// ErrPurged is matched by the error for a content that a user deleted for good.
+var ErrPurged = errors.New("content was purged")
+
+// ErrCorrupt is matched by every error that says that stored data is damaged.
+var ErrCorrupt = errors.New("damaged data")
+
+// CorruptError says that a store has an object but cannot give its bytes back.
+type CorruptError struct {
+	Key   Key
+	Where string // file and offset, or pack and offset
+	Err   error  // the cause
+}
+
+func (e *CorruptError) Error() string {
+	if e.Where == "" {
+		return fmt.Sprintf("%s %s is damaged: %v", e.Key.Kind, e.Key.ID, e.Err)
+	}
+	return fmt.Sprintf("%s %s is damaged (%s): %v", e.Key.Kind, e.Key.ID, e.Where, e.Err)
+}
+
+// Is makes errors.Is(err, ErrCorrupt) true.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// Unwrap returns the cause.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// DamageError is a damaged or missing file of a store. It matches [ErrCorrupt], and also
+// Kind, if that is set.
+type DamageError struct {
+	Name string // of the file in the store, or on the remote
+	Err  error  // the damage
+	Kind error
+}
+
+func (e *DamageError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Name, e.Err) }
+
+// Is makes errors.Is work with [ErrCorrupt] and Kind.
+func (e *DamageError) Is(target error) bool {
+	return target == ErrCorrupt || e.Kind != nil && target == e.Kind
+}
+
+// Unwrap returns the cause.
+func (e *DamageError) Unwrap() error { return e.Err }

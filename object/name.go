@@ -1,0 +1,115 @@
+package object
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// NameError says why a name cannot be the name of a directory entry.
+type NameError struct {
+	Name   string
+	Reason string // for people
+}
+
+func (e *NameError) Error() string { return fmt.Sprintf("name %q %s", e.Name, e.Reason) }
+
+// CheckName checks the name of a directory entry. A name is 1 to 255 bytes, of
+// any value but '/' and NUL; it is not "." or ".."; and it is no form of
+// ".kist" under which some file system would find the repository's own folder
+// (see docs/format/names.md). The error is a [*NameError].
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return &NameError{name, "is empty"}
+	case len(name) > MaxNameSize:
+		return &NameError{name, fmt.Sprintf("has %d bytes, more than %d", len(name), MaxNameSize)}
+	case name == "." || name == "..":
+		return &NameError{name, "means a folder itself or its parent"}
+	case strings.IndexByte(name, '/') >= 0:
+		return &NameError{name, "has a slash"}
+	case strings.IndexByte(name, 0) >= 0:
+		return &NameError{name, "has a NUL byte"}
+	case isRepositoryName(name):
+		return &NameError{name, "is a form of .kist, the repository's own folder"}
+	}
+	return nil
+}
+
+// isRepositoryName reports whether a file system may take name for ".kist".
+func isRepositoryName(name string) bool {
+	// The first byte rules out nearly all names: in any form it is '.', 'k' or
+	// a code point beyond ASCII that is ignored or folds to 'k'.
+	if c := name[0]; c != '.' && c|0x20 != 'k' && c < utf8.RuneSelf {
+		return false
+	}
+	folded := fold(name)
+	folded, _, _ = strings.Cut(folded, ":") // NTFS streams, as in ".kist::$INDEX_ALLOCATION"
+	folded = strings.TrimRight(folded, ". ")
+	if folded == ".kist" {
+		return true
+	}
+	return isShortName(folded)
+}
+
+// shortNameHash is what an NTFS short name of ".kist" begins with once KIST~1
+// to KIST~4 are taken: two letters, and a hash of the long name.
+const shortNameHash = "ki4178"
+
+// isShortName reports whether a folded name can be an NTFS short name of
+// ".kist": "kist~" or a beginning of shortNameHash and "~", and a number; the
+// latter has eight bytes.
+func isShortName(folded string) bool {
+	base, number, ok := strings.Cut(folded, "~")
+	if !ok || number == "" || number[0] == '0' || strings.Trim(number, "0123456789") != "" {
+		return false
+	}
+	return base == "kist" || len(folded) == 8 && strings.HasPrefix(shortNameHash, base)
+}
+
+// fold returns name without the code points that file systems ignore, in lower
+// case as far as it matters for comparing it with ".kist".
+func fold(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(name[i:], string(utf8.RuneError)):
+			b.WriteByte(name[i]) // not UTF-8
+		case ignorable(r):
+		case 'A' <= r && r <= 'Z':
+			b.WriteByte(byte(r) | 0x20)
+		case r == '\u212a': // Kelvin sign
+			b.WriteByte('k')
+		case r == '\u017f': // long s
+			b.WriteByte('s')
+		case r == '\ufb05' || r == '\ufb06': // ligatures
+			b.WriteString("st")
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// ignorable reports whether some file system ignores r in names: the code
+// points HFS+ does, and all others that Unicode calls default ignorable.
+func ignorable(r rune) bool {
+	switch {
+	case r < 0xad:
+		return false
+	case r == 0xad, r == 0x34f, r == 0x61c, r == 0x3164, r == 0xfeff, r == 0xffa0,
+		0x115f <= r && r <= 0x1160,
+		0x17b4 <= r && r <= 0x17b5,
+		0x180b <= r && r <= 0x180f,
+		0x200b <= r && r <= 0x200f,
+		0x202a <= r && r <= 0x202e,
+		0x2060 <= r && r <= 0x206f,
+		0xfe00 <= r && r <= 0xfe0f,
+		0xfff0 <= r && r <= 0xfff8,
+		0x1bca0 <= r && r <= 0x1bca3,
+		0x1d173 <= r && r <= 0x1d17a,
+		0xe0000 <= r && r <= 0xe0fff:
+		return true
+	}
+	return false
+}

@@ -1,19 +1,11 @@
 package kist
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
-	"strings"
 
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/tree/index"
 )
 
 var (
@@ -52,149 +44,4 @@ func RetryStale(f func() error) error {
 		}
 	}
 	return fmt.Errorf("objects were removed by other processes, time and again: %w", disk.ErrBusy)
-}
-
-// LostFile is the file, in the .kist folder, with the objects whose loss was
-// accepted: by a repair here, or by a fetch, which names them.
-const LostFile = "lost"
-
-const maxLostSize = 64 << 20 // of the file, in bytes
-
-// ErrLostList is matched by the error for a damaged list of accepted losses. Such
-// a list is not used.
-var ErrLostList = fmt.Errorf("%s is damaged: %w", LostFile, object.ErrCorrupt)
-
-// ReadLost returns the objects whose loss was accepted.
-func ReadLost(dir string) ([]object.Key, error) {
-	path := dir + "/" + LostFile
-	info, err := disk.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > maxLostSize:
-		return nil, ErrLostList
-	}
-	data, err := disk.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return DecodeLost(data)
-}
-
-// EncodeLost returns the file for a list: a line for each object, sorted, and a
-// line with the checksum.
-func EncodeLost(keys []object.Key) []byte {
-	keys = slices.Clone(keys)
-	slices.SortFunc(keys, object.Key.Compare)
-	lines := make([]string, len(keys))
-	for i, key := range keys {
-		lines[i] = key.Kind.String() + " " + key.ID.String()
-	}
-	return disk.WithSum([]byte(strings.Join(lines, "\n")))
-}
-
-// DecodeLost returns the objects of a list. Any input that EncodeLost cannot produce
-// is an [ErrLostList].
-func DecodeLost(file []byte) (keys []object.Key, err error) {
-	data, summed, err := disk.CutSum(file)
-	if err != nil || !summed {
-		return nil, ErrLostList
-	}
-	for line := range strings.SplitSeq(string(data), "\n") {
-		name, id, _ := strings.Cut(line, " ")
-		key := object.Key{}
-		for kind := object.KindChunk; kind.Valid(); kind++ {
-			if kind.String() == name {
-				key.Kind = kind
-			}
-		}
-		if key.ID, err = object.ParseID(id); err != nil || !key.Kind.Valid() {
-			return nil, ErrLostList
-		}
-		keys = append(keys, key)
-	}
-	if !bytes.Equal(EncodeLost(keys), file) {
-		return nil, ErrLostList
-	}
-	return keys, nil
-}
-
-// Records returns the store of holds, expirations and purges.
-func (r *Repository) Records() *record.Store { return record.Open(r.dir) }
-
-// RecordView returns the effects of the records: which commits are held or expired,
-// and which contents are purged. Damaged records are an error.
-func (r *Repository) RecordView() (*record.View, error) {
-	set, err := r.Records().Load()
-	return r.ViewOf(set), err
-}
-
-// ViewOf returns the effects of the records in set and of accepted losses.
-func (r *Repository) ViewOf(set *record.Set) *record.View {
-	return set.View().WithLost(r.objects.IsLost)
-}
-
-// RecordViewOrEmpty is RecordView for commands that remove nothing. If the records
-// are damaged, it warns once and returns a view without records.
-func (r *Repository) RecordViewOrEmpty() (*record.View, error) {
-	set, _, err := r.RecordsOrEmpty()
-	return r.ViewOf(set), err
-}
-
-// RecordsOrEmpty returns the records and true. If they are damaged, it warns once and
-// returns an empty set and false.
-func (r *Repository) RecordsOrEmpty() (set *record.Set, intact bool, err error) {
-	set, err = r.Records().Load()
-	if !IsRecordDamage(err) {
-		return set, true, err
-	}
-	r.warnRecords(err)
-	return &record.Set{}, false, nil
-}
-
-// warnRecords warns once that the records are damaged.
-func (r *Repository) warnRecords(damage error) {
-	r.recordsWarned.Do(func() {
-		r.opt.Warn(damage.Error() + ": until 'kist verify --repair', what has expired or was purged seems to be missing")
-	})
-}
-
-// Recorder returns the name and address that new records carry.
-func (r *Repository) Recorder() string {
-	who := r.Who()
-	return strings.TrimSpace(who.Name + " <" + who.Email + ">")
-}
-
-// IsRecordDamage reports whether err is a [*record.CorruptError].
-func IsRecordDamage(err error) bool {
-	var damage *record.CorruptError
-	return errors.As(err, &damage)
-}
-
-// EditIndex changes the index and publishes it. It edits from, the index that the
-// caller read, if from is still up to date, and otherwise reads the index again.
-// The caller must not use from afterwards.
-func (r *Repository) EditIndex(ctx context.Context, from *index.Index, edit func(idx *index.Index) error) error {
-	return r.Publish(ctx, func(ctx context.Context) error {
-		return index.UpdateWith(ctx, r.dir, index.Options{From: from}, edit)
-	})
-}
-
-// Publish runs f, which changes names and stores no objects.
-func (r *Repository) Publish(ctx context.Context, f func(ctx context.Context) error) error {
-	return r.PublishWith(ctx, nil, f)
-}
-
-// PublishWith seals the objects of session, checks that the objects it relied on
-// are still here, and then runs f, which changes names. Session may be nil: then f
-// names only published objects.
-func (r *Repository) PublishWith(ctx context.Context, session *volume.Session, f func(ctx context.Context) error) error {
-	if session != nil {
-		return session.Publish(ctx, f)
-	}
-	session = r.objects.Begin(volume.SessionOptions{})
-	err := session.Publish(ctx, f)
-	return errors.Join(err, session.Close())
 }

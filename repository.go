@@ -70,6 +70,7 @@ type Options struct {
 	Identity func(name, email string) (string, string)
 }
 
+// WithDefaults returns o with a default for each option that is not set.
 func (o Options) WithDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -122,8 +123,8 @@ type InitOptions struct {
 	Shared    bool   // the group of .kist may use it, too; otherwise only its owner
 }
 
-// Init makes a repository for the folder dir, which is made if it is absent,
-// and opens it. The error is [ErrExists] if dir has one.
+// Init makes a repository in the folder dir and opens it. It makes the folder if it is
+// absent. The error matches [ErrExists] if dir has a repository.
 func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repository, error) {
 	opt = opt.WithDefaults()
 	polynomial, err := chunker.RandomPolynomial(opt.Random)
@@ -358,9 +359,9 @@ func (r *Repository) Refs() *refs.Store { return r.refs }
 // Objects returns the local store. Read the contents of files through Contents.
 func (r *Repository) Objects() *volume.Store { return r.objects }
 
-// Index reads the staging area. Where HEAD has files, an index that was lost is
-// a [*index.CorruptError]: taken for an empty one, it would have the next
-// commit remove everything.
+// Index reads the staging area. If the index is missing although HEAD has files, the error
+// is a [*index.CorruptError]. With an empty index instead, the next commit would remove all
+// files.
 func (r *Repository) Index() (*index.Index, error) {
 	idx, err := index.Load(r.dir)
 	if err != nil || idx.Saved() {
@@ -375,7 +376,7 @@ func (r *Repository) Index() (*index.Index, error) {
 		return idx, err
 	}
 	if idx, err = index.Load(r.dir); err != nil || idx.Saved() {
-		return idx, err // another process has made it meanwhile, and the commit after it
+		return idx, err // another process has made the index meanwhile, and then the commit
 	}
 	return nil, &index.CorruptError{File: filepath.Join(r.dir, "index"), Err: errors.New("missing, though HEAD has files")}
 }
@@ -430,8 +431,8 @@ func (r *Repository) Chunker() *chunker.Chunker { return r.chunker }
 // Purges returns the purges that the repository's records hold.
 func (r *Repository) Purges() *Purges { return r.purges }
 
-// RecordedTree returns the tree of a commit, zero for none and for a commit
-// whose loss was accepted. It need not be here if the commit's content has expired.
+// RecordedTree returns the tree of a commit. It is zero for the zero commit, and for a
+// commit whose loss was accepted. If the commit has expired, the tree may be missing.
 func (r *Repository) RecordedTree(ctx context.Context, commit object.ID) (object.ID, error) {
 	if commit.IsZero() || r.objects.IsLost(object.Key{Kind: object.KindCommit, ID: commit}) {
 		return object.ID{}, nil
@@ -441,4 +442,30 @@ func (r *Repository) RecordedTree(ctx context.Context, commit object.ID) (object
 		return object.ID{}, err
 	}
 	return c.Tree, nil
+}
+
+// EditIndex changes the index and publishes it. It edits from, the index that the
+// caller read, if from is still up to date, and otherwise reads the index again.
+// The caller must not use from afterwards.
+func (r *Repository) EditIndex(ctx context.Context, from *index.Index, edit func(idx *index.Index) error) error {
+	return r.Publish(ctx, func(ctx context.Context) error {
+		return index.UpdateWith(ctx, r.dir, index.Options{From: from}, edit)
+	})
+}
+
+// Publish runs f, which changes names and stores no objects.
+func (r *Repository) Publish(ctx context.Context, f func(ctx context.Context) error) error {
+	return r.PublishWith(ctx, nil, f)
+}
+
+// PublishWith seals the objects of session, checks that the objects it relied on
+// are still here, and then runs f, which changes names. Session may be nil: then f
+// names only published objects.
+func (r *Repository) PublishWith(ctx context.Context, session *volume.Session, f func(ctx context.Context) error) error {
+	if session != nil {
+		return session.Publish(ctx, f)
+	}
+	session = r.objects.Begin(volume.SessionOptions{})
+	err := session.Publish(ctx, f)
+	return errors.Join(err, session.Close())
 }

@@ -1,14 +1,12 @@
 package s3
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
-	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"gopkg.in/ini.v1"
 
 	"github.com/kist-vcs/kist/remote"
@@ -281,27 +278,6 @@ func readINI(env remote.Env, variable, base string) (*ini.File, string, error) {
 	}
 
 	return file, path, nil
-}
-
-// endpoint returns the first endpoint in the URL, the environment or the
-// profile.
-func (l *location) findEndpoint(p profile, env remote.Env) (*url.URL, error) {
-	configured := []string{env.Getenv("AWS_ENDPOINT_URL_S3"), env.Getenv("AWS_ENDPOINT_URL"), p.s3, p.values["endpoint_url"]}
-	if isTrue(env.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")) || isTrue(p.values["ignore_configured_endpoint_urls"]) {
-		configured = nil
-	}
-	return parseEndpoint(cmp.Or(append(append([]string{l.endpoint}, configured...), awsEndpoint)...))
-}
-
-// findRegion returns the first region. An endpoint with a region in its name
-// comes before all others.
-func (l *location) findRegion(endpoint *url.URL, p profile, env remote.Env) (string, error) {
-	region := cmp.Or(l.region, s3utils.GetRegionFromURL(*endpoint),
-		env.Getenv("AWS_REGION"), env.Getenv("AWS_DEFAULT_REGION"), p.values["region"], defaultRegion)
-	if !isRegion(region) {
-		return "", fmt.Errorf("%q is not the name of a region", region)
-	}
-	return region, nil
 }
 
 func isTrue(s string) bool { return strings.EqualFold(s, "true") }

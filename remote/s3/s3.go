@@ -333,3 +333,24 @@ func parseEndpoint(s string) (*url.URL, error) {
 
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
+
+// endpoint returns the first endpoint in the URL, the environment or the
+// profile.
+func (l *location) findEndpoint(p profile, env remote.Env) (*url.URL, error) {
+	configured := []string{env.Getenv("AWS_ENDPOINT_URL_S3"), env.Getenv("AWS_ENDPOINT_URL"), p.s3, p.values["endpoint_url"]}
+	if isTrue(env.Getenv("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")) || isTrue(p.values["ignore_configured_endpoint_urls"]) {
+		configured = nil
+	}
+	return parseEndpoint(cmp.Or(append(append([]string{l.endpoint}, configured...), awsEndpoint)...))
+}
+
+// findRegion returns the first region. An endpoint with a region in its name
+// comes before all others.
+func (l *location) findRegion(endpoint *url.URL, p profile, env remote.Env) (string, error) {
+	region := cmp.Or(l.region, s3utils.GetRegionFromURL(*endpoint),
+		env.Getenv("AWS_REGION"), env.Getenv("AWS_DEFAULT_REGION"), p.values["region"], defaultRegion)
+	if !isRegion(region) {
+		return "", fmt.Errorf("%q is not the name of a region", region)
+	}
+	return region, nil
+}

@@ -103,16 +103,6 @@ type Collection struct {
 	index *builtIndex // made for the next root; nil: none
 }
 
-// collectFiles are the files of the remote that a collection knows.
-type collectFiles struct {
-	listed    map[string]remote.Info // in the store
-	times     map[uint64]time.Time   // of roots that marked something
-	made      map[string]int64       // our own files, and their sizes
-	abandoned []string               // our own files that no root will name
-	condemned map[string]bool        // marked for deletion by this collection
-	deleted   map[string]bool
-}
-
 // PlanGC lists the garbage of the remote: the objects that no ref reaches. It writes
 // nothing. It reads a node from local, if local is not nil and has it, or else from the
 // remote. If a reachable object is missing or damaged, the error is a [*NeededError]. The

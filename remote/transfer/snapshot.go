@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
@@ -252,4 +254,46 @@ func (s *snapshot) readChecked(ctx context.Context, e pack.Entry) ([]byte, error
 		err = object.Check(e.Key.Kind, data)
 	}
 	return data, err
+}
+
+// entries yields the entries of live packs, and where they are. The first error
+// ends it.
+func (s *snapshot) entries() iter.Seq2[place, error] {
+	return func(yield func(place, error) bool) {
+		for _, e := range s.inline {
+			if s.has(e) && !yield(place{e, -1, 0}, nil) {
+				return
+			}
+		}
+		for i, x := range s.indexes {
+			at := 0
+			for e, err := range x.All() {
+				if err != nil {
+					yield(place{}, s.badIndex(i, err))
+					return
+				}
+				if s.has(e) && !yield(place{e, i, at}, nil) {
+					return
+				}
+				at++
+			}
+		}
+	}
+}
+
+// infos returns the live packs, sorted by name.
+func (s *snapshot) infos() []pack.Info {
+	var all []pack.Info
+	for _, x := range s.indexes {
+		all = append(all, x.packs...)
+	}
+	for _, p := range s.state.Packs {
+		all = append(all, p.Info)
+	}
+	all = slices.DeleteFunc(all, func(p pack.Info) bool {
+		_, live := s.packs[p.Name]
+		return !live
+	})
+	slices.SortFunc(all, func(a, b pack.Info) int { return a.Name.Compare(b.Name) })
+	return slices.CompactFunc(all, func(a, b pack.Info) bool { return a.Name == b.Name })
 }

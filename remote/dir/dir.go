@@ -146,7 +146,7 @@ func linkat(from *os.File, name string, to *os.File, newName string) error {
 func (b *Backend) place(t *temp, d *os.File, name string) error {
 	err := b.link(t.folder, t.name, d, name)
 	if !isUnsupported(err) {
-		return b.settle(t, d, name, err, func(st *unix.Stat_t) (bool, error) {
+		return b.settle(d, name, err, func(st *unix.Stat_t) (bool, error) {
 			if st.Dev == t.st.Dev && st.Ino == t.st.Ino {
 				return true, nil
 			}
@@ -162,7 +162,7 @@ func (b *Backend) place(t *temp, d *os.File, name string) error {
 		return &kindError{remote.ErrUnsupported, fmt.Errorf("the file system has neither hard links (%w) nor a rename that replaces nothing (%w)", linkErr, err)}
 	}
 
-	return b.settle(t, d, name, err, func(st *unix.Stat_t) (bool, error) {
+	return b.settle(d, name, err, func(st *unix.Stat_t) (bool, error) {
 		_, statErr := lstat(t.folder, t.name)
 		if errors.Is(statErr, fs.ErrNotExist) {
 			return st.Size == t.st.Size, nil
@@ -173,7 +173,7 @@ func (b *Backend) place(t *temp, d *os.File, name string) error {
 
 // settle finds out whether a move took place. Err is the error of the move.
 // isOurs reports whether the file that has the name now is ours.
-func (b *Backend) settle(t *temp, d *os.File, name string, err error, isOurs func(*unix.Stat_t) (bool, error)) error {
+func (b *Backend) settle(d *os.File, name string, err error, isOurs func(*unix.Stat_t) (bool, error)) error {
 	st, statErr := lstat(d, name)
 	if statErr != nil {
 		if err == nil || errors.Is(err, fs.ErrExist) {

@@ -133,7 +133,7 @@ func showCurrentBranch(env *Env, r *kist.Repository, args []string) error {
 
 // branchArg returns the branch that an argument names, which may be a form
 // like "-" or "@{-1}".
-func branchArg(ctx context.Context, env *Env, r *kist.Repository, arg string) (string, error) {
+func branchArg(ctx context.Context, r *kist.Repository, arg string) (string, error) {
 	arg = previous(arg)
 	if _, err := r.Refs().Get(refs.Heads + arg); err == nil {
 		return arg, nil
@@ -167,7 +167,7 @@ func (e *Env) each(args []string, missing string, do func(arg string) error) err
 func deleteBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOptions, arg string) error {
 	full, what := refs.Remotes+arg, "remote-tracking branch"
 	if !o.remotes {
-		name, err := branchArg(ctx, env, r, arg)
+		name, err := branchArg(ctx, r, arg)
 		if err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func renameBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOpt
 		head, herr := r.Refs().Head()
 		if herr == nil && head.Branch == args[0] {
 			from = args[0] // which may be yet to come
-		} else if from, err = branchArg(ctx, env, r, args[0]); err != nil {
+		} else if from, err = branchArg(ctx, r, args[0]); err != nil {
 			return err
 		}
 		args = args[1:]
@@ -334,7 +334,7 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		case at.ref.Target != "":
 			env.printf("%s%s -> %s\n", at.mark, name, printable(shortRef(at.ref.Target)))
 		case env.global.verbose:
-			id, subject, _ := strings.Cut(describe(ctx, env, r, at.ref.ID), " ")
+			id, subject, _ := strings.Cut(describe(ctx, r, at.ref.ID), " ")
 			if t := env.tracking(ctx, r, at.ref.Name); t != nil {
 				subject = env.paint(blue, "["+printable(standing(*t))+"]") + " " + subject
 			}

@@ -308,13 +308,13 @@ func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.Re
 // say prints where HEAD is now, in git's words.
 func (o checkoutOptions) say(ctx context.Context, env *Env, r *kist.Repository, old, head refs.Head) {
 	if old.Branch == "" && old.ID != head.ID && !warnLeaving(ctx, env, r, old.ID) {
-		env.info("Previous HEAD position was %s", describe(ctx, env, r, old.ID))
+		env.info("Previous HEAD position was %s", describe(ctx, r, old.ID))
 	}
 	switch {
 	case head.Branch == "" && old.Branch != "" && !o.detach:
-		env.info("HEAD is now at %s\nHEAD is detached: commits made here belong to no branch until\n'kist checkout -b NEW' makes one.", describe(ctx, env, r, head.ID))
+		env.info("HEAD is now at %s\nHEAD is detached: commits made here belong to no branch until\n'kist checkout -b NEW' makes one.", describe(ctx, r, head.ID))
 	case head.Branch == "":
-		env.info("HEAD is now at %s", describe(ctx, env, r, head.ID))
+		env.info("HEAD is now at %s", describe(ctx, r, head.ID))
 	case o.create != "":
 		env.info("Switched to a new branch '%s'", printable(head.Branch))
 	case o.reset != "":
@@ -327,7 +327,7 @@ func (o checkoutOptions) say(ctx context.Context, env *Env, r *kist.Repository, 
 }
 
 // describe returns a commit's short ID and subject.
-func describe(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
+func describe(ctx context.Context, r *kist.Repository, id object.ID) string {
 	c, err := object.ReadCommit(ctx, r.Objects(), id)
 	if err != nil {
 		return id.Short()

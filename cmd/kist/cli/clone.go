@@ -136,7 +136,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	case result.Head.Branch != "":
 		env.tell("on branch %s\n", quoteArg(result.Head.Branch))
 	default:
-		env.tell("HEAD is at %s\n", describe(ctx, env, r, result.Head.ID))
+		env.tell("HEAD is at %s\n", describe(ctx, r, result.Head.ID))
 	}
 	return env.unwritten(r, err)
 }

@@ -240,7 +240,7 @@ func withoutComments(text string) string {
 // is one already that is to be taken: of the commit being amended, or of the
 // merge or revert under way.
 func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o commitOptions) (string, error) {
-	draft, err := draftMessage(ctx, env, r, o)
+	draft, err := draftMessage(ctx, r, o)
 	if err != nil {
 		return "", err
 	}
@@ -261,7 +261,7 @@ func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o commitO
 }
 
 // draftMessage returns the message that a commit would have without another.
-func draftMessage(ctx context.Context, env *Env, r *kist.Repository, o commitOptions) (string, error) {
+func draftMessage(ctx context.Context, r *kist.Repository, o commitOptions) (string, error) {
 	if o.amend {
 		head, err := r.Refs().Head()
 		if err == nil && head.ID.IsZero() {

@@ -114,7 +114,7 @@ func (o *holdOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if !hold.Until.IsZero() {
 		end = " until " + holdTime(env, hold.Until)
 	}
-	env.tell("holding %s%s\n", describe(ctx, env, r, hold.Key.ID), end)
+	env.tell("holding %s%s\n", describe(ctx, r, hold.Key.ID), end)
 	return nil
 }
 
@@ -168,7 +168,7 @@ func describeHeld(ctx context.Context, env *Env, r *kist.Repository, id object.I
 	if _, err := object.ReadCommit(ctx, r.Objects(), id); err != nil {
 		return id.Short() + " (not here)"
 	}
-	return describe(ctx, env, r, id)
+	return describe(ctx, r, id)
 }
 
 // holds proposes the IDs of commits that are held.

@@ -185,7 +185,7 @@ func printMerged(ctx context.Context, env *Env, r *kist.Repository, result *comm
 		what = "up-to-date"
 	case result.FastForward:
 		what = "fast-forward"
-		changes, err := changesBetween(ctx, env, r, result.Old, result.ID)
+		changes, err := changesBetween(ctx, r, result.Old, result.ID)
 		if err != nil && !errors.Is(err, intact.ErrExpired) {
 			return err
 		}
@@ -224,7 +224,7 @@ func printMerged(ctx context.Context, env *Env, r *kist.Repository, result *comm
 
 // changesBetween returns what changed from one commit, which may be none, to
 // another.
-func changesBetween(ctx context.Context, env *Env, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
+func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
 	from := view.View{Objects: r.Contents()}
 	if !old.IsZero() {
 		var err error
@@ -353,7 +353,7 @@ func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository,
 		printCommitted(env, c)
 	}
 	for _, id := range result.Nothing {
-		env.info("%s is undone already", describe(ctx, env, r, id))
+		env.info("%s is undone already", describe(ctx, r, id))
 	}
 	env.maintain(r)
 	if revertErr != nil && !isPartial(revertErr) {
@@ -367,7 +367,7 @@ func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository,
 		env.json(stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), append([]object.ID{}, result.Rest...)})
 	}
 	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
-		describe(ctx, env, r, result.Stopped), conflictCount(result.Conflicts))
+		describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
 	next := "'kist revert --continue'"
 	if o.noCommit {
 		next = "'kist commit'"

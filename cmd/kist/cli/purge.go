@@ -158,10 +158,8 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		if len(plan.Holds) > 0 {
 			return &retain.HeldError{Holds: plan.Holds}
 		}
-		if !o.yes {
-			if sure, err := confirm(env, "Purge it for good?"); err != nil || !sure {
-				return errors.Join(err, quiet(exitFailed))
-			}
+		if !o.yes && !confirm(env, "Purge it for good?") {
+			return quiet(exitFailed)
 		}
 		if rewritten, err = applyPurge(ctx, env, r, plan, *o); err != nil {
 			return err
@@ -294,15 +292,15 @@ func isDigits(text string) bool {
 }
 
 // confirm asks a question that is answered by y, for yes, or anything else.
-func confirm(env *Env, question string) (bool, error) {
+func confirm(env *Env, question string) bool {
 	fmt.Fprintf(env.Stderr, "%s [y/N] ", question)
 	line, err := bufio.NewReader(env.Stdin).ReadString('\n')
 	if err != nil && line == "" {
 		fmt.Fprintln(env.Stderr)
-		return false, nil
+		return false
 	}
 	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes", nil
+	return answer == "y" || answer == "yes"
 }
 
 // inlineError returns the error that some files cannot be purged.

@@ -210,7 +210,7 @@ func printReset(ctx context.Context, env *Env, r *kist.Repository, id object.ID,
 	if env.global.json {
 		env.json(resetJSON{ID: orNull(id)})
 	} else if mode == checkout.ResetHard && !id.IsZero() {
-		env.tell("HEAD is now at %s\n", describe(ctx, env, r, id))
+		env.tell("HEAD is now at %s\n", describe(ctx, r, id))
 	}
 	return nil
 }

@@ -99,13 +99,13 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	switch {
 	case env.global.json:
-		err = statusJSON(env, *o, s)
+		statusJSON(env, *o, s)
 	case o.nul || o.porcelain || o.short:
 		statusShort(env, r, *o, s)
 	default:
 		statusLong(env, r, *o, s)
 	}
-	if s.HeadLost && err == nil {
+	if s.HeadLost {
 		return hintf(failf(exitPartial, "lost", "the commit of HEAD, %s, is lost, and all that is staged counts as added", s.Head.ID.Short()), hintLost)
 	}
 	return err
@@ -208,7 +208,8 @@ type statusHeadJSON struct {
 	Other     *object.ID `json:"other,omitempty"` // the commit being merged or reverted
 }
 
-func statusJSON(env *Env, o statusOptions, s *stage.Status) error {
+// statusJSON prints the status as JSON.
+func statusJSON(env *Env, o statusOptions, s *stage.Status) {
 	if o.branch {
 		head := statusHeadJSON{Operation: string(s.State.Operation)}
 		if s.Head.Branch != "" {
@@ -226,7 +227,7 @@ func statusJSON(env *Env, o statusOptions, s *stage.Status) error {
 	lines := statusLines(s)
 	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {
 		env.json(map[string]bool{"clean": true})
-		return nil
+		return
 	}
 	for _, l := range lines {
 		line := statusLineJSON{
@@ -241,7 +242,6 @@ func statusJSON(env *Env, o statusOptions, s *stage.Status) error {
 	for _, f := range s.Lost {
 		env.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Lost: true})
 	}
-	return nil
 }
 
 // statusLine is a path in a status: git's two letters for it, or spaces.

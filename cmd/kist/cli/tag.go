@@ -177,7 +177,7 @@ func listTags(env *Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, ar
 func describeTag(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
 	tag, err := object.ReadTag(ctx, r.Objects(), id)
 	if err != nil {
-		return describe(ctx, env, r, id)
+		return describe(ctx, r, id)
 	}
 	return tag.Target.Short() + " " + printable(subject(tag.Message))
 }

@@ -94,7 +94,7 @@ func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string,
 	branch := ""
 	if len(args) == 1 {
 		var err error
-		if branch, err = branchArg(ctx, env, r, args[0]); err != nil {
+		if branch, err = branchArg(ctx, r, args[0]); err != nil {
 			return err
 		}
 	} else {

@@ -44,6 +44,9 @@ type Env struct {
 	// is nil, nothing runs in the background.
 	Start func(args ...string) error
 
+	// StartPager runs a pager. If it is nil, there is none.
+	StartPager StartPager
+
 	invocation
 }
 
@@ -54,6 +57,7 @@ type invocation struct {
 	transfer   transferOptions
 	repo       repoOptions
 	screen     *screen
+	pager      pager
 	completion completion
 	secrets    *secrets
 }
@@ -87,6 +91,8 @@ func OSEnv() *Env {
 		Owners: trustedUsers(),
 		Umask:  umask(),
 		Start:  startDetached,
+
+		StartPager: startPager,
 	}
 }
 

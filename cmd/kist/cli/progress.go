@@ -172,6 +172,14 @@ func (s *screen) guard(w io.Writer) io.Writer {
 	return guarded{s, w}
 }
 
+// redirect makes the screen write messages to w, because w has the terminal.
+func (s *screen) redirect(w io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove()
+	s.w = w
+}
+
 type guarded struct {
 	screen *screen
 	w      io.Writer

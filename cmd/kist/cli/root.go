@@ -15,7 +15,10 @@ import (
 // Run runs kist with args, without the name of the program, and returns its exit
 // status. It has reported all errors when it returns.
 func Run(ctx context.Context, env *Env, args []string) int {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	own := *env
+	own.pager = pager{stop: stop}
 	own.secrets = &secrets{}
 	own.secrets.learn(args...)
 	for _, name := range []string{"KIST_MONGODB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
@@ -40,7 +43,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 		err = ferr
 	}
 	if err == nil {
-		return exitOK
+		return own.closePager(exitOK)
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -49,9 +52,9 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own.global.json = own.global.json || asksForJSON(args)
 	status := own.report(err)
 	if out.Flush() != nil && status == exitOK {
-		return exitFailed
+		status = exitFailed
 	}
-	return status
+	return own.closePager(status)
 }
 
 // New returns the kist command with all its subcommands, which run in env.
@@ -76,7 +79,10 @@ checks each chunk against its hash when it reads it.`,
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		env.page()
+		writeHelp(cmd.OutOrStdout(), cmd)
+	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
 	env.global.register(root, env)
 	for _, s := range exitStatuses {
@@ -100,7 +106,7 @@ func addCommands(root *cobra.Command, env *Env) {
 			root.AddCommand(cmd)
 		}
 	}
-	help := newHelp(env)
+	help := pages(env, newHelp(env))
 	root.SetHelpCommand(help)
 	add("start", "BEGIN", newInit(env), newClone(env))
 	add("files", "WORK ON FILES",
@@ -122,12 +128,12 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("look", "LOOK AT HISTORY",
 		newArchive(env),
 		newCat(env),
-		newDiff(env),
+		pages(env, newDiff(env)),
 		newDu(env),
-		newLog(env),
+		pages(env, newLog(env)),
 		newLs(env),
-		newReflog(env),
-		newShow(env),
+		pages(env, newReflog(env)),
+		pages(env, newShow(env)),
 	)
 	add("remotes", "SHARE WITH OTHERS",
 		newFetch(env),

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// fakePager keeps what it gets. With quit set, the user has ended it.
+type fakePager struct {
+	bytes.Buffer
+	command string
+	environ []string
+	quit    bool
+	closed  bool
+	end     error
+}
+
+func (p *fakePager) Write(data []byte) (int, error) {
+	if p.quit {
+		return 0, syscall.EPIPE
+	}
+	return p.Buffer.Write(data)
+}
+
+func (p *fakePager) Close() error { p.closed = true; return nil }
+
+// pagerEnv returns an environment with a terminal and a pager.
+func pagerEnv(t *testing.T) (*Env, *fakePager, *bytes.Buffer, *bytes.Buffer) {
+	env, stdout, stderr := testEnv(t)
+	p := &fakePager{}
+	env.Terminal = Terminal{Stdin: true, Stdout: true, Stderr: true, Width: func() int { return 80 }}
+	env.StartPager = func(command string, environ []string) (io.WriteCloser, func() error, error) {
+		p.command, p.environ = command, environ
+		return p, func() error { return p.end }, nil
+	}
+	env.Getenv = func(name string) string { return map[string]string{"PAGER": "more -s"}[name] }
+	return env, p, stdout, stderr
+}
+
+func TestPager(t *testing.T) {
+	env, p, stdout, stderr := pagerEnv(t)
+	if status := Run(context.Background(), env, []string{"help", "log"}); status != exitOK {
+		t.Errorf("exit status %d", status)
+	}
+	if p.command != "more -s" || strings.Join(p.environ, " ") != "LESS=FRX" || !p.closed {
+		t.Errorf("started %q with %q, closed: %t", p.command, p.environ, p.closed)
+	}
+	if !strings.Contains(p.String(), "usage: kist log") || stdout.Len()+stderr.Len() != 0 {
+		t.Errorf("the pager got %q, the terminal %q and %q", &p.Buffer, stdout, stderr)
+	}
+}
+
+// Errors appear in the pager, which has the terminal, without secrets.
+func TestPagerErrors(t *testing.T) {
+	env, p, _, stderr := pagerEnv(t)
+	env.Dir = filepath.Join(env.Dir, "SECRETKEY")
+	if err := os.Mkdir(env.Dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	env.Getenv = func(name string) string {
+		return map[string]string{"PAGER": "less", "AWS_SECRET_ACCESS_KEY": "SECRETKEY"}[name]
+	}
+	status := Run(context.Background(), env, []string{"log"})
+	if status != exitNoRepository || !strings.Contains(p.String(), "error:") || stderr.Len() != 0 {
+		t.Errorf("exit status %d, the pager got %q, the terminal %q", status, &p.Buffer, stderr)
+	}
+	if strings.Contains(p.String(), "SECRETKEY") {
+		t.Errorf("the pager got %q", &p.Buffer)
+	}
+}
+
+func TestPagerQuit(t *testing.T) {
+	env, p, _, stderr := pagerEnv(t)
+	p.quit = true
+	if status := Run(context.Background(), env, []string{"help", "log"}); status != exitOK || stderr.Len() != 0 {
+		t.Errorf("exit status %d, the terminal got %q", status, stderr)
+	}
+}
+
+// If the shell does not find the pager, the results are lost. That is an error.
+func TestPagerMissing(t *testing.T) {
+	env, p, _, stderr := pagerEnv(t)
+	p.quit, p.end = true, exec.Command("sh", "-c", "exit 127").Run()
+	status := Run(context.Background(), env, []string{"help", "log"})
+	if status != exitFailed || !strings.Contains(stderr.String(), "--no-pager") {
+		t.Errorf("exit status %d, the terminal got %q", status, stderr)
+	}
+}
+
+func TestNoPager(t *testing.T) {
+	for _, change := range []func(*Env) []string{
+		func(env *Env) []string { return []string{"--no-pager", "help", "log"} },
+		func(env *Env) []string { return []string{"--json", "log"} },
+		func(env *Env) []string { return []string{"status"} },
+		func(env *Env) []string { env.Terminal.Stdout = false; return []string{"help", "log"} },
+		func(env *Env) []string {
+			env.Getenv = func(name string) string { return map[string]string{"KIST_PAGER": "cat", "PAGER": "less"}[name] }
+			return []string{"help", "log"}
+		},
+		func(env *Env) []string {
+			env.Getenv = func(name string) string { return map[string]string{"TERM": "dumb", "PAGER": "less"}[name] }
+			return []string{"help", "log"}
+		},
+	} {
+		env, p, _, _ := pagerEnv(t)
+		args := change(env)
+		Run(context.Background(), env, args)
+		if p.command != "" {
+			t.Errorf("kist %q started %q", args, p.command)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type securityCommand struct {
 var securityCommands = []securityCommand{
 	{name: "add", args: []string{"add", "."}},
 	{name: "archive", args: []string{"archive", "-o", "../made.tar", "HEAD"}},
+	{name: "backup", args: []string{"backup"}},
 	{name: "branch", args: []string{"branch", "made"}},
 	{name: "cat", args: []string{"cat", "HEAD:a.txt"}},
 	{name: "checkout", args: []string{"checkout", "topic"}},

@@ -35,6 +35,7 @@ type AddOptions struct {
 type AddResult struct {
 	Added, Modified, Deleted []string
 	Resolved                 []string // had conflicts
+	Folders                  int      // in Added and Modified
 
 	Skipped []object.Skipped // could not be read, or changed meanwhile; commits record this
 	Special []object.Skipped // never stored: FIFOs, sockets, devices, other repositories
@@ -402,7 +403,7 @@ func (list edits) apply(idx *index.Index) error {
 // result summarises the edits for the user. It must come before apply, which
 // clears entries.
 func (list edits) result(idx *index.Index) *AddResult {
-	result := &AddResult{}
+	result := &AddResult{Folders: list.folders()}
 	for _, e := range list {
 		if _, conflict := idx.Conflict(e.path); conflict && e.settles() {
 			result.Resolved = append(result.Resolved, e.path)
@@ -441,6 +442,16 @@ func (list edits) result(idx *index.Index) *AddResult {
 	}
 
 	return result
+}
+
+// folders counts the folders that the user sees as added or modified.
+func (list edits) folders() (n int) {
+	for i := range list {
+		if list[i].kind == editDir && !list[i].implied {
+			n++
+		}
+	}
+	return n
 }
 
 // reason returns the message of an error without its path, which the caller

@@ -107,25 +107,32 @@ func (e *Env) report(err error) int {
 	if o.quiet {
 		return o.Exit
 	}
-	say := func(label string, color style, text string) {
-		text = strings.ReplaceAll(printable(text), "\n", "\n  ")
-		fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(color, label), text)
-	}
-	say("error:", red, o.Message)
 	if detail := err.Error() + details(err); e.global.verbose && detail != o.Message {
 		o.Detail = detail
-		say("detail:", yellow, detail)
+	}
+	sayOutcome(e, o)
+	if e.global.json {
+		o.Message, o.Hint, o.Detail = e.secrets.hide(o.Message), e.secrets.hide(o.Hint), e.secrets.hide(o.Detail)
+		e.json(map[string]outcome{"error": o})
+	}
+	return o.Exit
+}
+
+// sayOutcome prints the report of an error for people.
+func sayOutcome(env *Env, o outcome) {
+	say := func(label string, color style, text string) {
+		text = strings.ReplaceAll(printable(text), "\n", "\n  ")
+		fmt.Fprintf(env.Stderr, "%s %s\n", env.paintErr(color, label), text)
+	}
+	say("error:", red, o.Message)
+	if o.Detail != "" {
+		say("detail:", yellow, o.Detail)
 	}
 	if o.Hint != "" {
 		for hint := range strings.SplitSeq(o.Hint, "\n") {
 			say("hint:", yellow, hint)
 		}
 	}
-	if e.global.json {
-		o.Message, o.Hint, o.Detail = e.secrets.hide(o.Message), e.secrets.hide(o.Hint), e.secrets.hide(o.Detail)
-		e.json(map[string]outcome{"error": o})
-	}
-	return o.Exit
 }
 
 // usageError turns what cobra says of a command line into an error of ours.

@@ -66,27 +66,7 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
 	}
 	env.inRepository(cmd, o.run, exitPartial, exitBusy)
 	flags := cmd.Flags()
-	keep := func(value *int, name, what string) {
-		flags.Var((*countValue)(value), "keep-"+name, "keep the last `N` "+what)
-		must(cmd.RegisterFlagCompletionFunc("keep-"+name, cobra.NoFileCompletions))
-	}
-	keep(&o.policy.Last, "last", "commits")
-	keep(&o.policy.Hourly, "hourly", "hours, a commit of each")
-	keep(&o.policy.Daily, "daily", "days, a commit of each")
-	keep(&o.policy.Weekly, "weekly", "weeks, a commit of each")
-	keep(&o.policy.Monthly, "monthly", "months, a commit of each")
-	keep(&o.policy.Yearly, "yearly", "years, a commit of each")
-	within := func(value *retain.Duration, name, what string) {
-		flags.Var((*durationValue)(value), "keep-within"+name, "keep "+what+" of the last `AGE`")
-		must(cmd.RegisterFlagCompletionFunc("keep-within"+name, cobra.NoFileCompletions))
-	}
-	within(&o.policy.Within, "", "all")
-	within(&o.policy.WithinHourly, "-hourly", "a commit of each hour")
-	within(&o.policy.WithinDaily, "-daily", "a commit of each day")
-	within(&o.policy.WithinWeekly, "-weekly", "a commit of each week")
-	within(&o.policy.WithinMonthly, "-monthly", "a commit of each month")
-	within(&o.policy.WithinYearly, "-yearly", "a commit of each year")
-	flags.StringArrayVar(&o.policy.Tags, "keep-tag", nil, "keep commits with a tag that matches `PATTERN`, as in 'v*'; alone, keep tagged commits only")
+	registerPolicy(env, cmd, &o.policy)
 	flags.StringArrayVar(&o.branches, "branch", nil, "apply the policy to branch `NAME` only; may be given more than once")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show which commits would expire, and why others are kept")
 	flags.BoolVar(&o.undo, "undo", false, "undo an expiration")
@@ -94,9 +74,35 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
 	flags.BoolVar(&o.list, "list", false, "list the expired commits")
 	cmd.MarkFlagsMutuallyExclusive("undo", "list", "dry-run")
 	cmd.MarkFlagsMutuallyExclusive("undo", "list", "branch")
-	must(cmd.RegisterFlagCompletionFunc("keep-tag", env.complete(tags)))
 	must(cmd.RegisterFlagCompletionFunc("branch", env.complete(branches)))
 	return cmd
+}
+
+// registerPolicy adds the --keep options, which make up a policy.
+func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
+	flags := cmd.Flags()
+	keep := func(value *int, name, what string) {
+		flags.Var((*countValue)(value), "keep-"+name, "keep the last `N` "+what)
+		must(cmd.RegisterFlagCompletionFunc("keep-"+name, cobra.NoFileCompletions))
+	}
+	keep(&p.Last, "last", "commits")
+	keep(&p.Hourly, "hourly", "hours, a commit of each")
+	keep(&p.Daily, "daily", "days, a commit of each")
+	keep(&p.Weekly, "weekly", "weeks, a commit of each")
+	keep(&p.Monthly, "monthly", "months, a commit of each")
+	keep(&p.Yearly, "yearly", "years, a commit of each")
+	within := func(value *retain.Duration, name, what string) {
+		flags.Var((*durationValue)(value), "keep-within"+name, "keep "+what+" of the last `AGE`")
+		must(cmd.RegisterFlagCompletionFunc("keep-within"+name, cobra.NoFileCompletions))
+	}
+	within(&p.Within, "", "all")
+	within(&p.WithinHourly, "-hourly", "a commit of each hour")
+	within(&p.WithinDaily, "-daily", "a commit of each day")
+	within(&p.WithinWeekly, "-weekly", "a commit of each week")
+	within(&p.WithinMonthly, "-monthly", "a commit of each month")
+	within(&p.WithinYearly, "-yearly", "a commit of each year")
+	flags.StringArrayVar(&p.Tags, "keep-tag", nil, "keep commits with a tag that matches `PATTERN`, as in 'v*'; alone, keep tagged commits only")
+	must(cmd.RegisterFlagCompletionFunc("keep-tag", env.complete(tags)))
 }
 
 // countValue is how many a rule keeps, as an option.

@@ -119,11 +119,7 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		return err
 	}
 	if o.auto {
-		err = autoGC(ctx, r, plan)
-		if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
-			return nil
-		}
-		return errors.Join(err, gc.NoteAuto(r, err))
+		return autoGC(ctx, r, plan)
 	}
 	stats, err := collectGarbage(ctx, env, r, plan)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -143,8 +139,19 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	return nil
 }
 
-// autoGC merges small volumes and collects garbage, as far as they are due.
+// autoGC merges small volumes and collects garbage, as far as they are due. It notes
+// how that ended. If another process does it, or it is not possible here, autoGC does
+// nothing.
 func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
+	err := collectDue(ctx, r, o)
+	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return errors.Join(err, gc.NoteAuto(r, err))
+}
+
+// collectDue is autoGC without the note.
+func collectDue(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	if r.Objects().NeedsMaintenance() {
 		if _, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost}); err != nil {
 			return err

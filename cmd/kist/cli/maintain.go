@@ -14,7 +14,7 @@ import (
 // for the end of commands that write. It warns if the last 'kist gc --auto'
 // failed.
 func (e *Env) maintain(r *kist.Repository) {
-	if auto, _ := r.Config().Get("gc.auto"); auto == "false" || e.Getenv("KIST_GC_AUTO") == "0" {
+	if !autoMaintains(e, r) {
 		return
 	}
 	if failed := gc.AutoFailure(r); failed != "" {
@@ -28,6 +28,12 @@ func (e *Env) maintain(r *kist.Repository) {
 	if err := e.Start("--repo", r.Root(), "--quiet", "gc", "--auto"); err != nil {
 		e.warn("'kist gc --auto' did not start: %v", err)
 	}
+}
+
+// autoMaintains reports whether commands maintain the repository by themselves.
+func autoMaintains(env *Env, r *kist.Repository) bool {
+	auto, _ := r.Config().Get("gc.auto")
+	return auto != "false" && env.Getenv("KIST_GC_AUTO") != "0"
 }
 
 // startDetached runs this program with other arguments, and does not wait for

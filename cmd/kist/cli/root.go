@@ -111,6 +111,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("start", "BEGIN", newInit(env), newClone(env))
 	add("files", "WORK ON FILES",
 		newAdd(env),
+		newBackup(env),
 		newCommit(env),
 		newMv(env),
 		newRestore(env),

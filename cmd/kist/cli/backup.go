@@ -1,0 +1,408 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+)
+
+type backupOptions struct {
+	messageOptions
+	policy        retain.Policy
+	remote        string
+	excludeCaches bool
+	wait          bool
+}
+
+func newBackup(env *Env) *cobra.Command {
+	var o backupOptions
+	cmd := &cobra.Command{
+		Use:   "backup [OPTIONS] [PATH...]",
+		Short: "stage, commit, push and clean up in one run",
+		Long: `Makes a backup, in these steps:
+
+  add     stages all changes, or only those at the PATHs.
+  commit  commits, if something changed.
+  push    sends the current branch to the remote.
+  expire  applies the policy of the --keep options, if there are any.
+  gc      cleans up here, if that is due (see gc.auto in 'kist help config').
+
+Without --remote, it pushes to the upstream of the branch, or to the only
+remote. Without any remote, the backup stays in this repository. Expirations
+reach the remote with the next push.
+
+A step that fails undoes no earlier step. Later steps still run, unless they
+need the failed one. So a backup while the network is down commits, and the next
+one sends both.
+
+Files that cannot be read are skipped and listed, and the exit status is 3. The
+status is that of the failed step if one failed. If another backup of this
+repository is running, the status is 14, except with --wait.
+
+With --json, one object: exit; commit (the last one of the branch, null if there
+is none), committed (whether it is new), branch, remote, remote_head; files
+(new, changed, unmodified, removed, and skipped: path and reason); not_stored
+(FIFOs, sockets and the like); bytes_read, bytes_new, bytes_stored, bytes_sent;
+start, seconds; steps (name, outcome, seconds, and error if it failed). The
+outcome is "done", "nothing to do", "failed" or "not run".`,
+		Example: `  kist backup
+  kist -C /srv backup --keep-daily 7 --keep-monthly 12
+  kist backup --remote offsite photos`,
+		ValidArgsFunction: env.complete(worktreePaths),
+	}
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
+	flags := cmd.Flags()
+	o.messageOptions.register(cmd)
+	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
+	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
+	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
+	registerPolicy(env, cmd, &o.policy)
+	env.transfer.registerJobs(cmd)
+	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	return cmd
+}
+
+// The outcomes of a step of a backup.
+const (
+	stepDone    = "done"
+	stepNothing = "nothing to do"
+	stepFailed  = "failed"
+	stepNotRun  = "not run"
+)
+
+// backupSummary is what backup prints with --json.
+type backupSummary struct {
+	Exit       int           `json:"exit"`
+	Commit     *object.ID    `json:"commit"` // null: the branch has none
+	Committed  bool          `json:"committed"`
+	Branch     *string       `json:"branch"` // null: HEAD is detached
+	Remote     *string       `json:"remote"` // null: the backup stays here
+	RemoteHead *object.ID    `json:"remote_head"`
+	Files      backupFiles   `json:"files"`
+	NotStored  []skippedJSON `json:"not_stored"`
+	work
+	Sent    int64        `json:"bytes_sent"`
+	Start   time.Time    `json:"start"`
+	Seconds float64      `json:"seconds"`
+	Steps   []backupStep `json:"steps"`
+}
+
+// backupFiles counts files, with symlinks and empty folders.
+type backupFiles struct {
+	New        int           `json:"new"`
+	Changed    int           `json:"changed"`
+	Unmodified int           `json:"unmodified"`
+	Removed    int           `json:"removed"`
+	Skipped    []skippedJSON `json:"skipped"`
+}
+
+// backupStep is a step of a backup and its outcome.
+type backupStep struct {
+	Name    string   `json:"name"`
+	Outcome string   `json:"outcome"`
+	Seconds float64  `json:"seconds"`
+	Error   *outcome `json:"error,omitempty"`
+
+	text string // details for people
+}
+
+// backup is a backup in progress.
+type backup struct {
+	backupOptions
+	env     *Env
+	repo    *kist.Repository
+	summary backupSummary
+
+	skipped []object.Skipped
+	result  *stage.AddResult // nil: nothing was staged
+}
+
+// run makes a backup and prints its summary. Only one backup of a repository runs at a
+// time.
+func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	wait := time.Duration(0)
+	if o.wait {
+		wait = math.MaxInt64
+	}
+	lock, err := disk.Lock(ctx, filepath.Join(r.Dir(), "backup.lock"), disk.Exclusive, wait)
+	if errors.Is(err, disk.ErrBusy) {
+		return hintf(err, "another backup is running; --wait waits for its end")
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+
+	b := &backup{backupOptions: *o, env: env, repo: r}
+	b.all(ctx, args)
+	b.print()
+	if b.summary.Exit != exitOK {
+		return quiet(b.summary.Exit)
+	}
+	return nil
+}
+
+// all runs the steps and completes the summary.
+func (b *backup) all(ctx context.Context, args []string) {
+	s := &b.summary
+	s.Start = b.env.Now()
+	s.Files.Skipped, s.NotStored = []skippedJSON{}, []skippedJSON{}
+
+	staged := b.step(ctx, "add", true, func() (string, error) { return b.add(ctx, args) })
+	b.step(ctx, "commit", staged, func() (string, error) { return b.commit(ctx) })
+	b.noteHead(ctx)
+	if len(registry.All(b.repo)) > 0 || b.remote != "" {
+		b.step(ctx, "push", true, func() (string, error) { return b.push(ctx) })
+	}
+	if !b.policy.IsEmpty() {
+		b.step(ctx, "expire", true, func() (string, error) { return b.expire(ctx) })
+	}
+	if autoMaintains(b.env, b.repo) {
+		b.step(ctx, "gc", true, func() (string, error) { return b.gc(ctx) })
+	}
+
+	s.Seconds = b.since(s.Start)
+	if s.Exit == exitOK && len(b.skipped) > 0 {
+		s.Exit = exitPartial
+	}
+}
+
+// step runs a step if it is ready and nobody interrupted the backup. It reports whether the step succeeded. The text that do returns describes the
+// effect; it is empty if there was nothing to do.
+func (b *backup) step(ctx context.Context, name string, ready bool, do func() (string, error)) bool {
+	st := backupStep{Name: name, Outcome: stepNotRun}
+	if ready && ctx.Err() == nil {
+		begin := b.env.Now()
+		text, err := do()
+		st.text, st.Seconds = text, b.since(begin)
+		switch {
+		case err != nil:
+			o := outcomeOf(err)
+			o.Message, o.Hint = b.env.secrets.hide(o.Message), b.env.secrets.hide(o.Hint)
+			st.Outcome, st.Error = stepFailed, &o
+			if b.summary.Exit == exitOK {
+				b.summary.Exit = o.Exit
+			}
+		case text == "":
+			st.Outcome = stepNothing
+		default:
+			st.Outcome = stepDone
+		}
+	}
+	b.summary.Steps = append(b.summary.Steps, st)
+	return st.Outcome == stepDone || st.Outcome == stepNothing
+}
+
+// since returns the seconds from begin until now, at least 0.
+func (b *backup) since(begin time.Time) float64 { return max(0, b.env.Now().Sub(begin).Seconds()) }
+
+// add stages the changes.
+func (b *backup) add(ctx context.Context, args []string) (string, error) {
+	if err := operation.NoOperation(b.repo); err != nil {
+		return "", err
+	}
+	specs, err := b.env.pathspecs(b.repo, args, false)
+	if err != nil {
+		return "", err
+	}
+	paths, err := b.env.find(ctx, b.repo, specs, places{index: true, worktree: true})
+	if err != nil {
+		return "", err
+	}
+	p := b.env.progress("adding")
+	defer p.Stop()
+	result, err := stage.Add(ctx, b.repo, stage.AddOptions{Paths: paths, ExcludeCaches: b.excludeCaches, Progress: p.amounts()})
+	if err != nil {
+		return "", err
+	}
+	b.result, b.skipped = result, result.Skipped
+	var special []object.Skipped
+	for _, left := range result.Special {
+		if slices.Contains(paths, left.Path) {
+			b.skipped = append(b.skipped, left)
+		} else {
+			special = append(special, left)
+		}
+	}
+	for _, path := range result.Ignored {
+		b.skipped = append(b.skipped, object.Skipped{Path: path, Reason: "ignored"})
+	}
+	s := &b.summary
+	s.Files = backupFiles{New: len(result.Added), Changed: len(result.Modified), Removed: len(result.Deleted), Skipped: newSkippedJSON(b.skipped)}
+	s.NotStored, s.work = newSkippedJSON(special), newWork(result.Read, result.Stats)
+	n := changeCounts{Added: s.Files.New, Modified: s.Files.Changed, Deleted: s.Files.Removed}
+	if n == (changeCounts{}) {
+		return "", nil
+	}
+	return strings.Join(n.parts(), ", ") + "; " + s.work.String(), nil
+}
+
+// commit records the staged changes, and notes the last commit in the summary.
+func (b *backup) commit(ctx context.Context) (string, error) {
+	message, err := b.message(b.env, errNoMessage)
+	if err != nil {
+		return "", err
+	}
+	if message == "" {
+		message = fmt.Sprintf("backup of %s, %s", b.env.Hostname, b.repo.Options().Date().Format("2006-01-02 15:04"))
+	}
+	p := b.env.progress("committing")
+	defer p.Stop()
+	done, err := commits.Commit(ctx, b.repo, commits.CommitOptions{Message: message, Progress: p.amounts(), Brief: true})
+	if err != nil && !errors.Is(err, commits.ErrNothingToCommit) {
+		return "", err
+	}
+	s := &b.summary
+	text := ""
+	if err == nil {
+		s.Committed = true
+		s.work.New += uint64(done.Stats.NewBytes)
+		s.work.Stored += uint64(done.Stats.StoredBytes)
+		text = done.ID.Short()
+		if done.Branch != "" {
+			text += " on " + done.Branch
+		}
+	}
+	return text, nil
+}
+
+// noteHead notes the branch, its last commit, and the unmodified files in the summary,
+// as far as they can be read.
+func (b *backup) noteHead(ctx context.Context) {
+	head, err := b.repo.Refs().Head()
+	if err != nil || head.Unborn() {
+		return
+	}
+	s := &b.summary
+	s.Branch, s.Commit = orNull(head.Branch), &head.ID
+	if c, err := object.ReadCommit(ctx, b.repo.Objects(), head.ID); err == nil && b.result != nil {
+		s.Files.Unmodified = max(0, int(c.Files)-(s.Files.New+s.Files.Changed-b.result.Folders))
+	}
+}
+
+// push sends the current branch.
+func (b *backup) push(ctx context.Context) (string, error) {
+	ref, upstream, err := pushCurrent(ctx, b.repo, b.remote)
+	if errors.Is(err, kist.ErrUnborn) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	name := upstream.Remote
+	if b.remote != "" || name == "" {
+		if name, err = b.env.remoteArg(b.repo, b.remote); err != nil {
+			return "", err
+		}
+	}
+	b.summary.Remote = &name
+	p := b.env.progress("pushing")
+	defer p.Stop()
+	push := tracking.PushOptions{Remote: name, Refs: []registry.PushRef{ref}, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
+	result, err := tracking.Push(ctx, b.repo, push)
+	if err != nil {
+		return "", pushFailed(b.repo, push, result, err)
+	}
+	p.Stop()
+	printLost(ctx, b.env, b.repo, name, result.Lost)
+	b.summary.Sent, b.summary.RemoteHead = result.Bytes, &ref.ID
+	if result.Objects == 0 && result.Records == 0 && result.Refs[0].Old == result.Refs[0].New {
+		return "", nil
+	}
+	return fmt.Sprintf("%s, %s to %s", plural(uint64(result.Objects), "object", "objects"), formatSize(uint64(result.Bytes)), printable(name)), nil
+}
+
+// expire applies the policy.
+func (b *backup) expire(ctx context.Context) (string, error) {
+	if err := b.policy.Check(); err != nil {
+		return "", usagef("%w", err)
+	}
+	p := b.env.progress("looking at commits")
+	defer p.Stop()
+	result, err := retain.Expire(ctx, b.repo, retain.ExpireOptions{Policy: b.policy})
+	if err != nil || len(result.Expired) == 0 {
+		return "", err
+	}
+	return plural(uint64(len(result.Expired)), "commit", "commits") + ", kept " + formatCount(uint64(len(result.Kept))), nil
+}
+
+// gc merges small volumes and collects garbage here, as far as they are due.
+func (b *backup) gc(ctx context.Context) (string, error) {
+	if !b.repo.Objects().NeedsMaintenance() && !gc.IsDue(b.repo) {
+		return "", nil
+	}
+	plan, err := gcOptions{prune: "14d", maxWaste: "5%"}.plan()
+	if err != nil {
+		return "", err
+	}
+	p := b.env.progress("collecting garbage")
+	defer p.Stop()
+	if err := autoGC(ctx, b.repo, plan); err != nil {
+		return "", err
+	}
+	return stepDone, nil
+}
+
+// print prints the summary. The failed steps and skipped files go to standard error.
+func (b *backup) print() {
+	env, s := b.env, &b.summary
+	if env.global.json {
+		env.json(s)
+	}
+	failed := ""
+	for _, st := range s.Steps {
+		text := st.text
+		if text == "" || st.Outcome == stepFailed {
+			text = st.Outcome
+		}
+		if !env.global.json {
+			env.tell("%-10s%s\n", st.Name, text)
+		}
+		if st.Error != nil {
+			o := *st.Error
+			o.Message = st.Name + ": " + o.Message
+			sayOutcome(env, o)
+			failed += ", " + st.Name + " failed"
+		}
+	}
+	for i, left := range s.NotStored {
+		if i == detailLines {
+			env.warn("not stored: %s more", formatCount(uint64(len(s.NotStored)-i)))
+			break
+		}
+		env.warn("not stored: %s: %s", env.shown(b.repo, left.Path), left.Reason)
+	}
+	if err := partialError(env, b.repo, b.skipped); err != nil {
+		sayOutcome(env, outcomeOf(err))
+	}
+	if env.global.json {
+		return
+	}
+	took := (time.Duration(s.Seconds*1000) * time.Millisecond).Round(100 * time.Millisecond)
+	switch {
+	case failed != "":
+		env.tell("incomplete%s; %s unmodified; %s\n", failed, plural(uint64(s.Files.Unmodified), "file", "files"), took)
+	case s.Exit != exitOK:
+		env.tell("complete, %s skipped; %s unmodified; %s\n", plural(uint64(len(b.skipped)), "path", "paths"), plural(uint64(s.Files.Unmodified), "file", "files"), took)
+	default:
+		env.tell("complete; %s unmodified; %s\n", plural(uint64(s.Files.Unmodified), "file", "files"), took)
+	}
+}

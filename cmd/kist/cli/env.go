@@ -44,9 +44,6 @@ type Env struct {
 	// is nil, nothing runs in the background.
 	Start func(args ...string) error
 
-	// StartPager runs a pager. If it is nil, there is none.
-	StartPager StartPager
-
 	invocation
 }
 
@@ -67,6 +64,7 @@ type Terminal struct {
 	Stdin, Stdout, Stderr bool
 
 	Width func() int // columns of the terminal at Stderr
+	Pager StartPager // runs a pager; nil: there is none
 }
 
 // OSEnv returns the environment of this process. It sets the umask for a
@@ -87,12 +85,11 @@ func OSEnv() *Env {
 			Stdout: term.IsTerminal(int(os.Stdout.Fd())),
 			Stderr: term.IsTerminal(int(os.Stderr.Fd())),
 			Width:  terminalWidth,
+			Pager:  startPager,
 		},
 		Owners: trustedUsers(),
 		Umask:  umask(),
 		Start:  startDetached,
-
-		StartPager: startPager,
 	}
 }
 

@@ -72,9 +72,6 @@ names that commit. A held commit is marked, and has a line 'Held:'.
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
 
-In a terminal, log, reflog, diff, show and help use a pager: the command in
-KIST_PAGER or PAGER, or else less. KIST_PAGER=cat means none, as does --no-pager.
-
 With --json, one commit on each line: id, tree, parents, author and committer
 {name, email, time}, time, message, host, files, bytes; skipped {path, reason}
 and skipped_count if it is partial; expired {time, who, host, policy} if its

@@ -42,7 +42,7 @@ func startPager(command string, environ []string) (io.WriteCloser, func() error,
 func pages(env *Env, cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		env.page()
+		page(env)
 		return run(cmd, args)
 	}
 	return cmd
@@ -50,10 +50,10 @@ func pages(env *Env, cmd *cobra.Command) *cobra.Command {
 
 // page sends everything that is written from now on to a pager, if the results go to a
 // terminal and the user wants a pager.
-func (e *Env) page() {
+func page(e *Env) {
 	out, ok := e.Stdout.(*results)
 	g := e.global
-	if !ok || e.StartPager == nil || !e.Terminal.Stdout || g.noPager || g.json || e.Getenv("TERM") == "dumb" {
+	if !ok || e.Terminal.Pager == nil || !e.Terminal.Stdout || g.noPager || g.json || e.Getenv("TERM") == "dumb" {
 		return
 	}
 	command := pagerCommand(e.Getenv)
@@ -65,7 +65,7 @@ func (e *Env) page() {
 	if e.Getenv("LESS") == "" {
 		environ = []string{"LESS=FRX"} // no pager for less than a page; colours; the text stays
 	}
-	in, wait, err := e.StartPager(command, environ)
+	in, wait, err := e.Terminal.Pager(command, environ)
 	if err != nil {
 		e.warn("the pager %s did not start: %v", quoteArg(command), err)
 		return
@@ -105,7 +105,7 @@ func (p *pager) Write(data []byte) (int, error) {
 
 // closePager waits until the user has ended the pager. It returns the exit status of the
 // command, which is status unless the shell did not find the pager.
-func (e *Env) closePager(status int) int {
+func closePager(e *Env, status int) int {
 	p := &e.pager
 	if p.in == nil {
 		return status

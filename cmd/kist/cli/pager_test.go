@@ -36,7 +36,7 @@ func pagerEnv(t *testing.T) (*Env, *fakePager, *bytes.Buffer, *bytes.Buffer) {
 	env, stdout, stderr := testEnv(t)
 	p := &fakePager{}
 	env.Terminal = Terminal{Stdin: true, Stdout: true, Stderr: true, Width: func() int { return 80 }}
-	env.StartPager = func(command string, environ []string) (io.WriteCloser, func() error, error) {
+	env.Terminal.Pager = func(command string, environ []string) (io.WriteCloser, func() error, error) {
 		p.command, p.environ = command, environ
 		return p, func() error { return p.end }, nil
 	}

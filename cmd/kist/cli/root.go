@@ -43,7 +43,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 		err = ferr
 	}
 	if err == nil {
-		return own.closePager(exitOK)
+		return closePager(&own, exitOK)
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -54,7 +54,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	if out.Flush() != nil && status == exitOK {
 		status = exitFailed
 	}
-	return own.closePager(status)
+	return closePager(&own, status)
 }
 
 // New returns the kist command with all its subcommands, which run in env.
@@ -80,7 +80,7 @@ checks each chunk against its hash when it reads it.`,
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		env.page()
+		page(env)
 		writeHelp(cmd.OutOrStdout(), cmd)
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })

@@ -50,7 +50,7 @@ var doors = map[string][]string{
 	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/cli_test"},
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/BurntSushi/toml":                 {"."},
-	"github.com/minio/":                          {"remote/s3"},
+	"github.com/minio/":                          {"remote/s3", "cmd/kist_test"},
 	"gopkg.in/ini.v1":                            {"remote/s3"},
 	"go.mongodb.org/":                            {"remote/gridfs"},
 	"golang.org/x/term":                          {"cmd/kist"},

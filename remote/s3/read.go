@@ -281,6 +281,13 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 	return err
 }
 
+// MayDelete returns an error that matches [remote.ErrPermission] if the
+// credentials may not delete packs. It deletes a pack that nobody has: S3 offers
+// no other way to find out.
+func (b *Backend) MayDelete(ctx context.Context) error {
+	return b.Delete(ctx, "packs/00/"+strings.Repeat("0", 32))
+}
+
 // List implements [remote.Blobs].
 func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 	return b.ListAfter(ctx, prefix, "")

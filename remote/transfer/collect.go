@@ -3,12 +3,14 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
@@ -111,7 +113,7 @@ func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptio
 	c := newCollection(r, local, o)
 	head, err := r.Head(ctx)
 	if err == nil && !o.DryRun {
-		err = r.mayWrite(head)
+		err = r.mayCollect(ctx, head)
 	}
 	if err == nil {
 		err = c.plan(ctx, head)
@@ -124,6 +126,32 @@ func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptio
 		return nil, err
 	}
 	return c, nil
+}
+
+// ErrNoDelete says that the credentials do not permit deletions on a remote. A
+// collection then changes nothing.
+var ErrNoDelete = errors.New("garbage collection needs permission to delete")
+
+// deletionChecker is a store with a permission to delete of its own. Its MayDelete
+// returns an error that matches [remote.ErrPermission] if the credentials lack it.
+type deletionChecker interface {
+	MayDelete(ctx context.Context) error
+}
+
+// mayCollect returns an error if no collection may follow head.
+func (r *Remote) mayCollect(ctx context.Context, head *rootlog.State) error {
+	if err := r.mayWrite(head); err != nil {
+		return err
+	}
+	store, ok := remote.As[deletionChecker](r.b)
+	if !ok {
+		return nil
+	}
+	err := retry.Do(ctx, r.o.Retry, "delete", store.MayDelete)
+	if errors.Is(err, remote.ErrPermission) {
+		return fmt.Errorf("%w: %w", ErrNoDelete, err)
+	}
+	return err
 }
 
 func newCollection(r *Remote, local object.Reader, o CollectOptions) *Collection {

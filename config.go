@@ -155,20 +155,41 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // Get returns the value of a dotted key such as "user.name", as text, and
 // whether it is set.
 func (c *Config) Get(key string) (string, bool) {
+	at, ok := c.find(key)
+	if !ok {
+		return "", false
+	}
+	return fmt.Sprint(at), true
+}
+
+// Values returns the values of a dotted key with a list, as texts. It returns a single
+// value as a list, and none if the key is not set.
+func (c *Config) Values(key string) []string {
+	at, ok := c.find(key)
+	if !ok {
+		return nil
+	}
+	var values []string
+	for _, v := range listed(at) {
+		values = append(values, fmt.Sprint(v))
+	}
+	return values
+}
+
+// find returns the value of a dotted key, and whether it is set.
+func (c *Config) find(key string) (any, bool) {
 	var at any = c.values
 	for _, part := range splitKey(key) {
 		m, ok := at.(map[string]any)
 		if !ok {
-			return "", false
+			return nil, false
 		}
 		if at, ok = m[part]; !ok {
-			return "", false
+			return nil, false
 		}
 	}
-	if _, isTable := at.(map[string]any); isTable {
-		return "", false
-	}
-	return fmt.Sprint(at), true
+	_, isTable := at.(map[string]any)
+	return at, !isTable
 }
 
 // Keys returns every dotted key that is set, sorted.
@@ -205,7 +226,7 @@ func (c *Config) checkValues(data []byte) error {
 		if !known || k.fixed {
 			return
 		}
-		if err := k.check(value); err != nil && !errors.Is(err, ErrSecret) {
+		if err := k.checkAll(value); err != nil && !errors.Is(err, ErrSecret) {
 			bad = append(bad, &SettingError{Key: strings.Join(parts, "."), Line: lineOf(data, parts), Err: err})
 		}
 	})
@@ -216,9 +237,14 @@ func (c *Config) checkValues(data []byte) error {
 }
 
 // ParseSetting returns the value of text for [Repository.SetConfig]: true, false, a
-// number, or the text itself. For keys with texts as values it is always the text.
+// number, or the text itself. For keys with texts as values it is always the text, and
+// for keys with lists a list of it.
 func ParseSetting(key, text string) any {
-	if k, known := findKey(splitKey(key)); known && (k.Form == "TEXT" || k.Form == "URL" || strings.HasSuffix(k.Form, "NAME")) {
+	k, known := findKey(splitKey(key))
+	switch {
+	case known && k.List:
+		return []string{text}
+	case known && (k.Form == "TEXT" || k.Form == "URL" || strings.HasSuffix(k.Form, "NAME")):
 		return text
 	}
 	switch text {
@@ -244,6 +270,19 @@ func (c *Config) set(key string, value any) error {
 		}
 	}
 	return c.SetAt(value, parts...)
+}
+
+// add adds a value to the list of a dotted key.
+func (c *Config) add(key, text string) error {
+	parts := splitKey(key)
+	if k, known := findKey(parts); known && !k.List {
+		return &SettingError{Key: key, Err: errors.New("has one value, not a list")}
+	}
+	values := c.Values(key)
+	if slices.Contains(values, text) {
+		return nil
+	}
+	return c.set(key, append(values, text))
 }
 
 // SetAt is set for a key given by its parts, which may have dots. A nil value

@@ -23,6 +23,7 @@ type ConfigKey struct {
 	Form    string // the form of a value
 	Default string // the value if the key is absent; "" for none
 	Help    string // one line
+	List    bool   // has any number of values
 
 	fixed bool // set when the repository is made; objects depend on it
 	check func(value any) error
@@ -30,7 +31,7 @@ type ConfigKey struct {
 
 // configKeys are all keys, sorted by name. Keys that are not here are refused
 // by set, but kept in the file: a newer kist may have written them.
-var configKeys = []ConfigKey{
+var configKeys = slices.Concat(backupKeys(), []ConfigKey{
 	{Name: "branch.*.merge", Form: "refs/heads/NAME", Help: "the upstream branch of the branch, on its remote", check: checkTextSetting(refs.CheckName)},
 	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the upstream branch", check: checkTextSetting(CheckRemoteName)},
 	{Name: "chunker.average", Help: "average size of a chunk, in bytes", fixed: true},
@@ -59,7 +60,40 @@ var configKeys = []ConfigKey{
 	{Name: "user.email", Form: "TEXT", Help: "the address of who commits", check: checkTextSetting(nil)},
 	{Name: "user.name", Form: "TEXT", Help: "the name of who commits", check: checkTextSetting(nil)},
 	{Name: "version", Help: "version of the repository format", fixed: true},
+})
+
+// backupKeys are the keys of 'kist backup', sorted by name. Each has the name of the
+// option that it stands for, except paths.
+func backupKeys() []ConfigKey {
+	keys := []ConfigKey{
+		{Name: KeyBackup + "check", Form: "N%", Help: "how much of the stored data each backup reads back", check: checkedBy(ParseShare)},
+		{Name: KeyBackup + "jobs", Form: "N", Help: "transfers at once", check: checkedBy(parseCount)},
+		{Name: KeyBackup + "keep-tag", Form: "list of PATTERNs", Help: "keep commits with such a tag", List: true, check: checkTextSetting(nil)},
+		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},
+		{Name: KeyBackup + "limit-upload", Form: "SIZE", Help: "bytes to send a second", check: checkedBy(ParseSize)},
+		{Name: KeyBackupPaths, Form: "list of PATHs", Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(nil)},
+		{Name: KeyBackup + "remote", Form: "NAME", Help: "the remote to push to", check: checkTextSetting(CheckRemoteName)},
+	}
+	for _, period := range []string{"last", "hourly", "daily", "weekly", "monthly", "yearly"} {
+		keys = append(keys, ConfigKey{Name: KeyBackup + "keep-" + period, Form: "N or unlimited", Help: "as the option of 'kist expire'", check: func(v any) error {
+			if v == "unlimited" {
+				return nil
+			}
+			return checkedBy(parseCount)(v)
+		}})
+	}
+	for _, period := range []string{"", "-hourly", "-daily", "-weekly", "-monthly", "-yearly"} {
+		keys = append(keys, ConfigKey{Name: KeyBackup + "keep-within" + period, Form: "AGE", Help: "as the option of 'kist expire'", check: checkAgeSetting})
+	}
+	slices.SortFunc(keys, func(a, b ConfigKey) int { return strings.Compare(a.Name, b.Name) })
+	return keys
 }
+
+// KeyBackup begins the keys of 'kist backup', and KeyBackupPaths lists its paths.
+const (
+	KeyBackup      = "backup."
+	KeyBackupPaths = KeyBackup + "paths"
+)
 
 // ConfigKeys returns the keys that can be set, sorted by name.
 func ConfigKeys() []ConfigKey {
@@ -110,7 +144,7 @@ func checkSetting(parts []string, value any) error {
 	case k.fixed:
 		return &SettingError{Key: key, Err: errors.New("is fixed when the repository is made")}
 	}
-	err := k.check(value)
+	err := k.checkAll(value)
 	if err == nil {
 		switch parts[0] {
 		case "remote":
@@ -123,6 +157,34 @@ func checkSetting(parts []string, value any) error {
 		return &SettingError{Key: key, Err: err}
 	}
 	return nil
+}
+
+// checkAll checks a value, and of a list each.
+func (k *ConfigKey) checkAll(value any) error {
+	if !k.List {
+		return k.check(value)
+	}
+	for _, v := range listed(value) {
+		if err := k.check(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listed returns the values of a list. A single value is a list of one.
+func listed(value any) []any {
+	switch v := value.(type) {
+	case []any:
+		return v
+	case []string:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = v[i]
+		}
+		return list
+	}
+	return []any{value}
 }
 
 // SettingError is the error for a key that does not exist, or for a value that
@@ -194,6 +256,33 @@ func checkBoolSetting(value any) error {
 		return fmt.Errorf("%q is neither true nor false", text)
 	}
 	return nil
+}
+
+// checkedBy returns a check for texts that parse can read.
+func checkedBy[T any](parse func(string) (T, error)) func(any) error {
+	return func(value any) error {
+		_, err := parse(fmt.Sprint(value))
+		return err
+	}
+}
+
+// ParseShare reads a share such as "2.5%", greater than 0% and at most 100%.
+func ParseShare(text string) (float64, error) {
+	digits, ok := strings.CutSuffix(text, "%")
+	percent, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(percent > 0 && percent <= 100) {
+		return 0, fmt.Errorf("%q is not a share as in 5%%", text)
+	}
+	return percent / 100, nil
+}
+
+// parseCount reads a number from 0 on.
+func parseCount(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is not a number from 0 on", text)
+	}
+	return n, nil
 }
 
 func checkAgeSetting(value any) error {

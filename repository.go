@@ -324,6 +324,14 @@ func (r *Repository) SetConfig(ctx context.Context, key string, value any) error
 	})
 }
 
+// AddConfig adds a value to a key of the configuration that has a list, unless the list
+// has it.
+func (r *Repository) AddConfig(ctx context.Context, key, value string) error {
+	return r.EditConfig(ctx, func(c *Config) error {
+		return c.add(key, value)
+	})
+}
+
 // EditConfig reads the configuration from disk, lets edit change it, and writes it.
 // It holds config.lock meanwhile.
 func (r *Repository) EditConfig(ctx context.Context, edit func(*Config) error) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
@@ -30,6 +31,8 @@ type backupOptions struct {
 	remote        string
 	excludeCaches bool
 	wait          bool
+
+	flags *pflag.FlagSet
 }
 
 func newBackup(env *Env) *cobra.Command {
@@ -53,6 +56,10 @@ A step that fails undoes no earlier step. Later steps still run, unless they
 need the failed one. So a backup while the network is down commits, and the next
 one sends both.
 
+The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
+counted from the top of the worktree, and each other key the option of its name.
+So 'kist -C /srv backup' is all that cron needs.
+
 Files that cannot be read are skipped and listed, and the exit status is 3. The
 status is that of the failed step if one failed. If another backup of this
 repository is running, the status is 14, except with --wait.
@@ -65,11 +72,13 @@ start, seconds; steps (name, outcome, seconds, and error if it failed). The
 outcome is "done", "nothing to do", "failed" or "not run".`,
 		Example: `  kist backup
   kist -C /srv backup --keep-daily 7 --keep-monthly 12
+  kist config backup.keep-daily 7
   kist backup --remote offsite photos`,
 		ValidArgsFunction: env.complete(worktreePaths),
 	}
 	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
+	o.flags = flags
 	o.messageOptions.register(cmd)
 	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
@@ -138,6 +147,9 @@ type backup struct {
 // run makes a backup and prints its summary. Only one backup of a repository runs at a
 // time.
 func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.configure(r); err != nil {
+		return err
+	}
 	wait := time.Duration(0)
 	if o.wait {
 		wait = math.MaxInt64
@@ -158,6 +170,38 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return quiet(b.summary.Exit)
 	}
 	return nil
+}
+
+// configure sets the options that the command line leaves out from the keys backup.*.
+func (o *backupOptions) configure(r *kist.Repository) error {
+	for _, key := range r.Config().Keys() {
+		name, ok := strings.CutPrefix(key, kist.KeyBackup)
+		flag := o.flags.Lookup(name)
+		if !ok || flag == nil || flag.Changed {
+			continue
+		}
+		for _, value := range r.Config().Values(key) {
+			if err := o.flags.Set(name, value); err != nil {
+				return usagef("%s: %w", key, err)
+			}
+		}
+	}
+	return nil
+}
+
+// paths returns the paths to back up, those of the configuration if args has none.
+func (b *backup) paths(ctx context.Context, args []string) ([]string, error) {
+	env := b.env
+	if len(args) == 0 {
+		top := *env
+		top.Dir = b.repo.Root()
+		env, args = &top, b.repo.Config().Values(kist.KeyBackupPaths)
+	}
+	specs, err := env.pathspecs(b.repo, args, false)
+	if err != nil {
+		return nil, err
+	}
+	return env.find(ctx, b.repo, specs, places{index: true, worktree: true})
 }
 
 // all runs the steps and completes the summary.
@@ -219,11 +263,7 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	if err := operation.NoOperation(b.repo); err != nil {
 		return "", err
 	}
-	specs, err := b.env.pathspecs(b.repo, args, false)
-	if err != nil {
-		return "", err
-	}
-	paths, err := b.env.find(ctx, b.repo, specs, places{index: true, worktree: true})
+	paths, err := b.paths(ctx, args)
 	if err != nil {
 		return "", err
 	}

@@ -202,7 +202,7 @@ changed.
 NAME stands for the name of a branch or remote. An AGE
 is written as 90d, '90 days', 2w, 2.weeks.ago, now or never; see docs/ages.md.
 Other keys are refused. A file that has some is still read, as a newer kist may
-have written them.
+have written them. A list is set to one VALUE; --add adds another.
 
 With --global, it is your own configuration, the file ~/.config/kist/config. Its
 key safe.directory lists folders whose repositories you trust though somebody
@@ -212,6 +212,7 @@ With --json: key and value, and with list one such line for each key.`,
 		Example: `  kist config user.name 'Anna Chest'
   kist config user.name
   kist config --unset gc.auto
+  kist config --add backup.paths photos
   kist config --global --add safe.directory /srv/photos`,
 		Args: arguments(0, 3),
 		RunE: func(cmd *cobra.Command, args []string) error { return runConfig(cmd.Context(), env, o, args) },
@@ -225,7 +226,7 @@ With --json: key and value, and with list one such line for each key.`,
 	flags.BoolVar(&o.get, "get", false, "print the value of KEY")
 	flags.BoolVar(&o.unset, "unset", false, "remove KEY")
 	flags.BoolVar(&o.global, "global", false, "use your own configuration instead of the repository's")
-	flags.BoolVar(&o.add, "add", false, "with --global: add a value to a list")
+	flags.BoolVar(&o.add, "add", false, "add VALUE to the list of KEY")
 	cmd.MarkFlagsMutuallyExclusive("list", "get", "unset", "add")
 	return cmd
 }
@@ -243,10 +244,12 @@ func configKeyHelp() string {
 	return b.String()
 }
 
-// settle returns the action that options and arguments ask for: list, get, set or
-// unset. The remaining args are a key, and a value to set.
+// settle returns the action that options and arguments ask for: list, get, set,
+// add or unset. The remaining args are a key, and a value to set.
 func (o configOptions) settle(args []string) (action string, rest []string, err error) {
 	switch {
+	case o.add:
+		action = "add"
 	case o.list:
 		action = "list"
 	case o.get:
@@ -262,7 +265,7 @@ func (o configOptions) settle(args []string) (action string, rest []string, err 
 	default:
 		action = "set"
 	}
-	want := map[string]int{"list": 0, "get": 1, "set": 2, "unset": 1}[action]
+	want := map[string]int{"list": 0, "get": 1, "set": 2, "add": 2, "unset": 1}[action]
 	switch {
 	case len(args) > want:
 		return "", nil, usagef("one argument too many: %s", quoteArg(args[want]))
@@ -284,9 +287,6 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	if o.global {
 		return runGlobalConfig(env, o, args)
 	}
-	if o.add {
-		return usagef("--add is for --global")
-	}
 	action, args, err := o.settle(args)
 	if err != nil {
 		return err
@@ -299,12 +299,11 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 	switch action {
 	case "list":
 		for _, key := range r.Config().Keys() {
-			value, _ := r.Config().Get(key)
-			if err := printSetting(env, key, value, printable(key)+"="); err != nil {
-				return err
-			}
+			printSetting(env, r, key, printable(key)+"=")
 		}
 		return nil
+	case "add":
+		return r.AddConfig(ctx, args[0], args[1])
 	case "set":
 		err := r.SetConfig(ctx, args[0], kist.ParseSetting(args[0], args[1]))
 		var bad *kist.SettingError
@@ -313,27 +312,33 @@ func runConfig(ctx context.Context, env *Env, o configOptions, args []string) er
 		}
 		return err
 	}
-	value, ok := r.Config().Get(args[0])
-	if !ok {
+	if _, ok := r.Config().Get(args[0]); !ok {
 		return failf(exitFailed, "not-set", "%s is not set", quoteArg(args[0]))
 	}
 	if action == "unset" {
 		return r.SetConfig(ctx, args[0], nil)
 	}
-	return printSetting(env, args[0], value, "")
+	printSetting(env, r, args[0], "")
+	return nil
 }
 
-// printSetting prints a setting: its value after a label, or as JSON.
-func printSetting(env *Env, key, value, label string) error {
+// printSetting prints each value of a key.
+func printSetting(env *Env, r *kist.Repository, key, label string) {
+	for _, value := range r.Config().Values(key) {
+		printValue(env, key, value, label)
+	}
+}
+
+// printValue prints a value of a key: after a label, or as JSON.
+func printValue(env *Env, key, value, label string) {
 	if strings.HasPrefix(key, "remote.") {
 		value = remote.Redact(value)
 	}
 	if env.global.json {
 		env.json(settingJSON{key, value})
-		return nil
+		return
 	}
 	env.printf("%s%s\n", label, printable(value))
-	return nil
 }
 
 // configCompletions returns what can follow args.

@@ -137,9 +137,7 @@ func runGlobalConfig(env *Env, o configOptions, args []string) error {
 		if len(args) == 0 {
 			label = key + "="
 		}
-		if err := printSetting(env, key, dir, label); err != nil {
-			return err
-		}
+		printValue(env, key, dir, label)
 	}
 	return nil
 }

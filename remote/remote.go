@@ -80,6 +80,39 @@ type Replacer interface {
 	Replace(ctx context.Context, name string, data []byte) error
 }
 
+// Retention is a lock of a blob or record: until it ends, nobody can delete or
+// change the stored bytes.
+type Retention struct {
+	Until time.Time // zero: not locked
+
+	// Governance means that users with a special permission can end the lock.
+	// Otherwise nobody can, not even the owner of the store.
+	Governance bool
+}
+
+// Locker is a store that can lock blobs and records. Get it with [As]: its
+// methods make each request once.
+type Locker interface {
+	// SetLock makes Put, Create and Replace lock each new blob and record from now
+	// on. The zero Lock ends that. If the store cannot lock, their error
+	// matches ErrUnsupported.
+	SetLock(Lock)
+
+	// Retention returns the lock of a blob or record. A missing one is
+	// ErrNotFound.
+	Retention(ctx context.Context, name string) (Retention, error)
+
+	// Retain locks a blob or record, or extends its lock. A strict lock cannot
+	// be made shorter, nor replaced by one with Governance: that is an error.
+	Retain(ctx context.Context, name string, r Retention) error
+}
+
+// Lock describes the locks of new blobs and records.
+type Lock struct {
+	Age        time.Duration // from the moment of storing; 0: not at all
+	Governance bool          // see [Retention]
+}
+
 // Backend is a store that can be a remote.
 type Backend interface {
 	Blobs
@@ -301,7 +334,7 @@ var (
 
 // Error is the error of an operation on a remote.
 type Error struct {
-	Op   string // "get", "put", "create", "replace", "stat", "list", "delete", "open"
+	Op   string // "get", "put", "create", "replace", "stat", "list", "delete", "lock", "open"
 	Name string // of the blob, or the prefix of a list; may be empty
 	Kind error  // one of the sentinels above; nil: none of them, and no retry
 

@@ -41,6 +41,9 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 		}
 		e.Wait = b.wait(a.header)
 		e.Err = b.reason(op, resp, a)
+		if isDeleted(op, name, a.header) {
+			e.Kind, e.Err = remote.ErrDamaged, errDeleted
+		}
 		return e
 	}
 	if ctx.Err() != nil {
@@ -112,6 +115,9 @@ func (b *Backend) unanswered(err error) error {
 // kindOf returns the kind of an error in the store's answer. The codes are
 // those of S3, MinIO and other stores.
 func kindOf(op string, resp minio.ErrorResponse) error {
+	if lacksLock(resp) {
+		return remote.ErrUnsupported
+	}
 	switch resp.Code {
 	case "NoSuchBucket":
 		return remote.ErrNoStore

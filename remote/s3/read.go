@@ -191,6 +191,9 @@ func (b *Backend) send(ctx context.Context, op, name string, body markedBody, co
 		if conditional {
 			options.SetMatchETagExcept("*")
 		}
+		if lock := b.lock.Load(); lock != nil {
+			options.Mode, options.RetainUntilDate = mode(lock.Governance), b.now().Add(lock.Age).UTC()
+		}
 		for {
 			sum, err := b.checksum(io.NewSectionReader(body, 0, body.size))
 			if err != nil {

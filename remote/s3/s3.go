@@ -52,6 +52,8 @@ type Backend struct {
 
 	now func() time.Time
 
+	lock atomic.Pointer[remote.Lock] // nil: objects are not locked
+
 	client atomic.Pointer[regional] // replaced when the store names another region
 }
 

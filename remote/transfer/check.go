@@ -1,9 +1,11 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
@@ -39,6 +41,8 @@ type Checked struct {
 	Objects               int64 // that refs reach
 	Bytes                 int64 // read from packs
 
+	Last pack.Name // the last pack of a sample
+
 	// Lost are objects that refs reach and that are missing, with the name of whoever
 	// accepted the loss. They are no problem.
 	Lost map[object.Key]string
@@ -52,6 +56,12 @@ type CheckOptions struct {
 	// Subset, if not nil, reports whether ReadData reads pack i of n, in the order of
 	// their names.
 	Subset func(i, n int) bool
+
+	// Sample, if not 0, makes Check read only packs: at least one, and this share of
+	// their bytes. They follow the pack After in the order of names, and the first pack
+	// follows the last. So checks that begin where the one before ended read all packs.
+	Sample float64
+	After  pack.Name
 
 	// Progress, if not nil, is called now and then with the bytes read so far. Calls do
 	// not overlap.
@@ -115,6 +125,9 @@ type checker struct {
 }
 
 func (c *checker) run(ctx context.Context) error {
+	if c.o.Sample > 0 {
+		return c.sample(ctx)
+	}
 	for root, err := range c.r.log.Roots(ctx, c.snap.state.Position()) {
 		var damage *object.DamageError
 		switch {
@@ -156,6 +169,26 @@ func (c *checker) run(ctx context.Context) error {
 		bad[p.Blob] = true
 	}
 	return c.readPacks(ctx, packs, bad)
+}
+
+// sample reads the packs of the sample.
+func (c *checker) sample(ctx context.Context) error {
+	packs := c.snap.infos()
+	after, _ := slices.BinarySearchFunc(packs, c.o.After, func(p pack.Info, name pack.Name) int {
+		return cmp.Or(p.Name.Compare(name), -1) // the pack itself comes before
+	})
+	packs = slices.Concat(packs[after:], packs[:after])
+	var total, left float64
+	for _, p := range packs {
+		total += float64(p.Size)
+	}
+	n := 0
+	for left = total * c.o.Sample; n < len(packs) && (n == 0 || left > 0); n++ {
+		left -= float64(packs[n].Size)
+		c.done.Last = packs[n].Name
+	}
+	c.done.Packs = n
+	return c.readPacks(ctx, packs[:n], nil)
 }
 
 // withoutRoots reports packs of a remote that has no root: nothing explains them.

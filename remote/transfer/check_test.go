@@ -223,3 +223,41 @@ func TestCheckSubset(t *testing.T) {
 		t.Errorf("found %d times", finders)
 	}
 }
+
+// Samples that begin where the one before ended read every pack, and each once.
+func TestCheckSample(t *testing.T) {
+	b := newRemoteIn(t)
+	p := newPusher(t, b)
+	at := p.grow(1)
+	p.mustPush("main", at)
+	for i := range 5 {
+		at = p.grow(i+2, at)
+		p.mustPush("main", at)
+	}
+	head := newCollector(t, b).head()
+	bad := head.Packs[3].Entries[0]
+	b.Damage(bad.Pack.Name.Path(), int(bad.Offset)+3)
+	for _, share := range []float64{1e-9, 0.3, 1} {
+		var last pack.Name
+		packs, found, checks := 0, 0, 0
+		for packs < len(head.Packs) && checks < 100 {
+			r, err := openTest(t, b, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			done, err := r.Check(t.Context(), CheckOptions{Sample: share, After: last}, func(problem Problem) {
+				if found++; problem.Key != bad.Key {
+					t.Error(problem)
+				}
+			})
+			if err != nil || done.Packs == 0 {
+				t.Fatalf("%d packs, %v", done.Packs, err)
+			}
+			packs, last, checks = packs+done.Packs, done.Last, checks+1
+			r.Close()
+		}
+		if found == 0 || share == 1 && checks != 1 || share == 0.3 && (checks < 2 || checks > 4) || share < 0.1 && (found != 1 || checks != len(head.Packs)) {
+			t.Errorf("share %g: found %d times in %d checks of %d packs", share, found, checks, packs)
+		}
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -31,6 +30,7 @@ type backupOptions struct {
 	remote        string
 	excludeCaches bool
 	wait          bool
+	check         share
 
 	flags *pflag.FlagSet
 }
@@ -47,6 +47,11 @@ func newBackup(env *Env) *cobra.Command {
   push    sends the current branch to the remote.
   expire  applies the policy of the --keep options, if there are any.
   gc      cleans up here, if that is due (see gc.auto in 'kist help config').
+  remote gc
+          cleans up the remote: every two weeks, and when marked files may be
+          deleted. It is not run if the credentials do not permit it.
+  check   with --check: reads back a share of the data on the remote, or of the
+          local data if there is no remote. The next check goes on from there.
 
 Without --remote, it pushes to the upstream of the branch, or to the only
 remote. Without any remote, the backup stays in this repository. Expirations
@@ -83,9 +88,11 @@ outcome is "done", "nothing to do", "failed" or "not run".`,
 	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
+	flags.Var(&o.check, "check", "read back and check `N%` of the stored data")
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
 	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	must(cmd.RegisterFlagCompletionFunc("check", cobra.NoFileCompletions))
 	return cmd
 }
 
@@ -213,14 +220,23 @@ func (b *backup) all(ctx context.Context, args []string) {
 	staged := b.step(ctx, "add", true, func() (string, error) { return b.add(ctx, args) })
 	b.step(ctx, "commit", staged, func() (string, error) { return b.commit(ctx) })
 	b.noteHead(ctx)
-	if len(registry.All(b.repo)) > 0 || b.remote != "" {
-		b.step(ctx, "push", true, func() (string, error) { return b.push(ctx) })
-	}
+	remote := len(registry.All(b.repo)) > 0 || b.remote != ""
+	pushed := remote && b.step(ctx, "push", true, func() (string, error) { return b.push(ctx) }) && s.Remote != nil
 	if !b.policy.IsEmpty() {
 		b.step(ctx, "expire", true, func() (string, error) { return b.expire(ctx) })
 	}
 	if autoMaintains(b.env, b.repo) {
 		b.step(ctx, "gc", true, func() (string, error) { return b.gc(ctx) })
+		if remote {
+			b.step(ctx, "remote gc", pushed, func() (string, error) { return b.remoteGC(ctx, *s.Remote) })
+		}
+	}
+	switch {
+	case b.check == 0:
+	case remote:
+		b.step(ctx, "check", pushed, func() (string, error) { return b.checkRemote(ctx, *s.Remote) })
+	default:
+		b.step(ctx, "check", true, func() (string, error) { return b.checkLocal(ctx) })
 	}
 
 	s.Seconds = b.since(s.Start)
@@ -238,6 +254,8 @@ func (b *backup) step(ctx context.Context, name string, ready bool, do func() (s
 		text, err := do()
 		st.text, st.Seconds = text, b.since(begin)
 		switch {
+		case errors.Is(err, errNotPermitted):
+			st.text = err.Error()
 		case err != nil:
 			o := outcomeOf(err)
 			o.Message, o.Hint = b.env.secrets.hide(o.Message), b.env.secrets.hide(o.Hint)
@@ -382,23 +400,6 @@ func (b *backup) expire(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return plural(uint64(len(result.Expired)), "commit", "commits") + ", kept " + formatCount(uint64(len(result.Kept))), nil
-}
-
-// gc merges small volumes and collects garbage here, as far as they are due.
-func (b *backup) gc(ctx context.Context) (string, error) {
-	if !b.repo.Objects().NeedsMaintenance() && !gc.IsDue(b.repo) {
-		return "", nil
-	}
-	plan, err := gcOptions{prune: "14d", maxWaste: "5%"}.plan()
-	if err != nil {
-		return "", err
-	}
-	p := b.env.progress("collecting garbage")
-	defer p.Stop()
-	if err := autoGC(ctx, b.repo, plan); err != nil {
-		return "", err
-	}
-	return stepDone, nil
 }
 
 // print prints the summary. The failed steps and skipped files go to standard error.

@@ -97,29 +97,10 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	if err != nil {
 		return err
 	}
-	opened, err := openRemote(ctx, env, r, name)
+	st, err := collectRemote(ctx, env, r, name, options)
 	if err != nil {
 		return err
 	}
-	defer opened.Close()
-	p := env.progress("collecting garbage of " + name)
-	defer p.Stop()
-	options.Progress = p.transferred()
-	plan, err := opened.PlanGC(ctx, r.Objects(), options)
-	if err == nil {
-		defer plan.Close()
-		if !o.dryRun {
-			err = plan.Apply(ctx)
-		}
-	}
-	p.Stop()
-	if isA[*transfer.NeededError](err) {
-		return hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
-	}
-	if err != nil {
-		return err
-	}
-	st := plan.Stats()
 	if env.global.json {
 		out := remoteGCJSON{DryRun: o.dryRun, CollectStats: st, Freed: st.Before - st.After}
 		if !st.Next.IsZero() {
@@ -131,6 +112,32 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	}
 	printRemoteGC(env, name, st, *o)
 	return nil
+}
+
+// collectRemote collects the garbage of a remote.
+func collectRemote(ctx context.Context, env *Env, r *kist.Repository, name string, o transfer.CollectOptions) (transfer.CollectStats, error) {
+	opened, err := openRemote(ctx, env, r, name)
+	if err != nil {
+		return transfer.CollectStats{}, err
+	}
+	defer opened.Close()
+	p := env.progress("collecting garbage of " + name)
+	defer p.Stop()
+	o.Progress = p.transferred()
+	plan, err := opened.PlanGC(ctx, r.Objects(), o)
+	if err == nil {
+		defer plan.Close()
+		if !o.DryRun {
+			err = plan.Apply(ctx)
+		}
+	}
+	if isA[*transfer.NeededError](err) {
+		err = hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
+	}
+	if err != nil {
+		return transfer.CollectStats{}, err
+	}
+	return plan.Stats(), nil
 }
 
 // printRemoteGC prints the effect of a collection.

@@ -198,19 +198,19 @@ func (o verifyOptions) check(env *Env) (volume.CheckOptions, error) {
 		return volume.CheckOptions{}, nil
 	}
 	check := volume.CheckOptions{ReadData: true}
-	if text, ok := strings.CutSuffix(o.readData, "%"); ok {
-		share, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(share > 0 && share <= 100) {
+	if strings.HasSuffix(o.readData, "%") {
+		share, err := kist.ParseShare(o.readData)
+		if err != nil {
 			return check, bad
 		}
-		if share == 100 {
+		if share == 1 {
 			return check, nil
 		}
 		var seed [8]byte
 		if _, err := env.Random.Read(seed[:]); err != nil {
 			return check, err
 		}
-		check.Subset = randomShare(seed, share/100)
+		check.Subset = randomShare(seed, share)
 		return check, nil
 	}
 	part, parts, ok := strings.Cut(o.readData, "/")

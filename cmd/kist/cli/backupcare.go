@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// share is an option: a share from 0 to 1, written as a percentage.
+type share float64
+
+func (s *share) String() string { return "" }
+func (s *share) Type() string   { return "N%" }
+
+func (s *share) Set(text string) error {
+	v, err := kist.ParseShare(text)
+	*s = share(v)
+	return err
+}
+
+// gc merges small volumes and collects garbage here, as far as they are due.
+func (b *backup) gc(ctx context.Context) (string, error) {
+	if !b.repo.Objects().NeedsMaintenance() && !gc.IsDue(b.repo) {
+		return "", nil
+	}
+	plan, err := gcOptions{prune: "14d", maxWaste: "5%"}.plan()
+	if err != nil {
+		return "", err
+	}
+	p := b.env.progress("collecting garbage")
+	defer p.Stop()
+	if err := autoGC(ctx, b.repo, plan); err != nil {
+		return "", err
+	}
+	return stepDone, nil
+}
+
+// remoteGCInterval is the time between two collections of a remote.
+const remoteGCInterval = 14 * 24 * time.Hour
+
+// errNotPermitted means that the credentials do not permit a step, so it was not run.
+var errNotPermitted = errors.New("not permitted: somebody with permission to delete should run 'kist remote gc'")
+
+// remoteGC collects the garbage of a remote, if that is due: two weeks after the last
+// time or after the first backup, and when files that the last one marked may be deleted.
+func (b *backup) remoteGC(ctx context.Context, name string) (string, error) {
+	file := filepath.Join(registry.Dir(b.repo, name), "gc.due")
+	later := b.env.Now().Add(remoteGCInterval)
+	due, err := time.Parse(time.RFC3339, readNote(file))
+	if err != nil {
+		return "", writeNote(file, later.UTC().Format(time.RFC3339))
+	}
+	if b.env.Now().Before(due) && !due.After(later) { // else the clock was wrong then
+		return "", nil
+	}
+	options, err := (&remoteGCOptions{grace: "1d", maxWaste: "5%"}).collection()
+	if err != nil {
+		return "", err
+	}
+	st, err := collectRemote(ctx, b.env, b.repo, name, options)
+	if err != nil && !errors.Is(err, remote.ErrPermission) {
+		return "", err
+	}
+	if err == nil && st.Waiting > 0 && st.Next.Before(later) {
+		later = st.Next.Add(time.Second)
+	}
+	if werr := writeNote(file, later.UTC().Format(time.RFC3339)); werr != nil {
+		return "", werr
+	}
+	if err != nil {
+		return "", errNotPermitted
+	}
+	return fmt.Sprintf("%s marked, %s deleted; %s left", plural(uint64(st.Marked), "file", "files"), formatCount(uint64(st.Deleted)), formatSize(uint64(st.After))), nil
+}
+
+// checkRemote reads back the next packs of a remote.
+func (b *backup) checkRemote(ctx context.Context, name string) (string, error) {
+	file := filepath.Join(registry.Dir(b.repo, name), "checked")
+	opened, err := openRemote(ctx, b.env, b.repo, name)
+	if err != nil {
+		return "", err
+	}
+	defer opened.Close()
+	after, _ := pack.ParseName(readNote(file)) // zero: begin with the first
+	p := b.env.progress("checking " + name)
+	defer p.Stop()
+	var found []string
+	done, err := opened.Check(ctx, transfer.CheckOptions{
+		Sample: float64(b.check), After: after, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
+	}, func(problem transfer.Problem) {
+		what := newRemoteProblemJSON(problem)
+		found = append(found, fmt.Sprintf("%s %s: %s", what.Kind, cmp.Or(what.Blob, problem.Key.ID.String()), what.Problem))
+	})
+	if err == nil {
+		err = damagedError(found, "kist verify --read-data --remote "+shellWord(name))
+	}
+	if err == nil {
+		err = writeNote(file, done.Last.String())
+	}
+	return formatSize(uint64(done.Bytes)) + " read, no errors found", err
+}
+
+// damagedError returns the error of a check that found problems, nil if it found none.
+// Then the next check begins at the same place, until the damage is repaired.
+func damagedError(found []string, verify string) error {
+	if len(found) == 0 {
+		return nil
+	}
+	text := plural(uint64(len(found)), "thing is", "things are") + " damaged or missing"
+	for i, problem := range found {
+		if i == shownPaths {
+			text += fmt.Sprintf("\nand %d more", len(found)-i)
+			break
+		}
+		text += "\n" + problem
+	}
+	return hintf(failf(exitDamaged, "", "%s", text), "'%s' lists all damage, and with --repair instead of --read-data it looks for intact copies", verify)
+}
+
+// checkLocal reads the next objects of the store.
+func (b *backup) checkLocal(ctx context.Context) (string, error) {
+	file := filepath.Join(b.repo.Dir(), "checked")
+	start, _ := strconv.Atoi(readNote(file))
+	size := func(n int) int { return int(math.Ceil(float64(b.check) * float64(n))) }
+	subset := func(i, n int) bool { return (i-start%n+n)%n < size(n) }
+	p := b.env.progress("checking")
+	defer p.Stop()
+	var found []string
+	done, err := b.repo.Objects().Check(ctx, volume.CheckOptions{
+		ReadData: true, Subset: subset, Progress: func(done volume.Checked) { p.Set(0, uint64(done.Bytes)) },
+	}, func(problem volume.Problem) { found = append(found, problem.Error()) })
+	if err == nil {
+		err = damagedError(found, "kist verify --read-data")
+	}
+	if n := done.Objects; err == nil && n > 0 {
+		err = writeNote(file, strconv.Itoa((start+size(n))%n))
+	}
+	return formatSize(uint64(done.Bytes)) + " read, no errors found", err
+}
+
+// readNote returns the text of a file that [writeNote] wrote, "" if there is none.
+func readNote(file string) string {
+	data, _ := disk.ReadFile(file)
+	return strings.TrimSpace(string(data))
+}
+
+// writeNote writes a line to a file. The caller holds the lock of the backup.
+func writeNote(file, text string) error { return disk.WriteFile(file, []byte(text+"\n")) }

@@ -1,15 +1,19 @@
 package checkout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -20,58 +24,177 @@ var ErrInsideRepository = errors.New("inside a .kist folder")
 
 // ExtractOptions configure [Extract].
 type ExtractOptions struct {
-	Paths    []string // paths of the view
-	To       string   // a folder; created if missing
-	Force    bool     // overwrite files that differ
-	Progress kist.Progress
+	Paths []string // paths of the view
+	To    string   // a folder; created if missing
+
+	// Select reports whether to write a path. Folders that lead to
+	// written paths are written, too. Nil: all are written.
+	Select func(path string, isDir bool) bool
+
+	Refuse    bool // return a [*stage.LocalChangesError] if a different file exists
+	Overwrite worktree.Overwrite
+	Delete    bool // remove everything below Paths that the view does not have
+	Verify    bool // read the written files back
+	DryRun    bool // change nothing
+	Progress  kist.Progress
 }
 
-// Extract writes paths of a view below another folder, with their recorded
-// modification times, and returns the amount written. It removes nothing. A file
-// there that differs is a [*stage.LocalChangesError], except with o.Force. If only
-// some paths cannot be written, or their folder is damaged or missing, it writes
-// all others and returns a [*worktree.ApplyError].
-func Extract(ctx context.Context, r *kist.Repository, source view.View, o ExtractOptions) (kist.Amount, error) {
-	var ops []worktree.Op
-	var lost []worktree.Failed
+// Extracted is the result of [Extract].
+type Extracted struct {
+	kist.Amount               // files written
+	Ops         []worktree.Op // the operations carried out or, in a dry run, planned; sorted by path
+}
+
+// ErrNotVerified is the error for a written file whose bytes on disk are not its content.
+var ErrNotVerified = errors.New("has other bytes after it was written")
+
+// Extract writes paths of a view below another folder, with their recorded modification
+// times. Files that are the same already stay untouched, so it can be repeated. If some
+// paths cannot be written, or their folder is damaged or missing, it writes all others and
+// returns a [*worktree.ApplyError].
+func Extract(ctx context.Context, r *kist.Repository, source view.View, o ExtractOptions) (*Extracted, error) {
+	ops, lost, err := selectedOps(ctx, source, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := OutsideRepository(o.To); err != nil {
+		return nil, err
+	}
+	result := &Extracted{Ops: ops}
+	if _, err := os.Stat(o.To); o.DryRun && errors.Is(err, fs.ErrNotExist) {
+		return result, view.WithFailed(nil, lost)
+	}
+	if !o.DryRun {
+		if err := os.MkdirAll(o.To, 0o777); err != nil {
+			return nil, err
+		}
+	}
+	w, err := r.OpenWorktree(o.To)
+	if err != nil {
+		return nil, err
+	}
+
+	if o.Refuse {
+		found, err := w.Check(ctx, nil, ops)
+		if err != nil {
+			return nil, err
+		}
+		if err := stage.ObstacleError(stage.Obstacles(r, nil, found)); err != nil {
+			return nil, err
+		}
+	}
+	if result.Ops, err = w.Pending(ctx, ops, o.Overwrite); err != nil {
+		return nil, err
+	}
+	if o.Delete {
+		surplus, err := findSurplus(ctx, w, ops, lost, o)
+		if err != nil {
+			return nil, err
+		}
+		result.Ops = append(result.Ops, surplus...)
+		slices.SortStableFunc(result.Ops, func(a, b worktree.Op) int { return tree.ComparePaths(a.Path, b.Path) })
+	}
+	if o.DryRun {
+		return result, view.WithFailed(nil, lost)
+	}
+
+	applied, err := w.Apply(ctx, source.Objects, result.Ops, worktree.ApplyOptions{RestoreTimes: true, Progress: stage.ApplyProgress(result.Ops, o.Progress)})
+	for _, a := range applied {
+		if a.New != nil && a.New.Type != object.TypeDir {
+			result.Files++
+			result.Bytes += int64(a.New.Size)
+		}
+	}
+	if o.Verify && ctx.Err() == nil {
+		lost = append(lost, verifyWritten(ctx, w, applied)...)
+	}
+
+	return result, view.WithFailed(err, lost)
+}
+
+// selectedOps returns the operations that write the selected paths. Lost are the folders
+// that cannot be read.
+func selectedOps(ctx context.Context, source view.View, o ExtractOptions) (ops []worktree.Op, lost []worktree.Failed, err error) {
 	for _, path := range o.Paths {
 		list, unread, err := source.OpsAt(ctx, path)
 		if err != nil {
-			return kist.Amount{}, err
+			return nil, nil, err
 		}
 		ops, lost = append(ops, list...), append(lost, unread...)
 	}
-	if err := OutsideRepository(o.To); err != nil {
-		return kist.Amount{}, err
-	}
-	if err := os.MkdirAll(o.To, 0o777); err != nil {
-		return kist.Amount{}, err
+	if o.Select == nil {
+		return ops, lost, nil
 	}
 
-	w, err := r.OpenWorktree(o.To)
-	if err != nil {
-		return kist.Amount{}, err
+	folders := map[string]bool{} // that lead to selected paths
+	for _, op := range ops {
+		if !o.Select(op.Path, op.New.Type == object.TypeDir) {
+			continue
+		}
+		for dir, _ := tree.Split(op.Path); dir != "" && !folders[dir]; dir, _ = tree.Split(dir) {
+			folders[dir] = true
+		}
 	}
-	if !o.Force {
-		found, err := w.Check(ctx, nil, ops)
+	return slices.DeleteFunc(ops, func(op worktree.Op) bool {
+		isDir := op.New.Type == object.TypeDir
+		return !o.Select(op.Path, isDir) && !(isDir && folders[op.Path])
+	}), lost, nil
+}
+
+// findSurplus returns the operations that remove everything selected that the view does
+// not have. Paths in lost folders stay.
+func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, lost []worktree.Failed, o ExtractOptions) (list []worktree.Op, err error) {
+	wanted := make(map[string]bool, len(ops)) // whether it is a folder
+	for _, op := range ops {
+		wanted[op.Path] = op.New.Type == object.TypeDir
+	}
+	unread := map[string]bool{}
+	for _, f := range lost {
+		unread[f.Path] = true
+	}
+	keep := func(path string, isDir bool) worktree.Keep {
+		folder, known := wanted[path]
+		switch {
+		case unread[path]:
+			return worktree.KeepAll
+		case known && (folder || !isDir):
+			return worktree.KeepFolder
+		case known || o.Select == nil || o.Select(path, isDir):
+			return worktree.KeepNothing
+		case isDir:
+			return worktree.KeepFolder // it may have selected paths
+		}
+		return worktree.KeepAll
+	}
+	for _, path := range stage.Outermost(o.Paths) {
+		if path != "" && !wanted[path] {
+			continue
+		}
+		below, err := w.Surplus(ctx, path, keep)
 		if err != nil {
-			return kist.Amount{}, err
+			return nil, err
 		}
-		if err := stage.ObstacleError(stage.Obstacles(r, nil, found)); err != nil {
-			return kist.Amount{}, err
-		}
+		list = append(list, below...)
 	}
+	return list, nil
+}
 
-	applied, err := w.Apply(ctx, source.Objects, ops, worktree.ApplyOptions{RestoreTimes: true, Progress: stage.ApplyProgress(ops, o.Progress)})
-	var wrote kist.Amount
+// verifyWritten returns the files that do not have the content that was written.
+func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree.Applied) (bad []worktree.Failed) {
+	var ops []worktree.Op
 	for _, a := range applied {
-		if a.New.Type != object.TypeDir {
-			wrote.Files++
-			wrote.Bytes += int64(a.New.Size)
+		if a.New != nil && a.New.Type != object.TypeDir {
+			ops = append(ops, worktree.Op{Path: a.Path, New: a.New})
 		}
 	}
-
-	return wrote, view.WithFailed(err, lost)
+	found, err := w.Check(ctx, nil, ops)
+	if err != nil {
+		return nil // cancelled, which Apply's caller sees
+	}
+	for _, f := range found {
+		bad = append(bad, worktree.Failed{Path: f.Path, Err: cmp.Or(f.Err, ErrNotVerified)})
+	}
+	return bad
 }
 
 // OutsideRepository makes sure that a path does not lie in a .kist folder.

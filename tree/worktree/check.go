@@ -64,21 +64,8 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 		}
 	}
 
-	groups := c.ops.groups(func(*Op) bool { return true })
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(w.opt.Jobs, len(groups)) {
-		workers.Go(func() {
-			s := w.newStorer(object.Discard, nil)
-			defer s.close()
-			for at := int(next.Add(1)) - 1; at < len(groups) && ctx.Err() == nil; at = int(next.Add(1)) - 1 {
-				c.group(ctx, s, groups[at])
-			}
-		})
-	}
-
-	workers.Wait()
-	if err := ctx.Err(); err != nil {
+	all := c.ops.groups(func(*Op) bool { return true })
+	if err := w.eachGroup(ctx, all, func(s *storer, group []int) { c.group(ctx, s, group) }); err != nil {
 		return nil, err
 	}
 
@@ -89,6 +76,105 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 
 	slices.SortFunc(obstacles, func(a, b Obstacle) int { return tree.ComparePaths(a.Path, b.Path) })
 	return obstacles, nil
+}
+
+// eachGroup calls f for groups of operations, several at once. The storer stores nothing.
+// The error is that of ctx.
+func (w *Worktree) eachGroup(ctx context.Context, groups [][]int, f func(s *storer, group []int)) error {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(w.opt.Jobs, len(groups)) {
+		workers.Go(func() {
+			s := w.newStorer(object.Discard, nil)
+			defer s.close()
+			for at := int(next.Add(1)) - 1; at < len(groups) && ctx.Err() == nil; at = int(next.Add(1)) - 1 {
+				f(s, groups[at])
+			}
+		})
+	}
+
+	workers.Wait()
+	return ctx.Err()
+}
+
+// Overwrite says which existing files [Worktree.Pending] leaves as they are. Files that
+// equal their entry in type, permission bits, time and content always stay.
+type Overwrite uint8
+
+// Which other files stay.
+const (
+	OverwriteAlways    Overwrite = iota // none
+	OverwriteIfChanged                  // files of equal type, permission bits, time and size: their content is not read
+	OverwriteIfNewer                    // files that are not older than their entry
+	OverwriteNever                      // all
+)
+
+// Pending returns the operations that Apply still has to carry out, sorted by path:
+// those of files and symlinks that have to be written, and all others.
+func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite) ([]Op, error) {
+	list, err := newOpList(ops)
+	if err != nil {
+		return nil, err
+	}
+
+	done := make([]bool, len(list))
+	files := list.groups(func(op *Op) bool { return op.New != nil && op.New.Type != object.TypeDir })
+	err = w.eachGroup(ctx, files, func(s *storer, group []int) {
+		dir, _ := tree.Split(list[group[0]].Path)
+		d, err := w.openFolder(dir)
+		if err != nil {
+			return // Apply makes the folder, or reports the error
+		}
+		defer d.Close()
+		for _, i := range group {
+			done[i] = w.stays(ctx, s, d, &list[i], how)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	var pending []Op
+	for i, op := range list {
+		if !done[i] {
+			pending = append(pending, op)
+		}
+	}
+	return pending, nil
+}
+
+// stays reports whether the file at the path of op, in folder d, is left as it is.
+func (w *Worktree) stays(ctx context.Context, s *storer, d folder, op *Op, how Overwrite) bool {
+	_, name := tree.Split(op.Path)
+	st, err := d.lstat(name)
+	if err != nil {
+		return false
+	}
+	want := op.New
+	switch {
+	case how == OverwriteNever:
+		return true
+	case how == OverwriteIfNewer && want.MTime.Compare(st.mtime) <= 0:
+		return true
+	case want.Type != st.entryType():
+		return false
+	case want.Type == object.TypeFile:
+		if want.Size != uint64(st.size) || want.MTime != st.mtime || w.opt.written(want.Mode) != st.perm() {
+			return false
+		}
+		if how == OverwriteIfChanged {
+			return true
+		}
+	}
+
+	known := index.NewEntry(*want, index.Stat{})
+	stored, err := s.store(ctx, op.Path, nil, &known)
+	if err != nil || stored.Unstable {
+		return false
+	}
+	now := index.NewEntry(stored.Entry, index.Stat{})
+	known.Mode = now.Mode // compared above
+	return known.SameContent(&now)
 }
 
 type checker struct {
@@ -258,3 +344,61 @@ func (c *checker) checkBelow(path string) {
 		}
 	}
 }
+
+// Surplus returns the operations that remove everything below a folder for which keep
+// returns false. It does not look into folders that keep leaves out, nor into folders with
+// a form of the name .kist, which always stay. Apply removes a folder only if it is empty
+// by then. A folder that does not exist has no surplus.
+func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path string, isDir bool) Keep) ([]Op, error) {
+	d, err := w.openFolder(dir)
+	if errors.Is(err, fs.ErrNotExist) || notFolder(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	var l listing
+	if err := d.list(&l); err != nil {
+		return nil, err
+	}
+
+	var ops []Op
+	for i := range l.entries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		st, err := d.listed(&l, i)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		path := tree.Join(dir, l.name(i))
+		what := keep(path, st.isDir())
+		switch {
+		case what == KeepAll || object.CheckName(l.name(i)) != nil:
+		case st.isDir():
+			below, err := w.Surplus(ctx, path, keep)
+			if err != nil {
+				return nil, err
+			}
+			if ops = append(ops, below...); what == KeepNothing {
+				ops = append(ops, Op{Path: path})
+			}
+		case what == KeepNothing:
+			ops = append(ops, Op{Path: path, Old: &index.Entry{}})
+		}
+	}
+	return ops, nil
+}
+
+// Keep is what [Worktree.Surplus] keeps of a path.
+type Keep uint8
+
+const (
+	KeepNothing Keep = iota // the path goes
+	KeepFolder              // the path stays; paths below it may go
+	KeepAll                 // the path stays with everything below it
+)

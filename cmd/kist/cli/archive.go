@@ -101,7 +101,7 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		return err
 	}
 	if env.global.json {
-		env.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)})
+		env.json(extractedJSON{Files: uint64(wrote.Files), Bytes: uint64(wrote.Bytes)})
 	} else {
 		env.info("%s, %s, written to %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.output))
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -16,9 +15,10 @@ import (
 )
 
 type restoreOptions struct {
-	source, to              string
+	source                  string
 	staged, worktree, force bool
 	sideOptions
+	extractOptions
 }
 
 func newRestore(env *Env) *cobra.Command {
@@ -36,18 +36,21 @@ unstaged, and the worktree stays. With --staged and --worktree, restores both.
 
 With --to, writes the files below the folder DIR, as they are in HEAD or the
 source, with their recorded times. DIR is created if it is absent. Without
-PATHs, writes all files. Index and worktree stay. If a different file exists
-there, kist names it and changes nothing, unless --force is given. Nothing is
-removed.
+PATHs, writes all files. Index and worktree stay. Files that are the same there
+stay untouched, so an interrupted restore can be repeated. If a different file
+exists, kist names it and changes nothing, unless --overwrite or --force allows
+it. --include and --exclude select files with the patterns of .kistignore.
 
 If kist cannot write a path, it names the path and goes on with the others.
 
-With --json: restored (how many paths), and with --to files and bytes (that were
-written).`,
+With --json: restored (how many paths); with --to files and bytes (written), and
+removed; with --dry-run an object for each path and status, write or remove.`,
 		Example: `  kist restore film.mov                        undo what was changed since it was staged
   kist restore --staged .                      unstage what is in the current folder
   kist restore --source HEAD~2 notes           go back two commits with a folder
-  kist restore --source v1 --to /tmp/v1        write all of a version elsewhere`,
+  kist restore --source v1 --to /tmp/v1        write all of a version elsewhere
+  kist restore --to /srv --overwrite if-changed --delete
+                                               make /srv equal to HEAD`,
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
 	env.inRepository(cmd, o.run, exitPartial, exitBusy)
@@ -56,8 +59,8 @@ written).`,
 	flags.BoolVarP(&o.staged, "staged", "S", false, "restore the index")
 	flags.BoolVarP(&o.worktree, "worktree", "W", false, "restore the worktree (the default without --staged)")
 	o.sideOptions.register(cmd)
-	flags.StringVar(&o.to, "to", "", "write the files below `DIR`")
 	flags.BoolVarP(&o.force, "force", "f", false, "overwrite untracked files; with --to, any file")
+	o.extractOptions.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("source", "ours", "theirs")
 	for _, name := range []string{"staged", "worktree", "ours", "theirs"} {
 		cmd.MarkFlagsMutuallyExclusive("to", name)
@@ -65,11 +68,11 @@ written).`,
 	cmd.MarkFlagsMutuallyExclusive("staged", "ours")
 	cmd.MarkFlagsMutuallyExclusive("staged", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("source", env.complete(revisions)))
-	must(cmd.MarkFlagDirname("to"))
 	registerSetID(env, cmd)
 	return cmd
 }
 
+// run restores files here, or below another folder.
 func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if len(args) == 0 && o.to == "" {
 		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
@@ -79,17 +82,14 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		return err
 	}
 	if o.to != "" {
-		return extract(ctx, env, r, *o, specs)
+		return o.extract(ctx, env, r, specs)
+	}
+	if name := o.extractOptions.used(); name != "" {
+		return usagef("--%s is only for --to", name)
 	}
 	return env.restore(ctx, r, checkout.RestoreOptions{
 		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
 	}, specs)
-}
-
-// extractedJSON is what restore --to prints with --json.
-type extractedJSON struct {
-	Files uint64 `json:"files"`
-	Bytes uint64 `json:"bytes"`
 }
 
 // pathsOf returns a commit and the paths in it that match specs. Without specs, the
@@ -104,26 +104,6 @@ func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, spec
 		paths = []string{""}
 	}
 	return source, paths, err
-}
-
-// extract writes paths of a commit elsewhere.
-func extract(ctx context.Context, env *Env, r *kist.Repository, o restoreOptions, specs pathspecs) error {
-	source, paths, err := pathsOf(ctx, env, r, cmp.Or(o.source, "HEAD"), specs)
-	if err != nil {
-		return err
-	}
-	p := env.progress("restoring")
-	wrote, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{Paths: paths, To: env.path(o.to), Force: o.force, Progress: p.amounts()})
-	p.Stop()
-	if err != nil && !isPartial(err) {
-		return env.unwritten(r, err)
-	}
-	if env.global.json {
-		env.json(extractedJSON{uint64(wrote.Files), uint64(wrote.Bytes)})
-	} else {
-		env.info("%s, %s, written below %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.to))
-	}
-	return unwrittenBelow(o.to, err)
 }
 
 type resetOptions struct {

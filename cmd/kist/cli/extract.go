@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/ignore"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// extractOptions are the options of restore --to.
+type extractOptions struct {
+	to                     string
+	include, exclude       []string
+	overwrite              string
+	remove, verify, dryRun bool
+}
+
+// overwrites are the values of --overwrite.
+var overwrites = map[string]worktree.Overwrite{
+	"always": worktree.OverwriteAlways, "if-changed": worktree.OverwriteIfChanged,
+	"if-newer": worktree.OverwriteIfNewer, "never": worktree.OverwriteNever,
+}
+
+func (o *extractOptions) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.to, "to", "", "write the files below `DIR`")
+	flags.StringArrayVar(&o.include, "include", nil, "with --to: write only what matches `PATTERN`, or lies in a folder that does")
+	flags.StringArrayVar(&o.exclude, "exclude", nil, "with --to: do not write what matches `PATTERN`")
+	flags.StringVar(&o.overwrite, "overwrite", "", "with --to: replace different files always, if-changed (equal size and time count as the same), if-newer or never, as `WHEN` says")
+	flags.BoolVar(&o.remove, "delete", false, "with --to: remove what the commit does not have below DIR, or below PATHs in it")
+	flags.BoolVar(&o.verify, "verify", false, "with --to: read the written files back, and compare them")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --to: change nothing, list what would be written and removed")
+	must(cmd.MarkFlagDirname("to"))
+	must(cmd.RegisterFlagCompletionFunc("overwrite", cobra.FixedCompletions([]string{"always", "if-changed", "if-newer", "never"}, cobra.ShellCompDirectiveNoFileComp)))
+	for _, name := range []string{"include", "exclude"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+}
+
+// used returns the name of an option that was given and needs --to, or "".
+func (o *extractOptions) used() string {
+	for name, used := range map[string]bool{
+		"include": o.include != nil, "exclude": o.exclude != nil, "overwrite": o.overwrite != "",
+		"delete": o.remove, "verify": o.verify, "dry-run": o.dryRun,
+	} {
+		if used {
+			return name
+		}
+	}
+	return ""
+}
+
+// extractedJSON is the result of archive and restore --to in JSON.
+type extractedJSON struct {
+	Files   uint64 `json:"files"`
+	Bytes   uint64 `json:"bytes"`
+	Removed int    `json:"removed,omitempty"`
+}
+
+// extract writes paths of a commit elsewhere.
+func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Repository, specs pathspecs) error {
+	overwrite, known := overwrites[o.overwrite]
+	if o.overwrite != "" && !known {
+		return usagef("--overwrite %s is not one of always, if-changed, if-newer, never", quoteArg(o.overwrite))
+	}
+	selected, err := selects(o.include, o.exclude)
+	if err != nil {
+		return err
+	}
+	source, paths, err := pathsOf(ctx, env, r, cmp.Or(o.source, "HEAD"), specs)
+	if err != nil {
+		return err
+	}
+	p := env.progress("restoring")
+	result, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{
+		Paths: paths, To: env.path(o.to), Select: selected, Refuse: !known && !o.force, Overwrite: overwrite,
+		Delete: o.remove, Verify: o.verify, DryRun: o.dryRun, Progress: p.amounts(),
+	})
+	p.Stop()
+	if isA[*stage.LocalChangesError](err) {
+		return hintf(err, "--overwrite if-changed replaces different files below DIR; --overwrite never keeps them")
+	}
+	if err != nil && !isPartial(err) {
+		return err
+	}
+	o.show(env, result)
+	return unwrittenBelow(o.to, err)
+}
+
+// show prints the result of extract.
+func (o *extractOptions) show(env *Env, result *checkout.Extracted) {
+	removed := 0
+	for _, op := range result.Ops {
+		status := "write"
+		if op.New == nil {
+			status = "remove"
+			removed++
+		}
+		switch {
+		case !o.dryRun || op.New != nil && op.New.Type == object.TypeDir:
+		case env.global.json:
+			env.json(pathStatus{newPathJSON(op.Path), status})
+		default:
+			env.printf("would %s %s\n", status, quotePath(op.Path))
+		}
+	}
+	switch {
+	case o.dryRun:
+	case env.global.json:
+		env.json(extractedJSON{uint64(result.Files), uint64(result.Bytes), removed})
+	default:
+		text := ""
+		if removed > 0 {
+			text = ", " + plural(uint64(removed), "path", "paths") + " removed"
+		}
+		env.info("%s, %s, written below %s%s", plural(uint64(result.Files), "file", "files"), formatSize(uint64(result.Bytes)), quotePath(o.to), text)
+	}
+}
+
+// selects returns a function that reports whether a path, or a folder above it, matches
+// one of the patterns to include, and none of the patterns to exclude. Without patterns to
+// include, all match. The result is nil if there are no patterns.
+func selects(include, exclude []string) (func(path string, isDir bool) bool, error) {
+	if len(include)+len(exclude) == 0 {
+		return nil, nil
+	}
+	var matchers [2]*ignore.Matcher
+	for i, patterns := range [][]string{include, exclude} {
+		if j := slices.IndexFunc(patterns, func(p string) bool { return strings.Contains(p, "\n") }); j >= 0 {
+			return nil, usagef("a pattern has a line break: %s", quoteArg(patterns[j]))
+		}
+		p, err := ignore.Parse([]byte(strings.Join(patterns, "\n")), "")
+		if err != nil {
+			return nil, err
+		}
+		matchers[i] = new(ignore.Matcher).Push(p)
+	}
+	return func(path string, isDir bool) bool {
+		included := len(include) == 0
+		for i := 0; i <= len(path); i++ {
+			if i < len(path) && path[i] != '/' {
+				continue
+			}
+			dir := i < len(path) || isDir
+			if excluded, _ := matchers[1].Match(path[:i], dir); excluded {
+				return false
+			}
+			if !included {
+				included, _ = matchers[0].Match(path[:i], dir)
+			}
+		}
+		return included
+	}, nil
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -33,7 +34,8 @@ type ArchiveOptions struct {
 
 // Archive writes paths of a view to w as an archive, and returns the archived amount.
 // The same view and options give the same bytes. Archive stops with the first error,
-// also if content is damaged or missing, and the archive is then incomplete.
+// also if content is damaged or missing, and the archive is then incomplete. It leaves out
+// sockets, and in a zip archive FIFOs and devices.
 func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOptions) (done kist.Amount, err error) {
 	paths := stage.Outermost(o.Paths)
 	var total kist.Amount
@@ -54,6 +56,7 @@ func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOption
 	if err != nil {
 		return done, err
 	}
+	defer a.stop()
 	written := map[string]bool{} // folders
 	add := func(path string, e object.Entry) error {
 		if e.Type == object.TypeDir {
@@ -79,7 +82,7 @@ func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOption
 			return done, err
 		}
 	}
-	return done, a.close()
+	return done, a.finish()
 }
 
 // addPath calls add for the folders that lead to path, for path, and for everything
@@ -121,29 +124,46 @@ func archiveHeader(path string, e object.Entry, o ArchiveOptions) *tar.Header {
 		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Target
 	case object.TypeFile:
 		h.Typeflag, h.Size = tar.TypeReg, int64(e.Size)
+	case object.TypeFIFO:
+		h.Typeflag = tar.TypeFifo
+	case object.TypeCharDevice:
+		h.Typeflag = tar.TypeChar
+	case object.TypeBlockDevice:
+		h.Typeflag = tar.TypeBlock
+	}
+	if m := e.Meta; m != nil {
+		h.Uid, h.Gid, h.Uname, h.Gname = int(m.UID), int(m.GID), m.Owner, m.Group
+		h.Devmajor, h.Devminor = int64(unix.Major(m.Device)), int64(unix.Minor(m.Device))
+		h.PAXRecords = map[string]string{}
+		for name, value := range m.Xattrs {
+			h.PAXRecords["SCHILY.xattr."+name] = string(value)
+		}
 	}
 	return h
 }
 
 // An archiver writes the entries of an archive.
 type archiver struct {
-	tar   *tar.Writer
-	zip   *zip.Writer
-	close func() error
+	tar    *tar.Writer
+	zip    *zip.Writer
+	finish func() error
+	stop   func() // frees memory, also after an error
+
+	links map[uint64]string // tar: the first name of each hard-link group
 }
 
 func newArchiver(w io.Writer, format string) (archiver, error) {
 	switch format {
 	case "tar":
 		t := tar.NewWriter(w)
-		return archiver{tar: t, close: t.Close}, nil
+		return archiver{tar: t, finish: t.Close, stop: func() {}, links: map[uint64]string{}}, nil
 	case "tar.zst":
 		z, err := zstd.NewWriter(w)
 		if err != nil {
 			return archiver{}, err
 		}
 		t := tar.NewWriter(z)
-		return archiver{tar: t, close: func() error {
+		return archiver{tar: t, stop: func() { z.Close() }, links: map[uint64]string{}, finish: func() error {
 			if err := t.Close(); err != nil {
 				return err
 			}
@@ -151,17 +171,25 @@ func newArchiver(w io.Writer, format string) (archiver, error) {
 		}}, nil
 	case "zip":
 		z := zip.NewWriter(w)
-		return archiver{zip: z, close: z.Close}, nil
+		return archiver{zip: z, finish: z.Close, stop: func() {}}, nil
 	}
 	return archiver{}, fmt.Errorf("archive format %q is not one of %s", format, strings.Join(ArchiveFormats, ", "))
 }
 
 func (a archiver) add(ctx context.Context, objects object.Reader, h *tar.Header, e object.Entry) error {
-	if h.Typeflag == 0 {
-		return fmt.Errorf("an entry of type %d cannot be archived", e.Type)
+	special := h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeSymlink
+	if e.Type == object.TypeSocket || special && a.zip != nil {
+		return nil
 	}
 	content := io.Reader(object.NewContentReader(ctx, objects, e))
 	if a.tar != nil {
+		if m := e.Meta; m != nil && m.HardLink != 0 {
+			if first, ok := a.links[m.HardLink]; ok {
+				h.Typeflag, h.Linkname, h.Size = tar.TypeLink, first, 0
+			} else {
+				a.links[m.HardLink] = h.Name
+			}
+		}
 		if err := a.tar.WriteHeader(h); err != nil || h.Typeflag != tar.TypeReg {
 			return err
 		}

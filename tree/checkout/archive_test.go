@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,8 +16,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
@@ -150,4 +153,39 @@ func (w without) Get(ctx context.Context, key object.Key) ([]byte, error) {
 		return nil, &object.NotFoundError{Key: key}
 	}
 	return w.Reader.Get(ctx, key)
+}
+
+// A tar archive has all metadata that was recorded.
+func TestArchiveMetadata(t *testing.T) {
+	objects := objecttest.NewMemory()
+	w := object.NewTreeWriter(objects)
+	attr := map[string][]byte{"user.a": {1, 0, 2}}
+	for _, e := range []object.Entry{
+		{Name: "a", Type: object.TypeFile, Mode: 0o600, Size: 1, Inline: []byte("x"), Meta: &object.Metadata{UID: 1, GID: 2, Owner: "o", Group: "g", Xattrs: attr, HardLink: 7}},
+		{Name: "b", Type: object.TypeFile, Mode: 0o600, Size: 1, Inline: []byte("x"), Meta: &object.Metadata{HardLink: 7}},
+		{Name: "fifo", Type: object.TypeFIFO, Meta: &object.Metadata{}},
+		{Name: "null", Type: object.TypeCharDevice, Meta: &object.Metadata{Device: unix.Mkdev(1, 3)}},
+		{Name: "socket", Type: object.TypeSocket, Meta: &object.Metadata{}},
+	} {
+		treetest.Check(t, w.Add(t.Context(), e))
+	}
+	root, err := w.Finish(t.Context())
+	treetest.Check(t, err)
+
+	var out bytes.Buffer
+	_, err = checkout.Archive(t.Context(), view.View{Objects: objects, Tree: root}, &out, checkout.ArchiveOptions{Paths: []string{""}, Format: "tar"})
+	treetest.Check(t, err)
+	var got []string
+	for archive := tar.NewReader(&out); ; {
+		h, err := archive.Next()
+		if err == io.EOF {
+			break
+		}
+		treetest.Check(t, err)
+		got = append(got, fmt.Sprintf("%s %c %s %d %d %s %s %q %d,%d", h.Name, h.Typeflag, h.Linkname, h.Uid, h.Gid, h.Uname, h.Gname, h.PAXRecords["SCHILY.xattr.user.a"], h.Devmajor, h.Devminor))
+	}
+	want := []string{`a 0  1 2 o g "\x01\x00\x02" 0,0`, `b 1 a 0 0   "" 0,0`, `fifo 6  0 0   "" 0,0`, `null 3  0 0   "" 1,3`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }

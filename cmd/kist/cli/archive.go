@@ -27,8 +27,9 @@ func newArchive(env *Env) *cobra.Command {
 		Short: "write a commit as a tar or zip archive",
 		Long: `Writes the files of a commit as an archive, to standard output or to a FILE.
 With PATHs, writes only these and the folders that lead to them. The archive has
-the recorded times, permission bits and symlinks. Two archives of a commit have
-the same bytes.
+the recorded times, permission bits and symlinks, and a tar archive also owners,
+extended attributes, hard links, FIFOs and devices, if the repository records
+them. Two archives of a commit have the same bytes.
 
 The formats are tar, tar.zst (tar, compressed with zstd) and zip. Without
 --format the extension of FILE decides; the default is tar.

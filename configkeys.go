@@ -67,6 +67,11 @@ var configKeys = slices.Concat(backupKeys(), []ConfigKey{
 func backupKeys() []ConfigKey {
 	keys := []ConfigKey{
 		{Name: KeyBackup + "check", Form: "N%", Help: "how much of the stored data each backup reads back", check: checkedBy(ParseShare)},
+		{Name: KeyBackup + "exclude", Form: "list of PATTERNs", Help: "what to leave out, as in a .kistignore file", List: true, check: checkTextSetting(nil)},
+		{Name: KeyBackup + "exclude-caches", Form: "true or false", Default: "false", Help: "leave out folders with a CACHEDIR.TAG", check: checkBoolSetting},
+		{Name: KeyBackup + "exclude-if-present", Form: "list of NAME[:HEADER]", Help: "leave out folders with such a file", List: true, check: checkTextSetting(nil)},
+		{Name: KeyBackup + "exclude-larger-than", Form: "SIZE", Help: "leave out larger files", check: checkedBy(ParseSize)},
+		{Name: KeyBackup + "one-file-system", Form: "true or false", Default: "false", Help: "leave out other file systems", check: checkBoolSetting},
 		{Name: KeyBackup + "jobs", Form: "N", Help: "transfers at once", check: checkedBy(parseCount)},
 		{Name: KeyBackup + "keep-tag", Form: "list of PATTERNs", Help: "keep commits with such a tag", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},

@@ -21,12 +21,13 @@ import (
 
 // AddOptions select the paths that [Add] stages.
 type AddOptions struct {
-	Paths         []string      // slash-separated, below the worktree's root; none, or "", means all
-	Update        bool          // only tracked paths
-	Force         bool          // also ignored files
-	ExcludeCaches bool          // leave out folders with a valid CACHEDIR.TAG
-	DryRun        bool          // store and stage nothing
-	Progress      kist.Progress // may be nil
+	Paths        []string // slash-separated, below the worktree's root; none, or "", means all
+	Update       bool     // only tracked paths
+	Force        bool     // also ignored files
+	Exclude      worktree.Exclude
+	AllowMissing bool          // skip Paths that do not exist; tracked ones stay as they are staged
+	DryRun       bool          // store and stage nothing
+	Progress     kist.Progress // may be nil
 }
 
 // AddResult is the result of [Add], also of a dry run. Lists are sorted by
@@ -67,10 +68,13 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	}
 
 	found, err := scan(ctx, r, idx, worktree.ScanOptions{
-		Paths: o.Paths, IncludeIgnored: o.Force, ExcludeCaches: o.ExcludeCaches, NoUntracked: o.Update,
+		Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude, NoUntracked: o.Update,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.AllowMissing {
+		found = skipMissing(r.Worktree(), found, o.Paths)
 	}
 	for _, f := range found {
 		if _, conflict := idx.Conflict(f.Path); f.State == worktree.Absent && !conflict {
@@ -96,6 +100,19 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	}
 	result.Stats = session.Stats()
 	return result, errors.Join(err, session.Close())
+}
+
+// skipMissing makes paths that do not exist unreadable, in place of the results at and
+// below them. So a folder on a disk that is not mounted is not taken for deleted.
+func skipMissing(w *worktree.Worktree, found []worktree.Found, paths []string) []worktree.Found {
+	for _, path := range paths {
+		if path == "" || w.Exists(path) {
+			continue
+		}
+		found = slices.DeleteFunc(found, func(f worktree.Found) bool { return tree.Below(f.Path, path) })
+		found = append(found, worktree.Found{Path: path, State: worktree.Unreadable, Err: fs.ErrNotExist})
+	}
+	return found
 }
 
 // stager stores changed files of the worktree and returns the edits of the index

@@ -11,20 +11,35 @@ import (
 	"github.com/kist-vcs/kist/tree/ignore"
 )
 
-// CacheTag is the name of the file that marks a folder as a cache, by the
-// Cache Directory Tagging Specification (https://bford.info/cachedir/).
-const CacheTag = "CACHEDIR.TAG"
-
-// cacheSignature is the beginning of every valid cache tag.
-const cacheSignature = "Signature: 8a477f597d28d172789f06886806bc55"
-
 // maxIgnoreFile is the largest ignore file, in bytes.
 const maxIgnoreFile = 1 << 20
 
-// isCacheTag reports whether the folder has a valid cache tag.
-func isCacheTag(d folder) bool {
-	data, err := readHead(d, CacheTag, len(cacheSignature))
-	return err == nil && string(data) == cacheSignature
+// findMarker returns the name of the file that excludes the folder's content, or "".
+func (d *dirScan) findMarker() string {
+	for _, m := range d.o.Exclude.Markers {
+		if !d.has(m.Name) {
+			continue
+		}
+		if data, err := readHead(d.folder, m.Name, len(m.Header)); err == nil && string(data) == m.Header {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// excludes reports whether the options exclude a name.
+func (d *dirScan) excludes(name string, st *fileStat) bool {
+	if d.marker != "" && name != d.marker {
+		return true
+	}
+	if limit := d.o.Exclude.LargerThan; limit > 0 && st.isRegular() && st.size > limit {
+		return true
+	}
+	if d.o.Exclude.Patterns == nil {
+		return false
+	}
+	excluded, _ := d.o.Exclude.Patterns.Match(d.join(name), st.isDir())
+	return excluded
 }
 
 // readPatterns reads a folder's ignore file. It returns nil if the folder has
@@ -89,8 +104,6 @@ func (d *dirScan) ignores(name string, isDir bool) bool {
 		return true
 	case d.o.IncludeIgnored:
 		return false
-	case d.isCache && name != CacheTag:
-		return true
 	}
 	ignored, _ := d.matcher.Match(d.join(name), isDir)
 	return ignored

@@ -269,6 +269,23 @@ func TestOtherFileSystem(t *testing.T) {
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
+// A folder where another file system is mounted stays, without its content.
+func TestScanOneFileSystem(t *testing.T) {
+	f := mounted(t, "d/sub", "1m")
+	if f == nil {
+		return
+	}
+	f.write("d/x", "1")
+	f.write("d/sub/y/z", "2")
+	one := ScanOptions{Exclude: Exclude{OneFileSystem: true, Drop: true}}
+	same(t, "untracked", f.scan(one), []string{"untracked d/", "untracked d/sub/", "untracked d/x"})
+	one.Paths = []string{"d/sub"}
+	same(t, "named", f.scan(one), []string{"untracked d/", "untracked d/sub/", "untracked d/sub/y/", "untracked d/sub/y/z"})
+	f.stage()
+	one.Paths = nil
+	same(t, "tracked", f.scan(one), []string{"deleted d/sub/y/", "deleted d/sub/y/z"})
+}
+
 // The repository's folder is not touched under the name of a mount either.
 func TestMountedRepository(t *testing.T) {
 	f := mounted(t, "other", "1m")

@@ -27,8 +27,8 @@ type ScanOptions struct {
 	// ListIgnored reports ignored paths as Ignored.
 	ListIgnored bool
 
-	// ExcludeCaches ignores everything except the tag in folders with a CACHEDIR.TAG.
-	ExcludeCaches bool
+	// Exclude ignores more paths than ignore files do.
+	Exclude Exclude
 
 	// CollapseUntracked reports untracked and ignored folders without their content.
 	CollapseUntracked bool
@@ -37,10 +37,29 @@ type ScanOptions struct {
 	NoUntracked bool
 }
 
+// Exclude selects more paths to ignore than ignore files do. The zero Exclude selects none.
+type Exclude struct {
+	Patterns      *ignore.Matcher // paths that match; nil: none
+	Markers       []Marker        // the content of folders with such a file, except the file
+	LargerThan    int64           // files with more bytes; 0: none
+	OneFileSystem bool            // the content of folders where another file system is mounted
+
+	// Drop reports excluded paths that are tracked as Deleted. Otherwise only
+	// untracked paths are excluded.
+	Drop bool
+}
+
+// Marker is a file that excludes its folder.
+type Marker struct{ Name, Header string } // Header is the beginning of its content
+
+// CacheTag marks a folder as a cache, by the Cache Directory Tagging Specification
+// (https://bford.info/cachedir/).
+var CacheTag = Marker{Name: "CACHEDIR.TAG", Header: "Signature: 8a477f597d28d172789f06886806bc55"}
+
 // Scan compares the worktree with the index and returns the differences,
 // sorted by [tree.ComparePaths]: a folder comes before its content. A file is
 // unchanged if its stat data matches the index and is not racy. Scan opens no
-// files, except ignore files and, with ExcludeCaches, cache tags.
+// files, except ignore files and the files of [Exclude.Markers].
 //
 // Paths that cannot be read are in the result. An error means that the scan
 // itself failed. The index may be nil. It must not change during the scan.

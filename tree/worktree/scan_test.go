@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/ignore"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -205,18 +206,59 @@ func TestIgnoreFileRefused(t *testing.T) {
 
 func TestScanCaches(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
-		f.write("cache/CACHEDIR.TAG", cacheSignature+"\n# more\n")
+		f.write("cache/CACHEDIR.TAG", CacheTag.Header+"\n# more\n")
 		f.write("cache/a/b", "1")
 		f.write("cache/c", "2")
 		f.write("no/CACHEDIR.TAG", "Signature: something else")
 		f.write("no/d", "3")
-		same(t, "excluded", f.scan(ScanOptions{ExcludeCaches: true}), []string{
+		same(t, "excluded", f.scan(ScanOptions{Exclude: Exclude{Markers: []Marker{CacheTag}}}), []string{
 			"untracked cache/", "untracked cache/CACHEDIR.TAG", "untracked no/", "untracked no/CACHEDIR.TAG", "untracked no/d",
 		})
 		same(t, "not asked for", f.scan(ScanOptions{Paths: []string{"cache"}}), []string{
 			"untracked cache/", "untracked cache/CACHEDIR.TAG", "untracked cache/a/", "untracked cache/a/b", "untracked cache/c",
 		})
 	})
+}
+
+// An exclusion hides untracked paths. With Drop, tracked ones count as deleted.
+func TestScanExclude(t *testing.T) {
+	f := newReal(t)
+	patterns, err := ignore.Parse([]byte("*.log\n!keep.log\n/d/\n"), "")
+	f.check(err)
+	exclude := Exclude{
+		Patterns: new(ignore.Matcher).Push(patterns), LargerThan: 4,
+		Markers: []Marker{{Name: ".nobackup"}, {Name: "tag", Header: "yes"}},
+	}
+	for path, content := range map[string]string{
+		"a.log": "1", "keep.log": "1", "large": "12345", "small": "1234", "d/x": "1", "e/d/x": "1",
+		"m/.nobackup": "", "m/x": "1", "m/n/x": "1", "n/tag": "no", "n/x": "1", "y/tag": "yes", "y/x": "1",
+	} {
+		f.write(path, content)
+	}
+	untracked := []string{
+		"untracked e/", "untracked e/d/", "untracked e/d/x", "untracked keep.log",
+		"untracked m/", "untracked m/.nobackup", "untracked n/", "untracked n/tag", "untracked n/x", "untracked small",
+		"untracked y/", "untracked y/tag",
+	}
+	same(t, "untracked", f.scan(ScanOptions{Exclude: exclude}), untracked)
+	same(t, "named", f.scan(ScanOptions{Exclude: exclude, Paths: []string{"d", "large", "m/x"}}), []string{
+		"ignored d/", "ignored large", "untracked m/", "ignored m/x",
+	})
+
+	f.stage()
+	same(t, "tracked", f.scan(ScanOptions{Exclude: exclude}), []string{})
+	exclude.Drop = true
+	dropped := []string{
+		"deleted a.log", "deleted d/", "deleted d/x", "deleted large",
+		"deleted m/n/", "deleted m/n/x", "deleted m/x", "deleted y/x",
+	}
+	same(t, "dropped", f.scan(ScanOptions{Exclude: exclude}), dropped)
+	same(t, "named and dropped", f.scan(ScanOptions{Exclude: exclude, Paths: []string{"d", "m/n", "small"}}), []string{
+		"deleted d/", "deleted d/x", "deleted m/n/", "deleted m/n/x",
+	})
+	f.write("d/new", "1")
+	f.write("m/n/new", "1")
+	same(t, "new in a dropped folder", f.scan(ScanOptions{Exclude: exclude}), dropped)
 }
 
 func TestScanNested(t *testing.T) {

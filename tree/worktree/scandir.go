@@ -24,8 +24,9 @@ type dirScan struct {
 	count  int
 	seen   int // tracked names that exist
 
-	isCache   bool // the folder is a cache and its content is ignored
-	badIgnore bool // the ignore file was reported as unreadable
+	marker    string // the file that excludes the rest of the folder; "": none
+	dev       uint64 // the folder's file system, with OneFileSystem
+	badIgnore bool   // the ignore file was reported as unreadable
 }
 
 // scan compares the selected names of a folder with the index.
@@ -37,7 +38,12 @@ func (d *dirScan) scan(t *scanTask) {
 	}
 	defer d.folder.Close()
 	d.readIgnoreFile()
-	d.isCache = d.o.ExcludeCaches && d.has(CacheTag) && isCacheTag(d.folder)
+	d.marker = d.findMarker()
+	if d.o.Exclude.OneFileSystem {
+		if st, err := d.folder.self(); err == nil {
+			d.dev = st.dev
+		}
+	}
 	d.allNames()
 	if d.failure() == nil {
 		d.addUnseen()
@@ -112,6 +118,7 @@ type scanName struct {
 	sub     *index.Dir   // the index's folder, or nil
 	kid     *selection   // the selected part of the content below it; nil: all
 	ignored bool
+	mounted bool // another file system is mounted there, and excluded
 }
 
 // tracked reports whether the index has the name.
@@ -156,7 +163,32 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 	if err == nil && st.mode == 0 {
 		st, err = d.folder.listed(&d.list, i)
 	}
+	if err == nil && d.exclude(&n, &st, leaf) {
+		return
+	}
 	d.judge(&n, &st, err)
+}
+
+// exclude applies [ScanOptions.Exclude] to a name. It reports whether nothing else has to
+// be done for the name.
+func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
+	if d.o.IncludeIgnored {
+		return false
+	}
+	n.mounted = d.dev != 0 && !leaf && st.isDir() && st.dev != d.dev
+	switch {
+	case !d.excludes(n.name, st):
+		return false
+	case n.tracked() && d.o.Exclude.Drop:
+		d.seen++
+		d.missing(n)
+		return true
+	case n.tracked():
+		n.ignored = n.ignored || n.entry == nil
+		return false
+	}
+	n.ignored = true
+	return !leaf && n.kid == nil && !d.o.ListIgnored
 }
 
 // leavesOut reports whether a name is that of the repository, or of an ignore file that
@@ -286,15 +318,31 @@ func (d *dirScan) compareDir(n *scanName, f Found) {
 		f.Path = path
 		item.found = d.keep(f)
 	}
-	if sub != nil || !d.o.CollapseUntracked || kid != nil && n.ignored {
-		item.below = new(scanned)
-		d.subs = append(d.subs, &scanTask{
-			path: path, depth: d.depth + 1, tracked: sub, only: kid, matcher: d.matcher, ignored: n.ignored, out: item.below,
-		})
-	}
+	item.below = d.belowDir(n, path)
 	if item.found != nil || item.below != nil {
 		d.out.items = append(d.out.items, item)
 	}
+}
+
+// belowDir returns the results below a folder, which a later task may fill in. It returns
+// nil if there are none.
+func (d *dirScan) belowDir(n *scanName, path string) *scanned {
+	switch {
+	case n.mounted:
+		if n.sub == nil || !d.o.Exclude.Drop {
+			return nil
+		}
+		below := new(scanned)
+		d.deleteBelow(below, path, n.sub)
+		return below
+	case n.sub == nil && d.o.CollapseUntracked && !(n.kid != nil && n.ignored):
+		return nil
+	}
+	below := new(scanned)
+	d.subs = append(d.subs, &scanTask{
+		path: path, depth: d.depth + 1, tracked: n.sub, only: n.kid, matcher: d.matcher, ignored: n.ignored, out: below,
+	})
+	return below
 }
 
 // join returns the path of a name in the folder. The result never shares
@@ -345,7 +393,7 @@ func (d *dirScan) allNames() {
 		task := *d.scanTask
 		task.out = new(scanned)
 		parts[i] = dirScan{scanner: d.scanner, scanTask: &task, list: d.list, folder: d.folder,
-			isCache: d.isCache, badIgnore: d.badIgnore}
+			marker: d.marker, dev: d.dev, badIgnore: d.badIgnore}
 		workers.Go(func() {
 			for d.failure() == nil {
 				to := int(next.Add(wideStep))

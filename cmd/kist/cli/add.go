@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 type addOptions struct {
@@ -89,8 +90,12 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		return err
 	}
 	p := env.progress("adding")
+	var exclude worktree.Exclude
+	if o.excludeCaches {
+		exclude.Markers = []worktree.Marker{worktree.CacheTag}
+	}
 	result, err := stage.Add(ctx, r, stage.AddOptions{
-		Paths: paths, Update: o.update, Force: o.force, ExcludeCaches: o.excludeCaches, DryRun: o.dryRun, Progress: p.amounts(),
+		Paths: paths, Update: o.update, Force: o.force, Exclude: exclude, DryRun: o.dryRun, Progress: p.amounts(),
 	})
 	p.Stop()
 	if err != nil {

@@ -26,11 +26,11 @@ import (
 
 type backupOptions struct {
 	messageOptions
-	policy        retain.Policy
-	remote        string
-	excludeCaches bool
-	wait          bool
-	check         share
+	policy retain.Policy
+	remote string
+	selection
+	wait  bool
+	check share
 
 	flags *pflag.FlagSet
 }
@@ -65,9 +65,11 @@ The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
 So 'kist -C /srv backup' is all that cron needs.
 
-Files that cannot be read are skipped and listed, and the exit status is 3. The
-status is that of the failed step if one failed. If another backup of this
-repository is running, the status is 14, except with --wait.
+The --exclude options leave files out, also files that earlier backups have.
+Files that cannot be read, and PATHs that do not exist, keep their last version:
+they are skipped and listed, and the exit status is 3. The status is that of the
+failed step if one failed. If another backup of this repository is running, the
+status is 14, except with --wait.
 
 With --json, one object: exit; commit (the last one of the branch, null if there
 is none), committed (whether it is new), branch, remote, remote_head; files
@@ -87,7 +89,7 @@ outcome is "done", "nothing to do", "failed" or "not run".`,
 	o.messageOptions.register(cmd)
 	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
-	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
+	o.selection.register(cmd)
 	flags.Var(&o.check, "check", "read back and check `N%` of the stored data")
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
@@ -199,16 +201,12 @@ func (o *backupOptions) configure(r *kist.Repository) error {
 // paths returns the paths to back up, those of the configuration if args has none.
 func (b *backup) paths(ctx context.Context, args []string) ([]string, error) {
 	env := b.env
-	if len(args) == 0 {
+	if len(args)+len(b.filesFrom)+len(b.rawFrom) == 0 {
 		top := *env
 		top.Dir = b.repo.Root()
 		env, args = &top, b.repo.Config().Values(kist.KeyBackupPaths)
 	}
-	specs, err := env.pathspecs(b.repo, args, false)
-	if err != nil {
-		return nil, err
-	}
-	return env.find(ctx, b.repo, specs, places{index: true, worktree: true})
+	return b.selection.find(ctx, env, b.repo, args)
 }
 
 // all runs the steps and completes the summary.
@@ -285,9 +283,13 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	exclude, err := b.selection.options(b.env)
+	if err != nil {
+		return "", err
+	}
 	p := b.env.progress("adding")
 	defer p.Stop()
-	result, err := stage.Add(ctx, b.repo, stage.AddOptions{Paths: paths, ExcludeCaches: b.excludeCaches, Progress: p.amounts()})
+	result, err := stage.Add(ctx, b.repo, stage.AddOptions{Paths: paths, Exclude: exclude, AllowMissing: true, Progress: p.amounts()})
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/ignore"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// selection are the options that select the files of a backup, with restic's names and
+// meanings.
+type selection struct {
+	exclude, excludeFrom []string
+	caches               bool
+	ifPresent            []string
+	largerThan           rate
+	oneFileSystem        bool
+	filesFrom, rawFrom   []string
+}
+
+func (s *selection) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&s.exclude, "exclude", nil, "leave out what matches `PATTERN`, as in a .kistignore file at the top of the worktree")
+	flags.StringArrayVar(&s.excludeFrom, "exclude-from", nil, "leave out what the patterns in `FILE` match")
+	flags.BoolVar(&s.caches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
+	flags.StringArrayVar(&s.ifPresent, "exclude-if-present", nil, "leave out folders with a file `NAME[:HEADER]`, whose content begins with HEADER, except this file")
+	flags.Var(&s.largerThan, "exclude-larger-than", "leave out files larger than `SIZE`, as in 100MiB")
+	flags.BoolVar(&s.oneFileSystem, "one-file-system", false, "leave out the content of folders where another file system is mounted")
+	flags.StringArrayVar(&s.filesFrom, "files-from", nil, "back up the PATHs in `FILE`, one on each line; lines with # are comments; - is standard input")
+	flags.StringArrayVar(&s.rawFrom, "files-from-raw", nil, "back up the paths in `FILE`, each ended by a NUL byte, without patterns")
+	for _, name := range []string{"exclude", "exclude-if-present", "exclude-larger-than"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
+}
+
+// options returns the options of a scan. Excluded paths are not in the commit, even if
+// they were tracked before.
+func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
+	o = worktree.Exclude{LargerThan: int64(s.largerThan), OneFileSystem: s.oneFileSystem, Drop: true}
+	patterns := []byte(strings.Join(s.exclude, "\n"))
+	for _, file := range s.excludeFrom {
+		data, err := readList(env, file)
+		if err != nil {
+			return o, err
+		}
+		patterns = append(append(patterns, '\n'), data...)
+	}
+	parsed, err := ignore.Parse(patterns, "")
+	if err != nil {
+		return o, err
+	}
+	if len(bytes.TrimSpace(patterns)) > 0 {
+		o.Patterns = new(ignore.Matcher).Push(parsed)
+	}
+	if s.caches {
+		o.Markers = append(o.Markers, worktree.CacheTag)
+	}
+	for _, text := range s.ifPresent {
+		name, header, _ := strings.Cut(text, ":")
+		if name == "" || strings.Contains(name, "/") {
+			return o, usagef("--exclude-if-present %s: not the name of a file", quoteArg(text))
+		}
+		o.Markers = append(o.Markers, worktree.Marker{Name: name, Header: header})
+	}
+	return o, nil
+}
+
+// args returns the PATHs of the command line and of the files that name some, as
+// pathspecs.
+func (s *selection) args(env *Env, args []string) ([]string, error) {
+	for _, file := range s.filesFrom {
+		data, err := readList(env, file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.SplitSeq(string(data), "\n") {
+			line = strings.TrimSuffix(line, "\r")
+			if line != "" && line[0] != '#' {
+				args = append(args, line)
+			}
+		}
+	}
+	for _, file := range s.rawFrom {
+		data, err := readList(env, file)
+		if err != nil {
+			return nil, err
+		}
+		for path := range strings.SplitSeq(string(data), "\x00") {
+			if path != "" {
+				args = append(args, ":(literal)"+path)
+			}
+		}
+	}
+	if len(args) == 0 && len(s.filesFrom)+len(s.rawFrom) > 0 {
+		return nil, errors.New("the files that should list PATHs list none")
+	}
+	return args, nil
+}
+
+// maxList is the largest file with patterns or paths, in bytes.
+const maxList = 256 << 20
+
+// readList reads a file with patterns or paths; - is standard input.
+func readList(env *Env, name string) ([]byte, error) {
+	in := env.Stdin
+	if name != "-" {
+		f, err := os.Open(env.path(name))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxList+1))
+	if len(data) > maxList {
+		return nil, usagef("%s has more than %s", quoteArg(name), formatSize(maxList))
+	}
+	return data, err
+}
+
+// find returns the paths that args select. A plain path need not exist.
+func (s *selection) find(ctx context.Context, env *Env, r *kist.Repository, args []string) ([]string, error) {
+	args, err := s.args(env, args)
+	if err != nil {
+		return nil, err
+	}
+	specs, err := env.pathspecs(r, args, false)
+	if err != nil {
+		return nil, err
+	}
+	return env.find(ctx, r, specs, places{index: true, worktree: true})
+}

@@ -60,6 +60,7 @@ type Config struct {
 type RemoteConfig struct {
 	URL          string `toml:"url"`
 	SingleWriter bool   `toml:"single-writer,omitempty"`
+	ObjectLock   string `toml:"object-lock,omitempty"` // see [ParseLock]
 }
 
 // BranchConfig has the settings of a branch: its upstream.

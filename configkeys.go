@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // ErrSetting is matched by the error for a key of the configuration that does
@@ -54,6 +56,10 @@ var configKeys = slices.Concat(backupKeys(), []ConfigKey{
 		}
 		return nil
 	}},
+	{Name: "remote.*.object-lock", Form: "AGE[,governance] or off", Help: "how long files on the remote are locked", check: checkTextSetting(func(text string) error {
+		_, err := ParseLock(text)
+		return err
+	})},
 	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Help: "the store is not safe for concurrent pushes", check: checkBoolSetting},
 	{Name: "remote.*.url", Form: "URL", Help: "where the remote is, without a password", check: checkTextSetting(checkRemoteURL)},
 	{Name: "required", Help: "extensions that kist has to know", fixed: true},
@@ -312,6 +318,24 @@ func checkTextSetting(check func(string) error) func(any) error {
 		}
 		return check(text)
 	}
+}
+
+// ParseLock returns the lock that a setting describes: an age of 1 to 3650 days, with
+// ",governance" for a lock that some users can end. A negative age stands for "off",
+// and the age 0 for no setting.
+func ParseLock(text string) (remote.Lock, error) {
+	switch text {
+	case "":
+		return remote.Lock{}, nil
+	case "off":
+		return remote.Lock{Age: -1}, nil
+	}
+	span, governance := strings.CutSuffix(text, ",governance")
+	age, err := refs.ParseAge(span)
+	if err != nil || age < 24*time.Hour || age > rootlog.MaxLock {
+		return remote.Lock{}, fmt.Errorf("%q is no lock: write 30d, or 30d,governance, with 1 to 3650 days, or off", text)
+	}
+	return remote.Lock{Age: age.Truncate(time.Second), Governance: governance}, nil
 }
 
 func checkRemoteURL(url string) error {

@@ -4,6 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
 )
 
 // The format page has each key of the table, with its form and default.
@@ -70,6 +73,22 @@ func TestLineOf(t *testing.T) {
 	for key, want := range map[string]int{"version": 1, "gc.auto": 3, "branch.a.b.merge": 7, "gc.merge": 0} {
 		if got := lineOf([]byte(file), splitKey(key)); got != want {
 			t.Errorf("%s is on line %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestParseLock(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]remote.Lock{
+		"": {}, "off": {Age: -1}, "30d": {Age: 30 * day}, "1d": {Age: day}, "30d,governance": {Age: 30 * day, Governance: true}, "3650d": {Age: 3650 * day},
+	} {
+		if got, err := ParseLock(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"23h", "3651d", "never", "now", "x", "30d,compliance", ",governance", "off,governance", "-1d"} {
+		if got, err := ParseLock(text); err == nil {
+			t.Errorf("%q: %+v", text, got)
 		}
 	}
 }

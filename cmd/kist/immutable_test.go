@@ -5,9 +5,12 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/kist-vcs/kist/remote/s3"
@@ -29,15 +32,20 @@ func minioServer(t *testing.T) (url, query string) {
 	return strings.TrimSuffix(url, "/"), query
 }
 
-// restricted returns the environment of a user of the server whose permissions a
-// policy of docs/howto/s3.md restricts, the n-th one there.
-func restricted(t *testing.T, n int, bucket, prefix, query string) []string {
+// policy returns the n-th policy of a page.
+func policy(t *testing.T, page string, n int) string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/howto/s3.md")
+	doc, err := os.ReadFile("../../docs/howto/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy, _, _ := strings.Cut(strings.Split(string(doc), "```json\n")[n], "```")
+	text, _, _ := strings.Cut(strings.Split(string(doc), "```json\n")[n], "```")
+	return text
+}
+
+// restricted returns the environment of a user of the server with a policy.
+func restricted(t *testing.T, policy, bucket, prefix, query string) []string {
+	t.Helper()
 	policy = strings.NewReplacer("BUCKET", bucket, "PREFIX", prefix).Replace(policy)
 	// MinIO does not know this condition.
 	before, after, found := strings.Cut(policy, `,
@@ -65,7 +73,7 @@ func TestPushWithoutPermissionToDelete(t *testing.T) {
 	base, query := minioServer(t)
 	prefix := fmt.Sprintf("%016x", rand.Uint64())
 	p := newPlace(t, s3.Open, base+"/"+prefix+"?"+query, os.Getenv)
-	p.env = append(p.env, restricted(t, 2, strings.TrimPrefix(base, "s3://"), prefix, query)...)
+	p.env = append(p.env, restricted(t, policy(t, "s3.md", 2), strings.TrimPrefix(base, "s3://"), prefix, query)...)
 
 	s := p.folder()
 	s.kist("init")
@@ -101,5 +109,143 @@ func TestPushWithoutPermissionToDelete(t *testing.T) {
 	}
 	if !maps.Equal(p.blobs(), before) {
 		t.Error("gc without permission has changed the remote")
+	}
+}
+
+// TestObjectLock has a bucket with Object Lock: what was pushed cannot be destroyed,
+// by nobody.
+func TestObjectLock(t *testing.T) {
+	t.Parallel()
+	base, query := minioServer(t)
+	endpoint := strings.TrimPrefix(query, "endpoint=http://")
+	client, err := minio.New(endpoint, &minio.Options{
+		Creds: credentials.NewStaticV4(os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), ""), Region: os.Getenv("AWS_REGION"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its objects stay until the server ends.
+	bucket := fmt.Sprintf("locked-%016x", rand.Uint64())
+	if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlace(t, s3.Open, "s3://"+bucket+"/backup?"+query, os.Getenv)
+	least := func() time.Time {
+		t.Helper()
+		least := time.Now().Add(100 * 365 * 24 * time.Hour)
+		head := p.head()
+		for name := range p.list() {
+			if _, condemned := head.Condemned[name]; condemned || strings.HasPrefix(name, "probe/") {
+				continue
+			}
+			mode, until, err := client.GetObjectRetention(t.Context(), bucket, "backup/"+name, "")
+			if err != nil || *mode != minio.Compliance {
+				t.Fatalf("%s: %v, %v", name, mode, err)
+			}
+			if until.Before(least) {
+				least = *until
+			}
+		}
+		return least
+	}
+
+	s := p.folder()
+	s.kist("init")
+	for reason, args := range map[string][]string{
+		"Bucket is missing ObjectLockConfiguration": {"30d", "plain", base + fmt.Sprintf("/%016x?", rand.Uint64()) + query},
+		"only a bucket of S3 can lock files":        {"30d", "folder", filepath.Join(p.root, "folder")},
+	} {
+		o := s.exits(15, append([]string{"remote", "add", "--object-lock"}, args...)...)
+		if !strings.Contains(o.stderr, "a stored blob stays locked: ") || !strings.Contains(o.stderr, reason) {
+			t.Errorf("%v", o)
+		}
+	}
+	s.exits(2, "remote", "add", "--object-lock", "1h", "origin", p.url)
+	s.kist("remote", "add", "--object-lock", "2d", "origin", p.url)
+	// This user may not delete.
+	push := strings.Replace(policy(t, "s3.md", 2), `"Statement": [`, `"Statement": [`+policy(t, "immutable.md", 1)+",", 1)
+	s = s.with(restricted(t, push, bucket, "backup", query)...)
+	s.kist("remote", "check", "origin")
+	s.write(map[string]string{"file": "the first version"})
+	s.commit("first")
+	if o := s.exits(0, "push"); strings.Contains(o.stdout, "renewed") {
+		t.Errorf("a file was stored without a lock: %v", o)
+	}
+	const day = 24 * time.Hour
+	if end := least(); end.Before(time.Now().Add(2*day - time.Hour)) {
+		t.Errorf("after a push, locked until %v", end)
+	}
+
+	// A longer lock applies with the next push, even if nothing is to be sent. A clone heeds it.
+	s.kist("config", "remote.origin.object-lock", "30d")
+	if o := s.exits(0, "push"); !strings.Contains(o.stdout, "renewed the locks of") {
+		t.Errorf("%v", o)
+	}
+	if o := s.exits(0, "push"); strings.Contains(o.stdout, "renewed") {
+		t.Errorf("%v", o)
+	}
+	s.write(map[string]string{"file": "the second version"})
+	s.commit("second")
+	s.kist("push")
+	clone := p.clone()
+	clone.kist("checkout", "-b", "topic")
+	clone.write(map[string]string{"file": "a topic"})
+	clone.commit("topic")
+	clone.kist("push", "origin", "topic")
+	if end := least(); end.Before(time.Now().Add(30*day - time.Hour)) {
+		t.Errorf("after the push of a clone, locked until %v", end)
+	}
+
+	// gc keeps what is locked.
+	clone.kist("push", "--delete", "origin", "topic")
+	before := len(p.list())
+	o := clone.exits(0, collectRemote...)
+	if c := clone.collect(collectRemote...); !strings.Contains(o.stdout, " locked until ") || c.Deleted > 0 || len(p.list()) < before {
+		t.Errorf("%v, then %+v", o, c)
+	}
+	p.wantWhole()
+
+	// Somebody deletes everything with the credentials of the owner, and overwrites a root.
+	for o := range client.ListObjectsIter(t.Context(), bucket, minio.ListObjectsOptions{Prefix: "backup/", Recursive: true, WithVersions: true}) {
+		if err := client.RemoveObject(t.Context(), bucket, o.Key, minio.RemoveObjectOptions{VersionID: o.VersionID, GovernanceBypass: true}); err == nil && !o.IsDeleteMarker && !strings.Contains(o.Key, "/probe/") {
+			t.Errorf("%s was deleted", o.Key)
+		}
+	}
+	for name := range p.list() {
+		if err := p.backend.Delete(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := "forged"
+	if _, err := client.PutObject(t.Context(), bucket, "backup/root/00000000000000000001", strings.NewReader(data), int64(len(data)), minio.PutObjectOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.exits(11, "fetch")
+	s.write(map[string]string{"file": "the third version"})
+	s.commit("third")
+	s.exits(11, "push")
+	s.exits(11, "clone", p.url, "again")
+
+	// The owner brings back the oldest version of each object.
+	restoreVersions(t, client, bucket)
+	s.kist("push")
+	p.wantWhole()
+}
+
+// restoreVersions deletes all versions but the oldest one of each object.
+func restoreVersions(t *testing.T, client *minio.Client, bucket string) {
+	t.Helper()
+	var last minio.ObjectInfo
+	for o := range client.ListObjectsIter(t.Context(), bucket, minio.ListObjectsOptions{Prefix: "backup/", Recursive: true, WithVersions: true}) {
+		// The versions of a key are listed from the newest on.
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		if last.Key == o.Key {
+			if err := client.RemoveObject(t.Context(), bucket, last.Key, minio.RemoveObjectOptions{VersionID: last.VersionID}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last = o
 	}
 }

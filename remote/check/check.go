@@ -222,7 +222,13 @@ func (r *Report) Shared() bool {
 			return false
 		}
 	}
-	return true
+	return r.locks()
+}
+
+// locks reports whether [RunLock] has not failed.
+func (r *Report) locks() bool {
+	last := r.Checks[len(r.Checks)-1]
+	return last.Name != lockStep.name || last.Status == OK
 }
 
 // Usable reports whether the store is safe for one writer at a time: nothing
@@ -234,7 +240,7 @@ func (r *Report) Usable() bool {
 			return false
 		}
 	}
-	return true
+	return r.locks()
 }
 
 // passed reports whether a step has passed.

@@ -45,6 +45,9 @@ type Remote struct {
 	// SingleWriter says that the store cannot tell two writers apart, and that
 	// whoever configured it knows that only one may push at a time.
 	SingleWriter bool
+
+	// ObjectLock is the setting for locks of files; see [kist.ParseLock].
+	ObjectLock string
 }
 
 // All returns the remotes as they are configured, in the order of their
@@ -52,10 +55,14 @@ type Remote struct {
 func All(r *kist.Repository) []Remote {
 	var list []Remote
 	for name, c := range r.Config().Remote {
-		list = append(list, Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter})
+		list = append(list, newRemote(name, c))
 	}
 	slices.SortFunc(list, func(a, b Remote) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+func newRemote(name string, c kist.RemoteConfig) Remote {
+	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock}
 }
 
 // Find returns the remote of a name. A URL that is a relative path begins at
@@ -72,7 +79,7 @@ func Find(r *kist.Repository, name string) (Remote, error) {
 	if c.URL == "" {
 		return Remote{}, &kist.ConfigError{Err: fmt.Errorf("remote %q has no url", name)}
 	}
-	m := Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter}
+	m := newRemote(name, c)
 	if path, ok := folderOf(r, m.URL); ok && !strings.Contains(m.URL, "://") {
 		m.URL = path
 	}
@@ -90,8 +97,16 @@ func Add(ctx context.Context, r *kist.Repository, add Remote) error {
 		if _, taken := c.Remote[add.Name]; taken {
 			return fmt.Errorf("remote %q %w", add.Name, kist.ErrNameTaken)
 		}
-		if err := c.SetAt(add.URL, "remote", add.Name, "url"); err != nil || !add.SingleWriter {
+		if err := c.SetAt(add.URL, "remote", add.Name, "url"); err != nil {
 			return err
+		}
+		if add.ObjectLock != "" {
+			if err := c.SetAt(add.ObjectLock, "remote", add.Name, "object-lock"); err != nil {
+				return err
+			}
+		}
+		if !add.SingleWriter {
+			return nil
 		}
 		return c.SetAt(true, "remote", add.Name, "single-writer")
 	})
@@ -274,8 +289,9 @@ func transferOptions(r *kist.Repository, m Remote) transfer.Options {
 
 // ReadOptions returns the options for reading m without a repository.
 func ReadOptions(o kist.Options, m Remote) transfer.Options {
+	lock, _ := kist.ParseLock(m.ObjectLock) // the configuration was checked
 	return transfer.Options{
-		URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
+		Lock: lock, URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
 		Now: o.Now, Rand: o.Random, Warn: o.Warn, Retry: o.Retry, Host: o.Host,
 	}
 }

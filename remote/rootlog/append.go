@@ -188,8 +188,8 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 	body := &rootBody{
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
 		Time: canonical.TimeOf(next.Time), Who: next.Who, Host: next.Host,
-		SingleWriter: next.SingleWriter,
-		Read:         next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
+		policyBody: next.Policy.body(),
+		Read:       next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
 		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(), Records: next.records.body(),
 		Lost: next.lost.body(),
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -19,8 +20,8 @@ func (s *State) apply(c *Change) (*State, error) {
 	next := &State{
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
 		Floor: s.Floor, Head: s.Head, Packs: s.Packs,
-		SingleWriter: s.SingleWriter || c.SingleWriter,
-		Read:         s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
+		Policy: s.Policy.after(c.Policy),
+		Read:   s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
 		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(), records: s.records.clone(),
 		lost: s.lost.clone(),
 	}
@@ -36,6 +37,18 @@ func (s *State) apply(c *Change) (*State, error) {
 		}
 	}
 	return next, nil
+}
+
+// after returns the policy after a change.
+func (p Policy) after(c Policy) Policy {
+	p.SingleWriter = p.SingleWriter || c.SingleWriter
+	switch {
+	case c.Lock.Age > 0:
+		p.Lock = c.Lock
+	case c.Lock.Age < 0:
+		p.Lock = remote.Lock{}
+	}
+	return p
 }
 
 // checkRefs returns a [*RefMovedError] if a ref is not at the Old of its change.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/canonical"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -30,7 +32,7 @@ type rootBody struct {
 	Write []string `cbor:"write,omitempty"`
 	GC    []string `cbor:"gc,omitempty"`
 
-	SingleWriter bool `cbor:"single,omitempty"`
+	policyBody
 
 	Head      string     `cbor:"head,omitempty"`
 	Floor     uint64     `cbor:"floor,omitempty"`
@@ -45,6 +47,41 @@ type rootBody struct {
 	Moved uint64     `cbor:"moved,omitempty"`
 
 	Stub cbor.ByteString `cbor:"stub,omitempty"`
+}
+
+type policyBody struct {
+	SingleWriter bool      `cbor:"single,omitempty"`
+	Lock         *lockBody `cbor:"lock,omitempty"`
+}
+
+type lockBody struct {
+	_          struct{} `cbor:",toarray"`
+	Age        uint64   // seconds
+	Governance bool
+}
+
+// MaxLock is the longest lock of files.
+const MaxLock = 10 * 365 * 24 * time.Hour
+
+// parse decodes and checks a policy.
+func (b *policyBody) parse() (Policy, error) {
+	p := Policy{SingleWriter: b.SingleWriter}
+	if b.Lock == nil {
+		return p, nil
+	}
+	if b.Lock.Age == 0 || b.Lock.Age > uint64(MaxLock/time.Second) {
+		return p, fmt.Errorf("a lock of %d seconds", b.Lock.Age)
+	}
+	p.Lock = remote.Lock{Age: time.Duration(b.Lock.Age) * time.Second, Governance: b.Lock.Governance}
+	return p, nil
+}
+
+func (p Policy) body() policyBody {
+	b := policyBody{SingleWriter: p.SingleWriter}
+	if p.Lock.Age > 0 {
+		b.Lock = &lockBody{Age: uint64(p.Lock.Age / time.Second), Governance: p.Lock.Governance}
+	}
+	return b
 }
 
 type tableBody struct {
@@ -94,7 +131,7 @@ var (
 // rootKeys are the fields of a root that this program knows.
 var rootKeys = func() map[string]bool {
 	keys := map[string]bool{}
-	for f := range reflect.TypeFor[rootBody]().Fields() {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[rootBody]()) {
 		key, _, _ := strings.Cut(f.Tag.Get("cbor"), ",")
 		keys[key] = true
 	}

@@ -136,8 +136,9 @@ func (r *Root) parse(data []byte) (err error) {
 	if b.Stub != "" {
 		return r.parseStub()
 	}
+	_, policyErr := b.policyBody.parse()
 	for _, check := range []error{
-		checkLine("who", b.Who), checkLine("host", b.Host),
+		policyErr, checkLine("who", b.Who), checkLine("host", b.Host),
 		checkFeatures(b.Read, b.Write, b.GC),
 		b.Refs.check(refsTable), b.Indexes.check(indexesTable), b.Condemned.check(condemnedTable), b.Records.check(recordsTable), b.Lost.check(lostTable),
 	} {
@@ -163,7 +164,7 @@ func (r *Root) parse(data []byte) (err error) {
 func (r *Root) parseStub() error {
 	b := r.body
 	if len(b.Stub) != len(r.Hash) || b.Refs != nil || b.Indexes != nil || b.Condemned != nil ||
-		b.Records != nil || b.Lost != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" || b.SingleWriter {
+		b.Records != nil || b.Lost != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" || b.policyBody != (policyBody{}) {
 		return errors.New("malformed stub")
 	}
 	r.Stub = true
@@ -379,9 +380,7 @@ type State struct {
 
 	Read, Write, GC []string // features, see [Act]
 
-	// SingleWriter is true if the store cannot distinguish two writers: a writer must
-	// know that it is the only one. It is never switched off.
-	SingleWriter bool
+	Policy
 
 	refs, indexes, condemned, records, lost table
 	extra                                   extra
@@ -448,6 +447,15 @@ func (s *State) StateFiles() (names []string) {
 	return names
 }
 
+// Policy is what a root requires from all later writers.
+type Policy struct {
+	// SingleWriter is true if the store cannot distinguish two writers: a writer must
+	// know that it is the only one. It is never switched off.
+	SingleWriter bool
+
+	Lock remote.Lock // of all files that a writer stores
+}
+
 // RefChange moves, creates or deletes a ref. A zero key stands for a ref that does not
 // exist.
 type RefChange struct {
@@ -474,8 +482,9 @@ type Change struct {
 	Condemn []string
 	Delist  []string
 
-	// SingleWriter confirms that the writer is the only one. All later states keep it.
-	SingleWriter bool
+	// Policy confirms SingleWriter if it is set. It replaces Lock unless Lock.Age
+	// is 0; a negative age removes it. All later states keep both.
+	Policy
 
 	Who, Host string // lines of at most 1024 bytes
 	Time      time.Time

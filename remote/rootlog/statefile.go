@@ -117,10 +117,14 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 		return nil, err
 	}
 
+	policy, err := r.body.policyBody.parse()
+	if err != nil {
+		return nil, damageError(RootName(r.Seq), err)
+	}
 	s := &State{
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
 		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
-		SingleWriter: r.body.SingleWriter,
+		Policy: policy,
 
 		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,
 		stored: r.stored,

@@ -23,6 +23,7 @@ const (
 	indexFolder = "index"  // copies of index files
 	stateFolder = "state"  // copies of state files
 	pushFolder  = "push"   // see journal
+	locksFile   = "locks"  // the locks that were seen last, a note
 	unfitFile   = "unfit"  // there if a check found the store unfit; empty
 )
 
@@ -117,7 +118,7 @@ func (c *cache) isOther(file []byte, id *rootlog.Identity) bool {
 
 // clear removes all that is remembered.
 func (c *cache) clear() error {
-	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, unfitFile} {
+	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, locksFile, unfitFile} {
 		if err := disk.RemoveAll(c.path(name)); err != nil {
 			return err
 		}
@@ -192,7 +193,7 @@ func encodeNote(v any) ([]byte, error) {
 
 // decodeNote reads a note. Earlier versions wrote no checksum: then summed is false, and
 // the JSON must be exactly as they wrote it.
-func decodeNote[T binding | rootlog.Position](file []byte) (v T, summed bool, err error) {
+func decodeNote[T binding | rootlog.Position | lockNote](file []byte) (v T, summed bool, err error) {
 	data, summed, err := disk.CutSum(file)
 	if err != nil {
 		return v, summed, err

@@ -67,6 +67,16 @@ type CollectStats struct {
 	Waiting      int       `json:"waiting"`
 	WaitingBytes int64     `json:"bytes_waiting"`
 	Next         time.Time `json:"-"`
+
+	LockStats
+}
+
+// LockStats counts the marked files that are due, but are still locked, their bytes, and the
+// time when the last lock ends.
+type LockStats struct {
+	Locked      int       `json:"locked"`
+	LockedBytes int64     `json:"bytes_locked"`
+	LockedUntil time.Time `json:"-"`
 }
 
 // MarkStats counts the files that a collection marks, and the packs that replace

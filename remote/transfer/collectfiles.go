@@ -210,6 +210,9 @@ func (c *Collection) delete(ctx context.Context) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
+	if names, err = unlocked(ctx, c, names); err != nil {
+		return err
+	}
 	var mu sync.Mutex
 	return parallel(ctx, c.o.Jobs, len(names), func(ctx context.Context, i int) error {
 		if err := c.r.b.Delete(ctx, names[i]); err != nil {

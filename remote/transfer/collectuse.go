@@ -208,6 +208,10 @@ func (c *Collection) foresee(ctx context.Context) error {
 			st.Next = c.r.o.Now().Add(c.o.Grace)
 		}
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
+	if names, err = unlocked(ctx, c, names); err != nil {
+		return err
+	}
 	for _, name := range names {
 		if _, listed := c.listed[name]; listed {
 			st.Deleted++

@@ -50,6 +50,11 @@ type PushResult struct {
 	// their loss was accepted here, and is new to the remote. Found are the objects
 	// that the remote listed as lost, and received.
 	Lost, Found []object.Key
+
+	// Locks counts the locked files of the remote, and LockErr says that not all of them
+	// are locked for long enough. That does not undo the push.
+	Locks   LockResult
+	LockErr error
 }
 
 // Push sends the objects that updates need and the remote does not have, and moves
@@ -64,39 +69,53 @@ type PushResult struct {
 // If an object is missing in local, the error is an [*object.NotFoundError], unless
 // local is an [object.LossKeeper] and the loss was accepted. Then the root lists
 // the object as lost. Push also sends listed objects that local has by now.
+//
+// Last, Push renews the locks of the remote's files, even if nothing else is to be done.
 func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushResult, error) {
+	result, head, err := r.push(ctx, local, o)
+	if err == nil && !o.DryRun {
+		result.Locks, result.LockErr = r.renewLocks(ctx, head)
+	}
+	return result, err
+}
+
+// push is Push without the renewal of locks. It also returns the head.
+func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushResult, *rootlog.State, error) {
 	if r.o.Dir == "" {
-		return nil, errors.New("push: there is no folder to note what was sent")
+		return nil, nil, errors.New("push: there is no folder to note what was sent")
 	}
 	if err := checkUpdates(o.Updates); err != nil {
-		return nil, fmt.Errorf("push: %w", err)
+		return nil, nil, fmt.Errorf("push: %w", err)
 	}
 	if o.Jobs <= 0 {
 		o.Jobs = DefaultPushJobs
 	}
 	head, err := r.Head(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A push that cannot succeed, or has nothing to do, ends here.
 	changes, results, err := moves(ctx, local, head, o.Updates)
 	if err != nil || len(changes) == 0 && len(unsentRecords(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
-		return &PushResult{Refs: results, Seq: head.Seq}, err
+		return &PushResult{Refs: results, Seq: head.Seq}, head, err
 	}
 	if err := r.mayWrite(head); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &push{Remote: r, local: local, opt: o, meter: &meter{report: o.Progress}}
 	if p.own, err = r.takeOver(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer p.close()
 	err = p.run(ctx, head, p.attempt)
-	if err == nil && p.head != nil && !o.KeepSmall {
+	if p.head == nil {
+		return &p.result, head, err
+	}
+	if err == nil && !o.KeepSmall {
 		// The push has succeeded, even if the merge fails.
 		_ = r.mergeSmall(ctx, p.head)
 	}
-	return &p.result, err
+	return &p.result, p.head, err
 }
 
 // push is a push under way.

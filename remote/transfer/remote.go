@@ -47,6 +47,10 @@ type Options struct {
 	// writers apart. The first root notes that.
 	SingleWriter bool
 
+	// Lock is how files are locked that are stored, if the store is a [remote.Locker]. An
+	// age of 0: as the remote's roots require. A negative age: not at all. Roots note it.
+	Lock remote.Lock
+
 	Jobs      int    // requests under way at once; 0: DefaultJobs
 	Who, Host string // who pushes, and from where
 }
@@ -92,6 +96,9 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
+	if l, ok := remote.As[remote.Locker](b); ok && o.Lock.Age > 0 {
+		l.SetLock(o.Lock) // for kist.json of a new remote
+	}
 	c, err := openCache(o)
 	if err != nil {
 		return nil, fmt.Errorf("open remote: %w", err)
@@ -128,6 +135,9 @@ var ErrUnfit = errors.New("a check found the store unfit")
 func (r *Remote) mayWrite(head *rootlog.State) error {
 	if head.SingleWriter && !r.o.SingleWriter {
 		return rootlog.ErrSingleWriter
+	}
+	if err := r.lockFiles(head); err != nil {
+		return err
 	}
 	if r.o.Dir == "" {
 		return nil

@@ -82,7 +82,8 @@ func (r *Remote) following(ctx context.Context, head *rootlog.State, try func(*r
 
 // newChange returns a change that does nothing yet.
 func (r *Remote) newChange() *rootlog.Change {
-	return &rootlog.Change{SingleWriter: r.o.SingleWriter, Who: r.o.Who, Host: r.o.Host, Time: r.o.Now()}
+	policy := rootlog.Policy{SingleWriter: r.o.SingleWriter, Lock: r.o.Lock}
+	return &rootlog.Change{Policy: policy, Who: r.o.Who, Host: r.o.Host, Time: r.o.Now()}
 }
 
 // append appends the root that follows at. If another writer was first, next is nil,

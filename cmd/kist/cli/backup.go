@@ -384,6 +384,9 @@ func (b *backup) push(ctx context.Context) (string, error) {
 	p.Stop()
 	printLost(ctx, b.env, b.repo, name, result.Lost)
 	b.summary.Sent, b.summary.RemoteHead = result.Bytes, &ref.ID
+	if err := locksFailed(result); err != nil {
+		return "", err
+	}
 	if result.Objects == 0 && result.Records == 0 && result.Refs[0].Old == result.Refs[0].New {
 		return "", nil
 	}

@@ -36,6 +36,8 @@ until at most 5% is garbage (--max-waste). Small packs are merged.
 --repack compresses as much as possible: it stores similar objects, such as the
 versions of a file, as differences. It downloads the packs that it replaces.
 
+On a remote with --object-lock, marked files stay until their locks have ended.
+
 Others can push, fetch and run gc meanwhile: nothing they need gets lost, and at
 worst they send or fetch something twice. It needs permission to delete. It
 stops if a reachable object is missing or damaged.
@@ -45,7 +47,8 @@ bytes_freed; packs (before); condemned and bytes_condemned (files marked now);
 repacked, optimised, written (packs cleaned, repacked, created); indexes (marked
 index files); bytes_optimised; patches (objects stored as differences); deleted;
 delisted (deleted files forgotten); waiting, bytes_waiting and next_delete (of
-files due later).`,
+files due later); locked, bytes_locked and locked_until (of files that the store
+does not delete yet).`,
 		Example: `  kist remote gc -n origin
   kist remote gc origin
   kist remote gc --grace now origin
@@ -88,6 +91,8 @@ type remoteGCJSON struct {
 	transfer.CollectStats
 	Freed      int64      `json:"bytes_freed"`
 	NextDelete *time.Time `json:"next_delete"`
+
+	LockedUntil *time.Time `json:"locked_until,omitempty"`
 }
 
 // run collects the garbage of a remote.
@@ -106,6 +111,10 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 		if !st.Next.IsZero() {
 			next := object.Writable(st.Next.UTC().Truncate(time.Second))
 			out.NextDelete = &next
+		}
+		if st.Locked > 0 {
+			until := object.Writable(st.LockedUntil.UTC())
+			out.LockedUntil = &until
 		}
 		env.json(out)
 		return nil
@@ -164,8 +173,11 @@ func printRemoteGC(env *Env, name string, st transfer.CollectStats, o remoteGCOp
 	case st.Deleted > 0:
 		env.tell("%s %s, %s %s; %s left\n", del, plural(uint64(st.Deleted), "file", "files"), free,
 			formatSize(uint64(max(0, st.Before-st.After))), formatSize(uint64(st.After)))
-	case st.Marked+st.Waiting == 0:
+	case st.Marked+st.Waiting+st.Locked == 0:
 		env.tell("nothing to do\n")
+	}
+	if st.Locked > 0 {
+		env.tell("%s locked until %s: gc deletes them after that\n", files(st.Locked, st.LockedBytes), st.LockedUntil.Local().Format("2006-01-02 15:04"))
 	}
 	if st.Waiting > 0 {
 		again := "kist remote gc"

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -31,6 +33,31 @@ type transferJSON struct {
 
 	News []receivedJSON `json:"news,omitempty"` // what others have recorded
 	Lost []lostJSON     `json:"lost,omitempty"`
+
+	Locks *locksJSON `json:"locks,omitempty"`
+}
+
+// locksJSON counts the locked files of a remote.
+type locksJSON struct {
+	Files   int       `json:"files"`
+	Renewed int       `json:"renewed"`
+	Until   time.Time `json:"until"` // when the first lock ends
+}
+
+// newLocksJSON returns nil if there are no locks.
+func newLocksJSON(l transfer.LockResult) *locksJSON {
+	if l.Files == 0 {
+		return nil
+	}
+	return &locksJSON{l.Files, l.Renewed, l.Until.UTC()}
+}
+
+// tellLocks prints how many locks a push has renewed.
+func tellLocks(env *Env, l transfer.LockResult) {
+	if l.Renewed > 0 {
+		env.tell("renewed the locks of %s; all %s are locked until %s or longer\n",
+			plural(uint64(l.Renewed), "file", "files"), formatCount(uint64(l.Files)), l.Until.Local().Format("2006-01-02 15:04"))
+	}
 }
 
 // tell prints a line about a ref that was moved, or could not be.

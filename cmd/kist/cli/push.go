@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -60,10 +61,13 @@ An interrupted push can be run again: it continues. If the connection breaks
 while the branches are moved, the result may be unknown: then the status is 15,
 and the next push or fetch shows whether they moved.
 
+On a remote with --object-lock, each push renews the locks of the files in use,
+even if there is nothing to send.
+
 With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects, bytes_sent, records (how many were sent), and lost
-(objects that were left out, as the errors of verify, and who accepted the
-loss).`,
+up to date), objects, bytes_sent, records (how many were sent), lost (objects
+that were left out, as the errors of verify, and who accepted the loss), and
+locks (files, renewed, until: when the first lock ends).`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are
@@ -139,7 +143,15 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return failf(exitFailed, "unknown-ref", "%s is not on %s: nothing to delete", quoteArg(shortRef(ref.Name)), quoteArg(push.Remote))
 		}
 	}
-	return lost.err()
+	return cmp.Or(locksFailed(result), lost.err())
+}
+
+// locksFailed returns the error of a push that did not renew all locks.
+func locksFailed(result *tracking.PushResult) error {
+	if result.LockErr == nil {
+		return nil
+	}
+	return hintf(fmt.Errorf("pushed, but some files of the remote are not locked for long enough: %w", result.LockErr), "the next push tries again; see docs/howto/immutable.md")
 }
 
 // pushFailed adds advice to the error of a push.
@@ -299,6 +311,7 @@ func printPushed(ctx context.Context, env *Env, r *kist.Repository, o tracking.P
 		for _, ref := range result.Refs {
 			out.Refs = append(out.Refs, newRefMove(ref.Name, "", ref.Old, ref.New, ref.Status))
 		}
+		out.Locks = newLocksJSON(result.Locks)
 		env.json(out)
 		return nil
 	}
@@ -340,6 +353,7 @@ func printPushed(ctx context.Context, env *Env, r *kist.Repository, o tracking.P
 	}
 	tellTransferred(env, verb, result.Objects, result.Bytes, result.Records)
 	printLost(ctx, env, r, o.Remote, result.Lost)
+	tellLocks(env, result.Locks)
 	for _, key := range result.Found {
 		env.tell("no longer lost: %s %s\n", key.Kind, key.ID)
 	}

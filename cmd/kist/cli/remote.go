@@ -53,10 +53,11 @@ type remoteJSON struct {
 	Name         string `json:"name"`
 	URL          string `json:"url"`
 	SingleWriter bool   `json:"single_writer,omitempty"`
+	ObjectLock   string `json:"object_lock,omitempty"`
 }
 
 func newRemoteJSON(m registry.Remote) remoteJSON {
-	return remoteJSON{m.Name, remote.Redact(m.URL), m.SingleWriter}
+	return remoteJSON{m.Name, remote.Redact(m.URL), m.SingleWriter, m.ObjectLock}
 }
 
 func newRemoteList(env *Env) *cobra.Command {
@@ -66,7 +67,7 @@ func newRemoteList(env *Env) *cobra.Command {
 		Short:   "list the remotes",
 		Long: `Lists the names of the remotes; with --verbose also their URLs.
 
-With --json, for each remote: name, url, single_writer.`,
+With --json, for each remote: name, url, single_writer, object_lock.`,
 		Example:           `  kist remote list -v`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -122,6 +123,7 @@ func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, args []s
 
 type remoteAddOptions struct {
 	singleWriter bool
+	objectLock   string
 	noCheck      bool
 	fetch        bool
 }
@@ -143,7 +145,15 @@ records that on the remote: clones respect it, and a remote added without
 --single-writer cannot be pushed to. A place inside another remote, or around
 one, is refused. The check removes its files, if the store permits it.
 
-With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
+With --object-lock 30d, S3 locks each file that a push stores for 30 days, so
+that nobody can delete or change it, not even the owner of the bucket. Pushes
+renew the locks of all files in use when half of the time has passed. The bucket
+needs Object Lock. The first push records the setting on the remote, and all
+clones heed it. With 30d,governance some users can end locks early.
+docs/howto/immutable.md has more.
+
+With --json: name, url, single_writer, object_lock, and checks as for
+'kist remote check'.`,
 		Example: `  kist remote add origin /media/backup/photos
   kist remote add cloud s3://bucket/photos`,
 		Args:              arguments(2, 2, "NAME", "URL"),
@@ -152,6 +162,8 @@ With --json: name, url, single_writer, and checks as for 'kist remote check'.`,
 	env.inRepository(cmd, o.run, exitBusy, exitRemote, exitCredentials)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "accept a store that is not safe for concurrent pushes")
+	flags.StringVar(&o.objectLock, "object-lock", "", "have S3 lock each file for an `AGE`, as in 30d")
+	must(cmd.RegisterFlagCompletionFunc("object-lock", cobra.NoFileCompletions))
 	flags.BoolVar(&o.noCheck, "no-check", false, "do not check or contact the store")
 	flags.BoolVarP(&o.fetch, "fetch", "f", false, "fetch from it, too")
 	cmd.MarkFlagsMutuallyExclusive("no-check", "fetch")
@@ -167,7 +179,10 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	if err != nil {
 		return err
 	}
-	m := registry.Remote{Name: name, URL: url, SingleWriter: o.singleWriter}
+	if _, err := kist.ParseLock(o.objectLock); err != nil {
+		return usagef("--object-lock: %w", err)
+	}
+	m := registry.Remote{Name: name, URL: url, SingleWriter: o.singleWriter, ObjectLock: o.objectLock}
 	if err := registry.Check(r, m); err != nil {
 		return err
 	}

@@ -22,8 +22,8 @@ result of each check. The exit status is 15 if the store is not fit for use as
 configured. After that, kist writes nothing to it until a check passes. The
 check removes what it writes, if the store permits it.
 
-With --json: name, url, single_writer, and checks (name, what, status, detail,
-took_ns).`,
+With --json: name, url, single_writer, object_lock, and checks (name, what,
+status, detail, took_ns).`,
 		Example:           `  kist remote check origin`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: env.complete(remotes),
@@ -88,6 +88,9 @@ func checkStore(ctx context.Context, env *Env, m registry.Remote) (*check.Report
 		Progress: func(done check.Result) { p.Add(1, 0) },
 	}
 	report, err := check.Run(ctx, b, o)
+	if lock, _ := kist.ParseLock(m.ObjectLock); err == nil && lock.Age > 0 {
+		check.RunLock(ctx, b, report, lock, o)
+	}
 	p.Stop()
 	if report == nil {
 		return nil, err

@@ -1,0 +1,252 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+)
+
+// LockResult counts the locks of the files that refs and holds need.
+type LockResult struct {
+	Files   int       // that are locked
+	Renewed int       // of these, by this call
+	Until   time.Time // when the first lock ends
+}
+
+// lockNote says until when files were locked when they were last looked up, in
+// seconds since 1970. Only this repository's own observations count: with stolen
+// credentials anybody can write to the remote.
+type lockNote struct {
+	Files map[string]int64 `json:"files"` // by name
+	Roots int64            `json:"roots"` // of the roots 1 to Root, at least
+	Root  uint64           `json:"root"`
+}
+
+// lockAt returns how files are locked after a root.
+func (o *Options) lockAt(head *rootlog.State) remote.Lock {
+	if o.Lock.Age == 0 {
+		return head.Lock
+	}
+	return remote.Lock{Age: max(o.Lock.Age, 0), Governance: o.Lock.Governance}
+}
+
+// lockFiles makes the store lock new files as the options or a root require. If only
+// the root requires locks, and the store has none, it is a copy of the remote.
+func (r *Remote) lockFiles(head *rootlog.State) error {
+	lock := r.o.lockAt(head)
+	store, ok := remote.As[remote.Locker](r.b)
+	switch {
+	case ok:
+		store.SetLock(lock)
+	case r.o.Lock.Age > 0:
+		return &remote.Error{Op: "lock", Kind: remote.ErrUnsupported, Err: errors.New("only a bucket of S3 can lock files")}
+	case lock.Age > 0:
+		r.o.Warn("the remote requires locks, which this store does not have: its files can be deleted")
+	}
+	return nil
+}
+
+// renewLocks extends the locks of all files that the refs and holds of a head need, if less than
+// half of the age is left. It asks the store only for locks that it has not noted. If some
+// locks cannot be extended, it extends the others before it returns the error.
+func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResult, error) {
+	store, ok := remote.As[remote.Locker](r.b)
+	if r.o.lockAt(head).Age <= 0 || !ok || head.Seq == 0 {
+		return LockResult{}, nil
+	}
+	snap, err := r.snapshotAt(ctx, head)
+	if err != nil {
+		return LockResult{}, err
+	}
+	note, err := r.cache.lockNote()
+	if err != nil {
+		return LockResult{}, err
+	}
+
+	w := &renewal{Remote: r, store: store, lock: r.o.lockAt(head), until: map[string]int64{}}
+	w.now = r.o.Now()
+	enough := w.now.Add(w.lock.Age / 2).Unix()
+	var due []string
+	for _, name := range snap.lockedNames() {
+		if note.Files[name] >= enough {
+			w.until[name] = note.Files[name]
+		} else {
+			due = append(due, name)
+		}
+	}
+	first := note.Root + 1
+	if note.Roots < enough || note.Root > head.Seq {
+		first, note.Roots = 1, 0
+	}
+	for seq := first; seq <= head.Seq; seq++ {
+		due = append(due, rootlog.RootName(seq))
+	}
+
+	err = parallel(ctx, r.o.Jobs, len(due), func(ctx context.Context, i int) error { return w.renew(ctx, due[i]) })
+	err = errors.Join(err, w.err)
+	result := w.summary(note, head.Seq, err == nil)
+	if len(due) == 0 {
+		return result, nil
+	}
+	if saveErr := r.cache.setLockNote(ctx, note); err == nil {
+		err = saveErr
+	}
+	return result, err
+}
+
+// identityFile is the file with the identity of a remote.
+const identityFile = "kist.json"
+
+// lockedNames returns the files that the refs and holds of the root may need, except roots.
+func (s *snapshot) lockedNames() []string {
+	names := append(s.state.StateFiles(), identityFile)
+	for _, f := range s.state.Indexes {
+		names = append(names, f.Name.IndexPath())
+	}
+	for name := range s.packs {
+		names = append(names, name.Path())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// renewal is a call of renewLocks.
+type renewal struct {
+	*Remote
+	store remote.Locker
+	lock  remote.Lock
+	now   time.Time
+
+	mu      sync.Mutex
+	until   map[string]int64
+	renewed int
+	err     error // the first failure
+	failed  int
+}
+
+// renew looks up the lock of a file, and extends it if less than half of it is left.
+// Only the end of ctx is returned as an error.
+func (w *renewal) renew(ctx context.Context, name string) error {
+	extended := false
+	var have remote.Retention
+	err := retry.Do(ctx, w.o.Retry, "lock", func(ctx context.Context) (err error) {
+		if have, err = w.store.Retention(ctx, name); err != nil || !have.Until.Before(w.now.Add(w.lock.Age/2)) {
+			return err
+		}
+		// A strict lock cannot become one with governance.
+		strict := have.Until.After(w.now) && !have.Governance
+		have = remote.Retention{Until: w.now.Add(w.lock.Age), Governance: w.lock.Governance && !strict}
+		extended = true
+		return w.store.Retain(ctx, name, have)
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		if w.failed++; w.err == nil {
+			w.err = err
+		}
+		return ctx.Err()
+	}
+	w.until[name] = have.Until.Unix()
+	if extended {
+		w.renewed++
+	}
+	return nil
+}
+
+// summary moves the ends of the locks to a note and counts them. If not all succeeded,
+// the note forgets the roots.
+func (w *renewal) summary(note *lockNote, head uint64, all bool) LockResult {
+	result := LockResult{Renewed: w.renewed, Files: len(w.until)}
+	roots, least := note.Roots, note.Roots
+	for name, until := range w.until {
+		if least == 0 || until < least {
+			least = until
+		}
+		if remote.IsRecord(name) && name != identityFile {
+			delete(w.until, name)
+			result.Files--
+			if roots == 0 || until < roots {
+				roots = until
+			}
+		}
+	}
+	note.Files, note.Roots, note.Root = w.until, roots, head
+	if !all {
+		note.Roots, note.Root = 0, 0
+	}
+	result.Files += int(head)
+	result.Until = time.Unix(least, 0)
+	return result
+}
+
+// lockNote reads the note about locks. It is empty if there is none, or a damaged one.
+func (c *cache) lockNote() (*lockNote, error) {
+	data, err := disk.ReadFile(c.path(locksFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &lockNote{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	note, summed, err := decodeNote[lockNote](data)
+	if err != nil || !summed {
+		return &lockNote{}, nil
+	}
+	return &note, nil
+}
+
+// setLockNote replaces the note about locks.
+func (c *cache) setLockNote(ctx context.Context, note *lockNote) error {
+	data, err := encodeNote(note)
+	if err != nil {
+		return err
+	}
+	return c.locked(ctx, func() error { return disk.WriteFile(c.path(locksFile), data) })
+}
+
+// unlocked returns the names of marked files that are not locked, and counts the locked
+// ones.
+func unlocked(ctx context.Context, c *Collection, names []string) ([]string, error) {
+	store, ok := remote.As[remote.Locker](c.r.b)
+	if !ok || c.r.o.lockAt(c.snap.state).Age <= 0 {
+		return names, nil
+	}
+	locked := make([]bool, len(names))
+	now := c.r.o.Now()
+	var mu sync.Mutex
+	err := parallel(ctx, c.o.Jobs, len(names), func(ctx context.Context, i int) error {
+		return retry.Do(ctx, c.r.o.Retry, "lock", func(ctx context.Context) error {
+			have, err := store.Retention(ctx, names[i])
+			if errors.Is(err, remote.ErrNotFound) {
+				return nil
+			}
+			if err != nil || !have.Until.After(now) {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			locked[i] = true
+			c.stats.Locked++
+			c.stats.LockedBytes += c.sizeOf(names[i])
+			if have.Until.After(c.stats.LockedUntil) {
+				c.stats.LockedUntil = have.Until
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look up locks: %w", err)
+	}
+	i := -1
+	return slices.DeleteFunc(slices.Clone(names), func(string) bool { i++; return locked[i] }), nil
+}

@@ -1,0 +1,188 @@
+package transfer
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/remotetest"
+)
+
+const day = 24 * time.Hour
+
+// vault is a remote in a store that can lock, and the clock of both.
+type vault struct {
+	*remotetest.Vault
+	t   *testing.T
+	now time.Time
+}
+
+func newVault(t *testing.T) *vault {
+	v := &vault{t: t, now: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
+	v.Vault = remotetest.NewVault(func() time.Time { return v.now })
+	v.Memory = newRemoteIn(t)
+	return v
+}
+
+// pusher returns a pusher that locks for an age.
+func (v *vault) pusher(age time.Duration) *pusher {
+	p := newPusher(v.t, v)
+	p.remote.o.Lock.Age = age
+	p.remote.o.Now = func() time.Time { return v.now }
+	return p
+}
+
+// wantLocked wants that all files in use are locked for at least an age.
+func (v *vault) wantLocked(age time.Duration) {
+	v.t.Helper()
+	head := newCollector(v.t, v.Memory).head()
+	for _, name := range v.Names("") {
+		_, condemned := head.Condemned[name]
+		r, err := v.Retention(v.t.Context(), name)
+		if err != nil || !condemned && r.Until.Before(v.now.Add(age)) {
+			v.t.Errorf("%s is locked until %v, %v", name, r.Until, err)
+		}
+	}
+	v.Asked()
+}
+
+// TestLocks has pushes that lock: each new file, and again when half of the time has
+// passed. Only unknown and expiring locks are looked up.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	p := v.pusher(30 * day)
+	one := p.grow(1)
+	push := func(p *pusher, id object.ID) LockResult {
+		t.Helper()
+		result := p.mustPush("main", id)
+		if result.LockErr != nil {
+			t.Fatal(result.LockErr)
+		}
+		return result.Locks
+	}
+	if got := push(p, one); got.Renewed != 1 || got.Files != len(v.Names("")) || !got.Until.Equal(v.now.Add(30*day)) {
+		t.Errorf("%+v of %q", got, v.Names(""))
+	}
+	v.wantLocked(30 * day)
+
+	push(p, one)
+	if asked, renewed := v.Asked(); asked+len(renewed) > 0 {
+		t.Errorf("without a change: %d looked up, %q renewed", asked, renewed)
+	}
+
+	v.now = v.now.Add(10 * day)
+	before := len(v.Names(""))
+	two := p.grow(2, one)
+	push(p, two)
+	if asked, renewed := v.Asked(); asked != len(v.Names(""))-before || len(renewed) > 0 {
+		t.Errorf("%d of %q looked up, %q renewed", asked, v.Names(""), renewed)
+	}
+	v.wantLocked(20 * day)
+
+	v.now = v.now.Add(6 * day)
+	if got := push(p, two); got.Renewed < before || !got.Until.Equal(v.now.Add(24*day)) {
+		t.Errorf("after half of the time: %+v", got)
+	}
+	v.wantLocked(15 * day)
+
+	// Another clone locks as the remote requires, and does not trust the first one.
+	q := v.pusher(0)
+	q.local, q.ReadWriter = p.local, p.local
+	three := q.grow(3, two)
+	push(q, three)
+	if asked, renewed := v.Asked(); asked != len(v.Names("")) || len(renewed) > 0 {
+		t.Errorf("another clone: %d of %d looked up, %q renewed", asked, len(v.Names("")), renewed)
+	}
+	v.wantLocked(15 * day)
+
+	// A longer age applies at once. Without locks, nothing is looked up.
+	q.remote.o.Lock.Age = 90 * day
+	four := q.grow(4, three)
+	push(q, four)
+	v.wantLocked(90 * day)
+	q.remote.o.Lock.Age = -1
+	push(q, q.grow(5, four))
+	if asked, _ := v.Asked(); asked > 0 || newCollector(t, v.Memory).head().Lock.Age != 0 {
+		t.Errorf("locks stay on: %d looked up", asked)
+	}
+}
+
+// TestLocksFail has a needed file that cannot be locked: the push succeeds and reports
+// it, and all other locks are renewed.
+func TestLocksFail(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	p := v.pusher(30 * day)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	v.now = v.now.Add(20 * day)
+	v.Remove(v.Names("packs/")[0])
+	if got := p.mustPush("main", one); !errors.Is(got.LockErr, remote.ErrNotFound) || got.Locks.Renewed != len(v.Names("")) {
+		t.Errorf("%+v, %v", got.Locks, got.LockErr)
+	}
+	v.wantLocked(30 * day)
+	if got := p.mustPush("main", one); got.LockErr == nil {
+		t.Error("the next push does not report it")
+	}
+
+	// The store cannot lock.
+	q := newPusher(t, newRemoteIn(t))
+	q.remote.o.Lock.Age = 30 * day
+	if _, err := q.push("main", q.grow(1)); !errors.Is(err, remote.ErrUnsupported) {
+		t.Errorf("a store without locks: %v", err)
+	}
+}
+
+// TestCollectLocked has gc keep what is locked, and delete it when the locks have ended.
+func TestCollectLocked(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	p := v.pusher(30 * day)
+	one := p.grow(1)
+	p.mustPush("main", one)
+	p.mustPush("other", p.grow(2))
+	newCollector(t, v.Memory).delete("other")
+
+	collect := func(dryRun bool) CollectStats {
+		t.Helper()
+		c, err := p.remote.PlanGC(t.Context(), p.local, CollectOptions{DryRun: dryRun})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if !dryRun {
+			if err := c.Apply(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c.Stats()
+	}
+	v.now = v.now.Add(day)
+	for _, dryRun := range []bool{true, false, false} {
+		st := collect(dryRun)
+		until := v.now.Add(29 * day)
+		if st.Locked < 2 || st.LockedBytes == 0 || !st.LockedUntil.Equal(until) || st.Deleted+st.Forgotten > 0 || st.After < st.Before {
+			t.Errorf("dry run %v: %+v; want files that are locked until %v", dryRun, st, until)
+		}
+	}
+	locked := len(newCollector(t, v.Memory).head().Condemned)
+
+	v.now = v.now.Add(29 * day)
+	if got := p.mustPush("main", p.grow(3, one)); got.LockErr != nil {
+		t.Fatal(got.LockErr)
+	}
+	if st := collect(false); st.Deleted != locked || st.Locked > 0 || st.Forgotten != locked {
+		t.Errorf("after the locks: %+v, want %d deleted", st, locked)
+	}
+	if found := problems(t, v.Memory, true); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
+	if i := slices.IndexFunc(v.Names(""), func(name string) bool { return strings.HasPrefix(name, "probe/") }); i >= 0 {
+		t.Errorf("left: %s", v.Names("")[i])
+	}
+}

@@ -3,6 +3,7 @@
 package commits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ func Unresolved(list []index.Conflict) error {
 // CommitOptions configure [Commit].
 type CommitOptions struct {
 	Message    string            // empty: that of the merge in progress or of the amended commit
+	Host       string            // recorded; empty: that of the repository's options
 	All        bool              // first stage the changes of tracked files
 	Amend      bool              // replace HEAD's commit
 	AllowEmpty bool              // commit even if nothing has changed
@@ -237,7 +239,7 @@ func ReadTrusted(ctx context.Context, r *kist.Repository, session *volume.Sessio
 // draft returns the new commit, without its tree, and the commit to compare it
 // with, zero if there is none.
 func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
-	c = &object.Commit{Message: p.Message, Host: r.Options().Host, Committer: r.Signature()}
+	c = &object.Commit{Message: p.Message, Host: cmp.Or(p.Host, r.Options().Host), Committer: r.Signature()}
 	c.Author = c.Committer
 	if !p.head.ID.IsZero() {
 		parent, err := object.ReadCommit(ctx, r.Objects(), p.head.ID)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type backupOptions struct {
 	messageOptions
 	policy retain.Policy
 	remote string
+	host   string // recorded in the commit; empty: this machine
+	labels []string
 	selection
 	wait  bool
 	check share
@@ -87,6 +90,8 @@ outcome is "done", "nothing to do", "failed" or "not run".`,
 	flags := cmd.Flags()
 	o.flags = flags
 	o.messageOptions.register(cmd)
+	flags.StringVar(&o.host, "host", "", "record `NAME` as the host, instead of this machine's")
+	flags.StringArrayVar(&o.labels, "label", nil, "add the label `NAME` to the commit; may be repeated")
 	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
@@ -157,6 +162,9 @@ type backup struct {
 // time.
 func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if err := o.configure(r); err != nil {
+		return err
+	}
+	if err := checkNames(append([]string{cmp.Or(o.host, "-")}, o.labels...)...); err != nil {
 		return err
 	}
 	wait := time.Duration(0)
@@ -322,11 +330,11 @@ func (b *backup) commit(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if message == "" {
-		message = fmt.Sprintf("backup of %s, %s", b.env.Hostname, b.repo.Options().Date().Format("2006-01-02 15:04"))
+		message = fmt.Sprintf("backup of %s, %s", cmp.Or(b.host, b.env.Hostname), b.repo.Options().Date().Format("2006-01-02 15:04"))
 	}
 	p := b.env.progress("committing")
 	defer p.Stop()
-	done, err := commits.Commit(ctx, b.repo, commits.CommitOptions{Message: message, Progress: p.amounts(), Brief: true})
+	done, err := commits.Commit(ctx, b.repo, commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Progress: p.amounts(), Brief: true})
 	if err != nil && !errors.Is(err, commits.ErrNothingToCommit) {
 		return "", err
 	}

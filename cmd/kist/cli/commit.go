@@ -352,6 +352,7 @@ type commitJSON struct {
 	Time         time.Time     `json:"time"` // the committer's
 	Message      string        `json:"message"`
 	Host         string        `json:"host"`
+	Labels       []string      `json:"labels,omitempty"`
 	Files        uint64        `json:"files"`
 	Bytes        uint64        `json:"bytes"`
 	Skipped      []skippedJSON `json:"skipped,omitempty"`       // the first 1,000
@@ -379,7 +380,7 @@ func newCommitJSON(id object.ID, c *object.Commit) commitJSON {
 	return commitJSON{
 		ID: id, Tree: c.Tree, Parents: parents,
 		Author: newPersonJSON(c.Author), Committer: newPersonJSON(c.Committer), Time: c.Committer.When(),
-		Message: c.Message, Host: c.Host, Files: c.Files, Bytes: c.Bytes,
+		Message: c.Message, Host: c.Host, Labels: labels(c.Message), Files: c.Files, Bytes: c.Bytes,
 		Skipped: newSkippedJSON(c.Skipped), SkippedCount: c.SkippedCount,
 	}
 }

@@ -37,6 +37,7 @@ type logFilter struct {
 	number, skip     int
 	since, until     string
 	author, grep     []string
+	host, label      []string
 	ignoreCase       bool
 	merges, noMerges bool
 }
@@ -63,6 +64,10 @@ renames.
 parent. For a merge they show nothing, or with --first-parent, the changes that
 it brought in.
 
+A line 'Host:' names the machine that made a commit, if that is not this one; -v
+shows it always. 'kist backup' records hosts and labels. If --host, --label,
+--author or --grep is repeated, one of the values has to match.
+
 A commit that lacks some paths, since they could not be stored, has a line
 'Partial:'. A commit with expired content is marked, and has a line 'Expired:'.
 Its changes are unknown: with PATHs it is skipped, and the next commit is
@@ -73,12 +78,12 @@ Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
 
 With --json, one commit on each line: id, tree, parents, author and committer
-{name, email, time}, time, message, host, files, bytes; skipped {path, reason}
-and skipped_count if it is partial; expired {time, who, host, policy} if its
-content has expired; held {time, who, host, until, reason} if it is held; with
---follow path; and with --stat and similar options changes, as in 'kist diff
---json', and changes_since, the commit that they were compared to, if it is not
-the first parent.`,
+{name, email, time}, time, message, host, files, bytes; labels if there are any;
+skipped {path, reason} and skipped_count if it is partial; expired {time, who,
+host, policy} if its content has expired; held {time, who, host, until, reason}
+if it is held; with --follow path; and with --stat and similar options changes,
+as in 'kist diff --json', and changes_since, the commit that they were compared
+to, if it is not the first parent.`,
 		Example: `  kist log --oneline --graph --all    the whole history, as a picture
   kist log -3 --stat                  the last three commits, and what they changed
   kist log v1..v2 -- src              what happened to src between v1 and v2
@@ -101,15 +106,7 @@ the first parent.`,
 	flags.Lookup("decorate").NoOptDefVal = "short"
 	flags.BoolVar(&o.noDecorate, "no-decorate", false, "show no names of branches and tags")
 	flags.BoolVar(&o.abbrev, "abbrev-commit", false, "show short IDs")
-	flags.StringVar(&o.since, "since", "", "only commits after `TIME`")
-	flags.StringVar(&o.since, "after", "", "the same as --since `TIME`")
-	flags.StringVar(&o.until, "until", "", "only commits before `TIME`")
-	flags.StringVar(&o.until, "before", "", "the same as --until `TIME`")
-	flags.StringArrayVar(&o.author, "author", nil, "only commits whose author, as in 'Anna <anna@chest.example>', matches `RE`")
-	flags.StringArrayVar(&o.grep, "grep", nil, "only commits with a line in their message that matches `RE`")
-	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author and --grep")
-	flags.BoolVar(&o.merges, "merges", false, "only merges")
-	flags.BoolVar(&o.noMerges, "no-merges", false, "no merges")
+	o.logFilter.register(cmd)
 	flags.BoolVar(&o.firstParent, "first-parent", false, "follow only the first parent of merges")
 	flags.BoolVar(&o.follow, "follow", false, "follow the one PATH through renames")
 	flags.BoolVar(&o.all, "all", false, "begin at HEAD and all branches and tags")
@@ -118,10 +115,29 @@ the first parent.`,
 	flags.BoolVar(&o.remotes, "remotes", false, "begin at all branches of remotes")
 	o.form.register(cmd)
 	must(cmd.RegisterFlagCompletionFunc("decorate", cobra.FixedCompletions([]string{"short", "full", "auto", "no"}, cobra.ShellCompDirectiveNoFileComp)))
-	for _, name := range []string{"skip", "since", "after", "until", "before", "author", "grep", "unified"} {
+	for _, name := range []string{"skip", "unified"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 	return cmd
+}
+
+// register registers the options that look at the commit itself.
+func (o *logFilter) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.since, "since", "", "only commits after `TIME`")
+	flags.StringVar(&o.since, "after", "", "the same as --since `TIME`")
+	flags.StringVar(&o.until, "until", "", "only commits before `TIME`")
+	flags.StringVar(&o.until, "before", "", "the same as --until `TIME`")
+	flags.StringArrayVar(&o.author, "author", nil, "only commits whose author, as in 'Anna <anna@chest.example>', matches `RE`")
+	flags.StringArrayVar(&o.grep, "grep", nil, "only commits with a line in their message that matches `RE`")
+	flags.StringArrayVar(&o.host, "host", nil, "only commits made on the host `NAME`")
+	flags.StringArrayVar(&o.label, "label", nil, "only commits with the label `NAME`")
+	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author and --grep")
+	flags.BoolVar(&o.merges, "merges", false, "only merges")
+	flags.BoolVar(&o.noMerges, "no-merges", false, "no merges")
+	for _, name := range []string{"since", "after", "until", "before", "author", "grep", "host", "label"} {
+		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
+	}
 }
 
 func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, args []string) error {
@@ -282,7 +298,7 @@ func (o *logOptions) match() (func(*object.Commit) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(authors)+len(messages) == 0 && !o.merges && !o.noMerges {
+	if len(authors)+len(messages)+len(o.host)+len(o.label) == 0 && !o.merges && !o.noMerges {
 		return nil, nil
 	}
 	any := func(list []*regexp.Regexp, text string) bool {
@@ -291,7 +307,9 @@ func (o *logOptions) match() (func(*object.Commit) bool, error) {
 	return func(c *object.Commit) bool {
 		merge := len(c.Parents) > 1
 		return !(o.merges && !merge) && !(o.noMerges && merge) &&
-			any(authors, c.Author.Name+" <"+c.Author.Email+">") && any(messages, c.Message)
+			any(authors, c.Author.Name+" <"+c.Author.Email+">") && any(messages, c.Message) &&
+			(len(o.host) == 0 || slices.Contains(o.host, c.Host)) &&
+			(len(o.label) == 0 || slices.ContainsFunc(labels(c.Message), func(name string) bool { return slices.Contains(o.label, name) }))
 	}, nil
 }
 

@@ -129,6 +129,9 @@ func (p *commitPrinter) head(c log.Logged, note string) []string {
 	lines = append(lines,
 		"Author: "+person(c.Author),
 		"Date:   "+c.Author.When().Format(gitTime))
+	if c.Host != "" && (c.Host != p.env.Hostname || p.env.global.verbose) {
+		lines = append(lines, "Host:   "+printable(c.Host))
+	}
 	return append(lines, messageLines(c.Message)...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -125,7 +126,7 @@ func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, er
 	case r.at == atEntry:
 		return r.entryAt(s, full)
 	case r.at == atTime:
-		return r.timeAt(s, full)
+		return r.timeAt(ctx, s, o, full)
 	}
 
 	return r.present(s, full)
@@ -308,9 +309,10 @@ func (r revision) entryAt(s *Store, full string) (object.ID, error) {
 	return id, nil
 }
 
-// timeAt returns the value of a ref at a time. Before the first entry of its
-// log, the value is unknown, and the result is an error.
-func (r revision) timeAt(s *Store, full string) (object.ID, error) {
+// timeAt returns the value of a ref at a time. If the log of the ref does not go back so
+// far, as in a new clone, it returns the newest commit that is not later by its date, and
+// calls [Store.ByDate].
+func (r revision) timeAt(ctx context.Context, s *Store, o Objects, full string) (object.ID, error) {
 	at, err := ParseTime(r.when, s.now())
 	if err != nil {
 		return object.ID{}, r.unknown("%v", err)
@@ -331,10 +333,38 @@ func (r revision) timeAt(s *Store, full string) (object.ID, error) {
 		return e.New, nil
 	}
 
+	var id object.ID
 	if len(entries) == 0 {
-		return object.ID{}, r.unknown("%s has no log", full)
+		id, err = r.present(s, full)
+	} else if first := entries[len(entries)-1]; first.Old.IsZero() {
+		id = first.New
+	} else {
+		id = first.Old
 	}
+	if err == nil {
+		id, err = r.dateAt(ctx, o, id, at)
+	}
+	if err == nil && s.ByDate != nil {
+		s.ByDate(r.text)
+	}
+	return id, err
+}
 
-	begin := entries[len(entries)-1].Time
-	return object.ID{}, r.unknown("the log of %s begins at %s", full, begin.Format("2006-01-02 15:04:05"))
+// dateAt returns the first commit that is not later than a time, by the committers' dates,
+// among a commit and its first parents.
+func (r revision) dateAt(ctx context.Context, o Objects, id object.ID, at time.Time) (object.ID, error) {
+	for {
+		_, c, err := peel(ctx, o, id)
+		if err != nil {
+			return object.ID{}, err
+		}
+		when := c.Committer.When()
+		switch {
+		case !when.After(at):
+			return id, nil
+		case len(c.Parents) == 0:
+			return object.ID{}, r.unknown("the first commit is of %s", when.In(at.Location()).Format("2006-01-02 15:04:05"))
+		}
+		id = c.Parents[0]
+	}
 }

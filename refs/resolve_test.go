@@ -41,8 +41,14 @@ func (h *history) put(name string, kind object.Kind, encode func() ([]byte, erro
 
 func (h *history) commit(name string, parents ...string) object.ID {
 	h.t.Helper()
+	return h.commitAt(time.Time{}, name, parents...)
+}
+
+// commitAt makes a commit of a time.
+func (h *history) commitAt(when time.Time, name string, parents ...string) object.ID {
+	h.t.Helper()
 	tree, _ := object.EmptyTree()
-	who := object.Signature{Name: "a", Email: "a@b"}
+	who := object.Signature{Name: "a", Email: "a@b", Time: object.TimeOf(when)}
 	c := &object.Commit{Tree: tree, Author: who, Committer: who, Message: name}
 	for _, p := range parents {
 		c.Parents = append(c.Parents, h.id[p])
@@ -158,9 +164,9 @@ func TestResolveUnknown(t *testing.T) {
 		"HEAD~-1": "not understood", "HEAD^x": "not understood", "HEAD@{1}x": "not understood", "HEAD~1@{1}": "not understood", "@{1}@{1}": "not understood",
 		"@{": "no }", "main@{1": "no }", "main@{}": "nothing in", "main@{5}": "only 4", "main@{4}": "did not exist", "side@{1}": "did not exist",
 		"HEAD@{99}": "only", "main@{soon}": "not a time", "main@{u}": "not a time", "main@{upstream}": "not a time", "main@{-1}": "before @{-n}",
-		"none@{1}": "", "v1@{1}": "has only 0", "v1@{now}": "no log", "@{-9}": "not so many", "@{-0}": "out of range", "@{99999999}": "only 4",
-		"main@{2026-01-31}": "begins at 2026-01-31 12:01:00", "main@{2 years ago}": "begins at", "MERGE_HEAD@{1}": "has only 0",
-		"ORIG_HEAD": "", "main@{-x}": "not a time", strings.Repeat("^", 5000): "longer than",
+		"none@{1}": "", "v1@{1}": "has only 0", "@{-9}": "not so many", "@{-0}": "out of range", "@{99999999}": "only 4",
+		"MERGE_HEAD@{1}": "has only 0",
+		"ORIG_HEAD":      "", "main@{-x}": "not a time", strings.Repeat("^", 5000): "longer than",
 		h.id["a"].String() + "@{1}": "",
 	} {
 		got, err := h.Resolve(ctx, h.objects, rev)
@@ -344,5 +350,43 @@ func TestResolveZone(t *testing.T) {
 	h.now = func() time.Time { return time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC) }
 	if got, err := h.Resolve(ctx, h.objects, "main@{2026-01-31 11:01:30}"); err != nil || h.name[got] != "a" {
 		t.Error(h.name[got], err)
+	}
+}
+
+// Before a log begins, the dates of commits decide, along first parents. A clone has
+// hardly any log.
+func TestResolveByDate(t *testing.T) {
+	h := newHistory(t)
+	day := func(n int) time.Time { return time.Date(2026, 1, n, 12, 0, 0, 0, time.UTC) }
+	h.commitAt(day(1), "a")
+	h.commitAt(day(2), "b", "a")
+	h.commitAt(day(2), "side", "a")
+	h.commitAt(day(3), "c", "b", "side")
+	h.commitAt(day(5), "d", "c")
+	h.set(t, Heads+"main", h.id["d"]) // the log begins on the 31st
+	h.set(t, Tags+"v1", h.tag("tag", "c"))
+	var byDate []string
+	h.ByDate = func(rev string) { byDate = append(byDate, rev) }
+
+	for rev, want := range map[string]string{
+		"main@{2026-01-04}": "c", "main@{2026-01-03}": "b", "main@{2026-01-01 13:00}": "a",
+		"main@{2026-01-10}": "d", "v1@{2026-01-10}": "c", "v1@{2026-01-02 11:00}": "a", "main@{2026-01-04}~1": "b",
+	} {
+		byDate = nil
+		if got, err := h.Resolve(ctx, h.objects, rev); err != nil || h.name[got] != want {
+			t.Errorf("%s: %s, %v, want %s", rev, h.name[got], err, want)
+		}
+		if len(byDate) != 1 || byDate[0] != rev {
+			t.Errorf("%s: reported %q", rev, byDate)
+		}
+	}
+
+	byDate = nil
+	var unknown *UnknownRevisionError
+	if got, err := h.Resolve(ctx, h.objects, "main@{2025-12-31}"); !errors.As(err, &unknown) || !strings.Contains(unknown.Reason, "first commit is of 2026-01-01") {
+		t.Errorf("before the first commit: %s, %v", h.name[got], err)
+	}
+	if got, err := h.Resolve(ctx, h.objects, "main@{now}"); err != nil || h.name[got] != "d" || byDate != nil {
+		t.Errorf("within the log: %s, %v, reported %q", h.name[got], err, byDate)
 	}
 }

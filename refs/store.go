@@ -37,11 +37,17 @@ import (
 type Store struct {
 	folder
 	now func() time.Time
+
+	// ByDate is called with a revision such as main@{yesterday} that Resolve has found by
+	// the dates of commits, because no log goes back so far. It may be nil.
+	ByDate func(rev string)
 }
 
 // Open returns the refs in kistDir, the path of a .kist folder. It does not
 // read the folder. now returns the times for logs, in the zone to write.
-func Open(kistDir string, now func() time.Time) *Store { return &Store{folder{kistDir}, now} }
+func Open(kistDir string, now func() time.Time) *Store {
+	return &Store{folder: folder{kistDir}, now: now}
+}
 
 // Ref is a name for a commit, or for the tag object of an annotated tag.
 type Ref struct {

@@ -246,7 +246,10 @@ func (b *backup) all(ctx context.Context, args []string) {
 	}
 
 	s.Seconds = b.since(s.Start)
-	if s.Exit == exitOK && len(b.skipped) > 0 {
+	switch {
+	case s.Exit == exitOK && ctx.Err() != nil: // between two steps
+		s.Exit = exitInterrupted
+	case s.Exit == exitOK && len(b.skipped) > 0:
 		s.Exit = exitPartial
 	}
 }
@@ -432,7 +435,7 @@ func (b *backup) print() {
 		}
 		if st.Error != nil {
 			o := *st.Error
-			o.Message = st.Name + ": " + o.Message
+			o.Message = st.Name + ": " + strings.TrimPrefix(o.Message, st.Name+": ")
 			sayOutcome(env, o)
 			failed += ", " + st.Name + " failed"
 		}
@@ -451,12 +454,14 @@ func (b *backup) print() {
 		return
 	}
 	took := (time.Duration(s.Seconds*1000) * time.Millisecond).Round(100 * time.Millisecond)
+	how := "complete"
 	switch {
 	case failed != "":
-		env.tell("incomplete%s; %s unmodified; %s\n", failed, plural(uint64(s.Files.Unmodified), "file", "files"), took)
-	case s.Exit != exitOK:
-		env.tell("complete, %s skipped; %s unmodified; %s\n", plural(uint64(len(b.skipped)), "path", "paths"), plural(uint64(s.Files.Unmodified), "file", "files"), took)
-	default:
-		env.tell("complete; %s unmodified; %s\n", plural(uint64(s.Files.Unmodified), "file", "files"), took)
+		how = "incomplete" + failed
+	case s.Exit == exitInterrupted:
+		how = "incomplete, interrupted"
+	case len(b.skipped) > 0:
+		how += ", " + plural(uint64(len(b.skipped)), "path", "paths") + " skipped"
 	}
+	env.tell("%s; %s unmodified; %s\n", how, plural(uint64(s.Files.Unmodified), "file", "files"), took)
 }

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/remote/s3"
+)
+
+// backedUp is the part of the summary of a backup that tests look at.
+type backedUp struct {
+	Exit       int
+	Commit     string
+	RemoteHead string `json:"remote_head"`
+	Files      struct{ Skipped []struct{ Path string } }
+	Steps      []struct{ Name, Outcome string }
+}
+
+// backup runs a backup, which has to end with status, and checks its summary.
+func (s *shell) backup(status int, args ...string) (b backedUp) {
+	s.Helper()
+	o := s.exits(status, append([]string{"backup", "--json"}, args...)...)
+	if err := json.Unmarshal([]byte(o.stdout), &b); err != nil || b.Exit != status || (len(b.Files.Skipped) > 0) != (status == 3) {
+		s.Fatalf("summary: %+v, %v", b, err)
+	}
+	return b
+}
+
+// TestBackupRandom backs up a folder that changes at random. Backups are killed, files
+// change while they are read, the remote is away, and the clock is set back. Each commit
+// restores the files that the folder had then.
+func TestBackupRandom(t *testing.T) {
+	t.Parallel()
+	p := newPlaceInFolder(t)
+	k := &killer{shell: p.folder(), rng: objecttest.Rand(7), expect: 100 * time.Millisecond}
+	k.kist("init", "--chunk-size", "64KiB")
+	k.kist("remote", "add", "origin", p.url)
+	states := map[string]files{}
+	for range objecttest.Rounds(t, 8) {
+		k.change(".")
+		k.change("big")
+		s := k.shell.with(fmt.Sprintf("KIST_DATE=2026-01-%02dT12:00:00Z", 1+k.rng.IntN(31)))
+		switch k.rng.IntN(4) {
+		case 0:
+			signal := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[k.rng.IntN(2)]
+			if !k.kill(time.Duration(k.rng.Int64N(int64(k.expect))), signal, []string{"backup"}) {
+				k.late++
+			}
+		case 1:
+			k.unsteady(s)
+		case 2:
+			if err := os.Rename(p.url, p.url+"-away"); err != nil {
+				t.Fatal(err)
+			}
+			b := s.backup(15)
+			if err := os.Rename(p.url+"-away", p.url); err != nil {
+				t.Fatal(err)
+			}
+			states[b.Commit] = k.readFiles(".")
+		}
+		began := time.Now()
+		b := s.backup(0)
+		k.expect = (3*k.expect + time.Since(began)) / 4
+		if b.Commit != b.RemoteHead || p.at("main") != b.Commit {
+			t.Fatalf("the remote is at %s: %+v", p.at("main"), b)
+		}
+		states[b.Commit] = k.readFiles(".")
+	}
+	k.kist("verify", "--remote", "origin", "--read-data")
+	clone := p.clone()
+	for id, want := range states {
+		clone.kist("restore", "--source", id, "--to", "../restored")
+		clone.wantFiles(clone.readFiles("../restored"), want)
+		if err := os.RemoveAll(clone.path("../restored")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// unsteady runs a backup while a file grows, shrinks, vanishes and comes back.
+func (k *killer) unsteady(s *shell) {
+	name, stop := k.path("unsteady"), make(chan struct{})
+	var done sync.WaitGroup
+	rng := rand.New(rand.NewPCG(k.rng.Uint64(), 0))
+	done.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if rng.IntN(4) == 0 {
+				os.Remove(name)
+			} else if err := os.WriteFile(name, []byte(noise(rng, rng.IntN(300_000))), 0o666); err != nil {
+				k.Error(err)
+			}
+		}
+	})
+	o := s.run("backup", "--json")
+	close(stop)
+	done.Wait()
+	if o.status != 0 && o.status != 3 {
+		k.Fatal(o)
+	}
+}
+
+// TestBackupHowto runs the commands of docs/howto/backup.md.
+func TestBackupHowto(t *testing.T) {
+	t.Parallel()
+	base, query := minioServer(t)
+	p := newPlace(t, s3.Open, base+"/"+noiseName(objecttest.Rand(8))+"howto?"+query, os.Getenv)
+	s := p.folder()
+	s.write(map[string]string{"photos/one": "1", "b.tmp": "", "cache/c": ""})
+	page, err := os.ReadFile("../../docs/howto/backup.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(page)) {
+		line, ok := strings.CutPrefix(strings.NewReplacer("s3://my-bucket/server", p.url, "/tmp/", "../", "'", "").Replace(strings.TrimSpace(line)), "$ kist ")
+		if ok {
+			s.kist(strings.Fields(line)...)
+			n++
+		}
+		if schedule, command, ok := strings.Cut(line, "kist -q -C /srv "); ok && strings.HasPrefix(schedule, "30 2") {
+			if o := s.exits(0, "-q", command); o.stdout+o.stderr != "" {
+				t.Error(o)
+			}
+			n++
+		}
+	}
+	if n < 12 {
+		t.Errorf("only %d commands", n)
+	}
+	if s.readFiles("../restored")["one"] == "" && s.readFiles("../restored")["photos/one"] == "" {
+		t.Error("not restored")
+	}
+}

@@ -26,6 +26,12 @@ import (
 // reads and writes.
 const FormatVersion = 1
 
+// The values of [Config.Metadata].
+const (
+	MetadataPortable = "portable" // type, permission bits, size, mtime and content
+	MetadataFull     = "full"     // and owners, extended attributes, devices, hard links, times of folders
+)
+
 // ErrUnsupportedFormat is matched by the error for a repository that needs a
 // newer or different program.
 var ErrUnsupportedFormat = errors.New("repository format not supported")
@@ -36,7 +42,7 @@ type Config struct {
 	Version  int      `toml:"version"`
 	Required []string `toml:"required"` // extensions without which the repository cannot be used
 	Optional []string `toml:"optional"` // extensions that may be ignored
-	Metadata string   `toml:"metadata"` // "portable"
+	Metadata string   `toml:"metadata"` // MetadataPortable or MetadataFull
 
 	Chunker struct {
 		Polynomial string `toml:"polynomial"` // hexadecimal, with 0x
@@ -71,7 +77,7 @@ type BranchConfig struct {
 
 // NewConfig returns the configuration of a new repository.
 func NewConfig(p chunker.Params) *Config {
-	c := &Config{Version: FormatVersion, Required: []string{}, Optional: []string{}, Metadata: "portable"}
+	c := &Config{Version: FormatVersion, Required: []string{}, Optional: []string{}, Metadata: MetadataPortable}
 	c.Chunker.Polynomial = fmt.Sprintf("%#x", uint64(p.Polynomial))
 	c.Chunker.Min, c.Chunker.Average, c.Chunker.Max = p.Min, p.Avg, p.Max
 	return c
@@ -93,7 +99,7 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrUnsupportedFormat, c.Version, FormatVersion)
 	case len(c.Required) > 0:
 		return nil, fmt.Errorf("%w: needs the extension %q", ErrUnsupportedFormat, c.Required[0])
-	case c.Metadata != "portable":
+	case c.Metadata != MetadataPortable && c.Metadata != MetadataFull:
 		return nil, fmt.Errorf("%w: metadata %q", ErrUnsupportedFormat, c.Metadata)
 	}
 	if _, err := c.params(); err != nil {

@@ -120,6 +120,7 @@ type InitOptions struct {
 	// [MinChunkSize] to [MaxChunkSize]; 0 is the default of package chunker.
 	ChunkSize int
 	Branch    string // the first branch; default [DefaultBranch]
+	Full      bool   // record full metadata
 	Shared    bool   // the group of .kist may use it, too; otherwise only its owner
 }
 
@@ -147,7 +148,11 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	if err := MakeRepositoryDir(filepath.Join(dir, Dir), init.Shared); err != nil {
 		return nil, err
 	}
-	return Create(ctx, dir, opt, NewConfig(params), init.Branch)
+	config := NewConfig(params)
+	if init.Full {
+		config.Metadata = MetadataFull
+	}
+	return Create(ctx, dir, opt, config, init.Branch)
 }
 
 // MakeRepositoryDir makes a .kist folder that only its owner can read, or, if
@@ -303,7 +308,7 @@ func pathBelow(root, dir string) string {
 // OpenWorktree returns a worktree at dir that stores files with this repository's
 // configuration.
 func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
-	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID}
+	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID, Metadata: r.config.Metadata == MetadataFull}
 	if dir == r.root {
 		o.TempDir = Dir + "/tmp"
 	}

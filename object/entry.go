@@ -1,6 +1,8 @@
 package object
 
 import (
+	"bytes"
+	"errors"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -81,16 +83,23 @@ func hasContent(e *Entry) bool {
 }
 
 func checkMetadata(e *Entry) error {
-	m := e.Meta
+	if err := e.Meta.Check(e.Type); err != nil {
+		return faultf(ReasonMetadata, "%q: %w", e.Name, err)
+	}
+	return nil
+}
+
+// Check returns an error if an entry of type t cannot have the metadata.
+func (m *Metadata) Check(t EntryType) error {
 	var wrong string
 	switch {
 	case len(m.Owner) > MaxNameSize || len(m.Group) > MaxNameSize:
 		wrong = "name of owner or group too long"
 	case len(m.Xattrs) > MaxListItems || len(m.Attrs) > MaxListItems:
 		wrong = "too many attributes"
-	case m.Device != 0 && e.Type != TypeCharDevice && e.Type != TypeBlockDevice:
+	case m.Device != 0 && t != TypeCharDevice && t != TypeBlockDevice:
 		wrong = "device number, but no device"
-	case m.HardLink != 0 && e.Type == TypeDir:
+	case m.HardLink != 0 && t == TypeDir:
 		wrong = "directory in a hard-link group"
 	}
 	for name := range m.Xattrs {
@@ -104,7 +113,27 @@ func checkMetadata(e *Entry) error {
 		}
 	}
 	if wrong != "" {
-		return faultf(ReasonMetadata, "%q: %s", e.Name, wrong)
+		return errors.New(wrong)
 	}
 	return nil
+}
+
+// Encode returns the canonical encoding of m, as in an entry.
+func (m *Metadata) Encode() (string, error) {
+	var buf bytes.Buffer
+	err := listCodec.marshal(&buf, (*metaBody)(m))
+	return buf.String(), err
+}
+
+// DecodeMetadata accepts exactly what [Metadata.Encode] returns. Call [Metadata.Check]
+// to check the result.
+func DecodeMetadata(data string) (*Metadata, error) {
+	m := new(Metadata)
+	if err := listCodec.unmarshal([]byte(data), (*metaBody)(m)); err != nil {
+		return nil, err
+	}
+	if again, err := m.Encode(); err != nil || again != data {
+		return nil, &fault{reason: ReasonCanonical}
+	}
+	return m, nil
 }

@@ -1,7 +1,5 @@
 package object
 
-import "bytes"
-
 // Items of lists are encoded by hand: they are most of all encoded data, each
 // is a few fields, and decoders encode their results again. A test compares
 // the bytes with those of the CBOR library.
@@ -81,11 +79,8 @@ func appendEntry(dst []byte, e *Entry, link uint16) ([]byte, error) {
 	if e.Meta == nil {
 		return dst, nil
 	}
-	var meta bytes.Buffer
-	if err := listCodec.marshal(&meta, (*metaBody)(e.Meta)); err != nil {
-		return nil, err
-	}
-	return append(append(dst, 11), meta.Bytes()...), nil
+	meta, err := e.Meta.Encode()
+	return append(append(dst, 11), meta...), err
 }
 
 // appendPair appends an array of the position of a link and a size or end: an

@@ -89,7 +89,7 @@ func (r *decoder) checkTrees() error {
 
 // dir reads one directory: its own record, and the records of its entries.
 func (r *decoder) dir() error {
-	rec, err := r.dirRecord()
+	rec, err := r.dirRecord(&r.x.arena)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,8 @@ func (r *decoder) dir() error {
 	if err != nil {
 		return err
 	}
-	d.mode, d.tree, d.dirty = rec.mode, rec.tree, !r.base
+	d.mode, d.mtime, d.meta = rec.mode, rec.mtime, rec.meta
+	d.tree, d.dirty = rec.tree, !r.base
 	r.touched = append(r.touched, d)
 	if len(r.stack) > object.MaxDepth || len(r.stack) == object.MaxDepth && rec.entries > 0 {
 		return fmt.Errorf("more than %d directories deep", object.MaxDepth)

@@ -28,6 +28,8 @@ type Dir struct {
 	entries list
 	tree    TreeInfo // known tree; with a zero ID it is unknown here and in all directories above
 	mode    uint16
+	mtime   object.Time // only with metadata
+	meta    string      // the encoded metadata; "": none
 
 	// The difference from the base file.
 	dirty   bool                // there is one, here or below
@@ -41,6 +43,18 @@ func (d *Dir) Name() string { return d.name }
 
 // Mode returns the permission bits (07777).
 func (d *Dir) Mode() uint16 { return d.mode }
+
+// Attributes returns an entry with the directory's name, type, mode, mtime and metadata.
+func (d *Dir) Attributes() object.Entry {
+	return object.Entry{Name: d.name, Type: object.TypeDir, Mode: d.mode, MTime: d.mtime, Meta: decodeMeta(d.meta)}
+}
+
+// SameAttributes reports whether the directory has the mode of e, and, if both have
+// metadata, the same time and metadata.
+func (d *Dir) SameAttributes(e *object.Entry) bool {
+	meta, _ := encodeMeta(e.Meta, object.TypeDir)
+	return d.mode == e.Mode && (d.meta == "" || meta == "" || d.meta == meta && d.mtime == e.MTime)
+}
 
 // Path returns the directory's path from the root, "" for the root.
 func (d *Dir) Path() string {
@@ -295,7 +309,12 @@ func (l *list) all() iter.Seq[*Entry] {
 
 // arena copies short strings into a few large allocations. The copies do not keep
 // alive the longer strings that they were cut from.
-type arena struct{ b *strings.Builder }
+type arena struct {
+	b *strings.Builder
+
+	meta     *object.Metadata // the last metadata that was read
+	metaText string
+}
 
 const arenaSize = 64 << 10
 

@@ -94,15 +94,32 @@ func (x *Index) SetDir(path string, mode uint16) error {
 		}
 		x.changed = x.clearAt(path) || x.changed
 	}
-	x.setMode(x.makeDirs(path), mode)
+	d := x.makeDirs(path)
+	setAttributes(x, d, mode, d.mtime, d.meta)
 	return nil
 }
 
-func (x *Index) setMode(d *Dir, mode uint16) {
-	if d.mode == mode {
+// SetDirAs is SetDir with the mode, mtime and metadata of attrs.
+func (x *Index) SetDirAs(path string, attrs object.Entry) error {
+	meta, lossy := encodeMeta(attrs.Meta, object.TypeDir)
+	if lossy || attrs.MTime.Nsec >= 1e9 {
+		return &PathError{path, errors.New("metadata that a directory cannot have")}
+	}
+	if err := x.SetDir(path, attrs.Mode); err != nil {
+		return err
+	}
+	setAttributes(x, x.Dir(path), attrs.Mode, attrs.MTime, meta)
+	return nil
+}
+
+func setAttributes(x *Index, d *Dir, mode uint16, mtime object.Time, meta string) {
+	if meta == "" {
+		mtime = object.Time{}
+	}
+	if d.mode == mode && d.mtime == mtime && d.meta == meta {
 		return
 	}
-	d.mode = mode
+	d.mode, d.mtime, d.meta = mode, mtime, meta
 	x.touch(d)
 	if d.parent != nil {
 		d.parent.forget()

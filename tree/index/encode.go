@@ -6,12 +6,15 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // The flags of an encoded directory.
 const (
 	flagFresh = 1 << 0 // the record has the full directory, and not the difference from the base
 	flagTree  = 1 << 1 // the record has the known tree
+	flagAttrs = 1 << 2 // the record has mtime and metadata
 )
 
 // counts are the totals of the directory records of a file. A reader allocates by them.
@@ -139,8 +142,14 @@ func (b *blockWriter) dir(d *Dir, flags byte, subs int) {
 	if known {
 		flags |= flagTree
 	}
+	if d.meta != "" {
+		flags |= flagAttrs
+	}
 	b.buf = appendName(append(b.buf, flags), d.name)
 	b.buf = binary.LittleEndian.AppendUint16(b.buf, d.mode)
+	if d.meta != "" {
+		b.buf = appendText(appendTime(b.buf, d.mtime), d.meta)
+	}
 	if known {
 		b.buf = append(b.buf, d.tree.ID[:]...)
 		b.buf = binary.AppendUvarint(b.buf, d.tree.Files)
@@ -192,15 +201,20 @@ type dirRecord struct {
 	flags                  byte
 	name                   []byte // valid until the next block is read
 	mode                   uint16
+	mtime                  object.Time
+	meta                   string
 	tree                   TreeInfo
 	subs, removed, entries uint64 // number of records that follow
 }
 
 // dirRecord reads the first part of a directory's record.
-func (f *fields) dirRecord() (d dirRecord, err error) {
+func (f *fields) dirRecord(a *arena) (d dirRecord, err error) {
 	d.flags = f.u8()
 	d.name = f.name()
 	d.mode = f.u16()
+	if d.flags&flagAttrs != 0 {
+		d.mtime, d.meta = f.time(), f.meta(object.TypeDir, a)
+	}
 	if d.flags&flagTree != 0 {
 		f.id(d.tree.ID[:])
 		d.tree.Files, d.tree.Bytes = f.uvarint(), f.uvarint()
@@ -211,7 +225,7 @@ func (f *fields) dirRecord() (d dirRecord, err error) {
 		d.removed = f.uvarint()
 	}
 	d.entries = f.uvarint()
-	if f.bad || d.flags&^(flagFresh|flagTree) != 0 || d.mode&^0o7777 != 0 {
+	if f.bad || d.flags&^(flagFresh|flagTree|flagAttrs) != 0 || d.mode&^0o7777 != 0 {
 		return d, errCanonical
 	}
 	return d, nil

@@ -79,6 +79,7 @@ type Entry struct {
 	MTime   object.Time      // in the tree, which may differ from Stat's
 	Stat    Stat             //
 	Content object.Key       // file: its chunk or manifest; zero if it is empty or in Data
+	Meta    string           // the encoded metadata, see [object.Metadata.Encode]; "": none
 	Type    object.EntryType // never object.TypeDir
 	Mode    uint16           // permission bits (07777)
 
@@ -86,21 +87,49 @@ type Entry struct {
 }
 
 // NewEntry returns e with the stat data st. [Index.Set] refuses the result if an index
-// cannot hold e: if e is a directory, has metadata beyond the portable fields, or has
-// content that does not fit its type.
+// cannot hold e: if e is a directory, or has metadata or content that does not fit its type.
 func NewEntry(e object.Entry, st Stat) Entry {
 	n := Entry{Name: e.Name, Size: e.Size, MTime: e.MTime, Stat: st, Content: e.Content, Type: e.Type, Mode: e.Mode}
 	other := string(e.Inline)
 	if n.Data = e.Target; e.Type != object.TypeSymlink {
 		n.Data, other = other, n.Data
 	}
-	n.lossy = e.Meta != nil || e.Files != 0 || other != ""
+	n.Meta, n.lossy = encodeMeta(e.Meta, e.Type)
+	n.lossy = n.lossy || e.Files != 0 || other != ""
 	return n
+}
+
+// encodeMeta returns the encoding of the metadata of an entry of type t, and whether no
+// tree could hold it.
+func encodeMeta(m *object.Metadata, t object.EntryType) (string, bool) {
+	if m == nil {
+		return "", false
+	}
+	text, err := m.Encode()
+	return text, err != nil || len(text) > object.MaxEntrySize || m.Check(t) != nil
+}
+
+// Metadata returns the decoded metadata, nil for none.
+func (e *Entry) Metadata() *object.Metadata { return decodeMeta(e.Meta) }
+
+// SetHardLink changes the hard-link group of an entry with metadata.
+func (e *Entry) SetHardLink(group uint64) {
+	m := e.Metadata()
+	m.HardLink = group
+	e.Meta, e.lossy = encodeMeta(m, e.Type)
+}
+
+func decodeMeta(text string) *object.Metadata {
+	if text == "" {
+		return nil
+	}
+	m, _ := object.DecodeMetadata(text) // it was checked before
+	return m
 }
 
 // Object returns the entry as in a tree. Its Inline is a copy.
 func (e *Entry) Object() object.Entry {
-	o := object.Entry{Name: e.Name, Type: e.Type, Mode: e.Mode, Size: e.Size, MTime: e.MTime, Content: e.Content}
+	o := object.Entry{Name: e.Name, Type: e.Type, Mode: e.Mode, Size: e.Size, MTime: e.MTime, Content: e.Content, Meta: e.Metadata()}
 	switch {
 	case e.Type == object.TypeSymlink:
 		o.Target = e.Data
@@ -111,8 +140,15 @@ func (e *Entry) Object() object.Entry {
 }
 
 // SameContent reports whether e and other have the same type, permission bits and
-// content. Times and stat data may differ: they do not count as a change.
+// content. Stat data may differ. If both have metadata, it and the time must be the
+// same; otherwise a change of the time is no change.
 func (e *Entry) SameContent(other *Entry) bool {
+	return (e.Meta == "" || other.Meta == "" || e.Meta == other.Meta && e.MTime == other.MTime) &&
+		e.SameData(other)
+}
+
+// SameData is SameContent without metadata and time.
+func (e *Entry) SameData(other *Entry) bool {
 	return e.Type == other.Type && e.Mode == other.Mode && e.Size == other.Size &&
 		e.Content == other.Content && e.Data == other.Data
 }
@@ -123,7 +159,7 @@ func checkEntry(e *Entry) error {
 	content := e.Size > 0 || e.Data != "" || !e.Content.IsZero()
 	switch {
 	case e.lossy:
-		return errors.New("metadata beyond the portable fields, or content that does not go with the type")
+		return errors.New("metadata or content that does not go with the type")
 	case e.Mode&^0o7777 != 0:
 		return fmt.Errorf("mode %#o is not of permission bits", e.Mode)
 	case e.MTime.Nsec >= 1e9:
@@ -303,7 +339,8 @@ const (
 	flagSize  = 1 << 6 // the stat data have another size than the entry
 	flagMTime = 1 << 7 // the entry has another mtime than the stat data, or no stat data
 	flagCTime = 1 << 8 // the stat data have another ctime than mtime
-	flagAll   = 1<<9 - 1
+	flagMeta  = 1 << 9 // the entry has metadata
+	flagAll   = 1<<10 - 1
 )
 
 // appendEntry appends the record of an entry.
@@ -331,6 +368,10 @@ func appendEntry(dst []byte, e *Entry) []byte {
 		flags |= flagMTime
 	}
 
+	if e.Meta != "" {
+		flags |= flagMeta
+	}
+
 	dst = binary.LittleEndian.AppendUint16(dst, flags)
 	dst = appendName(dst, e.Name)
 	dst = binary.LittleEndian.AppendUint16(dst, e.Mode)
@@ -343,6 +384,9 @@ func appendEntry(dst []byte, e *Entry) []byte {
 		dst = appendText(dst, e.Data)
 	case formChunk, formManifest:
 		dst = append(dst, e.Content.ID[:]...)
+	}
+	if e.Meta != "" {
+		dst = appendText(dst, e.Meta)
 	}
 	if flags&flagStat == 0 {
 		return dst
@@ -393,6 +437,9 @@ func (f *fields) entry(e *Entry, a *arena) bool {
 		e.Content.Kind = object.KindManifest
 		f.id(e.Content.ID[:])
 	}
+	if flags&flagMeta != 0 {
+		e.Meta = f.meta(e.Type, a)
+	}
 	if flags&flagStat == 0 {
 		return !f.bad && flags&(flagSize|flagMTime|flagCTime) == flagMTime
 	}
@@ -419,6 +466,22 @@ func (f *fields) entry(e *Entry, a *arena) bool {
 		return false
 	}
 	return !f.bad && mode == uint64(st.Mode) && *st != (Stat{})
+}
+
+// meta reads the metadata of an entry of type t. Neighbours mostly have the same: they
+// share memory, and are checked once.
+func (f *fields) meta(t object.EntryType, a *arena) string {
+	text := f.text(object.MaxEntrySize)
+	if a.meta == nil || string(text) != a.metaText {
+		m, err := object.DecodeMetadata(string(text))
+		if err != nil {
+			f.bad = true
+			return ""
+		}
+		a.meta, a.metaText = m, string(text)
+	}
+	f.bad = f.bad || a.meta.Check(t) != nil
+	return a.metaText
 }
 
 // timeOf returns nanoseconds since 1970 as a time of an entry.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"testing"
+
+	"github.com/kist-vcs/kist/object"
 )
 
 // payload returns what the blocks of a small file hold.
@@ -37,6 +39,11 @@ func FuzzLoadHead(f *testing.F) {
 	f.Add(payload(f, head))
 	alone := New()
 	set(f, alone, "a/b", file(1))
+	f.Add(payload(f, encodeHead(f, alone)))
+	e := file(1)
+	e.Meta = "\xa1\x01\x01"
+	set(f, alone, "a/c", e)
+	must(f, alone.SetDirAs("a", object.Entry{Mode: 0o700, MTime: object.Time{Sec: 1}, Meta: &object.Metadata{Owner: "ada"}}))
 	f.Add(payload(f, encodeHead(f, alone)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		readHead(data, nil)

@@ -260,7 +260,7 @@ func (b *fileBlocks) rootTree() (object.ID, error) {
 	if err := b.begin(); err != nil {
 		return object.ID{}, err
 	}
-	root, err := b.dirRecord()
+	root, err := b.dirRecord(new(arena))
 	if err == nil && (len(root.name) > 0 || root.flags&flagTree == 0) {
 		err = errNotKnown
 	}

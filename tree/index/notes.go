@@ -157,8 +157,11 @@ func (p *pathNotes) Conflicts() []Conflict { return p.conflicts }
 func checkSide(o *object.Entry) error {
 	if o.Type == object.TypeDir {
 		if o.Content.Kind != object.KindTree || o.Content.ID.IsZero() || o.Mode&^0o7777 != 0 ||
-			o.Meta != nil || len(o.Inline) > 0 || o.Target != "" || o.MTime.Nsec >= 1e9 {
+			len(o.Inline) > 0 || o.Target != "" || o.MTime.Nsec >= 1e9 {
 			return errors.New("not a directory's entry")
+		}
+		if _, lossy := encodeMeta(o.Meta, o.Type); lossy {
+			return errors.New("metadata that a directory cannot have")
 		}
 		return nil
 	}
@@ -242,6 +245,7 @@ const (
 	sideNone  = 0
 	sideEntry = 1
 	sideDir   = 2
+	sideAttrs = 3 // a directory with metadata
 )
 
 // sides returns the fields for base, ours and theirs.
@@ -264,6 +268,10 @@ func appendConflict(dst []byte, c *Conflict) []byte {
 			dst = binary.AppendUvarint(dst, o.Files)
 			dst = appendTime(dst, o.MTime)
 			dst = append(dst, o.Content.ID[:]...)
+			if meta, _ := encodeMeta(o.Meta, o.Type); meta != "" {
+				dst[which] |= sideAttrs << (2 * i)
+				dst = appendText(dst, meta)
+			}
 		default:
 			dst[which] |= sideEntry << (2 * i)
 			e := NewEntry(*o, Stat{})
@@ -318,10 +326,13 @@ func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
 			return nil, errCanonical
 		}
 		o = e.Object()
-	case sideDir:
+	case sideDir, sideAttrs:
 		o = object.Entry{Type: object.TypeDir, Mode: b.u16(), Size: b.uvarint(), Files: b.uvarint(), MTime: b.time()}
 		o.Content.Kind = object.KindTree
 		b.id(o.Content.ID[:])
+		if which == sideAttrs {
+			o.Meta = decodeMeta(b.meta(o.Type, new(arena)))
+		}
 		if b.bad {
 			return nil, errCanonical
 		}

@@ -60,7 +60,7 @@ func TestNotes(t *testing.T) {
 }
 
 func TestConflictSides(t *testing.T) {
-	tree := &object.Entry{Name: "ignored", Type: object.TypeDir, Mode: 0o700, Size: 3, Files: 4, Content: object.Key{Kind: object.KindTree, ID: object.Sum(nil)}}
+	tree := &object.Entry{Name: "ignored", Type: object.TypeDir, Mode: 0o700, Size: 3, Files: 4, Content: object.Key{Kind: object.KindTree, ID: object.Sum(nil)}, Meta: &object.Metadata{Owner: "ada"}}
 	link := &object.Entry{Name: "ignored", Type: object.TypeSymlink, Mode: 0o777, Target: "x", MTime: object.Time{Sec: 5}}
 	x := New()
 	must(t, x.SetConflict("a/b", tree, nil, link))
@@ -73,7 +73,7 @@ func TestConflictSides(t *testing.T) {
 	if tree.Name != "ignored" {
 		t.Error("the caller's entry was changed")
 	}
-	for _, bad := range []*object.Entry{{}, {Type: object.TypeDir}, {Type: object.TypeFile, Size: 1}, {Type: object.TypeFile, Meta: &object.Metadata{}}} {
+	for _, bad := range []*object.Entry{{}, {Type: object.TypeDir}, {Type: object.TypeFile, Size: 1}, {Type: object.TypeFile, Meta: &object.Metadata{Device: 1}}} {
 		if err := x.SetConflict("c", bad, nil, nil); err == nil {
 			t.Errorf("accepted %+v", bad)
 		}

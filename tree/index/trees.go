@@ -139,11 +139,12 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 // child puts one child of a tree into the directory.
 func (t *treeReader) child(td treeDir, o *object.Entry) error {
 	if o.Type == object.TypeDir {
-		if o.Meta != nil || !o.MTime.IsZero() {
-			return errors.New("directory with metadata beyond the portable fields")
+		meta, lossy := encodeMeta(o.Meta, o.Type)
+		if lossy || meta == "" && !o.MTime.IsZero() {
+			return errors.New("directory with a time, but no metadata")
 		}
 		sub := t.x.makeSub(td.d, o.Name)
-		t.x.setMode(sub, o.Mode)
+		setAttributes(t.x, sub, o.Mode, o.MTime, meta)
 		t.todo = append(t.todo, treeDir{sub, TreeInfo{o.Content.ID, o.Files, o.Size}, td.depth + 1})
 		return nil
 	}
@@ -204,7 +205,7 @@ func sameContent(a, b *Dir) bool {
 	}
 	for i, sub := range a.subs {
 		o := b.subs[i]
-		if sub.name != o.name || sub.mode != o.mode || sub.tree.ID.IsZero() || sub.tree.ID != o.tree.ID {
+		if sub.name != o.name || sub.mode != o.mode || sub.mtime != o.mtime || sub.meta != o.meta || sub.tree.ID.IsZero() || sub.tree.ID != o.tree.ID {
 			return false
 		}
 	}
@@ -371,7 +372,9 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
 
 // object returns the entry of d in the tree above. T is the tree of d.
 func (d *Dir) object(t TreeInfo) object.Entry {
-	return object.Entry{Name: d.name, Type: object.TypeDir, Mode: d.mode, Size: t.Bytes, Files: t.Files, Content: t.key()}
+	e := d.Attributes()
+	e.Size, e.Files, e.Content = t.Bytes, t.Files, t.key()
+	return e
 }
 
 // maxBehind is the largest number of nodes that are stored at a time.

@@ -129,17 +129,18 @@ func prepare(r *kist.Repository, idx *index.Index, ops []worktree.Op) []worktree
 	list := slices.Clip(ops)
 	folders := readOnlyFolders(r, idx, ops)
 	for _, path := range slices.Sorted(maps.Keys(folders)) {
-		list = append(list, worktree.Op{Path: path, New: &object.Entry{Type: object.TypeDir, Mode: folders[path]}})
+		attrs := folders[path]
+		list = append(list, worktree.Op{Path: path, New: &attrs})
 	}
 	return list
 }
 
-// readOnlyFolders returns the modes, by path, of folders that are tracked as
+// readOnlyFolders returns the attributes, by path, of folders that are tracked as
 // read-only and in which ops change something. It leaves out folders with an
 // operation of their own, and folders that the user replaced by something
 // else. A missing folder is included only if an operation writes into it.
-func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) map[string]uint16 {
-	folders := map[string]uint16{}
+func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) map[string]object.Entry {
+	folders := map[string]object.Entry{}
 	last := ""
 	for _, op := range ops {
 		path, _ := tree.Split(op.Path)
@@ -148,7 +149,7 @@ func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) ma
 		}
 		last = path
 		if d := idx.Dir(path); d != nil && d.Mode()&0o300 != 0o300 {
-			folders[path] = d.Mode()
+			folders[path] = d.Attributes()
 		}
 	}
 
@@ -166,7 +167,7 @@ func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) ma
 		}
 	}
 
-	maps.DeleteFunc(folders, func(path string, _ uint16) bool {
+	maps.DeleteFunc(folders, func(path string, _ object.Entry) bool {
 		info, err := r.Worktree().Lstat(path)
 		return err == nil && info.Type != object.TypeDir || err != nil && !made[path]
 	})
@@ -221,7 +222,7 @@ func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) err
 				idx.SetStat(a.Path, a.Stat)
 			}
 		case a.New.Type == object.TypeDir:
-			err = idx.SetDir(a.Path, a.New.Mode)
+			err = idx.SetDirAs(a.Path, *a.New)
 		default:
 			err = idx.Set(a.Path, index.NewEntry(*a.New, a.Stat))
 		}
@@ -340,23 +341,26 @@ func (e *LocalChangesError) Error() string {
 func (e *LocalChangesError) Is(target error) bool { return target == ErrLocalChanges }
 
 // Indexed returns the index's entry at path in the form of a tree's entry, or
-// nil. A directory's entry has only name, type and mode.
+// nil. A directory's entry has no content.
 func Indexed(idx *index.Index, path string) *object.Entry {
 	if e := idx.Entry(path); e != nil {
 		o := e.Object()
 		return &o
 	}
 	if d := idx.Dir(path); d != nil {
-		return &object.Entry{Name: d.Name(), Type: object.TypeDir, Mode: d.Mode()}
+		o := d.Attributes()
+		return &o
 	}
 	return nil
 }
 
 // SameEntry reports whether two entries are equal. Directories are equal if
-// their modes are: the paths below them are compared on their own.
+// their modes and metadata are: the paths below them are compared on their own.
 func SameEntry(a, b *object.Entry) bool {
 	if a != nil && b != nil && a.Type == object.TypeDir && b.Type == object.TypeDir {
-		return a.Mode == b.Mode
+		same := *b
+		same.Content, same.Size, same.Files = a.Content, a.Size, a.Files
+		return tree.ContentEqual(a, &same)
 	}
 	return tree.ContentEqual(a, b)
 }

@@ -68,7 +68,7 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	}
 
 	found, err := scan(ctx, r, idx, worktree.ScanOptions{
-		Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude, NoUntracked: o.Update,
+		Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude, NoUntracked: o.Update, Times: true,
 	})
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 	files := fileRuns{} // to be read
 	var total kist.Amount
 	for i, f := range found {
-		e := edit{path: f.Path, state: f.State, old: f.Old, mode: f.Mode}
+		e := edit{path: f.Path, state: f.State, old: f.Old, attrs: f.Attrs}
 		e.implied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && implies(f.Path, found[i+1:])
 		switch f.State {
 		case worktree.Absent:
@@ -166,7 +166,11 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 	}
 	at := len(list)
 	list = append(list, make(edits, total.Files)...)
-	return list, s.storeFiles(ctx, files, list[at:], total)
+	err := s.storeFiles(ctx, files, list[at:], total)
+	if err == nil {
+		list.groupLinks(s.idx)
+	}
+	return list, err
 }
 
 // storeFiles stores files, total in all, and sets an edit of list for each. It
@@ -212,15 +216,15 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 	}
 
 	entry := index.NewEntry(stored.Entry, stored.Stat)
-	if e.old != nil && e.old.SameContent(&entry) {
-		entry.MTime = e.old.MTime // a change of the time alone is no change
+	if e.old != nil && e.old.SameData(&entry) && entry.Meta == "" {
+		entry.MTime, entry.Meta = e.old.MTime, e.old.Meta // a change of the time alone is no change
 	} else if why, err := s.repo.PurgedIn(ctx, s.records, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
 		return e, err
 	} else if why != nil {
 		e.state, e.why = worktree.Unreadable, why.String()
 		return e, nil
 	}
-	e.kind, e.entry = editSet, &entry
+	e.kind, e.entry, e.links = editSet, &entry, stored.Links
 	if stored.Unstable {
 		e.why = "changed while it was read"
 	}
@@ -334,10 +338,11 @@ func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
 // edit is the change of the index that follows from one path in the worktree.
 type edit struct {
 	path  string
-	why   string       // the reason why the index may differ from the worktree
-	old   *index.Entry // the former entry in the index; nil for a directory or an untracked path
-	entry *index.Entry // the new entry; nil for a directory
-	mode  uint16       // the new mode of a directory
+	why   string        // the reason why the index may differ from the worktree
+	old   *index.Entry  // the former entry in the index; nil for a directory or an untracked path
+	entry *index.Entry  // the new entry; nil for a directory
+	attrs *object.Entry // the new attributes of a directory
+	links bool          // entry is one name of several, and its hard-link group is open
 
 	kind    editKind
 	state   worktree.State
@@ -350,7 +355,7 @@ type editKind uint8
 const (
 	editNone    editKind = iota
 	editSet              // stages entry
-	editDir              // stages a directory with mode
+	editDir              // stages a directory with attrs
 	editRemove           // removes the path
 	editResolve          // clears the conflict at the path
 	editForgive          // clears the note that the path could not be read
@@ -404,7 +409,7 @@ func (list edits) apply(idx *index.Index) error {
 		case editSet:
 			err = idx.Set(e.path, *e.entry)
 		case editDir:
-			err = idx.SetDir(e.path, e.mode)
+			err = idx.SetDirAs(e.path, *e.attrs)
 		}
 		if err == nil && e.skipped() {
 			err = idx.SetSkipped(e.path, e.why)

@@ -102,6 +102,11 @@ func (d *pathFolder) lstat(name string) (fileStat, error) {
 func (d *pathFolder) listed(l *listing, i int) (fileStat, error) { return d.lstat(l.name(i)) }
 func (d *pathFolder) self() (fileStat, error)                    { return d.lstat("") }
 
+// A billy file system has no extended attributes.
+
+func (d *pathFolder) xattrs(string) (map[string][]byte, error) { return nil, nil }
+func (f *pathFile) xattrs() (map[string][]byte, error)         { return nil, nil }
+
 func (d *pathFolder) open(name string) (file, error) {
 	at, unlock := d.lock(name)
 	defer unlock()

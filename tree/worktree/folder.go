@@ -39,6 +39,8 @@ type folderReader interface {
 	// sub opens a directory in this one. The error is ENOTDIR or ELOOP if the
 	// name is something else.
 	sub(name string) (folder, error)
+	// xattrs returns the extended attributes of a name; "" is the folder itself.
+	xattrs(name string) (map[string][]byte, error)
 	// self describes the folder.
 	self() (fileStat, error)
 }
@@ -65,6 +67,7 @@ type file interface {
 	io.WriterAt
 	io.Closer
 	stat() (fileStat, error)
+	xattrs() (map[string][]byte, error)
 	rewind() error
 	truncate(size int64) error
 	chmod(perm uint32) error
@@ -106,6 +109,9 @@ type fileStat struct {
 	mode     uint32 // type and permission bits, as in stat(2)
 	mtime    object.Time
 	ctime    int64 // nanoseconds since 1970
+	nlink    uint64
+	uid, gid uint32
+	rdev     uint64 // device number of a device
 }
 
 // The type bits of a mode, as in stat(2) on every Unix.

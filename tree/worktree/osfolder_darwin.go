@@ -61,5 +61,6 @@ func (f osFile) cleanPages() bool { return false }
 
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: uint32(st.Mode),
-		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano()}
+		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano(),
+		nlink: uint64(st.Nlink), uid: st.Uid, gid: st.Gid, rdev: uint64(st.Rdev)}
 }

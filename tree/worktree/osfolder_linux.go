@@ -122,7 +122,8 @@ func chmodPathFD(fd int, perm uint32) error {
 
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: st.Mode,
-		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano()}
+		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano(),
+		nlink: uint64(st.Nlink), uid: st.Uid, gid: st.Gid, rdev: uint64(st.Rdev)}
 }
 
 // list reads the directory with getdents64(2): a record is inode (8 bytes),

@@ -33,6 +33,9 @@ type ScanOptions struct {
 	// CollapseUntracked reports untracked and ignored folders without their content.
 	CollapseUntracked bool
 
+	// Times reports folders that differ only in the modification time, if it is recorded.
+	Times bool
+
 	// NoUntracked reports only paths that are in the index.
 	NoUntracked bool
 }
@@ -332,6 +335,7 @@ type Found struct {
 	Type  object.EntryType // the present type; 0: absent or unknown
 	Dir   bool             // it is a folder, or was one before it was deleted
 	Mode  uint16           // the present permission bits
+	Attrs *object.Entry    // of a present folder: mode, and, if recorded, mtime and metadata
 	Stat  index.Stat       // the present stat data, without ReadAt; zero if deleted
 	Old   *index.Entry     // the entry in the index, not a copy; nil for a folder or an untracked path
 	Err   error            // the reason for Unreadable, Nested or Absent; nil otherwise

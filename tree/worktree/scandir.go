@@ -262,12 +262,12 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 		d.report(n.name, f)
 		return
 	case f.Dir:
-		d.compareDir(n, f)
+		d.compareDir(n, f, st)
 		return
 	case !n.tracked() && d.o.NoUntracked:
 		return
 	}
-	f.State = n.fileState(f.Type)
+	f.State = d.fileState(n, f.Type)
 
 	item := d.report(n.name, f)
 	if n.sub != nil {
@@ -278,9 +278,9 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 
 // fileState returns the state of a name that is no folder, and that has other stat
 // data than the index.
-func (n *scanName) fileState(now object.EntryType) State {
+func (d *dirScan) fileState(n *scanName, now object.EntryType) State {
 	switch {
-	case now != object.TypeFile && now != object.TypeSymlink:
+	case now != object.TypeFile && now != object.TypeSymlink && (now == 0 || !d.w.opt.Metadata):
 		return Special
 	case n.entry != nil && n.entry.Type == now:
 		return Modified
@@ -293,10 +293,16 @@ func (n *scanName) fileState(now object.EntryType) State {
 }
 
 // compareDir is compare for folders.
-func (d *dirScan) compareDir(n *scanName, f Found) {
+func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 	name, sub, kid := n.name, n.sub, n.kid
+	attrs, err := d.w.describeDir(d.folder, name, st, sub)
+	if err != nil && kid == nil {
+		d.report(name, Found{State: Unreadable, Type: f.Type, Dir: true, Err: pathError("read", d.join(name), err)})
+		return
+	}
+	f.Mode, f.Attrs = attrs.Mode, &attrs
 	switch {
-	case sub != nil && (sub.Mode() == f.Mode || kid != nil):
+	case sub != nil && (kid != nil || d.sameDir(sub, &attrs)):
 	case sub != nil:
 		f.State = ModeChanged
 	case f.Old != nil:
@@ -322,6 +328,17 @@ func (d *dirScan) compareDir(n *scanName, f Found) {
 	if item.found != nil || item.below != nil {
 		d.out.items = append(d.out.items, item)
 	}
+}
+
+// sameDir reports whether a folder has the attributes in the index. Its time counts only
+// with [ScanOptions.Times].
+func (d *dirScan) sameDir(sub *index.Dir, now *object.Entry) bool {
+	if was := sub.Attributes(); !d.o.Times && was.Meta != nil && now.Meta != nil {
+		same := *now
+		same.MTime = was.MTime
+		return sub.SameAttributes(&same)
+	}
+	return sub.SameAttributes(now)
 }
 
 // belowDir returns the results below a folder, which a later task may fill in. It returns

@@ -25,6 +25,7 @@ const rereads = 2
 type Stored struct {
 	Entry object.Entry // a folder's entry has only name, type and permission bits
 	Stat  index.Stat
+	Links bool // the file has several names, and its hard-link group has yet to be chosen
 
 	// Unstable means that the file changed during each read, or may have
 	// changed with no visible sign. Entry is the last read, which may mix two
@@ -130,17 +131,20 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	case object.TypeFile:
 		return s.storeFile(ctx, name, known)
 	case object.TypeDir:
+		e, err = s.w.describeDir(s.folder, name, &st, nil)
+		return Stored{Entry: e, Stat: st.indexStat(readAt)}, err
 	case object.TypeSymlink:
 		e.Mode, e.MTime = linkMode, st.mtime
 		e.Target, err = s.folder.readlink(name)
 	default:
-		err = ErrSpecial
+		if !s.w.opt.Metadata || e.Type == 0 {
+			err = ErrSpecial
+		}
 	}
-	if err != nil {
-		return Stored{}, err
+	if err == nil {
+		err = s.w.describe(&e, &st, known, func() (map[string][]byte, error) { return s.folder.xattrs(name) })
 	}
-
-	return Stored{Entry: e, Stat: st.indexStat(readAt)}, nil
+	return Stored{Entry: e, Stat: st.indexStat(readAt), Links: linked(&e)}, err
 }
 
 // lstatIn describes a name of a folder, or the folder itself if name is empty.
@@ -194,6 +198,9 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	default:
 		err = s.storeLarge(ctx, f, before.size, &e)
 	}
+	if err == nil {
+		err = s.w.describe(&e, &before, known, f.xattrs)
+	}
 	if err != nil {
 		return Stored{}, false, err
 	}
@@ -204,7 +211,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	}
 
 	unstable := hidden || !after.same(&before) || e.Size != uint64(before.size)
-	return Stored{Entry: e, Stat: stat, Unstable: unstable}, hidden, nil
+	return Stored{Entry: e, Stat: stat, Links: linked(&e), Unstable: unstable}, hidden, nil
 }
 
 // quietTime is how long a file must stay unchanged if another process has it

@@ -48,6 +48,10 @@ type Options struct {
 	// are written. Otherwise these bits are left out.
 	SetID bool
 
+	// Metadata records owners, extended attributes, devices and hard links, and the
+	// times of folders.
+	Metadata bool
+
 	// RepoName is the name of the repository's own folder in the root. No
 	// method reads or writes it. Default ".kist".
 	RepoName string

@@ -55,11 +55,11 @@ With --json: path, branch and chunk_size.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&o.branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
 	flags.StringVar(&o.chunkSize, "chunk-size", "256KiB", "cut content into chunks of about `SIZE`, a power of two from 64KiB to 4MiB")
-	flags.StringVar(&o.metadata, "metadata", "portable", "the metadata to record: portable, or full (not supported yet); `MODE` cannot be changed later")
+	flags.StringVar(&o.metadata, "metadata", "portable", "the metadata to record: portable, or full; `MODE` cannot be changed later")
 	flags.StringVar(&o.shared, "shared", "", "let the group of the folder .kist use the repository, too; `WHO` is group")
 	flags.Lookup("shared").NoOptDefVal = "group"
 	must(cmd.RegisterFlagCompletionFunc("shared", cobra.FixedCompletions([]string{"group"}, cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{"portable"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{kist.MetadataPortable, kist.MetadataFull}, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("initial-branch", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("chunk-size", cobra.NoFileCompletions))
 	return cmd
@@ -89,12 +89,8 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if filepath.Base(dir) == kist.Dir {
 		dir = filepath.Dir(dir)
 	}
-	switch o.metadata {
-	case "portable":
-	case "full":
-		return failf(exitFormat, "", "--metadata full is not supported yet: only portable is")
-	default:
-		return usagef("--metadata must be portable")
+	if o.metadata != kist.MetadataPortable && o.metadata != kist.MetadataFull {
+		return usagef("--metadata must be portable or full")
 	}
 	if o.shared != "" && o.shared != "group" {
 		return usagef("--shared must be group")
@@ -113,7 +109,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch, Shared: o.shared != ""})
+	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch, Shared: o.shared != "", Full: o.metadata == kist.MetadataFull})
 	if errors.Is(err, kist.ErrExists) {
 		return alreadyThere(env, dir, opt)
 	}

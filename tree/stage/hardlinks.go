@@ -1,0 +1,56 @@
+package stage
+
+import (
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// groupLinks gives all names of one file the same hard-link group. The group is that of
+// another name in the index, if the file has not changed since, or else the group of the
+// first of its paths. So it depends on no inode number, and is the same in the next commit.
+func (list edits) groupLinks(idx *index.Index) {
+	type inode struct {
+		number uint64
+		ctime  int64
+		size   int64
+	}
+	of := func(e *index.Entry) inode { return inode{e.Stat.Inode, e.Stat.CTime, e.Stat.Size} }
+	first := map[inode]string{}
+	touched := map[string]bool{}
+	for i := range list {
+		e := &list[i]
+		if !e.links || e.entry.Stat.IsZero() {
+			continue
+		}
+		touched[e.path] = true
+		if path, ok := first[of(e.entry)]; !ok || tree.ComparePaths(e.path, path) < 0 {
+			first[of(e.entry)] = e.path
+		}
+	}
+	if len(first) == 0 {
+		return
+	}
+
+	group := map[inode]uint64{}
+	for path, e := range idx.All() {
+		if _, ok := first[of(e)]; ok && e.Meta != "" && !touched[path] {
+			if m := e.Metadata(); m.HardLink != 0 {
+				group[of(e)] = m.HardLink
+			}
+		}
+	}
+	for i := range list {
+		e := &list[i]
+		if !e.links {
+			continue
+		}
+		number, ok := group[of(e.entry)]
+		if path, grouped := first[of(e.entry)]; !ok && grouped {
+			number = worktree.HardLinkGroup(path)
+		} else if !ok {
+			number = worktree.HardLinkGroup(e.path) // it changed while it was read
+		}
+		e.entry.SetHardLink(number)
+	}
+}

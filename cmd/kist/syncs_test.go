@@ -76,6 +76,19 @@ func TestSyncsOfSmallCommit(t *testing.T) {
 	s.verify()
 }
 
+// A small backup seals one volume, writes the index once, and moves one branch.
+func TestSyncsOfSmallBackup(t *testing.T) {
+	s := newShell(t)
+	s.kist("init")
+	for round, text := range []string{"hello\n", "hello again\n"} {
+		s.write(map[string]string{"file": text})
+		if n := len(s.trace(syncCalls, "backup")); n > 20 {
+			t.Errorf("round %d: %d calls that sync, want at most 20", round, n)
+		}
+	}
+	s.verify()
+}
+
 // Each name that init makes has to be on disk: its folder is synced after it
 // was made.
 func TestInitSyncsNames(t *testing.T) {

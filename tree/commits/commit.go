@@ -119,7 +119,7 @@ func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*Commi
 		return nil, err
 	}
 
-	p := &pending{o, state, head, idx, session}
+	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, session: session}
 	result, err := p.finish(ctx, r)
 	if errors.Is(err, object.ErrNotFound) {
 		// Another process may have moved HEAD or changed the index, and
@@ -158,6 +158,9 @@ type pending struct {
 	head    refs.Head
 	idx     *index.Index
 	session *volume.Session
+
+	files *stage.Prepared // in idx, and not yet saved; nil: idx is the stored index
+	saved bool            // files are
 }
 
 // finish makes the commit and moves HEAD to it.
@@ -316,11 +319,20 @@ func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Com
 	}
 
 	return id, p.session.Publish(ctx, func(ctx context.Context) error {
+		if p.files != nil {
+			if err := p.files.Save(ctx); err != nil {
+				return err
+			}
+			p.saved = true
+		}
 		if err := intact.Check(ctx, r, c.Parents...); err != nil {
 			return err
 		}
 		if err := checkout.MoveHead(ctx, r, p.head, id, p.reason(c)); err != nil {
 			return err
+		}
+		if p.saved {
+			return nil // with the trees
 		}
 		// Keep the written trees in the index, so that the next commit need
 		// not write them. If that fails, or another process is changing the

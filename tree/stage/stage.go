@@ -59,14 +59,38 @@ func Add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	return result, err
 }
 
-// add is one attempt of Add. It scans the worktree, stores the files, and applies
-// the edits that follow to the index.
+// add is one attempt of Add.
 func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, error) {
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
+	session := r.Objects().Begin(volume.SessionOptions{DryRun: o.DryRun})
+	defer session.Close()
+	p, err := Prepare(ctx, r, session, idx, o)
+	if err != nil {
+		return nil, err
+	}
 
+	if !o.DryRun && p.Changes() {
+		err = p.stager.publish(ctx, session, p.list)
+	}
+	p.Result.Stats = session.Stats()
+	return p.Result, errors.Join(err, session.Close())
+}
+
+// Prepared has stored files and the edits of the index that stage them.
+type Prepared struct {
+	Result *AddResult
+
+	stager *stager
+	list   edits
+	begun  []string // lost folders that get new content
+}
+
+// Prepare scans the worktree, stores the changed files in a session, and returns the
+// edits of idx that follow. Errors are as for [Add].
+func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, idx *index.Index, o AddOptions) (*Prepared, error) {
 	found, err := scan(ctx, r, idx, worktree.ScanOptions{
 		Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude, NoUntracked: o.Update, Times: true,
 	})
@@ -82,8 +106,6 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 		}
 	}
 
-	session := r.Objects().Begin(volume.SessionOptions{DryRun: o.DryRun})
-	defer session.Close()
 	s, err := newStager(r, session, idx, o.Progress)
 	if err != nil {
 		return nil, err
@@ -92,14 +114,37 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	if err != nil {
 		return nil, err
 	}
-
 	list := s.settle(stored, o)
-	result := list.result(idx)
-	if !o.DryRun && list.changes() {
-		err = s.publish(ctx, session, list)
+	return &Prepared{Result: list.result(idx), stager: s, list: list, begun: list.beginsLost(idx)}, nil
+}
+
+// Changes reports whether the edits change anything.
+func (p *Prepared) Changes() bool { return p.list.changes() }
+
+// Apply makes the edits in the index that Prepare got. [Prepared.Save] writes it.
+func (p *Prepared) Apply() error { return p.list.apply(p.stager.idx) }
+
+// ErrChanged means that another process changed the index or purged content, so that an
+// index that was prepared cannot be written.
+var ErrChanged = errors.New("the index was changed by another process")
+
+// Save writes the index that Apply changed. The caller is publishing the session. The
+// error is [ErrChanged] if another process changed the index meanwhile.
+func (p *Prepared) Save(ctx context.Context) error {
+	s := p.stager
+	if now, err := s.repo.Purges().View(); err != nil || now != s.records {
+		return cmp.Or(err, ErrChanged)
 	}
-	result.Stats = session.Stats()
-	return result, errors.Join(err, session.Close())
+	err := index.UpdateWith(ctx, s.repo.Dir(), index.Options{From: s.idx}, func(now *index.Index) error {
+		if now != s.idx {
+			return ErrChanged
+		}
+		return nil
+	})
+	if err == nil {
+		s.warnLost(p.begun)
+	}
+	return err
 }
 
 // skipMissing makes paths that do not exist unreadable, in place of the results at and
@@ -307,10 +352,15 @@ func (s *stager) publish(ctx context.Context, session *volume.Session, list edit
 		return err
 	}
 
-	for _, path := range begun {
+	s.warnLost(begun)
+	return nil
+}
+
+// warnLost warns that lost folders get new content.
+func (s *stager) warnLost(dirs []string) {
+	for _, path := range dirs {
 		s.repo.Options().Warn(fmt.Sprintf("folder %q was lost; the next commit will contain only what you add to it", path))
 	}
-	return nil
 }
 
 // checkUnpurged returns a [*volume.StaleError] if new content in list was purged

@@ -156,6 +156,9 @@ type backup struct {
 
 	skipped []object.Skipped
 	result  *stage.AddResult // nil: nothing was staged
+
+	committed *commits.CommitResult
+	commitErr error
 }
 
 // run makes a backup and prints its summary. Only one backup of a repository runs at a
@@ -224,7 +227,7 @@ func (b *backup) all(ctx context.Context, args []string) {
 	s.Files.Skipped, s.NotStored = []skippedJSON{}, []skippedJSON{}
 
 	staged := b.step(ctx, "add", true, func() (string, error) { return b.add(ctx, args) })
-	b.step(ctx, "commit", staged, func() (string, error) { return b.commit(ctx) })
+	b.step(ctx, "commit", staged, func() (string, error) { return b.commit() })
 	b.noteHead(ctx)
 	remote := len(registry.All(b.repo)) > 0 || b.remote != ""
 	pushed := remote && b.step(ctx, "push", true, func() (string, error) { return b.push(ctx) }) && s.Remote != nil
@@ -298,12 +301,22 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := b.env.progress("adding")
-	defer p.Stop()
-	result, err := stage.Add(ctx, b.repo, stage.AddOptions{Paths: paths, Exclude: exclude, AllowMissing: true, Progress: p.amounts()})
+	message, err := b.message(b.env, errNoMessage)
 	if err != nil {
 		return "", err
 	}
+	if message == "" {
+		message = fmt.Sprintf("backup of %s, %s", cmp.Or(b.host, b.env.Hostname), b.repo.Options().Date().Format("2006-01-02 15:04"))
+	}
+	p := b.env.progress("adding")
+	defer p.Stop()
+	add := stage.AddOptions{Paths: paths, Exclude: exclude, AllowMissing: true, Progress: p.amounts()}
+	commit := commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Brief: true}
+	result, done, err := commits.StageAndCommit(ctx, b.repo, add, commit)
+	if result == nil {
+		return "", err
+	}
+	b.committed, b.commitErr = done, err
 	b.result, b.skipped = result, result.Skipped
 	var special []object.Skipped
 	for _, left := range result.Special {
@@ -326,31 +339,18 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	return strings.Join(n.parts(), ", ") + "; " + s.work.String(), nil
 }
 
-// commit records the staged changes, and notes the last commit in the summary.
-func (b *backup) commit(ctx context.Context) (string, error) {
-	message, err := b.message(b.env, errNoMessage)
-	if err != nil {
-		return "", err
+// commit reports the commit, which the session of add made.
+func (b *backup) commit() (string, error) {
+	if errors.Is(b.commitErr, commits.ErrNothingToCommit) {
+		return "", nil
 	}
-	if message == "" {
-		message = fmt.Sprintf("backup of %s, %s", cmp.Or(b.host, b.env.Hostname), b.repo.Options().Date().Format("2006-01-02 15:04"))
+	if b.commitErr != nil {
+		return "", b.commitErr
 	}
-	p := b.env.progress("committing")
-	defer p.Stop()
-	done, err := commits.Commit(ctx, b.repo, commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Progress: p.amounts(), Brief: true})
-	if err != nil && !errors.Is(err, commits.ErrNothingToCommit) {
-		return "", err
-	}
-	s := &b.summary
-	text := ""
-	if err == nil {
-		s.Committed = true
-		s.work.New += uint64(done.Stats.NewBytes)
-		s.work.Stored += uint64(done.Stats.StoredBytes)
-		text = done.ID.Short()
-		if done.Branch != "" {
-			text += " on " + done.Branch
-		}
+	b.summary.Committed = true
+	text := b.committed.ID.Short()
+	if b.committed.Branch != "" {
+		text += " on " + b.committed.Branch
 	}
 	return text, nil
 }

@@ -1,0 +1,69 @@
+package commits
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+)
+
+// StageAndCommit is [stage.Add] and then [Commit], in one session: one volume is sealed,
+// and the index is written once. If the commit fails, the files are staged all the same.
+// Staged is nil if staging failed; its Stats are those of both.
+func StageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOptions, o CommitOptions) (staged *stage.AddResult, result *CommitResult, err error) {
+	err = kist.RetryStale(func() (err error) {
+		staged, result, err = stageAndCommit(ctx, r, add, o)
+		return err
+	})
+	if !errors.Is(err, stage.ErrChanged) {
+		return staged, result, err
+	}
+
+	// Another process changed the index. Let Add edit that one.
+	if staged, err = stage.Add(ctx, r, add); err != nil {
+		return nil, nil, err
+	}
+	if result, err = Commit(ctx, r, o); err == nil {
+		staged.Stats = addStats(staged.Stats, result.Stats)
+	}
+	return staged, result, err
+}
+
+// stageAndCommit is one attempt of StageAndCommit. Staged is nil if nothing was staged.
+func stageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOptions, o CommitOptions) (*stage.AddResult, *CommitResult, error) {
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	head, idx, err := ReadTrusted(ctx, r, session)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, err := stage.Prepare(ctx, r, session, idx, add)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	var result *CommitResult
+	if !files.Changes() {
+		result, err = tryCommit(ctx, r, o)
+		return files.Result, result, err
+	}
+	if err := files.Apply(); err != nil {
+		return nil, nil, err
+	}
+	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, session: session, files: files}
+	result, err = p.finish(ctx, r)
+	if err != nil && !p.saved {
+		if serr := session.Publish(ctx, files.Save); serr != nil {
+			return nil, nil, serr
+		}
+	}
+	files.Result.Stats = session.Stats()
+	return files.Result, result, err
+}

@@ -51,6 +51,9 @@ type Applied struct {
 // unless the error shows that this is pointless. The error of a path is a
 // [*CollisionError] if the file system cannot hold two of the names together.
 func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o ApplyOptions) ([]Applied, error) {
+	if w.opt.Roots != nil && len(ops) > 0 {
+		return nil, ErrReadOnly
+	}
 	list, err := newOpList(ops)
 	if err != nil {
 		return nil, err

@@ -86,7 +86,10 @@ func readHead(d folder, name string, max int) ([]byte, error) {
 
 // has reports whether a name may be in the folder. It is sure only if the folder was listed.
 func (d *dirScan) has(name string) bool {
-	if d.only != nil {
+	switch {
+	case d.roots != nil:
+		return false
+	case d.only != nil:
 		return true // the folder was not listed
 	}
 	for i := range d.list.entries {

@@ -75,9 +75,17 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 		return nil, nil // Paths is empty
 	}
 
+	roots, err := newSelection(w.opt.Roots)
+	if err != nil {
+		return nil, err
+	}
+	if roots != nil && roots.kids == nil {
+		return nil, ErrNoRoots
+	}
+
 	s := &scanner{w: w, o: o}
 	s.cond.L = &s.mu
-	root := &scanTask{only: only, matcher: new(ignore.Matcher), out: new(scanned)}
+	root := &scanTask{only: only, roots: roots, matcher: new(ignore.Matcher), out: new(scanned)}
 	if idx != nil {
 		root.tracked = idx.Dir("")
 	}
@@ -155,6 +163,8 @@ type scanTask struct {
 	depth   int
 	tracked *index.Dir // nil: not in the index
 	only    *selection // nil: all of it
+	roots   *selection // the folder is above these of [Options.Roots]; nil: it is a root or below one
+	isRoot  bool
 	matcher *ignore.Matcher
 	ignored bool // the folder or a parent is ignored, and so is every untracked path in it
 	out     *scanned

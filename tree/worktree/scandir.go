@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,9 +38,13 @@ func (d *dirScan) scan(t *scanTask) {
 		return
 	}
 	defer d.folder.Close()
+	if d.isRoot && d.only == nil && len(d.list.entries) == 0 && d.tracked != nil && d.tracked.Len()+len(d.tracked.Subdirs()) > 0 {
+		d.unreadable(pathError("read", d.path, errRootEmpty))
+		return
+	}
 	d.readIgnoreFile()
 	d.marker = d.findMarker()
-	if d.o.Exclude.OneFileSystem {
+	if d.o.Exclude.OneFileSystem && d.roots == nil {
 		if st, err := d.folder.self(); err == nil {
 			d.dev = st.dev
 		}
@@ -71,9 +76,9 @@ func (d *dirScan) open() (err error) {
 	if d.folder, err = d.w.openFolder(d.path); err != nil {
 		return err
 	}
-	if d.only != nil {
+	if names := cmp.Or(d.only, d.roots); names != nil {
 		d.list.reset()
-		for name := range d.only.kids {
+		for name := range names.kids {
 			d.list.add(name, 0)
 		}
 		return nil
@@ -117,6 +122,7 @@ type scanName struct {
 	entry   *index.Entry // the index's entry, or nil
 	sub     *index.Dir   // the index's folder, or nil
 	kid     *selection   // the selected part of the content below it; nil: all
+	roots   *selection   // the roots below it; nil: all
 	ignored bool
 	mounted bool // another file system is mounted there, and excluded
 }
@@ -128,16 +134,12 @@ func (n *scanName) tracked() bool { return n.entry != nil || n.sub != nil }
 // content below it is selected, kid is that part. Leaf means that the name
 // itself is a selected path.
 func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
-	if d.leavesOut(name) {
-		if d.trackedEntry(name) != nil {
-			d.seen++
-		}
-		return
-	}
-
 	kind := d.list.entries[i].kind
 	n := scanName{name: name, kid: kid}
 	n.entry, n.sub = d.lookup(name, kind)
+	if d.hides(&n) {
+		return
+	}
 	if !n.tracked() && !leaf && d.o.NoUntracked {
 		return
 	}
@@ -194,11 +196,17 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 // leavesOut reports whether a name is that of the repository, or of an ignore file that
 // was reported as unreadable.
 func (d *dirScan) leavesOut(name string) bool {
-	return d.path == "" && name == d.w.opt.RepoName || name == IgnoreFile && d.badIgnore
+	return name == d.w.repoBase && d.path == d.w.repoDir || name == IgnoreFile && d.badIgnore
 }
 
 // judge reports a name by its state or by the error of reading that.
 func (d *dirScan) judge(n *scanName, st *fileStat, err error) {
+	if d.roots != nil {
+		if bad := d.checkRoot(n, st, err); bad != nil {
+			d.report(n.name, Found{State: Unreadable, Old: n.entry, Dir: n.sub != nil, Err: pathError("stat", d.join(n.name), bad)})
+			return
+		}
+	}
 	if err == nil && n.kid != nil && !st.isDir() {
 		d.missing(n)
 		return
@@ -216,6 +224,48 @@ func (d *dirScan) judge(n *scanName, st *fileStat, err error) {
 	default:
 		d.report(n.name, Found{State: Unreadable, Old: n.entry, Err: pathError("stat", d.join(n.name), err)})
 	}
+}
+
+// hides reports whether the scan does not see a name: the repository's own, or one that
+// is neither a root nor above or below one. The latter is missing for the scan.
+func (d *dirScan) hides(n *scanName) bool {
+	if d.roots != nil {
+		seen := false
+		if n.roots, seen = d.roots.kids[n.name]; !seen {
+			d.missing(n)
+		}
+		return !seen
+	}
+	if !d.leavesOut(n.name) {
+		return false
+	}
+	if d.trackedEntry(n.name) != nil {
+		d.seen++
+	}
+	return true
+}
+
+// The reasons why a root cannot be read.
+var (
+	errRootEmpty   = errors.New("empty, though it had files; is its disk mounted?")
+	errRootMissing = errors.New("configured, but does not exist")
+	errRootSymlink = errors.New("a symlink, which is not followed; configure the path that it leads to")
+)
+
+// checkRoot returns the reason why a root, or a folder above one, cannot be read. err is
+// that of reading its state.
+func (d *dirScan) checkRoot(n *scanName, st *fileStat, err error) error {
+	switch {
+	case d.leavesOut(n.name):
+		return errRepository
+	case errors.Is(err, fs.ErrNotExist):
+		return errRootMissing
+	case err == nil && st.entryType() == object.TypeSymlink:
+		return errRootSymlink
+	case err == nil && n.roots != nil && !st.isDir():
+		return errRootMissing
+	}
+	return nil
 }
 
 // lookup returns the index's entry or folder of a name, or neither.
@@ -357,7 +407,7 @@ func (d *dirScan) belowDir(n *scanName, path string) *scanned {
 	}
 	below := new(scanned)
 	d.subs = append(d.subs, &scanTask{
-		path: path, depth: d.depth + 1, tracked: n.sub, only: n.kid, matcher: d.matcher, ignored: n.ignored, out: below,
+		path: path, depth: d.depth + 1, tracked: n.sub, only: n.kid, roots: n.roots, isRoot: d.roots != nil && n.roots == nil, matcher: d.matcher, ignored: n.ignored, out: below,
 	})
 	return below
 }

@@ -52,14 +52,20 @@ type Options struct {
 	// times of folders.
 	Metadata bool
 
-	// RepoName is the name of the repository's own folder in the root. No
-	// method reads or writes it. Default ".kist".
+	// RepoName is the path of the repository's own folder. No method reads or
+	// writes it. Default ".kist".
 	RepoName string
 
 	// TempDir is the path of a folder for temporary files on the same file
 	// system, normally ".kist/tmp". It is made if absent. If it cannot be
 	// used, a temporary file lies beside the file that it becomes.
 	TempDir string
+
+	// Roots are the only paths that Scan sees, with the folders above them. Then
+	// Apply refuses to write. A root that is missing, or empty though the index has
+	// content of it, may be a disk that is not mounted: it is Unreadable. So is a
+	// symlink as a root, or above one. Nil: everything.
+	Roots []string
 }
 
 // written returns the permission bits that a file gets if its entry has mode.
@@ -88,8 +94,10 @@ func (o *Options) recorded(found, known uint16) uint16 {
 // form that [tree.CleanPath] returns. A Worktree is safe for concurrent use.
 // Concurrent changes of the same file happen in any order.
 type Worktree struct {
-	fs   opener
-	opt  Options
+	fs                opener
+	opt               Options
+	repoDir, repoBase string // Options.RepoName, split
+
 	repo func() (fileStat, bool) // the repository's own folder, if there is one
 
 	foldsCase func() bool // the file system ignores the case of names
@@ -114,6 +122,12 @@ var (
 	errNotRegular = errors.New("not a regular file")
 )
 
+// Errors of a Worktree with [Options.Roots].
+var (
+	ErrNoRoots  = errors.New("no paths are configured")
+	ErrReadOnly = errors.New("kist does not write to this worktree")
+)
+
 // New returns the Worktree of the files in fsys. Calls to fsys are made one at a
 // time. Use [Open] for real folders.
 func New(fsys billy.Filesystem, o Options) *Worktree { return newWorktree(&pathFS{fs: fsys}, o) }
@@ -127,6 +141,7 @@ func newWorktree(fsys opener, o Options) *Worktree {
 	}
 
 	w := &Worktree{fs: fsys, opt: o}
+	w.repoDir, w.repoBase = tree.Split(o.RepoName)
 	w.repo = sync.OnceValues(w.findRepo)
 	w.foldsCase = sync.OnceValue(w.findFold)
 	return w
@@ -134,12 +149,12 @@ func newWorktree(fsys opener, o Options) *Worktree {
 
 // findRepo looks for the repository's own folder.
 func (w *Worktree) findRepo() (fileStat, bool) {
-	root, err := w.fs.openFolder("")
+	parent, err := w.fs.openFolder(w.repoDir)
 	if err != nil {
 		return fileStat{}, false
 	}
-	defer root.Close()
-	st, err := root.lstat(w.opt.RepoName)
+	defer parent.Close()
+	st, err := parent.lstat(w.repoBase)
 	return st, err == nil && st.isDir()
 }
 
@@ -154,7 +169,7 @@ func (w *Worktree) isRepo(st *fileStat) bool {
 // The error is a [*fs.PathError].
 func (w *Worktree) openFolder(path string) (folder, error) {
 	for name := range strings.SplitSeq(path, "/") {
-		if name == w.opt.RepoName {
+		if name == w.opt.RepoName || tree.Below(path, w.opt.RepoName) {
 			return nil, pathError("open", path, errRepository)
 		}
 	}

@@ -97,7 +97,7 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, errors.New("no format version")
 	case c.Version > FormatVersion:
 		return nil, fmt.Errorf("%w: version %d, this program knows %d", ErrUnsupportedFormat, c.Version, FormatVersion)
-	case len(c.Required) > 0:
+	case len(c.Required) > 0 && !c.bare():
 		return nil, fmt.Errorf("%w: needs the extension %q", ErrUnsupportedFormat, c.Required[0])
 	case c.Metadata != MetadataPortable && c.Metadata != MetadataFull:
 		return nil, fmt.Errorf("%w: metadata %q", ErrUnsupportedFormat, c.Metadata)
@@ -110,6 +110,13 @@ func parseConfig(data []byte) (*Config, error) {
 	}
 	return c, nil
 }
+
+// bareExtension is the name in "required" of a bare repository. A program that does not
+// know it must not take the folder above for the worktree.
+const bareExtension = "bare"
+
+// bare reports whether the repository is bare.
+func (c *Config) bare() bool { return slices.Equal(c.Required, []string{bareExtension}) }
 
 // params returns the chunker's parameters.
 func (c *Config) params() (chunker.Params, error) {

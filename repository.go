@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,13 @@ const DefaultBranch = "main"
 
 // ErrNoRepository is the error for a folder without a repository.
 var ErrNoRepository = errors.New("not a kist repository")
+
+// ErrBare is the error for an operation that would write to the worktree of a bare
+// repository.
+var ErrBare = errors.New("the repository is bare")
+
+// ErrEmbedded is the error for a bare repository in the worktree of another one.
+var ErrEmbedded = errors.New("bare repository in the worktree of another")
 
 // ErrExists is the error of Init for a folder that has a repository.
 var ErrExists = errors.New("a kist repository is already there")
@@ -93,8 +101,8 @@ func (o Options) WithDefaults() Options {
 // Repository is an open repository and its worktree. It is safe for use by one
 // goroutine at a time; any number of processes may have it open at once.
 type Repository struct {
-	root string // the worktree's
-	dir  string // the .kist folder
+	root string // the worktree's; "/" if the repository is bare
+	dir  string // the .kist folder, or that of a bare repository
 	at   string // path in the repository of the folder that the user is in; empty: the root, or none
 	opt  Options
 
@@ -122,6 +130,7 @@ type InitOptions struct {
 	Branch    string // the first branch; default [DefaultBranch]
 	Full      bool   // record full metadata
 	Shared    bool   // the group of .kist may use it, too; otherwise only its owner
+	Bare      bool   // see [Repository.IsBare]
 }
 
 // Init makes a repository in the folder dir and opens it. It makes the folder if it is
@@ -145,14 +154,50 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	if err := refs.CheckShort(init.Branch); err != nil {
 		return nil, err
 	}
-	if err := MakeRepositoryDir(filepath.Join(dir, Dir), init.Shared); err != nil {
+	c := NewConfig(params)
+	if init.Full {
+		c.Metadata = MetadataFull
+	}
+	if !init.Bare {
+		if err := MakeRepositoryDir(filepath.Join(dir, Dir), init.Shared); err != nil {
+			return nil, err
+		}
+		return Create(ctx, dir, opt, c, init.Branch)
+	}
+	return initBare(ctx, dir, opt, c, init)
+}
+
+// initBare is Init for a bare repository, in the folder dir itself.
+func initBare(ctx context.Context, dir string, opt Options, c *Config, init InitOptions) (*Repository, error) {
+	if filepath.Base(dir) == Dir {
+		return nil, fmt.Errorf("%q: a bare repository cannot have this name", dir)
+	}
+	if err := MakeRepositoryDir(dir, init.Shared); err != nil {
 		return nil, err
 	}
-	config := NewConfig(params)
-	if init.Full {
-		config.Metadata = MetadataFull
+	dir, err := realDir(dir)
+	if err != nil {
+		return nil, err
 	}
-	return Create(ctx, dir, opt, config, init.Branch)
+	entries, err := disk.ReadDir(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case IsBareDir(dir):
+		return nil, fmt.Errorf("%q: %w", dir, ErrExists)
+	case len(entries) > 0:
+		return nil, fmt.Errorf("%q is not empty", dir)
+	}
+	mode := os.FileMode(0o700)
+	if init.Shared {
+		mode = os.ModeSetgid | disk.SharedMode&0o777
+	}
+	disk.AddRepository(dir)
+	if err := disk.Chmod(dir, mode); err != nil {
+		return nil, err
+	}
+	c.Required = []string{bareExtension}
+	return create(ctx, dir, opt, c, init.Branch)
 }
 
 // MakeRepositoryDir makes a .kist folder that only its owner can read, or, if
@@ -184,14 +229,22 @@ func Create(ctx context.Context, dir string, opt Options, c *Config, branch stri
 	if err := refs.CheckShort(branch); err != nil {
 		return nil, err
 	}
+	kistDir := filepath.Join(dir, Dir)
+	if _, err := isRepositoryDir(kistDir); err != nil {
+		return nil, err
+	}
+	return create(ctx, kistDir, opt, c, branch)
+}
+
+// create is Create for the repository in kistDir.
+func create(ctx context.Context, kistDir string, opt Options, c *Config, branch string) (*Repository, error) {
 	config, err := c.encode()
 	if err != nil {
 		return nil, err
 	}
-
-	kistDir := filepath.Join(dir, Dir)
-	if _, err := isRepositoryDir(kistDir); err != nil {
-		return nil, err
+	dir := kistDir
+	if !c.bare() {
+		dir = filepath.Dir(kistDir)
 	}
 	if _, err := disk.Lstat(filepath.Join(kistDir, "config")); err == nil {
 		return nil, fmt.Errorf("%q: %w", dir, ErrExists)
@@ -216,15 +269,27 @@ func Create(ctx context.Context, dir string, opt Options, c *Config, branch stri
 }
 
 // Discover returns the nearest folder, dir itself or one above it, that has a
-// repository. The error matches [disk.ErrSymlink] if its .kist is a symlink.
+// repository or is a bare one. A bare repository in the worktree of another one is an
+// error: it may have come with the files there. The error matches [disk.ErrSymlink] if
+// .kist is a symlink.
 func Discover(dir string) (string, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
+	bare := ""
 	for at := start; ; at = filepath.Dir(at) {
-		if exists, err := isRepositoryDir(filepath.Join(at, Dir)); exists || err != nil {
+		exists, err := isRepositoryDir(filepath.Join(at, Dir))
+		switch {
+		case exists && bare != "":
+			return "", fmt.Errorf("%q, in the worktree %q: %w", bare, at, ErrEmbedded)
+		case exists || err != nil:
 			return at, err
+		case bare == "" && IsBareDir(at):
+			bare = at
+		}
+		if at == filepath.Dir(at) && bare != "" {
+			return bare, nil
 		}
 		if at == filepath.Dir(at) {
 			return "", fmt.Errorf("%q and the folders above it: %w", start, ErrNoRepository)
@@ -252,11 +317,26 @@ func Open(root string, opt Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repository{root: root, dir: filepath.Join(root, Dir), at: pathBelow(root, opt.WorkDir), opt: opt}
-	if _, err := isRepositoryDir(r.dir); err != nil {
+	r := &Repository{root: root, dir: filepath.Join(root, Dir), opt: opt}
+	exists, err := isRepositoryDir(r.dir)
+	if err != nil {
 		return nil, err
 	}
+	bare := !exists && IsBareDir(root)
+	if bare {
+		if r.dir, err = realDir(root); err != nil {
+			return nil, err
+		}
+		r.root = "/"
+		disk.AddRepository(r.dir)
+	}
+	if r.at = pathBelow(r.root, opt.WorkDir); bare && pathBelow(r.dir, opt.WorkDir) != "" {
+		r.at = ""
+	}
 	r.config, err = loadConfig(r.dir)
+	if err == nil && r.config.bare() != bare {
+		err = &ConfigError{Err: fmt.Errorf("%w: a bare repository is a folder of its own, not named .kist", ErrUnsupportedFormat)}
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%q: %w", root, ErrNoRepository)
 	}
@@ -285,7 +365,7 @@ func Open(root string, opt Options) (*Repository, error) {
 		return nil, err
 	}
 	r.objects.SetLost(lost)
-	if r.worktree, err = r.OpenWorktree(root); err != nil {
+	if r.worktree, err = r.OpenWorktree(r.root); err != nil {
 		r.objects.Close()
 		return nil, err
 	}
@@ -310,9 +390,51 @@ func pathBelow(root, dir string) string {
 func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
 	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID, Metadata: r.config.Metadata == MetadataFull}
 	if dir == r.root {
-		o.TempDir = Dir + "/tmp"
+		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
+		o.TempDir = o.RepoName + "/tmp"
+		o.Roots = r.roots()
 	}
 	return worktree.Open(dir, o)
+}
+
+// IsBare reports whether the repository is bare: it has no worktree of its own. It
+// records the paths in the key [KeyBackupPaths] under their absolute paths, and writes
+// none of them.
+func (r *Repository) IsBare() bool { return r.config.bare() }
+
+// roots returns the paths that a bare repository records, relative to "/"; nil if it is
+// not bare.
+func (r *Repository) roots() []string {
+	if !r.IsBare() {
+		return nil
+	}
+	roots := []string{}
+	for _, path := range r.config.Values(KeyBackupPaths) {
+		roots = append(roots, filepath.ToSlash(filepath.Clean("/" + path))[1:])
+	}
+	return roots
+}
+
+// realDir returns the absolute path of a folder, without symlinks.
+func realDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
+}
+
+// IsBareDir reports whether dir is a bare repository. If its configuration is damaged,
+// [Open] reports that.
+func IsBareDir(dir string) bool {
+	for _, name := range []string{"config", "HEAD", "volumes", "refs"} {
+		info, err := disk.Lstat(filepath.Join(dir, name))
+		if err != nil || info.IsDir() != (name == "volumes" || name == "refs") {
+			return false
+		}
+	}
+	c, err := loadConfig(dir)
+	return filepath.Base(dir) != Dir && (err != nil || c.bare())
 }
 
 // Close closes the repository's files.
@@ -320,6 +442,15 @@ func (r *Repository) Close() error { return r.objects.Close() }
 
 // Root returns the absolute path of the worktree.
 func (r *Repository) Root() string { return r.root }
+
+// Home returns the folder that names the repository: its worktree, or itself if it is
+// bare.
+func (r *Repository) Home() string {
+	if r.IsBare() {
+		return r.dir
+	}
+	return r.root
+}
 
 // Config returns the configuration, which must not be changed.
 func (r *Repository) Config() *Config { return r.config }

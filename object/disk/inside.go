@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,27 @@ const RepositoryDir = ".kist"
 // ErrSymlink is the error for a symlink in a repository. Kist makes none there, and
 // follows none.
 var ErrSymlink = errors.New("is a symlink; kist follows none in a repository")
+
+// bare has the directories of bare repositories, see [AddRepository].
+var bare atomic.Pointer[[]string]
+
+// AddRepository makes the functions below treat dir, an absolute path without symlinks,
+// like a directory named [RepositoryDir], until the process ends.
+func AddRepository(dir string) {
+	for {
+		old := bare.Load()
+		list := []string{dir}
+		if old != nil {
+			if slices.Contains(*old, dir) {
+				return
+			}
+			list = append(list, *old...)
+		}
+		if bare.CompareAndSwap(old, &list) {
+			return
+		}
+	}
+}
 
 // The functions below work like those of package os with the same names. For a path
 // in a directory named [RepositoryDir], they follow no symlink: neither that
@@ -32,7 +54,7 @@ var ErrSymlink = errors.New("is a symlink; kist follows none in a repository")
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	var file *os.File
 	err := inFolder("open", path, func(dir int, name string) error {
-		if dir == unix.AT_FDCWD && filepath.Base(name) != RepositoryDir {
+		if dir == unix.AT_FDCWD && !isInside(name) {
 			var err error
 			file, err = os.OpenFile(path, flag, perm)
 			return err
@@ -301,6 +323,13 @@ func inFolder(op, path string, do func(dir int, name string) error) error {
 // that. Inside is false if the path is in no repository.
 func split(path string) (above, below string, inside bool) {
 	path = filepath.Clean(path)
+	if list := bare.Load(); list != nil {
+		for _, dir := range *list {
+			if below, ok := strings.CutPrefix(path, dir+"/"); ok {
+				return dir, below, true
+			}
+		}
+	}
 	if below, ok := strings.CutPrefix(path, RepositoryDir+"/"); ok {
 		return RepositoryDir, below, true
 	}
@@ -314,7 +343,8 @@ func split(path string) (above, below string, inside bool) {
 // isInside reports whether path is a repository's directory, or below one.
 func isInside(path string) bool {
 	_, _, inside := split(path)
-	return inside || filepath.Base(path) == RepositoryDir
+	list := bare.Load()
+	return inside || filepath.Base(path) == RepositoryDir || list != nil && slices.Contains(*list, filepath.Clean(path))
 }
 
 // openat opens a file by its name in a directory. It follows no symlink.

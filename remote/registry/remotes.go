@@ -120,7 +120,7 @@ func Check(r *kist.Repository, add Remote) error {
 	if err := add.Check(); err != nil {
 		return err
 	}
-	if path, ok := folderOf(r, add.URL); ok && isInside(path, r.Root()) {
+	if path, ok := folderOf(r, add.URL); ok && isInside(path, r.Home()) {
 		return fmt.Errorf("%q %w", path, ErrInside)
 	}
 	for _, other := range All(r) {
@@ -142,7 +142,7 @@ func folderOf(r *kist.Repository, rawURL string) (string, bool) {
 		path = u.Path
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(r.Root(), path)
+		path = filepath.Join(r.Home(), path)
 	}
 	return path, true
 }

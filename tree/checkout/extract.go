@@ -197,7 +197,7 @@ func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree
 	return bad
 }
 
-// OutsideRepository makes sure that a path does not lie in a .kist folder.
+// OutsideRepository makes sure that a path does not lie in a .kist folder or a bare repository.
 // Nothing need exist at the path.
 func OutsideRepository(dir string) error {
 	full, err := filepath.Abs(dir)
@@ -217,7 +217,7 @@ func OutsideRepository(dir string) error {
 	}
 
 	for at := full; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if filepath.Base(at) == kist.Dir {
+		if filepath.Base(at) == kist.Dir || kist.IsBareDir(at) {
 			return fmt.Errorf("%q is %w", dir, ErrInsideRepository)
 		}
 	}

@@ -212,7 +212,11 @@ func (o *backupOptions) configure(r *kist.Repository) error {
 // paths returns the paths to back up, those of the configuration if args has none.
 func (b *backup) paths(ctx context.Context, args []string) ([]string, error) {
 	env := b.env
-	if len(args)+len(b.filesFrom)+len(b.rawFrom) == 0 {
+	switch {
+	case len(args)+len(b.filesFrom)+len(b.rawFrom) > 0:
+	case b.repo.IsBare():
+		return nil, nil // also the paths that were configured before
+	default:
 		top := *env
 		top.Dir = b.repo.Root()
 		env, args = &top, b.repo.Config().Values(kist.KeyBackupPaths)

@@ -27,7 +27,10 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
+
+const hintBare = "it never writes to the backed up paths; 'kist restore --source REV --to DIR PATH...' writes elsewhere"
 
 // causes says what becomes of the errors of the packages below: exit status,
 // kind (in --json; the status's own if empty) and hint. The first that matches
@@ -48,6 +51,10 @@ var causes = []struct {
 	// Package kist.
 	{matches(kist.ErrSetting), exitUsage, "config", "'kist help config' lists the keys and their values"},
 	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' creates a repository in the current folder"},
+	{matches(kist.ErrBare), exitFailed, "bare", hintBare},
+	{matches(worktree.ErrReadOnly), exitFailed, "bare", hintBare},
+	{matches(worktree.ErrNoRoots), exitFailed, "no-paths", "'kist config --add backup.paths /etc' adds a path to back up"},
+	{matches(kist.ErrEmbedded), exitFailed, "embedded", "somebody may have put it there to be used by mistake; if it is yours, name it with --repo"},
 	{matches(kist.ErrExists), exitFailed, "exists", ""},
 	{matches(stage.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
 	{matches(commits.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},

@@ -68,9 +68,9 @@ many).`,
   kist checkout v1 -- film.mov     bring back a file`,
 		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	env.inRepository(cmd, notBare(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 		return o.run(ctx, env, r, args, cmd.ArgsLenAtDash())
-	}, exitPartial, exitMoved, exitBusy)
+	}), exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.create, "branch", "b", "", "create the branch `NEW` at REV and switch to it")
 	flags.StringVarP(&o.reset, "reset-branch", "B", "", "like -b, but move a branch `NEW` that exists to REV")

@@ -317,7 +317,7 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 	for line := range strings.Lines(long.text(statusOptions{})) {
 		text += strings.TrimRight("# "+line, " \n") + "\n"
 	}
-	file := filepath.Join(r.Root(), kist.Dir, "COMMIT_EDITMSG")
+	file := filepath.Join(r.Dir(), "COMMIT_EDITMSG")
 	if err := disk.WriteFile(file, []byte(text)); err != nil {
 		return "", err
 	}

@@ -21,6 +21,7 @@ type initOptions struct {
 	chunkSize string
 	metadata  string
 	shared    string
+	bare      bool
 }
 
 func newInit(env *Env) *cobra.Command {
@@ -41,6 +42,12 @@ Content is cut into chunks. Their average size is 256 KiB by default, and fixed
 when the repository is created. Smaller chunks find more equal data, and cost
 more memory and time.
 
+With --bare, DIR itself is the repository, and has to be empty. It records files
+of the whole machine: those at the paths in backup.paths, under their absolute
+paths. 'kist config --add backup.paths /etc' adds a path, and 'kist -C DIR
+backup' makes a backup. No command writes to these paths; 'kist restore --to'
+writes elsewhere.
+
 With --json: path, branch and chunk_size.`,
 		Example: `  kist init                       the current folder
   kist init photos                a folder of its own, made if it is absent
@@ -56,6 +63,7 @@ With --json: path, branch and chunk_size.`,
 	flags.StringVarP(&o.branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
 	flags.StringVar(&o.chunkSize, "chunk-size", "256KiB", "cut content into chunks of about `SIZE`, a power of two from 64KiB to 4MiB")
 	flags.StringVar(&o.metadata, "metadata", "portable", "the metadata to record: portable, or full; `MODE` cannot be changed later")
+	flags.BoolVar(&o.bare, "bare", false, "make DIR itself the repository, for backups of the paths in backup.paths")
 	flags.StringVar(&o.shared, "shared", "", "let the group of the folder .kist use the repository, too; `WHO` is group")
 	flags.Lookup("shared").NoOptDefVal = "group"
 	must(cmd.RegisterFlagCompletionFunc("shared", cobra.FixedCompletions([]string{"group"}, cobra.ShellCompDirectiveNoFileComp)))
@@ -86,7 +94,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	case dir == "":
 		dir = env.path(".")
 	}
-	if filepath.Base(dir) == kist.Dir {
+	if filepath.Base(dir) == kist.Dir && !o.bare {
 		dir = filepath.Dir(dir)
 	}
 	if o.metadata != kist.MetadataPortable && o.metadata != kist.MetadataFull {
@@ -109,7 +117,7 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch, Shared: o.shared != "", Full: o.metadata == kist.MetadataFull})
+	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch, Shared: o.shared != "", Full: o.metadata == kist.MetadataFull, Bare: o.bare})
 	if errors.Is(err, kist.ErrExists) {
 		return alreadyThere(env, dir, opt)
 	}
@@ -118,10 +126,10 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	}
 	defer r.Close()
 	if env.global.json {
-		env.json(initJSON{r.Root(), rawPath(r.Root()), o.branch, size})
+		env.json(initJSON{r.Home(), rawPath(r.Home()), o.branch, size})
 		return nil
 	}
-	env.tell("Initialized empty repository in %s\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
+	env.tell("Initialized empty repository in %s\n", quotePath(r.Dir()))
 	return nil
 }
 
@@ -156,7 +164,7 @@ func alreadyThere(env *Env, dir string, opt kist.Options) error {
 	}
 	defer r.Close()
 	if !env.global.json {
-		env.tell("Repository already exists in %s; nothing changed\n", quotePath(filepath.Join(r.Root(), kist.Dir)))
+		env.tell("Repository already exists in %s; nothing changed\n", quotePath(r.Dir()))
 		return nil
 	}
 	head, err := r.Refs().Head()
@@ -168,7 +176,7 @@ func alreadyThere(env *Env, dir string, opt kist.Options) error {
 	if err != nil {
 		return err
 	}
-	env.json(initJSON{r.Root(), rawPath(r.Root()), head.Branch, size})
+	env.json(initJSON{r.Home(), rawPath(r.Home()), head.Branch, size})
 	return nil
 }
 

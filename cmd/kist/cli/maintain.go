@@ -25,7 +25,7 @@ func (e *Env) maintain(r *kist.Repository) {
 		return
 	}
 	e.verbose("maintaining the repository in the background")
-	if err := e.Start("--repo", r.Root(), "--quiet", "gc", "--auto"); err != nil {
+	if err := e.Start("--repo", r.Home(), "--quiet", "gc", "--auto"); err != nil {
 		e.warn("'kist gc --auto' did not start: %v", err)
 	}
 }

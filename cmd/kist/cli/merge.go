@@ -57,7 +57,7 @@ ours_path and theirs_path).`,
   kist merge --abort`,
 		ValidArgsFunction: completeNth(env.complete(revisions), cobra.NoFileCompletions),
 	}
-	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of the commit; if given more than once, each is a paragraph")
 	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")
@@ -266,7 +266,7 @@ stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and rest
   kist revert -m 1 HEAD              undo a merge`,
 		ValidArgsFunction: env.complete(revisions),
 	}
-	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.noCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
 	flags.IntVarP(&o.mainline, "mainline", "m", 0, "for a merge, go back to the parent with this `NUMBER`, from 1")

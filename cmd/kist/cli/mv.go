@@ -31,7 +31,7 @@ With --json: path and renamed_from, a line for each.`,
 		Args:              arguments(2, -1, "the path to move", "the path to move to"),
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
-	env.inRepository(cmd, o.run, exitBusy)
+	env.inRepository(cmd, notBare(o.run), exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.force, "force", "f", false, "replace an existing file")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
@@ -94,7 +94,7 @@ With --json: path, on a line for each.`,
 		Args:              arguments(1, -1, "the path to remove"),
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
-	env.inRepository(cmd, o.run, exitBusy)
+	env.inRepository(cmd, notBare(o.run), exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.cached, "cached", false, "leave the files in the worktree")
 	flags.BoolVarP(&o.recursive, "recursive", "r", false, "also remove folders, with their tracked files")

@@ -41,7 +41,7 @@ print.`,
 		Args:              arguments(0, 2),
 		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
 	}
-	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
 	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")

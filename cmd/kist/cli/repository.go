@@ -64,6 +64,17 @@ func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env
 	}
 }
 
+// notBare returns run for a command that writes to the worktree: it refuses a bare
+// repository.
+func notBare[F func(context.Context, *Env, *kist.Repository, []string) error](run F) F {
+	return func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		if r.IsBare() {
+			return kist.ErrBare
+		}
+		return run(ctx, env, r, args)
+	}
+}
+
 // opensRepository is [mayExit] for a command that opens a repository.
 func opensRepository(cmd *cobra.Command, statuses ...int) {
 	mayExit(cmd, append(statuses, exitNoRepository, exitDamaged, exitFormat)...)
@@ -170,9 +181,13 @@ func relativeFolder(env *Env, r *kist.Repository, path string) string {
 	return rel
 }
 
-// relative returns a path of the repository relative to the working directory.
+// relative returns a path of the repository relative to the working directory, or
+// absolute if the repository is bare.
 func (e *Env) relative(r *kist.Repository, path string) string {
 	full := filepath.Join(r.Root(), filepath.FromSlash(path))
+	if r.IsBare() {
+		return full
+	}
 	if rel, err := filepath.Rel(e.Dir, full); err == nil {
 		return rel
 	}

@@ -87,6 +87,9 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	if name := o.extractOptions.used(); name != "" {
 		return usagef("--%s is only for --to", name)
 	}
+	if r.IsBare() && (o.worktree || !o.staged) {
+		return kist.ErrBare
+	}
 	return env.restore(ctx, r, checkout.RestoreOptions{
 		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
 	}, specs)
@@ -160,6 +163,9 @@ func (o resetOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	rev, paths, err := resetArgs(ctx, env, r, args, dash)
 	if err != nil {
 		return err
+	}
+	if o.hard && r.IsBare() {
+		return kist.ErrBare
 	}
 	if paths != nil {
 		return o.resetPaths(ctx, env, r, rev, paths)

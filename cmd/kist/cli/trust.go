@@ -41,7 +41,11 @@ func userConfig(env *Env) (*kist.UserConfig, error) {
 // whatever that user wants. Without a repository there is nothing to refuse.
 func checkOwner(env *Env, root string) error {
 	owner, stranger := 0, ""
-	for _, path := range []string{filepath.Join(root, kist.Dir), root} {
+	paths := []string{filepath.Join(root, kist.Dir), root}
+	if kist.IsBareDir(root) {
+		paths = []string{realPath(root)}
+	}
+	for _, path := range paths {
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -97,7 +101,7 @@ func realPath(path string) string {
 // warnReadable warns if other users can read the stored content. Old versions of kist
 // created such repositories.
 func warnReadable(env *Env, r *kist.Repository) {
-	dir := filepath.Join(r.Root(), kist.Dir)
+	dir := r.Dir()
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return

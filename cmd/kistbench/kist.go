@@ -27,13 +27,7 @@ func (k kistRepository) command(args ...string) command {
 }
 
 func (k kistRepository) save(ctx context.Context, message string) (Sample, error) {
-	commit := k.command("commit", "-q", "-m", message)
-	commit.allowed = 1 // nothing to commit
-	commands := []command{k.command("add", "-q", "."), commit}
-	if k.server != nil {
-		commands = append(commands, k.command("push", "-q", "origin"))
-	}
-	return k.inside(func() (Sample, error) { return k.run(ctx, commands...) })
+	return k.inside(func() (Sample, error) { return k.run(ctx, k.command("backup", "-q", "-m", message)) })
 }
 
 func (k kistRepository) status(ctx context.Context) (Sample, error) {

@@ -49,6 +49,11 @@ var killedCommands = []killed{
 		command: []string{"commit", "-a", "-m", "killed"},
 	},
 	{
+		name:    "backup",
+		prepare: func(k *killer) { k.change("."); k.touch(); k.change("big") },
+		command: []string{"backup", "-m", "killed"},
+	},
+	{
 		name:    "checkout",
 		prepare: func(k *killer) { k.fork(k.change) },
 		command: []string{"checkout", "side"},

@@ -31,6 +31,10 @@ type ExtractOptions struct {
 	// written paths are written, too. Nil: all are written.
 	Select func(path string, isDir bool) bool
 
+	// Metadata restores everything that the view records. Nil: only what a checkout writes,
+	// and the times.
+	Metadata *worktree.FullMetadata
+
 	Refuse    bool // return a [*stage.LocalChangesError] if a different file exists
 	Overwrite worktree.Overwrite
 	Delete    bool // remove everything below Paths that the view does not have
@@ -83,7 +87,8 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 			return nil, err
 		}
 	}
-	if result.Ops, err = w.Pending(ctx, ops, o.Overwrite); err != nil {
+	how := worktree.ApplyOptions{RestoreTimes: true, Metadata: o.Metadata}
+	if result.Ops, err = w.Pending(ctx, ops, o.Overwrite, how); err != nil {
 		return nil, err
 	}
 	if o.Delete {
@@ -98,7 +103,8 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 		return result, view.WithFailed(nil, lost)
 	}
 
-	applied, err := w.Apply(ctx, source.Objects, result.Ops, worktree.ApplyOptions{RestoreTimes: true, Progress: stage.ApplyProgress(result.Ops, o.Progress)})
+	how.Progress = stage.ApplyProgress(result.Ops, o.Progress)
+	applied, err := w.Apply(ctx, source.Objects, result.Ops, how)
 	for _, a := range applied {
 		if a.New != nil && a.New.Type != object.TypeDir {
 			result.Files++

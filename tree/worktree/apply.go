@@ -21,6 +21,9 @@ type ApplyOptions struct {
 	// the time at which they were written.
 	RestoreTimes bool
 
+	// Metadata restores everything that entries record. It may be nil.
+	Metadata *FullMetadata
+
 	// Progress receives the number of files and bytes written so far. Calls
 	// come one at a time, for every file and chunk. It may be nil.
 	Progress func(files, bytes int64)
@@ -62,12 +65,13 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	a := &applier{
 		w: w, r: r, o: o, ops: list,
 		done: make([]Applied, len(list)), state: make([]opState, len(list)),
-		tokens: make(chan struct{}, w.opt.Jobs), locked: map[int]uint32{},
+		tokens: make(chan struct{}, w.opt.Jobs), locked: map[int]uint32{}, links: map[string]int{},
 	}
 
 	w.SweepTemp()
 	a.refuseCollisions()
-	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks} {
+	a.findLinks()
+	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.makeHardLinks} {
 		if ctx.Err() == nil && !a.fails.stop() {
 			phase(ctx)
 		}
@@ -98,6 +102,7 @@ type applier struct {
 	done   []Applied      // by place in ops
 	state  []opState      // by place in ops
 	locked map[int]uint32 // former permission bits of folders that unlockFolders changed, by place in ops
+	links  map[string]int // paths that are other names of a file, with the operation that makes it
 	fails  failures
 	tokens chan struct{} // one for each working goroutine
 	meter  meter
@@ -392,12 +397,15 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 	if err != nil {
 		return err
 	}
-	if mode := w.w.opt.written(e.Mode); st.perm() != mode {
-		if err := sub.chmodSelf(uint32(mode)); err != nil {
-			return err
-		}
+	a, err := sub.pin("")
+	if err != nil {
+		return err
 	}
-	if w.o.RestoreTimes && !e.MTime.IsZero() {
+	defer a.Close()
+	if err := w.setAttributes(a, e, st.perm()); err != nil {
+		return err
+	}
+	if w.setsTime(e) {
 		if err := d.chtimes(name, e.MTime.Time()); err != nil {
 			return err
 		}

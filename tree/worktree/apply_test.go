@@ -297,7 +297,7 @@ func TestApplyRefuses(t *testing.T) {
 		}
 	}
 	same(t, "worktree", snapshot(t, f.root), before)
-	_, err := f.w.Apply(ctx, f.store, []Op{{Path: "fifo", New: &object.Entry{Type: object.TypeFIFO}}, {Path: "a", New: x}, {Path: "a", New: x}}, ApplyOptions{})
+	_, err := f.w.Apply(ctx, f.store, []Op{{Path: "device", New: &object.Entry{Type: object.TypeCharDevice}}, {Path: "a", New: x}, {Path: "a", New: x}}, ApplyOptions{})
 	if !errors.Is(err, ErrSpecial) || !f.w.Exists("a") {
 		t.Errorf("special: %v", err)
 	}

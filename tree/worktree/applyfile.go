@@ -14,24 +14,19 @@ import (
 // makeFiles writes files.
 func (a *applier) makeFiles(ctx context.Context) {
 	groups := a.ops.groups(func(op *Op) bool {
-		return op.New != nil && op.New.Type != object.TypeDir && op.New.Type != object.TypeSymlink
+		_, links := a.links[op.Path]
+		return op.New != nil && !links && op.New.Type != object.TypeDir && op.New.Type != object.TypeSymlink
 	})
 	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
-		if e := a.ops[i].New; e.Type != object.TypeFile {
-			return ErrSpecial
-		}
-		if w.placeAhead(ctx, d, name, i) {
-			return nil
-		}
-		return w.place(ctx, d, name, i, w.writeFile)
+		return w.make(ctx, d, name, i)
 	})
 }
 
 // makeLinks makes symlinks. They come last, so that no other operation can go through one.
 func (a *applier) makeLinks(ctx context.Context) {
-	groups := a.ops.groups(func(op *Op) bool { return op.makes(object.TypeSymlink) })
+	groups := a.ops.groups(func(op *Op) bool { _, links := a.links[op.Path]; return !links && op.makes(object.TypeSymlink) })
 	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
-		return w.place(ctx, d, name, i, w.writeLink)
+		return w.make(ctx, d, name, i)
 	})
 }
 
@@ -67,7 +62,7 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 			return err
 		}
 		w.finish(i, st)
-		if e.Type == object.TypeSymlink {
+		if e.Type != object.TypeFile {
 			w.meter.add(w.o.Progress, 1, 0)
 		}
 		return nil
@@ -182,12 +177,10 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	if err != nil {
 		return err
 	}
-	if mode := w.w.opt.written(e.Mode); st.perm() != mode {
-		if err := f.chmod(uint32(mode)); err != nil {
-			return err
-		}
+	if err := w.setAttributes(f, e, st.perm()); err != nil {
+		return err
 	}
-	if w.o.RestoreTimes {
+	if w.o.RestoreTimes || w.setsTime(e) {
 		return f.chtimes(e.MTime.Time())
 	}
 
@@ -305,11 +298,9 @@ func (w *applyWorker) writeLink(ctx context.Context, at staged, i int) (file, er
 	if err := at.dir.symlink(e.Target, at.name); err != nil {
 		return nil, err
 	}
-	if w.o.RestoreTimes {
-		if err := at.dir.chtimes(at.name, e.MTime.Time()); err != nil {
-			at.drop()
-			return nil, err
-		}
+	if err := w.setNamed(at, e); err != nil {
+		at.drop()
+		return nil, err
 	}
 	return nil, nil
 }

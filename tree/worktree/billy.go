@@ -102,10 +102,26 @@ func (d *pathFolder) lstat(name string) (fileStat, error) {
 func (d *pathFolder) listed(l *listing, i int) (fileStat, error) { return d.lstat(l.name(i)) }
 func (d *pathFolder) self() (fileStat, error)                    { return d.lstat("") }
 
-// A billy file system has no extended attributes.
+// A billy file system has no owners, extended attributes, links and special files.
 
 func (d *pathFolder) xattrs(string) (map[string][]byte, error) { return nil, nil }
 func (f *pathFile) xattrs() (map[string][]byte, error)         { return nil, nil }
+func (f *pathFile) chown(_, _ uint32) error                    { return syscall.ENOTSUP }
+func (f *pathFile) setXattr(string, []byte) error              { return syscall.ENOTSUP }
+func (f *pathFile) removeXattr(string) error                   { return syscall.ENOTSUP }
+func (d *pathFolder) mknod(string, uint32, uint64) error       { return ErrSpecial }
+func (d *pathFolder) link(string, folder, string) error        { return syscall.ENOTSUP }
+
+func (d *pathFolder) pin(name string) (attributes, error) {
+	at, unlock := d.lock(name)
+	defer unlock()
+	return &pathFile{pathFS: d.pathFS, at: at, File: noFile{}}, nil
+}
+
+// noFile is the file of a path that was not opened.
+type noFile struct{ billy.File }
+
+func (noFile) Close() error { return nil }
 
 func (d *pathFolder) open(name string) (file, error) {
 	at, unlock := d.lock(name)

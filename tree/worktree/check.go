@@ -110,16 +110,18 @@ const (
 )
 
 // Pending returns the operations that Apply still has to carry out, sorted by path:
-// those of files and symlinks that have to be written, and all others.
-func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite) ([]Op, error) {
+// those of files and symlinks that have to be written, and all others. O are the options
+// for Apply.
+func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o ApplyOptions) ([]Op, error) {
 	list, err := newOpList(ops)
 	if err != nil {
 		return nil, err
 	}
 
 	done := make([]bool, len(list))
+	s := staying{w: w, how: how, o: &o}
 	files := list.groups(func(op *Op) bool { return op.New != nil && op.New.Type != object.TypeDir })
-	err = w.eachGroup(ctx, files, func(s *storer, group []int) {
+	err = w.eachGroup(ctx, files, func(st *storer, group []int) {
 		dir, _ := tree.Split(list[group[0]].Path)
 		d, err := w.openFolder(dir)
 		if err != nil {
@@ -127,13 +129,16 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite) ([]Op, 
 		}
 		defer d.Close()
 		for _, i := range group {
-			done[i] = w.stays(ctx, s, d, &list[i], how)
+			done[i] = s.stays(ctx, st, d, &list[i])
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
 
+	if how != OverwriteNever {
+		w.keepLinks(list, done)
+	}
 	var pending []Op
 	for i, op := range list {
 		if !done[i] {
@@ -143,8 +148,16 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite) ([]Op, 
 	return pending, nil
 }
 
+// staying decides which files Apply need not write.
+type staying struct {
+	w   *Worktree
+	how Overwrite
+	o   *ApplyOptions
+}
+
 // stays reports whether the file at the path of op, in folder d, is left as it is.
-func (w *Worktree) stays(ctx context.Context, s *storer, d folder, op *Op, how Overwrite) bool {
+func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
+	how := t.how
 	_, name := tree.Split(op.Path)
 	st, err := d.lstat(name)
 	if err != nil {
@@ -159,7 +172,7 @@ func (w *Worktree) stays(ctx context.Context, s *storer, d folder, op *Op, how O
 	case want.Type != st.entryType():
 		return false
 	case want.Type == object.TypeFile:
-		if want.Size != uint64(st.size) || want.MTime != st.mtime || w.opt.written(want.Mode) != st.perm() {
+		if want.Size != uint64(st.size) || want.MTime != st.mtime || !t.sameMode(want, st.perm()) {
 			return false
 		}
 		if how == OverwriteIfChanged {
@@ -174,7 +187,47 @@ func (w *Worktree) stays(ctx context.Context, s *storer, d folder, op *Op, how O
 	}
 	now := index.NewEntry(stored.Entry, index.Stat{})
 	known.Mode = now.Mode // compared above
-	return known.SameContent(&now)
+	return known.SameData(&now) && t.sameMetadata(want, &known, &now, st)
+}
+
+func (t staying) sameMode(want *object.Entry, perm uint16) bool {
+	w := applyWorker{applier: &applier{w: t.w, o: *t.o}}
+	return w.restoreMode(want) == perm
+}
+
+// sameMetadata reports whether Apply would write the metadata that a path has now.
+func (t staying) sameMetadata(want *object.Entry, known, now *index.Entry, st fileStat) bool {
+	if known.Meta == "" || now.Meta == "" {
+		return true
+	}
+	a := object.Entry{Type: want.Type, Meta: t.o.comparable(known)}
+	b := object.Entry{Type: want.Type, Meta: t.o.comparable(now)}
+	return want.MTime == st.mtime && (want.Type == object.TypeSymlink || t.sameMode(want, st.perm())) && tree.ContentEqual(&a, &b)
+}
+
+// keepLinks clears done for all names of a file if one of them has to be written, or if
+// they are not one file.
+func (w *Worktree) keepLinks(list opList, done []bool) {
+	groups := map[uint64][]int{}
+	for i, op := range list {
+		if op.New != nil && op.New.Meta != nil && op.New.Meta.HardLink != 0 {
+			groups[op.New.Meta.HardLink] = append(groups[op.New.Meta.HardLink], i)
+		}
+	}
+	for _, group := range groups {
+		whole := true
+		var first Info
+		for n, i := range group {
+			info, err := w.Lstat(list[i].Path)
+			if n == 0 {
+				first = info
+			}
+			whole = whole && done[i] && err == nil && info.Stat.Inode == first.Stat.Inode
+		}
+		for _, i := range group {
+			done[i] = done[i] && whole
+		}
+	}
 }
 
 type checker struct {
@@ -305,8 +358,8 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 		}
 		if op.New != nil {
 			want := index.NewEntry(*op.New, index.Stat{})
-			want.Mode = now.Mode // permission bits alone are no loss
-			if want.SameContent(&now) {
+			want.Mode = now.Mode // permission bits and metadata alone are no loss
+			if want.SameData(&now) {
 				return
 			}
 		}

@@ -54,6 +54,11 @@ type folderWriter interface {
 	rename(name string, to folder, newName string) error
 	mkdir(name string, perm uint32) error
 	symlink(target, name string) error
+	mknod(name string, mode uint32, device uint64) error // a FIFO, a socket or a device
+	// link makes a name of another folder for a file of this one, which must not be a folder.
+	link(name string, to folder, newName string) error
+	// pin opens any name, or the folder itself, for its attributes alone.
+	pin(name string) (attributes, error)
 	unlink(name string) error // not a directory
 	rmdir(name string) error  // an empty directory
 	chmodSelf(perm uint32) error
@@ -65,12 +70,10 @@ type file interface {
 	io.Reader
 	io.Writer
 	io.WriterAt
-	io.Closer
+	attributes
 	stat() (fileStat, error)
-	xattrs() (map[string][]byte, error)
 	rewind() error
 	truncate(size int64) error
-	chmod(perm uint32) error
 	chtimes(mtime time.Time) error
 
 	// writers finds out whether another process has the file mapped or open

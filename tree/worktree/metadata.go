@@ -86,11 +86,13 @@ func HardLinkGroup(path string) uint64 {
 	return binary.BigEndian.Uint64(sum[:]) | 1
 }
 
-// names caches the names of users or groups by their numbers.
+// names caches the names and numbers of users or groups.
 type names struct {
 	mu     sync.Mutex
 	known  map[uint32]string
 	lookup func(id string) (string, error)
+	ids    map[string]uint32 // by name
+	find   func(name string) (id string, err error)
 }
 
 var (
@@ -100,6 +102,12 @@ var (
 			return "", err
 		}
 		return u.Username, nil
+	}, ids: map[string]uint32{}, find: func(name string) (string, error) {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return "", err
+		}
+		return u.Uid, nil
 	}}
 	groups = &names{known: map[uint32]string{}, lookup: func(id string) (string, error) {
 		g, err := user.LookupGroupId(id)
@@ -107,6 +115,12 @@ var (
 			return "", err
 		}
 		return g.Name, nil
+	}, ids: map[string]uint32{}, find: func(name string) (string, error) {
+		g, err := user.LookupGroup(name)
+		if err != nil {
+			return "", err
+		}
+		return g.Gid, nil
 	}}
 )
 
@@ -123,4 +137,24 @@ func (n *names) name(id uint32) string {
 		n.known[id] = name
 	}
 	return name
+}
+
+// id returns the number that a name has here, or otherwise.
+func (n *names) id(name string, otherwise uint32) uint32 {
+	if name == "" {
+		return otherwise
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	id, ok := n.ids[name]
+	if ok {
+		return id
+	}
+	text, err := n.find(name)
+	number, bad := strconv.ParseUint(text, 10, 32)
+	if err != nil || bad != nil {
+		return otherwise
+	}
+	n.ids[name] = uint32(number)
+	return uint32(number)
 }

@@ -125,6 +125,10 @@ func (d *osFolder) symlink(target, name string) error {
 	return retry(func() error { return unix.Symlinkat(target, d.fd, name) })
 }
 
+func (d *osFolder) link(name string, to folder, newName string) error {
+	return retry(func() error { return unix.Linkat(d.fd, name, to.(*osFolder).fd, newName, 0) })
+}
+
 func (d *osFolder) unlink(name string) error {
 	return retry(func() error { return unix.Unlinkat(d.fd, name, 0) })
 }

@@ -27,3 +27,43 @@ func (d *osFolder) xattrs(name string) (map[string][]byte, error) {
 		func(buf []byte) (int, error) { return unix.Llistxattr(at, buf) },
 		func(name string, buf []byte) (int, error) { return unix.Lgetxattr(at, name, buf) })
 }
+
+// pinned is a path opened with O_PATH: calls go through its name in /proc.
+type pinned struct{ osFile }
+
+func (d *osFolder) pin(name string) (attributes, error) {
+	if name == "" {
+		name = "."
+	}
+	fd, err := openat(d.fd, name, unix.O_PATH, 0)
+	if err != nil {
+		return nil, err
+	}
+	return pinned{osFile(fd)}, nil
+}
+
+func (p pinned) chmod(perm uint32) error { return chmodPathFD(int(p.osFile), perm) }
+
+func (p pinned) xattrs() (map[string][]byte, error) {
+	return readXattrs(
+		func(buf []byte) (int, error) { return unix.Listxattr(p.path(), buf) },
+		func(name string, buf []byte) (int, error) { return unix.Getxattr(p.path(), name, buf) })
+}
+
+func (f osFile) path() string { return "/proc/self/fd/" + strconv.Itoa(int(f)) }
+
+func (f osFile) chown(uid, gid uint32) error {
+	return retry(func() error { return unix.Fchownat(int(f), "", int(uid), int(gid), unix.AT_EMPTY_PATH) })
+}
+
+func (f osFile) setXattr(name string, value []byte) error {
+	return retry(func() error { return unix.Setxattr(f.path(), name, value, 0) })
+}
+
+func (f osFile) removeXattr(name string) error {
+	return retry(func() error { return unix.Removexattr(f.path(), name) })
+}
+
+func (d *osFolder) mknod(name string, mode uint32, device uint64) error {
+	return retry(func() error { return unix.Mknodat(d.fd, name, mode, int(device)) })
+}

@@ -20,7 +20,7 @@ import (
 type extractOptions struct {
 	to                     string
 	include, exclude       []string
-	overwrite              string
+	overwrite, metadata    string
 	remove, verify, dryRun bool
 }
 
@@ -36,11 +36,13 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.include, "include", nil, "with --to: write only what matches `PATTERN`, or lies in a folder that does")
 	flags.StringArrayVar(&o.exclude, "exclude", nil, "with --to: do not write what matches `PATTERN`")
 	flags.StringVar(&o.overwrite, "overwrite", "", "with --to: replace different files always, if-changed (equal size and time count as the same), if-newer or never, as `WHEN` says")
+	flags.StringVar(&o.metadata, "metadata", "", "with --to: `full` also restores owners, devices, all permission bits and all extended attributes, if they are recorded")
 	flags.BoolVar(&o.remove, "delete", false, "with --to: remove what the commit does not have below DIR, or below PATHs in it")
 	flags.BoolVar(&o.verify, "verify", false, "with --to: read the written files back, and compare them")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --to: change nothing, list what would be written and removed")
 	must(cmd.MarkFlagDirname("to"))
 	must(cmd.RegisterFlagCompletionFunc("overwrite", cobra.FixedCompletions([]string{"always", "if-changed", "if-newer", "never"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{kist.MetadataFull}, cobra.ShellCompDirectiveNoFileComp)))
 	for _, name := range []string{"include", "exclude"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
@@ -49,7 +51,7 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 // used returns the name of an option that was given and needs --to, or "".
 func (o *extractOptions) used() string {
 	for name, used := range map[string]bool{
-		"include": o.include != nil, "exclude": o.exclude != nil, "overwrite": o.overwrite != "",
+		"include": o.include != nil, "exclude": o.exclude != nil, "overwrite": o.overwrite != "", "metadata": o.metadata != "",
 		"delete": o.remove, "verify": o.verify, "dry-run": o.dryRun,
 	} {
 		if used {
@@ -72,6 +74,10 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	if o.overwrite != "" && !known {
 		return usagef("--overwrite %s is not one of always, if-changed, if-newer, never", quoteArg(o.overwrite))
 	}
+	full, err := o.fullMetadata()
+	if err != nil {
+		return err
+	}
 	selected, err := selects(o.include, o.exclude)
 	if err != nil {
 		return err
@@ -82,7 +88,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	}
 	p := env.progress("restoring")
 	result, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{
-		Paths: paths, To: env.path(o.to), Select: selected, Refuse: !known && !o.force, Overwrite: overwrite,
+		Paths: paths, To: env.path(o.to), Select: selected, Metadata: full, Refuse: !known && !o.force, Overwrite: overwrite,
 		Delete: o.remove, Verify: o.verify, DryRun: o.dryRun, Progress: p.amounts(),
 	})
 	p.Stop()
@@ -93,7 +99,43 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 		return err
 	}
 	o.show(env, result)
+	warnDenied(env, full)
 	return unwrittenBelow(o.to, err)
+}
+
+// fullMetadata returns the options for all metadata, or nil for what a checkout writes.
+func (o *extractOptions) fullMetadata() (*worktree.FullMetadata, error) {
+	switch o.metadata {
+	case "":
+		return nil, nil
+	case kist.MetadataFull:
+		return new(worktree.FullMetadata), nil
+	}
+	return nil, usagef("--metadata %s is not full", quoteArg(o.metadata))
+}
+
+// warnDenied counts what the user could not restore, in one line.
+func warnDenied(env *Env, full *worktree.FullMetadata) {
+	if full == nil {
+		return
+	}
+	var parts []string
+	denied := full.Denied()
+	for _, d := range []struct {
+		n         int
+		one, many string
+	}{
+		{denied.Owners, "owner", "owners"},
+		{denied.Xattrs, "path with extended attributes", "paths with extended attributes"},
+		{denied.Specials, "special file", "special files"},
+	} {
+		if d.n > 0 {
+			parts = append(parts, plural(uint64(d.n), d.one, d.many))
+		}
+	}
+	if len(parts) > 0 {
+		env.warn("not permitted here, so not restored: %s", strings.Join(parts, ", "))
+	}
 }
 
 // show prints the result of extract.

@@ -1,0 +1,305 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// FullMetadata makes [Worktree.Apply] write owners, devices, all permission bits and all
+// extended attributes. Without it Apply writes none of what could give a file of a foreign
+// commit more rights: only the extended attributes user.*, and the mode within the umask.
+//
+// Apply goes on if it may not write something, and counts that.
+type FullMetadata struct {
+	NumericIDs bool // keep the numbers of owners even if their names have other numbers here
+
+	mu     sync.Mutex
+	denied Denied
+}
+
+// Denied counts the paths whose metadata could not be written.
+type Denied struct {
+	Owners   int // the owner; then no setuid and setgid bits either
+	Xattrs   int // extended attributes
+	Specials int // devices, FIFOs and sockets, which are missing
+}
+
+// Denied returns the counts so far.
+func (m *FullMetadata) Denied() Denied {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.denied
+}
+
+func (m *FullMetadata) deny(count *int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*count++
+}
+
+// attributes are those of an open path.
+type attributes interface {
+	io.Closer
+	chown(uid, gid uint32) error
+	chmod(perm uint32) error
+	xattrs() (map[string][]byte, error)
+	setXattr(name string, value []byte) error
+	removeXattr(name string) error
+}
+
+// isDenied reports whether err means that the user, or the file system, does not allow
+// some metadata.
+func isDenied(err error) bool {
+	switch errnoOf(err) {
+	case syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.ENOTSUP, syscall.ENOSYS, syscall.EROFS:
+		return true
+	}
+	return false
+}
+
+// restoreMode returns the permission bits that a path with entry e gets.
+func (w *applyWorker) restoreMode(e *object.Entry) uint16 {
+	if w.o.Metadata != nil && e.Meta != nil {
+		return e.Mode
+	}
+	return w.w.opt.written(e.Mode)
+}
+
+// setAttributes writes owner, extended attributes and permission bits, in this order: a
+// new owner clears some of the others. Perm are the present permission bits.
+func (w *applyWorker) setAttributes(a attributes, e *object.Entry, perm uint16) error {
+	mode := w.restoreMode(e)
+	if full := w.o.Metadata; full != nil && e.Meta != nil {
+		uid, gid := full.owner(e.Meta)
+		if err := a.chown(uid, gid); isDenied(err) {
+			full.deny(&full.denied.Owners)
+			mode &^= setID
+		} else if err != nil {
+			return err
+		}
+		perm = 0o177777 // chown may have cleared some of it
+	}
+	if e.Meta != nil {
+		if err := w.setXattrs(a, e.Meta.Xattrs); err != nil {
+			return err
+		}
+	}
+	if perm == mode || e.Type == object.TypeSymlink {
+		return nil
+	}
+	return a.chmod(uint32(mode))
+}
+
+// setXattrs writes extended attributes, and removes others of the kinds that it may write.
+func (w *applyWorker) setXattrs(a attributes, want map[string][]byte) error {
+	have, err := a.xattrs()
+	if err != nil {
+		return err
+	}
+	denied := false
+	check := func(err error) error {
+		if isDenied(err) {
+			denied, err = true, nil
+		}
+		return err
+	}
+	for name := range have {
+		if _, wanted := want[name]; !wanted && w.writesXattr(name) && name != "security.selinux" {
+			if err := check(a.removeXattr(name)); err != nil {
+				return err
+			}
+		}
+	}
+	for name, value := range want {
+		if now, ok := have[name]; ok && bytes.Equal(now, value) || !w.writesXattr(name) {
+			continue
+		}
+		if err := check(a.setXattr(name, value)); err != nil {
+			return err
+		}
+	}
+	if full := w.o.Metadata; denied && full != nil {
+		full.deny(&full.denied.Xattrs)
+	}
+	return nil
+}
+
+// writesXattr reports whether Apply writes an extended attribute.
+func (w *applyWorker) writesXattr(name string) bool {
+	return w.o.Metadata != nil || strings.HasPrefix(name, "user.")
+}
+
+// owner returns the numbers of the owner here.
+func (m *FullMetadata) owner(meta *object.Metadata) (uid, gid uint32) {
+	uid, gid = meta.UID, meta.GID
+	if !m.NumericIDs {
+		uid, gid = owners.id(meta.Owner, uid), groups.id(meta.Group, gid)
+	}
+	return uid, gid
+}
+
+// setsTime reports whether the path with entry e gets the recorded time.
+func (w *applyWorker) setsTime(e *object.Entry) bool {
+	return !e.MTime.IsZero() && (w.o.RestoreTimes || e.Meta != nil)
+}
+
+// writeSpecial makes a FIFO, a socket or a device.
+func (w *applyWorker) writeSpecial(_ context.Context, at staged, i int) (file, error) {
+	e := w.ops[i].New
+	kind, device := uint32(modeFIFO), uint64(0)
+	switch e.Type {
+	case object.TypeSocket:
+		kind = modeSocket
+	case object.TypeCharDevice, object.TypeBlockDevice:
+		if w.o.Metadata == nil || e.Meta == nil {
+			return nil, ErrSpecial
+		}
+		if kind, device = modeChar, e.Meta.Device; e.Type == object.TypeBlockDevice {
+			kind = modeBlock
+		}
+	}
+	if err := at.dir.mknod(at.name, kind|0o600, device); err != nil {
+		return nil, err
+	}
+	if err := w.setNamed(at, e); err != nil {
+		at.drop()
+		return nil, err
+	}
+	return nil, nil
+}
+
+// setNamed writes the metadata of a staged path that cannot be opened as a file.
+func (w *applyWorker) setNamed(at staged, e *object.Entry) error {
+	if e.Meta != nil || e.Type != object.TypeSymlink {
+		a, err := at.dir.pin(at.name)
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		if err := w.setAttributes(a, e, 0o177777); err != nil {
+			return err
+		}
+	}
+	if w.setsTime(e) {
+		return at.dir.chtimes(at.name, e.MTime.Time())
+	}
+	return nil
+}
+
+// deniedSpecial reports whether err means that the user may not make a special file.
+func (w *applyWorker) deniedSpecial(e *object.Entry, err error) bool {
+	full := w.o.Metadata
+	special := e.Type != object.TypeFile && e.Type != object.TypeSymlink
+	if full == nil || !special || !isDenied(err) {
+		return false
+	}
+	full.deny(&full.denied.Specials)
+	return true
+}
+
+// findLinks notes which operations make another name of a file that an earlier one makes.
+func (a *applier) findLinks() {
+	first := map[uint64]int{} // by hard-link group
+	for i := range a.ops {
+		e := a.ops[i].New
+		if e == nil || e.Meta == nil || e.Meta.HardLink == 0 || e.Type == object.TypeDir {
+			continue
+		}
+		at, ok := first[e.Meta.HardLink]
+		if !ok {
+			first[e.Meta.HardLink] = i
+		} else if lead := a.ops[at].New; lead.MTime == e.MTime && tree.ContentEqual(lead, e) {
+			a.links[a.ops[i].Path] = at
+		}
+	}
+}
+
+// makeHardLinks makes the other names of files.
+func (a *applier) makeHardLinks(ctx context.Context) {
+	if len(a.links) == 0 {
+		return
+	}
+	groups := a.ops.groups(func(op *Op) bool { _, ok := a.links[op.Path]; return ok && op.New != nil })
+	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+		if w.linkTo(d, name, i, a.links[w.ops[i].Path]) == nil {
+			return nil
+		}
+		return w.make(ctx, d, name, i) // the file system may not allow another link
+	})
+}
+
+var errNoLink = errors.New("no file to link to")
+
+// linkTo makes the path of operation i another name of the file that operation lead made.
+func (w *applyWorker) linkTo(d folder, name string, i, lead int) error {
+	if w.state[lead] != opDone {
+		return errNoLink
+	}
+	dir, from := tree.Split(w.ops[lead].Path)
+	source, err := w.w.openFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	at := (*tempFolder)(nil).stage(d)
+	if err := source.link(from, d, at.name); err != nil {
+		return err
+	}
+	defer at.drop() // rename does nothing if the name is a link to the file already
+	if err := at.place(d, name); err != nil {
+		return err
+	}
+	st, err := w.statPlaced(nil, d, name)
+	if err != nil {
+		return err
+	}
+	w.finish(i, st)
+	w.meter.add(w.o.Progress, 1, int64(w.ops[i].New.Size))
+	return nil
+}
+
+// make makes a file, symlink or special file.
+func (w *applyWorker) make(ctx context.Context, d folder, name string, i int) error {
+	e := w.ops[i].New
+	switch e.Type {
+	case object.TypeFile:
+		if w.placeAhead(ctx, d, name, i) {
+			return nil
+		}
+		return w.place(ctx, d, name, i, w.writeFile)
+	case object.TypeSymlink:
+		return w.place(ctx, d, name, i, w.writeLink)
+	}
+	err := w.place(ctx, d, name, i, w.writeSpecial)
+	if w.deniedSpecial(e, err) {
+		return nil
+	}
+	return err
+}
+
+// comparable returns the metadata of e that Apply writes with the options.
+func (o *ApplyOptions) comparable(e *index.Entry) *object.Metadata {
+	m := e.Metadata()
+	if m == nil {
+		return nil
+	}
+	m.HardLink, m.Attrs = 0, nil
+	if o.Metadata == nil {
+		m = &object.Metadata{Xattrs: m.Xattrs}
+		for name := range m.Xattrs {
+			if !strings.HasPrefix(name, "user.") {
+				delete(m.Xattrs, name)
+			}
+		}
+	}
+	return m
+}

@@ -284,6 +284,17 @@ func TestScanOneFileSystem(t *testing.T) {
 	f.stage()
 	one.Paths = nil
 	same(t, "tracked", f.scan(one), []string{"deleted d/sub/y/", "deleted d/sub/y/z"})
+
+	// A root is scanned on whatever file system it lies.
+	f.write("e/f/g/h", "3")
+	for range 100 { // the order is random
+		f.open(Options{Jobs: 1, Roots: []string{"d", "e/f/g"}})
+		same(t, "a mount below a root", f.scan(one), []string{"deleted d/sub/y/", "deleted d/sub/y/z", "untracked e/", "untracked e/f/", "untracked e/f/g/", "untracked e/f/g/h"})
+		f.open(Options{Jobs: 1, Roots: []string{"d", "e/f/g", "d/sub"}})
+		same(t, "a mount that is a root", f.scan(one), []string{"untracked e/", "untracked e/f/", "untracked e/f/g/", "untracked e/f/g/h"})
+		f.open(Options{Jobs: 1, Roots: []string{"d/sub", "e/f/g"}})
+		same(t, "a root on a mount", f.scan(one), []string{"deleted d/x", "untracked e/", "untracked e/f/", "untracked e/f/g/", "untracked e/f/g/h"})
+	}
 }
 
 // The repository's folder is not touched under the name of a mount either.

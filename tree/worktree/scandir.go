@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,7 @@ func (d *dirScan) scan(t *scanTask) {
 	}
 	d.readIgnoreFile()
 	d.marker = d.findMarker()
+	d.dev = 0
 	if d.o.Exclude.OneFileSystem && d.roots == nil {
 		if st, err := d.folder.self(); err == nil {
 			d.dev = st.dev
@@ -177,7 +179,8 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 	if d.o.IncludeIgnored {
 		return false
 	}
-	n.mounted = d.dev != 0 && !leaf && st.isDir() && st.dev != d.dev
+	n.mounted = d.dev != 0 && !leaf && st.isDir() && st.dev != d.dev &&
+		!slices.ContainsFunc(d.w.opt.Roots, func(root string) bool { return tree.Below(root, d.join(n.name)) })
 	switch {
 	case !d.excludes(n.name, st):
 		return false

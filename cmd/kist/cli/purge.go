@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -166,7 +165,7 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		}
 	}
 	if env.global.json {
-		env.json(newPurgeJSON(plan, rewritten, o.dryRun))
+		env.json(newPurgeJSON(r, plan, rewritten, o.dryRun))
 	}
 	if len(plan.Inline) > 0 && !o.rewrite {
 		return inlineError(env, r, plan)
@@ -213,7 +212,7 @@ func applyPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.P
 	}
 	if !env.global.json && rewritten.File != "" {
 		env.tell("rewritten: %s; %s has the old and new IDs\n", plural(uint64(len(rewritten.Commits)), "commit", "commits"),
-			quotePath(path.Join(kist.Dir, rewritten.File)))
+			quotePath(repositoryFile(r, rewritten.File)))
 	}
 	tellAfterPurge(env, r, rewritten)
 	return rewritten, nil
@@ -441,7 +440,7 @@ type purgeUseJSON struct {
 	Commits []object.ID `json:"commits"`
 }
 
-func newPurgeJSON(plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purgeJSON {
+func newPurgeJSON(r *kist.Repository, plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purgeJSON {
 	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []pathJSON{}, Freed: plan.Freed, Shared: plan.Shared}
 	uses := func(list []purge.Use) []purgeUseJSON {
 		out := []purgeUseJSON{}
@@ -463,7 +462,7 @@ func newPurgeJSON(plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purg
 		out.Refs = append(out.Refs, movedRefJSON{c.Name, rewrittenJSON{c.Old, c.New}})
 	}
 	if rewritten.File != "" {
-		out.Map = path.Join(kist.Dir, rewritten.File)
+		out.Map = repositoryFile(r, rewritten.File)
 	}
 	for _, u := range plan.Inline {
 		out.Inline = append(out.Inline, newPathJSON(u.Path))

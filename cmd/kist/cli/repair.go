@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -113,12 +112,12 @@ func printRepair(ctx context.Context, env *Env, r *kist.Repository, result *repa
 	if dryRun {
 		repaired, moved = "would repair", "would move"
 	}
-	for _, line := range repairedLines(result.Repaired) {
+	for _, line := range repairedLines(r, result.Repaired) {
 		env.tell("%s %s\n", env.paint(green, repaired), line)
 	}
 	for _, q := range result.Quarantined {
 		to := cmp.Or(q.To, volume.QuarantineDir)
-		env.tell("%s to %s: %s\n", moved, quotePath(path.Join(kist.Dir, to)), quotePath(path.Join(kist.Dir, q.File)))
+		env.tell("%s to %s: %s\n", moved, quotePath(repositoryFile(r, to)), quotePath(repositoryFile(r, q.File)))
 	}
 	printProblems(ctx, env, r, result.Lost)
 	if len(result.Lost) > 0 {
@@ -145,7 +144,7 @@ const manyAlike = 5
 
 // repairedLines describes each repair. Objects that are too many to be named are
 // counted.
-func repairedLines(list []repair.Repaired) (lines []string) {
+func repairedLines(r *kist.Repository, list []repair.Repaired) (lines []string) {
 	type way struct {
 		kind object.Kind
 		how  string
@@ -156,7 +155,7 @@ func repairedLines(list []repair.Repaired) (lines []string) {
 	}
 	for _, done := range list {
 		w := way{done.Key.Kind, done.How}
-		what := quotePath(path.Join(kist.Dir, done.File))
+		what := quotePath(repositoryFile(r, done.File))
 		switch n := alike[w]; {
 		case done.Key.IsZero():
 		case n == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -165,6 +166,14 @@ func below(root, path string) (string, bool) {
 // shown returns a path of the repository as it is printed: relative to the
 // working directory, quoted if it holds odd characters.
 func (e *Env) shown(r *kist.Repository, path string) string { return quotePath(e.relative(r, path)) }
+
+// repositoryFile returns the path of a file of the repository as it is printed.
+func repositoryFile(r *kist.Repository, file string) string {
+	if r.IsBare() {
+		return filepath.Join(r.Dir(), file)
+	}
+	return path.Join(kist.Dir, file)
+}
 
 // shownFolder is shown for a folder, with a slash at its end.
 func shownFolder(env *Env, r *kist.Repository, path string) string {

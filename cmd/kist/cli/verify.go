@@ -385,7 +385,7 @@ func printProblem(ctx context.Context, env *Env, r *kist.Repository, p *gc.Probl
 		what += " " + p.Key.ID.String()
 	}
 	if file := problemFile(p); file != "" {
-		what += ", in " + quotePath(path.Join(kist.Dir, file))
+		what += ", in " + quotePath(repositoryFile(r, file))
 	}
 	env.printf("%s: %s\n", env.paint(red, what), printable(problemText(p)))
 	printAffected(ctx, env, r, p.Commits, p.Paths)

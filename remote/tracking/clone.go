@@ -24,6 +24,7 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -221,6 +222,9 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 	if full == "" {
 		return r.Refs().Head()
 	}
+	if err := adoptMetadata(ctx, r, tracking[full].Local); err != nil {
+		return refs.Head{}, err
+	}
 	co := checkout.SwitchOptions{Rev: tracking[full].Local, Detach: true, Progress: o.Writing}
 	if branch, ok := strings.CutPrefix(full, refs.Heads); ok {
 		if err := registry.SetUpstream(ctx, r, branch, registry.Upstream{Remote: o.Name, Ref: full}); err != nil {
@@ -251,6 +255,33 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 		return head, err
 	}
 	return catchUp(ctx, r, full, []object.ID{noted, now}, o.Writing)
+}
+
+// adoptMetadata makes a clone record full metadata if the commit rev has it: a remote does
+// not say what its repositories record. The next process to open the clone does so.
+func adoptMetadata(ctx context.Context, r *kist.Repository, rev string) error {
+	source, err := view.OfCommit(ctx, r, rev)
+	if err != nil {
+		return nil // the checkout reports it
+	}
+	// Folders above the roots of a bare repository have no metadata.
+	for id := source.Tree; ; {
+		first := object.Entry{}
+		for e, err := range object.Entries(ctx, source.Objects, id) {
+			if err != nil {
+				return nil
+			}
+			first = e
+			break
+		}
+		switch {
+		case first.Meta != nil:
+			return r.EditConfig(ctx, func(c *kist.Config) error { return c.SetAt(kist.MetadataFull, "metadata") })
+		case first.Type != object.TypeDir:
+			return nil
+		}
+		id = first.Content.ID
+	}
 }
 
 // cloneCommit notes the commit that a clone checks out and returns it. A continued

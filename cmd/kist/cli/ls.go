@@ -37,14 +37,15 @@ with paths relative to the current folder.
 
 A file with purged content is followed by '(purged)', except with -z.
 
--l adds type and permissions, the size in bytes, and the time of the last
-change; the size of a folder is the sum of its files. -r lists the content of
-folders instead of the folders, with paths that start from the listed folder.
-Empty folders are still listed.
+-l adds type and permissions, owner and group if they are recorded, the size in
+bytes, and the time of the last change; the size of a folder is the sum of its
+files. -r lists the content of folders instead of the folders, with paths that
+start from the listed folder. Empty folders are still listed.
 
 With --json, one entry on each line: path (from the root of the worktree), type,
 mode, size, mtime, id; files (how many) for a folder; target for a symlink; and
-purged.`,
+purged. With full metadata also uid, gid, owner, group, xattrs, device and
+hard_link.`,
 		Example: `  kist ls                   what HEAD has
   kist ls -l v1:src         the folder src of v1, in detail
   kist ls v1 -- '*.mov'     the films in v1
@@ -90,6 +91,23 @@ type entryJSON struct {
 	Target    string     `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte     `json:"target_raw,omitempty"`
 	Purged    bool       `json:"purged,omitempty"` // the content, or a part of it
+	*metadataJSON
+}
+
+// metadataJSON is what an entry with full metadata has beyond other entries.
+type metadataJSON struct {
+	UID      uint32            `json:"uid"`
+	GID      uint32            `json:"gid"`
+	Owner    string            `json:"owner,omitempty"`
+	Group    string            `json:"group,omitempty"`
+	Xattrs   map[string][]byte `json:"xattrs,omitempty"`
+	Device   uint64            `json:"device,omitempty"`
+	HardLink uint64            `json:"hard_link,omitempty"`
+}
+
+// ownerText returns the owner and group of an entry, by name or else by number.
+func ownerText(m *object.Metadata) string {
+	return fmt.Sprintf("%s:%s", cmp.Or(m.Owner, fmt.Sprint(m.UID)), cmp.Or(m.Group, fmt.Sprint(m.GID)))
 }
 
 func newEntryJSON(path string, e object.Entry) entryJSON {
@@ -100,6 +118,9 @@ func newEntryJSON(path string, e object.Entry) entryJSON {
 	if !e.MTime.IsZero() {
 		mtime := object.Writable(e.MTime.Time())
 		v.MTime = &mtime
+	}
+	if m := e.Meta; m != nil {
+		v.metadataJSON = &metadataJSON{m.UID, m.GID, m.Owner, m.Group, m.Xattrs, m.Device, m.HardLink}
 	}
 	if e.Type == object.TypeDir {
 		v.Files = &e.Files
@@ -168,7 +189,11 @@ func (o *lsOptions) list(ctx context.Context, at located, recursive bool, print 
 // print prints a line for an entry.
 func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 	if o.long {
-		env.printf("%s %13d %s ", modeString(e), e.Size, env.mtime(e.MTime))
+		owner := ""
+		if e.Meta != nil {
+			owner = printable(fmt.Sprintf(" %-15s", ownerText(e.Meta)))
+		}
+		env.printf("%s%s %13d %s ", modeString(e), owner, e.Size, env.mtime(e.MTime))
 	}
 	shown, end := slashed(path, e), "\n"
 	if o.nul {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -81,7 +82,25 @@ func folderLine(change fileChange) string {
 	case new == nil:
 		return fmt.Sprintf("Deleted folder %s, mode %s", name, modeText(old.Mode))
 	}
-	return fmt.Sprintf("Folder %s, old mode %s, new mode %s", name, modeText(old.Mode), modeText(new.Mode))
+	line := fmt.Sprintf("Folder %s, old mode %s, new mode %s", name, modeText(old.Mode), modeText(new.Mode))
+	return strings.Join(append([]string{line}, metadataLines(old, new)...), ", ")
+}
+
+// metadataLines describes the changes of recorded metadata.
+func metadataLines(old, new *object.Entry) (lines []string) {
+	if old == nil || new == nil || old.Meta == nil || new.Meta == nil {
+		return nil
+	}
+	if a, b := ownerText(old.Meta), ownerText(new.Meta); a != b {
+		lines = append(lines, printable(fmt.Sprintf("owner %s → %s", a, b)))
+	}
+	if old.Meta.Device != new.Meta.Device {
+		lines = append(lines, fmt.Sprintf("device %#x → %#x", old.Meta.Device, new.Meta.Device))
+	}
+	if !maps.EqualFunc(old.Meta.Xattrs, new.Meta.Xattrs, bytes.Equal) {
+		lines = append(lines, "other extended attributes")
+	}
+	return lines
 }
 
 // patchNames returns the names of the two sides of a change.
@@ -127,6 +146,7 @@ func (c *comparison) header(change fileChange) []string {
 		add("old mode %06o", unixMode(old))
 		add("new mode %06o", unixMode(new))
 	}
+	lines = append(lines, metadataLines(old, new)...)
 	if change.From != "" {
 		add("similarity index %d%%", change.Similarity)
 		add("rename from %s", quotePath(change.From))

@@ -240,7 +240,7 @@ func (c *Config) checkValues(data []byte) error {
 		if !known || k.fixed {
 			return
 		}
-		if err := k.checkAll(value); err != nil && !errors.Is(err, ErrSecret) {
+		if err := c.checkAll(k, value); err != nil && !errors.Is(err, ErrSecret) {
 			bad = append(bad, &SettingError{Key: strings.Join(parts, "."), Line: lineOf(data, parts), Err: err})
 		}
 	})
@@ -279,7 +279,7 @@ func (c *Config) set(key string, value any) error {
 	parts := splitKey(key)
 	_, isSet := c.Get(key)
 	if k, known := findKey(parts); value != nil || known && k.fixed || !isSet {
-		if err := checkSetting(parts, value); err != nil {
+		if err := c.checkSetting(parts, value); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +85,12 @@ func backupKeys() []ConfigKey {
 		{Name: KeyBackup + "label", Form: "list of NAMEs", Help: "labels of the commits", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-upload", Form: "SIZE", Help: "bytes to send a second", check: checkedBy(ParseSize)},
-		{Name: KeyBackupPaths, Form: "list of PATHs", Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(nil)},
+		{Name: KeyBackupPaths, Form: "list of PATHs", Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(func(path string) error {
+			if path == "" {
+				return errors.New("a path must not be empty")
+			}
+			return nil
+		})},
 		{Name: KeyBackup + "remote", Form: "NAME", Help: "the remote to push to", check: checkTextSetting(CheckRemoteName)},
 	}
 	for _, period := range []string{"last", "hourly", "daily", "weekly", "monthly", "yearly"} {
@@ -148,7 +154,7 @@ func matchesKey(k ConfigKey, parts []string) bool {
 
 // checkSetting returns an error that matches [ErrSetting] if a key does not
 // exist or cannot have a value.
-func checkSetting(parts []string, value any) error {
+func (c *Config) checkSetting(parts []string, value any) error {
 	key := strings.Join(parts, ".")
 	k, known := findKey(parts)
 	switch {
@@ -157,7 +163,7 @@ func checkSetting(parts []string, value any) error {
 	case k.fixed:
 		return &SettingError{Key: key, Err: errors.New("is fixed when the repository is made")}
 	}
-	err := k.checkAll(value)
+	err := c.checkAll(k, value)
 	if err == nil {
 		switch parts[0] {
 		case "remote":
@@ -173,13 +179,16 @@ func checkSetting(parts []string, value any) error {
 }
 
 // checkAll checks a value, and of a list each.
-func (k *ConfigKey) checkAll(value any) error {
+func (c *Config) checkAll(k ConfigKey, value any) error {
 	if !k.List {
 		return k.check(value)
 	}
 	for _, v := range listed(value) {
 		if err := k.check(v); err != nil {
 			return err
+		}
+		if k.Name == KeyBackupPaths && c.bare() && !filepath.IsAbs(fmt.Sprint(v)) {
+			return fmt.Errorf("%q is not an absolute path, which a bare repository needs", v)
 		}
 	}
 	return nil

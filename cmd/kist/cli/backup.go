@@ -193,16 +193,18 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 }
 
 // configure sets the options that the command line leaves out from the keys backup.*.
+// It ignores keys that kist does not know: an option that reads any file of the machine
+// must not come from the repository.
 func (o *backupOptions) configure(r *kist.Repository) error {
-	for _, key := range r.Config().Keys() {
-		name, ok := strings.CutPrefix(key, kist.KeyBackup)
+	for _, key := range kist.ConfigKeys() {
+		name, ok := strings.CutPrefix(key.Name, kist.KeyBackup)
 		flag := o.flags.Lookup(name)
 		if !ok || flag == nil || flag.Changed {
 			continue
 		}
-		for _, value := range r.Config().Values(key) {
+		for _, value := range r.Config().Values(key.Name) {
 			if err := o.flags.Set(name, value); err != nil {
-				return usagef("%s: %w", key, err)
+				return usagef("%s: %w", key.Name, err)
 			}
 		}
 	}
@@ -261,8 +263,9 @@ func (b *backup) all(ctx context.Context, args []string) {
 	}
 }
 
-// step runs a step if it is ready and nobody interrupted the backup. It reports whether the step succeeded. The text that do returns describes the
-// effect; it is empty if there was nothing to do.
+// step runs a step if it is ready and nobody interrupted the backup. It reports whether
+// the step succeeded. The text that do returns describes the effect; it is empty if
+// there was nothing to do.
 func (b *backup) step(ctx context.Context, name string, ready bool, do func() (string, error)) bool {
 	st := backupStep{Name: name, Outcome: stepNotRun}
 	if ready && ctx.Err() == nil {

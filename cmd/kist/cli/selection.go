@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -24,6 +24,8 @@ type selection struct {
 	largerThan           rate
 	oneFileSystem        bool
 	filesFrom, rawFrom   []string
+
+	stdinRead bool // a list came from standard input
 }
 
 func (s *selection) register(cmd *cobra.Command) {
@@ -45,20 +47,25 @@ func (s *selection) register(cmd *cobra.Command) {
 // they were tracked before.
 func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
 	o = worktree.Exclude{LargerThan: int64(s.largerThan), OneFileSystem: s.oneFileSystem, Drop: true}
-	patterns := []byte(strings.Join(s.exclude, "\n"))
+	for _, pattern := range s.exclude {
+		if strings.Contains(pattern, "\n") {
+			return o, usagef("--exclude %s: has more than one line", quoteArg(pattern))
+		}
+		if strings.HasPrefix(pattern, "#") {
+			pattern = `\` + pattern // only files have comments
+		}
+		if err := addPatterns(&o, "--exclude", []byte(pattern)); err != nil {
+			return o, err
+		}
+	}
 	for _, file := range s.excludeFrom {
-		data, err := readList(env, file)
+		data, err := s.readList(env, "--exclude-from", file)
 		if err != nil {
 			return o, err
 		}
-		patterns = append(append(patterns, '\n'), data...)
-	}
-	parsed, err := ignore.Parse(patterns, "")
-	if err != nil {
-		return o, err
-	}
-	if len(bytes.TrimSpace(patterns)) > 0 {
-		o.Patterns = new(ignore.Matcher).Push(parsed)
+		if err := addPatterns(&o, "--exclude-from "+quoteArg(file), data); err != nil {
+			return o, err
+		}
 	}
 	if s.caches {
 		o.Markers = append(o.Markers, worktree.CacheTag)
@@ -73,11 +80,30 @@ func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
 	return o, nil
 }
 
+// addPatterns adds patterns from source, the option that names them.
+func addPatterns(o *worktree.Exclude, source string, data []byte) error {
+	parsed, err := ignore.Parse(data, "")
+	var large *ignore.LimitError
+	switch {
+	case errors.As(err, &large) && large.Line > 0:
+		return usagef("%s: line %d has more than %s", source, large.Line, formatSize(uint64(large.Limit)))
+	case errors.As(err, &large):
+		return usagef("%s: more than %s", source, formatSize(uint64(large.Limit)))
+	case err != nil:
+		return err
+	}
+	if o.Patterns == nil {
+		o.Patterns = new(ignore.Matcher)
+	}
+	o.Patterns = o.Patterns.Push(parsed)
+	return nil
+}
+
 // args returns the PATHs of the command line and of the files that name some, as
 // pathspecs.
 func (s *selection) args(env *Env, args []string) ([]string, error) {
 	for _, file := range s.filesFrom {
-		data, err := readList(env, file)
+		data, err := s.readList(env, "--files-from", file)
 		if err != nil {
 			return nil, err
 		}
@@ -89,9 +115,12 @@ func (s *selection) args(env *Env, args []string) ([]string, error) {
 		}
 	}
 	for _, file := range s.rawFrom {
-		data, err := readList(env, file)
+		data, err := s.readList(env, "--files-from-raw", file)
 		if err != nil {
 			return nil, err
+		}
+		if len(data) > 0 && data[len(data)-1] != 0 {
+			return nil, usagef("--files-from-raw %s: the last path does not end with a NUL byte", quoteArg(file))
 		}
 		for path := range strings.SplitSeq(string(data), "\x00") {
 			if path != "" {
@@ -108,20 +137,23 @@ func (s *selection) args(env *Env, args []string) ([]string, error) {
 // maxList is the largest file with patterns or paths, in bytes.
 const maxList = 256 << 20
 
-// readList reads a file with patterns or paths; - is standard input.
-func readList(env *Env, name string) ([]byte, error) {
+// readList reads the file that an option names; - is standard input.
+func (s *selection) readList(env *Env, option, name string) ([]byte, error) {
 	in := env.Stdin
 	if name != "-" {
 		f, err := os.Open(env.path(name))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", option, err)
 		}
 		defer f.Close()
 		in = f
+	} else if s.stdinRead {
+		return nil, usagef("only one option can read standard input")
 	}
+	s.stdinRead = s.stdinRead || name == "-"
 	data, err := io.ReadAll(io.LimitReader(in, maxList+1))
 	if len(data) > maxList {
-		return nil, usagef("%s has more than %s", quoteArg(name), formatSize(maxList))
+		return nil, usagef("%s %s: more than %s", option, quoteArg(name), formatSize(maxList))
 	}
 	return data, err
 }

@@ -28,6 +28,16 @@ type Stats struct {
 	StoredBytes int64 // of their stored values; 0 in a dry run
 }
 
+// Plus returns the totals of two sessions.
+func (s Stats) Plus(o Stats) Stats {
+	s.Objects += o.Objects
+	s.Bytes += o.Bytes
+	s.NewObjects += o.NewObjects
+	s.NewBytes += o.NewBytes
+	s.StoredBytes += o.StoredBytes
+	return s
+}
+
 // Session writes objects into volumes of its own, and makes them reachable. It is an
 // [object.ReadWriter], and safe for concurrent use: each caller of Put hashes and
 // compresses its own objects. The session sees a new object immediately, and everyone

@@ -97,7 +97,7 @@ func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 		return nil, err
 	}
 
-	result.Read, result.Stats = staged.Read, addStats(staged.Stats, result.Stats)
+	result.Read, result.Stats = staged.Read, staged.Stats.Plus(result.Stats)
 	return result, nil
 }
 
@@ -368,14 +368,4 @@ func FirstParent(c *object.Commit) object.ID {
 		return object.ID{}
 	}
 	return c.Parents[0]
-}
-
-// addStats adds the statistics of two sessions.
-func addStats(a, b volume.Stats) volume.Stats {
-	a.Objects += b.Objects
-	a.Bytes += b.Bytes
-	a.NewObjects += b.NewObjects
-	a.NewBytes += b.NewBytes
-	a.StoredBytes += b.StoredBytes
-	return a
 }

@@ -230,7 +230,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 		err = operation.EndStep(ctx, r, m.state)
 	case err == nil:
 		result.ID = result.Commit.ID
-		result.Commit.Stats = addStats(m.stats, result.Commit.Stats)
+		result.Commit.Stats = m.stats.Plus(result.Commit.Stats)
 	}
 	if err != nil {
 		return nil, err

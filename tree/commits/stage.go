@@ -3,11 +3,13 @@ package commits
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // StageAndCommit is [stage.Add] and then [Commit], in one session: one volume is sealed,
@@ -27,9 +29,30 @@ func StageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 		return nil, nil, err
 	}
 	if result, err = Commit(ctx, r, o); err == nil {
-		staged.Stats = addStats(staged.Stats, result.Stats)
+		staged.Stats = staged.Stats.Plus(result.Stats)
 	}
 	return staged, result, err
+}
+
+// StoreStream stores the content that data yields, for [stage.AddOptions.Stream]: like
+// [StageAndCommit], but what follows can be repeated without the content. An error of
+// data ends it. Until the content is staged, it is garbage that gc spares for its age.
+func StoreStream(ctx context.Context, r *kist.Repository, data io.Reader, progress kist.Progress) (*worktree.Stored, volume.Stats, error) {
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	records, err := r.Purges().View()
+	if err != nil {
+		return nil, volume.Stats{}, err
+	}
+	stored, err := r.Worktree().StoreStream(ctx, &kist.Withheld{Writer: session, Records: records}, data, func(files, bytes int64) {
+		if progress != nil {
+			progress(kist.Amount{Files: files, Bytes: bytes}, kist.Amount{})
+		}
+	})
+	if err == nil {
+		err = session.Publish(ctx, func(context.Context) error { return nil })
+	}
+	return &stored, session.Stats(), err
 }
 
 // stageAndCommit is one attempt of StageAndCommit. Staged is nil if nothing was staged.

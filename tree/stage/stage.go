@@ -12,6 +12,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
@@ -25,9 +26,10 @@ type AddOptions struct {
 	Update       bool     // only tracked paths
 	Force        bool     // also ignored files
 	Exclude      worktree.Exclude
-	AllowMissing bool          // skip Paths that do not exist; tracked ones stay as they are staged
-	DryRun       bool          // store and stage nothing
-	Progress     kist.Progress // may be nil
+	AllowMissing bool             // skip Paths that do not exist; tracked ones stay as they are staged
+	Stream       *worktree.Stored // the new content of the only path, from [worktree.Worktree.StoreStream]; the worktree is not read
+	DryRun       bool             // store and stage nothing
+	Progress     kist.Progress    // may be nil
 }
 
 // AddResult is the result of [Add], also of a dry run. Lists are sorted by
@@ -91,6 +93,26 @@ type Prepared struct {
 // Prepare scans the worktree, stores the changed files in a session, and returns the
 // edits of idx that follow. Errors are as for [Add].
 func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, idx *index.Index, o AddOptions) (*Prepared, error) {
+	s, err := newStager(r, session, idx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	var stored edits
+	if o.Stream != nil {
+		stored, err = s.adopt(ctx, o.Paths[0], *o.Stream)
+	} else {
+		stored, err = s.scanAndStore(ctx, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := s.settle(stored, o)
+	return &Prepared{Result: list.result(idx), stager: s, list: list, begun: list.beginsLost(idx)}, nil
+}
+
+// scanAndStore scans the worktree and stores the changed files.
+func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) {
+	r, idx := s.repo, s.idx
 	found, err := scan(ctx, r, idx, worktree.ScanOptions{
 		Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude, NoUntracked: o.Update, Times: true,
 	})
@@ -105,17 +127,24 @@ func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, i
 			return nil, fmt.Errorf("path %q: %w", f.Path, kist.ErrNoMatch)
 		}
 	}
+	return s.store(ctx, found)
+}
 
-	s, err := newStager(r, session, idx, o.Progress)
-	if err != nil {
-		return nil, err
+// adopt returns the edit for a file that [worktree.Worktree.StoreStream] stored. The error matches
+// [object.ErrNotFound] if gc removed a part of its content since then.
+func (s *stager) adopt(ctx context.Context, path string, stored worktree.Stored) (edits, error) {
+	if s.idx.Dir(path) != nil {
+		return nil, fmt.Errorf("%q is a folder", path)
 	}
-	stored, err := s.store(ctx, found)
-	if err != nil {
-		return nil, err
+	f := worktree.Found{Path: path, State: worktree.Untracked, Old: s.idx.Entry(path)}
+	if f.Old != nil {
+		f.State = worktree.Modified
 	}
-	list := s.settle(stored, o)
-	return &Prepared{Result: list.result(idx), stager: s, list: list, begun: list.beginsLost(idx)}, nil
+	e, err := s.edit(ctx, &f, stored, nil)
+	if key := stored.Entry.Content; err == nil && e.kind == editSet && !key.IsZero() {
+		err = graph.CheckPresent(ctx, s.objects, key)
+	}
+	return edits{e}, err
 }
 
 // Changes reports whether the edits change anything.

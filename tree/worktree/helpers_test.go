@@ -249,7 +249,7 @@ func (f *fixture) file(content string) *object.Entry {
 	if len(content) <= f.w.opt.Chunker.Params().Min {
 		f.check(s.storeSmall(ctx, &pathFile{File: opened}, int64(len(content)), e))
 	} else {
-		f.check(s.storeLarge(ctx, &pathFile{File: opened}, int64(len(content)), e))
+		f.check(s.storeLarge(ctx, &pathFile{File: opened}, e))
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -196,7 +197,11 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	case before.size <= int64(s.w.opt.Chunker.Params().Min):
 		err = s.storeSmall(ctx, f, before.size, &e)
 	default:
-		err = s.storeLarge(ctx, f, before.size, &e)
+		// Data appended meanwhile is not read: a growing file might never end.
+		err = s.storeLarge(ctx, io.LimitReader(f, before.size), &e)
+		if err == nil {
+			err = s.shrink(ctx, f, &e)
+		}
 	}
 	if err == nil {
 		err = s.w.describe(&e, &before, known, f.xattrs)
@@ -221,6 +226,32 @@ const quietTime = time.Second
 
 // waits is the number of files that a storer waits for.
 const waits = 8
+
+// StoreStream puts the content that r yields into dst, and returns the entry of a file
+// with this content: it has no name, only the owner may read and write it, and its time
+// is the present. An error of r ends it. Progress, which may be nil, gets the bytes done
+// so far.
+func (w *Worktree) StoreStream(ctx context.Context, dst object.Writer, r io.Reader, progress func(files, bytes int64)) (Stored, error) {
+	var done meter
+	s := w.newStorer(dst, func(n int64) { done.add(progress, 0, n) })
+	e := object.Entry{Type: object.TypeFile, Mode: 0o600, MTime: object.TimeOf(w.opt.Now())}
+
+	start := make([]byte, w.opt.Chunker.Params().Min+1)
+	n, err := io.ReadFull(r, start)
+	whole := err == io.EOF || err == io.ErrUnexpectedEOF
+	switch content := bytes.NewReader(start[:n]); {
+	case err != nil && !whole:
+		return Stored{}, err
+	case whole:
+		err = s.storeSmall(ctx, content, int64(n), &e)
+	default:
+		err = s.storeLarge(ctx, io.MultiReader(content, r), &e)
+	}
+	if isStoreError(err) {
+		err = errors.Unwrap(err)
+	}
+	return Stored{Entry: e}, err
+}
 
 // awaitQuiet returns the state of a file that is about to be read. If the file
 // is to be stored and another process seems to be changing it, awaitQuiet
@@ -283,7 +314,7 @@ func (w *Worktree) lookAt(f file, stores bool) (st fileStat, stat index.Stat, hi
 }
 
 // storeSmall stores a file of at most one chunk.
-func (s *storer) storeSmall(ctx context.Context, f file, size int64, e *object.Entry) error {
+func (s *storer) storeSmall(ctx context.Context, f io.Reader, size int64, e *object.Entry) error {
 	if s.small == nil {
 		s.small = make([]byte, s.w.opt.Chunker.Params().Min+1)
 	}
@@ -328,8 +359,8 @@ type chunkJob struct {
 	done chan struct{} // closed when the chunk is stored; nil if it was stored at once
 }
 
-// storeLarge stores a file in chunks, several at once.
-func (s *storer) storeLarge(ctx context.Context, f file, size int64, e *object.Entry) error {
+// storeLarge stores content in chunks, several at once.
+func (s *storer) storeLarge(ctx context.Context, r io.Reader, e *object.Entry) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	manifest := object.NewManifestWriter(s.dst)
@@ -359,8 +390,6 @@ func (s *storer) storeLarge(ctx context.Context, f file, size int64, e *object.E
 		return nil
 	}
 
-	// Data appended meanwhile is not read: a growing file might never end.
-	r := io.LimitReader(f, size)
 	err := s.w.opt.Chunker.SplitBuffers(r, func(b *chunker.Buffer) error {
 		job := &chunkJob{size: uint32(len(b.Bytes()))}
 		jobs = append(jobs, job)
@@ -395,8 +424,7 @@ func (s *storer) storeLarge(ctx context.Context, f file, size int64, e *object.E
 	if err != nil {
 		return &storeError{err}
 	}
-
-	return s.shrink(ctx, f, e)
+	return nil
 }
 
 // shrink moves the content into the entry if the file became that short meanwhile.

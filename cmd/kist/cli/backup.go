@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/tree/commits"
@@ -41,7 +42,7 @@ type backupOptions struct {
 func newBackup(env *Env) *cobra.Command {
 	var o backupOptions
 	cmd := &cobra.Command{
-		Use:   "backup [OPTIONS] [PATH...]",
+		Use:   "backup [OPTIONS] [PATH... | --stdin-from-command NAME -- CMD...]",
 		Short: "stage, commit, push and clean up in one run",
 		Long: `Makes a backup, in these steps:
 
@@ -63,6 +64,11 @@ reach the remote with the next push.
 A step that fails undoes no earlier step. Later steps still run, unless they
 need the failed one. So a backup while the network is down commits, and the next
 one sends both.
+
+With --stdin, the only file of the backup is standard input; with
+--stdin-from-command, the output of a command, and the backup fails if the command
+does. Both need a bare repository without backup.paths, and leave its other files
+as they are.
 
 The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
@@ -300,11 +306,7 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	if err := operation.NoOperation(b.repo); err != nil {
 		return "", err
 	}
-	paths, err := b.paths(ctx, args)
-	if err != nil {
-		return "", err
-	}
-	exclude, err := b.selection.options(b.env)
+	add, err := b.addOptions(ctx, args)
 	if err != nil {
 		return "", err
 	}
@@ -317,7 +319,21 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	}
 	p := b.env.progress("adding")
 	defer p.Stop()
-	add := stage.AddOptions{Paths: paths, Exclude: exclude, AllowMissing: true, Progress: p.amounts()}
+	add.Progress = p.amounts()
+	var streamed volume.Stats
+	if b.streams() {
+		data, end, err := b.stream(ctx, args)
+		if err != nil {
+			return "", err
+		}
+		defer end()
+		if add.Stream, streamed, err = commits.StoreStream(ctx, b.repo, data, p.amounts()); err != nil {
+			return "", err
+		}
+		if b.command == "" && add.Stream.Entry.Size == 0 {
+			return "", errors.New("standard input is empty: did the command before the pipe fail?")
+		}
+	}
 	commit := commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Brief: true}
 	result, done, err := commits.StageAndCommit(ctx, b.repo, add, commit)
 	if result == nil {
@@ -327,7 +343,7 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	b.result, b.skipped = result, result.Skipped
 	var special []object.Skipped
 	for _, left := range result.Special {
-		if slices.Contains(paths, left.Path) {
+		if slices.Contains(add.Paths, left.Path) {
 			b.skipped = append(b.skipped, left)
 		} else {
 			special = append(special, left)
@@ -338,12 +354,26 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	}
 	s := &b.summary
 	s.Files = backupFiles{New: len(result.Added), Changed: len(result.Modified), Removed: len(result.Deleted), Skipped: newSkippedJSON(b.skipped)}
-	s.NotStored, s.work = newSkippedJSON(special), newWork(result.Read, result.Stats)
+	s.NotStored, s.work = newSkippedJSON(special), newWork(result.Read, streamed.Plus(result.Stats))
 	n := changeCounts{Added: s.Files.New, Modified: s.Files.Changed, Deleted: s.Files.Removed}
 	if n == (changeCounts{}) {
 		return "", nil
 	}
 	return strings.Join(n.parts(), ", ") + "; " + s.work.String(), nil
+}
+
+// addOptions returns the options for staging.
+func (b *backup) addOptions(ctx context.Context, args []string) (stage.AddOptions, error) {
+	if b.streams() {
+		path, err := b.streamPath(args)
+		return stage.AddOptions{Paths: []string{path}}, err
+	}
+	paths, err := b.paths(ctx, args)
+	if err != nil {
+		return stage.AddOptions{}, err
+	}
+	exclude, err := b.selection.options(b.env)
+	return stage.AddOptions{Paths: paths, Exclude: exclude, AllowMissing: true}, err
 }
 
 // commit reports the commit, which the session of add made.

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 type restoreOptions struct {
@@ -208,6 +209,9 @@ func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id objec
 		return nil
 	}
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{Paths: paths, NoUntracked: true})
+	if errors.Is(err, worktree.ErrNoRoots) {
+		s, err = &stage.Status{}, nil // a repository of streams
+	}
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,10 @@ func TestScripts(t *testing.T) {
 			env.Setenv("KIST_DATE", "2026-01-31T12:00:00Z")
 			env.Setenv("KIST_AUTHOR_NAME", "Anna Chest")
 			env.Setenv("KIST_AUTHOR_EMAIL", "anna@chest.example")
+			// Before any script runs: give would change this folder, which bare backups record.
+			if err := os.Chmod(filepath.Dir(env.WorkDir), 0o711); err != nil {
+				return err
+			}
 			return os.Mkdir(env.Getenv("HOME"), 0o700)
 		},
 		Condition: func(name string) (bool, error) {

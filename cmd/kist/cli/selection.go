@@ -24,6 +24,7 @@ type selection struct {
 	largerThan           rate
 	oneFileSystem        bool
 	filesFrom, rawFrom   []string
+	stdin, command       string // the file to make from standard input, or from the output of a command
 
 	stdinRead bool // a list came from standard input
 }
@@ -38,7 +39,11 @@ func (s *selection) register(cmd *cobra.Command) {
 	flags.BoolVar(&s.oneFileSystem, "one-file-system", false, "leave out the content of folders where another file system is mounted")
 	flags.StringArrayVar(&s.filesFrom, "files-from", nil, "back up the PATHs in `FILE`, one on each line; lines with # are comments; - is standard input")
 	flags.StringArrayVar(&s.rawFrom, "files-from-raw", nil, "back up the paths in `FILE`, each ended by a NUL byte, without patterns")
-	for _, name := range []string{"exclude", "exclude-if-present", "exclude-larger-than"} {
+	flags.StringVar(&s.stdin, "stdin", "", "back up standard input as the file `NAME`")
+	flags.StringVar(&s.command, "stdin-from-command", "", "run the command after --, and back up its output as the file `NAME`")
+	cmd.MarkFlagsMutuallyExclusive("stdin", "stdin-from-command", "files-from")
+	cmd.MarkFlagsMutuallyExclusive("stdin", "stdin-from-command", "files-from-raw")
+	for _, name := range []string{"stdin", "stdin-from-command", "exclude", "exclude-if-present", "exclude-larger-than"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 }

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// streams reports whether the backup is of standard input, or of a command's output.
+func (b *backup) streams() bool { return b.stdin != "" || b.command != "" }
+
+// streamPath returns the path of the file that the stream becomes.
+func (b *backup) streamPath(args []string) (string, error) {
+	option, name := "--stdin", b.stdin
+	if name == "" {
+		option, name = "--stdin-from-command", b.command
+	}
+	path, err := tree.CleanPath(strings.TrimLeft(name, "/"))
+	switch {
+	case err != nil:
+		return "", usagef("%s: %w", option, err)
+	case path == "":
+		return "", usagef("%s: %s is not the name of a file", option, quoteArg(name))
+	case b.command == "" && len(args) > 0:
+		return "", usagef("--stdin is the only file of a backup: a PATH cannot be given, too")
+	case b.command != "" && len(args) == 0:
+		return "", usagef("--stdin-from-command needs a command after --")
+	case !b.repo.IsBare() || len(b.repo.Config().Values(kist.KeyBackupPaths)) > 0:
+		// A backup of paths would delete the file, which none of them has.
+		return "", hintf(fmt.Errorf("%s needs a bare repository without backup.paths", option), "'kist init --bare DIR' makes one")
+	}
+	return path, nil
+}
+
+// stream returns the content of the file. If a command fails that makes it, the last Read
+// returns an error. The caller calls end, which stops the command.
+func (b *backup) stream(ctx context.Context, args []string) (r io.Reader, end func(), err error) {
+	if b.command == "" {
+		return b.env.Stdin, func() {}, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir, cmd.Stderr = b.env.Dir, b.env.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, nil, err
+	}
+	c := &commandOutput{Reader: out, name: args[0], wait: sync.OnceValue(cmd.Wait)}
+	return c, func() { cancel(); c.wait() }, nil
+}
+
+// commandOutput is the output of a command. Its last Read returns an error if the command
+// failed.
+type commandOutput struct {
+	io.Reader
+	name string
+	wait func() error // for the end of the command
+}
+
+// Read implements [io.Reader].
+func (c *commandOutput) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err != io.EOF {
+		return n, err
+	}
+	if failed := c.wait(); failed != nil {
+		err = fmt.Errorf("the command %s failed, so its output is not backed up: %w", quoteArg(c.name), failed)
+	}
+	return n, err
+}
+
+// stopTime is how long a command may run on after it was asked to end.
+const stopTime = 10 * time.Second

@@ -57,6 +57,7 @@ type CommitOptions struct {
 	Amend      bool              // replace HEAD's commit
 	AllowEmpty bool              // commit even if nothing has changed
 	Brief      bool              // do not compute Changes
+	Times      bool              // commit even if only recorded times have changed
 	Author     *object.Signature // unset parts come from the committer or, when amending, from the old author
 	Progress   kist.Progress     // may be nil
 }
@@ -188,7 +189,7 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 	}
 	if !p.mayBeSame(p.state) {
 		changed := oldTree != c.Tree
-		if changed && expired == nil {
+		if changed && expired == nil && !p.Times {
 			if changed, err = differ(ctx, p.session, oldTree, c.Tree); err != nil {
 				return nil, err
 			}

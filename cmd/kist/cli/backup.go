@@ -334,7 +334,7 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 			return "", errors.New("standard input is empty: did the command before the pipe fail?")
 		}
 	}
-	commit := commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Brief: true}
+	commit := commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Brief: true, Times: b.repo.Config().Metadata == kist.MetadataFull}
 	result, done, err := commits.StageAndCommit(ctx, b.repo, add, commit)
 	if result == nil {
 		return "", err

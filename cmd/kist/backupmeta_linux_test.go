@@ -1,0 +1,237 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+// TestBackupMetadata backs up a folder whose files and metadata change at random. Every
+// commit restores the state that the test noted, with all metadata.
+func TestBackupMetadata(t *testing.T) {
+	t.Parallel()
+	p := newPlaceInFolder(t)
+	s := p.folder()
+	s.kist("init", "--metadata", "full", "--chunk-size", "64KiB")
+	s.kist("remote", "add", "origin", p.url)
+	m := &mutator{t: t, rng: objecttest.Rand(9), dir: s.path("live")}
+	if err := os.Mkdir(m.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	states := map[string][]string{} // by commit
+	for range objecttest.Rounds(t, 8) {
+		for range 1 + m.rng.IntN(30) {
+			m.mutate()
+		}
+		before := m.describe(m.dir)
+		b := s.backup(0)
+		if after := m.describe(m.dir); !slices.Equal(before, after) {
+			t.Fatalf("the backup changed files: %q", difference(before, after))
+		}
+		if text := s.kist("status", "-s"); text != "" {
+			t.Fatalf("modified after a backup:\n%s", text)
+		}
+		states[b.Commit] = before
+	}
+
+	s.kist("verify", "--remote", "origin", "--read-data")
+	for i, id := range slices.Sorted(maps.Keys(states)) {
+		if i == 10 {
+			break // the IDs are random, and so are these commits
+		}
+		s.kist("restore", "--source", id, "--to", "../restored", "--metadata", "full", "live")
+		if got := m.describe(s.path("../restored/live")); !slices.Equal(got, states[id]) {
+			t.Errorf("commit %s: %q", id, difference(got, states[id]))
+		}
+		if err := os.RemoveAll(s.path("../restored")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// difference returns the lines that are in one list only.
+func difference(got, want []string) (diff []string) {
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			diff = append(diff, "got "+line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			diff = append(diff, "want "+line)
+		}
+	}
+	return diff
+}
+
+// mutator changes a folder at random.
+type mutator struct {
+	t   *testing.T
+	rng *rand.Rand
+	dir string
+}
+
+// names of files that programs stumble over.
+var oddNames = []string{"a", "b", "ü", "x y", "-d", ".h", "#c", "n\nl", "[g]", "*", "\xff"}
+
+// paths returns the files, without folders, or the folders.
+func (m *mutator) paths(folders bool) (list []string) {
+	err := filepath.WalkDir(m.dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() == folders {
+			list = append(list, name)
+		}
+		return err
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return list
+}
+
+// mutate makes one change. A change that is not possible is left out.
+func (m *mutator) mutate() {
+	r := m.rng
+	pick := func(list []string) string { return list[r.IntN(len(list))] }
+	name := path.Join(pick(m.paths(true)), fmt.Sprint(pick(oddNames), r.IntN(30)))
+	files := m.paths(false)
+	if len(files) == 0 || r.IntN(3) == 0 {
+		m.write(name)
+		return
+	}
+	file := pick(files)
+	any := pick(append(files, m.paths(true)...))
+	at := unix.NsecToTimespec(r.Int64N(2e18))
+	var err error
+	switch r.IntN(14) {
+	case 0:
+		err = os.Remove(file)
+	case 1:
+		err = os.Mkdir(name, 0o755)
+	case 2:
+		if dir := pick(m.paths(true)); dir != m.dir {
+			err = os.RemoveAll(dir)
+		}
+	case 3:
+		err = os.Rename(file, name)
+	case 4:
+		err = os.Symlink(pick([]string{"a1", "b/b2", "/nonexistent/x"}), name)
+	case 5:
+		err = os.Link(file, name)
+	case 6:
+		if info, serr := os.Lstat(any); serr == nil && info.Mode().Type() != fs.ModeSymlink {
+			err = unix.Chmod(any, []uint32{0o644, 0o600, 0o755, 0o4755, 0o2750, 0o1777}[r.IntN(6)])
+		}
+	case 7:
+		err = os.Lchown(any, r.IntN(3)*1000, r.IntN(3)*1000)
+	case 8:
+		err = unix.Lsetxattr(any, "user."+pick([]string{"a", "b"}), []byte(noise(r, r.IntN(100))), 0)
+	case 9:
+		err = unix.Lremovexattr(any, "user.a")
+	case 10:
+		err = unix.Mkfifo(name, 0o640)
+	case 11:
+		err = unix.Mknod(name, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))
+	case 12:
+		err = unix.UtimesNanoAt(unix.AT_FDCWD, any, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
+	case 13:
+		m.write(file)
+	}
+	var errno unix.Errno
+	if err != nil && !errors.As(err, &errno) {
+		m.t.Fatal(err)
+	}
+}
+
+// write writes a file, unless a symlink, a FIFO, a device or a folder has the name.
+func (m *mutator) write(name string) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	if _, err := f.WriteString(noise(m.rng, []int{0, 20, 100, 5000, 300_000}[m.rng.IntN(5)])); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// describe returns a line for everything in a folder: its content and all metadata.
+func (m *mutator) describe(dir string) (lines []string) {
+	first := map[uint64]string{} // of the names of an inode
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(name, &st); err != nil {
+			return err
+		}
+		content := ""
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			content = fmt.Sprintf("%d %x", len(data), sha256.Sum256(data))
+		case unix.S_IFLNK:
+			content, err = os.Readlink(name)
+		case unix.S_IFCHR:
+			content = fmt.Sprint(st.Rdev)
+		}
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, name)
+		link := ""
+		if !d.IsDir() && st.Nlink > 1 {
+			if link = first[st.Ino]; link == "" {
+				first[st.Ino] = rel
+				link = rel
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%q %o %d:%d %d.%09d %s link=%q %s", rel, st.Mode, st.Uid, st.Gid, st.Mtim.Sec, st.Mtim.Nsec, content, link, xattrs(m.t, name)))
+		return nil
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return lines
+}
+
+// xattrs returns the extended attributes of a file as a text.
+func xattrs(t *testing.T, name string) (text string) {
+	buf := make([]byte, 64<<10)
+	n, err := unix.Llistxattr(name, buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range slices.Sorted(strings.SplitSeq(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00")) {
+		if key == "" {
+			continue
+		}
+		value := make([]byte, 64<<10)
+		n, err := unix.Lgetxattr(name, key, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("%s=%x ", key, value[:n])
+	}
+	return text
+}

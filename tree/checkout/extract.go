@@ -148,7 +148,7 @@ func selectedOps(ctx context.Context, source view.View, o ExtractOptions) (ops [
 }
 
 // findSurplus returns the operations that remove everything selected that the view does
-// not have. Paths in lost folders stay.
+// not have. Paths in lost folders and bare repositories stay.
 func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, lost []worktree.Failed, o ExtractOptions) (list []worktree.Op, err error) {
 	wanted := make(map[string]bool, len(ops)) // whether it is a folder
 	for _, op := range ops {
@@ -161,7 +161,7 @@ func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, l
 	keep := func(path string, isDir bool) worktree.Keep {
 		folder, known := wanted[path]
 		switch {
-		case unread[path]:
+		case unread[path], isDir && kist.IsBareDir(filepath.Join(o.To, filepath.FromSlash(path))):
 			return worktree.KeepAll
 		case known && (folder || !isDir):
 			return worktree.KeepFolder

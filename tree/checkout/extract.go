@@ -19,8 +19,9 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// ErrInsideRepository means that the target folder lies in a .kist folder.
-var ErrInsideRepository = errors.New("inside a .kist folder")
+// ErrInsideRepository means that the target folder lies in a .kist folder or a bare
+// repository.
+var ErrInsideRepository = errors.New("inside a repository's own folder")
 
 // ExtractOptions configure [Extract].
 type ExtractOptions struct {
@@ -79,11 +80,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	}
 
 	if o.Refuse {
-		found, err := w.Check(ctx, nil, ops)
-		if err != nil {
-			return nil, err
-		}
-		if err := stage.ObstacleError(stage.Obstacles(r, nil, found)); err != nil {
+		if err := refuseDifferent(ctx, r, w, ops); err != nil {
 			return nil, err
 		}
 	}
@@ -116,6 +113,20 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	}
 
 	return result, view.WithFailed(err, lost)
+}
+
+// refuseDifferent returns a [*stage.LocalChangesError] if ops would replace anything that
+// differs.
+func refuseDifferent(ctx context.Context, r *kist.Repository, w *worktree.Worktree, ops []worktree.Op) error {
+	found, err := w.Check(ctx, nil, ops)
+	if err != nil {
+		return err
+	}
+	different := stage.Obstacles(r, nil, found)
+	for i := range different {
+		different[i].Reason = "differs"
+	}
+	return stage.ObstacleError(different)
 }
 
 // selectedOps returns the operations that write the selected paths. Lost are the folders

@@ -93,7 +93,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	})
 	p.Stop()
 	if isA[*stage.LocalChangesError](err) {
-		return hintf(err, "--overwrite if-changed replaces different files below DIR; --overwrite never keeps them")
+		return &failure{err, exitFailed, "local-changes", []string{"--overwrite if-changed replaces different files below DIR; --overwrite never keeps them"}}
 	}
 	if err != nil && !isPartial(err) {
 		return err
@@ -161,8 +161,11 @@ func (o *extractOptions) show(env *Env, result *checkout.Extracted) {
 		env.json(extractedJSON{uint64(result.Files), uint64(result.Bytes), removed})
 	default:
 		text := ""
+		if o.verify {
+			text = " and verified"
+		}
 		if removed > 0 {
-			text = ", " + plural(uint64(removed), "path", "paths") + " removed"
+			text += ", " + plural(uint64(removed), "path", "paths") + " removed"
 		}
 		env.info("%s, %s, written below %s%s", plural(uint64(result.Files), "file", "files"), formatSize(uint64(result.Bytes)), quotePath(o.to), text)
 	}

@@ -22,6 +22,7 @@ type extractOptions struct {
 	include, exclude       []string
 	overwrite, metadata    string
 	remove, verify, dryRun bool
+	numericIDs             bool
 }
 
 // overwrites are the values of --overwrite.
@@ -37,6 +38,7 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&o.exclude, "exclude", nil, "with --to: do not write what matches `PATTERN`")
 	flags.StringVar(&o.overwrite, "overwrite", "", "with --to: replace different files always, if-changed (equal size and time count as the same), if-newer or never, as `WHEN` says")
 	flags.StringVar(&o.metadata, "metadata", "", "with --to: `full` also restores owners, devices, all permission bits and all extended attributes, if they are recorded")
+	flags.BoolVar(&o.numericIDs, "numeric-ids", false, "with --metadata full: restore the recorded IDs of owners and groups, even if their names have other IDs here")
 	flags.BoolVar(&o.remove, "delete", false, "with --to: remove what the commit does not have below DIR, or below PATHs in it")
 	flags.BoolVar(&o.verify, "verify", false, "with --to: read the written files back, and compare them")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --to: change nothing, list what would be written and removed")
@@ -52,7 +54,7 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 func (o *extractOptions) used() string {
 	for name, used := range map[string]bool{
 		"include": o.include != nil, "exclude": o.exclude != nil, "overwrite": o.overwrite != "", "metadata": o.metadata != "",
-		"delete": o.remove, "verify": o.verify, "dry-run": o.dryRun,
+		"numeric-ids": o.numericIDs, "delete": o.remove, "verify": o.verify, "dry-run": o.dryRun,
 	} {
 		if used {
 			return name
@@ -105,11 +107,13 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 
 // fullMetadata returns the options for all metadata, or nil for what a checkout writes.
 func (o *extractOptions) fullMetadata() (*worktree.FullMetadata, error) {
-	switch o.metadata {
-	case "":
+	switch {
+	case o.metadata == kist.MetadataFull:
+		return &worktree.FullMetadata{NumericIDs: o.numericIDs}, nil
+	case o.metadata == "" && o.numericIDs:
+		return nil, usagef("--numeric-ids is only for --metadata full")
+	case o.metadata == "":
 		return nil, nil
-	case kist.MetadataFull:
-		return new(worktree.FullMetadata), nil
 	}
 	return nil, usagef("--metadata %s is not full", quoteArg(o.metadata))
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// page runs all commands of a page of docs/howto, as one script of the shell sh. The
+// first lines of the script are begin. Places are names in the page and their
+// replacements, by turns.
+func (s *shell) page(page, begin string, places ...string) {
+	s.Helper()
+	text, err := os.ReadFile("../../docs/howto/" + page)
+	if err != nil {
+		s.Fatal(err)
+	}
+	script := "set -eux\n" + begin + "\n"
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if command, ok := strings.CutPrefix(line, "    $ "); ok {
+			script += strings.NewReplacer(places...).Replace(command)
+			n++
+		}
+	}
+	if n < 5 {
+		s.Fatalf("%s has only %d commands", page, n)
+	}
+
+	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
+	defer cancel()
+	cmd := s.command(ctx)
+	bin := s.TempDir()
+	if err := os.Symlink(cmd.Path, filepath.Join(bin, "kist")); err != nil {
+		s.Fatal(err)
+	}
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", script}
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		s.Fatalf("%s: %v\n%s\n%s", page, err, &stdout, &stderr)
+	}
+}
+
+// TestRestoreHowto runs the commands of docs/howto/restore.md.
+func TestRestoreHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.in("..").write(map[string]string{"etc/hostname": "alpha", "home/anna/letter": "dear"})
+	for _, dir := range []string{"srv", "mnt", "tmp", "remote"} {
+		if err := os.Mkdir(s.path("../"+dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.kist("init")
+	s.write(map[string]string{"notes/plan.md": "one", "photos/a.jpg": "one", "photos/a.raw": "one"})
+	s.env = append(s.env, "KIST_DATE=2026-01-30T12:00:00Z")
+	s.commit("one")
+	s.env = s.env[:len(s.env)-1]
+	s.write(map[string]string{"notes/plan.md": "two", "photos/a.jpg": "two", "cache/b.raw": "two"})
+	s.commit("two")
+
+	s.page("restore.md", `ssh() { sh -c "$2"; }`,
+		"/tmp/", s.path("../tmp")+"/", "/srv", s.path("../srv"), "/mnt", s.path("../mnt"), "/etc", s.path("../etc"), "/home", s.path("../home"),
+		"/var/lib/backup", s.path("../backup"), "s3://my-bucket/machines", s.path("../remote"))
+
+	s.wantFiles(s.readFiles("../tmp/restored"), s.in("../want").tree(map[string]string{"notes/plan.md": "two", "photos/a.jpg": "two", "photos/a.raw": "one", "cache/b.raw": "two"}))
+	s.wantFiles(s.readFiles("notes"), s.in("../plan").tree(map[string]string{"plan.md": "one"}))
+	s.wantFiles(s.readFiles("../srv"), s.in("../photos").tree(map[string]string{"photos/a.jpg": "two", "photos/a.raw": "one"}))
+	machine := filepath.Join("../mnt", filepath.Dir(s.dir))
+	s.wantFiles(s.readFiles(machine+"/etc"), s.readFiles("../etc"))
+	s.wantFiles(s.readFiles(machine+"/home"), s.readFiles("../home"))
+}
+
+// tree writes files to the folder, and returns what is in it.
+func (s *shell) tree(content map[string]string) files {
+	s.Helper()
+	s.write(content)
+	return s.readFiles(".")
+}

@@ -27,6 +27,7 @@ type ConfigKey struct {
 	Default string // the value if the key is absent; "" for none
 	Help    string // one line
 	List    bool   // has any number of values
+	Trusted bool   // used only if the user's own safe.hooks has the repository
 
 	fixed bool // set when the repository is made; objects depend on it
 	check func(value any) error
@@ -103,6 +104,9 @@ func backupKeys() []ConfigKey {
 	}
 	for _, period := range []string{"", "-hourly", "-daily", "-weekly", "-monthly", "-yearly"} {
 		keys = append(keys, ConfigKey{Name: KeyBackup + "keep-within" + period, Form: "AGE", Help: "as the option of 'kist expire'", check: checkAgeSetting})
+	}
+	for name, form := range map[string]string{"before": "COMMAND", "after": "COMMAND", "on-success": "COMMAND", "on-failure": "COMMAND", "metrics": "FILE", "ping": "URL"} {
+		keys = append(keys, ConfigKey{Name: KeyBackup + name, Form: form, Help: "as the option; only if safe.hooks has the repository", Trusted: true, check: checkTextSetting(nil)})
 	}
 	slices.SortFunc(keys, func(a, b ConfigKey) int { return strings.Compare(a.Name, b.Name) })
 	return keys

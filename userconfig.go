@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 
@@ -21,6 +22,8 @@ type UserConfig struct {
 		// Directory lists the worktrees of repositories that the user trusts
 		// though they belong to somebody else. "*" stands for all.
 		Directory []string `toml:"directory"`
+		// Hooks lists the repositories whose own configuration may run commands.
+		Hooks []string `toml:"hooks"`
 	} `toml:"safe"`
 
 	file   string
@@ -47,9 +50,28 @@ func LoadUserConfig(file string) (*UserConfig, error) {
 	return c, nil
 }
 
-// Trust adds a worktree to safe.directory and writes the file.
-func (c *UserConfig) Trust(dir string) error {
-	if slices.Contains(c.Safe.Directory, dir) {
+// The keys of a [UserConfig].
+const (
+	KeySafeDirectory = "safe.directory"
+	KeySafeHooks     = "safe.hooks"
+)
+
+// List returns the list of a key, nil if there is no such key. Changing it changes the
+// configuration.
+func (c *UserConfig) List(key string) *[]string {
+	switch key {
+	case KeySafeDirectory:
+		return &c.Safe.Directory
+	case KeySafeHooks:
+		return &c.Safe.Hooks
+	}
+	return nil
+}
+
+// Trust adds a folder to the list of a key and writes the file.
+func (c *UserConfig) Trust(key, dir string) error {
+	list := c.List(key)
+	if slices.Contains(*list, dir) {
 		return nil
 	}
 	safe, ok := c.values["safe"].(map[string]any)
@@ -57,8 +79,8 @@ func (c *UserConfig) Trust(dir string) error {
 		safe = map[string]any{}
 		c.values["safe"] = safe
 	}
-	c.Safe.Directory = append(c.Safe.Directory, dir)
-	safe["directory"] = c.Safe.Directory
+	*list = append(*list, dir)
+	safe[strings.TrimPrefix(key, "safe.")] = *list
 
 	var data bytes.Buffer
 	if err := toml.NewEncoder(&data).Encode(c.values); err != nil {

@@ -30,6 +30,7 @@ var securityCommands = []securityCommand{
 	{name: "backup", args: []string{"backup"}},
 	{name: "branch", args: []string{"branch", "made"}},
 	{name: "cat", args: []string{"cat", "HEAD:a.txt"}},
+	{name: "check-age", args: []string{"check-age", "--max", "never"}},
 	{name: "checkout", args: []string{"checkout", "topic"}},
 	{name: "clone", args: []string{"clone", "../remote", "../cloned"}, beside: true},
 	{name: "commit", args: []string{"commit", "-a", "-m", "made"}},

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -219,6 +220,20 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 		return nil, err
 	}
 	return head, r.remember(ctx, head)
+}
+
+// ReadCommit reads a commit from a remote that is at head. The error matches
+// [object.ErrNotFound] if the remote does not have it.
+func ReadCommit(ctx context.Context, r *Remote, head *rootlog.State, id object.ID) (*object.Commit, error) {
+	snap, err := r.snapshotAt(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	data, err := snap.get(ctx, object.Key{Kind: object.KindCommit, ID: id})
+	if err != nil {
+		return nil, err
+	}
+	return object.DecodeCommit(data)
 }
 
 // remember notes that the remote is at head.

@@ -33,6 +33,7 @@ type backupOptions struct {
 	host   string // recorded in the commit; empty: this machine
 	labels []string
 	selection
+	reports
 	wait  bool
 	check share
 
@@ -66,9 +67,9 @@ need the failed one. So a backup while the network is down commits, and the next
 one sends both.
 
 With --stdin, the only file of the backup is standard input; with
---stdin-from-command, the output of a command, and the backup fails if the command
-does. Both need a bare repository without backup.paths, and leave its other files
-as they are.
+--stdin-from-command, it is the output of a command, and the backup fails if the
+command does. Both need a bare repository without backup.paths. The other files
+in it stay as they are.
 
 The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
@@ -79,6 +80,11 @@ Files that cannot be read, and PATHs that do not exist, keep their last version:
 they are skipped and listed, and the exit status is 3. The status is that of the
 failed step if one failed. If another backup of this repository is running, the
 status is 14, except with --wait.
+
+The commands of --before, --after, --on-success and --on-failure get the summary
+as JSON on standard input. The keys of these options, and of --metrics and
+--ping, are used only if you trust the repository:
+'kist config --global --add safe.hooks DIR'. A failed ping is only a warning.
 
 With --json, one object: exit; commit (the last one of the branch, null if there
 is none), committed (whether it is new), branch, remote, remote_head; files
@@ -102,6 +108,7 @@ outcome is "done", "nothing to do", "failed" or "not run".`,
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
 	flags.Var(&o.check, "check", "read back and check `N%` of the stored data")
+	o.reports.register(flags)
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
 	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
@@ -170,7 +177,7 @@ type backup struct {
 // run makes a backup and prints its summary. Only one backup of a repository runs at a
 // time.
 func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	if err := o.configure(r); err != nil {
+	if err := o.configure(env, r); err != nil {
 		return err
 	}
 	if err := checkNames(append([]string{cmp.Or(o.host, "-")}, o.labels...)...); err != nil {
@@ -201,14 +208,20 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 // configure sets the options that the command line leaves out from the keys backup.*.
 // It ignores keys that kist does not know: an option that reads any file of the machine
 // must not come from the repository.
-func (o *backupOptions) configure(r *kist.Repository) error {
+func (o *backupOptions) configure(env *Env, r *kist.Repository) error {
 	for _, key := range kist.ConfigKeys() {
 		name, ok := strings.CutPrefix(key.Name, kist.KeyBackup)
 		flag := o.flags.Lookup(name)
 		if !ok || flag == nil || flag.Changed {
 			continue
 		}
-		for _, value := range r.Config().Values(key.Name) {
+		values := r.Config().Values(key.Name)
+		if key.Trusted && len(values) > 0 {
+			if err := checkTrust(env, r, key.Name); err != nil {
+				return err
+			}
+		}
+		for _, value := range values {
 			if err := o.flags.Set(name, value); err != nil {
 				return usagef("%s: %w", key.Name, err)
 			}
@@ -237,7 +250,22 @@ func (b *backup) all(ctx context.Context, args []string) {
 	s := &b.summary
 	s.Start = b.env.Now()
 	s.Files.Skipped, s.NotStored = []skippedJSON{}, []skippedJSON{}
+	if b.hook(ctx, "before", b.before) {
+		b.steps(ctx, args)
+	}
+	s.Seconds = b.since(s.Start)
+	switch {
+	case s.Exit == exitOK && ctx.Err() != nil: // between two steps
+		s.Exit = exitInterrupted
+	case s.Exit == exitOK && len(b.skipped) > 0:
+		s.Exit = exitPartial
+	}
+	b.report(ctx)
+}
 
+// steps runs the steps of the backup itself.
+func (b *backup) steps(ctx context.Context, args []string) {
+	s := &b.summary
 	staged := b.step(ctx, "add", true, func() (string, error) { return b.add(ctx, args) })
 	b.step(ctx, "commit", staged, func() (string, error) { return b.commit() })
 	b.noteHead(ctx)
@@ -258,14 +286,6 @@ func (b *backup) all(ctx context.Context, args []string) {
 		b.step(ctx, "check", pushed, func() (string, error) { return b.checkRemote(ctx, *s.Remote) })
 	default:
 		b.step(ctx, "check", true, func() (string, error) { return b.checkLocal(ctx) })
-	}
-
-	s.Seconds = b.since(s.Start)
-	switch {
-	case s.Exit == exitOK && ctx.Err() != nil: // between two steps
-		s.Exit = exitInterrupted
-	case s.Exit == exitOK && len(b.skipped) > 0:
-		s.Exit = exitPartial
 	}
 }
 
@@ -468,7 +488,7 @@ func (b *backup) print() {
 			text = st.Outcome
 		}
 		if !env.global.json {
-			env.tell("%-10s%s\n", st.Name, text)
+			env.tell("%-9s %s\n", st.Name, text)
 		}
 		if st.Error != nil {
 			o := *st.Error

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,8 +12,10 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 func newLsRemote(env *Env) *cobra.Command {
@@ -76,37 +79,57 @@ func runLsRemote(ctx context.Context, env *Env, args []string) error {
 // remoteHead returns what a remote has now, given by its name or URL; without
 // arguments, the one that would be fetched from.
 func remoteHead(ctx context.Context, env *Env, args []string) (*rootlog.State, error) {
-	if len(args) > 0 && strings.ContainsAny(args[0], "/:") {
-		url, err := env.remoteURL(args[0])
-		if err != nil {
-			return nil, err
-		}
-		b, err := env.openBackend(ctx, url)
-		if err != nil {
-			return nil, err
-		}
-		defer b.Close()
-		identity, err := rootlog.ReadIdentity(ctx, b)
-		if err != nil {
-			return nil, registry.Remote{URL: url}.Located(err)
-		}
-		return rootlog.Open(b, identity, rootlog.Options{Rand: env.Random}).Head(ctx, nil)
-	}
-	r, err := env.open()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	name, err := fetchRemote(env, r, args)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := openRemote(ctx, env, r, name)
+	opened, r, _, err := openFrom(ctx, env, args)
 	if err != nil {
 		return nil, err
 	}
 	defer opened.Close()
+	if r != nil {
+		defer r.Close()
+	}
 	return opened.Head(ctx)
+}
+
+// openFrom opens a remote to read from, given as for [remoteHead], and returns its name.
+// The repository is nil if a URL was given. The caller closes both.
+func openFrom(ctx context.Context, env *Env, args []string) (opened *transfer.Remote, r *kist.Repository, name string, err error) {
+	if len(args) > 0 && strings.ContainsAny(args[0], "/:") {
+		opened, err = openURL(ctx, env, args[0])
+		return opened, nil, remote.Redact(args[0]), err
+	}
+	if r, err = env.open(); err != nil {
+		return nil, nil, "", err
+	}
+	if name, err = fetchRemote(env, r, args); err == nil {
+		opened, err = openRemote(ctx, env, r, name)
+	}
+	if err != nil {
+		r.Close()
+		return nil, nil, "", err
+	}
+	return opened, r, name, nil
+}
+
+// openURL opens a remote without a repository.
+func openURL(ctx context.Context, env *Env, text string) (*transfer.Remote, error) {
+	url, err := env.remoteURL(text)
+	if err != nil {
+		return nil, err
+	}
+	opt, err := env.options()
+	if err != nil {
+		return nil, err
+	}
+	b, err := env.openBackend(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	m := registry.Remote{URL: url}
+	opened, err := transfer.Open(ctx, b, registry.ReadOptions(opt, m))
+	if err != nil {
+		return nil, errors.Join(m.Located(err), b.Close())
+	}
+	return opened, nil
 }
 
 // remotes proposes the names of remotes.

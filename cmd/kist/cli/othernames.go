@@ -3,7 +3,6 @@ package cli
 // otherNames are commands of git and restic that kist has no command for, or
 // has under another name, with advice on what to use.
 var otherNames = map[string]string{
-	"backup":      "'kist add .' and 'kist commit -m MESSAGE' do",
 	"blame":       "'kist log --follow PATH' shows the commits that changed a file",
 	"check":       "'kist verify' does",
 	"cherry-pick": "'kist checkout REV -- PATH...' takes files as they are in another commit",

@@ -111,13 +111,13 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("start", "BEGIN", newInit(env), newClone(env))
 	add("files", "WORK ON FILES",
 		newAdd(env),
-		newBackup(env),
 		newCommit(env),
 		newMv(env),
 		newRestore(env),
 		newRm(env),
 		newStatus(env),
 	)
+	add("backups", "BACK UP", newBackup(env), newCheckAge(env))
 	add("branches", "WORK ON BRANCHES",
 		newBranch(env),
 		newCheckout(env),

@@ -118,13 +118,13 @@ func runGlobalConfig(env *Env, o configOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	const key = "safe.directory"
 	if len(args) == 1 && args[0] == "list" {
 		args = nil
 	}
+	keys := []string{kist.KeySafeDirectory, kist.KeySafeHooks}
 	switch {
-	case len(args) > 0 && args[0] != key:
-		return usagef("--global has the key %s only, not %s", key, quoteArg(args[0]))
+	case len(args) > 0 && config.List(args[0]) == nil:
+		return usagef("--global has the keys %s only, not %s", strings.Join(keys, " and "), quoteArg(args[0]))
 	case o.unset:
 		return usagef("--global and --unset cannot be used together")
 	case o.add && len(args) == 2:
@@ -132,16 +132,21 @@ func runGlobalConfig(env *Env, o configOptions, args []string) error {
 		if dir != "*" {
 			dir = realPath(env.path(dir))
 		}
-		return config.Trust(dir)
+		return config.Trust(args[0], dir)
 	case o.add || len(args) > 1:
-		return usagef("want: kist config --global --add %s DIR", key)
+		return usagef("want: kist config --global --add %s DIR", kist.KeySafeDirectory)
 	}
-	for _, dir := range config.Safe.Directory {
-		label := ""
-		if len(args) == 0 {
-			label = key + "="
+	for _, key := range keys {
+		if len(args) > 0 && args[0] != key {
+			continue
 		}
-		printValue(env, key, dir, label)
+		for _, dir := range *config.List(key) {
+			label := ""
+			if len(args) == 0 {
+				label = key + "="
+			}
+			printValue(env, key, dir, label)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+)
+
+// TestBackupMetrics reads the metrics of backups with the parser of Prometheus.
+func TestBackupMetrics(t *testing.T) {
+	t.Parallel()
+	p := newPlaceInFolder(t)
+	s := p.folder()
+	dir := "odd \"\\\nname"
+	if err := os.Mkdir(s.path(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s = s.in(dir)
+	s.kist("init")
+	s.write(map[string]string{"a": "alpha", "b": "beta"})
+	s.kist("remote", "add", "origin", p.url)
+
+	read := func() map[string]float64 {
+		t.Helper()
+		data, err := os.ReadFile(s.path("../kist.prom"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parser expfmt.TextParser
+		families, err := parser.TextToMetricFamilies(strings.NewReader(string(data)))
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, data)
+		}
+		values := map[string]float64{}
+		for name, family := range families {
+			for _, m := range family.Metric {
+				key := name
+				for _, label := range m.Label {
+					if label.GetName() == "repository" {
+						if label.GetValue() != s.path(".") {
+							t.Errorf("%s: repository %q", name, label.GetValue())
+						}
+						continue
+					}
+					key += " " + label.GetValue()
+				}
+				values[key] = m.Gauge.GetValue()
+			}
+		}
+		return values
+	}
+
+	s.backup(0, "--metrics", "../kist.prom")
+	first := read()
+	if first["kist_backup_files new"] != 2 || first["kist_backup_exit_status"] != 0 || first["kist_backup_bytes sent"] == 0 ||
+		first["kist_backup_remote_commit_timestamp_seconds"] == 0 {
+		t.Errorf("first: %v", first)
+	}
+	success := first["kist_backup_last_success_timestamp_seconds"]
+	if run := first["kist_backup_last_run_timestamp_seconds"]; success < run || run == 0 {
+		t.Errorf("last success %v, last run %v", success, run)
+	}
+
+	if err := os.Rename(p.url, p.url+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	s.backup(15, "--metrics", "../kist.prom")
+	if err := os.Rename(p.url+"-away", p.url); err != nil {
+		t.Fatal(err)
+	}
+	failed := read()
+	if failed["kist_backup_exit_status"] != 15 || failed["kist_backup_files unmodified"] != 2 || failed["kist_backup_last_success_timestamp_seconds"] != success {
+		t.Errorf("failed: %v, after a success at %v", failed, success)
+	}
+}
+
+// TestBackupPing sends the summary of backups to a monitor.
+func TestBackupPing(t *testing.T) {
+	t.Parallel()
+	var got []string
+	refuse := 1 // requests
+	monitor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuse > 0 {
+			refuse--
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		var summary backedUp
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &summary)
+		}
+		if err != nil || (summary.Exit == 0) == strings.HasSuffix(r.URL.Path, "/fail") {
+			t.Errorf("%s: %s, %v", r.URL.Path, body, err)
+		}
+		got = append(got, r.URL.String())
+	}))
+	defer monitor.Close()
+
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"a": "alpha"})
+	s.backup(0, "--ping", monitor.URL+"/secret?x=1")
+	s.backup(1, "--ping", monitor.URL+"/secret?x=1", "--before", "exit 3")
+	if want := "/secret?x=1 /secret/fail?x=1"; strings.Join(got, " ") != want {
+		t.Errorf("requests %q, want %q", got, want)
+	}
+
+	monitor.Close()
+	o := s.exits(0, "backup", "--ping", monitor.URL+"/secret")
+	if !strings.Contains(o.stderr, "warning: ping: ") || strings.Contains(o.stderr, "/secret") {
+		t.Errorf("without a monitor: %v", o)
+	}
+}

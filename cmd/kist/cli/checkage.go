@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+type checkAgeOptions struct {
+	max    string
+	branch string
+}
+
+func newCheckAge(env *Env) *cobra.Command {
+	var o checkAgeOptions
+	cmd := &cobra.Command{
+		Use:   "check-age [OPTIONS] [REMOTE|URL]",
+		Short: "check that the last backup on a remote is recent",
+		Long: `Reads which commit a branch of REMOTE has now, and exits with 1 if it is older
+than AGE. Monitors can run it. With a URL, no repository is needed, so that
+another machine can check.
+
+A backup that found no changes makes no commit. In the repository that it backed
+up, the age counts from that backup, if the branch still is where that left it.
+With a URL, it always counts from the commit.
+
+A commit whose time lies in the future is an error.
+
+With --json: remote, branch, commit, time, age_seconds, max_seconds.`,
+		Example: `  kist check-age --max 26h
+  kist check-age --max 2d --branch web1 s3://bucket/prefix`,
+		Args:              arguments(0, 1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
+		ValidArgsFunction: env.complete(remotes),
+	}
+	opensRepository(cmd, exitRemote, exitCredentials)
+	env.transfer.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.max, "max", "26h", "the last backup must not be older than `AGE`")
+	flags.StringVar(&o.branch, "branch", "", "check `BRANCH`, instead of the current one, or with a URL the remote's default one")
+	must(cmd.RegisterFlagCompletionFunc("max", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("branch", env.complete(branches)))
+	return cmd
+}
+
+// backupAgeJSON is what check-age prints with --json.
+type backupAgeJSON struct {
+	Remote string    `json:"remote"`
+	Branch string    `json:"branch"`
+	Commit object.ID `json:"commit"`
+	Time   time.Time `json:"time"`
+	Age    int64     `json:"age_seconds"`
+	Max    int64     `json:"max_seconds"`
+}
+
+// clockSkew is how far the time of a commit may lie in the future, since the clocks of two
+// machines differ.
+const clockSkew = 10 * time.Minute
+
+// ageTime is the layout of a time in messages about an age.
+const ageTime = "2006-01-02 15:04"
+
+func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) error {
+	limit, err := refs.ParseAge(o.max)
+	if err != nil {
+		return usagef("--max %s: %w", quoteArg(o.max), err)
+	}
+	opened, r, name, err := openFrom(ctx, env, args)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	if r != nil {
+		defer r.Close()
+	}
+	head, err := opened.Head(ctx)
+	if err != nil {
+		return err
+	}
+	branch := head.Head
+	if o.branch != "" {
+		branch = refs.Heads + o.branch
+	} else if r != nil {
+		branch = cmp.Or(currentOn(r, name), branch)
+	}
+	at, ok := head.Refs[branch]
+	short := strings.TrimPrefix(branch, refs.Heads)
+	if !ok {
+		return failf(exitFailed, "no-backup", "%s has no branch %s", printable(name), quoteArg(short))
+	}
+	c, err := transfer.ReadCommit(ctx, opened, head, at.ID)
+	if err != nil {
+		return err
+	}
+
+	when := c.Committer.When()
+	if r != nil {
+		if commit, last := lastSuccess(r, &name); commit == at.ID && last.After(when) {
+			when = last
+		}
+	}
+	age := env.Now().Sub(when)
+	if age < -clockSkew {
+		return failf(exitFailed, "future", "the last backup of %s on %s is of %s, in the future: a clock is wrong", printable(short), printable(name), when.Local().Format(ageTime))
+	}
+	age = max(0, age).Truncate(time.Second)
+	if env.global.json {
+		env.json(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(limit.Seconds())})
+	}
+	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", printable(short), printable(name), age, when.Local().Format(ageTime), at.ID.Short())
+	if age > limit {
+		return failf(exitFailed, "old", "%s, more than %s", text, o.max)
+	}
+	if !env.global.json {
+		env.tell("%s\n", text)
+	}
+	return nil
+}
+
+// currentOn returns the full name that the current branch has on a remote, "" if HEAD is
+// on no branch.
+func currentOn(r *kist.Repository, name string) string {
+	head, err := r.Refs().Head()
+	if err != nil || head.Branch == "" {
+		return ""
+	}
+	if upstream, err := registry.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
+		return upstream.Ref
+	}
+	return refs.Heads + head.Branch
+}
+
+// successFile is the file that notes the last complete backup to a remote, or without a
+// remote: the commit at which it left the branch, and the time.
+func successFile(r *kist.Repository, remote *string) string {
+	if remote == nil {
+		return filepath.Join(r.Dir(), "backup.last")
+	}
+	return filepath.Join(registry.Dir(r, *remote), "backup.last")
+}
+
+// noteSuccess notes that a backup was complete at a time and left the branch at a commit.
+func noteSuccess(r *kist.Repository, remote *string, commit object.ID, at time.Time) error {
+	return writeNote(successFile(r, remote), commit.String()+" "+at.UTC().Format(time.RFC3339))
+}
+
+// lastSuccess returns what [noteSuccess] noted, zero if nothing.
+func lastSuccess(r *kist.Repository, remote *string) (commit object.ID, at time.Time) {
+	id, text, _ := strings.Cut(readNote(successFile(r, remote)), " ")
+	commit, err := object.ParseID(id)
+	at, terr := time.Parse(time.RFC3339, text)
+	if err != nil || terr != nil {
+		return object.ID{}, time.Time{}
+	}
+	return commit, at
+}

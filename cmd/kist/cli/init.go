@@ -209,10 +209,10 @@ Other keys are refused. A file that has some is still read, as a newer kist may
 have written them. A list is set to one VALUE; --add adds another.
 
 With --global, it is your own configuration, the file ~/.config/kist/config. It
-has two keys, lists of folders; * stands for all. safe.directory has repositories
-that you trust though somebody else owns them; kist refuses others. safe.hooks
-has repositories whose configuration may run commands (backup.before, …), write
-backup.metrics and send to backup.ping.
+has two keys, both lists of folders; * stands for all. safe.directory has
+repositories that you trust though somebody else owns them; kist refuses others.
+safe.hooks has repositories whose configuration may run commands
+(backup.before and others), write backup.metrics and send to backup.ping.
 
 With --json: key and value, and with list one such line for each key.`,
 		Example: `  kist config user.name 'Anna Chest'

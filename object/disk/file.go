@@ -40,6 +40,21 @@ func Write(dir, temp string, write func(io.Writer) (name string, err error)) err
 // WriteHint is [Write] without syncing the directory. So the file may have its
 // old content after a crash, although the function returned.
 func WriteHint(dir, temp string, write func(io.Writer) (name string, err error)) error {
+	return replace(dir, temp, true, write)
+}
+
+// WriteUnsynced is [WriteFile] without syncing. After a crash, the file may have its old
+// content, or none.
+func WriteUnsynced(path string, data []byte) error {
+	dir, name := filepath.Split(path)
+	return replace(dir, name+".tmp", false, func(w io.Writer) (string, error) {
+		_, err := w.Write(data)
+		return name, err
+	})
+}
+
+// replace is [Write] without syncing the directory. It syncs the file only if sync is set.
+func replace(dir, temp string, sync bool, write func(io.Writer) (name string, err error)) error {
 	path := filepath.Join(dir, temp)
 	if err := Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -53,7 +68,7 @@ func WriteHint(dir, temp string, write func(io.Writer) (name string, err error))
 	if err == nil {
 		err = w.Flush()
 	}
-	if err == nil {
+	if err == nil && sync {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {

@@ -159,5 +159,6 @@ func readNote(file string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// writeNote writes a line to a file. The caller holds the lock of the backup.
-func writeNote(file, text string) error { return disk.WriteFile(file, []byte(text+"\n")) }
+// writeNote writes a line to a file, without syncing: a lost note costs a backup nothing.
+// The caller holds the lock of the backup.
+func writeNote(file, text string) error { return disk.WriteUnsynced(file, []byte(text+"\n")) }

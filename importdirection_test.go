@@ -25,7 +25,7 @@ const module = "github.com/kist-vcs/kist"
 var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
-	{"gc/repair", "gc/stats", "tree/treetest"},
+	{"gc/repair", "gc/stats", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log"},
 	{"gc/purge", "gc/retain", "tree/commits"},
 	{"gc", "tree/checkout", "tree/stage", "tree/view"},

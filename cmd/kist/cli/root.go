@@ -117,7 +117,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		newRm(env),
 		newStatus(env),
 	)
-	add("backups", "BACK UP", newBackup(env), newCheckAge(env))
+	add("backups", "BACK UP", newBackup(env), newCheckAge(env), newSchedule(env))
 	add("branches", "WORK ON BRANCHES",
 		newBranch(env),
 		newCheckout(env),

@@ -23,15 +23,22 @@ func trustedUsers() []int {
 	return users
 }
 
+// configHome returns the folder of the user's configuration files.
+func configHome(env *Env) (string, error) {
+	if dir := env.Getenv("XDG_CONFIG_HOME"); dir != "" {
+		return dir, nil
+	}
+	if home := env.Getenv("HOME"); home != "" {
+		return filepath.Join(home, ".config"), nil
+	}
+	return "", failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: no place for the user's configuration")
+}
+
 // userConfig reads the user's own configuration.
 func userConfig(env *Env) (*kist.UserConfig, error) {
-	dir := env.Getenv("XDG_CONFIG_HOME")
-	if dir == "" {
-		home := env.Getenv("HOME")
-		if home == "" {
-			return nil, failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: no place for the user's configuration")
-		}
-		dir = filepath.Join(home, ".config")
+	dir, err := configHome(env)
+	if err != nil {
+		return nil, err
 	}
 	return kist.LoadUserConfig(filepath.Join(dir, "kist", "config"))
 }

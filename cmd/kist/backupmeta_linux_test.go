@@ -235,3 +235,40 @@ func xattrs(t *testing.T, name string) (text string) {
 	}
 	return text
 }
+
+// TestUnrecorded wants one mention of metadata that a portable repository does not record.
+func TestUnrecorded(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"plain": "plain"})
+	if out := s.exits(0, "add", "."); strings.Contains(out.stderr, "recorded") {
+		t.Errorf("nothing is left out: %v", out)
+	}
+
+	s.write(map[string]string{"noted": "noted", "one": "linked"})
+	if err := errors.Join(unix.Setxattr(s.path("noted"), "user.note", []byte("x"), 0), os.Link(s.path("one"), s.path("two"))); err != nil {
+		t.Fatal(err)
+	}
+	owner := ""
+	if os.Geteuid() == 0 {
+		owner = "1 owner, "
+		if err := os.Chown(s.path("noted"), nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "warning: not recorded: " + owner + "2 hard links, 1 file's extended attributes; only a repository made with 'kist init --metadata full' records them\n"
+	for _, args := range []string{"add -n .", "-q add plain"} {
+		if out := s.exits(0, strings.Fields(args)...); out.stderr != "" {
+			t.Errorf("nothing is staged, or said: %v", out)
+		}
+	}
+	if out := s.exits(0, "backup"); !strings.Contains(out.stderr, want) {
+		t.Errorf("want %s: %v", want, out)
+	}
+	s.write(map[string]string{"one": "changed"})
+	if out := s.exits(0, "add", "."); strings.Contains(out.stderr, "recorded") {
+		t.Errorf("mentioned twice: %v", out)
+	}
+	s.verify()
+}

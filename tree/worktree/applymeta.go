@@ -56,6 +56,9 @@ type attributes interface {
 	removeXattr(name string) error
 }
 
+// selinux is the extended attribute that SELinux sets on all files.
+const selinux = "security.selinux"
+
 // isDenied reports whether err means that the user, or the file system, does not allow
 // some metadata.
 func isDenied(err error) bool {
@@ -113,7 +116,7 @@ func (w *applyWorker) setXattrs(a attributes, want map[string][]byte) error {
 		return err
 	}
 	for name := range have {
-		if _, wanted := want[name]; !wanted && w.writesXattr(name) && name != "security.selinux" {
+		if _, wanted := want[name]; !wanted && w.writesXattr(name) && name != selinux {
 			if err := check(a.removeXattr(name)); err != nil {
 				return err
 			}

@@ -4,9 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"os"
 	"os/user"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/index"
@@ -19,10 +21,45 @@ var ErrManyXattrs = errors.New("its extended attributes take more than 64 KiB")
 // content and metadata.
 const entryOverhead = 128
 
+// Unrecorded counts files whose entries lack metadata, because the worktree does not
+// record it.
+type Unrecorded struct {
+	Owners    atomic.Int64 // files of other users
+	HardLinks atomic.Int64 // names of files with several names
+	Xattrs    atomic.Int64 // files with extended attributes
+}
+
+// CountUnrecorded returns counters for the files that are stored from now on. Call it
+// before other methods.
+func (w *Worktree) CountUnrecorded() *Unrecorded {
+	w.unrecorded = &Unrecorded{}
+	return w.unrecorded
+}
+
+// count counts a file. Labels of SELinux do not count: the system sets them on all files.
+func (u *Unrecorded) count(st *fileStat, xattrs func() (map[string][]byte, error)) error {
+	if st.uid != uint32(os.Geteuid()) {
+		u.Owners.Add(1)
+	}
+	if st.nlink > 1 {
+		u.HardLinks.Add(1)
+	}
+	have, err := xattrs()
+	delete(have, selinux)
+	if len(have) > 0 || errors.Is(err, ErrManyXattrs) {
+		u.Xattrs.Add(1)
+		return nil
+	}
+	return err
+}
+
 // describe adds to e the metadata of the path with stat data st, if the worktree records it.
 // Known is the present entry in the index; it may be nil. xattrs reads the extended attributes.
 func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, xattrs func() (map[string][]byte, error)) error {
 	if !w.opt.Metadata {
+		if w.unrecorded != nil && e.Type != object.TypeDir {
+			return w.unrecorded.count(st, xattrs)
+		}
 		return nil
 	}
 	e.MTime = st.mtime

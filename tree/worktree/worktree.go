@@ -107,6 +107,8 @@ type Worktree struct {
 	clockDev  uint64        // the device with this clock; 0: unknown
 
 	ahead atomic.Pointer[Ahead] // nil: no WriteAhead is under way
+
+	unrecorded *Unrecorded // nil: nobody counts
 }
 
 // Errors of single paths.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -35,6 +36,8 @@ Files that the patterns in .kistignore files exclude are left out. A file that
 cannot be read, or changes while it is read, is skipped, reported, and mentioned
 by commits until it has been added; it is never taken for deleted. FIFOs,
 sockets, devices and the .kist folders of other repositories are not stored.
+The first add that meets metadata that this repository does not record says so
+(see --metadata in 'kist help init').
 
 With --dry-run nothing is stored or staged: 'add' and 'remove' lines name the
 changes, and the last line shows how much would be read, and how much is new.
@@ -94,6 +97,7 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	if o.excludeCaches {
 		exclude.Markers = []worktree.Marker{worktree.CacheTag}
 	}
+	note := noteUnrecorded(env, r, o.dryRun)
 	result, err := stage.Add(ctx, r, stage.AddOptions{
 		Paths: paths, Update: o.update, Force: o.force, Exclude: exclude, DryRun: o.dryRun, Progress: p.amounts(),
 	})
@@ -102,6 +106,7 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		return err
 	}
 	printAdded(env, r, *o, result)
+	note()
 	if !o.dryRun {
 		env.maintain(r)
 	}
@@ -178,4 +183,28 @@ func addOutcome(env *Env, r *kist.Repository, result *stage.AddResult, asked []s
 		text += "\n" + env.shown(r, path)
 	}
 	return hintf(failf(exitFailed, "ignored", "%s", text), "-f adds ignored files, too")
+}
+
+// noteUnrecorded begins to count files with metadata that the repository does not record.
+// The function that it returns mentions them, once in the life of a repository.
+func noteUnrecorded(env *Env, r *kist.Repository, dryRun bool) func() {
+	file := filepath.Join(r.Dir(), "unrecorded")
+	if dryRun || env.global.quiet || r.Config().Metadata == kist.MetadataFull || readNote(file) != "" {
+		return func() {}
+	}
+	found := r.Worktree().CountUnrecorded()
+	return func() {
+		text := joinCounts([]count{
+			{found.Owners.Load(), "owner", "owners"},
+			{found.HardLinks.Load(), "hard link", "hard links"},
+			{found.Xattrs.Load(), "file's extended attributes", "files' extended attributes"},
+		})
+		if text == "" {
+			return
+		}
+		env.warn("not recorded: %s; only a repository made with 'kist init --metadata full' records them", text)
+		if err := writeNote(file, text); err != nil {
+			env.verbose("%v", err)
+		}
+	}
 }

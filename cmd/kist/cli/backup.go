@@ -355,7 +355,9 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 		}
 	}
 	commit := commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Brief: true, Times: b.repo.Config().Metadata == kist.MetadataFull}
+	note := noteUnrecorded(b.env, b.repo, false)
 	result, done, err := commits.StageAndCommit(ctx, b.repo, add, commit)
+	note()
 	if result == nil {
 		return "", err
 	}

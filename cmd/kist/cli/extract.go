@@ -123,23 +123,32 @@ func warnDenied(env *Env, full *worktree.FullMetadata) {
 	if full == nil {
 		return
 	}
-	var parts []string
 	denied := full.Denied()
-	for _, d := range []struct {
-		n         int
-		one, many string
-	}{
-		{denied.Owners, "owner", "owners"},
-		{denied.Xattrs, "path with extended attributes", "paths with extended attributes"},
-		{denied.Specials, "special file", "special files"},
-	} {
-		if d.n > 0 {
-			parts = append(parts, plural(uint64(d.n), d.one, d.many))
+	text := joinCounts([]count{
+		{int64(denied.Owners), "owner", "owners"},
+		{int64(denied.Xattrs), "path with extended attributes", "paths with extended attributes"},
+		{int64(denied.Specials), "special file", "special files"},
+	})
+	if text != "" {
+		env.warn("not permitted here, so not restored: %s", text)
+	}
+}
+
+// count is a number of things, and their name.
+type count struct {
+	n         int64
+	one, many string
+}
+
+// joinCounts lists the counts that are not zero.
+func joinCounts(counts []count) string {
+	var parts []string
+	for _, c := range counts {
+		if c.n > 0 {
+			parts = append(parts, plural(uint64(c.n), c.one, c.many))
 		}
 	}
-	if len(parts) > 0 {
-		env.warn("not permitted here, so not restored: %s", strings.Join(parts, ", "))
-	}
+	return strings.Join(parts, ", ")
 }
 
 // show prints the result of extract.

@@ -150,28 +150,49 @@ func wantGolden(t *testing.T, dir, recorded string) {
 	}
 }
 
-// wantHistory fails the test if the log is not what was recorded. Fields that
-// were not known then do not count.
+// wantHistory fails the test if the log is not what was recorded.
 func (s *shell) wantHistory(t *testing.T, recorded string, args ...string) {
 	t.Helper()
-	got := strings.Split(s.kist(append([]string{"log", "--json"}, args...)...), "\n")
+	wantRecorded(t, s.kist(append([]string{"log", "--json"}, args...)...), recorded)
+}
+
+// wantRecorded fails the test if the JSON objects in output, one a line, are not those that
+// were recorded. Fields that were unknown then do not count.
+func wantRecorded(t *testing.T, output, recorded string) {
+	t.Helper()
+	got := strings.Split(output, "\n")
 	want := strings.Split(golden(t, recorded), "\n")
 	if len(got) != len(want) {
-		t.Fatalf("log has %d lines, want %d", len(got), len(want))
+		t.Fatalf("%s: the output has %d lines, want %d", recorded, len(got), len(want))
 	}
 	for i := range want {
 		if want[i] == "" {
 			continue
 		}
-		var commit, recorded map[string]any
-		if err := errors.Join(json.Unmarshal([]byte(got[i]), &commit), json.Unmarshal([]byte(want[i]), &recorded)); err != nil {
+		var now, then map[string]json.RawMessage
+		if err := errors.Join(json.Unmarshal([]byte(got[i]), &now), json.Unmarshal([]byte(want[i]), &then)); err != nil {
 			t.Fatal(err)
 		}
-		for field, value := range recorded {
-			if !reflect.DeepEqual(commit[field], value) {
-				t.Errorf("commit %d: %s is %v, want %v", i, field, commit[field], value)
+		for field, value := range then {
+			if !reflect.DeepEqual(now[field], value) {
+				t.Errorf("%s:%d: %s is %s, want %s", recorded, i+1, field, now[field], value)
 			}
 		}
+	}
+}
+
+// TestGoldenMetadata reads every kind of entry with full metadata, from a commit and from
+// an index, and changes nothing.
+func TestGoldenMetadata(t *testing.T) {
+	t.Parallel()
+	s := unpack(t, "full")
+	before := s.readFiles(kist.Dir)
+	s.verify()
+	s.wantHistory(t, "full.log")
+	wantRecorded(t, s.kist("ls", "-r", "-t", "--json", "HEAD"), "full.ls")
+	wantRecorded(t, s.kist("ls", "-r", "-t", "--json", ":"), "full.ls")
+	if diff := s.readFiles(kist.Dir).diff(before); len(diff) > 0 {
+		t.Errorf("the repository has changed:\n%s", strings.Join(diff, "\n"))
 	}
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the golden repositories of this folder anew:
+# Makes the golden repositories of this folder:
 #
 #     testdata/golden/make.sh KIST DIR [NAME...]
 #
@@ -12,6 +12,7 @@
 # matter; sent is one of a remote in a folder, without a repository. Beside it: NAME.log, the history as 'kist log --json' gave it, and
 # NAME.REV.gz, the files of a revision, one a line: type, permissions, SHA-256
 # of the content or of a link's target, and path with odd bytes as %XX.
+# full has every kind of entry with full metadata, and full.ls is the output of 'kist ls --json'.
 #
 # It takes root and strace. Times are fixed. The chunker's polynomial and the names of volumes are not,
 # and so IDs of what hangs on large files differ each time.
@@ -26,6 +27,7 @@ export KIST_AUTHOR_NAME='Anna Chest' KIST_AUTHOR_EMAIL='anna@chest.example'
 umask 022
 
 kist=$(realpath "$1")
+alltypes=$(realpath "$(dirname "$0")/../alltypes.sh")
 out=$(realpath "$2")
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
@@ -257,6 +259,23 @@ optimised() {
 	keep optimised
 }
 
+# full: every kind of entry, with full metadata.
+full() {
+	"$alltypes" "$work/full" && cd "$work/full"
+	rm sparse
+	echo 'not large, but with an ACL' >large
+	find . -newermt '2026-01-31 12:00' ! -newermt '2033-01-01' -exec touch -h -d '2026-01-31 12:00:00.000000001 UTC' {} +
+	at 0
+	kist init --metadata full .
+	kist add .
+	at 1
+	kist commit -m 'Every kind of entry'
+	kist ls -r -t --json HEAD >"$out/full.ls"
+	kist log --json >"$out/full.log"
+	kist verify --read-data
+	keep full
+}
+
 # versions FROM TO: commits in which a little changes.
 versions() {
 	local i
@@ -388,7 +407,7 @@ if [ $# -gt 2 ]; then
 	for name in "${@:3}"; do (set -e; $name); done
 	exit
 fi
-for name in plain merged big optimised sent small; do (set -e; $name); done
+for name in plain merged big optimised sent small full; do (set -e; $name); done
 for name in $(declare -F | sed -n 's/^declare -f d_//p'); do
 	case $name in
 	*index_base) (set -e; damaged big $name) ;;

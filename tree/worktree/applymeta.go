@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,8 +23,17 @@ import (
 type FullMetadata struct {
 	NumericIDs bool // keep the numbers of owners even if their names have other numbers here
 
+	// Users and Groups replace owners and groups. The first that matches counts.
+	Users, Groups []IDMap
+
 	mu     sync.Mutex
 	denied Denied
+}
+
+// IDMap gives the files of one owner to another one.
+type IDMap struct {
+	From string // the recorded name or decimal number; "*" stands for all
+	To   uint32 // the number here
 }
 
 // Denied counts the paths whose metadata could not be written.
@@ -143,11 +153,21 @@ func (w *applyWorker) writesXattr(name string) bool {
 
 // owner returns the numbers of the owner here.
 func (m *FullMetadata) owner(meta *object.Metadata) (uid, gid uint32) {
-	uid, gid = meta.UID, meta.GID
-	if !m.NumericIDs {
-		uid, gid = owners.id(meta.Owner, uid), groups.id(meta.Group, gid)
+	return m.number(m.Users, owners, meta.Owner, meta.UID), m.number(m.Groups, groups, meta.Group, meta.GID)
+}
+
+// number returns the number here of a recorded owner.
+func (m *FullMetadata) number(maps []IDMap, known *names, name string, id uint32) uint32 {
+	text := strconv.FormatUint(uint64(id), 10)
+	for _, o := range maps {
+		if o.From == "*" || o.From == text || o.From == name && name != "" {
+			return o.To
+		}
 	}
-	return uid, gid
+	if m.NumericIDs {
+		return id
+	}
+	return known.id(name, id)
 }
 
 // setsTime reports whether the path with entry e gets the recorded time.

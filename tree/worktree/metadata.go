@@ -176,6 +176,24 @@ func (n *names) name(id uint32) string {
 	return name
 }
 
+// UserID returns the number of a user, who has a name or a decimal number.
+func UserID(user string) (uint32, error) { return owners.parse(user) }
+
+// GroupID is [UserID] for a group.
+func GroupID(group string) (uint32, error) { return groups.parse(group) }
+
+// parse returns the number of a name, or of a decimal number.
+func (n *names) parse(text string) (uint32, error) {
+	if id, err := n.find(text); err == nil {
+		text = id
+	}
+	id, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, errors.New("unknown name")
+	}
+	return uint32(id), nil
+}
+
 // id returns the number that a name has here, or otherwise.
 func (n *names) id(name string, otherwise uint32) uint32 {
 	if name == "" {

@@ -23,6 +23,7 @@ type extractOptions struct {
 	overwrite, metadata    string
 	remove, verify, dryRun bool
 	numericIDs             bool
+	userMap, groupMap      []string // FROM:TO
 }
 
 // overwrites are the values of --overwrite.
@@ -39,13 +40,15 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 	flags.StringVar(&o.overwrite, "overwrite", "", "with --to: replace different files always, if-changed (equal size and time count as the same), if-newer or never, as `WHEN` says")
 	flags.StringVar(&o.metadata, "metadata", "", "with --to: `full` also restores owners, devices, all permission bits and all extended attributes, if they are recorded")
 	flags.BoolVar(&o.numericIDs, "numeric-ids", false, "with --metadata full: restore the recorded IDs of owners and groups, even if their names have other IDs here")
+	flags.StringSliceVar(&o.userMap, "usermap", nil, "with --metadata full: give the files of user FROM to user TO, as `FROM:TO`; names or IDs, and FROM may be *")
+	flags.StringSliceVar(&o.groupMap, "groupmap", nil, "the same for groups, as `FROM:TO`")
 	flags.BoolVar(&o.remove, "delete", false, "with --to: remove what the commit does not have below DIR, or below PATHs in it")
 	flags.BoolVar(&o.verify, "verify", false, "with --to: read the written files back, and compare them")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --to: change nothing, list what would be written and removed")
 	must(cmd.MarkFlagDirname("to"))
 	must(cmd.RegisterFlagCompletionFunc("overwrite", cobra.FixedCompletions([]string{"always", "if-changed", "if-newer", "never"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{kist.MetadataFull}, cobra.ShellCompDirectiveNoFileComp)))
-	for _, name := range []string{"include", "exclude"} {
+	for _, name := range []string{"include", "exclude", "usermap", "groupmap"} {
 		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
 	}
 }
@@ -54,7 +57,7 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 func (o *extractOptions) used() string {
 	for name, used := range map[string]bool{
 		"include": o.include != nil, "exclude": o.exclude != nil, "overwrite": o.overwrite != "", "metadata": o.metadata != "",
-		"numeric-ids": o.numericIDs, "delete": o.remove, "verify": o.verify, "dry-run": o.dryRun,
+		"numeric-ids": o.numericIDs, "usermap": o.userMap != nil, "groupmap": o.groupMap != nil, "delete": o.remove, "verify": o.verify, "dry-run": o.dryRun,
 	} {
 		if used {
 			return name
@@ -107,15 +110,39 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 
 // fullMetadata returns the options for all metadata, or nil for what a checkout writes.
 func (o *extractOptions) fullMetadata() (*worktree.FullMetadata, error) {
-	switch {
-	case o.metadata == kist.MetadataFull:
-		return &worktree.FullMetadata{NumericIDs: o.numericIDs}, nil
-	case o.metadata == "" && o.numericIDs:
-		return nil, usagef("--numeric-ids is only for --metadata full")
-	case o.metadata == "":
+	if o.metadata == "" {
+		if o.numericIDs || o.userMap != nil || o.groupMap != nil {
+			return nil, usagef("--numeric-ids, --usermap and --groupmap are only for --metadata full")
+		}
 		return nil, nil
 	}
-	return nil, usagef("--metadata %s is not full", quoteArg(o.metadata))
+	if o.metadata != kist.MetadataFull {
+		return nil, usagef("--metadata %s is not full", quoteArg(o.metadata))
+	}
+	users, err := idMaps("--usermap", o.userMap, worktree.UserID)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := idMaps("--groupmap", o.groupMap, worktree.GroupID)
+	return &worktree.FullMetadata{NumericIDs: o.numericIDs, Users: users, Groups: groups}, err
+}
+
+// idMaps parses the values of --usermap or --groupmap. The function id returns the number
+// of a name.
+func idMaps(option string, values []string, id func(string) (uint32, error)) ([]worktree.IDMap, error) {
+	var maps []worktree.IDMap
+	for _, value := range values {
+		from, to, ok := strings.Cut(value, ":")
+		if !ok || from == "" {
+			return nil, usagef("%s %s: want FROM:TO", option, quoteArg(value))
+		}
+		number, err := id(to)
+		if err != nil {
+			return nil, usagef("%s %s: %s: %w", option, quoteArg(value), quoteArg(to), err)
+		}
+		maps = append(maps, worktree.IDMap{From: from, To: number})
+	}
+	return maps, nil
 }
 
 // warnDenied counts what the user could not restore, in one line.

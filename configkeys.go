@@ -84,6 +84,7 @@ func backupKeys() []ConfigKey {
 		{Name: KeyBackup + "jobs", Form: "N", Help: "transfers at once", check: checkedBy(parseCount)},
 		{Name: KeyBackup + "keep-tag", Form: "list of PATTERNs", Help: "keep commits with such a tag", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "label", Form: "list of NAMEs", Help: "labels of the commits", List: true, check: checkTextSetting(nil)},
+		{Name: KeyBackup + "local-limit", Form: "SIZE", Help: "how much content to keep here", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-upload", Form: "SIZE", Help: "bytes to send a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackupPaths, Form: "list of PATHs", Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(func(path string) error {

@@ -33,7 +33,7 @@ func (p *Plan) optimisable(ctx context.Context, except map[int]bool) (volumes []
 	var again []int
 	for i := range p.marker.use {
 		u := &p.marker.use[i]
-		if u.InUse || u.marked == 0 || except[i] || p.o.Idle && u.stays {
+		if u.InUse || u.Evicted || u.marked == 0 || except[i] || p.o.Idle && u.stays {
 			continue
 		}
 		if u.Optimised {

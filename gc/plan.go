@@ -173,7 +173,7 @@ func (p *Plan) choose(ctx context.Context) error {
 			after -= u.waste()
 		}
 		switch {
-		case u.stays || purged.held && purged.lists[i]:
+		case u.stays || u.Evicted && u.marked > 0 || purged.held && purged.lists[i]:
 			st.Live += p.spared(i)
 			u.holds = !u.stays
 		case optimise[i]:

@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -110,6 +112,79 @@ func (k *killer) unsteady(s *shell) {
 	if o.status != 0 && o.status != 3 {
 		k.Fatal(o)
 	}
+}
+
+// TestBackupLimited backs up files that are larger than the local limit. Backups are
+// killed. Each commit restores the files that the folder had then, in a clone and here.
+func TestBackupLimited(t *testing.T) {
+	t.Parallel()
+	test := func(t *testing.T, p *place) {
+		k := &killer{shell: p.folder(), rng: objecttest.Rand(11), expect: 100 * time.Millisecond}
+		k.kist("init", "--chunk-size", "64KiB")
+		k.kist("remote", "add", "origin", p.url)
+		limited := []string{"--local-limit", "1MB"}
+		states := map[string]files{}
+		for round := range objecttest.Rounds(t, 4) {
+			k.change(".")
+			name := k.path(fmt.Sprintf("large%d", round))
+			if err := os.WriteFile(name, []byte(noise(k.rng, 4<<20)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if round > 0 && !k.kill(time.Duration(k.rng.Int64N(int64(k.expect))), syscall.SIGKILL, append([]string{"backup"}, limited...)) {
+				k.late++
+			}
+			k.kist("verify")
+			began := time.Now()
+			b := k.shell.backup(0, limited...)
+			k.expect = time.Since(began)
+			states[b.Commit] = k.readFiles(".")
+			k.kist("verify")
+			if size := folderSize(t, k.path(".kist/volumes")); size > 1_500_000 {
+				t.Errorf("%d bytes are here after round %d", size, round)
+			}
+			if refs := k.kist("ls-remote", "origin"); strings.Contains(refs, "incomplete") {
+				t.Errorf("the remote has\n%s", refs)
+			}
+		}
+		k.kist("gc", "--prune", "0d")
+		k.kist("remote", "gc", "--grace", "now", "origin")
+		k.kist("verify", "--read-data")
+		k.kist("verify", "--remote", "origin", "--read-data")
+		clone := p.clone()
+		for id, want := range states {
+			for _, s := range []*shell{clone, k.shell} {
+				s.kist("restore", "--source", id, "--to", "../restored")
+				s.wantFiles(s.readFiles("../restored"), want)
+				if err := os.RemoveAll(s.path("../restored")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	t.Run("dir", func(t *testing.T) { t.Parallel(); test(t, newPlaceInFolder(t)) })
+	t.Run("s3", func(t *testing.T) {
+		t.Parallel()
+		base, query := minioServer(t)
+		test(t, newPlace(t, s3.Open, base+"/"+noiseName(objecttest.Rand(12))+"limited?"+query, os.Getenv))
+	})
+}
+
+// folderSize returns the size of the files below a folder, in bytes.
+func folderSize(t testing.TB, folder string) (size int64) {
+	err := filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			size += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
 }
 
 // TestBackupHowto runs the commands of docs/howto/backup.md.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // page runs all commands of a page of docs/howto, as one script of the shell sh. The
@@ -74,6 +76,18 @@ func TestRestoreHowto(t *testing.T) {
 	machine := filepath.Join("../mnt", filepath.Dir(s.dir))
 	s.wantFiles(s.readFiles(machine+"/etc"), s.readFiles("../etc"))
 	s.wantFiles(s.readFiles(machine+"/home"), s.readFiles("../home"))
+}
+
+// TestLimitHowto runs the commands of docs/howto/limit.md, with a smaller limit.
+func TestLimitHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.write(map[string]string{"report.txt": noise(objecttest.Rand(9), 3<<20)})
+	s.page("limit.md", "", "/mnt/backup", s.path("../backup"), "200MB", "500KB")
+	if size := folderSize(t, s.path(".kist/volumes")); size > 500_000 {
+		t.Errorf("%d bytes are here", size)
+	}
+	s.kist("verify", "--remote", "origin", "--read-data")
 }
 
 // tree writes files to the folder, and returns what is in it.

@@ -95,8 +95,12 @@ func (e *Encoder) Append(dst, src []byte) []byte {
 			return out
 		}
 	}
-	dst = slices.Grow(dst, 1+len(src))
-	dst = append(dst, codecRaw)
+	return AppendRaw(dst, src)
+}
+
+// AppendRaw appends to dst the value that holds src uncompressed.
+func AppendRaw(dst, src []byte) []byte {
+	dst = append(slices.Grow(dst, 1+len(src)), codecRaw)
 	return append(dst, src...)
 }
 

@@ -76,7 +76,7 @@ func (s *Store) NeedsMaintenance() bool {
 	if len(l.volumes) > manySmall {
 		small := 0
 		for _, v := range l.volumes {
-			if info, err := v.describe(); err == nil && info.Bytes < smallVolume {
+			if info, err := v.describe(); err == nil && info.Bytes < smallVolume && !info.Evicted {
 				small++
 			}
 		}
@@ -104,7 +104,7 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 			s.warn("not merged: %v", err)
 			continue
 		}
-		if info.Bytes < smallVolume && !v.keep.Load() && !disk.IsLocked(s.lockPath(info.Session)) {
+		if info.Bytes < smallVolume && !info.Evicted && !v.keep.Load() && !disk.IsLocked(s.lockPath(info.Session)) {
 			small = append(small, v)
 		}
 	}

@@ -206,6 +206,9 @@ func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
 
 // storedValueWith is storedValue with another function to read.
 func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc) ([]byte, error) {
+	if rec.File == notHere {
+		return o.v.fetched(rec)
+	}
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
 	}
@@ -257,7 +260,7 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 func (v *sealed) readError(rec keys.Record, err error) error {
 	var open *fs.PathError
 	switch {
-	case errors.Is(err, os.ErrClosed), isGone(err) && !v.exists():
+	case rec.File == notHere, errors.Is(err, os.ErrClosed), isGone(err) && !v.exists():
 		return err
 	case errors.As(err, &open) && open.Op != "read" && !isGone(err):
 		return fmt.Errorf("read %s: %w", rec.Key, err)

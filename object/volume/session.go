@@ -17,6 +17,14 @@ type SessionOptions struct {
 	// DryRun makes a session that only counts and stores nothing. Its Get does not find
 	// new objects.
 	DryRun bool
+
+	// Unload, if not nil, is called when a volume of the session has UnloadBytes stored
+	// bytes. It gets the names of the volumes that the session has sealed since the last
+	// call. They are no longer in use: Unload may evict their chunks (see [Sweep.Evict]).
+	// It must not use the session, which stores nothing meanwhile. Its error fails the
+	// session.
+	Unload      func(ctx context.Context, volumes []string) error
+	UnloadBytes int64
 }
 
 // Stats are the totals of a session.
@@ -48,6 +56,7 @@ func (s Stats) Plus(o Stats) Stats {
 // Locks are taken in this order: phase, begin, mu, and then the locks of the writer.
 type Session struct {
 	store *Store
+	o     SessionOptions
 	dry   map[object.Key]struct{} // the objects of a dry run; else nil
 
 	salvage sync.Once
@@ -84,6 +93,7 @@ var errSessionClosed = errors.New("object session is closed")
 func (s *Store) Begin(o SessionOptions) *Session {
 	ss := &Session{
 		store:    s,
+		o:        o,
 		claims:   map[object.Key]chan struct{}{},
 		reliance: reliance{hits: map[*sealed]keys.Set{}, stale: map[object.Key]struct{}{}},
 	}
@@ -183,7 +193,7 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 			return err
 		}
 		stored = int64(len(b.b))
-		if err := s.add(key, b, raw); err != nil {
+		if err := s.add(ctx, key, b, raw); err != nil {
 			return err
 		}
 	}
@@ -274,8 +284,8 @@ func (r *reliance) addHit(v *sealed, index int) {
 }
 
 // add stores a value in the volume that is being written. It begins a volume if there is
-// none, and seals a full one.
-func (s *Session) add(key object.Key, value *buffer, raw int) error {
+// none, and seals or unloads a full one.
+func (s *Session) add(ctx context.Context, key object.Key, value *buffer, raw int) error {
 	s.phase.RLock()
 	w, err := s.writer()
 	if err == nil {
@@ -285,8 +295,61 @@ func (s *Session) add(key object.Key, value *buffer, raw int) error {
 	if err != nil {
 		return s.fail(err)
 	}
-	if w.full() {
+	switch {
+	case s.o.Unload != nil && w.size() >= s.o.UnloadBytes:
+		return s.unload(ctx, w)
+	case w.full():
 		return s.seal(w)
+	}
+	return nil
+}
+
+// unload seals w, if that is the volume that is being written, and calls Unload. From then
+// on, the session relies on the objects of w as on objects that it found.
+func (s *Session) unload(ctx context.Context, w *writer) error {
+	s.phase.Lock()
+	defer s.phase.Unlock()
+	if done, err := s.sealCurrent(w); !done || err != nil {
+		return err
+	}
+	l, err := s.store.current()
+	if err != nil {
+		return s.fail(err)
+	}
+	s.mu.Lock()
+	own, lock := s.own, s.lock
+	for _, name := range own {
+		if err == nil {
+			err = s.disown(l.byName[name], name)
+		}
+	}
+	s.own, s.id, s.lock = nil, "", nil
+	s.mu.Unlock()
+	lock.Remove()
+	if err == nil {
+		err = s.o.Unload(ctx, own)
+	}
+	if err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
+// disown marks the objects of a volume of the session as stale, so that the next recheck
+// looks for them. The caller holds s.mu. V is nil if the volume is gone.
+func (r *reliance) disown(v *sealed, name string) error {
+	if v == nil {
+		return damageError(name, "", errNotListed)
+	}
+	o, err := v.opened()
+	if err != nil {
+		return err
+	}
+	for rec, err := range o.index.All() {
+		if err != nil {
+			return v.indexError(err)
+		}
+		r.stale[rec.Key] = struct{}{}
 	}
 	return nil
 }
@@ -319,14 +382,21 @@ func (s *Session) writer() (*writer, error) {
 func (s *Session) seal(w *writer) error {
 	s.phase.Lock()
 	defer s.phase.Unlock()
+	_, err := s.sealCurrent(w)
+	return err
+}
+
+// sealCurrent is seal for a caller that holds s.phase. It reports whether it sealed a
+// volume.
+func (s *Session) sealCurrent(w *writer) (bool, error) {
 	s.mu.Lock()
 	cur, err := s.cur, s.err
 	s.mu.Unlock()
 	if err != nil || cur == nil || w != nil && w != cur {
-		return err
+		return false, err
 	}
 	if err := cur.seal(); err != nil {
-		return s.fail(err)
+		return false, s.fail(err)
 	}
 	_, err = s.store.refresh()
 	s.mu.Lock()
@@ -334,9 +404,9 @@ func (s *Session) seal(w *writer) error {
 	s.cur = nil
 	s.mu.Unlock()
 	if err != nil {
-		return s.fail(err)
+		return false, s.fail(err)
 	}
-	return nil
+	return true, nil
 }
 
 // fail makes err the error of the session, unless it has one. It returns the error of

@@ -20,6 +20,11 @@ import (
 // Store reads the objects of a repository. It is an [object.Reader], and safe for
 // concurrent use.
 type Store struct {
+	// Fetch reads an evicted object from a remote; nil: that is impossible. It must be safe
+	// for concurrent use, and return an [*object.NotFoundError] for a missing object. The
+	// store verifies the bytes. The caller sets it before the first use of the store.
+	Fetch func(ctx context.Context, key object.Key) ([]byte, error)
+
 	dir   string // .kist
 	path  string // .kist/volumes
 	o     Options
@@ -195,8 +200,9 @@ func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
 	return err == nil && len(missing) == 0, err
 }
 
-// StoredSize returns the size of an object and of its stored value, in bytes. It returns
-// an [*object.NotFoundError] if no volume has the object.
+// StoredSize returns the size of an object and of its stored value, in bytes. The stored
+// value of an evicted object counts as large as the object. It returns an
+// [*object.NotFoundError] if no volume has the object.
 func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
 	var rec keys.Record
 	found := false
@@ -210,6 +216,9 @@ func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int
 		return 0, 0, corrupt(key, err)
 	case !found:
 		return 0, 0, &object.NotFoundError{Key: key}
+	}
+	if rec.File == notHere {
+		rec.Stored = rec.Raw // a bound
 	}
 	return int64(rec.Raw), int64(rec.Stored), nil
 }

@@ -309,7 +309,7 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !ok || e.v.isBad(key) || r.Stays != nil && !r.Stays(Place{i, rec.Index, int64(rec.Stored), false}) {
+		if !ok || rec.File == notHere || e.v.isBad(key) || r.Stays != nil && !r.Stays(Place{i, rec.Index, int64(rec.Stored), false}) {
 			continue
 		}
 		if read {

@@ -99,6 +99,9 @@ type Info struct {
 	Stored  int64 // bytes of the stored values
 	Bytes   int64 // bytes of its files
 
+	// Evicted is true if the objects are on a remote: see [Sweep.Evict].
+	Evicted bool
+
 	// Optimised is true if [Sweep.Optimise] wrote the volume, or if it was copied from
 	// such volumes.
 	Optimised bool
@@ -171,6 +174,7 @@ func (v *sealed) describe() (*Info, error) {
 	for _, f := range s.Files {
 		info.Bytes += f.Size
 	}
+	info.Evicted = !slices.ContainsFunc(s.Files, func(f sealFile) bool { _, log := logNumber(f.Name); return log })
 	v.info.Store(info)
 	return info, nil
 }

@@ -257,6 +257,13 @@ func (w *writer) full() bool {
 	return w.stored >= w.store.o.MaxBytes || w.table.n >= w.store.o.MaxObjects
 }
 
+// size returns the stored bytes of the volume.
+func (w *intake) size() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stored
+}
+
 // has reports whether key was added.
 func (w *intake) has(key object.Key) bool {
 	w.mu.Lock()

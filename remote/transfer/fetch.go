@@ -266,7 +266,7 @@ type probe struct{ *fetch }
 func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := p.session.Get(ctx, key)
 	if isAbsent(err) {
-		return p.snap.get(ctx, key)
+		return p.snap.Get(ctx, key)
 	}
 	return data, err
 }

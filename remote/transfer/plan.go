@@ -177,7 +177,7 @@ func (p *planner) get(ctx context.Context, key object.Key) ([]byte, error) {
 	if !errors.Is(err, object.ErrNotFound) {
 		return data, err
 	}
-	return p.snap.get(ctx, key)
+	return p.snap.Get(ctx, key)
 }
 
 // links implements [ends].

@@ -211,7 +211,7 @@ func (s *snapshot) named(ctx context.Context, local object.Reader, changes []roo
 		if key.Kind == object.KindTag {
 			data, err := local.Get(ctx, key)
 			if errors.Is(err, object.ErrNotFound) {
-				data, err = s.get(ctx, key)
+				data, err = s.Get(ctx, key)
 			}
 			if err != nil {
 				return nil, err

@@ -222,6 +222,16 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 	return head, r.remember(ctx, head)
 }
 
+// Objects returns a reader of the objects that the remote has at its present head, and
+// that head. The reader is safe for concurrent use until the next operation of r.
+func Objects(ctx context.Context, r *Remote) (object.Reader, *rootlog.State, error) {
+	snap, err := r.snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return snap, snap.state, nil
+}
+
 // ReadCommit reads a commit from a remote that is at head. The error matches
 // [object.ErrNotFound] if the remote does not have it.
 func ReadCommit(ctx context.Context, r *Remote, head *rootlog.State, id object.ID) (*object.Commit, error) {
@@ -229,7 +239,7 @@ func ReadCommit(ctx context.Context, r *Remote, head *rootlog.State, id object.I
 	if err != nil {
 		return nil, err
 	}
-	data, err := snap.get(ctx, object.Key{Kind: object.KindCommit, ID: id})
+	data, err := snap.Get(ctx, object.Key{Kind: object.KindCommit, ID: id})
 	if err != nil {
 		return nil, err
 	}

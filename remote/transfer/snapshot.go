@@ -199,8 +199,8 @@ func (s *snapshot) badIndex(i int, err error) error {
 	return &object.DamageError{Name: s.r.indexes.copyOf(f.Name), Err: err, Kind: ErrCopyRemoved}
 }
 
-// get returns an object, or an [*object.NotFoundError].
-func (s *snapshot) get(ctx context.Context, key object.Key) ([]byte, error) {
+// Get implements [object.Reader].
+func (s *snapshot) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	e, ok, err := s.find(key)
 	if err == nil && !ok {
 		err = &object.NotFoundError{Key: key}
@@ -209,6 +209,20 @@ func (s *snapshot) get(ctx context.Context, key object.Key) ([]byte, error) {
 		return nil, err
 	}
 	return s.read(ctx, e)
+}
+
+// Missing implements [object.Reader].
+func (s *snapshot) Missing(ctx context.Context, keys []object.Key) (missing []object.Key, err error) {
+	for _, key := range keys {
+		_, ok, err := s.find(key)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			missing = append(missing, key)
+		}
+	}
+	return missing, ctx.Err()
 }
 
 // read returns an object, verified, from where it lies. An error that says that

@@ -60,6 +60,8 @@ type CommitOptions struct {
 	Times      bool              // commit even if only recorded times have changed
 	Author     *object.Signature // unset parts come from the committer or, when amending, from the old author
 	Progress   kist.Progress     // may be nil
+
+	Session volume.SessionOptions // of [StageAndCommit]
 }
 
 // CommitResult is the result of [Commit].

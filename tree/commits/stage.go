@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -37,8 +40,8 @@ func StageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 // StoreStream stores the content that data yields, for [stage.AddOptions.Stream]: like
 // [StageAndCommit], but what follows can be repeated without the content. An error of
 // data ends it. Until the content is staged, it is garbage that gc spares for its age.
-func StoreStream(ctx context.Context, r *kist.Repository, data io.Reader, progress kist.Progress) (*worktree.Stored, volume.Stats, error) {
-	session := r.Objects().Begin(volume.SessionOptions{})
+func StoreStream(ctx context.Context, r *kist.Repository, data io.Reader, o volume.SessionOptions, progress kist.Progress) (*worktree.Stored, volume.Stats, error) {
+	session := r.Objects().Begin(o)
 	defer session.Close()
 	records, err := r.Purges().View()
 	if err != nil {
@@ -61,7 +64,7 @@ func stageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 	if err != nil {
 		return nil, nil, err
 	}
-	session := r.Objects().Begin(volume.SessionOptions{})
+	session := r.Objects().Begin(o.Session)
 	defer session.Close()
 	head, idx, err := ReadTrusted(ctx, r, session)
 	if err != nil {
@@ -89,4 +92,56 @@ func stageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 	}
 	files.Result.Stats = session.Stats()
 	return files.Result, result, err
+}
+
+// Checkpoint stores a commit whose only file has all chunks of the named volumes, so that
+// a push of it sends these chunks, and the remote keeps them until a commit needs them. No
+// ref leads to the commit. Its parent may be zero. Checkpoint returns the commit and its
+// tree, or zero if the volumes have no chunks.
+func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volumes []string) (id object.ID, root object.Key, err error) {
+	view, err := r.Objects().Look(ctx)
+	if err != nil {
+		return id, root, err
+	}
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	manifest := object.NewManifestWriter(session)
+	for i := range view.Len() {
+		if !slices.Contains(volumes, view.Volume(i).Name) {
+			continue
+		}
+		for rec, err := range view.Keys(i, object.KindChunk) {
+			if err == nil {
+				err = manifest.Add(ctx, object.ChunkRef{ID: rec.Key.ID, Size: rec.Raw})
+			}
+			if err != nil {
+				return id, root, err
+			}
+		}
+	}
+	e := object.Entry{Type: object.TypeFile, Mode: 0o600}
+	if e.Content, e.Size, err = manifest.Finish(ctx); err != nil || e.Size == 0 {
+		return id, root, err
+	}
+	editor := tree.NewEditor(session, tree.Info{})
+	if err := editor.Set(ctx, "chunks", e); err != nil {
+		return id, root, err
+	}
+	info, err := editor.Finish(ctx)
+	if err != nil {
+		return id, root, err
+	}
+	c := &object.Commit{Tree: info.ID, Files: info.Files, Bytes: info.Bytes, Message: "chunks of a backup that is not complete", Host: r.Options().Host, Committer: r.Signature()}
+	c.Author = c.Committer
+	if !parent.IsZero() {
+		c.Parents = []object.ID{parent}
+	}
+	data, err := c.Encode()
+	if err != nil {
+		return id, root, err
+	}
+	if id, err = session.Put(ctx, object.KindCommit, data); err != nil {
+		return id, root, err
+	}
+	return id, object.Key{Kind: object.KindTree, ID: info.ID}, session.Publish(ctx, func(context.Context) error { return nil })
 }

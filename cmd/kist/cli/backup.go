@@ -34,8 +34,9 @@ type backupOptions struct {
 	labels []string
 	selection
 	reports
-	wait  bool
-	check share
+	wait       bool
+	check      share
+	localLimit rate
 
 	flags *pflag.FlagSet
 }
@@ -75,6 +76,9 @@ The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
 So 'kist -C /srv backup' is all that cron needs.
 
+With --local-limit, a backup pushes while it stores. It removes content here
+that the remote has, but not the history. Commands fetch missing content.
+
 The --exclude options leave files out, also files that earlier backups have.
 Files that cannot be read, and PATHs that do not exist, keep their last version:
 they are skipped and listed, and the exit status is 3. The status is that of the
@@ -108,6 +112,7 @@ outcome is "done", "nothing to do", "failed" or "not run".`,
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
 	flags.Var(&o.check, "check", "read back and check `N%` of the stored data")
+	flags.Var(&o.localLimit, "local-limit", "keep about `SIZE` here, and the rest only on the remote")
 	o.reports.register(flags)
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
@@ -172,6 +177,11 @@ type backup struct {
 
 	committed *commits.CommitResult
 	commitErr error
+
+	session  volume.SessionOptions
+	unloaded []string // volumes whose chunks are not evicted yet
+
+	firstUnloaded string // name of the first volume that was unloaded
 }
 
 // run makes a backup and prints its summary. Only one backup of a repository runs at a
@@ -274,6 +284,9 @@ func (b *backup) steps(ctx context.Context, args []string) {
 	if !b.policy.IsEmpty() {
 		b.step(ctx, "expire", true, func() (string, error) { return b.expire(ctx) })
 	}
+	if b.localLimit > 0 {
+		b.step(ctx, "evict", pushed, func() (string, error) { return b.evict(ctx) })
+	}
 	if autoMaintains(b.env, b.repo) {
 		b.step(ctx, "gc", true, func() (string, error) { return b.gc(ctx) })
 		if remote {
@@ -337,6 +350,9 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	if message == "" {
 		message = fmt.Sprintf("backup of %s, %s", cmp.Or(b.host, b.env.Hostname), b.repo.Options().Date().Format("2006-01-02 15:04"))
 	}
+	if err := b.limitSession(ctx); err != nil {
+		return "", err
+	}
 	p := b.env.progress("adding")
 	defer p.Stop()
 	add.Progress = p.amounts()
@@ -347,14 +363,14 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 			return "", err
 		}
 		defer end()
-		if add.Stream, streamed, err = commits.StoreStream(ctx, b.repo, data, p.amounts()); err != nil {
+		if add.Stream, streamed, err = commits.StoreStream(ctx, b.repo, data, b.session, p.amounts()); err != nil {
 			return "", err
 		}
 		if b.command == "" && add.Stream.Entry.Size == 0 {
 			return "", errors.New("standard input is empty: did the command before the pipe fail?")
 		}
 	}
-	commit := commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Brief: true, Times: b.repo.Config().Metadata == kist.MetadataFull}
+	commit := commits.CommitOptions{Message: withLabels(message, b.labels), Host: b.host, Brief: true, Times: b.repo.Config().Metadata == kist.MetadataFull, Session: b.session}
 	note := noteUnrecorded(b.env, b.repo, false)
 	result, done, err := commits.StageAndCommit(ctx, b.repo, add, commit)
 	note()
@@ -446,14 +462,19 @@ func (b *backup) push(ctx context.Context) (string, error) {
 	b.summary.Remote = &name
 	p := b.env.progress("pushing")
 	defer p.Stop()
-	push := tracking.PushOptions{Remote: name, Refs: []registry.PushRef{ref}, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
+	list, err := b.endIncomplete(ctx, []registry.PushRef{ref}, name)
+	if err != nil {
+		return "", err
+	}
+	push := tracking.PushOptions{Remote: name, Refs: list, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
 	result, err := tracking.Push(ctx, b.repo, push)
 	if err != nil {
 		return "", pushFailed(b.repo, push, result, err)
 	}
 	p.Stop()
 	printLost(ctx, b.env, b.repo, name, result.Lost)
-	b.summary.Sent, b.summary.RemoteHead = result.Bytes, &ref.ID
+	b.summary.Sent += result.Bytes
+	b.summary.RemoteHead = &ref.ID
 	if err := locksFailed(result); err != nil {
 		return "", err
 	}

@@ -61,6 +61,7 @@ func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env
 			return err
 		}
 		defer r.Close()
+		defer fetchEvicted(cmd.Context(), r)()
 		return run(cmd.Context(), e, r, args)
 	}
 }

@@ -1,0 +1,221 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// A far is a remote that has the chunks of the series 0 to 2. It counts the fetched ones.
+type far struct {
+	mu      sync.Mutex
+	fetched int
+	gone    map[object.Key]bool
+}
+
+func (f *far) fetch(_ context.Context, key object.Key) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for series := range 3 {
+		for i := 0; i < 20 && !f.gone[key]; i++ {
+			if k, data := sample(series, i); k == key && key.Kind == object.KindChunk {
+				f.fetched++
+				return data, nil
+			}
+		}
+	}
+	return nil, &object.NotFoundError{Key: key}
+}
+
+// has is a take for Evict.
+func (f *far) has(_ int, key object.Key) (bool, error) { return !f.gone[key], nil }
+
+// evictAll evicts the chunks of all volumes.
+func evictAll(s *Store, f *far) error {
+	w, err := s.Sweep(context.Background(), SweepOptions{})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if _, err := w.EmptyTrash(context.Background()); err != nil {
+		return err
+	}
+	return w.Evict(context.Background(), all(w.Len()), nil, f.has)
+}
+
+func init() {
+	children["evict"] = func(args []string) int {
+		if err := evictDir(args[0]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
+}
+
+// evictDir is evictAll for a store in a folder.
+func evictDir(dir string) error {
+	s, err := Open(dir, Options{Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return evictAll(s, &far{})
+}
+
+func TestEvict(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	s, f := openStore(t, dir, testOptions(t)), &far{}
+	s.Fetch = f.fetch
+	for series := range 3 {
+		storeSeries(t, s, series, 0, 20)
+	}
+	other := openStore(t, dir, testOptions(t)) // listed the volumes before
+	other.Fetch = f.fetch
+	relying := other.Begin(SessionOptions{})
+	defer relying.Close()
+	putSeries(t, relying, 0, 0, 20)
+
+	if err := evictAll(s, f); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := s.Volumes(ctx)
+	if i := slices.IndexFunc(infos, func(i Info) bool { return i.Evicted }); err != nil || len(infos) != 2 || i < 0 || infos[i].Objects != 12 {
+		t.Fatalf("volumes: %+v, %v", infos, err)
+	}
+	if err := relying.Publish(ctx, publishNothing); err != nil {
+		t.Errorf("publish of evicted objects: %v", err)
+	}
+	for series := range 3 {
+		f.fetched = 0
+		wantSeries(t, s, series, 0, 20)
+		if f.fetched != 8 { // four chunks, read and lent
+			t.Errorf("%d objects fetched", f.fetched)
+		}
+		wantSeries(t, other, series, 0, 20)
+	}
+	key, data := sample(0, 5)
+	if value, raw, err := s.GetStored(ctx, key, nil); err != nil || raw != len(data) || len(value) < raw {
+		t.Errorf("GetStored: %d bytes, %d, %v", len(value), raw, err)
+	}
+	storeSeries(t, s, 0, 0, 20)
+	if infos, err := s.Volumes(ctx); err != nil || len(infos) != 2 {
+		t.Errorf("evicted objects were stored again: %+v, %v", infos, err)
+	}
+	wantSound(t, s)
+
+	// The remote lost one of them. Another Put stores it here.
+	f.gone = map[object.Key]bool{key: true}
+	if _, err := s.Get(ctx, key); !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("get of an object that the remote lost: %v", err)
+	}
+	if err := evictAll(s, f); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err := s.Missing(ctx, []object.Key{key}); err != nil || len(missing) != 1 {
+		t.Errorf("the object is not missing: %v, %v", missing, err)
+	}
+	storeSeries(t, s, 0, 0, 20)
+	wantSeries(t, s, 0, 0, 20)
+	wantSound(t, s)
+
+	// Without a remote, a local copy is read.
+	s.Fetch = nil
+	if _, err := s.Get(ctx, key); err != nil {
+		t.Error(err)
+	}
+	key, _ = sample(1, 5)
+	if _, err := s.Get(ctx, key); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("get without a remote: %v", err)
+	}
+	wantSound(t, s) // the failure was no damage
+}
+
+func TestEvictKilledAtCalls(t *testing.T) {
+	sweepKilled(t, "evict", evictDir, func(s *Store, _ bool) {
+		s.Fetch = (&far{}).fetch
+		for series := range 3 {
+			wantSeries(t, s, series, 0, 20)
+		}
+	}, func(s *Store) {
+		for series := range 3 {
+			storeSeries(t, s, series, 0, 20)
+		}
+	})
+}
+
+// TestUnload evicts the chunks of a session while the session stores more.
+func TestUnload(t *testing.T) {
+	ctx := t.Context()
+	s, f := openStore(t, t.TempDir(), testOptions(t)), &far{}
+	s.Fetch = f.fetch
+	calls := 0
+	ss := s.Begin(SessionOptions{UnloadBytes: 20_000, Unload: func(ctx context.Context, volumes []string) error {
+		calls++
+		w, err := s.Sweep(ctx, SweepOptions{})
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		i := slices.IndexFunc(all(w.Len()), func(i int) bool { return w.Volume(i).Name == volumes[0] })
+		if i < 0 || len(volumes) != 1 || w.Volume(i).InUse {
+			t.Errorf("unload %v: volume %d", volumes, i)
+		}
+		return w.Evict(ctx, []int{i}, nil, f.has)
+	}})
+	var group sync.WaitGroup
+	for series := range 3 {
+		group.Go(func() { putSeries(t, ss, series, 0, 20) })
+	}
+	group.Wait()
+	putSeries(t, ss, 1, 0, 20)
+	if err := ss.Publish(ctx, publishNothing); err != nil {
+		t.Fatal(err)
+	}
+	if err := ss.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if calls < 3 {
+		t.Errorf("%d calls of Unload", calls)
+	}
+	for series := range 3 {
+		wantSeries(t, s, series, 0, 20)
+	}
+	if f.fetched == 0 {
+		t.Error("no chunk was evicted")
+	}
+	wantSound(t, s)
+
+	// An error of Unload fails the session. An object that is gone is stale.
+	failed := errors.New("no remote")
+	bad := s.Begin(SessionOptions{UnloadBytes: 1, Unload: func(context.Context, []string) error { return failed }})
+	defer bad.Close()
+	if _, err := bad.Put(ctx, object.KindChunk, []byte("more")); !errors.Is(err, failed) {
+		t.Errorf("put: %v", err)
+	}
+	forgetting := s.Begin(SessionOptions{UnloadBytes: 1, Unload: func(ctx context.Context, volumes []string) error {
+		w, err := s.Sweep(ctx, SweepOptions{})
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		i := slices.IndexFunc(all(w.Len()), func(i int) bool { return w.Volume(i).Name == volumes[0] })
+		return w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: []int{i}}, nil })
+	}})
+	defer forgetting.Close()
+	if _, err := forgetting.Put(ctx, object.KindChunk, []byte("and more")); err != nil {
+		t.Fatal(err)
+	}
+	var stale *StaleError
+	if err := forgetting.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) != 1 {
+		t.Errorf("publish without an object: %v", err)
+	}
+}

@@ -78,6 +78,25 @@ func TestRestoreHowto(t *testing.T) {
 	s.wantFiles(s.readFiles(machine+"/home"), s.readFiles("../home"))
 }
 
+// TestNightlyHowto runs the commands of docs/howto/nightly.md, except those that change
+// the timers of this machine.
+func TestNightlyHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.in("..").write(map[string]string{"etc/hosts": "alpha", "etc/x.tmp": "", "home/anna/letter": "dear"})
+	s.page("nightly.md", "mkdir -p "+s.path("../node"), "/var/lib/backup", s.path("../backup"), "/var/lib/node_exporter", s.path("../node"),
+		"/etc", s.path("../etc"), "/home", s.path("../home"), "s3://my-bucket/alpha", s.path("../remote"))
+	for _, file := range []string{"../node/kist.prom", "../etc/backup-began"} {
+		if _, err := os.Stat(s.path(file)); err != nil {
+			t.Error(err)
+		}
+	}
+	list := s.in("../backup").kist("ls", "-r", "HEAD")
+	if !strings.Contains(list, "etc/hosts") || !strings.Contains(list, "home/anna/letter") || strings.Contains(list, "x.tmp") {
+		t.Error(list)
+	}
+}
+
 // TestLimitHowto runs the commands of docs/howto/limit.md, with a smaller limit.
 func TestLimitHowto(t *testing.T) {
 	t.Parallel()

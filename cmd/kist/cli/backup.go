@@ -51,6 +51,7 @@ func newBackup(env *Env) *cobra.Command {
   add     stages all changes, or only those at the PATHs.
   commit  commits, if something changed.
   push    sends the current branch to the remote.
+  evict   with --local-limit: removes content here that the remote has.
   expire  applies the policy of the --keep options, if there are any.
   gc      cleans up here, if that is due (see gc.auto in 'kist help config').
   remote gc
@@ -76,8 +77,8 @@ The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
 So 'kist -C /srv backup' is all that cron needs.
 
-With --local-limit, a backup pushes while it stores. It removes content here
-that the remote has, but not the history. Commands fetch missing content.
+With --local-limit, a backup pushes and evicts while it stores. The history
+stays here, and commands fetch the content that they read.
 
 The --exclude options leave files out, also files that earlier backups have.
 Files that cannot be read, and PATHs that do not exist, keep their last version:

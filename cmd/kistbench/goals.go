@@ -60,8 +60,13 @@ var goals = []goal{
 	{"first version", "≤ 0.5 × the fastest peer", 0.5, against(workFirst, seconds, anyTool, "media", "src", "many")},
 	{"status and version without a change", "≤ git status", 1, slices.Concat(
 		toOther("status of ", workStatus, "git", workStatus, "src", "many"),
-		toOther("add and commit of ", workUnchanged, "git", workStatus, "src", "many"))},
-	{"version after one change among many files", "≤ 1.2 × status", 1.2, toOther("", workChanged, kistTool, workStatus, "many")},
+		toOther("backup of ", workUnchanged, "git", workStatus, "src", "many"))},
+	{"version without a change", "≤ 1.3 × status", 1.3, toOther("", workUnchanged, kistTool, workStatus, "many", "many"+onServer)},
+	{"version after one change among many files", "≤ 1.5 × status", 1.5, toOther("", workChanged, kistTool, workStatus, "many", "many"+onServer)},
+	{"— requests to a server", "≤ 5", 5, []figure{{"many" + onServer, func(r *Report) float64 {
+		return medianOf(r.samples("many"+onServer, workChanged, kistTool), requests)
+	}}}},
+	{"first version with full metadata", "≤ 1.15 × without", 1.15, toOther("", workMetadata, kistTool, workFirst, "many")},
 	{"restore", "≤ 0.7 × the fastest peer", 0.7, against(workRestore, seconds, anyTool, "media", "src", "many")},
 	{"stored, one tree", "≤ the smallest peer", 1, against(workFirst, stored, anyTool, "media", "src", "many", "db", "wide")},
 	{"stored, ten releases", "≤ the smallest backup tool", 1, []figure{{setVersions, func(r *Report) float64 {
@@ -74,8 +79,9 @@ var goals = []goal{
 		return toBest(lastStep(r, setVersions, workNext, kistTool), peers, stored)
 	}}}},
 	{"stored, ten releases, after gc", "≤ 1.1 × git after gc", 1.1, against(workCompact, stored, func(tool string) bool { return tool == "git" }, setVersions)},
-	{"commit and push to a server", "≤ 0.6 × the fastest backup", 0.6, against(workFirst, seconds, anyTool, "media"+onServer, "src"+onServer)},
-	{"clone from a server", "≤ 0.7 × the fastest restore", 0.7, against(workRestore, seconds, anyTool, "media"+onServer, "src"+onServer)},
+	{"first version to a server, text", "≤ 0.6 × the fastest peer", 0.6, against(workFirst, seconds, anyTool, "src"+onServer, "many"+onServer)},
+	{"first version to a server, media", "≤ 0.7 × the fastest peer", 0.7, against(workFirst, seconds, anyTool, "media"+onServer)},
+	{"clone from a server", "≤ 0.7 × the fastest restore", 0.7, against(workRestore, seconds, anyTool, "media"+onServer, "src"+onServer, "many"+onServer)},
 	{"memory, up to 200,000 files", "≤ 256 MiB", 256, []figure{{"MiB", func(r *Report) float64 { return mostMemory(r, 0, 200_000) }}}},
 	{"memory, up to 1,000,000 files", "≤ 512 MiB", 512, []figure{{"MiB", func(r *Report) float64 { return mostMemory(r, 200_001, 1_000_000) }}}},
 	{"one change in a wide folder", "≤ 64 KiB more on disk", 64, []figure{{"KiB", func(r *Report) float64 {

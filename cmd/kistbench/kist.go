@@ -12,14 +12,26 @@ func kist() tool {
 type kistRepository struct{ guest }
 
 func openKist(ctx context.Context, o opening) (repository, error) {
+	return openKistWith(ctx, o)
+}
+
+// openKistWith is openKist with options for init.
+func openKistWith(ctx context.Context, o opening, options ...string) (kistRepository, error) {
 	o.env = append(append([]string{}, o.env...), "KIST_AUTHOR_NAME=Bench", "KIST_AUTHOR_EMAIL=bench@chest.example")
 	o.runner = &runner{o.env}
 	k := kistRepository{guest{o, ".kist"}}
-	commands := []command{k.command("init", "-q")}
+	commands := []command{k.command(append([]string{"init", "-q"}, options...)...)}
 	if o.server != nil {
 		commands = append(commands, k.command("remote", "add", "-q", "origin", o.server.kistURL()))
 	}
 	return k, k.begin(ctx, commands...)
+}
+
+// beside returns the opening of another repository for the same folder.
+func (k kistRepository) beside(name string) opening {
+	o := k.opening
+	o.dir = filepath.Join(k.dir, name)
+	return o
 }
 
 func (k kistRepository) command(args ...string) command {

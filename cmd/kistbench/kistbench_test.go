@@ -77,6 +77,9 @@ func TestRace(t *testing.T) {
 			t.Errorf("gc by %s: %+v", tool, gc)
 		}
 	}
+	if full := b.report.samples("many", workMetadata, kistTool); len(full) != 2 || full[0].Seconds <= 0 {
+		t.Errorf("first version with full metadata: %+v", full)
+	}
 	if disk := b.report.samples("media", workFlush, floorTool); len(disk) != 2 || disk[1].Seconds <= 0 || disk[1].Round != 2 {
 		t.Errorf("what the disk takes: %+v", disk)
 	}

@@ -36,6 +36,7 @@ type Sample struct {
 	Stored   int64 `json:"stored_bytes,omitempty"`
 	Sent     int64 `json:"sent_bytes,omitempty"`     // to the server, headers and all
 	Received int64 `json:"received_bytes,omitempty"` // from it
+	Requests int64 `json:"requests,omitempty"`       // to the server
 }
 
 // cpu returns the processor time of the commands, in seconds.

@@ -69,12 +69,15 @@ func (e *event) standard(ctx context.Context) error {
 	}
 	err = e.each(ctx, workStatus, 0, func(c *contestant) (Sample, error) {
 		s, ok := c.repository.(statuser)
-		if !ok || e.server != nil {
+		if !ok {
 			return Sample{}, errors.ErrUnsupported
 		}
 		return s.status(ctx)
 	})
 	if err != nil {
+		return err
+	}
+	if err := e.fullMetadata(ctx); err != nil {
 		return err
 	}
 	if err := e.change(); err != nil {
@@ -87,6 +90,25 @@ func (e *event) standard(ctx context.Context) error {
 		return err
 	}
 	return e.compact(ctx)
+}
+
+// fullMetadata measures a first version that records all metadata, in another
+// repository.
+func (e *event) fullMetadata(ctx context.Context) error {
+	if e.server != nil {
+		return nil
+	}
+	return e.each(ctx, workMetadata, 0, func(c *contestant) (Sample, error) {
+		k, ok := c.repository.(kistRepository)
+		if !ok {
+			return Sample{}, errors.ErrUnsupported
+		}
+		k, err := openKistWith(ctx, k.beside("full"), "--metadata", "full")
+		if err != nil {
+			return Sample{}, err
+		}
+		return k.save(ctx, "bench")
+	})
 }
 
 // compact has those who can make their repositories as small as they get.
@@ -205,7 +227,7 @@ func (e *event) each(ctx context.Context, work string, step int, do func(*contes
 		if errors.Is(err, errors.ErrUnsupported) {
 			continue
 		}
-		if err == nil && work != workRestore {
+		if err == nil && work != workRestore && work != workMetadata {
 			s.Stored, err = c.stored(ctx)
 		}
 		if err != nil {
@@ -222,15 +244,15 @@ func (e *event) each(ctx context.Context, work string, step int, do func(*contes
 	return nil
 }
 
-// counted does work, and counts what goes to the server meanwhile.
+// counted does work, and counts the traffic to and from the server.
 func (e *event) counted(c *contestant, do func(*contestant) (Sample, error)) (Sample, error) {
 	if e.server == nil || e.server.relay == nil {
 		return do(c)
 	}
-	sent, received := e.server.relay.carried()
+	before := e.server.relay.carried()
 	s, err := do(c)
-	s.Sent, s.Received = e.server.relay.carried()
-	s.Sent, s.Received = s.Sent-sent, s.Received-received
+	more := e.server.relay.carried().minus(before)
+	s.Sent, s.Received, s.Requests = more.sent, more.received, more.requests
 	return s, err
 }
 

@@ -62,7 +62,8 @@ const (
 	workFirst     = "first"     // a version, into an empty repository
 	workFlush     = "flush"     // write as many bytes as the first version has, durably
 	workUnchanged = "unchanged" // a version of what has not changed since
-	workStatus    = "status"    // tell that nothing has changed
+	workStatus    = "status"    // report that nothing has changed
+	workMetadata  = "metadata"  // a version with all metadata, into an empty repository
 	workChanged   = "changed"   // a version after a change
 	workRestore   = "restore"   // write the last version to a new folder
 	workNext      = "next"      // a version of each later release

@@ -59,7 +59,7 @@ func (p *schedule) planServer(ctx context.Context) (cleanup func()) {
 		return func() {}
 	}
 	for _, set := range dataSets(p.opts) {
-		if set.name == "media" || set.name == "src" {
+		if set.name == "media" || set.name == "src" || set.name == "many" {
 			p.add(ctx, set.name+onServer, set, func(f *folder) roundOf { return p.race(f, server) })
 		}
 	}

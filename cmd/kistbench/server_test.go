@@ -36,6 +36,9 @@ func TestRaceToServer(t *testing.T) {
 		if len(first) != 1 || first[0].Sent < 4*mib || first[0].Stored < 4*mib {
 			t.Errorf("%s: %+v of 4 MiB that do not compress", tool.Name, first)
 		}
+		if changed := b.report.samples("media"+onServer, workChanged, tool.Name); len(changed) != 1 || changed[0].Requests < 2 {
+			t.Errorf("%s: changed %+v", tool.Name, changed)
+		}
 		restored := b.report.samples("media"+onServer, workRestore, tool.Name)
 		if len(restored) != 1 || restored[0].Received < 5*mib { // 1 MiB was put in front of a file
 			t.Errorf("%s: restored %+v", tool.Name, restored)

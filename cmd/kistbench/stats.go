@@ -14,6 +14,7 @@ func peak(s Sample) float64     { return float64(s.Peak) }
 func stored(s Sample) float64   { return float64(s.Stored) }
 func sent(s Sample) float64     { return float64(s.Sent) }
 func received(s Sample) float64 { return float64(s.Received) }
+func requests(s Sample) float64 { return float64(s.Requests) }
 
 // median returns the middle of values, or the mean of the two there; of none,
 // NaN.
@@ -46,6 +47,7 @@ func medianSample(samples []Sample) Sample {
 		Stored:     int64(medianOf(samples, stored)),
 		Sent:       int64(medianOf(samples, sent)),
 		Received:   int64(medianOf(samples, received)),
+		Requests:   int64(medianOf(samples, requests)),
 	}
 }
 

@@ -52,6 +52,7 @@ var rows = []row{
 	of("— writing as much, flushed, s", workFlush, seconds),
 	of("— processor, s", workFirst, cpu),
 	of("— peak memory, MiB", workFirst, mebibytes(peak)),
+	of("first version with full metadata, s", workMetadata, seconds),
 	of("no change, s", workUnchanged, seconds),
 	of("status, s", workStatus, seconds),
 	of("after the change, s", workChanged, seconds),
@@ -65,6 +66,8 @@ var rows = []row{
 	of("sent for the first version, MiB", workFirst, mebibytes(sent)),
 	of("sent after the change, MiB", workChanged, mebibytes(sent)),
 	of("received for the restore, MiB", workRestore, mebibytes(received)),
+	of("requests without a change", workUnchanged, requests),
+	of("requests after the change", workChanged, requests),
 }
 
 // releaseRows are those of the race over releases.

@@ -81,8 +81,8 @@ func TestGoalTable(t *testing.T) {
 	got := goalTable(exampleReport())
 	for _, want := range []string{
 		"| first version | ≤ 0.5 × the fastest peer | many 0.25 |",
-		"≤ git status | status of many 0.80, **add and commit of many 2.00** |",
-		"| version after one change among many files | ≤ 1.2 × status | **many 5.00** |",
+		"≤ git status | status of many 0.80, **backup of many 2.00** |",
+		"| version after one change among many files | ≤ 1.5 × status | **many 5.00** |",
 		"| clone from a server | ≤ 0.7 × the fastest restore | – |",
 		"| memory, up to 200,000 files | ≤ 256 MiB | MiB 60.0 |",
 	} {

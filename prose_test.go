@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -19,7 +20,7 @@ var avoided = map[string]*regexp.Regexp{
 }
 
 // maxWords is the length of a sentence above which it counts as too long.
-const maxWords = 40
+const maxWords = 30
 
 // TestProse checks the comments of the code without its tests, and all pages, for the
 // patterns that docs/style.md avoids. That page itself has examples of them.
@@ -84,12 +85,12 @@ func comments(t *testing.T, file string) (list []string) {
 	return list
 }
 
-var sentenceEnd = regexp.MustCompile(`[.:;?!](\s|$)|\n\s*[-*] `)
+var sentenceEnd = regexp.MustCompile(`[.:;?!](\s|$)|\n\s*[-*] |\s·\s`)
 
 // findings returns the avoided patterns and the long sentences of a paragraph.
 // Indented text and tables are no prose.
 func findings(file, text string) (list []string) {
-	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "    ") || strings.HasPrefix(strings.TrimSpace(text), "|") || strings.HasPrefix(text, "```") {
+	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "  ") || strings.HasPrefix(strings.TrimSpace(text), "|") || strings.HasPrefix(text, "```") {
 		return nil
 	}
 	for why, pattern := range avoided {
@@ -99,7 +100,7 @@ func findings(file, text string) (list []string) {
 	}
 	for _, sentence := range sentenceEnd.Split(text, -1) {
 		if words := strings.Fields(sentence); len(words) > maxWords {
-			list = append(list, file+": a sentence of more than 40 words: "+strings.Join(words[:8], " ")+" …")
+			list = append(list, file+": a sentence of more than "+strconv.Itoa(maxWords)+" words: "+strings.Join(words, " ")+"")
 		}
 	}
 	return list

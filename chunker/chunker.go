@@ -212,10 +212,10 @@ func (p Params) Validate() error {
 }
 
 // irreducible tests a polynomial over GF(2) of degree 53, which is prime. It
-// divides x^(2^53) - x if and only if its factors are of degree 1 or 53, and
-// is divided by none of degree 1 (x and x+1) if it ends in 1 and has an odd
-// number of terms. (Restic's test, for any degree, takes 0.7 ms, and every
-// command would have to wait for it.)
+// divides x^(2^53) - x if and only if its factors are of degree 1 or 53. No
+// factor of degree 1 (x and x+1) divides it if it ends in 1 and has an odd number
+// of terms. (Restic's test, for any degree, takes 0.7 ms, and every command would
+// have to wait for it.)
 func irreducible(p uint64) bool {
 	if p&1 == 0 || bits.OnesCount64(p)%2 == 0 {
 		return false

@@ -1,7 +1,6 @@
-// Package object defines what a kist repository stores: chunks of file
-// content and the nodes (manifests, trees, commits, tags) that give them
-// structure, how they are named and encoded, and the small interfaces through
-// which they are read and written.
+// Package object defines the objects of a repository: chunks of file content, and
+// nodes (manifests, trees, commits, tags) that give them structure. It names and
+// encodes them, and has the small interfaces to read and write them.
 //
 // The formats are described in docs/format/objects.md.
 package object

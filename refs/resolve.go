@@ -309,9 +309,9 @@ func (r revision) entryAt(s *Store, full string) (object.ID, error) {
 	return id, nil
 }
 
-// timeAt returns the value of a ref at a time. If the log of the ref does not go back so
-// far, as in a new clone, it returns the newest commit that is not later by its date, and
-// calls [Store.ByDate].
+// timeAt returns the value of a ref at a time. If the log of the ref begins later,
+// as in a new clone, the dates of commits decide: it returns the newest commit that
+// is not later, and calls [Store.ByDate].
 func (r revision) timeAt(ctx context.Context, s *Store, o Objects, full string) (object.ID, error) {
 	at, err := ParseTime(r.when, s.now())
 	if err != nil {

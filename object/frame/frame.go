@@ -1,7 +1,7 @@
-// Package frame turns an object's bytes into the value a store keeps, and
-// back: one byte naming a codec, then the payload, compressed with zstd where
-// that pays, or a patch of another object, which is named by its ID or by the
-// place of its value. It is the only package that knows a compression library.
+// Package frame turns an object's bytes into the value that a store keeps, and
+// back. A value is one byte for the codec, then the payload: raw, compressed with
+// zstd if that saves space, or a patch of another object. The ID of that object, or
+// the place of its value, names it. No other package imports a compression library.
 //
 // The format is described in docs/format/frame.md.
 package frame

@@ -36,10 +36,10 @@ type MaintainStats struct {
 	Freed    int64 // bytes of those files
 }
 
-// Maintain merges small volumes if there are many, salvages the volumes of dead writers,
-// and deletes the files of volumes that were removed more than an hour ago, or earlier if
-// there are many. Readers and writers go on meanwhile. It returns [disk.ErrBusy] if another
-// process sweeps, repairs or maintains the store.
+// Maintain merges small volumes if there are many, and salvages the volumes of dead
+// writers. It deletes the files of volumes that were removed more than an hour ago,
+// or earlier if there are many. Readers and writers go on meanwhile. It returns
+// [disk.ErrBusy] if another process sweeps, repairs or maintains the store.
 func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats, error) {
 	var st MaintainStats
 	lock, err := s.lockMaintenance(ctx, o)

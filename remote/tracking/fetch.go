@@ -241,9 +241,9 @@ func (f *fetching) publish(ctx context.Context) error {
 	return noteFetched(ctx, f.r, f.FetchOptions, f.result)
 }
 
-// foresee adds to the result of a dry run the records that a fetch would receive, and
-// the objects that neither end has and whose loss was accepted only on the remote.
-// A fetch that needs one of them names it, or fails if it is refused.
+// foresee completes the result of a dry run. It adds the records that a fetch would
+// receive, and the objects that neither end has if only the remote accepted their
+// loss. A fetch that needs one of them names it, or fails if it is refused.
 func (f *fetching) foresee(ctx context.Context) (err error) {
 	if f.result.Received, err = f.judge.wouldReceive(ctx, f.head.Records); err != nil {
 		return err

@@ -80,9 +80,9 @@ func (m *marker) usage() ([]*usage, error) {
 	return list, nil
 }
 
-// chooseRewritten chooses the packs to rewrite: packs to store as small as possible, packs
-// with purged objects, the packs with the largest share of waste, until at most maxWaste
-// of the rest is waste, and small packs, if there are many.
+// chooseRewritten chooses the packs to rewrite: packs to store as small as possible,
+// packs with purged objects, and small packs if there are many. It adds the packs with
+// the largest share of waste until at most maxWaste of the rest is waste.
 func chooseRewritten(packs []*usage, maxWaste float64) {
 	var some []*usage
 	var left, waste int64

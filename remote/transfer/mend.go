@@ -127,11 +127,10 @@ func (m *mending) value(ctx context.Context, snap *snapshot, e pack.Entry) ([]by
 	return value, nil
 }
 
-// Rescue takes single objects from the remote, those of keys that it has, whole,
-// and calls take with the stored value of each (package object/frame), which was
-// verified, and the number of bytes of the object. Calls do not overlap; value
-// must not be kept. What the remote lacks, or has only damaged, it passes over,
-// and warns of the latter. The error is one of reaching the remote, or of take.
+// Rescue calls take with each object of keys that the remote has intact: its verified
+// stored value (package object/frame) and raw, the number of bytes of the object. It
+// passes over missing objects, and over damaged ones with a warning. Calls do not
+// overlap. Take must not keep value. The error is that of the connection, or of take.
 func (r *Remote) Rescue(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error {
 	snap, err := r.snapshot(ctx)
 	if err != nil {

@@ -94,10 +94,10 @@ func stageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 	return files.Result, result, err
 }
 
-// Checkpoint stores a commit whose only file has all chunks of the named volumes, so that
-// a push of it sends these chunks, and the remote keeps them until a commit needs them. No
-// ref leads to the commit. Its parent may be zero. Checkpoint returns the commit and its
-// tree, or zero if the volumes have no chunks.
+// Checkpoint stores a commit whose only file has all chunks of the named volumes. A
+// push of it sends these chunks, and the remote keeps them until a commit needs
+// them. No ref leads to the commit. Its parent may be zero. Checkpoint returns the
+// commit and its tree, or zero if the volumes have no chunks.
 func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volumes []string) (id object.ID, root object.Key, err error) {
 	view, err := r.Objects().Look(ctx)
 	if err != nil {

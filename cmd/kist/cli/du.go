@@ -30,11 +30,11 @@ files in it and their number. These are kept in every commit, so that no file is
 looked at. With PATHs after REV, these files and folders are listed; the first
 line is their total.
 
---stored adds two lines on all that was asked for: how many bytes of content
-there are if what occurs more than once counts once, and how many bytes all that
-takes in the repository, compressed, with the lists of files and chunks. What
-other commits share is counted, too. Files of up to 32 bytes are kept in the
-lists of files, and so are no content of their own.
+--stored adds two totals for the listed paths: the bytes of content, with content
+that occurs more than once counted once; and the bytes that it takes in the
+repository, compressed, with the lists of files and chunks. Content that other
+commits share counts, too. Files of up to 32 bytes are kept in the lists of files
+and have no content of their own.
 
 With --json, one folder a line: path, files, bytes; with --stored the first line
 has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`,

@@ -443,8 +443,8 @@ The kind is the one of the table, or a more specific one:
 		}
 	}
 	b.WriteString(`
-A path in JSON that is not UTF-8 has U+FFFD in place of the bytes that are not,
-and its exact bytes, as base64, in a field of the same name with ` + "`_raw`" + ` at its end.
+A path in JSON that is not UTF-8 has U+FFFD in place of its invalid bytes. A second
+field, with ` + "`_raw`" + ` at the end of its name, then has the exact bytes as base64.
 `)
 	return b.String()
 }

@@ -48,9 +48,9 @@ in files that the merge does not touch; otherwise nothing is done, and these
 are named.
 
 With --json: result (up-to-date, fast-forward, merged, stopped or conflicts),
-old and id (HEAD's commit before and now), added, modified, deleted, renamed
-(how many), and conflicts (path, kind, and where a version was put aside
-ours_path and theirs_path).`,
+old and id (HEAD's commit before and now); added, modified, deleted, renamed
+(how many); and conflicts (path, kind, and ours_path and theirs_path if a
+version was put aside).`,
 		Example: `  kist merge topic
   kist merge --no-ff -m 'the new kitchen' topic
   kist checkout --theirs plan.pdf && kist add plan.pdf && kist merge --continue

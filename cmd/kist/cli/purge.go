@@ -59,10 +59,10 @@ purged: use 'kist rewrite'.
 --list shows the purged content. --undo reverts a purge, as long as all of the
 content is still here.
 
-With --json: dry_run, contents (id, kind, size, here, already, paths and
-part_of, each with path, count of commits and the first 100 commits, and
-staged), inline (paths that cannot be purged), bytes_freed and bytes_shared
-(that stay). With --list, for each content: id, kind, time, who, host, reason
+With --json: dry_run, contents (id, kind, size, here, already, staged; paths and
+part_of, each with path, count of commits and the first 100 commits); inline
+(paths that cannot be purged), bytes_freed and bytes_shared (that stay). With
+--list, for each content: id, kind, time, who, host, reason
 and here.`,
 		Example: `  kist purge -n secrets.env                 show the effect
   kist purge --all-history secrets.env      all versions of it

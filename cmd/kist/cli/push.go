@@ -65,8 +65,8 @@ On a remote with --object-lock, each push renews the locks of the files in use,
 even if there is nothing to send.
 
 With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects, bytes_sent, records (how many were sent), lost (objects
-that were left out, as the errors of verify, and who accepted the loss), and
+up to date), objects, bytes_sent, records (how many were sent); lost (objects
+that were left out, as the errors of verify, and who accepted the loss); and
 locks (files, renewed, until: when the first lock ends).`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag

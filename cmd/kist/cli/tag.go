@@ -33,7 +33,7 @@ With NAME, creates a tag at the commit REV, by default HEAD. A tag does not
 move. With a message, it also records who created it, when and why.
 
 With --json, for each tag: name, ref (its full name), id (the commit, or the
-object of a tag with a message), target (the commit), and if there is a message
+object of a tag with a message), target (the commit); and if there is a message,
 tagger (name, email, time) and message.`,
 		Example: `  kist tag                            list the tags
   kist tag v1                         name the current commit

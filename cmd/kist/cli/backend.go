@@ -37,9 +37,6 @@ func (o *transferOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Var(&o.upload, "limit-upload", "send at most `SIZE` a second, as in 500KiB")
 	flags.Var(&o.download, "limit-download", "receive at most `SIZE` a second")
-	for _, name := range []string{"limit-upload", "limit-download"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	mayExit(cmd, exitRemote, exitCredentials)
 }
 
@@ -47,7 +44,6 @@ func (o *transferOptions) register(cmd *cobra.Command) {
 func (o *transferOptions) registerJobs(cmd *cobra.Command) {
 	o.register(cmd)
 	cmd.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "run `N` transfers at once (default 3 to send, 4 to receive)")
-	must(cmd.RegisterFlagCompletionFunc("jobs", cobra.NoFileCompletions))
 }
 
 // rate is an option: bytes a second, 0 for as many as can be.

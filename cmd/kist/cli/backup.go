@@ -118,7 +118,6 @@ outcome is "done", "nothing to do", "failed" or "not run".`,
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
 	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
-	must(cmd.RegisterFlagCompletionFunc("check", cobra.NoFileCompletions))
 	return cmd
 }
 

@@ -67,7 +67,7 @@ upstream, ahead and behind (how many commits) or gone.`,
 	flags.BoolVarP(&o.all, "all", "a", false, "list the branches of remotes, too")
 	flags.BoolVarP(&o.remotes, "remotes", "r", false, "list, or with -d delete, branches of remotes")
 	flags.BoolVar(&o.current, "show-current", false, "print the name of the current branch; nothing if HEAD is detached")
-	o.commitFilter.register(cmd, env)
+	o.commitFilter.register(cmd)
 	flags.BoolVarP(&o.force, "force", "f", false, "move the branch to REV if it exists; with -d and -m as -D and -M")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete branches that are merged into the current one")
 	flags.BoolVarP(&o.forceDelete, "force-delete", "D", false, "delete branches, merged or not")
@@ -76,7 +76,6 @@ upstream, ahead and behind (how many commits) or gone.`,
 	flags.StringVarP(&o.upstream, "set-upstream-to", "u", "", "make a branch, by default the current one, follow `UPSTREAM`")
 	flags.BoolVar(&o.unset, "unset-upstream", false, "no longer follow an upstream")
 	cmd.MarkFlagsMutuallyExclusive("list", "show-current", "delete", "force-delete", "move", "force-move", "set-upstream-to", "unset-upstream")
-	must(cmd.RegisterFlagCompletionFunc("set-upstream-to", env.complete(remoteBranches)))
 	return cmd
 }
 
@@ -366,11 +365,10 @@ var commitFilters = []struct {
 // noRev is the value of an option that was given without a revision.
 const noRev = "\x00"
 
-func (f *commitFilter) register(cmd *cobra.Command, env *Env) {
+func (f *commitFilter) register(cmd *cobra.Command) {
 	for _, option := range commitFilters {
 		cmd.Flags().StringVar(option.value(f), option.name, "", option.usage)
 		cmd.Flags().Lookup(option.name).NoOptDefVal = noRev
-		must(cmd.RegisterFlagCompletionFunc(option.name, env.complete(revisions)))
 	}
 }
 

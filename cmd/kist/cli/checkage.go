@@ -49,8 +49,6 @@ With --json: remote, branch, commit, time, age_seconds, max_seconds.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.max, "max", "26h", "the last backup must not be older than `AGE`")
 	flags.StringVar(&o.branch, "branch", "", "check `BRANCH`, instead of the current one, or with a URL the remote's default one")
-	must(cmd.RegisterFlagCompletionFunc("max", cobra.NoFileCompletions))
-	must(cmd.RegisterFlagCompletionFunc("branch", env.complete(branches)))
 	return cmd
 }
 

@@ -78,7 +78,6 @@ many).`,
 	flags.BoolVarP(&o.force, "force", "f", false, "discard local changes and untracked files in the way")
 	o.sideOptions.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
-	must(cmd.RegisterFlagCompletionFunc("branch", cobra.NoFileCompletions))
 	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
 	registerSetID(env, cmd)
 	return cmd

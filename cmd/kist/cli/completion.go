@@ -47,10 +47,9 @@ tags and paths. It needs nothing but the shell. To load it in every session:
 
 Bash loads that file by itself if the package bash-completion is installed. If
 not, put 'source <(kist completion bash)' into ~/.bashrc.`,
-		Example: `  source <(kist completion bash)`,
-		Args:    arguments(1, 1, "the name of a shell (bash, zsh or fish)"),
-		ValidArgsFunction: cobra.FixedCompletions(
-			[]cobra.Completion{"bash", "zsh", "fish"}, cobra.ShellCompDirectiveNoFileComp),
+		Example:           `  source <(kist completion bash)`,
+		Args:              arguments(1, 1, "the name of a shell (bash, zsh or fish)"),
+		ValidArgsFunction: oneOf("bash", "zsh", "fish"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runCompletion(cmd.Context(), env, args)
 		},
@@ -124,12 +123,45 @@ func special(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./:@%+,^~", r)
 }
 
-// plainUsage takes the quotes out of the descriptions of cmd's options that
-// mark the names of their values.
-func plainUsage(cmd *cobra.Command) {
-	plain := func(flag *pflag.Flag) { _, flag.Usage = pflag.UnquoteUsage(flag) }
-	cmd.Flags().VisitAll(plain)
-	cmd.PersistentFlags().VisitAll(plain)
+// completeValues makes the shell complete the values of cmd's options by the placeholders
+// in their descriptions. An option with proposals of its own keeps them. It also removes
+// the quotes around the placeholders.
+func completeValues(env *Env, cmd *cobra.Command) {
+	set := func(flag *pflag.Flag) {
+		var placeholder string
+		placeholder, flag.Usage = pflag.UnquoteUsage(flag)
+
+		if _, ok := cmd.GetFlagCompletionFunc(flag.Name); !ok {
+			must(cmd.RegisterFlagCompletionFunc(flag.Name, proposalsFor(env, flag.Value, placeholder)))
+		}
+	}
+	cmd.Flags().VisitAll(set)
+	cmd.PersistentFlags().VisitAll(set)
+}
+
+// proposalsFor returns the proposals for a value of an option with this placeholder.
+func proposalsFor(e *Env, value pflag.Value, placeholder string) cobra.CompletionFunc {
+	if c, ok := value.(*choice); ok {
+		return oneOf(c.choices...)
+	}
+	switch placeholder {
+	case "FILE":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	case "DIR":
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+	case "REV":
+		return e.complete(revisions)
+	case "BRANCH":
+		return e.complete(branches)
+	case "UPSTREAM":
+		return e.complete(remoteBranches)
+	}
+	return cobra.NoFileCompletions
+}
+
+// oneOf proposes a few words.
+func oneOf(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
 // complete returns a function for cobra that proposes what all of from do. It

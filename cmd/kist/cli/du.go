@@ -55,7 +55,6 @@ has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`
 	flags.BoolVarP(&o.all, "all", "a", false, "files, too")
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.stored, "stored", false, "show unique and stored sizes")
-	must(cmd.RegisterFlagCompletionFunc("depth", cobra.NoFileCompletions))
 	cmd.MarkFlagsMutuallyExclusive("summarize", "depth")
 	return cmd
 }

@@ -83,7 +83,6 @@ func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
 	flags := cmd.Flags()
 	keep := func(value *int, name, what string) {
 		flags.Var((*countValue)(value), "keep-"+name, "keep the last `N` "+what)
-		must(cmd.RegisterFlagCompletionFunc("keep-"+name, cobra.NoFileCompletions))
 	}
 	keep(&p.Last, "last", "commits")
 	keep(&p.Hourly, "hourly", "hours, a commit of each")
@@ -93,7 +92,6 @@ func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
 	keep(&p.Yearly, "yearly", "years, a commit of each")
 	within := func(value *retain.Duration, name, what string) {
 		flags.Var((*durationValue)(value), "keep-within"+name, "keep "+what+" of the last `AGE`")
-		must(cmd.RegisterFlagCompletionFunc("keep-within"+name, cobra.NoFileCompletions))
 	}
 	within(&p.Within, "", "all")
 	within(&p.WithinHourly, "-hourly", "a commit of each hour")

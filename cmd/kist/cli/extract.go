@@ -45,12 +45,8 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.remove, "delete", false, "with --to: remove what the commit does not have below DIR, or below PATHs in it")
 	flags.BoolVar(&o.verify, "verify", false, "with --to: read the written files back, and compare them")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --to: change nothing, list what would be written and removed")
-	must(cmd.MarkFlagDirname("to"))
-	must(cmd.RegisterFlagCompletionFunc("overwrite", cobra.FixedCompletions([]string{"always", "if-changed", "if-newer", "never"}, cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{kist.MetadataFull}, cobra.ShellCompDirectiveNoFileComp)))
-	for _, name := range []string{"include", "exclude", "usermap", "groupmap"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
+	must(cmd.RegisterFlagCompletionFunc("overwrite", oneOf("always", "if-changed", "if-newer", "never")))
+	must(cmd.RegisterFlagCompletionFunc("metadata", oneOf(kist.MetadataFull)))
 }
 
 // used returns the name of an option that was given and needs --to, or "".

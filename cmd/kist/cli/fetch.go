@@ -67,7 +67,7 @@ waits), and lost (as the errors of verify, and who accepted the loss).`,
 	flags.BoolVarP(&o.force, "force", "f", false, "replace local tags that differ")
 	flags.BoolVarP(&o.prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
 	flags.Var((*decisionValue)(&o.waits), "records", "decide on waiting records: `DECISION` is accept or refuse")
-	must(cmd.RegisterFlagCompletionFunc("records", cobra.FixedCompletions([]string{"accept", "refuse"}, cobra.ShellCompDirectiveNoFileComp)))
+	must(cmd.RegisterFlagCompletionFunc("records", oneOf("accept", "refuse")))
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
 	env.transfer.registerJobs(cmd)
 	return cmd

@@ -32,9 +32,6 @@ func (g *globals) register(root *cobra.Command, env *Env) {
 	flags.BoolVarP(&g.verbose, "verbose", "v", false, "print more: details, progress of steps, internals of errors")
 	flags.BoolVar(&g.noProgress, "no-progress", false, "show no progress")
 	flags.BoolVar(&g.noPager, "no-pager", false, "do not use the pager (KIST_PAGER, PAGER, or less) for log, diff, show and help")
-	must(root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp)))
-	must(root.MarkPersistentFlagDirname("directory"))
-	must(root.MarkPersistentFlagDirname("repo"))
 }
 
 // registerSetID adds --setid to a command that writes files.

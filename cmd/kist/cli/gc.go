@@ -68,7 +68,6 @@ patches (objects stored as differences).`,
 	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
 	flags.BoolVar(&o.auto, "auto", false, "only if there is enough to do; print nothing")
 	flags.BoolVar(&o.singleHost, "single-host", false, "work on a network file system that no other machine uses now")
-	must(cmd.RegisterFlagCompletionFunc("prune", cobra.NoFileCompletions))
 	return cmd
 }
 
@@ -95,7 +94,6 @@ type maxWaste string
 
 func (w *maxWaste) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar((*string)(w), "max-waste", "5%", "leave at most `N%` of garbage")
-	must(cmd.RegisterFlagCompletionFunc("max-waste", cobra.NoFileCompletions))
 }
 
 // share returns the percentage as a number from 0 to 1.

@@ -63,7 +63,6 @@ does not delete yet).`,
 	o.maxWaste.register(cmd)
 	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
 	env.transfer.register(cmd)
-	must(cmd.RegisterFlagCompletionFunc("grace", cobra.NoFileCompletions))
 	return cmd
 }
 

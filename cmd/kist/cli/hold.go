@@ -60,9 +60,6 @@ With --json: the same as 'kist hold list --json' for this commit.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.until, "until", "", "hold until `TIME`, a date or a duration")
 	flags.StringVar(&o.reason, "reason", "", "the reason, a `TEXT` that others see")
-	for _, name := range []string{"until", "reason"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	return cmd
 }
 
@@ -140,7 +137,6 @@ With --json: the same as 'kist hold list --all --json' for this commit.`,
 		return runHoldRemove(ctx, env, r, args[0], reason)
 	}, exitBusy)
 	cmd.Flags().StringVar(&reason, "reason", "", "the reason, a `TEXT` that others see")
-	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 	return cmd
 }
 

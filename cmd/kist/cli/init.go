@@ -66,10 +66,8 @@ With --json: path, branch and chunk_size.`,
 	flags.BoolVar(&o.bare, "bare", false, "make DIR itself the repository, for backups of the paths in backup.paths")
 	flags.StringVar(&o.shared, "shared", "", "let the group of the folder .kist use the repository, too; `WHO` is group")
 	flags.Lookup("shared").NoOptDefVal = "group"
-	must(cmd.RegisterFlagCompletionFunc("shared", cobra.FixedCompletions([]string{"group"}, cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("metadata", cobra.FixedCompletions([]string{kist.MetadataPortable, kist.MetadataFull}, cobra.ShellCompDirectiveNoFileComp)))
-	must(cmd.RegisterFlagCompletionFunc("initial-branch", cobra.NoFileCompletions))
-	must(cmd.RegisterFlagCompletionFunc("chunk-size", cobra.NoFileCompletions))
+	must(cmd.RegisterFlagCompletionFunc("shared", oneOf("group")))
+	must(cmd.RegisterFlagCompletionFunc("metadata", oneOf(kist.MetadataPortable, kist.MetadataFull)))
 	return cmd
 }
 

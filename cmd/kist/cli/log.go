@@ -114,10 +114,6 @@ to, if it is not the first parent.`,
 	flags.BoolVar(&o.tags, "tags", false, "begin at all tags")
 	flags.BoolVar(&o.remotes, "remotes", false, "begin at all branches of remotes")
 	o.form.register(cmd)
-	must(cmd.RegisterFlagCompletionFunc("decorate", cobra.FixedCompletions([]string{"short", "full", "auto", "no"}, cobra.ShellCompDirectiveNoFileComp)))
-	for _, name := range []string{"skip", "unified"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	return cmd
 }
 
@@ -135,9 +131,6 @@ func (o *logFilter) register(cmd *cobra.Command) {
 	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author and --grep")
 	flags.BoolVar(&o.merges, "merges", false, "only merges")
 	flags.BoolVar(&o.noMerges, "no-merges", false, "no merges")
-	for _, name := range []string{"since", "after", "until", "before", "author", "grep", "host", "label"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 }
 
 func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, args []string) error {
@@ -344,7 +337,6 @@ func registerCount(cmd *cobra.Command, number *int, what string) {
 		flag := flags.VarPF(&digitFlag{number, digit}, "digit-"+name, name, "")
 		flag.Hidden, flag.NoOptDefVal = true, "true"
 	}
-	must(cmd.RegisterFlagCompletionFunc("max-count", cobra.NoFileCompletions))
 }
 
 // digitFlag is one of the options -0 to -9, which add up to a number: -12 is

@@ -283,7 +283,6 @@ range are read. With --json the content is the same; only errors are JSON.`,
 	}
 	env.inRepository(cmd, o.run)
 	cmd.Flags().StringVar(&o.byteRange, "range", "", "only the `OFF:LEN` bytes from offset OFF on; OFF: goes to the end")
-	must(cmd.RegisterFlagCompletionFunc("range", cobra.NoFileCompletions))
 	return cmd
 }
 

@@ -116,7 +116,6 @@ func (o *purgeOptions) register(env *Env, cmd *cobra.Command) {
 	flags.StringVar(&o.reason, "reason", "", "record `TEXT` as the reason")
 	flags.BoolVar(&o.noPath, "no-path", false, "do not record the paths")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	must(cmd.RegisterFlagCompletionFunc("reason", cobra.NoFileCompletions))
 }
 
 // check returns an error for options and arguments that exclude each other.

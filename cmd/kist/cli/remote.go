@@ -163,7 +163,6 @@ With --json: name, url, single_writer, object_lock, and checks as for
 	flags := cmd.Flags()
 	flags.BoolVar(&o.singleWriter, "single-writer", false, "accept a store that is not safe for concurrent pushes")
 	flags.StringVar(&o.objectLock, "object-lock", "", "have S3 lock each file for an `AGE`, as in 30d")
-	must(cmd.RegisterFlagCompletionFunc("object-lock", cobra.NoFileCompletions))
 	flags.BoolVar(&o.noCheck, "no-check", false, "do not check or contact the store")
 	flags.BoolVarP(&o.fetch, "fetch", "f", false, "fetch from it, too")
 	cmd.MarkFlagsMutuallyExclusive("no-check", "fetch")

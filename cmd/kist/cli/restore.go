@@ -68,7 +68,6 @@ removed; with --dry-run an object for each path and status, write or remove.`,
 	}
 	cmd.MarkFlagsMutuallyExclusive("staged", "ours")
 	cmd.MarkFlagsMutuallyExclusive("staged", "theirs")
-	must(cmd.RegisterFlagCompletionFunc("source", env.complete(revisions)))
 	registerSetID(env, cmd)
 	return cmd
 }

@@ -92,7 +92,7 @@ checks each chunk against its hash when it reads it.`,
 	addCommands(root, env)
 	eachCommand(root, finish)
 	if env.completion.asked {
-		eachCommand(root, plainUsage)
+		eachCommand(root, func(cmd *cobra.Command) { completeValues(env, cmd) })
 	}
 	return root
 }

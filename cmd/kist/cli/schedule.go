@@ -57,9 +57,6 @@ With --json: the same as 'kist schedule list --json' for this repository.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.daily, "daily", "", "back up at `TIME`, such as 02:30, in local time")
 	flags.DurationVar(&o.jitter, "jitter", 0, "begin up to `DURATION` later, such as 15m or 1h")
-	for _, name := range []string{"daily", "jitter"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 	return cmd
 }
 

@@ -43,9 +43,6 @@ func (s *selection) register(cmd *cobra.Command) {
 	flags.StringVar(&s.command, "stdin-from-command", "", "run the command after --, and back up its output as the file `NAME`")
 	cmd.MarkFlagsMutuallyExclusive("stdin", "stdin-from-command", "files-from")
 	cmd.MarkFlagsMutuallyExclusive("stdin", "stdin-from-command", "files-from-raw")
-	for _, name := range []string{"stdin", "stdin-from-command", "exclude", "exclude-if-present", "exclude-larger-than"} {
-		must(cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions))
-	}
 }
 
 // options returns the options of a scan. Excluded paths are not in the commit, even if

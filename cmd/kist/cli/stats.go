@@ -89,7 +89,6 @@ has packs, indexes and condemned (marked for deletion), and their bytes.`,
 	flags.StringVar(&o.remote, "remote", "", "show the packs of the remote `NAME` instead")
 	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
 	env.transfer.register(cmd)
-	must(cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions([]string{"none", "size", "stored", "unique"}, cobra.ShellCompDirectiveNoFileComp)))
 	cmd.MarkFlagsMutuallyExclusive("volumes", "commits", "remote")
 	return cmd
 }

@@ -67,7 +67,6 @@ which is true.`,
 	flags.BoolVarP(&o.branch, "branch", "b", false, "show the branch, too (with --short, --porcelain, --json)")
 	flags.VarP(newChoice(&o.untracked, "normal", "all", "no"), "untracked-files", "u", "how to show untracked files: `normal|all|no`: folders by name, every file, or none")
 	flags.BoolVar(&o.ignored, "ignored", false, "show ignored files, too")
-	must(cmd.RegisterFlagCompletionFunc("untracked-files", cobra.FixedCompletions([]string{"normal", "all", "no"}, cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
 }
 

@@ -47,7 +47,7 @@ tagger (name, email, time) and message.`,
 	}, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "list the tags that fit a pattern")
-	o.commitFilter.register(cmd, env)
+	o.commitFilter.register(cmd)
 	flags.BoolVarP(&o.annotate, "annotate", "a", false, "create a tag with a message from -m or -F")
 	o.messageOptions.register(cmd)
 	flags.BoolVarP(&o.force, "force", "f", false, "replace a tag that exists")

@@ -103,7 +103,7 @@ func (b *backup) checkRemote(ctx context.Context, name string) (string, error) {
 	done, err := opened.Check(ctx, transfer.CheckOptions{
 		Sample: float64(b.check), After: after, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
 	}, func(problem transfer.Problem) {
-		what := newRemoteProblemJSON(problem)
+		what := newRemoteProblemJSON(&gc.Problem{Key: problem.Key, Where: problem.Blob, Err: problem.Err})
 		found = append(found, fmt.Sprintf("%s %s: %s", what.Kind, cmp.Or(what.Blob, problem.Key.ID.String()), what.Problem))
 	})
 	if err == nil {

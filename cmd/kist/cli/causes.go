@@ -205,16 +205,9 @@ func details(err error) string {
 	var conflict *index.ConflictError
 	switch {
 	case errors.As(err, &local) && len(local.Obstacles) > 1:
-		for _, o := range local.Obstacles {
-			lines = append(lines, quotePath(o.Path)+": "+o.Reason)
-		}
+		lines = firstOf(local.Obstacles, detailLines, "", func(o stage.Obstacle) string { return quotePath(o.Path) + ": " + o.Reason })
 	case errors.As(err, &conflict):
-		for _, path := range conflict.Paths {
-			lines = append(lines, quotePath(path))
-		}
-	}
-	if more := len(lines) - detailLines; more > 0 {
-		lines = append(lines[:detailLines], fmt.Sprintf("and %d more", more))
+		lines = firstOf(conflict.Paths, detailLines, "", quotePath)
 	}
 	if len(lines) == 0 {
 		return ""

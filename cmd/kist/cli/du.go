@@ -26,15 +26,15 @@ func newDu(env *Env) *cobra.Command {
 		Use:   "du [OPTIONS] [REV[:PATH]] [-- PATH...]",
 		Short: "show the size of folders in a commit",
 		Long: `Lists the folders in a commit, by default in HEAD, each with the size of the
-files in it and their number. These are kept in every commit, so that no file is
-looked at. With PATHs after REV, these files and folders are listed; the first
-line is their total.
+files in it and their number. Every commit has these numbers, so no file is
+read. With PATHs after REV, these files and folders are listed; the first line
+is their total.
 
---stored adds two totals for the listed paths: the bytes of content, with content
-that occurs more than once counted once; and the bytes that it takes in the
-repository, compressed, with the lists of files and chunks. Content that other
-commits share counts, too. Files of up to 32 bytes are kept in the lists of files
-and have no content of their own.
+--stored adds two totals for the listed paths. The first is the bytes of content,
+with repeated content counted once. The second is the bytes that it takes in the
+repository: compressed, with the lists of files and chunks, and with content that
+other commits share. Files of up to 32 bytes are kept in the lists of files and
+have no content of their own.
 
 With --json, one folder a line: path, files, bytes; with --stored the first line
 has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`,

@@ -39,6 +39,11 @@ func failf(exit int, kind, format string, args ...any) error {
 	return &failure{err: fmt.Errorf(format, args...), exit: exit, kind: kind}
 }
 
+// linesError returns an error with further lines below its first one.
+func linesError(exit int, kind, first string, lines []string) error {
+	return failf(exit, kind, "%s", strings.Join(append([]string{first}, lines...), "\n"))
+}
+
 // hintf returns err with advice on what to do about it.
 func hintf(err error, format string, args ...any) error {
 	return &failure{err: err, hints: []string{fmt.Sprintf(format, args...)}}

@@ -41,7 +41,7 @@ func printLost(ctx context.Context, env *Env, r *kist.Repository, name string, l
 	}
 	for i, gap := range list {
 		if i == shownProblems {
-			env.tell("and %s more; --json shows all\n", formatCount(uint64(len(list)-i)))
+			env.tell("%s; --json shows all\n", andMore(uint64(len(list)-i)))
 			break
 		}
 		by := ""
@@ -157,20 +157,15 @@ func (l *losses) err() error {
 			delete(l.all, lostAt{key: lost.key})
 		}
 	}
-	n := len(l.all)
-	if n == 0 {
+	if len(l.all) == 0 {
 		return nil
 	}
-	text := plural(uint64(n), "object is lost and left out:", "objects are lost and left out:")
+
 	list := slices.SortedFunc(maps.Keys(l.all), func(a, b lostAt) int {
 		return cmp.Or(tree.ComparePaths(a.path, b.path), a.key.Compare(b.key))
 	})
-	for i, lost := range list {
-		if i == detailLines {
-			text += "\nand " + formatCount(uint64(n-i)) + " more"
-			break
-		}
-		text += "\n" + lost.String()
-	}
-	return hintf(failf(exitPartial, "lost", "%s", text), "'kist verify' names the commits; a fetch from a remote that has these objects brings them back")
+	err := linesError(exitPartial, "lost",
+		plural(uint64(len(list)), "object is lost and left out:", "objects are lost and left out:"),
+		firstOf(list, detailLines, "", lostAt.String))
+	return hintf(err, "'kist verify' names the commits; a fetch from a remote that has these objects brings them back")
 }

@@ -117,3 +117,18 @@ func (e *Env) verbose(format string, args ...any) {
 func (e *Env) warn(format string, args ...any) {
 	fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(yellow, "warning:"), printable(fmt.Sprintf(format, args...)))
 }
+
+// firstOf returns a line for each of the first items, at most most of them. If there are
+// more items, a last line counts them: "and 12 more", followed by suffix.
+func firstOf[T any](list []T, most int, suffix string, line func(T) string) []string {
+	var lines []string
+	for i, item := range list {
+		if i == most {
+			return append(lines, andMore(uint64(len(list)-i))+suffix)
+		}
+		lines = append(lines, line(item))
+	}
+	return lines
+}
+
+func andMore(n uint64) string { return "and " + formatCount(n) + " more" }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -25,18 +24,12 @@ func partialOf(env *Env, r *kist.Repository, skipped []object.Skipped, all uint6
 	if all == 0 {
 		return nil
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s skipped", plural(all, "path was", "paths were"))
-	for i, s := range skipped {
-		if i == detailLines {
-			break
-		}
-		fmt.Fprintf(&text, "\n%s", shownSkipped(env, r, s))
+
+	lines := firstOf(skipped, detailLines, "", func(s object.Skipped) string { return shownSkipped(env, r, s) })
+	if all > detailLines {
+		lines = append(lines[:detailLines], andMore(all-detailLines))
 	}
-	if more := all - uint64(min(len(skipped), detailLines)); more > 0 {
-		fmt.Fprintf(&text, "\nand %s more", formatCount(more))
-	}
-	return failf(exitPartial, "", "%s", text.String())
+	return linesError(exitPartial, "", plural(all, "path was", "paths were")+" skipped", lines)
 }
 
 func shownSkipped(env *Env, r *kist.Repository, s object.Skipped) string {
@@ -89,19 +82,14 @@ func unwritten(err error, shown func(path string) string) error {
 	if !isPartial(err) || !errors.As(err, &failed) {
 		return err
 	}
-	var text strings.Builder
-	text.WriteString(plural(uint64(len(failed.Failed)), "path", "paths") + " could not be written; everything else was:")
-	for i, f := range failed.Failed {
-		if i == detailLines {
-			text.WriteString("\nand " + formatCount(uint64(len(failed.Failed)-i)) + " more")
-			break
-		}
-		text.WriteString("\n" + shown(f.Path) + ": " + bareError(f.Err))
-	}
+
+	partial := linesError(exitPartial, "",
+		plural(uint64(len(failed.Failed)), "path", "paths")+" could not be written; everything else was:",
+		firstOf(failed.Failed, detailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + bareError(f.Err) }))
 	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
-		return hintf(failf(exitPartial, "", "%s", text.String()), "'kist verify' lists the damage, and 'kist verify --repair' looks for intact copies")
+		return hintf(partial, "'kist verify' lists the damage, and 'kist verify --repair' looks for intact copies")
 	}
-	return failf(exitPartial, "", "%s", text.String())
+	return partial
 }
 
 // leavingShown is how many commits are listed that would be left behind.
@@ -121,23 +109,24 @@ func warnLeaving(ctx context.Context, env *Env, r *kist.Repository, id object.ID
 		}
 		revs = append(revs, "^"+ref.ID.String())
 	}
-	var lost []string
-	n := 0
+
+	var left []log.Logged
 	for c, err := range log.Commits(ctx, r, log.Options{Revs: revs}) {
 		if err != nil {
 			return false
 		}
-		if n++; n <= leavingShown {
-			lost = append(lost, fmt.Sprintf("  %s %s", c.ID.Short(), subject(c.Message)))
-		}
+		left = append(left, c)
 	}
-	if n == 0 {
+	if len(left) == 0 {
 		return false
 	}
-	if n > leavingShown {
-		lost = append(lost, fmt.Sprintf("  and %d more", n-leavingShown))
+
+	lines := firstOf(left, leavingShown, "", func(c log.Logged) string { return c.ID.Short() + " " + subject(c.Message) })
+	them := "them"
+	if len(left) == 1 {
+		them = "it"
 	}
-	env.warn("%s left behind that no branch has:\n%s\n'kist branch NEW %s' makes a branch of %s",
-		plural(uint64(n), "commit is", "commits are"), strings.Join(lost, "\n"), id.Short(), map[bool]string{true: "it", false: "them"}[n == 1])
+	env.warn("%s left behind that no branch has:\n  %s\n'kist branch NEW %s' makes a branch of %s",
+		plural(uint64(len(left)), "commit is", "commits are"), strings.Join(lines, "\n  "), id.Short(), them)
 	return true
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -36,25 +35,7 @@ type quarantinedJSON struct {
 	To   string `json:"to,omitempty"`
 }
 
-// combine says whether the options go together.
-func (o verifyOptions) combine() error {
-	switch {
-	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost || o.acceptLoss):
-		return usagef("--from, --single-host and --accept-loss do not go together with --remote")
-	case o.repair && o.readData != "" && o.readData != "100%":
-		return usagef("--repair reads everything: --read-data takes no share with it")
-	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.acceptLoss):
-		return usagef("--from, --dry-run, --single-host and --accept-loss need --repair")
-	}
-	return nil
-}
-
-func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
-	r, err := env.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Repository) error {
 	at := newVerifyProgress(ctx, env, r, volume.CheckOptions{ReadData: true})
 	defer at.stop()
 	result, err := repair.Run(ctx, r, repair.Options{
@@ -68,26 +49,12 @@ func runRepair(ctx context.Context, env *Env, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
-	if env.global.json {
-		return printRepairJSON(env, result, o.dryRun)
-	}
-	printRepair(ctx, env, r, result, o.dryRun)
-	n := uint64(len(result.Lost))
-	if n == 0 {
-		return nil
-	}
-	return &failure{
-		err:   fmt.Errorf("%s damaged or missing, with no good copy", plural(n, "thing stays", "things stay")),
-		exit:  exitDamaged,
-		hints: lostHints(result, o),
-	}
-}
 
-func printRepairJSON(env *Env, result *repair.Result, dryRun bool) error {
 	out := newVerifyJSON(result.Found)
-	out.Accepted = newProblemsJSON(result.Accepted)
+	out.Accepted = newProblemsJSON(result.Accepted, newProblemJSON)
 	out.repairJSON = &repairJSON{
-		DryRun: dryRun, Repaired: []repairedJSON{}, Quarantined: []quarantinedJSON{}, Lost: newProblemsJSON(result.Lost),
+		DryRun: o.dryRun, Repaired: []repairedJSON{}, Quarantined: []quarantinedJSON{},
+		Lost: newProblemsJSON(result.Lost, newProblemJSON),
 	}
 	for _, done := range result.Repaired {
 		item := repairedJSON{Kind: "file", File: done.File, How: done.How}
@@ -99,42 +66,38 @@ func printRepairJSON(env *Env, result *repair.Result, dryRun bool) error {
 	for _, q := range result.Quarantined {
 		out.Quarantined = append(out.Quarantined, quarantinedJSON(q))
 	}
-	env.json(out)
-	if len(result.Lost) == 0 {
-		return nil
+	if env.global.json {
+		env.json(out)
+	} else {
+		printRepair(ctx, env, r, out)
 	}
-	return quiet(exitDamaged)
+	return damageError(env, len(out.Lost), "thing stays damaged or missing, with no good copy",
+		"things stay damaged or missing, with no good copy", lostHints(result, out.Lost, o.acceptLoss))
 }
 
 // printRepair prints the result of a repair.
-func printRepair(ctx context.Context, env *Env, r *kist.Repository, result *repair.Result, dryRun bool) {
-	repaired, moved := "repaired", "moved"
-	if dryRun {
-		repaired, moved = "would repair", "would move"
+func printRepair(ctx context.Context, env *Env, r *kist.Repository, out verifyJSON) {
+	repaired, moved, accepted := "repaired", "moved", "accepted as lost"
+	if out.DryRun {
+		repaired, moved, accepted = "would repair", "would move", "would accept as lost"
 	}
-	for _, line := range repairedLines(r, result.Repaired) {
+	for _, line := range repairedLines(r, out.Repaired) {
 		env.tell("%s %s\n", env.paint(green, repaired), line)
 	}
-	for _, q := range result.Quarantined {
+	for _, q := range out.Quarantined {
 		to := cmp.Or(q.To, volume.QuarantineDir)
 		env.tell("%s to %s: %s\n", moved, quotePath(repositoryFile(r, to)), quotePath(repositoryFile(r, q.File)))
 	}
-	printProblems(ctx, env, r, result.Lost)
-	if len(result.Lost) > 0 {
-		return
-	}
-	if len(result.Accepted) > 0 {
-		what := "accepted as lost:\n"
-		if dryRun {
-			what = "would accept as lost:\n"
-		}
-		env.tell("%s", what)
-		printProblems(ctx, env, r, result.Accepted)
-		return
-	}
-	if len(result.Repaired)+len(result.Quarantined) == 0 {
+
+	printProblems(ctx, env, r, out.Lost)
+	switch {
+	case len(out.Lost) > 0:
+	case len(out.Accepted) > 0:
+		env.tell("%s:\n", accepted)
+		printProblems(ctx, env, r, out.Accepted)
+	case len(out.Repaired)+len(out.Quarantined) == 0:
 		env.tell("no errors found: nothing to repair\n")
-	} else if !dryRun {
+	case !out.DryRun:
 		env.tell("repaired: everything is intact again\n")
 	}
 }
@@ -144,49 +107,50 @@ const manyAlike = 5
 
 // repairedLines describes each repair. Objects that are too many to be named are
 // counted.
-func repairedLines(r *kist.Repository, list []repair.Repaired) (lines []string) {
-	type way struct {
-		kind object.Kind
-		how  string
-	}
+func repairedLines(r *kist.Repository, list []repairedJSON) (lines []string) {
+	type way struct{ kind, how string }
 	alike := map[way]uint64{}
 	for _, done := range list {
-		alike[way{done.Key.Kind, done.How}]++
+		alike[way{done.Kind, done.How}]++
 	}
+
 	for _, done := range list {
-		w := way{done.Key.Kind, done.How}
+		w := way{done.Kind, done.How}
 		what := quotePath(repositoryFile(r, done.File))
 		switch n := alike[w]; {
-		case done.Key.IsZero():
+		case done.ID == nil:
 		case n == 0:
 			continue // printed above
 		case n > manyAlike:
-			what = plural(n, w.kind.String(), w.kind.String()+"s")
+			what = plural(n, w.kind, w.kind+"s")
 			alike[w] = 0
 		default:
-			what = w.kind.String() + " " + done.Key.ID.String()
+			what = w.kind + " " + done.ID.String()
 		}
 		lines = append(lines, what+": "+printable(done.How))
 	}
 	return lines
 }
 
-// lostHints gives advice on what could not be repaired.
-func lostHints(result *repair.Result, o verifyOptions) []string {
+// lostHints gives advice on problems that could not be repaired.
+func lostHints(result *repair.Result, lost []problemJSON, acceptLoss bool) []string {
+	any := func(kind string) bool {
+		return slices.ContainsFunc(lost, func(p problemJSON) bool { return p.Kind == kind })
+	}
+	if any("records") {
+		return []string{hintNoRecords}
+	}
 	hints := []string{"'kist verify --repair' can be run again: when a remote can be reached that has it, or the file is back in the worktree"}
-	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "ref" }) {
+	if any("ref") {
 		hints = append(hints, "a file of a ref is text: write into it, as its only line, the ID of the commit, or into HEAD 'ref: refs/heads/BRANCH'")
 	}
-	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "remote" }) {
+	if any("remote") {
 		hints = append(hints, "'kist verify --repair --accept-loss' goes on with the remote as it is now")
 	}
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
 		hints = append(hints, "'kist verify --repair --accept-loss' goes on without what is missing")
 	}
-	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return problemKind(p) == "records" }) {
-		return []string{hintNoRecords}
-	}
-	if o.acceptLoss {
+	if acceptLoss {
 		hints = append(hints, "missing content may have expired: 'kist expire COMMIT' records that again")
 	}
 	return hints

@@ -1,12 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
+	"encoding/binary"
+	"io"
 	"math"
 	"math/bits"
-	"path"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -16,10 +17,6 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/transfer"
-	"github.com/kist-vcs/kist/tree/index"
 )
 
 type verifyOptions struct {
@@ -86,19 +83,8 @@ problem, commits and paths (as far as the repository here knows them); with
   kist verify --repair --dry-run
   kist verify --repair
   kist verify --remote origin --repair`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.combine(); err != nil {
-				return err
-			}
-			switch {
-			case o.remote != "":
-				return runVerifyRemote(cmd.Context(), env, o)
-			case o.repair:
-				return runRepair(cmd.Context(), env, o)
-			}
-			return runVerify(cmd.Context(), env, o)
-		},
+		Args:              noArguments,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	opensRepository(cmd, exitBusy)
@@ -135,20 +121,9 @@ type verifyJSON struct {
 	*repairJSON // with --repair
 }
 
-// problemJSON is something that verify found to be wrong.
-type problemJSON struct {
-	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote, lost
-	ID      *object.ID  `json:"id"`
-	File    string      `json:"file,omitempty"`
-	Problem string      `json:"problem"`
-	Commits []object.ID `json:"commits"`
-	Paths   []string    `json:"paths"`
-	RawPath [][]byte    `json:"paths_raw,omitempty"` // all of paths, if one is not UTF-8
-}
-
-func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
+func (o verifyOptions) run(ctx context.Context, env *Env) error {
 	check, err := o.check(env)
-	if err != nil {
+	if err := cmp.Or(o.combine(), err); err != nil {
 		return err
 	}
 	r, err := env.open()
@@ -156,10 +131,36 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 		return err
 	}
 	defer r.Close()
+
+	switch {
+	case o.remote != "":
+		return o.remoteRun(ctx, env, r, check)
+	case o.repair:
+		return o.runRepair(ctx, env, r)
+	}
+	return runVerify(ctx, env, r, check)
+}
+
+// combine returns an error for options that exclude each other.
+func (o verifyOptions) combine() error {
+	switch {
+	case o.repair && o.remote != "" && (len(o.from) > 0 || o.singleHost || o.acceptLoss):
+		return usagef("--from, --single-host and --accept-loss do not go together with --remote")
+	case o.repair && o.readData != "" && o.readData != "100%":
+		return usagef("--repair reads everything: --read-data takes no share with it")
+	case !o.repair && (len(o.from) > 0 || o.dryRun || o.singleHost || o.acceptLoss):
+		return usagef("--from, --dry-run, --single-host and --accept-loss need --repair")
+	}
+	return nil
+}
+
+// runVerify checks the repository.
+func runVerify(ctx context.Context, env *Env, r *kist.Repository, check volume.CheckOptions) error {
 	at := newVerifyProgress(ctx, env, r, check)
 	defer at.stop()
 	check.Progress = at.checking
 	warnReadable(env, r)
+
 	report, err := gc.VerifyRepository(ctx, r, gc.VerifyOptions{Volumes: check, Progress: at.following})
 	at.stop()
 	if err != nil {
@@ -169,29 +170,37 @@ func runVerify(ctx context.Context, env *Env, o verifyOptions) error {
 	if err != nil {
 		return err
 	}
+
+	out := newVerifyJSON(report)
 	if env.global.json {
-		return printVerifyJSON(env, report, lost)
+		for _, key := range lost {
+			out.Accepted = append(out.Accepted, newProblemJSON(&gc.Problem{Key: key, Err: &object.NotFoundError{Key: key}}))
+		}
+		env.json(out)
+	} else {
+		printProblems(ctx, env, r, out.Errors)
+		if out.Healed > 0 {
+			env.info("%s damaged, but another copy is intact", plural(uint64(out.Healed), "stored object is", "stored objects are"))
+		}
+		for _, key := range lost {
+			env.tell("accepted as lost: %s %s\n", key.Kind, key.ID)
+		}
+		if len(out.Errors) == 0 {
+			env.tell("no errors found: %s, %s read; %s\n", plural(uint64(report.Objects), "object", "objects"),
+				formatSize(uint64(report.Bytes)), plural(uint64(report.Commits), "commit", "commits"))
+		}
 	}
-	printProblems(ctx, env, r, report.Problems)
-	if n := uint64(len(report.Healed)); n > 0 {
-		env.info("%s damaged, but another copy is intact", plural(n, "stored object is", "stored objects are"))
-	}
-	for _, key := range lost {
-		env.tell("accepted as lost: %s %s\n", key.Kind, key.ID)
-	}
-	n := len(report.Problems)
-	if n == 0 {
-		env.tell("no errors found: %s, %s read; %s\n", plural(uint64(report.Objects), "object", "objects"),
-			formatSize(uint64(report.Bytes)), plural(uint64(report.Commits), "commit", "commits"))
-		return nil
-	}
-	return &failure{
-		err:  fmt.Errorf("%s damaged or missing", plural(uint64(n), "thing is", "things are")),
-		exit: exitDamaged, hints: problemHints(report.Problems),
+	return damageError(env, len(out.Errors), "thing is damaged or missing", "things are damaged or missing", problemHints(out.Errors))
+}
+
+func newVerifyJSON(report *gc.Report) verifyJSON {
+	return verifyJSON{
+		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed),
+		Errors: newProblemsJSON(report.Problems, newProblemJSON), Accepted: []problemJSON{},
 	}
 }
 
-// check returns what of the stored data is read.
+// check returns the share of the stored data to read.
 func (o verifyOptions) check(env *Env) (volume.CheckOptions, error) {
 	bad := usagef("--read-data %s is neither a share as in 5%% nor a part as in 2/7", quoteArg(o.readData))
 	if o.readData == "" {
@@ -203,16 +212,12 @@ func (o verifyOptions) check(env *Env) (volume.CheckOptions, error) {
 		if err != nil {
 			return check, bad
 		}
-		if share == 1 {
-			return check, nil
+		if share < 1 {
+			check.Subset, err = randomShare(env.Random, share)
 		}
-		var seed [8]byte
-		if _, err := env.Random.Read(seed[:]); err != nil {
-			return check, err
-		}
-		check.Subset = randomShare(seed, share)
-		return check, nil
+		return check, err
 	}
+
 	part, parts, ok := strings.Cut(o.readData, "/")
 	k, err1 := strconv.Atoi(part)
 	n, err2 := strconv.Atoi(parts)
@@ -228,215 +233,11 @@ func (o verifyOptions) check(env *Env) (volume.CheckOptions, error) {
 	return check, nil
 }
 
-// randomShare returns a function that is true for about a share of all
-// numbers, others for another seed.
-func randomShare(seed [8]byte, share float64) func(i, n int) bool {
-	limit := uint64(share * math.MaxUint64)
-	var start uint64
-	for _, b := range seed {
-		start = start<<8 | uint64(b)
-	}
-	return func(i, _ int) bool {
-		x := start + uint64(i+1)*0x9e3779b97f4a7c15 // splitmix64
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		return x^x>>31 < limit
-	}
-}
-
-func printVerifyJSON(env *Env, report *gc.Report, lost []object.Key) error {
-	out := newVerifyJSON(report)
-	out.Accepted = make([]problemJSON, len(lost))
-	for i, key := range lost {
-		out.Accepted[i] = newProblemJSON(&gc.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
-	}
-	env.json(out)
-	if len(report.Problems) > 0 {
-		return quiet(exitDamaged)
-	}
-	return nil
-}
-
-func newVerifyJSON(report *gc.Report) verifyJSON {
-	return verifyJSON{
-		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed),
-		Errors: newProblemsJSON(report.Problems),
-	}
-}
-
-func newProblemsJSON(problems []*gc.Problem) []problemJSON {
-	list := make([]problemJSON, len(problems))
-	for i, p := range problems {
-		list[i] = newProblemJSON(p)
-	}
-	return list
-}
-
-func newProblemJSON(p *gc.Problem) problemJSON {
-	out := problemJSON{
-		Kind: problemKind(p), File: problemFile(p), Problem: problemText(p),
-		Commits: append([]object.ID{}, p.Commits...), Paths: append([]string{}, p.Paths...),
-	}
-	if !p.Key.IsZero() {
-		out.ID = &p.Key.ID
-	}
-	for _, at := range p.Paths {
-		if rawPath(at) == nil {
-			continue
-		}
-		for _, at := range p.Paths {
-			out.RawPath = append(out.RawPath, []byte(at))
-		}
-		break
-	}
-	return out
-}
-
-// problemKind returns the kind of object that a problem is about, or the kind
-// of file.
-func problemKind(p *gc.Problem) string {
-	switch {
-	case !p.Key.IsZero():
-		return p.Key.Kind.String()
-	case isLogDamage(p.Err):
-		return "reflog"
-	case isA[*refs.CorruptError](p.Err):
-		return "ref"
-	case isA[*index.CorruptError](p.Err):
-		return "index"
-	case isA[*record.CorruptError](p.Err):
-		return "records"
-	case errors.Is(p.Err, transfer.ErrState):
-		return "remote"
-	case errors.Is(p.Err, kist.ErrLostList):
-		return "lost"
-	}
-	return "volume"
-}
-
-// problemFile returns the file in .kist that a problem is in, as far as it is
-// known.
-func problemFile(p *gc.Problem) string {
-	var ref *refs.CorruptError
-	var idx *index.CorruptError
-	var obj *object.CorruptError
-	switch {
-	case errors.As(p.Err, &ref):
-		return ref.File
-	case errors.As(p.Err, &idx):
-		return path.Base(idx.File)
-	case isA[*record.CorruptError](p.Err):
-		return record.File
-	case strings.HasPrefix(p.Where, "volumes/"), errors.Is(p.Err, transfer.ErrState), errors.Is(p.Err, kist.ErrLostList):
-		return p.Where
-	case errors.As(p.Err, &obj):
-		return obj.Where
-	}
-	return ""
-}
-
-// problemText describes a problem, without the object, which is printed beside it.
-func problemText(p *gc.Problem) string {
-	var ref *refs.CorruptError
-	var idx *index.CorruptError
-	var obj *object.CorruptError
-	var missing *object.NotFoundError
-	var records *record.CorruptError
-	var state *object.DamageError
-	switch {
-	case errors.As(p.Err, &ref):
-		return ref.Err.Error()
-	case errors.As(p.Err, &idx):
-		return idx.Err.Error()
-	case errors.As(p.Err, &records):
-		return records.Err.Error()
-	case errors.Is(p.Err, transfer.ErrState) && errors.As(p.Err, &state):
-		return state.Err.Error()
-	case errors.As(p.Err, &obj) && obj.Key == p.Key:
-		return obj.Err.Error()
-	case errors.As(p.Err, &missing) && missing.Key == p.Key:
-		return "missing"
-	}
-	return p.Err.Error()
-}
-
-// The most lines that are printed; --json has all.
-const (
-	shownProblems = 50
-	shownCommits  = 5 // of each problem
-	shownPaths    = 10
-)
-
-// printProblems prints problems for a person.
-func printProblems(ctx context.Context, env *Env, r *kist.Repository, problems []*gc.Problem) {
-	for i, problem := range problems {
-		if i == shownProblems {
-			env.printf("and %s more; --json shows all\n", formatCount(uint64(len(problems)-i)))
-			break
-		}
-		printProblem(ctx, env, r, problem)
-	}
-}
-
-// printProblem prints a problem for a person.
-func printProblem(ctx context.Context, env *Env, r *kist.Repository, p *gc.Problem) {
-	what := problemKind(p)
-	if !p.Key.IsZero() {
-		what += " " + p.Key.ID.String()
-	}
-	if file := problemFile(p); file != "" {
-		what += ", in " + quotePath(repositoryFile(r, file))
-	}
-	env.printf("%s: %s\n", env.paint(red, what), printable(problemText(p)))
-	printAffected(ctx, env, r, p.Commits, p.Paths)
-}
-
-// printAffected names commits and paths that a problem affects, the first of them.
-func printAffected(ctx context.Context, env *Env, r *kist.Repository, commits []object.ID, paths []string) {
-	for i, id := range commits {
-		if i == shownCommits {
-			env.printf("  and %d more commits\n", len(commits)-i)
-			break
-		}
-		line := ""
-		if c, err := object.ReadCommit(ctx, r.Objects(), id); err == nil {
-			line = subject(c.Message)
-		}
-		env.printf("  commit %s %s\n", id.Short(), printable(line))
-	}
-	for i, at := range paths {
-		if i == shownPaths {
-			env.printf("  and %d more paths\n", len(paths)-i)
-			break
-		}
-		env.printf("  path %s\n", quotePath(at))
-	}
-}
-
-const hintRepair = "'kist verify --repair' looks for intact copies: in other volumes, on remotes, in the worktree"
-
-// problemHints returns advice on the problems, each once.
-func problemHints(problems []*gc.Problem) []string {
-	var hints []string
-	given := map[string]bool{}
-	for _, p := range problems {
-		hint := hintRepair
-		switch problemKind(p) {
-		case "ref":
-			hint = hintRef
-		case "reflog":
-			hint = hintLog
-		case "index":
-			hint = hintIndex
-		case "records":
-			hint = hintRecords
-		case "remote":
-			hint = hintRemoteState
-		}
-		if !given[hint] {
-			given[hint] = true
-			hints = append(hints, hint)
-		}
-	}
-	return hints
+// randomShare returns a function that is true for about a share of all numbers, and for
+// other numbers with each seed.
+func randomShare(seeds io.Reader, share float64) (func(i, n int) bool, error) {
+	var seed [8]byte
+	_, err := io.ReadFull(seeds, seed[:])
+	start, limit := binary.BigEndian.Uint64(seed[:]), uint64(share*math.MaxUint64)
+	return func(i, _ int) bool { return rand.NewPCG(start, uint64(i)).Uint64() < limit }, err
 }

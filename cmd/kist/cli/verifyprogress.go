@@ -7,19 +7,17 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// verifyProgress shows how far a verification is: first of the volumes, then of
-// history. Its functions are nil if nobody watches.
+// verifyProgress shows how far a verification is: the check of the volumes, then the walk
+// of history, then the repair.
 type verifyProgress struct {
-	env       *Env
-	p         *progress
-	title     string
-	checking  func(volume.Checked)
-	following func(nodes int)
-	restoring func(done, total int64)
+	env   *Env
+	p     *progress
+	title string
 }
 
+const verifying = "verifying"
+
 func newVerifyProgress(ctx context.Context, env *Env, r *kist.Repository, check volume.CheckOptions) *verifyProgress {
-	const verifying = "verifying"
 	v := &verifyProgress{env: env, p: env.progress(verifying), title: verifying}
 	if v.p == nil {
 		return v
@@ -34,14 +32,19 @@ func newVerifyProgress(ctx context.Context, env *Env, r *kist.Repository, check 
 		bytes = 0
 	}
 	v.p.Total(uint64(objects), uint64(bytes))
-	v.checking = func(done volume.Checked) { v.at(verifying).Set(uint64(done.Objects), uint64(done.Bytes)) }
-	v.following = func(nodes int) { v.at("following history").Set(uint64(nodes), 0) }
-	v.restoring = func(done, total int64) {
-		p := v.at("restoring")
-		p.Total(uint64(total), 0)
-		p.Set(uint64(done), 0)
-	}
 	return v
+}
+
+func (v *verifyProgress) checking(done volume.Checked) {
+	v.at(verifying).Set(uint64(done.Objects), uint64(done.Bytes))
+}
+
+func (v *verifyProgress) following(nodes int) { v.at("following history").Set(uint64(nodes), 0) }
+
+func (v *verifyProgress) restoring(done, total int64) {
+	p := v.at("restoring")
+	p.Total(uint64(total), 0)
+	p.Set(uint64(done), 0)
 }
 
 // at returns the progress of a phase, which begins with the first call.

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree/index"
+)
+
+// problemJSON is something wrong in a repository or on a remote, as verify prints it with
+// --json.
+type problemJSON struct {
+	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote, lost, blob
+	ID      *object.ID  `json:"id"`
+	File    string      `json:"file,omitempty"` // in .kist
+	Blob    string      `json:"blob,omitempty"` // on the remote
+	Problem string      `json:"problem"`        // without the object and the file
+	Commits []object.ID `json:"commits"`
+	Paths   []string    `json:"paths"`
+	RawPath [][]byte    `json:"paths_raw,omitempty"` // all of paths, if one is not UTF-8
+}
+
+// newProblemJSON describes a problem of the repository.
+func newProblemJSON(p *gc.Problem) problemJSON {
+	out := problemJSON{Kind: "volume", Problem: p.Err.Error()}
+	var ref *refs.CorruptError
+	var idx *index.CorruptError
+	var records *record.CorruptError
+	var state *object.DamageError
+	var obj *object.CorruptError
+	var missing *object.NotFoundError
+	switch {
+	case errors.As(p.Err, &ref):
+		out.Kind, out.File, out.Problem = "ref", ref.File, ref.Err.Error()
+		if isLogDamage(p.Err) {
+			out.Kind = "reflog"
+		}
+	case errors.As(p.Err, &idx):
+		out.Kind, out.File, out.Problem = "index", path.Base(idx.File), idx.Err.Error()
+	case errors.As(p.Err, &records):
+		out.Kind, out.File, out.Problem = "records", record.File, records.Err.Error()
+	case errors.Is(p.Err, transfer.ErrState):
+		out.Kind, out.File = "remote", p.Where
+		if errors.As(p.Err, &state) {
+			out.Problem = state.Err.Error()
+		}
+	case errors.Is(p.Err, kist.ErrLostList):
+		out.Kind, out.File = "lost", p.Where
+	case errors.As(p.Err, &obj):
+		out.File = obj.Where
+		if obj.Key == p.Key {
+			out.Problem = obj.Err.Error()
+		}
+	case errors.As(p.Err, &missing) && missing.Key == p.Key:
+		out.Problem = "missing"
+	}
+	if strings.HasPrefix(p.Where, "volumes/") {
+		out.File = p.Where
+	}
+	return out.affecting(p)
+}
+
+// newRemoteProblemJSON describes a problem of a remote. p.Where is the blob.
+func newRemoteProblemJSON(p *gc.Problem) problemJSON {
+	out := problemJSON{Kind: "blob", Blob: p.Where, Problem: p.Err.Error()}
+	var corrupt *object.CorruptError
+	if errors.As(p.Err, &corrupt) && corrupt.Key == p.Key {
+		out.Problem = corrupt.Where + ": " + corrupt.Err.Error()
+	}
+	return out.affecting(p)
+}
+
+// affecting returns out with the object of p, and the commits and paths that p affects.
+func (out problemJSON) affecting(p *gc.Problem) problemJSON {
+	if !p.Key.IsZero() {
+		out.Kind, out.ID = p.Key.Kind.String(), &p.Key.ID
+	}
+	out.Commits, out.Paths = append([]object.ID{}, p.Commits...), append([]string{}, p.Paths...)
+	if slices.ContainsFunc(p.Paths, func(path string) bool { return rawPath(path) != nil }) {
+		for _, path := range p.Paths {
+			out.RawPath = append(out.RawPath, []byte(path))
+		}
+	}
+	return out
+}
+
+// newProblemsJSON describes problems with one of the functions above.
+func newProblemsJSON(problems []*gc.Problem, describe func(*gc.Problem) problemJSON) []problemJSON {
+	list := make([]problemJSON, len(problems))
+	for i, p := range problems {
+		list[i] = describe(p)
+	}
+	return list
+}
+
+// The most lines that are printed; --json has all.
+const (
+	shownProblems = 50
+	shownCommits  = 5 // of each problem
+	shownPaths    = 10
+)
+
+// printProblems prints problems for a person.
+func printProblems(ctx context.Context, env *Env, r *kist.Repository, problems []problemJSON) {
+	for i, p := range problems {
+		if i == shownProblems {
+			env.printf("%s; --json shows all\n", andMore(uint64(len(problems)-i)))
+			break
+		}
+
+		what := p.Kind
+		switch {
+		case p.ID != nil:
+			what += " " + p.ID.String()
+		case p.Blob != "":
+			what = printable(p.Blob)
+		}
+		if p.File != "" {
+			what += ", in " + quotePath(repositoryFile(r, p.File))
+		}
+		env.printf("%s: %s\n", env.paint(red, what), printable(p.Problem))
+		printAffected(ctx, env, r, p.Commits, p.Paths)
+	}
+}
+
+// printAffected names the first of the commits and paths that a problem affects.
+func printAffected(ctx context.Context, env *Env, r *kist.Repository, commits []object.ID, paths []string) {
+	lines := firstOf(commits, shownCommits, " commits", func(id object.ID) string {
+		line := "commit " + id.Short() + " "
+		if c, err := object.ReadCommit(ctx, r.Objects(), id); err == nil {
+			line += printable(subject(c.Message))
+		}
+		return line
+	})
+	lines = append(lines, firstOf(paths, shownPaths, " paths", func(path string) string { return "path " + quotePath(path) })...)
+	for _, line := range lines {
+		env.printf("  %s\n", line)
+	}
+}
+
+// damageError returns the error of a command that found n damaged things, and nil if n is
+// 0. With --json the things are printed already.
+func damageError(env *Env, n int, one, many string, hints []string) error {
+	switch {
+	case n == 0:
+		return nil
+	case env.global.json:
+		return quiet(exitDamaged)
+	}
+	return &failure{err: errors.New(plural(uint64(n), one, many)), exit: exitDamaged, hints: hints}
+}
+
+const hintRepair = "'kist verify --repair' looks for intact copies: in other volumes, on remotes, in the worktree"
+
+// hintsOfKind has advice on problems of a kind, if it is not [hintRepair].
+var hintsOfKind = map[string]string{
+	"ref": hintRef, "reflog": hintLog, "index": hintIndex, "records": hintRecords, "remote": hintRemoteState,
+}
+
+// problemHints returns advice on the problems, each once.
+func problemHints(problems []problemJSON) []string {
+	var hints []string
+	for _, p := range problems {
+		hint := cmp.Or(hintsOfKind[p.Kind], hintRepair)
+		if !slices.Contains(hints, hint) {
+			hints = append(hints, hint)
+		}
+	}
+	return hints
+}

@@ -16,6 +16,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
@@ -236,6 +237,13 @@ func (n Name) String() string { return hex.EncodeToString(n[:]) }
 func (n Name) Path() string {
 	s := n.String()
 	return "packs/" + s[:2] + "/" + s
+}
+
+// ParsePath returns the name of the pack whose blob has the name path. It reports whether
+// path is that of a pack.
+func ParsePath(path string) (Name, bool) {
+	n, err := ParseName(path[strings.LastIndexByte(path, '/')+1:])
+	return n, err == nil && n.Path() == path
 }
 
 // IndexPath returns the name of the blob of an index file.

@@ -2,6 +2,7 @@ package rootlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -30,9 +31,9 @@ const (
 // Append finds out whether its root was created. It returns an [*UnknownError] if it
 // cannot find out before [Options.Deadline]: the change may have been made.
 //
-// After every other error the change was not made: [*RefMovedError] and [ErrReplan] if
-// it does not fit base, [*InvalidError] if a root cannot have it, [ErrSingleWriter],
-// [*FeatureError], and the errors of the store.
+// After every other error the change was not made: [ErrRefMoved] and [ErrReplan] if it
+// does not fit base, [ErrInvalid] if a root cannot have it, [ErrSingleWriter],
+// [ErrFormat], and the errors of the store.
 func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error) {
 	if err := l.mayWrite(base, &c); err != nil {
 		return nil, err
@@ -69,21 +70,11 @@ func (l *Log) mayWrite(base *State, c *Change) error {
 	if base.SingleWriter && !c.SingleWriter {
 		return ErrSingleWriter
 	}
-	for _, err := range []error{
-		unknownFeatures(identityName, ActWrite, l.id.Write),
-		unknownFeatures(RootName(base.Seq), ActWrite, base.Write),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	if len(c.Condemn) == 0 && len(c.Delist) == 0 {
-		return nil
-	}
-	if err := unknownFeatures(identityName, ActGC, l.id.GC); err != nil {
+	err := cmp.Or(unknownFeatures(identityName, ActWrite, l.id.Write), unknownFeatures(RootName(base.Seq), ActWrite, base.Write))
+	if err != nil || len(c.Condemn) == 0 && len(c.Delist) == 0 {
 		return err
 	}
-	return unknownFeatures(RootName(base.Seq), ActGC, base.GC)
+	return cmp.Or(unknownFeatures(identityName, ActGC, l.id.GC), unknownFeatures(RootName(base.Seq), ActGC, base.GC))
 }
 
 // create creates root seq if it is absent, and returns the stored bytes.
@@ -155,7 +146,7 @@ func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string
 		return nil, err
 	}
 	if len(data) > maxStateSize {
-		return nil, &InvalidError{fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), maxStateSize)}
+		return nil, invalid(fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), maxStateSize))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.o.Deadline, fmt.Errorf("no answer in %v", l.o.Deadline))
 	defer cancel()
@@ -206,7 +197,7 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 	}
 	// A reader would take an invalid root for a damaged one, so it is not written.
 	if _, err := parseRoot(next.Seq, data); err != nil {
-		return nil, txid, &InvalidError{err}
+		return nil, txid, invalid(err)
 	}
 	return data, txid, nil
 }

@@ -1,6 +1,7 @@
 package rootlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,7 +27,7 @@ func (s *State) apply(c *Change) (*State, error) {
 		lost: s.lost.clone(),
 	}
 	if next.Seq > maxSeq {
-		return nil, &InvalidError{errors.New("the log is full")}
+		return nil, invalid(errors.New("the log is full"))
 	}
 	if c.Head != "" {
 		next.Head = c.Head
@@ -51,11 +52,11 @@ func (p Policy) after(c Policy) Policy {
 	return p
 }
 
-// checkRefs returns a [*RefMovedError] if a ref is not at the Old of its change.
+// checkRefs returns [ErrRefMoved] if a ref is not at the Old of its change.
 func checkRefs(refs map[string]object.Key, changes []RefChange) error {
 	for _, c := range changes {
 		if have := refs[c.Name]; have != c.Old {
-			return &RefMovedError{Name: c.Name, Want: c.Old, Have: have}
+			return fmt.Errorf("%w: %s is at %s, not at %s", ErrRefMoved, c.Name, have, c.Old)
 		}
 	}
 	return nil
@@ -66,7 +67,7 @@ func (s *State) moveRefs(before *State, c *Change) error {
 	c.Refs = slices.Clone(c.Refs)
 	slices.SortFunc(c.Refs, func(a, b RefChange) int { return strings.Compare(a.Name, b.Name) })
 	if !sorted(c.Refs, func(r RefChange) string { return r.Name }) {
-		return &InvalidError{errors.New("a ref is changed twice")}
+		return invalid(errors.New("a ref is changed twice"))
 	}
 	if err := checkRefs(before.Refs, c.Refs); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (s *State) moveRefs(before *State, c *Change) error {
 			continue
 		}
 		if err := errors.Join(checkRefName(r.Name), checkTarget(r.New)); err != nil {
-			return &InvalidError{err}
+			return invalid(err)
 		}
 		s.refs.entries[r.Name] = encodeKey(r.New)
 	}
@@ -100,7 +101,7 @@ func (s *State) addFiles(before *State, c *Change) error {
 			return ErrReplan
 		}
 		if _, ok := inline[p.Name]; ok || len(p.Entries) == 0 {
-			return &InvalidError{fmt.Errorf("pack %s exists already, or is empty", p.Name)}
+			return invalid(fmt.Errorf("pack %s exists already, or is empty", p.Name))
 		}
 		inline[p.Name] = p
 	}
@@ -114,7 +115,7 @@ func (s *State) addFiles(before *State, c *Change) error {
 			return ErrReplan
 		}
 		if _, ok := s.indexes.entries[f.Name.String()]; ok || f.Size <= 0 {
-			return &InvalidError{fmt.Errorf("index file %s exists already, or is empty", f.Name)}
+			return invalid(fmt.Errorf("index file %s exists already, or is empty", f.Name))
 		}
 		s.indexes.entries[f.Name.String()] = encodeIndex(f)
 	}
@@ -124,15 +125,15 @@ func (s *State) addFiles(before *State, c *Change) error {
 // condemn condemns files. The root no longer has the entries of a condemned pack.
 func (s *State) condemn(before *State, c *Change) error {
 	for _, name := range c.Condemn {
-		if err := checkBlobName(name); err != nil {
-			return &InvalidError{err}
+		if err := CheckFileName(name); err != nil {
+			return invalid(err)
 		}
 		if _, ok := s.condemned.entries[name]; ok {
-			return &InvalidError{fmt.Errorf("%s is condemned already", name)}
+			return invalid(fmt.Errorf("%s is condemned already", name))
 		}
 		for _, t := range s.tables() {
 			if t.base != nil && name == StateName(t.base.file.Name) {
-				return &InvalidError{fmt.Errorf("%s is in use", name)}
+				return invalid(fmt.Errorf("%s is in use", name))
 			}
 		}
 		s.condemned.entries[name] = encodeSeq(s.Seq)
@@ -148,7 +149,7 @@ func (s *State) delist(before *State, c *Change) error {
 	for _, name := range c.Delist {
 		seq, ok := before.Condemned[name]
 		if !ok {
-			return &InvalidError{fmt.Errorf("%s is not condemned", name)}
+			return invalid(fmt.Errorf("%s is not condemned", name))
 		}
 		delete(s.condemned.entries, name)
 		s.Floor = max(s.Floor, seq)
@@ -165,7 +166,7 @@ func (s *State) note(before *State, c *Change) error {
 		}
 		name, value, err := record.Encode(r)
 		if err != nil {
-			return &InvalidError{err}
+			return invalid(err)
 		}
 		s.records.entries[name] = cbor.ByteString(value)
 	}
@@ -197,55 +198,49 @@ func (s *State) lose(before *State, c *Change) error {
 // fill sets the exported fields that follow from the tables.
 func (s *State) fill() error {
 	s.Refs = make(map[string]object.Key, len(s.refs.entries))
-	for name, value := range s.refs.entries {
-		key, err := decodeKey(value)
-		if err != nil {
-			return err
-		}
-		s.Refs[name] = key
-	}
 	s.Condemned = make(map[string]uint64, len(s.condemned.entries))
-	for name, value := range s.condemned.entries {
-		seq, err := decodeSeq(value)
-		if err == nil && seq > s.Seq {
-			err = fmt.Errorf("%s was condemned by root %d", name, seq)
-		}
-		if err != nil {
-			return err
-		}
-		s.Condemned[name] = seq
-	}
-	s.Records, s.Implausible = &record.Set{}, nil
-	for name, value := range s.records.entries {
-		r, err := record.Decode(name, string(value))
-		if err != nil {
-			return err
-		}
-		if r.Plausible() {
-			s.Records.Merge(r)
-		} else {
-			s.Implausible = append(s.Implausible, r)
-		}
-	}
 	s.Lost = make(map[object.Key]string, len(s.lost.entries))
-	for name, who := range s.lost.entries {
-		key, err := parseLostName(name)
-		if err != nil {
+	s.Records, s.Implausible, s.Indexes = &record.Set{}, nil, nil
+	err := cmp.Or(
+		s.refs.each(func(name string, value cbor.ByteString) (err error) {
+			s.Refs[name], err = decodeKey(value)
 			return err
-		}
-		s.Lost[key] = string(who)
-	}
-	s.Indexes = nil
-	for name, value := range s.indexes.entries {
-		f, err := decodeIndex(name, value)
-		if err == nil && s.Condemned[f.Name.IndexPath()] != 0 {
-			err = fmt.Errorf("index file %s is live and condemned", name)
-		}
-		if err != nil {
+		}),
+		s.condemned.each(func(name string, value cbor.ByteString) error {
+			seq, err := decodeSeq(value)
+			if err == nil && seq > s.Seq {
+				err = fmt.Errorf("%s was condemned by root %d", name, seq)
+			}
+			s.Condemned[name] = seq
 			return err
-		}
-		s.Indexes = append(s.Indexes, f)
+		}),
+		s.records.each(func(name string, value cbor.ByteString) error {
+			r, err := record.Decode(name, string(value))
+			if r.Plausible() {
+				s.Records.Merge(r)
+			} else {
+				s.Implausible = append(s.Implausible, r)
+			}
+			return err
+		}),
+		s.lost.each(func(name string, who cbor.ByteString) error {
+			key, err := parseLostName(name)
+			s.Lost[key] = string(who)
+			return err
+		}),
+		s.indexes.each(func(name string, value cbor.ByteString) error {
+			f, err := decodeIndex(name, value)
+			if err == nil && s.Condemned[f.Name.IndexPath()] != 0 {
+				err = fmt.Errorf("index file %s is live and condemned", name)
+			}
+			s.Indexes = append(s.Indexes, f)
+			return err
+		}),
+	)
+	if err != nil {
+		return err
 	}
+
 	slices.SortFunc(s.Indexes, func(a, b File) int { return a.Name.Compare(b.Name) })
 	s.Time = s.Time.Round(0)
 	return nil

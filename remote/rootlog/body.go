@@ -231,8 +231,8 @@ func checkFeatures(lists ...[]string) error {
 	return nil
 }
 
-// checkBlobName checks the name of a pack, index or state file.
-func checkBlobName(name string) error {
+// CheckFileName returns an error if name is not that of a pack, index or state file.
+func CheckFileName(name string) error {
 	n, err := pack.ParseName(name[strings.LastIndexByte(name, '/')+1:])
 	switch {
 	case err != nil:

@@ -3,8 +3,7 @@ package rootlog
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"time"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
@@ -35,10 +34,10 @@ var (
 	// ErrUnknown is matched by every [*UnknownError].
 	ErrUnknown = errors.New("outcome is not known")
 
-	// ErrInvalid is matched by every [*InvalidError].
+	// ErrInvalid: a root cannot have the change.
 	ErrInvalid = errors.New("cannot be recorded")
 
-	// ErrRefMoved is matched by every [*RefMovedError].
+	// ErrRefMoved: a ref is not at the Old of its change.
 	ErrRefMoved = errors.New("ref moved on the remote meanwhile")
 
 	// ErrReplan: a pack that the writer relied on is no longer live, or one of its
@@ -107,72 +106,15 @@ func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 // Unwrap returns the reason.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// FeatureError has the features of a remote that this program does not know. The
-// program must not do Act on the remote. It matches [ErrFormat].
-type FeatureError struct {
-	Name     string // of the blob that asks for them
-	Act      Act
-	Features []string
-}
-
-func (e *FeatureError) Error() string {
-	return fmt.Sprintf("%v: %s asks for %q to %s", ErrFormat, e.Name, strings.Join(e.Features, ", "), e.Act)
-}
-
-// Is makes errors.Is(err, ErrFormat) true.
-func (e *FeatureError) Is(target error) bool { return target == ErrFormat }
-
-// InvalidError is the reason why a root cannot have a change. It matches [ErrInvalid].
-type InvalidError struct{ Err error }
-
-func (e *InvalidError) Error() string { return fmt.Sprintf("append root: %v: %v", ErrInvalid, e.Err) }
-
-// Is makes errors.Is(err, ErrInvalid) true.
-func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
-
-// Unwrap returns the reason.
-func (e *InvalidError) Unwrap() error { return e.Err }
-
-// RefMovedError is a ref that is not at the Old of its change. A zero key stands for a
-// ref that does not exist.
-type RefMovedError struct {
-	Name       string
-	Want, Have object.Key
-}
-
-func (e *RefMovedError) Error() string {
-	switch {
-	case e.Want.IsZero():
-		return fmt.Sprintf("%s exists on the remote, at %s", e.Name, e.Have)
-	case e.Have.IsZero():
-		return fmt.Sprintf("%s no longer exists on the remote, was to be at %s", e.Name, e.Want)
-	}
-	return fmt.Sprintf("%s is at %s on the remote, was to be at %s", e.Name, e.Have, e.Want)
-}
-
-// Is makes errors.Is(err, ErrRefMoved) true.
-func (e *RefMovedError) Is(target error) bool { return target == ErrRefMoved }
-
-// askedWait returns how long a store asked to wait before the next try.
-func askedWait(err error) time.Duration {
-	var e *remote.Error
-	if errors.As(err, &e) {
-		return e.Wait
-	}
-	return 0
-}
+// invalid adds [ErrInvalid] to the reason why a root cannot have a change.
+func invalid(reason error) error { return fmt.Errorf("append root: %w: %w", ErrInvalid, reason) }
 
 // refused reports whether the store refused an operation, so that a retry cannot help.
 func refused(err error) bool {
-	for _, kind := range []error{
+	return slices.ContainsFunc([]error{
 		remote.ErrCredentials, remote.ErrCertificate, remote.ErrPermission, remote.ErrNoStore,
 		remote.ErrFull, remote.ErrUnsupported, remote.ErrName,
-	} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	}, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 // gone is a missing state file. Either a newer head does not name it, or the remote is

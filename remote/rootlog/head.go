@@ -139,32 +139,25 @@ func (s *sight) checkRemembered(ctx context.Context, p Position) error {
 // top returns the number of the last root. Start is an existing root, or 0. The log has
 // no holes: there is no root after an absent one.
 func (s *sight) top(ctx context.Context, start uint64) (uint64, error) {
-	low, high := start, uint64(0)
-	for step := uint64(1); high == 0; step *= 2 {
-		next := start + step
+	low, high := start, uint64(0) // high is an absent root, or 0 while none is known
+	for step := uint64(1); high == 0 || high-low > 1; {
+		next := low + (high-low)/2
+		if high == 0 {
+			next = start + step
+			step *= 2
+		}
 		if next > maxSeq {
 			return 0, damageError(rootFolder, errors.New("there seem to be roots without end"))
 		}
+
 		ok, err := s.exists(ctx, next)
-		if err != nil {
+		switch {
+		case err != nil:
 			return 0, err
-		}
-		if ok {
+		case ok:
 			low = next
-		} else {
+		default:
 			high = next
-		}
-	}
-	for high-low > 1 {
-		middle := low + (high-low)/2
-		ok, err := s.exists(ctx, middle)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			low = middle
-		} else {
-			high = middle
 		}
 	}
 	return low, nil

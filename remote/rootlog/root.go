@@ -2,6 +2,7 @@ package rootlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -133,17 +134,20 @@ func (r *Root) parse(data []byte) (err error) {
 	if r.Time, err = b.Time.Time(); err != nil {
 		return err
 	}
+	if err = cmp.Or(checkLine("who", b.Who), checkLine("host", b.Host)); err != nil {
+		return err
+	}
 	if b.Stub != "" {
 		return r.parseStub()
 	}
-	_, policyErr := b.policyBody.parse()
-	for _, check := range []error{
-		policyErr, checkLine("who", b.Who), checkLine("host", b.Host),
-		checkFeatures(b.Read, b.Write, b.GC),
-		b.Refs.check(refsTable), b.Indexes.check(indexesTable), b.Condemned.check(condemnedTable), b.Records.check(recordsTable), b.Lost.check(lostTable),
-	} {
-		if check != nil {
-			return check
+
+	_, err = b.policyBody.parse()
+	if err = cmp.Or(err, checkFeatures(b.Read, b.Write, b.GC)); err != nil {
+		return err
+	}
+	for i, t := range r.tables() {
+		if err := t.check(tableKinds[i]); err != nil {
+			return err
 		}
 	}
 	if b.Floor >= r.Seq {
@@ -169,12 +173,6 @@ func (r *Root) parseStub() error {
 	}
 	r.Stub = true
 	copy(r.Hash[:], b.Stub)
-	if err := checkLine("who", b.Who); err != nil {
-		return err
-	}
-	if err := checkLine("host", b.Host); err != nil {
-		return err
-	}
 	return r.parseMoves()
 }
 

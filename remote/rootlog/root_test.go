@@ -283,7 +283,7 @@ func (v *vector) view(t *testing.T) json.RawMessage {
 		}
 	}
 	view, err := json.Marshal(fields{
-		"seq": r.Seq, "hash": r.Hash.String(), "prev": r.Prev.String(), "txid": r.Txid.String(), "time": r.Time, "who": r.Who, "host": r.Host,
+		"seq": r.Seq, "hash": r.Hash.String(), "prev": r.Prev.String(), "txid": hex.EncodeToString(r.Txid[:]), "time": r.Time, "who": r.Who, "host": r.Host,
 		"head": r.body.Head, "floor": r.body.Floor, "write": r.body.Write, "gc": r.body.GC, "stub": r.Stub,
 		"moves": moves, "moved": r.Moved, "packs": len(r.packs), "tables": tables, "unknown": len(r.extra),
 	})

@@ -19,8 +19,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,9 +51,6 @@ func (h *Hash) UnmarshalText(text []byte) error {
 
 // Txid is a random number by which a writer recognises its own root.
 type Txid [16]byte
-
-// String returns the number as 32 lower-case hexadecimal digits.
-func (t Txid) String() string { return hex.EncodeToString(t[:]) }
 
 // Position names a root: its number, and the hash of its stored bytes.
 // Number 0 stands for kist.json, which the first root follows.
@@ -110,9 +107,6 @@ func Open(b remote.Backend, id *Identity, o Options) *Log {
 	return &Log{b: b, id: id, o: o.withDefaults()}
 }
 
-// Identity returns the identity of the remote.
-func (l *Log) Identity() *Identity { return l.id }
-
 func (o Options) withDefaults() Options {
 	if o.Deadline == 0 {
 		o.Deadline = 5 * time.Minute
@@ -129,7 +123,10 @@ func (o Options) withDefaults() Options {
 func (o *Options) backOff(ctx context.Context, n int, err error) error {
 	wait := min(50*time.Millisecond<<min(n, 10), 10*time.Second)
 	wait = wait/2 + rand.N(wait/2)
-	return o.Sleep(ctx, max(wait, askedWait(err)))
+	if e, ok := errors.AsType[*remote.Error](err); ok {
+		wait = max(wait, e.Wait)
+	}
+	return o.Sleep(ctx, wait)
 }
 
 // Act is a way to use a remote.
@@ -146,8 +143,8 @@ const (
 // list, a writer would rely on missing objects.
 const featureLost = "lost"
 
-// unknownFeatures returns a [*FeatureError] if there are features that this
-// program does not know.
+// unknownFeatures returns an error that matches [ErrFormat] if the blob with this name
+// requires features for an act that this program does not know.
 func unknownFeatures(name string, act Act, features []string) error {
 	if act != ActRead {
 		features = slices.DeleteFunc(slices.Clone(features), func(name string) bool { return name == featureLost })
@@ -155,7 +152,7 @@ func unknownFeatures(name string, act Act, features []string) error {
 	if len(features) == 0 {
 		return nil
 	}
-	return &FeatureError{Name: name, Act: act, Features: features}
+	return fmt.Errorf("%w: %s asks for %q to %s", ErrFormat, name, strings.Join(features, ", "), act)
 }
 
 // Chunker has the parameters by which the repository of a remote cuts files into chunks.
@@ -279,8 +276,7 @@ func HasPacks(ctx context.Context, b remote.Backend) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		name, err := pack.ParseName(path.Base(info.Name))
-		if err == nil && info.Name == name.Path() {
+		if _, ok := pack.ParsePath(info.Name); ok {
 			return true, nil
 		}
 		if n++; n == listed {

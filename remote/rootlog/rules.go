@@ -36,7 +36,7 @@ type Claim struct {
 }
 
 // Check returns nil if the claim holds at head, whose live packs are live. Otherwise it
-// returns the first of [*RefMovedError], [ErrFloor] and [ErrReplan] that applies: a
+// returns the first of [ErrRefMoved], [ErrFloor] and [ErrReplan] that applies: a
 // writer that gives up all packs, after ErrFloor, also plans again, as after ErrReplan.
 //
 // Check does not know whether the move of a ref is a fast-forward.

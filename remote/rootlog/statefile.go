@@ -42,7 +42,7 @@ func decodeState(kind *tableKind, data []byte) (map[string]cbor.ByteString, erro
 	if body.Table != kind.name {
 		return nil, fmt.Errorf("table %q, not %q", body.Table, kind.name)
 	}
-	if err := checkEntries(kind, body.Set); err != nil {
+	if err := (table{entries: body.Set}).each(kind.check); err != nil {
 		return nil, err
 	}
 	if again, err := encodeState(kind, body.Set); err != nil || !bytes.Equal(again, data) {

@@ -36,7 +36,7 @@ var (
 		if _, err := decodeSeq(value); err != nil {
 			return err
 		}
-		return checkBlobName(name)
+		return CheckFileName(name)
 	}}
 	recordsTable = &tableKind{"records", func(name string, value cbor.ByteString) error {
 		_, err := record.Decode(name, string(value))
@@ -117,6 +117,16 @@ type table struct {
 	entries map[string]cbor.ByteString // all entries
 }
 
+// each calls f with each entry, until it returns an error.
+func (t table) each(f func(name string, value cbor.ByteString) error) error {
+	for name, value := range t.entries {
+		if err := f(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // clone returns a copy with entries of its own.
 func (t table) clone() table {
 	entries := maps.Clone(t.entries)
@@ -174,23 +184,13 @@ func (b *tableBody) check(kind *tableKind) error {
 	case b.Base == nil && (len(b.Set) == 0 || len(b.Del) > 0):
 	case !sorted(b.Del, strings.Clone), slices.ContainsFunc(b.Del, func(name string) bool { _, ok := b.Set[name]; return ok }):
 	default:
-		err = checkEntries(kind, b.Set)
+		err = table{entries: b.Set}.each(kind.check)
 	}
 	if err == nil && b.Base != nil {
 		_, err = decodeFile(b.Base, maxStateSize)
 	}
 	if err != nil {
 		return fmt.Errorf("table %s: %w", kind.name, err)
-	}
-	return nil
-}
-
-// checkEntries checks the names and values of a table.
-func checkEntries(kind *tableKind, entries map[string]cbor.ByteString) error {
-	for name, value := range entries {
-		if err := kind.check(name, value); err != nil {
-			return err
-		}
 	}
 	return nil
 }

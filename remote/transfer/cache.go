@@ -18,31 +18,32 @@ import (
 // see docs/format/remotestate.md.
 const (
 	bindingFile = "remote" // the binding, a note
-	headFile    = "head"   // the head that was seen last, a note
+	headFile    = "head"   // the last head that was read, a note
 	lockFile    = "lock"   // held while either is written
 	indexFolder = "index"  // copies of index files
 	stateFolder = "state"  // copies of state files
-	pushFolder  = "push"   // see journal
-	locksFile   = "locks"  // the locks that were seen last, a note
-	unfitFile   = "unfit"  // there if a check found the store unfit; empty
+	pushFolder  = "push"   // see journal.go
+	locksFile   = "locks"  // the last known locks of files, a note
+	unfitFile   = "unfit"  // exists if a check found the store unfit; empty
 )
 
-// binding says which remote the folder belongs to, and where it was seen last.
+// binding names the remote that the folder belongs to, and its last known URL.
 type binding struct {
 	URL      string `json:"url"`
 	Identity []byte `json:"identity"` // kist.json as it is stored
 }
 
-// cache is the folder of a remote; dir may be empty, for none.
+// cache is the folder of a remote.
 type cache struct {
-	dir  string
+	dir  string // empty: there is no folder
 	url  string
-	id   *rootlog.Identity // nil: not known, or has to be read again
-	seen *rootlog.Position // of this Remote; the file may be ahead
+	id   *rootlog.Identity // nil: kist.json must be read
+	seen *rootlog.Position // the last head that this Remote read; the file may have a later one
 }
 
-// openCache opens the folder. It trusts the binding only if that has a checksum
-// and the URL is the same. In all other cases kist.json is read again: see bind.
+// openCache opens the folder. It trusts the binding only if that has a checksum, the
+// URL is the same, and a head is known. Otherwise c.id is nil and the caller must read
+// kist.json: see bind.
 func openCache(o Options) (*cache, error) {
 	c := &cache{dir: o.Dir, url: o.URL}
 	if c.dir == "" {
@@ -51,72 +52,62 @@ func openCache(o Options) (*cache, error) {
 	if err := disk.MkdirAll(c.dir, 0o777); err != nil {
 		return nil, err
 	}
-	data, err := disk.ReadFile(c.path(bindingFile))
-	if errors.Is(err, fs.ErrNotExist) {
+
+	b, summed, err := readNote[binding](c, bindingFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrState):
 		return c, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
-	}
-	b, summed, err := decodeNote[binding](data)
-	if err != nil || !summed || b.URL != c.url {
+	case !summed || b.URL != c.url:
 		return c, nil
 	}
 	id, err := rootlog.ParseIdentity(b.Identity)
 	if err != nil {
 		return c, nil
 	}
-	// Without a known root, a remote that was replaced could not be noticed.
-	if head, err := c.head(); err != nil || head == nil || head.Seq == 0 {
-		return c, nil
+	// Without a known root, nobody would notice that the remote was replaced.
+	if head, err := c.head(); err == nil && head != nil && head.Seq > 0 {
+		c.id = id
 	}
-	c.id = id
 	return c, nil
 }
 
-// identity returns what the remote is known to be, or nil.
-func (c *cache) identity() *rootlog.Identity { return c.id }
-
-// bind notes that the folder belongs to the remote whose kist.json was just read. If the
-// URL was changed to that of another remote, bind removes everything that is remembered.
-// At the same URL the head stays: it shows whether the remote was replaced. But a remote
-// without a root has nothing to lose.
+// bind binds the folder to the remote whose kist.json is id, which the caller has just
+// read.
+//
+// If the folder belongs to another remote at another URL, bind removes its content. At
+// the same URL the head stays, because it reveals that the remote was replaced. But the
+// head goes if it is that of a remote without a root, which has nothing to lose.
 func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
 	c.id = id
 	if c.dir == "" {
 		return nil
 	}
-	want, err := encodeNote(binding{URL: c.url, Identity: id.Stored()})
-	if err != nil {
-		return err
-	}
 	return c.locked(ctx, func() error {
-		have, err := disk.ReadFile(c.path(bindingFile))
-		if err == nil && bytes.Equal(have, want) {
+		have, summed, err := readNote[binding](c, bindingFile)
+		if err == nil && summed && have.URL == c.url && bytes.Equal(have.Identity, id.Stored()) {
 			return nil
 		}
+
 		head, _, headErr := c.readHead()
 		unused := headErr == nil && head != nil && head.Seq == 0 && head.Hash != id.Hash
-		if unused || err == nil && c.isOther(have, id) {
+		if unused || err == nil && have.URL != c.url && isOther(have.Identity, id) {
 			if err := c.clear(); err != nil {
 				return err
 			}
 		}
-		return disk.WriteFile(c.path(bindingFile), want)
+		return c.writeNote(bindingFile, binding{URL: c.url, Identity: id.Stored()})
 	})
 }
 
-// isOther reports whether a binding is to another remote at another URL.
-func (c *cache) isOther(file []byte, id *rootlog.Identity) bool {
-	b, _, err := decodeNote[binding](file)
-	if err != nil || b.URL == c.url {
-		return false
-	}
-	old, err := rootlog.ParseIdentity(b.Identity)
+// isOther reports whether a stored kist.json is that of another remote than id.
+func isOther(stored []byte, id *rootlog.Identity) bool {
+	old, err := rootlog.ParseIdentity(stored)
 	return err == nil && old.Remote != id.Remote
 }
 
-// clear removes all that is remembered.
+// clear removes the content of the folder.
 func (c *cache) clear() error {
 	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, locksFile, unfitFile} {
 		if err := disk.RemoveAll(c.path(name)); err != nil {
@@ -126,8 +117,8 @@ func (c *cache) clear() error {
 	return nil
 }
 
-// head returns the head that was seen last, or nil. A damaged file is a
-// [ErrState], unless this Remote itself has seen a head.
+// head returns the last known head, or nil. The error for a damaged file matches
+// [ErrState], unless this Remote has read a head itself.
 func (c *cache) head() (*rootlog.Position, error) {
 	p, _, err := c.readHead()
 	if c.seen != nil && (errors.Is(err, ErrState) || err == nil && (p == nil || c.seen.Seq > p.Seq)) {
@@ -136,28 +127,24 @@ func (c *cache) head() (*rootlog.Position, error) {
 	return p, err
 }
 
-// readHead returns the head in the file, or nil, and whether the file has a
+// readHead returns the head in the file, or nil. It reports whether the file has a
 // checksum.
-func (c *cache) readHead() (p *rootlog.Position, summed bool, err error) {
+func (c *cache) readHead() (*rootlog.Position, bool, error) {
 	if c.dir == "" {
 		return nil, false, nil
 	}
-	data, err := disk.ReadFile(c.path(headFile))
+	head, summed, err := readNote[rootlog.Position](c, headFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	head, summed, err := decodeNote[rootlog.Position](data)
-	if err != nil {
-		return nil, false, &object.DamageError{Name: c.path(headFile), Err: err, Kind: ErrState}
-	}
 	return &head, summed, nil
 }
 
-// setHead notes a head, unless a later one is known. A file that an earlier
-// version wrote gets its checksum.
+// setHead notes a head, unless a later one is known. It writes the file of an earlier
+// version again, with a checksum.
 func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 	if c.seen != nil && c.seen.Seq >= p.Seq {
 		return nil
@@ -171,27 +158,35 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 		if err != nil || known != nil && (known.Seq > p.Seq || summed && known.Seq == p.Seq) {
 			return err
 		}
-		return c.writeHead(p)
+		return c.writeNote(headFile, p)
 	})
 }
 
-// writeHead replaces the head's file. The lock must be held.
-func (c *cache) writeHead(p rootlog.Position) error {
-	data, err := encodeNote(p)
+// A note is a small file: a line of JSON, and a line with its checksum.
+
+// readNote reads a note. The error matches [fs.ErrNotExist] if there is none, and
+// [ErrState] if it is damaged. See decodeNote for summed.
+func readNote[T binding | rootlog.Position | lockNote](c *cache, name string) (v T, summed bool, err error) {
+	data, err := disk.ReadFile(c.path(name))
+	if err != nil {
+		return v, false, err
+	}
+	if v, summed, err = decodeNote[T](data); err != nil {
+		err = &object.DamageError{Name: c.path(name), Err: err, Kind: ErrState}
+	}
+	return v, summed, err
+}
+
+// writeNote replaces a note. The caller holds the folder's lock.
+func (c *cache) writeNote(name string, v any) error {
+	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return disk.WriteFile(c.path(headFile), data)
+	return disk.WriteFile(c.path(name), disk.WithSum(data))
 }
 
-// A note is a small file: JSON, and a line with its checksum.
-
-func encodeNote(v any) ([]byte, error) {
-	data, err := json.Marshal(v)
-	return disk.WithSum(data), err
-}
-
-// decodeNote reads a note. Earlier versions wrote no checksum: then summed is false, and
+// decodeNote decodes a note. Earlier versions wrote no checksum: then summed is false, and
 // the JSON must be exactly as they wrote it.
 func decodeNote[T binding | rootlog.Position | lockNote](file []byte) (v T, summed bool, err error) {
 	data, summed, err := disk.CutSum(file)
@@ -220,7 +215,7 @@ func (c *cache) locked(ctx context.Context, f func() error) error {
 // path returns the path of a file in the folder.
 func (c *cache) path(name string) string { return filepath.Join(c.dir, name) }
 
-// stateDir returns the folder for copies of state files; empty: none.
+// stateDir returns the folder for copies of state files, or "" if there is none.
 func (c *cache) stateDir() string {
 	if c.dir == "" {
 		return ""

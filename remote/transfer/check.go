@@ -78,7 +78,7 @@ func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)
 		snap, err := r.snapshot(ctx)
 		if errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) {
 			// Without the head, or the index, nothing can be checked.
-			if damage := new(object.DamageError); errors.As(err, &damage) && !errors.Is(err, ErrState) {
+			if damage, ok := errors.AsType[*object.DamageError](err); ok && !errors.Is(err, ErrState) {
 				report(Problem{Blob: damage.Name, Err: damage.Err})
 			} else {
 				report(Problem{Err: err})
@@ -129,9 +129,8 @@ func (c *checker) run(ctx context.Context) error {
 		return c.sample(ctx)
 	}
 	for root, err := range c.r.log.Roots(ctx, c.snap.state.Position()) {
-		var damage *object.DamageError
-		switch {
-		case errors.As(err, &damage):
+		switch damage, ok := errors.AsType[*object.DamageError](err); {
+		case ok:
 			c.found(Problem{Blob: damage.Name, Err: damage.Err})
 		case errors.Is(err, rootlog.ErrFormat) && root == nil:
 			c.found(Problem{Err: err})

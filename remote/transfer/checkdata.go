@@ -48,7 +48,10 @@ func (c *checker) closure(ctx context.Context) error {
 			}
 			if key.Kind.IsNode() {
 				next = append(next, key)
-			} else if err := c.lookUp(key); err != nil {
+				continue
+			}
+			_, err := c.snap.place(key)
+			if err := c.bad("", key, err); err != nil {
 				return nil, err
 			}
 		}
@@ -67,25 +70,13 @@ func (c *checker) reach(key object.Key) (first bool) {
 	return !known
 }
 
-// lookUp checks that an object is in a live pack.
-func (c *checker) lookUp(key object.Key) error {
-	_, ok, err := c.snap.find(key)
-	if err == nil && !ok {
-		err = &object.NotFoundError{Key: key}
-	}
-	return c.bad("", key, err)
-}
-
 // readNodes reads nodes and returns the links of all of them.
 func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []object.Key) ([]object.Key, error) {
 	var entries []pack.Entry
 	for _, key := range batch {
-		e, ok, err := c.snap.find(key)
-		if err == nil && !ok {
-			err = &object.NotFoundError{Key: key}
-		}
+		p, err := c.snap.place(key)
 		if err == nil {
-			entries = append(entries, e)
+			entries = append(entries, p.Entry)
 		} else if err := c.bad("", key, err); err != nil {
 			return nil, err
 		}
@@ -172,11 +163,11 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 			continue // it was reported, or is not to be read
 		}
 		if bad[e.Pack.Name.Path()] {
-			err = corrupt(e, errors.New("the pack is gone, or not of the size it is to have"))
+			err = corrupt(e.Entry, errors.New("the pack is gone, or not of the size it is to have"))
 		} else {
-			_, err = c.snap.read(ctx, e)
+			_, err = c.snap.read(ctx, e.Entry)
 		}
-		if err == nil || c.reported(e) {
+		if err == nil || c.reported(e.Entry) {
 			continue
 		}
 		if err := c.bad("", key, err); err != nil {
@@ -210,18 +201,14 @@ func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 	slices.SortFunc(entries, func(a, b pack.Entry) int { return cmp.Compare(a.Offset, b.Offset) })
 	var buf []byte
 	for len(entries) > 0 {
-		n, size := 1, int(entries[0].Stored)
-		for n < len(entries) && size+int(entries[n].Stored) <= maxRead {
-			size += int(entries[n].Stored)
-			n++
-		}
+		n, size := neighbours(entries)
 		buf = slices.Grow(buf[:0], size)[:size]
 		got, err := get(buf, int64(entries[0].Offset))
 		if err != nil {
 			return err
 		}
 		if got < size {
-			return damaged(p.Name.Path(), &shortError{p, int64(entries[0].Offset) + int64(got)})
+			return shortPack(p, int64(entries[0].Offset)+int64(got))
 		}
 		part := held
 		if part.Data == nil {
@@ -256,7 +243,7 @@ func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pac
 		if ferr != nil {
 			return c.bad("", e.Key, ferr)
 		}
-		if err == nil && ok && at == e {
+		if err == nil && ok && at.Entry == e {
 			c.confirm(e.Key)
 		}
 	}
@@ -277,8 +264,8 @@ func (c *checker) reported(e pack.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.problems, func(p Problem) bool {
-		var damage *object.CorruptError
-		return p.Key == e.Key && errors.As(p.Err, &damage) && damage.Where == corrupt(e, nil).(*object.CorruptError).Where
+		damage, ok := errors.AsType[*object.CorruptError](p.Err)
+		return ok && p.Key == e.Key && damage.Where == corrupt(e, nil).(*object.CorruptError).Where
 	})
 }
 

@@ -180,9 +180,7 @@ func (c *Collection) Close() {
 	if c.own != nil {
 		c.own.close()
 	}
-	if c.index != nil {
-		c.index.close()
-	}
+	c.index.close()
 }
 
 // Stats returns the totals of the plan or, after Apply, of the collection.
@@ -279,7 +277,7 @@ func (c *Collection) mark(ctx context.Context) (err error) {
 // moveTo has the collection go on at a later head. It finds the garbage again
 // (MARK_EACH_HEAD); only the marks stay.
 func (c *Collection) moveTo(ctx context.Context, snap *snapshot) error {
-	err := c.claim().Check(snap.state, snap.live())
+	err := c.claim().Check(snap.state, snap.packs)
 	follows := err == nil && !c.own.namedBy(snap) && !c.mend.loses()
 	if follows {
 		follows, err = c.marker.follow(snap)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -15,7 +14,7 @@ import (
 // claim returns the conditions of the next root (RELY_ON_ALL_LIVE, RECHECK_HEAD,
 // HEED_FLOOR).
 func (c *Collection) claim() *rootlog.Claim {
-	claim := &rootlog.Claim{Live: c.start.live(), Start: c.start.state.Seq, Records: c.start.state.Records, Lost: c.start.state.Lost}
+	claim := &rootlog.Claim{Live: c.start.packs, Start: c.start.state.Seq, Records: c.start.state.Records, Lost: c.start.state.Lost}
 	if c.own != nil {
 		for _, p := range c.own.packs {
 			claim.Own = append(claim.Own, p.Name.Path())
@@ -112,10 +111,7 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 // notLive returns a function that reports whether a pack is not live after the next root,
 // which marks the packs in goes.
 func (s *snapshot) notLive(goes map[pack.Name]bool) func(pack.Name) bool {
-	return func(name pack.Name) bool {
-		_, live := s.packs[name]
-		return !live || goes[name]
-	}
+	return func(name pack.Name) bool { return !s.isLive(name) || goes[name] }
 }
 
 // unused returns our own useless files, except files that the root names. It names one if
@@ -130,10 +126,7 @@ func (c *Collection) unused() []string {
 
 // namedBy reports whether a root names some of the packs already. A repair may have done that.
 func (c *copies) namedBy(snap *snapshot) bool {
-	return c != nil && slices.ContainsFunc(c.packs, func(p pack.Info) bool {
-		_, live := snap.packs[p.Name]
-		return live
-	})
+	return c != nil && slices.ContainsFunc(c.packs, func(p pack.Info) bool { return snap.isLive(p.Name) })
 }
 
 // done counts the changes of an appended root, and moves to it.
@@ -231,7 +224,7 @@ func (c *Collection) delist(ctx context.Context) error {
 			return c.arrive(ctx, next)
 		}
 		c.snap = later
-		if err := c.claim().Check(c.snap.state, c.snap.live()); err != nil {
+		if err := c.claim().Check(c.snap.state, c.snap.packs); err != nil {
 			c.dropIndex()
 		}
 		if c.index == nil {
@@ -241,24 +234,12 @@ func (c *Collection) delist(ctx context.Context) error {
 }
 
 // gone returns the files that were marked long ago and do not exist.
-func (c *Collection) gone(ctx context.Context) (names []string, err error) {
+func (c *Collection) gone(ctx context.Context) ([]string, error) {
 	old, _, err := c.aged(ctx, c.o.ForgetAfter)
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	err = parallel(ctx, c.o.Jobs, len(old), func(ctx context.Context, i int) error {
-		if c.mayBeThere(old[i]) {
-			return nil
-		}
-		_, err := c.r.b.Stat(ctx, old[i])
-		if errors.Is(err, remote.ErrNotFound) {
-			mu.Lock()
-			names = append(names, old[i])
-			mu.Unlock()
-			err = nil
-		}
-		return err
-	})
-	return names, err
+	old = slices.DeleteFunc(old, c.mayBeThere)
+	sizes, err := sizesOf(ctx, c.r, old)
+	return slices.DeleteFunc(old, func(name string) bool { _, there := sizes[name]; return there }), err
 }

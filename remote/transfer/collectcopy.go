@@ -3,15 +3,12 @@ package transfer
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"sync"
 
-	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -100,7 +97,7 @@ func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
 	if err != nil {
 		return err
 	}
-	w := &copyWriter{c: c, from: c.marker.nodes}
+	w := &copyWriter{c: c}
 	if err := w.write(ctx, entries); err != nil {
 		return err
 	}
@@ -142,8 +139,7 @@ func asItLies(a, b pack.Entry) int {
 
 // copyWriter copies objects into new packs.
 type copyWriter struct {
-	c    *Collection
-	from *nodePacks // copies of small packs
+	c *Collection
 
 	mu      sync.Mutex // guards entries and the collection's copies
 	entries []pack.Entry
@@ -209,8 +205,8 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *packer, batch []pack.E
 // if there is one.
 func (w *copyWriter) read(ctx context.Context, batch []pack.Entry, buf []byte) (int, error) {
 	first := batch[0]
-	if w.from.asked(first) {
-		if n, err := w.from.part(ctx, first.Pack, buf, int64(first.Offset)); err == nil {
+	if copies := w.c.marker.nodes; copies.asked(first) {
+		if n, err := copies.part(ctx, first.Pack, buf, int64(first.Offset)); err == nil {
 			return n, nil
 		}
 	}
@@ -236,13 +232,10 @@ func neighbours(entries []pack.Entry) (n, size int) {
 // again reads a damaged value once more. In a repair, it may come from another source.
 func (w *copyWriter) again(ctx context.Context, e pack.Entry) ([]byte, error) {
 	value, err := w.c.snap.readWhole(ctx, e)
-	if err != nil && isBad(err) && w.c.mend != nil {
+	if isBad(err) && w.c.mend != nil {
 		return w.c.mend.value(ctx, w.c.snap, e)
 	}
-	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, remote.ErrDamaged) {
-		err = &NeededError{Err: err}
-	}
-	return value, err
+	return value, asNeeded(err)
 }
 
 // put sends a pack.

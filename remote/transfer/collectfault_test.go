@@ -128,7 +128,7 @@ func interruptEach(t *testing.T, before remotetest.Snapshot, o CollectOptions, n
 			faulty := remotetest.NewFaulty(b)
 			faulty.Fail(remotetest.Fault{N: n, How: how, Err: remote.ErrPermission})
 			faulty.Fail(remotetest.Fault{N: n + 1, Stays: true, Err: remote.ErrPermission})
-			r, err := openTest(t, faulty, "")
+			r, err := openTest(t, faulty, t.TempDir())
 			if err == nil {
 				var c *Collection
 				if c, err = r.PlanGC(t.Context(), nil, o); err == nil {

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"path"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -38,12 +36,6 @@ type tempRemover interface {
 	RemoveTemps(ctx context.Context, before time.Time) (removed int, err error)
 }
 
-// isFile reports whether a name is that of a pack, index or state file.
-func isFile(name string) bool {
-	n, err := pack.ParseName(path.Base(name))
-	return err == nil && (name == n.Path() || name == n.IndexPath() || name == rootlog.StateName(n))
-}
-
 // list lists the files of the store, and returns their size. It may miss some files, and
 // list deleted ones.
 func (f *collectFiles) list(ctx context.Context, r *Remote) (bytes int64, err error) {
@@ -53,7 +45,7 @@ func (f *collectFiles) list(ctx context.Context, r *Remote) (bytes int64, err er
 			if err != nil {
 				return 0, err
 			}
-			if isFile(info.Name) {
+			if rootlog.CheckFileName(info.Name) == nil {
 				listed[info.Name] = info
 				bytes += info.Size
 			}
@@ -69,7 +61,7 @@ func (f *collectFiles) list(ctx context.Context, r *Remote) (bytes int64, err er
 			if err != nil {
 				return err
 			}
-			if _, ok := f.listed[info.Name]; !ok && isFile(info.Name) {
+			if _, ok := f.listed[info.Name]; !ok && rootlog.CheckFileName(info.Name) == nil {
 				f.listed[info.Name] = info
 			}
 		}
@@ -95,7 +87,7 @@ func (c *Collection) checkThere(ctx context.Context) error {
 			return nil
 		}
 		err := c.r.checkSize(ctx, name, int64(u.Size))
-		if errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) {
+		if isBad(err) {
 			err = &NeededError{Err: err}
 		}
 		return err
@@ -136,9 +128,11 @@ func (s *snapshot) files() map[string]bool {
 	for _, name := range state.StateFiles() {
 		known[name] = true
 	}
-	for i, f := range state.Indexes {
+	for _, f := range state.Indexes {
 		known[f.Name.IndexPath()] = true
-		for _, p := range s.indexes[i].packs {
+	}
+	for _, x := range s.indexes {
+		for _, p := range x.packs {
 			known[p.Name.Path()] = true
 		}
 	}

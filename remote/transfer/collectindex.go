@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -18,35 +17,30 @@ import (
 )
 
 // builtIndex is an index file that was made for the next root. It lies among the
-// copies of index files or, without a folder, in memory.
+// copies of index files.
 type builtIndex struct {
 	rootlog.File // without the name until send
-	io.ReaderAt
-	file     *os.File               // nil: in memory
-	replaced []rootlog.File         // the index files that it replaces
-	inline   []pack.Name            // packs of others whose entries lay in a root
-	named    map[pack.Name]struct{} // all packs of others
+	file         *os.File
+	replaced     []rootlog.File         // the index files that it replaces
+	inline       []pack.Name            // packs of others whose entries lay in a root
+	named        map[pack.Name]struct{} // all packs of others
 }
 
 // build makes an index file with the bytes that write writes. The caller closes it.
 func (r *indexFiles) build(write func(io.Writer) error) (x *builtIndex, err error) {
+	temp, err := r.newTemp()
+	if err != nil {
+		return nil, fmt.Errorf("make an index file: %w", err)
+	}
 	x = &builtIndex{named: map[pack.Name]struct{}{}}
+	if x.file, err = disk.OpenFile(filepath.Join(r.dir(), temp), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+		return nil, fmt.Errorf("make an index file: %w", err)
+	}
+
 	sum := sha256.New()
-	if r.o.Dir == "" {
-		var b bytes.Buffer
-		err = write(io.MultiWriter(&b, sum))
-		x.ReaderAt, x.Size = bytes.NewReader(b.Bytes()), int64(b.Len())
-	} else {
-		if err = disk.MkdirAll(r.dir(), 0o777); err == nil {
-			x.file, err = r.tempCopy()
-		}
-		if err == nil {
-			err = write(io.MultiWriter(x.file, sum))
-			x.ReaderAt = x.file
-		}
-		if err == nil {
-			x.Size, err = x.file.Seek(0, io.SeekCurrent)
-		}
+	err = write(io.MultiWriter(x.file, sum))
+	if err == nil {
+		x.Size, err = x.file.Seek(0, io.SeekCurrent)
 	}
 	if err != nil {
 		x.close()
@@ -56,18 +50,9 @@ func (r *indexFiles) build(write func(io.Writer) error) (x *builtIndex, err erro
 	return x, nil
 }
 
-// tempCopy makes a file that the caller renames or removes.
-func (r *indexFiles) tempCopy() (*os.File, error) {
-	name, err := pack.NewName(r.o.Rand)
-	if err != nil {
-		return nil, err
-	}
-	return disk.OpenFile(filepath.Join(r.dir(), name.String()+tempSuffix), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
-}
-
 // send sends the index file under a new name. After an error it is closed.
 func (x *builtIndex) send(ctx context.Context, r *Remote) (err error) {
-	x.Name, err = r.putBlob(ctx, pack.Name.IndexPath, func(pack.Name) (io.ReaderAt, int64, error) { return x, x.Size, nil })
+	x.Name, err = r.putBlob(ctx, pack.Name.IndexPath, func(pack.Name) (io.ReaderAt, int64, error) { return x.file, x.Size, nil })
 	if err != nil {
 		x.close()
 		return fmt.Errorf("send an index file: %w", err)
@@ -77,9 +62,6 @@ func (x *builtIndex) send(ctx context.Context, r *Remote) (err error) {
 
 // keep makes the file the copy of an index file that a root names now.
 func (x *builtIndex) keep(r *indexFiles) {
-	if x.file == nil {
-		return
-	}
 	err := x.file.Sync()
 	if err == nil {
 		err = disk.Rename(x.file.Name(), r.copyOf(x.Name))
@@ -91,9 +73,9 @@ func (x *builtIndex) keep(r *indexFiles) {
 	x.file.Close()
 }
 
-// close removes the file.
+// close removes the file. X may be nil.
 func (x *builtIndex) close() {
-	if x.file != nil {
+	if x != nil {
 		x.file.Close()
 		disk.Remove(x.file.Name())
 	}
@@ -102,7 +84,7 @@ func (x *builtIndex) close() {
 // entries yields the entries of the index file, by key.
 func (x *builtIndex) entries() iter.Seq2[pack.Entry, error] {
 	return func(yield func(pack.Entry, error) bool) {
-		index, err := pack.OpenIndex(x, x.Size)
+		index, err := pack.OpenIndex(x.file, x.Size)
 		if err != nil {
 			yield(pack.Entry{}, err)
 			return
@@ -122,8 +104,7 @@ func (x *builtIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Nam
 			return false
 		}
 		for _, p := range snap.indexes[i].packs {
-			_, live := snap.packs[p.Name]
-			if _, named := x.named[p.Name]; live && !named && !gone(p.Name) {
+			if _, named := x.named[p.Name]; snap.isLive(p.Name) && !named && !gone(p.Name) {
 				return false
 			}
 		}
@@ -144,7 +125,7 @@ func (x *builtIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Nam
 	}
 	for name := range x.named {
 		// Of what a pack has that goes now, the index file may name no other copy.
-		if _, live := snap.packs[name]; !live || gone(name) {
+		if !snap.isLive(name) || gone(name) {
 			return false
 		}
 	}
@@ -221,8 +202,7 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 	named := map[pack.Name]struct{}{}
 	infos := map[pack.Name]pack.Info{}
 	add := func(p pack.Info) bool {
-		_, live := c.snap.packs[p.Name] // of condemned ones nothing is taken along (IDX_LIVE_ONLY)
-		if !live || gone(p.Name) {
+		if !c.snap.isLive(p.Name) || gone(p.Name) { // IDX_LIVE_ONLY
 			return false
 		}
 		infos[p.Name] = p

@@ -35,6 +35,15 @@ func (e *NeededError) Is(target error) bool { return target == object.ErrCorrupt
 // Unwrap returns the cause.
 func (e *NeededError) Unwrap() error { return e.Err }
 
+// asNeeded makes damage of a reachable object a [*NeededError]. It returns other errors
+// unchanged.
+func asNeeded(err error) error {
+	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, remote.ErrDamaged) {
+		return &NeededError{Err: err}
+	}
+	return err
+}
+
 // marks are sets of the entries of an index file.
 type marks struct {
 	reached keys.Set // reachable objects
@@ -61,10 +70,11 @@ type marker struct {
 }
 
 func newMarker(r *Remote, local object.Reader, jobs int) (*marker, error) {
-	m := &marker{r: r, local: local, jobs: jobs, files: map[pack.Name]*marks{}, inline: map[object.Key]inlineMark{}}
-	var err error
-	m.nodes, err = openNodePacks(r.o.Dir, jobs, r.read)
-	return m, err
+	nodes, err := openNodePacks(r.o.Dir, jobs, r.read)
+	if err != nil {
+		return nil, err
+	}
+	return &marker{r: r, local: local, jobs: jobs, nodes: nodes, files: map[pack.Name]*marks{}, inline: map[object.Key]inlineMark{}}, nil
 }
 
 func (m *marker) close() { m.nodes.close() }
@@ -90,14 +100,14 @@ func (m *marker) follow(snap *snapshot) (bool, error) {
 			return false, nil // an object that was given up may be needed again
 		}
 		for name := range m.snap.packs {
-			if _, live := snap.packs[name]; !live {
+			if !snap.isLive(name) {
 				return false, nil // though an index file may still name it
 			}
 		}
 	}
 	m.snap = snap
 	for key, was := range m.inline {
-		p, ok, err := snap.search(key)
+		p, ok, err := snap.find(key)
 		switch {
 		case err != nil:
 			return false, err
@@ -140,9 +150,7 @@ func (m *marker) update(ctx context.Context) error {
 	roots := m.roots()
 	for _, name := range slices.Sorted(maps.Keys(roots)) {
 		err := m.reach(ctx, roots[name])
-		var short *shortError
-		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) ||
-			errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged) || errors.As(err, &short) {
+		if isBad(err) || isAbsent(err) {
 			err = &NeededError{name, err}
 		}
 		if err != nil {
@@ -165,7 +173,7 @@ func (m *marker) roots() map[string]object.Key {
 // reach marks an object and everything below it. It walks the last nodes first, so that
 // few wait.
 func (m *marker) reach(ctx context.Context, key object.Key) error {
-	top, err := m.place(key)
+	top, err := m.snap.place(key)
 	if err != nil || !m.mark(top) {
 		return err
 	}
@@ -194,15 +202,6 @@ func (m *marker) mark(p place) (first bool) {
 	return true
 }
 
-// place returns the place of an object.
-func (m *marker) place(key object.Key) (place, error) {
-	p, ok, err := m.snap.search(key)
-	if err == nil && !ok {
-		err = &object.NotFoundError{Key: key}
-	}
-	return p, err
-}
-
 // read reads nodes and returns the places of the objects that they link to.
 func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]place, error) {
 	links, err := m.links(ctx, batch, func(err error) error { return err })
@@ -215,7 +214,7 @@ func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]place, error
 			if m.snap.records.Skips(batch[i].Key, link) {
 				continue // it was given up on purpose
 			}
-			p, err := m.place(link)
+			p, err := m.snap.place(link)
 			if err != nil {
 				return err
 			}
@@ -323,7 +322,7 @@ func (m *marker) purgedLeft(ctx context.Context) (map[object.Key]bool, error) {
 		from := max(0, len(keys)-batchSize)
 		var lists []pack.Entry
 		for _, key := range keys[from:] {
-			p, there, err := m.snap.search(key)
+			p, there, err := m.snap.find(key)
 			if err != nil {
 				return nil, err
 			}

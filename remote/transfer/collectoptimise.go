@@ -14,7 +14,6 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/object/optimise"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/retry"
 )
@@ -73,40 +72,30 @@ func (c *Collection) chooseRepacked(ctx context.Context) error {
 // look reads the headers of packs that are not known yet, and notes which packs were
 // repacked. It reads small packs in full, so that copying needs no further request.
 func (c *Collection) look(ctx context.Context, packs []*usage) error {
+	packs = slices.DeleteFunc(slices.Clone(packs), func(u *usage) bool { _, known := c.looked[u.Name]; return known })
 	var mu sync.Mutex
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(c.o.Jobs)
-	for _, u := range packs {
-		mu.Lock()
-		_, known := c.looked[u.Name]
-		mu.Unlock()
-		if known {
-			continue
+	return parallel(ctx, c.o.Jobs, len(packs), func(ctx context.Context, i int) error {
+		u := packs[i]
+		get := c.r.read
+		if u.Size <= wholePack && !c.o.DryRun {
+			get = c.marker.nodes.part // all of it, since the live part will be copied
 		}
-		group.Go(func() error {
-			var optimised bool
-			get := c.r.read
-			if u.Size <= wholePack && !c.o.DryRun {
-				get = c.marker.nodes.part // all of it, since the live part will be copied
-			}
-			err := retry.Verified(func() (err error) {
-				optimised, err = pack.Optimised(u.Info, func(p []byte, off int64) (int, error) { return get(gctx, u.Info, p, off) })
-				get = c.r.read
-				return err
-			})
-			switch {
-			case c.mend != nil && (isBad(err) || errors.Is(err, object.ErrCorrupt)):
-				optimised, err = true, nil // then each value may be a patch
-			case errors.Is(err, object.ErrCorrupt) || errors.Is(err, remote.ErrDamaged):
-				err = &NeededError{Err: err}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			c.looked[u.Name] = optimised && err == nil
+
+		var optimised bool
+		err := retry.Verified(func() (err error) {
+			optimised, err = pack.Optimised(u.Info, func(p []byte, off int64) (int, error) { return get(ctx, u.Info, p, off) })
+			get = c.r.read
 			return err
 		})
-	}
-	return group.Wait()
+		if c.mend != nil && (isBad(err) || errors.Is(err, object.ErrCorrupt)) {
+			optimised, err = true, nil // then each value may be a patch
+		}
+
+		mu.Lock()
+		defer mu.Unlock()
+		c.looked[u.Name] = optimised && err == nil
+		return asNeeded(err)
+	})
 }
 
 // countCopied counts a pack that is deleted, if its reachable objects were copied. If
@@ -124,11 +113,9 @@ func (st *CollectStats) countCopied(u *usage, repack bool) {
 
 const (
 	// The most that is repacked at once: objects, which take about 100 bytes of memory
-	// each, and bytes of packs, which lie in a temporary file or, without a folder, in
-	// memory.
-	repackAtOnce   = 1 << 19
-	repackBytes    = 1 << 30
-	repackInMemory = 64 << 20
+	// each, and bytes of packs, which lie in a temporary file.
+	repackAtOnce = 1 << 19
+	repackBytes  = 1 << 30
 )
 
 // outPacks is the number of packs that are being filled or sent.
@@ -147,11 +134,7 @@ func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 		}
 		return cmp.Or(c.listed[a.Name.Path()].Modified.Compare(c.listed[b.Name.Path()].Modified), a.Name.Compare(b.Name))
 	})
-	bytes := int64(repackBytes)
-	if c.r.o.Dir == "" {
-		bytes = repackInMemory
-	}
-	return inParts(packs, repackAtOnce, bytes, func(some []*usage) error {
+	return inParts(packs, repackAtOnce, repackBytes, func(some []*usage) error {
 		entries, err := c.take(some)
 		if err != nil {
 			return err
@@ -184,7 +167,7 @@ func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[
 		Nodes: neededNodes{m},
 		Skips: c.snap.records.Skips,
 		Meet: func(key object.Key) (number uint64, wanted, first bool) {
-			p, err := m.place(key)
+			p, err := m.snap.place(key)
 			switch {
 			case err != nil:
 				return 0, false, false
@@ -319,10 +302,7 @@ func (w *optimiser) load(ctx context.Context, e pack.Entry) (*optimise.Object, e
 		o.Data, err = pack.Decode(e, value)
 		return o, err
 	}
-	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, remote.ErrDamaged) {
-		err = &NeededError{Err: err}
-	}
-	return nil, err
+	return nil, asNeeded(err)
 }
 
 // far returns the stored value of an object. A near patch becomes a patch that names its
@@ -391,7 +371,7 @@ func (n neededNodes) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	if data != nil || err != nil {
 		return data, err
 	}
-	p, err := n.place(key)
+	p, err := n.snap.place(key)
 	if err != nil {
 		return nil, err
 	}
@@ -400,13 +380,6 @@ func (n neededNodes) Get(ctx context.Context, key object.Key) ([]byte, error) {
 }
 
 // Missing implements [object.Reader].
-func (n neededNodes) Missing(_ context.Context, keys []object.Key) (missing []object.Key, err error) {
-	for _, key := range keys {
-		if _, there, err := n.snap.search(key); err != nil {
-			return nil, err
-		} else if !there {
-			missing = append(missing, key)
-		}
-	}
-	return missing, nil
+func (n neededNodes) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	return n.snap.Missing(ctx, keys)
 }

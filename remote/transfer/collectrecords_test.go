@@ -39,7 +39,7 @@ func TestCollectExpired(t *testing.T) {
 			mustCollect(t, b, atOnce)
 		}
 		wantWhole(t, b, map[string]object.ID{"main": ids[3]})
-		r, err := openTest(t, b, "")
+		r, err := openTest(t, b, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,14 +3,11 @@ package transfer
 import (
 	"cmp"
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
@@ -306,24 +303,8 @@ func (s *snapshot) usage(ctx context.Context, local object.Reader) (*Usage, erro
 
 // countMarked counts the files that are marked for deletion and still exist.
 func (s *snapshot) countMarked(ctx context.Context, u *Usage) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(s.r.o.Jobs)
-	sizes := make(chan int64, len(s.state.Condemned))
-	for name := range s.state.Condemned {
-		group.Go(func() error {
-			info, err := s.r.b.Stat(ctx, name)
-			if errors.Is(err, remote.ErrNotFound) {
-				return nil
-			}
-			if err == nil {
-				sizes <- info.Size
-			}
-			return err
-		})
-	}
-	err := group.Wait()
-	close(sizes)
-	for size := range sizes {
+	sizes, err := sizesOf(ctx, s.r, slices.Collect(maps.Keys(s.state.Condemned)))
+	for _, size := range sizes {
 		u.Marked++
 		u.MarkedBytes += size
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -272,20 +273,13 @@ func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
 }
 
 func (p probe) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
-	lists := make([][]object.Key, len(nodes))
-	return lists, parallel(ctx, p.jobs, len(nodes), func(ctx context.Context, i int) error {
-		data, err := p.node(ctx, nodes[i])
-		if err == nil {
-			lists[i], err = object.Links(nodes[i].Kind, data)
-		}
-		return err
-	})
+	return linksOf(ctx, p.jobs, nodes, p.node)
 }
 
 func (p probe) chunks(ctx context.Context, keys []object.Key) error {
 	absent, err := p.absent(ctx, keys)
 	for i := 0; i < len(absent) && err == nil; i++ {
-		_, err = p.entry(absent[i])
+		_, err = p.snap.place(absent[i])
 	}
 	return err
 }
@@ -339,33 +333,20 @@ func (f *fetch) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, error)
 // lookAhead finds small packs with commits that are not here.
 func (f *fetch) lookAhead(ctx context.Context) error {
 	found := map[object.Key]pack.Entry{}
-	add := func(e pack.Entry) {
-		if _, live := f.snap.packs[e.Pack.Name]; live && e.Key.Kind == object.KindCommit && e.Pack.Size <= aheadPack {
-			found[e.Key] = e
+	for p, err := range f.snap.entriesIn(func(file int) bool { return f.snap.indexes[file].Len() <= aheadEntries }) {
+		if err != nil {
+			return err
+		}
+		if p.Key.Kind == object.KindCommit && p.Pack.Size <= aheadPack {
+			found[p.Key] = p.Entry
 		}
 	}
-	for _, e := range f.snap.inline {
-		add(e)
-	}
-	for _, x := range f.snap.indexes {
-		if x.Len() > aheadEntries {
-			continue
-		}
-		for e, err := range x.All() {
-			if err != nil {
-				return err
-			}
-			add(e)
-		}
-	}
-	keys := make([]object.Key, 0, len(found))
-	for key := range found {
-		keys = append(keys, key)
-	}
-	absent, err := f.absent(ctx, keys)
+
+	absent, err := f.absent(ctx, slices.Collect(maps.Keys(found)))
 	if err != nil {
 		return err
 	}
+
 	seen := map[pack.Name]bool{}
 	for _, key := range absent {
 		if e := found[key]; !seen[e.Pack.Name] {

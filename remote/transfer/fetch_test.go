@@ -17,6 +17,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
@@ -548,16 +549,40 @@ func TestFetchManyPacks(t *testing.T) {
 	}
 }
 
-// TestFetchInMemory fetches without a folder for what is remembered.
-func TestFetchInMemory(t *testing.T) {
+// TestWithoutFolder reads a commit without a folder. Everything that needs one is refused.
+func TestWithoutFolder(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
 	o.history(2)
-	c := newClone(t, o.blob)
 	r, err := Open(t.Context(), o.blob, Options{Now: func() (zero time.Time) { return }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.remote = r
-	c.mustFetch(o)
+	head, err := r.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range head.Refs {
+		if _, err := ReadCommit(t.Context(), r, head, key.ID); key.Kind == object.KindCommit && err != nil {
+			t.Error(err)
+		}
+	}
+
+	c := newClone(t, o.blob)
+	session := c.store.Begin(volume.SessionOptions{})
+	defer session.Close()
+	for what, do := range map[string]func() error{
+		"fetch": func() error {
+			_, err := r.Fetch(t.Context(), session, head, FetchOptions{Records: &record.Set{}})
+			return err
+		},
+		"push":   func() error { _, err := r.Push(t.Context(), c.store, PushOptions{}); return err },
+		"gc":     func() error { _, err := r.PlanGC(t.Context(), nil, CollectOptions{}); return err },
+		"check":  func() error { _, err := r.Check(t.Context(), CheckOptions{}, func(Problem) {}); return err },
+		"repair": func() error { _, err := r.Repair(t.Context(), c.store, RepairOptions{}); return err },
+	} {
+		if err := do(); !errors.Is(err, errNoFolder) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }

@@ -72,7 +72,7 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 		end := start + int(e.Stored)
 		bad := err
 		if bad == nil && end > n {
-			bad = &shortError{r.pack, r.off + int64(n)}
+			bad = shortPack(r.pack, r.off+int64(n))
 		}
 		if bad == nil {
 			bad = f.keep(ctx, e, buf[start:end], held)
@@ -156,7 +156,7 @@ func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
 		value := make([]byte, e.Stored)
 		n, err := f.read(ctx, e.Pack, value, int64(e.Offset))
 		if err == nil && n < len(value) {
-			err = &shortError{e.Pack, int64(e.Offset) + int64(n)}
+			err = shortPack(e.Pack, int64(e.Offset)+int64(n))
 		}
 		var data []byte
 		if err == nil {
@@ -184,16 +184,13 @@ func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
 // isBad reports whether err says that something is wrong with a pack, or with a
 // value in it, so that another may be better.
 func isBad(err error) bool {
-	var short *shortError
-	var corrupt *object.CorruptError
-	return errors.As(err, &short) || errors.As(err, &corrupt) ||
-		errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged)
+	_, corrupt := errors.AsType[*object.CorruptError](err)
+	return corrupt || errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged)
 }
 
 // corrupt says that a value is bad, and where.
 func corrupt(e pack.Entry, err error) error {
-	var inner *object.CorruptError
-	if errors.As(err, &inner) && inner.Err != nil {
+	if inner, ok := errors.AsType[*object.CorruptError](err); ok && inner.Err != nil {
 		err = inner.Err
 	}
 	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
@@ -205,9 +202,10 @@ func (s *snapshot) all(key object.Key) ([]pack.Entry, error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	entries := []pack.Entry{first}
+
+	entries := []pack.Entry{first.Entry}
 	add := func(e pack.Entry) {
-		if _, live := s.packs[e.Pack.Name]; live && e.Key == key && e.Pack.Name != first.Pack.Name {
+		if s.isLive(e.Pack.Name) && e.Key == key && e.Pack.Name != first.Pack.Name {
 			entries = append(entries, e)
 		}
 	}

@@ -37,22 +37,22 @@ func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
 func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, error) {
 	if here {
 		data, err := f.session.Get(ctx, key)
-		if !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrCorrupt) {
+		if !isAbsent(err) {
 			return data, err
 		}
 	}
-	e, err := f.entry(key)
+	p, err := f.snap.place(key)
 	if err != nil {
 		return nil, err
 	}
-	entries := []pack.Entry{e}
-	if key.Kind == object.KindCommit { // which the walk asks for one by one
-		if entries, err = f.aheadOf(ctx, e); err != nil {
+	entries := []pack.Entry{p.Entry}
+	if key.Kind == object.KindCommit { // the walk asks for commits one by one
+		if entries, err = f.aheadOf(ctx, p.Entry); err != nil {
 			return nil, err
 		}
 	}
 	f.nodes.take(ctx, entries)
-	return f.receive(ctx, e)
+	return f.receive(ctx, p.Entry)
 }
 
 // certain implements [ends].
@@ -69,20 +69,16 @@ func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, 
 	away := make(map[object.Key]bool, len(absent))
 	entries := make([]pack.Entry, len(absent))
 	for i, key := range absent {
-		away[key] = true
-		if entries[i], err = f.entry(key); err != nil {
+		p, err := f.snap.place(key)
+		if err != nil {
 			return nil, err
 		}
+		away[key], entries[i] = true, p.Entry
 	}
+
 	f.nodes.take(ctx, entries)
-	lists := make([][]object.Key, len(nodes))
-	return lists, parallel(ctx, f.jobs, len(nodes), func(ctx context.Context, i int) error {
-		key := nodes[i]
-		data, err := f.nodeIf(ctx, key, !away[key])
-		if err == nil {
-			lists[i], err = object.Links(key.Kind, data)
-		}
-		return err
+	return linksOf(ctx, f.jobs, nodes, func(ctx context.Context, key object.Key) ([]byte, error) {
+		return f.nodeIf(ctx, key, !away[key])
 	})
 }
 
@@ -94,11 +90,11 @@ func (f *fetch) chunks(ctx context.Context, keys []object.Key) error {
 		return err
 	}
 	for _, key := range absent {
-		e, err := f.entry(key)
+		p, err := f.snap.place(key)
 		if err != nil {
 			return err
 		}
-		f.plan.add(e)
+		f.plan.add(p.Entry)
 	}
 	return nil
 }
@@ -124,15 +120,6 @@ func (f *fetch) absent(ctx context.Context, keys []object.Key) ([]object.Key, er
 	return absent, nil
 }
 
-// entry returns the place of an object on the remote.
-func (f *fetch) entry(key object.Key) (pack.Entry, error) {
-	e, ok, err := f.snap.find(key)
-	if err == nil && !ok {
-		err = &object.NotFoundError{Key: key}
-	}
-	return e, err
-}
-
 // receive stores a node whose pack was taken, and returns it.
 func (f *fetch) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
 	value, err := f.nodes.value(e)
@@ -154,7 +141,7 @@ func (f *fetch) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
 type nodePacks struct {
 	get     func(ctx context.Context, p pack.Info, b []byte, off int64) (int, error)
 	jobs    int
-	file    *os.File // nil: pieces are kept in memory
+	file    *os.File
 	buffers sync.Pool
 	values  *pack.Values // of these
 
@@ -171,18 +158,15 @@ type piece struct {
 	place int64 // in the file
 
 	load sync.Once
-	n    int    // bytes that were read; fewer than size if the pack is too short
-	data []byte // if there is no file
+	n    int // bytes that were read; fewer than size if the pack is too short
 	err  error
 }
 
-// openNodePacks makes the file in dir. If dir is empty, the pieces are kept in memory. The
-// caller closes the result.
+// openNodePacks makes the file in dir. The caller closes the result. If dir is empty, the
+// error is errNoFolder.
 func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []byte, int64) (int, error)) (*nodePacks, error) {
-	n := &nodePacks{get: get, jobs: jobs, packs: map[pack.Name][]*piece{}}
-	n.values = pack.NewValues(n.part, 0)
 	if dir == "" {
-		return n, nil
+		return nil, errNoFolder
 	}
 	file, err := disk.CreateTemp(dir, "fetch-*")
 	if err != nil {
@@ -190,15 +174,15 @@ func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []
 	}
 	// On systems that allow it, the open file has no name, so a kill leaves nothing.
 	disk.Remove(file.Name())
-	n.file = file
+
+	n := &nodePacks{get: get, jobs: jobs, file: file, packs: map[pack.Name][]*piece{}}
+	n.values = pack.NewValues(n.part, 0)
 	return n, nil
 }
 
 func (n *nodePacks) close() {
-	if n.file != nil {
-		n.file.Close()
-		disk.Remove(n.file.Name())
-	}
+	n.file.Close()
+	disk.Remove(n.file.Name())
 }
 
 // pieces returns the pieces in which the value of e lies. A value beyond the end of the
@@ -247,11 +231,6 @@ func (n *nodePacks) take(ctx context.Context, entries []pack.Entry) {
 
 // load reads a piece.
 func (n *nodePacks) load(ctx context.Context, p *piece) {
-	if n.file == nil {
-		p.data = make([]byte, p.size)
-		p.n, p.err = n.get(ctx, p.pack, p.data, p.off)
-		return
-	}
 	buf, ok := n.buffers.Get().(*[]byte)
 	if !ok || len(*buf) < p.size {
 		buf = new([]byte)
@@ -264,7 +243,7 @@ func (n *nodePacks) load(ctx context.Context, p *piece) {
 }
 
 // value returns the stored value of e, which take has read. It does not verify the value.
-// If the pack ends before the end of the value, the error is a [*shortError].
+// If the pack ends within the value, the error matches [remote.ErrDamaged].
 func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 	value := make([]byte, 0, e.Stored)
 	off := int64(e.Offset)
@@ -276,9 +255,7 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		part := value[len(value):min(len(value)+int(max(int64(p.size)-at, 0)), cap(value))]
 		switch {
 		case at+int64(len(part)) > int64(p.n):
-			return nil, &shortError{e.Pack, p.off + int64(p.n)}
-		case n.file == nil:
-			copy(part, p.data[at:])
+			return nil, shortPack(e.Pack, p.off+int64(p.n))
 		default:
 			if _, err := n.file.ReadAt(part, p.place+at); err != nil {
 				return nil, fmt.Errorf("read a pack again: %w", err)
@@ -288,7 +265,7 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		off += int64(len(part))
 	}
 	if len(value) < int(e.Stored) {
-		return nil, &shortError{e.Pack, off}
+		return nil, shortPack(e.Pack, off)
 	}
 	return value, nil
 }
@@ -300,16 +277,6 @@ func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) 
 	n.take(ctx, []pack.Entry{e})
 	value, err := n.value(e)
 	return copy(b, value), err
-}
-
-// shortError is the error for a pack that ends too early.
-type shortError struct {
-	pack pack.Info
-	end  int64
-}
-
-func (e *shortError) Error() string {
-	return fmt.Sprintf("the pack ends after %d of %d bytes", e.end, e.pack.Size)
 }
 
 const (

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -118,18 +119,18 @@ func BenchmarkChunkPlan(b *testing.B) {
 // what lies behind the end of the smaller one is not there.
 func TestNodePacksOfTwoSizes(t *testing.T) {
 	for _, offset := range []uint32{5000, maxRead - 10, 2*maxRead - 10, 3*maxRead - 70} {
-		n, err := openNodePacks("", 1, func(_ context.Context, _ pack.Info, b []byte, _ int64) (int, error) { return len(b), nil })
+		n, err := openNodePacks(t.TempDir(), 1, func(_ context.Context, _ pack.Info, b []byte, _ int64) (int, error) { return len(b), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		small := pack.Entry{Pack: pack.Info{Name: pack.Name{1}, Size: 1000}, Offset: 100, Stored: 50}
 		large := pack.Entry{Pack: pack.Info{Name: pack.Name{1}, Size: 3 * maxRead}, Offset: offset, Stored: 50}
 		n.take(t.Context(), []pack.Entry{small, large})
+		defer n.close()
 		if value, err := n.value(small); len(value) != 50 || err != nil {
 			t.Errorf("%d bytes, %v", len(value), err)
 		}
-		var short *shortError
-		if value, err := n.value(large); !errors.As(err, &short) {
+		if value, err := n.value(large); !errors.Is(err, remote.ErrDamaged) {
 			t.Errorf("offset %d: %d bytes, %v", offset, len(value), err)
 		}
 	}

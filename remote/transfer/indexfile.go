@@ -166,17 +166,24 @@ func newIndexFile(f rootlog.File, r io.ReaderAt, file *os.File) (*indexFile, err
 // copyOf returns the path of the copy of an index file.
 func (r *indexFiles) copyOf(name pack.Name) string { return filepath.Join(r.dir(), name.String()) }
 
+// newTemp returns a name for a temporary file in the folder of the copies, and makes the
+// folder.
+func (r *indexFiles) newTemp() (string, error) {
+	name, err := pack.NewName(r.o.Rand)
+	if err != nil {
+		return "", err
+	}
+	return name.String() + tempSuffix, disk.MkdirAll(r.dir(), 0o777)
+}
+
 // writeCopy copies an index file from the remote. After an error there is no new copy.
 // Several processes may make the same copy at once.
 func (r *indexFiles) writeCopy(ctx context.Context, f rootlog.File) error {
-	temp, err := pack.NewName(r.o.Rand)
+	temp, err := r.newTemp()
 	if err != nil {
 		return err
 	}
-	if err := disk.MkdirAll(r.dir(), 0o777); err != nil {
-		return err
-	}
-	return disk.Write(r.dir(), temp.String()+tempSuffix, func(w io.Writer) (string, error) {
+	return disk.Write(r.dir(), temp, func(w io.Writer) (string, error) {
 		return f.Name.String(), r.read(ctx, f, w)
 	})
 }
@@ -218,6 +225,11 @@ func damaged(name string, err error) error {
 	return &remote.Error{Op: "get", Name: name, Kind: remote.ErrDamaged, Err: err}
 }
 
+// shortPack returns the error for a pack that ends too early, after end bytes.
+func shortPack(p pack.Info, end int64) error {
+	return damaged(p.Name.Path(), fmt.Errorf("the pack ends after %d of %d bytes", end, p.Size))
+}
+
 // forget removes the copy of an index file that turned out to be damaged.
 func (r *indexFiles) forget(f rootlog.File) {
 	if x := r.opened[f.Name]; x != nil && x.file != nil {
@@ -238,9 +250,6 @@ func (r *indexFiles) replace(f rootlog.File, x *indexFile) {
 // intactCopy opens the copy of an index file. It returns nil if there is no intact
 // copy.
 func (r *indexFiles) intactCopy(f rootlog.File) *indexFile {
-	if r.o.Dir == "" {
-		return nil
-	}
 	x, err := r.openCopy(f)
 	if err != nil {
 		return nil

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/retry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -97,10 +97,8 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 	if len(due) == 0 {
 		return result, nil
 	}
-	if saveErr := r.cache.setLockNote(ctx, note); err == nil {
-		err = saveErr
-	}
-	return result, err
+	saveErr := r.cache.locked(ctx, func() error { return r.cache.writeNote(locksFile, note) })
+	return result, cmp.Or(err, saveErr)
 }
 
 // identityFile is the file with the identity of a remote.
@@ -191,27 +189,14 @@ func (w *renewal) summary(note *lockNote, head uint64, all bool) LockResult {
 
 // lockNote reads the note about locks. It is empty if there is none, or a damaged one.
 func (c *cache) lockNote() (*lockNote, error) {
-	data, err := disk.ReadFile(c.path(locksFile))
-	if errors.Is(err, fs.ErrNotExist) {
+	note, summed, err := readNote[lockNote](c, locksFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrState), err == nil && !summed:
 		return &lockNote{}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
-	note, summed, err := decodeNote[lockNote](data)
-	if err != nil || !summed {
-		return &lockNote{}, nil
-	}
 	return &note, nil
-}
-
-// setLockNote replaces the note about locks.
-func (c *cache) setLockNote(ctx context.Context, note *lockNote) error {
-	data, err := encodeNote(note)
-	if err != nil {
-		return err
-	}
-	return c.locked(ctx, func() error { return disk.WriteFile(c.path(locksFile), data) })
 }
 
 // unlocked returns the names of marked files that are not locked, and counts the locked

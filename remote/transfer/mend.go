@@ -182,9 +182,6 @@ func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at
 // because a ref says so. What local lacks is an [*object.NotFoundError], or listed as
 // lost if local accepted the loss. refill returns how many objects it has sent.
 func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress)) (objects int64, err error) {
-	if r.o.Dir == "" {
-		return 0, errors.New("there is no folder to note what was sent")
-	}
 	p := &push{
 		Remote: r, local: local, opt: PushOptions{Records: &record.Set{}, Jobs: DefaultPushJobs},
 		meter: &meter{report: progress}, refill: true,

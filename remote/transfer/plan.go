@@ -187,14 +187,7 @@ func (p *planner) links(ctx context.Context, nodes []object.Key) ([][]object.Key
 			return nil, err
 		}
 	}
-	lists := make([][]object.Key, len(nodes))
-	return lists, parallel(ctx, runtime.GOMAXPROCS(0), len(nodes), func(ctx context.Context, i int) error {
-		data, err := p.get(ctx, nodes[i])
-		if err == nil {
-			lists[i], err = object.Links(nodes[i].Kind, data)
-		}
-		return err
-	})
+	return linksOf(ctx, runtime.GOMAXPROCS(0), nodes, p.get)
 }
 
 // chunks implements [ends].

@@ -82,7 +82,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 // push is Push without the renewal of locks. It also returns the head.
 func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushResult, *rootlog.State, error) {
 	if r.o.Dir == "" {
-		return nil, nil, errors.New("push: there is no folder to note what was sent")
+		return nil, nil, fmt.Errorf("push: %w", errNoFolder)
 	}
 	if err := checkUpdates(o.Updates); err != nil {
 		return nil, nil, fmt.Errorf("push: %w", err)
@@ -239,9 +239,8 @@ func (p *push) carryOut(ctx context.Context, plan *plan) error {
 // listed as lost, because objects below that may be absent.
 func (p *push) dropUnusable(snap *snapshot) {
 	p.own.drop(func(s *sentPack) bool {
-		_, live := snap.packs[s.info.Name]
 		_, condemned := snap.state.Condemned[s.info.Name.Path()]
-		return live || condemned || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
+		return snap.isLive(s.info.Name) || condemned || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
 			_, purged := p.records.after.Purged(e.Key)
 			return purged || snap.isLost(e.Key)
 		})
@@ -334,7 +333,7 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 // claim returns the conditions of the root: all that was live at S is still live
 // (RELY_ON_ALL_LIVE), and nothing that was sent was condemned.
 func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
-	c := &rootlog.Claim{Live: p.snap.live(), Start: p.snap.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.records.merged, Lost: p.snap.state.Lost}
+	c := &rootlog.Claim{Live: p.snap.packs, Start: p.snap.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.records.merged, Lost: p.snap.state.Lost}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
@@ -356,7 +355,7 @@ func (p *push) check(h *snapshot, sent []*sentPack, changes []rootlog.RefChange)
 			return rootlog.ErrReplan
 		}
 	}
-	return p.claim(sent, changes).Check(h.state, h.live())
+	return p.claim(sent, changes).Check(h.state, h.packs)
 }
 
 // append appends the root that follows h. See [Remote.append] for the results.
@@ -367,10 +366,7 @@ func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, change
 		c.Head = p.opt.Head
 	}
 	// A late root of this push may have made some of its packs live.
-	added := slices.DeleteFunc(slices.Clone(sent), func(s *sentPack) bool {
-		_, live := h.packs[s.info.Name]
-		return live
-	})
+	added := slices.DeleteFunc(slices.Clone(sent), func(s *sentPack) bool { return h.isLive(s.info.Name) })
 	if err := p.describe(ctx, c, h, added); err != nil {
 		return nil, nil, err
 	}
@@ -447,18 +443,6 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 
 // dropIndex forgets the index file that was made for the next root.
 func (p *push) dropIndex() {
-	if p.index != nil {
-		p.index.close()
-		p.index = nil
-	}
-}
-
-// inlinePacks returns the live packs whose entries lie in the root.
-func (s *snapshot) inlinePacks() (list []rootlog.Inline) {
-	for _, p := range s.state.Packs {
-		if _, live := s.packs[p.Name]; live {
-			list = append(list, p)
-		}
-	}
-	return list
+	p.index.close()
+	p.index = nil
 }

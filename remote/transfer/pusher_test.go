@@ -317,7 +317,7 @@ func (c *collector) collect() {
 // needed returns the packs in which something is that refs reach.
 func (c *collector) needed() map[string]bool {
 	c.t.Helper()
-	r, err := openTest(c.t, c.b, "")
+	r, err := openTest(c.t, c.b, c.t.TempDir())
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -115,9 +116,12 @@ func (s *snapshot) smallPacks() (map[pack.Name]*tinyPack, error) {
 			large[p.Name] = true
 		}
 	}
-	add := func(e pack.Entry) {
-		if _, live := s.packs[e.Pack.Name]; !live || large[e.Pack.Name] || e.Pack.Size > mergePack {
-			return
+	for e, err := range s.entriesIn(func(file int) bool { return s.state.Indexes[file].Size <= mergeIndex }) {
+		if err != nil {
+			return nil, err
+		}
+		if large[e.Pack.Name] || e.Pack.Size > mergePack {
+			continue
 		}
 		p := small[e.Pack.Name]
 		if p == nil {
@@ -127,27 +131,10 @@ func (s *snapshot) smallPacks() (map[pack.Name]*tinyPack, error) {
 		_, purged := s.records.Purged(e.Key)
 		p.purged = p.purged || purged
 		p.nodes = p.nodes || e.Key.Kind.IsNode()
-		p.entries = append(p.entries, e)
+		p.entries = append(p.entries, e.Entry)
 	}
-	for _, e := range s.inline {
-		add(e)
-	}
-	for i, x := range s.indexes {
-		if s.state.Indexes[i].Size > mergeIndex {
-			continue
-		}
-		for e, err := range x.All() {
-			if err != nil {
-				return nil, s.badIndex(i, err)
-			}
-			add(e)
-		}
-	}
-	for name, p := range small {
-		if p.purged {
-			delete(small, name)
-		}
-	}
+
+	maps.DeleteFunc(small, func(_ pack.Name, p *tinyPack) bool { return p.purged })
 	return small, nil
 }
 
@@ -158,27 +145,21 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 	if len(entries) == 0 {
 		return goes, nil
 	}
-	from, err := openNodePacks(c.r.o.Dir, c.o.Jobs, c.r.read)
-	if err != nil {
+	if c.marker, err = newMarker(c.r, nil, c.o.Jobs); err != nil {
 		return nil, err
 	}
-	defer from.close()
-	from.take(ctx, entries)
-
-	seen := map[pack.Name]bool{}
+	var packs []*usage
 	for _, e := range entries {
-		if seen[e.Pack.Name] {
-			continue
-		}
-		seen[e.Pack.Name] = true
-		optimised, err := pack.Optimised(e.Pack, func(p []byte, off int64) (int, error) { return from.part(ctx, e.Pack, p, off) })
-		if err != nil {
-			return nil, err
-		}
-		if !optimised {
+		if !goes[e.Pack.Name] {
 			goes[e.Pack.Name] = true
+			packs = append(packs, &usage{Info: e.Pack})
 		}
 	}
+	if err := c.look(ctx, packs); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(goes, func(name pack.Name, _ bool) bool { return c.looked[name] })
+
 	copied := map[object.Key]bool{}
 	entries = slices.DeleteFunc(entries, func(e pack.Entry) bool {
 		if !goes[e.Pack.Name] || copied[e.Key] { // it may lie in two of the packs
@@ -190,7 +171,7 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 	if len(entries) == 0 {
 		return goes, nil
 	}
-	w := &copyWriter{c: c, from: from}
+	w := &copyWriter{c: c}
 	if err := w.write(ctx, entries); err != nil {
 		return nil, err
 	}
@@ -224,7 +205,7 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 
 	c.snap = later
 	// With live(S) in live(h), all that goes is still live.
-	if !c.snap.state.Records.Equal(c.start.state.Records) || c.claim().Check(c.snap.state, c.snap.live()) != nil || c.own.namedBy(c.snap) {
+	if !c.snap.state.Records.Equal(c.start.state.Records) || c.claim().Check(c.snap.state, c.snap.packs) != nil || c.own.namedBy(c.snap) {
 		return false, nil
 	}
 	return true, nil

@@ -140,8 +140,8 @@ func hasAll(ctx context.Context, r object.Reader, key object.Key) (bool, error) 
 // addNeededAgain adds [ErrNeededAgain] to an error for a missing object if the remote's
 // records require objects that ours do not. It returns other errors unchanged.
 func addNeededAgain(err error, ours, theirs *record.Set) error {
-	var missing *object.NotFoundError
-	if !errors.As(err, &missing) {
+	missing, ok := errors.AsType[*object.NotFoundError](err)
+	if !ok {
 		return err
 	}
 	for _, r := range theirs.Newer(ours) {

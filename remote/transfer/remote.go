@@ -31,7 +31,8 @@ type Options struct {
 	// Dir is the folder for the state of the remote: its head, copies of its index files,
 	// the packs that an interrupted push has sent. All of it is bound to the remote's ID.
 	// If another remote is at another URL, all of it is removed. Open makes the folder.
-	// Empty: nothing is remembered, index files are kept in memory, and there is no push.
+	// Empty: nothing is remembered. The Remote then only reads roots and single objects,
+	// and keeps index files in memory.
 	Dir string
 	URL string // of the remote, without secrets
 
@@ -104,16 +105,16 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open remote: %w", err)
 	}
-	id := c.identity()
-	if id == nil {
-		if id, err = rootlog.ReadIdentity(ctx, b); err != nil {
+	if c.id == nil {
+		id, err := rootlog.ReadIdentity(ctx, b)
+		if err != nil {
 			return nil, err
 		}
 		if err := c.bind(ctx, id); err != nil {
 			return nil, fmt.Errorf("open remote: %w", err)
 		}
 	}
-	r := &Remote{b: b, o: o, id: id, cache: c}
+	r := &Remote{b: b, o: o, id: c.id, cache: c}
 	r.indexes = &indexFiles{b: b, o: &r.o, opened: map[pack.Name]*indexFile{}}
 	r.values = pack.NewValues(r.read, baseBlock)
 	r.openLog()
@@ -128,6 +129,9 @@ const baseBlock = 1 << 20
 func (r *Remote) read(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	return r.b.Get(ctx, p.Name.Path(), b, off)
 }
+
+// errNoFolder is the error for an operation that needs the folder of the remote.
+var errNoFolder = errors.New("the remote was opened without a folder for its state")
 
 // ErrUnfit says that a check found the store unfit: nothing is written to it.
 var ErrUnfit = errors.New("a check found the store unfit")
@@ -297,6 +301,25 @@ func parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i
 		})
 	}
 	return group.Wait()
+}
+
+// sizesOf returns the sizes of the files that exist among names.
+func sizesOf(ctx context.Context, r *Remote, names []string) (map[string]int64, error) {
+	var mu sync.Mutex
+	found := map[string]int64{}
+	return found, parallel(ctx, r.o.Jobs, len(names), func(ctx context.Context, i int) error {
+		info, err := r.b.Stat(ctx, names[i])
+		switch {
+		case errors.Is(err, remote.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found[names[i]] = info.Size
+		return nil
+	})
 }
 
 // checkSize returns an error if a file of the remote is missing, or damaged because its

@@ -47,6 +47,9 @@ type RepairResult struct {
 // to find the reachable objects, the error is a [*NeededError], and nothing was
 // changed.
 func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*RepairResult, error) {
+	if r.o.Dir == "" {
+		return nil, errNoFolder
+	}
 	result := &RepairResult{}
 	if err := r.putBack(ctx, o, result); err != nil {
 		return nil, err
@@ -113,7 +116,7 @@ func (r *Remote) putBack(ctx context.Context, o RepairOptions, result *RepairRes
 func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, result *RepairResult) error {
 	if slices.ContainsFunc(result.Found, func(p Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
 		objects, err := r.refill(ctx, m.source, o.Progress)
-		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
+		if isAbsent(err) {
 			err = &NeededError{Err: err}
 		}
 		if err != nil {
@@ -123,8 +126,7 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 	}
 	for len(m.packs)+len(m.indexes) > 0 {
 		objects, again, err := r.mend(ctx, m, o)
-		var lost *lostError
-		if errors.As(err, &lost) {
+		if lost, ok := errors.AsType[*lostError](err); ok {
 			delete(m.packs, lost.pack)
 			result.Repaired = slices.DeleteFunc(result.Repaired, func(name string) bool { return name == lost.pack.Path() })
 			continue
@@ -174,30 +176,20 @@ func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) 
 // that was sent and never published may be among them. That does no harm: its
 // objects match their hashes, and gc condemns the pack if nothing needs it.
 func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mending) (*indexFile, error) {
-	known := map[string]bool{}
-	for name := range head.Condemned {
-		known[name] = true
-	}
-	for _, p := range head.Packs {
-		known[p.Name.Path()] = true
-	}
-	whole := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return m.indexes[f.Name] })
-	indexes, err := r.indexes.open(ctx, whole)
+	intact := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return m.indexes[f.Name] })
+	indexes, err := r.indexes.open(ctx, intact)
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range indexes {
-		for _, p := range x.packs {
-			known[p.Name.Path()] = true
-		}
-	}
+	known := (&snapshot{state: head, indexes: indexes}).files()
+
 	var entries []pack.Entry
 	for info, err := range r.b.List(ctx, "packs/") {
 		if err != nil {
 			return nil, err
 		}
-		name, perr := pack.ParseName(path.Base(info.Name))
-		if perr != nil || name.Path() != info.Name || known[info.Name] || info.Size > math.MaxUint32 {
+		name, ok := pack.ParsePath(info.Name)
+		if !ok || known[info.Name] || info.Size > math.MaxUint32 {
 			continue
 		}
 		p := pack.Info{Name: name, Size: uint32(info.Size)}
@@ -232,7 +224,7 @@ func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) erro
 		return err
 	}
 	for _, p := range found {
-		if name, err := pack.ParseName(path.Base(p.Blob)); err == nil && name.Path() == p.Blob {
+		if name, ok := pack.ParsePath(p.Blob); ok {
 			m.packs[name] = true
 		}
 		if p.Key.IsZero() {

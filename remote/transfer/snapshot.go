@@ -35,33 +35,22 @@ func (r *Remote) snapshot(ctx context.Context) (*snapshot, error) {
 	return r.snapshotAt(ctx, head)
 }
 
-// snapshotAt returns what the remote holds at head, or at a later one: if an
-// index file is gone, the head that named it may be outdated. Gone under a head
-// that does not change it is damage.
-func (r *Remote) snapshotAt(ctx context.Context, head *rootlog.State) (*snapshot, error) {
-	for again := false; ; again = true {
+// snapshotAt returns the content of the remote at head, or at a later head if an index
+// file is missing. An index file that the present head names, and that is missing or
+// damaged twice, is damage.
+func (r *Remote) snapshotAt(ctx context.Context, head *rootlog.State) (snap *snapshot, err error) {
+	err = r.following(ctx, head, func(head *rootlog.State) error {
 		indexes, err := r.indexes.open(ctx, head.Indexes)
 		if err == nil {
-			return newSnapshot(r, head, indexes), nil
+			snap = newSnapshot(r, head, indexes)
 		}
-		if !errors.Is(err, remote.ErrNotFound) && (again || !errors.Is(err, remote.ErrDamaged)) {
-			return nil, err
-		}
-		next, herr := r.Head(ctx)
-		switch {
-		case herr != nil:
-			return nil, herr
-		case next.Seq == head.Seq && again:
-			return nil, fmt.Errorf("index file of root %d: %w", head.Seq, asDamage(err))
-		case next.Seq != head.Seq:
-			again = false
-		}
-		head = next
-	}
+		return err
+	})
+	return snap, asDamage(err)
 }
 
-// following calls try with a head. If a blob is gone, because the head is outdated, it
-// calls try with the present one. If the head has not changed it tries once more.
+// following calls try with head. If a file is missing, the head may be outdated: then
+// following calls try with the present head, or once more if the head has not changed.
 func (r *Remote) following(ctx context.Context, head *rootlog.State, try func(*rootlog.State) error) error {
 	for again := false; ; {
 		err := try(head)
@@ -90,8 +79,8 @@ func (r *Remote) newChange() *rootlog.Change {
 // and later is the snapshot of the head.
 func (r *Remote) append(ctx context.Context, at *snapshot, change *rootlog.Change) (next *rootlog.State, later *snapshot, err error) {
 	next, err = r.log.Append(ctx, at.state, *change)
-	var lost *rootlog.LostError
-	if !errors.As(err, &lost) {
+	lost, ok := errors.AsType[*rootlog.LostError](err)
+	if !ok {
 		return next, nil, err
 	}
 	if err := r.remember(ctx, lost.Head); err != nil {
@@ -119,10 +108,8 @@ func newSnapshot(r *Remote, head *rootlog.State, indexes []*indexFile) *snapshot
 		named[i] = x.packs
 	}
 	s.packs = head.Live(named...)
-	for _, p := range head.Packs {
-		if _, live := s.packs[p.Name]; !live {
-			continue
-		}
+
+	for _, p := range s.inlinePacks() {
 		for _, e := range p.Entries {
 			s.inline[e.Key] = e
 		}
@@ -132,6 +119,11 @@ func newSnapshot(r *Remote, head *rootlog.State, indexes []*indexFile) *snapshot
 
 // view returns what need not be there by records and the list of lost objects.
 func (s *snapshot) view(records *record.Set) *record.View { return records.View().WithLost(s.isLost) }
+
+// inlinePacks returns the live packs whose entries lie in the root.
+func (s *snapshot) inlinePacks() []rootlog.Inline {
+	return slices.DeleteFunc(slices.Clone(s.state.Packs), func(p rootlog.Inline) bool { return !s.isLive(p.Name) })
+}
 
 // isLost reports whether an object is listed as lost, and is in no live pack. A
 // repair adds to the list.
@@ -150,19 +142,16 @@ func (s *snapshot) isLost(key object.Key) bool {
 	return true
 }
 
-// has reports whether e is in a live pack, and not hidden by a repair.
-func (s *snapshot) has(e pack.Entry) bool {
-	_, live := s.packs[e.Pack.Name]
-	return live && !(s.r.mending.has(e.Pack.Name) && s.r.mending.isLost(e.Key))
+// isLive reports whether a pack is live.
+func (s *snapshot) isLive(name pack.Name) bool {
+	_, live := s.packs[name]
+	return live
 }
 
-// live returns the names of the live packs. It must not be changed.
-func (s *snapshot) live() map[pack.Name]struct{} { return s.packs }
-
-// find returns where an object lies in a live pack, and whether it does.
-func (s *snapshot) find(key object.Key) (pack.Entry, bool, error) {
-	p, ok, err := s.search(key)
-	return p.Entry, ok, err
+// has reports whether e is in a live pack. A repair hides the lost objects of damaged
+// packs.
+func (s *snapshot) has(e pack.Entry) bool {
+	return s.isLive(e.Pack.Name) && !(s.r.mending.has(e.Pack.Name) && s.r.mending.isLost(e.Key))
 }
 
 // place is the place of an object, and of its entry.
@@ -172,8 +161,8 @@ type place struct {
 	at   int // number of the entry in the index file
 }
 
-// search is find that returns the place of the entry, too.
-func (s *snapshot) search(key object.Key) (place, bool, error) {
+// find returns the place of an object, and whether it is in a live pack.
+func (s *snapshot) find(key object.Key) (place, bool, error) {
 	if e, ok := s.inline[key]; ok && s.has(e) {
 		return place{e, -1, 0}, true, nil
 	}
@@ -189,7 +178,17 @@ func (s *snapshot) search(key object.Key) (place, bool, error) {
 	return place{}, false, nil
 }
 
-// badIndex returns the error for an index file whose copy is damaged.
+// place returns the place of an object. The error for an object that is in no live pack
+// is an [*object.NotFoundError].
+func (s *snapshot) place(key object.Key) (place, error) {
+	p, ok, err := s.find(key)
+	if err == nil && !ok {
+		err = &object.NotFoundError{Key: key}
+	}
+	return p, err
+}
+
+// badIndex removes the damaged copy of an index file and returns the error for it.
 func (s *snapshot) badIndex(i int, err error) error {
 	f := s.state.Indexes[i]
 	if s.indexes[i].file == nil {
@@ -201,14 +200,11 @@ func (s *snapshot) badIndex(i int, err error) error {
 
 // Get implements [object.Reader].
 func (s *snapshot) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	e, ok, err := s.find(key)
-	if err == nil && !ok {
-		err = &object.NotFoundError{Key: key}
-	}
+	p, err := s.place(key)
 	if err != nil {
 		return nil, err
 	}
-	return s.read(ctx, e)
+	return s.read(ctx, p.Entry)
 }
 
 // Missing implements [object.Reader].
@@ -271,9 +267,13 @@ func (s *snapshot) readChecked(ctx context.Context, e pack.Entry) ([]byte, error
 	return data, err
 }
 
-// entries yields the entries of live packs, and where they are. The first error
-// ends it.
+// entries yields the entries of live packs with their places. It ends at the first error.
 func (s *snapshot) entries() iter.Seq2[place, error] {
+	return s.entriesIn(func(int) bool { return true })
+}
+
+// entriesIn is entries without the index files for whose number use returns false.
+func (s *snapshot) entriesIn(use func(file int) bool) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		for _, e := range s.inline {
 			if s.has(e) && !yield(place{e, -1, 0}, nil) {
@@ -281,6 +281,9 @@ func (s *snapshot) entries() iter.Seq2[place, error] {
 			}
 		}
 		for i, x := range s.indexes {
+			if !use(i) {
+				continue
+			}
 			at := 0
 			for e, err := range x.All() {
 				if err != nil {
@@ -305,10 +308,7 @@ func (s *snapshot) infos() []pack.Info {
 	for _, p := range s.state.Packs {
 		all = append(all, p.Info)
 	}
-	all = slices.DeleteFunc(all, func(p pack.Info) bool {
-		_, live := s.packs[p.Name]
-		return !live
-	})
+	all = slices.DeleteFunc(all, func(p pack.Info) bool { return !s.isLive(p.Name) })
 	slices.SortFunc(all, func(a, b pack.Info) int { return a.Name.Compare(b.Name) })
 	return slices.CompactFunc(all, func(a, b pack.Info) bool { return a.Name == b.Name })
 }

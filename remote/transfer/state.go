@@ -183,6 +183,6 @@ func (r *Remote) RebuildHead(ctx context.Context, head *rootlog.State, dryRun bo
 		if err := keep(); err != nil {
 			return err
 		}
-		return r.cache.writeHead(p)
+		return r.cache.writeNote(headFile, p)
 	})
 }

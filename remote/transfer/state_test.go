@@ -229,11 +229,12 @@ func TestStateWithoutChecksum(t *testing.T) {
 
 func FuzzDecodeNote(f *testing.F) {
 	for _, v := range []any{rootlog.Position{Seq: 7}, binding{URL: "memory:", Identity: []byte("{}")}} {
-		data, err := encodeNote(v)
+		data, err := json.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(data)
+		f.Add(disk.WithSum(data))
 		f.Add(data[:len(data)/2])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

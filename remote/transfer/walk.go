@@ -35,6 +35,18 @@ type ends interface {
 	certain(ctx context.Context, key object.Key) ([]byte, error)
 }
 
+// linksOf returns the links of nodes, which it reads with get, jobs at once.
+func linksOf(ctx context.Context, jobs int, nodes []object.Key, get func(context.Context, object.Key) ([]byte, error)) ([][]object.Key, error) {
+	lists := make([][]object.Key, len(nodes))
+	return lists, parallel(ctx, jobs, len(nodes), func(ctx context.Context, i int) error {
+		data, err := get(ctx, nodes[i])
+		if err == nil {
+			lists[i], err = object.Links(nodes[i].Kind, data)
+		}
+		return err
+	})
+}
+
 // recordViews are the receiver's records before and after the transfer. Objects
 // that before does not require may be absent now (WALK_EXPIRED). Objects that after
 // does not require may stay absent.
@@ -211,8 +223,8 @@ func (w *walker) fresh(ctx context.Context, next, needs []need, known *baseLinks
 // that needs the object if it is one of needs. It returns all other errors
 // unchanged.
 func (w *walker) explainMissing(err error, needs []need) error {
-	var missing *object.NotFoundError
-	if !errors.As(err, &missing) {
+	missing, ok := errors.AsType[*object.NotFoundError](err)
+	if !ok {
 		return err
 	}
 	i := slices.IndexFunc(needs, func(n need) bool { return n.Key == missing.Key })
@@ -233,7 +245,7 @@ func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, err
 	known := &baseLinks{taken: map[object.Key]bool{}}
 	for _, key := range bases {
 		data, err := w.ends.certain(ctx, key)
-		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
+		if isAbsent(err) {
 			continue
 		}
 		if err != nil {

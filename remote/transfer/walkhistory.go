@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -134,7 +133,7 @@ func (w *walker) putCertain(ctx context.Context, id object.ID) error {
 	switch {
 	case c == nil:
 		data, err := w.ends.certain(ctx, object.Key{Kind: object.KindCommit, ID: id})
-		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
+		if isAbsent(err) {
 			return nil
 		}
 		if err != nil {

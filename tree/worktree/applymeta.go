@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,7 +15,6 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/index"
 )
 
 // FullMetadata makes [Worktree.Apply] write owners, devices, all permission bits and all
@@ -50,10 +52,48 @@ func (m *FullMetadata) Denied() Denied {
 	return m.denied
 }
 
-func (m *FullMetadata) deny(count *int) {
+func (m *FullMetadata) deny(d Denied) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	*count++
+	m.denied.Owners += d.Owners
+	m.denied.Xattrs += d.Xattrs
+	m.denied.Specials += d.Specials
+}
+
+// withoutDenied makes the metadata that a user other than root may not write the same on
+// both sides, and returns the counts for one path.
+func (m *FullMetadata) withoutDenied(want, have *object.Metadata) (d Denied) {
+	user := os.Geteuid()
+	if user == 0 {
+		return d
+	}
+	if want.UID != have.UID && want.UID != uint32(user) {
+		want.UID, d.Owners = have.UID, 1
+	}
+	if want.GID != have.GID && !inGroup(want.GID) {
+		want.GID, d.Owners = have.GID, 1
+	}
+	mayWrite := func(name string) bool {
+		return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_")
+	}
+	for name, value := range want.Xattrs {
+		if now, ok := have.Xattrs[name]; !mayWrite(name) && !(ok && bytes.Equal(now, value)) {
+			d.Xattrs = 1
+			delete(want.Xattrs, name)
+		}
+	}
+	for name := range have.Xattrs {
+		if _, ok := want.Xattrs[name]; !ok && !mayWrite(name) {
+			delete(have.Xattrs, name)
+		}
+	}
+	return d
+}
+
+// inGroup reports whether this process is in a group.
+func inGroup(gid uint32) bool {
+	groups, err := os.Getgroups()
+	return err == nil && (os.Getegid() == int(gid) || slices.Contains(groups, int(gid)))
 }
 
 // attributes are those of an open path.
@@ -87,6 +127,9 @@ func (w *applyWorker) restoreMode(e *object.Entry) uint16 {
 	return w.w.opt.written(e.Mode)
 }
 
+// keepOwner stands for the present owner in chown.
+const keepOwner = ^uint32(0)
+
 // setAttributes writes owner, extended attributes and permission bits, in this order: a
 // new owner clears some of the others. Perm are the present permission bits.
 func (w *applyWorker) setAttributes(a attributes, e *object.Entry, perm uint16) error {
@@ -94,8 +137,9 @@ func (w *applyWorker) setAttributes(a attributes, e *object.Entry, perm uint16) 
 	if full := w.o.Metadata; full != nil && e.Meta != nil {
 		uid, gid := full.owner(e.Meta)
 		if err := a.chown(uid, gid); isDenied(err) {
-			full.deny(&full.denied.Owners)
+			full.deny(Denied{Owners: 1})
 			mode &^= setID
+			_ = a.chown(keepOwner, gid) // a user may choose among its groups
 		} else if err != nil {
 			return err
 		}
@@ -141,7 +185,7 @@ func (w *applyWorker) setXattrs(a attributes, want map[string][]byte) error {
 		}
 	}
 	if full := w.o.Metadata; denied && full != nil {
-		full.deny(&full.denied.Xattrs)
+		full.deny(Denied{Xattrs: 1})
 	}
 	return nil
 }
@@ -225,7 +269,7 @@ func (w *applyWorker) deniedSpecial(e *object.Entry, err error) bool {
 	if full == nil || !special || !isDenied(err) {
 		return false
 	}
-	full.deny(&full.denied.Specials)
+	full.deny(Denied{Specials: 1})
 	return true
 }
 
@@ -309,20 +353,17 @@ func (w *applyWorker) make(ctx context.Context, d folder, name string, i int) er
 	return err
 }
 
-// comparable returns the metadata of e that Apply writes with the options.
-func (o *ApplyOptions) comparable(e *index.Entry) *object.Metadata {
-	m := e.Metadata()
-	if m == nil {
-		return nil
+// comparable returns the part of m that Apply writes with the options, and can compare.
+func (o *ApplyOptions) comparable(m *object.Metadata) *object.Metadata {
+	c := &object.Metadata{Xattrs: maps.Clone(m.Xattrs)}
+	if o.Metadata != nil {
+		c.UID, c.GID, c.Device = m.UID, m.GID, m.Device
+		return c
 	}
-	m.HardLink, m.Attrs = 0, nil
-	if o.Metadata == nil {
-		m = &object.Metadata{Xattrs: m.Xattrs}
-		for name := range m.Xattrs {
-			if !strings.HasPrefix(name, "user.") {
-				delete(m.Xattrs, name)
-			}
+	for name := range m.Xattrs {
+		if !strings.HasPrefix(name, "user.") {
+			delete(c.Xattrs, name)
 		}
 	}
-	return m
+	return c
 }

@@ -98,20 +98,21 @@ func (w *Worktree) eachGroup(ctx context.Context, groups [][]int, f func(s *stor
 }
 
 // Overwrite says which existing files [Worktree.Pending] leaves as they are. Files that
-// equal their entry in type, permission bits, time and content always stay.
+// equal their entry in type, permission bits, time, content and metadata always stay.
 type Overwrite uint8
 
-// Which other files stay.
+// Which other files stay. Permission bits, owners and extended attributes of folders are
+// always written, except by OverwriteNever.
 const (
 	OverwriteAlways    Overwrite = iota // none
-	OverwriteIfChanged                  // files of equal type, permission bits, time and size: their content is not read
-	OverwriteIfNewer                    // files that are not older than their entry
-	OverwriteNever                      // all
+	OverwriteIfChanged                  // files of equal type, permission bits, time, size and metadata: their content is not read
+	OverwriteIfNewer                    // files that are not older than their entry, also in the place of a folder
+	OverwriteNever                      // everything that exists
 )
 
 // Pending returns the operations that Apply still has to carry out, sorted by path:
 // those of files and symlinks that have to be written, and all others. O are the options
-// for Apply.
+// for Apply. Denied metadata of files that stay counts, as in Apply.
 func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o ApplyOptions) ([]Op, error) {
 	list, err := newOpList(ops)
 	if err != nil {
@@ -120,8 +121,8 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 
 	done := make([]bool, len(list))
 	s := staying{w: w, how: how, o: &o}
-	files := list.groups(func(op *Op) bool { return op.New != nil && op.New.Type != object.TypeDir })
-	err = w.eachGroup(ctx, files, func(st *storer, group []int) {
+	made := list.groups(func(op *Op) bool { return op.New != nil })
+	err = w.eachGroup(ctx, made, func(st *storer, group []int) {
 		dir, _ := tree.Split(list[group[0]].Path)
 		d, err := w.openFolder(dir)
 		if err != nil {
@@ -136,7 +137,7 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 		return nil, err
 	}
 
-	if how != OverwriteNever {
+	if how != OverwriteNever && how != OverwriteIfNewer {
 		w.keepLinks(list, done)
 	}
 	var pending []Op
@@ -155,9 +156,8 @@ type staying struct {
 	o   *ApplyOptions
 }
 
-// stays reports whether the file at the path of op, in folder d, is left as it is.
+// stays reports whether the path of op, in folder d, is left as it is.
 func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
-	how := t.how
 	_, name := tree.Split(op.Path)
 	st, err := d.lstat(name)
 	if err != nil {
@@ -165,19 +165,20 @@ func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
 	}
 	want := op.New
 	switch {
-	case how == OverwriteNever:
+	case t.how == OverwriteNever:
 		return true
-	case how == OverwriteIfNewer && want.MTime.Compare(st.mtime) <= 0:
+	case want.Type == object.TypeDir && st.isDir():
+		return false
+	case t.how == OverwriteIfNewer && want.MTime.Compare(st.mtime) <= 0:
 		return true
 	case want.Type != st.entryType():
 		return false
-	case want.Type == object.TypeFile:
-		if want.Size != uint64(st.size) || want.MTime != st.mtime || !t.sameMode(want, st.perm()) {
-			return false
-		}
-		if how == OverwriteIfChanged {
-			return true
-		}
+	case want.Type == object.TypeFile && (want.Size != uint64(st.size) || want.MTime != st.mtime):
+		return false
+	case want.Type == object.TypeFile && t.how == OverwriteIfChanged:
+		have := object.Entry{Name: name, Type: want.Type}
+		err := t.w.describe(&have, &st, nil, func() (map[string][]byte, error) { return d.xattrs(name) })
+		return err == nil && t.sameMetadata(want, &have, &st)
 	}
 
 	known := index.NewEntry(*want, index.Stat{})
@@ -186,23 +187,37 @@ func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
 		return false
 	}
 	now := index.NewEntry(stored.Entry, index.Stat{})
-	known.Mode = now.Mode // compared above
-	return known.SameData(&now) && t.sameMetadata(want, &known, &now, st)
+	known.Mode = now.Mode // compared below
+	return known.SameData(&now) && t.sameMetadata(want, &stored.Entry, &st)
 }
 
-func (t staying) sameMode(want *object.Entry, perm uint16) bool {
+// sameMetadata reports whether Apply would leave the metadata of a path as it is: it is
+// equal, or this user may not change it. Have has the present metadata.
+func (t staying) sameMetadata(want, have *object.Entry, st *fileStat) bool {
 	w := applyWorker{applier: &applier{w: t.w, o: *t.o}}
-	return w.restoreMode(want) == perm
-}
-
-// sameMetadata reports whether Apply would write the metadata that a path has now.
-func (t staying) sameMetadata(want *object.Entry, known, now *index.Entry, st fileStat) bool {
-	if known.Meta == "" || now.Meta == "" {
-		return true
+	mode := w.restoreMode(want)
+	if want.Meta == nil || have.Meta == nil {
+		return want.Type != object.TypeFile || mode == st.perm()
 	}
-	a := object.Entry{Type: want.Type, Meta: t.o.comparable(known)}
-	b := object.Entry{Type: want.Type, Meta: t.o.comparable(now)}
-	return want.MTime == st.mtime && (want.Type == object.TypeSymlink || t.sameMode(want, st.perm())) && tree.ContentEqual(&a, &b)
+
+	a, b := t.o.comparable(want.Meta), t.o.comparable(have.Meta)
+	var denied Denied
+	if full := t.o.Metadata; full != nil {
+		a.UID, a.GID = full.owner(want.Meta)
+		if a.Xattrs[selinux] == nil {
+			delete(b.Xattrs, selinux) // Apply leaves it
+		}
+		denied = full.withoutDenied(a, b)
+		if denied.Owners > 0 {
+			mode &^= setID
+		}
+	}
+	old, new := object.Entry{Type: want.Type, Meta: a}, object.Entry{Type: want.Type, Meta: b}
+	same := want.MTime == st.mtime && (want.Type == object.TypeSymlink || mode == st.perm()) && tree.ContentEqual(&old, &new)
+	if same && denied != (Denied{}) {
+		t.o.Metadata.deny(denied)
+	}
+	return same
 }
 
 // keepLinks clears done for all names of a file if one of them has to be written, or if

@@ -20,6 +20,12 @@ const Unlimited = -1
 // ErrValue means that a policy has an invalid value.
 var ErrValue = errors.New("unknown policy value")
 
+// valueError is the error for a text that is not such a value. It matches [ErrValue].
+type valueError string
+
+func (e valueError) Error() string        { return string(e) }
+func (e valueError) Is(target error) bool { return target == ErrValue }
+
 // Policy selects the commits of a branch to keep. A commit is kept if any rule
 // keeps it. The zero value has no rule and keeps everything.
 type Policy struct {
@@ -123,7 +129,7 @@ func ParseCount(text string) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("%w, not a number from 0 or unlimited", ErrValue)
+		return 0, valueError("not a number from 0 upwards, or unlimited")
 	}
 	return int(n), nil
 }
@@ -140,7 +146,7 @@ func ParseDuration(text string) (Duration, error) {
 	span, ok := refs.ParseSpan(text)
 	d := Duration{span.Years, span.Months, span.Days, int(span.Seconds / 3600)}
 	if !ok || span.Seconds%3600 != 0 || d.check() != nil {
-		return Duration{}, fmt.Errorf("%w, not an age like 90d, 2w, '90 days' or 1y6m", ErrValue)
+		return Duration{}, valueError("not an age like 90d, 2w, '90 days' or 1y6m")
 	}
 	return d, nil
 }

@@ -29,14 +29,14 @@ var backends = remote.Registry{
 
 // transferOptions are the options of commands that talk to a remote.
 type transferOptions struct {
-	upload, download rate
+	upload, download uint64 // bytes a second; 0: no limit
 	jobs             int
 }
 
 func (o *transferOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Var(&o.upload, "limit-upload", "send at most `SIZE` a second, as in 500KiB")
-	flags.Var(&o.download, "limit-download", "receive at most `SIZE` a second")
+	flags.Var(newParsed(&o.upload, "", kist.ParseSize), "limit-upload", "send at most `SIZE` a second, as in 500KiB")
+	flags.Var(newParsed(&o.download, "", kist.ParseSize), "limit-download", "receive at most `SIZE` a second")
 	mayExit(cmd, exitRemote, exitCredentials)
 }
 
@@ -44,24 +44,6 @@ func (o *transferOptions) register(cmd *cobra.Command) {
 func (o *transferOptions) registerJobs(cmd *cobra.Command) {
 	o.register(cmd)
 	cmd.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "run `N` transfers at once (default 3 to send, 4 to receive)")
-}
-
-// rate is an option: bytes a second, 0 for as many as can be.
-type rate uint64
-
-func (r *rate) Type() string { return "SIZE" }
-
-func (r *rate) String() string {
-	if r == nil || *r == 0 {
-		return ""
-	}
-	return formatSize(uint64(*r))
-}
-
-func (r *rate) Set(s string) error {
-	size, err := kist.ParseSize(s)
-	*r = rate(size)
-	return err
 }
 
 // openStore opens the store of a URL.

@@ -35,8 +35,8 @@ type backupOptions struct {
 	selection
 	reports
 	wait       bool
-	check      share
-	localLimit rate
+	check      float64 // share of the stored data to read back
+	localLimit uint64  // bytes; 0: none
 
 	flags *pflag.FlagSet
 }
@@ -112,8 +112,8 @@ outcome is "done", "nothing to do", "failed" or "not run".`,
 	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
-	flags.Var(&o.check, "check", "read back and check `N%` of the stored data")
-	flags.Var(&o.localLimit, "local-limit", "keep about `SIZE` here, and the rest only on the remote")
+	flags.Var(newParsed(&o.check, "", kist.ParseShare), "check", "read back and check `N%` of the stored data")
+	flags.Var(newParsed(&o.localLimit, "", kist.ParseSize), "local-limit", "keep about `SIZE` here, and the rest only on the remote")
 	o.reports.register(flags)
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
@@ -21,30 +20,14 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// share is an option: a share from 0 to 1, written as a percentage.
-type share float64
-
-func (s *share) String() string { return "" }
-func (s *share) Type() string   { return "N%" }
-
-func (s *share) Set(text string) error {
-	v, err := kist.ParseShare(text)
-	*s = share(v)
-	return err
-}
-
 // gc merges small volumes and collects garbage here, as far as they are due.
 func (b *backup) gc(ctx context.Context) (string, error) {
 	if !b.repo.Objects().NeedsMaintenance() && !gc.IsDue(b.repo) {
 		return "", nil
 	}
-	plan, err := gcOptions{prune: "14d", maxWaste: "5%"}.plan()
-	if err != nil {
-		return "", err
-	}
 	p := b.env.progress("collecting garbage")
 	defer p.Stop()
-	if err := autoGC(ctx, b.repo, plan); err != nil {
+	if err := autoGC(ctx, b.repo, defaultPlan); err != nil {
 		return "", err
 	}
 	return stepDone, nil
@@ -68,11 +51,7 @@ func (b *backup) remoteGC(ctx context.Context, name string) (string, error) {
 	if b.env.Now().Before(due) && !due.After(later) { // else the clock was wrong then
 		return "", nil
 	}
-	options, err := (&remoteGCOptions{grace: "1d", maxWaste: "5%"}).collection()
-	if err != nil {
-		return "", err
-	}
-	st, err := collectRemote(ctx, b.env, b.repo, name, options)
+	st, err := collectRemote(ctx, b.env, b.repo, name, defaultCollection)
 	if err != nil && !errors.Is(err, remote.ErrPermission) {
 		return "", err
 	}
@@ -101,7 +80,7 @@ func (b *backup) checkRemote(ctx context.Context, name string) (string, error) {
 	defer p.Stop()
 	var found []string
 	done, err := opened.Check(ctx, transfer.CheckOptions{
-		Sample: float64(b.check), After: after, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
+		Sample: b.check, After: after, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
 	}, func(problem transfer.Problem) {
 		what := newRemoteProblemJSON(&gc.Problem{Key: problem.Key, Where: problem.Blob, Err: problem.Err})
 		found = append(found, fmt.Sprintf("%s %s: %s", what.Kind, cmp.Or(what.Blob, problem.Key.ID.String()), what.Problem))
@@ -136,7 +115,7 @@ func damagedError(found []string, verify string) error {
 func (b *backup) checkLocal(ctx context.Context) (string, error) {
 	file := filepath.Join(b.repo.Dir(), "checked")
 	start, _ := strconv.Atoi(readNote(file))
-	size := func(n int) int { return int(math.Ceil(float64(b.check) * float64(n))) }
+	size := func(n int) int { return int(math.Ceil(b.check * float64(n))) }
 	subset := func(i, n int) bool { return (i-start%n+n)%n < size(n) }
 	p := b.env.progress("checking")
 	defer p.Stop()

@@ -18,7 +18,7 @@ import (
 )
 
 type checkAgeOptions struct {
-	max    string
+	max    *parsed[time.Duration]
 	branch string
 }
 
@@ -47,7 +47,8 @@ With --json: remote, branch, commit, time, age_seconds, max_seconds.`,
 	opensRepository(cmd, exitRemote, exitCredentials)
 	env.transfer.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.max, "max", "26h", "the last backup must not be older than `AGE`")
+	o.max = newParsed(new(time.Duration), "26h", refs.ParseAge)
+	flags.Var(o.max, "max", "the last backup must not be older than `AGE`")
 	flags.StringVar(&o.branch, "branch", "", "check `BRANCH`, instead of the current one, or with a URL the remote's default one")
 	return cmd
 }
@@ -70,10 +71,6 @@ const clockSkew = 10 * time.Minute
 const ageTime = "2006-01-02 15:04"
 
 func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) error {
-	limit, err := refs.ParseAge(o.max)
-	if err != nil {
-		return usagef("--max %s: %w", quoteArg(o.max), err)
-	}
 	opened, r, name, err := openFrom(ctx, env, args)
 	if err != nil {
 		return err
@@ -114,11 +111,11 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 	}
 	age = max(0, age).Truncate(time.Second)
 	if env.global.json {
-		env.json(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(limit.Seconds())})
+		env.json(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(o.max.value.Seconds())})
 	}
 	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", printable(short), printable(name), age, when.Local().Format(ageTime), at.ID.Short())
-	if age > limit {
-		return failf(exitFailed, "old", "%s, more than %s", text, o.max)
+	if age > *o.max.value {
+		return failf(exitFailed, "old", "%s, more than %s", text, o.max.text)
 	}
 	if !env.global.json {
 		env.tell("%s\n", text)

@@ -13,12 +13,8 @@ import (
 )
 
 type expireOptions struct {
-	policy   retain.Policy
-	branches []string
-	dryRun   bool
-	undo     bool
-	all      bool
-	list     bool
+	retain.ExpireOptions
+	undo, all, list bool
 }
 
 func newExpire(env *Env) *cobra.Command {
@@ -66,9 +62,9 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
 	}
 	env.inRepository(cmd, o.run, exitPartial, exitBusy)
 	flags := cmd.Flags()
-	registerPolicy(env, cmd, &o.policy)
-	flags.StringArrayVar(&o.branches, "branch", nil, "apply the policy to branch `NAME` only; may be given more than once")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show which commits would expire, and why others are kept")
+	registerPolicy(env, cmd, &o.Policy)
+	flags.StringArrayVar(&o.Branches, "branch", nil, "apply the policy to branch `NAME` only; may be given more than once")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show which commits would expire, and why others are kept")
 	flags.BoolVar(&o.undo, "undo", false, "undo an expiration")
 	flags.BoolVar(&o.all, "all", false, "with --undo: all expired commits")
 	flags.BoolVar(&o.list, "list", false, "list the expired commits")
@@ -82,7 +78,7 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
 func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
 	flags := cmd.Flags()
 	keep := func(value *int, name, what string) {
-		flags.Var((*countValue)(value), "keep-"+name, "keep the last `N` "+what)
+		flags.Var(newParsed(value, "", retain.ParseCount), "keep-"+name, "keep the last `N` "+what)
 	}
 	keep(&p.Last, "last", "commits")
 	keep(&p.Hourly, "hourly", "hours, a commit of each")
@@ -91,7 +87,7 @@ func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
 	keep(&p.Monthly, "monthly", "months, a commit of each")
 	keep(&p.Yearly, "yearly", "years, a commit of each")
 	within := func(value *retain.Duration, name, what string) {
-		flags.Var((*durationValue)(value), "keep-within"+name, "keep "+what+" of the last `AGE`")
+		flags.Var(newParsed(value, "", retain.ParseDuration), "keep-within"+name, "keep "+what+" of the last `AGE`")
 	}
 	within(&p.Within, "", "all")
 	within(&p.WithinHourly, "-hourly", "a commit of each hour")
@@ -103,42 +99,12 @@ func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
 	must(cmd.RegisterFlagCompletionFunc("keep-tag", env.complete(tags)))
 }
 
-// countValue is how many a rule keeps, as an option.
-type countValue int
-
-func (v *countValue) String() string { return "" }
-func (v *countValue) Type() string   { return "N" }
-
-func (v *countValue) Set(text string) error {
-	n, err := retain.ParseCount(text)
-	*v = countValue(n)
-	if err != nil {
-		return errors.New("not a number from 0 upwards, or unlimited")
-	}
-	return nil
-}
-
-// durationValue is how far back a rule looks, as an option.
-type durationValue retain.Duration
-
-func (v *durationValue) String() string { return "" }
-func (v *durationValue) Type() string   { return "AGE" }
-
-func (v *durationValue) Set(text string) error {
-	d, err := retain.ParseDuration(text)
-	*v = durationValue(d)
-	if err != nil {
-		return errors.New("not an age like 90d, 2w, '90 days' or 1y6m")
-	}
-	return nil
-}
-
 // check makes sure that the options say one thing.
 func (o *expireOptions) check(args []string) error {
-	if err := o.policy.Check(); err != nil {
+	if err := o.Policy.Check(); err != nil {
 		return usagef("%w", err)
 	}
-	switch policy := !o.policy.IsEmpty(); {
+	switch policy := !o.Policy.IsEmpty(); {
 	case o.all && !o.undo:
 		return usagef("--all needs --undo")
 	case (o.undo || o.list) && policy:
@@ -151,7 +117,7 @@ func (o *expireOptions) check(args []string) error {
 	case o.undo:
 	case policy && len(args) > 0:
 		return usagef("give either a policy or REVs")
-	case len(args) > 0 && len(o.branches) > 0:
+	case len(args) > 0 && len(o.Branches) > 0:
 		return usagef("--branch needs a policy")
 	case !policy && len(args) == 0:
 		return hintf(usagef("no --keep option is given"), "as in 'kist expire -n --keep-daily 7 --keep-weekly 4'")
@@ -171,7 +137,8 @@ func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	p := env.progress("looking at commits")
 	defer p.Stop()
-	result, err := retain.Expire(ctx, r, retain.ExpireOptions{Policy: o.policy, Branches: o.branches, Revs: args, DryRun: o.dryRun})
+	o.Revs = args
+	result, err := retain.Expire(ctx, r, o.ExpireOptions)
 	p.Stop()
 	if err != nil {
 		return err
@@ -180,7 +147,7 @@ func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		env.json(newExpireJSON(result, o))
 		return nil
 	}
-	printExpired(env, result, o.dryRun)
+	printExpired(env, result, o.DryRun)
 	return nil
 }
 

@@ -39,7 +39,7 @@ func newExpireJSON(result *retain.ExpireResult, o *expireOptions) expireJSON {
 		}
 		return out
 	}
-	return expireJSON{o.dryRun, o.policy.String(), list(result.Expired), list(result.Kept), result.Already}
+	return expireJSON{o.DryRun, o.Policy.String(), list(result.Expired), list(result.Kept), result.Already}
 }
 
 // expiredJSON is the record of an expiration.

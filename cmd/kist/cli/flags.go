@@ -96,8 +96,7 @@ type choice struct {
 	choices []string
 }
 
-// newChoice returns a choice kept in value, which begins as the first of
-// choices.
+// newChoice returns an option with one of choices as its value. The default is the first.
 func newChoice(value *string, choices ...string) *choice {
 	*value = choices[0]
 	return &choice{value, choices}
@@ -112,6 +111,32 @@ func (c *choice) Set(s string) error {
 	}
 	*c.value = s
 	return nil
+}
+
+// parsed is an option whose text is parsed into a T.
+type parsed[T any] struct {
+	text  string // as it was given
+	value *T
+	parse func(string) (T, error)
+}
+
+// newParsed returns an option that stores the result of parse in value. Until it is given,
+// it has the default, a text; value stays as it is if the default is empty.
+func newParsed[T any](value *T, def string, parse func(string) (T, error)) *parsed[T] {
+	p := &parsed[T]{value: value, parse: parse}
+	if def != "" {
+		must(p.Set(def))
+	}
+	return p
+}
+
+func (p *parsed[T]) String() string { return p.text }
+func (p *parsed[T]) Type() string   { return "" }
+
+func (p *parsed[T]) Set(text string) (err error) {
+	p.text = text
+	*p.value, err = p.parse(text)
+	return err
 }
 
 // arguments checks that a command is given between least and most arguments;

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,12 +17,8 @@ import (
 )
 
 type gcOptions struct {
-	dryRun     bool
-	prune      string
-	maxWaste   maxWaste
-	repack     bool
-	auto       bool
-	singleHost bool
+	gc.PlanOptions
+	auto bool
 }
 
 func newGC(env *Env) *cobra.Command {
@@ -62,12 +59,14 @@ patches (objects stored as differences).`,
 	}
 	env.inRepository(cmd, o.run, exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be deleted")
-	flags.StringVar(&o.prune, "prune", "14d", "keep data stored within `AGE`: 14d, '2 weeks', now")
-	o.maxWaste.register(cmd)
-	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be deleted")
+	flags.Var(newParsed(&o.PruneOlder, "14d", refs.ParseAge), "prune", "keep data stored within `AGE`: 14d, '2 weeks', now")
+	flags.Var(newParsed(&o.MaxWaste, "5%", parseWaste), "max-waste", "leave at most `N%` of garbage")
+	flags.BoolVar(&o.Optimise, "repack", false, "store similar objects as differences")
 	flags.BoolVar(&o.auto, "auto", false, "only if there is enough to do; print nothing")
-	flags.BoolVar(&o.singleHost, "single-host", false, "work on a network file system that no other machine uses now")
+	flags.BoolVar(&o.SingleHost, "single-host", false, "work on a network file system that no other machine uses now")
+	cmd.MarkFlagsMutuallyExclusive("auto", "dry-run")
+	cmd.MarkFlagsMutuallyExclusive("auto", "repack")
 	return cmd
 }
 
@@ -78,48 +77,23 @@ type gcJSON struct {
 	Freed int64 `json:"bytes_freed"`
 }
 
-// plan returns the options of a plan.
-func (o gcOptions) plan() (gc.PlanOptions, error) {
-	p := gc.PlanOptions{SingleHost: o.singleHost, DryRun: o.dryRun, Optimise: o.repack}
-	var err error
-	if p.PruneOlder, err = refs.ParseAge(o.prune); err != nil {
-		return p, usagef("--prune %s: %w", quoteArg(o.prune), err)
-	}
-	p.MaxWaste, err = o.maxWaste.share()
-	return p, err
-}
+// defaultPlan are the options without arguments.
+var defaultPlan = gc.PlanOptions{PruneOlder: 14 * 24 * time.Hour, MaxWaste: 0.05}
 
-// maxWaste is the option --max-waste, a percentage.
-type maxWaste string
-
-func (w *maxWaste) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar((*string)(w), "max-waste", "5%", "leave at most `N%` of garbage")
-}
-
-// share returns the percentage as a number from 0 to 1.
-func (w maxWaste) share() (float64, error) {
-	percent, err := strconv.ParseFloat(strings.TrimSuffix(string(w), "%"), 64)
+// parseWaste returns a percentage as a number from 0 to 1.
+func parseWaste(text string) (float64, error) {
+	percent, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
 	if err != nil || !(percent >= 0 && percent <= 100) {
-		return 0, usagef("--max-waste %s is not a share from 0%% to 100%%", quoteArg(string(w)))
+		return 0, errors.New("not a share from 0% to 100%")
 	}
 	return percent / 100, nil
 }
 
 func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	if o.auto && o.dryRun {
-		return usagef("--auto and --dry-run do not go together")
-	}
-	if o.auto && o.repack {
-		return usagef("--auto and --repack do not go together: --auto decides itself")
-	}
-	plan, err := o.plan()
-	if err != nil {
-		return err
-	}
 	if o.auto {
-		return autoGC(ctx, r, plan)
+		return autoGC(ctx, r, o.PlanOptions)
 	}
-	stats, err := collectGarbage(ctx, env, r, plan)
+	stats, err := collectGarbage(ctx, env, r, o.PlanOptions)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return hintf(err, "--single-host does it, if no other machine uses the repository now")
 	}
@@ -130,10 +104,10 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		return err
 	}
 	if env.global.json {
-		env.json(gcJSON{o.dryRun, stats, stats.Before - stats.After})
+		env.json(gcJSON{o.DryRun, stats, stats.Before - stats.After})
 		return nil
 	}
-	printGC(env, stats, o.dryRun)
+	printGC(env, stats, o.DryRun)
 	return nil
 }
 

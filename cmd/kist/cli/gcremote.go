@@ -13,14 +13,12 @@ import (
 )
 
 type remoteGCOptions struct {
-	dryRun   bool
-	grace    string
-	maxWaste maxWaste
-	repack   bool
+	transfer.CollectOptions
+	grace *parsed[time.Duration]
 }
 
 func newRemoteGC(env *Env) *cobra.Command {
-	var o remoteGCOptions
+	o := remoteGCOptions{CollectOptions: defaultCollection}
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS] NAME",
 		Short: "remove unreferenced data from a remote",
@@ -58,30 +56,18 @@ does not delete yet).`,
 	}
 	env.inRepository(cmd, o.run, exitRemote, exitCredentials)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be marked and deleted")
-	flags.StringVar(&o.grace, "grace", "1d", "delete files marked `AGE` ago: 1d, 2w, 36h, now")
-	o.maxWaste.register(cmd)
-	flags.BoolVar(&o.repack, "repack", false, "store similar objects as differences")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be marked and deleted")
+	o.grace = newParsed(&o.Grace, "1d", refs.ParseAge)
+	flags.Var(o.grace, "grace", "delete files marked `AGE` ago: 1d, 2w, 36h, now")
+	flags.Var(newParsed(&o.MaxWaste, "5%", parseWaste), "max-waste", "leave at most `N%` of garbage")
+	flags.BoolVar(&o.Repack, "repack", false, "store similar objects as differences")
 	env.transfer.register(cmd)
 	return cmd
 }
 
-// collection returns the options of a collection. Without a grace period, nobody else
-// uses the remote: then kist keeps nothing for an interrupted push either.
-func (o remoteGCOptions) collection() (transfer.CollectOptions, error) {
-	c := transfer.CollectOptions{
-		DryRun: o.dryRun, Repack: o.repack,
-		ForgetAfter: transfer.DefaultForgetAfter, PruneAge: transfer.DefaultPruneAge,
-	}
-	var err error
-	if c.Grace, err = refs.ParseAge(o.grace); err != nil {
-		return c, usagef("--grace %s: %w", quoteArg(o.grace), err)
-	}
-	if c.Grace <= 0 {
-		c.ForgetAfter, c.PruneAge = 0, 0
-	}
-	c.MaxWaste, err = o.maxWaste.share()
-	return c, err
+// defaultCollection are the options without arguments.
+var defaultCollection = transfer.CollectOptions{
+	Grace: transfer.DefaultGrace, MaxWaste: 0.05, ForgetAfter: transfer.DefaultForgetAfter, PruneAge: transfer.DefaultPruneAge,
 }
 
 // remoteGCJSON is the JSON of remote gc.
@@ -97,16 +83,16 @@ type remoteGCJSON struct {
 // run collects the garbage of a remote.
 func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	name := args[0]
-	options, err := o.collection()
-	if err != nil {
-		return err
+	if o.Grace <= 0 { // nobody else uses the remote, and no push continues
+		o.ForgetAfter, o.PruneAge = 0, 0
 	}
-	st, err := collectRemote(ctx, env, r, name, options)
+
+	st, err := collectRemote(ctx, env, r, name, o.CollectOptions)
 	if err != nil {
 		return err
 	}
 	if env.global.json {
-		out := remoteGCJSON{DryRun: o.dryRun, CollectStats: st, Freed: st.Before - st.After}
+		out := remoteGCJSON{DryRun: o.DryRun, CollectStats: st, Freed: st.Before - st.After}
 		if !st.Next.IsZero() {
 			next := object.Writable(st.Next.UTC().Truncate(time.Second))
 			out.NextDelete = &next
@@ -154,11 +140,11 @@ func printRemoteGC(env *Env, name string, st transfer.CollectStats, o remoteGCOp
 		return plural(uint64(n), "file", "files") + " with " + formatSize(uint64(bytes))
 	}
 	mark, rewrite, del, free := "marked", "rewrote", "deleted", "freed"
-	if o.dryRun {
+	if o.DryRun {
 		mark, rewrite, del, free = "would mark", "would rewrite", "would delete", "would free"
 	}
 	if st.Repacked > 0 {
-		env.tell("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.dryRun))
+		env.tell("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.DryRun))
 	}
 	if st.Marked > 0 {
 		text := ""
@@ -180,8 +166,8 @@ func printRemoteGC(env *Env, name string, st transfer.CollectStats, o remoteGCOp
 	}
 	if st.Waiting > 0 {
 		again := "kist remote gc"
-		if o.grace != "1d" {
-			again += " --grace " + o.grace
+		if o.Grace != transfer.DefaultGrace {
+			again += " --grace " + o.grace.text
 		}
 		due := ""
 		if !st.Next.IsZero() {

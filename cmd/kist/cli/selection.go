@@ -21,7 +21,7 @@ type selection struct {
 	exclude, excludeFrom []string
 	caches               bool
 	ifPresent            []string
-	largerThan           rate
+	largerThan           uint64 // bytes; 0: none
 	oneFileSystem        bool
 	filesFrom, rawFrom   []string
 	stdin, command       string // the file to make from standard input, or from the output of a command
@@ -35,7 +35,7 @@ func (s *selection) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&s.excludeFrom, "exclude-from", nil, "leave out what the patterns in `FILE` match")
 	flags.BoolVar(&s.caches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
 	flags.StringArrayVar(&s.ifPresent, "exclude-if-present", nil, "leave out folders with a file `NAME[:HEADER]`, whose content begins with HEADER, except this file")
-	flags.Var(&s.largerThan, "exclude-larger-than", "leave out files larger than `SIZE`, as in 100MiB")
+	flags.Var(newParsed(&s.largerThan, "", kist.ParseSize), "exclude-larger-than", "leave out files larger than `SIZE`, as in 100MiB")
 	flags.BoolVar(&s.oneFileSystem, "one-file-system", false, "leave out the content of folders where another file system is mounted")
 	flags.StringArrayVar(&s.filesFrom, "files-from", nil, "back up the PATHs in `FILE`, one on each line; lines with # are comments; - is standard input")
 	flags.StringArrayVar(&s.rawFrom, "files-from-raw", nil, "back up the paths in `FILE`, each ended by a NUL byte, without patterns")

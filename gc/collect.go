@@ -235,7 +235,10 @@ func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, err
 	if err != nil {
 		return nil, RootError(err)
 	}
-	tips := []object.ID{head.ID}
+	var tips []object.ID
+	if !head.Unborn() {
+		tips = append(tips, head.ID)
+	}
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
 		if err != nil {

@@ -64,12 +64,14 @@ type Entry struct {
 
 // Metadata is what an entry has beyond the portable fields.
 type Metadata struct {
-	UID, GID     uint32
-	Owner, Group string
-	Xattrs       map[string][]byte
-	Device       uint64            // device number of a device
-	HardLink     uint64            // group of names of one file within a commit; 0: none
-	Attrs        map[string]string // the user's own
+	UID      uint32            `json:"uid"`
+	GID      uint32            `json:"gid"`
+	Owner    string            `json:"owner,omitempty"`
+	Group    string            `json:"group,omitempty"`
+	Xattrs   map[string][]byte `json:"xattrs,omitempty"`
+	Device   uint64            `json:"device,omitempty"`    // device number of a device
+	HardLink uint64            `json:"hard_link,omitempty"` // group of names of one file within a commit; 0: none
+	Attrs    map[string]string `json:"-"`                   // the user's own
 }
 
 // Tree is one node of a directory: a chunked list of entries sorted by the

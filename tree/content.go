@@ -72,8 +72,10 @@ func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byt
 // Range is a stretch of a file whose bytes changed. Offsets and lengths are in
 // bytes. A length of 0 means that bytes were only added, or only removed.
 type Range struct {
-	OldOff, OldLen uint64
-	NewOff, NewLen uint64
+	OldOff uint64 `json:"old_offset"`
+	OldLen uint64 `json:"old_size"`
+	NewOff uint64 `json:"new_offset"`
+	NewLen uint64 `json:"new_size"`
 }
 
 // ChangedRanges returns the ranges in which the content of two file entries

@@ -158,14 +158,3 @@ func findHold(ctx context.Context, r *kist.Repository, set *record.Set, rev stri
 	held, _ := set.Get(record.Hold, object.Key{Kind: object.KindCommit, ID: ids[0]})
 	return held, nil
 }
-
-// Held returns the hold of a commit, and whether there is one. A hold past its
-// end counts until garbage is collected.
-func Held(r *kist.Repository, commit object.ID) (record.Record, bool, error) {
-	records, err := r.RecordViewOrEmpty()
-	if err != nil {
-		return record.Record{}, false, err
-	}
-	hold, held := records.Held(commit)
-	return hold, held, nil
-}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
@@ -39,7 +40,7 @@ func TestHoldWhileCollecting(t *testing.T) {
 				t.Error("what is gone was held")
 			}
 		}
-		_, held, err := retain.Held(s.Repo, id)
+		_, held, err := held(s.Repo, id)
 		s.Check(err)
 		_, err = treetest.ReadFiles(ctx, s.Repo, id)
 		if held != before || (err == nil) != before {
@@ -63,11 +64,11 @@ func TestHoldEnds(t *testing.T) {
 	plan, err := gc.PlanFor(ctx, later, gc.PlanOptions{DryRun: true})
 	s.Check(err)
 	plan.Close()
-	if hold, held, err := retain.Held(later, id); !held || err != nil || hold.Reason != "evidence" {
+	if hold, held, err := held(later, id); !held || err != nil || hold.Reason != "evidence" {
 		t.Errorf("%+v, %v, %v", hold, held, err)
 	}
 	s.Collect(later, gc.PlanOptions{})
-	if _, held, err := retain.Held(s.Repo, id); held || err != nil {
+	if _, held, err := held(s.Repo, id); held || err != nil {
 		t.Errorf("%v, %v", held, err)
 	}
 	set, err := s.Repo.Records().Load()
@@ -110,7 +111,17 @@ func TestRelease(t *testing.T) {
 	if _, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "HEAD", Reason: "\x1b"}); err == nil {
 		t.Error("an escape was recorded")
 	}
-	if _, held, err := retain.Held(s.Repo, s.Head()); held || err != nil {
+	if _, held, err := held(s.Repo, s.Head()); held || err != nil {
 		t.Errorf("%v, %v", held, err)
 	}
+}
+
+// held returns the hold of a commit, and whether there is one.
+func held(r *kist.Repository, commit object.ID) (record.Record, bool, error) {
+	records, err := r.RecordViewOrEmpty()
+	if err != nil {
+		return record.Record{}, false, err
+	}
+	hold, ok := records.Held(commit)
+	return hold, ok, nil
 }

@@ -137,11 +137,18 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 }
 
 func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged {
-	out := Logged{ID: id, Commit: c, Path: l.paths[id], Next: next}
-	if rec, expired := l.records.Expired(id); expired {
+	out := One(l.records, id, c)
+	out.Path, out.Next = l.paths[id], next
+	return out
+}
+
+// One returns a commit with its records, without Path and Next.
+func One(records *record.View, id object.ID, c *object.Commit) Logged {
+	out := Logged{ID: id, Commit: c}
+	if rec, expired := records.Expired(id); expired {
 		out.Expired = &rec
 	}
-	if rec, held := l.records.Held(id); held {
+	if rec, held := records.Held(id); held {
 		out.Held = &rec
 	}
 	return out

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -45,11 +46,11 @@ func (f *changeForm) register(cmd *cobra.Command) {
 
 // settle checks the options after they have been parsed. The caller decides what a
 // command shows without them.
-func (f *changeForm) settle(cmd *cobra.Command, fallback func(*changeForm)) error {
+func (f *changeForm) settle(env *Env, fallback func(*changeForm)) error {
 	if f.context < 0 {
 		return usagef("-U must not be negative")
 	}
-	if cmd.Flags().Changed("unified") {
+	if env.cmd.Flags().Changed("unified") {
 		f.patch = true
 	}
 	f.renames = !f.noRenames
@@ -89,11 +90,8 @@ func changeLetter(c tree.Change) byte {
 // ofFolder reports whether a change is one of a folder, which came or went
 // empty, or has other permission bits.
 func ofFolder(c tree.Change) bool {
-	e := c.New
-	if e == nil {
-		e = c.Old
-	}
-	return e.Type == object.TypeDir
+	e := cmp.Or(c.New, c.Old)
+	return e != nil && e.Type == object.TypeDir
 }
 
 // changeCounts counts changes by what happened.
@@ -186,18 +184,17 @@ func (w work) String() string {
 
 // changeJSON is a changed path as diff, log and show print it with --json.
 type changeJSON struct {
-	Path       string      `json:"path"`
-	PathRaw    []byte      `json:"path_raw,omitempty"`
-	Status     string      `json:"status"` // git's letter
-	From       string      `json:"renamed_from,omitempty"`
-	FromRaw    []byte      `json:"renamed_from_raw,omitempty"`
-	Similarity int         `json:"similarity,omitempty"` // percent
-	Old        *sideJSON   `json:"old,omitempty"`
-	New        *sideJSON   `json:"new,omitempty"`
-	Added      *int        `json:"lines_added,omitempty"`
-	Deleted    *int        `json:"lines_deleted,omitempty"`
-	Binary     bool        `json:"binary,omitempty"`
-	Ranges     []rangeJSON `json:"ranges,omitempty"`
+	pathJSON
+	Status     string       `json:"status"` // git's letter
+	From       string       `json:"renamed_from,omitempty"`
+	FromRaw    []byte       `json:"renamed_from_raw,omitempty"`
+	Similarity int          `json:"similarity,omitempty"` // percent
+	Old        *sideJSON    `json:"old,omitempty"`
+	New        *sideJSON    `json:"new,omitempty"`
+	Added      *int         `json:"lines_added,omitempty"`
+	Deleted    *int         `json:"lines_deleted,omitempty"`
+	Binary     bool         `json:"binary,omitempty"`
+	Ranges     []tree.Range `json:"ranges,omitempty"`
 }
 
 // sideJSON is one side of a change.
@@ -212,40 +209,11 @@ type sideJSON struct {
 	Lost      bool      `json:"lost,omitempty"`
 }
 
-// rangeJSON is a stretch of a file that changed, in bytes.
-type rangeJSON struct {
-	OldOffset uint64 `json:"old_offset"`
-	OldSize   uint64 `json:"old_size"`
-	NewOffset uint64 `json:"new_offset"`
-	NewSize   uint64 `json:"new_size"`
-}
-
 func newSideJSON(e *object.Entry) *sideJSON {
 	if e == nil {
 		return nil
 	}
-	return &sideJSON{Type: typeName(e.Type), Mode: modeText(e.Mode), Size: e.Size, ID: contentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
-}
-
-// typeName returns what a type of entry is called in JSON.
-func typeName(t object.EntryType) string {
-	switch t {
-	case object.TypeFile:
-		return "file"
-	case object.TypeDir:
-		return "dir"
-	case object.TypeSymlink:
-		return "symlink"
-	case object.TypeFIFO:
-		return "fifo"
-	case object.TypeCharDevice:
-		return "char-device"
-	case object.TypeBlockDevice:
-		return "block-device"
-	case object.TypeSocket:
-		return "socket"
-	}
-	return fmt.Sprintf("type-%d", t)
+	return &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: contentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
 }
 
 // modeText returns permission bits as JSON has them: "0644".
@@ -266,7 +234,7 @@ func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
 // --name-only and --name-status.
 func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, error) {
 	v := changeJSON{
-		Path: change.Path, PathRaw: rawPath(change.Path), Status: change.letter(),
+		pathJSON: newPathJSON(change.Path), Status: change.letter(),
 		From: change.From, FromRaw: rawPath(change.From), Similarity: change.Similarity,
 		Old: newSideJSON(change.Old), New: newSideJSON(change.New),
 	}
@@ -296,9 +264,6 @@ func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, e
 		return v, nil
 	}
 	v.Binary = true
-	ranges, err := c.ranges(ctx, change)
-	for _, r := range ranges {
-		v.Ranges = append(v.Ranges, rangeJSON{r.OldOff, r.OldLen, r.NewOff, r.NewLen})
-	}
+	v.Ranges, err = c.ranges(ctx, change)
 	return v, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -35,7 +36,7 @@ var shellScripts embed.FS
 const proposalsCmd = "__proposals"
 
 func newCompletion(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "print a script that completes commands in your shell",
 		Long: `The script, once the shell has read it, completes commands, options, branches,
@@ -50,25 +51,17 @@ not, put 'source <(kist completion bash)' into ~/.bashrc.`,
 		Example:           `  source <(kist completion bash)`,
 		Args:              arguments(1, 1, "the name of a shell (bash, zsh or fish)"),
 		ValidArgsFunction: oneOf("bash", "zsh", "fish"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runCompletion(cmd.Context(), env, args)
-		},
+		RunE:              func(_ *cobra.Command, args []string) error { return runCompletion(env, args[0]) },
 	}
-	return cmd
 }
 
-func runCompletion(_ context.Context, env *Env, args []string) error {
-	switch shell := args[0]; shell {
-	case "bash", "zsh", "fish":
-		script, err := shellScripts.ReadFile("shells/kist." + shell)
-		if err != nil {
-			return err
-		}
-		env.printf("%s", script)
-		return nil
-	default:
+func runCompletion(env *Env, shell string) error {
+	script, err := shellScripts.ReadFile("shells/kist." + shell)
+	if err != nil {
 		return usagef("no completion for %s: bash, zsh and fish are known", quoteArg(shell))
 	}
+	env.printf("%s", script)
+	return nil
 }
 
 // proposals returns the words that begin with prefix. A word that ends in "/" or
@@ -208,19 +201,15 @@ func completeNth(by ...cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// branches proposes the local branches.
-func branches(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
-	return refNames(r, refs.Heads)
-}
+// Proposals of refs; a remote's branch is as in origin/main.
+var (
+	branches       = refsBelow(refs.Heads)
+	tags           = refsBelow(refs.Tags)
+	remoteBranches = refsBelow(refs.Remotes)
+)
 
-// tags proposes the tags.
-func tags(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
-	return refNames(r, refs.Tags)
-}
-
-// remoteBranches proposes the branches of remotes, as in origin/main.
-func remoteBranches(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
-	return refNames(r, refs.Remotes)
+func refsBelow(prefix string) proposals {
+	return func(_ context.Context, _ *Env, r *kist.Repository, _ string) []string { return refNames(r, prefix) }
 }
 
 func refNames(r *kist.Repository, below string) []string {
@@ -333,11 +322,7 @@ func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 // completed: as it was typed, and as a path of the repository.
 func (e *Env) completedDir(r *kist.Repository, prefix string) (typed, dir string, err error) {
 	typed = prefix[:strings.LastIndexByte(prefix, '/')+1]
-	if typed == "" {
-		dir, err = e.repoPath(r, ".")
-	} else {
-		dir, err = e.repoPath(r, typed)
-	}
+	dir, err = e.repoPath(r, cmp.Or(typed, "."))
 	return typed, dir, err
 }
 
@@ -355,7 +340,7 @@ format.`,
 		Example: `  kist version
   kist version --json`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return runVersion(cmd.Context(), env) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runVersion(env) },
 	}
 }
 
@@ -369,7 +354,7 @@ type versionJSON struct {
 	Format  int    `json:"format"`
 }
 
-func runVersion(_ context.Context, env *Env) error {
+func runVersion(env *Env) error {
 	if env.global.json {
 		version, commit := buildVersion()
 		env.json(versionJSON{version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, kist.FormatVersion})
@@ -399,14 +384,10 @@ func buildVersion() (version, commit string) {
 	if version == "" && info.Main.Version != "(devel)" {
 		version = info.Main.Version
 	}
-	if version == "" {
-		version = "devel"
-	}
-	commit = revision
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" && commit == "" {
+		if setting.Key == "vcs.revision" {
 			commit = setting.Value
 		}
 	}
-	return version, commit
+	return cmp.Or(version, "devel"), cmp.Or(revision, commit)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,7 @@ and ranges, and read no file.`,
   kist diff --quiet || echo 'something changed'`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runDiff(cmd, env, r, &o, args)
-	})
+	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	o.form.register(cmd)
 	flags := cmd.Flags()
@@ -76,12 +75,11 @@ and ranges, and read no file.`,
 	return cmd
 }
 
-func runDiff(cmd *cobra.Command, env *Env, r *kist.Repository, o *diffOptions, args []string) error {
-	ctx := cmd.Context()
-	if err := o.form.settle(cmd, func(f *changeForm) { f.patch = true }); err != nil {
+func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.form.settle(env, func(f *changeForm) { f.patch = true }); err != nil {
 		return err
 	}
-	revs, paths, err := revsAndPaths(env, cmd, r, args)
+	revs, paths, err := revsAndPaths(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
@@ -329,20 +327,10 @@ func (c *comparison) quoted(path string) string {
 }
 
 // path returns the path, with a slash after that of a folder.
-func (c *fileChange) path() string {
-	if e := c.entry(); e != nil && e.Type == object.TypeDir {
-		return c.Path + "/"
-	}
-	return c.Path
-}
+func (c *fileChange) path() string { return folded(c.Path, ofFolder(c.Change)) }
 
-// entry returns the new entry, or the old one if there is no new one.
-func (c *fileChange) entry() *object.Entry {
-	if c.New != nil {
-		return c.New
-	}
-	return c.Old
-}
+// source returns the path in the old version.
+func (c *fileChange) source() string { return cmp.Or(c.From, c.Path) }
 
 // letter returns git's letter for what happened.
 func (c *fileChange) letter() string {
@@ -361,11 +349,7 @@ func (c *comparison) texts(ctx context.Context, change fileChange) (t texts, ok 
 	if sameData(change.Old, change.New) {
 		return t, true, nil
 	}
-	from := change.From
-	if from == "" {
-		from = change.Path
-	}
-	if t.old, ok, err = c.text(ctx, c.old, from, change.Old); err != nil || !ok {
+	if t.old, ok, err = c.text(ctx, c.old, change.source(), change.Old); err != nil || !ok {
 		return texts{}, false, err
 	}
 	if t.new, ok, err = c.text(ctx, c.new, change.Path, change.New); err != nil || !ok {

@@ -51,10 +51,10 @@ func TestDocsRemovesOldPages(t *testing.T) {
 func TestRoff(t *testing.T) {
 	m := manual{
 		Name: "kist x-y", Short: "do it", Usage: "kist x-y", Example: "  kist x-y",
-		Long:    ".first\n'second\nback\\slash",
-		Options: []manualItem{{"-n, --dry-run", "only say"}},
-		Exits:   []manualItem{{"0", "done"}},
-		Parent:  "kist",
+		Long:     ".first\n'second\nback\\slash",
+		Sections: []manualSection{{Title: "OPTIONS", Items: []manualItem{{"-n, --dry-run", "only say"}}}},
+		Exits:    manualSection{Title: "EXIT STATUS", Items: []manualItem{{"0", "done"}}},
+		Parent:   "kist",
 	}
 	got := m.roff()
 	for _, want := range []string{

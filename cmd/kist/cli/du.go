@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,11 +32,11 @@ files in it and their number. Every commit has these numbers, so no file is
 read. With PATHs after REV, these files and folders are listed; the first line
 is their total.
 
---stored adds two totals for the listed paths. The first is the bytes of content,
-with repeated content counted once. The second is the bytes that it takes in the
-repository: compressed, with the lists of files and chunks, and with content that
-other commits share. Files of up to 32 bytes are kept in the lists of files and
-have no content of their own.
+--stored adds two totals for the listed paths. The first is the bytes of
+content, with repeated content counted once. The second is the bytes that it
+takes in the repository: compressed, with the lists of files and chunks, and
+with content that other commits share. Files of up to 32 bytes are kept in the
+lists of files and have no content of their own.
 
 With --json, one folder a line: path, files, bytes; with --stored the first line
 has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`,
@@ -44,9 +46,7 @@ has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`
   kist du -s v1 -- '*.mov'      the size of all films in v1`,
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runDu(cmd, env, r, o, args)
-	})
+	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.summarize, "summarize", "s", false, "only the total")
@@ -61,11 +61,10 @@ has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`
 
 // duJSON is a folder as du prints it with --json.
 type duJSON struct {
-	Path    string `json:"path"`
-	PathRaw []byte `json:"path_raw,omitempty"`
-	Files   uint64 `json:"files"`
-	Bytes   uint64 `json:"bytes"`
-	Total   bool   `json:"total,omitempty"` // of all paths that were asked for
+	pathJSON
+	Files uint64 `json:"files"`
+	Bytes uint64 `json:"bytes"`
+	Total bool   `json:"total,omitempty"` // of all paths that were asked for
 	*storedJSON
 }
 
@@ -84,12 +83,11 @@ type storedJSON struct {
 	Stored uint64 `json:"bytes_stored"`
 }
 
-func runDu(cmd *cobra.Command, env *Env, r *kist.Repository, o duOptions, args []string) error {
-	ctx := cmd.Context()
+func (o *duOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if o.summarize {
 		o.depth = 0
 	}
-	all, byPaths, err := locateAll(env, cmd, r, args)
+	all, byPaths, err := locateAll(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
@@ -104,8 +102,9 @@ func runDu(cmd *cobra.Command, env *Env, r *kist.Repository, o duOptions, args [
 		for _, at := range all {
 			total.add(at.entry)
 		}
-		if err := o.print(env, total, "total"); err != nil || o.depth == 0 {
-			return err
+		o.print(env, total, "total")
+		if o.depth == 0 {
+			return nil
 		}
 		stored = nil
 	}
@@ -119,18 +118,12 @@ func runDu(cmd *cobra.Command, env *Env, r *kist.Repository, o duOptions, args [
 
 // list prints a folder or file, and the folders in it.
 func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *storedJSON) error {
-	line := func(path string, e object.Entry, stored *storedJSON) error {
-		v := duJSON{Path: path, PathRaw: rawPath(path), storedJSON: stored}
+	line := func(path string, e object.Entry, stored *storedJSON) {
+		v := duJSON{pathJSON: newPathJSON(path), storedJSON: stored}
 		v.add(e)
-		shown := slashed(path, e)
-		if shown == "" {
-			shown = "."
-		}
-		return o.print(env, v, quotePath(shown))
+		o.print(env, v, quotePath(cmp.Or(slashed(path, e), ".")))
 	}
-	if err := line(at.path, at.entry, stored); err != nil {
-		return err
-	}
+	line(at.path, at.entry, stored)
 	if at.entry.Type != object.TypeDir || o.depth == 0 {
 		return nil
 	}
@@ -139,9 +132,7 @@ func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *stor
 		if e.Type != object.TypeDir && !o.all {
 			return nil
 		}
-		if err := line(tree.Join(at.path, path), e, nil); err != nil {
-			return err
-		}
+		line(tree.Join(at.path, path), e, nil)
 		if o.depth > 0 && strings.Count(path, "/")+1 >= o.depth && e.Type == object.TypeDir {
 			return tree.SkipDir
 		}
@@ -150,30 +141,23 @@ func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *stor
 }
 
 // print prints a line, and below it the stored sizes if v has them.
-func (o *duOptions) print(env *Env, v duJSON, shown string) error {
+func (o *duOptions) print(env *Env, v duJSON, shown string) {
 	if env.global.json {
 		env.json(v)
-		return nil
+		return
 	}
-	size := func(n uint64) string {
-		if o.bytes {
-			return formatCount(n)
-		}
-		return formatSize(n)
-	}
-	env.printf("%*s  %13s  %s\n", o.width(), size(v.Bytes), plural(v.Files, "file", "files"), shown)
-	if v.storedJSON != nil {
-		env.printf("%*s  of unique content\n", o.width(), size(v.Unique))
-		env.printf("%*s  stored\n", o.width(), size(v.Stored))
-	}
-	return nil
-}
-
-func (o *duOptions) width() int {
+	width := 9
 	if o.bytes {
-		return 17
+		width = 17
 	}
-	return 9
+	line := func(bytes uint64, format string, args ...any) {
+		env.printf("%*s  %s\n", width, sizeOrBytes(bytes, o.bytes), fmt.Sprintf(format, args...))
+	}
+	line(v.Bytes, "%13s  %s", plural(v.Files, "file", "files"), shown)
+	if v.storedJSON != nil {
+		line(v.Unique, "of unique content")
+		line(v.Stored, "stored")
+	}
 }
 
 // storedUnder returns what the content of some entries, and of all below them,

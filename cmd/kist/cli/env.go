@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -50,6 +51,7 @@ type Env struct {
 // invocation is the state of one [Run]: the options that several commands share, and
 // the terminal.
 type invocation struct {
+	cmd        *cobra.Command // the command that runs, if it opens a repository
 	global     globals
 	transfer   transferOptions
 	repo       repoOptions

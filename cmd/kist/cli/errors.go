@@ -96,7 +96,7 @@ func outcomeOf(err error) outcome {
 		o.Exit = exitFailed
 	}
 	if o.Kind == "" {
-		o.Kind = exitKind(o.Exit)
+		o.Kind = exitStatusOf(o.Exit).kind
 	}
 	o.Message = inWords(err) + details(err)
 	if o.Exit == exitInterrupted {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What kist ends with. The numbers are an interface: scripts decide on them.
+// The exit statuses of kist. The numbers are an interface: scripts decide on them.
 const (
 	exitOK           = 0
 	exitFailed       = 1
@@ -22,13 +22,15 @@ const (
 	exitInterrupted  = 130
 )
 
-// exitStatuses is what helps and manual pages say of each status, and the kind
-// an error with it has by default.
-var exitStatuses = []struct {
+// exitStatus describes an exit status: the kind that an error with it has by default, and
+// its meaning in a few words.
+type exitStatus struct {
 	status  int
 	kind    string
 	meaning string
-}{
+}
+
+var exitStatuses = []exitStatus{
 	{exitOK, "", "done"},
 	{exitFailed, "failed", "failed"},
 	{exitUsage, "usage", "the command line is wrong"},
@@ -69,23 +71,8 @@ func exitsOf(cmd *cobra.Command) []int {
 	return slices.Compact(exits)
 }
 
-// exitKind returns the kind of an error about which nothing but its exit
-// status is known.
-func exitKind(status int) string {
-	for _, s := range exitStatuses {
-		if s.status == status {
-			return s.kind
-		}
-	}
-	return "failed"
-}
-
-// exitMeaning returns what status means, in a few words.
-func exitMeaning(status int) string {
-	for _, s := range exitStatuses {
-		if s.status == status {
-			return s.meaning
-		}
-	}
-	return ""
+// exitStatusOf returns the description of a status.
+func exitStatusOf(status int) exitStatus {
+	i := slices.IndexFunc(exitStatuses, func(s exitStatus) bool { return s.status == status })
+	return exitStatuses[i]
 }

@@ -212,22 +212,16 @@ func (g *graph) join(at int, lanes []int, ends bool) []*row {
 // to the neighbour of the other lane, and the second to the lane itself.
 func (g *graph) line(rows []*row, from, to int) {
 	color := g.lanes[to].color
+	sign, step := byte('\\'), 1
 	if to < from {
-		rows[0].put(2*from-1, '/', color)
-		for column := 2*to + 3; column < 2*from-1; column += 2 {
-			rows[0].put(column, '_', color)
-		}
-		if to < from-1 {
-			rows[1].put(2*to+1, '/', color)
-		}
-		return
+		sign, step = '/', -1
 	}
-	rows[0].put(2*from+1, '\\', color)
-	for column := 2*from + 3; column < 2*to-1; column += 2 {
+	rows[0].put(2*from+step, sign, color)
+	for column := 2*from + 3*step; (2*to-step-column)*step > 0; column += 2 * step {
 		rows[0].put(column, '_', color)
 	}
-	if to > from+1 {
-		rows[1].put(2*to-1, '\\', color)
+	if to != from+step {
+		rows[1].put(2*to-step, sign, color)
 	}
 }
 

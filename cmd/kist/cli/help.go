@@ -16,7 +16,7 @@ import (
 )
 
 func newHelp(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "show help for a command",
 		Long: `Without a command, lists all of them. 'kist COMMAND --help' prints the same
@@ -28,7 +28,6 @@ text; 'man kist-COMMAND' does where the manual pages are installed.`,
 			return commandNames(cmd.Root(), args), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	return cmd
 }
 
 func runHelp(env *Env, root *cobra.Command, args []string) error {
@@ -83,27 +82,23 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	if m.Long != "" {
 		fmt.Fprintf(w, "\n%s\n", m.Long)
 	}
-	for _, group := range m.Commands {
-		writeItems(w, group.Title, group.Items)
+	for _, section := range m.Sections {
+		writeItems(w, section)
 	}
-	writeItems(w, "OPTIONS", m.Options)
-	writeItems(w, "GLOBAL OPTIONS", m.Global)
 	fmt.Fprintf(w, "\nEXAMPLES\n%s\n", m.Example)
-	writeItems(w, "EXIT STATUS", m.Exits)
+	writeItems(w, m.Exits)
 }
 
-// writeItems writes a titled list in two columns.
-func writeItems(w io.Writer, title string, items []manualItem) {
-	if len(items) == 0 {
-		return
-	}
+// writeItems writes a section in two columns.
+func writeItems(w io.Writer, section manualSection) {
 	width := 0
-	for _, item := range items {
+	for _, item := range section.Items {
 		width = max(width, len(item.Term))
 	}
 	width = min(width, 28)
-	fmt.Fprintf(w, "\n%s\n", title)
-	for _, item := range items {
+
+	fmt.Fprintf(w, "\n%s\n", section.Title)
+	for _, item := range section.Items {
 		term := item.Term
 		if len(term) > width {
 			fmt.Fprintf(w, "  %s\n", term)
@@ -163,21 +158,24 @@ type manual struct {
 	Usage    string
 	Aliases  []string
 	Long     string
-	Commands []manualGroup
-	Options  []manualItem
-	Global   []manualItem
-	Example  string // every line indented by two spaces
-	Exits    []manualItem
+	Sections []manualSection // commands, options, global options; none is empty
+	Example  string          // every line indented by two spaces
+	Exits    manualSection
 	Parent   string
 }
 
-type manualGroup struct {
+// manualSection is a list with a title in capitals. With links, each term is a command with
+// a page of its own.
+type manualSection struct {
 	Title string
 	Items []manualItem
+	Links bool
 }
 
 // manualItem is a term and its meaning.
 type manualItem struct{ Term, Text string }
+
+const globalOptions = "GLOBAL OPTIONS"
 
 func manualOf(cmd *cobra.Command) manual {
 	m := manual{
@@ -187,40 +185,39 @@ func manualOf(cmd *cobra.Command) manual {
 		Aliases: cmd.Aliases,
 		Long:    strings.TrimSpace(cmd.Long),
 		Example: strings.Trim(cmd.Example, "\n"),
+		Exits:   manualSection{Title: "EXIT STATUS"},
 	}
-	if cmd.HasParent() {
-		m.Parent = cmd.Parent().CommandPath()
-	}
-	m.Commands = groupsOf(cmd)
-	options, global := cmd.LocalNonPersistentFlags(), cmd.InheritedFlags()
-	if !cmd.HasParent() {
-		global = cmd.PersistentFlags()
-	}
-	m.Options, m.Global = flagItems(options), flagItems(global)
 	for _, status := range exitsOf(cmd) {
-		m.Exits = append(m.Exits, manualItem{strconv.Itoa(status), exitMeaning(status)})
+		m.Exits.Items = append(m.Exits.Items, manualItem{strconv.Itoa(status), exitStatusOf(status).meaning})
 	}
+
+	options, global := cmd.LocalNonPersistentFlags(), cmd.PersistentFlags()
+	if cmd.HasParent() {
+		m.Parent, global = cmd.Parent().CommandPath(), cmd.InheritedFlags()
+	}
+	for _, group := range append(cmd.Groups(), &cobra.Group{Title: "COMMANDS"}) {
+		m.add(manualSection{group.Title, commandItems(cmd, group.ID), true})
+	}
+	m.add(manualSection{Title: "OPTIONS", Items: flagItems(options)})
+	m.add(manualSection{Title: globalOptions, Items: flagItems(global)})
 	return m
 }
 
-func groupsOf(cmd *cobra.Command) []manualGroup {
-	var groups []manualGroup
-	collect := func(id, title string) {
-		var items []manualItem
-		for _, sub := range cmd.Commands() {
-			if listed(sub) && sub.GroupID == id {
-				items = append(items, manualItem{sub.Name(), sub.Short})
-			}
-		}
-		if len(items) > 0 {
-			groups = append(groups, manualGroup{title, items})
+func (m *manual) add(section manualSection) {
+	if len(section.Items) > 0 {
+		m.Sections = append(m.Sections, section)
+	}
+}
+
+// commandItems lists the subcommands in a group; those in none have the ID "".
+func commandItems(cmd *cobra.Command, group string) []manualItem {
+	var items []manualItem
+	for _, sub := range cmd.Commands() {
+		if listed(sub) && sub.GroupID == group {
+			items = append(items, manualItem{sub.Name(), sub.Short})
 		}
 	}
-	for _, g := range cmd.Groups() {
-		collect(g.ID, g.Title)
-	}
-	collect("", "COMMANDS")
-	return groups
+	return items
 }
 
 func flagItems(flags *pflag.FlagSet) []manualItem {
@@ -247,35 +244,28 @@ func (m manual) markdown() string {
 	if m.Long != "" {
 		fmt.Fprintf(&b, "\n```text\n%s\n```\n", m.Long)
 	}
-	for _, group := range m.Commands {
-		fmt.Fprintf(&b, "\n## %s\n\n", sentence(group.Title))
-		for _, item := range group.Items {
-			fmt.Fprintf(&b, "- [%s](%s.md): %s\n", item.Term, pageName(m.Name+" "+item.Term), item.Text)
+	list := func(section manualSection) {
+		fmt.Fprintf(&b, "\n## %s\n\n", section.Title[:1]+strings.ToLower(section.Title[1:]))
+		for _, item := range section.Items {
+			term := "`" + strings.TrimSpace(item.Term) + "`"
+			if section.Links {
+				term = "[" + item.Term + "](" + pageName(m.Name+" "+item.Term) + ".md)"
+			}
+			fmt.Fprintf(&b, "- %s: %s\n", term, item.Text)
 		}
 	}
-	list := func(title string, items []manualItem) {
-		if len(items) == 0 {
-			return
+	for _, section := range m.Sections {
+		if section.Title != globalOptions || m.Parent == "" {
+			list(section)
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n", title)
-		for _, item := range items {
-			fmt.Fprintf(&b, "- `%s`: %s\n", strings.TrimSpace(item.Term), item.Text)
-		}
-	}
-	list("Options", m.Options)
-	if m.Parent == "" {
-		list("Global options", m.Global)
 	}
 	fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", outdent(m.Example))
-	list("Exit status", m.Exits)
+	list(m.Exits)
 	if m.Parent != "" {
 		fmt.Fprintf(&b, "\nSee also [%s](%s.md), which lists the options that every command has.\n", m.Parent, pageName(m.Parent))
 	}
 	return b.String()
 }
-
-// sentence writes a title in capitals as a sentence begins.
-func sentence(title string) string { return title[:1] + strings.ToLower(title[1:]) }
 
 // outdent removes the two spaces before every line of an example.
 func outdent(example string) string {
@@ -295,23 +285,18 @@ func (m manual) roff() string {
 		b.WriteString(".SH DESCRIPTION\n")
 		roffLiteral(&b, m.Long)
 	}
-	list := func(title string, items []manualItem) {
-		if len(items) == 0 {
-			return
-		}
-		fmt.Fprintf(&b, ".SH %s\n", roffArg(title))
-		for _, item := range items {
+	list := func(section manualSection) {
+		fmt.Fprintf(&b, ".SH %s\n", roffArg(section.Title))
+		for _, item := range section.Items {
 			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", roffText(strings.TrimSpace(item.Term)), roffText(item.Text))
 		}
 	}
-	for _, group := range m.Commands {
-		list(group.Title, group.Items)
+	for _, section := range m.Sections {
+		list(section)
 	}
-	list("OPTIONS", m.Options)
-	list("GLOBAL OPTIONS", m.Global)
 	b.WriteString(".SH EXAMPLES\n")
 	roffLiteral(&b, outdent(m.Example))
-	list("EXIT STATUS", m.Exits)
+	list(m.Exits)
 	if m.Parent != "" {
 		fmt.Fprintf(&b, ".SH SEE ALSO\n\\fB%s\\fR(1)\n", roffText(pageName(m.Parent)))
 	}

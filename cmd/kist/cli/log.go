@@ -91,9 +91,7 @@ to, if it is not the first parent.`,
   kist log --since yesterday          what happened today and yesterday`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runLog(cmd, env, r, &o, args)
-	})
+	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.oneline, "oneline", false, "one line a commit: ID and subject")
@@ -133,21 +131,21 @@ func (o *logFilter) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.noMerges, "no-merges", false, "no merges")
 }
 
-func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, args []string) error {
-	ctx := cmd.Context()
-	if err := o.form.settle(cmd, func(*changeForm) {}); err != nil {
+func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.form.settle(env, func(*changeForm) {}); err != nil {
 		return err
 	}
 	if o.reverse && o.graph {
 		return usagef("--reverse and --graph cannot be combined")
 	}
-	opt, paths, err := o.log(cmd, env, r, args)
+	opt, paths, err := o.log(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
-	if err := inHistory(ctx, env, r, opt, paths); err != nil {
+	if err := inHistory(ctx, env, r, opt, paths); err != nil || o.number == 0 {
 		return err
 	}
+
 	p := &commitPrinter{
 		env: env, repo: r, form: &o.form, paths: paths,
 		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
@@ -162,25 +160,25 @@ func runLog(cmd *cobra.Command, env *Env, r *kist.Repository, o *logOptions, arg
 		p.graph = newGraph(env.paint)
 	}
 	var backwards []log.Logged
-	left, skip := o.number, o.skip
+	print := func(c log.Logged) error { return p.print(ctx, c) }
+	if o.reverse {
+		print = func(c log.Logged) error {
+			backwards = append(backwards, c)
+			return nil
+		}
+	}
+	n := 0
 	for c, err := range log.Commits(ctx, r, opt) {
 		if err != nil {
 			return err
 		}
-		if skip > 0 {
-			skip--
+		if n++; n <= o.skip {
 			continue
 		}
-		if left == 0 {
-			break
-		}
-		left--
-		if o.reverse {
-			backwards = append(backwards, c)
-		} else if err := p.print(ctx, c); err != nil {
+		if err := print(c); err != nil {
 			return err
 		}
-		if left == 0 {
+		if n-o.skip == o.number {
 			break // without reading what comes next
 		}
 	}
@@ -206,15 +204,16 @@ func (o *logOptions) decorated(env *Env) bool {
 }
 
 // log returns the options of the walk, and the selected paths.
-func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspecs, err error) {
+func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspecs, err error) {
 	opt = log.Options{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
-	if opt.Revs, paths, err = revsAndPaths(env, cmd, r, args); err != nil {
+	if opt.Revs, paths, err = revsAndPaths(ctx, env, r, args); err != nil {
 		return opt, nil, err
 	}
 	opt.Paths, opt.Select = paths.paths(), paths.selector()
 	if o.follow && (len(paths) != 1 || opt.Select != nil) {
 		return opt, nil, usagef("--follow needs exactly one path")
 	}
+	var starts []string
 	for _, from := range []struct {
 		wanted bool
 		below  string
@@ -227,9 +226,7 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 			return opt, nil, err
 		}
 		for _, ref := range list {
-			if !env.repo.lost.tip(cmd.Context(), r, ref.Name) {
-				opt.Revs = append(opt.Revs, ref.Name)
-			}
+			starts = append(starts, ref.Name)
 		}
 	}
 	if o.all {
@@ -237,18 +234,24 @@ func (o *logOptions) log(cmd *cobra.Command, env *Env, r *kist.Repository, args 
 		if err != nil {
 			return opt, nil, err
 		}
-		if !head.ID.IsZero() && !env.repo.lost.tip(cmd.Context(), r, "HEAD") {
-			opt.Revs = append(opt.Revs, "HEAD")
+		if !head.ID.IsZero() {
+			starts = append(starts, "HEAD")
 		}
 	}
-	now := env.Now()
-	if o.since != "" {
-		if opt.Since, err = refs.ParseTime(o.since, now); err != nil {
-			return opt, nil, err
+	for _, name := range starts {
+		if !env.repo.lost.tip(ctx, r, name) {
+			opt.Revs = append(opt.Revs, name)
 		}
 	}
-	if o.until != "" {
-		if opt.Until, err = refs.ParseTime(o.until, now); err != nil {
+
+	for _, limit := range []struct {
+		text string
+		at   *time.Time
+	}{{o.since, &opt.Since}, {o.until, &opt.Until}} {
+		if limit.text == "" {
+			continue
+		}
+		if *limit.at, err = refs.ParseTime(limit.text, env.Now()); err != nil {
 			return opt, nil, err
 		}
 	}
@@ -334,30 +337,18 @@ func registerCount(cmd *cobra.Command, number *int, what string) {
 	flags.Lookup("max-count").DefValue = "" // the help shows no default: it is all
 	for digit := range 10 {
 		name := strconv.Itoa(digit)
-		flag := flags.VarPF(&digitFlag{number, digit}, "digit-"+name, name, "")
-		flag.Hidden, flag.NoOptDefVal = true, "true"
+		flags.BoolFuncP("digit-"+name, name, "", func(string) error { return addDigit(number, digit) })
+		flags.Lookup("digit-" + name).Hidden = true
 	}
 }
 
-// digitFlag is one of the options -0 to -9, which add up to a number: -12 is
-// -1 -2.
-type digitFlag struct {
-	number *int
-	digit  int
-}
-
-func (f *digitFlag) String() string { return "" }
-
-func (f *digitFlag) Type() string { return "" }
-
-func (f *digitFlag) IsBoolFlag() bool { return true }
-
-func (f *digitFlag) Set(string) error {
-	n := max(*f.number, 0)
+// addDigit appends a digit to a number: -12 is -1 -2.
+func addDigit(number *int, digit int) error {
+	n := max(*number, 0)
 	if n > 1e8 {
 		return errors.New("too large")
 	}
-	*f.number = 10*n + f.digit
+	*number = 10*n + digit
 	return nil
 }
 
@@ -410,17 +401,15 @@ type moveJSON struct {
 }
 
 func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	shown := "HEAD"
-	if args = afterShow(args); len(args) > 0 {
-		shown = args[0]
-	}
-	name := "HEAD"
-	if shown != name {
+	shown, name := "HEAD", "HEAD"
+	if args = afterShow(args); len(args) > 0 && args[0] != name {
 		var err error
+		shown = args[0]
 		if name, err = r.Refs().Expand(ctx, shown); err != nil {
 			return err
 		}
 	}
+
 	// Damaged entries do not hide the others.
 	entries, damage := r.Refs().Log(name)
 	for i, entry := range entries {
@@ -434,12 +423,8 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		}
 		env.printf("%s %s@{%d}: %s\n", env.paint(yellow, entry.New.Short()), quotePath(shown), i, printable(entry.Reason))
 		if env.global.verbose {
-			env.printf("         %s, %s\n", entry.Time.Format(gitTime), person(entryWho(entry)))
+			env.printf("         %s, %s\n", entry.Time.Format(gitTime), person(object.Signature{Name: entry.Who.Name, Email: entry.Who.Email}))
 		}
 	}
 	return damage
-}
-
-func entryWho(e refs.LogEntry) object.Signature {
-	return object.Signature{Name: e.Who.Name, Email: e.Who.Email}
 }

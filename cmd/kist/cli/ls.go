@@ -52,36 +52,21 @@ hard_link.`,
   kist ls -r -z | xargs -0 -n1 echo`,
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runLs(cmd, env, r, o, args)
-	})
+	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.long, "long", "l", false, "show type and permissions, size and time")
 	flags.BoolVarP(&o.recursive, "recursive", "r", false, "list the files in folders, not the folders")
-	recursive := flags.VarPF(&boolAlias{&o.recursive}, "recurse", "R", "the same as -r")
-	recursive.NoOptDefVal, recursive.Hidden = "true", true
+	flags.BoolVarP(&o.recursive, "recurse", "R", false, "the same as -r")
+	flags.Lookup("recurse").Hidden = true
 	flags.BoolVarP(&o.trees, "trees", "t", false, "with -r, list folders too")
 	flags.BoolVarP(&o.nul, "null", "z", false, "end names with NUL, and do not quote them")
 	return cmd
 }
 
-// boolAlias is a second name of an option that is set or not.
-type boolAlias struct{ value *bool }
-
-func (a *boolAlias) String() string   { return "false" }
-func (a *boolAlias) Type() string     { return "bool" }
-func (a *boolAlias) IsBoolFlag() bool { return true }
-
-func (a *boolAlias) Set(s string) error {
-	*a.value = s == "true"
-	return nil
-}
-
 // entryJSON is a file or folder in a commit as ls prints it with --json.
 type entryJSON struct {
-	Path      string     `json:"path"`
-	PathRaw   []byte     `json:"path_raw,omitempty"`
+	pathJSON
 	Type      string     `json:"type"`
 	Mode      string     `json:"mode"`
 	Size      uint64     `json:"size"`
@@ -91,18 +76,7 @@ type entryJSON struct {
 	Target    string     `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte     `json:"target_raw,omitempty"`
 	Purged    bool       `json:"purged,omitempty"` // the content, or a part of it
-	*metadataJSON
-}
-
-// metadataJSON is what an entry with full metadata has beyond other entries.
-type metadataJSON struct {
-	UID      uint32            `json:"uid"`
-	GID      uint32            `json:"gid"`
-	Owner    string            `json:"owner,omitempty"`
-	Group    string            `json:"group,omitempty"`
-	Xattrs   map[string][]byte `json:"xattrs,omitempty"`
-	Device   uint64            `json:"device,omitempty"`
-	HardLink uint64            `json:"hard_link,omitempty"`
+	*object.Metadata
 }
 
 // ownerText returns the owner and group of an entry, by name or else by number.
@@ -112,15 +86,12 @@ func ownerText(m *object.Metadata) string {
 
 func newEntryJSON(path string, e object.Entry) entryJSON {
 	v := entryJSON{
-		Path: path, PathRaw: rawPath(path), Type: typeName(e.Type), Mode: modeText(e.Mode), Size: e.Size,
-		ID: contentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target),
+		pathJSON: newPathJSON(path), Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size,
+		ID: contentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target), Metadata: e.Meta,
 	}
 	if !e.MTime.IsZero() {
 		mtime := object.Writable(e.MTime.Time())
 		v.MTime = &mtime
-	}
-	if m := e.Meta; m != nil {
-		v.metadataJSON = &metadataJSON{m.UID, m.GID, m.Owner, m.Group, m.Xattrs, m.Device, m.HardLink}
 	}
 	if e.Type == object.TypeDir {
 		v.Files = &e.Files
@@ -128,9 +99,8 @@ func newEntryJSON(path string, e object.Entry) entryJSON {
 	return v
 }
 
-func runLs(cmd *cobra.Command, env *Env, r *kist.Repository, o lsOptions, args []string) error {
-	ctx := cmd.Context()
-	all, byPaths, err := locateAll(env, cmd, r, args)
+func (o *lsOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	all, byPaths, err := locateAll(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
@@ -228,13 +198,26 @@ func slashed(path string, e object.Entry) string {
 	return path
 }
 
+// entryTypes has the types of entries: their names in JSON, their letters in ls -l, and
+// their bits in the mode of Unix.
+var entryTypes = map[object.EntryType]struct {
+	name   string
+	letter byte
+	bits   uint32
+}{
+	object.TypeFile:        {"file", '-', 0o100000},
+	object.TypeDir:         {"dir", 'd', 0o040000},
+	object.TypeSymlink:     {"symlink", 'l', 0o120000},
+	object.TypeFIFO:        {"fifo", 'p', 0o010000},
+	object.TypeCharDevice:  {"char-device", 'c', 0o020000},
+	object.TypeBlockDevice: {"block-device", 'b', 0o060000},
+	object.TypeSocket:      {"socket", 's', 0o140000},
+}
+
 // modeString returns type and permissions as ls -l shows them.
 func modeString(e object.Entry) string {
 	letters := []byte("?" + fs.FileMode(e.Mode & 0o777).String()[1:])
-	letters[0] = map[object.EntryType]byte{
-		object.TypeFile: '-', object.TypeDir: 'd', object.TypeSymlink: 'l', object.TypeFIFO: 'p',
-		object.TypeCharDevice: 'c', object.TypeBlockDevice: 'b', object.TypeSocket: 's',
-	}[e.Type]
+	letters[0] = entryTypes[e.Type].letter
 	for i, bit := range []struct {
 		mode        uint16
 		with, alone byte
@@ -316,18 +299,23 @@ func parseRange(text string) (offset, length int64, err error) {
 	if !ok {
 		return 0, 0, usagef("--range %s is not OFF:LEN", quoteArg(text))
 	}
-	off, err := kist.ParseSize(first)
+	length = -1
+	if offset, err = parseInt63(first); err == nil && second != "" {
+		length, err = parseInt63(second)
+	}
 	if err != nil {
 		return 0, 0, usagef("--range: %w", err)
 	}
-	if second == "" {
-		return int64(off), -1, nil
+	return offset, length, nil
+}
+
+// parseInt63 parses a size that fits into an int64.
+func parseInt63(text string) (int64, error) {
+	n, err := kist.ParseSize(text)
+	if n > math.MaxInt64 {
+		return 0, fmt.Errorf("%s is too large", text)
 	}
-	n, err := kist.ParseSize(second)
-	if err != nil || n > math.MaxInt64 {
-		return 0, 0, usagef("--range: %w", err)
-	}
-	return int64(off), int64(n), nil
+	return int64(n), err
 }
 
 // copyContent prints length bytes of a file from an offset on, or all of them
@@ -341,7 +329,7 @@ func copyContent(ctx context.Context, env *Env, at located, offset, length int64
 	case object.TypeDir:
 		return hintf(failf(exitFailed, "is-directory", "%s is a folder", quoteArg(at.rev+":"+at.path)), "'kist ls %s' lists it", printable(at.rev+":"+at.path))
 	default:
-		return failf(exitFailed, "", "%s is a %s", quoteArg(at.rev+":"+at.path), typeName(at.entry.Type))
+		return failf(exitFailed, "", "%s is a %s", quoteArg(at.rev+":"+at.path), entryTypes[at.entry.Type].name)
 	}
 	if offset > 0 {
 		if _, err := content.Seek(offset, io.SeekStart); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -47,51 +46,42 @@ type remoteRefJSON struct {
 }
 
 func runLsRemote(ctx context.Context, env *Env, args []string) error {
-	head, err := remoteHead(ctx, env, args)
+	opened, r, _, err := openFrom(ctx, env, args)
 	if err != nil {
 		return err
 	}
-	show := func(name string, id object.ID, target string) error {
+	defer opened.Close()
+	if r != nil {
+		defer r.Close()
+	}
+	head, err := opened.Head(ctx)
+	if err != nil {
+		return err
+	}
+
+	show := func(name string, id object.ID, target string) {
 		if env.global.json {
 			env.json(remoteRefJSON{name, &id, target})
-			return nil
+		} else {
+			env.printf("%s\t%s\n", id, printable(name))
 		}
-		env.printf("%s\t%s\n", id, printable(name))
-		return nil
 	}
 	if at, ok := head.Refs[head.Head]; ok {
-		if err := show("HEAD", at.ID, head.Head); err != nil {
-			return err
-		}
+		show("HEAD", at.ID, head.Head)
 	}
 	for _, name := range slices.Sorted(maps.Keys(head.Refs)) {
 		if refs.CheckName(name) != nil {
 			env.warn("skipped a ref with a bad name: %s", quoteArg(name))
 			continue
 		}
-		if err := show(name, head.Refs[name].ID, ""); err != nil {
-			return err
-		}
+		show(name, head.Refs[name].ID, "")
 	}
 	return nil
 }
 
-// remoteHead returns what a remote has now, given by its name or URL; without
-// arguments, the one that would be fetched from.
-func remoteHead(ctx context.Context, env *Env, args []string) (*rootlog.State, error) {
-	opened, r, _, err := openFrom(ctx, env, args)
-	if err != nil {
-		return nil, err
-	}
-	defer opened.Close()
-	if r != nil {
-		defer r.Close()
-	}
-	return opened.Head(ctx)
-}
-
-// openFrom opens a remote to read from, given as for [remoteHead], and returns its name.
-// The repository is nil if a URL was given. The caller closes both.
+// openFrom opens a remote to read from, and returns its name. args has its name or URL, or
+// nothing: then it is the remote that fetch would use. The repository is nil if a URL was
+// given. The caller closes both.
 func openFrom(ctx context.Context, env *Env, args []string) (opened *transfer.Remote, r *kist.Repository, name string, err error) {
 	if len(args) > 0 && strings.ContainsAny(args[0], "/:") {
 		opened, err = openURL(ctx, env, args[0])

@@ -105,10 +105,7 @@ func metadataLines(old, new *object.Entry) (lines []string) {
 
 // patchNames returns the names of the two sides of a change.
 func patchNames(change fileChange) (old, new string) {
-	old, new = "a/"+change.Path, "b/"+change.Path
-	if change.From != "" {
-		old = "a/" + change.From
-	}
+	old, new = "a/"+change.source(), "b/"+change.Path
 	if change.Old == nil {
 		old = noFile
 	}
@@ -130,11 +127,7 @@ func lineName(name string) string {
 
 // header returns the lines that go before the changed lines of a file.
 func (c *comparison) header(change fileChange) []string {
-	a, b := "a/"+change.Path, "b/"+change.Path
-	if change.From != "" {
-		a = "a/" + change.From
-	}
-	lines := []string{"diff --git " + quotePath(a) + " " + quotePath(b)}
+	lines := []string{"diff --git " + quotePath("a/"+change.source()) + " " + quotePath("b/"+change.Path)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	old, new := change.Old, change.New
 	switch {
@@ -165,14 +158,11 @@ func (c *comparison) header(change fileChange) []string {
 // unixMode returns an entry's type and permission bits as Unix has them in one
 // number. As in git, those of a symlink mean nothing.
 func unixMode(e *object.Entry) uint32 {
-	types := map[object.EntryType]uint32{
-		object.TypeFile: 0o100000, object.TypeDir: 0o040000, object.TypeSymlink: 0o120000, object.TypeFIFO: 0o010000,
-		object.TypeCharDevice: 0o020000, object.TypeBlockDevice: 0o060000, object.TypeSocket: 0o140000,
-	}
+	bits := entryTypes[e.Type].bits
 	if e.Type == object.TypeSymlink {
-		return types[e.Type]
+		return bits
 	}
-	return types[e.Type] | uint32(e.Mode)
+	return bits | uint32(e.Mode)
 }
 
 // contentID returns the ID of an entry's content: of a file in one chunk, or

@@ -47,23 +47,15 @@ func splitMagic(arg string) (m magic, rest string, err error) {
 		if !ok {
 			return m, "", usagef("pathspec %s: the ) is missing", quoteArg(arg))
 		}
+		known := map[string]*bool{
+			"": new(bool), "top": &m.top, "glob": &m.glob, "literal": &m.literal, "icase": &m.icase, "exclude": &m.exclude,
+		}
 		for word := range strings.SplitSeq(words, ",") {
-			switch word {
-			case "":
-			case "top":
-				m.top = true
-			case "glob":
-				m.glob = true
-			case "literal":
-				m.literal = true
-			case "icase":
-				m.icase = true
-			case "exclude":
-				m.exclude = true
-			default:
+			if known[word] == nil {
 				return m, "", hintf(usagef("pathspec %s: %s is unknown", quoteArg(arg), quoteArg(word)),
 					"top, glob, literal, icase and exclude are known; './%s' is the path of this name", printable(arg))
 			}
+			*known[word] = true
 		}
 		if m.glob && m.literal {
 			return m, "", usagef("pathspec %s: glob and literal exclude each other", quoteArg(arg))

@@ -107,16 +107,6 @@ func deceptive(r rune) bool {
 // control characters become the pictures of them (ESC becomes ␛), and invalid bytes
 // become U+FFFD.
 func printable(text string) string {
-	clean := true
-	for i, r := range text {
-		if r != '\n' && r != '\t' && (deceptive(r) || badByte(text, i, r)) {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return text
-	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

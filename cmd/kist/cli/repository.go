@@ -56,6 +56,7 @@ type repoOptions struct {
 func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env *Env, r *kist.Repository, args []string) error, statuses ...int) {
 	opensRepository(cmd, statuses...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		e.cmd = cmd
 		r, err := e.open()
 		if err != nil {
 			return err
@@ -176,30 +177,19 @@ func repositoryFile(r *kist.Repository, file string) string {
 	return path.Join(kist.Dir, file)
 }
 
-// shownFolder is shown for a folder, with a slash at its end.
-func shownFolder(env *Env, r *kist.Repository, path string) string {
-	return quotePath(env.relative(r, path) + "/")
-}
-
-// relativeFolder is relative for a path that ends with a slash if it is that
-// of a folder; so does the result.
-func relativeFolder(env *Env, r *kist.Repository, path string) string {
-	rel := env.relative(r, path)
-	if strings.HasSuffix(path, "/") {
-		rel += "/"
-	}
-	return rel
-}
-
 // relative returns a path of the repository relative to the working directory, or
-// absolute if the repository is bare.
+// absolute if the repository is bare. A slash at its end stays.
 func (e *Env) relative(r *kist.Repository, path string) string {
-	full := filepath.Join(r.Root(), filepath.FromSlash(path))
-	if r.IsBare() {
-		return full
+	shown := filepath.Join(r.Root(), filepath.FromSlash(path))
+	if !r.IsBare() {
+		rel, err := filepath.Rel(e.Dir, shown)
+		if err != nil {
+			return path
+		}
+		shown = rel
 	}
-	if rel, err := filepath.Rel(e.Dir, full); err == nil {
-		return rel
+	if strings.HasSuffix(path, "/") {
+		shown += "/"
 	}
-	return path
+	return shown
 }

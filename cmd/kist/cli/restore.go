@@ -226,7 +226,7 @@ func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id objec
 		env.printf("Unstaged changes after reset:\n")
 	}
 	for _, c := range changes {
-		env.printf("%s\t%s\n", c.Status, quotePath(relativeFolder(env, r, c.Path)))
+		env.printf("%s\t%s\n", c.Status, env.shown(r, c.Path))
 	}
 	return nil
 }

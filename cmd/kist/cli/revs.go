@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -21,9 +19,8 @@ import (
 // repository in the arguments of a command. Arguments after "--" are paths. Without
 // "--", the first argument that is no revision and all after it are paths, and must
 // exist. An argument that could be both is an error.
-func revsAndPaths(env *Env, cmd *cobra.Command, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
-	ctx := cmd.Context()
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+func revsAndPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
+	if dash := env.cmd.ArgsLenAtDash(); dash >= 0 {
 		for _, rev := range args[:dash] {
 			if err := resolvable(ctx, r, rev); err != nil {
 				return nil, nil, err
@@ -45,7 +42,7 @@ func revsAndPaths(env *Env, cmd *cobra.Command, r *kist.Repository, args []strin
 		}
 		if path, perr := env.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {
 			return nil, nil, hintf(usagef("%s is a revision and a path", quoteArg(arg)),
-				"write '%[1]s -- %[2]s' for the path, and '%[1]s %[2]s --' for the revision", cmd.CommandPath(), printable(arg))
+				"write '%[1]s -- %[2]s' for the path, and '%[1]s %[2]s --' for the revision", env.cmd.CommandPath(), printable(arg))
 		}
 	}
 	return args, nil, nil
@@ -137,11 +134,10 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 // result has the outermost of the paths that they select, and byPaths is true.
 // Without "--", an argument that names a revision is one, and any other has to
 // be a pattern or to exist.
-func locateAll(env *Env, cmd *cobra.Command, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
-	ctx := cmd.Context()
+func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
 	var specs pathspecs
 	revs := args
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+	if dash := env.cmd.ArgsLenAtDash(); dash >= 0 {
 		revs = args[:dash]
 		specs, err = env.pathspecs(r, args[dash:], true)
 	} else if len(args) > 0 {

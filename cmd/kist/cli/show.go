@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
@@ -50,9 +49,7 @@ an object as in 'kist ls --json'.`,
   kist show HEAD -- src          what the last commit changed below src`,
 		ValidArgsFunction: env.completeUntilDash(revisions, treePaths),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runShow(cmd, env, r, &o, args)
-	})
+	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.oneline, "oneline", false, "describe each commit on one line")
@@ -61,14 +58,13 @@ an object as in 'kist ls --json'.`,
 	return cmd
 }
 
-func runShow(cmd *cobra.Command, env *Env, r *kist.Repository, o *showOptions, args []string) error {
-	ctx := cmd.Context()
-	if err := o.form.settle(cmd, func(f *changeForm) { f.patch = true }); err != nil {
+func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.form.settle(env, func(f *changeForm) { f.patch = true }); err != nil {
 		return err
 	}
 	var paths pathspecs
 	var err error
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+	if dash := env.cmd.ArgsLenAtDash(); dash >= 0 {
 		if paths, err = env.pathspecs(r, args[dash:], true); err != nil {
 			return err
 		}
@@ -117,19 +113,9 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 	if err := p.showTag(ctx, rev); err != nil {
 		return err
 	}
-	logged := log.Logged{ID: id, Commit: commit}
-	expired, isExpired := p.records.Expired(id)
-	if isExpired {
-		logged.Expired = &expired
-	}
-	held, isHeld, err := retain.Held(p.repo, id)
-	if err != nil {
-		return err
-	}
-	if isHeld {
-		logged.Held = &held
-	}
-	if err := p.print(ctx, logged); err != nil || p.env.global.json || p.oneline || isExpired {
+
+	logged := log.One(p.records, id, commit)
+	if err := p.print(ctx, logged); err != nil || p.env.global.json || p.oneline || logged.Expired != nil {
 		return err
 	}
 	return p.printSkipped(ctx, commit)

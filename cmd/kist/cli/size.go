@@ -24,6 +24,14 @@ func formatSize(n uint64) string {
 	return fmt.Sprintf("%.0f %s", value, sizeUnits[unit])
 }
 
+// sizeOrBytes is formatSize, or with exact the number of bytes.
+func sizeOrBytes(n uint64, exact bool) string {
+	if exact {
+		return formatCount(n)
+	}
+	return formatSize(n)
+}
+
 // plural returns a number and a noun in the number it takes: "1 file",
 // "2 files". Thousands are set apart: "12,345 files".
 func plural(n uint64, one, many string) string {

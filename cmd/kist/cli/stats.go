@@ -76,9 +76,7 @@ has packs, indexes and condemned (marked for deletion), and their bytes.`,
   kist stats --remote origin`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runStats(cmd, env, r, &o, args)
-	})
+	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.commits, "commits", false, "show each commit that REVs reach, by default all; A..B is those of B that A lacks")
@@ -104,15 +102,14 @@ func (o *statsOptions) check(args []string) error {
 	return nil
 }
 
-func runStats(cmd *cobra.Command, env *Env, r *kist.Repository, o *statsOptions, args []string) error {
-	ctx := cmd.Context()
+func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if err := o.check(args); err != nil || o.number == 0 {
 		return err
 	}
 	if o.remote != "" {
 		return statsRemote(ctx, env, r, o)
 	}
-	revs, specs, err := revsAndPaths(env, cmd, r, args)
+	revs, specs, err := revsAndPaths(ctx, env, r, args)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,12 +14,7 @@ import (
 )
 
 // size returns a number of bytes as the options say.
-func (o *statsOptions) size(n int64) string {
-	if o.bytes {
-		return formatCount(uint64(n))
-	}
-	return formatSize(uint64(n))
-}
+func (o *statsOptions) size(n int64) string { return sizeOrBytes(uint64(n), o.bytes) }
 
 // ratio returns how many times larger a is than b; "-" if there is no saying.
 func ratio(a, b int64) string {
@@ -90,11 +86,7 @@ func spaceName(ctx context.Context, env *Env, r *kist.Repository, s stats.Space)
 	case stats.SpaceHold:
 		return "held" + commits, nil
 	case stats.SpacePath:
-		path := s.Name
-		if path == "" {
-			path = "."
-		}
-		return quotePath(path) + commits, nil
+		return quotePath(cmp.Or(s.Name, ".")) + commits, nil
 	case stats.SpaceIndex:
 		return "staged, and in no commit", nil
 	case stats.SpaceLogs:

@@ -141,7 +141,7 @@ func statusShort(env *Env, r *kist.Repository, o statusOptions, s *stage.Status)
 		case machine:
 			return quoteSpaced(path)
 		}
-		return quoteSpaced(relativeFolder(env, r, path))
+		return quoteSpaced(env.relative(r, path))
 	}
 	painted := func(color style, letter byte) string {
 		if machine || letter == ' ' {
@@ -187,8 +187,7 @@ func branchLine(s *stage.Status) string {
 
 // statusLineJSON is a path as status prints it with --json.
 type statusLineJSON struct {
-	Path     string `json:"path"`
-	PathRaw  []byte `json:"path_raw,omitempty"`
+	pathJSON
 	Index    string `json:"index"`
 	Worktree string `json:"worktree"`
 	From     string `json:"renamed_from,omitempty"`
@@ -229,17 +228,16 @@ func statusJSON(env *Env, o statusOptions, s *stage.Status) {
 		return
 	}
 	for _, l := range lines {
-		line := statusLineJSON{
-			Path: l.path, PathRaw: rawPath(l.path), Index: string(l.index), Worktree: string(l.worktree),
+		env.json(statusLineJSON{
+			pathJSON: newPathJSON(l.path), Index: string(l.index), Worktree: string(l.worktree),
 			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,
-		}
-		env.json(line)
+		})
 	}
 	for _, f := range s.Purged {
-		env.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Purged: true})
+		env.json(statusLineJSON{pathJSON: newPathJSON(f.Path), Index: " ", Worktree: " ", Purged: true})
 	}
 	for _, f := range s.Lost {
-		env.json(statusLineJSON{Path: f.Path, PathRaw: rawPath(f.Path), Index: " ", Worktree: " ", Lost: true})
+		env.json(statusLineJSON{pathJSON: newPathJSON(f.Path), Index: " ", Worktree: " ", Lost: true})
 	}
 }
 
@@ -360,22 +358,11 @@ var conflictNames = map[string]string{
 	"DU": "deleted by us", "AA": "both added", "UU": "both modified",
 }
 
-// conflictLetters returns git's letters for a conflict: what we did, and what
-// they did.
+// conflictLetters returns git's letters for a conflict: our change, and theirs.
 func conflictLetters(c index.Conflict) string {
-	switch ours, theirs := c.Ours != nil, c.Theirs != nil; {
-	case ours && theirs && c.Base == nil:
-		return "AA"
-	case ours && theirs:
-		return "UU"
-	case ours && c.Base == nil:
-		return "AU"
-	case theirs && c.Base == nil:
-		return "UA"
-	case ours:
-		return "UD"
-	case theirs:
-		return "DU"
-	}
-	return "DD"
+	type sides struct{ base, ours, theirs bool }
+	return map[sides]string{
+		{false, true, true}: "AA", {true, true, true}: "UU", {false, true, false}: "AU", {false, false, true}: "UA",
+		{true, true, false}: "UD", {true, false, true}: "DU", {true, false, false}: "DD",
+	}[sides{c.Base != nil, c.Ours != nil, c.Theirs != nil}]
 }

@@ -108,13 +108,11 @@ func (p *longStatus) title(title, hint string) {
 }
 
 func (p *longStatus) change(c tree.Change) string {
-	switch {
-	case c.From != "":
-		return p.env.shown(p.repo, c.From) + " -> " + p.env.shown(p.repo, c.Path)
-	case ofFolder(c):
-		return shownFolder(p.env, p.repo, c.Path)
+	path := p.env.shown(p.repo, folded(c.Path, ofFolder(c)))
+	if c.From != "" {
+		return p.env.shown(p.repo, c.From) + " -> " + path
 	}
-	return p.env.shown(p.repo, c.Path)
+	return path
 }
 
 // changeLabel says what happened to a path.
@@ -163,10 +161,7 @@ func (p *longStatus) unstaged() {
 }
 
 func (p *longStatus) found(f worktree.Found) string {
-	if f.Dir {
-		return shownFolder(p.env, p.repo, f.Path)
-	}
-	return p.env.shown(p.repo, f.Path)
+	return p.env.shown(p.repo, folded(f.Path, f.Dir))
 }
 
 func (p *longStatus) paths(title, hint string, found []worktree.Found) {

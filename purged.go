@@ -174,7 +174,7 @@ func (p *Purges) View() (*record.View, error) {
 		return l.records, nil
 	}
 	set, err := record.Open(p.dir).Load()
-	if IsRecordDamage(err) {
+	if errors.Is(err, record.ErrDamaged) {
 		p.damaged(err)
 	} else if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (r *Repository) RecordViewOrEmpty() (*record.View, error) {
 // returns an empty set and false.
 func (r *Repository) RecordsOrEmpty() (set *record.Set, intact bool, err error) {
 	set, err = r.Records().Load()
-	if !IsRecordDamage(err) {
+	if !errors.Is(err, record.ErrDamaged) {
 		return set, true, err
 	}
 	r.warnRecords(err)
@@ -57,12 +57,6 @@ func (r *Repository) warnRecords(damage error) {
 func (r *Repository) Recorder() string {
 	who := r.Who()
 	return strings.TrimSpace(who.Name + " <" + who.Email + ">")
-}
-
-// IsRecordDamage reports whether err is a [*record.CorruptError].
-func IsRecordDamage(err error) bool {
-	var damage *record.CorruptError
-	return errors.As(err, &damage)
 }
 
 // LostFile is the file in the .kist folder that lists the objects whose loss was accepted,

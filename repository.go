@@ -507,7 +507,7 @@ func (r *Repository) Refs() *refs.Store { return r.refs }
 func (r *Repository) Objects() *volume.Store { return r.objects }
 
 // Index reads the staging area. If the index is missing although HEAD has files, the error
-// is a [*index.CorruptError]. With an empty index instead, the next commit would remove all
+// matches [index.ErrDamaged]. With an empty index instead, the next commit would remove all
 // files.
 func (r *Repository) Index() (*index.Index, error) {
 	idx, err := index.Load(r.dir)
@@ -525,7 +525,7 @@ func (r *Repository) Index() (*index.Index, error) {
 	if idx, err = index.Load(r.dir); err != nil || idx.Saved() {
 		return idx, err // another process has made the index meanwhile, and then the commit
 	}
-	return nil, &index.CorruptError{File: filepath.Join(r.dir, "index"), Err: errors.New("missing, though HEAD has files")}
+	return nil, index.Damaged("index", errors.New("missing, though HEAD has files"))
 }
 
 // Worktree returns the files that are versioned.

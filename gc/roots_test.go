@@ -43,8 +43,8 @@ func TestLostFiles(t *testing.T) {
 		s.Check(os.WriteFile(at, data, 0o644))
 	}
 	lose("refs/heads/main", func(problem error) {
-		var corrupt *refs.CorruptError
-		if !errors.As(problem, &corrupt) || corrupt.File != "refs/heads/main" {
+		var corrupt *object.DamageError
+		if !errors.As(problem, &corrupt) || corrupt.Name != "refs/heads/main" || !errors.Is(problem, refs.ErrDamaged) {
 			t.Errorf("without the branch: %v", problem)
 		}
 		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{Message: "first again", AllowEmpty: true}); !errors.Is(err, object.ErrCorrupt) {
@@ -52,8 +52,7 @@ func TestLostFiles(t *testing.T) {
 		}
 	})
 	lose("index", func(problem error) {
-		var corrupt *index.CorruptError
-		if !errors.As(problem, &corrupt) {
+		if !errors.Is(problem, index.ErrDamaged) {
 			t.Errorf("without the index: %v", problem)
 		}
 		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{Message: "all gone", All: true}); !errors.Is(err, object.ErrCorrupt) {

@@ -34,7 +34,7 @@ func (s *Store) Head() (Head, error) {
 	case err != nil:
 		return Head{}, err
 	case !found:
-		return Head{}, &CorruptError{File: "HEAD", Err: errors.New("missing")}
+		return Head{}, Damaged("HEAD", errors.New("missing"))
 	case v.target == "":
 		return Head{ID: v.id}, nil
 	}
@@ -233,7 +233,7 @@ func (s *Store) Message(name string) (string, error) {
 	case !found:
 		return "", &NotFoundError{Name: name}
 	case !utf8.Valid(data):
-		return "", &CorruptError{File: name, Err: errNotUTF8}
+		return "", Damaged(name, errNotUTF8)
 	}
 
 	return string(data), nil

@@ -45,7 +45,7 @@ func logged(name string) bool {
 
 // Log returns the moves of a ref, or of "HEAD", newest first. It returns none
 // for a ref without a log. If lines are damaged, it returns all readable ones
-// together with a [*CorruptError]. An incomplete last line does not count: its
+// together with a [*object.DamageError]. An incomplete last line does not count: its
 // writer stopped before the ref moved.
 func (s *Store) Log(name string) ([]LogEntry, error) {
 	if name != "HEAD" {
@@ -67,7 +67,7 @@ func (d folder) readLog(file string) ([]LogEntry, error) {
 func (d folder) decodeLog(file string, data []byte) ([]LogEntry, error) {
 	entries, err := decodeLog(data)
 	if err != nil {
-		err = &CorruptError{File: file, Err: err}
+		err = Damaged(file, err)
 	}
 	return entries, err
 }

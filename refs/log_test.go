@@ -128,8 +128,8 @@ func TestDamagedLog(t *testing.T) {
 	} {
 		s.spoil(t, "logs/"+name, lines[0]+bad+lines[2]+lines[3])
 		entries, err := s.Log(name)
-		var corrupt *CorruptError
-		if !errors.As(err, &corrupt) || corrupt.File != "logs/refs/heads/main" || !strings.Contains(err.Error(), "line 2") {
+		var corrupt *object.DamageError
+		if !errors.As(err, &corrupt) || corrupt.Name != "logs/refs/heads/main" || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if len(entries) != 3 || entries[0].New != id(3) || entries[2].New != id(0) {
@@ -394,8 +394,8 @@ func TestSetHead(t *testing.T) {
 	}
 	for _, text := range []string{"", "x", "ref: refs/tags/v\n", "ref: refs/heads/../x\n", "ref: \n", strings.Repeat("\x00", 10)} {
 		s.spoil(t, "HEAD", text)
-		var corrupt *CorruptError
-		if h, err := s.Head(); !errors.As(err, &corrupt) || corrupt.File != "HEAD" {
+		var corrupt *object.DamageError
+		if h, err := s.Head(); !errors.As(err, &corrupt) || corrupt.Name != "HEAD" {
 			t.Errorf("HEAD %q: %v, %v", text, h, err)
 		}
 		if err := s.Update(ctx, []Change{{Name: "HEAD", New: id(1)}}, ann); !errors.Is(err, object.ErrCorrupt) {

@@ -139,6 +139,9 @@ var (
 	// ErrConflict is matched by every [*ConflictError].
 	ErrConflict = errors.New("ref name is taken")
 
+	// ErrDamaged is the kind of [*object.DamageError] for a file of this package.
+	ErrDamaged = errors.New("ref is damaged")
+
 	// ErrTime is matched by the errors of [ParseTime].
 	ErrTime = errors.New("not a time")
 )
@@ -151,19 +154,11 @@ func (e *NotFoundError) Error() string { return fmt.Sprintf("no ref %q", e.Name)
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
-// CorruptError means that a file of this package is damaged.
-type CorruptError struct {
-	File string // path below the .kist folder, with slashes
-	Err  error  // the cause
+// Damaged returns the error for a damaged file of this package, which matches [ErrDamaged].
+// File is its path below the .kist folder, with slashes.
+func Damaged(file string, err error) error {
+	return &object.DamageError{Name: file, Err: err, Kind: ErrDamaged}
 }
-
-func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.File, e.Err) }
-
-// Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *CorruptError) Unwrap() error { return e.Err }
 
 // NameError means that a name is not allowed for a ref.
 type NameError struct{ Name, Reason string }

@@ -74,7 +74,7 @@ func (s *Store) get(name string) (Ref, error) {
 	if err == nil && found && v.target != "" {
 		v, found, err = s.value(v.target)
 		if err == nil && v.target != "" {
-			err = &CorruptError{File: name, Err: errors.New("names a ref that names another")}
+			err = Damaged(name, errors.New("names a ref that names another"))
 		}
 		ref.ID = v.id
 	}
@@ -312,7 +312,7 @@ func (d folder) value(name string) (v value, found bool, err error) {
 		err = fmt.Errorf("names %s", v.target)
 	}
 	if err != nil {
-		return value{}, false, &CorruptError{File: name, Err: err}
+		return value{}, false, Damaged(name, err)
 	}
 	return v, true, nil
 }
@@ -334,7 +334,7 @@ func (d folder) read(name string, limit int64) (data []byte, found bool, err err
 	case isAbsent(err):
 		return nil, false, nil
 	case errors.Is(err, disk.ErrSymlink) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO):
-		return nil, false, &CorruptError{File: name, Err: errors.New("not a regular file")}
+		return nil, false, Damaged(name, errors.New("not a regular file"))
 	case err != nil:
 		return nil, false, fmt.Errorf("read %s: %w", name, err)
 	}
@@ -346,9 +346,9 @@ func (d folder) read(name string, limit int64) (data []byte, found bool, err err
 	case info.IsDir():
 		return nil, false, nil
 	case !info.Mode().IsRegular():
-		return nil, false, &CorruptError{File: name, Err: errors.New("not a regular file")}
+		return nil, false, Damaged(name, errors.New("not a regular file"))
 	case info.Size() > limit:
-		return nil, false, &CorruptError{File: name, Err: fmt.Errorf("longer than %d bytes", limit)}
+		return nil, false, Damaged(name, fmt.Errorf("longer than %d bytes", limit))
 	}
 
 	data = make([]byte, info.Size())

@@ -195,8 +195,8 @@ func TestDamage(t *testing.T) {
 			}
 			continue
 		}
-		var corrupt *CorruptError
-		if !errors.As(err, &corrupt) || corrupt.File != "refs/heads/a" || !errors.Is(err, object.ErrCorrupt) {
+		var corrupt *object.DamageError
+		if !errors.As(err, &corrupt) || corrupt.Name != "refs/heads/a" || !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if !errors.Is(listErr, object.ErrCorrupt) || len(refs) != 1 || refs[0].ID != id(2) {
@@ -230,8 +230,8 @@ func TestFlippedBits(t *testing.T) {
 			data := []byte(text)
 			data[bit/8] ^= 1 << (bit % 8)
 			s.spoil(t, name, string(data))
-			var corrupt *CorruptError
-			if h, err := s.Head(); !errors.As(err, &corrupt) || corrupt.File != name {
+			var corrupt *object.DamageError
+			if h, err := s.Head(); !errors.As(err, &corrupt) || corrupt.Name != name {
 				t.Errorf("%s with bit %d flipped: %v, %v", name, bit, h, err)
 			}
 		}

@@ -106,7 +106,7 @@ func (s *Store) headFor(changes []Change) (value, error) {
 func (s *Store) current(name string, head value) (object.ID, error) {
 	if name == "HEAD" {
 		if head == (value{}) {
-			return object.ID{}, &CorruptError{File: "HEAD", Err: errors.New("missing")}
+			return object.ID{}, Damaged("HEAD", errors.New("missing"))
 		}
 		return head.id, nil
 	}

@@ -74,6 +74,16 @@ func CleanPath(p string) (string, error) {
 	return strings.Join(names, "/"), nil
 }
 
+// CheckPath returns a [*PathError] if no tree could have an entry at p, or if p is not as
+// [CleanPath] returns it.
+func CheckPath(p string) error {
+	clean, err := CleanPath(p)
+	if err == nil && (clean != p || p == "") {
+		err = &PathError{p, errors.New("is not the path of an entry")}
+	}
+	return err
+}
+
 // ComparePaths orders paths as a walk visits them: a directory, then
 // everything below it, then the next name, whatever bytes the names have. It
 // returns a negative number, zero or a positive number.

@@ -164,6 +164,9 @@ type Info struct {
 	Bytes uint64    // sum of the sizes of the files below it
 }
 
+// Key returns the key of the root node.
+func (i Info) Key() object.Key { return treeKey(i.ID) }
+
 // Stat returns a directory with its totals. It reads only the directory
 // itself: the entries of subdirectories have their totals. Nodes that r passes
 // over do not count.

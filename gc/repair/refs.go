@@ -59,16 +59,16 @@ func (p *repairer) fixed(file, how string) {
 // of commands.
 func (p *repairer) repairRefs(ctx context.Context, report *gc.Report) (did bool, err error) {
 	for _, problem := range report.Problems {
-		var damage *refs.CorruptError
-		if !errors.As(problem.Err, &damage) || p.tried[damage.File] {
+		file := damagedFile(problem)
+		if !errors.Is(problem.Err, refs.ErrDamaged) || p.tried[file] {
 			continue
 		}
-		fixed, err := p.repairRef(ctx, damage.File)
+		fixed, err := p.repairRef(ctx, file)
 		if err != nil {
 			return did, err
 		}
 		if fixed {
-			p.tried[damage.File], did = true, true
+			p.tried[file], did = true, true
 		}
 	}
 

@@ -324,17 +324,14 @@ func (p *repairer) wouldHave(id object.ID) bool {
 // damagedFile returns the file that a problem is about, below the .kist
 // folder, or "".
 func damagedFile(problem *gc.Problem) string {
-	var ref *refs.CorruptError
-	var idx *index.CorruptError
+	var damage *object.DamageError
 	switch {
 	case !problem.Key.IsZero():
 		return ""
-	case errors.As(problem.Err, &ref):
-		return ref.File
-	case errors.As(problem.Err, &idx):
+	case errors.Is(problem.Err, index.ErrDamaged):
 		return indexFile
-	case kist.IsRecordDamage(problem.Err):
-		return record.File
+	case errors.As(problem.Err, &damage) && (errors.Is(damage, refs.ErrDamaged) || errors.Is(damage, record.ErrDamaged)):
+		return damage.Name
 	}
 
 	return problem.Where

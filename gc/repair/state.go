@@ -29,7 +29,7 @@ import (
 // which objects must be here.
 func (p *repairer) repairRecords(ctx context.Context) error {
 	_, damage := p.repo.Records().Load()
-	if !kist.IsRecordDamage(damage) {
+	if !errors.Is(damage, record.ErrDamaged) {
 		return nil // verify reports other errors
 	}
 

@@ -169,7 +169,7 @@ func BranchLost(r *kist.Repository, branch string) error {
 	if err != nil || len(log) == 0 || log[0].Old.IsZero() {
 		return nil // a damaged log was reported
 	}
-	return &refs.CorruptError{File: refs.Heads + branch, Err: fmt.Errorf("missing, its log says that it is at %s", log[0].New)}
+	return refs.Damaged(refs.Heads+branch, fmt.Errorf("missing, its log says that it is at %s", log[0].New))
 }
 
 // ErrExpired is matched by every [*ExpiredError].

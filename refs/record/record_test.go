@@ -328,7 +328,7 @@ func TestStoreTooLong(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := Open(dir).Load()
-	var damage *CorruptError
+	var damage *object.DamageError
 	if !errors.As(err, &damage) || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("error %v", err)
 	}

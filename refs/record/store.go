@@ -29,17 +29,10 @@ const (
 	maxSize    = 256 << 20 // of the file, in bytes
 )
 
-// CorruptError means that the file of records is damaged. It matches
-// [object.ErrCorrupt].
-type CorruptError struct{ Err error }
+// ErrDamaged is the kind of [*object.DamageError] for the file of records.
+var ErrDamaged = errors.New("the records are damaged")
 
-func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %v", File, e.Err) }
-
-// Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *CorruptError) Unwrap() error { return e.Err }
+func damaged(err error) error { return &object.DamageError{Name: File, Err: err, Kind: ErrDamaged} }
 
 // Store keeps the records of a repository. Any number of goroutines and
 // processes may use one at the same time.
@@ -51,9 +44,9 @@ func Open(kistDir string) *Store { return &Store{dir: kistDir} }
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Load returns the records. The caller owns the set. The error is a
-// [*CorruptError] if the file is damaged. It matches [object.ErrNewerFormat]
-// if a newer program wrote the file.
+// Load returns the records. The caller owns the set. The error matches
+// [ErrDamaged] if the file is damaged, and [object.ErrNewerFormat] if a newer
+// program wrote the file.
 func (s *Store) Load() (*Set, error) {
 	data, err := s.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,13 +61,13 @@ func (s *Store) Load() (*Set, error) {
 		return nil, fmt.Errorf("%s: %w", File, err)
 	}
 	if err != nil {
-		return nil, &CorruptError{Err: err}
+		return nil, damaged(err)
 	}
 
 	return set, nil
 }
 
-// read returns the content of the file. The error is a [*CorruptError] if the
+// read returns the content of the file. The error matches [ErrDamaged] if the
 // file is too long.
 func (s *Store) read() ([]byte, error) {
 	f, err := disk.Open(s.path(File))
@@ -87,7 +80,7 @@ func (s *Store) read() ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxSize {
-		return nil, &CorruptError{Err: fmt.Errorf("longer than %d bytes", maxSize)}
+		return nil, damaged(fmt.Errorf("longer than %d bytes", maxSize))
 	}
 
 	return io.ReadAll(io.LimitReader(f, maxSize))
@@ -129,8 +122,7 @@ func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (repla
 	}
 	defer lock.Unlock()
 	_, err = s.Load()
-	var damage *CorruptError
-	if !errors.As(err, &damage) {
+	if !errors.Is(err, ErrDamaged) {
 		return false, err
 	}
 	if err := keep(); err != nil {

@@ -225,7 +225,7 @@ func setEntry(idx *index.Index, path string, e *object.Entry, keep bool) error {
 		idx.Remove(path)
 		return nil
 	case e.Type == object.TypeDir:
-		return idx.SetDirAs(path, *e)
+		return idx.SetDir(path, *e)
 	}
 	return idx.Set(path, index.NewEntry(*e, index.Stat{}))
 }

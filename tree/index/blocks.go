@@ -38,11 +38,6 @@ var (
 	errCounts    = errors.New("counts do not match")
 )
 
-// newerError is a header with a newer version.
-type newerError struct{ version int }
-
-func (e *newerError) Error() string { return "newer format" }
-
 // appendHeader appends the header. Its form is the same in every version.
 func appendHeader(dst []byte, kind byte) []byte {
 	start := len(dst)
@@ -62,7 +57,7 @@ func checkHeader(b []byte, kind byte) (uint32, error) {
 	case b[8] != kind:
 		return 0, errMagic
 	case b[9] > version:
-		return 0, &newerError{int(b[9])}
+		return 0, &VersionError{Version: int(b[9])}
 	case b[9] != version || b[10] != 0 || b[11] != 0:
 		return 0, errCanonical
 	}

@@ -49,8 +49,8 @@ func small(t testing.TB) (dir, head, base string, x *Index) {
 func mustBeNamed(t *testing.T, dir, file, what string) {
 	t.Helper()
 	_, err := Load(dir)
-	var corrupt *CorruptError
-	if !errors.As(err, &corrupt) || !errors.Is(err, object.ErrCorrupt) || corrupt.File != file {
+	var corrupt *object.DamageError
+	if !errors.As(err, &corrupt) || !errors.Is(err, object.ErrCorrupt) || !errors.Is(err, ErrDamaged) || corrupt.Name != filepath.Base(file) {
 		t.Fatalf("%s: %v", what, err)
 	}
 }

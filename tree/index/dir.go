@@ -13,20 +13,13 @@ import (
 // defaultDirMode is the mode of a directory until [Index.SetDir] sets another.
 const defaultDirMode = 0o755
 
-// TreeInfo is a tree object and its totals.
-type TreeInfo struct {
-	ID    object.ID
-	Files uint64 // entries below it at any depth, without directories
-	Bytes uint64 // sum of their sizes
-}
-
 // Dir is a directory of an [Index]. Its methods only read.
 type Dir struct {
 	name    string
 	parent  *Dir
 	subs    []*Dir
 	entries list
-	tree    TreeInfo // known tree; with a zero ID it is unknown here and in all directories above
+	tree    tree.Info // known tree; with a zero ID it is unknown here and in all directories above
 	mode    uint16
 	mtime   object.Time // only with metadata
 	meta    string      // the encoded metadata; "": none
@@ -71,7 +64,7 @@ func (d *Dir) Path() string {
 
 // Tree returns the tree that the directory was last written as or read from, and
 // false if the directory changed since. The store may no longer have the tree.
-func (d *Dir) Tree() (TreeInfo, bool) { return d.tree, !d.tree.ID.IsZero() }
+func (d *Dir) Tree() (tree.Info, bool) { return d.tree, !d.tree.ID.IsZero() }
 
 // Len returns the number of the directory's own entries.
 func (d *Dir) Len() int { return d.entries.n }
@@ -173,19 +166,19 @@ func (d *Dir) All() iter.Seq2[string, *Entry] {
 
 var emptyTree, _ = object.EmptyTree()
 
-// SetLost makes the directory at path one of unknown content: it holds nothing,
-// and trees that are written have t in its place, though t is damaged or missing.
-// As soon as something is set in the directory, it is one like others, with only
-// that in it. Missing directories above are made, as [Index.Set] does.
-func (x *Index) SetLost(path string, mode uint16, t TreeInfo) error {
-	if err := x.SetDir(path, mode); err != nil {
+// SetLost makes the directory at path one of unknown content, with the attributes of
+// e. It has no entries, and a written tree has e in its place, though the tree of e is
+// damaged or missing. Once something is set in it, it is an ordinary directory with only
+// that entry. SetLost makes missing directories above, as [Index.Set] does.
+func (x *Index) SetLost(path string, e object.Entry) error {
+	if err := x.SetDir(path, e); err != nil {
 		return err
 	}
-	x.setLost(x.Dir(path), t)
+	x.setLost(x.Dir(path), tree.Info{ID: e.Content.ID, Files: e.Files, Bytes: e.Size})
 	return nil
 }
 
-func (x *Index) setLost(d *Dir, t TreeInfo) {
+func (x *Index) setLost(d *Dir, t tree.Info) {
 	x.empty(d)
 	if d.tree == t {
 		return

@@ -17,13 +17,13 @@ import (
 // their names. Known trees stay if e changes nothing but stat data.
 //
 // If no tree could hold the path or the entry, Set changes nothing and returns a
-// [*PathError].
+// [*tree.PathError].
 func (x *Index) Set(path string, e Entry) error {
-	if err := checkPath(path); err != nil {
+	if err := tree.CheckPath(path); err != nil {
 		return err
 	}
 	if err := checkEntry(&e); err != nil {
-		return &PathError{path, err}
+		return &tree.PathError{Path: path, Err: err}
 	}
 	x.changed = x.clearBelow(path) || x.changed
 	dir, name := tree.Split(path)
@@ -80,35 +80,26 @@ func (x *Index) SetStat(path string, st Stat) bool {
 	return true
 }
 
-// SetDir sets the permission bits of the directory at path ("" is the root). It makes
-// the directory, and those above it, as [Index.Set] does. The content of an existing
+// SetDir sets the mode, mtime and metadata of the directory at path ("" is the root). It
+// makes the directory, and those above it, as [Index.Set] does. The content of an existing
 // directory stays. SetDir clears the conflict and the skipped path at path, but none
 // below it.
-func (x *Index) SetDir(path string, mode uint16) error {
-	if mode&^0o7777 != 0 {
-		return &PathError{path, fmt.Errorf("mode %#o is not of permission bits", mode)}
+func (x *Index) SetDir(path string, attrs object.Entry) error {
+	meta, lossy := encodeMeta(attrs.Meta, object.TypeDir)
+	switch {
+	case attrs.Mode&^0o7777 != 0:
+		return &tree.PathError{Path: path, Err: fmt.Errorf("mode %#o is not of permission bits", attrs.Mode)}
+	case lossy || attrs.MTime.Nsec >= 1e9:
+		return &tree.PathError{Path: path, Err: errors.New("metadata that a directory cannot have")}
 	}
+
 	if path != "" {
-		if err := checkPath(path); err != nil {
+		if err := tree.CheckPath(path); err != nil {
 			return err
 		}
 		x.changed = x.clearAt(path) || x.changed
 	}
-	d := x.makeDirs(path)
-	setAttributes(x, d, mode, d.mtime, d.meta)
-	return nil
-}
-
-// SetDirAs is SetDir with the mode, mtime and metadata of attrs.
-func (x *Index) SetDirAs(path string, attrs object.Entry) error {
-	meta, lossy := encodeMeta(attrs.Meta, object.TypeDir)
-	if lossy || attrs.MTime.Nsec >= 1e9 {
-		return &PathError{path, errors.New("metadata that a directory cannot have")}
-	}
-	if err := x.SetDir(path, attrs.Mode); err != nil {
-		return err
-	}
-	setAttributes(x, x.Dir(path), attrs.Mode, attrs.MTime, meta)
+	setAttributes(x, x.makeDirs(path), attrs.Mode, attrs.MTime, meta)
 	return nil
 }
 
@@ -235,11 +226,11 @@ func (x *Index) makeSub(d *Dir, name string) *Dir {
 // as [Index.Set] does. The moved stat data and known trees stay. Move clears the
 // conflicts and skipped paths at both paths and below.
 //
-// An error is a [*PathError], and then nothing is changed. It matches [fs.ErrNotExist]
+// An error is a [*tree.PathError], and then nothing is changed. It matches [fs.ErrNotExist]
 // if there is nothing at from.
 func (x *Index) Move(from, to string) error {
 	for _, path := range []string{from, to} {
-		if err := checkPath(path); err != nil {
+		if err := tree.CheckPath(path); err != nil {
 			return err
 		}
 	}
@@ -247,15 +238,15 @@ func (x *Index) Move(from, to string) error {
 	dir, name := tree.Split(from)
 	d := x.Dir(dir)
 	if d == nil || d.entries.get(name) == nil && d.Subdir(name) == nil {
-		return &PathError{from, fs.ErrNotExist}
+		return &tree.PathError{Path: from, Err: fs.ErrNotExist}
 	}
 	switch {
 	case from == to:
 		return nil
 	case tree.Below(to, from):
-		return &PathError{to, fmt.Errorf("lies in %q, which is to be moved there", from)}
+		return &tree.PathError{Path: to, Err: fmt.Errorf("lies in %q, which is to be moved there", from)}
 	case tree.Below(from, to):
-		return &PathError{to, fmt.Errorf("holds %q, which is to be moved there", from)}
+		return &tree.PathError{Path: to, Err: fmt.Errorf("holds %q, which is to be moved there", from)}
 	}
 
 	if e := d.entries.get(name); e != nil {
@@ -266,7 +257,7 @@ func (x *Index) Move(from, to string) error {
 
 	sub := d.Subdir(name)
 	if strings.Count(to, "/")+1+sub.height() > object.MaxDepth {
-		return &PathError{to, errors.New("too deep for the directory to be moved there")}
+		return &tree.PathError{Path: to, Err: errors.New("too deep for the directory to be moved there")}
 	}
 	x.Remove(from)
 	x.Remove(to)

@@ -35,8 +35,8 @@ func TestEdits(t *testing.T) {
 		{"add with directories", func(x *Index) error { return x.Set("c/d/f", file(1)) }, "f a/ a/f a/b/ a/b/f a/b/g c/ c/d/ c/d/f e/"},
 		{"file in place of a directory", func(x *Index) error { return x.Set("a", file(1)) }, "a f e/"},
 		{"directory in place of a file", func(x *Index) error { return x.Set("f/g", file(1)) }, "a/ a/f a/b/ a/b/f a/b/g e/ f/ f/g"},
-		{"empty directory in place of a file", func(x *Index) error { return x.SetDir("a/f", 0o700) }, "f a/ a/b/ a/b/f a/b/g a/f/ e/"},
-		{"directory that is there", func(x *Index) error { return x.SetDir("a/b", 0o700) }, "f a/ a/f a/b/ a/b/f a/b/g e/"},
+		{"empty directory in place of a file", func(x *Index) error { return x.SetDir("a/f", object.Entry{Mode: 0o700}) }, "f a/ a/b/ a/b/f a/b/g a/f/ e/"},
+		{"directory that is there", func(x *Index) error { return x.SetDir("a/b", object.Entry{Mode: 0o700}) }, "f a/ a/f a/b/ a/b/f a/b/g e/"},
 		{"remove", func(x *Index) error { x.Remove("a/b/f"); return nil }, "f a/ a/f a/b/ a/b/g e/"},
 		{"remove the last", func(x *Index) error { x.Remove("a/b/f"); x.Remove("a/b/g"); return nil }, "f a/ a/f a/b/ e/"},
 		{"remove a directory", func(x *Index) error { x.Remove("a"); return nil }, "f e/"},
@@ -53,7 +53,7 @@ func TestEdits(t *testing.T) {
 		for i, path := range []string{"a/b/f", "a/b/g", "a/f", "f"} {
 			set(t, x, path, file(i))
 		}
-		must(t, x.SetDir("e", 0o755))
+		must(t, x.SetDir("e", object.Entry{Mode: 0o755}))
 		x = roundTrip(t, x)
 		if err := test.edit(x); err != nil {
 			t.Errorf("%s: %v", test.name, err)
@@ -69,7 +69,7 @@ func TestBadPaths(t *testing.T) {
 	deep := strings.Repeat("d/", object.MaxDepth)
 	for _, path := range []string{"", "/", "a//b", "/a", "a/", ".", "a/../b", "a/.kist/config", ".KIST", "a\x00", strings.Repeat("x", 256), deep + "f"} {
 		x := New()
-		var pathError *PathError
+		var pathError *tree.PathError
 		if err := x.Set(path, file(1)); !errors.As(err, &pathError) {
 			t.Errorf("set %q: %v", path, err)
 		}
@@ -77,7 +77,7 @@ func TestBadPaths(t *testing.T) {
 			t.Errorf("conflict %q: %v", path, err)
 		}
 		if path != "" {
-			if err := x.SetDir(path, 0o755); !errors.As(err, &pathError) {
+			if err := x.SetDir(path, object.Entry{Mode: 0o755}); !errors.As(err, &pathError) {
 				t.Errorf("set directory %q: %v", path, err)
 			}
 		}
@@ -85,7 +85,7 @@ func TestBadPaths(t *testing.T) {
 			t.Errorf("%q left something", path)
 		}
 	}
-	if err := New().SetDir("a", 0o40755); err == nil {
+	if err := New().SetDir("a", object.Entry{Mode: 0o40755}); err == nil {
 		t.Error("type bits in a mode accepted")
 	}
 }
@@ -93,7 +93,7 @@ func TestBadPaths(t *testing.T) {
 func TestDeepest(t *testing.T) {
 	x := New()
 	set(t, x, strings.Repeat("d/", object.MaxDepth-1)+"f", file(1))
-	must(t, x.SetDir(strings.Repeat("e/", object.MaxDepth-1)+"d", 0o755))
+	must(t, x.SetDir(strings.Repeat("e/", object.MaxDepth-1)+"d", object.Entry{Mode: 0o755}))
 	same(t, roundTrip(t, x), x)
 	set(t, x, "a/b/f", file(1))
 	if err := x.Move("a", strings.Repeat("d/", object.MaxDepth-2)+"x"); err == nil {
@@ -138,10 +138,10 @@ func TestForget(t *testing.T) {
 		{"new", func(x *Index) { x.Set("a/g", file(1)) }, "a/b c"},
 		{"gone", func(x *Index) { x.Remove("a/b/f") }, "c"},
 		{"directory gone", func(x *Index) { x.Remove("a/b") }, "c"},
-		{"mode", func(x *Index) { x.SetDir("a/b", 0o700) }, "a/b c"},
-		{"same mode", func(x *Index) { x.SetDir("a/b", 0o755) }, ". a a/b c"},
-		{"mode of the root", func(x *Index) { x.SetDir("", 0o700) }, ". a a/b c"},
-		{"new directory", func(x *Index) { x.SetDir("c/d", 0o700) }, "a a/b"},
+		{"mode", func(x *Index) { x.SetDir("a/b", object.Entry{Mode: 0o700}) }, "a/b c"},
+		{"same mode", func(x *Index) { x.SetDir("a/b", object.Entry{Mode: 0o755}) }, ". a a/b c"},
+		{"mode of the root", func(x *Index) { x.SetDir("", object.Entry{Mode: 0o700}) }, ". a a/b c"},
+		{"new directory", func(x *Index) { x.SetDir("c/d", object.Entry{Mode: 0o700}) }, "a a/b"},
 		{"move", func(x *Index) { x.Move("a/b", "c/b") }, "c/b"},
 		{"conflict", func(x *Index) { x.SetConflict("a/b/f", nil, nil, nil) }, ". a a/b c"},
 	} {
@@ -149,7 +149,7 @@ func TestForget(t *testing.T) {
 		set(t, x, "a/b/f", file(1))
 		set(t, x, "c/f", file(1))
 		for _, d := range x.Dirs() {
-			d.tree = TreeInfo{ID: object.Sum([]byte(d.name))}
+			d.tree = tree.Info{ID: object.Sum([]byte(d.name))}
 		}
 		test.edit(x)
 		check(t, x)

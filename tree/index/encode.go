@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // The flags of an encoded directory.
@@ -203,7 +204,7 @@ type dirRecord struct {
 	mode                   uint16
 	mtime                  object.Time
 	meta                   string
-	tree                   TreeInfo
+	tree                   tree.Info
 	subs, removed, entries uint64 // number of records that follow
 }
 

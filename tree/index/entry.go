@@ -204,34 +204,6 @@ func checkContent(e *Entry) error {
 	return nil
 }
 
-// PathError is the reason why a path cannot be in an index.
-type PathError struct {
-	Path string
-	Err  error
-}
-
-func (e *PathError) Error() string { return fmt.Sprintf("path %q: %v", e.Path, e.Err) }
-
-// Unwrap returns the reason.
-func (e *PathError) Unwrap() error { return e.Err }
-
-// checkPath checks the names and the depth of a path other than the root's. Its error
-// is a [*PathError].
-func checkPath(path string) error {
-	depth := 0
-	for rest, more := path, true; more; depth++ {
-		var name string
-		name, rest, more = strings.Cut(rest, "/")
-		if err := object.CheckName(name); err != nil {
-			return &PathError{path, err}
-		}
-	}
-	if depth > object.MaxDepth {
-		return &PathError{path, fmt.Errorf("more than %d directories deep", object.MaxDepth)}
-	}
-	return nil
-}
-
 // fields reads the fields of a record. After a field that is missing or not in
 // canonical form, bad is true, and all later fields are zero.
 type fields struct {

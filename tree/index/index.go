@@ -16,8 +16,10 @@ package index
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -85,7 +87,7 @@ func (x *Index) All() iter.Seq2[string, *Entry] { return x.root.All() }
 func (x *Index) Roots() iter.Seq[object.Key] {
 	return func(yield func(object.Key) bool) {
 		for d := range x.root.recorded(true) {
-			if !d.tree.ID.IsZero() && !yield(object.Key{Kind: object.KindTree, ID: d.tree.ID}) {
+			if !d.tree.ID.IsZero() && !yield(d.tree.Key()) {
 				return
 			}
 			for e := range d.entries.all() {
@@ -133,7 +135,7 @@ func (x *Index) track(d *Dir, name string, exists bool) {
 // forget removes the known trees of d and all directories above it.
 func (d *Dir) forget() {
 	for ; d != nil && !d.tree.ID.IsZero(); d = d.parent {
-		d.tree = TreeInfo{}
+		d.tree = tree.Info{}
 	}
 }
 
@@ -177,23 +179,15 @@ func (f fileState) maxHead() uint64 { return max(minHeadSize, f.base.size/32) }
 // maxTracked returns the largest number of changes that are tracked for a head.
 func (f fileState) maxTracked() int { return max(8192, f.entries/16) }
 
-// CorruptError is a damaged file of the index. It matches [object.ErrCorrupt]. The
-// staged changes are lost, but no commit is: without its files the index is empty, and
-// can be rebuilt from a tree.
-type CorruptError struct {
-	File string // its path
-	Err  error  // the damage
+// ErrDamaged is the kind of [*object.DamageError] for a file of the index. The staged
+// changes are lost, but no commit is: without its files the index is empty, and can be
+// rebuilt from a tree.
+var ErrDamaged = errors.New("the index is damaged")
+
+// Damaged returns the error for a damaged file of the index, or for a missing index.
+func Damaged(file string, err error) error {
+	return &object.DamageError{Name: filepath.Base(file), Err: err, Kind: ErrDamaged}
 }
-
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("index file %q is damaged: %v", e.File, e.Err)
-}
-
-// Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *CorruptError) Unwrap() error { return e.Err }
 
 // VersionError is a file of the index in a newer format than this program knows. It
 // matches [object.ErrNewerFormat].

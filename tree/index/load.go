@@ -2,6 +2,7 @@ package index
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 )
 
 // Load reads the index in the directory .kist. Without files, the index is empty. It
-// returns a [*CorruptError] for a damaged file, and a [*VersionError] for one in a
+// returns a [*object.DamageError] for a damaged file, and a [*VersionError] for one in a
 // newer format. Load and [Update] do not wait for each other.
 func Load(kistDir string) (*Index, error) {
 	var before []byte
@@ -31,7 +32,7 @@ func Load(kistDir string) (*Index, error) {
 				before = head
 				continue
 			}
-			return nil, &CorruptError{filepath.Join(kistDir, headName), fmt.Errorf("base file is missing: %w", err)}
+			return nil, Damaged(headName, fmt.Errorf("base file is missing: %w", err))
 		}
 		return x, err
 	}
@@ -55,35 +56,27 @@ func readHeadFile(kistDir string) ([]byte, error) {
 // loadHead decodes a head and loads its base. Its errors name the file, except for a
 // base that does not exist.
 func loadHead(kistDir string, head []byte) (*Index, error) {
-	baseFile := ""
 	x, err := readHead(head, func(ref baseRef) (*Index, error) {
-		baseFile = filepath.Join(kistDir, ref.name())
-		x, err := loadBase(baseFile, ref)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			err = fileError(baseFile, err)
-		}
-		return x, err
+		file := filepath.Join(kistDir, ref.name())
+		x, err := loadBase(file, ref)
+		return x, fileError(file, err)
 	})
-
-	var own *CorruptError
-	var newer *VersionError
-	if err != nil && !errors.As(err, &own) && !errors.As(err, &newer) && !errors.Is(err, fs.ErrNotExist) {
-		err = fileError(filepath.Join(kistDir, headName), err)
-	}
-	return x, err
+	return x, fileError(filepath.Join(kistDir, headName), err)
 }
 
-// fileError turns the error of a decoder into one that names the file.
+// fileError names the file in the error of a decoder. It does not change other errors,
+// nor one that names a file already.
 func fileError(file string, err error) error {
-	var newer *newerError
 	var path *fs.PathError
+	var newer *VersionError
 	switch {
+	case err == nil, errors.As(err, &path), errors.Is(err, ErrDamaged):
+		return err
 	case errors.As(err, &newer):
-		return &VersionError{File: file, Version: newer.version}
-	case errors.As(err, &path):
-		return fmt.Errorf("read index: %w", err)
+		newer.File = cmp.Or(newer.File, file)
+		return newer
 	}
-	return &CorruptError{File: file, Err: err}
+	return Damaged(file, err)
 }
 
 // loadBase reads a base file.

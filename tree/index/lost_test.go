@@ -6,6 +6,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // lenient reads on where something is missing.
@@ -26,7 +27,7 @@ func TestLostDir(t *testing.T) {
 	whole, err := x.WriteTree(ctx, store)
 	must(t, err)
 	many, _ := x.Dir("many").Tree()
-	store.Delete(many.key())
+	store.Delete(many.Key())
 
 	if err := New().ReadTree(ctx, store, whole.ID); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("a reader that is not lenient: %v", err)
@@ -58,7 +59,7 @@ func TestLostDir(t *testing.T) {
 
 		emptied := roundTrip(t, y)
 		emptied.Remove("many")
-		must(t, emptied.SetDir("many", 0o755))
+		must(t, emptied.SetDir("many", object.Entry{Mode: 0o755}))
 		emptied.CopyTrees(y)
 		if emptied.Dir("many").Lost() {
 			t.Error("an empty directory has become one of unknown content")
@@ -77,7 +78,7 @@ func TestLostDir(t *testing.T) {
 		t.Errorf("passed over: %q", l.passed)
 	}
 
-	store.Delete(whole.key())
+	store.Delete(whole.Key())
 	if err := New().ReadTree(ctx, l, whole.ID); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("without the root: %v", err)
 	}
@@ -87,9 +88,10 @@ func TestSetLost(t *testing.T) {
 	x, store := sample(t), objecttest.NewMemory()
 	before, err := x.WriteTree(ctx, store)
 	must(t, err)
-	lost := TreeInfo{ID: object.Sum([]byte("lost")), Files: 3, Bytes: 7}
-	must(t, x.SetLost("many", 0o700, lost))
-	must(t, x.SetLost("new/many", 0o700, lost))
+	lost := tree.Info{ID: object.Sum([]byte("lost")), Files: 3, Bytes: 7}
+	entry := object.Entry{Mode: 0o700, Content: lost.Key(), Files: lost.Files, Size: lost.Bytes}
+	must(t, x.SetLost("many", entry))
+	must(t, x.SetLost("new/many", entry))
 	x = roundTrip(t, x)
 	for _, path := range []string{"many", "new/many"} {
 		if d := x.Dir(path); !d.Lost() || d.Mode() != 0o700 {
@@ -99,7 +101,7 @@ func TestSetLost(t *testing.T) {
 	after, err := x.WriteTree(ctx, store)
 	must(t, err)
 	many, err := object.Lookup(ctx, store, after.ID, "many")
-	if err != nil || many.Content != lost.key() || many.Files != lost.Files || many.Size != lost.Bytes {
+	if err != nil || many.Content != lost.Key() || many.Files != lost.Files || many.Size != lost.Bytes {
 		t.Errorf("written as %v; %v", many, err)
 	}
 	if after == before {

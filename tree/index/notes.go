@@ -111,9 +111,9 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // SetConflict records a conflict at path, and replaces one that exists. The entries get
 // the name of the path. They belong to the index from now on. It returns a
-// [*PathError] if no tree could hold the path or an entry.
+// [*tree.PathError] if no tree could hold the path or an entry.
 func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error {
-	if err := checkPath(path); err != nil {
+	if err := tree.CheckPath(path); err != nil {
 		return err
 	}
 	_, name := tree.Split(path)
@@ -125,7 +125,7 @@ func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error
 		named := **side
 		named.Name = name
 		if err := checkSide(&named); err != nil {
-			return &PathError{path, err}
+			return &tree.PathError{Path: path, Err: err}
 		}
 		*side = &named
 	}
@@ -178,7 +178,7 @@ type skipped = object.Skipped
 // commit lists the path as skipped. The index may also have an entry at the path.
 //
 // The path may have names that no tree could hold, but it must be names with slashes
-// between them; otherwise SetSkipped returns a [*PathError]. It removes control
+// between them; otherwise SetSkipped returns a [*tree.PathError]. It removes control
 // characters from the reason, and cuts it at maxReasonSize bytes.
 func (x *Index) SetSkipped(path, reason string) error {
 	if err := checkSkippedPath(path); err != nil {
@@ -209,11 +209,11 @@ func (p *pathNotes) Skipped() []object.Skipped { return p.skipped }
 // checkSkippedPath checks the shape of a skipped path.
 func checkSkippedPath(path string) error {
 	if len(path) > maxPathSize || strings.IndexByte(path, 0) >= 0 {
-		return &PathError{path, errors.New("too long, or with a NUL byte")}
+		return &tree.PathError{Path: path, Err: errors.New("too long, or with a NUL byte")}
 	}
 	for name := range strings.SplitSeq(path, "/") {
 		if name == "" || name == "." || name == ".." {
-			return &PathError{path, fmt.Errorf("%q is not a name", name)}
+			return &tree.PathError{Path: path, Err: fmt.Errorf("%q is not a name", name)}
 		}
 	}
 	return nil
@@ -290,7 +290,7 @@ func (b *blockReader) conflicts(n uint64) ([]Conflict, error) {
 			return nil, err
 		}
 		path := string(b.text(maxPathSize))
-		if err := checkPath(path); err != nil {
+		if err := tree.CheckPath(path); err != nil {
 			return nil, err
 		}
 		if len(list) > 0 && tree.ComparePaths(list[len(list)-1].Path, path) >= 0 {

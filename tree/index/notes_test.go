@@ -43,7 +43,7 @@ func TestNotes(t *testing.T) {
 		{"nothing", func(x *Index) {}, "a a/b/c a/x a-b b", "a a/b/c a/x a-b b"},
 		{"set", func(x *Index) { x.Set("a/x", file(1)) }, "a a/b/c a-b b", "a a/b/c a-b b"},
 		{"set in place of a directory", func(x *Index) { x.Set("a", file(1)) }, "a-b b", "a-b b"},
-		{"set a directory", func(x *Index) { x.SetDir("a", 0o755) }, "a/b/c a/x a-b b", "a/b/c a/x a-b b"},
+		{"set a directory", func(x *Index) { x.SetDir("a", object.Entry{Mode: 0o755}) }, "a/b/c a/x a-b b", "a/b/c a/x a-b b"},
 		{"remove", func(x *Index) { x.Remove("a/b") }, "a a/x a-b b", "a a/x a-b b"},
 		{"remove all", func(x *Index) { x.Remove("") }, "", ""},
 		{"clear", func(x *Index) { x.ClearConflict("a"); x.ClearSkipped("a") }, "a/b/c a/x a-b b", "a-b b"},

@@ -142,7 +142,7 @@ func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.Rea
 		}
 	case 4:
 		mode := uint16(r.IntN(0o10000))
-		must(t, x.SetDir(path, mode))
+		must(t, x.SetDir(path, object.Entry{Mode: mode}))
 		m.setDir(path, mode)
 	case 5, 6:
 		x.Remove(path)

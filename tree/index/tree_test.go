@@ -10,6 +10,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/tree"
 )
 
 var ctx = context.Background()
@@ -24,7 +25,7 @@ func sample(t testing.TB) *Index {
 	}
 	set(t, x, strings.Repeat("deep/", 500)+"f", file(4))
 	set(t, x, "link", Entry{Type: object.TypeSymlink, Mode: 0o777, Data: "wide"})
-	must(t, x.SetDir("empty/folder", 0o700))
+	must(t, x.SetDir("empty/folder", object.Entry{Mode: 0o700}))
 	return x
 }
 
@@ -141,10 +142,10 @@ func TestLostTreesAreWrittenAgain(t *testing.T) {
 	x, memory := sample(t), objecttest.NewMemory()
 	want, err := x.WriteTree(ctx, memory)
 	must(t, err)
-	lost := map[object.Key]bool{want.key(): true}
+	lost := map[object.Key]bool{want.Key(): true}
 	for _, path := range []string{"many", "many/3", "many/3/31"} {
 		info, _ := x.Dir(path).Tree()
-		lost[info.key()] = true
+		lost[info.Key()] = true
 	}
 	store := &counting{ReadWriter: forgetful{memory, lost}}
 	got, err := x.WriteTree(ctx, store)
@@ -193,11 +194,11 @@ func TestCopyTrees(t *testing.T) {
 	}
 
 	set(t, later, "many/1/11/f", file(5000))
-	must(t, later.SetDir("many/2/22", 0o700))
+	must(t, later.SetDir("many/2/22", object.Entry{Mode: 0o700}))
 	later.Remove("many/3/33/f")
 	later.Remove("many/4/44")
 	set(t, later, "many/5/x", file(1))
-	must(t, later.SetDir("many/6/x", 0o755))
+	must(t, later.SetDir("many/6/x", object.Entry{Mode: 0o755}))
 	touched := file(1)
 	touched.Stat.Inode++
 	set(t, later, "wide/1", touched)
@@ -216,7 +217,7 @@ func TestCopyTrees(t *testing.T) {
 	}
 	fresh := roundTrip(t, later)
 	for _, d := range fresh.Dirs() {
-		d.tree = TreeInfo{}
+		d.tree = tree.Info{}
 	}
 	a, err := later.WriteTree(ctx, objecttest.NewMemory())
 	must(t, err)
@@ -241,7 +242,7 @@ func TestRoots(t *testing.T) {
 	}
 	for _, d := range x.Dirs() {
 		info, _ := d.Tree()
-		want[info.key()] = false
+		want[info.Key()] = false
 	}
 	for key := range x.Roots() {
 		if _, ok := want[key]; !ok {

@@ -37,14 +37,14 @@ func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) e
 		return nil
 	}
 
-	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{x.root, TreeInfo{ID: root}, 0}}}
+	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{x.root, tree.Info{ID: root}, 0}}}
 	for i := 0; i < len(t.todo); i++ {
 		td, known := t.todo[i], len(t.todo)
 		err := t.read(ctx, td)
 		switch path := td.d.Path(); {
 		case errors.Is(err, tree.ErrTooMany):
 			return err // it concerns the tree and not one directory
-		case i > 0 && object.PassOver(r, path, td.tree.key(), err):
+		case i > 0 && object.PassOver(r, path, td.tree.Key(), err):
 			t.todo = t.todo[:known]
 			x.setLost(td.d, td.tree)
 		case err != nil:
@@ -65,7 +65,7 @@ func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) e
 }
 
 // total returns the totals of d's tree. The totals of its sub-directories are known.
-func (d *Dir) total() (t TreeInfo) {
+func (d *Dir) total() (t tree.Info) {
 	for e, sub := range d.Children() {
 		if sub != nil {
 			t.Files += sub.tree.Files
@@ -89,7 +89,7 @@ type treeReader struct {
 // treeDir is a directory, its depth, and the tree to read into it.
 type treeDir struct {
 	d     *Dir
-	tree  TreeInfo // of the root the ID alone
+	tree  tree.Info // of the root the ID alone
 	depth int
 }
 
@@ -145,7 +145,7 @@ func (t *treeReader) child(td treeDir, o *object.Entry) error {
 		}
 		sub := t.x.makeSub(td.d, o.Name)
 		setAttributes(t.x, sub, o.Mode, o.MTime, meta)
-		t.todo = append(t.todo, treeDir{sub, TreeInfo{o.Content.ID, o.Files, o.Size}, td.depth + 1})
+		t.todo = append(t.todo, treeDir{sub, tree.Info{ID: o.Content.ID, Files: o.Files, Bytes: o.Size}, td.depth + 1})
 		return nil
 	}
 	e := NewEntry(*o, Stat{})
@@ -226,25 +226,25 @@ func sameContent(a, b *Dir) bool {
 // and returns that of the root. It rewrites known trees that are missing in w. Time and
 // memory depend on the size of the change. It returns a [*ConflictError] if there are
 // conflicts, and the errors of w.
-func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, error) {
+func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (tree.Info, error) {
 	if len(x.conflicts) > 0 {
 		paths := make([]string, len(x.conflicts))
 		for i := range x.conflicts {
 			paths[i] = x.conflicts[i].Path
 		}
-		return TreeInfo{}, &ConflictError{paths}
+		return tree.Info{}, &ConflictError{paths}
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxBehind)
 	behind := &writeBehind{w, group}
-	t := treeWriter{w: behind, written: make(map[*Dir]TreeInfo)}
+	t := treeWriter{w: behind, written: make(map[*Dir]tree.Info)}
 	info, err := t.root(ctx, x.root)
 	if stored := group.Wait(); stored != nil {
 		err = stored // the error of root is only its effect
 	}
 	if err != nil {
-		return TreeInfo{}, err
+		return tree.Info{}, err
 	}
 
 	for d, info := range t.written {
@@ -258,19 +258,19 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (TreeInfo, e
 
 // PreviewTree writes the same trees as WriteTree, but does not keep them as known trees.
 // It ignores conflicts and uses the entries of the index.
-func (x *Index) PreviewTree(ctx context.Context, w object.ReadWriter) (TreeInfo, error) {
-	t := treeWriter{w: w, written: make(map[*Dir]TreeInfo)}
+func (x *Index) PreviewTree(ctx context.Context, w object.ReadWriter) (tree.Info, error) {
+	t := treeWriter{w: w, written: make(map[*Dir]tree.Info)}
 	return t.root(ctx, x.root)
 }
 
 // treeWriter writes directories. A directory comes after its sub-directories.
 type treeWriter struct {
 	w       object.ReadWriter
-	written map[*Dir]TreeInfo
+	written map[*Dir]tree.Info
 }
 
 // root writes the missing trees of d and of all directories below.
-func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
+func (t *treeWriter) root(ctx context.Context, d *Dir) (tree.Info, error) {
 	todo, err := t.unknown(ctx, []*Dir{d})
 	if err != nil || len(todo) == 0 {
 		return d.tree, err
@@ -288,7 +288,7 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
 	}
 
 	if err := down(d); err != nil {
-		return TreeInfo{}, err
+		return tree.Info{}, err
 	}
 	for len(stack) > 0 {
 		top := &stack[len(stack)-1]
@@ -296,13 +296,13 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (TreeInfo, error) {
 			sub := top.subs[0]
 			top.subs = top.subs[1:]
 			if err := down(sub); err != nil {
-				return TreeInfo{}, err
+				return tree.Info{}, err
 			}
 			continue
 		}
 		info, err := t.write(ctx, top.d)
 		if err != nil {
-			return TreeInfo{}, fmt.Errorf("write tree of %q: %w", top.d.Path(), err)
+			return tree.Info{}, fmt.Errorf("write tree of %q: %w", top.d.Path(), err)
 		}
 		t.written[top.d] = info
 		stack = stack[:len(stack)-1]
@@ -316,7 +316,7 @@ func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 	var keys []object.Key
 	for _, d := range dirs {
 		if !d.tree.ID.IsZero() {
-			keys = append(keys, d.tree.key())
+			keys = append(keys, d.tree.Key())
 		}
 	}
 
@@ -333,18 +333,16 @@ func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 
 	var unknown []*Dir
 	for _, d := range dirs {
-		if d.tree.ID.IsZero() || gone[d.tree.key()] && !d.Lost() {
+		if d.tree.ID.IsZero() || gone[d.tree.Key()] && !d.Lost() {
 			unknown = append(unknown, d)
 		}
 	}
 	return unknown, nil
 }
 
-func (t TreeInfo) key() object.Key { return object.Key{Kind: object.KindTree, ID: t.ID} }
-
 // write writes one directory. The trees of its sub-directories are known.
-func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
-	var info TreeInfo
+func (t *treeWriter) write(ctx context.Context, d *Dir) (tree.Info, error) {
+	var info tree.Info
 	w := object.NewTreeWriter(t.w)
 	for e, sub := range d.Children() {
 		var o object.Entry
@@ -353,16 +351,16 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
 			info.Files++
 			info.Bytes += o.Size
 		} else {
-			tree, ok := t.written[sub]
+			below, ok := t.written[sub]
 			if !ok {
-				tree = sub.tree
+				below = sub.tree
 			}
-			o = sub.object(tree)
-			info.Files += tree.Files
-			info.Bytes += tree.Bytes
+			o = sub.object(below)
+			info.Files += below.Files
+			info.Bytes += below.Bytes
 		}
 		if err := w.Add(ctx, o); err != nil {
-			return TreeInfo{}, err
+			return tree.Info{}, err
 		}
 	}
 	id, err := w.Finish(ctx)
@@ -371,9 +369,9 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (TreeInfo, error) {
 }
 
 // object returns the entry of d in the tree above. T is the tree of d.
-func (d *Dir) object(t TreeInfo) object.Entry {
+func (d *Dir) object(t tree.Info) object.Entry {
 	e := d.Attributes()
-	e.Size, e.Files, e.Content = t.Bytes, t.Files, t.key()
+	e.Size, e.Files, e.Content = t.Bytes, t.Files, t.Key()
 	return e
 }
 

@@ -22,7 +22,7 @@ func TestReadTreeKeeps(t *testing.T) {
 	y.Remove("many/5")
 	set(t, y, "empty", file(3))
 	y.Remove("link")
-	must(t, y.SetDir("many/2", 0o700))
+	must(t, y.SetDir("many/2", object.Entry{Mode: 0o700}))
 	must(t, y.SetConflict("many/1/11/f", nil, nil, nil))
 	must(t, y.SetSkipped("x", "y"))
 	store := &counting{ReadWriter: memory}

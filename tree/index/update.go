@@ -192,8 +192,7 @@ func Replace(ctx context.Context, kistDir string, x *Index, keep func(names []st
 	defer lock.Unlock()
 
 	old, err := Load(kistDir)
-	var damage *CorruptError
-	if err != nil && !errors.As(err, &damage) {
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return false, err
 	}
 	if err == nil && old.Saved() {

@@ -239,7 +239,7 @@ func TestBaseIsLost(t *testing.T) {
 	must(t, Update(ctx, dir, func(x *Index) error { x.fold = true; return x.Set("a", file(1)) }))
 	bases, _ := filepath.Glob(filepath.Join(dir, "index.base-*"))
 	must(t, os.Remove(bases[0]))
-	var corrupt *CorruptError
+	var corrupt *object.DamageError
 	if _, err := Load(dir); !errors.As(err, &corrupt) || !errors.Is(err, object.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}

@@ -129,7 +129,7 @@ func ReadRest(r *kist.Repository, s *State) error {
 		err = errors.New("is cut short")
 	}
 	if err != nil {
-		return &refs.CorruptError{File: refs.RevertMsg, Err: err}
+		return refs.Damaged(refs.RevertMsg, err)
 	}
 	s.Start, s.Left, s.Rest = ids[0], ids[1], ids[2:]
 	return nil

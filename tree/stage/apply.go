@@ -222,7 +222,7 @@ func stageApplied(idx *index.Index, applied []worktree.Applied, how staging) err
 				idx.SetStat(a.Path, a.Stat)
 			}
 		case a.New.Type == object.TypeDir:
-			err = idx.SetDirAs(a.Path, *a.New)
+			err = idx.SetDir(a.Path, *a.New)
 		default:
 			err = idx.Set(a.Path, index.NewEntry(*a.New, a.Stat))
 		}

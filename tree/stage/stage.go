@@ -488,7 +488,7 @@ func (list edits) apply(idx *index.Index) error {
 		case editSet:
 			err = idx.Set(e.path, *e.entry)
 		case editDir:
-			err = idx.SetDirAs(e.path, *e.attrs)
+			err = idx.SetDir(e.path, *e.attrs)
 		}
 		if err == nil && e.skipped() {
 			err = idx.SetSkipped(e.path, e.why)

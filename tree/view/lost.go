@@ -120,7 +120,7 @@ func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (View,
 	}
 	for path, d := range folders {
 		known.Remove(path)
-		if err := known.SetDirAs(path, d.Attributes()); err != nil {
+		if err := known.SetDir(path, d.Attributes()); err != nil {
 			return View{}, err
 		}
 	}
@@ -159,11 +159,7 @@ func StageLost(idx *index.Index, lost []LostFolder, done bool) error {
 		if d := idx.Dir(l.Path); l.Staged || !done && (d == nil || d.Len()+len(d.Subdirs()) > 0) {
 			continue
 		}
-		info := index.TreeInfo{ID: l.Entry.Content.ID, Files: l.Entry.Files, Bytes: l.Entry.Size}
-		if err := idx.SetDirAs(l.Path, l.Entry); err != nil {
-			return err
-		}
-		if err := idx.SetLost(l.Path, l.Entry.Mode, info); err != nil {
+		if err := idx.SetLost(l.Path, l.Entry); err != nil {
 			return err
 		}
 	}

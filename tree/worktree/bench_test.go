@@ -67,7 +67,7 @@ func BenchmarkMany(b *testing.B) {
 	})
 	for path := range f.idx.Dirs() {
 		if path != "" {
-			f.check(f.idx.SetDir(path, 0o755))
+			f.check(f.idx.SetDir(path, object.Entry{Mode: 0o755}))
 		}
 	}
 	b.Run("scan unchanged", func(b *testing.B) {

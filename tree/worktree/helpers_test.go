@@ -207,7 +207,7 @@ func (f *fixture) stage() {
 		case found.State == Deleted:
 			f.idx.Remove(found.Path)
 		case found.Dir && found.State != Unreadable && found.State != Nested:
-			f.check(f.idx.SetDir(found.Path, found.Mode))
+			f.check(f.idx.SetDir(found.Path, object.Entry{Mode: found.Mode}))
 		case found.State == Untracked || found.State == Modified || found.State == TypeChanged:
 			files = append(files, found)
 		}

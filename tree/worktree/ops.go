@@ -46,12 +46,8 @@ func newOpList(ops []Op) (opList, error) {
 	twice := false
 	for i := range list {
 		op := &list[i]
-		clean, err := cleanPath(op.Path)
-		if err != nil {
-			return nil, err
-		}
-		if clean != op.Path || clean == "" {
-			return nil, fmt.Errorf("worktree: %q is not the path of an entry", op.Path)
+		if err := tree.CheckPath(op.Path); err != nil {
+			return nil, fmt.Errorf("worktree: %w", err)
 		}
 		if op.New != nil && op.New.Mode > 0o7777 {
 			return nil, fmt.Errorf("worktree: %q: mode %o has more than permission bits", op.Path, op.New.Mode)

@@ -84,10 +84,10 @@ var causes = []struct {
 	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' lists the purged content"},
 
 	// Damage, before names and paths: a damaged file may hold a bad name.
-	{isA[*index.CorruptError], exitDamaged, "index", hintIndex},
+	{matches(index.ErrDamaged), exitDamaged, "index", hintIndex},
 	{isLogDamage, exitDamaged, "reflog", hintLog},
-	{isA[*refs.CorruptError], exitDamaged, "ref", hintRef},
-	{isA[*record.CorruptError], exitDamaged, "records", hintRecords},
+	{matches(refs.ErrDamaged), exitDamaged, "ref", hintRef},
+	{matches(record.ErrDamaged), exitDamaged, "records", hintRecords},
 	{matches(transfer.ErrCopyRemoved), exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
 	{matches(transfer.ErrState), exitDamaged, "remote-state", hintRemoteState},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
@@ -180,8 +180,8 @@ func envHint(err error) string {
 
 // isLogDamage matches damage of a log of refs.
 func isLogDamage(err error) bool {
-	var e *refs.CorruptError
-	return errors.As(err, &e) && strings.HasPrefix(e.File, "logs/")
+	var e *object.DamageError
+	return errors.As(err, &e) && errors.Is(e, refs.ErrDamaged) && strings.HasPrefix(e.Name, "logs/")
 }
 
 func matches(target error) func(error) bool {

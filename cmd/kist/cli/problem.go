@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"strings"
 
@@ -33,26 +32,16 @@ type problemJSON struct {
 // newProblemJSON describes a problem of the repository.
 func newProblemJSON(p *gc.Problem) problemJSON {
 	out := problemJSON{Kind: "volume", Problem: p.Err.Error()}
-	var ref *refs.CorruptError
-	var idx *index.CorruptError
-	var records *record.CorruptError
-	var state *object.DamageError
+	var file *object.DamageError
 	var obj *object.CorruptError
 	var missing *object.NotFoundError
-	switch {
-	case errors.As(p.Err, &ref):
-		out.Kind, out.File, out.Problem = "ref", ref.File, ref.Err.Error()
-		if isLogDamage(p.Err) {
-			out.Kind = "reflog"
-		}
-	case errors.As(p.Err, &idx):
-		out.Kind, out.File, out.Problem = "index", path.Base(idx.File), idx.Err.Error()
-	case errors.As(p.Err, &records):
-		out.Kind, out.File, out.Problem = "records", record.File, records.Err.Error()
+	switch kind := damagedKind(p.Err); {
+	case kind != "" && errors.As(p.Err, &file):
+		out.Kind, out.File, out.Problem = kind, file.Name, file.Err.Error()
 	case errors.Is(p.Err, transfer.ErrState):
 		out.Kind, out.File = "remote", p.Where
-		if errors.As(p.Err, &state) {
-			out.Problem = state.Err.Error()
+		if errors.As(p.Err, &file) {
+			out.Problem = file.Err.Error()
 		}
 	case errors.Is(p.Err, kist.ErrLostList):
 		out.Kind, out.File = "lost", p.Where
@@ -68,6 +57,21 @@ func newProblemJSON(p *gc.Problem) problemJSON {
 		out.File = p.Where
 	}
 	return out.affecting(p)
+}
+
+// damagedKind returns the kind of a damaged file of refs, the index or the records, or "".
+func damagedKind(err error) string {
+	switch {
+	case isLogDamage(err):
+		return "reflog"
+	case errors.Is(err, refs.ErrDamaged):
+		return "ref"
+	case errors.Is(err, index.ErrDamaged):
+		return "index"
+	case errors.Is(err, record.ErrDamaged):
+		return "records"
+	}
+	return ""
 }
 
 // newRemoteProblemJSON describes a problem of a remote. p.Where is the blob.

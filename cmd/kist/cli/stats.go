@@ -192,7 +192,7 @@ func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string
 // another process collects garbage, or if records are damaged.
 func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
 	plan, err := gc.PlanFor(ctx, r, gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder, MaxWaste: gc.DefaultMaxWaste, DryRun: true})
-	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) || isA[*record.CorruptError](err) {
+	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, record.ErrDamaged) {
 		return nil, nil
 	}
 	if err != nil {

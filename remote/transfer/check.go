@@ -37,15 +37,17 @@ func (p Problem) Unwrap() error { return p.Err }
 
 // Checked are the totals of [Remote.Check].
 type Checked struct {
-	Roots, Indexes, Packs int   //
-	Objects               int64 // that refs reach
-	Bytes                 int64 // read from packs
+	Roots   int   `json:"roots"`
+	Indexes int   `json:"indexes"`
+	Packs   int   `json:"packs"`
+	Objects int64 `json:"objects"` // that refs reach
+	Bytes   int64 `json:"bytes"`   // read from packs
 
-	Last pack.Name // the last pack of a sample
+	Last pack.Name `json:"-"` // the last pack of a sample
 
 	// Lost are objects that refs reach and that are missing, with the name of whoever
 	// accepted the loss. They are no problem.
-	Lost map[object.Key]string
+	Lost map[object.Key]string `json:"-"`
 }
 
 // CheckOptions say what [Remote.Check] reads.

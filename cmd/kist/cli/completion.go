@@ -278,12 +278,8 @@ func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix strin
 	entries, _ := os.ReadDir(path)
 	var names []string
 	for _, entry := range entries {
-		switch {
-		case entry.Name() == kist.Dir:
-		case entry.IsDir():
-			names = append(names, typed+entry.Name()+"/")
-		default:
-			names = append(names, typed+entry.Name())
+		if entry.Name() != kist.Dir {
+			names = append(names, typed+folded(entry.Name(), entry.IsDir()))
 		}
 	}
 	return names
@@ -309,11 +305,7 @@ func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 		if err != nil {
 			return nil
 		}
-		name := typed + e.Name
-		if e.Type == object.TypeDir {
-			name += "/"
-		}
-		names = append(names, name)
+		names = append(names, typed+folded(e.Name, e.Type == object.TypeDir))
 	}
 	return names
 }

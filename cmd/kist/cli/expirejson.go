@@ -117,8 +117,7 @@ func listExpired(ctx context.Context, env *Env, r *kist.Repository) error {
 		if env.global.json {
 			out := expirationJSON{ID: x.Key.ID, Expired: newExpiredJSON(x.Record)}
 			if x.commit != nil {
-				at := x.commit.Committer.When()
-				out.Time, out.Message = &at, &x.commit.Message
+				out.Time, out.Message = new(x.commit.Committer.When()), &x.commit.Message
 			}
 			env.json(out)
 			continue

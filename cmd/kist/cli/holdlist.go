@@ -36,41 +36,30 @@ host, until (if it is to end) and reason.`,
 	return cmd
 }
 
-// The states of holds.
-const (
-	holdHeld   = "held"
-	holdOver   = "over"
-	holdEnded  = "ended"
-	holdLifted = "lifted"
-)
-
+// holdState returns the state of a hold: held, over, ended or lifted.
 func holdState(hold record.Record, now time.Time) string {
 	switch {
 	case hold.Over(now):
-		return holdOver
+		return "over"
 	case hold.On:
-		return holdHeld
+		return "held"
 	case !hold.Until.IsZero() && !hold.Time.Before(hold.Until):
-		return holdEnded
+		return "ended"
 	}
-	return holdLifted
+	return "lifted"
 }
 
 // heldJSON describes a hold.
 type heldJSON struct {
-	Time   time.Time  `json:"time"`
-	Who    string     `json:"who"`
-	Host   string     `json:"host"`
-	Until  *time.Time `json:"until,omitempty"`
-	Reason string     `json:"reason"`
+	Time   time.Time `json:"time"`
+	Who    string    `json:"who"`
+	Host   string    `json:"host"`
+	Until  time.Time `json:"until,omitzero"`
+	Reason string    `json:"reason"`
 }
 
 func newHeldJSON(hold record.Record) *heldJSON {
-	out := &heldJSON{Time: hold.Time, Who: hold.Who, Host: hold.Host, Reason: hold.Reason}
-	if !hold.Until.IsZero() {
-		out.Until = &hold.Until
-	}
-	return out
+	return &heldJSON{hold.Time, hold.Who, hold.Host, hold.Until, hold.Reason}
 }
 
 // holdJSON is a hold as the hold commands print it with --json.
@@ -112,7 +101,7 @@ func runHoldList(ctx context.Context, env *Env, r *kist.Repository, all bool) er
 	now := env.Now()
 	var list []record.Record
 	for hold := range set.All() {
-		if hold.Kind == record.Hold && (all || holdState(hold, now) == holdHeld) {
+		if hold.Kind == record.Hold && (all || holdState(hold, now) == "held") {
 			list = append(list, hold)
 		}
 	}

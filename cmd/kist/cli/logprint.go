@@ -44,7 +44,7 @@ type loggedJSON struct {
 	Path    string       `json:"path,omitempty"`    // that was followed
 	PathRaw []byte       `json:"path_raw,omitempty"`
 	Changes []changeJSON `json:"changes,omitempty"`
-	Since   *object.ID   `json:"changes_since,omitempty"` // the commit that they are compared to, if that is not the first parent
+	Since   object.ID    `json:"changes_since,omitzero"` // the commit that they are compared to, if that is not the first parent
 }
 
 // print prints a commit.
@@ -75,8 +75,8 @@ func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *compar
 	if c.Held != nil {
 		out.Held = newHeldJSON(*c.Held)
 	}
-	if cmp.note != "" && !cmp.old.Commit.IsZero() {
-		out.Since = &cmp.old.Commit
+	if cmp.note != "" {
+		out.Since = cmp.old.Commit
 	}
 	for _, change := range changes {
 		v, err := cmp.json(ctx, change)

@@ -90,8 +90,7 @@ func newEntryJSON(path string, e object.Entry) entryJSON {
 		ID: contentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target), Metadata: e.Meta,
 	}
 	if !e.MTime.IsZero() {
-		mtime := object.Writable(e.MTime.Time())
-		v.MTime = &mtime
+		v.MTime = new(object.Writable(e.MTime.Time()))
 	}
 	if e.Type == object.TypeDir {
 		v.Files = &e.Files

@@ -16,21 +16,17 @@ func quotePath(path string) string {
 	if !needsQuotes(path) {
 		return path
 	}
-	return quoted(path)
+	return quoteArg(path)
 }
 
 // quoteSpaced is quotePath, but paths with spaces in them are in quotes, too,
 // so that they end where they seem to. Git does so in short statuses.
 func quoteSpaced(path string) string {
 	if strings.Contains(path, " ") {
-		return quoted(path)
+		return quoteArg(path)
 	}
 	return quotePath(path)
 }
-
-// quoteArg returns text in double quotes, escaped as [quotePath] does, for the
-// subject of a message.
-func quoteArg(text string) string { return quoted(text) }
 
 func needsQuotes(s string) bool {
 	for i, r := range s {
@@ -41,7 +37,9 @@ func needsQuotes(s string) bool {
 	return false
 }
 
-func quoted(s string) string {
+// quoteArg returns text in double quotes, escaped as [quotePath] does, for the
+// subject of a message.
+func quoteArg(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for i, r := range s {

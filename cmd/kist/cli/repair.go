@@ -15,10 +15,10 @@ import (
 
 // repairJSON is what verify prints besides with --repair.
 type repairJSON struct {
-	DryRun      bool              `json:"dry_run"`
-	Repaired    []repairedJSON    `json:"repaired"`
-	Quarantined []quarantinedJSON `json:"quarantined"`
-	Lost        []problemJSON     `json:"lost"`
+	DryRun      bool                 `json:"dry_run"`
+	Repaired    []repairedJSON       `json:"repaired"`
+	Quarantined []repair.Quarantined `json:"quarantined"`
+	Lost        []problemJSON        `json:"lost"`
 }
 
 // repairedJSON is something that was repaired, or would be.
@@ -27,12 +27,6 @@ type repairedJSON struct {
 	ID   *object.ID `json:"id"`
 	File string     `json:"file,omitempty"`
 	How  string     `json:"how"`
-}
-
-// quarantinedJSON is something that is in the quarantine, or would be.
-type quarantinedJSON struct {
-	File string `json:"file"`
-	To   string `json:"to,omitempty"`
 }
 
 func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Repository) error {
@@ -53,7 +47,7 @@ func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Reposito
 	out := newVerifyJSON(result.Found)
 	out.Accepted = newProblemsJSON(result.Accepted, newProblemJSON)
 	out.repairJSON = &repairJSON{
-		DryRun: o.dryRun, Repaired: []repairedJSON{}, Quarantined: []quarantinedJSON{},
+		DryRun: o.dryRun, Repaired: []repairedJSON{}, Quarantined: append([]repair.Quarantined{}, result.Quarantined...),
 		Lost: newProblemsJSON(result.Lost, newProblemJSON),
 	}
 	for _, done := range result.Repaired {
@@ -62,9 +56,6 @@ func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Reposito
 			item.Kind, item.ID = done.Key.Kind.String(), &done.Key.ID
 		}
 		out.Repaired = append(out.Repaired, item)
-	}
-	for _, q := range result.Quarantined {
-		out.Quarantined = append(out.Quarantined, quarantinedJSON(q))
 	}
 	if env.global.json {
 		env.json(out)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -240,32 +239,25 @@ func nearNames(r *kist.Repository, rev string) []string {
 		rev = rev[:i]
 	}
 	letters := utf8.RuneCountInString(rev)
+	if letters < 2 || len(rev) > maxNearName {
+		return nil
+	}
 	limit := 2
 	if letters <= 3 { // two letters off, it is another word
 		limit = 1
 	}
-	if letters < 2 || len(rev) > maxNearName {
-		return nil
-	}
-	type candidate struct {
-		name     string
-		distance int
-	}
-	var found []candidate
+
 	names := []string{"HEAD"}
 	for _, below := range []string{refs.Heads, refs.Tags, refs.Remotes} {
 		names = append(names, refNames(r, below)...)
 	}
-	for _, name := range names {
-		if d := kist.EditDistance(strings.ToLower(rev), strings.ToLower(name), limit); d <= limit {
-			found = append(found, candidate{name, d})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return cmp.Compare(a.distance, b.distance) })
 	var near []string
-	for _, c := range found {
-		if len(near) < maxNear && c.name != rev && !slices.Contains(near, c.name) {
-			near = append(near, c.name)
+	for distance := range limit + 1 {
+		for _, name := range names {
+			d := kist.EditDistance(strings.ToLower(rev), strings.ToLower(name), limit)
+			if d == distance && len(near) < maxNear && name != rev && !slices.Contains(near, name) {
+				near = append(near, name)
+			}
 		}
 	}
 	return near

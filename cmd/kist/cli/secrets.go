@@ -42,7 +42,7 @@ func (s *secrets) add(words ...string) {
 	defer s.mu.Unlock()
 	before := len(s.known)
 	for _, word := range words {
-		forms := []string{word, strings.Trim(strconv.Quote(word), `"`), strings.Trim(quoted(word), `"`), printable(word)}
+		forms := []string{word, strings.Trim(strconv.Quote(word), `"`), strings.Trim(quoteArg(word), `"`), printable(word)}
 		if plain, err := url.PathUnescape(word); err == nil {
 			forms = append(forms, plain)
 		}

@@ -131,7 +131,8 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	}
 	if o.volumes {
 		p.Stop()
-		return o.printVolumes(env, s.Account)
+		o.printVolumes(env, s.Account)
+		return nil
 	}
 	total := len(revs) == 0 && len(paths) == 0 && !o.commits
 	var freed *int64
@@ -143,7 +144,8 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	p.Stop()
 	o.sortSpaces(s.Spaces)
 	if env.global.json {
-		return o.statsJSON(env, s, total, freed)
+		statsJSON(env, s, total, freed)
+		return nil
 	}
 	if err := o.printSpaces(ctx, env, r, s); err != nil {
 		return err
@@ -200,8 +202,7 @@ func freeNow(ctx context.Context, r *kist.Repository) (*int64, error) {
 	}
 	defer plan.Close()
 	st := plan.Stats()
-	freed := max(0, st.Before-st.After)
-	return &freed, nil
+	return new(max(0, st.Before-st.After)), nil
 }
 
 // sortSpaces sorts the lines by the column of --sort.

@@ -13,7 +13,7 @@ type spaceJSON struct {
 	Kind    stats.SpaceKind `json:"kind"`
 	Name    string          `json:"name,omitempty"`
 	NameRaw []byte          `json:"name_raw,omitempty"`
-	ID      *object.ID      `json:"id,omitempty"`
+	ID      object.ID       `json:"id,omitzero"`
 	Files   uint64          `json:"files"`
 	Bytes   uint64          `json:"bytes"`
 	usedJSON
@@ -78,15 +78,14 @@ func ratioJSON(a, b int64) *float64 {
 	if a == 0 || b == 0 {
 		return nil
 	}
-	r := math.Round(1000*float64(a)/float64(b)) / 1000
-	return &r
+	return new(math.Round(1000*float64(a)/float64(b)) / 1000)
 }
 
 // statsJSON prints the spaces, and if total is true the size of the repository.
-func (o *statsOptions) statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) error {
+func statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) {
 	for _, x := range s.Spaces {
 		env.json(spaceJSON{
-			x.Kind, x.Name, rawPath(x.Name), orNull(x.ID), x.Files, x.Bytes,
+			x.Kind, x.Name, rawPath(x.Name), x.ID, x.Files, x.Bytes,
 			newUsedJSON(x.Commits, x.History, x.All), uniqueJSON{x.Own.Objects, x.Own.Stored}, x.All.Stored - x.Own.Stored,
 		})
 	}
@@ -95,7 +94,7 @@ func (o *statsOptions) statsJSON(env *Env, s *stats.Stats, total bool, freed *in
 		if len(s.Spaces) >= 2 {
 			env.json(togetherJSON{"together", uniqueJSON{a.Together.Objects, a.Together.Stored}})
 		}
-		return nil
+		return
 	}
 	out := totalJSON{
 		"total", newUsedJSON(s.Commits, s.History, s.Named),
@@ -105,5 +104,4 @@ func (o *statsOptions) statsJSON(env *Env, s *stats.Stats, total bool, freed *in
 		out.OnDisk += v.Bytes
 	}
 	env.json(out)
-	return nil
 }

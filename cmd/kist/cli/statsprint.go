@@ -24,9 +24,12 @@ func ratio(a, b int64) string {
 	return fmt.Sprintf("%.1fx", float64(a)/float64(b))
 }
 
-// printTable prints rows. The first row has the headings. The last column is aligned
-// to the left, all others to the right.
+// printTable prints rows below the first, which has the headings; without them it prints
+// nothing. The last column is aligned to the left, all others to the right.
 func printTable(env *Env, rows [][]string) {
+	if len(rows) == 1 {
+		return
+	}
 	widths := make([]int, len(rows[0])-1)
 	for _, row := range rows {
 		for i := range widths {
@@ -45,9 +48,6 @@ func printTable(env *Env, rows [][]string) {
 
 // printSpaces prints the table of what takes space.
 func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Repository, s *stats.Stats) error {
-	if len(s.Spaces) == 0 {
-		return nil
-	}
 	rows := [][]string{{"files", "size", "stored", "unique", "dedup", "compr", ""}}
 	named := 0
 	for _, space := range s.Spaces {
@@ -67,9 +67,7 @@ func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Reposi
 	if together := s.Account.Together; named > 1 && !isRest(s.Spaces[len(s.Spaces)-1]) {
 		rows = append(rows, []string{"", "", "", o.size(together.Stored), "", "", "together"})
 	}
-	if len(rows) > 1 {
-		printTable(env, rows)
-	}
+	printTable(env, rows)
 	return nil
 }
 
@@ -125,7 +123,7 @@ func (o *statsOptions) printTotal(env *Env, s *stats.Stats, freed *int64) {
 }
 
 // printVolumes prints how much of each volume is needed.
-func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
+func (o *statsOptions) printVolumes(env *Env, a *gc.Account) {
 	rows := [][]string{{"objects", "needed", "stored", "needed", "on disk", "waste", ""}}
 	for i := range a.Volumes {
 		v := &a.Volumes[i]
@@ -137,8 +135,5 @@ func (o *statsOptions) printVolumes(env *Env, a *gc.Account) error {
 			o.size(v.Stored), o.size(v.Held.Stored), o.size(v.Bytes), o.size(v.Waste()),
 			v.Name + "  " + v.Created.Local().Format("2006-01-02 15:04")})
 	}
-	if len(rows) > 1 {
-		printTable(env, rows)
-	}
-	return nil
+	printTable(env, rows)
 }

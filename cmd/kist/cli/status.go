@@ -202,25 +202,16 @@ type statusHeadJSON struct {
 	Branch *string    `json:"branch"` // null: HEAD is detached
 	ID     *object.ID `json:"id"`     // null: there is no commit yet
 	trackingJSON
-	Operation string     `json:"operation,omitempty"`
-	Other     *object.ID `json:"other,omitempty"` // the commit being merged or reverted
+	Operation string    `json:"operation,omitempty"`
+	Other     object.ID `json:"other,omitzero"` // the commit being merged or reverted
 }
 
 // statusJSON prints the status as JSON.
 func statusJSON(env *Env, o statusOptions, s *stage.Status) {
 	if o.branch {
-		head := statusHeadJSON{Operation: string(s.State.Operation)}
-		if s.Head.Branch != "" {
-			head.Branch = &s.Head.Branch
-		}
-		if !s.Head.ID.IsZero() {
-			head.ID = &s.Head.ID
-		}
-		head.trackingJSON = newTrackingJSON(s.Tracking)
-		if s.State.Operation != "" {
-			head.Other = &s.State.Other
-		}
-		env.json(head)
+		env.json(statusHeadJSON{
+			orNull(s.Head.Branch), orNull(s.Head.ID), newTrackingJSON(s.Tracking), string(s.State.Operation), s.State.Other,
+		})
 	}
 	lines := statusLines(s)
 	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {

@@ -15,13 +15,8 @@ import (
 
 // remoteVerifyJSON is what verify prints with --json and --remote.
 type remoteVerifyJSON struct {
-	Roots   int           `json:"roots"`
-	Indexes int           `json:"indexes"`
-	Packs   int           `json:"packs"`
-	Objects int64         `json:"objects"`
-	Bytes   int64         `json:"bytes"`
-	Errors  []problemJSON `json:"errors"`
-
+	transfer.Checked
+	Errors   []problemJSON `json:"errors"`
 	Accepted []problemJSON `json:"accepted"` // losses
 }
 
@@ -68,7 +63,7 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *Env, r *kist.Repos
 	for _, key := range slices.SortedFunc(maps.Keys(done.Lost), object.Key.Compare) {
 		lost = append(lost, transfer.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
 	}
-	out := remoteVerifyJSON{Roots: done.Roots, Indexes: done.Indexes, Packs: done.Packs, Objects: done.Objects, Bytes: done.Bytes}
+	out := remoteVerifyJSON{Checked: done}
 	if out.Errors, err = remoteProblems(ctx, r, opened, found); err != nil {
 		return err
 	}

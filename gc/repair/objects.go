@@ -153,7 +153,7 @@ func (w *wanted) rescue(ctx context.Context, s *source) error {
 	w.from = fmt.Sprintf("from the remote %q", s.name)
 	var stored error
 	err := s.remote.Rescue(ctx, keys, func(key object.Key, value []byte, raw int) error {
-		stored = w.session.PutStored(ctx, key, value, raw)
+		stored = w.session.PutStored(ctx, key, value, raw, nil)
 		var damage *object.CorruptError
 		if errors.As(stored, &damage) {
 			stored = nil

@@ -423,7 +423,7 @@ func (c *volumeCheck) value(f *os.File, e logEntry, rec keys.Record) error {
 	var value []byte
 	var err error
 	if value, c.buf, err = readEntry(f, e, c.buf); err == nil {
-		err = c.v.verify(rec.Key, value, int(rec.Raw), &baseReader{left: maxBases, alone: c.alone})
+		err = c.v.verify(rec, value, &baseReader{left: maxBases, alone: c.alone})
 	}
 	if err == nil {
 		err = c.selfContained(rec.Key, value)
@@ -445,7 +445,7 @@ func (c *volumeCheck) selfContained(key object.Key, value []byte) error {
 	}
 	key.ID = id
 	if _, ok, err := o.index.Find(key); err != nil || !ok {
-		return baseError(key, cmp.Or(err, errNoBase))
+		return fmt.Errorf("patch of %s: %w", key, cmp.Or(err, errNoBase))
 	}
 	return nil
 }

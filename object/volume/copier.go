@@ -121,7 +121,7 @@ func (v *sealed) carry(ctx context.Context, o *openVolume, rec keys.Record, hold
 // expanded returns the compressed value for a patch in v. It owns patch afterwards, unless
 // it fails.
 func (v *sealed) expanded(rec keys.Record, patch *buffer) (*buffer, error) {
-	data, err := v.decodeTo(nil, rec.Key, patch.b, int(rec.Raw))
+	data, err := v.decode(nil, rec, patch.b, nil)
 	if err != nil {
 		return patch, v.readError(rec, err)
 	}

@@ -18,55 +18,41 @@ import (
 
 // Lend implements [object.Lender]. The bytes are in storage that is reused.
 func (s *Store) Lend(ctx context.Context, key object.Key, use func(data []byte) error) error {
-	var l *loan
-	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
-		rec, ok, err := v.find(key)
-		if !ok || err != nil {
-			return false, err
-		}
-		l, err = v.lend(rec)
-		return err == nil, err
+	var data []byte
+	var storage *buffer
+	err := s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
+		data, storage, err = v.lend(rec)
+		return err
 	})
-	switch {
-	case err != nil:
-		return corrupt(key, err)
-	case l == nil:
-		return &object.NotFoundError{Key: key}
+	if err != nil {
+		return err
 	}
-	defer l.storage.free()
-	return use(l.data)
+	defer storage.free()
+	return use(data)
 }
 
-// loan is an object in storage that is reused.
-type loan struct {
-	data    []byte
-	storage *buffer // freed after use
-}
-
-// lend reads the object at rec as read does.
-func (v *sealed) lend(rec keys.Record) (*loan, error) {
+// lend reads the object at rec as read does. The caller frees storage after the use of
+// data.
+func (v *sealed) lend(rec keys.Record) (data []byte, storage *buffer, err error) {
 	o, err := v.opened()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	storage := takeBuffer(int(min(rec.Stored, maxStored)))
+
+	storage = takeBuffer(int(min(rec.Stored, maxStored)))
 	value, err := o.storedValueWith(rec, storage.b, v.store.lendReader(rec.File, int64(rec.Offset), int(rec.Stored)))
-	var data []byte
 	if err == nil {
-		if _, raw := frame.Raw(value); raw {
-			data, err = decode(rec.Key, value, int(rec.Raw))
-		} else {
-			stored := storage
+		if _, raw := frame.Raw(value); !raw { // otherwise, the object is a part of the value
+			defer storage.free()
 			storage = takeBuffer(int(rec.Raw) + frame.DecodeSlack)
-			data, err = v.decodeTo(storage.b, rec.Key, value, int(rec.Raw))
-			stored.free()
 		}
+		data, err = v.decode(storage.b, rec, value, nil)
 	}
 	if err != nil {
 		storage.free()
-		return nil, v.readError(rec, err)
+		return nil, nil, v.readError(rec, err)
 	}
-	return &loan{data, storage}, nil
+	return data, storage, nil
 }
 
 var _ object.Lender = (*Store)(nil)

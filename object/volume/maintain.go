@@ -228,7 +228,7 @@ func (v *sealed) verified(ctx context.Context, o *openVolume, rec keys.Record) (
 	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
 	value, err := o.storedValue(rec, b.b)
 	if err == nil {
-		err = v.verify(rec.Key, value, int(rec.Raw), &baseReader{left: maxBases})
+		err = v.verify(rec, value, nil)
 	}
 	if err == nil {
 		b.b = value

@@ -123,7 +123,7 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise
 	o := &optimise.Object{Key: rec.Key, Best: e.v.info.Load().Optimised}
 	var err error
 	if o.Stored, err = e.o.storedValue(rec, nil); err == nil {
-		o.Data, err = e.v.decodeTo(nil, rec.Key, o.Stored, int(rec.Raw))
+		o.Data, err = e.v.decode(nil, rec, o.Stored, nil)
 	}
 	if err != nil {
 		e.v.setBad(rec.Key)
@@ -189,60 +189,61 @@ type basePlace struct {
 	key object.Key
 }
 
-// decodeTo returns the verified object of a value in v: in dst if that is large enough, or
-// as a part of value.
-func (v *sealed) decodeTo(dst []byte, key object.Key, value []byte, raw int) ([]byte, error) {
-	id, patched := frame.Base(value)
-	if !patched {
-		return decodeTo(dst, key, value, raw)
-	}
-	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, &baseReader{left: maxBases})
-	if err != nil {
-		return nil, err
-	}
-	return applyPatch(dst, key, value, raw, b.Data)
+// decode returns the verified object of the value at rec: in dst if that is large enough,
+// or as a part of value. R may be nil: then any volume may provide the base of a patch.
+func (v *sealed) decode(dst []byte, rec keys.Record, value []byte, r *baseReader) ([]byte, error) {
+	b, err := v.decodeBase(dst, rec, value, 0, r)
+	return b.Data, err
 }
 
-// verify is the function verify for a value in v, which may be a patch.
-func (v *sealed) verify(key object.Key, value []byte, raw int, r *baseReader) error {
+// decodeBase is decode for the base of a patch. Above is the number of patches in the
+// chain so far.
+func (v *sealed) decodeBase(dst []byte, rec keys.Record, value []byte, above int, r *baseReader) (frame.BaseObject, error) {
 	id, patched := frame.Base(value)
-	if !patched {
-		return verify(key, value, raw, nil)
+	switch {
+	case !patched:
+		data, err := decodeTo(dst, rec.Key, value, int(rec.Raw))
+		return frame.BaseObject{Data: data}, err
+	case above == maxChain:
+		return frame.BaseObject{}, errChain
+	case r == nil:
+		r = &baseReader{left: maxBases}
 	}
-	b, err := v.base(object.Key{Kind: key.Kind, ID: id}, 1, r)
+
+	below, err := v.base(object.Key{Kind: rec.Key.Kind, ID: id}, above+1, r)
 	if err != nil {
-		return err
+		return frame.BaseObject{}, err
 	}
-	dst := takeBuffer(min(raw, frame.MaxPatch))
+	data, err := frame.DecodePatch(dst[:0], value, int(rec.Raw), below.Data)
+	if err == nil && object.Sum(data) != rec.Key.ID {
+		err = errHash
+	}
+	return frame.BaseObject{Data: data, Depth: below.Depth + 1}, err
+}
+
+// verify checks the hash of the object of the value at rec. R may be nil: see decode.
+func (v *sealed) verify(rec keys.Record, value []byte, r *baseReader) error {
+	if _, patched := frame.Base(value); !patched {
+		return verify(rec.Key, value, int(rec.Raw), nil)
+	}
+	dst := takeBuffer(int(min(rec.Raw, frame.MaxPatch)))
 	defer dst.free()
-	_, err = applyPatch(dst.b, key, value, raw, b.Data)
+	_, err := v.decode(dst.b, rec, value, r)
 	return err
-}
-
-// applyPatch returns the verified object of a patch: in dst if that is large enough.
-func applyPatch(dst []byte, key object.Key, value []byte, raw int, base []byte) ([]byte, error) {
-	data, err := frame.DecodePatch(dst[:0], value, raw, base)
-	if err != nil {
-		return nil, err
-	}
-	if object.Sum(data) != key.ID {
-		return nil, errHash
-	}
-	return data, nil
 }
 
 // base returns the base of a patch in v. Above is the number of patches in the chain so
 // far.
 func (v *sealed) base(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	b, err := v.readBase(key, above, r)
-	if err == nil || r.alone {
-		return b, baseError(key, err)
+	if err == nil {
+		return b, nil
 	}
-	l, lerr := v.store.current()
-	if lerr != nil {
-		return frame.BaseObject{}, baseError(key, err)
+	var others []*sealed
+	if l, lerr := v.store.current(); lerr == nil && !r.alone {
+		others = l.volumes
 	}
-	for _, other := range l.volumes {
+	for _, other := range others {
 		if other == v || r.left == 0 {
 			continue
 		}
@@ -254,14 +255,7 @@ func (v *sealed) base(key object.Key, above int, r *baseReader) (frame.BaseObjec
 			return frame.BaseObject{Data: b.Data}, nil
 		}
 	}
-	return frame.BaseObject{}, baseError(key, err)
-}
-
-func baseError(key object.Key, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("patch of %s: %w", key, err)
+	return frame.BaseObject{}, fmt.Errorf("patch of %s: %w", key, err)
 }
 
 // readBase returns a verified object of v as a base. Above is the number of patches in the
@@ -295,7 +289,11 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseO
 	var b frame.BaseObject
 	value, err := o.storedValue(rec, storage.b)
 	if err == nil {
-		b, err = v.decodeBase(key, value, int(rec.Raw), above, r)
+		dst := make([]byte, 0, rec.Raw+frame.DecodeSlack)
+		b, err = v.decodeBase(dst, rec, value, above, r)
+		if _, part := frame.Raw(value); part {
+			b.Data = append(dst, b.Data...) // storage is reused
+		}
 	}
 	if err != nil {
 		if !errors.Is(err, errChain) {
@@ -307,26 +305,4 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseO
 		v.store.bases.Put(basePlace{v, key}, b)
 	}
 	return b, nil
-}
-
-// decodeBase returns the verified object of a value as a base, in storage of its own.
-func (v *sealed) decodeBase(key object.Key, value []byte, raw, above int, r *baseReader) (frame.BaseObject, error) {
-	dst := make([]byte, 0, raw+frame.DecodeSlack)
-	id, patched := frame.Base(value)
-	if !patched {
-		data, err := decodeTo(dst, key, value, raw)
-		if _, part := frame.Raw(value); part && err == nil {
-			data = append(dst, data...)
-		}
-		return frame.BaseObject{Data: data}, err
-	}
-	if above == maxChain {
-		return frame.BaseObject{}, errChain
-	}
-	below, err := v.base(object.Key{Kind: key.Kind, ID: id}, above+1, r)
-	if err != nil {
-		return frame.BaseObject{}, err
-	}
-	data, err := applyPatch(dst, key, value, raw, below.Data)
-	return frame.BaseObject{Data: data, Depth: below.Depth + 1}, err
 }

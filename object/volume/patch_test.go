@@ -542,11 +542,11 @@ func TestPutStoredRefusesPatches(t *testing.T) {
 	list := chainOf(t, 1, 1)
 	ss := s.Begin(SessionOptions{})
 	defer ss.Close()
-	if err := ss.PutStored(t.Context(), list[0].key, list[0].value, len(list[0].data)); err != nil {
+	if err := ss.PutStored(t.Context(), list[0].key, list[0].value, len(list[0].data), nil); err != nil {
 		t.Fatal(err)
 	}
 	var bad *frame.Error
-	err := ss.PutStored(t.Context(), list[1].key, list[1].value, len(list[1].data))
+	err := ss.PutStored(t.Context(), list[1].key, list[1].value, len(list[1].data), nil)
 	if !errors.As(err, &bad) || bad.Reason != frame.ReasonPatch {
 		t.Errorf("put a patch: %v", err)
 	}

@@ -346,7 +346,7 @@ func (b *rebuilder) elsewhere(key object.Key) bool {
 		if err != nil || !ok || other.isBad(key) {
 			continue
 		}
-		if value, err := other.readAlone(rec, b.other); err == nil {
+		if value, err := other.readStored(rec, b.other, &baseReader{left: maxBases, alone: true}); err == nil {
 			b.other = value
 			return true
 		}

@@ -237,17 +237,17 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var value, data []byte
-	if rec.Stored == rec.Raw+frame.MaxOverhead {
-		if value, err = o.storedValue(rec, nil); err == nil {
-			data, err = v.decodeTo(nil, rec.Key, value, int(rec.Raw))
-		}
-	} else {
-		buf := takeBuffer(int(min(rec.Stored, maxStored)))
-		if value, err = o.storedValue(rec, buf.b); err == nil {
-			data, err = v.decodeTo(nil, rec.Key, value, int(rec.Raw))
-		}
-		buf.free()
+
+	var buf []byte
+	if rec.Stored != rec.Raw+frame.MaxOverhead { // otherwise, the object is a part of the value
+		storage := takeBuffer(int(min(rec.Stored, maxStored)))
+		defer storage.free()
+		buf = storage.b
+	}
+	var data []byte
+	value, err := o.storedValue(rec, buf)
+	if err == nil {
+		data, err = v.decode(nil, rec, value, nil)
 	}
 	if err != nil {
 		return nil, v.readError(rec, err)

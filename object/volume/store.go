@@ -117,25 +117,33 @@ func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (don
 	}
 }
 
-// Get implements [object.Reader]. It verifies the hash of the object. If a copy is
-// damaged, it tries the copies in other volumes.
-func (s *Store) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	var data []byte
+// searchKey calls try for each copy of an object, in the newest volume first, until try
+// succeeds. It returns an [*object.NotFoundError] if no volume has the object.
+func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed, keys.Record) error) error {
+	found := false
 	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
 		rec, ok, err := v.find(key)
 		if !ok || err != nil {
 			return false, err
 		}
-		data, err = v.read(rec)
-		return err == nil, err
+		err = try(v, rec)
+		found = err == nil
+		return found, err
 	})
-	switch {
-	case err != nil:
-		return nil, corrupt(key, err)
-	case data == nil:
-		return nil, &object.NotFoundError{Key: key}
+	if err == nil && !found {
+		err = &object.NotFoundError{Key: key}
 	}
-	return data, nil
+	return corrupt(key, err)
+}
+
+// Get implements [object.Reader]. It verifies the hash of the object. If a copy is
+// damaged, it tries the copies in other volumes.
+func (s *Store) Get(ctx context.Context, key object.Key) (data []byte, err error) {
+	err = s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
+		data, err = v.read(rec)
+		return err
+	})
+	return data, err
 }
 
 // corrupt turns an error of search into one about key: if a damaged volume may have the
@@ -167,13 +175,11 @@ func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key,
 		})
 		return len(missing) == 0, failed
 	})
-	switch {
-	case err != nil && len(missing) > 0:
-		return nil, corrupt(missing[0], err)
-	case err != nil:
+	if len(missing) == 0 {
 		return nil, err
-	case len(missing) == 0:
-		return nil, nil
+	}
+	if err != nil {
+		return nil, corrupt(missing[0], err)
 	}
 	return missing, nil
 }
@@ -204,23 +210,14 @@ func (s *Store) Has(ctx context.Context, key object.Key) (bool, error) {
 // value of an evicted object counts as large as the object. It returns an
 // [*object.NotFoundError] if no volume has the object.
 func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int64, err error) {
-	var rec keys.Record
-	found := false
-	err = s.search(ctx, func() {}, func(v *sealed) (bool, error) {
-		var err error
-		rec, found, err = v.find(key)
-		return found, err
+	err = s.searchKey(ctx, key, func(_ *sealed, rec keys.Record) error {
+		raw, stored = int64(rec.Raw), int64(rec.Stored)
+		if rec.File == notHere {
+			stored = raw // a bound
+		}
+		return nil
 	})
-	switch {
-	case err != nil:
-		return 0, 0, corrupt(key, err)
-	case !found:
-		return 0, 0, &object.NotFoundError{Key: key}
-	}
-	if rec.File == notHere {
-		rec.Stored = rec.Raw // a bound
-	}
-	return int64(rec.Raw), int64(rec.Stored), nil
+	return raw, stored, err
 }
 
 // Prefix returns the IDs of one kind that begin with the hexadecimal digits of hexPrefix,

@@ -20,26 +20,21 @@ import (
 // object, verified as by [Store.Get]. The value is never a patch: GetStored compresses an
 // object that is stored as one. The value is in dst if that is large enough.
 func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (value []byte, raw int, err error) {
-	err = s.search(ctx, func() {}, func(v *sealed) (bool, error) {
-		rec, ok, err := v.find(key)
-		if !ok || err != nil {
-			return false, err
-		}
-		value, err = v.readStored(rec, dst)
+	err = s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
 		raw = int(rec.Raw)
-		if _, patched := frame.Base(value); patched && err == nil {
+		if value, err = v.readStored(rec, dst, nil); err != nil {
+			return err
+		}
+		if _, patched := frame.Base(value); patched {
 			var data []byte
 			if data, err = v.read(rec); err == nil {
 				value = s.frame.Append(value[:0], data)
 			}
 		}
-		return err == nil, err
+		return err
 	})
-	switch {
-	case err != nil:
-		return nil, 0, corrupt(key, err)
-	case value == nil:
-		return nil, 0, &object.NotFoundError{Key: key}
+	if err != nil {
+		return nil, 0, err
 	}
 	return value, raw, nil
 }
@@ -47,38 +42,26 @@ func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (valu
 // HasIntact reports whether a volume has an intact copy of an object. It reads and hashes
 // the copy. Copies that are known to be damaged do not count, even if they are readable.
 func (s *Store) HasIntact(ctx context.Context, key object.Key) bool {
-	intact := false
-	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
-		rec, ok, err := v.find(key)
-		if !ok || err != nil || v.isBad(key) {
-			return false, err
+	err := s.searchKey(ctx, key, func(v *sealed, rec keys.Record) error {
+		if v.isBad(key) {
+			return errors.New("known to be damaged")
 		}
-		_, err = v.read(rec)
-		intact = err == nil
-		return intact, err
+		_, err := v.read(rec)
+		return err
 	})
-	return intact && err == nil
+	return err == nil
 }
 
 // readStored returns the verified stored value of the object at rec, in buf if that is
-// large enough. Its errors are those of read.
-func (v *sealed) readStored(rec keys.Record, buf []byte) ([]byte, error) {
-	return v.readStoredWith(rec, buf, &baseReader{left: maxBases})
-}
-
-// readAlone is readStored without the help of other volumes.
-func (v *sealed) readAlone(rec keys.Record, buf []byte) ([]byte, error) {
-	return v.readStoredWith(rec, buf, &baseReader{left: maxBases, alone: true})
-}
-
-func (v *sealed) readStoredWith(rec keys.Record, buf []byte, r *baseReader) ([]byte, error) {
+// large enough. Its errors are those of read. R may be nil: see decode.
+func (v *sealed) readStored(rec keys.Record, buf []byte, r *baseReader) ([]byte, error) {
 	o, err := v.opened()
 	if err != nil {
 		return nil, err
 	}
 	value, err := o.storedValue(rec, buf)
 	if err == nil {
-		err = v.verify(rec.Key, value, int(rec.Raw), r)
+		err = v.verify(rec, value, r)
 	}
 	if err != nil {
 		return nil, v.readError(rec, err)
@@ -91,15 +74,12 @@ func (v *sealed) readStoredWith(rec keys.Record, buf []byte, r *baseReader) ([]b
 // verifies its hash, and checks a node with [object.Check]. Then it stores the value
 // unchanged. PutStored does not keep value. A dry run does not check it.
 //
+// PutStored calls use, if not nil, with the verified bytes of an object that the store did
+// not have. Use must not keep or change them.
+//
 // PutStored returns an [*object.CorruptError] for an invalid value and for a patch. The
 // session can go on after it.
-func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, raw int) error {
-	return s.PutAndLend(ctx, key, value, raw, nil)
-}
-
-// PutAndLend is PutStored, and calls use, if not nil, with the verified bytes of an object
-// that the store did not have. Use must not keep or change them.
-func (s *Session) PutAndLend(ctx context.Context, key object.Key, value []byte, raw int, use func(data []byte)) error {
+func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, raw int, use func(data []byte)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func copyStored(t testing.TB, from *Store, to *Session, series, start, end int) 
 		key, _ := chunk(series, i)
 		value, raw, err := from.GetStored(ctx, key, buf)
 		if err == nil {
-			err = to.PutStored(ctx, key, value, raw)
+			err = to.PutStored(ctx, key, value, raw, nil)
 		}
 		if err != nil {
 			t.Fatalf("object %d/%d: %v", series, i, err)
@@ -220,7 +220,7 @@ func TestPutStoredRefuses(t *testing.T) {
 		"a node of zeros, badly named": {as(object.KindTag, tree), append([]byte{0}, make([]byte, 9)...), 9},
 	} {
 		var damage *object.CorruptError
-		if err := ss.PutStored(ctx, put.key, put.value, put.raw); !errors.As(err, &damage) || damage.Key != put.key {
+		if err := ss.PutStored(ctx, put.key, put.value, put.raw, nil); !errors.As(err, &damage) || damage.Key != put.key {
 			t.Errorf("%s: %v", what, err)
 		}
 		if missing, err := ss.Missing(ctx, []object.Key{put.key}); len(missing) != 1 || err != nil {
@@ -237,7 +237,7 @@ func TestPutStoredRefuses(t *testing.T) {
 		"chunk too large": {key, object.MaxChunkSize + 1},
 		"node too large":  {as(object.KindTree, data), object.MaxNodeSize + 1},
 	} {
-		if err := ss.PutStored(ctx, put.key, zstd, put.raw); err == nil {
+		if err := ss.PutStored(ctx, put.key, zstd, put.raw, nil); err == nil {
 			t.Errorf("%s: no error", what)
 		}
 	}
@@ -246,16 +246,16 @@ func TestPutStoredRefuses(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := ss.PutStored(over, key, zstd, len(data)); !errors.Is(err, context.Canceled) {
+	if err := ss.PutStored(over, key, zstd, len(data), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if err := errors.Join(
-		ss.PutStored(ctx, key, zstd, len(data)),
-		ss.PutStored(ctx, as(object.KindTree, tree), append([]byte{0}, tree...), len(tree)),
+		ss.PutStored(ctx, key, zstd, len(data), nil),
+		ss.PutStored(ctx, as(object.KindTree, tree), append([]byte{0}, tree...), len(tree), nil),
 		ss.Publish(ctx, publishNothing), ss.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := ss.PutStored(ctx, other, zstd, len(data)); !errors.Is(err, errSessionClosed) {
+	if err := ss.PutStored(ctx, other, zstd, len(data), nil); !errors.Is(err, errSessionClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 	if done := wantSound(t, s); done.Objects != 2 {
@@ -278,7 +278,7 @@ func TestPutStoredLevels(t *testing.T) {
 		}
 		key := object.Key{Kind: object.KindChunk, ID: object.Sum(data)}
 		values[key] = value
-		if err := ss.PutStored(ctx, key, value, len(data)); err != nil {
+		if err := ss.PutStored(ctx, key, value, len(data), nil); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := ss.Get(ctx, key); err != nil || !bytes.Equal(got, data) {
@@ -306,7 +306,7 @@ func TestPutStoredThere(t *testing.T) {
 	putChunks(t, ss, 1, 10, 20)
 	for i := range 20 {
 		key, data := chunk(1, i)
-		if err := ss.PutStored(ctx, key, []byte("not looked at"), len(data)); err != nil {
+		if err := ss.PutStored(ctx, key, []byte("not looked at"), len(data), nil); err != nil {
 			t.Errorf("object %d: %v", i, err)
 		}
 	}
@@ -317,7 +317,7 @@ func TestPutStoredThere(t *testing.T) {
 	defer dry.Close()
 	for i := range 30 {
 		key, data := chunk(1, i)
-		if err := dry.PutStored(ctx, key, nil, len(data)); err != nil {
+		if err := dry.PutStored(ctx, key, nil, len(data), nil); err != nil {
 			t.Errorf("dry run, object %d: %v", i, err)
 		}
 	}
@@ -326,9 +326,9 @@ func TestPutStoredThere(t *testing.T) {
 	}
 }
 
-// TestPutAndLend checks that an object's bytes are lent once they are verified,
+// TestPutStoredUse checks that an object's bytes are lent once they are verified,
 // and only if it is stored.
-func TestPutAndLend(t *testing.T) {
+func TestPutStoredUse(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeChunks(t, s, 1, 0, 1)
@@ -342,13 +342,13 @@ func TestPutAndLend(t *testing.T) {
 	var lent [][]byte
 	use := func(data []byte) { lent = append(lent, bytes.Clone(data)) }
 	var damage *object.CorruptError
-	if err := ss.PutAndLend(ctx, key, flipped, len(data), use); !errors.As(err, &damage) {
+	if err := ss.PutStored(ctx, key, flipped, len(data), use); !errors.As(err, &damage) {
 		t.Errorf("damaged: %v", err)
 	}
 	err := errors.Join(
-		ss.PutAndLend(ctx, there, s.frame.Append(nil, thereData), len(thereData), use),
-		ss.PutAndLend(ctx, key, value, len(data), use),
-		ss.PutAndLend(ctx, key, value, len(data), use))
+		ss.PutStored(ctx, there, s.frame.Append(nil, thereData), len(thereData), use),
+		ss.PutStored(ctx, key, value, len(data), use),
+		ss.PutStored(ctx, key, value, len(data), use))
 	if err != nil || len(lent) != 1 || !bytes.Equal(lent[0], data) {
 		t.Errorf("%d objects were lent, %v", len(lent), err)
 	}
@@ -401,7 +401,7 @@ func (s storing) Put(ctx context.Context, kind object.Kind, data []byte) (object
 	if object.Check(kind, data) != nil { // the suite puts nodes that are none
 		return s.Session.Put(ctx, kind, data)
 	}
-	return key.ID, s.PutStored(ctx, key, s.frame.Append(nil, data), len(data))
+	return key.ID, s.PutStored(ctx, key, s.frame.Append(nil, data), len(data), nil)
 }
 
 func TestConformanceStored(t *testing.T) {
@@ -433,7 +433,7 @@ func FuzzPutStored(f *testing.F) {
 		key := object.Key{Kind: object.Kind(kind)}
 		copy(key.ID[:], id)
 		before := ss.Stats()
-		err := ss.PutStored(context.Background(), key, value, raw)
+		err := ss.PutStored(context.Background(), key, value, raw, nil)
 		after := ss.Stats()
 		if err != nil {
 			if after != before {
@@ -501,7 +501,7 @@ func BenchmarkStored(b *testing.B) {
 				to := openStore(b, b.TempDir(), testOptions(b))
 				ss := to.Begin(SessionOptions{})
 				for i, key := range ids {
-					if err := ss.PutStored(ctx, key, values[i], len(buf)); err != nil {
+					if err := ss.PutStored(ctx, key, values[i], len(buf), nil); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -313,7 +313,7 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 			continue
 		}
 		if read {
-			if r.buf, err = e.v.readAlone(rec, r.buf); err != nil {
+			if r.buf, err = e.v.readStored(rec, r.buf, &baseReader{left: maxBases, alone: true}); err != nil {
 				r.Sweep.store.warn("%v", err)
 				continue
 			}

@@ -108,7 +108,7 @@ func (f *fetch) keepValue(ctx context.Context, e pack.Entry, value []byte) error
 	if f.o.Chunk != nil && e.Key.Kind == object.KindChunk {
 		use = func(data []byte) { f.o.Chunk(e.Key.ID, data) }
 	}
-	if err := f.session.PutAndLend(ctx, e.Key, value, int(e.Raw), use); err != nil {
+	if err := f.session.PutStored(ctx, e.Key, value, int(e.Raw), use); err != nil {
 		return err
 	}
 	f.meter.update(func(at *Progress) { at.Objects++ })

@@ -310,7 +310,7 @@ func TestRescuePatches(t *testing.T) {
 		keys = append(keys, e.Key)
 	}
 	err := c.remote.Rescue(t.Context(), keys, func(key object.Key, value []byte, raw int) error {
-		return session.PutStored(t.Context(), key, value, raw)
+		return session.PutStored(t.Context(), key, value, raw, nil)
 	})
 	if err == nil {
 		err = session.Publish(t.Context(), func(context.Context) error { return nil })

@@ -1,37 +1,41 @@
 package volume
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
 
 // copier copies objects into new volumes, which it seals and reads back. The caller calls
-// abandon in the end.
+// source for each volume first, and abandon in the end.
 type copier struct {
-	store   *Store
-	created time.Time // that of the youngest source, or zero for now
-	w       *writer   // of the volume that is being written, or nil
-	written []*sealed // volumes that were sealed and read back
+	store     *Store
+	created   time.Time // that of the youngest source, or zero for now
+	optimised bool      // all sources are optimised
+	single    bool      // one new volume takes all objects, even beyond its limits
+	buf       []byte
 
-	optimised bool // of the new volumes
+	w       *writer                 // of the volume that is being written, or nil
+	written []*sealed               // volumes that were sealed and read back
+	found   map[object.Key]struct{} // the copied objects of a dry run; else nil
+}
+
+// source notes a volume whose objects will be copied.
+func (c *copier) source(info *Info) {
+	if info.Created.After(c.created) {
+		c.created = info.Created
+	}
+	c.optimised = c.optimised && info.Optimised
 }
 
 // has reports whether an object was copied.
 func (c *copier) has(key object.Key) (bool, error) {
-	if c.w != nil && c.w.has(key) {
+	if _, ok := c.found[key]; ok || c.w != nil && c.w.has(key) {
 		return true, nil
 	}
 	for _, v := range c.written { // all their objects were read
@@ -42,8 +46,19 @@ func (c *copier) has(key object.Key) (bool, error) {
 	return false, nil
 }
 
+// takesPatch reports whether the next object may be a patch of key: the same volume has
+// key, and the chain is not too long.
+func (c *copier) takesPatch(key object.Key) bool {
+	return c.found != nil || c.w != nil && c.w.takesPatch(key)
+}
+
 // add adds an object of raw bytes by its verified stored value. It owns b afterwards.
 func (c *copier) add(ctx context.Context, key object.Key, b *buffer, raw int) error {
+	if c.found != nil {
+		c.found[key] = struct{}{}
+		b.free()
+		return nil
+	}
 	if c.w == nil {
 		w, err := c.store.newWriter("")
 		if err != nil {
@@ -56,7 +71,7 @@ func (c *copier) add(ctx context.Context, key object.Key, b *buffer, raw int) er
 	if err := c.w.add(key, b, raw); err != nil {
 		return err
 	}
-	if c.w.full() {
+	if c.w.full() && !c.single {
 		return c.seal(ctx)
 	}
 	return nil
@@ -72,6 +87,7 @@ func (c *copier) seal(ctx context.Context) error {
 	}
 	name := c.w.name
 	c.w = nil
+
 	l, err := c.store.refresh()
 	if err != nil {
 		return err
@@ -87,6 +103,17 @@ func (c *copier) seal(ctx context.Context) error {
 	return nil
 }
 
+var errNotListed = errors.New("it is no longer listed")
+
+// readBack reads and hashes every object of a volume, without any other volume.
+func readBack(ctx context.Context, v *sealed) error {
+	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, alone: true}, v: v}
+	if err := c.run(ctx); err != nil || len(c.found) == 0 {
+		return err
+	}
+	return c.found[0]
+}
+
 // abandon removes a volume that is not sealed.
 func (c *copier) abandon() {
 	if c.w != nil {
@@ -95,11 +122,91 @@ func (c *copier) abandon() {
 	}
 }
 
+// readable reads and hashes the copy at rec of v, without any other volume.
+func (c *copier) readable(v *sealed, rec keys.Record) (err error) {
+	c.buf, err = v.readStored(rec, c.buf, &baseReader{left: maxBases, alone: true})
+	return err
+}
+
+// copying copies objects of one volume.
+type copying struct {
+	*copier
+	from *sealed // open
+
+	// wants reports whether an object is copied that was not copied before.
+	wants func(keys.Record) (bool, error)
+
+	// lost, if not nil, handles the error for an object that cannot be read anywhere. Its
+	// error ends the copying.
+	lost func(keys.Record, error) error
+
+	copied func(keys.Record) // called for each copied object, if not nil
+}
+
+// object copies the object at rec, if it is wanted and was not copied before. It copies the
+// base of a patch first. Above is the number of patches that are made from the object, in a
+// chain.
+func (c *copying) object(ctx context.Context, rec keys.Record, above int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if has, err := c.has(rec.Key); has || err != nil {
+		return err
+	}
+	if wanted, err := c.wants(rec); !wanted || err != nil {
+		return err
+	}
+
+	var failed error // of the base
+	b, err := c.from.carry(ctx, rec, func(base object.Key) (bool, error) {
+		if at, ok, err := c.from.open.Load().index.Find(base); ok && err == nil && above < maxChain {
+			failed = c.object(ctx, at, above+1)
+		}
+		return c.takesPatch(base), failed
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil && c.lost != nil:
+		return c.lost(rec, err)
+	case err != nil:
+		return err
+	}
+
+	if has, err := c.has(rec.Key); has || err != nil { // patches of each other
+		b.free()
+		return err
+	}
+	if c.copied != nil {
+		c.copied(rec)
+	}
+	return c.add(ctx, rec.Key, b, int(rec.Raw))
+}
+
+// checkCopied returns an error if there is false for an object of v.
+func (v *sealed) checkCopied(there func(keys.Record) (bool, error)) error {
+	o, err := v.opened()
+	if err != nil {
+		return err
+	}
+	for rec, err := range o.present(o.index.All()) {
+		if err != nil {
+			return err
+		}
+		if ok, err := there(rec); err != nil {
+			return err
+		} else if !ok {
+			return &object.NotFoundError{Key: rec.Key}
+		}
+	}
+	return nil
+}
+
 // carry returns the verified stored value of the object at rec of v, for a new volume. A
 // patch stays a patch if hold reports that the new volume takes patches of its base.
 // Otherwise carry compresses the object.
-func (v *sealed) carry(ctx context.Context, o *openVolume, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
-	b, err := v.verified(ctx, o, rec)
+func (v *sealed) carry(ctx context.Context, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
+	b, err := v.verified(ctx, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +223,23 @@ func (v *sealed) carry(ctx context.Context, o *openVolume, rec keys.Record, hold
 		return nil, err
 	}
 	return b, nil
+}
+
+// verified returns the verified stored value of an object: that in v, or, if it is damaged,
+// that of another volume.
+func (v *sealed) verified(ctx context.Context, rec keys.Record) (*buffer, error) {
+	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
+	value, err := v.readStored(rec, b.b, nil)
+	if err == nil {
+		b.b = value
+		return b, nil
+	}
+	b.free()
+	data, gerr := v.store.Get(ctx, rec.Key)
+	if gerr != nil {
+		return nil, err
+	}
+	return v.store.encoded(data), nil
 }
 
 // expanded returns the compressed value for a patch in v. It owns patch afterwards, unless
@@ -158,241 +282,3 @@ func (w *intake) depth(key object.Key, value []byte) uint8 {
 	}
 	return maxChain // a mistake of the caller, which reading back the volume will find
 }
-
-// The file volumes/damaged lists copies that are known to be damaged, one line for each:
-// volume, kind (a number) and ID. It is a hint: a Put of a listed object stores a new
-// copy. A missing file or a wrong line does no harm.
-const damagedFile = "damaged"
-
-// maxDamaged is the largest number of listed copies.
-const maxDamaged = 1 << 20
-
-// damaged is a damaged copy of an object.
-type damaged struct {
-	volume string
-	key    object.Key
-}
-
-// readDamaged returns the valid lines of the file at path.
-func readDamaged(path string) []damaged {
-	list, _ := readCopies(path, maxDamaged)
-	return list
-}
-
-// readCopies reads at most the given number of lines of the file at path, and skips
-// invalid ones.
-func readCopies(path string, most int) (list []damaged, err error) {
-	f, err := disk.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for len(list) < most && lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 3 || !isName(fields[0]) || len(fields[1]) != 1 {
-			continue
-		}
-		id, err := object.ParseID(fields[2])
-		kind := object.Kind(fields[1][0] - '0')
-		if err == nil && kind.Valid() {
-			list = append(list, damaged{fields[0], object.Key{Kind: kind, ID: id}})
-		}
-	}
-	return list, lines.Err()
-}
-
-// loadDamaged marks the damaged copies of volumes that were just listed. Path is that
-// of the file.
-func loadDamaged(path string, volumes []*sealed) {
-	if len(volumes) == 0 {
-		return
-	}
-	for _, d := range readDamaged(path) {
-		for _, v := range volumes {
-			if v.name == d.volume {
-				v.setBad(d.key)
-			}
-		}
-	}
-}
-
-// saveDamaged adds the damaged copies of the listed volumes to the file, and removes the
-// copies that became readable. It ignores errors: the repository may be read-only.
-func (l *listing) saveDamaged(s *Store) {
-	var lines []string
-	healed := map[damaged]struct{}{}
-	for _, v := range l.volumes {
-		v.badMu.Lock()
-		for key := range v.bad {
-			lines = append(lines, damagedLine(v.name, key))
-		}
-		for key := range v.good {
-			healed[damaged{v.name, key}] = struct{}{}
-		}
-		v.badMu.Unlock()
-	}
-	if len(lines)+len(healed) == 0 {
-		return
-	}
-	path := s.inVolumes(damagedFile)
-	before := 0
-	for _, d := range readDamaged(path) {
-		before++
-		if _, ok := healed[d]; ok {
-			before = -maxDamaged // the file changes
-		} else if l.byName[d.volume] != nil {
-			lines = append(lines, damagedLine(d.volume, d.key))
-		}
-	}
-	slices.Sort(lines)
-	if lines = slices.Compact(lines); len(lines) == before {
-		return
-	}
-	name, err := newName(s.o.Now(), s.o.Rand)
-	if err != nil {
-		return
-	}
-	tmp := filepath.Join(s.path, damagedFile+"-"+name)
-	if disk.Create(tmp, []byte(strings.Join(lines, ""))) != nil || disk.Rename(tmp, path) != nil {
-		disk.Remove(tmp)
-	}
-}
-
-// damagedLine returns the line for a copy.
-func damagedLine(volume string, key object.Key) string {
-	return fmt.Sprintf("%s %d %s\n", volume, key.Kind, key.ID)
-}
-
-// Gc keeps a volume if most of its objects are reachable. The file volumes/dropped lists
-// the other objects in it, in lines like those of the file damaged. The store treats
-// dropped objects as missing, so that a commit is there with everything below it, or not
-// at all.
-const droppedFile = "dropped"
-
-// isDropped reports whether key was dropped in the volume.
-func (v *sealed) isDropped(key object.Key) bool {
-	dropped := v.dropped.Load()
-	if dropped == nil {
-		return false
-	}
-	_, ok := (*dropped)[key]
-	return ok
-}
-
-// loadDropped reads the dropped objects of volumes, if the file changed, or of added
-// volumes. It returns errors that do not concern the data on disk: dropped objects must
-// not come back because of a lack of memory. The caller holds s.refreshing.
-func (s *Store) loadDropped(volumes, added []*sealed) error {
-	path := s.inVolumes(droppedFile)
-	info, err := disk.Stat(path)
-	if err := trouble(err); err != nil {
-		return err
-	}
-	if err != nil {
-		info = nil // there is no such file, or it is unreadable
-	}
-	switch old := s.droppedInfo; {
-	case info == nil && old == nil:
-		return nil
-	case info == nil || old == nil || !os.SameFile(info, old) || !info.ModTime().Equal(old.ModTime()) || info.Size() != old.Size():
-	case len(added) == 0:
-		return nil
-	default:
-		volumes = added
-	}
-	list, err := readCopies(path, math.MaxInt)
-	if err := trouble(err); err != nil {
-		return err
-	}
-	s.droppedInfo = info
-	lists := map[string]map[object.Key]struct{}{}
-	for _, d := range list {
-		if lists[d.volume] == nil {
-			lists[d.volume] = map[object.Key]struct{}{}
-		}
-		lists[d.volume][d.key] = struct{}{}
-	}
-	for _, v := range volumes {
-		if list := lists[v.name]; list != nil || v.dropped.Load() != nil {
-			v.dropped.Store(&list)
-		}
-	}
-	return nil
-}
-
-// drop adds objects to the dropped ones of volumes. The caller holds the gc lock.
-func (w *Sweep) drop(keys map[int][]object.Key) error {
-	var lines []string
-	for i, e := range w.volumes {
-		if e.gone {
-			continue
-		}
-		for _, key := range keys[i] {
-			lines = append(lines, damagedLine(e.v.name, key))
-		}
-		if dropped := e.v.dropped.Load(); dropped != nil {
-			for key := range *dropped {
-				lines = append(lines, damagedLine(e.v.name, key))
-			}
-		}
-	}
-	slices.Sort(lines)
-	text := strings.Join(slices.Compact(lines), "")
-	path := w.store.inVolumes(droppedFile)
-	was, err := disk.ReadFile(path)
-	switch {
-	case err != nil && !os.IsNotExist(err):
-		return err
-	case string(was) == text:
-		return nil
-	case text == "":
-		err = disk.Remove(path)
-	default:
-		err = disk.WriteFile(path, []byte(text))
-	}
-	if err == nil {
-		_, err = w.store.refresh()
-	}
-	return err
-}
-
-// SetLost sets the objects whose loss was accepted.
-func (s *Store) SetLost(keys []object.Key) {
-	lost := make(map[object.Key]struct{}, len(keys))
-	for _, key := range keys {
-		lost[key] = struct{}{}
-	}
-	s.lost.Store(&lost)
-}
-
-// accepted returns the objects whose loss was accepted. It must not be changed.
-func (s *Store) accepted() map[object.Key]struct{} {
-	if lost := s.lost.Load(); lost != nil {
-		return *lost
-	}
-	return nil
-}
-
-// Lost returns the objects whose loss was accepted and that are still missing, sorted.
-func (s *Store) Lost(ctx context.Context) ([]object.Key, error) {
-	lost := s.accepted()
-	if len(lost) == 0 {
-		return nil, nil
-	}
-	missing, err := s.Missing(ctx, slices.Collect(maps.Keys(lost)))
-	slices.SortFunc(missing, object.Key.Compare)
-	return missing, err
-}
-
-// IsLost implements [object.LossKeeper]. An object that came back is not lost.
-func (s *Store) IsLost(key object.Key) bool {
-	if _, accepted := s.accepted()[key]; !accepted {
-		return false
-	}
-	has, err := s.Has(context.Background(), key)
-	return err == nil && !has
-}
-
-// IsLost implements [object.LossKeeper].
-func (s *Session) IsLost(key object.Key) bool { return s.store.IsLost(key) }

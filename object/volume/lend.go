@@ -241,19 +241,8 @@ func (w *View) Dropped(i int) int {
 
 // Keys yields the records of one kind in volume i.
 func (w *View) Keys(i int, kind object.Kind) iter.Seq2[keys.Record, error] {
-	e := w.volumes[i]
-	return func(yield func(keys.Record, error) bool) {
-		for rec, err := range e.o.index.Prefix(kind, nil, 0) {
-			if err != nil {
-				err = e.v.indexError(err)
-			} else if e.v.isDropped(rec.Key) {
-				continue
-			}
-			if !yield(rec, err) || err != nil {
-				return
-			}
-		}
-	}
+	o := w.volumes[i].o
+	return o.present(o.index.Prefix(kind, nil, 0))
 }
 
 // Leftovers describes the volumes of dead writers that were not salvaged.

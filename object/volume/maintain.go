@@ -2,12 +2,10 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
 )
@@ -127,46 +125,40 @@ func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
 // volumes. A volume with an object that has no readable copy stays. Merge returns the
 // number of removed volumes. The caller holds the maintenance lock.
 func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
-	w, err := s.newWriter("")
-	if err != nil {
-		return 0, err
-	}
-	sealed := false
-	defer func() {
-		if !sealed {
-			w.abandon()
-		}
-	}()
-	copied := volumes[:0:0]
-	w.optimised = true
+	c := &copier{store: s, optimised: true, single: true}
+	defer c.abandon()
 	for _, v := range volumes {
 		info, err := v.describe()
-		if err == nil && info.Created.After(w.created) {
-			w.created = info.Created
-		}
-		w.optimised = w.optimised && err == nil && info.Optimised
-		if err := w.copyVolume(ctx, v); err == nil {
-			copied = append(copied, v)
-		} else if _, ok := err.(*copyError); ok {
-			s.warn("not merged: %v", err)
-			v.keep.Store(true)
-		} else {
+		if err != nil {
 			return 0, err
 		}
+		c.source(info)
+	}
+
+	var copied []*sealed
+	for _, v := range volumes {
+		err := c.merge(ctx, v)
+		if _, ok := err.(*copyError); ok {
+			s.warn("not merged: %v", err)
+			v.keep.Store(true)
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		copied = append(copied, v)
 	}
 	if len(copied) < 2 {
 		return 0, nil
 	}
-	if err := w.seal(); err != nil {
+
+	if err := c.seal(ctx); err != nil {
 		return 0, err
 	}
-	sealed = true
-	l, err := s.refresh()
-	if err != nil {
-		return 0, err
-	}
-	if err := verifyCopy(ctx, l.byName[w.name], copied); err != nil {
-		return 0, fmt.Errorf("read back what was merged: %w", err)
+	for _, v := range copied {
+		if err := v.checkCopied(func(rec keys.Record) (bool, error) { return c.has(rec.Key) }); err != nil {
+			return 0, fmt.Errorf("read back what was merged: %w", err)
+		}
 	}
 	return len(copied), trashBin{s}.remove(ctx, copied)
 }
@@ -176,108 +168,24 @@ type copyError struct{ err error }
 
 func (e *copyError) Error() string { return e.err.Error() }
 
-// copyVolume adds the objects of v to w that w does not have.
-func (w *writer) copyVolume(ctx context.Context, v *sealed) error {
+// merge copies all objects of v. It returns a [*copyError] if one cannot be read.
+func (c *copier) merge(ctx context.Context, v *sealed) error {
 	o, err := v.opened()
 	if err != nil {
 		return &copyError{err}
+	}
+	k := &copying{
+		copier: c, from: v,
+		wants: func(rec keys.Record) (bool, error) { return !v.isDropped(rec.Key), nil },
+		lost:  func(_ keys.Record, err error) error { return &copyError{err} },
 	}
 	for rec, err := range o.index.All() {
 		if err != nil {
 			return &copyError{v.indexError(err)}
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.copyObject(ctx, v, o, rec, 0); err != nil {
+		if err := k.object(ctx, rec, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// copyObject adds the object at rec of v to w, unless w has it. It adds the base of a patch
-// first. Above is the number of patches that are made from the object, in a chain.
-func (w *writer) copyObject(ctx context.Context, v *sealed, o *openVolume, rec keys.Record, above int) error {
-	if w.has(rec.Key) || v.isDropped(rec.Key) {
-		return nil
-	}
-	var failed error // of the base
-	b, err := v.carry(ctx, o, rec, func(base object.Key) (bool, error) {
-		at, ok, err := o.index.Find(base)
-		if ok && err == nil && above < maxChain {
-			failed = w.copyObject(ctx, v, o, at, above+1)
-		}
-		return w.takesPatch(base), errors.Join(err, failed)
-	})
-	switch {
-	case failed != nil:
-		return failed
-	case err != nil:
-		return &copyError{err}
-	case w.has(rec.Key): // patches of each other
-		b.free()
-		return nil
-	}
-	return w.add(rec.Key, b, int(rec.Raw))
-}
-
-// verified returns the verified stored value of an object: that in v, or, if it is damaged,
-// that of another volume.
-func (v *sealed) verified(ctx context.Context, o *openVolume, rec keys.Record) (*buffer, error) {
-	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
-	value, err := o.storedValue(rec, b.b)
-	if err == nil {
-		err = v.verify(rec, value, nil)
-	}
-	if err == nil {
-		b.b = value
-		return b, nil
-	}
-	b.free()
-	v.setBad(rec.Key)
-	data, gerr := v.store.Get(ctx, rec.Key)
-	if gerr != nil {
-		return nil, v.damaged(rec, err)
-	}
-	return v.store.encoded(data), nil
-}
-
-// verifyCopy reads and hashes every object of copy, and checks that it has all objects of
-// the volumes.
-func verifyCopy(ctx context.Context, copy *sealed, volumes []*sealed) error {
-	if err := readBack(ctx, copy); err != nil {
-		return err
-	}
-	for _, v := range volumes {
-		o, err := v.opened()
-		if err != nil {
-			return err
-		}
-		for rec, err := range o.index.All() {
-			if err != nil {
-				return err
-			}
-			if v.isDropped(rec.Key) {
-				continue
-			}
-			if _, ok, err := copy.find(rec.Key); err != nil {
-				return err
-			} else if !ok {
-				return &object.NotFoundError{Key: rec.Key}
-			}
-		}
-	}
-	return nil
-}
-
-// readBack reads and hashes every object of a volume, without any other volume.
-func readBack(ctx context.Context, v *sealed) error {
-	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, alone: true}, v: v}
-	if err := c.run(ctx); err != nil || len(c.found) == 0 {
-		return err
-	}
-	return c.found[0]
-}
-
-var errNotListed = errors.New("it is no longer listed")

@@ -126,10 +126,10 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise
 		o.Data, err = e.v.decode(nil, rec, o.Stored, nil)
 	}
 	if err != nil {
-		e.v.setBad(rec.Key)
+		err = e.v.readError(rec, err)
 		var gerr error
 		if o.Data, gerr = r.Sweep.store.Get(ctx, rec.Key); gerr != nil {
-			return nil, e.v.damaged(rec, err)
+			return nil, err
 		}
 		o.Stored = nil
 	}

@@ -84,7 +84,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 	if err != nil {
 		return nil, fmt.Errorf("rebuild volumes: %w", err)
 	}
-	b := &rebuilder{copier: copier{store: r.store}, from: map[*sealed]bool{}, found: r.found}
+	b := &rebuilder{copier: copier{store: r.store, found: r.found}, from: map[*sealed]bool{}}
 	defer b.abandon()
 	list := make([]Rebuilt, len(volumes))
 	for i, name := range volumes {
@@ -95,7 +95,14 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 			}
 		}
 	}
-	b.created = b.youngest()
+	for v := range b.from {
+		info, err := v.describe()
+		if err != nil { // the seal is damaged, so the time is unknown
+			b.created = time.Time{}
+			break
+		}
+		b.source(info)
+	}
 	for i, name := range volumes {
 		if v := l.byName[name]; v != nil && list[i].Err == nil {
 			if err := b.volume(ctx, v, &list[i]); err != nil {
@@ -201,24 +208,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 // rebuilder is one call of Rebuild.
 type rebuilder struct {
 	copier
-	from  map[*sealed]bool
-	found map[object.Key]struct{} // the objects of a dry run; else nil
-	other []byte                  // a stored value
-}
-
-// youngest returns the time when the youngest volume was sealed, or zero if one of them
-// has no readable seal.
-func (b *rebuilder) youngest() (t time.Time) {
-	for v := range b.from {
-		info, err := v.describe()
-		if err != nil {
-			return time.Time{}
-		}
-		if info.Created.After(t) {
-			t = info.Created
-		}
-	}
-	return t
+	from map[*sealed]bool
 }
 
 // volume copies the intact objects of a volume.
@@ -226,36 +216,45 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	// Read the files as they are now, not as they were when v was opened.
 	fresh := &sealed{name: v.name, path: v.path, store: b.store}
 	defer fresh.close()
-	o, err := fresh.opened()
-	indexed := err == nil && o.index.Verify() == nil
-	if err == nil {
-		for rec, err := range o.index.All() {
-			if err != nil {
-				break // the logs have the rest
-			}
-			if err := (rebuild{b, v, fresh, res}).record(ctx, rec, 0); err != nil {
-				return err
-			}
-		}
+	c := &copying{copier: &b.copier, from: fresh}
+	c.wants = func(rec keys.Record) (bool, error) { return !v.isDropped(rec.Key) && !b.elsewhere(rec.Key), nil }
+	c.lost = func(rec keys.Record, err error) error {
+		res.Lost = append(res.Lost, rec.Key)
+		return trouble(err)
 	}
-	if indexed {
-		return nil
+	c.copied = func(keys.Record) { res.Copied++ }
+
+	o, err := fresh.opened()
+	if err == nil {
+		if err := c.all(ctx, o.index); err != nil {
+			return err
+		}
+		if o.index.Verify() == nil {
+			return nil
+		}
 	}
 	found, err := fresh.openLogs(ctx)
 	if err != nil {
 		return trouble(err)
 	}
 	defer found.close()
+	c.from = found
 	lost := len(res.Lost) // other content of the logs may never have been an object
-	for rec, err := range found.open.Load().index.All() {
-		if err == nil {
-			err = rebuild{b, v, found, res}.record(ctx, rec, 0)
-		}
+	err = c.all(ctx, found.open.Load().index)
+	res.Lost = res.Lost[:lost]
+	return err
+}
+
+// all copies the objects of an index up to the first damage of the index.
+func (c *copying) all(ctx context.Context, index *keys.Reader) error {
+	for rec, err := range index.All() {
 		if err != nil {
+			break
+		}
+		if err := c.object(ctx, rec, 0); err != nil {
 			return err
 		}
 	}
-	res.Lost = res.Lost[:lost]
 	return nil
 }
 
@@ -268,68 +267,6 @@ func trouble(err error) error {
 		}
 	}
 	return nil
-}
-
-// rebuild copies the objects of one volume.
-type rebuild struct {
-	*rebuilder
-	v    *sealed
-	from *sealed // v as it is on disk now
-	res  *Rebuilt
-}
-
-// record copies the object of a record, if it is intact. It copies the base of a patch
-// first. Above is the number of patches that are made from the object, in a chain.
-func (b rebuild) record(ctx context.Context, rec keys.Record, above int) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if has, err := b.copied(rec.Key); has || err != nil || b.v.isDropped(rec.Key) || b.elsewhere(rec.Key) {
-		return err
-	}
-	value, failed, err := b.value(ctx, rec, above)
-	if failed == nil {
-		failed = trouble(err)
-	}
-	if failed != nil {
-		return failed
-	}
-	if err != nil {
-		b.res.Lost = append(b.res.Lost, rec.Key)
-		return nil
-	}
-	if has, err := b.copied(rec.Key); has || err != nil { // patches of each other
-		value.free()
-		return err
-	}
-	b.res.Copied++
-	if b.found != nil {
-		b.found[rec.Key] = struct{}{}
-		value.free()
-		return nil
-	}
-	return b.add(ctx, rec.Key, value, int(rec.Raw))
-}
-
-// value returns the verified value of an object, and copies the base of a patch first.
-// Failed is an error of copying the base. Err is damage of the object.
-func (b rebuild) value(ctx context.Context, rec keys.Record, above int) (value *buffer, failed, err error) {
-	o := b.from.open.Load()
-	value, err = b.from.carry(ctx, o, rec, func(base object.Key) (bool, error) {
-		if at, ok, err := o.index.Find(base); ok && err == nil && above < maxChain {
-			failed = b.record(ctx, at, above+1)
-		}
-		return b.found != nil || b.w != nil && b.w.takesPatch(base), failed
-	})
-	return value, failed, err
-}
-
-// copied reports whether an object was copied, or would be without a dry run.
-func (b *rebuilder) copied(key object.Key) (bool, error) {
-	if _, ok := b.found[key]; ok {
-		return true, nil
-	}
-	return b.has(key)
 }
 
 // elsewhere reports whether a volume that is not rebuilt has an intact copy.
@@ -346,8 +283,7 @@ func (b *rebuilder) elsewhere(key object.Key) bool {
 		if err != nil || !ok || other.isBad(key) {
 			continue
 		}
-		if value, err := other.readStored(rec, b.other, &baseReader{left: maxBases, alone: true}); err == nil {
-			b.other = value
+		if b.readable(other, rec) == nil {
 			return true
 		}
 	}
@@ -358,7 +294,7 @@ func (b *rebuilder) elsewhere(key object.Key) bool {
 func (b *rebuilder) settle(res *Rebuilt) error {
 	lost := res.Lost[:0]
 	for _, key := range res.Lost {
-		has, err := b.copied(key)
+		has, err := b.has(key)
 		if err != nil {
 			return err
 		}

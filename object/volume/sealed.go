@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -167,6 +168,22 @@ func (v *sealed) find(key object.Key) (keys.Record, bool, error) {
 		err = v.indexError(err)
 	}
 	return rec, ok && !v.isDropped(key), err
+}
+
+// present yields the records of the volume that are not dropped. An error becomes that of
+// the volume and ends the sequence.
+func (o *openVolume) present(records iter.Seq2[keys.Record, error]) iter.Seq2[keys.Record, error] {
+	return func(yield func(keys.Record, error) bool) {
+		for rec, err := range records {
+			if err != nil {
+				yield(rec, o.v.indexError(err))
+				return
+			}
+			if !o.v.isDropped(rec.Key) && !yield(rec, nil) {
+				return
+			}
+		}
+	}
 }
 
 // log returns a value log.

@@ -345,9 +345,9 @@ func (r *reliance) disown(v *sealed, name string) error {
 	if err != nil {
 		return err
 	}
-	for rec, err := range o.index.All() {
+	for rec, err := range o.present(o.index.All()) {
 		if err != nil {
-			return v.indexError(err)
+			return err
 		}
 		r.stale[rec.Key] = struct{}{}
 	}

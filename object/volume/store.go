@@ -235,12 +235,9 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 			return false, err
 		}
 		found := 0
-		for rec, err := range o.index.Prefix(kind, prefix, 4*n) {
+		for rec, err := range o.present(o.index.Prefix(kind, prefix, 4*n)) {
 			if err != nil {
-				return false, v.indexError(err)
-			}
-			if v.isDropped(rec.Key) {
-				continue
+				return false, err
 			}
 			ids = append(ids, rec.Key.ID)
 			if found++; found == limit {
@@ -274,16 +271,14 @@ func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
 			if err != nil {
 				return false, err
 			}
-			for rec, err := range o.index.All() {
+			for rec, err := range o.present(o.index.All()) {
 				if err == nil {
 					err = ctx.Err()
-				} else if !isGone(err) {
-					err = v.indexError(err)
 				}
 				if err != nil {
 					return false, err
 				}
-				if !v.isDropped(rec.Key) && !yield(rec.Key, nil) {
+				if !yield(rec.Key, nil) {
 					stop = true
 					return true, nil
 				}

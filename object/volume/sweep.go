@@ -165,8 +165,11 @@ func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
 // volumes that it wrote.
 func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) (written int, err error) {
 	r := w.newRewriter(volumes, keep)
-	r.copied = copied
-	err = r.run(ctx, volumes)
+	err = r.run(ctx, volumes, func(rec keys.Record) {
+		if copied != nil {
+			copied(int64(rec.Stored))
+		}
+	})
 	r.abandon()
 	if err != nil {
 		err = fmt.Errorf("rewrite volumes: %w", err)
@@ -177,12 +180,8 @@ func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) boo
 func (w *Sweep) newRewriter(volumes []int, keep func(Place) bool) *rewriter {
 	r := &rewriter{Sweep: w, keep: keep, from: map[int]bool{}, copier: copier{store: w.store, optimised: true}}
 	for _, i := range volumes {
-		info := w.volumes[i].v.info.Load()
 		r.from[i] = true
-		r.optimised = r.optimised && info.Optimised
-		if info.Created.After(r.created) {
-			r.created = info.Created
-		}
+		r.source(w.volumes[i].v.info.Load())
 	}
 	return r
 }
@@ -191,15 +190,22 @@ func (w *Sweep) newRewriter(volumes []int, keep func(Place) bool) *rewriter {
 type rewriter struct {
 	*Sweep
 	copier
-	keep   func(Place) bool
-	copied func(int64)
-	from   map[int]bool
-	buf    []byte
+	keep func(Place) bool
+	from map[int]bool
 }
 
-func (r *rewriter) run(ctx context.Context, volumes []int) error {
+func (r *rewriter) run(ctx context.Context, volumes []int, copied func(keys.Record)) error {
 	for _, i := range volumes {
-		if err := r.volume(ctx, i); err != nil {
+		c := &copying{copier: &r.copier, from: r.volumes[i].v, copied: copied}
+		c.wants = func(rec keys.Record) (bool, error) {
+			if !r.keeps(i, rec) {
+				return false, nil
+			}
+			has, err := r.inOthers(rec.Key, true)
+			return !has, err
+		}
+		err := r.asItLies(ctx, i, func(rec keys.Record) error { return c.object(ctx, rec, 0) })
+		if err != nil {
 			return err
 		}
 	}
@@ -212,16 +218,20 @@ func (r *rewriter) finish(ctx context.Context, volumes []int) error {
 		return err
 	}
 	for _, i := range volumes {
-		if err := r.check(i); err != nil {
+		err := r.volumes[i].v.checkCopied(func(rec keys.Record) (bool, error) {
+			if !r.keeps(i, rec) {
+				return true, nil
+			}
+			if has, err := r.has(rec.Key); has || err != nil {
+				return has, err
+			}
+			return r.inOthers(rec.Key, false)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return r.Refresh(ctx)
-}
-
-// volume copies the kept objects of volume i, in the order of its logs.
-func (r *rewriter) volume(ctx context.Context, i int) error {
-	return r.asItLies(ctx, i, func(rec keys.Record) error { return r.object(ctx, i, rec, 0) })
 }
 
 // asItLies calls each for the kept objects of volume i, in the order of its logs.
@@ -229,9 +239,9 @@ func (r *rewriter) asItLies(ctx context.Context, i int, each func(keys.Record) e
 	type place struct{ file, offset, index uint32 }
 	var places []place
 	e := r.volumes[i]
-	for rec, err := range e.o.index.All() {
+	for rec, err := range e.o.present(e.o.index.All()) {
 		if err != nil {
-			return e.v.indexError(err)
+			return err
 		}
 		if r.keeps(i, rec) {
 			places = append(places, place{rec.File, rec.Offset, uint32(rec.Index)})
@@ -259,47 +269,8 @@ func (r *rewriter) keeps(i int, rec keys.Record) bool {
 	return !r.volumes[i].v.isDropped(rec.Key) && r.keep(Place{i, rec.Index, int64(rec.Stored), false})
 }
 
-// object copies one object of volume i, unless another copy may replace it. It copies the
-// base of a patch first, if the base is kept. Above is the number of patches that are made
-// from the object, in a chain.
-func (r *rewriter) object(ctx context.Context, i int, rec keys.Record, above int) error {
-	if has, err := r.elsewhere(rec.Key, true); has || err != nil {
-		return err
-	}
-	e := r.volumes[i]
-	b, err := e.v.carry(ctx, e.o, rec, func(base object.Key) (bool, error) {
-		at, ok, err := e.o.index.Find(base)
-		if ok && err == nil && above < maxChain && r.keeps(i, at) {
-			err = r.object(ctx, i, at, above+1)
-		}
-		return r.w != nil && r.w.takesPatch(base), err
-	})
-	if err != nil {
-		return err
-	}
-	if has, err := r.has(rec.Key); has || err != nil { // patches of each other
-		b.free()
-		return err
-	}
-	if err := r.add(ctx, rec.Key, b, int(rec.Raw)); err != nil {
-		return err
-	}
-	if r.copied != nil {
-		r.copied(int64(rec.Stored))
-	}
-	return nil
-}
-
-// elsewhere reports whether a volume that stays has an object. With read, it reads and
-// hashes the copy.
-func (r *rewriter) elsewhere(key object.Key, read bool) (bool, error) {
-	if has, err := r.has(key); has || err != nil {
-		return has, err
-	}
-	return r.inOthers(key, read)
-}
-
-// inOthers is elsewhere without the new volumes.
+// inOthers reports whether a volume that is not rewritten has an object. With read, it
+// reads and hashes the copy.
 func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 	for i, e := range r.volumes {
 		if r.from[i] || e.gone {
@@ -313,7 +284,7 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 			continue
 		}
 		if read {
-			if r.buf, err = e.v.readStored(rec, r.buf, &baseReader{left: maxBases, alone: true}); err != nil {
+			if err := r.readable(e.v, rec); err != nil {
 				r.Sweep.store.warn("%v", err)
 				continue
 			}
@@ -321,25 +292,4 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 		return true, nil
 	}
 	return false, nil
-}
-
-// check checks that volumes that stay have all kept objects of volume i.
-func (r *rewriter) check(i int) error {
-	e := r.volumes[i]
-	for rec, err := range e.o.index.All() {
-		if err != nil {
-			return e.v.indexError(err)
-		}
-		if !r.keeps(i, rec) {
-			continue
-		}
-		has, err := r.elsewhere(rec.Key, false)
-		if err != nil {
-			return err
-		}
-		if !has {
-			return &object.NotFoundError{Key: rec.Key}
-		}
-	}
-	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
@@ -53,7 +52,6 @@ func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
 	if now := d.store.o.Now(); w.created.After(now) {
 		w.created = now
 	}
-	w.created = w.created.UTC().Truncate(time.Second)
 	if err := w.complete(nil, nil, w.table.sorted()); err != nil {
 		return err
 	}
@@ -161,22 +159,16 @@ func intact(ctx context.Context, f *os.File, size int64, each func(logEntry) err
 // adoptObject adds an object of a dead writer to the volume. The error matches errEntry if
 // the object is damaged.
 func (w *writer) adoptObject(f *os.File, e logEntry, buf []byte) ([]byte, error) {
-	value, buf, err := readEntry(f, e, buf)
-	if err != nil {
-		return buf, err
-	}
+	value, raw, buf, err := readObject(f, e, buf)
 	if _, patched := frame.Base(value); patched {
 		return buf, errPatched
 	}
-	raw, err := frame.Size(value)
-	if err == nil {
-		err = verify(e.key, value, raw, nil)
+	if err == nil && (checkSize(e.key.Kind, raw) != nil || w.table.find(e.key) != nil) {
+		err = errEntry
 	}
-	if err != nil || checkSize(e.key.Kind, raw) != nil || w.table.find(e.key) != nil {
-		return buf, errEntry
+	if err != nil {
+		return buf, err
 	}
-	w.table.add(written{id: e.key.ID, kind: e.key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
-	w.stored += int64(len(value))
-	w.raw += int64(raw)
+	w.count(written{id: e.key.ID, kind: e.key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
 	return buf, nil
 }

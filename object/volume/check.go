@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -118,7 +119,9 @@ type volumeCheck struct {
 	dir  *os.Root
 	buf  []byte
 
-	found []Problem
+	sealed  bool // SEAL is intact
+	indexed bool // KEYS is intact
+	found   []Problem
 }
 
 // problem records a problem of the volume.
@@ -159,55 +162,44 @@ func (c *volumeCheck) run(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer c.dir.Close()
+
 	s, _, err := readSeal(c.dir)
-	if err != nil {
+	c.sealed = err == nil
+	if c.sealed {
+		c.files(s)
+	} else {
 		// The rest is checked without it.
 		c.problem(sealName, object.Key{}, err)
 		s = &seal{}
-	} else {
-		c.files(s)
 	}
+
 	records, err := c.index()
-	blind := err != nil
+	c.indexed = err == nil
 	if err != nil {
 		c.problem(keysFile, object.Key{}, err)
-	} else if n := len(records); s.Session != "" && uint64(n) != s.Objects {
+	} else if n := len(records); c.sealed && uint64(n) != s.Objects {
 		c.problem(keysFile, object.Key{}, fmt.Errorf("%d objects, want %d", n, s.Objects))
 	}
 	slices.SortFunc(records, func(a, b keys.Record) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
 	})
 	records = c.withoutEvicted(records)
-	for len(records) > 0 || len(s.Files) > 0 {
-		// The next log that the seal or the index names.
-		number := uint32(1<<32 - 1)
-		if len(records) > 0 {
-			number = records[0].File
+
+	logs := map[uint32]*sealFile{} // nil: only the index names it
+	for _, rec := range records {
+		logs[rec.File] = nil
+	}
+	for i, f := range s.Files {
+		if n, ok := logNumber(f.Name); ok {
+			logs[n] = &s.Files[i]
 		}
-		var want *sealFile
-		if len(s.Files) > 0 {
-			f := s.Files[0]
-			n, ok := logNumber(f.Name)
-			if !ok || n <= number {
-				s.Files = s.Files[1:]
-			}
-			if !ok {
-				continue
-			}
-			if n <= number {
-				number, want = n, &f
-			}
+	}
+	for _, number := range slices.Sorted(maps.Keys(logs)) {
+		end := slices.IndexFunc(records, func(rec keys.Record) bool { return rec.File != number })
+		if end < 0 {
+			end = len(records)
 		}
-		end := 0
-		for end < len(records) && records[end].File == number {
-			end++
-		}
-		if blind {
-			err = c.structure(ctx, want)
-		} else {
-			err = c.log(ctx, number, want, s.Session != "", records[:end])
-		}
-		if err != nil {
+		if err := c.log(ctx, number, logs[number], records[:end]); err != nil {
 			return err
 		}
 		records = records[end:]
@@ -246,15 +238,15 @@ func (c *volumeCheck) files(s *seal) {
 		if _, ok := logNumber(f.Name); ok {
 			continue
 		}
-		size, sum, err := c.sum(f.Name)
-		c.progress(0, 0, size)
+		got, err := sumFile(openFile(c.dir, f.Name))
+		c.progress(0, 0, got.Size)
 		switch {
 		case err != nil:
-		case size != f.Size:
-			err = fmt.Errorf("%d bytes, want %d", size, f.Size)
-		case sum != f.Sum:
+		case got.Size != f.Size:
+			err = fmt.Errorf("%d bytes, want %d", got.Size, f.Size)
+		case got.Sum != f.Sum:
 			err = errSum
-		case f.Name == manifestFile && sha256.Sum256(s.Manifest) != sum:
+		case f.Name == manifestFile && sha256.Sum256(s.Manifest) != f.Sum:
 			err = errors.New("not what the seal has a copy of")
 		}
 		if err != nil {
@@ -263,30 +255,11 @@ func (c *volumeCheck) files(s *seal) {
 	}
 }
 
-// sum returns the size and the checksum of a file.
-func (c *volumeCheck) sum(name string) (size int64, sum [sha256.Size]byte, err error) {
-	f, err := openFile(c.dir, name)
-	if err != nil {
-		return 0, sum, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	size, err = io.Copy(h, f)
-	return size, [sha256.Size]byte(h.Sum(nil)), err
-}
-
 // index returns all records of KEYS.
 func (c *volumeCheck) index() ([]keys.Record, error) {
-	f, err := openFile(c.dir, keysFile)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	index, err := keys.Open(f, st.Size())
+	f := c.v.file(keysFile)
+	defer f.close()
+	index, err := openIndex(f)
 	if err == nil {
 		err = index.Verify()
 	}
@@ -304,9 +277,9 @@ func (c *volumeCheck) index() ([]keys.Record, error) {
 }
 
 // log checks a value log: its size, its structure, and its values. Its entries must be
-// those of records, which are sorted by offset. Want is nil if the seal does not list the
-// log. Sealed is true if there is a seal.
-func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, sealed bool, records []keys.Record) error {
+// those of records, which are sorted by offset, unless the index is damaged. Want is nil if
+// the seal does not list the log.
+func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, records []keys.Record) error {
 	name := logName(number)
 	f, err := openFile(c.dir, name)
 	var st os.FileInfo
@@ -317,7 +290,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 	if err == nil && want != nil && st.Size() != want.Size {
 		c.problem(name, object.Key{}, fmt.Errorf("%d bytes, want %d", st.Size(), want.Size))
 	}
-	if sealed && want == nil {
+	if c.sealed && want == nil {
 		c.problem(name, object.Key{}, errors.New("not in the seal"))
 	}
 	if err != nil {
@@ -338,6 +311,14 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, se
 			c.progress(0, min(256, len(records)-i), 0)
 		}
 		c.object(f, walk, name, rec)
+	}
+	for !c.indexed && bad == nil && walk.pos < walk.size {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := walk.next(); err != nil {
+			bad = fmt.Errorf("entry at %d: %w", walk.pos, err)
+		}
 	}
 	switch {
 	case bad != nil:
@@ -374,37 +355,6 @@ func (c *volumeCheck) object(f *os.File, walk *logWalker, name string, rec keys.
 			c.v.clearBad(rec.Key)
 		}
 	}
-}
-
-// structure checks a value log whose objects are unknown.
-func (c *volumeCheck) structure(ctx context.Context, want *sealFile) error {
-	f, err := openFile(c.dir, want.Name)
-	if err != nil {
-		c.problem(want.Name, object.Key{}, err)
-		return ctx.Err()
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		c.problem(want.Name, object.Key{}, err)
-		return ctx.Err()
-	}
-	walk := newLogWalker(f, st.Size(), logHeaderSize)
-	walk.hash = sha256.New()
-	for err = walk.start(); err == nil && ctx.Err() == nil; {
-		_, err = walk.next()
-	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != io.EOF:
-		c.problem(want.Name, object.Key{}, fmt.Errorf("entry at %d: %w", walk.pos, err))
-	case st.Size() != want.Size:
-		c.problem(want.Name, object.Key{}, fmt.Errorf("%d bytes, want %d", st.Size(), want.Size))
-	case [sha256.Size]byte(walk.hash.Sum(nil)) != want.Sum:
-		c.problem(want.Name, object.Key{}, errSum)
-	}
-	return nil
 }
 
 // recordEntry returns the entry that a record requires.

@@ -29,12 +29,6 @@ type damaged struct {
 	key    object.Key
 }
 
-// readDamaged returns the valid lines of the file at path.
-func readDamaged(path string) []damaged {
-	list, _ := readCopies(path, maxDamaged)
-	return list
-}
-
 // readCopies reads at most the given number of lines of the file at path, and skips
 // invalid ones.
 func readCopies(path string, most int) (list []damaged, err error) {
@@ -64,7 +58,8 @@ func loadDamaged(path string, volumes []*sealed) {
 	if len(volumes) == 0 {
 		return
 	}
-	for _, d := range readDamaged(path) {
+	list, _ := readCopies(path, maxDamaged)
+	for _, d := range list {
 		for _, v := range volumes {
 			if v.name == d.volume {
 				v.setBad(d.key)
@@ -92,11 +87,11 @@ func (l *listing) saveDamaged(s *Store) {
 		return
 	}
 	path := s.inVolumes(damagedFile)
-	before := 0
-	for _, d := range readDamaged(path) {
-		before++
+	list, _ := readCopies(path, maxDamaged)
+	before := len(list)
+	for _, d := range list {
 		if _, ok := healed[d]; ok {
-			before = -maxDamaged // the file changes
+			before = -1 // the file changes
 		} else if l.byName[d.volume] != nil {
 			lines = append(lines, damagedLine(d.volume, d.key))
 		}

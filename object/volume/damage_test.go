@@ -326,3 +326,9 @@ func TestReadDamaged(t *testing.T) {
 		t.Errorf("read %v", list)
 	}
 }
+
+// readDamaged returns the valid lines of the file at path.
+func readDamaged(path string) []damaged {
+	list, _ := readCopies(path, maxDamaged)
+	return list
+}

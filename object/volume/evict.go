@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
 )
@@ -25,9 +22,8 @@ func (v *sealed) fetched(rec keys.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, other := range l.volumes {
-		at, ok, err := other.find(rec.Key)
-		if err != nil || !ok || at.File == notHere || other.isBad(rec.Key) {
+	for other, at := range l.copies(rec.Key) {
+		if at.File == notHere {
 			continue
 		}
 		if data, err := other.read(at); err == nil {
@@ -55,7 +51,7 @@ func (v *sealed) fetched(rec keys.Record) ([]byte, error) {
 func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, take func(int, object.Key) (bool, error)) error {
 	taken := map[int]keys.Set{}
 	var records []keys.Record
-	var created time.Time
+	var sources copier
 	var rewrite []int
 	for _, i := range volumes {
 		e := w.volumes[i]
@@ -79,9 +75,7 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 			}
 		}
 		info := e.v.info.Load()
-		if info.Created.After(created) {
-			created = info.Created
-		}
+		sources.source(info)
 		if found || info.Evicted || merge[i] {
 			rewrite = append(rewrite, i)
 		}
@@ -90,7 +84,7 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 		return nil
 	}
 	if len(records) > 0 {
-		if err := writeEvicted(w.store, records, created); err != nil {
+		if err := w.store.writeEvicted(records, sources.created); err != nil {
 			return fmt.Errorf("evict chunks: %w", err)
 		}
 	}
@@ -102,59 +96,24 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 	return w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: rewrite}, nil })
 }
 
-// writeEvicted writes an evicted volume with records, which it sorts.
-func writeEvicted(s *Store, records []keys.Record, created time.Time) error {
-	slices.SortFunc(records, func(a, b keys.Record) int { return a.Key.Compare(b.Key) })
-	records = slices.CompactFunc(records, func(a, b keys.Record) bool { return a.Key == b.Key })
-	name, lock, err := s.lockNew()
+// writeEvicted writes an evicted volume with records. A key may come more than once.
+func (s *Store) writeEvicted(records []keys.Record, created time.Time) error {
+	w, err := s.newUnsealed("")
 	if err != nil {
 		return err
 	}
-	defer lock.Remove()
-	dir := s.inVolumes(tmpPrefix + name)
-	if err := disk.Mkdir(dir, 0o777); err != nil {
+	w.created, w.space = created, &space{}
+	for _, rec := range records {
+		if w.table.find(rec.Key) == nil {
+			w.count(written{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})
+			w.placed++
+		}
+	}
+	if err := w.complete(nil, nil, w.table.sorted()); err != nil {
+		w.abandon()
 		return err
 	}
-	if err := fillEvicted(dir, name, records, created); err != nil {
-		return errors.Join(err, disk.RemoveAll(dir))
-	}
-	if err := renameNew(dir, s.inVolumes(name)); err != nil {
-		return errors.Join(err, disk.RemoveAll(dir))
-	}
-	if err := disk.SyncDir(s.path); err != nil {
-		return err
-	}
+	w.lock.Remove()
 	_, err = s.refresh()
 	return err
-}
-
-// fillEvicted writes the files of an evicted volume, durably.
-func fillEvicted(dir, name string, records []keys.Record, created time.Time) error {
-	seal := &seal{Session: name, Created: created.UTC().Truncate(time.Second), Objects: uint64(len(records)), Manifest: []byte{}}
-	err := writeFile(filepath.Join(dir, keysFile), func(f io.Writer) error {
-		x := keys.NewWriter(f)
-		for _, rec := range records {
-			seal.Raw += uint64(rec.Raw)
-			if err := x.Add(rec); err != nil {
-				return err
-			}
-		}
-		return x.Finish()
-	})
-	if err != nil {
-		return err
-	}
-	sum, err := sumFile(filepath.Join(dir, keysFile))
-	if err != nil {
-		return err
-	}
-	seal.Files = []sealFile{sum}
-	err = writeFile(filepath.Join(dir, sealName), func(f io.Writer) error {
-		_, err := f.Write(seal.encode())
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return disk.SyncDir(dir)
 }

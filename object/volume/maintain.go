@@ -46,10 +46,10 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 	}
 	defer lock.Unlock()
 	st.Salvaged = deadWriters{s}.salvage(ctx)
-	err = trashBin{s}.empty(ctx, &st)
+	st.Deleted, st.Freed, err = trashBin{s}.empty(ctx, manyTrash, trashAge)
 	for err == nil {
 		var group []*sealed
-		if group, err = s.nextGroup(ctx); err != nil || len(group) < 2 {
+		if group, err = s.nextGroup(); err != nil || len(group) < 2 {
 			break
 		}
 		var merged int
@@ -71,41 +71,33 @@ func (s *Store) NeedsMaintenance() bool {
 	if err != nil {
 		return false
 	}
-	if len(l.volumes) > manySmall {
-		small := 0
-		for _, v := range l.volumes {
-			if info, err := v.describe(); err == nil && info.Bytes < smallVolume && !info.Evicted {
-				small++
-			}
-		}
-		if small > manySmall {
-			return true
-		}
-	}
-	return trashBin{s}.mayHaveOld()
+	return len(l.volumes) > manySmall && len(s.small(l, func(error) {})) > manySmall || trashBin{s}.mayHaveOld()
 }
 
-// nextGroup returns the next volumes to merge: the smallest ones, if there are too many
-// small ones. It skips volumes of sessions that are not closed.
-func (s *Store) nextGroup(ctx context.Context) ([]*sealed, error) {
-	l, err := s.refresh()
-	if err != nil {
-		return nil, err
-	}
-	var small []*sealed
+// small returns the small volumes that can be merged: it skips volumes of sessions that are
+// not closed. It calls skipped for a volume that it cannot describe.
+func (s *Store) small(l *listing, skipped func(error)) (small []*sealed) {
 	for _, v := range l.volumes {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		info, err := v.describe()
 		if err != nil {
-			s.warn("not merged: %v", err)
+			skipped(err)
 			continue
 		}
 		if info.Bytes < smallVolume && !info.Evicted && !v.keep.Load() && !disk.IsLocked(s.lockPath(info.Session)) {
 			small = append(small, v)
 		}
 	}
+	return small
+}
+
+// nextGroup returns the next volumes to merge: the smallest ones, if there are too many
+// small ones.
+func (s *Store) nextGroup() ([]*sealed, error) {
+	l, err := s.refresh()
+	if err != nil {
+		return nil, err
+	}
+	small := s.small(l, func(err error) { s.warn("not merged: %v", err) })
 	if len(small) <= manySmall {
 		return nil, nil
 	}

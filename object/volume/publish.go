@@ -230,35 +230,39 @@ func (b trashBin) size() (size int64, err error) {
 }
 
 // folderSize returns the size of the files in a directory, in bytes.
-func folderSize(path string) (size int64) {
+func folderSize(path string) (size int64) { return sumFiles(path, fs.FileInfo.Size) }
+
+// sumFiles returns the sum of a size of the files in a directory.
+func sumFiles(path string, size func(fs.FileInfo) int64) (sum int64) {
 	entries, _ := disk.ReadDir(path)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil {
-			size += info.Size()
+			sum += size(info)
 		}
 	}
-	return size
+	return sum
 }
 
-// empty deletes the files of volumes that were removed more than trashAge ago, and
-// keeps at most manyTrash others, because every listing of the volumes reads their names.
-func (b trashBin) empty(ctx context.Context, st *MaintainStats) error {
+// empty deletes the files of removed volumes, and returns their number and size in bytes.
+// It keeps the last removed ones that are younger than age: at most most, because every
+// listing of the volumes reads their names.
+func (b trashBin) empty(ctx context.Context, most int, age time.Duration) (deleted int, freed int64, err error) {
 	list, err := b.list()
 	for i, t := range list {
-		if i < manyTrash && b.store.o.Now().Sub(t.removed) <= trashAge {
+		if i < most && b.store.o.Now().Sub(t.removed) <= age {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return err
+			return deleted, freed, err
 		}
 		size := folderSize(t.path)
 		if err := deleteTrash(t.path); err != nil {
-			return err
+			return deleted, freed, err
 		}
-		st.Deleted++
-		st.Freed += size
+		deleted++
+		freed += size
 	}
-	return err
+	return deleted, freed, err
 }
 
 // remove marks and renames volumes. All their objects must have been read, hashed and

@@ -275,15 +275,8 @@ func (b *rebuilder) elsewhere(key object.Key) bool {
 	if err != nil {
 		return false
 	}
-	for _, other := range l.volumes {
-		if b.from[other] {
-			continue
-		}
-		rec, ok, err := other.find(key)
-		if err != nil || !ok || other.isBad(key) {
-			continue
-		}
-		if b.readable(other, rec) == nil {
+	for other, rec := range l.copies(key) {
+		if !b.from[other] && b.readable(other, rec) == nil {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -104,13 +105,7 @@ func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte
 		var value []byte
 		var raw int
 		if err == nil {
-			value, buf, err = readEntry(f, e, buf)
-		}
-		if err == nil {
-			raw, err = frame.Size(value)
-		}
-		if _, patched := frame.Base(value); err == nil && !patched {
-			err = verify(e.key, value, raw, nil)
+			value, raw, buf, err = readObject(f, e, buf)
 		}
 		if err != nil {
 			walk.resync(start)
@@ -123,6 +118,23 @@ func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte
 			return err
 		}
 	}
+}
+
+// readObject reads the stored value of an entry, and verifies the object of raw bytes,
+// unless the value is a patch. The value is in buf if that is large enough. The error
+// matches errEntry or errSum if the object is damaged.
+func readObject(f *os.File, e logEntry, buf []byte) (value []byte, raw int, newBuf []byte, err error) {
+	if value, buf, err = readEntry(f, e, buf); err != nil {
+		return nil, 0, buf, err
+	}
+	raw, err = frame.Size(value)
+	if _, patched := frame.Base(value); err == nil && !patched {
+		err = verify(e.key, value, raw, nil)
+	}
+	if err != nil {
+		err = errEntry
+	}
+	return value, raw, buf, err
 }
 
 // resync goes to the next offset after pos at which an entry may begin, or to the end.
@@ -148,9 +160,9 @@ func (w *logWalker) resync(pos int64) {
 // deadWriters has the volumes of processes that ended before they sealed them.
 type deadWriters struct{ store *Store }
 
-// salvage seals the volumes of dead writers. It seals a volume in place, which takes no space, and the next writer finds its
-// objects. It removes a volume without new objects. After an error it warns, and the next
-// call retries. It returns the number of salvaged volumes.
+// salvage seals the volumes of dead writers, and returns their number. It seals a volume in
+// place, which takes no space, and the next writer finds its objects. It removes a volume
+// without new objects. After an error it warns, and the next call retries.
 func (d deadWriters) salvage(ctx context.Context) (n int) {
 	names, err := d.unsealed()
 	if err != nil {
@@ -256,16 +268,13 @@ func (d deadWriters) leftSize() (size int64, err error) {
 
 // usedSize returns the number of bytes on disk of the files in a directory. Value logs that
 // are not sealed are much longer than their content.
-func usedSize(dir string) (size int64) {
-	entries, _ := disk.ReadDir(dir)
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			if st, ok := info.Sys().(*syscall.Stat_t); ok {
-				size += st.Blocks * 512
-			}
+func usedSize(dir string) int64 {
+	return sumFiles(dir, func(info fs.FileInfo) int64 {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			return st.Blocks * 512
 		}
-	}
-	return size
+		return 0
+	})
 }
 
 // leftovers describes the volumes of dead writers. It trusts the headers of the entries,

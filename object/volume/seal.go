@@ -61,9 +61,6 @@ func (w *writer) finish() error {
 	if err != nil {
 		return err
 	}
-	if w.created.IsZero() {
-		w.created = w.store.o.Now().UTC().Truncate(time.Second)
-	}
 	manifest, err := disk.ReadFile(filepath.Join(w.dir, manifestFile))
 	if err != nil {
 		return err
@@ -75,9 +72,12 @@ func (w *writer) finish() error {
 // and renames the directory, durably. Order has the numbers of the objects, sorted by
 // key.
 func (w *writer) complete(files []string, manifest []byte, order []uint32) error {
+	if w.created.IsZero() {
+		w.created = w.store.o.Now()
+	}
 	s := &seal{
 		Session:   w.session,
-		Created:   w.created,
+		Created:   w.created.UTC().Truncate(time.Second),
 		Objects:   uint64(w.table.n),
 		Raw:       uint64(w.raw),
 		Stored:    uint64(w.stored),
@@ -92,7 +92,7 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 		return err
 	}
 	for _, name := range append(files, keysFile) {
-		f, err := sumFile(filepath.Join(w.dir, name))
+		f, err := sumFile(disk.Open(filepath.Join(w.dir, name)))
 		if err != nil {
 			return err
 		}
@@ -214,19 +214,16 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// sumFile returns the name, size and checksum of the file at path.
-func sumFile(path string) (sealFile, error) {
-	f, err := disk.Open(path)
+// sumFile returns the name, size and checksum of a file that was just opened, and closes
+// it. Err is the error of opening it.
+func sumFile(f *os.File, err error) (sealFile, error) {
 	if err != nil {
 		return sealFile{}, err
 	}
 	defer f.Close()
 	h := sha256.New()
 	n, err := io.Copy(h, f)
-	if err != nil {
-		return sealFile{}, err
-	}
-	return sealFile{Name: filepath.Base(path), Size: n, Sum: [sha256.Size]byte(h.Sum(nil))}, nil
+	return sealFile{Name: filepath.Base(f.Name()), Size: n, Sum: [sha256.Size]byte(h.Sum(nil))}, err
 }
 
 // sealVersion is the format version of a volume, and of its SEAL.

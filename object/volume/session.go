@@ -168,46 +168,52 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 	if s.dry == nil {
 		s.salvage.Do(func() { deadWriters{s.store}.salvage(ctx) })
 	}
-	mine, err := s.claim(ctx, key, raw)
-	if err != nil || !mine {
-		return err
-	}
-	defer s.unclaim(key)
-	v, index, err := s.store.locate(key)
+	mine, err := s.claim(ctx, key)
 	if err != nil {
 		return err
 	}
-	if v != nil {
-		s.hit(v, index)
-		return nil
-	}
-	stored := int64(0)
-	if s.dry != nil {
-		s.mu.Lock()
-		s.dry[key] = struct{}{}
-		s.mu.Unlock()
-	} else {
-		b, err := value()
+	done := Stats{Objects: 1, Bytes: int64(raw)}
+	if mine {
+		defer s.unclaim(key)
+		v, index, err := s.store.locate(key)
 		if err != nil {
-			s.uncount(raw)
 			return err
 		}
-		stored = int64(len(b.b))
-		if err := s.add(ctx, key, b, raw); err != nil {
-			return err
+		if v != nil {
+			s.hit(v, index)
+		} else {
+			done.NewObjects, done.NewBytes = 1, int64(raw)
+			if done.StoredBytes, err = s.putNew(ctx, key, raw, value); err != nil {
+				return err
+			}
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.NewObjects++
-	s.stats.NewBytes += int64(raw)
-	s.stats.StoredBytes += stored
+	s.stats = s.stats.Plus(done)
 	return nil
 }
 
+// putNew is put for an object that the store does not have. It returns the size of the
+// stored value in bytes, or 0 in a dry run.
+func (s *Session) putNew(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) (int64, error) {
+	if s.dry != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.dry[key] = struct{}{}
+		return 0, nil
+	}
+	b, err := value()
+	if err != nil {
+		return 0, err
+	}
+	stored := int64(len(b.b))
+	return stored, s.add(ctx, key, b, raw)
+}
+
 // claim reserves key for the caller, who calls unclaim afterwards. Mine is false if this
-// session has put the object. Claim counts an object of n bytes.
-func (s *Session) claim(ctx context.Context, key object.Key, n int) (mine bool, err error) {
+// session has put the object.
+func (s *Session) claim(ctx context.Context, key object.Key) (mine bool, err error) {
 	for {
 		s.mu.Lock()
 		if err := s.usable(); err != nil {
@@ -220,8 +226,6 @@ func (s *Session) claim(ctx context.Context, key object.Key, n int) (mine bool, 
 			if mine {
 				s.claims[key] = make(chan struct{})
 			}
-			s.stats.Objects++
-			s.stats.Bytes += int64(n)
 			s.mu.Unlock()
 			return mine, nil
 		}
@@ -232,14 +236,6 @@ func (s *Session) claim(ctx context.Context, key object.Key, n int) (mine bool, 
 			return false, ctx.Err()
 		}
 	}
-}
-
-// uncount removes an object of n bytes from the count.
-func (s *Session) uncount(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stats.Objects--
-	s.stats.Bytes -= int64(n)
 }
 
 // unclaim ends the claim on key.
@@ -452,12 +448,10 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 	if err != nil {
 		return nil, err
 	}
-	gone := make(map[object.Key]struct{}, len(missing))
-	for _, key := range missing {
-		gone[key] = struct{}{}
-	}
+	gone := missing // in the order of left
 	for _, key := range left {
-		if _, ok := gone[key]; ok {
+		if len(gone) > 0 && gone[0] == key {
+			gone = gone[1:]
 			continue
 		}
 		switch v, index, err := s.store.locate(key); {

@@ -56,7 +56,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
-	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(o.Level), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles()}
+	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(frame.Fastest), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles()}
 	if _, err := s.refresh(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
@@ -191,11 +191,8 @@ func (s *Store) locate(key object.Key) (*sealed, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, v := range l.volumes {
-		rec, ok, err := v.find(key)
-		if err == nil && ok && !v.isBad(key) {
-			return v, rec.Index, nil
-		}
+	for v, rec := range l.copies(key) {
+		return v, rec.Index, nil
 	}
 	return nil, 0, nil
 }

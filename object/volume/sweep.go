@@ -137,20 +137,8 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 
 // EmptyTrash deletes the files of all removed volumes, and returns their size in bytes.
 func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
-	list, err := trashBin{w.store}.list()
-	for _, t := range list {
-		if err == nil {
-			err = ctx.Err()
-		}
-		size := int64(0)
-		if err == nil {
-			size = folderSize(t.path)
-			err = deleteTrash(t.path)
-		}
-		if err != nil {
-			return freed, fmt.Errorf("remove volumes: %w", err)
-		}
-		freed += size
+	if _, freed, err = (trashBin{w.store}).empty(ctx, 0, 0); err != nil {
+		err = fmt.Errorf("remove volumes: %w", err)
 	}
 	return freed, err
 }

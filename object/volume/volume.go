@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,13 +31,25 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/object/keys"
 )
 
 // listing has the sealed volumes of one moment, newest first. It never changes.
 type listing struct {
 	volumes []*sealed
 	byName  map[string]*sealed
+}
+
+// copies yields the records of an object, except copies that are known to be damaged. It
+// skips unreadable volumes.
+func (l *listing) copies(key object.Key) iter.Seq2[*sealed, keys.Record] {
+	return func(yield func(*sealed, keys.Record) bool) {
+		for _, v := range l.volumes {
+			if rec, ok, err := v.find(key); err == nil && ok && !v.isBad(key) && !yield(v, rec) {
+				return
+			}
+		}
+	}
 }
 
 // current returns the last listing, and makes one if there is none.
@@ -297,8 +310,6 @@ type Options struct {
 	Now  func() time.Time // the clock; must be set
 	Rand io.Reader        // for names; nil stands for the system's source
 	Warn func(string)     // called with problems that do not stop an operation; may be nil
-
-	Level frame.Level // of compression
 
 	// A session seals a volume, and begins the next, when it has this many bytes or
 	// objects. Zero stands for DefaultMaxBytes and DefaultMaxObjects.

@@ -80,19 +80,7 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 			err = fmt.Errorf("begin a volume: %w", err)
 		}
 	}()
-	if err := makeVolumesDir(s.dir); err != nil {
-		return nil, err
-	}
-	name, lock, err := s.lockNew()
-	if err != nil {
-		return nil, err
-	}
-	w = &writer{store: s, name: name, session: session, dir: s.inVolumes(tmpPrefix + name), lock: lock, intake: intake{table: newTable()}}
-	if session == "" {
-		w.session = name
-	}
-	if err := disk.Mkdir(w.dir, 0o777); err != nil {
-		w.lock.Remove()
+	if w, err = s.newUnsealed(session); err != nil {
 		return nil, err
 	}
 	if err = checkFree(w.dir, opening); err == nil {
@@ -108,17 +96,36 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	return w, nil
 }
 
-// lockNew returns the name and the lock of a new volume.
-func (s *Store) lockNew() (name string, lock *disk.FileLock, err error) {
+// newUnsealed begins a volume without a database. See newWriter.
+func (s *Store) newUnsealed(session string) (*writer, error) {
+	if err := makeVolumesDir(s.dir); err != nil {
+		return nil, err
+	}
+	w := &writer{store: s, session: session, intake: intake{table: newTable()}}
+	var err error
 	for {
-		if name, err = newName(s.o.Now(), s.o.Rand); err != nil {
-			return "", nil, err
+		if w.name, err = newName(s.o.Now(), s.o.Rand); err != nil {
+			return nil, err
+		}
+		w.lock, err = disk.Lock(context.Background(), s.lockPath(w.name), disk.Exclusive, 0)
+		if err == nil {
+			break
 		}
 		// A process that looks for dead writers may have taken the lock first.
-		if lock, err = disk.Lock(context.Background(), s.lockPath(name), disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
-			return name, lock, err
+		if !errors.Is(err, disk.ErrBusy) {
+			return nil, err
 		}
 	}
+	if session == "" {
+		w.session = w.name
+	}
+
+	w.dir = s.inVolumes(tmpPrefix + w.name)
+	if err := disk.Mkdir(w.dir, 0o777); err != nil {
+		w.lock.Remove()
+		return nil, err
+	}
+	return w, nil
 }
 
 // lockPath returns the path of the lock for writing or salvaging a volume.
@@ -150,9 +157,7 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	b := w.filling
 	b.keys, b.entries, b.values = append(b.keys, key), append(b.entries, entry), append(b.values, value)
 	b.size += size
-	w.table.add(written{id: key.ID, kind: key.Kind, depth: w.depth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
-	w.stored += int64(stored)
-	w.raw += int64(raw)
+	w.count(written{id: key.ID, kind: key.Kind, depth: w.depth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
 	if b.size >= batchBytes || len(b.entries) == batchEntries {
 		full, w.filling = append(full, b), nil
 	}
@@ -164,6 +169,13 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 		}
 	}
 	return nil
+}
+
+// count adds a record to the table. The caller holds w.mu.
+func (w *intake) count(r written) {
+	w.table.add(r)
+	w.stored += int64(r.stored)
+	w.raw += int64(r.raw)
 }
 
 // flush commits the rest. No call of add may be under way.

@@ -13,10 +13,7 @@ import (
 // node that decoders would reject gives an [*InvalidError].
 func (c *Commit) Encode() ([]byte, error) {
 	data, err := c.encode()
-	if err != nil {
-		return nil, encodeError(KindCommit, err)
-	}
-	return data, nil
+	return data, encodeError(KindCommit, err)
 }
 
 func (c *Commit) encode() ([]byte, error) {
@@ -78,18 +75,10 @@ func (c *Commit) check() error {
 // DecodeCommit decodes a commit. It accepts exactly what [Commit.Encode]
 // returns; errors are [*FormatError]. The commit does not refer to data.
 func DecodeCommit(data []byte) (*Commit, error) {
-	c, err := decodeCommit(data)
-	if err != nil {
-		return nil, decodeError(KindCommit, err)
-	}
-	return c, nil
+	return decodeNode(KindCommit, data, decodeCommit, (*Commit).encode)
 }
 
-func decodeCommit(data []byte) (*Commit, error) {
-	h, err := parseHeader(KindCommit, data)
-	if err != nil {
-		return nil, err
-	}
+func decodeCommit(h *header) (_ *Commit, err error) {
 	var body commitBody
 	if err := h.decode(&body); err != nil {
 		return nil, err
@@ -98,11 +87,11 @@ func decodeCommit(data []byte) (*Commit, error) {
 		Author: body.Author.signature(), Committer: body.Committer.signature(),
 		Message: body.Message, Host: body.Host, Files: body.Files, Bytes: body.Bytes, SkippedCount: body.SkippedCount,
 	}
-	if c.Tree, err = h.useKind(body.Tree, KindTree); err != nil {
+	if c.Tree, err = h.useOptional(body.Tree, KindTree); err != nil {
 		return nil, err
 	}
 	for _, pos := range body.Parents {
-		id, err := h.useKind(pos, KindCommit)
+		id, err := h.useOptional(pos, KindCommit)
 		if err != nil {
 			return nil, err
 		}
@@ -111,23 +100,17 @@ func decodeCommit(data []byte) (*Commit, error) {
 	for _, s := range body.Skipped {
 		c.Skipped = append(c.Skipped, Skipped{Path: string(s.Path), Reason: s.Reason})
 	}
-	if c.SkippedRest, err = h.useKind(body.SkippedRest, KindChunk); err != nil {
+	if c.SkippedRest, err = h.useOptional(body.SkippedRest, KindChunk); err != nil {
 		return nil, err
 	}
-	if err := h.done(); err != nil {
-		return nil, err
-	}
-	return c, compareEncoding(data, c.encode)
+	return c, nil
 }
 
 // Encode returns the node's canonical encoding (docs/format/objects.md). A
 // node that decoders would reject gives an [*InvalidError].
 func (t *Tag) Encode() ([]byte, error) {
 	data, err := t.encode()
-	if err != nil {
-		return nil, encodeError(KindTag, err)
-	}
-	return data, nil
+	return data, encodeError(KindTag, err)
 }
 
 func (t *Tag) encode() ([]byte, error) {
@@ -158,30 +141,19 @@ func (t *Tag) encode() ([]byte, error) {
 // DecodeTag decodes a tag. It accepts exactly what [Tag.Encode] returns;
 // errors are [*FormatError]. The tag does not refer to data.
 func DecodeTag(data []byte) (*Tag, error) {
-	t, err := decodeTag(data)
-	if err != nil {
-		return nil, decodeError(KindTag, err)
-	}
-	return t, nil
+	return decodeNode(KindTag, data, decodeTag, (*Tag).encode)
 }
 
-func decodeTag(data []byte) (*Tag, error) {
-	h, err := parseHeader(KindTag, data)
-	if err != nil {
-		return nil, err
-	}
+func decodeTag(h *header) (_ *Tag, err error) {
 	var body tagBody
 	if err := h.decode(&body); err != nil {
 		return nil, err
 	}
 	t := &Tag{Name: body.Name, Tagger: body.Tagger.signature(), Message: body.Message}
-	if t.Target, err = h.useKind(body.Target, KindCommit); err != nil {
+	if t.Target, err = h.useOptional(body.Target, KindCommit); err != nil {
 		return nil, err
 	}
-	if err := h.done(); err != nil {
-		return nil, err
-	}
-	return t, compareEncoding(data, t.encode)
+	return t, nil
 }
 
 // MaxPathSize is the limit of a skipped path, in bytes: that of the deepest

@@ -113,9 +113,6 @@ func faultf(reason Reason, format string, args ...any) error {
 
 // decodeError turns a broken rule into a FormatError.
 func decodeError(kind Kind, err error) error {
-	if err == nil {
-		return nil
-	}
 	var f *fault
 	if errors.As(err, &f) {
 		return &FormatError{Kind: kind, Reason: f.reason, Err: f.err}
@@ -125,9 +122,6 @@ func decodeError(kind Kind, err error) error {
 
 // encodeError turns a broken rule into an InvalidError.
 func encodeError(kind Kind, err error) error {
-	if err == nil {
-		return nil
-	}
 	var f *fault
 	if errors.As(err, &f) {
 		return &InvalidError{Kind: kind, Reason: f.reason, Err: f.err}

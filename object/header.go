@@ -288,13 +288,21 @@ func newSignatureBody(s Signature) signatureBody {
 
 // What commits and tags have in common.
 
-// useKind is use for a position that holds links of one kind, or none.
+// useKind is use for a position that holds links of one kind.
 func (h *header) useKind(pos uint16, kind Kind) (ID, error) {
 	key, err := h.use(pos)
-	if err == nil && pos != 0 && key.Kind != kind {
+	if err == nil && key.Kind != kind {
 		err = faultf(ReasonLinkKind, "%s in place of a %s", key.Kind, kind)
 	}
 	return key.ID, err
+}
+
+// useOptional is useKind for a position that may hold no link.
+func (h *header) useOptional(pos uint16, kind Kind) (ID, error) {
+	if pos == 0 {
+		return ID{}, nil
+	}
+	return h.useKind(pos, kind)
 }
 
 // decode decodes a body that is a map.
@@ -318,14 +326,28 @@ func appendNode(kind Kind, set *linkSet, body any) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// compareEncoding checks that encoding a decoded node gives data again;
-// encoding checks the rules about fields.
-func compareEncoding(data []byte, encode func() ([]byte, error)) error {
-	again, err := encode()
+// decodeNode decodes a node that is not a list. It encodes the result again: that checks the
+// rules about fields, and must give the same data. Errors are [*FormatError].
+func decodeNode[N any](kind Kind, data []byte, decode func(*header) (*N, error), encode func(*N) ([]byte, error)) (*N, error) {
+	var node *N
+	h, err := parseHeader(kind, data)
+	if err == nil {
+		node, err = decode(h)
+	}
+	if err == nil {
+		err = h.done()
+	}
+	var again []byte
+	if err == nil {
+		again, err = encode(node)
+	}
 	if err == nil && !bytes.Equal(again, data) {
 		err = &fault{reason: ReasonCanonical}
 	}
-	return err
+	if err != nil {
+		return nil, decodeError(kind, err)
+	}
+	return node, nil
 }
 
 func checkSignature(s Signature) error {

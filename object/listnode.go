@@ -1,6 +1,7 @@
 package object
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -152,6 +153,73 @@ func (n *listNode) mustAdd(it listItem) error {
 	return err
 }
 
+// encodeList encodes a list node. Encode adds its items.
+func encodeList(kind Kind, level uint8, encode func(*listNode) error) ([]byte, error) {
+	n := getListNode(kind, level)
+	defer n.free()
+	if err := encode(n); err != nil {
+		return nil, encodeError(kind, err)
+	}
+	return n.append(make([]byte, 0, n.size())), nil
+}
+
+// decodeList decodes a list node: it calls decode with the level and the encoded items, and
+// then encode to check the result. Errors are [*FormatError].
+func decodeList(kind Kind, data []byte, encode func(*listNode) error, decode func(h *header, level uint8, items []byte) error) error {
+	if len(data) > MaxListSize {
+		return decodeError(kind, faultf(ReasonTooBig, "%d bytes", len(data)))
+	}
+	var level uint8
+	var items []byte
+	h, err := parseHeader(kind, data)
+	if err == nil {
+		level, items, err = listLevel(h)
+	}
+	if err == nil {
+		err = decode(h, level, items)
+	}
+	if err == nil {
+		err = recode(h, kind, level, encode)
+	}
+	return decodeError(kind, err)
+}
+
+// decodeItems decodes the items of a list node from bodies of type B.
+func decodeItems[B, T any](items []byte, item func(*B) (T, error)) ([]T, error) {
+	var bodies []B
+	if err := listCodec.unmarshal(items, &bodies); err != nil {
+		return nil, err
+	}
+	list := make([]T, len(bodies))
+	for i := range bodies {
+		var err error
+		if list[i], err = item(&bodies[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// recode checks that all links are used, and that encoding a decoded list node
+// again gives the same bytes; encoding checks all the other rules.
+func recode(h *header, kind Kind, level uint8, encode func(*listNode) error) error {
+	n := getListNode(kind, level)
+	defer n.free()
+	if err := encode(n); err != nil {
+		return err
+	}
+	if err := h.done(); err != nil {
+		return err
+	}
+	// parseHeader and listLevel have checked the bytes before the items.
+	head := appendHead(make([]byte, 0, 9), cborArray, uint64(n.count))
+	items, ok := bytes.CutPrefix(h.body[2:], head)
+	if !ok || !bytes.Equal(items, n.items) || !bytes.Equal(h.links, n.links.raw) {
+		return &fault{reason: ReasonCanonical}
+	}
+	return nil
+}
+
 // listLevel returns the level of a list node's body, and its encoded items.
 func listLevel(h *header) (level uint8, items []byte, err error) {
 	if len(h.body) < 3 || h.body[0] != cborArray|2 {
@@ -285,13 +353,23 @@ func Check(kind Kind, data []byte) error {
 		if err != nil {
 			return err
 		}
-		return m.checkSplit()
+		return checkSplit(kind, m.Level, len(m.Chunks)+len(m.Children), func(i int) (string, ID) {
+			if m.Level == 0 {
+				return "", m.Chunks[i].ID
+			}
+			return "", m.Children[i].ID
+		})
 	case KindTree:
 		t, err := DecodeTree(data)
 		if err != nil {
 			return err
 		}
-		return t.checkSplit()
+		return checkSplit(kind, t.Level, len(t.Entries)+len(t.Children), func(i int) (string, ID) {
+			if t.Level == 0 {
+				return t.Entries[i].Name, ID{}
+			}
+			return t.Children[i].Last, ID{}
+		})
 	case KindCommit:
 		_, err := DecodeCommit(data)
 		return err
@@ -302,29 +380,11 @@ func Check(kind Kind, data []byte) error {
 	return &FormatError{kind, ReasonKind, nil}
 }
 
-func (t *Tree) checkSplit() error {
-	for i := MinListItems - 1; i < len(t.Entries)-1; i++ {
-		if isBoundary(KindTree, 0, t.Entries[i].Name, ID{}) {
-			return &FormatError{KindTree, ReasonSplit, fmt.Errorf("after %q", t.Entries[i].Name)}
-		}
-	}
-	for i := MinListItems - 1; i < len(t.Children)-1; i++ {
-		if isBoundary(KindTree, t.Level, t.Children[i].Last, ID{}) {
-			return &FormatError{KindTree, ReasonSplit, fmt.Errorf("after %q", t.Children[i].Last)}
-		}
-	}
-	return nil
-}
-
-func (m *Manifest) checkSplit() error {
-	for i := MinListItems - 1; i < len(m.Chunks)-1; i++ {
-		if isBoundary(KindManifest, 0, "", m.Chunks[i].ID) {
-			return &FormatError{KindManifest, ReasonSplit, fmt.Errorf("after chunk %d", i)}
-		}
-	}
-	for i := MinListItems - 1; i < len(m.Children)-1; i++ {
-		if isBoundary(KindManifest, m.Level, "", m.Children[i].ID) {
-			return &FormatError{KindManifest, ReasonSplit, fmt.Errorf("after child %d", i)}
+// checkSplit checks that no item of a list node but the last is at a boundary.
+func checkSplit(kind Kind, level uint8, count int, item func(int) (name string, id ID)) error {
+	for i := MinListItems - 1; i < count-1; i++ {
+		if name, id := item(i); isBoundary(kind, level, name, id) {
+			return &FormatError{kind, ReasonSplit, fmt.Errorf("after item %d", i)}
 		}
 	}
 	return nil

@@ -3,12 +3,7 @@ package object
 // Encode returns the node's canonical encoding (docs/format/objects.md). A
 // node that decoders would reject gives an [*InvalidError].
 func (m *Manifest) Encode() ([]byte, error) {
-	n := getListNode(KindManifest, m.Level)
-	defer n.free()
-	if err := m.encode(n); err != nil {
-		return nil, encodeError(KindManifest, err)
-	}
-	return n.append(make([]byte, 0, n.size())), nil
+	return encodeList(KindManifest, m.Level, m.encode)
 }
 
 func (m *Manifest) encode(n *listNode) error {
@@ -51,68 +46,23 @@ func (m *Manifest) Size() uint64 {
 // [Manifest.Encode] returns; errors are [*FormatError]. The node does not
 // refer to data.
 func DecodeManifest(data []byte) (*Manifest, error) {
-	m, err := decodeManifest(data)
+	m := new(Manifest)
+	err := decodeList(KindManifest, data, m.encode, func(h *header, level uint8, items []byte) (err error) {
+		if m.Level = level; level == 0 {
+			m.Chunks, err = decodeItems(items, func(b *chunkBody) (ChunkRef, error) {
+				id, err := h.useKind(b.Link, KindChunk)
+				return ChunkRef{ID: id, Size: b.Size}, err
+			})
+			return err
+		}
+		m.Children, err = decodeItems(items, func(b *manifestChildBody) (ManifestChild, error) {
+			id, err := h.useKind(b.Link, KindManifest)
+			return ManifestChild{ID: id, End: b.End}, err
+		})
+		return err
+	})
 	if err != nil {
-		return nil, decodeError(KindManifest, err)
+		return nil, err
 	}
 	return m, nil
-}
-
-func decodeManifest(data []byte) (*Manifest, error) {
-	h, err := parseListHeader(KindManifest, data)
-	if err != nil {
-		return nil, err
-	}
-	m := new(Manifest)
-	level, items, err := listLevel(h)
-	if err != nil {
-		return nil, err
-	}
-	if m.Level = level; level == 0 {
-		m.Chunks, err = decodeChunkRefs(h, items)
-	} else {
-		m.Children, err = decodeManifestChildren(h, items)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return m, recode(h, KindManifest, level, m.encode)
-}
-
-func decodeChunkRefs(h *header, items []byte) ([]ChunkRef, error) {
-	var bodies []chunkBody
-	if err := listCodec.unmarshal(items, &bodies); err != nil {
-		return nil, err
-	}
-	refs := make([]ChunkRef, len(bodies))
-	for i, b := range bodies {
-		link, err := h.use(b.Link)
-		if err != nil {
-			return nil, err
-		}
-		if link.Kind != KindChunk {
-			return nil, faultf(ReasonLinkKind, "item %d of a leaf is a %s", i, link.Kind)
-		}
-		refs[i] = ChunkRef{ID: link.ID, Size: b.Size}
-	}
-	return refs, nil
-}
-
-func decodeManifestChildren(h *header, items []byte) ([]ManifestChild, error) {
-	var bodies []manifestChildBody
-	if err := listCodec.unmarshal(items, &bodies); err != nil {
-		return nil, err
-	}
-	children := make([]ManifestChild, len(bodies))
-	for i, b := range bodies {
-		link, err := h.use(b.Link)
-		if err != nil {
-			return nil, err
-		}
-		if link.Kind != KindManifest {
-			return nil, faultf(ReasonLinkKind, "child %d is a %s", i, link.Kind)
-		}
-		children[i] = ManifestChild{ID: link.ID, End: b.End}
-	}
-	return children, nil
 }

@@ -1,7 +1,6 @@
 package object
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -12,12 +11,7 @@ import (
 // Encode returns the node's canonical encoding (docs/format/objects.md). A
 // node that decoders would reject gives an [*InvalidError].
 func (t *Tree) Encode() ([]byte, error) {
-	n := getListNode(KindTree, t.Level)
-	defer n.free()
-	if err := t.encode(n); err != nil {
-		return nil, encodeError(KindTree, err)
-	}
-	return n.append(make([]byte, 0, n.size())), nil
+	return encodeList(KindTree, t.Level, t.encode)
 }
 
 func (t *Tree) encode(n *listNode) error {
@@ -46,35 +40,25 @@ func (t *Tree) encode(n *listNode) error {
 // DecodeTree decodes a tree node. It accepts exactly what [Tree.Encode]
 // returns; errors are [*FormatError]. The node does not refer to data.
 func DecodeTree(data []byte) (*Tree, error) {
-	t, err := decodeTree(data)
+	t := new(Tree)
+	err := decodeList(KindTree, data, t.encode, func(h *header, level uint8, items []byte) (err error) {
+		if t.Level = level; level == 0 {
+			t.Entries, err = decodeEntries(h, items)
+			return err
+		}
+		t.Children, err = decodeItems(items, func(b *treeChildBody) (TreeChild, error) {
+			id, err := h.useKind(b.Link, KindTree)
+			return TreeChild{Last: b.Last, ID: id}, err
+		})
+		return err
+	})
 	if err != nil {
-		return nil, decodeError(KindTree, err)
+		return nil, err
 	}
 	return t, nil
 }
 
 var entryBodies = sync.Pool{New: func() any { return new([]entryBody) }}
-
-func decodeTree(data []byte) (*Tree, error) {
-	h, err := parseListHeader(KindTree, data)
-	if err != nil {
-		return nil, err
-	}
-	t := new(Tree)
-	level, items, err := listLevel(h)
-	if err != nil {
-		return nil, err
-	}
-	if t.Level = level; level == 0 {
-		t.Entries, err = decodeEntries(h, items)
-	} else {
-		t.Children, err = decodeTreeChildren(h, items)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t, recode(h, KindTree, level, t.encode)
-}
 
 func decodeEntries(h *header, items []byte) ([]Entry, error) {
 	pooled := entryBodies.Get().(*[]entryBody)
@@ -100,53 +84,6 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 		}
 	}
 	return entries, nil
-}
-
-func decodeTreeChildren(h *header, items []byte) ([]TreeChild, error) {
-	var bodies []treeChildBody
-	if err := listCodec.unmarshal(items, &bodies); err != nil {
-		return nil, err
-	}
-	children := make([]TreeChild, len(bodies))
-	for i, b := range bodies {
-		link, err := h.use(b.Link)
-		if err != nil {
-			return nil, err
-		}
-		if link.Kind != KindTree {
-			return nil, faultf(ReasonLinkKind, "child %q is a %s", b.Last, link.Kind)
-		}
-		children[i] = TreeChild{Last: b.Last, ID: link.ID}
-	}
-	return children, nil
-}
-
-// parseListHeader is parseHeader with the size limit of list nodes.
-func parseListHeader(kind Kind, data []byte) (*header, error) {
-	if len(data) > MaxListSize {
-		return nil, faultf(ReasonTooBig, "%d bytes", len(data))
-	}
-	return parseHeader(kind, data)
-}
-
-// recode checks that all links are used, and that encoding a decoded list node
-// again gives the same bytes; encoding checks all the other rules.
-func recode(h *header, kind Kind, level uint8, encode func(*listNode) error) error {
-	n := getListNode(kind, level)
-	defer n.free()
-	if err := encode(n); err != nil {
-		return err
-	}
-	if err := h.done(); err != nil {
-		return err
-	}
-	// parseHeader and listLevel have checked the bytes before the items.
-	head := appendHead(make([]byte, 0, 9), cborArray, uint64(n.count))
-	items, ok := bytes.CutPrefix(h.body[2:], head)
-	if !ok || !bytes.Equal(items, n.items) || !bytes.Equal(h.links, n.links.raw) {
-		return &fault{reason: ReasonCanonical}
-	}
-	return nil
 }
 
 // EmptyTree returns the node of an empty directory and its ID.

@@ -312,13 +312,11 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 		}
 		c.object(f, walk, name, rec)
 	}
-	for !c.indexed && bad == nil && walk.pos < walk.size {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if _, err := walk.next(); err != nil {
-			bad = fmt.Errorf("entry at %d: %w", walk.pos, err)
-		}
+	if !c.indexed && bad == nil {
+		bad = walk.rest(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	switch {
 	case bad != nil:

@@ -84,7 +84,7 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 		return nil
 	}
 	if len(records) > 0 {
-		if err := w.store.writeEvicted(records, sources.created); err != nil {
+		if err := writeEvicted(w.store, records, sources.created); err != nil {
 			return fmt.Errorf("evict chunks: %w", err)
 		}
 	}
@@ -97,8 +97,8 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 }
 
 // writeEvicted writes an evicted volume with records. A key may come more than once.
-func (s *Store) writeEvicted(records []keys.Record, created time.Time) error {
-	w, err := s.newUnsealed("")
+func writeEvicted(s *Store, records []keys.Record, created time.Time) error {
+	w, err := newUnsealed(s, "")
 	if err != nil {
 		return err
 	}

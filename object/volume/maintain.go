@@ -71,19 +71,19 @@ func (s *Store) NeedsMaintenance() bool {
 	if err != nil {
 		return false
 	}
-	return len(l.volumes) > manySmall && len(s.small(l, func(error) {})) > manySmall || trashBin{s}.mayHaveOld()
+	return len(l.volumes) > manySmall && len(l.small(func(error) {})) > manySmall || trashBin{s}.mayHaveOld()
 }
 
 // small returns the small volumes that can be merged: it skips volumes of sessions that are
 // not closed. It calls skipped for a volume that it cannot describe.
-func (s *Store) small(l *listing, skipped func(error)) (small []*sealed) {
+func (l *listing) small(skipped func(error)) (small []*sealed) {
 	for _, v := range l.volumes {
 		info, err := v.describe()
 		if err != nil {
 			skipped(err)
 			continue
 		}
-		if info.Bytes < smallVolume && !info.Evicted && !v.keep.Load() && !disk.IsLocked(s.lockPath(info.Session)) {
+		if info.Bytes < smallVolume && !info.Evicted && !v.keep.Load() && !disk.IsLocked(v.store.lockPath(info.Session)) {
 			small = append(small, v)
 		}
 	}
@@ -97,7 +97,7 @@ func (s *Store) nextGroup() ([]*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	small := s.small(l, func(err error) { s.warn("not merged: %v", err) })
+	small := l.small(func(err error) { s.warn("not merged: %v", err) })
 	if len(small) <= manySmall {
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -192,6 +193,17 @@ func (w *logWalker) next() (logEntry, error) {
 	}
 	w.pos = e.end()
 	return e, nil
+}
+
+// rest goes to the end of the log, or to the first entry that is incomplete or invalid, and
+// returns an error for that. It stops early if ctx ends.
+func (w *logWalker) rest(ctx context.Context) error {
+	for w.pos < w.size && ctx.Err() == nil {
+		if _, err := w.next(); err != nil {
+			return fmt.Errorf("entry at %d: %w", w.pos, err)
+		}
+	}
+	return nil
 }
 
 // readEntry reads entry e and verifies its checksum. It returns the stored value, which is

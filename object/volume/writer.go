@@ -80,7 +80,7 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 			err = fmt.Errorf("begin a volume: %w", err)
 		}
 	}()
-	if w, err = s.newUnsealed(session); err != nil {
+	if w, err = newUnsealed(s, session); err != nil {
 		return nil, err
 	}
 	if err = checkFree(w.dir, opening); err == nil {
@@ -97,7 +97,7 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 }
 
 // newUnsealed begins a volume without a database. See newWriter.
-func (s *Store) newUnsealed(session string) (*writer, error) {
+func newUnsealed(s *Store, session string) (*writer, error) {
 	if err := makeVolumesDir(s.dir); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 type addOptions struct {
-	all, update, dryRun, force, excludeCaches bool
+	stage.AddOptions
+	all, excludeCaches bool
 }
 
 func newAdd(env *Env) *cobra.Command {
@@ -54,9 +55,9 @@ the letters A, M and D).`,
 	env.inRepository(cmd, o.run, exitPartial, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
-	flags.BoolVarP(&o.update, "update", "u", false, "only files that are tracked already")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be done")
-	flags.BoolVarP(&o.force, "force", "f", false, "ignored files, too")
+	flags.BoolVarP(&o.Update, "update", "u", false, "only files that are tracked already")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be done")
+	flags.BoolVarP(&o.Force, "force", "f", false, "ignored files, too")
 	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
 	cmd.MarkFlagsMutuallyExclusive("all", "update")
 	return cmd
@@ -81,44 +82,43 @@ type pathStatus struct {
 }
 
 func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	if len(args) == 0 && !o.all && !o.update {
+	if len(args) == 0 && !o.all && !o.Update {
 		return hintf(usagef("nothing specified, nothing added"), "did you mean 'kist add .'?")
 	}
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
 	}
-	paths, err := env.find(ctx, r, specs, places{index: true, worktree: !o.update, ignored: o.force})
-	if err != nil {
+	if o.Paths, err = env.find(ctx, r, specs, places{index: true, worktree: !o.Update, ignored: o.Force}); err != nil {
 		return err
 	}
-	p := env.progress("adding")
-	var exclude worktree.Exclude
 	if o.excludeCaches {
-		exclude.Markers = []worktree.Marker{worktree.CacheTag}
+		o.Exclude.Markers = []worktree.Marker{worktree.CacheTag}
 	}
-	note := noteUnrecorded(env, r, o.dryRun)
-	result, err := stage.Add(ctx, r, stage.AddOptions{
-		Paths: paths, Update: o.update, Force: o.force, Exclude: exclude, DryRun: o.dryRun, Progress: p.amounts(),
-	})
+
+	p := env.progress("adding")
+	o.Progress = p.amounts()
+	note := noteUnrecorded(env, r, o.DryRun)
+	result, err := stage.Add(ctx, r, o.AddOptions)
 	p.Stop()
 	if err != nil {
 		return err
 	}
-	printAdded(env, r, *o, result)
+
+	printAdded(env, r, o.DryRun, result)
 	note()
-	if !o.dryRun {
+	if !o.DryRun {
 		env.maintain(r)
 	}
-	return addOutcome(env, r, result, paths)
+	return addOutcome(env, r, result, o.Paths)
 }
 
-func printAdded(env *Env, r *kist.Repository, o addOptions, result *stage.AddResult) {
+func printAdded(env *Env, r *kist.Repository, dryRun bool, result *stage.AddResult) {
 	did := newWork(result.Read, result.Stats)
-	list := o.dryRun || env.global.verbose
+	list := dryRun || env.global.verbose
 	if env.global.json {
 		out := addJSON{
-			DryRun: o.dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
+			DryRun: dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
 			Resolved: len(result.Resolved), Skipped: newSkippedJSON(result.Skipped), work: did,
 		}
 		if list {
@@ -143,7 +143,7 @@ func printAdded(env *Env, r *kist.Repository, o addOptions, result *stage.AddRes
 	switch {
 	case parts == "":
 		env.tell("nothing changed\n")
-	case o.dryRun:
+	case dryRun:
 		env.tell("would be staged: %s; %s read, %s new\n", parts, formatSize(did.Read), formatSize(did.New))
 	default:
 		env.tell("staged: %s; %s\n", parts, did)

@@ -76,6 +76,7 @@ var causes = []struct {
 	{isA[*retain.HeldError], exitFailed, "held", "'kist hold remove' removes a hold; ask its owner first"},
 	{matches(retain.ErrProtected), exitFailed, "protected", ""},
 	{matches(retain.ErrValue), exitUsage, "", ""},
+	{matches(kist.ErrNoUpstream), exitFailed, "no-upstream", ""},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
 	{matches(checkout.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},

@@ -24,8 +24,9 @@ import (
 
 type commitOptions struct {
 	messageOptions
-	all, amend, noEdit, allowEmpty bool
-	author, date                   string
+	commits.CommitOptions
+	noEdit       bool
+	author, date string
 }
 
 func newCommit(env *Env) *cobra.Command {
@@ -64,10 +65,10 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	o.messageOptions.register(cmd)
-	flags.BoolVarP(&o.all, "all", "a", false, "stage changes of tracked files first")
-	flags.BoolVar(&o.amend, "amend", false, "replace the last commit, keeping its message unless another is given")
+	flags.BoolVarP(&o.All, "all", "a", false, "stage changes of tracked files first")
+	flags.BoolVar(&o.Amend, "amend", false, "replace the last commit, keeping its message unless another is given")
 	flags.BoolVar(&o.noEdit, "no-edit", false, "take the message of the last commit, merge or revert as it is")
-	flags.BoolVar(&o.allowEmpty, "allow-empty", false, "commit even if nothing changed")
+	flags.BoolVar(&o.AllowEmpty, "allow-empty", false, "commit even if nothing changed")
 	flags.StringVar(&o.author, "author", "", "record `\"NAME <EMAIL>\"` as the author")
 	flags.StringVar(&o.date, "date", "", "record `TIME` as the author's time")
 	cmd.MarkFlagsMutuallyExclusive("message", "file", "no-edit")
@@ -83,24 +84,23 @@ type commitDoneJSON struct {
 }
 
 func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	author, err := o.signature(env)
-	if err != nil {
+	var err error
+	if o.Author, err = o.signature(env); err != nil {
 		return err
 	}
-	message, err := o.message(env, errNoMessage)
-	if err != nil {
+	if o.Message, err = o.message(env, errNoMessage); err != nil {
 		return err
 	}
-	if message == "" {
-		if message, err = composeMessage(ctx, env, r, *o); err != nil {
+	if o.Message == "" {
+		if o.Message, err = composeMessage(ctx, env, r, o); err != nil {
 			return err
 		}
 	}
+
+	o.Brief = env.global.quiet && !env.global.json
 	p := env.progress("committing")
-	result, err := commits.Commit(ctx, r, commits.CommitOptions{
-		Message: message, All: o.all, Amend: o.amend, AllowEmpty: o.allowEmpty, Author: author, Progress: p.amounts(),
-		Brief: env.global.quiet && !env.global.json,
-	})
+	o.Progress = p.amounts()
+	result, err := commits.Commit(ctx, r, o.CommitOptions)
 	p.Stop()
 	if errors.Is(err, commits.ErrNothingToCommit) {
 		return nothingToCommit(ctx, env, r, err)
@@ -239,8 +239,8 @@ func withoutComments(text string) string {
 // composeMessage has a person write a commit's message. It returns "" if there
 // is one already that is to be taken: of the commit being amended, or of the
 // merge or revert under way.
-func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o commitOptions) (string, error) {
-	draft, err := draftMessage(ctx, r, o)
+func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o *commitOptions) (string, error) {
+	draft, err := draftMessage(ctx, r, o.Amend)
 	if err != nil {
 		return "", err
 	}
@@ -261,8 +261,8 @@ func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o commitO
 }
 
 // draftMessage returns the message that a commit would have without another.
-func draftMessage(ctx context.Context, r *kist.Repository, o commitOptions) (string, error) {
-	if o.amend {
+func draftMessage(ctx context.Context, r *kist.Repository, amend bool) (string, error) {
+	if amend {
 		head, err := r.Refs().Head()
 		if err == nil && head.ID.IsZero() {
 			err = fmt.Errorf("amend: %w", kist.ErrUnborn)
@@ -303,15 +303,15 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 	if err != nil {
 		return "", err
 	}
-	staged := len(s.Staged) > 0 || o.all && len(changedPaths(s)) > 0
+	staged := len(s.Staged) > 0 || o.All && len(changedPaths(s)) > 0
 	switch {
 	case len(s.Conflicts) > 0:
 		return "", commits.Unresolved(s.Conflicts)
-	case !staged && !o.amend && !o.allowEmpty && s.State.Operation == "":
+	case !staged && !o.Amend && !o.AllowEmpty && s.State.Operation == "":
 		return "", nothingToCommit(ctx, env, r, commits.ErrNothingToCommit)
 	}
 	plain := func(_ style, text string) string { return text }
-	long := longStatus{env: env, repo: r, status: s, paint: plain, draft: true, all: o.all}
+	long := longStatus{env: env, repo: r, status: s, paint: plain, draft: true, all: o.All}
 	text := draft + "\n\n# What does this commit do, and why? Lines that begin with # are left out. Without\n" +
 		"# a message there will be no commit.\n#\n"
 	for line := range strings.Lines(long.text(statusOptions{})) {

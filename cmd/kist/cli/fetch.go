@@ -15,12 +15,8 @@ import (
 )
 
 type fetchOptions struct {
-	all    bool
-	noTags bool
-	force  bool
-	prune  bool
-	dryRun bool
-	waits  tracking.Decision
+	tracking.FetchOptions
+	all bool
 }
 
 func newFetch(env *Env) *cobra.Command {
@@ -63,12 +59,12 @@ waits), and lost (as the errors of verify, and who accepted the loss).`,
 	env.inRepository(cmd, o.run, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")
-	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
-	flags.BoolVarP(&o.force, "force", "f", false, "replace local tags that differ")
-	flags.BoolVarP(&o.prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
-	flags.Var((*decisionValue)(&o.waits), "records", "decide on waiting records: `DECISION` is accept or refuse")
+	flags.BoolVar(&o.NoTags, "no-tags", false, "do not fetch tags")
+	flags.BoolVarP(&o.Force, "force", "f", false, "replace local tags that differ")
+	flags.BoolVarP(&o.Prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
+	flags.Var(newParsed(&o.Waiting, "", parseDecision), "records", "decide on waiting records: `DECISION` is accept or refuse")
 	must(cmd.RegisterFlagCompletionFunc("records", oneOf("accept", "refuse")))
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be moved")
 	env.transfer.registerJobs(cmd)
 	return cmd
 }
@@ -77,24 +73,24 @@ func (o *fetchOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if o.all && len(args) > 0 {
 		return usagef("--all and %s cannot be given both", quoteArg(args[0]))
 	}
-	fetch := tracking.FetchOptions{NoTags: o.noTags, Force: o.force, Prune: o.prune, Waiting: o.waits, DryRun: o.dryRun, Jobs: env.transfer.jobs}
+	o.Jobs = env.transfer.jobs
 	if o.all {
 		for _, m := range registry.All(r) {
-			fetch.Remote = m.Name
-			if err := fetchFrom(ctx, env, r, fetch); err != nil {
+			o.Remote = m.Name
+			if err := fetchFrom(ctx, env, r, o.FetchOptions); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	var err error
-	if fetch.Remote, err = fetchRemote(env, r, args); err != nil {
+	if o.Remote, err = fetchRemote(env, r, args); err != nil {
 		return err
 	}
 	for _, branch := range args[min(1, len(args)):] {
-		fetch.Branches = append(fetch.Branches, strings.TrimPrefix(branch, refs.Heads))
+		o.Branches = append(o.Branches, strings.TrimPrefix(branch, refs.Heads))
 	}
-	return fetchFrom(ctx, env, r, fetch)
+	return fetchFrom(ctx, env, r, o.FetchOptions)
 }
 
 // fetchRemote returns the name of the remote that the first of args names;

@@ -23,8 +23,18 @@ import (
 
 type mergeOptions struct {
 	messageOptions
-	ffOnly, noFF, noCommit, unrelated bool
-	abort, goOn                       bool
+	commits.MergeOptions
+	abort, goOn bool
+}
+
+// register adds the options that merge and pull share.
+func (o *mergeOptions) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
+	flags.BoolVar(&o.FastForwardOnly, "ff-only", false, "fail with status 13 if a commit is needed")
+	flags.BoolVar(&o.NoFastForward, "no-ff", false, "make a commit even if moving the branch is enough")
+	flags.BoolVar(&o.Unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
+	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
 }
 
 func newMerge(env *Env) *cobra.Command {
@@ -58,16 +68,12 @@ version was put aside).`,
 		ValidArgsFunction: completeNth(env.complete(revisions), cobra.NoFileCompletions),
 	}
 	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
+	o.register(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of the commit; if given more than once, each is a paragraph")
-	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")
-	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even if moving the branch is enough")
-	flags.BoolVar(&o.noCommit, "no-commit", false, "stop before the commit")
-	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
+	flags.BoolVar(&o.NoCommit, "no-commit", false, "stop before the commit")
 	flags.Bool("no-edit", false, "take the message as it is (it always is)")
 	flags.BoolVar(&o.goOn, "continue", false, "commit a merge whose conflicts are resolved")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the merge")
-	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-commit")
 	for _, name := range []string{"ff-only", "no-ff", "no-commit", "message"} {
 		cmd.MarkFlagsMutuallyExclusive("continue", "abort", name)
@@ -84,8 +90,8 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case len(args) > 1:
 		return usagef("only one branch can be merged at a time")
 	}
-	message, err := o.message(env, errNoMessage)
-	if err != nil {
+	var err error
+	if o.Message, err = o.message(env, errNoMessage); err != nil {
 		return err
 	}
 	switch {
@@ -94,28 +100,30 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case o.goOn:
 		return continueMerge(ctx, env, r)
 	}
+
 	p := env.progress("merging")
-	result, applyErr := commits.Merge(ctx, r, commits.MergeOptions{
-		Rev: previous(args[0]), Message: message, FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
-		NoCommit: o.noCommit, Unrelated: o.unrelated, Progress: p.amounts(),
-	})
+	o.Rev, o.Progress = previous(args[0]), p.amounts()
+	result, err := commits.Merge(ctx, r, o.MergeOptions)
 	p.Stop()
-	if errors.Is(applyErr, commits.ErrNotFastForward) {
-		return hintf(applyErr, "without --ff-only, kist makes a merge commit")
-	}
-	if result == nil {
-		return env.unwritten(r, blocked(applyErr))
-	}
-	env.maintain(r)
-	if err := printMerged(ctx, env, r, result, func(merged mergedJSON) any { return merged }); err != nil {
-		return err
-	}
-	return mergeOutcome(env, r, result, applyErr)
+	return endMerge(ctx, env, r, result, err, func(merged mergedJSON) any { return merged })
 }
 
-// mergeOutcome returns the error that the command ends with after a merge.
-func mergeOutcome(env *Env, r *kist.Repository, result *commits.MergeResult, applyErr error) error {
-	if err := env.unwritten(r, applyErr); err != nil {
+// endMerge prints the result of a merge, and returns the error that the command ends with.
+// The result is nil if nothing was done because of mergeErr. form returns the output of
+// --json.
+func endMerge(ctx context.Context, env *Env, r *kist.Repository, result *commits.MergeResult, mergeErr error, form func(mergedJSON) any) error {
+	if errors.Is(mergeErr, commits.ErrNotFastForward) {
+		return hintf(mergeErr, "without --ff-only, kist makes a merge commit")
+	}
+	if result == nil {
+		return env.unwritten(r, blocked(mergeErr))
+	}
+	env.maintain(r)
+
+	if err := printMerged(ctx, env, r, result, form); err != nil {
+		return err
+	}
+	if err := env.unwritten(r, mergeErr); err != nil {
 		return err
 	}
 	if len(result.Conflicts) > 0 {
@@ -240,8 +248,8 @@ func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID)
 }
 
 type revertOptions struct {
-	noCommit, goOn, abort bool
-	mainline              int
+	commits.RevertOptions
+	goOn, abort bool
 }
 
 func newRevert(env *Env) *cobra.Command {
@@ -268,8 +276,8 @@ stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and rest
 	}
 	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.noCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
-	flags.IntVarP(&o.mainline, "mainline", "m", 0, "for a merge, go back to the parent with this `NUMBER`, from 1")
+	flags.BoolVarP(&o.NoCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
+	flags.IntVarP(&o.Parent, "mainline", "m", 0, "for a merge, go back to the parent with this `NUMBER`, from 1")
 	flags.Bool("no-edit", false, "take the messages as they are (they always are)")
 	flags.BoolVar(&o.goOn, "continue", false, "commit the resolved files and continue")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the first commit")
@@ -284,22 +292,24 @@ func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return usagef("%s is not expected", quoteArg(args[0]))
 	case !o.goOn && !o.abort && len(args) == 0:
 		return usagef("REV is missing")
-	case o.mainline < 0:
+	case o.Parent < 0:
 		return usagef("parents are counted from 1")
 	}
 	if o.abort {
 		return env.abort(ctx, r, operation.Reverting)
 	}
-	list, err := revertArgs(ctx, r, args)
-	if err != nil {
+	var err error
+	if o.Commits, err = revertArgs(ctx, r, args); err != nil {
 		return err
 	}
+
 	var result *commits.RevertResult
 	p := env.progress("reverting")
+	o.Progress = p.amounts()
 	if o.goOn {
-		result, err = commits.Continue(ctx, r, p.amounts())
+		result, err = commits.Continue(ctx, r, o.Progress)
 	} else {
-		result, err = commits.Revert(ctx, r, commits.RevertOptions{Commits: list, Parent: o.mainline, NoCommit: o.noCommit, Progress: p.amounts()})
+		result, err = commits.Revert(ctx, r, o.RevertOptions)
 	}
 	p.Stop()
 	if result == nil {
@@ -369,11 +379,11 @@ func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository,
 	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
 		describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
 	next := "'kist revert --continue'"
-	if o.noCommit {
+	if o.NoCommit {
 		next = "'kist commit'"
 	}
 	err = hintf(err, hintDecide+", then %s; or 'kist revert --abort'", next)
-	if o.noCommit && len(result.Rest) > 0 {
+	if o.NoCommit && len(result.Rest) > 0 {
 		var left []string
 		for _, id := range result.Rest {
 			left = append(left, id.Short())

@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-type mvOptions struct{ force, dryRun bool }
+type mvOptions struct{ checkout.MoveOptions }
 
 func newMv(env *Env) *cobra.Command {
 	var o mvOptions
@@ -33,8 +33,8 @@ With --json: path and renamed_from, a line for each.`,
 	}
 	env.inRepository(cmd, notBare(o.run), exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVarP(&o.force, "force", "f", false, "replace an existing file")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be moved")
+	flags.BoolVarP(&o.Force, "force", "f", false, "replace an existing file")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be moved")
 	return cmd
 }
 
@@ -54,14 +54,14 @@ func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if info, err := os.Stat(env.path(to)); strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
 		return failf(exitFailed, "not-found", "there is no folder %s", quoteArg(to))
 	}
-	moved, err := checkout.Move(ctx, r, checkout.MoveOptions{
-		Sources: paths[:len(paths)-1], Destination: paths[len(paths)-1], Force: o.force, DryRun: o.dryRun,
-	})
+
+	o.Sources, o.Destination = paths[:len(paths)-1], paths[len(paths)-1]
+	moved, err := checkout.Move(ctx, r, o.MoveOptions)
 	for _, m := range moved {
 		switch {
 		case env.global.json:
 			env.json(movedJSON{newPathJSON(m.To), m.From, rawPath(m.From)})
-		case o.dryRun || env.global.verbose:
+		case o.DryRun || env.global.verbose:
 			env.printf("%s -> %s\n", env.shown(r, m.From), env.shown(r, m.To))
 		}
 	}
@@ -72,9 +72,7 @@ func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	return err
 }
 
-type rmOptions struct {
-	cached, recursive, force, dryRun bool
-}
+type rmOptions struct{ checkout.RemoveOptions }
 
 func newRm(env *Env) *cobra.Command {
 	var o rmOptions
@@ -96,10 +94,10 @@ With --json: path, on a line for each.`,
 	}
 	env.inRepository(cmd, notBare(o.run), exitBusy)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.cached, "cached", false, "leave the files in the worktree")
-	flags.BoolVarP(&o.recursive, "recursive", "r", false, "also remove folders, with their tracked files")
-	flags.BoolVarP(&o.force, "force", "f", false, "remove files with uncommitted changes, too")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be removed")
+	flags.BoolVar(&o.Cached, "cached", false, "leave the files in the worktree")
+	flags.BoolVarP(&o.Recursive, "recursive", "r", false, "also remove folders, with their tracked files")
+	flags.BoolVarP(&o.Force, "force", "f", false, "remove files with uncommitted changes, too")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be removed")
 	return cmd
 }
 
@@ -108,16 +106,14 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if err != nil {
 		return err
 	}
-	paths, err := env.find(ctx, r, specs, places{index: true})
-	if err != nil {
+	if o.Paths, err = env.find(ctx, r, specs, places{index: true}); err != nil {
 		return err
 	}
 	if err := o.allowed(r, specs); err != nil {
 		return err
 	}
-	removed, err := checkout.Remove(ctx, r, checkout.RemoveOptions{
-		Paths: paths, Cached: o.cached, Recursive: o.recursive, Force: o.force, DryRun: o.dryRun,
-	})
+
+	removed, err := checkout.Remove(ctx, r, o.RemoveOptions)
 	if isA[*stage.LocalChangesError](err) {
 		return hintf(failf(exitFailed, "local-changes", "%w", err), "--cached keeps the file, -f removes it anyway")
 	}
@@ -130,10 +126,10 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	return nil
 }
 
-// allowed refuses folders that are named, unless --recursive is given. Those
-// that stay whole among the paths to remove are refused later.
+// allowed returns an error if args name a folder, and --recursive is not given.
+// checkout.Remove refuses the folders that a pattern matches.
 func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
-	if o.recursive || specs.plain() {
+	if o.Recursive || specs.plain() {
 		return nil
 	}
 	idx, err := r.Index()

@@ -11,16 +11,11 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
-	"github.com/kist-vcs/kist/tree/commits"
 )
 
 type pullOptions struct {
-	messages  []string
-	ffOnly    bool
-	noFF      bool
-	noTags    bool
-	prune     bool
-	unrelated bool
+	mergeOptions
+	fetch tracking.FetchOptions
 }
 
 func newPull(env *Env) *cobra.Command {
@@ -43,13 +38,9 @@ print.`,
 	}
 	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
-	flags.BoolVar(&o.ffOnly, "ff-only", false, "fail with status 13 if a commit is needed")
-	flags.BoolVar(&o.noFF, "no-ff", false, "make a commit even if moving the branch is enough")
-	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
-	flags.BoolVarP(&o.prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
-	flags.BoolVar(&o.unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
-	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
+	o.mergeOptions.register(cmd)
+	flags.BoolVar(&o.fetch.NoTags, "no-tags", false, "do not fetch tags")
+	flags.BoolVarP(&o.fetch.Prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
 	env.transfer.registerJobs(cmd)
 	return cmd
 }
@@ -65,41 +56,32 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err != nil {
 		return err
 	}
+	o.Message = cleanMessage(strings.Join(o.messages, "\n\n"))
+
 	p := env.progress("pulling")
 	defer p.Stop()
-	result, err := tracking.Pull(ctx, r, tracking.PullOptions{
-		Source: source,
-		Fetch:  tracking.FetchOptions{NoTags: o.noTags, Prune: o.prune, Jobs: env.transfer.jobs, Progress: p.transferred()},
-		Merge: commits.MergeOptions{
-			Message: cleanMessage(strings.Join(o.messages, "\n\n")), FastForwardOnly: o.ffOnly, NoFastForward: o.noFF,
-			Unrelated: o.unrelated, Progress: p.amounts(),
-		},
-	})
+	o.Progress, o.fetch.Progress, o.fetch.Jobs = p.amounts(), p.transferred(), env.transfer.jobs
+	result, err := tracking.Pull(ctx, r, tracking.PullOptions{Source: source, Fetch: o.fetch, Merge: o.MergeOptions})
 	p.Stop()
-	if result != nil && result.Fetch != nil && !env.global.json {
+
+	if errors.Is(err, kist.ErrNoUpstream) {
+		return hintf(err, "'kist branch -u REMOTE/BRANCH' sets it, or say from where: kist pull REMOTE BRANCH")
+	}
+	if result == nil {
+		return env.unwritten(r, blocked(err))
+	}
+	if result.Fetch != nil && !env.global.json {
 		fetched := tracking.FetchOptions{Remote: result.Source.Remote}
 		if err := printFetched(ctx, env, r, fetched, result.Fetch); err != nil {
 			return err
 		}
 	}
-	switch {
-	case errors.Is(err, kist.ErrNoUpstream):
-		return hintf(failf(exitFailed, "no-upstream", "%w", err), "'kist branch -u REMOTE/BRANCH' sets it, or say from where: kist pull REMOTE BRANCH")
-	case errors.Is(err, commits.ErrNotFastForward):
-		return hintf(err, "without --ff-only, kist makes a merge commit")
-	case result == nil || result.Merge == nil:
-		return env.unwritten(r, blocked(err))
-	}
-	env.maintain(r)
-	form := func(merged mergedJSON) any { return pulledJSON{newFetchJSON(result.Fetch), merged} }
-	if err := printMerged(ctx, env, r, result.Merge, form); err != nil {
-		return err
-	}
-	return mergeOutcome(env, r, result.Merge, err)
+	return endMerge(ctx, env, r, result.Merge, err, func(merged mergedJSON) any {
+		return pulledJSON{newFetchJSON(result.Fetch), merged}
+	})
 }
 
-// pullSource returns from where to pull; zero is what the current branch
-// follows.
+// pullSource returns the branch to pull; zero: the upstream of the current branch.
 func pullSource(env *Env, r *kist.Repository, args []string) (registry.Upstream, error) {
 	if len(args) == 0 {
 		return registry.Upstream{}, nil

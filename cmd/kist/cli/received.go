@@ -138,20 +138,13 @@ func receivedBy(r *tracking.ReceivedRecord) string {
 	return text
 }
 
-// decisionValue is what becomes of records that wait, as an option.
-type decisionValue tracking.Decision
-
-func (v *decisionValue) String() string { return "" }
-func (v *decisionValue) Type() string   { return "DECISION" }
-
-func (v *decisionValue) Set(text string) error {
+// parseDecision parses the decision on waiting records.
+func parseDecision(text string) (d tracking.Decision, err error) {
 	switch text {
 	case "accept":
-		*v = decisionValue(tracking.Accept)
+		return tracking.Accept, nil
 	case "refuse":
-		*v = decisionValue(tracking.Refuse)
-	default:
-		return usagef("%s is neither accept nor refuse", quoteArg(text))
+		return tracking.Refuse, nil
 	}
-	return nil
+	return d, fmt.Errorf("%s is neither accept nor refuse", quoteArg(text))
 }

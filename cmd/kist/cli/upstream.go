@@ -108,7 +108,7 @@ func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string,
 	}
 	if name == "" {
 		if _, err := registry.UpstreamOf(r, branch); errors.Is(err, kist.ErrNoUpstream) {
-			return failf(exitFailed, "no-upstream", "%w", err)
+			return err
 		}
 		return registry.SetUpstream(ctx, r, branch, registry.Upstream{})
 	}

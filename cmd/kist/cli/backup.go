@@ -446,18 +446,12 @@ func (b *backup) noteHead(ctx context.Context) {
 
 // push sends the current branch.
 func (b *backup) push(ctx context.Context) (string, error) {
-	ref, upstream, err := pushCurrent(ctx, b.repo, b.remote)
+	ref, name, err := b.env.pushTarget(ctx, b.repo, b.remote)
 	if errors.Is(err, kist.ErrUnborn) {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
-	}
-	name := upstream.Remote
-	if b.remote != "" || name == "" {
-		if name, err = b.env.remoteArg(b.repo, b.remote); err != nil {
-			return "", err
-		}
 	}
 	b.summary.Remote = &name
 	p := b.env.progress("pushing")
@@ -501,18 +495,14 @@ func (b *backup) expire(ctx context.Context) (string, error) {
 // print prints the summary. The failed steps and skipped files go to standard error.
 func (b *backup) print() {
 	env, s := b.env, &b.summary
-	if env.global.json {
-		env.json(s)
-	}
+	env.json(s)
 	failed := ""
 	for _, st := range s.Steps {
 		text := st.text
 		if text == "" || st.Outcome == stepFailed {
 			text = st.Outcome
 		}
-		if !env.global.json {
-			env.tell("%-9s %s\n", st.Name, text)
-		}
+		env.tell("%-9s %s\n", st.Name, text)
 		if st.Error != nil {
 			o := *st.Error
 			o.Message = st.Name + ": " + strings.TrimPrefix(o.Message, st.Name+": ")
@@ -530,9 +520,7 @@ func (b *backup) print() {
 	if err := partialError(env, b.repo, b.skipped); err != nil {
 		sayOutcome(env, outcomeOf(err))
 	}
-	if env.global.json {
-		return
-	}
+
 	took := (time.Duration(s.Seconds*1000) * time.Millisecond).Round(100 * time.Millisecond)
 	how := "complete"
 	switch {

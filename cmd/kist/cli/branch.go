@@ -106,9 +106,7 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 	if err != nil {
 		return err
 	}
-	if env.global.json {
-		env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, ""))
-	}
+	env.json(newBranchJSON(refs.Ref{Name: refs.Heads + args[0], ID: id}, ""))
 	return followNew(ctx, env, r, args[0], rev)
 }
 
@@ -130,8 +128,8 @@ func showCurrentBranch(env *Env, r *kist.Repository, args []string) error {
 	return nil
 }
 
-// branchArg returns the branch that an argument names, which may be a form
-// like "-" or "@{-1}".
+// branchArg returns the branch that an argument names. Forms such as "-" and "@{-1}" are
+// possible.
 func branchArg(ctx context.Context, r *kist.Repository, arg string) (string, error) {
 	arg = previous(arg)
 	if _, err := r.Refs().Get(refs.Heads + arg); err == nil {
@@ -145,8 +143,8 @@ func branchArg(ctx context.Context, r *kist.Repository, arg string) (string, err
 	return "", failf(exitFailed, "unknown-ref", "branch %s not found", quoteArg(arg))
 }
 
-// each calls do with each of args. It reports all errors except the last one, which
-// it returns. No args are an error about the missing NAME or BRANCH.
+// each calls do with each of args. It reports all errors except the last one, and returns
+// that. Without args, the error names what is missing.
 func (e *Env) each(args []string, missing string, do func(arg string) error) error {
 	if len(args) == 0 {
 		return usagef("%s is missing", missing)
@@ -196,7 +194,7 @@ func renameBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOpt
 		var err error
 		head, herr := r.Refs().Head()
 		if herr == nil && head.Branch == args[0] {
-			from = args[0] // which may be yet to come
+			from = args[0] // it may be unborn
 		} else if from, err = branchArg(ctx, r, args[0]); err != nil {
 			return err
 		}
@@ -256,38 +254,46 @@ func listBranches(env *Env, cmd *cobra.Command, r *kist.Repository, o branchOpti
 
 // matching returns the branches to list: of the kinds that o selects, with names that
 // match one of the patterns, and with commits for which keep returns true.
-func (o branchOptions) matching(ctx context.Context, r *kist.Repository, patterns []string, keep func(context.Context, object.ID) (bool, error)) ([]refs.Ref, error) {
-	var prefixes []string
+func (o branchOptions) matching(ctx context.Context, r *kist.Repository, patterns []string, keep commitTest) (list []refs.Ref, err error) {
 	if !o.remotes || o.all {
-		prefixes = append(prefixes, refs.Heads)
+		if list, err = listRefs(ctx, r, refs.Heads, patterns, keep); err != nil {
+			return nil, err
+		}
 	}
-	if o.remotes || o.all {
-		prefixes = append(prefixes, refs.Remotes)
+	if !o.remotes && !o.all {
+		return list, nil
 	}
-	var list []refs.Ref
-	for _, prefix := range prefixes {
-		found, err := r.Refs().List(prefix)
+	more, err := listRefs(ctx, r, refs.Remotes, patterns, keep)
+	return append(list, more...), err
+}
+
+// listRefs returns the refs below prefix with a name that matches one of the patterns, and
+// with a commit for which keep returns true.
+func listRefs(ctx context.Context, r *kist.Repository, prefix string, patterns []string, keep commitTest) (list []refs.Ref, err error) {
+	found, err := r.Refs().List(prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range found {
+		if !matchesAny(patterns, ref.Name[len(prefix):]) {
+			continue
+		}
+		ok, err := keep(ctx, ref.ID)
 		if err != nil {
 			return nil, err
 		}
-		for _, ref := range found {
-			if !matchesAny(patterns, ref.Name[len(prefix):]) {
-				continue
-			}
-			ok, err := keep(ctx, ref.ID)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				list = append(list, ref)
-			}
+		if ok {
+			list = append(list, ref)
 		}
 	}
 	return list, nil
 }
 
-// tracking compares a ref with its upstream; nil if it has none, or if they
-// cannot be compared.
+// commitTest reports whether the ref at a commit is listed.
+type commitTest func(context.Context, object.ID) (bool, error)
+
+// tracking compares a ref with its upstream. It returns nil if the ref has none, or if
+// the two cannot be compared.
 func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *registry.Tracking {
 	branch, ok := refs.BranchOf(ref)
 	if !ok {
@@ -300,7 +306,7 @@ func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *reg
 	return &t
 }
 
-// print prints branches, a line each. One without a name is a detached HEAD.
+// print prints a line for each branch. A ref without a name is the detached HEAD.
 func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, list []refs.Ref, current string) {
 	type row struct {
 		name, mark string
@@ -344,14 +350,13 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 	}
 }
 
-// commitFilter chooses branches or tags by how their commits are related to
-// others.
+// commitFilter are the options that choose branches or tags by their commits.
 type commitFilter struct {
 	contains, noContains, merged, noMerged string
 }
 
-// commitFilters are the options of a commitFilter. All may be given without a
-// revision, which then is the argument that follows, or else HEAD.
+// commitFilters describes the options of a commitFilter. The revision of an option may be
+// the next argument. Without an argument it is HEAD.
 var commitFilters = []struct {
 	name, usage string
 	value       func(*commitFilter) *string
@@ -382,13 +387,13 @@ func (f *commitFilter) wanted(cmd *cobra.Command) bool {
 	return false
 }
 
-// filter returns the function that chooses, and the arguments without those
-// that were revisions for an option.
-func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []string) (func(context.Context, object.ID) (bool, error), []string, error) {
+// filter returns the test that the options describe, and the arguments that are not
+// revisions of an option.
+func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []string) (commitTest, []string, error) {
 	ctx := cmd.Context()
 	type test struct {
 		id       object.ID
-		contains bool // the other commit has to have id, and not the other way round
+		contains bool // the ref has to reach id; otherwise id has to reach the ref
 		not      bool
 	}
 	var tests []test
@@ -431,8 +436,8 @@ func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []stri
 	}, args, nil
 }
 
-// matchesAny reports whether a name fits one of some patterns, or there are
-// none. As in git, * stands for slashes, too.
+// matchesAny reports whether a name matches one of the patterns, or there are none. As in
+// git, * also stands for slashes.
 func matchesAny(patterns []string, name string) bool {
 	if len(patterns) == 0 {
 		return true

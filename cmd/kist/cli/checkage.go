@@ -110,16 +110,12 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 		return failf(exitFailed, "future", "the last backup of %s on %s is of %s, in the future: a clock is wrong", printable(short), printable(name), when.Local().Format(ageTime))
 	}
 	age = max(0, age).Truncate(time.Second)
-	if env.global.json {
-		env.json(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(o.max.value.Seconds())})
-	}
+	env.json(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(o.max.value.Seconds())})
 	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", printable(short), printable(name), age, when.Local().Format(ageTime), at.ID.Short())
 	if age > *o.max.value {
 		return failf(exitFailed, "old", "%s, more than %s", text, o.max.text)
 	}
-	if !env.global.json {
-		env.tell("%s\n", text)
-	}
+	env.tell("%s\n", text)
 	return nil
 }
 

@@ -150,9 +150,7 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 	if applyErr != nil && !isPartial(applyErr) {
 		return halfDone(env.unwritten(r, applyErr))
 	}
-	if env.global.json {
-		env.json(newCheckoutJSON(head))
-	}
+	env.json(newCheckoutJSON(head))
 	o.say(ctx, env, r, old, head)
 	if create != "" {
 		if err := followNew(ctx, env, r, create, rev); err != nil {

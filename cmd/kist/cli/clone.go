@@ -14,13 +14,7 @@ import (
 	"github.com/kist-vcs/kist/remote/tracking"
 )
 
-type cloneOptions struct {
-	branch       string
-	origin       string
-	noCheckout   bool
-	noTags       bool
-	singleWriter bool
-}
+type cloneOptions struct{ tracking.CloneOptions }
 
 func newClone(env *Env) *cobra.Command {
 	var o cloneOptions
@@ -43,19 +37,17 @@ path, branch and id of the checkout.`,
 		Example: `  kist clone /media/backup/photos
   kist clone s3://bucket/photos pictures
   kist clone -b v1.0 /media/backup/photos`,
-		Args: arguments(1, 2, "URL"),
-		RunE: func(cmd *cobra.Command, args []string) error { return runClone(cmd.Context(), env, o, args) },
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args:              arguments(1, 2, "URL"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
+		ValidArgsFunction: folders,
 	}
 	mayExit(cmd, exitPartial, exitDamaged, exitFormat)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.branch, "branch", "b", "", "check out `BRANCH`, or a tag, instead of the default branch")
-	flags.StringVarP(&o.origin, "origin", "o", registry.DefaultRemote, "call the remote `NAME`")
-	flags.BoolVarP(&o.noCheckout, "no-checkout", "n", false, "do not write any files")
-	flags.BoolVar(&o.noTags, "no-tags", false, "do not fetch tags")
-	flags.BoolVar(&o.singleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
+	flags.StringVarP(&o.Branch, "branch", "b", "", "check out `BRANCH`, or a tag, instead of the default branch")
+	flags.StringVarP(&o.Name, "origin", "o", registry.DefaultRemote, "call the remote `NAME`")
+	flags.BoolVarP(&o.NoCheckout, "no-checkout", "n", false, "do not write any files")
+	flags.BoolVar(&o.NoTags, "no-tags", false, "do not fetch tags")
+	flags.BoolVar(&o.SingleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
 	env.transfer.registerJobs(cmd)
 	registerSetID(env, cmd)
 	return cmd
@@ -69,14 +61,10 @@ type clonedJSON struct {
 	transferJSON
 }
 
-func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) error {
-	url, err := env.remoteURL(args[0])
-	if err != nil {
+func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
+	var err error
+	if o.URL, err = env.remoteURL(args[0]); err != nil {
 		return err
-	}
-	clone := tracking.CloneOptions{
-		URL: url, Name: o.origin, Branch: o.branch, NoCheckout: o.noCheckout, NoTags: o.noTags,
-		SingleWriter: o.singleWriter, Jobs: env.transfer.jobs,
 	}
 	dir := env.repoDir()
 	switch {
@@ -88,7 +76,7 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 		}
 		dir = env.path(args[1])
 	case dir == "":
-		name := cloneName(clone.URL)
+		name := cloneName(o.URL)
 		if name == "" {
 			return usagef("DIR is missing: %s has no name for it", quoteArg(remote.Redact(args[0])))
 		}
@@ -101,10 +89,11 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	if err != nil {
 		return err
 	}
+
 	p := env.progress("cloning")
 	defer p.Stop()
-	clone.Fetching, clone.Writing = p.transferred(), p.amounts()
-	r, result, err := tracking.Clone(ctx, dir, opt, clone)
+	o.Fetching, o.Writing, o.Jobs = p.transferred(), p.amounts(), env.transfer.jobs
+	r, result, err := tracking.Clone(ctx, dir, opt, o.CloneOptions)
 	p.Stop()
 	if r != nil {
 		defer r.Close()
@@ -125,13 +114,13 @@ func runClone(ctx context.Context, env *Env, o cloneOptions, args []string) erro
 	if result.Resumed {
 		again = ", which went on where it was interrupted"
 	}
-	env.tell("cloned %s into %s%s\n", printable(remote.Redact(clone.URL)), quotePath(r.Root()), again)
+	env.tell("cloned %s into %s%s\n", printable(remote.Redact(o.URL)), quotePath(r.Root()), again)
 	tellTransferred(env, "received", result.Objects, result.Bytes, result.Records)
-	warnImplausible(env, clone.Name, result.FetchResult)
-	printLost(ctx, env, r, clone.Name, result.Lost)
+	warnImplausible(env, o.Name, result.FetchResult)
+	printLost(ctx, env, r, o.Name, result.Lost)
 	switch {
 	case err != nil:
-	case result.Head.Unborn() && !o.noCheckout:
+	case result.Head.Unborn() && !o.NoCheckout:
 		env.warn("nothing was checked out: the remote has no branch")
 	case result.Head.Branch != "":
 		env.tell("on branch %s\n", quoteArg(result.Head.Branch))

@@ -176,10 +176,7 @@ func (o *messageOptions) message(env *Env, empty error) (string, error) {
 
 func printCommitted(env *Env, result *commits.CommitResult) {
 	n, did := committedChanges(result), newWork(result.Read, result.Stats)
-	if env.global.json {
-		env.json(commitDoneJSON{newCommitJSON(result.ID, result.Commit), orNull(result.Branch), n, did})
-		return
-	}
+	env.json(commitDoneJSON{newCommitJSON(result.ID, result.Commit), orNull(result.Branch), n, did})
 	where := result.Branch
 	if where == "" {
 		where = "detached HEAD"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/retain"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
 )
 
@@ -168,11 +169,7 @@ func printExpired(env *Env, result *retain.ExpireResult, dryRun bool) {
 		env.tell("nothing to do\n")
 		return
 	}
-	done := "expired"
-	if dryRun {
-		done = "would expire"
-	}
-	env.tell("%s the content of %s", done, plural(uint64(len(result.Expired)), "commit", "commits"))
+	env.tell("%s the content of %s", would(dryRun, "expired", "expire"), plural(uint64(len(result.Expired)), "commit", "commits"))
 	if n := len(result.Kept); n > 0 {
 		env.tell(", kept that of %s", formatCount(uint64(n)))
 	}
@@ -206,11 +203,8 @@ func unexpire(ctx context.Context, env *Env, r *kist.Repository, revs []string) 
 		return err
 	}
 	if len(restored) > 0 || err == nil {
-		if env.global.json {
-			env.json(newRestoredCommitsJSON(restored))
-		} else {
-			env.tell("brought back the content of %s\n", plural(uint64(len(restored)), "commit", "commits"))
-		}
+		env.show(map[string][]object.ID{"restored": append([]object.ID{}, restored...)},
+			"brought back the content of %s\n", plural(uint64(len(restored)), "commit", "commits"))
 	}
 	if gone != nil && len(restored) > 0 {
 		return &failure{err: gone, exit: exitPartial, kind: "gone", hints: []string{hintGone}}

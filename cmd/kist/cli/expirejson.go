@@ -62,15 +62,6 @@ type expirationJSON struct {
 	Expired *expiredJSON `json:"expired"`
 }
 
-// restoredCommitsJSON is what expire --undo prints with --json.
-type restoredCommitsJSON struct {
-	Restored []object.ID `json:"restored"`
-}
-
-func newRestoredCommitsJSON(ids []object.ID) restoredCommitsJSON {
-	return restoredCommitsJSON{append([]object.ID{}, ids...)}
-}
-
 // expiredText describes an expiration: when, by whom and by which policy.
 func expiredText(rec record.Record) string {
 	text := rec.Time.Format("2006-01-02")

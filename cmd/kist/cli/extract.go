@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -24,6 +25,7 @@ type extractOptions struct {
 	remove, verify, dryRun bool
 	numericIDs             bool
 	userMap, groupMap      []string // FROM:TO
+	flags                  *pflag.FlagSet
 }
 
 // overwrites are the values of --overwrite.
@@ -34,28 +36,24 @@ var overwrites = map[string]worktree.Overwrite{
 
 func (o *extractOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	o.flags = flags
 	flags.StringVar(&o.to, "to", "", "write the files below `DIR`")
 	flags.StringArrayVar(&o.include, "include", nil, "with --to: write only what matches `PATTERN`, or lies in a folder that does")
 	flags.StringArrayVar(&o.exclude, "exclude", nil, "with --to: do not write what matches `PATTERN`")
-	flags.StringVar(&o.overwrite, "overwrite", "", "with --to: replace different files always, if-changed (equal size and time count as the same), if-newer or never, as `WHEN` says")
-	flags.StringVar(&o.metadata, "metadata", "", "with --to: `full` also restores owners, devices, all permission bits and all extended attributes, if they are recorded")
+	flags.Var(&choice{&o.overwrite, []string{"always", "if-changed", "if-newer", "never"}}, "overwrite", "with --to: replace different files always, if-changed (equal size and time count as the same), if-newer or never, as `WHEN` says")
+	flags.Var(&choice{&o.metadata, []string{kist.MetadataFull}}, "metadata", "with --to: `full` also restores owners, devices, all permission bits and all extended attributes, if they are recorded")
 	flags.BoolVar(&o.numericIDs, "numeric-ids", false, "with --metadata full: restore the recorded IDs of owners and groups, even if their names have other IDs here")
 	flags.StringSliceVar(&o.userMap, "usermap", nil, "with --metadata full: give the files of user FROM to user TO, as `FROM:TO`; names or IDs, and FROM may be *")
 	flags.StringSliceVar(&o.groupMap, "groupmap", nil, "the same for groups, as `FROM:TO`")
 	flags.BoolVar(&o.remove, "delete", false, "with --to: remove what the commit does not have below DIR, or below PATHs in it")
 	flags.BoolVar(&o.verify, "verify", false, "with --to: read the written files back, and compare them")
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "with --to: change nothing, list what would be written and removed")
-	must(cmd.RegisterFlagCompletionFunc("overwrite", oneOf("always", "if-changed", "if-newer", "never")))
-	must(cmd.RegisterFlagCompletionFunc("metadata", oneOf(kist.MetadataFull)))
 }
 
 // used returns the name of an option that was given and needs --to, or "".
 func (o *extractOptions) used() string {
-	for name, used := range map[string]bool{
-		"include": o.include != nil, "exclude": o.exclude != nil, "overwrite": o.overwrite != "", "metadata": o.metadata != "",
-		"numeric-ids": o.numericIDs, "usermap": o.userMap != nil, "groupmap": o.groupMap != nil, "delete": o.remove, "verify": o.verify, "dry-run": o.dryRun,
-	} {
-		if used {
+	for _, name := range []string{"include", "exclude", "overwrite", "metadata", "numeric-ids", "usermap", "groupmap", "delete", "verify", "dry-run"} {
+		if o.flags.Changed(name) {
 			return name
 		}
 	}
@@ -71,10 +69,6 @@ type extractedJSON struct {
 
 // extract writes paths of a commit elsewhere.
 func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Repository, specs pathspecs) error {
-	overwrite, known := overwrites[o.overwrite]
-	if o.overwrite != "" && !known {
-		return usagef("--overwrite %s is not one of always, if-changed, if-newer, never", quoteArg(o.overwrite))
-	}
 	full, err := o.fullMetadata()
 	if err != nil {
 		return err
@@ -89,7 +83,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	}
 	p := env.progress("restoring")
 	result, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{
-		Paths: paths, To: env.path(o.to), Select: selected, Metadata: full, Refuse: !known && !o.force, Overwrite: overwrite,
+		Paths: paths, To: env.path(o.to), Select: selected, Metadata: full, Refuse: o.overwrite == "" && !o.force, Overwrite: overwrites[o.overwrite],
 		Delete: o.remove, Verify: o.verify, DryRun: o.dryRun, Progress: p.amounts(),
 	})
 	p.Stop()
@@ -111,9 +105,6 @@ func (o *extractOptions) fullMetadata() (*worktree.FullMetadata, error) {
 			return nil, usagef("--numeric-ids, --usermap and --groupmap are only for --metadata full")
 		}
 		return nil, nil
-	}
-	if o.metadata != kist.MetadataFull {
-		return nil, usagef("--metadata %s is not full", quoteArg(o.metadata))
 	}
 	users, err := idMaps("--usermap", o.userMap, worktree.UserID)
 	if err != nil {

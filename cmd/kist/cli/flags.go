@@ -139,6 +139,11 @@ func (p *parsed[T]) Set(text string) (err error) {
 	return err
 }
 
+// folders proposes folders.
+func folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
 // arguments checks that a command is given between least and most arguments;
 // most < 0 means any number. names are their names in messages.
 func arguments(least, most int, names ...string) cobra.PositionalArgs {

@@ -103,10 +103,7 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if err != nil {
 		return err
 	}
-	if env.global.json {
-		env.json(gcJSON{o.DryRun, stats, stats.Before - stats.After})
-		return nil
-	}
+	env.json(gcJSON{o.DryRun, stats, stats.Before - stats.After})
 	printGC(env, stats, o.DryRun)
 	return nil
 }
@@ -181,22 +178,24 @@ func collectGarbage(ctx context.Context, env *Env, r *kist.Repository, o gc.Plan
 	return st, err
 }
 
-// repackedText says how many volumes or packs were repacked, or would be.
+// tellFreed prints the deleted things, and the space before and after.
+func tellFreed(env *Env, dryRun bool, deleted string, before, after int64) {
+	env.tell("%s %s, %s %s; %s left\n", would(dryRun, "deleted", "delete"), deleted,
+		would(dryRun, "freed", "free"), formatSize(uint64(max(0, before-after))), formatSize(uint64(after)))
+}
+
+// repackedText returns the number of volumes or packs that were repacked, or would be.
 func repackedText(what string, n int, bytes, patches int64, dryRun bool) string {
-	text := plural(uint64(n), what, what+"s")
+	text := would(dryRun, "repacked", "repack") + " " + plural(uint64(n), what, what+"s")
 	if dryRun {
-		return "would repack " + text + " of " + formatSize(uint64(bytes))
+		return text + " of " + formatSize(uint64(bytes))
 	}
-	return "repacked " + text + ": " + plural(uint64(patches), "object", "objects") + " stored as differences"
+	return text + ": " + plural(uint64(patches), "object", "objects") + " stored as differences"
 }
 
 func printGC(env *Env, st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
-		recovered := "recovered"
-		if dryRun {
-			recovered = "would recover"
-		}
-		env.tell("%s %s\n", recovered, plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
+		env.tell("%s %s\n", would(dryRun, "recovered", "recover"), plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
 	if st.Optimised > 0 {
 		env.tell("%s\n", repackedText("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun))
@@ -207,11 +206,5 @@ func printGC(env *Env, st gc.Stats, dryRun bool) {
 		}
 		return
 	}
-	deleted, freed := "deleted", "freed"
-	if dryRun {
-		deleted, freed = "would delete", "would free"
-	}
-	freedBytes := uint64(max(0, st.Before-st.After))
-	env.tell("%s %s, %s %s; %s left\n", deleted, plural(uint64(st.Removed), "object", "objects"),
-		freed, formatSize(freedBytes), formatSize(uint64(st.After)))
+	tellFreed(env, dryRun, plural(uint64(st.Removed), "object", "objects"), st.Before, st.After)
 }

@@ -91,20 +91,17 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	if err != nil {
 		return err
 	}
-	if env.global.json {
-		out := remoteGCJSON{DryRun: o.DryRun, CollectStats: st, Freed: st.Before - st.After}
-		if !st.Next.IsZero() {
-			next := object.Writable(st.Next.UTC().Truncate(time.Second))
-			out.NextDelete = &next
-		}
-		if st.Locked > 0 {
-			until := object.Writable(st.LockedUntil.UTC())
-			out.LockedUntil = &until
-		}
-		env.json(out)
-		return nil
+	out := remoteGCJSON{DryRun: o.DryRun, CollectStats: st, Freed: st.Before - st.After}
+	if !st.Next.IsZero() {
+		next := object.Writable(st.Next.UTC().Truncate(time.Second))
+		out.NextDelete = &next
 	}
-	printRemoteGC(env, name, st, *o)
+	if st.Locked > 0 {
+		until := object.Writable(st.LockedUntil.UTC())
+		out.LockedUntil = &until
+	}
+	env.json(out)
+	printRemoteGC(env, name, st, o)
 	return nil
 }
 
@@ -135,13 +132,9 @@ func collectRemote(ctx context.Context, env *Env, r *kist.Repository, name strin
 }
 
 // printRemoteGC prints the effect of a collection.
-func printRemoteGC(env *Env, name string, st transfer.CollectStats, o remoteGCOptions) {
+func printRemoteGC(env *Env, name string, st transfer.CollectStats, o *remoteGCOptions) {
 	files := func(n int, bytes int64) string {
 		return plural(uint64(n), "file", "files") + " with " + formatSize(uint64(bytes))
-	}
-	mark, rewrite, del, free := "marked", "rewrote", "deleted", "freed"
-	if o.DryRun {
-		mark, rewrite, del, free = "would mark", "would rewrite", "would delete", "would free"
 	}
 	if st.Repacked > 0 {
 		env.tell("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.DryRun))
@@ -149,15 +142,14 @@ func printRemoteGC(env *Env, name string, st transfer.CollectStats, o remoteGCOp
 	if st.Marked > 0 {
 		text := ""
 		if st.Rewritten > 0 {
-			text = "; " + rewrite + " " + plural(uint64(st.Rewritten), "pack", "packs")
+			text = "; " + would(o.DryRun, "rewrote", "rewrite") + " " + plural(uint64(st.Rewritten), "pack", "packs")
 		}
-		env.tell("%s %s for deletion: %s%s\n", mark, files(st.Marked, st.MarkedBytes),
+		env.tell("%s %s for deletion: %s%s\n", would(o.DryRun, "marked", "mark"), files(st.Marked, st.MarkedBytes),
 			plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
 	switch {
 	case st.Deleted > 0:
-		env.tell("%s %s, %s %s; %s left\n", del, plural(uint64(st.Deleted), "file", "files"), free,
-			formatSize(uint64(max(0, st.Before-st.After))), formatSize(uint64(st.After)))
+		tellFreed(env, o.DryRun, plural(uint64(st.Deleted), "file", "files"), st.Before, st.After)
 	case st.Marked+st.Waiting+st.Locked == 0:
 		env.tell("nothing to do\n")
 	}

@@ -103,15 +103,11 @@ func (o *holdOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err != nil {
 		return err
 	}
-	if env.global.json {
-		env.json(newHoldJSON(env, hold))
-		return nil
-	}
 	end := ""
 	if !hold.Until.IsZero() {
 		end = " until " + holdTime(env, hold.Until)
 	}
-	env.tell("holding %s%s\n", describe(ctx, r, hold.Key.ID), end)
+	env.show(newHoldJSON(env, hold), "holding %s%s\n", describe(ctx, r, hold.Key.ID), end)
 	return nil
 }
 
@@ -151,11 +147,7 @@ func runHoldRemove(ctx context.Context, env *Env, r *kist.Repository, rev, reaso
 	if was.Who != hold.Who && was.Who != "" {
 		env.warn("this is somebody else's hold: held %s", heldText(env, was))
 	}
-	if env.global.json {
-		env.json(newHoldJSON(env, hold))
-		return nil
-	}
-	env.tell("no longer holding %s\n", describeHeld(ctx, env, r, hold.Key.ID))
+	env.show(newHoldJSON(env, hold), "no longer holding %s\n", describeHeld(ctx, env, r, hold.Key.ID))
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,11 +16,8 @@ import (
 )
 
 type initOptions struct {
-	branch    string
-	chunkSize string
-	metadata  string
-	shared    string
-	bare      bool
+	kist.InitOptions
+	metadata, shared string
 }
 
 func newInit(env *Env) *cobra.Command {
@@ -52,34 +48,29 @@ With --json: path, branch and chunk_size.`,
 		Example: `  kist init                       the current folder
   kist init photos                a folder of its own, made if it is absent
   kist init --chunk-size 1MiB     for few, large files`,
-		Args: arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runInit(cmd.Context(), env, o, args) },
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args:              arguments(0, 1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
+		ValidArgsFunction: folders,
 	}
 	mayExit(cmd, exitFormat)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
-	flags.StringVar(&o.chunkSize, "chunk-size", "256KiB", "cut content into chunks of about `SIZE`, a power of two from 64KiB to 4MiB")
-	flags.StringVar(&o.metadata, "metadata", "portable", "the metadata to record: portable, or full; `MODE` cannot be changed later")
-	flags.BoolVar(&o.bare, "bare", false, "make DIR itself the repository, for backups of the paths in backup.paths")
-	flags.StringVar(&o.shared, "shared", "", "let the group of the folder .kist use the repository, too; `WHO` is group")
+	flags.StringVarP(&o.Branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
+	flags.Var(newParsed(&o.ChunkSize, "256KiB", parseChunkSize), "chunk-size", "cut content into chunks of about `SIZE`, a power of two from 64KiB to 4MiB")
+	flags.Var(newChoice(&o.metadata, kist.MetadataPortable, kist.MetadataFull), "metadata", "the metadata to record: portable, or full; `MODE` cannot be changed later")
+	flags.BoolVar(&o.Bare, "bare", false, "make DIR itself the repository, for backups of the paths in backup.paths")
+	flags.Var(&choice{&o.shared, []string{"group"}}, "shared", "let the group of the folder .kist use the repository, too; `WHO` is group")
 	flags.Lookup("shared").NoOptDefVal = "group"
-	must(cmd.RegisterFlagCompletionFunc("shared", oneOf("group")))
-	must(cmd.RegisterFlagCompletionFunc("metadata", oneOf(kist.MetadataPortable, kist.MetadataFull)))
 	return cmd
 }
 
 // initJSON is what init prints with --json.
 type initJSON struct {
-	Path      string `json:"path"`
-	PathRaw   []byte `json:"path_raw,omitempty"`
+	pathJSON
 	Branch    string `json:"branch"`
-	ChunkSize uint64 `json:"chunk_size"`
+	ChunkSize int    `json:"chunk_size"`
 }
 
-func runInit(ctx context.Context, env *Env, o initOptions, args []string) error {
+func (o *initOptions) run(ctx context.Context, env *Env, args []string) error {
 	dir := env.repoDir()
 	switch {
 	case len(args) > 0 && dir != "":
@@ -92,18 +83,8 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	case dir == "":
 		dir = env.path(".")
 	}
-	if filepath.Base(dir) == kist.Dir && !o.bare {
+	if filepath.Base(dir) == kist.Dir && !o.Bare {
 		dir = filepath.Dir(dir)
-	}
-	if o.metadata != kist.MetadataPortable && o.metadata != kist.MetadataFull {
-		return usagef("--metadata must be portable or full")
-	}
-	if o.shared != "" && o.shared != "group" {
-		return usagef("--shared must be group")
-	}
-	size, err := o.chunkBytes()
-	if err != nil {
-		return err
 	}
 	if err := checkOwner(env, dir); err != nil {
 		return err
@@ -115,7 +96,9 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	r, err := kist.Init(ctx, dir, opt, kist.InitOptions{ChunkSize: int(size), Branch: o.branch, Shared: o.shared != "", Full: o.metadata == kist.MetadataFull, Bare: o.bare})
+
+	o.Full, o.Shared = o.metadata == kist.MetadataFull, o.shared != ""
+	r, err := kist.Init(ctx, dir, opt, o.InitOptions)
 	if errors.Is(err, kist.ErrExists) {
 		return alreadyThere(env, dir, opt)
 	}
@@ -123,24 +106,17 @@ func runInit(ctx context.Context, env *Env, o initOptions, args []string) error 
 		return err
 	}
 	defer r.Close()
-	if env.global.json {
-		env.json(initJSON{r.Home(), rawPath(r.Home()), o.branch, size})
-		return nil
-	}
-	env.tell("Initialized empty repository in %s\n", quotePath(r.Dir()))
+	env.show(initJSON{newPathJSON(r.Home()), o.Branch, o.ChunkSize}, "Initialized empty repository in %s\n", quotePath(r.Dir()))
 	return nil
 }
 
-// chunkBytes returns the chunk size in bytes. It is an error if kist does not support it.
-func (o initOptions) chunkBytes() (uint64, error) {
-	size, err := kist.ParseSize(o.chunkSize)
-	if err != nil {
-		return 0, usagef("--chunk-size: %w", err)
+// parseChunkSize parses the average size of a chunk, in bytes.
+func parseChunkSize(text string) (int, error) {
+	size, err := kist.ParseSize(text)
+	if err == nil && (size < kist.MinChunkSize || size > kist.MaxChunkSize || size&(size-1) != 0) {
+		err = errors.New("not a power of two from 64KiB to 4MiB")
 	}
-	if size < kist.MinChunkSize || size > kist.MaxChunkSize || size&(size-1) != 0 {
-		return 0, usagef("--chunk-size %s is not a power of two from 64KiB to 4MiB", o.chunkSize)
-	}
-	return size, nil
+	return int(size), err
 }
 
 // isRemote reports whether a folder is that of a remote.
@@ -161,20 +137,11 @@ func alreadyThere(env *Env, dir string, opt kist.Options) error {
 		return err
 	}
 	defer r.Close()
-	if !env.global.json {
-		env.tell("Repository already exists in %s; nothing changed\n", quotePath(r.Dir()))
-		return nil
-	}
 	head, err := r.Refs().Head()
 	if err != nil {
 		return err
 	}
-	average, _ := r.Config().Get("chunker.average")
-	size, err := strconv.ParseUint(average, 10, 64)
-	if err != nil {
-		return err
-	}
-	env.json(initJSON{r.Home(), rawPath(r.Home()), head.Branch, size})
+	env.show(initJSON{newPathJSON(r.Home()), head.Branch, r.Config().Chunker.Average}, "Repository already exists in %s; nothing changed\n", quotePath(r.Dir()))
 	return nil
 }
 

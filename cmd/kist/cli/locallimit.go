@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -152,17 +151,8 @@ func (b *backup) limitSession(ctx context.Context) error {
 
 // target returns the branch to push to, which need not exist, and its remote.
 func (b *backup) target(ctx context.Context) (to registry.PushRef, name string, err error) {
-	to, upstream, err := pushCurrent(ctx, b.repo, b.remote)
+	to, name, err = b.env.pushTarget(ctx, b.repo, b.remote)
 	if errors.Is(err, kist.ErrUnborn) {
-		var head refs.Head
-		if head, err = b.repo.Refs().Head(); err == nil {
-			to.Name = refs.Heads + head.Branch
-		}
-	}
-	if err != nil {
-		return to, "", err
-	}
-	if name = upstream.Remote; b.remote != "" || name == "" {
 		name, err = b.env.remoteArg(b.repo, b.remote)
 	}
 	return to, name, err

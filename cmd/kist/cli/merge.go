@@ -147,7 +147,7 @@ func (e *Env) abort(ctx context.Context, r *kist.Repository, op operation.Operat
 	p := e.progress("going back")
 	err := commits.Abort(ctx, r, op, p.amounts())
 	p.Stop()
-	if err != nil || !e.global.json {
+	if err != nil {
 		return e.unwritten(r, err)
 	}
 	head, err := r.Refs().Head()
@@ -373,9 +373,7 @@ func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository,
 		return env.unwritten(r, revertErr)
 	}
 	tellConflicts(env, r, result.Conflicts)
-	if env.global.json {
-		env.json(stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), append([]object.ID{}, result.Rest...)})
-	}
+	env.json(stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), append([]object.ID{}, result.Rest...)})
 	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
 		describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
 	next := "'kist revert --continue'"

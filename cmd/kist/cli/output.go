@@ -42,29 +42,38 @@ func (r *results) Flush() error {
 // printf prints a result.
 func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
 
-// tell prints what a command has done, as a result that --quiet does without.
+// tell prints what a command has done. It prints nothing with --quiet or --json.
 func (e *Env) tell(format string, args ...any) {
-	if !e.global.quiet {
+	if !e.global.quiet && !e.global.json {
 		e.printf(format, args...)
 	}
 }
 
 // show prints v with --json, and otherwise what a command has done.
 func (e *Env) show(v any, format string, args ...any) {
-	if e.global.json {
-		e.json(v)
-	} else {
-		e.tell(format, args...)
-	}
+	e.json(v)
+	e.tell(format, args...)
 }
 
-// json prints v as a result: one JSON object on a line of its own. Times are
-// RFC 3339, IDs full, sizes in bytes.
+// would returns done, or after a dry run what the command would do: "deleted" or "would
+// delete".
+func would(dryRun bool, done, do string) string {
+	if dryRun {
+		return "would " + do
+	}
+	return done
+}
+
+// json prints v with --json: one JSON object on a line of its own. Times are RFC 3339, IDs
+// full, sizes in bytes.
 //
 // A path that is not UTF-8 cannot be a JSON string. Objects that name a path
 // have it in "path", with U+FFFD in place of invalid bytes, and then also as base64
 // in "path_raw"; see [pathJSON].
 func (e *Env) json(v any) {
+	if !e.global.json {
+		return
+	}
 	enc := json.NewEncoder(e.Stdout)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {

@@ -148,9 +148,11 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if len(plan.Contents)+len(rewritten.Commits) == 0 {
 		return inlineError(env, r, plan)
 	}
-	if !env.global.json || !o.dryRun && !o.yes {
-		printPurge(ctx, env, r, plan)
-		printRewrite(env, r, plan, *o, rewritten)
+	if asks := !o.dryRun && !o.yes; asks || !env.global.json {
+		shown := *env
+		shown.global.json = false
+		printPurge(ctx, &shown, r, plan)
+		printRewrite(&shown, r, plan, *o, rewritten)
 	}
 	if !o.dryRun {
 		if len(plan.Holds) > 0 {
@@ -163,9 +165,7 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 			return err
 		}
 	}
-	if env.global.json {
-		env.json(newPurgeJSON(r, plan, rewritten, o.dryRun))
-	}
+	env.json(newPurgeJSON(r, plan, rewritten, o.dryRun))
 	if len(plan.Inline) > 0 && !o.rewrite {
 		return inlineError(env, r, plan)
 	}
@@ -200,7 +200,7 @@ func applyPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.P
 	if err != nil {
 		return nil, err
 	}
-	if !env.global.json && len(plan.Contents) > 0 {
+	if len(plan.Contents) > 0 {
 		env.tell("purged %s\n", plural(uint64(len(purged)), "content", "contents"))
 	}
 	rewritten := &rewrite.Result{}
@@ -209,7 +209,7 @@ func applyPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.P
 			return nil, err
 		}
 	}
-	if !env.global.json && rewritten.File != "" {
+	if rewritten.File != "" {
 		env.tell("rewritten: %s; %s has the old and new IDs\n", plural(uint64(len(rewritten.Commits)), "commit", "commits"),
 			quotePath(repositoryFile(r, rewritten.File)))
 	}

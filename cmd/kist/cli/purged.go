@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
 )
 
 // purgedJSON is a content that was purged as purge --list prints it with --json.
@@ -19,7 +20,11 @@ type purgedJSON struct {
 	Who    string    `json:"who"`
 	Host   string    `json:"host"`
 	Reason string    `json:"reason"`
-	Here   bool      `json:"here"` // the object; its chunks may be gone
+	Here   bool      `json:"here"` // the object; its chunks may be missing
+}
+
+func newPurgedJSON(rec record.Record, here bool) purgedJSON {
+	return purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, here}
 }
 
 // listPurged lists the purged contents.
@@ -34,7 +39,7 @@ func listPurged(ctx context.Context, env *Env, r *kist.Repository) error {
 			return err
 		}
 		if env.global.json {
-			env.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, here})
+			env.json(newPurgedJSON(rec, here))
 			continue
 		}
 		note := ""
@@ -64,11 +69,7 @@ func undoPurge(ctx context.Context, env *Env, r *kist.Repository, ids []string) 
 		case err != nil:
 			return err
 		}
-		if env.global.json {
-			env.json(purgedJSON{rec.Key.ID, rec.Key.Kind.String(), rec.Time, rec.Who, rec.Host, rec.Reason, true})
-		} else {
-			env.tell("%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
-		}
+		env.show(newPurgedJSON(rec, true), "%s %s is no longer purged\n", rec.Key.Kind, rec.Key.ID.Short())
 	}
 	return nil
 }

@@ -20,13 +20,8 @@ import (
 )
 
 type pushOptions struct {
-	all         bool
-	tags        bool
-	delete      bool
-	force       bool
-	lease       bool
-	setUpstream bool
-	dryRun      bool
+	tracking.PushOptions
+	all, tags, delete, force bool
 }
 
 func newPush(env *Env) *cobra.Command {
@@ -81,9 +76,9 @@ locks (files, renewed, until: when the first lock ends).`,
 	flags.BoolVar(&o.tags, "tags", false, "push all tags, too")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete the REFs on the remote")
 	flags.BoolVarP(&o.force, "force", "f", false, "move branches and tags even if the remote loses commits")
-	flags.BoolVar(&o.lease, "force-with-lease", false, "like --force, but only if nobody moved them since your last fetch")
-	flags.BoolVarP(&o.setUpstream, "set-upstream", "u", false, "make each branch follow the one it is pushed to")
-	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be sent and moved")
+	flags.BoolVar(&o.Lease, "force-with-lease", false, "like --force, but only if nobody moved them since your last fetch")
+	flags.BoolVarP(&o.SetUpstream, "set-upstream", "u", false, "make each branch follow the one it is pushed to")
+	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be sent and moved")
 	env.transfer.registerJobs(cmd)
 	cmd.MarkFlagsMutuallyExclusive("all", "delete")
 	cmd.MarkFlagsMutuallyExclusive("tags", "delete")
@@ -92,58 +87,60 @@ locks (files, renewed, until: when the first lock ends).`,
 }
 
 func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	push := tracking.PushOptions{Lease: o.lease, DryRun: o.dryRun, Jobs: env.transfer.jobs, SetUpstream: o.setUpstream}
+	lost := newLosses()
+	if err := o.choose(ctx, env, r, args, lost); err != nil {
+		return err
+	}
+
+	p := env.progress("pushing")
+	defer p.Stop()
+	o.Progress, o.Jobs = p.transferred(), env.transfer.jobs
+	result, err := tracking.Push(ctx, r, o.PushOptions)
+	p.Stop()
+
+	rejected := errors.Is(err, transfer.ErrNotFastForward) // then the result has the refs
+	if err == nil || rejected && !env.global.json {
+		if perr := printPushed(ctx, env, r, o.PushOptions, result); perr != nil {
+			return perr
+		}
+	}
+	if err != nil || o.DryRun {
+		return cmp.Or(pushFailed(r, o.PushOptions, result, err), lost.err())
+	}
+	env.maintain(r)
+	for _, ref := range result.Refs {
+		if ref.Old.IsZero() && ref.New.IsZero() {
+			return failf(exitFailed, "unknown-ref", "%s is not on %s: nothing to delete", quoteArg(shortRef(ref.Name)), quoteArg(o.Remote))
+		}
+	}
+	return cmp.Or(locksFailed(result), lost.err())
+}
+
+// choose sets the refs to push, and the remote. It adds refs that are left out to lost.
+func (o *pushOptions) choose(ctx context.Context, env *Env, r *kist.Repository, args []string, lost *losses) error {
 	name := ""
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
 	var err error
-	lost := newLosses()
-	if push.Refs, err = o.refs(ctx, r, args, lost); err != nil {
+	if o.Refs, err = o.refs(ctx, r, args, lost); err != nil {
 		return err
 	}
-	var upstream registry.Upstream
-	if len(push.Refs) == 0 {
-		if o.delete {
-			return usagef("the name of the branch to delete is missing")
-		}
-		if o.all || o.tags {
-			return cmp.Or(lost.err(), failf(exitFailed, "nothing-to-push", "nothing to push"))
-		}
-		ref, at, err := pushCurrent(ctx, r, name)
-		if err != nil {
-			return err
-		}
-		upstream = at
-		ref.Force = o.force
-		push.Refs = []registry.PushRef{ref}
+	switch {
+	case len(o.Refs) > 0:
+		o.Remote, err = env.remoteArg(r, name)
+		return err
+	case o.delete:
+		return usagef("the name of the branch to delete is missing")
+	case o.all || o.tags:
+		return cmp.Or(lost.err(), failf(exitFailed, "nothing-to-push", "nothing to push"))
 	}
-	if push.Remote = upstream.Remote; name != "" || push.Remote == "" {
-		if push.Remote, err = env.remoteArg(r, name); err != nil {
-			return err
-		}
-	}
-	p := env.progress("pushing")
-	defer p.Stop()
-	push.Progress = p.transferred()
-	result, err := tracking.Push(ctx, r, push)
-	p.Stop()
-	rejected := errors.Is(err, transfer.ErrNotFastForward) // then the result has the refs
-	if err == nil || rejected && !env.global.json {
-		if perr := printPushed(ctx, env, r, push, result); perr != nil {
-			return perr
-		}
-	}
-	if err != nil || o.dryRun {
-		return cmp.Or(pushFailed(r, push, result, err), lost.err())
-	}
-	env.maintain(r)
-	for _, ref := range result.Refs {
-		if ref.Old.IsZero() && ref.New.IsZero() {
-			return failf(exitFailed, "unknown-ref", "%s is not on %s: nothing to delete", quoteArg(shortRef(ref.Name)), quoteArg(push.Remote))
-		}
-	}
-	return cmp.Or(locksFailed(result), lost.err())
+
+	var ref registry.PushRef
+	ref, o.Remote, err = env.pushTarget(ctx, r, name)
+	ref.Force = o.force
+	o.Refs = []registry.PushRef{ref}
+	return err
 }
 
 // locksFailed returns the error of a push that did not renew all locks.
@@ -243,31 +240,35 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 	return list, nil
 }
 
-// pushCurrent returns how the current branch is pushed: to its upstream, if that is
-// on the named remote or no remote is named, and else to a branch of its own name.
-func pushCurrent(ctx context.Context, r *kist.Repository, name string) (registry.PushRef, registry.Upstream, error) {
+// pushTarget returns the ref that a push of the current branch moves, and its remote. The
+// ref is the upstream if that is on the named remote, or no remote is named. Otherwise it
+// is a branch of the same name. With [kist.ErrUnborn], only the name of the ref is set.
+func (e *Env) pushTarget(ctx context.Context, r *kist.Repository, name string) (ref registry.PushRef, to string, err error) {
 	head, err := r.Refs().Head()
 	if err != nil {
-		return registry.PushRef{}, registry.Upstream{}, err
+		return ref, "", err
 	}
 	if head.Branch == "" {
-		return registry.PushRef{}, registry.Upstream{}, hintf(failf(exitFailed, "detached", "HEAD is on no branch"), "say what to push: kist push REMOTE HEAD:BRANCH")
+		return ref, "", hintf(failf(exitFailed, "detached", "HEAD is on no branch"), "say what to push: kist push REMOTE HEAD:BRANCH")
 	}
-	ref, err := registry.ParsePush(ctx, r, refs.Heads+head.Branch)
+	ref, err = registry.ParsePush(ctx, r, refs.Heads+head.Branch)
 	if errors.Is(err, refs.ErrNotFound) && head.Unborn() {
-		err = kist.ErrUnborn
+		return registry.PushRef{Name: refs.Heads + head.Branch}, "", kist.ErrUnborn
 	}
 	if err != nil {
-		return ref, registry.Upstream{}, err
+		return ref, "", err
 	}
+
 	upstream, err := registry.UpstreamOf(r, head.Branch)
-	if errors.Is(err, kist.ErrNoUpstream) {
-		return ref, registry.Upstream{}, nil
-	}
-	if name == "" || name == upstream.Remote {
+	switch {
+	case err == nil && (name == "" || name == upstream.Remote):
 		ref.Name = upstream.Ref
+		return ref, upstream.Remote, nil
+	case err != nil && !errors.Is(err, kist.ErrNoUpstream):
+		return ref, "", err
 	}
-	return ref, upstream, err
+	to, err = e.remoteArg(r, name)
+	return ref, to, err
 }
 
 // remoteArg returns the remote that an argument names, or, if there is none,

@@ -106,26 +106,20 @@ Pushed content stays on the remote, and fetched content stays here.`,
 }
 
 func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	name := args[0]
-	m, err := registry.Find(r, name)
+	m, err := registry.Find(r, args[0])
 	if err != nil {
 		return err
 	}
-	if err := registry.Remove(ctx, r, name); err != nil {
+	if err := registry.Remove(ctx, r, m.Name); err != nil {
 		return err
 	}
-	if env.global.json {
-		env.json(newRemoteJSON(m))
-		return nil
-	}
+	env.json(newRemoteJSON(m))
 	return nil
 }
 
 type remoteAddOptions struct {
-	singleWriter bool
-	objectLock   string
-	noCheck      bool
-	fetch        bool
+	registry.Remote
+	noCheck, fetch bool
 }
 
 func newRemoteAdd(env *Env) *cobra.Command {
@@ -161,8 +155,8 @@ With --json: name, url, single_writer, object_lock, and checks as for
 	}
 	env.inRepository(cmd, o.run, exitBusy, exitRemote, exitCredentials)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.singleWriter, "single-writer", false, "accept a store that is not safe for concurrent pushes")
-	flags.StringVar(&o.objectLock, "object-lock", "", "have S3 lock each file for an `AGE`, as in 30d")
+	flags.BoolVar(&o.SingleWriter, "single-writer", false, "accept a store that is not safe for concurrent pushes")
+	flags.StringVar(&o.ObjectLock, "object-lock", "", "have S3 lock each file for an `AGE`, as in 30d")
 	flags.BoolVar(&o.noCheck, "no-check", false, "do not check or contact the store")
 	flags.BoolVarP(&o.fetch, "fetch", "f", false, "fetch from it, too")
 	cmd.MarkFlagsMutuallyExclusive("no-check", "fetch")
@@ -170,21 +164,22 @@ With --json: name, url, single_writer, object_lock, and checks as for
 }
 
 func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	name, url := args[0], args[1]
-	if isURL(name) {
-		return hintf(usagef("%s is a URL, not a name for a remote", quoteArg(remote.Redact(name))), "the name comes first: kist remote add NAME URL")
+	o.Name = args[0]
+	if isURL(o.Name) {
+		return hintf(usagef("%s is a URL, not a name for a remote", quoteArg(remote.Redact(o.Name))), "the name comes first: kist remote add NAME URL")
 	}
-	url, err := env.remoteURL(url)
-	if err != nil {
+	var err error
+	if o.URL, err = env.remoteURL(args[1]); err != nil {
 		return err
 	}
-	if _, err := kist.ParseLock(o.objectLock); err != nil {
+	if _, err := kist.ParseLock(o.ObjectLock); err != nil {
 		return usagef("--object-lock: %w", err)
 	}
-	m := registry.Remote{Name: name, URL: url, SingleWriter: o.singleWriter, ObjectLock: o.objectLock}
+	m := o.Remote
 	if err := registry.Check(r, m); err != nil {
 		return err
 	}
+
 	var report *check.Report
 	if !o.noCheck {
 		if err := registry.CheckNested(ctx, r, m); err != nil {
@@ -207,15 +202,14 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	if err := registry.Add(ctx, r, m); err != nil {
 		return err
 	}
-	if env.global.json {
-		env.json(newRemoteCheckedJSON(m, report))
-	} else if !o.noCheck {
+	env.json(newRemoteCheckedJSON(m, report))
+	if !o.noCheck {
 		env.tell("remote check passed: %s\n", sharing(m))
 	}
 	if !o.fetch {
 		return nil
 	}
-	err = fetchFrom(ctx, env, r, tracking.FetchOptions{Remote: name})
+	err = fetchFrom(ctx, env, r, tracking.FetchOptions{Remote: m.Name})
 	if errors.Is(err, rootlog.ErrEmpty) {
 		return nil
 	}
@@ -247,9 +241,7 @@ func checkRepository(ctx context.Context, env *Env, r *kist.Repository, m regist
 }
 
 func newRemoteLog(env *Env) *cobra.Command {
-	var o struct {
-		limit int
-	}
+	var limit int
 	cmd := &cobra.Command{
 		Use:   "log [OPTIONS] [NAME]",
 		Short: "show the pushes to a remote",
@@ -264,10 +256,9 @@ With --json, one line for each: seq, time, who, host, refs (name, old, new).`,
 		ValidArgsFunction: env.complete(remotes),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		return runRemoteLog(ctx, env, r, o.limit, args)
+		return runRemoteLog(ctx, env, r, limit, args)
 	})
-	flags := cmd.Flags()
-	flags.IntVarP(&o.limit, "max-count", "n", 0, "stop after `N`")
+	cmd.Flags().IntVarP(&limit, "max-count", "n", 0, "stop after `N`")
 	env.transfer.register(cmd)
 	return cmd
 }
@@ -297,9 +288,9 @@ func runRemoteLog(ctx context.Context, env *Env, r *kist.Repository, limit int, 
 		}
 		if env.global.json {
 			env.json(newRootJSON(root))
-			continue
+		} else {
+			printRoot(env, root)
 		}
-		printRoot(env, root)
 	}
 	return nil
 }

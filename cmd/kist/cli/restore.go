@@ -193,9 +193,8 @@ func printReset(ctx context.Context, env *Env, r *kist.Repository, id object.ID,
 	if mode == checkout.ResetMixed {
 		return unstagedChanges(ctx, env, r, id, nil)
 	}
-	if env.global.json {
-		env.json(resetJSON{ID: orNull(id)})
-	} else if mode == checkout.ResetHard && !id.IsZero() {
+	env.json(resetJSON{ID: orNull(id)})
+	if mode == checkout.ResetHard && !id.IsZero() {
 		env.tell("HEAD is now at %s\n", describe(ctx, r, id))
 	}
 	return nil

@@ -84,8 +84,9 @@ func newScheduleRemove(env *Env) *cobra.Command {
 prints. The repository in DIR may be gone. A backup that is running goes on.`,
 		Example: `  kist schedule remove
   kist schedule remove /srv`,
-		Args: arguments(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return runScheduleRemove(cmd.Context(), env, args) },
+		Args:              arguments(0, 1),
+		ValidArgsFunction: folders,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runScheduleRemove(cmd.Context(), env, args) },
 	}
 	mayExit(cmd, exitNoRepository, exitDamaged, exitFormat)
 	return cmd
@@ -193,9 +194,7 @@ func runScheduleRemove(ctx context.Context, env *Env, args []string) error {
 	if !found {
 		return failf(exitFailed, "no-schedule", "there is no schedule for %s", quotePath(repo))
 	}
-	if !env.global.json {
-		env.tell("removed the schedule of %s\n", quotePath(repo))
-	}
+	env.tell("removed the schedule of %s\n", quotePath(repo))
 	return nil
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -87,10 +86,7 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	if err != nil {
 		return err
 	}
-	if env.global.json {
-		env.json(newNamedJSON(ctx, r, refs.Ref{Name: refs.Tags + args[0], ID: id}))
-		return nil
-	}
+	env.json(newNamedJSON(ctx, r, refs.Ref{Name: refs.Tags + args[0], ID: id}))
 	if !was.IsZero() && was != id {
 		env.tell("Updated tag '%s' (was %s)\n", printable(args[0]), was.Short())
 	}
@@ -138,27 +134,16 @@ func listTags(env *Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, ar
 	if err != nil {
 		return err
 	}
-	list, err := r.Refs().List(refs.Tags)
+	list, err := listRefs(ctx, r, refs.Tags, args, keep)
 	if err != nil {
 		return err
 	}
 	width := 0
-	var kept []refs.Ref
 	for _, ref := range list {
-		name := strings.TrimPrefix(ref.Name, refs.Tags)
-		if !matchesAny(args, name) {
-			continue
-		}
-		ok, err := keep(ctx, ref.ID)
-		if err != nil {
-			return err
-		}
-		if ok {
-			kept = append(kept, ref)
-			width = max(width, len([]rune(name)))
-		}
+		width = max(width, len([]rune(shortRef(ref.Name))))
 	}
-	for _, ref := range kept {
+
+	for _, ref := range list {
 		name := shortRef(ref.Name)
 		switch {
 		case env.global.json:

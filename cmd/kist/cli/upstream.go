@@ -60,9 +60,7 @@ func followNew(ctx context.Context, env *Env, r *kist.Repository, branch, rev st
 	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
-	if !env.global.json {
-		tellUpstream(env, branch, upstream.Short())
-	}
+	tellUpstream(env, branch, upstream.Short())
 	return nil
 }
 
@@ -122,9 +120,6 @@ func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string,
 	}
 	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
-	}
-	if env.global.json {
-		return nil
 	}
 	tellUpstream(env, branch, upstream.Short())
 	return nil

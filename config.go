@@ -36,8 +36,8 @@ const (
 // newer or different program.
 var ErrUnsupportedFormat = errors.New("repository format not supported")
 
-// Config is a repository's configuration, the file .kist/config. Its format
-// is described in docs/format/config.md.
+// Config is a repository's configuration, the file .kist/config. docs/format/config.md
+// describes its format.
 type Config struct {
 	Version  int      `toml:"version"`
 	Required []string `toml:"required"` // extensions without which the repository cannot be used
@@ -111,8 +111,9 @@ func parseConfig(data []byte) (*Config, error) {
 	return c, nil
 }
 
-// bareExtension is the name in "required" of a bare repository. A program that does not
-// know it must not take the folder above for the worktree.
+// bareExtension is the only extension in "required" of a bare repository. A program that
+// does not know the extension refuses the repository. Otherwise it would take the folder
+// above for the worktree.
 const bareExtension = "bare"
 
 // bare reports whether the repository is bare.
@@ -135,6 +136,7 @@ func (c *Config) params() (chunker.Params, error) {
 // maxConfig bounds a configuration file, in bytes.
 const maxConfig = 1 << 20
 
+// ErrConfigSize is the cause of the error for a configuration file that is too large.
 var ErrConfigSize = errors.New("larger than 1 MiB")
 
 // loadConfig reads the configuration file of the repository in kistDir.
@@ -158,7 +160,7 @@ func loadConfig(kistDir string) (*Config, error) {
 	return c, err
 }
 
-// ConfigError is the error for a configuration file that cannot be used.
+// ConfigError is the error for an invalid configuration file.
 type ConfigError struct{ Err error }
 
 func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
@@ -166,8 +168,8 @@ func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// Get returns the value of a dotted key such as "user.name", as text, and
-// whether it is set.
+// Get returns the value of a dotted key such as "user.name", as text. It reports whether
+// the key is set.
 func (c *Config) Get(key string) (string, bool) {
 	at, ok := c.find(key)
 	if !ok {
@@ -176,21 +178,18 @@ func (c *Config) Get(key string) (string, bool) {
 	return fmt.Sprint(at), true
 }
 
-// Values returns the values of a dotted key with a list, as texts. It returns a single
-// value as a list, and none if the key is not set.
-func (c *Config) Values(key string) []string {
-	at, ok := c.find(key)
-	if !ok {
-		return nil
-	}
-	var values []string
-	for _, v := range listed(at) {
-		values = append(values, fmt.Sprint(v))
+// Values returns the list of a dotted key, as texts. A single value is a list of one. The
+// result is empty if the key is not set.
+func (c *Config) Values(key string) (values []string) {
+	if at, ok := c.find(key); ok {
+		for _, v := range listed(at) {
+			values = append(values, fmt.Sprint(v))
+		}
 	}
 	return values
 }
 
-// find returns the value of a dotted key, and whether it is set.
+// find returns the value of a dotted key. It reports whether the key is set.
 func (c *Config) find(key string) (any, bool) {
 	var at any = c.values
 	for _, part := range splitKey(key) {
@@ -206,7 +205,7 @@ func (c *Config) find(key string) (any, bool) {
 	return at, !isTable
 }
 
-// Keys returns every dotted key that is set, sorted.
+// Keys returns all dotted keys that are set, sorted.
 func (c *Config) Keys() []string {
 	var keys []string
 	c.each(func(parts []string, _ any) { keys = append(keys, strings.Join(parts, ".")) })
@@ -214,7 +213,7 @@ func (c *Config) Keys() []string {
 	return keys
 }
 
-// each calls f with the parts and the value of each key.
+// each calls f for each key that is set, with its parts and its value.
 func (c *Config) each(f func(parts []string, value any)) {
 	var visit func(parts []string, m map[string]any)
 	visit = func(parts []string, m map[string]any) {
@@ -230,9 +229,9 @@ func (c *Config) each(f func(parts []string, value any)) {
 	visit(nil, c.values)
 }
 
-// checkValues returns an error that matches [ErrSetting] if a known key has a
-// value that it cannot have. data is the file. A password in a URL is
-// accepted: whoever wrote it into the file by hand wants it there.
+// checkValues returns an error that matches [ErrSetting] if a known key has an invalid
+// value. It accepts a password in a URL, which somebody wrote into the file by hand. data
+// is the file.
 func (c *Config) checkValues(data []byte) error {
 	var bad []*SettingError
 	c.each(func(parts []string, value any) {
@@ -250,9 +249,9 @@ func (c *Config) checkValues(data []byte) error {
 	return slices.MinFunc(bad, func(a, b *SettingError) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key)) })
 }
 
-// ParseSetting returns the value of text for [Repository.SetConfig]: true, false, a
-// number, or the text itself. For keys with texts as values it is always the text, and
-// for keys with lists a list of it.
+// ParseSetting returns text as a value for [Repository.SetConfig]: true, false, a number,
+// or the text. If the values of key are texts, it is the text. If they are lists, it is a
+// list of one text.
 func ParseSetting(key, text string) any {
 	k, known := findKey(splitKey(key))
 	switch {
@@ -273,8 +272,8 @@ func ParseSetting(key, text string) any {
 	return text
 }
 
-// set changes a dotted key; a nil value removes it. Only known keys can be
-// set, but any can be removed. Keys that this version does not know are kept.
+// set changes a dotted key; a nil value removes it. It sets only known keys, and removes
+// any key.
 func (c *Config) set(key string, value any) error {
 	parts := splitKey(key)
 	_, isSet := c.Get(key)
@@ -299,8 +298,8 @@ func (c *Config) add(key, text string) error {
 	return c.set(key, append(values, text))
 }
 
-// SetAt is set for a key given by its parts, which may have dots. A nil value
-// also removes a section.
+// SetAt is set for a key in parts, which may have dots. It checks nothing. A nil value also
+// removes a section.
 func (c *Config) SetAt(value any, parts ...string) error {
 	key := strings.Join(parts, ".")
 	m := c.values
@@ -336,7 +335,7 @@ func (c *Config) encode() ([]byte, error) {
 	}
 	err := toml.NewEncoder(&buf).Encode(v)
 	if err == nil && buf.Len() > maxConfig {
-		err = &ConfigError{Err: ErrConfigSize} // no later command could read it
+		err = &ConfigError{Err: ErrConfigSize} // no command could read it again
 	}
 	return buf.Bytes(), err
 }
@@ -345,15 +344,12 @@ func (c *Config) encode() ([]byte, error) {
 // and index files of a remote.
 const KeyPushMerge = "push.merge"
 
-var (
+// ErrSecret is the error for a URL with a password. The configuration must not hold
+// passwords.
+var ErrSecret = errors.New("the URL holds a password, which kist does not store")
 
-	// ErrSecret is the error for a URL with a password. The configuration must
-	// not hold passwords.
-	ErrSecret = errors.New("the URL holds a password, which kist does not store")
-)
-
-// CheckRemoteName returns an error if a remote cannot have the name. The name
-// becomes the first part of remote-tracking branches.
+// CheckRemoteName returns an error if name is not valid for a remote. The name is the
+// first part of remote-tracking branches.
 func CheckRemoteName(name string) error {
 	if strings.Contains(name, "/") {
 		return &refs.NameError{Name: remote.Redact(name), Reason: "a remote's name has no slash"}
@@ -364,19 +360,17 @@ func CheckRemoteName(name string) error {
 	return refs.CheckName(refs.Remotes + name + "/x")
 }
 
-// ID identifies repositories that cut files alike. A repository and its clones have
-// the same ID.
+// ID returns an ID that a repository shares with its clones. See [Config.RepositoryID].
 func (r *Repository) ID() string { return r.config.RepositoryID() }
 
-// RepositoryID is a hash of the chunker's parameters. They are random in a new
-// repository, and its clones keep them. Repositories with different IDs share no
-// chunks.
+// RepositoryID returns a hash of the chunker's parameters. A new repository has a random
+// polynomial, and its clones keep it. Repositories with different IDs cut files at
+// different places, so they share no chunks.
 func (c *Config) RepositoryID() string {
 	text := fmt.Sprintf("kist repository\n%s %d %d %d\n", c.Chunker.Polynomial, c.Chunker.Min, c.Chunker.Average, c.Chunker.Max)
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
 }
 
-func (c *Config) RemoteChunker() rootlog.Chunker {
-	return rootlog.Chunker{Polynomial: c.Chunker.Polynomial, Min: c.Chunker.Min, Average: c.Chunker.Average, Max: c.Chunker.Max}
-}
+// RemoteChunker returns the chunker's parameters as a remote records them.
+func (c *Config) RemoteChunker() rootlog.Chunker { return rootlog.Chunker(c.Chunker) }

@@ -15,26 +15,26 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// ErrSetting is matched by the error for a key of the configuration that does
-// not exist, or for a value that the key cannot have.
+// ErrSetting is matched by the error for an unknown key of the configuration, or for an
+// invalid value.
 var ErrSetting = errors.New("bad setting")
 
-// A ConfigKey describes a key of the configuration. Help, completion and the
-// checks of set and load come from the table of these.
+// ConfigKey describes a key of the configuration. The help, the completion and the checks
+// use the table of all keys.
 type ConfigKey struct {
-	Name    string // as in "gc.auto"; "*" in it is the name of a remote or branch
-	Form    string // the form of a value
-	Default string // the value if the key is absent; "" for none
+	Name    string // as in "gc.auto"; "*" stands for the name of a remote or branch
+	Form    string // of a value, as the help shows it
+	Default string // the value if the key is not set; empty: none
 	Help    string // one line
-	List    bool   // has any number of values
-	Trusted bool   // used only if the user's own safe.hooks has the repository
+	List    bool   // the key has any number of values
+	Trusted bool   // the key is used only if the user's safe.hooks lists the repository
 
-	fixed bool // set when the repository is made; objects depend on it
-	check func(value any) error
+	fixed bool                  // set for ever when the repository is created
+	check func(value any) error // of one value; nil for fixed keys
 }
 
-// configKeys are all keys, sorted by name. Keys that are not here are refused
-// by set, but kept in the file: a newer kist may have written them.
+// configKeys are all known keys, sorted by name. Other keys cannot be set. They stay in the
+// file, because a newer kist may have written them.
 var configKeys = slices.Concat(backupKeys(), []ConfigKey{
 	{Name: "branch.*.merge", Form: "refs/heads/NAME", Help: "the upstream branch of the branch, on its remote", check: checkTextSetting(refs.CheckName)},
 	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the upstream branch", check: checkTextSetting(CheckRemoteName)},
@@ -43,7 +43,7 @@ var configKeys = slices.Concat(backupKeys(), []ConfigKey{
 	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.polynomial", Help: "the polynomial that decides where content is cut", fixed: true},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
-	{Name: "gc.autoRepack", Form: "SIZE or false", Default: "16MiB", Help: "how much data has to be two weeks old to be repacked", check: func(v any) error {
+	{Name: "gc.autoRepack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "how much data has to be two weeks old to be repacked", check: func(v any) error {
 		_, _, err := parseAutoRepack(v)
 		return err
 	}},
@@ -70,8 +70,8 @@ var configKeys = slices.Concat(backupKeys(), []ConfigKey{
 	{Name: "version", Help: "version of the repository format", fixed: true},
 })
 
-// backupKeys are the keys of 'kist backup', sorted by name. Each has the name of the
-// option that it stands for, except paths.
+// backupKeys returns the keys of 'kist backup', sorted by name. Each key has the name of an
+// option and is the default of that option. Only backup.paths has no option.
 func backupKeys() []ConfigKey {
 	keys := []ConfigKey{
 		{Name: KeyBackup + "check", Form: "N%", Help: "how much of the stored data each backup reads back", check: checkedBy(ParseShare)},
@@ -113,10 +113,9 @@ func backupKeys() []ConfigKey {
 	return keys
 }
 
-// KeyBackup begins the keys of 'kist backup', and KeyBackupPaths lists its paths.
 const (
-	KeyBackup      = "backup."
-	KeyBackupPaths = KeyBackup + "paths"
+	KeyBackup      = "backup."           // the first part of the keys of 'kist backup'
+	KeyBackupPaths = KeyBackup + "paths" // the key with the paths to back up
 )
 
 // ConfigKeys returns the keys that can be set, sorted by name.
@@ -124,8 +123,8 @@ func ConfigKeys() []ConfigKey {
 	return slices.DeleteFunc(slices.Clone(configKeys), func(k ConfigKey) bool { return k.fixed })
 }
 
-// splitKey splits a key at its dots. The name of a remote or branch, in the
-// middle, may have dots itself.
+// splitKey splits a key at its dots. The name of a remote or branch, in the middle, may
+// have dots.
 func splitKey(key string) []string {
 	parts := strings.Split(key, ".")
 	if len(parts) > 3 && (parts[0] == "branch" || parts[0] == "remote") {
@@ -134,7 +133,7 @@ func splitKey(key string) []string {
 	return parts
 }
 
-// findKey returns the entry of the table for a key in parts.
+// findKey returns the description of a key in parts. It reports whether the key is known.
 func findKey(parts []string) (ConfigKey, bool) {
 	for _, k := range configKeys {
 		if matchesKey(k, parts) {
@@ -145,20 +144,13 @@ func findKey(parts []string) (ConfigKey, bool) {
 }
 
 func matchesKey(k ConfigKey, parts []string) bool {
-	want := strings.Split(k.Name, ".")
-	if len(want) != len(parts) {
-		return false
-	}
-	for i := range want {
-		if want[i] != parts[i] && (want[i] != "*" || parts[i] == "") {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(strings.Split(k.Name, "."), parts, func(want, part string) bool {
+		return want == part || want == "*" && part != ""
+	})
 }
 
-// checkSetting returns an error that matches [ErrSetting] if a key does not
-// exist or cannot have a value.
+// checkSetting returns an error that matches [ErrSetting] if a key is unknown or fixed, or
+// if value is invalid.
 func (c *Config) checkSetting(parts []string, value any) error {
 	key := strings.Join(parts, ".")
 	k, known := findKey(parts)
@@ -183,7 +175,7 @@ func (c *Config) checkSetting(parts []string, value any) error {
 	return nil
 }
 
-// checkAll checks a value, and of a list each.
+// checkAll checks a value, or each value of a list.
 func (c *Config) checkAll(k ConfigKey, value any) error {
 	if !k.List {
 		return k.check(value)
@@ -214,12 +206,12 @@ func listed(value any) []any {
 	return []any{value}
 }
 
-// SettingError is the error for a key that does not exist, or for a value that
-// it cannot have. It matches [ErrSetting].
+// SettingError is the error for an unknown key, or for an invalid value. It matches
+// [ErrSetting].
 type SettingError struct {
 	Key  string
-	Line int    // of the file; 0: not from the file, or not known
-	Near string // an existing key that was perhaps meant
+	Line int    // of the file; 0: not from the file, or unknown
+	Near string // a similar key that exists; may be empty
 	Err  error
 }
 
@@ -233,7 +225,7 @@ func (e *SettingError) Error() string {
 // Unwrap returns [ErrSetting] and the cause.
 func (e *SettingError) Unwrap() []error { return []error{ErrSetting, e.Err} }
 
-// nearestKey returns the key that is most like one that does not exist, or "".
+// nearestKey returns the known key that is most similar to an unknown one, or "".
 func nearestKey(parts []string) string {
 	key := strings.Join(parts, ".")
 	best, least := "", 1+max(2, len(key)/3)
@@ -249,10 +241,11 @@ func nearestKey(parts []string) string {
 	return best
 }
 
-// EditDistance returns how many letters to add, remove, replace or swap with the next
-// one to turn a into b. Beyond limit, or for long names, it returns limit+1.
+// EditDistance returns the number of edits that turn a into b. An edit adds, removes or
+// replaces a letter, or swaps two neighbours. If the number is above limit, or a name is
+// long, EditDistance returns limit+1.
 func EditDistance(a, b string, limit int) int {
-	const maxName = 100 // longer ones are not compared
+	const maxName = 100 // longer names are not compared
 	s, t := []rune(a), []rune(b)
 	if len(t) > maxName || max(len(s)-len(t), len(t)-len(s)) > limit {
 		return limit + 1
@@ -285,7 +278,7 @@ func checkBoolSetting(value any) error {
 	return nil
 }
 
-// checkedBy returns a check for texts that parse can read.
+// checkedBy returns a check for values that parse accepts.
 func checkedBy[T any](parse func(string) (T, error)) func(any) error {
 	return func(value any) error {
 		_, err := parse(fmt.Sprint(value))
@@ -293,7 +286,7 @@ func checkedBy[T any](parse func(string) (T, error)) func(any) error {
 	}
 }
 
-// ParseShare reads a share such as "2.5%", greater than 0% and at most 100%.
+// ParseShare parses a share such as "2.5%", greater than 0% and at most 100%.
 func ParseShare(text string) (float64, error) {
 	digits, ok := strings.CutSuffix(text, "%")
 	percent, err := strconv.ParseFloat(digits, 64)
@@ -303,7 +296,7 @@ func ParseShare(text string) (float64, error) {
 	return percent / 100, nil
 }
 
-// parseCount reads a number from 0 on.
+// parseCount parses a number, 0 or more.
 func parseCount(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {
@@ -320,7 +313,8 @@ func checkAgeSetting(value any) error {
 	return nil
 }
 
-// checkTextSetting returns a check for texts; nil accepts any.
+// checkTextSetting returns a check for texts of one line, which check accepts. If check is
+// nil, any text will do.
 func checkTextSetting(check func(string) error) func(any) error {
 	return func(value any) error {
 		text, ok := value.(string)
@@ -336,9 +330,9 @@ func checkTextSetting(check func(string) error) func(any) error {
 	}
 }
 
-// ParseLock returns the lock that a setting describes: an age of 1 to 3650 days, with
-// ",governance" for a lock that some users can end. A negative age stands for "off",
-// and the age 0 for no setting.
+// ParseLock parses the setting of a lock: an age of 1 to 3650 days. ",governance" behind it
+// permits some users to end the lock. The age of the result is negative for "off", and 0
+// for an empty text.
 func ParseLock(text string) (remote.Lock, error) {
 	switch text {
 	case "":
@@ -364,14 +358,15 @@ func checkRemoteURL(url string) error {
 	return nil
 }
 
-// defaultAutoRepack is gc.autoRepack in bytes if it is not set.
-const defaultAutoRepack = 16 << 20
+// defaultAutoRepack is the value of gc.autoRepack if the key is not set.
+const defaultAutoRepack = "16MiB"
 
-// AutoRepack returns whether gc --auto repacks, and from how many bytes on.
+// AutoRepack reports whether 'kist gc --auto' repacks data, and returns the least amount of
+// data, in bytes, that it repacks.
 func (c *Config) AutoRepack() (bool, int64, error) {
 	text, set := c.Get("gc.autoRepack")
 	if !set {
-		return true, defaultAutoRepack, nil
+		text = defaultAutoRepack
 	}
 	return parseAutoRepack(text)
 }
@@ -388,8 +383,8 @@ func parseAutoRepack(value any) (bool, int64, error) {
 	return true, int64(size), nil
 }
 
-// lineOf returns the line of a key in a file, counted from 1; 0 if it is not
-// found. It knows the forms that kist writes.
+// lineOf returns the number of the line that sets a key, from 1 on, or 0 if it finds none.
+// It knows only the forms that kist writes.
 func lineOf(data []byte, parts []string) int {
 	section, last := strings.Join(parts[:len(parts)-1], "."), parts[len(parts)-1]
 	in := ""
@@ -410,8 +405,8 @@ func lineOf(data []byte, parts []string) int {
 	return 0
 }
 
-// ParseSize reads a number of bytes as a person writes it: "4096", "64KiB",
-// "64k", "1.5 MiB". Units are powers of 1024.
+// ParseSize parses a number of bytes: "4096", "64KiB", "64k", "1.5 MiB". Units are powers of
+// 1024.
 func ParseSize(s string) (uint64, error) {
 	lower := strings.ToLower(s)
 	number := strings.TrimRight(lower, "abcdefghijklmnopqrstuvwxyz")

@@ -47,7 +47,7 @@ func TestConfigKeyDefaults(t *testing.T) {
 			t.Errorf("%s: %v", k.Name, err)
 		}
 	}
-	if _, size, err := parseAutoRepack("16MiB"); size != defaultAutoRepack || err != nil {
+	if _, size, err := parseAutoRepack("16MiB"); size != 16<<20 || err != nil {
 		t.Errorf("the default is %d, %v", size, err)
 	}
 }

@@ -24,11 +24,10 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// Dir is the name of the folder, below a worktree's root, that holds its
-// repository.
+// Dir is the name of the folder in the root of a worktree that holds its repository.
 const Dir = disk.RepositoryDir
 
-// DefaultBranch is the branch that a new repository begins with.
+// DefaultBranch is the first branch of a new repository.
 const DefaultBranch = "main"
 
 // ErrNoRepository is the error for a folder without a repository.
@@ -44,41 +43,40 @@ var ErrEmbedded = errors.New("bare repository in the worktree of another")
 // ErrExists is the error of Init for a folder that has a repository.
 var ErrExists = errors.New("a kist repository is already there")
 
-// Options connects a repository to its surroundings. The zero value is usable.
+// Options has the dependencies of a repository. The zero value is usable.
 type Options struct {
 	Now    func() time.Time // the clock; default [time.Now]
-	Date   func() time.Time // what commits and logs record, in the zone to record; default: Now
+	Date   func() time.Time // the time to record in commits and logs, in its zone; default: Now
 	Random io.Reader        // default [rand.Reader]
 	Host   string           // recorded in commits
-	Warn   func(string)     // receives warnings; default: nobody does
+	Warn   func(string)     // receives warnings; default: they are dropped
 
 	// Lost receives the accepted losses that a reader of [Repository.Contents] passes
-	// over, each with the path of its folder or file, if known. Default: that reader
-	// passes over nothing.
+	// over. The path is that of the folder or file, if known. Default: the reader passes
+	// over nothing.
 	Lost func(path string, key object.Key)
 
 	Jobs int // files read or written at once; default: one for each processor
 
-	// WorkDir is the user's working directory. It is not removed from the
-	// worktree, even if it becomes empty. Default: none.
+	// WorkDir is the user's working directory. kist does not remove it from the worktree,
+	// even if it becomes empty. Default: none.
 	WorkDir string
 
 	Umask uint16 // permission bits that files of the worktree do not get
 	SetID bool   // files of the worktree get their set-user-ID and set-group-ID bits
 
-	// Backend opens the store that a remote's URL names. Default: none can be
-	// opened.
+	// Backend opens the store at the URL of a remote. Default: there are no remotes.
 	Backend func(ctx context.Context, url string) (remote.Backend, error)
 
 	// Retry sets how often and how long uploads of packs are retried.
 	Retry retry.Options
 
-	// Identity returns the committer's name and address. Its arguments come
-	// from the configuration and may be empty. Default: the arguments.
+	// Identity returns the committer's name and address. The arguments are those of the
+	// configuration, which may be empty. Default: it returns the arguments.
 	Identity func(name, email string) (string, string)
 }
 
-// WithDefaults returns o with a default for each option that is not set.
+// WithDefaults returns o with the defaults of the options that are not set.
 func (o Options) WithDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -98,12 +96,12 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Repository is an open repository and its worktree. It is safe for use by one
-// goroutine at a time; any number of processes may have it open at once.
+// Repository is an open repository with its worktree. One goroutine at a time may use it.
+// Any number of processes may have the repository open at once.
 type Repository struct {
 	root string // the worktree's; "/" if the repository is bare
-	dir  string // the .kist folder, or that of a bare repository
-	at   string // path in the repository of the folder that the user is in; empty: the root, or none
+	dir  string // the .kist folder, or the folder of a bare repository
+	at   string // see [Repository.At]
 	opt  Options
 
 	config   *Config
@@ -113,7 +111,7 @@ type Repository struct {
 	chunker  *chunker.Chunker
 	worktree *worktree.Worktree
 
-	recordsWarned sync.Once // that they are damaged
+	recordsWarned sync.Once // the warning about damaged records
 }
 
 // The limits of [InitOptions.ChunkSize], in bytes.
@@ -122,19 +120,19 @@ const (
 	MaxChunkSize = 4 << 20
 )
 
-// InitOptions are the choices made once, when a repository is made.
+// InitOptions are the choices at the creation of a repository. They are final.
 type InitOptions struct {
 	// ChunkSize is the average size of a chunk in bytes, a power of two from
 	// [MinChunkSize] to [MaxChunkSize]; 0 is the default of package chunker.
 	ChunkSize int
 	Branch    string // the first branch; default [DefaultBranch]
 	Full      bool   // record full metadata
-	Shared    bool   // the group of .kist may use it, too; otherwise only its owner
+	Shared    bool   // the group of .kist may use the repository, too
 	Bare      bool   // see [Repository.IsBare]
 }
 
-// Init makes a repository in the folder dir and opens it. It makes the folder if it is
-// absent. The error matches [ErrExists] if dir has a repository.
+// Init creates a repository in the folder dir and opens it. It creates the folder if
+// necessary. The error matches [ErrExists] if dir has a repository.
 func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repository, error) {
 	opt = opt.WithDefaults()
 	polynomial, err := chunker.RandomPolynomial(opt.Random)
@@ -167,7 +165,7 @@ func Init(ctx context.Context, dir string, opt Options, init InitOptions) (*Repo
 	return initBare(ctx, dir, opt, c, init)
 }
 
-// initBare is Init for a bare repository, in the folder dir itself.
+// initBare is Init for a bare repository: dir itself becomes the repository.
 func initBare(ctx context.Context, dir string, opt Options, c *Config, init InitOptions) (*Repository, error) {
 	if filepath.Base(dir) == Dir {
 		return nil, fmt.Errorf("%q: a bare repository cannot have this name", dir)
@@ -188,20 +186,25 @@ func initBare(ctx context.Context, dir string, opt Options, c *Config, init Init
 	case len(entries) > 0:
 		return nil, fmt.Errorf("%q is not empty", dir)
 	}
+
 	mode := os.FileMode(0o700)
 	if init.Shared {
-		mode = os.ModeSetgid | disk.SharedMode&0o777
+		mode = sharedMode
 	}
 	disk.AddRepository(dir)
 	if err := disk.Chmod(dir, mode); err != nil {
 		return nil, err
 	}
+
 	c.Required = []string{bareExtension}
 	return create(ctx, dir, opt, c, init.Branch)
 }
 
-// MakeRepositoryDir makes a .kist folder that only its owner can read, or, if
-// shared, its group. An existing folder stays as it is.
+// sharedMode is the mode of a .kist folder that its group uses, too.
+const sharedMode = os.ModeSetgid | disk.SharedMode&0o777
+
+// MakeRepositoryDir creates a .kist folder. Only its owner can read it, or with shared also
+// its group. An existing folder stays unchanged.
 func MakeRepositoryDir(path string, shared bool) error {
 	if err := disk.MakeDir(filepath.Dir(path)); err != nil {
 		return err
@@ -214,14 +217,14 @@ func MakeRepositoryDir(path string, shared bool) error {
 		return err
 	}
 	if shared {
-		if err := disk.Chmod(path, os.ModeSetgid|disk.SharedMode&0o777); err != nil {
+		if err := disk.Chmod(path, sharedMode); err != nil {
 			return err
 		}
 	}
 	return disk.SyncDir(filepath.Dir(path))
 }
 
-// Create makes a repository with the configuration c and opens it.
+// Create creates a repository with the configuration c and opens it.
 func Create(ctx context.Context, dir string, opt Options, c *Config, branch string) (*Repository, error) {
 	if _, err := c.params(); err != nil {
 		return nil, err
@@ -246,31 +249,34 @@ func create(ctx context.Context, kistDir string, opt Options, c *Config, branch 
 	if !c.bare() {
 		dir = filepath.Dir(kistDir)
 	}
-	if _, err := disk.Lstat(filepath.Join(kistDir, "config")); err == nil {
+	file := filepath.Join(kistDir, "config")
+	if _, err := disk.Lstat(file); err == nil {
 		return nil, fmt.Errorf("%q: %w", dir, ErrExists)
 	}
+
 	for _, d := range []string{"volumes", "refs/heads", "refs/tags", "logs", "tmp"} {
 		if err := disk.MakeDir(filepath.Join(kistDir, d)); err != nil {
 			return nil, err
 		}
 	}
-	// The first commit finds its logs, so that it has fewer names to sync.
-	if err := refs.Open(kistDir, opt.Date).BeginLogs("HEAD", refs.Heads+branch); err != nil {
+	names := refs.Open(kistDir, opt.Date)
+	if err := names.BeginLogs("HEAD", refs.Heads+branch); err != nil { // so the first commit has fewer names to sync
 		return nil, err
 	}
-	// The configuration comes last: a folder without it is not a repository.
-	if err := refs.Open(kistDir, opt.Date).SetHead(ctx, refs.Head{Branch: branch}, refs.Who{}, ""); err != nil {
+	if err := names.SetHead(ctx, refs.Head{Branch: branch}, refs.Who{}, ""); err != nil {
 		return nil, err
 	}
-	if err := disk.WriteFile(filepath.Join(kistDir, "config"), config); err != nil {
+
+	// The configuration comes last, because a folder without it is no repository.
+	if err := disk.WriteFile(file, config); err != nil {
 		return nil, err
 	}
 	return Open(dir, opt)
 }
 
-// Discover returns the nearest folder, dir itself or one above it, that has a
-// repository or is a bare one. A bare repository in the worktree of another one is an
-// error: it may have come with the files there. The error matches [disk.ErrSymlink] if
+// Discover returns the nearest folder, from dir upwards, that has a repository or is a bare
+// one. The error matches [ErrEmbedded] for a bare repository in the worktree of another
+// one, since it may have come with the files there. The error matches [disk.ErrSymlink] if
 // .kist is a symlink.
 func Discover(dir string) (string, error) {
 	start, err := filepath.Abs(dir)
@@ -288,17 +294,18 @@ func Discover(dir string) (string, error) {
 		case bare == "" && IsBareDir(at):
 			bare = at
 		}
-		if at == filepath.Dir(at) && bare != "" {
+		switch {
+		case at != filepath.Dir(at):
+		case bare != "":
 			return bare, nil
-		}
-		if at == filepath.Dir(at) {
+		default:
 			return "", fmt.Errorf("%q and the folders above it: %w", start, ErrNoRepository)
 		}
 	}
 }
 
-// isRepositoryDir reports whether path is a folder. A symlink to a folder is an
-// error: the target may lie in the worktree, whose files kist adds and removes.
+// isRepositoryDir reports whether path is a folder. For a symlink it returns an error: the
+// target may lie in the worktree, where kist adds and removes files.
 func isRepositoryDir(path string) (bool, error) {
 	info, err := disk.Lstat(path)
 	if err != nil {
@@ -333,6 +340,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	if r.at = pathBelow(r.root, opt.WorkDir); bare && pathBelow(r.dir, opt.WorkDir) != "" {
 		r.at = ""
 	}
+
 	r.config, err = loadConfig(r.dir)
 	if err == nil && r.config.bare() != bare {
 		err = &ConfigError{Err: fmt.Errorf("%w: a bare repository is a folder of its own, not named .kist", ErrUnsupportedFormat)}
@@ -350,6 +358,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	if r.chunker, err = chunker.New(params); err != nil {
 		return nil, err
 	}
+
 	r.refs = refs.Open(r.dir, opt.Date)
 	r.refs.ByDate = func(rev string) {
 		opt.Warn(rev + ": the reflog does not go back so far; this is the commit of that time by its date")
@@ -360,19 +369,19 @@ func Open(root string, opt Options) (*Repository, error) {
 		return nil, err
 	}
 	lost, err := ReadLost(r.dir)
-	if err != nil && !errors.Is(err, ErrLostList) { // verify reports damage
-		r.objects.Close()
-		return nil, err
+	if err == nil || errors.Is(err, ErrLostList) { // verify reports damage
+		r.objects.SetLost(lost)
+		r.worktree, err = r.OpenWorktree(r.root)
 	}
-	r.objects.SetLost(lost)
-	if r.worktree, err = r.OpenWorktree(r.root); err != nil {
+	if err != nil {
 		r.objects.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// pathBelow returns the repository path of dir, "" if it is not below root.
+// pathBelow returns the path of dir below root, with slashes. It is "" if dir is not below
+// root.
 func pathBelow(root, dir string) string {
 	rel, err := filepath.Rel(root, dir)
 	if err != nil || dir == "" {
@@ -385,8 +394,7 @@ func pathBelow(root, dir string) string {
 	return path
 }
 
-// OpenWorktree returns a worktree at dir that stores files with this repository's
-// configuration.
+// OpenWorktree opens a folder as a worktree. It stores files as the configuration says.
 func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
 	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID, Metadata: r.config.Metadata == MetadataFull}
 	if dir == r.root {
@@ -397,13 +405,13 @@ func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
 	return worktree.Open(dir, o)
 }
 
-// IsBare reports whether the repository is bare: it has no worktree of its own. It
-// records the paths in the key [KeyBackupPaths] under their absolute paths, and writes
-// none of them.
+// IsBare reports whether the repository is bare: it has no worktree of its own. A bare
+// repository records the paths in the key [KeyBackupPaths] under their absolute paths. It
+// never writes to them.
 func (r *Repository) IsBare() bool { return r.config.bare() }
 
-// roots returns the paths that a bare repository records, relative to "/"; nil if it is
-// not bare.
+// roots returns the paths that a bare repository records, relative to "/". The result is nil
+// for other repositories.
 func (r *Repository) roots() []string {
 	if !r.IsBare() {
 		return nil
@@ -415,7 +423,7 @@ func (r *Repository) roots() []string {
 	return roots
 }
 
-// realDir returns the absolute path of a folder, without symlinks.
+// realDir returns the absolute path of a folder, with all symlinks resolved.
 func realDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -443,8 +451,8 @@ func (r *Repository) Close() error { return r.objects.Close() }
 // Root returns the absolute path of the worktree.
 func (r *Repository) Root() string { return r.root }
 
-// Home returns the folder that names the repository: its worktree, or itself if it is
-// bare.
+// Home returns the folder by which users name the repository: the worktree, or the
+// repository itself if it is bare.
 func (r *Repository) Home() string {
 	if r.IsBare() {
 		return r.dir
@@ -452,7 +460,7 @@ func (r *Repository) Home() string {
 	return r.root
 }
 
-// Config returns the configuration, which must not be changed.
+// Config returns the configuration. The caller must not change it.
 func (r *Repository) Config() *Config { return r.config }
 
 // SetConfig changes a key of the configuration, such as "user.name"; a nil
@@ -463,22 +471,22 @@ func (r *Repository) SetConfig(ctx context.Context, key string, value any) error
 	})
 }
 
-// AddConfig adds a value to a key of the configuration that has a list, unless the list
-// has it.
+// AddConfig adds a value to the list of a key, unless the list has it already.
 func (r *Repository) AddConfig(ctx context.Context, key, value string) error {
 	return r.EditConfig(ctx, func(c *Config) error {
 		return c.add(key, value)
 	})
 }
 
-// EditConfig reads the configuration from disk, lets edit change it, and writes it.
-// It holds config.lock meanwhile.
+// EditConfig reads the configuration from disk, changes it with edit, and writes it. It
+// holds config.lock meanwhile.
 func (r *Repository) EditConfig(ctx context.Context, edit func(*Config) error) error {
 	lock, err := disk.Lock(ctx, filepath.Join(r.dir, "config.lock"), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
+
 	c, err := loadConfig(r.dir)
 	if err != nil {
 		return err
@@ -486,6 +494,7 @@ func (r *Repository) EditConfig(ctx context.Context, edit func(*Config) error) e
 	if err := edit(c); err != nil {
 		return err
 	}
+
 	data, err := c.encode()
 	if err != nil {
 		return err
@@ -506,14 +515,14 @@ func (r *Repository) Refs() *refs.Store { return r.refs }
 // Objects returns the local store. Read the contents of files through Contents.
 func (r *Repository) Objects() *volume.Store { return r.objects }
 
-// Index reads the staging area. If the index is missing although HEAD has files, the error
-// matches [index.ErrDamaged]. With an empty index instead, the next commit would remove all
-// files.
+// Index reads the index. If the index is missing although HEAD has files, the error matches
+// [index.ErrDamaged]: with an empty index, the next commit would remove all files.
 func (r *Repository) Index() (*index.Index, error) {
 	idx, err := index.Load(r.dir)
 	if err != nil || idx.Saved() {
 		return idx, err
 	}
+
 	at, err := r.refs.Head()
 	if err != nil {
 		return idx, err
@@ -522,17 +531,18 @@ func (r *Repository) Index() (*index.Index, error) {
 	if empty, _ := object.EmptyTree(); err != nil || head.IsZero() || head == empty {
 		return idx, err
 	}
+
 	if idx, err = index.Load(r.dir); err != nil || idx.Saved() {
-		return idx, err // another process has made the index meanwhile, and then the commit
+		return idx, err // another process wrote the index, and then the commit
 	}
 	return nil, index.Damaged("index", errors.New("missing, though HEAD has files"))
 }
 
-// Worktree returns the files that are versioned.
+// Worktree returns the worktree.
 func (r *Repository) Worktree() *worktree.Worktree { return r.worktree }
 
-// Resolve returns the ID of the commit that a revision names. The forms are
-// described in docs/revisions.md.
+// Resolve returns the ID of the commit that a revision names. docs/revisions.md describes
+// the forms of a revision.
 func (r *Repository) Resolve(ctx context.Context, rev string) (object.ID, error) {
 	return r.refs.Resolve(ctx, r.objects, rev)
 }
@@ -564,22 +574,21 @@ func (r *Repository) Who() refs.Who {
 // Dir returns the absolute path of the .kist folder.
 func (r *Repository) Dir() string { return r.dir }
 
-// At returns the repository path of the folder that the user is in. It is empty
-// at the root, and if there is no such folder.
+// At returns the path, in the repository, of the user's working directory. It is empty for
+// the root, and for a directory elsewhere.
 func (r *Repository) At() string { return r.at }
 
-// Options returns the options that the repository was opened with. Unset
-// options have their defaults.
+// Options returns the options of [Open], with defaults.
 func (r *Repository) Options() Options { return r.opt }
 
 // Chunker returns the chunker with the repository's parameters.
 func (r *Repository) Chunker() *chunker.Chunker { return r.chunker }
 
-// Purges returns the purges that the repository's records hold.
+// Purges returns the purges in the repository's records.
 func (r *Repository) Purges() *Purges { return r.purges }
 
-// RecordedTree returns the tree of a commit. It is zero for the zero commit, and for a
-// commit whose loss was accepted. If the commit has expired, the tree may be missing.
+// RecordedTree returns the tree that a commit names. It is zero for the zero commit, and for
+// a commit whose loss was accepted. The tree of an expired commit may be missing.
 func (r *Repository) RecordedTree(ctx context.Context, commit object.ID) (object.ID, error) {
 	if commit.IsZero() || r.objects.IsLost(object.Key{Kind: object.KindCommit, ID: commit}) {
 		return object.ID{}, nil
@@ -591,23 +600,21 @@ func (r *Repository) RecordedTree(ctx context.Context, commit object.ID) (object
 	return c.Tree, nil
 }
 
-// EditIndex changes the index and publishes it. It edits from, the index that the
-// caller read, if from is still up to date, and otherwise reads the index again.
-// The caller must not use from afterwards.
+// EditIndex changes the index and publishes it. The caller read from earlier. If from is
+// stale, EditIndex reads the index again. The caller must not use from afterwards.
 func (r *Repository) EditIndex(ctx context.Context, from *index.Index, edit func(idx *index.Index) error) error {
 	return r.Publish(ctx, func(ctx context.Context) error {
 		return index.UpdateWith(ctx, r.dir, index.Options{From: from}, edit)
 	})
 }
 
-// Publish runs f, which changes names and stores no objects.
+// Publish runs f, which changes names but stores no objects.
 func (r *Repository) Publish(ctx context.Context, f func(ctx context.Context) error) error {
 	return r.PublishWith(ctx, nil, f)
 }
 
-// PublishWith seals the objects of session, checks that the objects it relied on
-// are still here, and then runs f, which changes names. Session may be nil: then f
-// names only published objects.
+// PublishWith seals the objects of session and checks the objects that it relied on. Then
+// it runs f, which changes names. The session may be nil if f names only published objects.
 func (r *Repository) PublishWith(ctx context.Context, session *volume.Session, f func(ctx context.Context) error) error {
 	if session != nil {
 		return session.Publish(ctx, f)

@@ -446,7 +446,7 @@ func (b *backup) noteHead(ctx context.Context) {
 
 // push sends the current branch.
 func (b *backup) push(ctx context.Context) (string, error) {
-	ref, name, err := b.env.pushTarget(ctx, b.repo, b.remote)
+	ref, name, err := pushTarget(ctx, b.env, b.repo, b.remote)
 	if errors.Is(err, kist.ErrUnborn) {
 		return "", nil
 	}

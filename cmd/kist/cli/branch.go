@@ -144,7 +144,7 @@ func branchArg(ctx context.Context, r *kist.Repository, arg string) (string, err
 }
 
 // each calls do with each of args. It reports all errors except the last one, and returns
-// that. Without args, the error names what is missing.
+// that. Without args, the error names the missing argument.
 func (e *Env) each(args []string, missing string, do func(arg string) error) error {
 	if len(args) == 0 {
 		return usagef("%s is missing", missing)

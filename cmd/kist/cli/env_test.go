@@ -66,6 +66,7 @@ func TestJSONError(t *testing.T) {
 	env, stdout, _ := testEnv(t)
 	out := newResults(stdout, false)
 	env.Stdout = out
+	env.global.json = true
 	env.json(math.NaN())
 	if err := out.Flush(); err == nil {
 		t.Error("NaN was written as JSON")
@@ -74,6 +75,7 @@ func TestJSONError(t *testing.T) {
 
 func TestRawPath(t *testing.T) {
 	env, stdout, _ := testEnv(t)
+	env.global.json = true
 	type entry struct {
 		Path    string `json:"path"`
 		PathRaw []byte `json:"path_raw,omitempty"`

@@ -151,7 +151,7 @@ func (b *backup) limitSession(ctx context.Context) error {
 
 // target returns the branch to push to, which need not exist, and its remote.
 func (b *backup) target(ctx context.Context) (to registry.PushRef, name string, err error) {
-	to, name, err = b.env.pushTarget(ctx, b.repo, b.remote)
+	to, name, err = pushTarget(ctx, b.env, b.repo, b.remote)
 	if errors.Is(err, kist.ErrUnborn) {
 		name, err = b.env.remoteArg(b.repo, b.remote)
 	}

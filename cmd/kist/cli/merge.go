@@ -25,6 +25,8 @@ type mergeOptions struct {
 	messageOptions
 	commits.MergeOptions
 	abort, goOn bool
+
+	form func(mergedJSON) any // returns the output of --json; nil: the argument
 }
 
 // register adds the options that merge and pull share.
@@ -105,13 +107,12 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	o.Rev, o.Progress = previous(args[0]), p.amounts()
 	result, err := commits.Merge(ctx, r, o.MergeOptions)
 	p.Stop()
-	return endMerge(ctx, env, r, result, err, func(merged mergedJSON) any { return merged })
+	return o.end(ctx, env, r, result, err)
 }
 
-// endMerge prints the result of a merge, and returns the error that the command ends with.
-// The result is nil if nothing was done because of mergeErr. form returns the output of
-// --json.
-func endMerge(ctx context.Context, env *Env, r *kist.Repository, result *commits.MergeResult, mergeErr error, form func(mergedJSON) any) error {
+// end prints the result of a merge, and returns the error that the command ends with. The
+// result is nil if nothing was done because of mergeErr.
+func (o *mergeOptions) end(ctx context.Context, env *Env, r *kist.Repository, result *commits.MergeResult, mergeErr error) error {
 	if errors.Is(mergeErr, commits.ErrNotFastForward) {
 		return hintf(mergeErr, "without --ff-only, kist makes a merge commit")
 	}
@@ -120,7 +121,7 @@ func endMerge(ctx context.Context, env *Env, r *kist.Repository, result *commits
 	}
 	env.maintain(r)
 
-	if err := printMerged(ctx, env, r, result, form); err != nil {
+	if err := o.print(ctx, env, r, result); err != nil {
 		return err
 	}
 	if err := env.unwritten(r, mergeErr); err != nil {
@@ -184,8 +185,8 @@ type mergedJSON struct {
 	Conflicts []conflictJSON `json:"conflicts"`
 }
 
-// printMerged prints the result of a merge.
-func printMerged(ctx context.Context, env *Env, r *kist.Repository, result *commits.MergeResult, form func(mergedJSON) any) error {
+// print prints the result of a merge.
+func (o *mergeOptions) print(ctx context.Context, env *Env, r *kist.Repository, result *commits.MergeResult) error {
 	var n changeCounts
 	what := "merged"
 	switch {
@@ -211,7 +212,12 @@ func printMerged(ctx context.Context, env *Env, r *kist.Repository, result *comm
 	}
 	tellConflicts(env, r, result.Conflicts)
 	if env.global.json {
-		env.json(form(mergedJSON{what, orNull(result.Old), result.ID, n, newConflictsJSON(result.Conflicts)}))
+		merged := mergedJSON{what, orNull(result.Old), result.ID, n, newConflictsJSON(result.Conflicts)}
+		if o.form != nil {
+			env.json(o.form(merged))
+		} else {
+			env.json(merged)
+		}
 		return nil
 	}
 	switch what {

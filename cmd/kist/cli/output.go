@@ -49,6 +49,13 @@ func (e *Env) tell(format string, args ...any) {
 	}
 }
 
+// tellLines is tell for lines.
+func tellLines(e *Env, lines []string) {
+	for _, line := range lines {
+		e.tell("%s\n", line)
+	}
+}
+
 // show prints v with --json, and otherwise what a command has done.
 func (e *Env) show(v any, format string, args ...any) {
 	e.json(v)

@@ -68,7 +68,7 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return hintf(err, "'kist branch -u REMOTE/BRANCH' sets it, or say from where: kist pull REMOTE BRANCH")
 	}
 	if result == nil {
-		return env.unwritten(r, blocked(err))
+		return o.end(ctx, env, r, nil, err)
 	}
 	if result.Fetch != nil && !env.global.json {
 		fetched := tracking.FetchOptions{Remote: result.Source.Remote}
@@ -76,9 +76,8 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return err
 		}
 	}
-	return endMerge(ctx, env, r, result.Merge, err, func(merged mergedJSON) any {
-		return pulledJSON{newFetchJSON(result.Fetch), merged}
-	})
+	o.form = func(merged mergedJSON) any { return pulledJSON{newFetchJSON(result.Fetch), merged} }
+	return o.end(ctx, env, r, result.Merge, err)
 }
 
 // pullSource returns the branch to pull; zero: the upstream of the current branch.

@@ -222,22 +222,17 @@ func printRewrite(env *Env, r *kist.Repository, plan *purge.Plan, o purgeOptions
 	if !o.rewrite {
 		return
 	}
-	for i, use := range plan.Inline {
-		if i == shownPurges {
-			env.tell("and %s more that are kept inline\n", plural(uint64(len(plan.Inline)-i), "path", "paths"))
-			break
-		}
-		env.tell("%s, kept inline\n", env.shown(r, use.Path))
+	lines := firstOf(plan.Inline, shownPurges, ", kept inline", func(use purge.Use) string {
+		return env.shown(r, use.Path) + ", kept inline"
+	})
+
+	text := plural(uint64(len(rewritten.Commits)), "commit", "commits") + " would be rewritten"
+	sep := "; moved: "
+	for _, change := range rewritten.Refs {
+		text += sep + printable(shortRef(change.Name))
+		sep = ", "
 	}
-	env.tell("%s would be rewritten", plural(uint64(len(rewritten.Commits)), "commit", "commits"))
-	for i, change := range rewritten.Refs {
-		sep := ", "
-		if i == 0 {
-			sep = "; moved: "
-		}
-		env.tell("%s%s", sep, printable(shortRef(change.Name)))
-	}
-	env.tell("\n")
+	tellLines(env, append(lines, text))
 }
 
 // purgeTargets separates paths from IDs: an argument that HEAD or a commit has as a
@@ -306,20 +301,14 @@ func inlineError(env *Env, r *kist.Repository, plan *purge.Plan) error {
 	if len(plan.Inline) == 0 {
 		return failf(exitFailed, "not-found", "there is no content to be purged")
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s cannot be purged, being so short that folders have them in themselves:", plural(uint64(len(plan.Inline)), "path", "paths"))
-	for i, use := range plan.Inline {
-		if i == detailLines {
-			fmt.Fprintf(&text, "\nand %s more", formatCount(uint64(len(plan.Inline)-i)))
-			break
-		}
-		text.WriteString("\n" + env.shown(r, use.Path))
-	}
 	exit := exitPartial
 	if len(plan.Contents) == 0 {
 		exit = exitFailed
 	}
-	return hintf(failf(exit, "inline", "%s", text.String()), "'kist rewrite' rewrites the commits without them")
+	err := linesError(exit, "inline",
+		plural(uint64(len(plan.Inline)), "path", "paths")+" cannot be purged, being so short that folders have them in themselves:",
+		firstOf(plan.Inline, detailLines, "", func(use purge.Use) string { return env.shown(r, use.Path) }))
+	return hintf(err, "'kist rewrite' rewrites the commits without them")
 }
 
 // The most contents, and paths of a content, that are printed; --json has all.
@@ -330,27 +319,9 @@ const (
 
 // printPurge prints the effect of a purge.
 func printPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.Plan) {
-	for i, c := range plan.Contents {
-		if i == shownPurges {
-			env.tell("and %s more; --json shows all\n", plural(uint64(len(plan.Contents)-i), "content", "contents"))
-			break
-		}
-		note := ""
-		switch {
-		case c.Already && c.Here:
-			note = ", purged before"
-		case c.Already:
-			note = ", purged before, and gone"
-		case !c.Here:
-			note = ", not here"
-		}
-		env.tell("%s %s, %s%s\n", c.Key.Kind, env.paint(yellow, c.Key.ID.Short()), formatSize(c.Size), note)
-		tellUses(ctx, env, r, "", c.Uses)
-		for _, path := range c.Staged {
-			env.tell("  %s, staged\n", env.shown(r, path))
-		}
-		tellUses(ctx, env, r, "a part of ", c.PartOf)
-	}
+	tellLines(env, firstOf(plan.Contents, shownPurges, "; --json shows all", func(c purge.Content) string {
+		return contentText(ctx, env, r, &c)
+	}))
 	for _, hold := range plan.Holds {
 		env.tell("not before a hold is lifted: %s, held %s\n", describeHeld(ctx, env, r, hold.Key.ID), heldText(env, hold))
 	}
@@ -361,18 +332,34 @@ func printPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.P
 	env.tell("\n")
 }
 
-func tellUses(ctx context.Context, env *Env, r *kist.Repository, what string, uses []purge.Use) {
-	for i, use := range uses {
-		if i == shownPurgePaths {
-			env.tell("  and %s more\n", plural(uint64(len(uses)-i), "path", "paths"))
-			return
-		}
-		in := plural(uint64(use.Count), "commit", "commits")
-		if c, err := object.ReadCommit(ctx, r.Objects(), use.Commits[0]); err == nil {
-			in += ", the last one " + use.Commits[0].Short() + " " + printable(subject(c.Message))
-		}
-		env.tell("  %s%s in %s\n", what, env.shown(r, use.Path), in)
+// contentText describes a content, and on further lines its uses.
+func contentText(ctx context.Context, env *Env, r *kist.Repository, c *purge.Content) string {
+	note := ""
+	switch {
+	case c.Already && c.Here:
+		note = ", purged before"
+	case c.Already:
+		note = ", purged before, and gone"
+	case !c.Here:
+		note = ", not here"
 	}
+	lines := []string{fmt.Sprintf("%s %s, %s%s", c.Key.Kind, env.paint(yellow, c.Key.ID.Short()), formatSize(c.Size), note)}
+
+	uses := func(what string, uses []purge.Use) {
+		lines = append(lines, firstOf(uses, shownPurgePaths, "", func(use purge.Use) string {
+			in := plural(uint64(use.Count), "commit", "commits")
+			if c, err := object.ReadCommit(ctx, r.Objects(), use.Commits[0]); err == nil {
+				in += ", the last one " + use.Commits[0].Short() + " " + printable(subject(c.Message))
+			}
+			return what + env.shown(r, use.Path) + " in " + in
+		})...)
+	}
+	uses("", c.Uses)
+	for _, path := range c.Staged {
+		lines = append(lines, env.shown(r, path)+", staged")
+	}
+	uses("a part of ", c.PartOf)
+	return strings.Join(lines, "\n  ")
 }
 
 // tellAfterPurge prints the next steps.

@@ -137,7 +137,7 @@ func (o *pushOptions) choose(ctx context.Context, env *Env, r *kist.Repository, 
 	}
 
 	var ref registry.PushRef
-	ref, o.Remote, err = env.pushTarget(ctx, r, name)
+	ref, o.Remote, err = pushTarget(ctx, env, r, name)
 	ref.Force = o.force
 	o.Refs = []registry.PushRef{ref}
 	return err
@@ -243,7 +243,7 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 // pushTarget returns the ref that a push of the current branch moves, and its remote. The
 // ref is the upstream if that is on the named remote, or no remote is named. Otherwise it
 // is a branch of the same name. With [kist.ErrUnborn], only the name of the ref is set.
-func (e *Env) pushTarget(ctx context.Context, r *kist.Repository, name string) (ref registry.PushRef, to string, err error) {
+func pushTarget(ctx context.Context, e *Env, r *kist.Repository, name string) (ref registry.PushRef, to string, err error) {
 	head, err := r.Refs().Head()
 	if err != nil {
 		return ref, "", err

@@ -65,17 +65,13 @@ func printReceived(env *Env, o tracking.FetchOptions, result *tracking.FetchResu
 		}
 		g.ids = append(g.ids, r.Key.ID.Short())
 	}
-	for i, g := range groups {
-		if i == shownReceived {
-			env.tell("and %s more; --json shows all\n", formatCount(uint64(len(groups)-i)))
-			break
-		}
+	tellLines(env, firstOf(groups, shownReceived, "; --json shows all", func(g *group) string {
 		ids := strings.Join(g.ids[:min(len(g.ids), shownReceivedIDs)], ", ")
 		if more := len(g.ids) - shownReceivedIDs; more > 0 {
-			ids += fmt.Sprintf(" and %s more", formatCount(uint64(more)))
+			ids += " " + andMore(uint64(more))
 		}
-		env.tell("%s %s%s\n", g.what, ids, printable(g.by))
-	}
+		return g.what + " " + ids + printable(g.by)
+	}))
 	warnImplausible(env, o.Remote, result)
 	if waits > 0 && o.Waiting != tracking.Refuse {
 		env.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
@@ -91,25 +87,17 @@ func warnImplausible(e *Env, name string, result *tracking.FetchResult) {
 	}
 }
 
-// receivedWhat returns what a record says of its object.
+// receivedWhat describes the effect of a record on its object.
 func receivedWhat(r *tracking.ReceivedRecord) string {
-	switch {
-	case r.Kind == record.Purge && r.On:
-		return "purged: " + r.Key.Kind.String()
-	case r.Kind == record.Purge:
-		return "no longer purged: " + r.Key.Kind.String()
-	case r.Kind == record.Expire && r.On:
-		return "expired:"
-	case r.Kind == record.Expire:
-		return "no longer expired:"
-	case r.On:
-		return "held:"
+	text := map[record.Kind]string{record.Purge: "purged: " + r.Key.Kind.String(), record.Expire: "expired:", record.Hold: "held:"}[r.Kind]
+	if !r.On {
+		text = "no longer " + text
 	}
-	return "no longer held:"
+	return text
 }
 
-// receivedBy returns who made a record, where and why, and what the object is
-// needed for here.
+// receivedBy returns who made a record, where and why, and the local names that need the
+// object.
 func receivedBy(r *tracking.ReceivedRecord) string {
 	text := ", by " + r.Who
 	if r.Who == "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// backends are the stores that can be a remote, by the scheme of their URLs.
+// backends open the stores of remotes, by the schemes of their URLs.
 var backends = remote.Registry{
 	"":            dir.Open,
 	"file":        dir.Open,
@@ -55,7 +55,7 @@ func openStore(ctx context.Context, env *Env, url string) (remote.Backend, error
 	})
 }
 
-// retryOptions decide how requests to a remote are retried.
+// retryOptions returns the rules for retries of requests to a remote.
 func retryOptions(env *Env) retry.Options {
 	return retry.Options{Now: env.Now, Sleep: env.Sleep, Notify: func(op string, err error, wait time.Duration) {
 		if wait >= time.Second || env.global.verbose { // shorter waits need no message
@@ -64,8 +64,7 @@ func retryOptions(env *Env) retry.Options {
 	}}
 }
 
-// openBackend opens the store of a URL as commands use it: with limits, and
-// with another try where that may help.
+// openBackend opens the store of a URL, with limited rates and with retries.
 func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, error) {
 	b, err := openStore(ctx, e, url)
 	if err != nil {
@@ -75,8 +74,8 @@ func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, erro
 	return limit.New(b, limit.Options{Upload: int64(e.transfer.upload), Download: int64(e.transfer.download)}), nil
 }
 
-// remoteURL returns what a person gave as a URL as it is written to the
-// configuration: the path of a folder from the root on.
+// remoteURL returns the URL of a remote, as the configuration has it, from an argument. The
+// path of a folder becomes absolute.
 func (e *Env) remoteURL(text string) (string, error) {
 	e.secrets.learn("url://" + text) // the scheme may be missing
 	if sshLike(e, text) {
@@ -92,13 +91,13 @@ func (e *Env) remoteURL(text string) (string, error) {
 	return e.path(text), nil
 }
 
-// isURL reports whether a text is a URL, or would be one with more slashes.
+// isURL reports whether text is a URL, or a URL with missing slashes.
 func isURL(text string) bool {
 	scheme, rest, found := strings.Cut(text, ":")
 	return strings.Contains(text, "://") || found && scheme != "" && (backends[strings.ToLower(scheme)] != nil || strings.HasPrefix(rest, "//"))
 }
 
-// wantFolder returns an error if a text that names a folder is a URL.
+// wantFolder returns an error if text, the folder of a command, is a URL.
 func wantFolder(command, text string) error {
 	if isURL(text) || len(remote.Secrets(text)) > 0 {
 		return usagef("%s needs a folder, and %s is a URL", command, quoteArg(remote.Redact(text)))
@@ -106,7 +105,7 @@ func wantFolder(command, text string) error {
 	return nil
 }
 
-// transferred shows how far a push or fetch is.
+// transferred returns a function that shows the progress of a push or fetch.
 func (p *progress) transferred() func(transfer.Progress) {
 	if p == nil {
 		return nil

@@ -136,7 +136,7 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 	reset := o.reset != ""
 	if reset {
 		if _, err := r.Refs().Get(refs.Heads + o.reset); err != nil {
-			o.create, o.reset = o.reset, "" // say that the branch is new
+			o.create, o.reset = o.reset, "" // for say: the branch is new
 		}
 	}
 	p := env.progress("checking out")
@@ -160,8 +160,8 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 	return env.unwritten(r, applyErr)
 }
 
-// checkoutArgs separates a revision from paths of the repository, as git does:
-// a single name is a revision if it can be, and else a tracked path.
+// checkoutArgs separates a revision from paths, as git does: a single name is a revision if
+// there is one, and otherwise a tracked path.
 func checkoutArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, isPaths bool, err error) {
 	if dash > 1 {
 		return "", nil, false, usagef("one argument too many before --: %s", quoteArg(args[1]))
@@ -199,8 +199,8 @@ func checkoutArgs(ctx context.Context, env *Env, r *kist.Repository, args []stri
 	return "", paths, err == nil, err
 }
 
-// onlyPaths returns the paths that args name. The first one is no revision, because of
-// revErr.
+// onlyPaths returns the paths that args name. revErr is the reason why the first one is no
+// revision.
 func onlyPaths(env *Env, r *kist.Repository, args []string, revErr error) (pathspecs, error) {
 	paths, err := env.pathspecs(r, args, false)
 	var unknown *refs.UnknownRevisionError
@@ -217,8 +217,8 @@ func onlyPaths(env *Env, r *kist.Repository, args []string, revErr error) (paths
 	return nil, &neitherError{args[0], revErr}
 }
 
-// neitherError says that an argument is no revision, for which err is the
-// reason, and no path.
+// neitherError is the error for an argument that is no revision and no path. err is the
+// reason why it is no revision.
 type neitherError struct {
 	arg string
 	err error
@@ -229,7 +229,7 @@ func (e *neitherError) Error() string {
 }
 func (e *neitherError) Unwrap() error { return e.err }
 
-// previous returns the revision that an argument stands for, which may be "-".
+// previous returns the revision of an argument. "-" stands for the previous branch.
 func previous(arg string) string {
 	if arg == "-" {
 		return "@{-1}"
@@ -237,13 +237,13 @@ func previous(arg string) string {
 	return arg
 }
 
-// isUnborn reports whether rev is the current branch, which has no commit yet.
+// isUnborn reports whether rev is the current branch, and has no commit yet.
 func isUnborn(r *kist.Repository, rev string) bool {
 	head, err := r.Refs().Head()
 	return err == nil && head.Unborn() && (rev == "HEAD" || rev == head.Branch)
 }
 
-// restore brings back files at paths, and reports from where.
+// restore restores the files at paths, and prints their source.
 func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) error {
 	from := "what is staged"
 	switch {
@@ -279,7 +279,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 	return e.unwritten(r, err)
 }
 
-// restorable returns the paths that can be brought back as o says.
+// restorable returns the paths that match and that a restore with o can write.
 func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) ([]string, error) {
 	in := places{index: !o.Overlay || o.Source == ""}
 	switch {
@@ -302,7 +302,7 @@ func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.Re
 	return env.find(ctx, r, paths, in)
 }
 
-// say prints where HEAD is now, in git's words.
+// say prints the new HEAD, in git's words.
 func (o checkoutOptions) say(ctx context.Context, env *Env, r *kist.Repository, old, head refs.Head) {
 	if old.Branch == "" && old.ID != head.ID && !warnLeaving(ctx, env, r, old.ID) {
 		env.info("Previous HEAD position was %s", describe(ctx, r, old.ID))

@@ -113,7 +113,8 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	return partialOf(env, r, result.Commit.Skipped, result.Commit.SkippedCount)
 }
 
-// signature returns what --author and --date say; nil if they say nothing.
+// signature returns the author and time that --author and --date give, or nil without these
+// options.
 func (o *commitOptions) signature(env *Env) (*object.Signature, error) {
 	if o.author == "" && o.date == "" {
 		return nil, nil
@@ -188,8 +189,8 @@ func printCommitted(env *Env, result *commits.CommitResult) {
 	env.tell(" %s; %s\n", n, did)
 }
 
-// nothingToCommit explains why there is nothing to commit, unless --quiet is
-// given: that takes a look at the whole worktree.
+// nothingToCommit adds a reason to err, which matches [commits.ErrNothingToCommit]. It has to
+// read the status of the whole worktree, so with --quiet it adds nothing.
 func nothingToCommit(ctx context.Context, env *Env, r *kist.Repository, err error) error {
 	if env.global.quiet {
 		return err
@@ -208,8 +209,8 @@ func nothingToCommit(ctx context.Context, env *Env, r *kist.Repository, err erro
 
 var errNoMessage = errors.New("the commit message is empty")
 
-// cleanMessage removes blanks at the ends of lines, and blank lines at the
-// ends and beyond the first of several.
+// cleanMessage removes blanks at the ends of lines, and blank lines at both ends of a text.
+// It joins blank lines in a row to one.
 func cleanMessage(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
@@ -233,9 +234,9 @@ func withoutComments(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// composeMessage has a person write a commit's message. It returns "" if there
-// is one already that is to be taken: of the commit being amended, or of the
-// merge or revert under way.
+// composeMessage starts an editor for the message of a commit, and returns the message. It
+// returns "" if the commit takes an existing message: that of the amended commit, or of the
+// merge or revert in progress.
 func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o *commitOptions) (string, error) {
 	draft, err := draftMessage(ctx, r, o.Amend)
 	if err != nil {
@@ -257,7 +258,7 @@ func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o *commit
 	return o.edit(ctx, env, r, editor, draft)
 }
 
-// draftMessage returns the message that a commit would have without another.
+// draftMessage returns the message of the amended commit, or of the operation in progress.
 func draftMessage(ctx context.Context, r *kist.Repository, amend bool) (string, error) {
 	if amend {
 		head, err := r.Refs().Head()
@@ -277,8 +278,8 @@ func draftMessage(ctx context.Context, r *kist.Repository, amend bool) (string, 
 	return state.Message, err
 }
 
-// editor returns the command that a person writes messages with, or "" if
-// nobody is there to write. KIST_EDITOR is used even then: it may be a script.
+// editor returns the command of the user's editor, or "" without a terminal. KIST_EDITOR may
+// be a script, so it needs no terminal.
 func editor(env *Env) string {
 	if editor := env.Getenv("KIST_EDITOR"); editor != "" {
 		return editor
@@ -294,7 +295,8 @@ func editor(env *Env) string {
 	return "vi"
 }
 
-// edit runs the editor on a draft, with the status below it.
+// edit runs the editor on a draft, which the status follows as comments. It returns the
+// edited message.
 func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, editor, draft string) (string, error) {
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{})
 	if err != nil {
@@ -307,6 +309,7 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 	case !staged && !o.Amend && !o.AllowEmpty && s.State.Operation == "":
 		return "", nothingToCommit(ctx, env, r, commits.ErrNothingToCommit)
 	}
+
 	plain := func(_ style, text string) string { return text }
 	long := longStatus{env: env, repo: r, status: s, paint: plain, draft: true, all: o.All}
 	text := draft + "\n\n# What does this commit do, and why? Lines that begin with # are left out. Without\n" +
@@ -314,6 +317,7 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 	for line := range strings.Lines(long.text(statusOptions{})) {
 		text += strings.TrimRight("# "+line, " \n") + "\n"
 	}
+
 	file := filepath.Join(r.Dir(), "COMMIT_EDITMSG")
 	if err := disk.WriteFile(file, []byte(text)); err != nil {
 		return "", err
@@ -332,7 +336,7 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 	return message, nil
 }
 
-// runEditor runs an editor, a command of the shell, on a file.
+// runEditor runs an editor on a file. The editor is a command of the shell.
 func runEditor(ctx context.Context, editor, file string) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$@"`, editor, file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -356,14 +360,14 @@ type commitJSON struct {
 	SkippedCount uint64        `json:"skipped_count,omitempty"` // all
 }
 
-// personJSON is who did something, and when.
+// personJSON is a person, and the time of an action.
 type personJSON struct {
 	Name  string    `json:"name"`
 	Email string    `json:"email"`
 	Time  time.Time `json:"time"`
 }
 
-// skippedJSON is a path that was not stored, and why.
+// skippedJSON is a path that was not stored, and the reason.
 type skippedJSON struct {
 	pathJSON
 	Reason string `json:"reason"`
@@ -392,9 +396,9 @@ func newSkippedJSON(list []object.Skipped) []skippedJSON {
 	return out
 }
 
-// author returns who a commit is by: the environment's word, then the
-// configuration's (name and email, empty where it has none), then the user of
-// this machine. It never fails: a server that makes backups has nobody to ask.
+// author returns the name and address of the author: those of the environment, or else those
+// of the configuration (the arguments, which may be empty), or else those of the user of
+// this machine. There is always a result, because a backup on a server cannot ask anybody.
 func author(env *Env, name, email string) (string, string) {
 	if v := env.Getenv("KIST_AUTHOR_NAME"); v != "" {
 		name = v
@@ -411,8 +415,8 @@ func author(env *Env, name, email string) (string, string) {
 	return name, email
 }
 
-// commitTime returns the time that is recorded in what a command writes: now,
-// unless KIST_DATE fixes it for a script whose commits are to come out equal.
+// commitTime returns the time that commits and logs record: that of KIST_DATE, or now. With
+// KIST_DATE, a script makes the same commits each time.
 func commitTime(env *Env) (time.Time, error) {
 	fixed := env.Getenv("KIST_DATE")
 	if fixed == "" {

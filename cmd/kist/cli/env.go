@@ -14,42 +14,40 @@ import (
 	"golang.org/x/term"
 )
 
-// Env is everything that a command takes from its process. Commands read the
-// environment, the clock and the terminal only through it, so that a test can
-// replace them.
+// Env is the process as a command sees it. Commands use the environment, the clock and the
+// terminal only through an Env, so tests can replace them.
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer // results
 	Stderr io.Writer // warnings, errors, progress and hints
 
 	Getenv   func(name string) string
-	Dir      string           // the directory relative paths start from, absolute
+	Dir      string           // absolute; relative paths start from it
 	Now      func() time.Time // the clock
 	Hostname string           // recorded in commits, and in the author's address if none is set
 	Username string           // the author's name if none is set
 	Random   io.Reader        // cryptographically secure
 	Terminal Terminal
 
-	// Owners are the users whose repositories are trusted. If there are none,
-	// every user is trusted.
+	// Owners are the users whose repositories are trusted. If it is empty, all users are
+	// trusted.
 	Owners []int
 
 	// Umask has the permission bits that files of the worktree do not get.
 	Umask uint16
 
-	// Sleep waits before a request to a remote is retried, or until ctx ends. If it
-	// is nil, a timer does.
+	// Sleep waits before a request to a remote is retried, or until ctx ends. The default
+	// is a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Start runs kist with args in the background. It outlives this process. If it
-	// is nil, nothing runs in the background.
+	// Start starts kist with args in the background, to outlive this process. If Start is
+	// nil, nothing runs in the background.
 	Start func(args ...string) error
 
 	invocation
 }
 
-// invocation is the state of one [Run]: the options that several commands share, and
-// the terminal.
+// invocation is the state of one [Run]: the shared options of commands, and the terminal.
 type invocation struct {
 	cmd        *cobra.Command // the command that runs, if it opens a repository
 	global     globals
@@ -61,16 +59,16 @@ type invocation struct {
 	secrets    *secrets
 }
 
-// Terminal has the standard streams that are terminals.
+// Terminal describes the terminal of a process.
 type Terminal struct {
-	Stdin, Stdout, Stderr bool
+	Stdin, Stdout, Stderr bool // whether the stream is a terminal
 
 	Width func() int // columns of the terminal at Stderr
 	Pager StartPager // runs a pager; nil: there is none
 }
 
-// OSEnv returns the environment of this process. It sets the umask for a
-// moment: call it before the process creates files or starts others.
+// OSEnv returns the Env of this process. It changes the umask for a moment, so call it before
+// the process creates files or starts other processes.
 func OSEnv() *Env {
 	return &Env{
 		Stdin:    os.Stdin,
@@ -95,9 +93,8 @@ func OSEnv() *Env {
 	}
 }
 
-// WithSignals returns a context that the first SIGINT or SIGTERM cancels. The
-// second ends the process at once. The returned function restores the usual
-// meaning of signals.
+// WithSignals returns a context that the first SIGINT or SIGTERM cancels. The second signal
+// ends the process at once. The returned function restores the default handling of signals.
 func WithSignals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -117,8 +114,8 @@ func WithSignals(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// workingDir returns the working directory, or "." if it was removed. The command
-// then fails with the path of its argument.
+// workingDir returns the working directory, or "." if it was removed. Then the command fails
+// with the path of its argument.
 func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -100,7 +100,7 @@ func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
 	must(cmd.RegisterFlagCompletionFunc("keep-tag", env.complete(tags)))
 }
 
-// check makes sure that the options say one thing.
+// check returns an error if options or arguments exclude each other.
 func (o *expireOptions) check(args []string) error {
 	if err := o.Policy.Check(); err != nil {
 		return usagef("%w", err)
@@ -179,7 +179,7 @@ func printExpired(env *Env, result *retain.ExpireResult, dryRun bool) {
 	}
 }
 
-// merged returns two lists of commits as one, the newest first, as they are.
+// merged merges two lists of commits. Each list, and the result, has the newest first.
 func merged(a, b []retain.Considered) []retain.Considered {
 	var out []retain.Considered
 	for len(a) > 0 && len(b) > 0 {
@@ -192,7 +192,7 @@ func merged(a, b []retain.Considered) []retain.Considered {
 	return append(append(out, a...), b...)
 }
 
-// unexpire takes back that the content of commits has expired.
+// unexpire undoes the expiration of commits, or without revs of all commits.
 func unexpire(ctx context.Context, env *Env, r *kist.Repository, revs []string) error {
 	p := env.progress("looking for content")
 	defer p.Stop()
@@ -212,11 +212,10 @@ func unexpire(ctx context.Context, env *Env, r *kist.Repository, revs []string) 
 	return err
 }
 
-// hintGone says how content that was removed here can come back.
+// hintGone is the advice for content that was removed here.
 const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist push' there, then 'kist fetch' here bring it back; if a fetch was stopped, the next one brings the rest"
 
-// expiredHint returns how to come by content that has expired, "" if err is not
-// about that.
+// expiredHint returns advice if err is about expired content, and otherwise "".
 func expiredHint(err error) string {
 	var expired *intact.ExpiredError
 	switch {

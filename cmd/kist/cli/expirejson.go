@@ -74,10 +74,10 @@ func expiredText(rec record.Record) string {
 	return printable(text)
 }
 
-// expired is a commit whose content has expired.
+// expired is an expired commit.
 type expired struct {
 	record.Record
-	commit *object.Commit // nil: it is not here
+	commit *object.Commit // nil if it is missing
 }
 
 func (x *expired) time() object.Time {
@@ -87,7 +87,7 @@ func (x *expired) time() object.Time {
 	return x.commit.Committer.Time
 }
 
-// listExpired lists the commits whose content has expired, the newest first.
+// listExpired lists the expired commits, the newest first.
 func listExpired(ctx context.Context, env *Env, r *kist.Repository) error {
 	records, err := retain.Expirations(r)
 	if err != nil {

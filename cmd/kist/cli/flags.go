@@ -39,18 +39,19 @@ func registerSetID(env *Env, cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&env.repo.setID, "setid", false, "restore set-user-ID and set-group-ID bits, which run files as their owner or group")
 }
 
-// must ends the program for an error that only a mistake in this package can
-// cause, such as a completion for an option that there is not.
+// must panics for an error that only a mistake in this package can cause, such as the
+// completion of an unknown option.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// dirFlag is -C: as soon as it is read, relative paths start from there.
+// dirFlag is the option -C. It changes the directory at once, so relative paths in later
+// options start from there.
 type dirFlag struct {
 	env   *Env
-	start string // the directory at the beginning
+	start string // the former directory
 }
 
 func (f *dirFlag) String() string { return "" }
@@ -72,8 +73,8 @@ func (f *dirFlag) Set(dir string) error {
 	return nil
 }
 
-// path returns name as an absolute path of this machine; a relative one starts
-// from the directory that -C names. It does not touch the disk.
+// path returns name as an absolute path. A relative name starts from e.Dir, which -C sets.
+// path does not touch the disk.
 func (e *Env) path(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -81,8 +82,7 @@ func (e *Env) path(name string) string {
 	return filepath.Join(e.Dir, name)
 }
 
-// repoDir returns the folder that --repo names, as an absolute path, or "" if
-// the repository is the one around the current folder.
+// repoDir returns the absolute path of the folder that --repo names, or "" without --repo.
 func (e *Env) repoDir() string {
 	if e.global.repo == "" {
 		return ""
@@ -144,8 +144,8 @@ func folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellC
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// arguments checks that a command is given between least and most arguments;
-// most < 0 means any number. names are their names in messages.
+// arguments accepts from least to most arguments. If most is negative, there is no limit. The
+// names are those of the arguments, for messages.
 func arguments(least, most int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -161,5 +161,5 @@ func arguments(least, most int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// noArguments checks that a command is given none.
+// noArguments accepts no arguments.
 var noArguments = arguments(0, 0)

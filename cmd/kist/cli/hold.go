@@ -63,7 +63,7 @@ With --json: the same as 'kist hold list --json' for this commit.`,
 	return cmd
 }
 
-// end returns when a hold is to be over; zero: never.
+// end returns the end of a hold. It is zero if the hold has no end.
 func (o *holdOptions) end(now time.Time) (time.Time, error) {
 	if o.until == "" {
 		return time.Time{}, nil
@@ -83,7 +83,7 @@ func (o *holdOptions) end(now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// checkReason makes sure that a reason can be recorded.
+// checkReason returns an error if a record cannot have this reason.
 func checkReason(reason string) error {
 	if err := record.CheckText(reason); err != nil {
 		return usagef("--reason: %w", err)
@@ -151,7 +151,7 @@ func runHoldRemove(ctx context.Context, env *Env, r *kist.Repository, rev, reaso
 	return nil
 }
 
-// describeHeld is describe for a commit that may not be here.
+// describeHeld is describe for a commit that may be missing.
 func describeHeld(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
 	if _, err := object.ReadCommit(ctx, r.Objects(), id); err != nil {
 		return id.Short() + " (not here)"

@@ -73,12 +73,12 @@ func newHoldJSON(env *Env, hold record.Record) holdJSON {
 	return holdJSON{hold.Key.ID, holdState(hold, env.Now()), newHeldJSON(hold)}
 }
 
-// holdTime is how the time of a hold is shown: in the zone of whoever looks.
+// holdTime returns the time of a hold as it is shown, in the user's zone.
 func holdTime(env *Env, t time.Time) string {
 	return t.In(env.Now().Location()).Format("2006-01-02 15:04")
 }
 
-// heldText describes a hold: since when, by whom, until when and why.
+// heldText describes a hold: its time, its owner, its end and its reason.
 func heldText(env *Env, hold record.Record) string {
 	text := holdTime(env, hold.Time)
 	if hold.Who != "" {

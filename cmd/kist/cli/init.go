@@ -119,7 +119,7 @@ func parseChunkSize(text string) (int, error) {
 	return int(size), err
 }
 
-// isRemote reports whether a folder is that of a remote.
+// isRemote reports whether a folder has a remote.
 func isRemote(ctx context.Context, env *Env, dir string) bool {
 	b, err := openStore(ctx, env, dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func isRemote(ctx context.Context, env *Env, dir string) bool {
 	return err == nil
 }
 
-// alreadyThere reports the repository that is in dir, which init leaves as it is.
+// alreadyThere reports that dir has a repository, which stays unchanged.
 func alreadyThere(env *Env, dir string, opt kist.Options) error {
 	r, err := kist.Open(dir, opt)
 	if err != nil {
@@ -215,8 +215,8 @@ func configKeyHelp() string {
 	return b.String()
 }
 
-// settle returns the action that options and arguments ask for: list, get, set,
-// add or unset. The remaining args are a key, and a value to set.
+// settle returns the action that options and arguments select: list, get, set, add or
+// unset. It also returns the other arguments: the key, and for set and add the value.
 func (o configOptions) settle(args []string) (action string, rest []string, err error) {
 	switch {
 	case o.add:
@@ -300,7 +300,7 @@ func printSetting(env *Env, r *kist.Repository, key, label string) {
 	}
 }
 
-// printValue prints a value of a key: after a label, or as JSON.
+// printValue prints a value of a key, after a label or as JSON.
 func printValue(env *Env, key, value, label string) {
 	if strings.HasPrefix(key, "remote.") {
 		value = remote.Redact(value)
@@ -312,7 +312,7 @@ func printValue(env *Env, key, value, label string) {
 	env.printf("%s%s\n", label, printable(value))
 }
 
-// configCompletions returns what can follow args.
+// configCompletions returns the words that can follow args.
 func configCompletions(env *Env, args []string) []cobra.Completion {
 	var words []cobra.Completion
 	switch {

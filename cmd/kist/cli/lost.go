@@ -103,7 +103,7 @@ func (l *losses) tip(ctx context.Context, r *kist.Repository, name string) bool 
 	return lost
 }
 
-// hook returns what takes the losses that a repository finds.
+// hook returns the function that receives the losses that a repository finds.
 func (l *losses) hook() func(path string, key object.Key) {
 	if l == nil {
 		return nil

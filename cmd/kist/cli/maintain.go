@@ -9,10 +9,9 @@ import (
 	"github.com/kist-vcs/kist/gc"
 )
 
-// maintain has 'kist gc --auto' do what the store needs in the background, if
-// it needs anything and the configuration does not say gc.auto = false. It is
-// for the end of commands that write. It warns if the last 'kist gc --auto'
-// failed.
+// maintain starts 'kist gc --auto' in the background if the store needs it, and gc.auto is
+// not false. Commands that write call it at their end. It warns if the last 'kist gc
+// --auto' failed.
 func (e *Env) maintain(r *kist.Repository) {
 	if !autoMaintains(e, r) {
 		return
@@ -36,8 +35,8 @@ func autoMaintains(env *Env, r *kist.Repository) bool {
 	return auto != "false" && env.Getenv("KIST_GC_AUTO") != "0"
 }
 
-// startDetached runs this program with other arguments, and does not wait for
-// it. It goes on after this process, and the terminal, have ended.
+// startDetached starts this program with args, and does not wait for it. The new process
+// outlives this process and its terminal.
 func startDetached(args ...string) error {
 	program, err := os.Executable()
 	if err != nil {

@@ -134,8 +134,8 @@ func (o *mergeOptions) end(ctx context.Context, env *Env, r *kist.Repository, re
 	return nil
 }
 
-// blocked returns the error that local changes are in the way of a merge or
-// revert, with advice; other errors as they are.
+// blocked adds advice to the error of a merge or revert that local changes block. It returns
+// other errors unchanged.
 func blocked(err error) error {
 	if !errors.Is(err, stage.ErrLocalChanges) {
 		return err
@@ -236,8 +236,7 @@ func (o *mergeOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 	return nil
 }
 
-// changesBetween returns what changed from one commit, which may be none, to
-// another.
+// changesBetween returns the changes from one commit to another. A zero old commit is empty.
 func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
 	from := view.View{Objects: r.Contents()}
 	if !old.IsZero() {
@@ -349,7 +348,7 @@ func revertArgs(ctx context.Context, r *kist.Repository, args []string) ([]objec
 	return ids, nil
 }
 
-// isRange reports whether a revision is a range, or excludes commits.
+// isRange reports whether a revision is a range, or excludes commits with ^.
 func isRange(rev string) bool {
 	_, _, _, ok := refs.SplitRange(rev)
 	return ok || strings.HasPrefix(rev, "^")
@@ -362,8 +361,8 @@ type stoppedJSON struct {
 	Rest      []object.ID    `json:"rest"`
 }
 
-// print prints the result of a revert, which may have ended with an error
-// after some commits.
+// print prints the result of a revert, and returns the error that the command ends with.
+// The revert may have failed with revertErr after some commits.
 func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository, result *commits.RevertResult, revertErr error) error {
 	for _, c := range result.Commits {
 		printCommitted(env, c)
@@ -401,7 +400,7 @@ func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository,
 type conflictJSON struct {
 	pathJSON
 	Kind          string `json:"kind"`
-	OursPath      string `json:"ours_path,omitempty"` // where our version is, if not at path
+	OursPath      string `json:"ours_path,omitempty"` // of our version, if not at path
 	OursPathRaw   []byte `json:"ours_path_raw,omitempty"`
 	TheirsPath    string `json:"theirs_path,omitempty"`
 	TheirsPathRaw []byte `json:"theirs_path_raw,omitempty"`
@@ -417,11 +416,11 @@ func newConflictsJSON(list []tree.Conflict) []conflictJSON {
 	return out
 }
 
-// hintDecide says how a conflict ends.
+// hintDecide is the advice for conflicts.
 const hintDecide = "'kist status' lists them; 'kist add' each one to keep, and 'kist rm' each one to drop"
 
-// conflictCount returns the number of paths to be decided on, in words. It is
-// larger than the number of conflicts if a version was put aside or moved.
+// conflictCount returns the number of paths that the user has to decide on, in words. There
+// are more paths than conflicts if a version was put aside or moved.
 func conflictCount(list []tree.Conflict) string {
 	return plural(uint64(len(commits.ConflictPaths(list))), "path to decide on", "paths to decide on")
 }

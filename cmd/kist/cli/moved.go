@@ -31,7 +31,7 @@ type transferJSON struct {
 	Sent     *int64    `json:"bytes_sent,omitempty"`
 	Received *int64    `json:"bytes_received,omitempty"`
 
-	News []receivedJSON `json:"news,omitempty"` // what others have recorded
+	News []receivedJSON `json:"news,omitempty"` // records of others
 	Lost []lostJSON     `json:"lost,omitempty"`
 
 	Locks *locksJSON `json:"locks,omitempty"`
@@ -52,7 +52,7 @@ func newLocksJSON(l transfer.LockResult) *locksJSON {
 	return &locksJSON{l.Files, l.Renewed, l.Until.UTC()}
 }
 
-// tellLocks prints how many locks a push has renewed.
+// tellLocks prints the number of locks that a push renewed.
 func tellLocks(env *Env, l transfer.LockResult) {
 	if l.Renewed > 0 {
 		env.tell("renewed the locks of %s; all %s are locked until %s or longer\n",
@@ -60,7 +60,7 @@ func tellLocks(env *Env, l transfer.LockResult) {
 	}
 }
 
-// tell prints a line about a ref that was moved, or could not be.
+// tell prints a line about a ref that moved, or could not move.
 func (m refMove) tell(env *Env, from, to string) {
 	mark, what := ' ', ""
 	switch m.Status {
@@ -84,7 +84,7 @@ func (m refMove) tell(env *Env, from, to string) {
 	env.tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[m.Status == transfer.StatusForced])
 }
 
-// refKind returns what a ref is called, by its full name.
+// refKind returns the kind of a ref: branch, tag or ref.
 func refKind(name string) string {
 	switch {
 	case strings.HasPrefix(name, refs.Heads), strings.HasPrefix(name, refs.Remotes):
@@ -105,7 +105,7 @@ func tellTransferred(env *Env, verb string, objects, bytes int64, records int) {
 	}
 }
 
-// tellUpstream says that a branch follows another one now.
+// tellUpstream prints the new upstream of a branch.
 func tellUpstream(env *Env, branch, upstream string) {
 	env.tell("branch %s now follows %s\n", quoteArg(branch), quoteArg(upstream))
 }

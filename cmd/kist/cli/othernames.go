@@ -1,7 +1,7 @@
 package cli
 
-// otherNames are commands of git and restic that kist has no command for, or
-// has under another name, with advice on what to use.
+// otherNames has advice for commands of git and restic that kist does not have, or has under
+// another name.
 var otherNames = map[string]string{
 	"blame":       "'kist log --follow PATH' shows the commits that changed a file",
 	"check":       "'kist verify' does",

@@ -172,8 +172,7 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	return nil
 }
 
-// plan returns the contents to purge, and the effect of the rewrite, if it is one. It
-// changes nothing.
+// plan returns the contents to purge, and the effect of a rewrite. It changes nothing.
 func (o *purgeOptions) plan(ctx context.Context, env *Env, r *kist.Repository, args []string) (*purge.Plan, *rewrite.Result, error) {
 	var plan *purge.Plan
 	what, err := purgeTargets(ctx, env, r, *o, args)
@@ -193,8 +192,8 @@ func (o *purgeOptions) plan(ctx context.Context, env *Env, r *kist.Repository, a
 	return plan, rewritten, err
 }
 
-// applyPurge carries out the plan. It records the purge first: a rewrite that
-// is interrupted can be run again.
+// applyPurge carries out the plan. It records the purge first, so an interrupted rewrite can
+// be repeated.
 func applyPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.Plan, o purgeOptions) (*rewrite.Result, error) {
 	purged, err := purge.Apply(ctx, r, plan, o.reason, !o.noPath)
 	if err != nil {
@@ -235,8 +234,8 @@ func printRewrite(env *Env, r *kist.Repository, plan *purge.Plan, o purgeOptions
 	tellLines(env, append(lines, text))
 }
 
-// purgeTargets separates paths from IDs: an argument that HEAD or a commit has as a
-// path is a path.
+// purgeTargets separates paths from IDs. An argument is a path if HEAD or a commit has that
+// path.
 func purgeTargets(ctx context.Context, env *Env, r *kist.Repository, o purgeOptions, args []string) (purge.Options, error) {
 	what := purge.Options{AllHistory: o.allHistory}
 	var named []string
@@ -284,7 +283,7 @@ func isDigits(text string) bool {
 	return len(text) >= 4 && len(text) <= 64 && strings.Trim(text, "0123456789abcdefABCDEF") == ""
 }
 
-// confirm asks a question that is answered by y, for yes, or anything else.
+// confirm asks a question. It reports whether the user answers y or yes.
 func confirm(env *Env, question string) bool {
 	fmt.Fprintf(env.Stderr, "%s [y/N] ", question)
 	line, err := bufio.NewReader(env.Stdin).ReadString('\n')
@@ -380,7 +379,7 @@ func tellAfterPurge(env *Env, r *kist.Repository, rewritten *rewrite.Result) {
 			"other clones have them, too: replace them by new ones", name, name)
 	default:
 		env.info("'kist gc --prune now' removes it from this repository\n"+
-			"'kist push %s' tells the remote, and 'kist remote gc %s' removes it there\n"+
+			"'kist push %s' sends the purge to the remote, and 'kist remote gc %s' removes the content there\n"+
 			"other clones: 'kist fetch --records accept', then 'kist gc --prune now'", name, name)
 	}
 	env.info("a secret has to be changed nevertheless: whoever had it may still have it")

@@ -57,7 +57,7 @@ func listPurged(ctx context.Context, env *Env, r *kist.Repository) error {
 	return nil
 }
 
-// undoPurge takes back that contents were purged.
+// undoPurge undoes the purge of contents.
 func undoPurge(ctx context.Context, env *Env, r *kist.Repository, ids []string) error {
 	for _, id := range ids {
 		rec, err := purge.Undo(ctx, r, id)

@@ -21,7 +21,7 @@ type receivedJSON struct {
 	Who    string    `json:"who"`
 	Host   string    `json:"host"`
 	Reason string    `json:"reason"`
-	Needed []string  `json:"needed"` // what names the object here, or has it
+	Needed []string  `json:"needed"` // the local names that need the object
 	Waits  bool      `json:"waits"`
 }
 
@@ -35,7 +35,7 @@ func newReceivedJSON(list []tracking.ReceivedRecord) []receivedJSON {
 	return out
 }
 
-// How much fetch shows of what others have recorded; --json has all.
+// The most records of others that fetch shows; --json has all.
 const (
 	shownReceived    = 20 // groups of records
 	shownReceivedIDs = 3  // objects of a group

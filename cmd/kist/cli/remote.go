@@ -223,7 +223,7 @@ func sharing(m registry.Remote) string {
 	return "concurrent pushes are safe"
 }
 
-// checkRepository says if a remote holds another repository than r.
+// checkRepository warns if a remote has another repository than r.
 func checkRepository(ctx context.Context, env *Env, r *kist.Repository, m registry.Remote) error {
 	b, err := env.openBackend(ctx, m.URL)
 	if err != nil {

@@ -64,7 +64,7 @@ type remoteCheckedJSON struct {
 	Checks []check.Result `json:"checks"`
 }
 
-// newRemoteCheckedJSON accepts no report, too.
+// newRemoteCheckedJSON returns the JSON of m and its report, which may be nil.
 func newRemoteCheckedJSON(m registry.Remote, report *check.Report) remoteCheckedJSON {
 	out := remoteCheckedJSON{remoteJSON: newRemoteJSON(m), Checks: []check.Result{}}
 	if report != nil {
@@ -73,15 +73,15 @@ func newRemoteCheckedJSON(m registry.Remote, report *check.Report) remoteChecked
 	return out
 }
 
-// checkStore tries a store out. The error says that it is not fit to be used as
-// m says, or that it could not be tried out.
+// checkStore checks the store of m. The error means that the store is not fit for use as m
+// is configured, or that the check failed.
 func checkStore(ctx context.Context, env *Env, m registry.Remote) (*check.Report, error) {
 	b, err := openStore(ctx, env, m.URL)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
-	p := env.progress("trying the store out")
+	p := env.progress("checking the store")
 	defer p.Stop()
 	o := check.Options{
 		Now: env.Now, Rand: env.Random, ExclusivePut: !strings.HasPrefix(m.URL, "mongodb"), Retry: retryOptions(env),

@@ -16,9 +16,9 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// open opens the repository that the command line names: that of --repo, or
-// the nearest one from the working directory upwards. Somebody else's is refused
-// unless the user trusts it. The caller closes the repository.
+// open opens the repository of the command: that of --repo, or the nearest one from the
+// working directory upwards. It refuses the repository of another user, unless this user
+// trusts it. The caller closes the repository.
 func (e *Env) open() (*kist.Repository, error) {
 	root := e.repoDir()
 	if root == "" {
@@ -29,6 +29,7 @@ func (e *Env) open() (*kist.Repository, error) {
 	} else if filepath.Base(root) == kist.Dir {
 		root = filepath.Dir(root)
 	}
+
 	if err := checkOwner(e, root); err != nil {
 		return nil, err
 	}
@@ -45,14 +46,14 @@ func (e *Env) open() (*kist.Repository, error) {
 	return r, err
 }
 
-// repoOptions are what a command sets for the repository that it opens.
+// repoOptions are options that a command sets before it opens the repository.
 type repoOptions struct {
 	setID bool    // restore set-user-ID and set-group-ID bits
-	lost  *losses // passed over; nil: none
+	lost  *losses // receives the accepted losses that the command passes over; nil: it stops at them
 }
 
-// inRepository makes run what cmd does: with the repository that the command line
-// names, which is closed afterwards. Statuses are as for [mayExit].
+// inRepository makes cmd open the repository, call run, and close it. Statuses are those of
+// [mayExit].
 func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env *Env, r *kist.Repository, args []string) error, statuses ...int) {
 	opensRepository(cmd, statuses...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -67,8 +68,8 @@ func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env
 	}
 }
 
-// notBare returns run for a command that writes to the worktree: it refuses a bare
-// repository.
+// notBare returns a run that refuses a bare repository. Commands that write to the worktree
+// use it.
 func notBare[F func(context.Context, *Env, *kist.Repository, []string) error](run F) F {
 	return func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 		if r.IsBare() {
@@ -109,9 +110,8 @@ func (e *Env) options() (kist.Options, error) {
 	}, nil
 }
 
-// repoPaths turns paths given on the command line into paths of the
-// repository, "" being its root. Those outside the worktree, or inside its
-// .kist folder, are errors.
+// repoPaths returns the paths in the repository of paths on the command line. The root is
+// "". Paths outside the worktree, or in its .kist folder, are errors.
 func repoPaths(env *Env, r *kist.Repository, args []string) ([]string, error) {
 	paths := make([]string, 0, len(args))
 	for _, arg := range args {
@@ -124,14 +124,14 @@ func repoPaths(env *Env, r *kist.Repository, args []string) ([]string, error) {
 	return paths, nil
 }
 
-// repoPath turns a path given on the command line into one of the repository.
+// repoPath is repoPaths for one path.
 func (e *Env) repoPath(r *kist.Repository, arg string) (string, error) {
 	if arg == "" {
 		return "", usagef("an empty path names nothing; use . for all of the current folder")
 	}
 	rel, ok := below(r.Root(), e.path(arg))
 	if !ok {
-		// The working directory may have been reached through a symlink.
+		// The user may have come to the working directory through a symlink.
 		if real, err := filepath.EvalSymlinks(e.Dir); err == nil && !filepath.IsAbs(arg) {
 			rel, ok = below(r.Root(), filepath.Join(real, arg))
 		}
@@ -153,7 +153,8 @@ func (e *Env) repoPath(r *kist.Repository, arg string) (string, error) {
 	return path, nil
 }
 
-// below returns path relative to root, with slashes, "" for root itself.
+// below returns path relative to root, with slashes. It is "" for root. It reports whether
+// path is root, or below it.
 func below(root, path string) (string, bool) {
 	rel, err := filepath.Rel(root, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(os.PathSeparator)) {
@@ -177,8 +178,8 @@ func repositoryFile(r *kist.Repository, file string) string {
 	return path.Join(kist.Dir, file)
 }
 
-// relative returns a path of the repository relative to the working directory, or
-// absolute if the repository is bare. A slash at its end stays.
+// relative returns a path of the repository, relative to the working directory. In a bare
+// repository the result is absolute. It keeps a slash at the end of path.
 func (e *Env) relative(r *kist.Repository, path string) string {
 	shown := filepath.Join(r.Root(), filepath.FromSlash(path))
 	if !r.IsBare() {

@@ -72,7 +72,7 @@ removed; with --dry-run an object for each path and status, write or remove.`,
 	return cmd
 }
 
-// run restores files here, or below another folder.
+// run restores files in the repository, or with --to below another folder.
 func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if len(args) == 0 && o.to == "" {
 		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
@@ -95,8 +95,8 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	}, specs)
 }
 
-// pathsOf returns a commit and the paths in it that match specs. Without specs, the
-// path is "", which is all of the commit.
+// pathsOf returns a commit, and the paths in it that match specs. Without specs, the only
+// path is "", the root.
 func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (view.View, []string, error) {
 	source, err := view.OfCommit(ctx, r, rev)
 	if err != nil {
@@ -200,8 +200,8 @@ func printReset(ctx context.Context, env *Env, r *kist.Repository, id object.ID,
 	return nil
 }
 
-// unstagedChanges lists the differences between worktree and index, after the index
-// was reset to a commit.
+// unstagedChanges lists the differences between worktree and index after a reset of the
+// index to a commit.
 func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id object.ID, paths []string) error {
 	if env.global.quiet && !env.global.json {
 		return nil
@@ -230,7 +230,7 @@ func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id objec
 	return nil
 }
 
-// resetArgs separates a revision from paths; paths is nil if there are none.
+// resetArgs separates a revision from paths. The result paths is nil without paths.
 func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, err error) {
 	if dash > 1 {
 		return "", nil, usagef("one argument too many before --: %s", quoteArg(args[1]))
@@ -263,7 +263,7 @@ func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string,
 	return rev, paths, err
 }
 
-// tracked reports whether the index has something at path, if only a conflict.
+// tracked reports whether the index has a file, a folder or a conflict at path.
 func tracked(r *kist.Repository, path string) bool {
 	idx, err := r.Index()
 	if err != nil {
@@ -273,7 +273,7 @@ func tracked(r *kist.Repository, path string) bool {
 	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil
 }
 
-// resetPaths unstages paths, or stages what rev has there.
+// resetPaths sets paths in the index to their state in rev.
 func (o *resetOptions) resetPaths(ctx context.Context, env *Env, r *kist.Repository, rev string, paths pathspecs) error {
 	if o.soft || o.hard {
 		return hintf(usagef("--soft and --hard are not for paths"), "'kist restore --source REV --staged --worktree PATH...' brings back files")

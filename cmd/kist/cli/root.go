@@ -1,9 +1,9 @@
-// Package cli is the command line: a file for each command or a few, each with a newX that
-// describes it to cobra and a runX that runs it.
+// Package cli is the command line. A file has one command or a few: for each a function
+// newX, which describes it to cobra, and a method run of its options, or a function runX.
 //
-// Commands take everything from an [Env]. They print results with its printf and
-// json, and messages with its info and warn. They return errors. Only causes.go
-// decides how an error becomes a message and an exit status.
+// Commands use the process only through an [Env]. They print results with its tell, printf
+// and json, and messages with its info and warn. They return errors. Only causes.go turns
+// an error into a message and an exit status.
 package cli
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Run runs kist with args, without the name of the program, and returns its exit
-// status. It has reported all errors when it returns.
+// Run runs kist with args, which do not include the name of the program. It reports all
+// errors, and returns the exit status.
 func Run(ctx context.Context, env *Env, args []string) int {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -24,12 +24,13 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	for _, name := range []string{"KIST_MONGODB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 		own.secrets.add(env.Getenv(name))
 	}
+
 	own.screen = newScreen(own.secrets.writer(env.Stderr), env.Terminal)
 	own.Stderr = own.screen
 	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
 	own.Stdout = out
-	args = own.completion.settle(args)
 
+	args = own.completion.settle(args)
 	root := New(&own)
 	root.SetArgs(args)
 	started := false
@@ -38,6 +39,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	if err != nil && !started {
 		err = usageError(cmd, err)
 	}
+
 	own.screen.clear()
 	if ferr := out.Flush(); err == nil {
 		err = ferr
@@ -45,6 +47,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	if err == nil {
 		return closePager(&own, exitOK)
 	}
+
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
@@ -57,7 +60,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	return closePager(&own, status)
 }
 
-// New returns the kist command with all its subcommands, which run in env.
+// New returns the kist command with all its subcommands. They run in env.
 func New(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kist [OPTIONS] COMMAND",
@@ -186,7 +189,7 @@ func finish(cmd *cobra.Command) {
 	}
 }
 
-// missingCommand runs a command that has only subcommands: it reports the missing name.
+// missingCommand reports that the name of a subcommand is missing or unknown.
 func missingCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return unknownCommand(cmd, args[0])
@@ -198,8 +201,8 @@ func missingCommand(cmd *cobra.Command, args []string) error {
 	return quiet(exitUsage)
 }
 
-// noteStart makes cmd set started when it begins to run. An earlier error is about
-// the command line.
+// noteStart makes cmd set started when it begins to run. An error before that is about the
+// command line.
 func noteStart(cmd *cobra.Command, started *bool) {
 	run := cmd.RunE
 	if run == nil {
@@ -211,7 +214,7 @@ func noteStart(cmd *cobra.Command, started *bool) {
 	}
 }
 
-// asksForJSON finds --json in a command line that could not be parsed.
+// asksForJSON reports whether args have --json. They need not be valid.
 func asksForJSON(args []string) bool {
 	for _, arg := range args {
 		switch arg {

@@ -11,22 +11,21 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// shortSecret is the length in bytes up to which a secret is not looked for in
-// messages: it would be found in ordinary words.
+// shortSecret is the length, in bytes, of secrets that stay visible: they occur in ordinary
+// words.
 const shortSecret = 3
 
-// secrets hides in messages the passwords that kist knows of: those of URLs on
-// the command line and in the configuration, and those in the environment. A
-// message may repeat a URL in any form, such as cut up, or as a path. So not
-// URLs are looked for, but the passwords in them. It is safe for concurrent
-// use.
+// secrets hides passwords in messages. It knows the passwords in the environment, and in
+// URLs of the command line and of the configuration. It looks for the passwords and not for
+// the URLs, because a message may have only a part of a URL, or another form of it. It is
+// safe for concurrent use.
 type secrets struct {
 	mu       sync.Mutex
 	replacer *strings.Replacer // nil: nothing to hide
 	known    []string
 }
 
-// learn has the passwords in texts hidden from now on.
+// learn adds the passwords in texts.
 func (s *secrets) learn(texts ...string) {
 	if s == nil {
 		return
@@ -36,7 +35,7 @@ func (s *secrets) learn(texts ...string) {
 	}
 }
 
-// add has words hidden from now on.
+// add adds words to hide.
 func (s *secrets) add(words ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +55,7 @@ func (s *secrets) add(words ...string) {
 		return
 	}
 
-	// The replacer takes the first that fits: what contains another comes first.
+	// The replacer uses the first match, so longer words come first.
 	slices.SortFunc(s.known, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
 	for _, word := range s.known {
@@ -65,7 +64,7 @@ func (s *secrets) add(words ...string) {
 	s.replacer = strings.NewReplacer(pairs...)
 }
 
-// hide returns a text without the secrets.
+// hide returns text with *** in place of secrets.
 func (s *secrets) hide(text string) string {
 	if s == nil {
 		return text
@@ -78,8 +77,7 @@ func (s *secrets) hide(text string) string {
 	return s.replacer.Replace(text)
 }
 
-// writer returns a writer of messages to w. Each message is written by one
-// call.
+// writer returns a writer to w that hides secrets. Each call writes a complete message.
 func (s *secrets) writer(w io.Writer) io.Writer { return &secretsWriter{s, w} }
 
 type secretsWriter struct {

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist"
 )
 
-// trustedUsers returns the users whose repositories this process uses without
-// being asked: its own, and for root under sudo the one who called it.
+// trustedUsers returns the users whose repositories are trusted: the user of this process,
+// and for root under sudo also the user who called sudo.
 func trustedUsers() []int {
 	users := []int{os.Geteuid()}
 	if uid, err := strconv.Atoi(os.Getenv("SUDO_UID")); err == nil && os.Geteuid() == 0 {
@@ -43,9 +43,9 @@ func userConfig(env *Env) (*kist.UserConfig, error) {
 	return kist.LoadUserConfig(filepath.Join(dir, "kist", "config"))
 }
 
-// checkOwner refuses the repository of a worktree if the worktree or its .kist
-// belongs to a user that is not trusted: its files could lead this process to
-// whatever that user wants. Without a repository there is nothing to refuse.
+// checkOwner returns an error if the worktree root or its .kist belongs to an untrusted
+// user, whose files could make this process do anything. It returns nil if there is no
+// repository.
 func checkOwner(env *Env, root string) error {
 	owner, stranger := 0, ""
 	paths := []string{filepath.Join(root, kist.Dir), root}
@@ -77,8 +77,8 @@ func checkOwner(env *Env, root string) error {
 		"if you trust whoever that is: kist config --global --add safe.directory %s", shellWord(realPath(root)))
 }
 
-// shellWord returns text as one word of a shell's command line. Characters that
-// could do something to a terminal are escaped.
+// shellWord quotes text as one word of a shell's command line. It escapes characters that
+// control a terminal.
 func shellWord(text string) string {
 	if strings.Trim(text, wordCharacters) == "" {
 		return text
@@ -89,15 +89,15 @@ func shellWord(text string) string {
 	return "'" + text + "'"
 }
 
-// wordCharacters mean nothing to a shell.
+// wordCharacters have no meaning to a shell.
 const wordCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
 
-// trusts reports whether a list of trusted worktrees has root.
+// trusts reports whether a list of trusted folders has root, or is "*".
 func trusts(list []string, root string) bool {
 	return slices.ContainsFunc(list, func(dir string) bool { return dir == "*" || realPath(dir) == realPath(root) })
 }
 
-// realPath returns a path without symlinks, if there is something at it.
+// realPath returns a path with all symlinks resolved, if the path exists.
 func realPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/remote/registry"
 )
 
-// standing compares a branch with its upstream, as in "origin/main: ahead 1,
-// behind 2". It is only the name if both are at the same commit.
+// standing compares a branch with its upstream, as in "origin/main: ahead 1, behind 2". If
+// both are at the same commit, the result is the name of the upstream.
 func standing(t registry.Tracking) string {
 	var parts []string
 	if t.Gone {
@@ -30,7 +30,7 @@ func standing(t registry.Tracking) string {
 	return t.Short() + ": " + strings.Join(parts, ", ")
 }
 
-// standingLong is standing in sentences, with advice.
+// standingLong is standing as sentences, with advice.
 func standingLong(t registry.Tracking) string {
 	name := printable(t.Short())
 	commits := func(n int) string { return plural(uint64(n), "commit", "commits") }
@@ -47,11 +47,11 @@ func standingLong(t registry.Tracking) string {
 	return fmt.Sprintf("Your branch is up to date with '%s'.\n", name)
 }
 
-// followNew has a branch that was just made from one of a remote follow it.
+// followNew sets the upstream of a new branch, if rev is a remote-tracking branch.
 func followNew(ctx context.Context, env *Env, r *kist.Repository, branch, rev string) error {
 	full, err := r.Refs().Expand(ctx, rev)
 	if err != nil {
-		return nil // made from something else
+		return nil // the branch is from another revision
 	}
 	upstream, ok := registry.BranchOf(r, full)
 	if !ok {
@@ -64,9 +64,9 @@ func followNew(ctx context.Context, env *Env, r *kist.Repository, branch, rev st
 	return nil
 }
 
-// newRemoteBranch returns the one remote-tracking branch of a short name, as in
-// origin/topic for topic; "" if there is none, or more than one, or the name
-// means something already.
+// newRemoteBranch returns the only remote-tracking branch with a short name, as in
+// origin/topic for topic. It returns "" if there is none, or more than one, or if name is a
+// revision already.
 func newRemoteBranch(ctx context.Context, r *kist.Repository, name string) string {
 	if _, err := r.Resolve(ctx, name); !errors.Is(err, refs.ErrNotFound) || refs.CheckShort(name) != nil {
 		return ""
@@ -83,8 +83,8 @@ func newRemoteBranch(ctx context.Context, r *kist.Repository, name string) strin
 	return found
 }
 
-// setUpstream makes a branch, by default the current one, follow another; with
-// an empty name it ends that.
+// setUpstream makes the branch in args, by default the current one, follow the
+// remote-tracking branch name. With an empty name, the branch follows none.
 func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string, args []string) error {
 	if len(args) > 1 {
 		return usagef("one argument too many: %s", quoteArg(args[1]))
@@ -125,7 +125,7 @@ func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string,
 	return nil
 }
 
-// trackingJSON is what branch and status tell with --json of the upstream.
+// trackingJSON compares a branch with its upstream, in the JSON of branch and status.
 type trackingJSON struct {
 	Upstream string `json:"upstream,omitempty"` // as in origin/main
 	Gone     bool   `json:"gone,omitempty"`
@@ -133,7 +133,7 @@ type trackingJSON struct {
 	Behind   *int   `json:"behind,omitempty"`
 }
 
-// newTrackingJSON returns nothing for nil.
+// newTrackingJSON returns the JSON of t. It is empty if t is nil.
 func newTrackingJSON(t *registry.Tracking) trackingJSON {
 	switch {
 	case t == nil:

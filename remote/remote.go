@@ -350,14 +350,10 @@ func (e *Error) Error() string {
 	if e.Name != "" {
 		s += fmt.Sprintf(" %q", e.Name)
 	}
-	switch {
-	case e.Kind != nil && e.Err != nil:
-		return fmt.Sprintf("%s: %v: %v", s, e.Kind, e.Err)
-	case e.Kind != nil:
-		return fmt.Sprintf("%s: %v", s, e.Kind)
-	default:
-		return fmt.Sprintf("%s: %v", s, e.Err)
+	for _, err := range e.Unwrap() {
+		s += ": " + err.Error()
 	}
+	return s
 }
 
 // EnvError names a variable of the environment that the user has to set.
@@ -381,14 +377,7 @@ func (e *ForeignError) Error() string {
 
 // Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
-	var errs []error
-	if e.Kind != nil {
-		errs = append(errs, e.Kind)
-	}
-	if e.Err != nil {
-		errs = append(errs, e.Err)
-	}
-	return errs
+	return slices.DeleteFunc([]error{e.Kind, e.Err}, func(err error) bool { return err == nil })
 }
 
 // ErrURL means that a text is no complete URL of a remote.

@@ -27,20 +27,16 @@ func (p *probe) absent(ctx context.Context) error {
 	return nil
 }
 
-func (p *probe) putBlob(ctx context.Context) error {
-	data := p.data(blobSize)
-	name, err := p.put(ctx, bytes.NewReader(data), blobSize)
-	if err != nil {
-		return err
-	}
-	p.blob, p.blobData = name, data
-	return nil
+func (p *probe) putBlob(ctx context.Context) (err error) {
+	p.blobData = p.data(blobSize)
+	p.blob, err = p.put(ctx, p.blobData)
+	return err
 }
 
 func (p *probe) createRecord(ctx context.Context) error {
 	_, err := p.create(ctx, p.data(recordSize))
 	if errors.Is(err, remote.ErrUnsupported) {
-		return &finding{Failed, "the store refuses to create only what is not there yet: " + err.Error(), err}
+		return &finding{Failed, "the store refuses requests that create a name only if it is free: " + err.Error(), err}
 	}
 	return err
 }
@@ -52,19 +48,14 @@ func (p *probe) readAfterWrite(ctx context.Context) error {
 
 	for range 3 {
 		data := p.data(recordSize)
-		record, err := p.create(ctx, data)
-		if err != nil {
-			return err
-		}
-		if err := p.seenByAll(ctx, record, data); err != nil {
-			return err
-		}
-		blob, err := p.put(ctx, bytes.NewReader(data), recordSize)
-		if err != nil {
-			return err
-		}
-		if err := p.seenByAll(ctx, blob, data); err != nil {
-			return err
+		for _, store := range []func(context.Context, []byte) (string, error){p.create, p.put} {
+			name, err := store(ctx, data)
+			if err == nil {
+				err = p.seenByAll(ctx, name, data)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 
@@ -154,7 +145,7 @@ func (p *probe) missing(ctx context.Context, folder string) (string, error) {
 		case !strings.HasPrefix(info.Name, folder):
 			return "", failed("%q is listed among the names in %s", info.Name, folder)
 		case info.Name <= last:
-			return "", failed("%q is listed after %q, names are to be in order", info.Name, last)
+			return "", failed("%q is listed after %q, so names are not in order", info.Name, last)
 		}
 		last = info.Name
 		listed[last] = info.Size
@@ -216,12 +207,12 @@ func (p *probe) delete(ctx context.Context) error {
 		}
 		slowest = max(slowest, took)
 		if err := p.b.Delete(ctx, name); err != nil {
-			return &finding{Failed, "to delete what is gone is an error: " + err.Error(), err}
+			return &finding{Failed, "deleting a missing name is an error: " + err.Error(), err}
 		}
 	}
 
 	if slowest > 0 {
-		return note(nil, "what is deleted is gone only after %v", slowest.Round(time.Millisecond))
+		return note(nil, "deleted names are gone only after %v", slowest.Round(time.Millisecond))
 	}
 
 	return nil

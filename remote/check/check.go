@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,17 +72,17 @@ type step struct {
 }
 
 var steps = []step{
-	{name: Absent, what: "what was never stored is not found", run: (*probe).absent},
+	{name: Absent, what: "missing names are reported as missing", run: (*probe).absent},
 	{name: Put, what: "blobs can be stored", run: (*probe).putBlob, needs: []string{Absent}},
 	{name: Create, what: "records can be created", run: (*probe).createRecord, needs: []string{Absent}},
-	{name: ReadAfterWrite, what: "what was stored is read back at once", run: (*probe).readAfterWrite, needs: []string{Put, Create}},
+	{name: ReadAfterWrite, what: "stored data is read back at once", run: (*probe).readAfterWrite, needs: []string{Put, Create}},
 	{name: Ranges, what: "parts of a blob can be read", run: (*probe).ranges, needs: []string{ReadAfterWrite}},
-	{name: List, what: "what was stored is listed", run: (*probe).list, needs: []string{Put, Create}},
+	{name: List, what: "stored names are listed", run: (*probe).list, needs: []string{Put, Create}},
 	{name: CreateOnce, what: "a record is not overwritten", run: (*probe).createOnce, needs: []string{ReadAfterWrite}, exclusive: true},
 	{name: CreateRace, what: fmt.Sprintf("of %d creates at once, one wins", racers), run: (*probe).createRace, needs: []string{ReadAfterWrite}, exclusive: true},
 	{name: PutOnce, what: "a blob is not overwritten", run: (*probe).putOnce, needs: []string{ReadAfterWrite}, exclusive: true, optional: true},
 	{name: PutRace, what: fmt.Sprintf("of %d large puts at once, one wins", largeRacers), run: (*probe).putRace, needs: []string{ReadAfterWrite}, exclusive: true, optional: true},
-	{name: Delete, what: "what is deleted is gone", run: (*probe).delete, needs: []string{Put, Create}},
+	{name: Delete, what: "deleted names are gone", run: (*probe).delete, needs: []string{Put, Create}},
 }
 
 // Run checks a store. b is the opened backend, without the wrapper of package
@@ -153,12 +154,9 @@ func endsRun(ctx context.Context, err error) bool {
 	if _, foreign := errors.AsType[*remote.ForeignError](err); foreign {
 		return true
 	}
-	for _, kind := range []error{remote.ErrTemporary, remote.ErrCredentials, remote.ErrCertificate, remote.ErrNoStore, remote.ErrFull} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return ctx.Err() != nil
+	return ctx.Err() != nil || slices.ContainsFunc([]error{
+		remote.ErrTemporary, remote.ErrCredentials, remote.ErrCertificate, remote.ErrNoStore, remote.ErrFull,
+	}, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 func (r *Report) add(o Options, c Result) {
@@ -216,31 +214,22 @@ type Report struct {
 
 // Shared reports whether the store is safe for any number of writers: all
 // checks ran, and none failed.
-func (r *Report) Shared() bool {
-	for i := range steps {
-		if !r.passed(&steps[i]) {
-			return false
-		}
-	}
-	return r.locks()
-}
-
-// locks reports whether [RunLock] has not failed.
-func (r *Report) locks() bool {
-	last := r.Checks[len(r.Checks)-1]
-	return last.Name != lockStep.name || last.Status == OK
-}
+func (r *Report) Shared() bool { return r.allPassed(func(*step) bool { return true }) }
 
 // Usable reports whether the store is safe for one writer at a time: nothing
 // failed except checks for several writers. A store that refuses conditional
 // requests, instead of ignoring the condition, is not usable as it was opened.
-func (r *Report) Usable() bool {
+func (r *Report) Usable() bool { return r.allPassed(func(s *step) bool { return !s.exclusive }) }
+
+// allPassed reports whether all steps passed that matter, and [RunLock] has not failed.
+func (r *Report) allPassed(matters func(*step) bool) bool {
 	for i := range steps {
-		if s := &steps[i]; !s.exclusive && !r.passed(s) {
+		if matters(&steps[i]) && !r.passed(&steps[i]) {
 			return false
 		}
 	}
-	return r.locks()
+	last := r.Checks[len(r.Checks)-1]
+	return last.Name != lockStep.name || last.Status == OK
 }
 
 // passed reports whether a step has passed.

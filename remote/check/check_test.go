@@ -383,7 +383,7 @@ func TestBadStores(t *testing.T) {
 				}
 				return o.Memory.Delete(ctx, name)
 			}
-		}, []string{"delete failed", "clean-up note"}, "to delete what is gone", false, false, false},
+		}, []string{"delete failed", "clean-up note"}, "deleting a missing name", false, false, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -101,9 +101,9 @@ func (p *probe) create(ctx context.Context, data []byte) (name string, err error
 }
 
 // put stores a blob under a new name, after a lookup of the name.
-func (p *probe) put(ctx context.Context, body io.ReaderAt, size int64) (name string, err error) {
-	return p.store(ctx, "put", p.newBlob, size, func(ctx context.Context, name string) error {
-		return p.b.Put(ctx, name, body, size)
+func (p *probe) put(ctx context.Context, data []byte) (name string, err error) {
+	return p.store(ctx, "put", p.newBlob, int64(len(data)), func(ctx context.Context, name string) error {
+		return p.b.Put(ctx, name, bytes.NewReader(data), int64(len(data)))
 	})
 }
 
@@ -140,7 +140,7 @@ func (p *probe) isAbsent(ctx context.Context, name string) error {
 		case err == nil:
 			return failed("%q was never stored, and was found", name)
 		case errors.Is(err, remote.ErrPermission):
-			return &finding{Failed, fmt.Sprintf("'not permitted' is the answer for what is absent: the credentials lack the permission to list (%v)", err), err}
+			return &finding{Failed, fmt.Sprintf("'not permitted' is the answer for a missing name: the credentials lack the permission to list (%v)", err), err}
 		case errors.Is(err, remote.ErrNoStore) && p.empty(): // a folder is made by the first write
 		case !errors.Is(err, remote.ErrNotFound):
 			return err

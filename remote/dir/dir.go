@@ -198,12 +198,8 @@ func (b *Backend) settle(d *os.File, name string, err error, isOurs func(*unix.S
 // isUnsupported reports whether a move failed because the file system does not
 // support it. Many return EPERM then.
 func isUnsupported(err error) bool {
-	for _, errno := range []error{unix.EPERM, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.EMLINK} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	errno, ok := errors.AsType[syscall.Errno](err)
+	return ok && slices.Contains([]syscall.Errno{unix.EPERM, unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL, unix.EMLINK}, errno)
 }
 
 // sameContent reports whether the file with a name has the written bytes.
@@ -297,9 +293,8 @@ func (e *kindError) Unwrap() error { return e.err }
 // noStore returns an ErrNoStore if err means that the remote's folder or its
 // parent does not exist or is no folder.
 func noStore(err error) error {
-	var at *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &at):
+	switch at, ok := errors.AsType[*fs.PathError](err); {
+	case ok && errors.Is(err, fs.ErrNotExist):
 		return &kindError{remote.ErrNoStore, fmt.Errorf("folder %q does not exist", at.Path)}
 	case errors.Is(err, errNotFolder) || errors.Is(err, syscall.ENOTDIR):
 		return &kindError{remote.ErrNoStore, err}
@@ -330,14 +325,11 @@ func failStore(op, name string, err error) error {
 }
 
 func kindOf(err error) error {
-	var known *kindError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*kindError](err); ok {
 		return known.kind
 	}
 
-	var errno syscall.Errno
-	errors.As(err, &errno)
-	switch errno {
+	switch errno, _ := errors.AsType[syscall.Errno](err); errno {
 	case syscall.ENOENT:
 		return remote.ErrNotFound
 	case syscall.EACCES, syscall.EPERM, syscall.EROFS:

@@ -383,7 +383,7 @@ func TestBodyFails(t *testing.T) {
 	b := openDir(t, root)
 	for _, cause := range []error{syscall.ENOSPC, syscall.EACCES, syscall.ENOENT} {
 		err := b.Put(bg, "packs/a", failingBody{cause}, 10)
-		wantKind(t, "put", err, nil, "read what is to be stored")
+		wantKind(t, "put", err, nil, "read the bytes to store")
 		if !errors.Is(err, cause) {
 			t.Errorf("put: error %v, want %v", err, cause)
 		}

@@ -57,8 +57,7 @@ func (b *Backend) make(dir string) (*os.File, error) {
 			}
 			b.durable.Store(path, true)
 		}
-		var known *kindError
-		if errors.As(err, &known) && known.kind == remote.ErrNotFound {
+		if known, ok := errors.AsType[*kindError](err); ok && known.kind == remote.ErrNotFound {
 			return nil, known.err // a file in its way
 		}
 		return next, err
@@ -338,7 +337,7 @@ func copyBody(ctx context.Context, w io.Writer, body io.ReaderAt, size int64) er
 			if err == io.EOF || err == nil {
 				err = io.ErrUnexpectedEOF
 			}
-			return &kindError{nil, fmt.Errorf("read what is to be stored: %w", err)}
+			return &kindError{nil, fmt.Errorf("read the bytes to store: %w", err)}
 		}
 		if _, err := w.Write(p); err != nil {
 			return err

@@ -157,9 +157,7 @@ func isFree(d *os.File, name string) error {
 // taken returns an ErrExists if a blob has the name, or otherwise an error
 // that describes the obstacle.
 func taken(d *os.File, name string, st *unix.Stat_t) error {
-	err := checkRegular(d, name, st)
-	var known *kindError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*kindError](checkRegular(d, name, st)); ok {
 		return &kindError{remote.ErrUnsupported, fmt.Errorf("in the way of the blob: %w", known.err)} // a retry does not help
 	}
 	return &kindError{remote.ErrExists, &fs.PathError{Op: "link", Path: d.Name() + "/" + name, Err: fs.ErrExist}}

@@ -25,8 +25,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, err error) error
 		return e
 	}
 
-	var ready *remote.Error
-	if errors.As(err, &ready) {
+	if ready, ok := errors.AsType[*remote.Error](err); ok {
 		return ready
 	}
 
@@ -75,10 +74,9 @@ var codes = map[int]error{
 // kindOf returns the kind of an error of the driver, or nil.
 func (b *Backend) kindOf(err error) error {
 	// After a failed write concern, the write may exist now or later.
-	var write mongo.WriteException
-	var bulk mongo.BulkWriteException
-	switch {
-	case errors.As(err, &write) && len(write.WriteErrors) == 0, errors.As(err, &bulk) && len(bulk.WriteErrors) == 0:
+	write, isWrite := errors.AsType[mongo.WriteException](err)
+	bulk, isBulk := errors.AsType[mongo.BulkWriteException](err)
+	if isWrite && len(write.WriteErrors) == 0 || isBulk && len(bulk.WriteErrors) == 0 {
 		return remote.ErrTemporary
 	}
 
@@ -87,8 +85,7 @@ func (b *Backend) kindOf(err error) error {
 		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 	}
 
-	var answer mongo.ServerError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[mongo.ServerError](err); ok {
 		for _, code := range answer.ErrorCodes() {
 			if kind := codes[code]; kind != nil {
 				return kind
@@ -106,7 +103,7 @@ func (b *Backend) kindOf(err error) error {
 		}
 	}
 
-	var network net.Error
+	_, network := errors.AsType[net.Error](err)
 	switch {
 	case has("x509: "):
 		return remote.ErrCertificate
@@ -114,7 +111,7 @@ func (b *Backend) kindOf(err error) error {
 		return nil
 	case has("unable to authenticate") && !has("eof", "connection reset", "broken pipe", "timed out", "timeout", "context "):
 		return remote.ErrCredentials // perhaps another call failed and closed this connection
-	case mongo.IsNetworkError(err), mongo.IsTimeout(err), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+	case mongo.IsNetworkError(err), mongo.IsTimeout(err), network, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		has("server selection error", "connection pool"):
 		return remote.ErrTemporary
 	}

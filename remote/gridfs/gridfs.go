@@ -82,8 +82,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 	o := options.Client().ApplyURI(l.uri)
 	if err := o.Validate(); err != nil {
 		kind := remote.ErrURL
-		var lookup *net.DNSError
-		if errors.As(err, &lookup) && !lookup.IsNotFound {
+		if lookup, ok := errors.AsType[*net.DNSError](err); ok && !lookup.IsNotFound {
 			kind = remote.ErrTemporary
 		}
 		return nil, &remote.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %s", remote.Redact(rawURL), b.clean(err.Error()))}

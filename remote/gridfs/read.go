@@ -58,8 +58,8 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 		if err == nil {
 			return n, nil
 		}
-		var damage *damageError
-		if !errors.As(err, &damage) {
+		damage, ok := errors.AsType[*damageError](err)
+		if !ok {
 			return 0, b.failure(ctx, "get", name, err)
 		}
 		now, err := b.file(ctx, c, "get", name) // the blob may have been deleted meanwhile

@@ -40,8 +40,7 @@ func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 		b.abort(ctx, c, name, size, closing)
 	}
 
-	var local *bodyError
-	if errors.As(err, &local) {
+	if local, ok := errors.AsType[*bodyError](err); ok {
 		return &remote.Error{Op: "put", Name: name, Err: local.err}
 	}
 

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -162,10 +163,20 @@ func TestIndexDamage(t *testing.T) {
 // wantCorrupt wants damage of a pack, or of an index file, in a part.
 func wantCorrupt(t *testing.T, err error, name Name, part string) {
 	t.Helper()
-	var damage *CorruptError
-	if !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) || damage.Pack != name || part != "" && damage.Part != part {
+	of := "pack " + name.String()
+	if name.IsZero() {
+		of = "pack index"
+	}
+	damage, ok := errors.AsType[*object.DamageError](err)
+	if !ok || !errors.Is(err, object.ErrCorrupt) || damage.Name != of || part != "" && !damagedIn(err, part) {
 		t.Fatalf("error %v, want damage (%s) of %s", err, part, name)
 	}
+}
+
+// damagedIn reports whether err is damage of a part.
+func damagedIn(err error, part string) bool {
+	damage, ok := errors.AsType[*object.DamageError](err)
+	return ok && errors.Is(err, ErrDamaged) && strings.HasPrefix(damage.Err.Error(), part+": ")
 }
 
 // TestReadErrors checks that what is no damage is not called so.

@@ -30,44 +30,45 @@ type Index struct {
 
 // OpenIndex reads an index file of size bytes from r, which must stay readable
 // and unchanged while the Index is used. It checks everything except the
-// entries, which are checked when they are read. Damage is a [*CorruptError].
+// entries, which are checked when they are read. The error for damage
+// matches [ErrDamaged].
 // Memory is bounded by size.
 func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
 	const least = remote.HeaderSize + indexTrailerSize
 	if size < least+keys.Size(0) {
-		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes are too few", size)}
+		return nil, damage(Name{}, "size", fmt.Errorf("%d bytes are too few", size))
 	}
 
 	var header [remote.HeaderSize]byte
 	if err := readFull(r, header[:], 0); err != nil {
-		return nil, &CorruptError{Part: "header", Err: err}
+		return nil, damage(Name{}, "header", err)
 	}
 	if err := remote.CheckHeader(header[:], remote.TypeIndex); err != nil {
-		return nil, &CorruptError{Part: "header", Err: err}
+		return nil, damage(Name{}, "header", err)
 	}
 
 	var trailer [indexTrailerSize]byte
 	if err := readFull(r, trailer[:], size-indexTrailerSize); err != nil {
-		return nil, &CorruptError{Part: "trailer", Err: err}
+		return nil, damage(Name{}, "trailer", err)
 	}
 
 	table := int64(binary.BigEndian.Uint32(trailer[:])) * infoSize
 	switch {
 	case string(trailer[8:]) != indexMagic:
-		return nil, &CorruptError{Part: "trailer", Err: errEnd}
+		return nil, damage(Name{}, "trailer", errEnd)
 	case table > size-least-keys.Size(0):
-		return nil, &CorruptError{Part: "trailer", Err: fmt.Errorf("%d packs in %d bytes", table/infoSize, size)}
+		return nil, damage(Name{}, "trailer", fmt.Errorf("%d packs in %d bytes", table/infoSize, size))
 	}
 
 	packs, err := readPacks(r, int(table), trailer[:])
 	if err != nil {
-		return nil, &CorruptError{Part: "packs", Err: err}
+		return nil, damage(Name{}, "packs", err)
 	}
 
 	length := size - least - table
 	x, err := keys.Open(io.NewSectionReader(r, remote.HeaderSize+table, length), length)
 	if err != nil {
-		return nil, &CorruptError{Part: "index", Err: err}
+		return nil, damage(Name{}, "index", err)
 	}
 
 	return &Index{packs: packs, keys: x}, nil
@@ -117,8 +118,8 @@ func (x *Index) Len() int { return x.keys.Len() }
 // owns the slice.
 func (x *Index) Packs() []Info { return slices.Clone(x.packs) }
 
-// Find returns the entry of key, and whether it exists. Every error is a
-// [*CorruptError].
+// Find returns the entry of key, and whether it exists. Every error matches
+// [ErrDamaged].
 func (x *Index) Find(key object.Key) (Entry, bool, error) {
 	e, at, err := x.Search(key)
 	return e, at >= 0, err
@@ -129,7 +130,7 @@ func (x *Index) Find(key object.Key) (Entry, bool, error) {
 func (x *Index) Search(key object.Key) (Entry, int, error) {
 	rec, ok, err := x.keys.Find(key)
 	if err != nil {
-		return Entry{}, -1, &CorruptError{Part: "index", Err: err}
+		return Entry{}, -1, damage(Name{}, "index", err)
 	}
 	if !ok {
 		return Entry{}, -1, nil
@@ -144,22 +145,22 @@ func (x *Index) Search(key object.Key) (Entry, int, error) {
 // entry returns the entry of a record.
 func (x *Index) entry(rec keys.Record) (Entry, error) {
 	if int64(rec.File) >= int64(len(x.packs)) {
-		return Entry{}, &CorruptError{Part: "entry", Err: fmt.Errorf("%s is in pack number %d of %d", rec.Key, rec.File, len(x.packs))}
+		return Entry{}, damage(Name{}, "entry", fmt.Errorf("%s is in pack number %d of %d", rec.Key, rec.File, len(x.packs)))
 	}
 	e := entryOf(rec, x.packs[rec.File])
 	if err := e.check(); err != nil {
-		return Entry{}, &CorruptError{Part: "entry", Err: fmt.Errorf("%s: %w", rec.Key, err)}
+		return Entry{}, damage(Name{}, "entry", fmt.Errorf("%s: %w", rec.Key, err))
 	}
 	return e, nil
 }
 
-// All yields every entry, sorted by key. The first error, a [*CorruptError],
-// ends it.
+// All yields every entry, sorted by key. The first error, which
+// matches [ErrDamaged], ends it.
 func (x *Index) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for rec, err := range x.keys.All() {
 			if err != nil {
-				yield(Entry{}, &CorruptError{Part: "index", Err: err})
+				yield(Entry{}, damage(Name{}, "index", err))
 				return
 			}
 			if e, err := x.entry(rec); !yield(e, err) || err != nil {
@@ -170,10 +171,10 @@ func (x *Index) All() iter.Seq2[Entry, error] {
 }
 
 // Verify reads the whole index file and checks it. It returns the first damage
-// found, a [*CorruptError].
+// found. The error matches [ErrDamaged].
 func (x *Index) Verify() error {
 	if err := x.keys.Verify(); err != nil {
-		return &CorruptError{Part: "index", Err: err}
+		return damage(Name{}, "index", err)
 	}
 	for _, err := range x.All() {
 		if err != nil {

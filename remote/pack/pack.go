@@ -176,27 +176,19 @@ func decodePlain(value []byte, raw int) ([]byte, error) {
 	return data, nil
 }
 
-// CorruptError means that a pack's own index, an index file, or the entries in
-// a root are damaged. It matches [object.ErrCorrupt], and
-// [remote.ErrNewerFormat] if that is the cause.
-type CorruptError struct {
-	Pack Name   // zero for an index file
-	Part string // "size", "header", "trailer", "packs", "index" or "entry"
-	Err  error  // the cause
-}
+// ErrDamaged is the kind of [*object.DamageError] for a pack's own index, an index file, or
+// the entries in a root. The error also matches [remote.ErrNewerFormat] if that is the cause.
+var ErrDamaged = errors.New("damaged pack, or index of packs")
 
-func (e *CorruptError) Error() string {
-	if e.Pack.IsZero() {
-		return fmt.Sprintf("pack index: %s: %v", e.Part, e.Err)
+// damage returns the error for damage in a part of a pack: its size, header, trailer,
+// packs, index or entry. A zero name stands for an index file.
+func damage(name Name, part string, err error) error {
+	what := "pack index"
+	if !name.IsZero() {
+		what = "pack " + name.String()
 	}
-	return fmt.Sprintf("pack %s: %s: %v", e.Pack, e.Part, e.Err)
+	return &object.DamageError{Name: what, Err: fmt.Errorf("%s: %w", part, err), Kind: ErrDamaged}
 }
-
-// Is makes errors.Is(err, object.ErrCorrupt) true.
-func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrupt }
-
-// Unwrap returns the cause.
-func (e *CorruptError) Unwrap() error { return e.Err }
 
 var (
 	errChecksum = errors.New("checksum does not match")
@@ -319,21 +311,18 @@ func AppendEntries(dst []byte, entries []Entry) []byte {
 }
 
 // ParseEntries decodes the entries of a pack from AppendEntries, sorted by
-// key. The error is a [*CorruptError] if AppendEntries cannot have written
+// key. The error matches [ErrDamaged] if AppendEntries cannot have written
 // data. Memory is bounded by the size of data.
 func ParseEntries(info Info, data []byte) ([]Entry, error) {
-	corrupt := func(part string, err error) error {
-		return &CorruptError{Pack: info.Name, Part: part, Err: err}
-	}
 	if err := info.check(); err != nil {
-		return nil, corrupt("size", err)
+		return nil, damage(info.Name, "size", err)
 	}
 
 	entries := make([]Entry, 0, len(data)/minInline)
 	for pos := uint64(remote.HeaderSize); len(data) > 0; {
 		e, rest, err := parseEntry(info, data, pos)
 		if err != nil {
-			return nil, corrupt("entry", err)
+			return nil, damage(info.Name, "entry", err)
 		}
 		entries, data = append(entries, e), rest
 		pos = uint64(e.Offset) + uint64(e.Stored)
@@ -342,7 +331,7 @@ func ParseEntries(info Info, data []byte) ([]Entry, error) {
 	slices.SortFunc(entries, func(a, b Entry) int { return a.Key.Compare(b.Key) })
 	for i := 1; i < len(entries); i++ {
 		if entries[i].Key == entries[i-1].Key {
-			return nil, corrupt("entry", errTwice)
+			return nil, damage(info.Name, "entry", errTwice)
 		}
 	}
 

@@ -79,9 +79,8 @@ func (v *Values) Decode(ctx context.Context, e Entry, value []byte, held Part) (
 func (v *Values) decodePatch(ctx context.Context, e Entry, value []byte, held Part) ([]byte, error) {
 	c := &chain{v: v, e: &e, held: held}
 	data, err := c.object(ctx, value)
-	var failed *getError
-	switch {
-	case errors.As(err, &failed):
+	switch failed, ok := errors.AsType[*getError](err); {
+	case ok:
 		return nil, fmt.Errorf("read what %s is made from: %w", e.Key, failed.err)
 	case err != nil:
 		v.forget(e.Pack.Name)

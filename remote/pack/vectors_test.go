@@ -99,8 +99,7 @@ func compareVectors(t *testing.T, file string, vectors []vector) []vector {
 func (v *vector) check(t *testing.T, entries []Entry, packs []Info, err error) {
 	t.Helper()
 	if v.Part != "" {
-		var damage *CorruptError
-		if !errors.As(err, &damage) || damage.Part != v.Part || errors.Is(err, remote.ErrNewerFormat) != v.Newer {
+		if !damagedIn(err, v.Part) || errors.Is(err, remote.ErrNewerFormat) != v.Newer {
 			t.Errorf("%s: error %v, want damage of %s", v.Name, err, v.Part)
 		}
 		return

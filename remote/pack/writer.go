@@ -209,13 +209,13 @@ const tailSize = 64 << 10
 // ReadIndex returns the entries of the pack info.Name, of info.Size bytes,
 // sorted by key, from the pack's own index. It checks all of the pack except
 // the values. Get reads the pack as [remote.Blobs] does: it returns fewer
-// bytes only at the end of the pack. The error is a [*CorruptError] if the
+// bytes only at the end of the pack. The error matches [ErrDamaged] if the
 // pack is damaged or another pack. Errors of get are returned unchanged.
 // Memory is bounded by the size of the pack.
 func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, error) {
 	p := &packReader{info: info, get: get}
 	if err := info.check(); err != nil {
-		return nil, p.corrupt("size", err)
+		return nil, damage(p.info.Name, "size", err)
 	}
 	if _, err := p.version(); err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, 
 
 	start, err := p.parseTrailer(tail[len(tail)-trailerSize:])
 	if err != nil {
-		return nil, p.corrupt("trailer", err)
+		return nil, damage(p.info.Name, "trailer", err)
 	}
 
 	index := tail[:len(tail)-trailerSize]
@@ -262,15 +262,11 @@ type packReader struct {
 	get  func(p []byte, off int64) (int, error)
 }
 
-func (p *packReader) corrupt(part string, err error) error {
-	return &CorruptError{Pack: p.info.Name, Part: part, Err: err}
-}
-
 // read reads all of b at off.
 func (p *packReader) read(part string, b []byte, off int) error {
 	n, err := p.get(b, int64(off))
 	if err == nil && n < len(b) {
-		err = p.corrupt(part, fmt.Errorf("the pack ends after %d of %d bytes", off+n, p.info.Size))
+		err = damage(p.info.Name, part, fmt.Errorf("the pack ends after %d of %d bytes", off+n, p.info.Size))
 	}
 	return err
 }
@@ -282,7 +278,7 @@ func (p *packReader) version() (uint8, error) {
 		return 0, err
 	}
 	if err := remote.CheckHeader(header, remote.TypePack); err != nil {
-		return 0, p.corrupt("header", err)
+		return 0, damage(p.info.Name, "header", err)
 	}
 	return remote.HeaderVersion(header), nil
 }
@@ -312,7 +308,7 @@ func (p *packReader) parseIndex(index []byte, start int) ([]Entry, error) {
 		err = x.Verify()
 	}
 	if err != nil {
-		return nil, p.corrupt("index", err)
+		return nil, damage(p.info.Name, "index", err)
 	}
 
 	entries := make([]Entry, 0, x.Len())
@@ -325,12 +321,12 @@ func (p *packReader) parseIndex(index []byte, start int) ([]Entry, error) {
 			err = e.check()
 		}
 		if err != nil {
-			return nil, p.corrupt("index", err)
+			return nil, damage(p.info.Name, "index", err)
 		}
 		entries = append(entries, e)
 	}
 	if err := checkGapless(entries, start); err != nil {
-		return nil, p.corrupt("index", err)
+		return nil, damage(p.info.Name, "index", err)
 	}
 
 	return entries, nil

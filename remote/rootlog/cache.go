@@ -140,8 +140,11 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 		return 0, err
 	}
 	at := s.seen[root.Seq]
-	var damage *object.DamageError
-	if at == nil || at.root != nil || !errors.As(at.err, &damage) {
+	if at == nil || at.root != nil {
+		return 0, nil
+	}
+	damage, ok := errors.AsType[*object.DamageError](at.err)
+	if !ok {
 		return 0, nil
 	}
 	if err := s.attest(root, remembered); err != nil {

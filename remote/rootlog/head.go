@@ -47,8 +47,8 @@ func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 			l.keep(state)
 			return state, nil
 		}
-		var again *gone
-		if !errors.As(err, &again) {
+		again, ok := errors.AsType[*gone](err)
+		if !ok {
 			return nil, err
 		}
 		// A state file that is missing twice under the same head is damage.

@@ -54,17 +54,18 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 		err = a.err
 	}
 
-	var local *bodyError
-	var noCredentials *credentialsError
+	local, isLocal := errors.AsType[*bodyError](err)
+	_, noCredentials := errors.AsType[*credentialsError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case errors.As(err, &local):
+	case isLocal:
 		e.Err = local.err
 		return e
-	case errors.As(err, &noCredentials):
+	case noCredentials:
 		e.Kind, e.Err = remote.ErrCredentials, &cause{b.clean(err.Error()), err}
 		return e
 	case a.err == nil && a.status == 0: // no request was made
-	case isUntrusted(err):
+	case untrusted:
 		e.Kind = remote.ErrCertificate
 	case isPlain(err), errors.Is(err, errEndless):
 	default:
@@ -75,37 +76,30 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 	return e
 }
 
-// isUntrusted reports whether the server's certificate is not trusted.
-func isUntrusted(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &certificate)
-}
-
 // isPlain reports whether the server does not use TLS although it should.
 func isPlain(err error) bool {
-	var record tls.RecordHeaderError
-	return errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+	_, record := errors.AsType[tls.RecordHeaderError](err)
+	return record || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 // unanswered returns the cause of a request without an answer. It leaves out
 // the request's URL.
 func (b *Backend) unanswered(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
 
 	text := b.clean(err.Error())
-	var dial *net.OpError
-	var certificate *tls.CertificateVerificationError
+	dial, _ := errors.AsType[*net.OpError](err)
+	certificate, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
-	case errors.As(err, &certificate):
+	case untrusted:
 		text = fmt.Sprintf("the certificate of %s is not trusted: %s", b.endpoint.Host, b.clean(certificate.Err.Error()))
 	case err == io.EOF, err == io.ErrUnexpectedEOF:
 		text = "the connection was closed too early"
 	case isPlain(err):
 		text = fmt.Sprintf("%s does not use TLS: write endpoint=http://… to reach it without", b.endpoint.Host)
-	case errors.As(err, &dial) && dial.Op == "dial":
+	case dial != nil && dial.Op == "dial":
 		text = fmt.Sprintf("%s cannot be reached: %s", b.endpoint.Host, text)
 	}
 

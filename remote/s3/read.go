@@ -325,7 +325,7 @@ func (b *Backend) list(ctx context.Context, client *minio.Core, prefix, after st
 			return object.Err
 		}
 		if !strings.HasPrefix(object.Key, options.Prefix) || object.Key <= last {
-			return notS3(http.StatusOK, fmt.Sprintf("the store's list is not sorted, or not of what was asked for: %q after %q", object.Key, last))
+			return notS3(http.StatusOK, fmt.Sprintf("the store's list is not sorted, or is of another prefix: %q after %q", object.Key, last))
 		}
 		last = object.Key
 		name := object.Key[len(b.prefix):]

@@ -347,8 +347,7 @@ func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	}
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
-		var missing *object.NotFoundError
-		if errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
+		if missing, ok := errors.AsType[*object.NotFoundError](err); ok && r.Objects().IsLost(missing.Key) {
 			continue
 		}
 		if err != nil {

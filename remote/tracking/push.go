@@ -118,7 +118,7 @@ func updates(r *kist.Repository, o PushOptions) (list []transfer.RefUpdate, err 
 	for _, p := range o.Refs {
 		if was, ok := seen[p.Name]; ok {
 			if was.ID != p.ID {
-				return nil, fmt.Errorf("two things are to be pushed to %q", p.Name)
+				return nil, fmt.Errorf("two different values for %q", p.Name)
 			}
 			continue
 		}

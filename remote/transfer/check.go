@@ -80,7 +80,7 @@ func (r *Remote) Check(ctx context.Context, o CheckOptions, report func(Problem)
 		snap, err := r.snapshot(ctx)
 		if errors.Is(err, remote.ErrDamaged) || errors.Is(err, object.ErrCorrupt) {
 			// Without the head, or the index, nothing can be checked.
-			if damage, ok := errors.AsType[*object.DamageError](err); ok && !errors.Is(err, ErrState) {
+			if damage, ok := errors.AsType[*object.DamageError](err); ok && !errors.Is(err, ErrState) && !errors.Is(err, pack.ErrDamaged) {
 				report(Problem{Blob: damage.Name, Err: damage.Err})
 			} else {
 				report(Problem{Err: err})

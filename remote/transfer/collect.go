@@ -168,7 +168,7 @@ func newCollection(r *Remote, local object.Reader, o CollectOptions) *Collection
 	if o.Jobs <= 0 {
 		o.Jobs = r.o.Jobs
 	}
-	files := collectFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{}}
+	files := collectFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, marked: map[string]bool{}, deleted: map[string]bool{}}
 	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: &meter{report: o.Progress}, looked: map[pack.Name]bool{}}
 }
 
@@ -192,13 +192,13 @@ func (c *Collection) Stats() CollectStats { return c.stats }
 func (c *Collection) Apply(ctx context.Context) error {
 	st := &c.stats
 	*st = CollectStats{Live: st.Live, Packs: st.Packs, Before: st.Before, After: st.Before}
-	if err := c.condemn(ctx); err != nil {
+	if err := c.markForDeletion(ctx); err != nil {
 		return err
 	}
 	if err := c.delete(ctx); err != nil {
 		return err
 	}
-	if err := c.delist(ctx); err != nil {
+	if err := c.forget(ctx); err != nil {
 		return err
 	}
 	if err := c.r.removeTemps(ctx, c.o.PruneAge); err != nil {

@@ -116,9 +116,9 @@ func (c *Collection) take(packs []*usage) ([]pack.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if from[p.Pack.Name] && c.marker.get(p).reached {
+		if from[p.Pack.Name] && c.marker.reached.has(p) {
 			entries = append(entries, p.Entry)
-			c.marker.put(p, inlineMark{reached: true, copied: true})
+			c.marker.copied.add(p)
 		}
 	}
 	slices.SortFunc(entries, asItLies)
@@ -231,7 +231,7 @@ func neighbours(entries []pack.Entry) (n, size int) {
 
 // again reads a damaged value once more. In a repair, it may come from another source.
 func (w *copyWriter) again(ctx context.Context, e pack.Entry) ([]byte, error) {
-	value, err := w.c.snap.readWhole(ctx, e)
+	value, err := w.c.snap.readPlain(ctx, e)
 	if isBad(err) && w.c.mend != nil {
 		return w.c.mend.value(ctx, w.c.snap, e)
 	}

@@ -20,7 +20,7 @@ type collectFiles struct {
 	times     map[uint64]time.Time   // of roots that marked something
 	made      map[string]int64       // our own files, and their sizes
 	abandoned []string               // our own files that no root will name
-	condemned map[string]bool        // marked for deletion by this collection
+	marked    map[string]bool        // marked for deletion by this collection
 	deleted   map[string]bool
 }
 
@@ -193,7 +193,7 @@ func (f *collectFiles) timeOf(ctx context.Context, r *Remote, head *rootlog.Stat
 // mayBeThere reports whether a marked file may still exist.
 func (c *collectFiles) mayBeThere(name string) bool {
 	_, listed := c.listed[name]
-	return !c.deleted[name] && (listed || c.condemned[name])
+	return !c.deleted[name] && (listed || c.marked[name])
 }
 
 // delete deletes the files that are due. Only deletions that the store has acknowledged

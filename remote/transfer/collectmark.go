@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
-	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
@@ -44,15 +43,6 @@ func asNeeded(err error) error {
 	return err
 }
 
-// marks are sets of the entries of an index file.
-type marks struct {
-	reached keys.Set // reachable objects
-	copied  keys.Set // of these, the ones that were copied into new packs
-}
-
-// inlineMark is the same as marks, for an object whose entry lies in a root.
-type inlineMark struct{ reached, copied bool }
-
 // marker finds the objects that refs reach. It reads nodes and no chunks, and remembers
 // two bits for every entry of every index file. If an object lies in several packs, it is
 // marked in one of them.
@@ -64,9 +54,9 @@ type marker struct {
 	snap  *snapshot
 	nodes *nodePacks
 
-	files  map[pack.Name]*marks // by name of the index file
-	inline map[object.Key]inlineMark
-	kept   int64 // objects
+	reached *entrySet // reachable objects
+	copied  *entrySet // of these, the ones that were copied into new packs
+	kept    int64     // number of reachable objects
 }
 
 func newMarker(r *Remote, local object.Reader, jobs int) (*marker, error) {
@@ -74,7 +64,7 @@ func newMarker(r *Remote, local object.Reader, jobs int) (*marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &marker{r: r, local: local, jobs: jobs, nodes: nodes, files: map[pack.Name]*marks{}, inline: map[object.Key]inlineMark{}}, nil
+	return &marker{r: r, local: local, jobs: jobs, nodes: nodes, reached: newEntrySet(), copied: newEntrySet()}, nil
 }
 
 func (m *marker) close() { m.nodes.close() }
@@ -82,18 +72,10 @@ func (m *marker) close() { m.nodes.close() }
 // follow moves the marker to a later root. It reports whether that is possible: all marked
 // objects must be in live packs there.
 func (m *marker) follow(snap *snapshot) (bool, error) {
-	have := make(map[pack.Name]bool, len(snap.state.Indexes))
-	for i, f := range snap.state.Indexes {
-		have[f.Name] = true
-		if m.files[f.Name] == nil {
-			n := snap.indexes[i].Len()
-			m.files[f.Name] = &marks{keys.NewSet(n), keys.NewSet(n)}
-		}
-	}
-	for name := range m.files {
-		if !have[name] {
-			return false, nil
-		}
+	m.reached.open(snap)
+	m.copied.open(snap)
+	if len(m.reached.files) > len(snap.state.Indexes) {
+		return false, nil // an index file was replaced
 	}
 	if m.snap != nil {
 		if !m.snap.state.Records.Equal(snap.state.Records) {
@@ -106,43 +88,20 @@ func (m *marker) follow(snap *snapshot) (bool, error) {
 		}
 	}
 	m.snap = snap
-	for key, was := range m.inline {
-		p, ok, err := snap.find(key)
-		switch {
-		case err != nil:
-			return false, err
-		case !ok:
-			return false, nil
-		case p.file >= 0: // a push has put it into an index file
-			delete(m.inline, key)
-			m.put(p, was)
+
+	for _, set := range []*entrySet{m.reached, m.copied} {
+		for key := range set.inline {
+			p, ok, err := snap.find(key)
+			if err != nil || !ok {
+				return false, err
+			}
+			if !p.file.IsZero() { // a push has put it into an index file
+				delete(set.inline, key)
+				set.add(p)
+			}
 		}
 	}
 	return true, nil
-}
-
-// get returns how an entry is marked.
-func (m *marker) get(p place) inlineMark {
-	if p.file < 0 {
-		return m.inline[p.Key]
-	}
-	f := m.files[m.snap.state.Indexes[p.file].Name]
-	return inlineMark{f.reached.Has(p.at), f.copied.Has(p.at)}
-}
-
-// put marks an entry.
-func (m *marker) put(p place, as inlineMark) {
-	if p.file < 0 {
-		m.inline[p.Key] = as
-		return
-	}
-	f := m.files[m.snap.state.Indexes[p.file].Name]
-	if as.reached {
-		f.reached.Add(p.at)
-	}
-	if as.copied {
-		f.copied.Add(p.at)
-	}
 }
 
 // update marks the objects that refs of the root and holds reach.
@@ -193,13 +152,10 @@ func (m *marker) reach(ctx context.Context, key object.Key) error {
 
 // mark marks an object, and reports whether that was the first time.
 func (m *marker) mark(p place) (first bool) {
-	was := m.get(p)
-	if was.reached {
-		return false
+	if first = m.reached.add(p); first {
+		m.kept++
 	}
-	m.put(p, inlineMark{reached: true})
-	m.kept++
-	return true
+	return first
 }
 
 // read reads nodes and returns the places of the objects that they link to.
@@ -326,7 +282,7 @@ func (m *marker) purgedLeft(ctx context.Context) (map[object.Key]bool, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !there || left[key] || m.get(p).reached {
+			if !there || left[key] || m.reached.has(p) {
 				continue
 			}
 			left[key] = true

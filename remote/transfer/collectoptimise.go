@@ -158,27 +158,18 @@ func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[
 		roots = append(roots, key)
 	}
 	slices.SortFunc(roots, object.Key.Compare)
-	seen := make([]keys.Set, len(c.snap.indexes))
-	for i, x := range c.snap.indexes {
-		seen[i] = keys.NewSet(x.Len())
-	}
-	inline := map[object.Key]bool{}
+	seen := newEntrySet()
+	seen.open(c.snap)
 	return optimise.Order(ctx, roots, optimise.OrderOptions{
 		Nodes: neededNodes{m},
 		Skips: c.snap.records.Skips,
 		Meet: func(key object.Key) (number uint64, wanted, first bool) {
 			p, err := m.snap.place(key)
-			switch {
-			case err != nil:
+			if err != nil {
 				return 0, false, false
-			case p.file < 0:
-				first, inline[key] = !inline[key], true
-			case !seen[p.file].Has(p.at):
-				first = true
-				seen[p.file].Add(p.at)
 			}
 			i, wanted := slices.BinarySearchFunc(entries, p.Entry, asItLies)
-			return uint64(i), wanted, first
+			return uint64(i), wanted, seen.add(p)
 		},
 	})
 }
@@ -240,37 +231,41 @@ func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list it
 
 // read calls next for all objects, nodes after all chunks.
 func (w *optimiser) read(ctx context.Context, next func(*optimise.Object) error) error {
-	each := func(i int) error {
-		w.passed.Add(i)
-		o, err := w.load(ctx, w.entries[i])
-		if err != nil {
-			return err
-		}
-		w.report(int(w.entries[i].Stored))
-		return next(o)
-	}
 	for _, nodes := range []bool{false, true} {
-		is := func(i int) bool { return w.entries[i].Key.Kind.IsNode() == nodes && !w.passed.Has(i) }
-		if w.list != nil {
-			for i := range w.list {
-				if !is(int(i)) {
-					continue
-				}
-				if err := each(int(i)); err != nil {
-					return err
-				}
-			}
-		}
-		for i := range w.entries {
-			if !is(i) {
+		for i := range w.order() {
+			if w.entries[i].Key.Kind.IsNode() != nodes || w.passed.Has(i) {
 				continue
 			}
-			if err := each(i); err != nil {
+			w.passed.Add(i)
+			o, err := w.load(ctx, w.entries[i])
+			if err != nil {
+				return err
+			}
+			w.report(int(w.entries[i].Stored))
+			if err := next(o); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// order yields the numbers in w.list, and then those of all entries.
+func (w *optimiser) order() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if w.list != nil {
+			for i := range w.list {
+				if !yield(int(i)) {
+					return
+				}
+			}
+		}
+		for i := range w.entries {
+			if !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // load reads an object. If it is damaged, load reads it from the remote once more.
@@ -291,18 +286,12 @@ func (w *optimiser) load(ctx context.Context, e pack.Entry) (*optimise.Object, e
 	if !isBad(err) && !errors.Is(err, object.ErrCorrupt) {
 		return nil, err
 	}
-	if o.Data, err = w.c.snap.read(ctx, e); err == nil {
-		return o, nil
-	}
-	if w.c.mend != nil && (isBad(err) || errors.Is(err, object.ErrCorrupt)) {
-		if value, err = w.c.mend.value(ctx, w.c.snap, e); err != nil {
-			return nil, err
-		}
+
+	if value, err = w.again(ctx, e); err == nil {
 		e.Stored = uint32(len(value))
 		o.Data, err = pack.Decode(e, value)
-		return o, err
 	}
-	return nil, asNeeded(err)
+	return o, err
 }
 
 // far returns the stored value of an object. A near patch becomes a patch that names its

@@ -60,8 +60,7 @@ func (m *marker) usage() ([]*usage, error) {
 		}
 		u := byName[p.Pack.Name]
 		u.objects++
-		mark := m.get(p)
-		if !mark.reached {
+		if !m.reached.has(p) {
 			continue
 		}
 		u.reached++
@@ -70,7 +69,7 @@ func (m *marker) usage() ([]*usage, error) {
 		if p.Key.Kind.IsNode() || p.Stored < p.Raw {
 			u.gain += int64(p.Stored)
 		}
-		if mark.copied {
+		if m.copied.has(p) {
 			u.copied++
 		}
 	}
@@ -157,8 +156,8 @@ func (c *Collection) countWaiting(ctx context.Context) error {
 	return nil
 }
 
-// countCondemned counts files that are marked for deletion.
-func (c *Collection) countCondemned(names []string) {
+// countMarked counts files that are marked for deletion.
+func (c *Collection) countMarked(names []string) {
 	st := &c.stats
 	for _, name := range names {
 		st.Marked++
@@ -173,21 +172,21 @@ func (c *Collection) countCondemned(names []string) {
 func (c *Collection) foresee(ctx context.Context) error {
 	st := &c.stats
 	goes := map[pack.Name]bool{}
-	condemn := c.orphans()
+	marked := c.orphans()
 	for _, u := range c.packs {
 		if u.reached > 0 && !u.rewrite {
 			continue
 		}
 		goes[u.Name] = true
-		condemn = append(condemn, u.Name.Path())
+		marked = append(marked, u.Name.Path())
 		st.Removed += int64(u.objects - u.reached)
 		st.countCopied(u, u.repack)
 		st.After += u.live()
 	}
 	for _, f := range c.snap.dueIndexes(c.snap.notLive(goes)) {
-		condemn = append(condemn, f.Name.IndexPath())
+		marked = append(marked, f.Name.IndexPath())
 	}
-	c.countCondemned(condemn)
+	c.countMarked(marked)
 	if err := c.countWaiting(ctx); err != nil {
 		return err
 	}
@@ -196,10 +195,10 @@ func (c *Collection) foresee(ctx context.Context) error {
 		return err
 	}
 	if c.o.Grace <= 0 {
-		names = append(names, condemn...)
+		names = append(names, marked...)
 		slices.Sort(names)
-	} else if len(condemn) > 0 {
-		st.Waiting += len(condemn)
+	} else if len(marked) > 0 {
+		st.Waiting += len(marked)
 		st.WaitingBytes += st.MarkedBytes
 		if st.Next.IsZero() {
 			st.Next = c.r.o.Now().Add(c.o.Grace)
@@ -217,7 +216,7 @@ func (c *Collection) foresee(ctx context.Context) error {
 	}
 	old, _, err := c.aged(ctx, c.o.ForgetAfter)
 	if c.o.ForgetAfter <= 0 {
-		old = append(old, condemn...)
+		old = append(old, marked...)
 	}
 	for _, name := range old {
 		if _, now := slices.BinarySearch(names, name); now || !c.mayBeThere(name) {

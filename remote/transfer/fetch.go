@@ -164,7 +164,7 @@ func (f *fetch) attempt(ctx context.Context) error {
 // head has changed since the fetch began. The error matches [ErrDeleted] if no ref
 // reaches a wanted commit, or names another wanted object, any more. Packs may be
 // deleted again by now: then it matches [remote.ErrNotFound], too.
-func (f *fetch) deleted(ctx context.Context, lacking error) error {
+func (f *fetch) deleted(ctx context.Context, missing error) error {
 	named := map[object.Key]bool{}
 	var refs []object.Key
 	for _, key := range f.at.Refs {
@@ -179,14 +179,14 @@ func (f *fetch) deleted(ctx context.Context, lacking error) error {
 		if history == nil && key.Kind == object.KindCommit {
 			history = newWalker(f, f.records.views)
 			if _, err := history.history(ctx, refs, nil); err != nil {
-				return errors.Join(lacking, err)
+				return errors.Join(missing, err)
 			}
 		}
 		if key.Kind != object.KindCommit || history.past[key.ID] == nil {
 			return fmt.Errorf("%s: %w", key, ErrDeleted)
 		}
 	}
-	return lacking
+	return missing
 }
 
 // read reads from a pack and counts the bytes. It returns fewer bytes than asked
@@ -304,8 +304,8 @@ type ahead struct {
 	packs  []pack.Entry // a commit of each; not known until the second was waited for
 }
 
-// aheadOf returns entries whose packs are to be taken together with that of a
-// commit: its own, and about as many as were waited for so far.
+// aheadOf returns the entries whose packs the walk reads together: the entry of a
+// commit, and about as many others as packs were waited for so far.
 func (f *fetch) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, error) {
 	entries := []pack.Entry{e}
 	if f.nodes.asked(e) {

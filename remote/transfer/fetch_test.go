@@ -558,12 +558,12 @@ func TestWithoutFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := r.Head(t.Context())
+	objects, head, err := Objects(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range head.Refs {
-		if _, err := ReadCommit(t.Context(), r, head, key.ID); key.Kind == object.KindCommit && err != nil {
+		if _, err := object.ReadCommit(t.Context(), objects, key.ID); key.Kind == object.KindCommit && err != nil {
 			t.Error(err)
 		}
 	}

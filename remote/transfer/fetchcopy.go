@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// copyChunks receives the chunks of the plan. Each worker has a buffer for one read. While
-// a worker waits for the remote, others decode.
+// copyChunks receives the chunks of the plan, several reads at once. While one read waits
+// for the remote, others decode.
 func (f *fetch) copyChunks(ctx context.Context) error {
 	f.plan.sort()
 	objects, bytes := int64(0), int64(0)
@@ -29,34 +30,27 @@ func (f *fetch) copyChunks(ctx context.Context) error {
 		f.o.BeginChunks(ctx, objects, bytes)
 	}
 	f.begun = true
-	group, ctx := errgroup.WithContext(ctx)
-	runs := make(chan run)
-	group.Go(func() error {
-		defer close(runs)
-		for r := range f.plan.runs() {
-			select {
-			case runs <- r:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
+
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(f.jobs)
+	buffers := make(chan []byte, f.jobs)
 	for range f.jobs {
+		buffers <- nil
+	}
+	for r := range f.plan.runs() {
+		if gctx.Err() != nil {
+			break
+		}
 		group.Go(func() error {
-			var buf []byte
-			for r := range runs {
-				if r.size > len(buf) {
-					buf = make([]byte, max(r.size, min(2*len(buf), maxRead)))
-				}
-				if err := f.copyRun(ctx, r, buf[:r.size]); err != nil {
-					return err
-				}
+			buf := <-buffers
+			defer func() { buffers <- buf }()
+			if r.size > len(buf) {
+				buf = make([]byte, max(r.size, min(2*len(buf), maxRead)))
 			}
-			return nil
+			return f.copyRun(gctx, r, buf[:r.size])
 		})
 	}
-	return group.Wait()
+	return cmp.Or(group.Wait(), ctx.Err())
 }
 
 // copyRun reads a part of a pack into buf and stores its chunks.

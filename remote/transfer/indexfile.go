@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -56,18 +54,12 @@ func (r *indexFiles) dir() string { return filepath.Join(r.o.Dir, indexFolder) }
 // index files.
 func (r *indexFiles) open(ctx context.Context, files []rootlog.File) ([]*indexFile, error) {
 	opened := make([]*indexFile, len(files))
-	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(r.o.Jobs)
-	for i, f := range files {
-		if opened[i] = r.opened[f.Name]; opened[i] != nil {
-			continue
+	err := parallel(ctx, r.o.Jobs, len(files), func(ctx context.Context, i int) (err error) {
+		if opened[i] = r.opened[files[i].Name]; opened[i] == nil {
+			opened[i], err = r.openFile(ctx, files[i])
 		}
-		group.Go(func() (err error) {
-			opened[i], err = r.openFile(gctx, f)
-			return err
-		})
-	}
-	err := group.Wait()
+		return err
+	})
 	for i, f := range files {
 		if opened[i] != nil {
 			r.opened[f.Name] = opened[i]

@@ -18,40 +18,40 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// A journal keeps, for each pack that a push has sent, a file with its entries
-// until a root names the pack. So an interrupted push goes on where it stopped.
-// Each process has a folder of its own, with a lock that ends with the process.
-// Another process then takes the folder over.
+// A push notes each pack that it has sent in a journal, until a root names the pack. So
+// an interrupted push continues where it stopped. The note is a file with the pack's
+// entries. Each process has a folder for its notes, and locks it. The lock ends with the
+// process. Then the next push takes the folder over.
 
-// sentPack is a pack that is on the remote and that no root names yet.
+// sentPack is a pack on the remote that no root names yet.
 type sentPack struct {
 	info    pack.Info
-	start   uint64 // the head that was known when the pack was begun (S0)
+	start   uint64 // the known head when the pack was begun (S0)
 	entries []pack.Entry
 	file    string // of the journal
-	checked bool   // it was on the remote: we sent it, or saw it
-	gone    bool   // it is no longer on the remote
+	checked bool   // the pack was on the remote when this process sent it or looked it up
+	gone    bool   // the pack is no longer on the remote
 }
 
 // ownPacks are the packs that a push has sent or taken over. It is safe for
 // concurrent use.
 type ownPacks struct {
-	dir     string // of the remote's journals
-	binding [sha256.Size]byte
-	old     [sha256.Size]byte // that earlier versions wrote
+	dir     string            // of the remote's journals
+	binding [sha256.Size]byte // hash of the remote's ID, in each note
+	old     [sha256.Size]byte // the same of earlier versions
 	rand    func() (pack.Name, error)
 
-	mu    sync.Mutex // guards the following
-	locks map[string]*disk.FileLock
-	own   string // folder of this process; empty: none was made yet
+	mu    sync.Mutex                // guards the following
+	locks map[string]*disk.FileLock // by folder
+	own   string                    // folder of this process; empty: none was made yet
 	packs map[pack.Name]*sentPack
-	where map[object.Key]*sentPack
+	where map[object.Key]*sentPack // the pack that has an object
 }
 
 const journalLock = "lock"
 
-// takeOver opens the journals of a remote that no process uses any more. What
-// cannot be read of them is passed over: its objects are sent again.
+// takeOver opens the journals of a remote that no process uses any more. It skips
+// unreadable notes: their objects are sent again.
 func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 	o := &ownPacks{
 		dir:     r.cache.path(pushFolder),
@@ -62,7 +62,7 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 	}
 	folders, err := disk.ReadDir(o.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read what was sent: %w", err)
+		return nil, fmt.Errorf("read the notes of sent packs: %w", err)
 	}
 	for _, f := range folders {
 		folder := filepath.Join(o.dir, f.Name())
@@ -74,6 +74,7 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 			}
 			continue // in use, or just removed
 		}
+
 		o.locks[folder] = lock
 		files, _ := disk.ReadDir(folder)
 		for _, file := range files {
@@ -83,7 +84,7 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 	return o, nil
 }
 
-// load takes over the pack of a journal's file.
+// load takes over the pack of a note.
 func (o *ownPacks) load(file string) {
 	name, err := pack.ParseName(filepath.Base(file))
 	if err != nil {
@@ -100,7 +101,7 @@ func (o *ownPacks) load(file string) {
 	}
 }
 
-// put adds a pack, as far as its objects are in no other one.
+// put adds a pack, without the objects that another pack has.
 func (o *ownPacks) put(s *sentPack) {
 	entries := s.entries[:0]
 	for _, e := range s.entries {
@@ -113,7 +114,7 @@ func (o *ownPacks) put(s *sentPack) {
 	o.packs[s.info.Name] = s
 }
 
-// add notes a pack that was sent, on disk as well.
+// add notes a pack that was sent, in memory and on disk.
 func (o *ownPacks) add(ctx context.Context, s *sentPack) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,13 +124,13 @@ func (o *ownPacks) add(ctx context.Context, s *sentPack) error {
 		err = disk.WriteFile(s.file, appendSent(nil, s, o.binding))
 	}
 	if err != nil {
-		return fmt.Errorf("note what was sent: %w", err)
+		return fmt.Errorf("note a sent pack: %w", err)
 	}
 	o.put(s)
 	return nil
 }
 
-// folder returns this process's folder, and makes it if need be. The caller holds o.mu.
+// folder returns this process's folder. It makes it the first time. The caller holds o.mu.
 func (o *ownPacks) folder(ctx context.Context) (string, error) {
 	for try := 0; o.own == ""; try++ {
 		name, err := o.rand()
@@ -140,7 +141,7 @@ func (o *ownPacks) folder(ctx context.Context) (string, error) {
 		if err := disk.MkdirAll(folder, 0o777); err != nil {
 			return "", err
 		}
-		// Another process may take it for abandoned before we have the lock.
+		// Before the lock is held, another process may take the folder over.
 		lock, err := disk.Lock(ctx, filepath.Join(folder, journalLock), disk.Exclusive, 0)
 		if err == nil {
 			o.own, o.locks[folder] = folder, lock
@@ -158,7 +159,7 @@ func (o *ownPacks) find(key object.Key) *sentPack {
 	return o.where[key]
 }
 
-// drop forgets packs, on disk too.
+// drop forgets packs, in memory and on disk.
 func (o *ownPacks) drop(which func(*sentPack) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -167,13 +168,13 @@ func (o *ownPacks) drop(which func(*sentPack) bool) {
 			continue
 		}
 		delete(o.packs, name)
-		disk.Remove(s.file) // if it stays, the next push finds out what we did
+		disk.Remove(s.file) // if it stays, the next push drops the pack
 	}
 	maps.DeleteFunc(o.where, func(_ object.Key, s *sentPack) bool { return o.packs[s.info.Name] == nil })
 }
 
-// close ends the use of the journals, and removes all their files except the files of
-// packs that were not dropped.
+// close unlocks the journals. It removes all files but the notes of packs that were not
+// dropped.
 func (o *ownPacks) close() {
 	used := map[string]bool{}
 	for _, s := range o.packs {
@@ -195,8 +196,7 @@ func (o *ownPacks) close() {
 	}
 }
 
-// The form of a journal's file: magic, binding, S0, size of the
-// pack, entries as in a root, checksum.
+// A note has: magic, binding, S0, size of the pack, entries as in a root, checksum.
 const (
 	sentMagic = "kistsent"
 	sentHead  = len(sentMagic) + sha256.Size + 8 + 4
@@ -207,7 +207,7 @@ var (
 	errSent    = errors.New("not a note of a pack that was sent")
 )
 
-// appendSent appends the form of s to dst.
+// appendSent appends the note of s to dst.
 func appendSent(dst []byte, s *sentPack, binding [sha256.Size]byte) []byte {
 	const entrySize = 43 // at most
 	dst = slices.Grow(dst, sentHead+entrySize*len(s.entries)+4)
@@ -220,6 +220,7 @@ func appendSent(dst []byte, s *sentPack, binding [sha256.Size]byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
+// parseSent decodes the note of a pack, with the binding in it.
 func parseSent(name pack.Name, data []byte) (s *sentPack, binding [sha256.Size]byte, err error) {
 	end := len(data) - 4
 	if end < sentHead || string(data[:len(sentMagic)]) != sentMagic ||

@@ -83,8 +83,9 @@ func (e *lostError) Unwrap() error { return e.err }
 // has reports whether a pack is damaged.
 func (m *mending) has(name pack.Name) bool { return m != nil && m.packs[name] }
 
-// condemns reports whether a pack without reachable objects is marked for deletion.
-func (m *mending) condemns(name pack.Name) bool { return m == nil || m.packs[name] }
+// replaces reports whether a pack is marked for deletion when it has no reachable objects
+// left.
+func (m *mending) replaces(name pack.Name) bool { return m == nil || m.packs[name] }
 
 // choose chooses the damaged packs to be copied.
 func (m *mending) choose(packs []*usage) {
@@ -93,7 +94,7 @@ func (m *mending) choose(packs []*usage) {
 	}
 }
 
-// due adds the damaged index files to the ones that are to be replaced.
+// due adds the damaged index files to the ones to replace.
 func (m *mending) due(state *rootlog.State, due []rootlog.File) []rootlog.File {
 	if m == nil {
 		return due
@@ -148,8 +149,8 @@ func (r *Remote) Rescue(ctx context.Context, keys []object.Key, take func(key ob
 	})
 }
 
-// readWhole returns a stored value of the object of e that is no patch, verified.
-func (s *snapshot) readWhole(ctx context.Context, e pack.Entry) ([]byte, error) {
+// readPlain returns a verified stored value of the object of e that is no patch.
+func (s *snapshot) readPlain(ctx context.Context, e pack.Entry) ([]byte, error) {
 	value, data, err := s.readValue(ctx, e)
 	if err == nil && frame.IsNear(value) {
 		value = frame.NewEncoder(frame.Default).Append(nil, data)
@@ -157,15 +158,15 @@ func (s *snapshot) readWhole(ctx context.Context, e pack.Entry) ([]byte, error) 
 	return value, err
 }
 
-// rescue returns the stored value of an object from the first place where it is
-// whole, nil if there is none.
+// rescue returns the stored value of an object from the first place where it is intact,
+// or nil if there is none. It warns of the damaged places.
 func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at pack.Entry, err error) {
 	entries, err := s.all(key)
 	if err != nil {
 		return nil, at, err
 	}
 	for _, e := range entries {
-		value, err := s.readWhole(ctx, e)
+		value, err := s.readPlain(ctx, e)
 		switch {
 		case err == nil:
 			return value, e, nil
@@ -177,10 +178,11 @@ func (s *snapshot) rescue(ctx context.Context, key object.Key) (value []byte, at
 	return nil, at, nil
 }
 
-// refill sends all that refs and holds of the remote need and that is in no live
-// pack, and appends a root that names the packs. Nothing is taken to be there
-// because a ref says so. What local lacks is an [*object.NotFoundError], or listed as
-// lost if local accepted the loss. refill returns how many objects it has sent.
+// refill sends the objects that refs and holds of the remote need and that no live pack
+// has. Then it appends a root that names the new packs. It assumes no object to be present
+// because a ref reaches it. The error for an object that local does not have is an
+// [*object.NotFoundError], unless local accepted the loss: then the root lists the object
+// as lost. refill returns the number of objects that it sent.
 func (r *Remote) refill(ctx context.Context, local Local, progress func(Progress)) (objects int64, err error) {
 	p := &push{
 		Remote: r, local: local, opt: PushOptions{Records: &record.Set{}, Jobs: DefaultPushJobs},

@@ -43,26 +43,12 @@ type RefResult struct {
 	Name     string // full
 	Old, New object.ID
 	Status   string
-	Err      error // why the ref was rejected: a [*NotFastForwardError] or [*refs.ConflictError]
+	Err      error // why the ref was rejected: [ErrNotFastForward] or a [*refs.ConflictError]
 }
 
-// ErrNotFastForward is matched by every [*NotFastForwardError].
+// ErrNotFastForward is matched by the error for a ref that is not moved, because it
+// would lose commits.
 var ErrNotFastForward = errors.New("not a fast-forward")
-
-// NotFastForwardError says that a ref of a remote cannot be moved, because
-// commits would be lost from it.
-type NotFastForwardError struct {
-	Name     string    // of the ref
-	Old, New object.ID // zero: it is not there, it is to be deleted
-	Reason   string
-}
-
-func (e *NotFastForwardError) Error() string {
-	return fmt.Sprintf("%s: %v: %s", e.Name, ErrNotFastForward, e.Reason)
-}
-
-// Is makes errors.Is(err, ErrNotFastForward) true.
-func (e *NotFastForwardError) Is(target error) bool { return target == ErrNotFastForward }
 
 // checkUpdates refuses updates that no remote would take.
 func checkUpdates(updates []RefUpdate) error {
@@ -76,7 +62,7 @@ func checkUpdates(updates []RefUpdate) error {
 			return &refs.NameError{Name: u.Name, Reason: "means a remote's default branch"}
 		}
 		if seen[u.Name] {
-			return fmt.Errorf("%s is to be pushed to twice", u.Name)
+			return fmt.Errorf("%s is named twice", u.Name)
 		}
 		seen[u.Name] = true
 		switch kind := u.New.Kind; {
@@ -107,7 +93,7 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 		case StatusUpToDate:
 		case StatusRejected:
 			res.Status += ": " + reason
-			res.Err = &NotFastForwardError{Name: u.Name, Old: old.ID, New: u.New.ID, Reason: reason}
+			res.Err = fmt.Errorf("%s: %w: %s", u.Name, ErrNotFastForward, reason)
 			rejected = append(rejected, res.Err)
 		default:
 			changes = append(changes, rootlog.RefChange{Name: u.Name, Old: old, New: u.New})
@@ -221,7 +207,7 @@ func isForward(ctx context.Context, local object.Reader, old, next object.Key) (
 	if errors.Is(err, object.ErrNotFound) && isComplete(ctx, local, next.ID) {
 		return false, notHere, nil // a fetch that was interrupted has brought old, but not all before it
 	}
-	return ok, "the remote has commits that are not in what is pushed", err
+	return ok, "the remote has commits that the pushed ones do not include", err
 }
 
 // isComplete reports whether a commit and all its ancestors can be read.

@@ -143,7 +143,7 @@ func (p *planner) need(ctx context.Context, key object.Key) error {
 }
 
 // isLost reports whether the loss of an object was accepted here, and the remote
-// lacks it. It notes the object, unless the remote lists it already.
+// does not have it. It notes the object, unless the remote lists it already.
 func (p *planner) isLost(key object.Key) bool {
 	if !isLost(p.local, key) || p.own.find(key) != nil {
 		return false

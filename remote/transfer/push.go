@@ -61,16 +61,16 @@ type PushResult struct {
 // its refs: all of them, or none. It does not send again what an interrupted push
 // has sent.
 //
-// If a ref cannot be moved, the error is a [*NotFastForwardError], or because of
-// its name a [*refs.ConflictError], or several of them joined. The result then has
-// the outcome for each ref. If the outcome is unknown, the error matches
+// If a ref cannot be moved, the error matches [ErrNotFastForward], or is a
+// [*refs.ConflictError] because of its name, or joins several of them. The result then
+// has the outcome for each ref. If the outcome is unknown, the error matches
 // [rootlog.ErrUnknown].
 //
 // If an object is missing in local, the error is an [*object.NotFoundError], unless
 // local is an [object.LossKeeper] and the loss was accepted. Then the root lists
 // the object as lost. Push also sends listed objects that local has by now.
 //
-// Last, Push renews the locks of the remote's files, even if nothing else is to be done.
+// Last, Push renews the locks of the remote's files, even if it has nothing else to do.
 func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushResult, error) {
 	result, head, err := r.push(ctx, local, o)
 	if err == nil && !o.DryRun {
@@ -156,11 +156,7 @@ func (p *push) run(ctx context.Context, head *rootlog.State, attempt func(contex
 // attempt plans at S, sends the missing objects, and publishes them.
 func (p *push) attempt(ctx context.Context) error {
 	snap := p.snap
-	changes, results, err := moves(ctx, p.local, snap.state, p.opt.Updates)
-	p.result.Refs, p.result.Seq = results, snap.state.Seq
-	if err == nil {
-		err = checkExpired(ctx, p.local, p.opt.Records, snap.state.Records, changes)
-	}
+	changes, err := p.changesAt(ctx, snap)
 	if err != nil {
 		return err
 	}
@@ -207,6 +203,16 @@ func (p *push) attempt(ctx context.Context) error {
 	return p.carryOut(ctx, plan)
 }
 
+// changesAt returns the changes of refs at a head, and notes their outcome.
+func (p *push) changesAt(ctx context.Context, h *snapshot) (changes []rootlog.RefChange, err error) {
+	changes, p.result.Refs, err = moves(ctx, p.local, h.state, p.opt.Updates)
+	p.result.Seq = h.state.Seq
+	if err == nil {
+		err = checkExpired(ctx, p.local, p.opt.Records, h.state.Records, changes)
+	}
+	return changes, err
+}
+
 // carryOut sends the objects of a plan that was made at S, and publishes them.
 func (p *push) carryOut(ctx context.Context, plan *plan) error {
 	if err := p.checkSent(ctx, plan); err != nil {
@@ -232,15 +238,15 @@ func (p *push) carryOut(ctx context.Context, plan *plan) error {
 	return p.publish(ctx, sent)
 }
 
-// dropUnusable forgets the sent packs that can no longer be used at the head of
-// snap. These are packs that a root already names, and condemned packs
-// (RECHECK_HEAD). Packs begun before the floor go too, because they may have been
-// condemned (HEED_FLOOR). So do packs with a purged object, or with an object
-// listed as lost, because objects below that may be absent.
+// dropUnusable forgets the sent packs that cannot be used at the head of snap: packs that
+// a root already names, and packs that are marked for deletion (RECHECK_HEAD). Packs begun
+// before the floor go too, because they may have been marked and forgotten (HEED_FLOOR). So
+// do packs with a purged object, or with an object listed as lost, because objects below
+// it may be absent.
 func (p *push) dropUnusable(snap *snapshot) {
 	p.own.drop(func(s *sentPack) bool {
-		_, condemned := snap.state.Condemned[s.info.Name.Path()]
-		return snap.isLive(s.info.Name) || condemned || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
+		_, marked := snap.state.Condemned[s.info.Name.Path()]
+		return snap.isLive(s.info.Name) || marked || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
 			_, purged := p.records.after.Purged(e.Key)
 			return purged || snap.isLost(e.Key)
 		})
@@ -274,7 +280,7 @@ func (p *push) checkSent(ctx context.Context, plan *plan) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("push: look for what was sent: %w", err)
+		return fmt.Errorf("push: look up the sent packs: %w", err)
 	}
 	for _, s := range kept {
 		s.checked = true
@@ -291,13 +297,9 @@ func (p *push) checkSent(ctx context.Context, plan *plan) error {
 // planned at S.
 func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
-	p.dropIndex() // an earlier attempt's may be condemned by now
+	p.dropIndex() // that of an earlier attempt may be marked for deletion by now
 	for h := p.snap; ; {
-		changes, results, err := moves(ctx, p.local, h.state, p.opt.Updates)
-		p.result.Refs, p.result.Seq = results, h.state.Seq
-		if err == nil {
-			err = checkExpired(ctx, p.local, p.opt.Records, h.state.Records, changes)
-		}
+		changes, err := p.changesAt(ctx, h)
 		if err != nil {
 			return err
 		}
@@ -331,7 +333,7 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 }
 
 // claim returns the conditions of the root: all that was live at S is still live
-// (RELY_ON_ALL_LIVE), and nothing that was sent was condemned.
+// (RELY_ON_ALL_LIVE), and nothing that was sent is marked for deletion.
 func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
 	c := &rootlog.Claim{Live: p.snap.packs, Start: p.snap.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.records.merged, Lost: p.snap.state.Lost}
 	for _, pack := range sent {

@@ -11,12 +11,13 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// A push that finds many small packs, or many small index files, merges some of
-// them. So the requests of a clone grow with the logarithm of the pushes.
+// After a push, the remote may have many small packs or index files. Then the push
+// merges some of them. So the requests of a clone grow with the logarithm of the number
+// of pushes.
 const (
-	mergeFrom  = 16        // packs of about one size, of nodes or of chunks
-	mergeMost  = 32        // of these, merged by one push
-	mergeBytes = 8 << 20   // of these, merged by one push
+	mergeFrom  = 16        // packs of about one size, of nodes or of chunks, that are merged
+	mergeMost  = 32        // packs of them that one push merges
+	mergeBytes = 8 << 20   // bytes of them that one push merges
 	mergePack  = 1 << 20   // bytes of the largest pack that is merged
 	mergeIndex = 256 << 10 // bytes of the largest index file that is merged
 	mergeTries = 3         // how often a push tries to append the root
@@ -24,11 +25,10 @@ const (
 
 // mergeSmall merges small packs and index files of the remote, which is at head. It
 // follows the rules of a collection that rewrites packs: it claims the packs that it
-// sends, and marks the replaced ones for deletion by a later collection. But it finds no
-// garbage: it copies everything. So it makes nothing garbage that a ref reaches, or will
-// reach.
+// sends, and marks the replaced packs for deletion. But it copies all objects, whether
+// reachable or not. So a push that relies on one of them still finds it.
 //
-// If a pack is damaged, or others are at work, it gives up.
+// It gives up if a pack is damaged, or after mergeTries roots of others.
 func (r *Remote) mergeSmall(ctx context.Context, head *rootlog.State) error {
 	snap, err := r.snapshotAt(ctx, head)
 	if err != nil {
@@ -60,12 +60,12 @@ func (s *snapshot) smallIndexes() []rootlog.File {
 	return slices.DeleteFunc(slices.Clone(s.state.Indexes), func(f rootlog.File) bool { return f.Size > mergeIndex })
 }
 
-// tinyPack is a small pack, and the objects that are looked up in it.
+// tinyPack is a small pack with its entries.
 type tinyPack struct {
 	pack.Info
 	entries []pack.Entry
 	nodes   bool
-	purged  bool // it has a purged object: a collection has to rewrite it
+	purged  bool // the pack has a purged object: only a collection rewrites it
 }
 
 // mergeable returns the entries of the small packs to merge, in stored order.
@@ -80,7 +80,7 @@ func (s *snapshot) mergeable() ([]pack.Entry, error) {
 	}
 	classes := map[class][]*tinyPack{}
 	for _, p := range small {
-		// Each class has packs that are up to 16 times as large.
+		// The sizes in a class differ by a factor of at most 16.
 		of := class{p.nodes, (bits.Len32(p.Size>>12) + 3) / 4}
 		classes[of] = append(classes[of], p)
 	}
@@ -203,8 +203,8 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 		return false, c.arrive(ctx, next)
 	}
 
+	// The claim requires that live(S) is in live(h). So all packs in goes are still live.
 	c.snap = later
-	// With live(S) in live(h), all that goes is still live.
 	if !c.snap.state.Records.Equal(c.start.state.Records) || c.claim().Check(c.snap.state, c.snap.packs) != nil || c.own.namedBy(c.snap) {
 		return false, nil
 	}

@@ -236,20 +236,6 @@ func Objects(ctx context.Context, r *Remote) (object.Reader, *rootlog.State, err
 	return snap, snap.state, nil
 }
 
-// ReadCommit reads a commit from a remote that is at head. The error matches
-// [object.ErrNotFound] if the remote does not have it.
-func ReadCommit(ctx context.Context, r *Remote, head *rootlog.State, id object.ID) (*object.Commit, error) {
-	snap, err := r.snapshotAt(ctx, head)
-	if err != nil {
-		return nil, err
-	}
-	data, err := snap.Get(ctx, object.Key{Kind: object.KindCommit, ID: id})
-	if err != nil {
-		return nil, err
-	}
-	return object.DecodeCommit(data)
-}
-
 // remember notes that the remote is at head.
 func (r *Remote) remember(ctx context.Context, head *rootlog.State) error {
 	if err := r.cache.setHead(ctx, head.Position()); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -35,7 +34,7 @@ type RepairResult struct {
 // files. It sends everything that refs and holds need of a damaged pack again, in
 // new packs. Values that are intact there are copied; others come from local, or
 // from other packs. A damaged index file is rebuilt from its copy here, or from the
-// indexes in the packs. Then a root condemns the damaged files, and gc deletes them
+// indexes in the packs. Then a root marks the damaged files for deletion, and gc deletes them
 // when they are due. A pack with an object that no source has intact stays as it
 // is, unless local accepted the loss: then that root lists the object as lost.
 //
@@ -74,23 +73,21 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if err := r.badPacks(ctx, result.Found, m); err != nil {
 		return nil, err
 	}
-	for name := range m.packs {
-		result.Repaired = append(result.Repaired, name.Path())
-	}
-	for name := range m.indexes {
-		result.Repaired = append(result.Repaired, name.IndexPath())
-	}
-	slices.Sort(result.Repaired)
 	if o.DryRun {
+		result.Repaired = m.names()
 		result.Lost = m.wouldStay(ctx, result.Found)
 		return result, nil
 	}
+
 	r.mending = m
 	err = r.mendAll(ctx, m, o, result)
 	r.mending = nil
 	if err != nil {
 		return nil, err
 	}
+	result.Repaired = append(result.Repaired, m.names()...)
+	slices.Sort(result.Repaired)
+
 	_, err = r.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
 	return result, err
 }
@@ -128,7 +125,6 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 		objects, again, err := r.mend(ctx, m, o)
 		if lost, ok := errors.AsType[*lostError](err); ok {
 			delete(m.packs, lost.pack)
-			result.Repaired = slices.DeleteFunc(result.Repaired, func(name string) bool { return name == lost.pack.Path() })
 			continue
 		}
 		result.Objects += objects
@@ -171,10 +167,10 @@ func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) 
 	return nil
 }
 
-// indexOfPacks builds an index of the packs that are neither condemned nor named by
+// indexOfPacks builds an index of the packs that are neither marked for deletion nor named by
 // the head or a readable index file. It reads the indexes in those packs. A pack
 // that was sent and never published may be among them. That does no harm: its
-// objects match their hashes, and gc condemns the pack if nothing needs it.
+// objects match their hashes, and gc marks the pack if nothing needs it.
 func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mending) (*indexFile, error) {
 	intact := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return m.indexes[f.Name] })
 	indexes, err := r.indexes.open(ctx, intact)
@@ -261,16 +257,29 @@ func (r *Remote) mend(ctx context.Context, m *mending, o RepairOptions) (objects
 		err = c.plan(ctx, head)
 	}
 	if err == nil {
-		err = c.condemn(ctx)
+		err = c.markForDeletion(ctx)
 	}
 	again = slices.ContainsFunc(c.packs, func(u *usage) bool { return m.packs[u.Name] && !u.goes() })
 	return c.meter.at.Objects, again, err
 }
 
+// names returns the names of the damaged packs and index files, sorted.
+func (m *mending) names() []string {
+	var names []string
+	for name := range m.packs {
+		names = append(names, name.Path())
+	}
+	for name := range m.indexes {
+		names = append(names, name.IndexPath())
+	}
+	slices.Sort(names)
+	return names
+}
+
 // wouldStay returns the problems that a repair would not solve.
 func (m *mending) wouldStay(ctx context.Context, found []Problem) (list []Problem) {
+	names := m.names()
 	for _, p := range found {
-		name, err := pack.ParseName(path.Base(p.Blob))
 		switch {
 		case !p.Key.IsZero() && isLost(m.source, p.Key):
 			continue
@@ -278,7 +287,7 @@ func (m *mending) wouldStay(ctx context.Context, found []Problem) (list []Proble
 			if missing, err := m.source.Missing(ctx, []object.Key{p.Key}); err == nil && len(missing) == 0 {
 				continue
 			}
-		case err == nil && (p.Blob == name.Path() && m.packs[name] || p.Blob == name.IndexPath() && m.indexes[name]):
+		case slices.Contains(names, p.Blob):
 			continue
 		}
 		list = append(list, p)

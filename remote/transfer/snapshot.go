@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -15,18 +16,18 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// snapshot is the content of a remote at one root. It is safe for concurrent use, and can
-// be searched until its Remote makes another one.
+// snapshot is the content of a remote at one root. It is safe for concurrent use until its
+// Remote makes another snapshot, which closes index files.
 type snapshot struct {
 	r       *Remote
 	state   *rootlog.State
 	indexes []*indexFile // in the order of state.Indexes
 	inline  map[object.Key]pack.Entry
 	packs   map[pack.Name]struct{} // live
-	records *record.View           // what need not be there
+	records *record.View           // which objects the remote need not have
 }
 
-// snapshot returns what the remote holds at its head.
+// snapshot returns the content of the remote at its head.
 func (r *Remote) snapshot(ctx context.Context) (*snapshot, error) {
 	head, err := r.Head(ctx)
 	if err != nil {
@@ -90,11 +91,10 @@ func (r *Remote) append(ctx context.Context, at *snapshot, change *rootlog.Chang
 	return nil, later, err
 }
 
-// asDamage makes an error for a blob that is gone, and must not be, one that
-// says so.
+// asDamage makes the error for a missing file one that matches [remote.ErrDamaged]: the
+// head names the file. It returns other errors unchanged.
 func asDamage(err error) error {
-	var e *remote.Error
-	if errors.As(err, &e) && e.Kind == remote.ErrNotFound {
+	if e, ok := errors.AsType[*remote.Error](err); ok && e.Kind == remote.ErrNotFound {
 		return &remote.Error{Op: e.Op, Name: e.Name, Kind: remote.ErrDamaged, Err: err}
 	}
 	return err
@@ -117,7 +117,8 @@ func newSnapshot(r *Remote, head *rootlog.State, indexes []*indexFile) *snapshot
 	return s
 }
 
-// view returns what need not be there by records and the list of lost objects.
+// view returns which objects the remote need not have, by records and the list of lost
+// objects.
 func (s *snapshot) view(records *record.Set) *record.View { return records.View().WithLost(s.isLost) }
 
 // inlinePacks returns the live packs whose entries lie in the root.
@@ -125,8 +126,8 @@ func (s *snapshot) inlinePacks() []rootlog.Inline {
 	return slices.DeleteFunc(slices.Clone(s.state.Packs), func(p rootlog.Inline) bool { return !s.isLive(p.Name) })
 }
 
-// isLost reports whether an object is listed as lost, and is in no live pack. A
-// repair adds to the list.
+// isLost reports whether an object is listed as lost, and is in no live pack. During a
+// repair, it also reports the objects that the repair found lost, and adds them to its list.
 func (s *snapshot) isLost(key object.Key) bool {
 	_, listed := s.state.Lost[key]
 	if !listed && !s.r.mending.isLost(key) {
@@ -157,14 +158,51 @@ func (s *snapshot) has(e pack.Entry) bool {
 // place is the place of an object, and of its entry.
 type place struct {
 	pack.Entry
-	file int // number of the index file; -1: the root itself
-	at   int // number of the entry in the index file
+	file pack.Name // of the index file; zero: the root itself
+	at   int       // number of the entry in the index file
+}
+
+// entrySet is a set of entries, with one bit for each entry of an index file.
+type entrySet struct {
+	files  map[pack.Name]keys.Set // by name of the index file
+	inline map[object.Key]bool    // entries that lie in a root
+}
+
+func newEntrySet() *entrySet {
+	return &entrySet{files: map[pack.Name]keys.Set{}, inline: map[object.Key]bool{}}
+}
+
+// open makes room for the entries of a snapshot.
+func (s *entrySet) open(snap *snapshot) {
+	for i, f := range snap.state.Indexes {
+		if s.files[f.Name] == nil {
+			s.files[f.Name] = keys.NewSet(snap.indexes[i].Len())
+		}
+	}
+}
+
+func (s *entrySet) has(p place) bool {
+	if p.file.IsZero() {
+		return s.inline[p.Key]
+	}
+	return s.files[p.file].Has(p.at)
+}
+
+// add adds an entry, and reports whether it is new.
+func (s *entrySet) add(p place) (first bool) {
+	first = !s.has(p)
+	if p.file.IsZero() {
+		s.inline[p.Key] = true
+	} else {
+		s.files[p.file].Add(p.at)
+	}
+	return first
 }
 
 // find returns the place of an object, and whether it is in a live pack.
 func (s *snapshot) find(key object.Key) (place, bool, error) {
 	if e, ok := s.inline[key]; ok && s.has(e) {
-		return place{e, -1, 0}, true, nil
+		return place{Entry: e}, true, nil
 	}
 	for i, x := range s.indexes {
 		e, at, err := x.Search(key)
@@ -172,7 +210,7 @@ func (s *snapshot) find(key object.Key) (place, bool, error) {
 			return place{}, false, s.badIndex(i, err)
 		}
 		if at >= 0 && s.has(e) {
-			return place{e, i, at}, true, nil
+			return place{e, s.state.Indexes[i].Name, at}, true, nil
 		}
 	}
 	return place{}, false, nil
@@ -221,8 +259,8 @@ func (s *snapshot) Missing(ctx context.Context, keys []object.Key) (missing []ob
 	return missing, ctx.Err()
 }
 
-// read returns an object, verified, from where it lies. An error that says that
-// it is damaged is an [*object.CorruptError] that names the pack.
+// read returns the verified object of e. The error for a damaged one is an
+// [*object.CorruptError] that names the pack.
 func (s *snapshot) read(ctx context.Context, e pack.Entry) ([]byte, error) {
 	_, data, err := s.readValue(ctx, e)
 	return data, err
@@ -276,7 +314,7 @@ func (s *snapshot) entries() iter.Seq2[place, error] {
 func (s *snapshot) entriesIn(use func(file int) bool) iter.Seq2[place, error] {
 	return func(yield func(place, error) bool) {
 		for _, e := range s.inline {
-			if s.has(e) && !yield(place{e, -1, 0}, nil) {
+			if s.has(e) && !yield(place{Entry: e}, nil) {
 				return
 			}
 		}
@@ -290,7 +328,7 @@ func (s *snapshot) entriesIn(use func(file int) bool) iter.Seq2[place, error] {
 					yield(place{}, s.badIndex(i, err))
 					return
 				}
-				if s.has(e) && !yield(place{e, i, at}, nil) {
+				if s.has(e) && !yield(place{e, s.state.Indexes[i].Name, at}, nil) {
 					return
 				}
 				at++

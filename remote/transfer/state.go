@@ -25,8 +25,8 @@ var ErrCopyRemoved = errors.New("a damaged copy of a file of a remote was remove
 // that does not exist is intact. Files come and go while others work: one that is
 // gone is not damaged.
 func CheckState(ctx context.Context, dir string) (damage []*object.DamageError, err error) {
-	files := []string{bindingFile, headFile}
-	for _, pattern := range []string{indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*"} {
+	var files []string
+	for _, pattern := range []string{bindingFile, headFile, indexFolder + "/*", stateFolder + "/*", pushFolder + "/*/*"} {
 		found, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return nil, err
@@ -50,26 +50,23 @@ func CheckState(ctx context.Context, dir string) (damage []*object.DamageError, 
 // with any other name is not one that kist reads.
 func checkStateFile(file, path string) error {
 	folder, base := filepath.Split(file)
-	_, err := pack.ParseName(base)
+	name, nameErr := pack.ParseName(base)
+	isNote, isState := file == bindingFile || file == headFile, folder == stateFolder+"/"
 	switch {
-	case file == bindingFile || file == headFile:
-	case folder == indexFolder+"/" && err == nil:
-		return checkIndexCopy(path)
-	case folder == stateFolder+"/" && rootlog.IsRootCopy(base):
-	case err != nil:
+	case nameErr != nil && !isNote && !(isState && rootlog.IsRootCopy(base)):
 		return nil
+	case folder == indexFolder+"/":
+		return checkIndexCopy(path)
 	}
+
 	data, err := disk.ReadFile(path)
-	if err != nil {
-		return err
-	}
 	switch {
-	case file == bindingFile || file == headFile:
-		return checkNote(file, data)
-	case folder == stateFolder+"/":
+	case err != nil:
+	case isNote:
+		err = checkNote(file, data)
+	case isState:
 		err = rootlog.CheckCached(data)
 	default:
-		name, _ := pack.ParseName(base)
 		_, _, err = parseSent(name, data)
 	}
 	return err

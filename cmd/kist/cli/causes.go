@@ -94,7 +94,7 @@ var causes = []struct {
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
 	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // whoever meets it gives a hint
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
-	{isA[*pack.CorruptError], exitDamaged, "remote-damaged", hintRemoteDamage},
+	{matches(pack.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' shows the affected files"},
 	{isLost, exitDamaged, "lost", hintLost},
 	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' shows the affected files"},

@@ -79,7 +79,7 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 	if r != nil {
 		defer r.Close()
 	}
-	head, err := opened.Head(ctx)
+	objects, head, err := transfer.Objects(ctx, opened)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 	if !ok {
 		return failf(exitFailed, "no-backup", "%s has no branch %s", printable(name), quoteArg(short))
 	}
-	c, err := transfer.ReadCommit(ctx, opened, head, at.ID)
+	c, err := object.ReadCommit(ctx, objects, at.ID)
 	if err != nil {
 		return err
 	}

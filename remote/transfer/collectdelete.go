@@ -27,9 +27,9 @@ func (c *Collection) claim() *rootlog.Claim {
 	return claim
 }
 
-// condemn copies the reachable objects of the chosen packs, and appends a root that marks
+// markForDeletion copies the reachable objects of the chosen packs, and appends a root that marks
 // the garbage for deletion.
-func (c *Collection) condemn(ctx context.Context) error {
+func (c *Collection) markForDeletion(ctx context.Context) error {
 	for {
 		if err := c.copyOnce(ctx); err != nil {
 			return err
@@ -88,7 +88,7 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 	change := c.r.newChange()
 	goes := map[pack.Name]bool{}
 	for _, u := range c.packs {
-		if u.goes() && c.mend.condemns(u.Name) {
+		if u.goes() && c.mend.replaces(u.Name) {
 			goes[u.Name] = true
 			change.Condemn = append(change.Condemn, u.Name.Path())
 		}
@@ -139,17 +139,17 @@ func (c *Collection) done(ctx context.Context, next *rootlog.State, change *root
 		}
 	}
 	st.Written, st.Patches = len(c.own.packs), c.own.patches
-	c.noteCondemned(change)
+	c.noteMarked(change)
 	c.own.close()
 	c.own = &copies{}
 	return c.arrive(ctx, next)
 }
 
-// noteCondemned counts and remembers the files that an appended root marks for deletion.
-func (c *Collection) noteCondemned(change *rootlog.Change) {
-	c.countCondemned(change.Condemn)
+// noteMarked counts and remembers the files that an appended root marks for deletion.
+func (c *Collection) noteMarked(change *rootlog.Change) {
+	c.countMarked(change.Condemn)
 	for _, name := range change.Condemn {
-		c.condemned[name] = true
+		c.marked[name] = true
 	}
 	c.abandoned = nil
 }
@@ -190,9 +190,9 @@ func (c *Collection) dropIndex() {
 	}
 }
 
-// delist appends a root that forgets files that were marked long ago and are gone. That
+// forget appends a root that forgets files that were marked long ago and are gone. That
 // raises the floor. It replaces index files that name such packs (IDX_WITHOUT_DELISTED).
-func (c *Collection) delist(ctx context.Context) error {
+func (c *Collection) forget(ctx context.Context) error {
 	gone, err := c.gone(ctx)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (c *Collection) delist(ctx context.Context) error {
 			return err
 		case next != nil:
 			c.stats.Forgotten = len(change.Delist)
-			c.noteCondemned(change)
+			c.noteMarked(change)
 			return c.arrive(ctx, next)
 		}
 		c.snap = later

@@ -103,12 +103,12 @@ func (v *VolumeUse) Waste() int64 {
 // but no chunks: each node once for every 64 holders, or a few times if it lies
 // at different depths. It returns a [*NeededError] if an object is damaged.
 func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, error) {
-	view, err := store.Look(ctx)
+	inventory, err := store.Inventory(ctx)
 	if err != nil {
 		return nil, neededError(ctx, "", err)
 	}
 
-	t := &teller{view: view, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
+	t := &teller{inventory: inventory, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
 	t.grow()
 
 	for first := 0; first < len(h.List); first += 64 {
@@ -134,11 +134,11 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 
 // teller computes an [Account].
 type teller struct {
-	view    *volume.View
-	objects object.Reader
-	h       Holders
-	account *Account
-	use     []holdings // by number of the volume
+	inventory *volume.Inventory
+	objects   object.Reader
+	h         Holders
+	account   *Account
+	use       []holdings // by number of the volume
 
 	front  [2]map[object.Key]uint64 // holders of nodes to walk; the second map is for hints
 	places []volume.Place           // a buffer for find and total
@@ -170,8 +170,8 @@ const (
 const maxFront = 1 << 16
 
 func (t *teller) grow() {
-	for i := len(t.use); i < t.view.Len(); i++ {
-		n := t.view.Volume(i).Objects
+	for i := len(t.use); i < t.inventory.Len(); i++ {
+		n := t.inventory.Volume(i).Objects
 		t.use = append(t.use, holdings{make([]uint64, n), make([]uint32, n)})
 	}
 }
@@ -273,7 +273,7 @@ func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint 
 // find returns the first place of an object, and whether the object is present.
 func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, error) {
 	for {
-		places, err := t.view.Find(key, t.places[:0])
+		places, err := t.inventory.Find(key, t.places[:0])
 		t.places = places
 		if err != nil {
 			return volume.Place{}, false, err
@@ -285,11 +285,11 @@ func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, 
 			return volume.Place{}, false, nil
 		}
 
-		// Another process may have replaced a volume while the view was read.
-		if err := t.view.Refresh(ctx); err != nil {
+		// Another process may have replaced a volume while the inventory was read.
+		if err := t.inventory.Refresh(ctx); err != nil {
 			return volume.Place{}, false, err
 		}
-		t.settled = t.view.Len() == len(t.use)
+		t.settled = t.inventory.Len() == len(t.use)
 		t.grow()
 	}
 }
@@ -342,7 +342,7 @@ func (t *teller) assign(ctx context.Context, first int) error {
 // assign has seen all holders.
 func (t *teller) total(ctx context.Context) error {
 	a := t.account
-	left, err := t.view.Leftovers(ctx)
+	left, err := t.inventory.Leftovers(ctx)
 	if err != nil {
 		return err
 	}
@@ -355,8 +355,8 @@ func (t *teller) total(ctx context.Context) error {
 			weak = i
 		}
 	}
-	for i := range t.view.Len() {
-		a.Volumes = append(a.Volumes, VolumeUse{Info: t.view.Volume(i).Info})
+	for i := range t.inventory.Len() {
+		a.Volumes = append(a.Volumes, VolumeUse{Info: t.inventory.Volume(i).Info})
 	}
 	return t.each(ctx, func(i int, rec keys.Record) error {
 		raw, stored := int64(rec.Raw), int64(rec.Stored)
@@ -375,7 +375,7 @@ func (t *teller) total(ctx context.Context) error {
 			a.Volumes[i].Held.add(raw, stored)
 			return nil
 		}
-		places, err := t.view.Find(rec.Key, t.places[:0])
+		places, err := t.inventory.Find(rec.Key, t.places[:0])
 		t.places = places
 		switch {
 		case err != nil && !errors.Is(err, object.ErrCorrupt):
@@ -391,8 +391,8 @@ func (t *teller) total(ctx context.Context) error {
 
 // each visits the objects of all volumes.
 func (t *teller) each(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
-	for i := range t.view.Len() {
-		for rec, err := range objectsFrom(ctx, t.view, i, object.KindChunk) {
+	for i := range t.inventory.Len() {
+		for rec, err := range objectsFrom(ctx, t.inventory, i, object.KindChunk) {
 			if err == nil {
 				err = visit(i, rec)
 			}

@@ -173,15 +173,15 @@ func (c *copied) use(key object.Key) {
 func (c *copied) copies() map[object.Key][]string {
 	c.Helper()
 	places := map[object.Key][]string{}
-	c.each(func(info volume.ViewVolume, rec keys.Record) {
+	c.each(func(info volume.Listed, rec keys.Record) {
 		places[rec.Key] = append(places[rec.Key], info.Name)
 	})
 	return places
 }
 
-func (c *copied) each(visit func(volume.ViewVolume, keys.Record)) {
+func (c *copied) each(visit func(volume.Listed, keys.Record)) {
 	c.Helper()
-	look, err := c.store.Look(c.Context())
+	look, err := c.store.Inventory(c.Context())
 	c.check(err)
 	for i := range look.Len() {
 		for kind := object.KindChunk; kind.Valid(); kind++ {
@@ -215,7 +215,7 @@ func (c *copied) spoil() {
 		}
 	}
 	var lines string
-	c.each(func(info volume.ViewVolume, rec keys.Record) {
+	c.each(func(info volume.Listed, rec keys.Record) {
 		if info.Name != victim || len(places[rec.Key]) < 2 || c.rng.IntN(3) > 0 {
 			return
 		}
@@ -303,7 +303,7 @@ func (c *copied) gather() {
 		Idle:       c.rng.IntN(4) == 0,
 		Now:        c.now,
 	}
-	c.each(func(info volume.ViewVolume, rec keys.Record) {
+	c.each(func(info volume.Listed, rec keys.Record) {
 		if info.InUse || o.PruneOlder > 0 && c.now.Sub(info.Created) < o.PruneOlder {
 			if !c.spoilt[spot{info.Name, rec.Key}] {
 				young[rec.Key] = true

@@ -16,10 +16,10 @@ import (
 // marker marks the live objects. It reads nodes but no chunks. It needs two
 // bits of memory for every object of every volume.
 type marker struct {
-	view    *volume.View
-	objects object.Reader
-	young   func(volume.ViewVolume) bool
-	use     []usage // by number of the volume
+	inventory *volume.Inventory
+	objects   object.Reader
+	young     func(volume.Listed) bool
+	use       []usage // by number of the volume
 
 	records *record.View
 	skipped map[link]bool // links that records exclude; the value is true if only hints reach them
@@ -33,7 +33,7 @@ type link struct{ from, to object.Key }
 
 // usage is the live part of a volume.
 type usage struct {
-	volume.ViewVolume
+	volume.Listed
 	stays bool // the volume stays: it is young, or a running session has written it
 	holds bool // it stays for now: its purged nodes lead to purged objects elsewhere
 	seen  bool // it stays, and the objects below its nodes are marked
@@ -114,10 +114,10 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 func (m *marker) markBases(ctx context.Context) error {
 	for i := range m.use {
 		u := &m.use[i]
-		if u.marked == 0 && !u.stays || m.view.Volume(i).Gone {
+		if u.marked == 0 && !u.stays || m.inventory.Volume(i).Gone {
 			continue
 		}
-		for _, key := range m.view.Damaged(i) {
+		for _, key := range m.inventory.Damaged(i) {
 			if err := m.walk(ctx, key, true); err != nil {
 				return err
 			}
@@ -128,13 +128,13 @@ func (m *marker) markBases(ctx context.Context) error {
 
 // refresh adds volumes that have appeared.
 func (m *marker) refresh(ctx context.Context) error {
-	if err := m.view.Refresh(ctx); err != nil {
+	if err := m.inventory.Refresh(ctx); err != nil {
 		return neededError(ctx, "", err)
 	}
-	for i := len(m.use); i < m.view.Len(); i++ {
-		v := m.view.Volume(i)
+	for i := len(m.use); i < m.inventory.Len(); i++ {
+		v := m.inventory.Volume(i)
 		m.use = append(m.use, usage{
-			ViewVolume: v, stays: v.InUse || m.young(v),
+			Listed: v, stays: v.InUse || m.young(v),
 			needed: keys.NewSet(v.Objects), wanted: keys.NewSet(v.Objects),
 		})
 	}
@@ -174,7 +174,7 @@ func (m *marker) skips(from, to object.Key, hint bool) bool {
 // reachFrom marks everything reachable from the nodes in volume i, because
 // another process may be about to use these nodes.
 func (m *marker) reachFrom(ctx context.Context, i int) error {
-	for rec, err := range objectsFrom(ctx, m.view, i, object.KindManifest) {
+	for rec, err := range objectsFrom(ctx, m.inventory, i, object.KindManifest) {
 		if err == nil {
 			err = m.walk(ctx, rec.Key, true)
 		}
@@ -186,10 +186,10 @@ func (m *marker) reachFrom(ctx context.Context, i int) error {
 }
 
 // objectsFrom yields the objects of volume i, of a kind and the kinds after it.
-func objectsFrom(ctx context.Context, view *volume.View, i int, kind object.Kind) iter.Seq2[keys.Record, error] {
+func objectsFrom(ctx context.Context, inventory *volume.Inventory, i int, kind object.Kind) iter.Seq2[keys.Record, error] {
 	return func(yield func(keys.Record, error) bool) {
 		for ; kind.Valid(); kind++ {
-			for rec, err := range view.Keys(i, kind) {
+			for rec, err := range inventory.Keys(i, kind) {
 				if err == nil {
 					err = ctx.Err()
 				}
@@ -285,7 +285,7 @@ func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, erro
 
 // copies returns the places of an object, until the next call.
 func (m *marker) copies(key object.Key) (places []volume.Place, err error) {
-	m.places, err = m.view.Find(key, m.places[:0])
+	m.places, err = m.inventory.Find(key, m.places[:0])
 	return m.places, err
 }
 

@@ -68,7 +68,7 @@ func (p *Plan) optimisable(ctx context.Context, except map[int]bool) (volumes []
 // compressed returns how many bytes of volume i are compressed values that
 // would go into an optimised volume.
 func (p *Plan) compressed(ctx context.Context, i int) (stored int64, err error) {
-	for rec, err := range objectsFrom(ctx, &p.sweep.View, i, object.KindChunk) {
+	for rec, err := range objectsFrom(ctx, &p.sweep.Inventory, i, object.KindChunk) {
 		if err != nil {
 			return 0, err
 		}
@@ -162,8 +162,8 @@ func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.S
 		wanted[i] = true
 	}
 	var seen []keys.Set // by number of the volume
-	for i := range m.view.Len() {
-		seen = append(seen, keys.NewSet(m.view.Volume(i).Objects))
+	for i := range m.inventory.Len() {
+		seen = append(seen, keys.NewSet(m.inventory.Volume(i).Objects))
 	}
 	top := make([]object.Key, len(roots))
 	for i, r := range roots {

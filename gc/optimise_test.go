@@ -309,7 +309,7 @@ func TestHealedBase(t *testing.T) {
 		w.roots[name] = w.withBeside(w.version())
 	}
 	w.optimise(gc.PlanOptions{})
-	look, err := w.store.Look(t.Context())
+	look, err := w.store.Inventory(t.Context())
 	w.check(err)
 	var base keys.Record
 	for rec, err := range look.Keys(0, object.KindChunk) {

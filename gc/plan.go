@@ -112,7 +112,7 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 		return nil, err
 	}
 	p := &Plan{o: o, needs: needs, sweep: sweep}
-	p.marker = &marker{view: &sweep.View, objects: store, skipped: map[link]bool{}, young: func(v volume.ViewVolume) bool { return p.young(v.Created) }}
+	p.marker = &marker{inventory: &sweep.Inventory, objects: store, skipped: map[link]bool{}, young: func(v volume.Listed) bool { return p.young(v.Created) }}
 	sweep.Stays = p.relies
 	if err := p.marker.update(ctx, needs); err != nil {
 		sweep.Close()
@@ -370,7 +370,7 @@ func (p *Plan) unmarked(ctx context.Context, i int) (n int64, err error) {
 	if i < p.stats.Volumes {
 		return p.spared(i), nil
 	}
-	for rec, err := range objectsFrom(ctx, &p.sweep.View, i, object.KindChunk) {
+	for rec, err := range objectsFrom(ctx, &p.sweep.Inventory, i, object.KindChunk) {
 		kept := false
 		if err == nil { // a copied object is marked at its source, not here
 			kept, err = p.marker.keeps(rec.Key)
@@ -450,7 +450,7 @@ func (p *Plan) drop(ctx context.Context) (map[int][]object.Key, error) {
 		if u.stays || p.sweep.Volume(i).Gone {
 			continue
 		}
-		for rec, err := range objectsFrom(ctx, &p.sweep.View, i, object.KindCommit) {
+		for rec, err := range objectsFrom(ctx, &p.sweep.Inventory, i, object.KindCommit) {
 			if err != nil {
 				return nil, err
 			}

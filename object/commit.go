@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -57,19 +58,9 @@ func (c *Commit) check() error {
 		}
 		seen[p] = true
 	}
-	if err := checkSignature(c.Author); err != nil {
-		return err
-	}
-	if err := checkSignature(c.Committer); err != nil {
-		return err
-	}
-	if err := checkMessage(c.Message); err != nil {
-		return err
-	}
-	if err := checkText("host", c.Host); err != nil {
-		return err
-	}
-	return c.checkAllSkipped()
+	return cmp.Or(
+		checkSignature(c.Author), checkSignature(c.Committer), checkMessage(c.Message),
+		checkText("host", c.Host), c.checkAllSkipped())
 }
 
 // DecodeCommit decodes a commit. It accepts exactly what [Commit.Encode]
@@ -120,13 +111,7 @@ func (t *Tag) encode() ([]byte, error) {
 	if t.Name == "" {
 		return nil, faultf(ReasonText, "tag without a name")
 	}
-	if err := checkText("name", t.Name); err != nil {
-		return nil, err
-	}
-	if err := checkSignature(t.Tagger); err != nil {
-		return nil, err
-	}
-	if err := checkMessage(t.Message); err != nil {
+	if err := cmp.Or(checkText("name", t.Name), checkSignature(t.Tagger), checkMessage(t.Message)); err != nil {
 		return nil, err
 	}
 	set := getLinkSet()

@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -351,10 +352,7 @@ func decodeNode[N any](kind Kind, data []byte, decode func(*header) (*N, error),
 }
 
 func checkSignature(s Signature) error {
-	if err := checkText("name", s.Name); err != nil {
-		return err
-	}
-	if err := checkText("email", s.Email); err != nil {
+	if err := cmp.Or(checkText("name", s.Name), checkText("email", s.Email)); err != nil {
 		return err
 	}
 	const day = 24 * 60

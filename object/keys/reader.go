@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -214,18 +216,12 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {
 	first, last := x.start[k-1]/blockRecords, (x.start[k]-1)/blockRecords
 	want := prefix(*id)
-	lo, hi := first+1, last+1
-	for lo < hi {
-		if mid := int(uint(lo+hi) >> 1); x.table[mid] < want {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	for end = lo - 1; end < last && x.table[end+1] == want; {
+	after, _ := slices.BinarySearch(x.table[first+1:last+1], want)
+	before = first + after
+	for end = before; end < last && x.table[end+1] == want; {
 		end++
 	}
-	return lo - 1, end
+	return before, end
 }
 
 // findIn looks for key in block b.
@@ -247,15 +243,9 @@ func (x *Reader) findIn(b int, key object.Key, buf *[blockSize]byte) (Record, bo
 func (x *Reader) lowerBound(b int, recs []byte, k object.Kind, id *object.ID) int {
 	base := b * blockRecords
 	lo, hi := max(0, x.start[k-1]-base), min(x.start[k]-base, len(recs)/recordSize)
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if bytes.Compare(recs[mid*recordSize:mid*recordSize+len(id)], id[:]) < 0 {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return base + lo
+	return base + lo + sort.Search(hi-lo, func(i int) bool {
+		return bytes.Compare(recs[(lo+i)*recordSize:][:len(id)], id[:]) >= 0
+	})
 }
 
 // search returns the number of the first record of kind k that is not before

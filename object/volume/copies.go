@@ -75,11 +75,12 @@ func (l *listing) saveDamaged(s *Store) {
 	healed := map[damaged]struct{}{}
 	for _, v := range l.volumes {
 		v.badMu.Lock()
-		for key := range v.bad {
-			lines = append(lines, damagedLine(v.name, key))
-		}
-		for key := range v.good {
-			healed[damaged{v.name, key}] = struct{}{}
+		for key, bad := range v.bad {
+			if bad {
+				lines = append(lines, damagedLine(v.name, key))
+			} else {
+				healed[damaged{v.name, key}] = struct{}{}
+			}
 		}
 		v.badMu.Unlock()
 	}

@@ -2,31 +2,27 @@ package volume
 
 import "golang.org/x/sys/unix"
 
-// networkFS returns the name of the network file system dir is on, or "".
+// networks has the names of network file systems, by their numbers.
+var networks = map[uint32]string{
+	unix.NFS_SUPER_MAGIC:  "NFS",
+	unix.SMB_SUPER_MAGIC:  "SMB",
+	unix.CIFS_SUPER_MAGIC: "SMB",
+	unix.SMB2_SUPER_MAGIC: "SMB",
+	unix.AFS_SUPER_MAGIC:  "AFS",
+	unix.AFS_FS_MAGIC:     "AFS",
+	unix.CEPH_SUPER_MAGIC: "Ceph",
+	unix.V9FS_MAGIC:       "9P",
+	unix.CODA_SUPER_MAGIC: "Coda",
+	0x0bd00bd0:            "Lustre",
+	0x01161970:            "GFS2",
+	0x47504653:            "GPFS",
+}
+
+// networkFS returns the name of the network file system that dir is on, or "".
 func networkFS(dir string) string {
 	var st unix.Statfs_t
 	if unix.Statfs(dir, &st) != nil {
 		return ""
 	}
-	switch uint32(st.Type) {
-	case unix.NFS_SUPER_MAGIC:
-		return "NFS"
-	case unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
-		return "SMB"
-	case unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC:
-		return "AFS"
-	case unix.CEPH_SUPER_MAGIC:
-		return "Ceph"
-	case unix.V9FS_MAGIC:
-		return "9P"
-	case unix.CODA_SUPER_MAGIC:
-		return "Coda"
-	case 0x0bd00bd0:
-		return "Lustre"
-	case 0x01161970:
-		return "GFS2"
-	case 0x47504653:
-		return "GPFS"
-	}
-	return ""
+	return networks[uint32(st.Type)]
 }

@@ -290,7 +290,7 @@ func TestPatchBaseDamaged(t *testing.T) {
 	}
 	ss.Close()
 	wantVersions(t, s, list...)
-	w, err := s.Look(t.Context())
+	w, err := s.Inventory(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -466,7 +466,7 @@ func TestRewriteBaseDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sweep.Close()
-	i := slices.IndexFunc(sweep.volumes, func(e *viewed) bool { return e.v.name == goes })
+	i := slices.IndexFunc(sweep.volumes, func(e *listedVolume) bool { return e.v.name == goes })
 	needed := func(p Place) bool {
 		rec, err := sweep.volumes[i].o.index.At(p.Index)
 		return err == nil && rec.Key != base.key

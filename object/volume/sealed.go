@@ -32,10 +32,9 @@ type sealed struct {
 	keep    atomic.Bool                             // merging it failed
 	dropped atomic.Pointer[map[object.Key]struct{}] // its dropped objects; nil stands for none
 
-	badMu sync.Mutex
-	bad   map[object.Key]struct{} // objects that are known to be damaged here
-	good  map[object.Key]struct{} // objects that were in bad and became readable
-	nbad  atomic.Int32
+	badMu  sync.Mutex
+	bad    map[object.Key]bool // true: known to be damaged here; false: was damaged, and is readable now
+	hasBad atomic.Bool         // bad is not empty
 }
 
 // openVolume has the files of an open volume.
@@ -304,38 +303,27 @@ func (v *sealed) setBad(key object.Key) {
 	v.badMu.Lock()
 	defer v.badMu.Unlock()
 	if v.bad == nil {
-		v.bad = map[object.Key]struct{}{}
+		v.bad = map[object.Key]bool{}
 	}
-	v.bad[key] = struct{}{}
-	delete(v.good, key)
-	v.nbad.Store(int32(len(v.bad)))
+	v.bad[key] = true
+	v.hasBad.Store(true)
 }
 
 // clearBad records that key was read and is not damaged here.
 func (v *sealed) clearBad(key object.Key) {
-	if v.nbad.Load() == 0 {
-		return
+	if v.isBad(key) {
+		v.badMu.Lock()
+		defer v.badMu.Unlock()
+		v.bad[key] = false
 	}
-	v.badMu.Lock()
-	defer v.badMu.Unlock()
-	if _, ok := v.bad[key]; !ok {
-		return
-	}
-	delete(v.bad, key)
-	v.nbad.Store(int32(len(v.bad)))
-	if v.good == nil {
-		v.good = map[object.Key]struct{}{}
-	}
-	v.good[key] = struct{}{}
 }
 
 // isBad reports whether key is known to be damaged here.
 func (v *sealed) isBad(key object.Key) bool {
-	if v.nbad.Load() == 0 {
+	if !v.hasBad.Load() {
 		return false
 	}
 	v.badMu.Lock()
 	defer v.badMu.Unlock()
-	_, ok := v.bad[key]
-	return ok
+	return v.bad[key]
 }

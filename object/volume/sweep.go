@@ -24,9 +24,9 @@ type SweepOptions struct {
 
 // Sweep removes volumes from a store. Until it is closed, no other process removes
 // any; readers and writers go on. Volumes that it writes get the next numbers of its
-// View. It is not safe for concurrent use.
+// Inventory. It is not safe for concurrent use.
 type Sweep struct {
-	View
+	Inventory
 	Salvaged int // number of interrupted writes that were salvaged
 
 	// Stays, if not nil, reports whether a copy in a volume that is not rewritten may
@@ -44,7 +44,7 @@ func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Sweep{View: View{store: s, locked: true, names: map[string]bool{}}, lock: lock}
+	w := &Sweep{Inventory: Inventory{store: s, locked: true, names: map[string]bool{}}, lock: lock}
 	if !o.DryRun {
 		w.Salvaged = deadWriters{s}.salvage(ctx)
 	}
@@ -106,7 +106,7 @@ func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Remova
 }
 
 // take calls decide, drops objects, and renames the removed volumes.
-func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal, error)) (removed []*viewed, err error) {
+func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal, error)) (removed []*listedVolume, err error) {
 	lock, err := disk.Lock(ctx, filepath.Join(w.store.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
 		return nil, err

@@ -99,18 +99,18 @@ func stageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 // them. No ref leads to the commit. Its parent may be zero. Checkpoint returns the
 // commit and its tree, or zero if the volumes have no chunks.
 func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volumes []string) (id object.ID, root object.Key, err error) {
-	view, err := r.Objects().Look(ctx)
+	inventory, err := r.Objects().Inventory(ctx)
 	if err != nil {
 		return id, root, err
 	}
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
 	manifest := object.NewManifestWriter(session)
-	for i := range view.Len() {
-		if !slices.Contains(volumes, view.Volume(i).Name) {
+	for i := range inventory.Len() {
+		if !slices.Contains(volumes, inventory.Volume(i).Name) {
 			continue
 		}
-		for rec, err := range view.Keys(i, object.KindChunk) {
+		for rec, err := range inventory.Keys(i, object.KindChunk) {
 			if err == nil {
 				err = manifest.Add(ctx, object.ChunkRef{ID: rec.Key.ID, Size: rec.Raw})
 			}

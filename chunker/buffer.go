@@ -15,7 +15,7 @@ type Buffer struct {
 // Bytes returns the chunk. It must not be used after Release.
 func (b *Buffer) Bytes() []byte { return b.data }
 
-// Release gives the memory back. It may be called from any goroutine, once.
+// Release frees the memory for reuse. It is called once, from any goroutine.
 func (b *Buffer) Release() {
 	if b.data == nil {
 		panic("chunker: Buffer released twice")
@@ -24,14 +24,14 @@ func (b *Buffer) Release() {
 	b.pool.release(b.block)
 }
 
-// SplitBuffers is [Chunker.Split] for chunks that are worked on while the
-// stream is cut further: each Buffer belongs to emit, also if emit returns an
-// error, and must be released by whoever is done with it.
+// SplitBuffers is [Chunker.Split] for chunks that are processed while the stream is cut
+// further. Each Buffer belongs to emit, also if emit returns an error. Its last user calls
+// Release.
 //
-// All calls together use at most 32 MiB (six times Max, if that is more) and
-// wait while all of it is in unreleased Buffers. So emit must not wait for
-// what comes only after a later chunk, and who releases Buffers must not wait
-// for a SplitBuffers to go on; Split never waits.
+// All calls together use at most 32 MiB (six times Max, if that is more). They wait while
+// unreleased Buffers use all of it. So emit must not wait for an event that follows a later
+// chunk, and nobody who has to release a Buffer may wait for a SplitBuffers. Split never
+// waits.
 func (c *Chunker) SplitBuffers(r io.Reader, emit func(*Buffer) error) error {
 	b := c.pool.get()
 	defer func() { c.pool.release(b) }()
@@ -57,13 +57,13 @@ func (c *Chunker) SplitBuffers(r io.Reader, emit func(*Buffer) error) error {
 	}
 }
 
-// block is memory that chunks are parts of.
+// block is memory for chunks.
 type block struct {
 	data  []byte
 	users int // Buffers, and the splitter that reads into it
 }
 
-// pool is a bounded set of blocks. Those used last are used again first.
+// pool is a bounded set of blocks. It reuses the last used block first.
 type pool struct {
 	size int // bytes of a block
 
@@ -91,8 +91,9 @@ func (p *pool) get() *block {
 	}
 }
 
-// another returns a block to go on in after b, which may be b itself: as soon
-// as nobody else uses that, so that splitters never wait for each other.
+// another returns the block that follows b. That is b itself if only the caller uses it.
+// Otherwise another waits for that, or for a free block. So splitters never wait for each
+// other.
 func (p *pool) another(b *block) *block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,7 @@ func (p *pool) another(b *block) *block {
 	}
 }
 
-// take returns a free block or makes one; nil if there is none to be had.
+// take returns a free block, or a new one, or nil if all blocks are in use.
 func (p *pool) take() *block {
 	var b *block
 	if n := len(p.free); n > 0 {
@@ -137,6 +138,6 @@ func (p *pool) release(b *block) {
 		p.free = append(p.free, b)
 		p.freed.Broadcast()
 	case 1:
-		p.freed.Broadcast() // its splitter may be waiting for just that
+		p.freed.Broadcast() // the splitter of b may wait in another
 	}
 }

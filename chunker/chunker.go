@@ -2,11 +2,10 @@
 // content (content-defined chunking), so that an insertion changes the chunks
 // around it and no others. It is the only package that knows restic/chunker.
 //
-// A cut is where a Rabin fingerprint over the last 64 bytes, modulo a
-// polynomial that is a secret of the repository, ends in zeros (M. O. Rabin,
-// Fingerprinting by Random Polynomials, 1981). The chunks are those of
-// restic/chunker with the same parameters; the search for cuts is this
-// package's own (docs/decisions/chunk-size.md has the reasons).
+// A stream is cut where a Rabin fingerprint of the last 64 bytes ends in zeros (M. O. Rabin,
+// Fingerprinting by Random Polynomials, 1981). It depends on a polynomial, a secret of the
+// repository. The chunks are those of restic/chunker with the same parameters, but this
+// package searches for cuts itself (docs/decisions/chunk-size.md has the reasons).
 package chunker
 
 import (
@@ -19,18 +18,18 @@ import (
 )
 
 const (
-	// readSize is how much is read before it is searched: enough to make
-	// calls rare, little enough to stay in the processor's cache.
+	// readSize is the number of bytes that are read at a time: enough for few calls, and
+	// few enough for the processor's cache.
 	readSize = 256 << 10
 
-	// pooledMemory is what [Chunker.SplitBuffers] may use in all, unless
-	// minBlocks blocks are more.
+	// pooledMemory is the number of bytes that all calls of [Chunker.SplitBuffers] may use,
+	// unless minBlocks blocks are more.
 	pooledMemory = 32 << 20
 	minBlocks    = 3
 )
 
-// Chunker cuts streams. It is safe for concurrent use and keeps its memory for
-// the next stream.
+// Chunker cuts streams. It is safe for concurrent use. It keeps its memory for the next
+// stream.
 type Chunker struct {
 	params    Params
 	rabin     *rabin
@@ -52,17 +51,15 @@ func New(p Params) (*Chunker, error) {
 	return c, nil
 }
 
-// Params returns the parameters c was made with.
+// Params returns the parameters of c.
 func (c *Chunker) Params() Params { return c.params }
 
-// Split reads r to its end and calls emit for each chunk, in order. A chunk is
-// valid until emit returns; emit may change it but not append to it. Chunks
-// are never empty, so empty input emits nothing. An error of emit ends Split,
-// as does an error of r other than [io.EOF], and is returned as it is; chunks
-// are emitted up to the last cut that was read.
+// Split reads r to its end and calls emit for each chunk, in order. A chunk is valid until
+// emit returns. Emit may change it but not append to it. Chunks are never empty, so empty
+// input has no chunk. Split returns the first error of emit or of r, except [io.EOF],
+// unchanged. If r fails, Split emits the chunks before the last cut.
 //
-// Concurrent calls do not wait for each other; each uses up to a few MiB, and
-// for short input only what the input needs.
+// Concurrent calls do not wait for each other. Each uses a few MiB, and less for short input.
 func (c *Chunker) Split(r io.Reader, emit func(chunk []byte) error) error {
 	b := c.plain.Get().(*block)
 	defer c.plain.Put(b)
@@ -89,21 +86,19 @@ func endOfInput(err error) error {
 	return err
 }
 
-// splitter cuts one stream. buf[start:end] has the bytes that were read and
-// not yet cut off.
+// splitter cuts one stream. buf[start:end] has the bytes after the last cut.
 type splitter struct {
 	c      *Chunker
 	r      io.Reader
 	buf    []byte
 	start  int   // of the chunk
-	from   int   // no cut before, but start+Min at least
+	from   int   // there is no cut before it; it may be less than start+Min
 	end    int   // of the bytes read
-	readTo error // the end of the reading: io.EOF or another error
+	readTo error // the error that ended the reading, perhaps io.EOF
 }
 
-// next returns the next chunk, a part of buf. It returns nil, nil if buf has
-// no room to read on: then moveTo has to be called. At the end of the input
-// the error is io.EOF.
+// next returns the next chunk, a part of buf. It returns nil, nil if buf is full: then the
+// caller calls moveTo. At the end of the input, the error is io.EOF.
 func (s *splitter) next() ([]byte, error) {
 	p := &s.c.params
 	for {
@@ -136,8 +131,7 @@ func (s *splitter) cut(at int) []byte {
 	return chunk
 }
 
-// read reads once, up to readSize bytes or the end of buf, and until then
-// takes what short reads give.
+// read reads readSize bytes, or up to the end of buf or of the input.
 func (s *splitter) read() {
 	goal := min(s.end+readSize, len(s.buf))
 	for empty := 0; s.end < goal && s.readTo == nil; {
@@ -152,7 +146,8 @@ func (s *splitter) read() {
 	}
 }
 
-// moveTo goes on in another buffer, or at the start of the same one.
+// moveTo moves the bytes after the last cut to the start of a buffer, which may be the same
+// one.
 func (s *splitter) moveTo(buf []byte) {
 	s.end = copy(buf, s.buf[s.start:s.end])
 	s.from = max(0, s.from-s.start)
@@ -162,8 +157,8 @@ func (s *splitter) moveTo(buf []byte) {
 
 // Limits of [Params], in bytes.
 const (
-	MinSize = window   // the least minimum
-	MaxSize = 16 << 20 // the greatest maximum
+	MinSize = window   // the smallest minimum
+	MaxSize = 16 << 20 // the largest maximum
 )
 
 // DefaultAverage is the average of [DefaultParams], in bytes.
@@ -172,22 +167,22 @@ const DefaultAverage = 256 << 10
 // degree is the degree of every polynomial.
 const degree = 53
 
-// Params decide where cuts are. Streams that are to share chunks must be cut
-// with the same parameters.
+// Params decide on the places of the cuts. Streams share chunks only if they are cut with the
+// same parameters.
 type Params struct {
 	Polynomial uint64 // irreducible over GF(2), of degree 53
 
-	// Bytes of a chunk. Only the last chunk of a stream may be shorter than
-	// Min. Avg, a power of two, is the average distance from Min on to the
-	// next cut, so chunks are Min+Avg bytes on average.
+	// Bytes of a chunk. Only the last chunk of a stream may be shorter than Min. Avg is the
+	// average distance from Min on to the next cut, and a power of two. So a chunk has
+	// Min+Avg bytes on average.
 	Min, Avg, Max int
 }
 
 // DefaultParams returns the parameters of new repositories.
 func DefaultParams(polynomial uint64) Params { return ParamsFor(polynomial, DefaultAverage) }
 
-// ParamsFor returns parameters for an average in bytes, a power of two:
-// a quarter of it as the minimum and eight times as the maximum.
+// ParamsFor returns parameters for an average in bytes, a power of two. The minimum is a
+// quarter of it, and the maximum eight times as large.
 func ParamsFor(polynomial uint64, avg int) Params {
 	return Params{Polynomial: polynomial, Min: avg / 4, Avg: avg, Max: min(8*avg, MaxSize)}
 }
@@ -211,11 +206,10 @@ func (p Params) Validate() error {
 	return nil
 }
 
-// irreducible tests a polynomial over GF(2) of degree 53, which is prime. It
-// divides x^(2^53) - x if and only if its factors are of degree 1 or 53. No
-// factor of degree 1 (x and x+1) divides it if it ends in 1 and has an odd number
-// of terms. (Restic's test, for any degree, takes 0.7 ms, and every command would
-// have to wait for it.)
+// irreducible tests a polynomial over GF(2) of degree 53. Since 53 is prime, the polynomial
+// divides x^(2^53) - x if and only if its factors have degree 1 or 53. Neither factor of
+// degree 1 (x and x+1) divides it if it ends in 1 and has an odd number of terms. (Restic's
+// test, for any degree, takes 0.7 ms, and every command would have to wait for it.)
 func irreducible(p uint64) bool {
 	if p&1 == 0 || bits.OnesCount64(p)%2 == 0 {
 		return false
@@ -237,8 +231,8 @@ func square(f, p uint64) (sq uint64) {
 	return sq
 }
 
-// RandomPolynomial returns an irreducible polynomial of degree 53 chosen with
-// random bytes from r; the same bytes give the same polynomial.
+// RandomPolynomial returns an irreducible polynomial of degree 53, chosen by random bytes
+// from r. The same bytes give the same polynomial.
 func RandomPolynomial(r io.Reader) (uint64, error) {
 	pol, err := restic.DerivePolynomial(r)
 	if err == io.EOF {

@@ -3,10 +3,10 @@ package chunker
 import restic "github.com/restic/chunker"
 
 const (
-	window = 64         // bytes a fingerprint covers
-	shift  = degree - 8 // brings the top byte of a fingerprint to the bottom
+	window = 64         // bytes that a fingerprint covers
+	shift  = degree - 8 // moves the top byte of a fingerprint to the bottom
 	lanes  = 4          // fingerprints computed at a time
-	stride = 1 << 10    // cuts that a lane looks at before the lanes move on
+	stride = 1 << 10    // places that a lane looks at before the lanes move on
 	step   = lanes * stride
 )
 
@@ -15,8 +15,8 @@ const (
 type rabin struct {
 	// Appending byte b to fingerprint f, whose window begins with byte a,
 	// gives (f<<8 | b) ^ mod[f>>shift] ^ out[a].
-	mod [256]uint64 // takes away what f<<8 has beyond the degree
-	out [256]uint64 // takes away a, which is window places up after the shift
+	mod [256]uint64 // removes the part of f<<8 beyond the degree
+	out [256]uint64 // removes a, which the shift moved up by the length of the window
 
 	mask uint64 // bits that are zero at a cut
 }
@@ -37,12 +37,12 @@ func newRabin(p Params) *rabin {
 	return r
 }
 
-// find returns the least cut in [from, to], a cut at n being one between
-// buf[:n] and buf[n:], or -1. It looks at buf[from-window:to].
+// find returns the first cut in [from, to], or -1. A cut at n is between buf[:n] and buf[n:].
+// It looks at buf[from-window:to].
 //
-// A fingerprint depends on the one before it, and a processor spends most of
-// its time waiting for it. Fingerprints of places far apart do not depend on
-// each other, so four are computed side by side: three times as fast as one.
+// A fingerprint depends on the one before it, and a processor spends most of its time waiting
+// for that. Fingerprints of places far apart do not depend on each other. So four are
+// computed side by side, which is three times as fast as one.
 func (r *rabin) find(buf []byte, from, to int) int {
 	for ; to-from >= step; from += step {
 		if i := r.any((*[window + step]byte)(buf[from-window:])); i >= 0 {
@@ -52,8 +52,8 @@ func (r *rabin) find(buf []byte, from, to int) int {
 	return r.first(buf, from, to)
 }
 
-// any looks at the step of places that begins after the first window of p. It
-// returns the least i for which a lane has a cut at its i-th place, or -1.
+// any looks at the places after the first window of p, in four lanes. It returns the smallest
+// i for which a lane has a cut at its i-th place, or -1.
 func (r *rabin) any(p *[window + step]byte) int {
 	var f0, f1, f2, f3 uint64
 	for i := range window {

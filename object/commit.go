@@ -10,8 +10,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Encode returns the node's canonical encoding (docs/format/objects.md). A
-// node that decoders would reject gives an [*InvalidError].
+// Encode returns the node's canonical encoding (docs/format/objects.md). It returns an
+// [*InvalidError] for a node that decoders would reject.
 func (c *Commit) Encode() ([]byte, error) {
 	data, err := c.encode()
 	return data, encodeError(KindCommit, err)
@@ -63,8 +63,8 @@ func (c *Commit) check() error {
 		checkText("host", c.Host), c.checkAllSkipped())
 }
 
-// DecodeCommit decodes a commit. It accepts exactly what [Commit.Encode]
-// returns; errors are [*FormatError]. The commit does not refer to data.
+// DecodeCommit decodes a commit. It accepts exactly the encodings that [Commit.Encode]
+// returns. Errors are [*FormatError]. The commit does not refer to data.
 func DecodeCommit(data []byte) (*Commit, error) {
 	return decodeNode(KindCommit, data, decodeCommit, (*Commit).encode)
 }
@@ -97,8 +97,8 @@ func decodeCommit(h *header) (_ *Commit, err error) {
 	return c, nil
 }
 
-// Encode returns the node's canonical encoding (docs/format/objects.md). A
-// node that decoders would reject gives an [*InvalidError].
+// Encode returns the node's canonical encoding (docs/format/objects.md). It returns an
+// [*InvalidError] for a node that decoders would reject.
 func (t *Tag) Encode() ([]byte, error) {
 	data, err := t.encode()
 	return data, encodeError(KindTag, err)
@@ -123,8 +123,8 @@ func (t *Tag) encode() ([]byte, error) {
 	return appendNode(KindTag, set, &body)
 }
 
-// DecodeTag decodes a tag. It accepts exactly what [Tag.Encode] returns;
-// errors are [*FormatError]. The tag does not refer to data.
+// DecodeTag decodes a tag. It accepts exactly the encodings that [Tag.Encode] returns. Errors
+// are [*FormatError]. The tag does not refer to data.
 func DecodeTag(data []byte) (*Tag, error) {
 	return decodeNode(KindTag, data, decodeTag, (*Tag).encode)
 }
@@ -141,12 +141,12 @@ func decodeTag(h *header) (_ *Tag, err error) {
 	return t, nil
 }
 
-// MaxPathSize is the limit of a skipped path, in bytes: that of the deepest
-// path of the longest names.
+// MaxPathSize is the largest size of a skipped path, in bytes: that of the deepest path with
+// the longest names.
 const MaxPathSize = MaxDepth * (MaxNameSize + 1)
 
-// maxSkippedSize is how many bytes of paths and reasons SetSkipped puts in a
-// commit itself, so that it stays below MaxNodeSize.
+// maxSkippedSize is the number of bytes of paths and reasons that SetSkipped puts into a
+// commit itself, so that the commit stays below MaxNodeSize.
 const maxSkippedSize = 512 << 10
 
 // SetSkipped records the skipped paths in c. The first ones go into the commit itself, the
@@ -197,8 +197,8 @@ func AllSkipped(ctx context.Context, r Reader, c *Commit) iter.Seq2[Skipped, err
 	}
 }
 
-// encodeSkipped encodes a list as a sequence of CBOR arrays, up to the size of
-// a chunk.
+// encodeSkipped encodes a list as a sequence of CBOR arrays. It leaves out the end of a list
+// that is too large for a chunk.
 func encodeSkipped(list []Skipped) ([]byte, error) {
 	var buf bytes.Buffer
 	for _, s := range list {

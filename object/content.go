@@ -161,8 +161,7 @@ func Chunks(ctx context.Context, r Reader, content Key, size, off uint64) iter.S
 	}
 }
 
-// chunkFinder finds the chunks of a file. It keeps the nodes on the way to the
-// chunk found last.
+// chunkFinder finds the chunks of a file. It keeps the nodes above the last found chunk.
 type chunkFinder struct {
 	r       Reader
 	content Key
@@ -178,7 +177,7 @@ type manifestPosition struct {
 	base uint64 // offset in the file where the node begins
 }
 
-// at returns the chunk that holds the byte at off, which is below the size.
+// at returns the chunk with the byte at off, which is below the size.
 func (f *chunkFinder) at(ctx context.Context, off uint64) (ChunkAt, error) {
 	if f.content.Kind == KindChunk {
 		if f.size > MaxChunkSize {
@@ -207,7 +206,7 @@ func (f *chunkFinder) at(ctx context.Context, off uint64) (ChunkAt, error) {
 	}
 }
 
-// read reads the node at a depth, and checks that it is what its parent says.
+// read reads the node at a depth, and checks that it agrees with its parent.
 func (f *chunkFinder) read(ctx context.Context, depth int, id ID, base, end uint64) (manifestPosition, error) {
 	m, err := ReadManifest(ctx, f.r, id)
 	if err != nil {

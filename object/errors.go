@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrNewerFormat is matched by every [*FormatError] of a node that was written
-// in a newer version of the format than this program knows.
+// ErrNewerFormat is matched by every [*FormatError] for a node in a newer version of the
+// format than this program knows.
 var ErrNewerFormat = errors.New("newer format")
 
 // ErrInvalid is matched by every [*InvalidError].
@@ -15,7 +15,7 @@ var ErrInvalid = errors.New("cannot be encoded")
 // ErrNoEntry is returned by [Lookup] for a name that a directory does not have.
 var ErrNoEntry = errors.New("no such entry")
 
-// FormatError says why a decoder rejected data. It matches [ErrCorrupt], or
+// FormatError is the error for data that a decoder rejects. It matches [ErrCorrupt], or
 // [ErrNewerFormat] if Reason is [ReasonNewerVersion].
 type FormatError struct {
 	Kind   Kind
@@ -36,8 +36,8 @@ func (e *FormatError) Is(target error) bool {
 // Unwrap returns the details.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// InvalidError says why a value could not be encoded: it breaks a rule that
-// decoders check. It matches [ErrInvalid].
+// InvalidError is the error for a value that breaks a rule of decoders, so that it cannot be
+// encoded. It matches [ErrInvalid].
 type InvalidError struct {
 	Kind   Kind
 	Reason Reason
@@ -132,7 +132,7 @@ func encodeError(kind Kind, err error) error {
 // ErrNotFound is matched by every [*NotFoundError].
 var ErrNotFound = errors.New("object not found")
 
-// NotFoundError says that a store does not have an object.
+// NotFoundError is the error for an object that a store does not have.
 type NotFoundError struct {
 	Key  Key
 	Lost bool // its loss was accepted
@@ -164,7 +164,7 @@ var ErrPurged = errors.New("content was purged")
 // ErrCorrupt is matched by every error that says that stored data is damaged.
 var ErrCorrupt = errors.New("damaged data")
 
-// CorruptError says that a store has an object but cannot give its bytes back.
+// CorruptError is the error for an object that a store has but cannot read.
 type CorruptError struct {
 	Key   Key
 	Where string // file and offset, or pack and offset

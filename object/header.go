@@ -62,8 +62,8 @@ func (h *header) key(i int) Key {
 	return Key{Kind(raw[0]), ID(raw[1:])}
 }
 
-// use returns the link at a position in the body, where positions count from
-// 1 and 0 is no link. Positions must first appear in ascending order.
+// use returns the link for a position in the body. Positions count from 1, and 0 is no link.
+// The first uses of positions must come in ascending order.
 func (h *header) use(pos uint16) (Key, error) {
 	if pos == 0 {
 		return Key{}, nil
@@ -137,16 +137,16 @@ func uvarintSize(n uint64) int {
 	return size
 }
 
-// appendHeader appends a node's header up to where the body begins.
+// appendHeader appends the header of a node.
 func appendHeader(dst []byte, kind Kind, set *linkSet) []byte {
 	dst = append(dst, magic0, magic1, byte(kind), nodeVersion)
 	dst = binary.AppendUvarint(dst, uint64(set.len()))
 	return append(dst, set.raw...)
 }
 
-// Node bodies as they are in CBOR. Positions of links count from 1; 0 is no
-// link. Fields that are zero are left out of maps. In trees and manifests every
-// string is a byte string, as names need not be UTF-8.
+// The bodies of nodes in CBOR. Positions of links count from 1, and 0 is no link. Maps do not
+// have fields that are zero. In trees and manifests every string is a byte string, because a
+// name need not be UTF-8.
 
 type entryBody struct {
 	Name   string    `cbor:"1,keyasint"`
@@ -227,7 +227,7 @@ type tagBody struct {
 	Message string        `cbor:"4,keyasint,omitempty"`
 }
 
-// codec is how bodies of some kinds are encoded and decoded.
+// codec encodes and decodes the bodies of some kinds.
 type codec struct {
 	enc cbor.UserBufferEncMode
 	dec cbor.DecMode
@@ -286,8 +286,6 @@ func (b *signatureBody) signature() Signature {
 func newSignatureBody(s Signature) signatureBody {
 	return signatureBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
 }
-
-// What commits and tags have in common.
 
 // useKind is use for a position that holds links of one kind.
 func (h *header) useKind(pos uint16, kind Kind) (ID, error) {

@@ -56,8 +56,8 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Kind is the kind of an object. It is part of an object's key, so bytes
-// stored as one kind are never read as another.
+// Kind is the kind of an object. It is part of the object's key, so bytes stored as one kind
+// are never read as another.
 type Kind uint8
 
 // The kinds of objects. Their values are part of the formats and never change.
@@ -85,7 +85,7 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Key is what a store is keyed by, and what a link holds.
+// Key identifies an object in a store and in a link.
 type Key struct {
 	Kind Kind
 	ID   ID

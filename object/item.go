@@ -1,8 +1,7 @@
 package object
 
-// Items of lists are encoded by hand: they are most of all encoded data, each
-// is a few fields, and decoders encode their results again. A test compares
-// the bytes with those of the CBOR library.
+// Items of lists are encoded by hand, because they are most of all encoded data, and decoders
+// encode their results again. A test compares the bytes with those of the CBOR library.
 
 // Major types of CBOR.
 const (
@@ -28,7 +27,7 @@ func appendHead(dst []byte, major byte, n uint64) []byte {
 	return append(dst, major|27, byte(n>>56), byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
-// headSize returns how many bytes appendHead appends for n.
+// headSize returns the number of bytes that appendHead appends for n.
 func headSize(n int) int {
 	var buf [9]byte
 	return len(appendHead(buf[:0], 0, uint64(n)))
@@ -46,7 +45,7 @@ func appendField(dst []byte, key byte, n uint64) []byte {
 	return appendHead(append(dst, key), cborUint, n)
 }
 
-// appendEntry appends the encoding of e, with the given position of its link.
+// appendEntry appends the encoding of e, whose link is at the given position.
 func appendEntry(dst []byte, e *Entry, link uint16) ([]byte, error) {
 	fields := 2
 	for _, there := range [...]bool{
@@ -83,8 +82,8 @@ func appendEntry(dst []byte, e *Entry, link uint16) ([]byte, error) {
 	return append(append(dst, 11), meta...), err
 }
 
-// appendPair appends an array of the position of a link and a size or end: an
-// item of a manifest.
+// appendPair appends an item of a manifest: an array of the position of a link, and a size or
+// an end.
 func appendPair(dst []byte, link uint16, n uint64) []byte {
 	dst = appendHead(append(dst, cborArray|2), cborUint, uint64(link))
 	return appendHead(dst, cborUint, n)

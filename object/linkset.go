@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// linkSet collects a node's links, at most MaxLinks, unique and in first-use
-// order. It is a hash table with linear probing, never more than half full.
+// linkSet has the links of a node, at most MaxLinks, in the order of their first use. It is a
+// hash table with linear probing, never more than half full.
 type linkSet struct {
 	raw   []byte               // the links as they are encoded
 	slots [2 * MaxLinks]uint16 // positions of links, counted from 1; 0: free
 }
 
-// linkSeed makes it impossible to prepare IDs that fall into the same slots.
+// linkSeed is random, so that nobody can prepare IDs with the same slots.
 var linkSeed = rand.Uint64() | 1
 
 var linkSets = sync.Pool{New: func() any { return new(linkSet) }}
@@ -35,8 +35,7 @@ func (s *linkSet) reset() {
 
 func (s *linkSet) len() int { return len(s.raw) / linkSize }
 
-// add returns the position of key, counted from 1, after adding it if it was
-// not there.
+// add adds key, unless the set has it, and returns its position, counted from 1.
 func (s *linkSet) add(key Key) uint16 {
 	slot := s.find(key)
 	if s.slots[slot] == 0 {
@@ -58,7 +57,7 @@ func (s *linkSet) key(pos int) Key {
 	return Key{Kind(raw[0]), ID(raw[1:])}
 }
 
-// find returns the slot of key, or the free one where it belongs.
+// find returns the slot of key, or the free slot to add it.
 func (s *linkSet) find(key Key) uint64 {
 	const shift, mask = 64 - 11, uint64(len(s.slots)) - 1
 	slot := binary.LittleEndian.Uint64(key.ID[:]) * linkSeed >> shift

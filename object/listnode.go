@@ -16,8 +16,8 @@ type listItem struct {
 	entry *Entry // leaf of a tree: the entry
 }
 
-// listNode encodes a node of a chunked list, item by item. It is where every
-// rule about the items of a node is checked: decoders pass through it too.
+// listNode encodes a node of a chunked list, item by item. It checks every rule about the
+// items of a node, for decoders too.
 type listNode struct {
 	kind  Kind
 	level uint8
@@ -52,8 +52,8 @@ func (n *listNode) reset() {
 	n.count, n.sum = 0, 0
 }
 
-// add encodes an item as the node's last one. It reports false, and leaves the
-// node as it was, if the item does not fit.
+// add encodes an item as the last one of the node. If the item does not fit, add reports
+// false and leaves the node unchanged.
 func (n *listNode) add(it listItem) (bool, error) {
 	if n.count == MaxListItems {
 		return false, nil
@@ -128,14 +128,14 @@ func (n *listNode) encode(it listItem, pos uint16) (err error) {
 	return err
 }
 
-// size returns how many bytes the node's encoding has.
+// size returns the number of bytes of the node's encoding.
 func (n *listNode) size() int {
 	links := n.links.len()
 	return prefixSize + uvarintSize(uint64(links)) + links*linkSize + 2 + headSize(n.count) + len(n.items)
 }
 
-// append appends the node's encoding: the body is an array of the level and
-// the array of items.
+// append appends the node's encoding to dst. The body is an array of the level and the array
+// of items.
 func (n *listNode) append(dst []byte) []byte {
 	dst = appendHeader(dst, n.kind, &n.links)
 	dst = append(dst, cborArray|2)
@@ -144,7 +144,7 @@ func (n *listNode) append(dst []byte) []byte {
 	return append(dst, n.items...)
 }
 
-// mustAdd is add for nodes that are given whole: not fitting is an error.
+// mustAdd is add for complete nodes: it returns an error if the item does not fit.
 func (n *listNode) mustAdd(it listItem) error {
 	fits, err := n.add(it)
 	if err == nil && !fits {
@@ -200,8 +200,8 @@ func decodeItems[B, T any](items []byte, item func(*B) (T, error)) ([]T, error) 
 	return list, nil
 }
 
-// recode checks that all links are used, and that encoding a decoded list node
-// again gives the same bytes; encoding checks all the other rules.
+// recode checks that all links are used, and that encoding a decoded list node again gives
+// the same bytes. The encoding checks all other rules.
 func recode(h *header, kind Kind, level uint8, encode func(*listNode) error) error {
 	n := getListNode(kind, level)
 	defer n.free()
@@ -244,9 +244,9 @@ func listLevel(h *header) (level uint8, items []byte, err error) {
 	return level, items, nil
 }
 
-// splitter writes a chunked list: items come in at level 0, full nodes go out
-// to the writer, and each is an item one level up. It is the one mechanism
-// behind trees and manifests (docs/format/objects.md, "Chunked lists").
+// splitter writes a chunked list, of a tree or a manifest: see docs/format/objects.md,
+// "Chunked lists". Items come in at level 0. Full nodes go to the writer, and each becomes an
+// item one level up.
 type splitter struct {
 	w      Writer
 	kind   Kind
@@ -300,8 +300,8 @@ func (s *splitter) flush(ctx context.Context, level int) error {
 	return s.add(ctx, level+1, parent)
 }
 
-// finish writes the remaining items and returns the root: the only node of the
-// first level with just one node. An empty list has no root.
+// finish writes the remaining items and returns the root, the only node of the highest
+// level. An empty list has no root.
 func (s *splitter) finish(ctx context.Context) (root ID, err error) {
 	for level := 0; level < len(s.levels); level++ {
 		l := s.levels[level]
@@ -322,9 +322,8 @@ func (s *splitter) finish(ctx context.Context) (root ID, err error) {
 	return root, nil
 }
 
-// isBoundary reports whether a node may end after an item. Both kinds of lists
-// take what stays the same when neighbours change: a tree's names, and the IDs
-// in a manifest.
+// isBoundary reports whether a node may end after an item. That depends on the name in a tree,
+// and on the ID in a manifest, which do not change with their neighbours.
 func isBoundary(kind Kind, level uint8, name string, id ID) bool {
 	var buf [1 + MaxNameSize]byte
 	buf[0] = level
@@ -390,8 +389,7 @@ func checkSplit(kind Kind, level uint8, count int, item func(int) (name string, 
 	return nil
 }
 
-// addNode adds an item above level 0, if its node is one that the splitter
-// would have written itself.
+// addNode adds an item above level 0, if the splitter would have written the same node.
 func (s *splitter) addNode(ctx context.Context, level int, it listItem) (bool, error) {
 	if level < 1 || level >= MaxLevel || !isBoundary(s.kind, uint8(level-1), it.name, it.link.ID) {
 		return false, nil

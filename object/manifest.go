@@ -1,7 +1,7 @@
 package object
 
-// Encode returns the node's canonical encoding (docs/format/objects.md). A
-// node that decoders would reject gives an [*InvalidError].
+// Encode returns the node's canonical encoding (docs/format/objects.md). It returns an
+// [*InvalidError] for a node that decoders would reject.
 func (m *Manifest) Encode() ([]byte, error) {
 	return encodeList(KindManifest, m.Level, m.encode)
 }
@@ -21,8 +21,7 @@ func (m *Manifest) encode(n *listNode) error {
 		}
 	}
 	for _, c := range m.Children {
-		// An end that is not after the one before gives a size that is 0 or
-		// beyond MaxFileSize.
+		// If the end is not after the previous one, the size is 0 or beyond MaxFileSize.
 		if err := n.mustAdd(listItem{link: Key{KindManifest, c.ID}, size: c.End - n.sum}); err != nil {
 			return err
 		}
@@ -30,7 +29,7 @@ func (m *Manifest) encode(n *listNode) error {
 	return nil
 }
 
-// Size returns how many bytes of the file the node stands for.
+// Size returns the number of bytes of the file below the node.
 func (m *Manifest) Size() uint64 {
 	if n := len(m.Children); n > 0 {
 		return m.Children[n-1].End
@@ -42,9 +41,8 @@ func (m *Manifest) Size() uint64 {
 	return size
 }
 
-// DecodeManifest decodes a manifest node. It accepts exactly what
-// [Manifest.Encode] returns; errors are [*FormatError]. The node does not
-// refer to data.
+// DecodeManifest decodes a manifest node. It accepts exactly the encodings that
+// [Manifest.Encode] returns. Errors are [*FormatError]. The node does not refer to data.
 func DecodeManifest(data []byte) (*Manifest, error) {
 	m := new(Manifest)
 	err := decodeList(KindManifest, data, m.encode, func(h *header, level uint8, items []byte) (err error) {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// NameError says why a name cannot be the name of a directory entry.
+// NameError is the error for a name that no directory entry can have.
 type NameError struct {
 	Name   string
 	Reason string // for people
@@ -52,13 +52,12 @@ func isRepositoryName(name string) bool {
 	return isShortName(folded)
 }
 
-// shortNameHash is what an NTFS short name of ".kist" begins with once KIST~1
-// to KIST~4 are taken: two letters, and a hash of the long name.
+// shortNameHash is the beginning of the NTFS short name of ".kist" if KIST~1 to KIST~4 are
+// taken: two letters, and a hash of the long name.
 const shortNameHash = "ki4178"
 
-// isShortName reports whether a folded name can be an NTFS short name of
-// ".kist": "kist~" or a beginning of shortNameHash and "~", and a number; the
-// latter has eight bytes.
+// isShortName reports whether a folded name can be an NTFS short name of ".kist". That is
+// "kist~" and a number, or eight bytes: a beginning of shortNameHash, "~" and a number.
 func isShortName(folded string) bool {
 	base, number, ok := strings.Cut(folded, "~")
 	if !ok || number == "" || number[0] == '0' || strings.Trim(number, "0123456789") != "" {
@@ -67,8 +66,8 @@ func isShortName(folded string) bool {
 	return base == "kist" || len(folded) == 8 && strings.HasPrefix(shortNameHash, base)
 }
 
-// fold returns name without the code points that file systems ignore, in lower
-// case as far as it matters for comparing it with ".kist".
+// fold returns name without the code points that file systems ignore. Letters that may be
+// equal to those of ".kist" become lower case.
 func fold(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -91,8 +90,8 @@ func fold(name string) string {
 	return b.String()
 }
 
-// ignorable reports whether some file system ignores r in names: the code
-// points HFS+ does, and all others that Unicode calls default ignorable.
+// ignorable reports whether some file system ignores r in names. These are the code points
+// that HFS+ ignores, and all others that Unicode calls default ignorable.
 func ignorable(r rune) bool {
 	switch {
 	case r < 0xad:

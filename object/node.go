@@ -62,7 +62,7 @@ type Entry struct {
 	Meta *Metadata // nil unless the repository keeps full metadata
 }
 
-// Metadata is what an entry has beyond the portable fields.
+// Metadata has the fields of an entry beyond the portable ones.
 type Metadata struct {
 	UID      uint32            `json:"uid"`
 	GID      uint32            `json:"gid"`
@@ -126,9 +126,9 @@ type Commit struct {
 	Files     uint64 // entries in the tree, at any depth, that are not directories
 	Bytes     uint64 // sum of the sizes of its files
 
-	// The skipped paths, with reasons: the commit does not have everything
-	// that it should. SkippedCount is their number, Skipped the first 1,000;
-	// the rest are in chunk SkippedRest (zero: none).
+	// The skipped paths, with reasons: the commit is not complete. SkippedCount is their
+	// number, and Skipped has the first 1,000. The rest are in the chunk SkippedRest, which
+	// is zero if there are no others.
 	SkippedCount uint64
 	Skipped      []Skipped
 	SkippedRest  ID
@@ -148,7 +148,7 @@ type Tag struct {
 	Message string
 }
 
-// TimeOf returns t as it is recorded in objects; time.Time{} gives the zero Time.
+// TimeOf returns the form of t in objects. It returns the zero Time for time.Time{}.
 func TimeOf(t time.Time) Time {
 	if t.IsZero() {
 		return Time{}
@@ -156,7 +156,7 @@ func TimeOf(t time.Time) Time {
 	return Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())}
 }
 
-// Time returns t in UTC; the zero Time gives time.Time{}.
+// Time returns t in UTC. It returns time.Time{} for the zero Time.
 func (t Time) Time() time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -176,8 +176,8 @@ func (t Time) Compare(u Time) int {
 // lastYear is the last year that RFC 3339, and so JSON, can write.
 const lastYear = 9999
 
-// When returns the time of s in its own zone. A year that RFC 3339 cannot write
-// becomes the nearest one that it can: nobody has committed then.
+// When returns the time of s in its own zone. A year that RFC 3339 cannot write becomes the
+// nearest year that it can write. No real commit has such a time.
 func (s Signature) When() time.Time {
 	return Writable(s.Time.Time().In(time.FixedZone("", int(s.Zone)*60)))
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Encode returns the node's canonical encoding (docs/format/objects.md). A
-// node that decoders would reject gives an [*InvalidError].
+// Encode returns the node's canonical encoding (docs/format/objects.md). It returns an
+// [*InvalidError] for a node that decoders would reject.
 func (t *Tree) Encode() ([]byte, error) {
 	return encodeList(KindTree, t.Level, t.encode)
 }
@@ -37,8 +37,8 @@ func (t *Tree) encode(n *listNode) error {
 	return nil
 }
 
-// DecodeTree decodes a tree node. It accepts exactly what [Tree.Encode]
-// returns; errors are [*FormatError]. The node does not refer to data.
+// DecodeTree decodes a tree node. It accepts exactly the encodings that [Tree.Encode]
+// returns. Errors are [*FormatError]. The node does not refer to data.
 func DecodeTree(data []byte) (*Tree, error) {
 	t := new(Tree)
 	err := decodeList(KindTree, data, t.encode, func(h *header, level uint8, items []byte) (err error) {

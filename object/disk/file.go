@@ -16,9 +16,9 @@ import (
 	"slices"
 )
 
-// WriteFile replaces the file at path, or makes it. The file has either its old
-// content or data at every moment, even after a crash. The directory must exist.
-// Only one process at a time may write a path: hold a [Lock].
+// WriteFile replaces or makes the file at path. At every moment, even after a crash, the file
+// has either its old content or data. The directory must exist. Only one process at a time
+// may write a path, so the caller holds a [Lock].
 func WriteFile(path string, data []byte) error {
 	dir, name := filepath.Split(path)
 	return Write(dir, name+".tmp", func(w io.Writer) (string, error) {
@@ -130,9 +130,9 @@ func WithSum(data []byte) []byte {
 	return fmt.Appendf(slices.Clip(data), "%s%s\n", sumBefore, Sum(data))
 }
 
-// CutSum returns the data of a file in the form of [WithSum]. If the last line is
-// not there, CutSum returns the file unchanged, and has is false. The caller then
-// checks that all of it is data, because the line may be damaged.
+// CutSum returns the data of a file in the form of [WithSum]. If the last line is missing,
+// CutSum returns the file unchanged, and has is false. The line may also be damaged, so the
+// caller then checks that all of the file is data.
 func CutSum(file []byte) (data []byte, has bool, err error) {
 	at := len(file) - sumSize
 	if at < 0 || !bytes.HasPrefix(file[at:], []byte(sumBefore)) || file[len(file)-1] != '\n' {

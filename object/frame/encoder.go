@@ -14,7 +14,7 @@ import (
 // would gain only a few bytes.
 const minCompress = 64
 
-// Level says how hard an [Encoder] tries.
+// Level is the effort of an [Encoder].
 type Level uint8
 
 // The levels, on typical text: about 1x, 0.7x, 0.4x and 0.1x the speed for 0, 5,
@@ -33,21 +33,20 @@ var zstdLevels = [...]zstd.EncoderLevel{
 	Best:    zstd.SpeedBestCompression,
 }
 
-// Encoder makes stored values. It keeps its buffers for the next call and is
-// safe for concurrent use; concurrent calls do not wait for each other.
+// Encoder makes stored values. It keeps its buffers for the next call. It is safe for
+// concurrent use, and concurrent calls do not wait for each other.
 type Encoder struct {
 	workers idle[*worker]
 }
 
-// bestWindow is the window at level Best, which needs much memory without that.
+// bestWindow is the window at level Best, which needs much more memory with the default.
 const bestWindow = 2 << 20
 
 // NewEncoder returns an Encoder for a level; an unknown one is [Best].
 func NewEncoder(level Level) *Encoder {
-	// One encoder a worker and no stream: no goroutines. Literals are compressed
-	// even where there are no matches (base64, sensor data); the probe keeps that
-	// cheap for what does not compress. The checksum is left out because every
-	// object is hashed when read.
+	// Each worker has one encoder without a stream, so there are no goroutines. Literals are
+	// compressed even without matches (base64, sensor data); the probe avoids the cost for
+	// data that does not compress. There is no checksum, because every read hashes the object.
 	options := []zstd.EOption{
 		zstd.WithEncoderLevel(zstdLevels[min(level, Best)]),
 		zstd.WithEncoderConcurrency(1),
@@ -67,7 +66,8 @@ func NewEncoder(level Level) *Encoder {
 	})
 }
 
-// allEncoder is the one method of [zstd.Encoder] that is used here.
+// allEncoder is the part of [zstd.Encoder] that this package uses. Tests replace it by
+// encoders with bugs.
 type allEncoder interface {
 	EncodeAll(src, dst []byte) []byte
 }
@@ -78,12 +78,12 @@ func newEncoder(newZstd func() allEncoder) *Encoder {
 	return e
 }
 
-// Append appends the value for src to dst and returns the extended slice,
-// which is at most len(src)+MaxOverhead bytes longer. Src is compressed where
-// that saves more than about 3 %, and then was decoded again and compared;
-// otherwise it is kept raw. Append does not keep or change src, which must not
-// overlap the spare capacity of dst. It allocates nothing if dst has room for
-// len(src)+[AppendSlack](len(src)) bytes.
+// Append appends the value for src to dst and returns the extended slice, which is at most
+// len(src)+MaxOverhead bytes longer. It compresses src if that saves more than about 3 %,
+// and decodes and compares the result. Otherwise src is kept raw.
+//
+// Append does not keep or change src, which must not overlap the spare capacity of dst. It
+// allocates nothing if dst has room for len(src)+[AppendSlack](len(src)) bytes.
 func (e *Encoder) Append(dst, src []byte) []byte {
 	if len(src) >= minCompress && len(src) <= MaxSize {
 		w := e.workers.get()
@@ -104,11 +104,11 @@ func AppendRaw(dst, src []byte) []byte {
 	return append(dst, src...)
 }
 
-// AppendSlack returns the spare capacity beyond n that [Encoder.Append] may
-// use while it works on n bytes.
+// AppendSlack returns the number of bytes beyond n that [Encoder.Append] needs in dst for
+// n bytes.
 func AppendSlack(n int) int { return 64 + n>>10 }
 
-// state is what came of an attempt to compress.
+// state is the result of an attempt to compress.
 type state uint8
 
 const (
@@ -117,10 +117,9 @@ const (
 	broken                  // the encoder failed: keep it raw, use another encoder
 )
 
-// declareSize makes a frame tell that it has size bytes, if that is fewer than
-// 256: the library then leaves it out, unless all frames are single segments,
-// which those of more than MaxWindow must not be. Instead of a window it has the
-// size.
+// declareSize writes the size into the header of a frame of fewer than 256 bytes, in the
+// place of the window. The library leaves out such a size, unless all frames are single
+// segments. Frames of more than MaxWindow bytes must not be.
 func declareSize(frame []byte, size int) {
 	const descriptor, window = 4, 5
 	if size < 256 && len(frame) > window && frame[descriptor] == 0 {
@@ -129,7 +128,7 @@ func declareSize(frame []byte, size int) {
 	}
 }
 
-// worker is what one call uses at a time.
+// worker has the encoder and the buffers of one call.
 type worker struct {
 	zstd   allEncoder
 	sample []byte // the probe's input
@@ -140,7 +139,7 @@ type worker struct {
 	script  []byte // of a patch
 }
 
-// append appends the compressed value for src to dst, unless it does not pay.
+// append appends the compressed value for src to dst, if that saves enough.
 func (w *worker) append(dst, src []byte) (out []byte, s state) {
 	defer func() {
 		if recover() != nil {
@@ -205,8 +204,7 @@ func decodeZstd(dst, payload []byte, rawLen int) ([]byte, error) {
 	return grown[:n+rawLen], nil
 }
 
-// checkHeader looks at what a zstd frame says of itself, before anything is
-// allocated for it.
+// checkHeader checks the header of a zstd frame, before memory is allocated for the data.
 func checkHeader(payload []byte, rawLen int) error {
 	var h zstd.Header
 	if err := h.Decode(payload); err != nil {
@@ -223,8 +221,8 @@ func checkHeader(payload []byte, rawLen int) error {
 	return nil
 }
 
-// decodeAll decodes payload into the spare capacity of dst. A decoder that
-// panics on damaged data is an error like any other.
+// decodeAll decodes payload into the spare capacity of dst. It returns a panic of the
+// decoder, which damaged data may cause, as an error.
 func decodeAll(d *zstd.Decoder, dst, payload []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -234,13 +232,13 @@ func decodeAll(d *zstd.Decoder, dst, payload []byte) (out []byte, err error) {
 	return d.DecodeAll(payload, dst)
 }
 
-// maxIdle is how many are kept for the next who needs one.
+// maxIdle is the largest number of unused values that are kept.
 const maxIdle = 16
 
-// idle keeps unused values that take long to make. A [sync.Pool] would lose
-// them in every other garbage collection. While the heap is small, an
-// encoder's tables would be rebuilt more often than used, and each rebuild
-// would bring the next collection nearer. It is safe for concurrent use.
+// idle keeps unused values that take long to make. A [sync.Pool] would lose them in every
+// other garbage collection. While the heap is small, the tables of an encoder would be
+// rebuilt more often than used, and each rebuild would bring the next collection nearer.
+// It is safe for concurrent use.
 type idle[T any] struct {
 	make func() T
 
@@ -262,7 +260,7 @@ func (p *idle[T]) get() T {
 	return p.make()
 }
 
-// put keeps x for the next, unless enough are kept already.
+// put keeps x for a later call of get, unless maxIdle values are kept already.
 func (p *idle[T]) put(x T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

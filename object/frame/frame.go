@@ -17,14 +17,14 @@ import (
 
 // Limits of compressed values.
 const (
-	// MaxSize is the most bytes that are compressed, and that a compressed
-	// value may decode to. Longer data is kept raw.
+	// MaxSize is the largest size of data that is compressed, and of the data of a
+	// compressed value. Longer data is kept raw.
 	MaxSize = object.MaxChunkSize
 
 	// MaxWindow is the largest zstd window a decoder accepts.
 	MaxWindow = 8 << 20
 
-	// MaxOverhead is the most by which a value is longer than its data.
+	// MaxOverhead is the largest number of bytes by which a value is longer than its data.
 	MaxOverhead = 1
 )
 
@@ -36,7 +36,7 @@ const (
 	codecNear  = 3
 )
 
-// The reasons an [Error] gives. They do not change.
+// The reasons of an [Error]. They do not change.
 const (
 	ReasonEmpty   = "empty"         // no codec byte
 	ReasonCodec   = "unknown-codec" // a codec byte that this version does not know
@@ -47,7 +47,7 @@ const (
 	ReasonPatch   = "patch"         // the value is a patch, where there may be none
 )
 
-// Error says why a value cannot be decoded. It matches [object.ErrCorrupt].
+// Error is the error for a value that cannot be decoded. It matches [object.ErrCorrupt].
 type Error struct {
 	Reason string // one of the Reason constants
 	Err    error  // details, or nil
@@ -66,8 +66,8 @@ func (e *Error) Is(target error) bool { return target == object.ErrCorrupt }
 // Unwrap returns the details.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Raw returns the payload of a value that is stored uncompressed, without
-// copying it; ok is false for every other value.
+// Raw returns the data of an uncompressed value, as a part of the value. Ok is false for
+// every other value.
 func Raw(value []byte) (payload []byte, ok bool) {
 	if len(value) == 0 || value[0] != codecRaw {
 		return nil, false
@@ -75,12 +75,13 @@ func Raw(value []byte) (payload []byte, ok bool) {
 	return value[1:], true
 }
 
-// Decode appends to dst the data that value holds, which must be exactly
-// rawLen bytes, and returns the extended slice. It allocates only what rawLen
-// asks for, never what the value claims, and nothing if dst has room for
-// rawLen+DecodeSlack bytes. Value and the spare capacity of dst must not
-// overlap. An error is an [*Error]; dst is then returned as it was.
-// Decode is safe for concurrent use. A patch is refused: see [DecodePatch].
+// Decode appends the data of a value to dst, and returns the extended slice. The data must
+// have exactly rawLen bytes. Decode refuses a patch: see [DecodePatch]. After an error,
+// which is an [*Error], it returns dst unchanged. It is safe for concurrent use.
+//
+// The memory that Decode allocates depends on rawLen and not on the value. It allocates
+// nothing if dst has room for rawLen+DecodeSlack bytes. Value and the spare capacity of dst
+// must not overlap.
 func Decode(dst, value []byte, rawLen int) ([]byte, error) {
 	if len(value) == 0 {
 		return dst, &Error{Reason: ReasonEmpty}
@@ -101,9 +102,8 @@ func Decode(dst, value []byte, rawLen int) ([]byte, error) {
 	}
 }
 
-// Size returns how many bytes of data a value says it holds. That is what
-// [Decode] wants as rawLen where it is not known from elsewhere; nothing but
-// the value's header was looked at. An error is an [*Error].
+// Size returns the number of bytes of data in a value, for use as the rawLen of [Decode]. It
+// reads only the header, so decoding may still fail. An error is an [*Error].
 func Size(value []byte) (int, error) {
 	if len(value) == 0 {
 		return 0, &Error{Reason: ReasonEmpty}

@@ -11,16 +11,16 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// MaxPatch is the most bytes of an object that is stored as a patch, and of the
-// object that a patch is made from.
+// MaxPatch is the largest size of an object that is stored as a patch, and of the base of a
+// patch, in bytes.
 const MaxPatch = 4 << 20
 
 // patchHeader is the length of a patch's codec byte and ID.
 const patchHeader = 1 + len(object.ID{})
 
-// Base returns the ID of the object that the patch in value is made from. Its
-// kind is that of the patched object. Ok is false for a value that is no patch,
-// or too short to be one, and for a near patch, which has no ID: see [NearBase].
+// Base returns the ID of the base of the patch in value. The base has the kind of the
+// patched object. Ok is false for a value that is no patch, or too short to be one, and for
+// a near patch, which has no ID: see [NearBase].
 func Base(value []byte) (id object.ID, ok bool) {
 	if len(value) < patchHeader || value[0] != codecPatch {
 		return id, false
@@ -28,9 +28,9 @@ func Base(value []byte) (id object.ID, ok bool) {
 	return object.ID(value[1:patchHeader]), true
 }
 
-// DecodePatch is [Decode] for a patch or a near patch, whose base is the object
-// that [Base] or [NearBase] names. Base is neither kept nor changed. It must not overlap the spare
-// capacity of dst.
+// DecodePatch is [Decode] for a patch or a near patch. Base has the bytes of the object that
+// [Base] or [NearBase] names. DecodePatch does not keep or change it. It must not overlap
+// the spare capacity of dst.
 func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 	stored, err := patchScript(value, rawLen)
 	if err != nil {
@@ -77,8 +77,7 @@ func checkBase(value []byte, length int) error {
 	return err
 }
 
-// patchScript returns the stored value of a patch's script, after what comes
-// before it was checked.
+// patchScript checks the header of a patch, and returns the stored value of its script.
 func patchScript(value []byte, rawLen int) ([]byte, error) {
 	size, n, err := patchSize(value)
 	switch {
@@ -92,8 +91,7 @@ func patchScript(value []byte, rawLen int) ([]byte, error) {
 	return value[n:], nil
 }
 
-// patchSize returns the length of the object that a patch is for, and where in
-// value its script begins.
+// patchSize returns the size of the patched object, and the offset of the script in value.
 func patchSize(value []byte) (size, script int, err error) {
 	at, err := baseEnd(value)
 	if err != nil {
@@ -109,7 +107,7 @@ func patchSize(value []byte) (size, script int, err error) {
 	return int(v), at + n, nil
 }
 
-// baseEnd returns where in a patch that which names its base ends.
+// baseEnd returns the offset in a patch after the ID or the place of its base.
 func baseEnd(value []byte) (int, error) {
 	switch {
 	case len(value) == 0:
@@ -125,8 +123,8 @@ func baseEnd(value []byte) (int, error) {
 	return patchHeader, nil
 }
 
-// patchNumber reads the number at the start of b, and returns its length in
-// bytes. Errors call the number what.
+// patchNumber reads the number at the start of b, and returns its length in bytes. What
+// names the number in errors.
 func patchNumber(b []byte, what string) (v uint64, n int, err error) {
 	v, n = binary.Uvarint(b)
 	if n <= 0 || n > 1 && v>>(7*(n-1)) == 0 {
@@ -135,11 +133,11 @@ func patchNumber(b []byte, what string) (v uint64, n int, err error) {
 	return v, n, nil
 }
 
-// AppendPatch appends to dst the value for src as a patch of base, the object of
-// that ID, and returns the extended slice. Ok is false, and nothing appended, if
-// one of them is longer than [MaxPatch], they have nothing in common, or the patch
-// would not be shorter than src. It was decoded again and compared. Nothing is
-// kept or changed; src and base must not overlap the spare capacity of dst.
+// AppendPatch appends the value for src as a patch of base to dst, and returns the extended
+// slice. ID is that of base. AppendPatch decodes and compares the patch. Ok is false, and
+// nothing is appended, if src or base is longer than [MaxPatch], or the patch would not be
+// shorter than src. AppendPatch does not keep or change src and base, which must not overlap
+// the spare capacity of dst.
 func (e *Encoder) AppendPatch(dst, src []byte, id object.ID, base []byte) (out []byte, ok bool) {
 	if len(src) > MaxPatch || len(base) > MaxPatch {
 		return dst, false
@@ -152,7 +150,7 @@ func (e *Encoder) AppendPatch(dst, src []byte, id object.ID, base []byte) (out [
 	return out, s == compressed
 }
 
-// appendPatch appends a patch, unless it does not pay.
+// appendPatch appends a patch, if that saves enough.
 func (w *worker) appendPatch(dst, src []byte, id object.ID, base []byte) (out []byte, s state) {
 	w.script = w.matcher.append(w.script[:0], src, base)
 	if len(w.script) > len(src) {
@@ -182,16 +180,15 @@ func (w *worker) appendPatch(dst, src []byte, id object.ID, base []byte) (out []
 	return out, compressed
 }
 
-// BaseObject is an object that patches are made from.
+// BaseObject is the base of a patch.
 type BaseObject struct {
 	Data  []byte // read-only
-	Depth int    // the number of patches that it was read through; 0: it is stored as it is or compressed
+	Depth int    // the number of patches that it was read through; 0: it is no patch
 }
 
-// BaseCache keeps the bases that were used last, so that several patches of one
-// base read it once. P identifies the place that a base was read from: the same
-// object can have another depth elsewhere. A BaseCache is safe for concurrent
-// use. [NewBaseCache] makes one.
+// BaseCache keeps the bases that were used last, so that several patches of one base read it
+// once. P identifies the place that a base was read from: the same object can have another
+// depth elsewhere. A BaseCache is safe for concurrent use. [NewBaseCache] makes one.
 type BaseCache[P comparable] struct {
 	maxBytes int
 	mu       sync.Mutex

@@ -25,8 +25,8 @@ var (
 	errScriptCopy   = errors.New("the script copies what the base does not have")
 )
 
-// applyScript appends what script makes of base to dst until its capacity is
-// full, which must be so when the script ends.
+// applyScript appends the object that script makes from base to dst. The object must fill
+// the capacity of dst exactly.
 func applyScript(dst, script, base []byte) ([]byte, error) {
 	r := scriptReader{rest: script, base: base}
 	for insert := true; ; insert = !insert {
@@ -54,7 +54,7 @@ type scriptReader struct {
 	at   int64 // in base, after the last copied part
 }
 
-// next returns the bytes that are inserted, or copied, next.
+// next returns the next bytes to insert or to copy.
 func (r *scriptReader) next(insert bool) ([]byte, error) {
 	n, err := r.number()
 	if err != nil {
@@ -109,18 +109,18 @@ func (m *matcher) hash(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b) * 0x9e3779b185ebca87 >> (64 - m.bits)
 }
 
-// index notes where in base is what.
+// index fills the hash table with the places in base.
 func (m *matcher) index(base []byte) {
 	m.bits = max(8, bits.Len(uint(len(base)/baseStep))+1)
 	m.places = slices.Grow(m.places[:0], 1<<m.bits)[:1<<m.bits]
 	clear(m.places)
-	// From the end: of equal places, the first is known.
+	// It goes backwards, so that the first of equal places stays.
 	for i := (len(base) - hashLen) &^ (baseStep - 1); i >= 0; i -= baseStep {
 		m.places[m.hash(base[i:])] = int32(i) + 1
 	}
 }
 
-// append appends to dst the script that makes src from base.
+// append appends the script that makes src from base to dst.
 func (m *matcher) append(dst, src, base []byte) []byte {
 	m.index(base)
 	done := 0 // of src
@@ -145,13 +145,12 @@ func (m *matcher) append(dst, src, base []byte) []byte {
 	return dst
 }
 
-// part is a part of the source that the base has as well.
+// part is a part of the source that is also in the base.
 type part struct{ to, from, n int }
 
-// find returns the longest equal part around place i of the source, beginning
-// after done. It tries the continuation of the last copied part, with as many
-// bytes in between as in the source or none, and the place that the hash
-// finds.
+// find returns the longest common part around offset i of the source that begins after done.
+// At is the end of the last copied part in the base. Find tries three places: at, the place as
+// far after at as i is after done, and the place that the hash table has.
 func (m *matcher) find(src, base []byte, done, i, at int) (best part) {
 	want := binary.LittleEndian.Uint64(src[i:])
 	for _, from := range [3]int{at + i - done, at, int(m.places[m.hash(src[i:])]) - 1} {
@@ -170,7 +169,7 @@ func (m *matcher) find(src, base []byte, done, i, at int) (best part) {
 	return best
 }
 
-// common returns how many bytes a and b begin with that are equal.
+// common returns the number of equal bytes at the beginnings of a and b.
 func common(a, b []byte) int {
 	n := 0
 	for n+8 <= min(len(a), len(b)) {
@@ -185,8 +184,8 @@ func common(a, b []byte) int {
 	return n
 }
 
-// MaxDistance is the most bytes between the beginnings of a near patch and of
-// the value that it is made from.
+// MaxDistance is the largest number of bytes between the beginnings of a near patch and of
+// its base.
 const MaxDistance = 1 << 30
 
 // Near is the place of the base of a near patch: in the same file, before the
@@ -210,12 +209,11 @@ func (n Near) check() error {
 	return nil
 }
 
-// IsNear reports whether value says that it is a near patch.
+// IsNear reports whether value begins like a near patch.
 func IsNear(value []byte) bool { return len(value) > 0 && value[0] == codecNear }
 
-// NearBase returns where the base of the near patch in value is: what [DecodePatch]
-// wants is the object in there. Its kind is that of the patched object. An error
-// is an [*Error].
+// NearBase returns the place of the base of the near patch in value. The base has the kind
+// of the patched object. An error is an [*Error].
 func NearBase(value []byte) (Near, error) {
 	if !IsNear(value) {
 		_, err := baseEnd(value)
@@ -228,8 +226,7 @@ func NearBase(value []byte) (Near, error) {
 	return n, err
 }
 
-// nearBase is NearBase, and returns where in value the length of the object
-// begins.
+// nearBase is NearBase, and also returns the offset in value after the place.
 func nearBase(value []byte) (near Near, end int, err error) {
 	end = 1
 	var numbers [3]int
@@ -245,10 +242,10 @@ func nearBase(value []byte) (near Near, end int, err error) {
 	return near, end, near.check()
 }
 
-// AppendNear appends to dst the patch in value, whose base is named by its ID, as
-// one whose base is at n. Value is not changed, and must not overlap the spare
-// capacity of dst. An error is an [*Error]: value is no such patch, or n is no
-// place; dst is then returned as it was. The script is not looked at.
+// AppendNear appends the patch in value to dst, as a near patch whose base is at n. Value
+// must not overlap the spare capacity of dst. AppendNear does not check the script. It
+// returns dst unchanged and an [*Error] if value is no patch with the ID of its base, or if
+// n cannot be the place of a base.
 func AppendNear(dst, value []byte, n Near) ([]byte, error) {
 	if IsNear(value) {
 		return dst, &Error{ReasonCodec, fmt.Errorf("codec %d, want %d", value[0], codecPatch)}
@@ -266,10 +263,10 @@ func AppendNear(dst, value []byte, n Near) ([]byte, error) {
 	return append(dst, value[patchHeader:]...), nil
 }
 
-// AppendFar appends to dst the near patch in value as one whose base is named by
-// its ID, as [AppendNear] wants it. Value is not changed, and must not overlap the
-// spare capacity of dst. An error is an [*Error]: value is no near patch; dst is
-// then returned as it was. The script is not looked at.
+// AppendFar is the reverse of [AppendNear]: it appends the near patch in value to dst, as a
+// patch with the ID of its base. Value must not overlap the spare capacity of dst. AppendFar
+// does not check the script. It returns dst unchanged and an [*Error] if value is no near
+// patch.
 func AppendFar(dst, value []byte, base object.ID) ([]byte, error) {
 	if _, err := NearBase(value); err != nil {
 		return dst, err

@@ -42,9 +42,9 @@ const MaxRecords = 1 << 31
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Record says where an object lies. What a file is, and where in it offsets
-// count from, is up to the user of the index: in a volume, File is the number
-// of a value log and Offset the position of the stored value in it.
+// Record is the place of an object. The user of the index decides on the meaning of File and
+// Offset: in a volume, File is the number of a value log, and Offset the position of the
+// stored value in it.
 type Record struct {
 	Key    object.Key
 	File   uint32
@@ -52,13 +52,12 @@ type Record struct {
 	Stored uint32 // bytes of the stored value
 	Raw    uint32 // bytes of the object
 
-	// Index is the record's position among all records of its index, from 0.
-	// Readers set it; writers do not look at it.
+	// Index is the number of the record in its index, from 0. Readers set it, and writers
+	// ignore it.
 	Index int
 }
 
-// CorruptError says that an index is damaged, and where. It matches
-// [object.ErrCorrupt].
+// CorruptError is the error for a damaged index. It matches [object.ErrCorrupt].
 type CorruptError struct {
 	Part  string // "size", "header", "block", "table", "filter" or "trailer"
 	Block int    // number of the damaged block, if Part is "block"
@@ -78,18 +77,18 @@ func (e *CorruptError) Is(target error) bool { return target == object.ErrCorrup
 // Unwrap returns the cause.
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// prefix returns the first eight bytes of an ID as a number that orders as
-// the IDs do.
+// prefix returns the first eight bytes of an ID as a number. Numbers have the order of the
+// IDs.
 func prefix(id object.ID) uint64 { return binary.BigEndian.Uint64(id[:8]) }
 
-// Size returns how many bytes an index with n records has.
+// Size returns the number of bytes of an index with n records.
 func Size(n int) int64 {
 	_, _, _, _, size := sections(int64(n))
 	return size
 }
 
-// sections returns where the parts of an index with n records begin, and its
-// size.
+// sections returns the number of blocks of an index with n records, the offsets of the other
+// parts, and the size.
 func sections(n int64) (blocks, table, filter, trailer, size int64) {
 	blocks = (n + blockRecords - 1) / blockRecords
 	table = headerSize + n*recordSize + blocks*4
@@ -126,9 +125,9 @@ func (s Set) All() iter.Seq[int] {
 	}
 }
 
-// filter is a split-block Bloom filter: an ID selects one block of eight
-// 32-bit words and one bit in each of them. IDs are hashes, so their own bits
-// serve as the hash values; the kind is left out.
+// filter is a split-block Bloom filter: an ID selects one block of eight 32-bit words, and
+// one bit in each of them. IDs are hashes, so their own bits serve as the hash values. The
+// kind of an object does not count.
 type filter []byte
 
 // slot returns the offset of an ID's block, and five bits for each word.

@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// filterAfter is the number of look-ups after which a reader loads its filter.
-// Before, a look-up that finds nothing reads one block.
+// filterAfter is the number of look-ups after which a reader loads its filter. Before that,
+// a look-up of an absent object reads one block.
 const filterAfter = 64
 
 // Reader searches an index. It is safe for concurrent use. It keeps a quarter
@@ -28,7 +28,7 @@ type Reader struct {
 	start [kinds + 1]int // number of the first record of each kind
 	table []uint64       // prefix of the first ID of each block
 	fcrc  uint32         // checksum of the filter
-	foff  int64          // where the filter begins
+	foff  int64          // offset of the filter
 	hits  atomic.Int32   // look-ups so far, up to filterAfter
 	f     atomic.Pointer[filter]
 }
@@ -111,7 +111,7 @@ func (x *Reader) readTrailer(size int64) (tcrc uint32, err error) {
 	return binary.BigEndian.Uint32(t[sums:]), nil
 }
 
-// readFull reads all of p at off. What ends early is io.ErrUnexpectedEOF.
+// readFull fills p from off. It returns io.ErrUnexpectedEOF if r ends before that.
 func readFull(r io.ReaderAt, p []byte, off int64) error {
 	n, err := r.ReadAt(p, off)
 	switch {
@@ -187,8 +187,7 @@ func (x *Reader) At(i int) (Record, error) {
 	return x.record(i, recs[i%blockRecords*recordSize:]), nil
 }
 
-// Find returns the record of key, and whether there is one. It fails only
-// with a [*CorruptError].
+// Find returns the record of key, and whether there is one. An error is a [*CorruptError].
 func (x *Reader) Find(key object.Key) (Record, bool, error) {
 	if !key.Kind.Valid() || x.start[key.Kind] == x.start[key.Kind-1] {
 		return Record{}, false, nil
@@ -209,10 +208,9 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 	return x.findIn(before, key, buf)
 }
 
-// candidates returns the range of blocks that may have id. Before is the last
-// block with records of kind k, which must have some, that begins before id,
-// or else the first such block. End is the last block whose first record the
-// table cannot distinguish from id.
+// candidates returns the range of blocks that may have id, of a kind with records. Before is
+// the last block with records of kind k that begins before id, or else the first block with
+// such records. End is the last block whose first record has the same prefix as id.
 func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {
 	first, last := x.start[k-1]/blockRecords, (x.start[k]-1)/blockRecords
 	want := prefix(*id)
@@ -238,8 +236,8 @@ func (x *Reader) findIn(b int, key object.Key, buf *[blockSize]byte) (Record, bo
 	return x.record(i, recs[at:]), true, nil
 }
 
-// lowerBound returns the number of the first record of kind k in block b,
-// whose records are recs, that is not before id, or one past the last.
+// lowerBound returns the number of the first record of kind k in block b that is not before
+// id, or one past the last. Recs has the records of the block.
 func (x *Reader) lowerBound(b int, recs []byte, k object.Kind, id *object.ID) int {
 	base := b * blockRecords
 	lo, hi := max(0, x.start[k-1]-base), min(x.start[k]-base, len(recs)/recordSize)
@@ -266,8 +264,8 @@ func (x *Reader) search(k object.Kind, id *object.ID) (int, error) {
 	}
 }
 
-// loaded returns the filter, if it was loaded or is due. A damaged filter is
-// not used; [Reader.Verify] reports it.
+// loaded returns the filter, or nil before it is due. It returns nil for a damaged filter,
+// which [Reader.Verify] reports.
 func (x *Reader) loaded() filter {
 	if f := x.f.Load(); f != nil {
 		return *f

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Writer writes an index. Records come sorted by key and are written as they
-// come; the writer holds 16 bytes for each of them until it is finished.
+// Writer writes an index from records that come sorted by key. It needs 16 bytes of memory
+// for each record until it is finished.
 type Writer struct {
 	w      *bufio.Writer
 	block  []byte
@@ -74,8 +74,8 @@ func (w *Writer) flush() error {
 	return w.err
 }
 
-// Finish writes what remains: the last block, the table, the filter and the
-// trailer. It does not close or sync the underlying writer.
+// Finish writes the rest: the last block, the table, the filter and the trailer. It does not
+// close or sync the underlying writer.
 func (w *Writer) Finish() error {
 	if w.err != nil || w.flush() != nil {
 		return w.err
@@ -110,8 +110,8 @@ func (w *Writer) Finish() error {
 // scanBlocks is the number of blocks read at once by a scan.
 const scanBlocks = 64
 
-// All yields every record, in order. It checks that they are in order; the
-// first error, a [*CorruptError], ends it.
+// All yields every record, and checks their order. The first error, a [*CorruptError], ends
+// the sequence.
 func (x *Reader) All() iter.Seq2[Record, error] { return x.scan(0, x.n) }
 
 // scan yields records from to end-1.
@@ -149,9 +149,9 @@ func (x *Reader) scan(from, end int) iter.Seq2[Record, error] {
 	}
 }
 
-// Prefix yields the records of one kind whose IDs begin with the first nbits
-// bits of prefix (which has at least that many), in order. The first error, a
-// [*CorruptError], ends it.
+// Prefix yields the records of one kind whose IDs begin with the first nbits bits of prefix,
+// in order. Prefix has at least that many bits. The first error, a [*CorruptError], ends the
+// sequence.
 func (x *Reader) Prefix(kind object.Kind, prefix []byte, nbits int) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if !kind.Valid() || nbits < 0 || nbits > 8*len(prefix) || nbits > 8*len(object.ID{}) {
@@ -167,7 +167,7 @@ func (x *Reader) Prefix(kind object.Kind, prefix []byte, nbits int) iter.Seq2[Re
 			yield(Record{}, err)
 			return
 		}
-		// A reader that looks for one name reads few blocks.
+		// Few blocks are read at a time, because most callers look for one name.
 		for end := x.start[kind]; i < end; {
 			to := min(end, i/blockRecords*blockRecords+4*blockRecords)
 			for r, err := range x.scan(i, to) {
@@ -191,9 +191,8 @@ func hasPrefix(id, low object.ID, nbits int) bool {
 	return nbits%8 == 0 || (id[n]^low[n])>>(8-nbits%8) == 0
 }
 
-// Verify reads the whole index and checks it: every block's checksum, the
-// order of the records, and the filter. It returns the first damage found, a
-// [*CorruptError].
+// Verify reads the whole index. It checks the checksum of every block, the order of the
+// records, and the filter. It returns the first damage, a [*CorruptError].
 func (x *Reader) Verify() error {
 	f, err := x.readFilter()
 	if err != nil {

@@ -74,10 +74,12 @@ func decodeCommit(h *header) (_ *Commit, err error) {
 	if err := h.decode(&body); err != nil {
 		return nil, err
 	}
+
 	c := &Commit{
 		Author: body.Author.signature(), Committer: body.Committer.signature(),
 		Message: body.Message, Host: body.Host, Files: body.Files, Bytes: body.Bytes, SkippedCount: body.SkippedCount,
 	}
+
 	if c.Tree, err = h.useOptional(body.Tree, KindTree); err != nil {
 		return nil, err
 	}

@@ -185,6 +185,7 @@ func (f *chunkFinder) at(ctx context.Context, off uint64) (ChunkAt, error) {
 		}
 		return ChunkAt{ChunkRef: ChunkRef{ID: f.content.ID, Size: uint32(f.size)}}, nil
 	}
+
 	id, base, end := f.content.ID, uint64(0), f.size
 	for depth := 0; ; depth++ {
 		if depth == len(f.path) || f.path[depth].id != id || f.path[depth].base != base {
@@ -212,6 +213,7 @@ func (f *chunkFinder) read(ctx context.Context, depth int, id ID, base, end uint
 	if err != nil {
 		return manifestPosition{}, err
 	}
+
 	reason := ReasonChild
 	switch {
 	case depth == 0 && len(m.Chunks)+len(m.Children) < 2:
@@ -224,6 +226,7 @@ func (f *chunkFinder) read(ctx context.Context, depth int, id ID, base, end uint
 	if err != nil {
 		return manifestPosition{}, readError(Key{KindManifest, id}, &FormatError{KindManifest, reason, err})
 	}
+
 	p := manifestPosition{node: m, id: id, base: base}
 	for _, c := range m.Chunks {
 		base += uint64(c.Size)

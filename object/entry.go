@@ -17,6 +17,7 @@ func checkEntry(e *Entry) error {
 	if err := CheckName(e.Name); err != nil {
 		return &fault{ReasonName, err}
 	}
+
 	var wrong string
 	switch e.Type {
 	case TypeFile:
@@ -42,6 +43,7 @@ func checkEntry(e *Entry) error {
 	default:
 		wrong = "unknown type"
 	}
+
 	switch {
 	case wrong != "":
 	case e.Mode > 0o7777:
@@ -102,6 +104,7 @@ func (m *Metadata) Check(t EntryType) error {
 	case m.HardLink != 0 && t == TypeDir:
 		wrong = "directory in a hard-link group"
 	}
+
 	for name := range m.Xattrs {
 		if name == "" || len(name) > MaxNameSize || strings.IndexByte(name, 0) >= 0 {
 			wrong = "extended attribute with a name that is empty, too long or has a NUL byte"
@@ -112,6 +115,7 @@ func (m *Metadata) Check(t EntryType) error {
 			wrong = "attribute with an empty or too long key, or not UTF-8"
 		}
 	}
+
 	if wrong != "" {
 		return errors.New(wrong)
 	}

@@ -56,6 +56,7 @@ func appendEntry(dst []byte, e *Entry, link uint16) ([]byte, error) {
 			fields++
 		}
 	}
+
 	dst = append(dst, cborMap|byte(fields)) // never more than 11
 	dst = appendString(append(dst, 1), e.Name)
 	dst = appendHead(append(dst, 2), cborUint, uint64(e.Type))

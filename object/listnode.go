@@ -61,6 +61,7 @@ func (n *listNode) add(it listItem) (bool, error) {
 	if err := n.check(it); err != nil {
 		return false, err
 	}
+
 	links, start := n.links.len(), len(n.items)
 	pos := uint16(0)
 	if !it.link.IsZero() {
@@ -72,6 +73,7 @@ func (n *listNode) add(it listItem) (bool, error) {
 	if size := len(n.items) - start; size > MaxEntrySize {
 		return false, faultf(ReasonEntrySize, "%q: %d bytes", it.name, size)
 	}
+
 	n.count++
 	if n.size() > MaxListSize {
 		n.count--
@@ -105,6 +107,7 @@ func (n *listNode) check(it listItem) error {
 			return &fault{ReasonName, err}
 		}
 	}
+
 	if n.kind == KindTree && n.last != "" && it.name <= n.last {
 		return faultf(ReasonOrder, "%q after %q", it.name, n.last)
 	}
@@ -399,9 +402,11 @@ func (s *splitter) addNode(ctx context.Context, level int, it listItem) (bool, e
 			return false, nil
 		}
 	}
+
 	for len(s.levels) < level {
 		s.levels = append(s.levels, &splitLevel{node: getListNode(s.kind, uint8(len(s.levels)))})
 	}
+
 	for i, l := range s.levels[:level] {
 		if s.kind == KindTree && it.name <= l.node.last {
 			return false, faultf(ReasonOrder, "%q after %q", it.name, l.node.last)

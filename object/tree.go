@@ -112,6 +112,7 @@ func EntriesFrom(ctx context.Context, r Reader, root ID, from string) iter.Seq2[
 			yield(Entry{}, err)
 			return
 		}
+
 		stack := []treePosition{{tree: t, next: t.search(from)}}
 		for len(stack) > 0 {
 			p := &stack[len(stack)-1]
@@ -124,6 +125,7 @@ func EntriesFrom(ctx context.Context, r Reader, root ID, from string) iter.Seq2[
 				stack = stack[:len(stack)-1]
 				continue
 			}
+
 			child, err := p.child(ctx, r)
 			if err != nil {
 				yield(Entry{}, err)

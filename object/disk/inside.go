@@ -294,6 +294,7 @@ func inFolder(op, path string, do func(dir int, name string) error) error {
 	if !inside {
 		return pathError(op, path, do(unix.AT_FDCWD, path))
 	}
+
 	at, name := above, below
 	dir := unix.AT_FDCWD
 	defer func() {

@@ -149,6 +149,7 @@ func (w *worker) append(dst, src []byte) (out []byte, s state) {
 	if !w.probe(src) {
 		return dst, notWorth
 	}
+
 	n := len(dst)
 	dst = slices.Grow(dst, len(src)+AppendSlack(len(src)))
 	out = w.zstd.EncodeAll(src, append(dst, codecZstd))
@@ -156,6 +157,7 @@ func (w *worker) append(dst, src []byte) (out []byte, s state) {
 	if len(out)-n > len(src)-len(src)>>5 {
 		return dst, notWorth
 	}
+
 	var err error
 	w.check, err = Decode(slices.Grow(w.check[:0], len(src)+DecodeSlack), out[n:], len(src))
 	if err != nil || !bytes.Equal(w.check, src) {

@@ -39,6 +39,7 @@ func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 	if err := checkBase(value, len(base)); err != nil {
 		return dst, err
 	}
+
 	n, err := Size(stored)
 	if err != nil {
 		return dst, err
@@ -46,6 +47,7 @@ func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 	if n > rawLen {
 		return dst, &Error{ReasonLength, fmt.Errorf("script of %d bytes for %d", n, rawLen)}
 	}
+
 	script, ok := Raw(stored)
 	if !ok {
 		b := scripts.Get().(*[]byte)
@@ -55,6 +57,7 @@ func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 		}
 		script = *b
 	}
+
 	grown := slices.Grow(dst, rawLen)
 	if _, err := applyScript(grown[len(dst):len(dst):len(dst)+rawLen], script, base); err != nil {
 		return dst, &Error{ReasonPayload, err}
@@ -156,6 +159,7 @@ func (w *worker) appendPatch(dst, src []byte, id object.ID, base []byte) (out []
 	if len(w.script) > len(src) {
 		return dst, notWorth
 	}
+
 	n := len(dst)
 	out = append(append(dst, codecPatch), id[:]...)
 	out = binary.AppendUvarint(out, uint64(len(src)))
@@ -169,6 +173,7 @@ func (w *worker) appendPatch(dst, src []byte, id object.ID, base []byte) (out []
 	if s == notWorth {
 		out = append(append(out[:m], codecRaw), w.script...)
 	}
+
 	if len(out)-n >= len(src) {
 		return dst, notWorth
 	}

@@ -56,6 +56,7 @@ func Open(r io.ReaderAt, size int64) (*Reader, error) {
 	case [headerSize - magicLen - 1]byte(header[magicLen+1:]) != [headerSize - magicLen - 1]byte{}:
 		return nil, &CorruptError{Part: "header", Err: errors.New("reserved bytes are not zero")}
 	}
+
 	x := &Reader{r: r}
 	tcrc, err := x.readTrailer(size)
 	if err != nil {
@@ -65,6 +66,7 @@ func Open(r io.ReaderAt, size int64) (*Reader, error) {
 	if want != size {
 		return nil, &CorruptError{Part: "size", Err: fmt.Errorf("%d bytes, want %d for %d records", size, want, x.n)}
 	}
+
 	x.foff = filter
 	buf := make([]byte, blocks*8)
 	if err := readFull(r, buf, table); err != nil {
@@ -73,6 +75,7 @@ func Open(r io.ReaderAt, size int64) (*Reader, error) {
 	if crc32.Checksum(buf, castagnoli) != tcrc {
 		return nil, &CorruptError{Part: "table", Err: errChecksum}
 	}
+
 	x.table = make([]uint64, blocks)
 	for i := range x.table {
 		x.table[i] = binary.BigEndian.Uint64(buf[i*8:])

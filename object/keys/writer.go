@@ -48,6 +48,7 @@ func (w *Writer) Add(r Record) error {
 	case w.total == MaxRecords:
 		return errors.New("write index: too many records")
 	}
+
 	if len(w.block) == 0 {
 		w.table = binary.BigEndian.AppendUint64(w.table, prefix(r.Key.ID))
 	}
@@ -59,6 +60,7 @@ func (w *Writer) Add(r Record) error {
 	w.counts[r.Key.Kind-1]++
 	w.total++
 	w.last = r.Key
+
 	if len(w.block) == blockRecords*recordSize {
 		return w.flush()
 	}
@@ -87,6 +89,7 @@ func (w *Writer) Finish() error {
 		binary.BigEndian.PutUint64(id[16:], w.filter[i+1])
 		f.add(&id)
 	}
+
 	trailer := make([]byte, 0, trailerSize)
 	for _, n := range w.counts {
 		trailer = binary.BigEndian.AppendUint64(trailer, n)
@@ -95,6 +98,7 @@ func (w *Writer) Finish() error {
 	trailer = binary.BigEndian.AppendUint32(trailer, crc32.Checksum(f, castagnoli))
 	trailer = binary.BigEndian.AppendUint32(trailer, crc32.Checksum(trailer, castagnoli))
 	trailer = append(trailer, magic...)
+
 	for _, part := range [][]byte{w.table, f, trailer} {
 		if _, w.err = w.w.Write(part); w.err != nil {
 			return w.err
@@ -162,6 +166,7 @@ func (x *Reader) Prefix(kind object.Kind, prefix []byte, nbits int) iter.Seq2[Re
 		if nbits%8 != 0 {
 			low[nbits/8] &= 0xff << (8 - nbits%8)
 		}
+
 		i, err := x.search(kind, &low)
 		if err != nil {
 			yield(Record{}, err)

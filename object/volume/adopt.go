@@ -14,7 +14,7 @@ import (
 )
 
 // adopt seals the volume of a dead writer in dir, or removes it if the store has all its
-// objects. It may be killed at any moment and called again. The caller holds the lock of
+// objects. After a kill at any moment, it can be called again. The caller holds the lock of
 // the volume.
 func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
 	root, err := disk.OpenRoot(dir)
@@ -95,8 +95,8 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 		w.created = st.ModTime()
 	}
 
-	// The objects are read from the disk and not from the page cache: the dead
-	// writer may have been the only process that saw a failed write.
+	// Read the objects from the disk and not from the page cache: perhaps only the dead
+	// writer saw the error of a failed write.
 	if err := f.Sync(); err != nil {
 		return false, err
 	}

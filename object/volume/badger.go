@@ -105,6 +105,7 @@ func (d *database) commit(entries []*badger.Entry) error {
 			return fmt.Errorf("write to database: %w", err)
 		}
 	}
+
 	done := make(chan error, 1)
 	txn.CommitWith(func(err error) { done <- err })
 	var err error

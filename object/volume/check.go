@@ -225,6 +225,7 @@ func (c *volumeCheck) files(s *seal) {
 	for _, f := range s.Files {
 		listed[f.Name] = f
 	}
+
 	entries, err := disk.ReadDir(c.v.path)
 	if err != nil {
 		c.problem("", object.Key{}, err)
@@ -234,6 +235,7 @@ func (c *volumeCheck) files(s *seal) {
 			c.problem(e.Name(), object.Key{}, errors.New("not a file of this volume"))
 		}
 	}
+
 	for _, f := range s.Files {
 		if _, ok := logNumber(f.Name); ok {
 			continue
@@ -287,6 +289,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 		defer f.Close()
 		st, err = f.Stat()
 	}
+
 	if err == nil && want != nil && st.Size() != want.Size {
 		c.problem(name, object.Key{}, fmt.Errorf("%d bytes, want %d", st.Size(), want.Size))
 	}
@@ -300,6 +303,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 		}
 		return ctx.Err()
 	}
+
 	walk := newLogWalker(f, st.Size(), logHeaderSize)
 	walk.hash = sha256.New()
 	bad := walk.start()
@@ -318,6 +322,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	switch {
 	case bad != nil:
 		c.problem(name, object.Key{}, bad)

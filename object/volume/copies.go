@@ -23,15 +23,15 @@ const damagedFile = "damaged"
 // maxDamaged is the largest number of listed copies.
 const maxDamaged = 1 << 20
 
-// damaged is a damaged copy of an object.
-type damaged struct {
+// storedCopy is a copy of an object in a volume.
+type storedCopy struct {
 	volume string
 	key    object.Key
 }
 
 // readCopies reads at most the given number of lines of the file at path, and skips
 // invalid ones.
-func readCopies(path string, most int) (list []damaged, err error) {
+func readCopies(path string, most int) (list []storedCopy, err error) {
 	f, err := disk.Open(path)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func readCopies(path string, most int) (list []damaged, err error) {
 		id, err := object.ParseID(fields[2])
 		kind := object.Kind(fields[1][0] - '0')
 		if err == nil && kind.Valid() {
-			list = append(list, damaged{fields[0], object.Key{Kind: kind, ID: id}})
+			list = append(list, storedCopy{fields[0], object.Key{Kind: kind, ID: id}})
 		}
 	}
 	return list, lines.Err()
@@ -72,14 +72,14 @@ func loadDamaged(path string, volumes []*sealed) {
 // copies that became readable. It ignores errors: the repository may be read-only.
 func (l *listing) saveDamaged(s *Store) {
 	var lines []string
-	healed := map[damaged]struct{}{}
+	healed := map[storedCopy]struct{}{}
 	for _, v := range l.volumes {
 		v.badMu.Lock()
 		for key, bad := range v.bad {
 			if bad {
-				lines = append(lines, damagedLine(v.name, key))
+				lines = append(lines, copyLine(v.name, key))
 			} else {
-				healed[damaged{v.name, key}] = struct{}{}
+				healed[storedCopy{v.name, key}] = struct{}{}
 			}
 		}
 		v.badMu.Unlock()
@@ -87,6 +87,7 @@ func (l *listing) saveDamaged(s *Store) {
 	if len(lines)+len(healed) == 0 {
 		return
 	}
+
 	path := s.inVolumes(damagedFile)
 	list, _ := readCopies(path, maxDamaged)
 	before := len(list)
@@ -94,9 +95,10 @@ func (l *listing) saveDamaged(s *Store) {
 		if _, ok := healed[d]; ok {
 			before = -1 // the file changes
 		} else if l.byName[d.volume] != nil {
-			lines = append(lines, damagedLine(d.volume, d.key))
+			lines = append(lines, copyLine(d.volume, d.key))
 		}
 	}
+
 	slices.Sort(lines)
 	if lines = slices.Compact(lines); len(lines) == before {
 		return
@@ -105,14 +107,15 @@ func (l *listing) saveDamaged(s *Store) {
 	if err != nil {
 		return
 	}
+
 	tmp := filepath.Join(s.path, damagedFile+"-"+name)
 	if disk.Create(tmp, []byte(strings.Join(lines, ""))) != nil || disk.Rename(tmp, path) != nil {
 		disk.Remove(tmp)
 	}
 }
 
-// damagedLine returns the line for a copy.
-func damagedLine(volume string, key object.Key) string {
+// copyLine returns the line for a copy.
+func copyLine(volume string, key object.Key) string {
 	return fmt.Sprintf("%s %d %s\n", volume, key.Kind, key.ID)
 }
 
@@ -144,6 +147,7 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 	if err != nil {
 		info = nil // there is no such file, or it is unreadable
 	}
+
 	switch old := s.droppedInfo; {
 	case info == nil && old == nil:
 		return nil
@@ -153,10 +157,12 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 	default:
 		volumes = added
 	}
+
 	list, err := readCopies(path, math.MaxInt)
 	if err := trouble(err); err != nil {
 		return err
 	}
+
 	s.droppedInfo = info
 	lists := map[string]map[object.Key]struct{}{}
 	for _, d := range list {
@@ -181,16 +187,18 @@ func (w *Sweep) drop(keys map[int][]object.Key) error {
 			continue
 		}
 		for _, key := range keys[i] {
-			lines = append(lines, damagedLine(e.v.name, key))
+			lines = append(lines, copyLine(e.v.name, key))
 		}
 		if dropped := e.v.dropped.Load(); dropped != nil {
 			for key := range *dropped {
-				lines = append(lines, damagedLine(e.v.name, key))
+				lines = append(lines, copyLine(e.v.name, key))
 			}
 		}
 	}
+
 	slices.Sort(lines)
 	text := strings.Join(slices.Compact(lines), "")
+
 	path := w.store.inVolumes(droppedFile)
 	was, err := disk.ReadFile(path)
 	switch {
@@ -208,6 +216,8 @@ func (w *Sweep) drop(keys map[int][]object.Key) error {
 	}
 	return err
 }
+
+// The user can accept the loss of objects, so that history can be followed without them.
 
 // SetLost sets the objects whose loss was accepted.
 func (s *Store) SetLost(keys []object.Key) {

@@ -321,14 +321,14 @@ func TestReadDamaged(t *testing.T) {
 	if list := readDamaged(path); len(list) != 0 {
 		t.Errorf("read %v", list)
 	}
-	write(t, path, "\n\x00\n"+name+" 9 "+key.ID.String()+"\n"+name+" 2\n../x 1 "+key.ID.String()+"\n"+damagedLine(name, key))
-	if list := readDamaged(path); len(list) != 1 || list[0] != (damaged{name, key}) {
+	write(t, path, "\n\x00\n"+name+" 9 "+key.ID.String()+"\n"+name+" 2\n../x 1 "+key.ID.String()+"\n"+copyLine(name, key))
+	if list := readDamaged(path); len(list) != 1 || list[0] != (storedCopy{name, key}) {
 		t.Errorf("read %v", list)
 	}
 }
 
 // readDamaged returns the valid lines of the file at path.
-func readDamaged(path string) []damaged {
+func readDamaged(path string) []storedCopy {
 	list, _ := readCopies(path, maxDamaged)
 	return list
 }

@@ -40,14 +40,14 @@ func (v *sealed) fetched(rec keys.Record) ([]byte, error) {
 	return frame.AppendRaw(nil, data), nil
 }
 
-// Evict replaces volumes by smaller ones without the chunks for which take returns true.
-// It keeps the records of these chunks in an evicted volume, so that the store still has
-// them, and reads them with [Store.Fetch]. All these chunks must be on
-// a remote. The caller chooses no volume that is in use. Take gets the number of the volume.
+// Evict replaces volumes by smaller ones without the chunks for which take returns true. Take
+// gets the number of the volume. An evicted volume keeps the records of these chunks, so that
+// the store still has them, and reads them with [Store.Fetch]. All these chunks must be on a
+// remote. The volumes must not be in use.
 //
-// Of evicted volumes among the volumes, it keeps only the records for which take returns
-// true. It forgets the others: these objects are missing afterwards. All evicted volumes,
-// and all volumes in merge, become one.
+// If one of the volumes is evicted already, Evict keeps only its records for which take
+// returns true. The other objects are missing afterwards. Evict also rewrites the volumes in
+// merge without such chunks, so that fewer volumes remain.
 func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, take func(int, object.Key) (bool, error)) error {
 	taken := map[int]keys.Set{}
 	var records []keys.Record
@@ -80,6 +80,7 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 			rewrite = append(rewrite, i)
 		}
 	}
+
 	if len(rewrite) == 0 {
 		return nil
 	}
@@ -88,6 +89,7 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 			return fmt.Errorf("evict chunks: %w", err)
 		}
 	}
+
 	kept := slices.DeleteFunc(slices.Clone(rewrite), func(i int) bool { return w.volumes[i].v.info.Load().Evicted })
 	keep := func(at Place) bool { return !taken[at.Volume].Has(at.Index) }
 	if _, err := w.Rewrite(ctx, kept, keep, nil); err != nil {

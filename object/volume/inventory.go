@@ -13,8 +13,8 @@ import (
 )
 
 // Inventory lists the volumes of a store, and finds the places of objects in them. It
-// numbers the volumes from 0. Volumes that appear later get the next numbers. It is not safe for
-// concurrent use.
+// numbers the volumes from 0. Volumes that appear later get the next numbers. It is not safe
+// for concurrent use.
 type Inventory struct {
 	store   *Store
 	locked  bool // only this process removes volumes
@@ -103,8 +103,8 @@ func (inv *Inventory) Volume(i int) Listed {
 }
 
 // Find appends the places of all copies of an object to places. It skips copies that are
-// known to be damaged. If there are no others, it reads these once more, since a patch
-// becomes readable with its base. If it can read none of them, it returns an
+// known to be damaged. If there are no others, it reads these once more, because a damaged
+// patch becomes readable if its base does. If it can read none of them, it returns an
 // [*object.CorruptError].
 func (inv *Inventory) Find(key object.Key, places []Place) ([]Place, error) {
 	n := len(places)
@@ -121,6 +121,7 @@ func (inv *Inventory) Find(key object.Key, places []Place) ([]Place, error) {
 			places = append(places, Place{i, rec.Index, int64(rec.Stored), e.gone})
 		}
 	}
+
 	if len(places) > n || len(bad) == 0 {
 		return places, nil
 	}
@@ -153,8 +154,8 @@ func (inv *Inventory) reread(bad, places []Place) ([]Place, error) {
 	return places, failed
 }
 
-// Damaged returns the objects that are known to be damaged in volume i. Patches of them
-// in the volume are read by means of copies in other volumes.
+// Damaged returns the objects that are known to be damaged in volume i. Reading their
+// patches in the volume needs copies in other volumes.
 func (inv *Inventory) Damaged(i int) []object.Key {
 	v := inv.volumes[i].v
 	v.badMu.Lock()

@@ -45,6 +45,7 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 		return st, err
 	}
 	defer lock.Unlock()
+
 	st.Salvaged = deadWriters{s}.salvage(ctx)
 	st.Deleted, st.Freed, err = trashBin{s}.empty(ctx, manyTrash, trashAge)
 	for err == nil {
@@ -59,6 +60,7 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 		st.Merged += merged
 		st.Written++
 	}
+
 	if err != nil {
 		return st, fmt.Errorf("maintain object store: %w", err)
 	}

@@ -78,6 +78,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 		}
 		return each(o)
 	}
+
 	if r.o.Order != nil {
 		for i, index := range r.o.Order {
 			if !r.from[i] || index < 0 || index >= r.volumes[i].o.index.Len() || r.passed[i].Has(index) {
@@ -95,6 +96,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 			}
 		}
 	}
+
 	for _, i := range volumes {
 		err := r.asItLies(ctx, i, func(rec keys.Record) error {
 			if r.passed[i].Has(rec.Index) {
@@ -117,6 +119,7 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise
 	if has, err := r.inOthers(rec.Key, true); has || err != nil {
 		return nil, err
 	}
+
 	e := r.volumes[i]
 	o := &optimise.Object{Key: rec.Key, Best: e.v.info.Load().Optimised}
 	var err error
@@ -140,6 +143,7 @@ func (r *optimiser) write(ctx context.Context, o *optimise.Object) (full bool, e
 	if has, err := r.has(o.Key); has || err != nil {
 		return false, err
 	}
+
 	patched := o.Fit(func(base object.Key) bool { return r.w != nil && r.w.takesPatch(base) })
 	r.done.Objects++
 	if patched {
@@ -147,6 +151,7 @@ func (r *optimiser) write(ctx context.Context, o *optimise.Object) (full bool, e
 	}
 	r.done.Before += int64(len(o.Stored))
 	r.done.After += int64(len(o.Value))
+
 	if err := r.add(ctx, o.Key, copyValue(o.Value), len(o.Data)); err != nil {
 		return false, err
 	}

@@ -90,6 +90,7 @@ func (v *sealed) base(key object.Key, above int, r *baseReader) (frame.BaseObjec
 	if err == nil {
 		return b, nil
 	}
+
 	var others []*sealed
 	if l, lerr := v.store.current(); lerr == nil && !r.alone {
 		others = l.volumes
@@ -122,6 +123,7 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseO
 		return frame.BaseObject{}, errChain
 	}
 	r.left--
+
 	o, err := v.opened()
 	if err != nil {
 		return frame.BaseObject{}, err
@@ -135,6 +137,7 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseO
 	case rec.Raw > frame.MaxPatch:
 		return frame.BaseObject{}, fmt.Errorf("%d bytes are too many for a patch's base", rec.Raw)
 	}
+
 	storage := takeBuffer(int(min(rec.Stored, frame.MaxPatch+frame.MaxOverhead)))
 	defer storage.free()
 	var b frame.BaseObject
@@ -152,6 +155,7 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseO
 		}
 		return frame.BaseObject{}, err
 	}
+
 	if !r.other { // the cache has only bases that v alone can provide
 		v.store.bases.Put(basePlace{v, key}, b)
 	}

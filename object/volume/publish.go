@@ -34,9 +34,11 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	if err != nil {
 		return err
 	}
+
 	if s.dry != nil {
 		return errors.New("publish: a dry run stores nothing")
 	}
+
 	if err := s.seal(nil); err != nil {
 		return err
 	}
@@ -45,6 +47,7 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 		return fmt.Errorf("publish: %w", err)
 	}
 	defer lock.Unlock()
+
 	if err := s.recheck(ctx); err != nil {
 		return err
 	}
@@ -66,6 +69,7 @@ func (s *Session) recheck(ctx context.Context) error {
 	if s.trusted != nil && slices.ContainsFunc(s.trusted.volumes, func(v *sealed) bool { return l.byName[v.name] == nil }) {
 		return &StaleError{}
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range s.own {
@@ -73,6 +77,7 @@ func (s *Session) recheck(ctx context.Context) error {
 			return s.ownGone(name)
 		}
 	}
+
 	for v, found := range s.hits {
 		// A removed volume can still be read: its index is open.
 		o, err := v.opened()
@@ -97,6 +102,7 @@ func (s *Session) recheck(ctx context.Context) error {
 		}
 		delete(s.hits, v)
 	}
+
 	var gone []object.Key
 	for key := range s.stale {
 		v, index, err := s.store.locate(key)
@@ -110,6 +116,7 @@ func (s *Session) recheck(ctx context.Context) error {
 		s.addHit(v, index)
 		delete(s.stale, key)
 	}
+
 	if len(gone) > 0 {
 		return &StaleError{Keys: gone}
 	}
@@ -152,7 +159,9 @@ func (s *Session) Close() error {
 		return nil
 	}
 	s.mu.Unlock()
+
 	err := s.seal(nil)
+
 	s.phase.Lock()
 	defer s.phase.Unlock()
 	s.mu.Lock()

@@ -86,6 +86,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 	}
 	b := &rebuilder{copier: copier{store: r.store, found: r.found}, from: map[*sealed]bool{}}
 	defer b.abandon()
+
 	list := make([]Rebuilt, len(volumes))
 	for i, name := range volumes {
 		list[i].Volume = name
@@ -95,6 +96,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 			}
 		}
 	}
+
 	for v := range b.from {
 		info, err := v.describe()
 		if err != nil { // the seal is damaged, so the time is unknown
@@ -103,6 +105,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 		}
 		b.source(info)
 	}
+
 	for i, name := range volumes {
 		if v := l.byName[name]; v != nil && list[i].Err == nil {
 			if err := b.volume(ctx, v, &list[i]); err != nil {
@@ -113,6 +116,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 	if err := b.seal(ctx); err != nil {
 		return nil, fmt.Errorf("rebuild volumes: %w", err)
 	}
+
 	for i := range list {
 		if err := b.settle(&list[i]); err != nil {
 			return nil, fmt.Errorf("rebuild volumes: %w", err)
@@ -178,6 +182,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 		return nil, err
 	}
 	defer lock.Unlock()
+
 	dir := filepath.Join(r.store.dir, QuarantineDir)
 	if err := disk.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
 		return nil, err
@@ -185,6 +190,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 	if err := disk.SyncDir(r.store.dir); err != nil {
 		return nil, err
 	}
+
 	for _, name := range volumes {
 		if !r.rebuilt[name] {
 			return moved, fmt.Errorf("volume %s was not rebuilt", name)
@@ -198,6 +204,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 		}
 		moved = append(moved, QuarantineDir+"/"+name)
 	}
+
 	if err := errors.Join(disk.SyncDir(dir), disk.SyncDir(r.store.path)); err != nil {
 		return moved, err
 	}
@@ -216,6 +223,7 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	// Read the files as they are now, not as they were when v was opened.
 	fresh := &sealed{name: v.name, path: v.path, store: b.store}
 	defer fresh.close()
+
 	c := &copying{copier: &b.copier, from: fresh}
 	c.wants = func(rec keys.Record) (bool, error) { return !v.isDropped(rec.Key) && !b.elsewhere(rec.Key), nil }
 	c.lost = func(rec keys.Record, err error) error {
@@ -233,6 +241,7 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 			return nil
 		}
 	}
+
 	found, err := fresh.openLogs(ctx)
 	if err != nil {
 		return trouble(err)

@@ -283,7 +283,7 @@ func TestRepairDropped(t *testing.T) {
 	storeSeries(t, s, 1, 0, 20)
 	path := oneVolume(t, s)
 	dropped, _ := sample(1, 3)
-	if err := os.WriteFile(s.inVolumes(droppedFile), []byte(damagedLine(filepath.Base(path), dropped)), 0o666); err != nil {
+	if err := os.WriteFile(s.inVolumes(droppedFile), []byte(copyLine(filepath.Base(path), dropped)), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	change(t, filepath.Join(path, keysFile), flipAt(50))

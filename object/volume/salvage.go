@@ -47,6 +47,7 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 	if err != nil {
 		return nil, err
 	}
+
 	var complete, patches []keys.Record
 	for _, e := range entries {
 		number, ok := logNumber(e.Name())
@@ -66,9 +67,11 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 			return nil, err
 		}
 	}
+
 	records := append(complete, patches...)
 	slices.SortStableFunc(records, func(a, b keys.Record) int { return a.Key.Compare(b.Key) })
 	records = slices.CompactFunc(records, func(a, b keys.Record) bool { return a.Key == b.Key })
+
 	var index bytes.Buffer
 	x := keys.NewWriter(&index)
 	for _, rec := range records {
@@ -95,6 +98,7 @@ func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte
 	if err != nil {
 		return err
 	}
+
 	walk := newLogWalker(f, min(st.Size(), math.MaxUint32), logHeaderSize)
 	for buf := []byte(nil); ; {
 		start := walk.pos
@@ -209,6 +213,7 @@ func (d deadWriters) salvageOne(ctx context.Context, name string) (did bool, err
 		}
 		return false, err
 	}
+
 	dir := d.store.inVolumes(salvagePrefix + name)
 	if err = disk.Rename(d.store.inVolumes(tmpPrefix+name), dir); err == nil {
 		err = disk.SyncDir(d.store.path)
@@ -218,6 +223,7 @@ func (d deadWriters) salvageOne(ctx context.Context, name string) (did bool, err
 		lock.Unlock()
 		return false, nil
 	}
+
 	if err == nil {
 		if _, serr := disk.Lstat(dir); os.IsNotExist(serr) {
 			lock.Remove()
@@ -298,6 +304,7 @@ func (d deadWriters) lookAtLeft(ctx context.Context, dir string, l *Leftover) er
 		return err
 	}
 	defer root.Close()
+
 	isNew := false
 	for n := uint32(1); ; n++ {
 		f, err := openFile(root, logName(n))
@@ -317,6 +324,7 @@ func (d deadWriters) lookAtLeft(ctx context.Context, dir string, l *Leftover) er
 			return err
 		}
 	}
+
 	if !isNew {
 		l.Objects, l.Sealed = 0, 0
 	}

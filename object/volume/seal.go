@@ -44,6 +44,7 @@ func (w *writer) finish() error {
 	if err := w.space.startWriting(); err != nil {
 		return err
 	}
+
 	// From here on, Badger is closed, or failed and is not used.
 	w.db = nil
 	closed := make(chan error, 1)
@@ -54,6 +55,7 @@ func (w *writer) finish() error {
 	if err := errors.Join(<-closed, err); err != nil {
 		return err
 	}
+
 	if err := w.space.removeUnused(); err != nil {
 		return err
 	}
@@ -84,6 +86,7 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 		Optimised: w.optimised,
 		Manifest:  manifest,
 	}
+
 	var err error
 	if s.Files, err = w.scanLogs(); err != nil {
 		return err
@@ -99,12 +102,14 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 		s.Files = append(s.Files, f)
 	}
 	slices.SortFunc(s.Files, func(a, b sealFile) int { return strings.Compare(a.Name, b.Name) })
+
 	if err := writeFile(filepath.Join(w.dir, sealName), func(f io.Writer) error {
 		_, err := f.Write(s.encode())
 		return err
 	}); err != nil {
 		return err
 	}
+
 	if err := disk.Remove(filepath.Join(w.dir, claimFile)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
@@ -126,6 +131,7 @@ func (w *writer) leftFiles() (names []string, err error) {
 			return nil, err
 		}
 	}
+
 	entries, err := disk.ReadDir(w.dir)
 	if err != nil {
 		return nil, err
@@ -183,11 +189,10 @@ func (w *writer) writeKeys(order []uint32) error {
 	})
 }
 
-// makeDurable makes all files read-only and has them, and the folder, on disk
-// when it returns. Value logs are synced through descriptors that are older
-// than anything written to them, so that no error of a write is missed. KEYS and
-// SEAL were synced when they were written. Badger has synced the tables and
-// MANIFEST, and an error of that has failed the volume.
+// makeDurable makes all files read-only, and syncs the value logs and the directory. The
+// descriptors of the value logs are older than all writes, so that a sync returns the error
+// of every write. KEYS and SEAL were synced when they were written. Badger has synced the
+// tables and MANIFEST, and an error of that has failed the volume.
 func (w *writer) makeDurable(s *seal) error {
 	for _, f := range append(s.Files, sealFile{Name: sealName}) {
 		if err := disk.Chmod(filepath.Join(w.dir, f.Name), 0o444); err != nil {
@@ -294,10 +299,12 @@ func decodeSeal(data []byte) (*seal, error) {
 		}
 		return nil, errors.New("not a seal")
 	}
+
 	body := data[:len(data)-sumLine]
 	if fmt.Sprintf("seal %x\n", sha256.Sum256(body)) != string(data[len(body):]) {
 		return nil, errors.New("checksum does not match")
 	}
+
 	s := &seal{}
 	for line := range strings.Lines(string(body)) {
 		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")

@@ -62,6 +62,7 @@ func (v *sealed) opened() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
 	}
+
 	f := v.file(keysFile)
 	index, err := openIndex(f)
 	if err != nil {
@@ -73,6 +74,7 @@ func (v *sealed) opened() (*openVolume, error) {
 		v.broken.Store(&damage)
 		return nil, damage
 	}
+
 	o := v.newOpen(index)
 	o.file = f
 	v.open.Store(o)
@@ -228,6 +230,7 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc)
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
 	}
+
 	f, err := o.log(rec.File)
 	if err != nil {
 		return nil, err

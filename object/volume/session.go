@@ -168,6 +168,7 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 	if s.dry == nil {
 		s.salvage.Do(func() { deadWriters{s.store}.salvage(ctx) })
 	}
+
 	mine, err := s.claim(ctx, key)
 	if err != nil {
 		return err
@@ -188,6 +189,7 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 			}
 		}
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats = s.stats.Plus(done)
@@ -308,6 +310,7 @@ func (s *Session) unload(ctx context.Context, w *writer) error {
 	if done, err := s.sealCurrent(w); !done || err != nil {
 		return err
 	}
+
 	l, err := s.store.current()
 	if err != nil {
 		return s.fail(err)
@@ -322,6 +325,7 @@ func (s *Session) unload(ctx context.Context, w *writer) error {
 	s.own, s.id, s.lock = nil, "", nil
 	s.mu.Unlock()
 	lock.Remove()
+
 	if err == nil {
 		err = s.o.Unload(ctx, own)
 	}
@@ -360,10 +364,12 @@ func (s *Session) writer() (*writer, error) {
 	if w != nil || err != nil {
 		return w, err
 	}
+
 	w, err = s.store.newWriter(id)
 	if err != nil {
 		return nil, err
 	}
+
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id == "" {
@@ -444,10 +450,12 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 	if len(left) == 0 {
 		return nil, nil
 	}
+
 	missing, err := s.store.Missing(ctx, left)
 	if err != nil {
 		return nil, err
 	}
+
 	gone := missing // in the order of left
 	for _, key := range left {
 		if len(gone) > 0 && gone[0] == key {

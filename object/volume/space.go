@@ -13,7 +13,7 @@ import (
 )
 
 // Badger writes through memory mappings of sparse files. There, a full disk is a SIGBUS that
-// ends the process. So the writer reserves the blocks of each transaction before, where a
+// ends the process. So the writer reserves the blocks of each transaction in advance, and a
 // full disk is an ordinary error. The size of a transaction is known to the byte.
 
 const (
@@ -152,9 +152,9 @@ func tryFree(dir string, n int64) error {
 var errNoSpace error = syscall.ENOSPC
 
 // shareSpace calls f with the number of free bytes that no other growing volume claims.
-// Badger writes tables at moments that kist does not choose, and finds no blocks if another
-// writer has taken them. If little is free, shareSpace holds spaceLock while f reserves
-// blocks. Programs other than kist know nothing of claims.
+// Badger writes tables at moments that kist does not choose. It would find no blocks if
+// another writer had taken them. If few bytes are free, shareSpace holds spaceLock while f
+// reserves blocks. Other programs than kist ignore claims.
 func shareSpace(dir string, f func(free int64) error) error {
 	free, err := freeSpace(dir)
 	if err != nil {
@@ -163,6 +163,7 @@ func shareSpace(dir string, f func(free int64) error) error {
 	if free > plenty {
 		return f(free)
 	}
+
 	volumes := filepath.Dir(dir)
 	lock, err := disk.Lock(context.Background(), filepath.Join(filepath.Dir(volumes), spaceLock), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
@@ -213,7 +214,7 @@ func (s *space) reserve(n int, size int64) error {
 	return shareSpace(s.dir, func(free int64) error { return s.reserveOf(free, n, size) })
 }
 
-// reserveOf is reserve with so many free bytes.
+// reserveOf is reserve for a caller that knows the number of free bytes.
 func (s *space) reserveOf(free int64, n int, size int64) (err error) {
 	// Tables are made when a memtable is full, and when the volume is closed.
 	closing := s.closing() + int64(n)*tableEntry
@@ -223,6 +224,7 @@ func (s *space) reserveOf(free int64, n int, size int64) (err error) {
 	if err := s.claim(closing); err != nil {
 		return err
 	}
+
 	if s.have, err = s.grow(s.log(), s.have, s.off+size, logStep, free); err != nil {
 		return err
 	}
@@ -230,6 +232,7 @@ func (s *space) reserveOf(free int64, n int, size int64) (err error) {
 	if s.memHave, err = s.grow(s.mem, s.memHave, s.memOff+memSize, memStep, free); err != nil {
 		return err
 	}
+
 	if int64(s.fresh+n) > s.o.memTableSize/memRotate && s.memNext == nil {
 		f, err := disk.OpenFile(s.memName(s.memNum+1), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
@@ -246,9 +249,9 @@ func (s *space) reserveOf(free int64, n int, size int64) (err error) {
 // closing returns the largest number of bytes that closing the database takes.
 func (s *space) closing() int64 { return spareSpace + int64(s.tables)*tableEntry }
 
-// grow reserves blocks of f up to need, or some more if much is free, and
-// returns up to where they are reserved now. With plenty free it at most
-// doubles them: on a file system in memory, reserving takes as long as writing.
+// grow reserves blocks of f up to the offset need, and step more bytes if enough are free. It
+// returns the end of the reserved blocks. With plenty of free bytes it at most doubles the
+// reserved ones, because reserving takes as long as writing on a file system in memory.
 func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 	if need <= have {
 		return have, nil
@@ -256,6 +259,7 @@ func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 	if free > plenty {
 		step = min(step, max(have, firstStep))
 	}
+
 	n := max(need-have, min(step, free/4))
 	if s.blind {
 		if n > free {
@@ -263,6 +267,7 @@ func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 		}
 		return have + n, nil
 	}
+
 	err := allocate(f, have, n)
 	if errors.Is(err, syscall.ENOSPC) && have+n > need {
 		n = need - have
@@ -285,6 +290,7 @@ func (s *space) wrote(n int, size int64) error {
 	s.memOff += memSize
 	s.fresh += n
 	s.tables += n
+
 	if s.memNext != nil {
 		// Badger sizes the file when it begins to use it.
 		if st, err := s.memNext.Stat(); err != nil {
@@ -319,6 +325,7 @@ func (s *space) writeBack() error {
 			return err
 		}
 	}
+
 	if err := s.startWriting(); err != nil {
 		return err
 	}

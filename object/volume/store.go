@@ -56,10 +56,12 @@ func Open(kistDir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
+
 	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(frame.Fastest), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles()}
 	if _, err := s.refresh(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
+
 	if kind := networkFS(dir); kind != "" {
 		s.warn("the repository is on a network file system (%s): do not use it from two machines at once", kind)
 	}
@@ -89,6 +91,7 @@ func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (don
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+
 	l, err := s.current()
 	for {
 		if err != nil {
@@ -109,6 +112,7 @@ func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (don
 			}
 			failed = append(failed, err)
 		}
+
 		var next *listing
 		if next, err = s.refresh(); next == l && err == nil {
 			return errors.Join(failed...)
@@ -225,6 +229,7 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 	if err != nil || n > 2*len(object.ID{}) {
 		return nil, fmt.Errorf("prefix %q: not hexadecimal digits of an ID", hexPrefix)
 	}
+
 	var ids []object.ID
 	err = s.search(ctx, func() { ids = nil }, func(v *sealed) (bool, error) {
 		o, err := v.opened()
@@ -246,6 +251,7 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 	if err != nil {
 		return nil, fmt.Errorf("look for prefix %s: %w", hexPrefix, err)
 	}
+
 	slices.SortFunc(ids, object.ID.Compare)
 	ids = slices.Compact(ids)
 	if limit > 0 && len(ids) > limit {

@@ -112,6 +112,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 		return nil, err
 	}
 	defer lock.Unlock()
+
 	r, err := decide(ctx)
 	if err != nil {
 		return nil, err
@@ -119,6 +120,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	if err := w.drop(r.Drop); err != nil {
 		return nil, err
 	}
+
 	var volumes []*sealed
 	for _, i := range r.Volumes {
 		volumes = append(volumes, w.volumes[i].v)
@@ -126,6 +128,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	if err := (trashBin{w.store}).takeOut(volumes); err != nil {
 		return nil, err
 	}
+
 	for _, i := range r.Volumes {
 		e := w.volumes[i]
 		e.gone = true
@@ -238,6 +241,7 @@ func (r *rewriter) asItLies(ctx context.Context, i int, each func(keys.Record) e
 	slices.SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.offset, b.offset))
 	})
+
 	for _, p := range places {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -419,7 +419,7 @@ func TestDropAtOnce(t *testing.T) {
 	lines := ""
 	for i := range 2 {
 		key, _ := sample(0, i)
-		lines += damagedLine(name, key)
+		lines += copyLine(name, key)
 		write(t, path, lines)
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
@@ -473,9 +473,9 @@ func TestDropMany(t *testing.T) {
 	for i := range maxDamaged {
 		other := object.Key{Kind: object.KindCommit}
 		binary.BigEndian.PutUint32(other.ID[:], uint32(i))
-		text.WriteString(damagedLine(l.volumes[0].name, other))
+		text.WriteString(copyLine(l.volumes[0].name, other))
 	}
-	text.WriteString(damagedLine(l.volumes[0].name, key))
+	text.WriteString(copyLine(l.volumes[0].name, key))
 	write(t, s.inVolumes(droppedFile), text.String())
 	if _, err := openStore(t, dir, testOptions(t)).Get(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("get: %v", err)

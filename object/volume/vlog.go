@@ -13,14 +13,14 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 )
 
-// What Badger 4 writes to a value log: a header of 20 bytes, then entries:
+// A value log of Badger 4 has a header of 20 bytes, then entries:
 //
 //	meta, user meta         1 byte each
 //	key, value length       uvarint
 //	expires at              uvarint
 //	key                     kind, ID, then the transaction's number
 //	value                   a stored value (package frame), zero bytes up to minValue
-//	checksum                CRC-32C of all of the entry before it
+//	checksum                CRC-32C of the entry before the checksum
 //
 // User meta is the number of zero bytes that follow the stored value.
 const (
@@ -78,7 +78,8 @@ var (
 	errSum   = errors.New("checksum does not match")
 )
 
-// isTorn reports whether an entry is incomplete or damaged, in contrast to unreadable.
+// isTorn reports whether err is about an incomplete or damaged entry, and not about a failed
+// read.
 func isTorn(err error) bool {
 	return errors.Is(err, errEntry) || errors.Is(err, errSum) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
@@ -102,6 +103,7 @@ func parseEntry(b []byte, start int64) (logEntry, error) {
 	if fields[0] != uint64(logKeySize) || fields[1] > maxStored || fields[2] != 0 || len(b) < n+logKeySize {
 		return logEntry{}, errEntry
 	}
+
 	e.padded = int(fields[1])
 	e.key.Kind = object.Kind(b[n])
 	copy(e.key.ID[:], b[n+1:])
@@ -182,6 +184,7 @@ func (w *logWalker) next() (logEntry, error) {
 	if e.end() > w.size {
 		return logEntry{}, io.ErrUnexpectedEOF
 	}
+
 	w.last = e.padded
 	if w.hash != nil {
 		w.hash.Write(b[:e.value-e.start])
@@ -220,6 +223,7 @@ func readEntry(r io.ReaderAt, e logEntry, buf []byte) (value, newBuf []byte, err
 		}
 		return nil, buf, err
 	}
+
 	if crc32.Checksum(buf[:n-crcSize], castagnoli) != binary.BigEndian.Uint32(buf[n-crcSize:]) {
 		return nil, buf, errSum
 	}

@@ -72,6 +72,7 @@ func (s *Store) refresh() (*listing, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+
 	old := s.list.Load()
 	next := &listing{byName: map[string]*sealed{}}
 	var added []*sealed
@@ -91,12 +92,14 @@ func (s *Store) refresh() (*listing, error) {
 		next.volumes = append(next.volumes, v)
 		next.byName[name] = v
 	}
+
 	if err := s.loadDropped(next.volumes, added); err != nil {
 		return nil, err
 	}
 	if old != nil && len(added) == 0 && len(next.volumes) == len(old.volumes) {
 		return old, nil
 	}
+
 	loadDamaged(s.inVolumes(damagedFile), added)
 	s.list.Store(next)
 	return next, nil

@@ -83,6 +83,7 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	if w, err = newUnsealed(s, session); err != nil {
 		return nil, err
 	}
+
 	if err = checkFree(w.dir, opening); err == nil {
 		w.db, err = openDatabase(w.dir, &s.o)
 	}
@@ -197,6 +198,7 @@ func (w *writer) commit(b *batch) error {
 	if err := w.failed(); err != nil {
 		return err
 	}
+
 	n := len(b.entries)
 	err := w.space.reserve(n, b.size)
 	if err == nil {
@@ -208,6 +210,7 @@ func (w *writer) commit(b *batch) error {
 	if err != nil {
 		return w.fail(err)
 	}
+
 	w.mu.Lock()
 	b.file = w.space.log()
 	values := b.values
@@ -216,6 +219,7 @@ func (w *writer) commit(b *batch) error {
 	for _, v := range values {
 		v.free()
 	}
+
 	if err := w.writeBack(); err != nil {
 		return w.fail(err)
 	}
@@ -232,6 +236,7 @@ func (w *writer) writeBack() error {
 		}
 		return w.space.startWriting()
 	}
+
 	if err := w.locate(); err != nil {
 		return err
 	}
@@ -358,6 +363,7 @@ func (w *writer) walk(i int, size int64) error {
 		}
 		w.walks = append(w.walks, walk)
 	}
+
 	walk := w.walks[i]
 	walk.size = size
 	for {

@@ -147,17 +147,11 @@ func open(path string, flag int) (*os.File, error) {
 
 // flock locks f unless another open file has it locked.
 func flock(f *os.File, mode Mode) error {
-	for {
-		switch err := unix.Flock(int(f.Fd()), int(mode)|unix.LOCK_NB); {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return busy(f)
-		default:
-			return &fs.PathError{Op: "flock", Path: f.Name(), Err: err}
-		}
+	err := retry(func() error { return unix.Flock(int(f.Fd()), int(mode)|unix.LOCK_NB) })
+	if err == unix.EWOULDBLOCK {
+		return busy(f)
 	}
+	return pathError("flock", f.Name(), err)
 }
 
 // release frees the lock on f, if there is one, and closes f. Closing alone is not

@@ -36,6 +36,17 @@ func NewWriter(w io.Writer) *Writer {
 	return wr
 }
 
+// Write writes an index with records, whose keys strictly ascend.
+func Write(w io.Writer, records iter.Seq[Record]) error {
+	x := NewWriter(w)
+	for rec := range records {
+		if err := x.Add(rec); err != nil {
+			return err
+		}
+	}
+	return x.Finish()
+}
+
 // Add writes one record. Keys must come in strictly ascending order.
 func (w *Writer) Add(r Record) error {
 	switch {

@@ -154,11 +154,7 @@ func (r *run) writeAll(ctx context.Context) error {
 // is in another place, Value becomes the compressed object. It reports whether
 // Value is a patch.
 func (o *Object) Fit(takes func(base object.Key) bool) (patched bool) {
-	if o.fits(takes) {
-		_, patched = frame.Base(o.Value)
-		return patched
-	}
-	if o.keep { // encode took the stored patch and tried nothing else
+	if !o.fits(takes) && o.keep { // encode took the stored patch and tried nothing else
 		o.keep = false
 		o.encoder.encode(o)
 	}

@@ -74,7 +74,9 @@ func (s *Session) recheck(ctx context.Context) error {
 	defer s.mu.Unlock()
 	for _, name := range s.own {
 		if l.byName[name] == nil {
-			return s.ownGone(name)
+			// Its lock is held.
+			s.err = damageError(name, "", errors.New("it was removed while its session was open"))
+			return s.err
 		}
 	}
 
@@ -140,13 +142,6 @@ func (r *reliance) recheckDropped(v *sealed, o *openVolume, found keys.Set) erro
 		}
 	}
 	return nil
-}
-
-// ownGone fails the session because one of its volumes was removed, although its lock is
-// held. The caller holds s.mu.
-func (s *Session) ownGone(name string) error {
-	s.err = damageError(name, "", errors.New("it was removed while its session was open"))
-	return s.err
 }
 
 // Close ends the session. Objects that were not published stay in sealed volumes, so that

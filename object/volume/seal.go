@@ -177,16 +177,15 @@ func (w *writer) scanLogs() (files []sealFile, err error) {
 
 // writeKeys writes KEYS. Order has the numbers of the objects, sorted by key.
 func (w *writer) writeKeys(order []uint32) error {
-	return writeFile(filepath.Join(w.dir, keysFile), func(f io.Writer) error {
-		x := keys.NewWriter(f)
+	records := func(yield func(keys.Record) bool) {
 		for _, i := range order {
 			r := w.table.at(int(i))
-			if err := x.Add(keys.Record{Key: w.table.key(r), File: uint32(r.file), Offset: r.offset, Stored: r.stored, Raw: r.raw}); err != nil {
-				return err
+			if !yield(keys.Record{Key: w.table.key(r), File: uint32(r.file), Offset: r.offset, Stored: r.stored, Raw: r.raw}) {
+				return
 			}
 		}
-		return x.Finish()
-	})
+	}
+	return writeFile(filepath.Join(w.dir, keysFile), func(f io.Writer) error { return keys.Write(f, records) })
 }
 
 // makeDurable makes all files read-only, and syncs the value logs and the directory. The

@@ -237,14 +237,11 @@ func (t *table) slot(key *object.Key) int {
 
 // find returns the record of key, or nil. The record may change later.
 func (t *table) find(key object.Key) *written {
-	if i := t.number(key); i >= 0 {
-		return t.at(i)
+	if n := t.index[t.slot(&key)]; n > 0 {
+		return t.at(int(n) - 1)
 	}
 	return nil
 }
-
-// number returns the number of key's record, or -1.
-func (t *table) number(key object.Key) int { return int(t.index[t.slot(&key)]) - 1 }
 
 // add adds a record with a new key.
 func (t *table) add(w written) {

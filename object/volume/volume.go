@@ -13,6 +13,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -270,15 +271,19 @@ func logName(number uint32) string { return fmt.Sprintf("%06d"+logSuffix, number
 
 // logNumber returns the number of a value log, and whether name is one of a value log.
 func logNumber(name string) (uint32, bool) {
-	digits, ok := strings.CutSuffix(name, logSuffix)
-	n, err := strconv.ParseUint(digits, 10, 32)
-	return uint32(n), ok && err == nil && logName(uint32(n)) == name
+	return fileNumber(name, logSuffix)
 }
 
 func isTable(name string) bool {
-	digits, ok := strings.CutSuffix(name, tableSuffix)
+	_, ok := fileNumber(name, tableSuffix)
+	return ok
+}
+
+// fileNumber returns the number of a value log or a table, and whether name is one.
+func fileNumber(name, suffix string) (uint32, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
 	n, err := strconv.ParseUint(digits, 10, 32)
-	return ok && err == nil && fmt.Sprintf("%06d"+tableSuffix, n) == name
+	return uint32(n), ok && err == nil && fmt.Sprintf("%06d", n) == digits
 }
 
 // makeVolumesDir makes volumes/, durably, if it does not exist.
@@ -334,18 +339,10 @@ func (o *Options) setDefaults() error {
 	if o.Warn == nil {
 		o.Warn = func(string) {}
 	}
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.MaxObjects <= 0 {
-		o.MaxObjects = DefaultMaxObjects
-	}
-	if o.logFileSize == 0 {
-		o.logFileSize = defaultLogFileSize
-	}
-	if o.memTableSize == 0 {
-		o.memTableSize = defaultMemTableSize
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultMaxObjects)
+	o.logFileSize = cmp.Or(o.logFileSize, defaultLogFileSize)
+	o.memTableSize = cmp.Or(o.memTableSize, defaultMemTableSize)
 	return nil
 }
 

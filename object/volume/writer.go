@@ -297,16 +297,17 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 		return nil, false, nil
 	}
 	raw, b := int(r.raw), w.batches[r.batch]
-	if b.file == nil {
-		var value []byte
-		if i := slices.Index(b.keys, key); i >= 0 {
-			value = append(value, b.values[i].b[:r.stored]...)
-		}
-		w.mu.Unlock()
+	var value []byte
+	if i := slices.Index(b.keys, key); i >= 0 { // it was not written yet
+		value = slices.Clone(b.values[i].b[:r.stored])
+	}
+	w.mu.Unlock()
+
+	if value == nil {
+		value, err = w.read(key, b.file)
+	}
+	if err == nil {
 		data, err = decode(key, value, raw)
-	} else {
-		w.mu.Unlock()
-		data, err = w.read(key, b, raw)
 	}
 	if err != nil {
 		err = &object.CorruptError{Key: key, Where: filepath.Base(w.dir), Err: err}
@@ -314,8 +315,8 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 	return data, true, err
 }
 
-// read reads an object of a batch that was committed.
-func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
+// read reads the stored value of an object in a value log.
+func (w *writer) read(key object.Key, log *os.File) ([]byte, error) {
 	r := w.record(key)
 	if !r.placed {
 		if err := w.locateAll(); err != nil {
@@ -326,11 +327,12 @@ func (w *writer) read(key object.Key, b *batch, raw int) ([]byte, error) {
 	if !r.placed {
 		return nil, errors.New("not where it was written")
 	}
+
 	value := make([]byte, r.stored)
-	if n, err := b.file.ReadAt(value, int64(r.offset)); n < len(value) {
+	if n, err := log.ReadAt(value, int64(r.offset)); n < len(value) {
 		return nil, err
 	}
-	return decode(key, value, raw)
+	return value, nil
 }
 
 // record returns the record of an object that was added.

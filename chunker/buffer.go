@@ -36,25 +36,18 @@ func (c *Chunker) SplitBuffers(r io.Reader, emit func(*Buffer) error) error {
 	b := c.pool.get()
 	defer func() { c.pool.release(b) }()
 	s := splitter{c: c, r: r, buf: b.data}
-	for {
-		chunk, err := s.next()
-		if err != nil {
-			return endOfInput(err)
-		}
-		if chunk == nil {
-			next := c.pool.another(b)
-			s.moveTo(next.data)
-			if next != b {
-				c.pool.release(b)
-				b = next
-			}
-			continue
-		}
-		c.pool.share(b)
-		if err := emit(&Buffer{chunk, b, c.pool}); err != nil {
-			return err
+	full := func() {
+		next := c.pool.another(b)
+		s.moveTo(next.data)
+		if next != b {
+			c.pool.release(b)
+			b = next
 		}
 	}
+	return s.split(full, func(chunk []byte) error {
+		c.pool.share(b)
+		return emit(&Buffer{chunk, b, c.pool})
+	})
 }
 
 // block is memory for chunks.

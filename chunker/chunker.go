@@ -64,26 +64,7 @@ func (c *Chunker) Split(r io.Reader, emit func(chunk []byte) error) error {
 	b := c.plain.Get().(*block)
 	defer c.plain.Put(b)
 	s := splitter{c: c, r: r, buf: b.data}
-	for {
-		chunk, err := s.next()
-		if err != nil {
-			return endOfInput(err)
-		}
-		if chunk == nil {
-			s.moveTo(s.buf)
-			continue
-		}
-		if err := emit(chunk); err != nil {
-			return err
-		}
-	}
-}
-
-func endOfInput(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
+	return s.split(func() { s.moveTo(s.buf) }, emit)
 }
 
 // splitter cuts one stream. buf[start:end] has the bytes after the last cut.
@@ -95,6 +76,24 @@ type splitter struct {
 	from   int   // there is no cut before it; it may be less than start+Min
 	end    int   // of the bytes read
 	readTo error // the error that ended the reading, perhaps io.EOF
+}
+
+// split calls emit for each chunk, and full if buf is full. Full calls moveTo.
+func (s *splitter) split(full func(), emit func(chunk []byte) error) error {
+	for {
+		chunk, err := s.next()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err == nil && chunk == nil:
+			full()
+		case err == nil:
+			err = emit(chunk)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // next returns the next chunk, a part of buf. It returns nil, nil if buf is full: then the

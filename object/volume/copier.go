@@ -183,8 +183,8 @@ func (c *copying) object(ctx context.Context, rec keys.Record, above int) error 
 	return c.add(ctx, rec.Key, b, int(rec.Raw))
 }
 
-// checkCopied returns an error if there is false for an object of v.
-func (v *sealed) checkCopied(there func(keys.Record) (bool, error)) error {
+// checkCopied returns an error if v has an object for which has returns false.
+func (v *sealed) checkCopied(has func(keys.Record) (bool, error)) error {
 	o, err := v.opened()
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (v *sealed) checkCopied(there func(keys.Record) (bool, error)) error {
 		if err != nil {
 			return err
 		}
-		if ok, err := there(rec); err != nil {
+		if ok, err := has(rec); err != nil {
 			return err
 		} else if !ok {
 			return &object.NotFoundError{Key: rec.Key}

@@ -36,7 +36,7 @@ func (v *sealed) openLogs(ctx context.Context) (*sealed, error) {
 		return nil, err
 	}
 	found := &sealed{name: v.name, path: v.path, store: v.store}
-	found.open.Store(found.newOpen(index))
+	found.open.Store(&openVolume{v: found, index: index})
 	return found, nil
 }
 

@@ -41,11 +41,8 @@ type sealed struct {
 type openVolume struct {
 	v     *sealed
 	index *keys.Reader
-	file  *file // KEYS; nil: the index is in memory
-
-	mu     sync.RWMutex
-	logs   map[uint32]*file
-	closed bool
+	file  *file    // KEYS; nil: the index is in memory
+	logs  sync.Map // value logs: from their number to *file
 }
 
 // opened opens the volume at its first use. The error matches fs.ErrNotExist if the
@@ -75,8 +72,7 @@ func (v *sealed) opened() (*openVolume, error) {
 		return nil, damage
 	}
 
-	o := v.newOpen(index)
-	o.file = f
+	o := &openVolume{v: v, index: index, file: f}
 	v.open.Store(o)
 	return o, nil
 }
@@ -87,11 +83,6 @@ func openIndex(f *file) (*keys.Reader, error) {
 		return nil, err
 	}
 	return keys.Open(f, size)
-}
-
-// newOpen returns the open volume for an index.
-func (v *sealed) newOpen(index *keys.Reader) *openVolume {
-	return &openVolume{v: v, index: index, logs: map[uint32]*file{}}
 }
 
 // indexError returns the error for a failed read of KEYS: damage, unless the error does
@@ -147,15 +138,10 @@ func (v *sealed) close() {
 	if o == nil {
 		return
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
 	if o.file != nil {
 		o.file.close()
 	}
-	for _, f := range o.logs {
-		f.close()
-	}
+	o.eachLog((*file).close)
 }
 
 // find returns the record of key, and whether the volume has the object.
@@ -188,33 +174,20 @@ func (o *openVolume) present(records iter.Seq2[keys.Record, error]) iter.Seq2[ke
 }
 
 // log returns a value log.
-func (o *openVolume) log(number uint32) (*file, error) {
-	o.mu.RLock()
-	f := o.logs[number]
-	o.mu.RUnlock()
-	if f != nil {
-		return f, nil
+func (o *openVolume) log(number uint32) *file {
+	f, ok := o.logs.Load(number)
+	if !ok {
+		f, _ = o.logs.LoadOrStore(number, o.v.file(logName(number)))
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		return nil, os.ErrClosed
-	}
-	if f := o.logs[number]; f != nil {
-		return f, nil
-	}
-	f = o.v.file(logName(number))
-	o.logs[number] = f
-	return f, nil
+	return f.(*file)
 }
 
-// closeLogs closes the value logs. They are reopened when they are read.
-func (o *openVolume) closeLogs() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, f := range o.logs {
-		f.rest()
-	}
+// eachLog calls do for the value logs that were read.
+func (o *openVolume) eachLog(do func(*file)) {
+	o.logs.Range(func(_, f any) bool {
+		do(f.(*file))
+		return true
+	})
 }
 
 // storedValue returns the stored value of rec, in buf if that is large enough.
@@ -230,16 +203,11 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc)
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
 	}
-
-	f, err := o.log(rec.File)
-	if err != nil {
-		return nil, err
-	}
 	if uint32(cap(buf)) < rec.Stored {
 		buf = make([]byte, rec.Stored)
 	}
 	buf = buf[:rec.Stored]
-	if n, err := f.readWith(read, buf, int64(rec.Offset)); n < len(buf) {
+	if n, err := o.log(rec.File).readWith(read, buf, int64(rec.Offset)); n < len(buf) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}

@@ -33,8 +33,7 @@ type Sweep struct {
 	// serve as the only copy of its object. If nil, every copy may.
 	Stays func(Place) bool
 
-	lock  *disk.FileLock
-	trash []string // paths of removed volumes, which still have KEYS
+	lock *disk.FileLock
 }
 
 // Sweep begins a sweep. The caller closes it. The error is [disk.ErrBusy] if another
@@ -69,10 +68,11 @@ func (s *Store) lockMaintenance(ctx context.Context, o MaintainOptions) (*disk.F
 
 // Close ends the sweep. A second call does nothing.
 func (w *Sweep) Close() {
-	for _, path := range w.trash {
-		disk.RemoveAll(path) // after an error, the next sweep does
+	for _, e := range w.volumes {
+		if e.gone { // it still has KEYS; after an error, the next sweep deletes it
+			disk.RemoveAll(w.store.inVolumes(trashPrefix + e.v.name))
+		}
 	}
-	w.trash = nil
 	if w.lock != nil {
 		w.lock.Unlock()
 	}
@@ -96,9 +96,7 @@ func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Remova
 		return fmt.Errorf("remove volumes: %w", err)
 	}
 	for _, e := range removed {
-		path := w.store.inVolumes(trashPrefix + e.v.name)
-		w.trash = append(w.trash, path)
-		if err := deleteAllBut(path, keysFile); err != nil {
+		if err := deleteAllBut(w.store.inVolumes(trashPrefix+e.v.name), keysFile); err != nil {
 			return fmt.Errorf("remove volumes: %w", err)
 		}
 	}
@@ -132,7 +130,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	for _, i := range r.Volumes {
 		e := w.volumes[i]
 		e.gone = true
-		e.o.closeLogs() // this frees their disk space
+		e.o.eachLog((*file).rest) // this frees their disk space
 		removed = append(removed, e)
 	}
 	return removed, w.drop(nil) // removes the lines of removed volumes

@@ -29,9 +29,8 @@ const (
 // Files and symlinks with equal content are joined first, preferring equal
 // names. Other files are joined if at least half of the larger one is common:
 // in equal lines if both have at most [MaxSimilarText] bytes, otherwise in equal
-// chunks. This
-// second step does not run if more than [MaxSimilarFiles] removed or added
-// files remain. It stops after 256 MiB of text or a million chunks. Content
+// chunks. This second step does not run if more than [MaxSimilarFiles] removed or
+// added files remain. It stops after 256 MiB of text or a million chunks. Content
 // that is missing in r is similar to nothing.
 func DetectRenames(ctx context.Context, r object.Reader, changes []Change) ([]Change, error) {
 	removed := slices.ContainsFunc(changes, func(c Change) bool { return c.New == nil && movable(c.Old) })
@@ -213,6 +212,7 @@ type part struct {
 type overlap struct {
 	old, new *moved
 	percent  uint64
+	sameName int // 1 if both have the same name
 }
 
 // similar matches files by their common bytes, most similar first.
@@ -232,7 +232,7 @@ func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error 
 	slices.SortStableFunc(found, func(a, b overlap) int {
 		return cmp.Or(
 			cmp.Compare(b.percent, a.percent),
-			compareBool(sameName(b), sameName(a)),
+			cmp.Compare(b.sameName, a.sameName),
 			ComparePaths(a.new.path, b.new.path),
 			ComparePaths(a.old.path, b.old.path),
 		)
@@ -253,7 +253,7 @@ func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error 
 func (o overlap) ambiguous(rest []overlap) bool {
 	for i, other := range rest {
 		switch {
-		case other.percent != o.percent || sameName(other) != sameName(o):
+		case other.percent != o.percent || other.sameName != o.sameName:
 			return false
 		case i == 10*MaxSimilarFiles: // too many equal pairs to check
 			return true
@@ -262,18 +262,6 @@ func (o overlap) ambiguous(rest []overlap) bool {
 		}
 	}
 	return false
-}
-
-func sameName(o overlap) bool { return path.Base(o.old.path) == path.Base(o.new.path) }
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // overlaps finds the pairs of files with enough common bytes, by the parts
@@ -317,9 +305,14 @@ func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*moved, parts
 		for i, bytes := range common {
 			size := max(olds[i].entry.Size, n.entry.Size)
 			percent := min(99, uint64(float64(bytes)/float64(size)*100))
-			if percent >= minSimilar {
-				found = append(found, overlap{olds[i], n, percent})
+			if percent < minSimilar {
+				continue
 			}
+			o := overlap{old: olds[i], new: n, percent: percent}
+			if path.Base(o.old.path) == path.Base(n.path) {
+				o.sameName = 1
+			}
+			found = append(found, o)
 		}
 	}
 

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"os"
 	"time"
 
@@ -12,15 +13,7 @@ import (
 // openFolderBelow opens a directory by its path below dir, following no
 // symlink in any component.
 func openFolderBelow(dir int, path string) (*osFolder, error) {
-	d, err := openFolderAt(dir, ".")
-	for path != "" && err == nil {
-		var name string
-		name, path = cutPath(path)
-		above := d
-		d, err = openFolderAt(above.fd, name)
-		above.Close()
-	}
-	return d, err
+	return openSteps(dir, cmp.Or(path, "."), cutPath, openFolderAt)
 }
 
 // openFolderAt opens a directory by its name.

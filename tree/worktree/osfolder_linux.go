@@ -24,25 +24,16 @@ var noOpenat2 atomic.Bool
 // openFolderBelow opens a directory by its path below dir, following no
 // symlink in any component.
 func openFolderBelow(dir int, path string) (*osFolder, error) {
-	at := dir
-	for {
-		step, rest := path, ""
-		if len(path) > maxStep {
-			cut := strings.LastIndexByte(path[:maxStep], '/')
-			if cut < 0 {
-				return nil, unix.ENAMETOOLONG
-			}
-			step, rest = path[:cut], path[cut+1:]
-		}
-		d, err := openStep(at, step)
-		if at != dir {
-			unix.Close(at)
-		}
-		if err != nil || rest == "" {
-			return d, err
-		}
-		at, path = d.fd, rest
+	return openSteps(dir, path, cutStep, openStep)
+}
+
+// cutStep returns the first step of a path, and the rest.
+func cutStep(path string) (step, rest string) {
+	cut := strings.LastIndexByte(path[:min(len(path), maxStep)], '/')
+	if len(path) <= maxStep || cut < 0 { // the kernel refuses a name of that length
+		return path, ""
 	}
+	return path[:cut], path[cut+1:]
 }
 
 // openStep opens a path of at most maxStep bytes.
@@ -61,7 +52,7 @@ func openStep(dir int, path string) (*osFolder, error) {
 		noOpenat2.Store(true)
 	}
 
-	return openComponents(dir, path)
+	return openSteps(dir, path, cutPath, openFolderAt)
 }
 
 // openat2 lets the kernel refuse every symlink on the way.
@@ -82,22 +73,6 @@ func openat2(dir int, path string) (*osFolder, error) {
 		case err != unix.EINTR && err != unix.EAGAIN:
 			return nil, err
 		}
-	}
-}
-
-// openComponents is openat2 for kernels without it.
-func openComponents(dir int, path string) (*osFolder, error) {
-	at := dir
-	for {
-		name, rest := cutPath(path)
-		d, err := openFolderAt(at, name)
-		if at != dir {
-			unix.Close(at)
-		}
-		if err != nil || rest == "" {
-			return d, err
-		}
-		at, path = d.fd, rest
 	}
 }
 

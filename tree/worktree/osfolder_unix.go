@@ -64,6 +64,21 @@ func openat(dir int, name string, flags int, perm uint32) (fd int, err error) {
 	return fd, err
 }
 
+// openSteps opens a path below dir, one step after the other.
+func openSteps(dir int, path string, cut func(path string) (step, rest string), open func(dir int, step string) (*osFolder, error)) (*osFolder, error) {
+	for at := dir; ; {
+		step, rest := cut(path)
+		d, err := open(at, step)
+		if at != dir {
+			unix.Close(at)
+		}
+		if err != nil || rest == "" {
+			return d, err
+		}
+		at, path = d.fd, rest
+	}
+}
+
 func (d *osFolder) lstat(name string) (fileStat, error) {
 	var st unix.Stat_t
 	err := retry(func() error { return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })

@@ -63,13 +63,13 @@ func (d *dirScan) names(from, to int) {
 		if i%1024 == 1023 && d.failure() != nil {
 			return
 		}
+		name := d.list.name(i)
 		if d.only == nil {
-			d.name(i, d.list.name(i), nil, false)
-		} else if name := d.list.name(i); d.only.kids[name] != nil {
-			d.name(i, name, d.only.kids[name], false)
-		} else {
-			d.name(i, name, nil, true)
+			d.name(i, name, nil, false)
+			continue
 		}
+		kid := d.only.kids[name]
+		d.name(i, name, kid, kid == nil)
 	}
 }
 
@@ -127,6 +127,14 @@ type scanName struct {
 	roots   *selection   // the roots below it; nil: all
 	ignored bool
 	mounted bool // another file system is mounted there, and excluded
+}
+
+// trackedName returns the name of one of [index.Dir.Children].
+func trackedName(entry *index.Entry, sub *index.Dir) scanName {
+	if entry != nil {
+		return scanName{name: entry.Name, entry: entry}
+	}
+	return scanName{name: sub.Name(), sub: sub}
 }
 
 // tracked reports whether the index has the name.
@@ -497,85 +505,46 @@ func (d *dirScan) addUnseen() {
 	}
 
 	for entry, sub := range d.tracked.Children() {
-		switch {
-		case entry != nil:
-			if _, ok := there[entry.Name]; !ok {
-				d.report(entry.Name, Found{State: Deleted, Old: entry})
-			}
-		default:
-			if _, ok := there[sub.Name()]; !ok {
-				d.deleted(sub.Name(), sub)
-			}
+		n := trackedName(entry, sub)
+		if _, ok := there[n.name]; !ok {
+			d.missing(&n)
 		}
 	}
-}
-
-// deleted reports a folder and everything that the index has below it.
-func (d *dirScan) deleted(name string, sub *index.Dir) {
-	item := d.report(name, Found{State: Deleted, Dir: true})
-	item.below = new(scanned)
-	d.deleteBelow(item.below, item.found.Path, sub)
 }
 
 // deleteBelow reports everything that the index has below a folder.
 func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir) {
 	for entry, sub := range dir.Children() {
-		item := scanItem{}
-		if entry != nil {
-			item.name = entry.Name
-			item.found = d.keep(Found{Path: tree.Join(path, entry.Name), State: Deleted, Old: entry})
-		} else {
-			item.name = sub.Name()
-			item.found = d.keep(Found{Path: tree.Join(path, sub.Name()), State: Deleted, Dir: true})
-			item.below = new(scanned)
-			d.deleteBelow(item.below, item.found.Path, sub)
-		}
-		out.items = append(out.items, item)
+		n := trackedName(entry, sub)
+		d.missingAt(out, tree.Join(path, n.name), &n)
 	}
 }
 
-// missing reports a selected name that does not exist, or that is no folder
-// though a path below it was selected.
-func (d *dirScan) missing(n *scanName) {
-	name := n.name
+// missing reports a name of the folder that does not exist, or that is no folder though a
+// path below it was selected.
+func (d *dirScan) missing(n *scanName) { d.missingAt(d.out, d.join(n.name), n) }
+
+// missingAt is missing for a name at any path.
+func (d *dirScan) missingAt(out *scanned, path string, n *scanName) {
+	item := scanItem{name: path[len(path)-len(n.name):]}
 	switch {
 	case n.kid != nil:
-		path := d.join(name)
-		item := scanItem{name: path[len(path)-len(name):], below: new(scanned)}
-		d.missingBelow(item.below, path, n.sub, n.kid)
-		d.out.items = append(d.out.items, item)
+		item.below = new(scanned)
+		for name, kid := range n.kid.kids {
+			below := scanName{name: name, kid: kid}
+			if n.sub != nil {
+				below.sub, below.entry = n.sub.Subdir(name), n.sub.Entry(name)
+			}
+			d.missingAt(item.below, tree.Join(path, name), &below)
+		}
 	case n.entry != nil:
-		d.report(name, Found{State: Deleted, Old: n.entry})
+		item.found = d.keep(Found{Path: path, State: Deleted, Old: n.entry})
 	case n.sub != nil:
-		d.deleted(name, n.sub)
+		item.found = d.keep(Found{Path: path, State: Deleted, Dir: true})
+		item.below = new(scanned)
+		d.deleteBelow(item.below, path, n.sub)
 	default:
-		path := d.join(name)
-		d.report(name, Found{State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})
+		item.found = d.keep(Found{Path: path, State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})
 	}
-}
-
-func (d *dirScan) missingBelow(out *scanned, path string, dir *index.Dir, only *selection) {
-	for name, kid := range only.kids {
-		at := tree.Join(path, name)
-		item := scanItem{name: name}
-		var sub *index.Dir
-		var entry *index.Entry
-		if dir != nil {
-			sub, entry = dir.Subdir(name), dir.Entry(name)
-		}
-		switch {
-		case kid != nil:
-			item.below = new(scanned)
-			d.missingBelow(item.below, at, sub, kid)
-		case entry != nil:
-			item.found = d.keep(Found{Path: at, State: Deleted, Old: entry})
-		case sub != nil:
-			item.found = d.keep(Found{Path: at, State: Deleted, Dir: true})
-			item.below = new(scanned)
-			d.deleteBelow(item.below, at, sub)
-		default:
-			item.found = d.keep(Found{Path: at, State: Absent, Err: pathError("stat", at, fs.ErrNotExist)})
-		}
-		out.items = append(out.items, item)
-	}
+	out.items = append(out.items, item)
 }

@@ -213,8 +213,7 @@ func oneLine(text string, size int, drop string) string {
 // An appended is a line added to a log.
 type appended struct {
 	path string
-	size int64    // former size of the log, in bytes; -1: there was none
-	dirs []string // folders with new entries, to sync
+	size int64 // former size of the log, in bytes; -1: there was none
 }
 
 // BeginLogs makes empty logs of names and syncs them. It does not change
@@ -252,8 +251,7 @@ func (a appended) undo() {
 // an incomplete last line. The caller holds the lock.
 func (d folder) appendLog(name string, e LogEntry) (appended, error) {
 	a := appended{path: d.path("logs/" + name), size: -1}
-	dirs, err := d.makeLogDirs(name)
-	a.dirs = dirs
+	err := d.makeLogDirs(name)
 	if err == nil {
 		err = a.write(encodeEntry(e))
 	}
@@ -269,7 +267,6 @@ func (a *appended) write(line []byte) error {
 	f, err := disk.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if os.IsNotExist(err) {
 		f, err = disk.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-		a.dirs = append(a.dirs, filepath.Dir(a.path))
 	} else if err == nil {
 		var info os.FileInfo
 		if info, err = f.Stat(); err == nil {
@@ -323,11 +320,11 @@ func intactEnd(f *os.File, size int64) (logEnd, error) {
 // makeLogDirs makes the folders for the log of a name. It removes logs in its
 // way: they belong to deleted refs, because otherwise the name could not
 // exist.
-func (d folder) makeLogDirs(name string) (changed []string, err error) {
+func (d folder) makeLogDirs(name string) error {
 	file := d.path("logs/" + name)
 	if info, err := disk.Lstat(file); err == nil && info.IsDir() {
 		if err := disk.RemoveAll(file); err != nil {
-			return nil, err
+			return err
 		}
 	}
 
@@ -340,11 +337,11 @@ func (d folder) makeLogDirs(name string) (changed []string, err error) {
 			err = syscall.Unlink(dir)
 		}
 		if err != nil && !isAbsent(err) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.EPERM) {
-			return nil, &os.PathError{Op: "unlink", Path: dir, Err: err}
+			return &os.PathError{Op: "unlink", Path: dir, Err: err}
 		}
 	}
 
-	return makeDirs(filepath.Dir(file))
+	return disk.MakeDir(filepath.Dir(file))
 }
 
 // Logs returns the sorted names that have a log: "HEAD" and full names of

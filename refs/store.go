@@ -388,9 +388,9 @@ func (d folder) stage(files []file) (place func() (placed int, err error), err e
 	err = each(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
 	var dirs []string
 	for i := 0; err == nil && i < len(files); i++ {
-		var made []string
-		made, err = makeDirs(filepath.Dir(d.path(files[i].name)))
-		dirs = append(append(dirs, made...), filepath.Dir(d.path(files[i].name)))
+		dir := filepath.Dir(d.path(files[i].name))
+		err = disk.MakeDir(dir)
+		dirs = append(dirs, dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.clean())
@@ -455,26 +455,6 @@ func removeEmpty(dir string) {
 	disk.Remove(dir)
 }
 
-// makeDirs makes a folder and its missing parents. It returns the folders with
-// new entries.
-func makeDirs(dir string) (changed []string, err error) {
-	if _, err := disk.Stat(dir); err == nil {
-		return nil, nil
-	}
-
-	above := filepath.Dir(dir)
-	if above != dir {
-		if changed, err = makeDirs(above); err != nil {
-			return nil, err
-		}
-	}
-	if err := disk.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-		return nil, err
-	}
-
-	return append(changed, above), nil
-}
-
 // remove removes the file of a name, if it exists, and then the empty folders
 // above it, except refs and logs themselves. It returns the folder that
 // changed.
@@ -519,23 +499,23 @@ const lockFile = "refs.lock"
 // lock takes the writers' lock and returns the function that releases it. The
 // error is a [*disk.BusyError] if others hold it for too long.
 func (d folder) lock(ctx context.Context) (unlock func(), err error) {
-	l, err := disk.Lock(ctx, d.path(lockFile), disk.Exclusive, disk.DefaultWait)
-	if err != nil {
-		return nil, fmt.Errorf("lock refs: %w", err)
-	}
-	if err := d.clean(); err != nil {
-		l.Unlock()
-		return nil, fmt.Errorf("lock refs: %w", err)
-	}
-	return l.Unlock, nil
+	return d.lockAs(ctx, disk.Exclusive, d.clean)
 }
 
 // lockOut waits for writers and excludes them until the returned function is
 // called. It needs no permission to write.
 func (d folder) lockOut(ctx context.Context) (unlock func(), err error) {
-	l, err := disk.Lock(ctx, d.path(lockFile), disk.Shared, disk.DefaultWait)
-	if err != nil {
-		return nil, fmt.Errorf("lock refs: %w", err)
+	return d.lockAs(ctx, disk.Shared, func() error { return nil })
+}
+
+// lockAs takes a lock and calls begin under it.
+func (d folder) lockAs(ctx context.Context, mode disk.Mode, begin func() error) (unlock func(), err error) {
+	l, err := disk.Lock(ctx, d.path(lockFile), mode, disk.DefaultWait)
+	if err == nil {
+		if err = begin(); err == nil {
+			return l.Unlock, nil
+		}
+		l.Unlock()
 	}
-	return l.Unlock, nil
+	return nil, fmt.Errorf("lock refs: %w", err)
 }

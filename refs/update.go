@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -82,7 +83,10 @@ func (s *Store) check(changes []Change) ([]move, error) {
 	}
 
 	for _, m := range moves {
-		if err := s.checkFree(m, seen); err != nil {
+		if !m.Old.IsZero() || m.Name == "HEAD" {
+			continue
+		}
+		if err := s.checkFree(m.Name, seen); err != nil {
 			return nil, err
 		}
 	}
@@ -117,32 +121,31 @@ func (s *Store) current(name string, head value) (object.ID, error) {
 	return id, err
 }
 
-// checkFree returns a [*ConflictError] if a new ref collides with another, on
-// disk or in the same update.
-func (s *Store) checkFree(m move, names map[string]bool) error {
-	if !m.Old.IsZero() || m.Name == "HEAD" {
-		return nil
-	}
+// CheckFree returns a [*ConflictError] if a new ref of this name would collide with
+// another: a ref is a file, so its name cannot also be a folder of other refs.
+func (s *Store) CheckFree(name string) error { return s.checkFree(name, nil) }
 
+// checkFree is CheckFree that also looks at the names in the same update.
+func (s *Store) checkFree(name string, names map[string]bool) error {
 	for i := len("refs/"); ; {
-		next := strings.IndexByte(m.Name[i:], '/')
+		next := strings.IndexByte(name[i:], '/')
 		if next < 0 {
 			break
 		}
 		i += next + 1
-		above := m.Name[:i-1]
+		above := name[:i-1]
 		_, found, err := s.read(above, maxValueSize)
 		if found || errors.Is(err, object.ErrCorrupt) || names[above] {
-			return &ConflictError{Name: m.Name, With: above}
+			return &ConflictError{Name: name, With: above}
 		}
 		if err != nil {
 			return err
 		}
 	}
 
-	below, err := s.names("refs", m.Name+"/")
+	below, err := s.names("refs", name+"/")
 	if err == nil && len(below) > 0 {
-		err = &ConflictError{Name: m.Name, With: below[0]}
+		err = &ConflictError{Name: name, With: below[0]}
 	}
 
 	return err
@@ -222,9 +225,11 @@ func (s *Store) replace(lines []logLine, files []file) error {
 		return err
 	})
 
-	var dirs []string
+	var dirs []string // with a new log
 	for _, a := range added {
-		dirs = append(dirs, a.dirs...)
+		if a.path != "" && a.size < 0 {
+			dirs = append(dirs, filepath.Dir(a.path))
+		}
 	}
 	if err == nil {
 		err = syncDirs(dirs)
@@ -285,7 +290,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkFree(move{Change: Change{Name: to, New: id}}, nil); err != nil {
+	if err := s.CheckFree(to); err != nil {
 		return err
 	}
 	if err := s.rename(from, to, id, head.target == from, who); err != nil {
@@ -308,11 +313,7 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 		return err
 	}
 
-	made, err := s.makeLogDirs(to)
-	if err != nil {
-		return err
-	}
-	if err := syncDirs(made); err != nil {
+	if err := s.makeLogDirs(to); err != nil {
 		return err
 	}
 

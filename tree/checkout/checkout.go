@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -130,26 +129,13 @@ func checkoutTarget(ctx context.Context, r *kist.Repository, old refs.Head, o Sw
 
 // createTarget is checkoutTarget for a new branch.
 func createTarget(ctx context.Context, r *kist.Repository, old refs.Head, o SwitchOptions, rev string) (refs.Head, []refs.Change, error) {
-	was, err := CheckNew(r, refs.Heads, o.Create, o.Reset)
-	if err != nil {
-		return refs.Head{}, nil, err
-	}
 	if old.Unborn() && rev == "HEAD" { // the unborn branch gets another name
-		return refs.Head{Branch: o.Create}, nil, nil
+		_, err := CheckNew(r, refs.Heads, o.Create, o.Reset)
+		return refs.Head{Branch: o.Create}, nil, err
 	}
 
-	id, err := r.Resolve(ctx, rev)
-	if err != nil {
-		return refs.Head{}, nil, err
-	}
-
-	reason := "branch: created from " + rev
-	if !was.IsZero() {
-		reason = "branch: reset to " + rev
-	}
-
-	change := refs.Change{Name: refs.Heads + o.Create, Old: was, New: id, Reason: reason}
-	return refs.Head{Branch: o.Create, ID: id}, []refs.Change{change}, nil
+	change, err := NewBranch(ctx, r, o.Create, rev, o.Reset)
+	return refs.Head{Branch: o.Create, ID: change.New}, []refs.Change{change}, err
 }
 
 // branchName returns the branch that a revision names, or "". A branch comes
@@ -194,18 +180,26 @@ func CheckNew(r *kist.Repository, prefix, name string, mayExist bool) (object.ID
 		return id, err
 	}
 
-	// A ref is a file, so its name cannot also be a folder of other refs.
-	for at := strings.LastIndexByte(full, '/'); at >= len(prefix); at = strings.LastIndexByte(full[:at], '/') {
-		if _, err := r.Refs().Get(full[:at]); err == nil {
-			return id, &refs.ConflictError{Name: full, With: full[:at]}
-		}
+	return object.ID{}, r.Refs().CheckFree(full)
+}
+
+// NewBranch returns the change that makes a branch at the commit of a revision. With
+// force, it moves a branch that exists.
+func NewBranch(ctx context.Context, r *kist.Repository, name, rev string, force bool) (refs.Change, error) {
+	was, err := CheckNew(r, refs.Heads, name, force)
+	if err != nil {
+		return refs.Change{}, err
+	}
+	id, err := r.Resolve(ctx, rev)
+	if err != nil {
+		return refs.Change{}, err
 	}
 
-	if list, _ := r.Refs().List(full + "/"); len(list) > 0 {
-		return id, &refs.ConflictError{Name: full, With: list[0].Name}
+	reason := "branch: created from " + rev
+	if !was.IsZero() {
+		reason = "branch: reset to " + rev
 	}
-
-	return object.ID{}, nil
+	return refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason}, nil
 }
 
 // Tip is a commit and its tree. It is zero before the first commit.

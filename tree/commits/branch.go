@@ -28,25 +28,14 @@ var (
 // CreateBranch makes a branch at the commit that a revision names. With force,
 // an existing branch is moved, unless HEAD is on it.
 func CreateBranch(ctx context.Context, r *kist.Repository, name, rev string, force bool) (object.ID, error) {
-	was, err := checkout.CheckNew(r, refs.Heads, name, force)
+	change, err := checkout.NewBranch(ctx, r, name, rev, force)
+	if err == nil {
+		err = notCheckedOut(r, name)
+	}
 	if err != nil {
-		return object.ID{}, err
+		return change.New, err
 	}
-	if err := notCheckedOut(r, name); err != nil {
-		return object.ID{}, err
-	}
-
-	id, err := r.Resolve(ctx, rev)
-	if err != nil {
-		return id, err
-	}
-
-	reason := "branch: created from " + rev
-	if !was.IsZero() {
-		reason = "branch: reset to " + rev
-	}
-
-	return id, updateRef(ctx, r, nil, refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason})
+	return change.New, updateRef(ctx, r, nil, change)
 }
 
 // DeleteBranch deletes a branch, given its full name, and returns its commit.

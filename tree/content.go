@@ -365,8 +365,9 @@ func (c *cursor) expand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := fits(p.node, want, after, node); err != nil {
-		return err
+	first, last := node.Bounds()
+	if err := fits(p.node.Level, want, after, treeFacts{first: first, last: last, level: int8(node.Level)}); err != nil {
+		return misfit(want.ID, object.ReasonChild, "%w", err)
 	}
 
 	c.stack = append(c.stack, place{node: node, after: after})
@@ -378,17 +379,16 @@ func (c *cursor) top() *place { return &c.stack[len(c.stack)-1] }
 // items returns the number of entries or children of a node.
 func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
 
-// fits checks that node matches the description in its parent, and that its
-// names come after those of the nodes before it.
-func fits(parent *object.Tree, child object.TreeChild, after string, node *object.Tree) error {
-	first, last := node.Bounds()
+// fits checks that a node matches child, the description in its parent of a level, and
+// that its names come after those of the nodes before it.
+func fits(level uint8, child object.TreeChild, after string, node treeFacts) error {
 	switch {
-	case node.Level != parent.Level-1:
-		return misfit(child.ID, object.ReasonChild, "level %d below level %d", node.Level, parent.Level)
-	case last != child.Last:
-		return misfit(child.ID, object.ReasonChild, "last name %q, parent says %q", last, child.Last)
-	case first <= after:
-		return misfit(child.ID, object.ReasonChild, "first name %q after %q", first, after)
+	case int(node.level) != int(level)-1:
+		return fmt.Errorf("level %d below level %d", node.level, level)
+	case node.last != child.Last:
+		return fmt.Errorf("last name %q, parent says %q", node.last, child.Last)
+	case node.first != "" && node.first <= after:
+		return fmt.Errorf("first name %q after %q", node.first, after)
 	}
 	return nil
 }

@@ -156,14 +156,8 @@ func (v *Verifier) inner(ctx context.Context, id object.ID, node *object.Tree, p
 			return facts, err
 		}
 		if sub.level >= 0 {
-			key := treeKey(id)
-			switch {
-			case int(sub.level) != int(node.Level)-1:
-				v.format(key, path, object.ReasonChild, "level %d below level %d", sub.level, node.Level)
-			case sub.last != child.Last:
-				v.format(key, path, object.ReasonChild, "last name %q, parent says %q", sub.last, child.Last)
-			case sub.first != "" && sub.first <= after:
-				v.format(key, path, object.ReasonChild, "first name %q after %q", sub.first, after)
+			if err := fits(node.Level, child, after, sub); err != nil {
+				v.format(treeKey(id), path, object.ReasonChild, "%w", err)
 			}
 		}
 		if i == 0 {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
 )
@@ -78,35 +77,11 @@ func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOption
 		return nil
 	}
 	for _, path := range paths {
-		if err := addPath(ctx, source, path, add); err != nil {
+		if err := source.Walk(ctx, path, add); err != nil {
 			return done, err
 		}
 	}
 	return done, a.finish()
-}
-
-// addPath calls add for the folders that lead to path, for path, and for everything
-// below it.
-func addPath(ctx context.Context, source view.View, path string, add func(string, object.Entry) error) error {
-	for i, c := range path + "/" {
-		if c != '/' || i == 0 {
-			continue
-		}
-		e, err := source.Find(ctx, path[:i])
-		if err == nil {
-			err = add(path[:i], e)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	e, err := source.Find(ctx, path)
-	if err != nil || e.Type != object.TypeDir || e.Content.ID.IsZero() {
-		return err
-	}
-	return tree.Walk(ctx, source.Objects, e.Content.ID, func(below string, e object.Entry) error {
-		return add(tree.Join(path, below), e)
-	})
 }
 
 // archiveHeader returns the header of an entry for both kinds of archive.

@@ -396,7 +396,7 @@ func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to view
 		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 			continue
 		}
-		if view.IsLost(err) && f.Old != nil { // the index has the same lost folder
+		if intact.IsAbsent(err) && f.Old != nil { // the index has the same lost folder
 			e, err = f.Old.Object(), nil
 		}
 		if err != nil {

@@ -79,7 +79,7 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 
 	slices.SortFunc(removed, tree.ComparePaths)
 	if !o.Force {
-		if err := checkRemoval(ctx, r, idx, o); err != nil {
+		if err := checkRemoval(ctx, r, idx, ops, o); err != nil {
 			return nil, err
 		}
 	}
@@ -113,7 +113,7 @@ func conflictEntry(c index.Conflict) *index.Entry {
 
 // checkRemoval makes sure that the content to remove exists in HEAD's commit
 // too. With Cached, a copy in the worktree is enough.
-func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, o RemoveOptions) error {
+func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, o RemoveOptions) error {
 	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, NoUntracked: true})
 	if err != nil {
 		return err
@@ -124,10 +124,8 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, o R
 
 	changed := map[string]bool{}
 	e := &stage.LocalChangesError{}
-	if !o.Cached {
-		if e.Obstacles, err = stage.OnlyCopies(r, removals(idx, o.Paths)); err != nil {
-			return err
-		}
+	if e.Obstacles, err = stage.OnlyCopies(r, ops); err != nil {
+		return err
 	}
 
 	for _, f := range found {
@@ -170,21 +168,6 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, o R
 	}
 
 	return nil
-}
-
-// removals returns operations that remove the tracked paths at and below
-// paths.
-func removals(idx *index.Index, paths []string) (ops []worktree.Op) {
-	for _, p := range paths {
-		if e := idx.Entry(p); e != nil {
-			ops = append(ops, worktree.Op{Path: p, Old: e})
-		} else if d := idx.Dir(p); d != nil {
-			for below, e := range d.All() {
-				ops = append(ops, worktree.Op{Path: below, Old: e})
-			}
-		}
-	}
-	return ops
 }
 
 // MoveOptions configure [Move].

@@ -25,30 +25,6 @@ import (
 // ErrNothingToCommit means that a commit would equal its parent.
 var ErrNothingToCommit = errors.New("nothing to commit")
 
-// ErrConflicts means that conflicts must be resolved first.
-var ErrConflicts = errors.New("there are unresolved conflicts")
-
-// unresolvedError matches [ErrConflicts], and is an [*index.ConflictError] with
-// the paths.
-type unresolvedError struct{ paths *index.ConflictError }
-
-func (e *unresolvedError) Error() string { return ErrConflicts.Error() }
-
-func (e *unresolvedError) Unwrap() []error { return []error{ErrConflicts, e.paths} }
-
-// Unresolved returns nil if the list is empty, and otherwise an error that
-// matches [ErrConflicts] and names each path.
-func Unresolved(list []index.Conflict) error {
-	if len(list) == 0 {
-		return nil
-	}
-	paths := make([]string, len(list))
-	for i, c := range list {
-		paths[i] = c.Path
-	}
-	return &unresolvedError{&index.ConflictError{Paths: paths}}
-}
-
 // CommitOptions configure [Commit].
 type CommitOptions struct {
 	Message    string            // empty: that of the merge in progress or of the amended commit
@@ -168,7 +144,7 @@ type pending struct {
 
 // finish makes the commit and moves HEAD to it.
 func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
-	if err := Unresolved(p.idx.Conflicts()); err != nil {
+	if err := index.Unresolved(p.idx.Conflicts()); err != nil {
 		return nil, err
 	}
 

@@ -286,7 +286,7 @@ func (x *twins) merge() {
 		x.fail("kist: %v", err)
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
-		x.agree(commits.ErrConflicts, gitErr, commits.ErrConflicts)
+		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
 		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, nil))
 		undo()
 	default:
@@ -327,7 +327,7 @@ func (x *twins) revert() {
 		x.fail("kist: %v", err)
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
-		x.agree(commits.ErrConflicts, gitErr, commits.ErrConflicts)
+		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
 		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Reverting, nil))
 		undo()
 	case len(result.Nothing) > 0:

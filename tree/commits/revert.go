@@ -165,9 +165,6 @@ func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	if err != nil {
 		return object.ID{}, err
 	}
-	if err := Unresolved(idx.Conflicts()); err != nil {
-		return object.ID{}, err
-	}
 
 	info, err := idx.WriteTree(ctx, session)
 	if err != nil {

@@ -94,20 +94,28 @@ type Conflict struct {
 }
 
 // ErrConflict is matched by every [*ConflictError].
-var ErrConflict = errors.New("unresolved conflicts")
+var ErrConflict = errors.New("there are unresolved conflicts")
 
-// ConflictError has the paths of the conflicts that keep a tree from being written.
+// ConflictError has the paths of the conflicts that keep a tree from being written. Its
+// message leaves them out.
 type ConflictError struct{ Paths []string }
 
-func (e *ConflictError) Error() string {
-	if len(e.Paths) == 1 {
-		return fmt.Sprintf("%v: %q", ErrConflict, e.Paths[0])
-	}
-	return fmt.Sprintf("%v: %q and %d more", ErrConflict, e.Paths[0], len(e.Paths)-1)
-}
+func (e *ConflictError) Error() string { return ErrConflict.Error() }
 
 // Is makes errors.Is(err, ErrConflict) true.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// Unresolved returns a [*ConflictError] with the paths of a list, or nil if it is empty.
+func Unresolved(list []Conflict) error {
+	if len(list) == 0 {
+		return nil
+	}
+	paths := make([]string, len(list))
+	for i, c := range list {
+		paths[i] = c.Path
+	}
+	return &ConflictError{paths}
+}
 
 // SetConflict records a conflict at path, and replaces one that exists. The entries get
 // the name of the path. They belong to the index from now on. It returns a

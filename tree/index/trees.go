@@ -227,12 +227,8 @@ func sameContent(a, b *Dir) bool {
 // memory depend on the size of the change. It returns a [*ConflictError] if there are
 // conflicts, and the errors of w.
 func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (tree.Info, error) {
-	if len(x.conflicts) > 0 {
-		paths := make([]string, len(x.conflicts))
-		for i := range x.conflicts {
-			paths[i] = x.conflicts[i].Path
-		}
-		return tree.Info{}, &ConflictError{paths}
+	if err := Unresolved(x.conflicts); err != nil {
+		return tree.Info{}, err
 	}
 
 	group, ctx := errgroup.WithContext(ctx)

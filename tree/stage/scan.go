@@ -90,7 +90,7 @@ func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.
 		}
 		e := f.Old.Object()
 		why, err := r.Purged(ctx, &e)
-		if err != nil && !view.IsLost(err) {
+		if err != nil && !intact.IsAbsent(err) {
 			return nil, nil, nil, err
 		}
 		switch {
@@ -126,14 +126,14 @@ func isLost(ctx context.Context, r *kist.Repository, e *object.Entry) bool {
 	if e.Content.Kind == object.KindManifest {
 		for c, err := range object.Chunks(ctx, r.Objects(), e.Content, e.Size, 0) {
 			if err != nil {
-				return view.IsLost(err)
+				return intact.IsAbsent(err)
 			}
 			keys = append(keys, object.Key{Kind: object.KindChunk, ID: c.ID})
 		}
 	}
 
 	missing, err := r.Objects().Missing(ctx, keys)
-	return len(missing) > 0 || view.IsLost(err)
+	return len(missing) > 0 || intact.IsAbsent(err)
 }
 
 // OnlyCopies returns the files that operations would remove or replace though

@@ -21,7 +21,7 @@ func TestAddResolvesConflicts(t *testing.T) {
 		s := treetest.New(t)
 		s.Conflict()
 		s.Add(stage.AddOptions{Paths: []string{"other"}})
-		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{}); !errors.Is(err, commits.ErrConflicts) {
+		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{}); !errors.Is(err, index.ErrConflict) {
 			t.Errorf("commit with conflicts: %v", err)
 		}
 		s.Write("both", "resolved")

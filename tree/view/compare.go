@@ -156,47 +156,51 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 	if err != nil {
 		return nil, nil, err
 	}
-	for i, c := range path {
-		if c != '/' {
-			continue
-		}
-		dir, err := v.Find(ctx, path[:i])
-		if err != nil {
-			return nil, nil, err
-		}
-		ops = append(ops, worktree.Op{Path: path[:i], New: &dir})
-	}
-	if path != "" {
-		ops = append(ops, worktree.Op{Path: path, New: &e})
-	}
-	if e.Type != object.TypeDir || e.Content.ID.IsZero() {
-		return ops, nil, nil
-	}
-	n := len(ops)
-	add := func(below string, e object.Entry) error {
-		ops = append(ops, worktree.Op{Path: tree.Join(path, below), New: &e})
+	add := func(at string, e object.Entry) error {
+		ops = append(ops, worktree.Op{Path: at, New: &e})
 		return nil
 	}
-	if err = tree.Walk(ctx, v.Objects, e.Content.ID, add); !IsLost(err) {
+	if err = v.Walk(ctx, path, add); !intact.IsAbsent(err) {
 		return ops, nil, err
 	}
-	// Begin again, and look at each folder before it is read.
-	ops = ops[:n]
+
+	// Begin again below path, and look at each folder before it is read.
+	ops = slices.DeleteFunc(ops, func(op worktree.Op) bool { return op.Path != path && tree.Below(op.Path, path) })
 	err = tree.WalkInto(ctx, v.Objects, e.Content.ID, func(below string, node object.ID) (bool, error) {
 		_, err := object.ReadTree(ctx, v.Objects, node)
 		at := tree.Join(path, below)
-		if !IsLost(err) || at == "" { // without the root, nothing can be written
+		if !intact.IsAbsent(err) || at == "" { // without the root, nothing can be written
 			return err == nil, err
 		}
 		lost = append(lost, worktree.Failed{Path: at, Err: err})
 		return false, nil
-	}, add)
+	}, func(below string, e object.Entry) error { return add(tree.Join(path, below), e) })
 	return ops, lost, err
 }
 
-// IsLost reports whether the cause of an error is a damaged or missing object.
-func IsLost(err error) bool {
-	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
+// Walk calls fn for the folders that lead to path, for path unless it is "", and for
+// everything below it.
+func (v View) Walk(ctx context.Context, path string, fn func(path string, e object.Entry) error) error {
+	for i, c := range path + "/" {
+		if c != '/' || i == 0 {
+			continue
+		}
+		e, err := v.Find(ctx, path[:i])
+		if err == nil {
+			err = fn(path[:i], e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+
+	e, err := v.Find(ctx, path)
+	if err != nil || e.Type != object.TypeDir || e.Content.ID.IsZero() {
+		return err
+	}
+	return tree.Walk(ctx, v.Objects, e.Content.ID, func(below string, e object.Entry) error {
+		return fn(tree.Join(path, below), e)
+	})
 }
 
 // Find returns the entry at path, of the root itself if path is "".

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -49,10 +50,10 @@ func (k *Known) Get(ctx context.Context, key object.Key) ([]byte, error) {
 
 // PassOver implements [object.Lenient].
 func (k *Known) PassOver(path string, _ object.Key, err error) bool {
-	if IsLost(err) {
+	if intact.IsAbsent(err) {
 		k.paths[path] = true
 	}
-	return IsLost(err)
+	return intact.IsAbsent(err)
 }
 
 // LostFolder is a folder that cannot be read, or only in part.
@@ -84,7 +85,7 @@ func (k *Known) LostIn(ctx context.Context, v View) ([]LostFolder, error) {
 		}
 		switch {
 		case err == nil:
-		case path == "" || !IsLost(err):
+		case path == "" || !intact.IsAbsent(err):
 			return nil, err
 		default:
 			if !v.Commit.IsZero() {

@@ -58,7 +58,7 @@ var causes = []struct {
 	{matches(kist.ErrExists), exitFailed, "exists", ""},
 	{matches(stage.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
 	{matches(commits.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
-	{matches(commits.ErrConflicts), exitFailed, "conflicts", hintDecide},
+	{matches(index.ErrConflict), exitFailed, "conflicts", hintDecide},
 	{matches(operation.ErrInProgress), exitFailed, "in-progress", "'kist status' shows how to finish or undo it"},
 	{matches(operation.ErrNotInProgress), exitFailed, "not-in-progress", ""},
 	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},
@@ -108,7 +108,6 @@ var causes = []struct {
 	{matches(refs.ErrTime), exitUsage, "", "write it as in 2026-01-31, 2026-01-31T12:00:00Z, yesterday, or 2.weeks.ago"},
 	{matches(refs.ErrMoved), exitMoved, "", "another kist process changed it: look at 'kist log', then run the command again"},
 	{matches(refs.ErrConflict), exitFailed, "exists", ""},
-	{matches(index.ErrConflict), exitFailed, "conflicts", "resolve them and 'kist add' the files; 'kist status' lists them"},
 
 	// Remotes.
 	{matches(registry.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},

@@ -305,7 +305,7 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 	staged := len(s.Staged) > 0 || o.All && len(changedPaths(s)) > 0
 	switch {
 	case len(s.Conflicts) > 0:
-		return "", commits.Unresolved(s.Conflicts)
+		return "", index.Unresolved(s.Conflicts)
 	case !staged && !o.Amend && !o.AllowEmpty && s.State.Operation == "":
 		return "", nothingToCommit(ctx, env, r, commits.ErrNothingToCommit)
 	}

@@ -3,14 +3,19 @@ package tree
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
 )
 
+// SkipDir is returned by a [Walk] function to skip the content of a directory or, for
+// another entry, the rest of its directory.
+var SkipDir = fs.SkipDir
+
 // Walk calls fn for every entry below the directory with the given root node,
 // in path order: a directory comes before its content. It ends at the first
-// error, also of fn. A read error is a
+// error, also of fn, unless that is [SkipDir]. A read error is a
 // [*PathError] with the path of the directory. So is the error for a path of
 // more than [object.MaxDepth] names.
 //
@@ -40,14 +45,16 @@ func WalkInto(
 		if err := limit.Step(ctx); err != nil {
 			return err
 		}
-		if err := fn(path, e); err != nil {
+		switch err := fn(path, e); {
+		case err == SkipDir && e.Type != object.TypeDir:
+			w.stack = w.stack[:len(w.stack)-1]
+		case err == SkipDir || err == nil && e.Type != object.TypeDir:
+		case err != nil:
 			return err
-		}
-		if e.Type != object.TypeDir {
-			continue
-		}
-		if err := w.open(ctx, path, e.Content.ID); err != nil {
-			return err
+		default:
+			if err := w.open(ctx, path, e.Content.ID); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -22,6 +22,8 @@ func TestWalk(t *testing.T) {
 		err  error
 	}{
 		{"all", "", nil, "a d d/x d/y d- e z z/z", nil},
+		{"skip a directory", "d", SkipDir, "a d d- e z z/z", nil},
+		{"skip the rest of a directory", "d/x", SkipDir, "a d d/x d- e z z/z", nil},
 		{"fail", "d", boom, "a d", boom},
 	} {
 		var got []string

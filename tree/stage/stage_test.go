@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
 )

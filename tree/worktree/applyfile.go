@@ -142,7 +142,7 @@ func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file,
 		if len(data) == 0 {
 			return nil
 		}
-		_, err := f.Write(data)
+		_, err := f.WriteAt(data, 0)
 		return err
 	})
 	if err == nil {

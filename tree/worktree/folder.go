@@ -68,7 +68,6 @@ type folderWriter interface {
 // file is an open regular file.
 type file interface {
 	io.Reader
-	io.Writer
 	io.WriterAt
 	attributes
 	stat() (fileStat, error)

@@ -125,41 +125,37 @@ func HardLinkGroup(path string) uint64 {
 
 // names caches the names and numbers of users or groups.
 type names struct {
-	mu     sync.Mutex
-	known  map[uint32]string
-	lookup func(id string) (string, error)
-	ids    map[string]uint32 // by name
+	lookup func(id string) (name string, err error)
 	find   func(name string) (id string, err error)
+
+	mu    sync.Mutex
+	known map[uint32]string
+	ids   map[string]uint32 // by name
 }
 
 var (
-	owners = &names{known: map[uint32]string{}, lookup: func(id string) (string, error) {
-		u, err := user.LookupId(id)
-		if err != nil {
-			return "", err
-		}
-		return u.Username, nil
-	}, ids: map[string]uint32{}, find: func(name string) (string, error) {
-		u, err := user.Lookup(name)
-		if err != nil {
-			return "", err
-		}
-		return u.Uid, nil
-	}}
-	groups = &names{known: map[uint32]string{}, lookup: func(id string) (string, error) {
-		g, err := user.LookupGroupId(id)
-		if err != nil {
-			return "", err
-		}
-		return g.Name, nil
-	}, ids: map[string]uint32{}, find: func(name string) (string, error) {
-		g, err := user.LookupGroup(name)
-		if err != nil {
-			return "", err
-		}
-		return g.Gid, nil
-	}}
+	owners = newNames(
+		field(user.LookupId, func(u *user.User) string { return u.Username }),
+		field(user.Lookup, func(u *user.User) string { return u.Uid }))
+	groups = newNames(
+		field(user.LookupGroupId, func(g *user.Group) string { return g.Name }),
+		field(user.LookupGroup, func(g *user.Group) string { return g.Gid }))
 )
+
+func newNames(lookup, find func(string) (string, error)) *names {
+	return &names{lookup: lookup, find: find, known: map[uint32]string{}, ids: map[string]uint32{}}
+}
+
+// field returns a lookup for one field of the result of look.
+func field[T any](look func(string) (*T, error), get func(*T) string) func(string) (string, error) {
+	return func(key string) (string, error) {
+		found, err := look(key)
+		if err != nil {
+			return "", err
+		}
+		return get(found), nil
+	}
+}
 
 // name returns the name of an id, or "" if it has none that an entry can hold.
 func (n *names) name(id uint32) string {
@@ -201,10 +197,10 @@ func (n *names) id(name string, otherwise uint32) uint32 {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	id, ok := n.ids[name]
-	if ok {
+	if id, ok := n.ids[name]; ok {
 		return id
 	}
+
 	text, err := n.find(name)
 	number, bad := strconv.ParseUint(text, 10, 32)
 	if err != nil || bad != nil {

@@ -196,18 +196,6 @@ func (f osFile) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (f osFile) Write(p []byte) (done int, err error) {
-	for done < len(p) {
-		n := 0
-		err = retry(func() error { n, err = unix.Write(int(f), p[done:]); return err })
-		if err != nil {
-			return done, err
-		}
-		done += n
-	}
-	return done, nil
-}
-
 func (f osFile) WriteAt(p []byte, off int64) (done int, err error) {
 	for done < len(p) {
 		n := 0
